@@ -282,15 +282,17 @@ func (s *stored) slot(i int) (x Slot, err error) {
 			x.PowerMultiplier = &b.PowerMultiplier
 		}
 	}
+	// A slot that was missed was settled with the next one, and has the places of that moment.
+	measured := !r.Missed || i+1 == len(s.Rows) || s.Rows[i+1].UnixMS != r.UnixMS
 	for _, a := range r.Aircraft {
 		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
 			return x, fmt.Errorf("aircraft %d", a.Number)
 		}
 		y := Aircraft{Number: a.Number, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
-		if a.BootMS > 0 {
+		if measured && a.BootMS > 0 {
 			y.BootMS = &a.BootMS
 		}
-		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; isPosition(p, a.BootMS) {
+		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; measured && isPosition(p, a.BootMS) {
 			y.EastM, y.NorthM, y.UpM = &p[0], &p[1], &p[2]
 			if x := s.State.Place; x != nil {
 				latitude, longitude, amsl := x.Origin.Geodetic(p[0], p[1], p[2])

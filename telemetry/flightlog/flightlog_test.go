@@ -148,12 +148,16 @@ func wantSlot(r *account.Row) map[string]any {
 	return m
 }
 
+// measured is whether a row has an aircraft's place in its slot: not before the first message
+// of it, and a slot that was missed has that of the settlement after it.
+func measured(r *account.Row, a *account.AircraftRow) bool { return a.BootMS > 0 && !r.Missed }
+
 func wantAircraft(r *account.Row, k int) map[string]any {
 	a := r.Aircraft[k]
 	m := map[string]any{
 		"number": float64(a.Number), "energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
 	}
-	if a.BootMS > 0 {
+	if measured(r, &a) {
 		m["boot_ms"], m["east_m"], m["north_m"], m["up_m"] = a.BootMS, a.EastM, a.NorthM, a.UpM
 	}
 	if r.Status == nil {
@@ -167,11 +171,11 @@ func wantAircraft(r *account.Row, k int) map[string]any {
 	return m
 }
 
-// near takes the fields of a geodetic position out of m, if they are those of a place. An
-// aircraft that was never received has none.
-func near(t *testing.T, m map[string]any, a *account.AircraftRow, latitude, longitude, altitude string) {
+// near takes the fields of a geodetic position out of m, if they are those of a place.
+func near(t *testing.T, m map[string]any, r *account.Row, k int, latitude, longitude, altitude string) {
 	t.Helper()
-	if a.BootMS == 0 {
+	a := &r.Aircraft[k]
+	if !measured(r, a) {
 		return
 	}
 	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), m[altitude].(float64))
@@ -196,7 +200,7 @@ func TestMCAP(t *testing.T) {
 	}
 	defer reader.Close()
 	info, err := reader.Info()
-	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)-2+3 || len(info.MetadataIndexes) != 1 {
+	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)-2*3+3 || len(info.MetadataIndexes) != 1 {
 		t.Fatalf("%+v, %v", info.Statistics, err)
 	}
 	messages, err := reader.Messages(mcap.UsingIndex(true))
@@ -259,12 +263,12 @@ func TestMCAP(t *testing.T) {
 		a := &row.Aircraft[number-1]
 		switch {
 		case len(parts) == 3:
-			near(t, m, a, "latitude_deg", "longitude_deg", "amsl_m")
+			near(t, m, row, number-1, "latitude_deg", "longitude_deg", "amsl_m")
 			if want := wantAircraft(row, number-1); !reflect.DeepEqual(m, want) {
 				t.Errorf("slot %d, aircraft %d: got %v, want %v", n, number, m, want)
 			}
 		case parts[3] == "location":
-			near(t, m, a, "latitude", "longitude", "altitude")
+			near(t, m, row, number-1, "latitude", "longitude", "altitude")
 		case parts[3] == "pose":
 			p := m["pose"].(map[string]any)["position"]
 			if want := (map[string]any{"x": a.EastM, "y": a.NorthM, "z": a.UpM}); !reflect.DeepEqual(p, want) {
@@ -274,7 +278,7 @@ func TestMCAP(t *testing.T) {
 			t.Errorf("topic %s", channel.Topic)
 		}
 	}
-	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/2/location"] != 7 || seen["/aircraft/2/pose"] != 7 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
+	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/1/location"] != 7 || seen["/aircraft/2/location"] != 6 || seen["/aircraft/2/pose"] != 6 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
 		t.Errorf("%v", seen)
 	}
 }
@@ -299,7 +303,7 @@ func checkProperties(t *testing.T, name string, schema map[string]any) {
 }
 
 func TestTables(t *testing.T) {
-	first, second := record("m-1", 6), record("m-2", 3)
+	first, second := record("m-1", 6), record("m-2", 4)
 	second.Rows[1].Aircraft = nil
 	second.Rows[1].Status.Aircraft = []telemetry.StatusAircraft{}
 	flights := mustRead(t, export(t, first, second))
@@ -310,7 +314,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := parquet.Read[Slot](bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil || len(back) != 9 {
+	if err != nil || len(back) != 10 {
 		t.Fatalf("%d rows, %v", len(back), err)
 	}
 	b.Reset()
@@ -332,7 +336,7 @@ func TestTables(t *testing.T) {
 			}
 			for k, x := range list {
 				a := x.(map[string]any)
-				near(t, a, &rows[i].Aircraft[k], "latitude_deg", "longitude_deg", "amsl_m")
+				near(t, a, &rows[i], k, "latitude_deg", "longitude_deg", "amsl_m")
 				if want := wantAircraft(&rows[i], k); !reflect.DeepEqual(a, want) {
 					t.Errorf("row %d: got %v, want %v", i, a, want)
 				}
@@ -345,7 +349,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(table) != 1+2*6+2*2+1 {
+	if err != nil || len(table) != 1+2*6+3*2+1 {
 		t.Fatalf("%d lines, %v", len(table), err)
 	}
 	column := func(line int, name string) string {
