@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,13 +15,19 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "prefdt/firmware").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dep := range strings.Fields(string(out)) {
-		if strings.HasPrefix(dep, "prefdt/offline") || strings.HasPrefix(dep, "prefdt/simbridge") {
-			t.Errorf("the leader imports %s", dep)
+	for packages, others := range map[string][]string{
+		"prefdt/firmware":      {"prefdt/offline", "prefdt/simbridge"},
+		"prefdt/telemetry/...": {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
+		"prefdt/inference/...": {"prefdt/firmware", "prefdt/telemetry", "prefdt/offline", "prefdt/simbridge"},
+	} {
+		out, err := exec.Command("go", "list", "-deps", packages).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dep := range strings.Fields(string(out)) {
+			if slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(dep, other) }) {
+				t.Errorf("%s imports %s", packages, dep)
+			}
 		}
 	}
 }

@@ -194,6 +194,9 @@ func TestRepeat(t *testing.T) {
 	if first.Key != "crew-1" || *first.Setting != 0.3 {
 		t.Errorf("%+v", first)
 	}
+	if log := strings.ReplaceAll(d.log.String(), `\"`, `"`); !strings.Contains(log, `"key":"crew-1"`) || !strings.Contains(log, `"setting":0.3`) {
+		t.Errorf("the log names not both, value and signer: %s", log)
+	}
 	for name, payload := range map[string]string{
 		"the same payload":   once,
 		"signed once more":   d.sign("crew-1", 6, d.Challenge(), preferenceTopic, body),

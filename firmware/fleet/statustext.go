@@ -7,6 +7,8 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/telemetry"
 )
 
 // Why an aircraft does not follow its order, by the autopilot's own messages:
@@ -15,7 +17,7 @@ import (
 const (
 	textRelevantS   = 5.0 // a text older than this is about something else
 	statusTextChars = 50  // of one STATUSTEXT
-	maxTextChars    = 250 // of a text in chunks; the rest is not read, nor sent
+	maxTextChars    = 250 // of an autopilot's text; the rest is not read, nor sent
 )
 
 // PreArm is the autopilot's own check on whether it would arm now, in the mode
@@ -98,9 +100,10 @@ func (a *aircraft) handleCommandAck(f *Fleet, now float64, m *common.MessageComm
 	a.setAutopilotText(f, now, what+" refused: "+strings.ToLower(strings.TrimPrefix(m.Result.String(), "MAV_RESULT_")))
 }
 
-// setAutopilotText keeps the autopilot's text, and logs it once.
+// setAutopilotText keeps the autopilot's text, and logs it once. No status and no answer
+// could be sent with one that is longer, or is no text.
 func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
-	if text == "" {
+	if text = telemetry.Printable(text[:min(len(text), maxTextChars)]); text == "" {
 		return
 	}
 	if a.autopilotText != text || now-a.autopilotTextS > textRelevantS {

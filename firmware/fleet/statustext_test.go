@@ -10,6 +10,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/inference/physics"
+	"prefdt/telemetry"
 )
 
 // captureLog keeps the lines of a log.
@@ -88,6 +89,32 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 
 // The prearm check counts where it is made, and in a mode that permits arming: an
 // aircraft that has landed is in the mode it flew in, in which PX4 does not arm.
+// Whatever an autopilot sends as its text, it can be sent on.
+func TestReasonCanBeSent(t *testing.T) {
+	slot, long := 0, strings.Repeat("x", statusTextChars)
+	for name, chunks := range map[string][]common.MessageStatustext{
+		"not UTF-8": {{Text: strings.Repeat("\xff", statusTextChars), Id: 9}, {Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 1}, {Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 2},
+			{Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 3}, {Text: "\xff", Id: 9, ChunkSeq: 4}},
+		"every other chunk lost": func() (list []common.MessageStatustext) {
+			for n := range uint8(120) {
+				list = append(list, common.MessageStatustext{Text: long, Id: 9, ChunkSeq: 2 * n})
+			}
+			return append(list, common.MessageStatustext{Text: "end", Id: 9, ChunkSeq: 240})
+		}(),
+	} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		for _, m := range chunks {
+			m.Severity = common.MAV_SEVERITY_CRITICAL
+			v.transmit(&m)
+		}
+		v.simulate(time.Second, nil)
+		reason := v.view().Reason
+		if _, err := telemetry.Encode(telemetry.Ack{ID: "m", Reason: "cannot start: aircraft 1: its pre-arm checks fail: " + reason, EffectiveSlot: &slot}); reason == "" || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, len(reason), err)
+		}
+	}
+}
+
 func TestPreArm(t *testing.T) {
 	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
 	for _, c := range []struct {

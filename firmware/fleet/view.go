@@ -76,28 +76,28 @@ func (v *View) UnderCommand() bool { return v.Order == OrderFly && !v.WithPilot(
 func (v *View) Ready() error {
 	switch {
 	case !v.Received:
-		return errors.New("nothing was received from it yet")
+		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case !v.Fresh:
-		return fmt.Errorf("no position or HEARTBEAT for %.0f s", v.AgeS)
+		return fmt.Errorf("no position or HEARTBEAT for %.0f s; see to its link and its position fix", v.AgeS)
 	case !v.Params.Complete():
-		return errors.New(v.Params.UnsafeReason())
+		return errors.New(v.Params.UnsafeReason() + "; send it again")
 	case v.Armed || v.InAir:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
 	case !v.OnGround:
-		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE)")
+		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE); set it down and wait for that")
 	case math.Abs(v.UpM) > groundMaxUpM:
 		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundMaxUpM)
 	case math.IsNaN(v.ClockRate):
-		return errors.New("was received for less than the 5 s that readiness takes")
+		return errors.New("was received for less than the 5 s that readiness takes; send it again")
 	case math.Abs(v.ClockRate-1) > clockRateTolerance:
-		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%", v.ClockRate, 100*clockRateTolerance)
+		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate, 100*clockRateTolerance)
 	case len(v.UnmeteredBatteries()) > 0:
-		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0", v.UnmeteredBatteries())
+		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0; remove them", v.UnmeteredBatteries())
 	case v.PreArm.Known && !v.PreArm.OK:
 		if v.Reason != "" {
-			return fmt.Errorf("its pre-arm checks fail: %s", v.Reason)
+			return fmt.Errorf("its pre-arm checks fail: %s; cure that", v.Reason)
 		}
-		return errors.New("its pre-arm checks fail")
+		return errors.New("its pre-arm checks fail; a ground station shows which")
 	}
 	return nil
 }

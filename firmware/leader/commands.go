@@ -40,7 +40,7 @@ func (e commandExecutor) Apply(c *crew.Command, ack *telemetry.Ack) error {
 	case e.mission.Ending():
 		return fmt.Errorf("the mission is %s; a request is for the next one, which `new` begins", e.mission.Phase())
 	case effective >= e.Config.Slots:
-		return fmt.Errorf("slot %d, the last, is decided; nothing can change it any more", e.Config.Slots-1)
+		return fmt.Errorf("slot %d, the last, is decided; a request is for the next mission, which `new` begins", e.Config.Slots-1)
 	case c.Preference != nil:
 		ack.Setting = &c.Preference.Setting
 		return e.account.SetPreference(c.Preference.Setting)
@@ -199,9 +199,9 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 		case named && !v.InAir && !v.Lost:
 			return fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
-			return fmt.Errorf("aircraft %d is not with its pilot", v.Number)
+			return fmt.Errorf("aircraft %d is not with its pilot, and needs no resume", v.Number)
 		case named:
-			return fmt.Errorf("aircraft %d: nothing received for %.0f s", v.Number, v.AgeS)
+			return fmt.Errorf("aircraft %d: nothing received for %.0f s; send it again once its messages are back", v.Number, v.AgeS)
 		}
 	}
 	if len(resumed) == 0 && l.mission.Phase() != telemetry.StateHolding {
@@ -245,7 +245,7 @@ func (l *Leader) launchAircraft(m *telemetry.Mission) error {
 			return err
 		}
 		if p, area := v.Position, l.Policy.Physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
-			return fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m", number, p.EastM, p.NorthM, area)
+			return fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
 		}
 	}
 	for _, number := range m.Aircraft {
@@ -260,7 +260,7 @@ func (l *Leader) launchAircraft(m *telemetry.Mission) error {
 func (l *Leader) clearLostAircraft(m *telemetry.Mission) error {
 	for _, number := range m.Aircraft {
 		if v := &l.views[number-1]; !v.Lost && v.Received {
-			return fmt.Errorf("aircraft %d is not lost: received %.1f s ago", number, v.AgeS)
+			return fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
 		}
 	}
 	for _, number := range m.Aircraft {
@@ -280,7 +280,7 @@ func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View)
 		for j := range i {
 			a, b := &views[j], &views[i]
 			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
-				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
+				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v; carry one away", a.Number, b.Number, d, least)
 			}
 			if d := c.StartPosition(a.Number, p.AreaSideM).Sub(c.StartPosition(b.Number, p.AreaSideM)).Norm(); d < least {
 				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
@@ -299,7 +299,7 @@ func (l *Leader) checkReady(v *fleet.View) error {
 	case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
 		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
 	case l.account.SpareJ(v) < 0:
-		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take", v.Number, l.account.ResidualJ(v))
+		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take; change its battery", v.Number, l.account.ResidualJ(v))
 	case unsafe != "":
 		l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
 	}

@@ -90,7 +90,11 @@ func Open(dir string) (*Ledger, error) {
 
 // OpenReadOnly opens an existing file, of any name, for reading.
 func OpenReadOnly(path string) (*Ledger, error) {
-	return openVerified(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+	l, err := openVerified(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+	if errors.As(err, new(damageError)) {
+		return nil, fmt.Errorf("%w%s", err, describeRecoverable(path))
+	}
+	return l, err
 }
 
 // openVerified opens an existing file if its pages and checksums are consistent.
@@ -103,7 +107,7 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 		return nil, damageError{path, fmt.Errorf("its size is %d bytes", info.Size())}
 	}
 	switch err := lockAndCheckPages(path, info.Size()); {
-	case errors.Is(err, errInUse):
+	case errors.Is(err, ErrInUse):
 		return nil, fmt.Errorf("ledger %s is %w", path, err)
 	case err != nil:
 		return nil, damageError{path, err}
@@ -129,7 +133,7 @@ func openFile(path string, options *bolt.Options) (*Ledger, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		err = fmt.Errorf("ledger %s is %w", path, errInUse)
+		err = fmt.Errorf("ledger %s is %w", path, ErrInUse)
 	case !errors.As(err, new(damageError)):
 		err = damageError{path, err}
 	}
@@ -156,12 +160,13 @@ func lockAndCheckPages(path string, size int64) error {
 	defer f.Close()
 	// bbolt's own lock: pages that another process is writing look damaged.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return errInUse
+		return ErrInUse
 	}
 	return checkPages(f, size)
 }
 
-var errInUse = errors.New("in use by another leader")
+// ErrInUse is a ledger that another process has open.
+var ErrInUse = errors.New("in use by another leader")
 
 // Close releases the file.
 func (l *Ledger) Close() error { return l.db.Close() }

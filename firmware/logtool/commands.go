@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 
-	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
 
@@ -26,7 +25,7 @@ type commandLine struct {
 
 // listCommands writes the last commands that a ledger keeps, of all missions or one.
 func listCommands(_ context.Context, o *options, stdout io.Writer) error {
-	l, err := ledger.OpenReadOnly(o.path)
+	l, err := open(o.path)
 	if err != nil {
 		return err
 	}

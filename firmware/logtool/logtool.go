@@ -67,8 +67,16 @@ func Command(ctx context.Context, call *cli.Call) error {
 	return actions[action](ctx, &o, call.Stdout)
 }
 
-func readFlights(path string) ([]ledger.Flight, error) {
+func open(path string) (*ledger.Ledger, error) {
 	l, err := ledger.OpenReadOnly(path)
+	if errors.Is(err, ledger.ErrInUse) {
+		err = fmt.Errorf("%w; copy the file, and read the copy", err)
+	}
+	return l, err
+}
+
+func readFlights(path string) ([]ledger.Flight, error) {
+	l, err := open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -313,7 +313,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 		f.handleStatus(status)
 		f.showStatus(status)
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped || f.speedDiffers() || !f.noteLost()
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped && f.staysStopped() || f.speedDiffers() || !f.noteLost()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -335,6 +335,10 @@ func (f *flight) flyMission(ctx context.Context) error {
 	}
 	return nil
 }
+
+// staysStopped is whether nobody brings home what a stop has left in the air: a crew that
+// commands by itself may.
+func (f *flight) staysStopped() bool { return len(f.Commands) > 0 || f.fleet.allLanded() }
 
 // checkLeader returns an error if the leader was configured for another world.
 func (f *flight) checkLeader(s telemetry.Status) error {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -214,4 +215,43 @@ func TestReturnIsTransit(t *testing.T) {
 		t.Errorf("the leader counts %v J in transit, the world %v", s.Budget.LeaderTransitJ, s.Budget.TransitJ)
 	}
 	t.Logf("slots: leader %+.1f J of %.0f; transit %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, s.Budget.LeaderTransitJ-s.Budget.TransitJ, s.Budget.TransitJ)
+}
+
+// The world of a crew that commands by itself goes on after a stop, until what that left in
+// the air has come home.
+func TestReturnAfterStop(t *testing.T) {
+	t.Parallel()
+	links := []string{freeAddress(t), freeAddress(t)}
+	c := realConfig(t, 400, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
+	c.Commands = nil
+	for i, link := range links {
+		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+	}
+	var out bytes.Buffer
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), c, &out) }()
+	send := func(action string) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+			text, err := exec.Command(c.Ground[0], "mission", action, "-fleet", c.Fleet, "-broker", "tcp://"+c.Broker.Listen).CombinedOutput()
+			if err == nil {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %s", action, text)
+			}
+		}
+	}
+	for _, action := range []string{"start", "hold", "stop"} {
+		send(action)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended with the stop: %v\n%s", err, &out)
+	case <-time.After(2 * time.Second):
+	}
+	send("return")
+	if err := <-ended; err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
 }

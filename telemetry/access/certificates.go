@@ -50,6 +50,8 @@ type Certificate struct {
 	Hosts []string // by which the broker is reached
 	Made  bool     // now; otherwise it was there
 
+	CertificateMode, KeyMode os.FileMode // of the files; only of what Issue returns
+
 	X509 *x509.Certificate
 	key  crypto.Signer
 }
@@ -59,7 +61,7 @@ func Files(folder, name string) (certificate, key string) {
 	return filepath.Join(folder, name+".crt"), filepath.Join(folder, name+".key")
 }
 
-// Modes of the files: a certificate is public.
+// Modes of the files when they are made: a certificate is public.
 const (
 	CertificateMode os.FileMode = 0o644
 	KeyMode         os.FileMode = 0o600
@@ -86,7 +88,26 @@ func Issue(folder string, wanted []Certificate, valid Validity, now time.Time) (
 		}
 		all = append(all, c)
 	}
+	for i := range all {
+		if err := all[i].readModes(folder); err != nil {
+			return nil, err
+		}
+	}
 	return all, nil
+}
+
+func (c *Certificate) readModes(folder string) error {
+	certFile, keyFile := Files(folder, c.Name)
+	certificate, err := os.Stat(certFile)
+	if err != nil {
+		return err
+	}
+	key, err := os.Stat(keyFile)
+	if err != nil {
+		return fmt.Errorf("%s has no key: %w; remove it to have both made", certFile, err)
+	}
+	c.CertificateMode, c.KeyMode = certificate.Mode().Perm(), key.Mode().Perm()
+	return nil
 }
 
 func (c *Certificate) issue(folder string, authority *Certificate, valid time.Duration, now time.Time) error {

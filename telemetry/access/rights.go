@@ -87,3 +87,13 @@ func MosquittoACL(shipped, fleet string, crew []string) string {
 	}
 	return text
 }
+
+// FleetOf is the fleet that an ACL of [MosquittoACL] is for; empty if it is none.
+func FleetOf(acl string) string {
+	_, after, _ := strings.Cut(acl, "user "+NameLeader+"\ntopic write prefdt/")
+	fleet, _, _ := strings.Cut(after, "/")
+	if !telemetry.ValidID(fleet) {
+		return ""
+	}
+	return fleet
+}

@@ -16,6 +16,8 @@ func (r Request) Consequence(s *telemetry.Status) string {
 		s = &telemetry.Status{}
 	}
 	switch {
+	case r.Mission == nil && over(s):
+		return "No slot of this mission is flown any more: a request is for the next one, which `new` begins."
 	case r.Budget != nil:
 		return budgetConsequence(r.Budget, s)
 	case r.Preference != nil:
@@ -55,12 +57,17 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	case telemetry.ActionHold:
 		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") + ". Slots and joules count on until `resume`."
 	case telemetry.ActionResume:
-		if len(m.Aircraft) > 0 {
+		switch {
+		case over(s) && len(m.Aircraft) > 0:
+			return sentence(m.Aircraft, "", fliesHome, flyHome) + "."
+		case over(s):
+			return "Aircraft in the air that are with their pilots " + flyHome + "."
+		case len(m.Aircraft) > 0:
 			return sentence(m.Aircraft, "", "flies", "fly") + " for the leader again, not for a pilot."
 		}
 		return "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."
 	case telemetry.ActionReturn:
-		return sentence(led, "every aircraft in the air", "flies to where it took off and lands there", "fly to where they took off and land there") +
+		return sentence(led, "every aircraft in the air", fliesHome, flyHome) +
 			". No slot is flown any more." + withPilots(others)
 	case telemetry.ActionStop:
 		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold", "stay in the air where they are, in their autopilots' Hold") +
@@ -74,6 +81,16 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	}
 	return ""
 }
+
+// over is whether no slot is flown any more.
+func over(s *telemetry.Status) bool {
+	return s.State == telemetry.StateReturning || s.State == telemetry.StateDone || s.State == telemetry.StateStopped
+}
+
+const (
+	fliesHome = "flies to where it took off and lands there"
+	flyHome   = "fly to where they took off and land there"
+)
 
 // Modes of an autopilot that decide who flies an aircraft, by their names in a status.
 const (

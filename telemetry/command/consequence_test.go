@@ -35,6 +35,7 @@ func TestConsequence(t *testing.T) {
 		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42000 J"},
 		"below the floor":              {budget(42, "target"), flying, "below the floor of 29000 J: least energy from now on"},
 		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42000 J is given up."},
+		"a budget when all is over":    {budget(42, "target"), as(telemetry.StateDone), "No slot of this mission is flown any more: a request is for the next one, which `new` begins."},
 		"start":                        {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
 		"hold":                         {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
 		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. No slot is flown any more."},
@@ -43,15 +44,17 @@ func TestConsequence(t *testing.T) {
 		"stop, one held by its pilot": {action("stop"), func(s *telemetry.Status) {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "AUTO.LOITER", "left OFFBOARD for AUTO.LOITER while flying"
 		}, "Aircraft 1 is with its pilot or autopilot, and stays so."},
-		"return after stop":  {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. No slot is flown any more. Aircraft 2 is with its pilot"},
-		"stop":               {action("stop"), flying, "Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
-		"stop while landing": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
-		"resume":             {action("resume"), flying, "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
-		"resume of two":      {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
-		"launch":             {action("launch", 2), flying, "Aircraft 2 arms, takes off and joins the mission."},
-		"clear":              {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
-		"new":                {action("new"), as(telemetry.StateDone), "Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
-		"before a status":    {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
+		"return after stop":             {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. No slot is flown any more. Aircraft 2 is with its pilot"},
+		"stop":                          {action("stop"), flying, "Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
+		"stop while landing":            {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
+		"resume":                        {action("resume"), flying, "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
+		"resume of two":                 {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
+		"resume when all is over":       {action("resume"), as(telemetry.StateDone, "AUTO.LAND", "POSCTL"), "Aircraft in the air that are with their pilots fly to where they took off and land there."},
+		"resume of one on the way home": {action("resume", 2), as(telemetry.StateReturning, "AUTO.LAND", "POSCTL"), "Aircraft 2 flies to where it took off and lands there."},
+		"launch":                        {action("launch", 2), flying, "Aircraft 2 arms, takes off and joins the mission."},
+		"clear":                         {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
+		"new":                           {action("new"), as(telemetry.StateDone), "Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
+		"before a status":               {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
 	} {
 		var s *telemetry.Status
 		if c.change != nil {

@@ -102,9 +102,9 @@ var ErrBelowFloor = errors.New("the mission cannot end below it")
 
 // Check returns why a command must not be sent without being asked for twice: a budget
 // below the floor of the leader's status makes the fleet fly at the least energy from
-// then on, whatever that costs its users.
+// then on, whatever that costs its users. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
-	if r.Budget != nil && r.Budget.EnergyJ < s.FloorJ {
+	if r.Budget != nil && !over(s) && r.Budget.EnergyJ < s.FloorJ {
 		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least that, or confirm that it shall be below", joulesAndUnits(r.Budget.EnergyJ), joulesAndUnits(s.FloorJ), ErrBelowFloor)
 	}
 	return nil

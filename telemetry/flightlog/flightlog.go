@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"strings"
 
 	"prefdt/telemetry"
@@ -77,9 +79,9 @@ type Slot struct {
 // Aircraft is one aircraft's part of a slot.
 type Aircraft struct {
 	Number       int      `json:"number" parquet:"number"`
-	EastM        float64  `json:"east_m" parquet:"east_m"`
-	NorthM       float64  `json:"north_m" parquet:"north_m"`
-	UpM          float64  `json:"up_m" parquet:"up_m"`
+	EastM        *float64 `json:"east_m,omitempty" parquet:"east_m,optional"`
+	NorthM       *float64 `json:"north_m,omitempty" parquet:"north_m,optional"`
+	UpM          *float64 `json:"up_m,omitempty" parquet:"up_m,optional"`
 	LatitudeDeg  *float64 `json:"latitude_deg,omitempty" parquet:"latitude_deg,optional"`
 	LongitudeDeg *float64 `json:"longitude_deg,omitempty" parquet:"longitude_deg,optional"`
 	AMSLM        *float64 `json:"amsl_m,omitempty" parquet:"amsl_m,optional"`
@@ -148,8 +150,10 @@ type stored struct {
 	} `json:"commands"`
 }
 
-// maxBytes bounds what is read, uncompressed.
-const maxBytes = 1 << 30
+const (
+	maxBytes  = 1 << 30 // of what is read, uncompressed
+	maxUnixMS = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
+)
 
 // ReadFile reads a file, see Read.
 func ReadFile(path string) ([]Flight, error) {
@@ -158,12 +162,20 @@ func ReadFile(path string) ([]Flight, error) {
 		return nil, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db", path)
+	}
 	flights, err := Read(f)
-	if err != nil {
+	switch {
+	case errors.Is(err, errLedger):
+		return nil, fmt.Errorf("%s: %w, which `leader log export -json -file %[1]s -out missions.json` makes readable here", path, err)
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return flights, nil
 }
+
+var errLedger = errors.New("the leader's ledger itself")
 
 // Read reads missions, gzipped or not, and checks them.
 func Read(r io.Reader) ([]Flight, error) {
@@ -176,7 +188,7 @@ func Read(r io.Reader) ([]Flight, error) {
 		}
 		r = z
 	case len(head) == 20 && binary.LittleEndian.Uint32(head[16:]) == 0xED0CDAED: // bbolt's meta page
-		return nil, errors.New("the leader's ledger itself; `leader log export -json -file LEDGER` writes what is read here")
+		return nil, errLedger
 	default:
 		r = in
 	}
@@ -223,7 +235,8 @@ func (s *stored) flight(f *Flight) error {
 		if err != nil {
 			return fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
 		}
-		f.Commands = append(f.Commands, Command{c.ID, telemetry.Printable(c.What), ack})
+		ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
+		f.Commands = append(f.Commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
 	}
 	return nil
 }
@@ -243,7 +256,7 @@ func (p *Place) check() error {
 // slot turns row i, with its status, into a Slot.
 func (s *stored) slot(i int) (x Slot, err error) {
 	r := &s.Rows[i]
-	if r.Slot < 0 || r.UnixMS < 0 || len(r.Aircraft) > telemetry.MaxAircraft {
+	if r.Slot < 0 || r.Slot > 1e9 || r.UnixMS < 0 || r.UnixMS > maxUnixMS || len(r.Aircraft) > telemetry.MaxAircraft {
 		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(r.Aircraft))
 	}
 	x = Slot{
@@ -269,17 +282,22 @@ func (s *stored) slot(i int) (x Slot, err error) {
 			x.PowerMultiplier = &b.PowerMultiplier
 		}
 	}
+	// A slot that was missed was settled with the next one, and has the places of that moment.
+	measured := !r.Missed || i+1 == len(s.Rows) || s.Rows[i+1].UnixMS != r.UnixMS
 	for _, a := range r.Aircraft {
 		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
 			return x, fmt.Errorf("aircraft %d", a.Number)
 		}
-		y := Aircraft{Number: a.Number, EastM: a.EastM, NorthM: a.NorthM, UpM: a.UpM, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
-		if a.BootMS > 0 {
+		y := Aircraft{Number: a.Number, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
+		if measured && a.BootMS > 0 {
 			y.BootMS = &a.BootMS
 		}
-		if p := s.State.Place; p != nil {
-			latitude, longitude, amsl := p.Origin.Geodetic(a.EastM, a.NorthM, a.UpM)
-			y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
+		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; measured && isPosition(p, a.BootMS) {
+			y.EastM, y.NorthM, y.UpM = &p[0], &p[1], &p[2]
+			if x := s.State.Place; x != nil {
+				latitude, longitude, amsl := x.Origin.Geodetic(p[0], p[1], p[2])
+				y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
+			}
 		}
 		if q := r.Status; q != nil {
 			for k := range q.Aircraft {
@@ -291,6 +309,16 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		x.Aircraft = append(x.Aircraft, y)
 	}
 	return x, nil
+}
+
+// isPosition is whether metres of a row are a position. Before an aircraft's first one a row
+// has zeros, at no time since boot; and an autopilot may report one that it cannot be at,
+// which a status does not have either.
+func isPosition(p [3]float64, bootMS float64) bool {
+	if p == [3]float64{} && bootMS == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(p[:], func(m float64) bool { return math.Abs(m) > 1e5 })
 }
 
 // checkStatus is telemetry's check of a status that was kept without its challenge.

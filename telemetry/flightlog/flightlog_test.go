@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -28,8 +29,8 @@ import (
 
 var origin = fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488}
 
-// record is a mission of the leader's own types: slot 2 was missed, aircraft 2 is silent
-// at first, and from slot 4 on a budget is in force.
+// record is a mission of the leader's own types: slot 2 was missed and settled with slot 3,
+// aircraft 2 is silent at first, and from slot 4 on a budget is in force.
 func record(mission string, slots int) ledger.Flight {
 	f := ledger.Flight{State: ledger.State{
 		State: missions.State{Mission: mission, Phase: "done"},
@@ -39,8 +40,11 @@ func record(mission string, slots int) ledger.Flight {
 	for n := range slots {
 		x := float64(n)
 		row := account.Row{
-			Slot: n, Mission: mission, UnixMS: 1795399428057 + 1000*int64(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
+			Slot: n, Mission: mission, UnixMS: settledMS(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
 			PriceSPerJ: 0.01 * x, Reported: 4 + n, Offloaded: n, DecisionMS: 0.1 + x, Missed: n == 2,
+		}
+		if row.Missed {
+			row.UnixMS = settledMS(n + 1)
 		}
 		status := telemetry.Status{
 			Slot: n, Slots: slots, MissionS: x + 1, State: "flying", Setting: 0.25, SpentJ: 270 * (x + 1), FloorJ: 29000 + x, TransitJ: 5000, UsersHeard: row.Reported,
@@ -58,7 +62,7 @@ func record(mission string, slots int) ledger.Flight {
 			}
 			s := telemetry.StatusAircraft{Number: k, SystemID: k, EnergySource: "current_voltage", SpentJ: a.SpentJ, Reason: "lost"}
 			if k == 2 && n == 0 {
-				a.BootMS = 0
+				a.BootMS, a.EastM, a.NorthM, a.UpM = 0, 0, 0, 0
 			} else {
 				s.PositionM, s.SpeedMPS, s.Mode, s.Landed = &[3]float64{a.EastM, a.NorthM, a.UpM}, new(8+x), "OFFBOARD", new(false)
 				s.Battery, s.AgeS, s.Reason = new(0.9-x/100), new(x/10), ""
@@ -81,6 +85,9 @@ func record(mission string, slots int) ledger.Flight {
 	command("b1", "budget 42000 J, target", `{"id":"b1","accepted":true,"effective_slot":4,"energy_j":42000,"mode":"target","saturated":false,"floor_j":29004}`)
 	return f
 }
+
+// settledMS is when a slot of record ended.
+func settledMS(slot int) int64 { return 1795399428057 + 1000*int64(slot) }
 
 // export is what the leader writes of missions.
 func export(t *testing.T, flights ...ledger.Flight) []byte {
@@ -142,14 +149,17 @@ func wantSlot(r *account.Row) map[string]any {
 	return m
 }
 
+// measured is whether a row has an aircraft's place in its slot: not before the first message
+// of it, and a slot that was missed has that of the settlement after it.
+func measured(r *account.Row, a *account.AircraftRow) bool { return a.BootMS > 0 && !r.Missed }
+
 func wantAircraft(r *account.Row, k int) map[string]any {
 	a := r.Aircraft[k]
 	m := map[string]any{
-		"number": float64(a.Number), "east_m": a.EastM, "north_m": a.NorthM, "up_m": a.UpM,
-		"energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
+		"number": float64(a.Number), "energy_j": a.EnergyJ, "spent_j": a.SpentJ, "error_j": a.ErrorJ, "energy_source": string(a.Source),
 	}
-	if a.BootMS > 0 {
-		m["boot_ms"] = a.BootMS
+	if measured(r, &a) {
+		m["boot_ms"], m["east_m"], m["north_m"], m["up_m"] = a.BootMS, a.EastM, a.NorthM, a.UpM
 	}
 	if r.Status == nil {
 		return m
@@ -163,8 +173,12 @@ func wantAircraft(r *account.Row, k int) map[string]any {
 }
 
 // near takes the fields of a geodetic position out of m, if they are those of a place.
-func near(t *testing.T, m map[string]any, a *account.AircraftRow, latitude, longitude, altitude string) {
+func near(t *testing.T, m map[string]any, r *account.Row, k int, latitude, longitude, altitude string) {
 	t.Helper()
+	a := &r.Aircraft[k]
+	if !measured(r, a) {
+		return
+	}
 	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), m[altitude].(float64))
 	if d := got.Sub(physics.Position{EastM: a.EastM, NorthM: a.NorthM}).Norm(); d > 0.01 || math.Abs(up-a.UpM) > 1e-6 {
 		t.Errorf("aircraft %d: %v m off, up %v m, want %v", a.Number, d, up, a.UpM)
@@ -174,9 +188,34 @@ func near(t *testing.T, m map[string]any, a *account.AircraftRow, latitude, long
 	}
 }
 
+// filed writes a mission into a ledger, and returns what the ledger has of it and the file
+// that the ledger makes.
+func filed(t *testing.T, f ledger.Flight) (kept ledger.Flight, path string) {
+	t.Helper()
+	dir := t.TempDir()
+	l, err := ledger.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := errors.Join(l.WriteCommands(f.State, f.Commands), l.WriteRows(f.State, f.Rows), l.WriteFiles(true)); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.Flights()
+	paths, _ := filepath.Glob(filepath.Join(ledger.FilesPath(dir), "*"))
+	if err != nil || len(all) != 1 || len(paths) != 1 {
+		t.Fatalf("%d missions, files %q, %v", len(all), paths, err)
+	}
+	return all[0], paths[0]
+}
+
+// Every field of the MCAP of a mission's file is the ledger's.
 func TestMCAP(t *testing.T) {
-	kept := record("m-1", 8)
-	flights := mustRead(t, zipped(export(t, kept)))
+	kept, path := filed(t, record("m-1", 8))
+	flights, err := ReadFile(path)
+	if err != nil || len(kept.Rows) != 8 {
+		t.Fatalf("%d rows, %v", len(kept.Rows), err)
+	}
 	var b bytes.Buffer
 	if err := WriteMCAP(&b, &flights[0]); err != nil {
 		t.Fatal(err)
@@ -187,7 +226,7 @@ func TestMCAP(t *testing.T) {
 	}
 	defer reader.Close()
 	info, err := reader.Info()
-	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)+3 || len(info.MetadataIndexes) != 1 {
+	if err != nil || info.Statistics.MessageCount != 8*(1+2*3)-2*3+3 || len(info.MetadataIndexes) != 1 {
 		t.Fatalf("%+v, %v", info.Statistics, err)
 	}
 	messages, err := reader.Messages(mcap.UsingIndex(true))
@@ -222,21 +261,21 @@ func TestMCAP(t *testing.T) {
 		if err := schemas[schema.Name].Validate(m); err != nil {
 			t.Errorf("%s: %v", channel.Topic, err)
 		}
-		n := seen[channel.Topic]
+		sequence := seen[channel.Topic]
 		seen[channel.Topic]++
+		n := int(int64(message.LogTime)/1e6-settledMS(0)) / 1000
 		if channel.Topic == "/commands" {
-			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[n]
-			slot := []int64{0, 0, 4}[n]
-			if m["message"] != want || int64(message.LogTime) != 1e6*kept.Rows[slot].UnixMS {
-				t.Errorf("command %d at %d: %v", n, message.LogTime, m)
+			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[sequence]
+			if m["message"] != want || n != []int{0, 0, 4}[sequence] {
+				t.Errorf("command %d in slot %d: %v", sequence, n, m)
 			}
 			continue
 		}
 		row := &kept.Rows[n]
-		if message.LogTime != uint64(row.UnixMS)*1e6 || message.Sequence != uint32(n) {
+		if message.LogTime != uint64(settledMS(n))*1e6 || message.Sequence != uint32(sequence) {
 			t.Errorf("%s of slot %d: %+v", channel.Topic, n, message)
 		}
-		if x, ok := m["timestamp"].(map[string]any); ok && int64(x["sec"].(float64))*1000+int64(x["nsec"].(float64))/1e6 != row.UnixMS {
+		if x, ok := m["timestamp"].(map[string]any); ok && int64(x["sec"].(float64))*1000+int64(x["nsec"].(float64))/1e6 != settledMS(n) {
 			t.Errorf("%s of slot %d: %v", channel.Topic, n, m)
 		}
 		if channel.Topic == "/slot" {
@@ -250,12 +289,12 @@ func TestMCAP(t *testing.T) {
 		a := &row.Aircraft[number-1]
 		switch {
 		case len(parts) == 3:
-			near(t, m, a, "latitude_deg", "longitude_deg", "amsl_m")
+			near(t, m, row, number-1, "latitude_deg", "longitude_deg", "amsl_m")
 			if want := wantAircraft(row, number-1); !reflect.DeepEqual(m, want) {
 				t.Errorf("slot %d, aircraft %d: got %v, want %v", n, number, m, want)
 			}
 		case parts[3] == "location":
-			near(t, m, a, "latitude", "longitude", "altitude")
+			near(t, m, row, number-1, "latitude", "longitude", "altitude")
 		case parts[3] == "pose":
 			p := m["pose"].(map[string]any)["position"]
 			if want := (map[string]any{"x": a.EastM, "y": a.NorthM, "z": a.UpM}); !reflect.DeepEqual(p, want) {
@@ -265,7 +304,7 @@ func TestMCAP(t *testing.T) {
 			t.Errorf("topic %s", channel.Topic)
 		}
 	}
-	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/2/location"] != 8 || seen["/commands"] != 3 {
+	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/1/location"] != 7 || seen["/aircraft/2/location"] != 6 || seen["/aircraft/2/pose"] != 6 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
 		t.Errorf("%v", seen)
 	}
 }
@@ -290,7 +329,7 @@ func checkProperties(t *testing.T, name string, schema map[string]any) {
 }
 
 func TestTables(t *testing.T) {
-	first, second := record("m-1", 6), record("m-2", 3)
+	first, second := record("m-1", 6), record("m-2", 4)
 	second.Rows[1].Aircraft = nil
 	second.Rows[1].Status.Aircraft = []telemetry.StatusAircraft{}
 	flights := mustRead(t, export(t, first, second))
@@ -301,7 +340,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := parquet.Read[Slot](bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil || len(back) != 9 {
+	if err != nil || len(back) != 10 {
 		t.Fatalf("%d rows, %v", len(back), err)
 	}
 	b.Reset()
@@ -323,7 +362,7 @@ func TestTables(t *testing.T) {
 			}
 			for k, x := range list {
 				a := x.(map[string]any)
-				near(t, a, &rows[i].Aircraft[k], "latitude_deg", "longitude_deg", "amsl_m")
+				near(t, a, &rows[i], k, "latitude_deg", "longitude_deg", "amsl_m")
 				if want := wantAircraft(&rows[i], k); !reflect.DeepEqual(a, want) {
 					t.Errorf("row %d: got %v, want %v", i, a, want)
 				}
@@ -336,7 +375,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(table) != 1+2*6+2*2+1 {
+	if err != nil || len(table) != 1+2*6+3*2+1 {
 		t.Fatalf("%d lines, %v", len(table), err)
 	}
 	column := func(line int, name string) string {
@@ -352,7 +391,7 @@ func TestTables(t *testing.T) {
 		line       int
 		name, want string
 	}{
-		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {4, "aircraft_speed_mps", "9"},
+		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {2, "aircraft_east_m", ""}, {2, "aircraft_latitude_deg", ""}, {4, "aircraft_speed_mps", "9"},
 		{9, "budget_j", "42000"}, {9, "unix_ms", "1795399432057"}, {12, "aircraft_up_m", "99.55555555555556"}, {15, "slot", "1"}, {15, "aircraft_number", ""},
 	} {
 		if got := column(c.line, c.name); got != c.want {
@@ -374,10 +413,58 @@ func TestGeodetic(t *testing.T) {
 	}
 }
 
+// Slots that were missed lie before the settlement that counted them, and none after it is
+// moved by them; a clock that was set back, or none, still gives times that rise.
 func TestTimes(t *testing.T) {
-	f := Flight{Place: &Place{SlotMS: 500}, Slots: []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 400}, {Slot: 6, UnixMS: 1200}, {Slot: 7, UnixMS: 9000}}}
-	if got := f.Times(); !reflect.DeepEqual(got, []int64{1000, 1500, 2500, 9000}) {
-		t.Errorf("%v", got)
+	for _, c := range []struct {
+		name   string
+		slots  []Slot
+		wantMS []int64
+	}{
+		{"each settled", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 1990}}, []int64{1000, 1510, 1990}},
+		{"two missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 2600}, {Slot: 5, UnixMS: 2600}, {Slot: 6, UnixMS: 2600}, {Slot: 7, UnixMS: 3000}}, []int64{1000, 1600, 2100, 2600, 3000}},
+		{"the first missed", []Slot{{Slot: 0, UnixMS: 2600}, {Slot: 1, UnixMS: 2600}}, []int64{2100, 2600}},
+		{"set back", []Slot{{Slot: 3, UnixMS: 9000}, {Slot: 4, UnixMS: 4000}, {Slot: 6, UnixMS: 5000}}, []int64{3500, 4000, 5000}},
+		{"set forward by an hour", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 3602000}, {Slot: 6, UnixMS: 3602500}}, []int64{3600990, 3601500, 3602000, 3602500}},
+		{"set back by an hour", []Slot{{Slot: 3, UnixMS: 3601000}, {Slot: 4, UnixMS: 3601510}, {Slot: 5, UnixMS: 2000}, {Slot: 6, UnixMS: 2500}}, []int64{990, 1500, 2000, 2500}},
+		{"set while slots were missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 3602000}, {Slot: 5, UnixMS: 3602000}}, []int64{3601000, 3601500, 3602000}},
+		{"a leader away for a minute", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 123, UnixMS: 63000}}, []int64{1000, 63000}},
+		{"not recorded", []Slot{{Slot: 3}, {Slot: 4}, {Slot: 6}}, []int64{0, 500, 1500}},
+		{"nothing", nil, []int64{}},
+	} {
+		f := Flight{Place: &Place{SlotMS: 500}, Slots: c.slots}
+		if got := f.Times(); !reflect.DeepEqual(got, c.wantMS) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.wantMS)
+		}
+	}
+}
+
+// What is no position is left out: nothing is drawn where no aircraft was.
+func TestPositions(t *testing.T) {
+	f := record("m-1", 1)
+	a := f.Rows[0].Aircraft[0]
+	f.Rows[0].Status, f.Rows[0].Aircraft = nil, nil
+	for _, change := range []func(a *account.AircraftRow){
+		func(a *account.AircraftRow) {},
+		func(a *account.AircraftRow) { a.EastM, a.NorthM, a.UpM, a.BootMS = 0, 0, 0, 0 }, // never received
+		func(a *account.AircraftRow) { a.EastM, a.NorthM, a.UpM = 0, 0, 0 },              // on the origin
+		func(a *account.AircraftRow) { a.BootMS = 0 },                                    // of a leader that did not record it
+		func(a *account.AircraftRow) { a.EastM = -1e200 },
+		func(a *account.AircraftRow) { a.UpM = 2e5 },
+	} {
+		b := a
+		change(&b)
+		f.Rows[0].Aircraft = append(f.Rows[0].Aircraft, b)
+	}
+	flights := mustRead(t, export(t, f))
+	for i, a := range flights[0].Slots[0].Aircraft {
+		want := i == 0 || i == 2 || i == 3
+		if (a.EastM != nil) != want || (a.NorthM != nil) != want || (a.UpM != nil) != want || (a.LatitudeDeg != nil) != want || (a.AMSLM != nil) != want {
+			t.Errorf("%d: %+v", i, a)
+		}
+	}
+	if err := WriteMCAP(io.Discard, &flights[0]); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -404,6 +491,20 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// Whatever a file's commands have as their texts, a terminal may show them.
+func TestTextsAreShown(t *testing.T) {
+	f := record("m-1", 3)
+	for i := range f.Commands {
+		c := &f.Commands[i]
+		c.ID, c.What, c.Ack = "\x1b[2J", "\x1b[2J", bytes.Replace(c.Ack, []byte("is 2"), []byte(`is \u001b[2J`), 1)
+	}
+	for _, c := range mustRead(t, export(t, f))[0].Commands {
+		if text := c.Answer(); strings.ContainsAny(text, "\x1b\n") || !strings.Contains(text, "?[2J") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	whole := string(export(t, record("m-1", 3)))
 	for _, c := range []struct{ name, text, want string }{
@@ -412,7 +513,7 @@ func TestBadFiles(t *testing.T) {
 		{"another JSON", `{"a":1}`, "not a mission's file"},
 		{"cut short", whole[:len(whole)/2], "not a mission's file"},
 		{"cut short, zipped", string(zipped([]byte(whole))[:300]), "unexpected EOF"},
-		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "leader log export -json"},
+		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "the leader's ledger itself"},
 		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
 		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1), "status of slot 7"},
 		{"a status that none may send", strings.Replace(whole, `"state": "flying"`, `"state": "sleeping"`, 1), "state"},

@@ -128,7 +128,10 @@ func (x *mcapWriter) flight(f *Flight) error {
 			if err := x.message(topic, "prefdt.Aircraft", at, a); err != nil {
 				return err
 			}
-			p := poseInFrame{at, localFrame, pose{vector{a.EastM, a.NorthM, a.UpM}, quaternion{W: 1}}}
+			if a.EastM == nil {
+				continue
+			}
+			p := poseInFrame{at, localFrame, pose{vector{*a.EastM, *a.NorthM, *a.UpM}, quaternion{W: 1}}}
 			if err := x.message(topic+"/pose", "foxglove.PoseInFrame", at, p); err != nil {
 				return err
 			}
@@ -168,17 +171,46 @@ func (x *mcapWriter) message(topic, schema string, at timestamp, v any) error {
 	return x.WriteMessage(&mcap.Message{ChannelID: x.channels[topic], Sequence: x.counts[topic] - 1, LogTime: nanoseconds, PublishTime: nanoseconds, Data: data})
 }
 
-// Times has each slot's wall-clock time in ms, rising whatever the computer's clock did.
+// clockStepMS is how far the time between two settlements may be off the slots between
+// them, beside a tenth of it, before the computer's clock was set meanwhile.
+const clockStepMS = 10e3
+
+// Times has each slot's wall-clock time in ms, rising, by the computer's clock as it was at
+// the end: a computer without a clock of its own sets it when it finds a network. Slots that
+// were missed were settled together with the one after them, and count back from it.
 func (f *Flight) Times() []int64 {
-	times := make([]int64, len(f.Slots))
 	slotMS := 1000.0
 	if f.Place != nil {
 		slotMS = f.Place.SlotMS
 	}
-	for i := range f.Slots {
-		times[i] = f.Slots[i].UnixMS
-		if i > 0 && times[i] <= times[i-1] {
-			times[i] = times[i-1] + int64(math.Max(1, slotMS*float64(f.Slots[i].Slot-f.Slots[i-1].Slot)))
+	times := make([]int64, len(f.Slots))
+	last := len(times) - 1
+	settled, stepMS := last, int64(0) // the settlement that follows; what is added before it
+	for i := last; i >= 0; i-- {
+		before := func(k int) int64 {
+			return times[k] - int64(math.Max(1, slotMS*float64(f.Slots[k].Slot-f.Slots[i].Slot)))
+		}
+		times[i] = f.Slots[i].UnixMS + stepMS
+		switch {
+		case i == last:
+			continue
+		case f.Slots[i].UnixMS == f.Slots[i+1].UnixMS:
+			times[i] = before(i + 1)
+			continue
+		}
+		want := before(settled)
+		if off := math.Abs(float64(times[i] - want)); off > clockStepMS+0.1*float64(times[settled]-want) {
+			stepMS += want - times[i]
+			times[i] = want
+		}
+		if times[i] >= times[i+1] {
+			times[i] = before(i + 1)
+		}
+		settled = i
+	}
+	if last >= 0 && times[0] < 0 { // nothing recorded the time
+		for i, first := 0, times[0]; i <= last; i++ {
+			times[i] -= first
 		}
 	}
 	return times

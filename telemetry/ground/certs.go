@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -42,6 +43,9 @@ func certs(t *tool) error {
 	if c, err := access.Read(*out, access.NameBroker); err == nil && !t.Given("host") {
 		*hosts = strings.Join(c.Hosts, ",")
 	}
+	if raw, err := os.ReadFile(filepath.Join(*out, aclFile)); err == nil && t.config.Fleet == defaults().Fleet && !t.Given("fleet") {
+		t.config.Fleet = cmp.Or(access.FleetOf(string(raw)), t.config.Fleet)
+	}
 	wanted, err := wantedCertificates(splitList(*hosts), splitList(*crew), *users)
 	if err != nil {
 		return cli.BadInput(err)
@@ -64,6 +68,9 @@ func certs(t *tool) error {
 	return t.printCertificates(*out, splitList(*hosts)[0], splitList(*crew)[0], all)
 }
 
+// aclFile has the rights of a fleet, beside the certificates.
+const aclFile = "acl"
+
 // writeACL writes the rights of a fleet, with all of the crew that a folder has.
 func writeACL(folder, fleet string) error {
 	all, err := access.List(folder)
@@ -77,7 +84,7 @@ func writeACL(folder, fleet string) error {
 		}
 	}
 	text := access.MosquittoACL(mosquitto.ACL, fleet, crew)
-	if err := os.WriteFile(filepath.Join(folder, "acl"), []byte(text), access.CertificateMode); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, aclFile), []byte(text), access.CertificateMode); err != nil {
 		return fmt.Errorf("write the ACL: %w", err)
 	}
 	return nil
@@ -131,14 +138,14 @@ func wantedCertificates(hosts, crew []string, users string) ([]access.Certificat
 
 // printCertificates lists what there is, and the lines of each program's configuration.
 func (t *tool) printCertificates(folder, host, crew string, all []access.Certificate) error {
-	fmt.Fprintf(t.Stdout, "In %s, NAME.crt with mode %04o and NAME.key with mode %04o:\n", folder, access.CertificateMode, access.KeyMode)
+	fmt.Fprintf(t.Stdout, "In %s, with the modes of NAME.crt and NAME.key:\n", folder)
 	table := tabwriter.NewWriter(t.Stdout, 0, 0, 2, ' ', 0)
 	for _, c := range all {
 		state := "kept"
 		if c.Made {
 			state = "made"
 		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\tvalid until %s\t%s\n", c.Name, c.Role, state, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, state, c.CertificateMode, c.KeyMode, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -97,8 +97,8 @@ func TestCerts(t *testing.T) {
 	out := makeCerts(t, folder, "-host", "broker.example,10.0.0.7", "-crew", "anna,bo", "-fleet", "f7")
 	until := time.Now().Add(825 * 24 * time.Hour).Format(time.DateOnly)
 	for _, want := range []string{
-		`NAME\.crt with mode 0644 and NAME\.key with mode 0600`, `ca +authority +made +valid until`, `broker +broker +made +valid until ` + until + ` +broker\.example, 10\.0\.0\.7`,
-		`leader +leader +made`, `observer +observer`, `anna +crew`, `bo +crew`, `u01 +user +made +valid until ` + until, `u10 +user`, `(?m)^leader.yaml +broker: \{url: "tls://broker\.example:8883"`,
+		`with the modes of NAME\.crt and NAME\.key:`, `ca +authority +made +0644 0600 +valid until`, `broker +broker +made +0644 0600 +valid until ` + until + ` +broker\.example, 10\.0\.0\.7`,
+		`leader +leader +made`, `observer +observer`, `anna +crew`, `bo +crew`, `u01 +user +made +0644 0600 +valid until ` + until, `u10 +user`, `(?m)^leader.yaml +broker: \{url: "tls://broker\.example:8883"`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -124,8 +124,9 @@ func TestCerts(t *testing.T) {
 	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") || !strings.Contains(acl, "user bo\ntopic write prefdt/f7/command/#\ntopic write prefdt/f7/crew/bo/heartbeat\n") {
 		t.Errorf("the ACL:\n%s", acl)
 	}
-	out = makeCerts(t, folder, "-crew", "carl", "-users", "11", "-fleet", "f7")
-	if !regexp.MustCompile(`u10 +user +kept`).MatchString(out) || !regexp.MustCompile(`u11 +user +made`).MatchString(out) {
+	os.Chmod(filepath.Join(folder, "u10.key"), 0o640)
+	out = makeCerts(t, folder, "-crew", "carl", "-users", "11") // of the same fleet
+	if !regexp.MustCompile(`u10 +user +kept +0644 0640`).MatchString(out) || !regexp.MustCompile(`u11 +user +made +0644 0600`).MatchString(out) {
 		t.Errorf("a second time:\n%s", out)
 	}
 	for name, text := range before {
@@ -133,11 +134,16 @@ func TestCerts(t *testing.T) {
 			t.Errorf("%s was changed", name)
 		}
 	}
-	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\n") {
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\ntopic write prefdt/f7/command/#\n") {
 		t.Errorf("the ACL after that:\n%s", raw)
+	}
+	makeCerts(t, folder, "-fleet", "f8")
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); strings.Contains(string(raw), "prefdt/f7/") || !strings.Contains(string(raw), "topic write prefdt/f8/slot\n") {
+		t.Errorf("the ACL of another fleet:\n%s", raw)
 	}
 	key := filepath.Join(folder, "u12.key")
 	os.WriteFile(key, []byte("mine"), 0o600)
+	os.Remove(filepath.Join(folder, "bo.key"))
 	for _, c := range []struct {
 		args []string
 		code int
@@ -154,6 +160,7 @@ func TestCerts(t *testing.T) {
 		{[]string{"-users", "anna"}, 2, ""},
 		{[]string{"-crew", "u11", "-users", "0"}, 1, `u11.crt is of a "user", want a crew`},
 		{[]string{"-users", "12"}, 1, "u12.key: file exists"},
+		{[]string{"-crew", "bo"}, 1, "bo.crt has no key: "},
 		{[]string{"-check"}, 2, "-broker tcp://127.0.0.1:1883: want tls://host:port"},
 		{[]string{"-check", "-broker", "tls://127.0.0.1:1", "-out", t.TempDir()}, 2, "no certificates in"},
 	} {

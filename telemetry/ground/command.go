@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
 
@@ -41,6 +42,9 @@ func budget(t *tool) error {
 	if *energy == "" {
 		return cli.BadInputf("-energy TOTAL is missing, as in -energy 42kJ")
 	}
+	if len(words) > 0 && t.Given("replaces") && !endsInLetter(*replaces) {
+		return cli.BadInputf("which total has the unit %.40q? write it without a space, as in -energy 42kJ -replaces 45kJ", words[0])
+	}
 	b := telemetry.Budget{ID: t.newID("b"), Mode: *mode}
 	if b.EnergyJ, err = parseEnergy(strings.Join(append([]string{*energy}, words...), " "), t.ask); err != nil {
 		return cli.BadInputf("-energy %w", err)
@@ -55,14 +59,21 @@ func budget(t *tool) error {
 	return t.send(&command.Exchange{Request: command.Request{Budget: &b}, BelowFloor: *belowFloor})
 }
 
+func endsInLetter(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.TrimRightFunc(text, unicode.IsLetter) != text
+}
+
 // parseEnergy is command.ParseEnergy, which asks for a missing unit where there is
 // somebody to answer. ask is nil where there is nobody.
 func parseEnergy(text string, ask func(question string) (answer string)) (energyJ float64, err error) {
 	energyJ, err = command.ParseEnergy(text)
 	if errors.Is(err, command.ErrUnitMissing) && ask != nil {
-		unit := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text))))
-		if unit != "" {
-			return command.ParseEnergy(text + unit)
+		switch answer := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text)))); {
+		case strings.ContainsFunc(answer, unicode.IsDigit): // a whole total, not a unit behind the first number
+			return command.ParseEnergy(answer)
+		case answer != "":
+			return command.ParseEnergy(text + answer)
 		}
 	}
 	return energyJ, err

@@ -333,6 +333,10 @@ func TestBadInput(t *testing.T) {
 		{[]string{"budget"}, "ground budget: -energy TOTAL is missing, as in -energy 42kJ"},
 		{[]string{"budget", "-energy", "42", "-replaces", "41kJ"}, "ground budget: -energy 42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
 		{[]string{"budget", "-energy", "42kJ", "-replaces", "41"}, "ground budget: -replaces 41 is too few joules"},
+		{[]string{"budget", "-energy", "42000", "-replaces", "45000", "kJ"}, `ground budget: which total has the unit "kJ"? write it without a space, as in -energy 42kJ -replaces 45kJ`},
+		{[]string{"budget", "-energy", "42", "-replaces", "45000", "kJ"}, `ground budget: which total has the unit "kJ"?`},
+		{[]string{"budget", "-energy", "42kJ", "-replaces", "45", "kJ"}, `ground budget: which total has the unit "kJ"?`},
+		{[]string{"budget", "-replaces", "42kJ", "-energy", "11.7", "W"}, `ground budget: -energy "11.7 W" has no unit of energy`},
 		{[]string{"budget", "-energy", "lots"}, `ground budget: -energy "lots" is no energy`},
 		{[]string{"budget", "-energy", "-5kJ"}, `ground budget: -energy "-5kJ" is not above 0`},
 		{[]string{"budget", "-energy", "1e10kJ"}, "ground budget: budget.energy_j: 1e+13 is outside (0, 1e12]"},
@@ -515,7 +519,13 @@ func TestDisplay(t *testing.T) {
 		{"broker unreachable above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
 		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
 		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
-		{"old but done", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Hour) }), grey + "fleet f1   done", true, "STALE: status 60 min old"},
+		{"no status in a minute, on the ground", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Minute) }), "\x1b[31;1mLINK LOST: no status for 60 s", true, grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
+		{"between two statuses on the ground", fresh(func(v *view) {
+			v.status.State, v.status.Aircraft, v.statusReceived = telemetry.StateIdle, nil, now.Add(-7*time.Second)
+		}), "fleet f1   idle", false, "status 7.0 s old"},
+		{"left in the air by a leader that is gone", fresh(func(v *view) {
+			v.status.State, v.status.Aircraft[0].Mode, v.statusReceived = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
+		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1maircraft 1 is LEFT IN THE AIR", true, ""},
 		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
@@ -548,6 +558,29 @@ func TestDisplay(t *testing.T) {
 				t.Errorf("%s: %q", c.name, line)
 			}
 		}
+	}
+}
+
+// A status that comes again, as from a bridge that connects anew, is no newer for that.
+func TestRepeatedStatus(t *testing.T) {
+	payload, err := telemetry.Encode(exampleStatus(17))
+	if err != nil {
+		t.Fatal(err)
+	}
+	online := true
+	v := &view{brokerConnected: true, leaderOnline: &online, staleAfter: 3 * time.Second}
+	receive := func(atS int64, retained bool, payload []byte) bool {
+		return v.handleEvent(event{message: &telemetry.Message{Topic: topics.Status(), Payload: payload, Retained: retained, Received: time.Unix(atS, 0)}}, topics, nil)
+	}
+	if !receive(100, false, payload) || receive(103, false, bytes.Clone(payload)) || receive(104, true, bytes.Clone(payload)) {
+		t.Error("a status again counts as another, or the first one does not")
+	}
+	if text := v.render(time.Unix(104, 0), 0, 0)[0]; text != "LINK LOST: no status for 4.0 s" {
+		t.Errorf("first %q", text)
+	}
+	next, _ := telemetry.Encode(exampleStatus(18))
+	if !receive(105, false, next) || v.alarm(time.Unix(106, 0)) != "" {
+		t.Errorf("the next one: %s", v.alarm(time.Unix(106, 0)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"prefdt/configs/cli"
@@ -73,14 +74,18 @@ func readFlights(path, mission string) ([]flightlog.Flight, error) {
 	if err != nil {
 		return nil, err
 	}
-	flights = slices.DeleteFunc(flights, func(f flightlog.Flight) bool {
-		return len(f.Slots) == 0 || mission != "" && f.Mission != mission
-	})
-	switch {
-	case len(flights) == 0 && mission != "":
-		return nil, fmt.Errorf("%s has no slot of a mission %q", path, mission)
-	case len(flights) == 0:
+	flights = slices.DeleteFunc(flights, func(f flightlog.Flight) bool { return len(f.Slots) == 0 })
+	if len(flights) == 0 {
 		return nil, fmt.Errorf("%s has no slot of any mission", path)
+	}
+	var ids []string
+	for i := range flights {
+		if ids = append(ids, flights[i].Mission); flights[i].Mission == mission {
+			return flights[i : i+1], nil
+		}
+	}
+	if mission != "" {
+		return nil, fmt.Errorf("%s has no slot of a mission %q; it has %s", path, mission, strings.Join(ids, ", "))
 	}
 	return flights, nil
 }

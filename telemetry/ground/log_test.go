@@ -22,7 +22,7 @@ func exportedMissions(t *testing.T) (path string) {
 	for i, mission := range []string{"m-1", "m-2", "not-flown"} {
 		f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}}}
 		for n := range 5 * (2 - i) {
-			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1)}}})
+			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1), EastM: 10, BootMS: 5000}}})
 		}
 		if i == 1 {
 			f.Commands = []ledger.Command{{ID: "s1", What: "start", Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
@@ -43,6 +43,9 @@ func exportedMissions(t *testing.T) (path string) {
 func TestLog(t *testing.T) {
 	path, dir := exportedMissions(t), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("ledger.db"), []byte(strings.Repeat("\x00", 16)+"\xed\xda\x0c\xed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -52,9 +55,10 @@ func TestLog(t *testing.T) {
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
 		{path + " -parquet " + at("m.parquet") + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
 		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},
-		{path + " -mission not-flown", 2, "has no slot of a mission"},
-		{path + " -mission m-9", 2, "has no slot of a mission"},
+		{path + " -mission not-flown", 2, "has no slot of a mission \"not-flown\"; it has m-1, m-2\n"},
 		{"", 2, "want a mission's file"},
+		{dir, 2, dir + " is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db\n"},
+		{at("ledger.db"), 2, "`leader log export -json -file " + at("ledger.db") + " -out missions.json`"},
 		{at("none.json"), 2, "no such file"},
 		{at("m.csv"), 2, "not a mission's file"},
 		{path + " -csv " + at("no/folder.csv"), 1, "no such file"},

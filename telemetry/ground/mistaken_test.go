@@ -101,6 +101,9 @@ func TestMissingUnitAsks(t *testing.T) {
 		"kilojoules":          {"42", "kJ\n", true, 42000},
 		"joules, truly":       {"42", " J \n", true, 42},
 		"a decimal":           {"11.7", "Wh", true, 42120},
+		"a total":             {"42", "42kJ\n", true, 42000},
+		"another total":       {"1", "50 kJ\n", true, 50000},
+		"a number again":      {"42", "42\n", true, 0},
 		"no answer":           {"42", "\n", true, 0},
 		"yes is no unit":      {"42", "y\n", true, 0},
 		"nothing to ask":      {"42kJ", "Wh", false, 42000},
@@ -149,7 +152,7 @@ func TestStopReturnNew(t *testing.T) {
 		return rig.Done(s) && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed
 	})
 	send("mission start", 3, "the mission is done, which accepts resume, clear, new")
-	send("budget -energy 200kJ -below-floor", 3, "a request is for the next one, which `new` begins")
+	send("budget -energy 1kJ", 3, "a request is for the next one, which `new` begins")
 	send("mission new", 0, "\nMission m-2")
 	if s = r.Await("idle", rig.InState(telemetry.StateIdle)); s.Slot != -1 || s.SpentJ != 0 {
 		t.Errorf("the next mission begins with %+v", s)

@@ -18,6 +18,7 @@ type view struct {
 	brokerChangedAt time.Time // connected or lost since
 	leaderOnline    *bool     // last published by the leader or its will; nil: nothing
 	status          *telemetry.Status
+	statusPayload   []byte // of status
 	statusReceived  time.Time
 	statusRetained  bool // the status was published before the subscription, at an unknown time
 	refusedMessages uint64
@@ -50,10 +51,22 @@ func (v *view) alarm(now time.Time) string {
 		return "NO LEADER was ever at this broker"
 	case !*v.leaderOnline:
 		return "LINK LOST: the leader is offline"
-	case v.status != nil && !v.statusRetained && telemetry.UnderWay(v.status.State) && now.Sub(v.statusReceived) > v.staleAfter:
+	case v.status != nil && !v.statusRetained && now.Sub(v.statusReceived) > v.lostAfter():
 		return fmt.Sprintf("LINK LOST: no status for %s", formatAge(now.Sub(v.statusReceived)))
 	}
 	return ""
+}
+
+// statusInterval is the longest time between statuses of a leader with no slot to settle,
+// docs/wire.md.
+const statusInterval = 5 * time.Second
+
+// lostAfter is the age of a status from which the link counts as lost.
+func (v *view) lostAfter() time.Duration {
+	if telemetry.UnderWay(v.status.State) {
+		return v.staleAfter
+	}
+	return v.staleAfter + statusInterval
 }
 
 // render is the display in so many columns and rows; 0: any number.
@@ -85,7 +98,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
 	if v.statusRetained {
 		label = "STALE: retained by the broker, age unknown"
-	} else if alarm != "" || now.Sub(v.statusReceived) > v.staleAfter {
+	} else if alarm != "" {
 		label = "STALE: " + label
 	}
 	stale := strings.HasPrefix(label, "STALE")

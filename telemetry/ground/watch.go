@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -125,7 +126,7 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 
 var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
 
-// handleEvent updates the view, and reports whether the event was a valid message.
+// handleEvent updates the view, and reports whether the event was a valid, new message.
 func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.RejectCounter) bool {
 	m := e.message
 	if m == nil {
@@ -143,9 +144,12 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 			v.leaderOnline = &online
 		}
 	case topics.Status():
+		if bytes.Equal(m.Payload, v.statusPayload) { // again by a broker or a bridge that connects: no newer
+			return false
+		}
 		var s telemetry.Status
 		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
-			v.status, v.statusReceived, v.statusRetained = &s, m.Received, m.Retained
+			v.status, v.statusPayload, v.statusReceived, v.statusRetained = &s, m.Payload, m.Received, m.Retained
 		}
 	}
 	if err != nil {
@@ -156,7 +160,7 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 }
 
 // display is a way to show a fleet: after each event, and twice a second without one.
-// valid is whether the event was a valid message.
+// valid is whether the event was a valid, new message.
 type display func(v *view, e *event, valid bool, now time.Time)
 
 func isStatus(e *event) bool { return strings.HasSuffix(e.message.Topic, "/status") }

@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// Whatever keeps an aircraft on the ground, the crew is told what to do about it.
+func TestNotReady(t *testing.T) {
+	ready := View{
+		Received: true, Fresh: true, OnGround: true, ClockRate: 1, PreArm: PreArm{Known: true, OK: true}, BatteryIDs: []uint8{0},
+		Params: Parameters{readMask: 1<<requiredParameters - 1},
+	}
+	if err := ready.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change func(v *View)
+		want   string
+	}{
+		{func(v *View) { v.Received = false }, "nothing was received from it yet; see that it is switched on and linked"},
+		{func(v *View) { v.Fresh, v.AgeS = false, 4 }, "for 4 s; see to its link and its position fix"},
+		{func(v *View) { v.Params = Parameters{} }, "were not read yet; send it again"},
+		{func(v *View) { v.Armed, v.Mode = true, ModeHold }, "want it on the ground with its motors off"},
+		{func(v *View) { v.OnGround = false }, "set it down and wait for that"},
+		{func(v *View) { v.UpM = 21 }, "is the origin right?"},
+		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},
+		{func(v *View) { v.ClockRate = 0.25 }, "slot_ms must be that of its speed"},
+		{func(v *View) { v.BatteryIDs = []uint8{0, 1} }, "with the ids [1] beside the one that is metered, id 0; remove them"},
+		{func(v *View) { v.PreArm.OK, v.Reason = false, "heading" }, "its pre-arm checks fail: heading; cure that"},
+		{func(v *View) { v.PreArm.OK = false }, "a ground station shows which"},
+	} {
+		v := ready
+		c.change(&v)
+		if err := v.Ready(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
