@@ -300,7 +300,7 @@ func TestPageStale(t *testing.T) {
 	if !eval[bool](b, "[...document.querySelectorAll('.data')].every(x => x.classList.contains('stale'))") {
 		t.Error("not all that may be out of date is hatched")
 	}
-	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return s.allStreams() == 1 }) {
+	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return c.access.watched(s, "f1") }) {
 		t.Error("the page's stream ended; it should have been told of the leader's silence by nothing but the age")
 	}
 	c.leader(100 * time.Millisecond) // back, with an earlier slot: another mission

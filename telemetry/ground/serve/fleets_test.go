@@ -116,7 +116,7 @@ func TestFleets(t *testing.T) {
 	}
 	// The stream of one fleet's page is no sign of life for another's.
 	session := c.access.session(&http.Request{Header: http.Header{"Cookie": {b.cookie}}}, c.Clock())
-	if !c.access.openStream(session, "f2") {
+	if !c.access.openStream(session, &eventStream{"f2", func() {}}) {
 		t.Fatal("no place")
 	}
 	if r := b.do("POST", "/f1/alive", headers, "{}"); r.status != http.StatusConflict {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 //go:embed page
@@ -226,15 +227,19 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 		http.NotFound(w, r) // nothing is live
 		return
 	}
-	if !s.access.openStream(session, s.Fleet) {
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	place := &eventStream{s.Fleet, end}
+	if !s.access.openStream(session, place) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.access.closeStream(session, s.Fleet)
+	defer s.access.closeStream(session, place)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Time{})
+	defer control.SetWriteDeadline(time.Time{}) // the connection may have other requests
 	seconds := time.NewTicker(time.Second)
 	defer seconds.Stop()
 	gap := time.NewTimer(0)
@@ -242,8 +247,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 	var at cursor
 	first := s.welcome(session)
 	for {
-		e, changed, closed := s.state.next(&at, s.Clock())
-		if closed {
+		now := s.Clock()
+		e, changed, closed := s.state.next(&at, now)
+		if closed || s.access.session(r, now) != session { // what the cookie may no more do, its page shows no more
 			return
 		}
 		e.Welcome, first = first, nil
@@ -257,13 +263,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 		gap.Reset(minStreamGap)
 		select {
 		case <-gap.C:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 		select {
 		case <-changed:
 		case <-seconds.C:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -319,9 +325,15 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 		respond(http.StatusConflict, fmt.Sprintf("not sent: it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
 		return
 	}
-	meant, err := q.command(s.state.latest())
+	status := s.state.latest()
+	meant, err := q.command(status)
 	if err != nil {
 		respond(http.StatusUnprocessableEntity, "not sent: "+err.Error())
+		return
+	}
+	// On the wire a budget cannot say that it replaces none.
+	if b := meant.Budget; b != nil && b.ReplacesJ == nil && status != nil && status.BudgetJ != nil {
+		respond(http.StatusConflict, fmt.Sprintf("not sent: a budget of %s is in force, and the page that ordered another showed none; read again what it does", command.Joules(*status.BudgetJ)))
 		return
 	}
 	select {
