@@ -155,6 +155,12 @@ func TestPageFleets(t *testing.T) {
 	b.navigate(c.links.link("command as crew-1"))
 	b.wait("document.querySelectorAll('#fleets li').length === 2 && document.querySelector('#fleets').innerText.includes('flying')")
 	b.wait("document.querySelector('#fleets li').className.includes('alarm') && document.querySelector('#fleets').innerText.includes('LINK LOST')")
+	b.checkOutdoors("LINK LOST")
+	eval[any](b, `(() => { // an answer that is cut off
+		const real = window.fetch;
+		window.fetch = async () => { window.fetch = real; window.cut = true; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
+	})()`)
+	b.wait("window.cut")
 	publishTo(t, c, 0, exampleStatus(18))
 	b.wait("!document.querySelector('#fleets li').className.includes('alarm')")
 	eval[any](b, "document.querySelector('#fleets a').click(), null")

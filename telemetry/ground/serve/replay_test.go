@@ -177,6 +177,7 @@ func TestReplay(t *testing.T) {
 		b.wait(fmt.Sprintf("%s === %q", clock, want))
 	}
 	at(last)
+	b.checkOutdoors("replay")
 	key := func(name string) {
 		t.Helper()
 		b.key(name, "", nil)
