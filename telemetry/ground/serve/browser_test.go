@@ -811,7 +811,8 @@ func TestPageCommandsInReach(t *testing.T) {
 }
 
 // A tap, a click on a slide's end and a slide that is let go halfway do nothing: what is sent
-// is what was pressed and slid after them, with a mouse or with a finger.
+// is what was pressed for a second, with its progress, and slid after them, with a mouse or with a
+// finger.
 func TestPageTap(t *testing.T) {
 	for _, with := range []string{"mouse", "finger"} {
 		t.Run(with, func(t *testing.T) { testTap(t, with == "finger") })
@@ -850,7 +851,17 @@ func testTap(t *testing.T, touches bool) {
 	b.mouse("mousePressed", x+width/2-20, y)
 	b.mouse("mouseReleased", x+width/2-20, y)
 	b.slide("stop", .6)
-	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
+	progress := 0.0
+	b.press("#act-hold .hold", func() bool {
+		if x := eval[float64](b, "document.querySelector('#act-hold i').offsetWidth / document.querySelector('#act-hold .hold').offsetWidth"); x < .9 {
+			progress = max(progress, x)
+		}
+		return len(c.commands()) > 0
+	})
+	if heldMS := eval[float64](b, "sent - pointerdown"); heldMS < 990 || progress == 0 { // one clock is rounded
+		t.Errorf("held for %.0f ms, progress %.2f", heldMS, progress)
+	}
 	b.slide("start", 1)
 	b.until("the slide", func() bool { return len(c.commands()) > 1 })
 	b.slide("stop", 1)

@@ -215,8 +215,13 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session)
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", s.Picture.Type)
-	w.Write(s.Picture.Image)
+	writeLarge(w, s.Picture.Type, s.Picture.Image)
+}
+
+func writeLarge(w http.ResponseWriter, kind string, content []byte) {
+	w.Header().Set("Content-Type", kind)
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fileStall))
+	w.Write(content)
 }
 
 // stream sends events until the page or the server goes: at once all that is known, then
@@ -239,7 +244,6 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 	w.Header().Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Time{})
-	defer control.SetWriteDeadline(time.Time{}) // the connection may have other requests
 	seconds := time.NewTicker(time.Second)
 	defer seconds.Stop()
 	gap := time.NewTimer(0)
@@ -253,7 +257,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 			return
 		}
 		e.Welcome, first = first, nil
-		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) // the socket's, not the fleet's time
+		control.SetWriteDeadline(time.Now().Add(s.stall)) // the socket's, not the fleet's time
 		if _, err := w.Write(slices.Concat([]byte("data: "), encode(e), []byte("\n\n"))); err != nil {
 			return
 		}

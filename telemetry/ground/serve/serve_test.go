@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -898,4 +899,56 @@ func TestStreamEndsWithSession(t *testing.T) {
 	}
 	c.advance(sessionLasts + time.Second)
 	b.streamEnds("a day later", ended)
+}
+
+// Who reads nothing is dropped, with a cookie or without one, and leaves its place.
+func TestSlowReaders(t *testing.T) {
+	c := startConsole(t, func(c *console) { c.stall = 300 * time.Millisecond })
+	connect := func(request string) net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", c.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(testTimeout))
+		conn.(*net.TCPConn).SetReadBuffer(4096)
+		io.WriteString(conn, request)
+		return conn
+	}
+	dropped := func(conn net.Conn, text string) { // a write to what the server closed is an error, a while after it did
+		t.Helper()
+		for {
+			_, err := io.WriteString(conn, text)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("it is not dropped after %v", testTimeout)
+			}
+			if err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	request := "GET /uplot.js HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\n\r\n"
+	dropped(connect(strings.Repeat(request, 300)), request)
+
+	b := c.newBrowser("watch")
+	connect("GET /events HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nCookie: " + b.cookie + "\r\n\r\n")
+	session := c.sessions()[0]
+	await := func(watched bool, doing func(i int)) {
+		t.Helper()
+		until := time.Now().Add(testTimeout)
+		for i := 0; c.access.watched(session, "f1") != watched; i++ {
+			if time.Now().After(until) {
+				t.Fatalf("never: watched %v", watched)
+			}
+			doing(i)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	await(true, func(int) {})
+	for i := range maxUsers {
+		publish(c, topics.Report(fmt.Sprintf("%064d", i)), false, telemetry.Report{PositionM: [2]float64{312, 844}, CPUHz: 1e9})
+	}
+	await(false, func(i int) { publish(c, topics.Status(), false, exampleStatus(i)) })
 }
