@@ -287,6 +287,7 @@ func TestPageStale(t *testing.T) {
 	die()
 	last := c.state.latest()
 	b.wait("Number(document.body.dataset.age) > 1500")
+	eval[any](b, "drawn = [], null")
 	publish(c, topics.Status(), true, *last)
 	publish(c, topics.Status(), false, *last)
 	if err := c.Handle(telemetry.Message{Topic: topics.Online(), Payload: telemetry.EncodeOnline(true), Retained: true, Received: time.Now()}); err != nil {
@@ -296,6 +297,9 @@ func TestPageStale(t *testing.T) {
 	before := -1.0
 	for _, x := range eval[[][2]any](b, "drawn") {
 		ageMS, link := x[0].(float64), x[1].(string)
+		if ageMS < 1500 {
+			t.Errorf("%v ms old after a repetition", ageMS)
+		}
 		if link == "lost" {
 			if ageMS < 3000 || before >= 3000 {
 				t.Errorf("LINK LOST at %v ms, drawn before at %v ms", ageMS, before)
@@ -515,8 +519,12 @@ func TestPageWithoutLink(t *testing.T) {
 	b := newTab(t, 390, 844)
 	b.navigate(c.URL())
 	b.waitText("open the link that the server's terminal shows")
-	b.navigate(c.links.link("watch")) // in the same tab
+	link := c.links.link("watch")
+	b.navigate(link) // in the same tab
 	b.wait("document.body.dataset.role === 'watch'")
+	b = newTab(t, 390, 844)
+	b.navigate(link)
+	b.waitText("this link was used, or is of an earlier start")
 }
 
 // Over TLS the browser takes the cookie that only this host may set.
@@ -701,7 +709,7 @@ func TestPageStates(t *testing.T) {
 			want["act-"+action] = m.Accepts(action)
 		}
 		for id, accepted := range want {
-			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s; for ')", id, state))
+			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s: it is for ')", id, state))
 			dashed := eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector('#%s .hold, #%[1]s .slide')).borderTopStyle === 'dashed'", id))
 			if refused == accepted || dashed == accepted {
 				t.Errorf("%s while %s: refused %v, dashed %v, the leader accepts %v", id, state, refused, dashed, accepted)

@@ -24,7 +24,7 @@ let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
 let replay = null; // of a mission that was flown, in place of the stream
-let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '';
+let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '', loginText = '';
 
 function takeEvent(e) {
   if (!replay) offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
@@ -104,7 +104,7 @@ async function connect() {
   retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
   const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
-  denied = r && !r.ok ? text : '';
+  denied = r && !r.ok ? loginText + text : '';
   requestRender();
   if (!r || !r.ok || !text || source) return; // without text: cut off on its way
   clearTimeout(retry);
@@ -137,7 +137,8 @@ async function login() {
   const token = location.hash.slice(1);
   if (token) {
     history.replaceState(null, '', location.pathname);
-    await post('login', {token}).catch(() => null);
+    const r = await post('login', {token}).catch(() => null);
+    loginText = r && !r.ok ? await r.text().catch(() => '') + '; ' : '';
   }
   connect();
 }
@@ -190,7 +191,7 @@ function banners(l) {
   if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
-  if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && serverNow() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
+  if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
   if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
@@ -527,13 +528,13 @@ function renderCommands(s) {
   for (const [action, , , states] of actions) {
     const box = $(`act-${action}`), fit = states.includes(s.state);
     box.classList.toggle('unfit', !fit);
-    setText(box.firstChild, !fit ? `Refused while ${s.state}; for ${states.join(', ')}.` :
+    setText(box.firstChild, !fit ? `Refused while ${s.state}: it is for ${states.join(', ')}.` :
       list.length && namesAircraft.includes(action) ? named[action] || '...' : state.before[action] || 'Tick the aircraft first.');
   }
   for (const id in forms) {
     const fit = forms[id].includes(s.state);
     $(id).classList.toggle('unfit', !fit);
-    setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}; for ${forms[id].join(', ')}.`);
+    setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
