@@ -783,7 +783,7 @@ func TestPageShows(t *testing.T) {
 	if got := figures[len(figures)-1][2]; got != "hut, from slot 15, 5 slots ago, id b-9" {
 		t.Errorf("last command: %q", got)
 	}
-	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got, "320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, 0.") {
+	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got, "320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, ") || !strings.Contains(got, " s old") {
 		t.Errorf("aircraft %s", got)
 	}
 	// Predicted end, floor and budget are in the chart, by their colours.

@@ -376,6 +376,11 @@ func TestAttacks(t *testing.T) {
 		if policySent := r.header.Get("Content-Security-Policy"); policySent != wholePolicy && r.status != 421 && r.status != 431 {
 			t.Errorf("%s: policy %q", x.name, policySent)
 		}
+		for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-"} {
+			if got := r.header.Get(name); !strings.HasPrefix(got, want) && r.status != 421 && r.status != 431 {
+				t.Errorf("%s: %s %q", x.name, name, got)
+			}
+		}
 		if strings.Contains(r.body, "<") && r.header.Get("Content-Type") == "text/html; charset=utf-8" && x.path != "/" {
 			t.Errorf("%s: an answer of HTML: %.80q", x.name, r.body)
 		}
@@ -459,6 +464,48 @@ func TestLogin(t *testing.T) {
 		c.advance(sessionLasts + time.Second)
 		if r := b.do("GET", "/session", nil, ""); r.status != 401 {
 			t.Errorf("%s: a day later %d", x.name, r.status)
+		}
+	}
+}
+
+// Older versions of TLS are refused.
+func TestTLSVersion(t *testing.T) {
+	c := startConsole(t, func(c *console) { c.Certificate = newCertificate(t, "field.example") })
+	if conn, err := tls.Dial("tcp", c.listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+		conn.Close()
+		t.Error("TLS 1.2 is accepted")
+	}
+}
+
+// Some commands may wait for their answers at a time, and one more is refused until one is answered.
+func TestSendingPlaces(t *testing.T) {
+	begun, answer := make(chan bool), make(chan bool)
+	c := startConsole(t)
+	c.Operators[0].Send = func(_ context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
+		begun <- true
+		<-answer
+		return telemetry.Ack{ID: r.ID(), Reason: "test"}, nil
+	}
+	b := c.newBrowser("command as crew-1")
+	order := func(i int) response {
+		return b.command(fmt.Sprintf(`"id":"m%d","kind":"mission","action":"hold"`, i))
+	}
+	answered := make(chan response, maxSending+1)
+	for i := range maxSending {
+		go func() { answered <- order(i) }()
+		<-begun
+	}
+	if r := order(maxSending); r.status != 429 || !strings.Contains(r.body, "not sent") {
+		t.Errorf("one too many: %d %s", r.status, r.body)
+	}
+	answer <- true
+	<-answered
+	go func() { answered <- order(maxSending) }()
+	<-begun
+	close(answer)
+	for range maxSending {
+		if r := <-answered; r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
 		}
 	}
 }
@@ -901,7 +948,8 @@ func TestStreamEndsWithSession(t *testing.T) {
 	b.streamEnds("a day later", ended)
 }
 
-// Who reads nothing is dropped, with a cookie or without one, and leaves its place.
+// Who reads nothing is dropped, with a cookie or without one, and leaves its place; who does not
+// end a request is too.
 func TestSlowReaders(t *testing.T) {
 	c := startConsole(t, func(c *console) { c.stall = 300 * time.Millisecond })
 	connect := func(request string) net.Conn {
@@ -916,6 +964,7 @@ func TestSlowReaders(t *testing.T) {
 		io.WriteString(conn, request)
 		return conn
 	}
+	halted := connect("GET / HTTP/1.1\r\nHost: ")
 	dropped := func(conn net.Conn, text string) { // a write to what the server closed is an error, a while after it did
 		t.Helper()
 		for {
@@ -951,4 +1000,7 @@ func TestSlowReaders(t *testing.T) {
 		publish(c, topics.Report(fmt.Sprintf("%064d", i)), false, telemetry.Report{PositionM: [2]float64{312, 844}, CPUHz: 1e9})
 	}
 	await(false, func(i int) { publish(c, topics.Status(), false, exampleStatus(i)) })
+	if _, err := io.ReadAll(halted); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("half a request holds its place")
+	}
 }
