@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"prefdt/telemetry"
-	"prefdt/telemetry/command"
 )
 
 //go:embed page
@@ -335,9 +334,8 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 		respond(http.StatusUnprocessableEntity, "not sent: "+err.Error())
 		return
 	}
-	// On the wire a budget cannot say that it replaces none.
-	if b := meant.Budget; b != nil && b.ReplacesJ == nil && status != nil && status.BudgetJ != nil {
-		respond(http.StatusConflict, fmt.Sprintf("not sent: a budget of %s is in force, and the page that ordered another showed none; read again what it does", command.Joules(*status.BudgetJ)))
+	if err := q.checkReplaced(status); err != nil {
+		respond(http.StatusConflict, "not sent: "+err.Error())
 		return
 	}
 	select {

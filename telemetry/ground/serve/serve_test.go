@@ -887,20 +887,34 @@ func TestHostileUser(t *testing.T) {
 	}
 }
 
-// A budget whose page showed none is not sent over one that another crew ordered meanwhile.
-func TestBudgetReplacesNone(t *testing.T) {
-	c := startConsole(t)
-	b := c.newBrowser("command as crew-1")
-	order := `"id":"b1","kind":"budget","energy":"42 kJ","mode":"target"`
-	s := exampleStatus(17)
-	publish(c, topics.Status(), false, s)
-	if r := b.command(order); r.status != 409 || !strings.Contains(r.body, "a budget of 45000 J is in force") || len(c.commands()) != 0 {
-		t.Errorf("%d %s, sent %q", r.status, r.body, c.commands())
-	}
-	s.Slot, s.BudgetJ, s.Mode, s.RemainingJ = 18, nil, nil, nil
-	publish(c, topics.Status(), false, s)
-	if r := b.command(order); r.status != 200 || len(c.commands()) != 1 {
-		t.Errorf("after a preference: %d %s", r.status, r.body)
+// What does not name the total that it replaces is not sent over one that another crew ordered
+// meanwhile: a budget whose page showed none, and a preference.
+func TestReplaces(t *testing.T) {
+	for _, x := range []struct {
+		name, order string
+		inForce     bool // 45 kJ
+		status      int
+	}{
+		{"a budget over one not shown", `"kind":"budget","energy":"42 kJ","mode":"target"`, true, 409},
+		{"a budget over none", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":null`, false, 200},
+		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 200}, // the leader's to refuse
+		{"a preference over a budget not shown", `"kind":"preference","setting":0.5`, true, 409},
+		{"a preference over another budget", `"kind":"preference","setting":0.5,"replaces_j":41000`, true, 409},
+		{"a preference over the budget", `"kind":"preference","setting":0.5,"replaces_j":45000`, true, 200},
+		{"a preference over none", `"kind":"preference","setting":0.5`, false, 200},
+		{"a preference over a budget that is over", `"kind":"preference","setting":0.5,"replaces_j":41000`, false, 200},
+		{"a hold", `"kind":"mission","action":"hold"`, true, 200},
+	} {
+		c := startConsole(t)
+		s := exampleStatus(17)
+		if !x.inForce {
+			s.BudgetJ, s.Mode, s.RemainingJ = nil, nil, nil
+		}
+		publish(c, topics.Status(), false, s)
+		r := c.newBrowser("command as crew-1").command(`"id":"x",` + x.order)
+		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 200) || x.status == 409 && !strings.Contains(r.body, "a budget of 45000 J is in force") {
+			t.Errorf("%s: %d %s, sent %q", x.name, r.status, r.body, c.commands())
+		}
 	}
 }
 

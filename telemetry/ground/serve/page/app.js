@@ -580,8 +580,7 @@ function makeForm(kind, fields, button, before, read) {
   makeHold($(button), async () => {
     const q = read();
     if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
-    const replaces = kind === 'budget' && explained.replaces !== null ? {replaces_j: explained.replaces} : {};
-    await send({kind, ...q, ...replaces});
+    await send({kind, ...q, replaces_j: explained.replaces});
     $('below').checked = false; // it is said of each budget anew
     update();
   });
