@@ -186,8 +186,8 @@ func TestReplay(t *testing.T) {
 	key("Home")
 	first := fmt.Sprintf("slot %d of %d", statuses[0].Slot, slots)
 	at(first)
-	if n := eval[int](b, "document.querySelectorAll('#answers li').length"); n > len(x.acks) {
-		t.Errorf("%d answers at the first slot", n)
+	if n, want := eval[int](b, "document.querySelectorAll('#answers li').length"), min(len(r.Events[0].Answers), maxAnswers); n != want {
+		t.Errorf("%d answers at the first slot, want %d", n, want)
 	}
 	key("ArrowRight")
 	at(fmt.Sprintf("slot %d of %d", statuses[1].Slot, slots))
