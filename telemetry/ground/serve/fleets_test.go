@@ -162,7 +162,7 @@ func TestPageFleets(t *testing.T) {
 	})()`)
 	b.wait("window.cut")
 	publishTo(t, c, 0, exampleStatus(18))
-	b.wait("!document.querySelector('#fleets li').className.includes('alarm')")
+	b.wait("!document.querySelector('#fleets li').className.includes('alarm') && document.getElementById('fleets').innerText.includes('slot 18')")
 	eval[any](b, "document.querySelector('#fleets a').click(), null")
 	b.wait("document.body.dataset.role === 'command' && document.getElementById('fleet').textContent === 'f1'")
 	b.wait("document.getElementById('clock').textContent.startsWith('slot 18')")
