@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,7 +26,13 @@ type digest = [sha256.Size]byte
 type session struct {
 	operator *Operator // nil: may watch
 	began    time.Time
-	streams  map[string]int // open event streams, by fleet
+	streams  []*eventStream // open ones, the oldest first
+}
+
+// eventStream is a page that receives a fleet's events.
+type eventStream struct {
+	fleet string
+	end   func()
 }
 
 const (
@@ -94,39 +101,36 @@ func (a *access) session(r *http.Request, now time.Time) *session {
 	return s
 }
 
-// openStream counts an event stream of a session, unless all places are taken.
-func (a *access) openStream(s *session, fleet string) bool {
+// openStream counts an event stream of a session, unless others have all places. A
+// session's newest page takes the place of its oldest: a phone that changed its network leaves
+// connections behind that do not end for a quarter of an hour, and must not keep itself out.
+func (a *access) openStream(s *session, x *eventStream) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	n := 0
 	for _, other := range a.sessions {
-		n += other.allStreams()
+		n += len(other.streams)
 	}
-	if n >= maxStreams || s.allStreams() >= maxStreams/4 {
+	if own := len(s.streams); own > 0 && (n >= maxStreams || own >= maxStreams/4) {
+		s.streams[0].end()
+		s.streams = s.streams[1:]
+		n--
+	}
+	if n >= maxStreams {
 		return false
 	}
-	if s.streams == nil {
-		s.streams = map[string]int{}
-	}
-	s.streams[fleet]++
+	s.streams = append(s.streams, x)
 	return true
 }
 
-func (s *session) allStreams() (n int) {
-	for _, streams := range s.streams {
-		n += streams
-	}
-	return n
-}
-
-func (a *access) closeStream(s *session, fleet string) {
+func (a *access) closeStream(s *session, x *eventStream) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	s.streams[fleet]--
+	s.streams = slices.DeleteFunc(s.streams, func(y *eventStream) bool { return x == y })
 }
 
 func (a *access) watched(s *session, fleet string) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return s.streams[fleet] > 0
+	return slices.ContainsFunc(s.streams, func(x *eventStream) bool { return x.fleet == fleet })
 }

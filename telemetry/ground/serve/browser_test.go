@@ -18,6 +18,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"prefdt/firmware/mission"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )
@@ -71,7 +72,8 @@ func needBrowser(t *testing.T) {
 type tab struct {
 	t          *testing.T
 	ctx        context.Context
-	violations int // of the policy, that are expected
+	violations int  // of the policy, that are expected
+	touches    bool // a finger in place of a mouse
 }
 
 func newTab(t *testing.T, width, height int) *tab {
@@ -197,6 +199,15 @@ func (b *tab) box(selector string) (x, y, width float64) {
 
 func (b *tab) mouse(kind string, x, y float64) {
 	b.t.Helper()
+	if b.touches {
+		touch := map[string]string{"mousePressed": "touchStart", "mouseMoved": "touchMove", "mouseReleased": "touchEnd"}[kind]
+		points := []map[string]any{{"x": x, "y": y}}
+		if kind == "mouseReleased" {
+			points = []map[string]any{}
+		}
+		b.call("Input.dispatchTouchEvent", map[string]any{"type": touch, "touchPoints": points}, nil)
+		return
+	}
 	params := map[string]any{"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1}
 	if kind == "mouseReleased" {
 		params["buttons"] = 0
@@ -293,6 +304,7 @@ func TestPageStale(t *testing.T) {
 	die()
 	last := c.state.latest()
 	b.wait("Number(document.body.dataset.age) > 1500")
+	eval[any](b, "drawn = [], null")
 	publish(c, topics.Status(), true, *last)
 	publish(c, topics.Status(), false, *last)
 	if err := c.Handle(telemetry.Message{Topic: topics.Online(), Payload: telemetry.EncodeOnline(true), Retained: true, Received: time.Now()}); err != nil {
@@ -302,6 +314,9 @@ func TestPageStale(t *testing.T) {
 	before := -1.0
 	for _, x := range eval[[][2]any](b, "drawn") {
 		ageMS, link := x[0].(float64), x[1].(string)
+		if ageMS < 1500 {
+			t.Errorf("%v ms old after a repetition", ageMS)
+		}
 		if link == "lost" {
 			if ageMS < 3000 || before >= 3000 {
 				t.Errorf("LINK LOST at %v ms, drawn before at %v ms", ageMS, before)
@@ -311,13 +326,15 @@ func TestPageStale(t *testing.T) {
 		before = ageMS
 	}
 	b.waitText("LINK LOST: last status 3.")
-	if got := eval[string](b, "getComputedStyle(document.querySelector('#figures')).backgroundImage"); !strings.HasPrefix(got, "repeating-linear-gradient") {
-		t.Errorf("stale figures have the ground %s", got)
-	}
 	if !eval[bool](b, "[...document.querySelectorAll('.data')].every(x => x.classList.contains('stale'))") {
 		t.Error("not all that may be out of date is hatched")
 	}
-	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return s.allStreams() == 1 }) {
+	for _, what := range []string{"h1", "#clock", "#map-box", "#charts", "#figures", "#fleet-box"} {
+		if !eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector(%q)).backgroundImage.startsWith('repeating-linear-gradient')", what)) {
+			t.Errorf("%s is not hatched", what)
+		}
+	}
+	if !slices.ContainsFunc(c.sessions(), func(s *session) bool { return c.access.watched(s, "f1") }) {
 		t.Error("the page's stream ended; it should have been told of the leader's silence by nothing but the age")
 	}
 	c.leader(100 * time.Millisecond) // back, with an earlier slot: another mission
@@ -343,6 +360,8 @@ type relay struct {
 	held     bool
 	conns    []net.Conn
 	stuck    int // so many of conns carry nothing any more
+	refuses  bool
+	refused  int // connections
 }
 
 func startRelay(t *testing.T, target func() string) *relay {
@@ -364,7 +383,13 @@ func startRelay(t *testing.T, target func() string) *relay {
 				continue
 			}
 			r.mutex.Lock()
-			r.conns = append(r.conns, near, far)
+			if r.refuses {
+				r.refused++
+				near.Close()
+				far.Close()
+			} else {
+				r.conns = append(r.conns, near, far)
+			}
 			n := len(r.conns)
 			r.mutex.Unlock()
 			go r.carry(far, near, n)
@@ -406,6 +431,17 @@ func (r *relay) hold(held bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.held = held
+}
+
+// refuse drops the present connections, and each new one.
+func (r *relay) refuse(refuses bool) (refused int) {
+	if refuses {
+		r.drop()
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.refuses = refuses
+	return r.refused
 }
 
 func (r *relay) drop() {
@@ -453,8 +489,9 @@ func TestPageHeldUp(t *testing.T) {
 	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails path').length === 2")
 }
 
-// A connection that neither ends nor carries anything is left for another one, and a device
-// that slept shows the age of what it has, and asks anew.
+// A connection that neither ends nor carries anything is left for another one. A page that
+// becomes visible connects anew at once; one that is refused goes on, and so does one whose answer
+// was cut off. A device that slept shows the age of what it has, and asks anew.
 func TestPageReconnects(t *testing.T) {
 	needBrowser(t)
 	var c *console
@@ -468,13 +505,28 @@ func TestPageReconnects(t *testing.T) {
 	r.lose()
 	b.wait("document.body.dataset.link === 'lost'")
 	b.wait("document.body.dataset.link === 'live'")
-	eval[any](b, `(() => { // the page's clock stands still for a minute
+	eval[any](b, `(() => {
 		window.opened = 0;
 		const Source = EventSource;
 		window.EventSource = function(url) { opened++; return new Source(url); };
-		const now = Date.now; Date.now = () => now() + 60000;
 	})()`)
-	b.wait("opened > 0 && document.body.dataset.link === 'live'")
+	again := func(cause string) {
+		t.Helper()
+		eval[any](b, "opened = 0, "+cause+", null")
+		b.wait("opened > 0 && document.body.dataset.link === 'live'")
+	}
+	const shown = "document.dispatchEvent(new Event('visibilitychange'))"
+	again(shown)
+	again(`(() => {
+		const real = window.fetch;
+		window.fetch = async () => { window.fetch = real; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
+	})(), ` + shown)
+	refused := r.refuse(true)
+	b.until("refusals", func() bool { return r.refuse(true) >= refused+2 })
+	b.wait("document.body.dataset.link === 'lost'")
+	r.refuse(false)
+	again(shown)
+	again("(() => { const now = Date.now; Date.now = () => now() + 60000; })()") // the page's clock stood still for a minute
 }
 
 // Without a link the page says what to do.
@@ -484,8 +536,12 @@ func TestPageWithoutLink(t *testing.T) {
 	b := newTab(t, 390, 844)
 	b.navigate(c.URL())
 	b.waitText("open the link that the server's terminal shows")
-	b.navigate(c.links.link("watch")) // in the same tab
+	link := c.links.link("watch")
+	b.navigate(link) // in the same tab
 	b.wait("document.body.dataset.role === 'watch'")
+	b = newTab(t, 390, 844)
+	b.navigate(link)
+	b.waitText("this link was used, or is of an earlier start")
 }
 
 // Over TLS the browser takes the cookie that only this host may set.
@@ -523,7 +579,6 @@ func TestPageAlarms(t *testing.T) {
 	c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
-	eval[any](b, `(() => { window.shaken = []; Object.defineProperty(navigator, 'vibrate', {value: () => shaken.push(performance.now())}); })()`)
 	for _, x := range []struct {
 		want   string
 		change func(s *telemetry.Status)
@@ -548,33 +603,255 @@ func TestPageAlarms(t *testing.T) {
 		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 31, What: "budget 42000 J, target"}
 	})
 	b.waitText("hut commanded: budget 42000 J, target, from slot 31")
-	set(func(s *telemetry.Status) { s.Saturated = true })
+	for key, who := range map[string]string{"": "an unsigned station", "crew-1": "crew-1"} { // not from here, though perhaps with the same key
+		set(func(s *telemetry.Status) {
+			s.LastCommand = &telemetry.LastCommand{ID: "h-" + key, Key: key, Slot: 32, What: "mission hold"}
+		})
+		b.waitText(who + " commanded: mission hold, from slot 32")
+	}
+}
+
+// An alarm sounds and vibrates, not more often than every 5 s, also when another page covers
+// this one, and not when it is mute. Before a touch or a key no browser sounds, and the page says so.
+func TestPageSound(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	var alarms []func(s *telemetry.Status)
+	c.change = func(s *telemetry.Status) {
+		for _, change := range alarms {
+			change(s)
+		}
+	}
+	add := func(change func(s *telemetry.Status)) {
+		t.Helper()
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		alarms = append(alarms, change)
+	}
+	c.leader(100 * time.Millisecond)
+	b := c.open(t, "watch", 390, 844)
+	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
+	eval[any](b, `(() => {
+		window.shaken = [], window.tones = [];
+		Object.defineProperty(navigator, 'vibrate', {value: () => shaken.push(performance.now())});
+		const start = OscillatorNode.prototype.start;
+		OscillatorNode.prototype.start = function(...x) { tones.push([this.frequency.value, this.context.state]); return start.apply(this, x); };
+	})()`)
+	heard := func(want string) {
+		t.Helper()
+		if got := eval[string](b, "JSON.stringify(tones)"); got != want {
+			t.Errorf("tones %s, want %s", got, want)
+		}
+	}
+	b.waitText("Touch for sound")
+	add(func(s *telemetry.Status) { s.Saturated = true })
 	b.wait("shaken.length === 1")
-	set(func(s *telemetry.Status) { s.Saturated, s.Aircraft[1].Reason = true, "lost" })
+	heard("[]")
+	b.key("Tab", "", nil)
+	b.waitText("Sound on")
+	add(func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) })
 	b.wait("shaken.length === 2") // not at once
 	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 5000 {
 		t.Errorf("it vibrates again after %.0f ms", shaken[1]-shaken[0])
 	}
+	heard(`[[880,"running"]]`)
+	eval[any](b, "Object.defineProperty(document, 'hidden', {value: true, configurable: true}), null")
+	add(func(s *telemetry.Status) { s.Aircraft[0].Reason = "left OFFBOARD" })
+	b.wait("tones.length === 2")
+	eval[any](b, "delete document.hidden, null")
 	b.focus("#mute")
 	b.key("Enter", "\r", nil)
 	b.waitText("Sound off")
-	set(func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) })
+	add(func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) })
 	b.waitText("battery 12 %")
-	eval[any](b, "shaken.length = 0, new Promise(done => setTimeout(done, 5500))") // longer than the rate's limit
-	if n := eval[int](b, "shaken.length"); n != 0 {
-		t.Error("it vibrates although it is mute")
+	eval[any](b, "new Promise(done => setTimeout(done, 5500))") // longer than the rate's limit
+	if n := eval[int](b, "shaken.length + tones.length"); n != 5 {
+		t.Errorf("mute, and %d signals", n)
+	}
+	b.key("Enter", "\r", nil)
+	b.waitText("Sound on")
+}
+
+// The screen stays on during a mission and while anything is in the air, and no longer.
+func TestPageAwake(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	c.leader(100 * time.Millisecond)
+	b := c.open(t, "watch", 390, 844)
+	eval[any](b, `(() => {
+		window.locks = [];
+		const request = navigator.wakeLock.request.bind(navigator.wakeLock);
+		navigator.wakeLock.request = async kind => { const lock = await request(kind); locks.push(lock); return lock; };
+	})()`)
+	for _, x := range []struct {
+		state  string
+		landed bool
+		awake  bool
+	}{
+		{telemetry.StateIdle, true, false}, {telemetry.StateClimbing, true, true}, {telemetry.StateFlying, false, true},
+		{telemetry.StateStopped, false, true}, {telemetry.StateDone, true, false},
+		{telemetry.StateStopped, false, true}, // left in the air, when the page comes
+	} {
+		c.mutex.Lock()
+		c.change = func(s *telemetry.Status) {
+			s.State = x.state
+			for i := range s.Aircraft {
+				s.Aircraft[i].Landed = &x.landed
+			}
+		}
+		c.mutex.Unlock()
+		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.getElementById('aircraft').innerText.includes('landed') === %v", x.state, x.landed))
+		eval[any](b, "document.dispatchEvent(new Event('visibilitychange')), null") // it is asked then, and every 5 s
+		b.wait(fmt.Sprintf("locks.some(x => !x.released && x.type === 'screen') === %v", x.awake))
 	}
 }
 
+// What the leader would refuse in a state is said to be refused, and nothing else is: by the
+// leader's own table. Time is left while there are slots to fly.
+func TestPageStates(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	c.leader(100 * time.Millisecond)
+	b := c.open(t, "command as crew-1", 390, 844)
+	for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
+		c.mutex.Lock()
+		c.change = func(s *telemetry.Status) { s.State = state }
+		c.mutex.Unlock()
+		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q", state))
+		var m mission.Mission
+		m.Restore(mission.State{Phase: state, HeldBy: mission.HeldByCrewLost})
+		want := map[string]bool{"budget": !m.Ending(), "preference": !m.Ending(), "next": m.Accepts("new")}
+		for _, action := range []string{"start", "hold", "resume", "return", "stop", "launch", "clear"} {
+			want["act-"+action] = m.Accepts(action)
+		}
+		for id, accepted := range want {
+			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s: it is for ')", id, state))
+			dashed := eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector('#%s .hold, #%[1]s .slide')).borderTopStyle === 'dashed'", id))
+			if refused == accepted || dashed == accepted {
+				t.Errorf("%s while %s: refused %v, dashed %v, the leader accepts %v", id, state, refused, dashed, accepted)
+			}
+		}
+		if left, want := eval[bool](b, "document.getElementById('clock').textContent.includes(' left')"), m.InFlight() && !m.Ending(); left != want {
+			t.Errorf("%s: time left %v, want %v", state, left, want)
+		}
+	}
+}
+
+// Everything that is shown, by the numbers of one status and of the users' messages.
+func TestPageShows(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live, func(c *console) {
+		c.Picture = &Picture{Image: []byte("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"), Type: "image/svg+xml", AtM: [4]float64{-50, -60, 1000, 1100}}
+	})
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 19, SlotMS: 500, Speed: 2, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	for slot := 17; slot <= 20; slot++ {
+		s := exampleStatus(slot)
+		s.Aircraft[0].PositionM[0] += float64(slot)
+		s.TransitJ, s.MissedSlots, s.PredictedEndJ = 900, 2, new(40000.0)
+		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 15, What: "budget 45000 J, target"}
+		if slot > 17 {
+			task := &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}
+			for i, id := range []string{"served", "local", "waiting", "idle"} {
+				r := telemetry.Report{Slot: slot, PositionM: [2]float64{100 * float64(i+1), 800}, CPUHz: 1e9, Task: task}
+				if id == "idle" {
+					r.Task = nil
+				}
+				publish(c, topics.Report(id), false, r)
+			}
+			publish(c, topics.Decision("served"), false, telemetry.Decision{Slot: slot, Aircraft: 2, Offload: .5, CPUHz: 1e9})
+			publish(c, topics.Decision("local"), false, telemetry.Decision{Slot: slot})
+			publish(c, topics.Result("served"), false, telemetry.Result{Slot: slot, CompletionS: .25, By: telemetry.ByDecision})
+		}
+		publish(c, topics.Status(), false, s)
+	}
+	b := c.open(t, "watch", 1280, 800)
+	b.waitText("slot 20 of 100, 40 s left")
+	for id, want := range map[string]string{
+		"served": "M100 -800h0", "local": "M200 -800h0", "waiting": "M300 -800h0", "idle": "M400 -800h0", "links": "M600 -500L100 -800",
+	} {
+		if got := eval[string](b, fmt.Sprintf("document.getElementById(%q).getAttribute('d')", id)); got != want {
+			t.Errorf("%s: drawn as %q, want %q", id, got, want)
+		}
+	}
+	for what, want := range map[string]string{
+		"[...document.querySelectorAll('#trails path')].map(x => x.getAttribute('d')).join(' ')":                                     "M317 -500L318 -500L319 -500L320 -500 M600 -500L600 -500L600 -500L600 -500",
+		"[...document.querySelectorAll('#planes g')].map(x => x.getAttribute('transform').split(' s')[0] + x.textContent).join(' ')": "translate(320 -500)1: 100 m translate(600 -500)2: 100 m",
+		"['x', 'y', 'width', 'height'].map(x => document.getElementById('fence').getAttribute(x)).join(' ')":                         "0 -1000 1000 1000",
+		"['href', 'x', 'y', 'width', 'height'].map(x => document.getElementById('picture').getAttribute(x)).join(' ')":               "picture -50 -1100 1050 1160",
+	} {
+		if got := eval[string](b, what); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	figures := eval[[][3]string](b, "[...document.querySelectorAll('#values div')].map(x => [x.children[0].textContent, x.children[1].firstChild.data, x.children[1].lastChild.textContent])")
+	want := [][2]string{
+		{"request", "45.0 kJ target"}, {"setting", "0.420"}, {"spent", "7.1 kJ (16 %)"}, {"remaining", "37.9 kJ"}, {"predicted end", "40.0 kJ"}, {"floor", "32.4 kJ"}, {"transit", "0.9 kJ"},
+		{"delay, mean of a task", "0.250 s"}, {"users reported", "7"}, {"missed slots", "2"}, {"energy from", "energy consumed"}, {"last command", "budget 45000 J, target"},
+	}
+	if len(figures) != len(want) {
+		t.Fatalf("figures %q", figures)
+	}
+	for i, x := range figures {
+		if [2]string(x[:2]) != want[i] || !strings.Contains(x[2], " s old") && x[0] != "last command" {
+			t.Errorf("figure %q, want %q and its age", x, want[i])
+		}
+	}
+	if got := figures[len(figures)-1][2]; got != "hut, from slot 15, 5 slots ago, id b-9" {
+		t.Errorf("last command: %q", got)
+	}
+	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got, "320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, ") || !strings.Contains(got, " s old") {
+		t.Errorf("aircraft %s", got)
+	}
+	// Predicted end, floor and budget are in the chart, by their colours.
+	for _, colour := range []string{"0,64,138", "122,0,0", "0,80,30"} {
+		if !eval[bool](b, fmt.Sprintf(`(() => {
+			const canvas = document.querySelector('#energy-chart canvas'), x = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+			for (let i = 0; i < x.length; i += 4) if ([x[i], x[i + 1], x[i + 2]].join() === %q && x[i + 3] === 255) return true;
+			return false;
+		})()`, colour)) {
+			t.Errorf("no line of the colour %s", colour)
+		}
+	}
+}
+
+// However many alarms there are, the commands stay in reach.
+func TestPageCommandsInReach(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	c.change = func(s *telemetry.Status) {
+		for n := 3; n <= 12; n++ {
+			a := s.Aircraft[0]
+			a.Number, a.SystemID = n, n
+			s.Aircraft = append(s.Aircraft, a)
+		}
+		for i := range s.Aircraft {
+			s.Aircraft[i].Reason, s.Aircraft[i].AgeS = "left OFFBOARD for POSCTL while flying: "+strings.Repeat("failsafe ", 10), new(7.0)
+		}
+	}
+	c.leader(100 * time.Millisecond)
+	b := c.open(t, "command as crew-1", 390, 844)
+	b.waitText("aircraft 12: left OFFBOARD")
+	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+}
+
 // A tap, a click on a slide's end and a slide that is let go halfway do nothing: what is sent
-// is what was pressed and slid after them.
+// is what was pressed for a second, with its progress, and slid after them, with a mouse or with a
+// finger.
 func TestPageTap(t *testing.T) {
+	for _, with := range []string{"mouse", "finger"} {
+		t.Run(with, func(t *testing.T) { testTap(t, with == "finger") })
+	}
+}
+
+func testTap(t *testing.T, touches bool) {
 	needBrowser(t)
 	c := startConsole(t, live)
 	c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
+	b.touches = touches
 	b.waitText("stay where they are")
-	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind, e => { window[kind] = e.timeStamp; }, true); })()`)
+	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind, e => { window[kind] = e.timeStamp; window.pointerType = e.pointerType; }, true); })()`)
 	taps := 0
 	for range 20 {
 		x, y, _ := b.box("#act-return .hold")
@@ -599,7 +876,17 @@ func TestPageTap(t *testing.T) {
 	b.mouse("mousePressed", x+width/2-20, y)
 	b.mouse("mouseReleased", x+width/2-20, y)
 	b.slide("stop", .6)
-	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
+	progress := 0.0
+	b.press("#act-hold .hold", func() bool {
+		if x := eval[float64](b, "document.querySelector('#act-hold i').offsetWidth / document.querySelector('#act-hold .hold').offsetWidth"); x < .9 {
+			progress = max(progress, x)
+		}
+		return len(c.commands()) > 0
+	})
+	if heldMS := eval[float64](b, "sent - pointerdown"); heldMS < 990 || progress == 0 { // one clock is rounded
+		t.Errorf("held for %.0f ms, progress %.2f", heldMS, progress)
+	}
 	b.slide("start", 1)
 	b.until("the slide", func() bool { return len(c.commands()) > 1 })
 	b.slide("stop", 1)
@@ -613,6 +900,9 @@ func TestPageTap(t *testing.T) {
 		t.Errorf("%d commands were sent", n)
 	}
 	b.waitText("mission stop accepted from slot 31 (id m-")
+	if got, want := eval[string](b, "pointerType"), map[bool]string{false: "mouse", true: "touch"}[touches]; got != want {
+		t.Errorf("pressed with a %s, want a %s", got, want)
+	}
 }
 
 // A page of another site cannot command with the crew's cookie, nor a name that was pointed
@@ -659,12 +949,19 @@ func TestPagePolicy(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
 	c.change = func(s *telemetry.Status) {
-		s.Aircraft[0].Reason = "<img src=x onerror=alert(1)><script>pwned=1</script>"
+		s.Aircraft[0].Reason, s.Aircraft[0].Mode = "<img src=x onerror=alert(1)><script>pwned=1</script>", "<img src=mode onerror=alert(1)>"
+		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "<img src=key onerror=alert(1)>", Slot: 3, What: "<img src=what onerror=alert(1)>"}
+	}
+	c.ack = func(name string, r command.Request) (telemetry.Ack, error) {
+		return telemetry.Ack{ID: r.ID(), Key: name, Reason: "<img src=answer onerror=alert(1)>"}, nil
 	}
 	c.leader(200 * time.Millisecond)
-	b := c.open(t, "watch", 390, 844)
-	b.waitText("aircraft 1: <img src=x onerror=alert(1)>") // as text
-	if n := eval[int](b, "violations_ + document.querySelectorAll('main img, main script').length"); n != 0 {
+	b := c.open(t, "command as crew-1", 390, 844)
+	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	for _, x := range []string{"x", "mode", "key", "what", "answer"} { // as text
+		b.waitText("<img src=" + x + " onerror=alert(1)>")
+	}
+	if n := eval[int](b, "violations_ + document.querySelectorAll('img, script:not([src])').length"); n != 0 {
 		t.Errorf("%d violations or elements from a message", n)
 	}
 	eval[any](b, `(() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s); })()`)
@@ -692,26 +989,35 @@ func TestPageTwoOperators(t *testing.T) {
 	}
 	c.leader(100 * time.Millisecond)
 	pages := map[string]*tab{}
-	for name, total := range map[string]string{"crew-1": "42 kJ", "crew-2": "41 kJ"} {
-		b := c.open(t, "command as "+name, 1280, 800)
-		b.focus("#energy")
-		b.call("Input.insertText", map[string]any{"text": total}, nil)
-		b.waitText("It replaces 45000 J.")
-		pages[name] = b
+	for _, name := range []string{"crew-1", "crew-2"} {
+		pages[name] = c.open(t, "command as "+name, 1280, 800)
 	}
-	for i, name := range []string{"crew-1", "crew-2"} {
-		pages[name].press("#send-budget", func() bool { return len(c.commands()) > i })
-	}
-	for _, b := range pages {
-		b.waitText("crew-1: budget of 42000 J (target) accepted from slot 31, not below the floor of 32400 J (id b-")
-		b.waitText("crew-2: budget of 41000 J (target) refused: another total is in force, 42000 J (id b-")
-		if n := eval[int](b, "document.querySelectorAll('#answers .no').length"); n != 1 {
-			t.Errorf("%d refusals", n)
+	for round, x := range []struct {
+		first, second                string
+		replacesJ, firstKJ, secondKJ int
+	}{{"crew-1", "crew-2", 45000, 42, 41}, {"crew-2", "crew-1", 42000, 44, 43}} { // each is the one that is refused, once
+		for name, kilojoules := range map[string]int{x.first: x.firstKJ, x.second: x.secondKJ} {
+			b := pages[name]
+			b.wait(fmt.Sprintf("document.getElementById('values').innerText.includes('%d.0 kJ target')", x.replacesJ/1000))
+			b.focus("#energy")
+			eval[any](b, "document.getElementById('energy').select()")
+			b.call("Input.insertText", map[string]any{"text": fmt.Sprintf("%d kJ", kilojoules)}, nil)
+			b.wait(fmt.Sprintf("/ %d000 J .*It replaces %d J\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ))
 		}
-	}
-	pages["crew-2"].waitText("budget 42000 J") // the last command, by another
-	if inForceJ != 42000 {
-		t.Errorf("%v J in force", inForceJ)
+		for i, name := range []string{x.first, x.second} {
+			pages[name].press("#send-budget", func() bool { return len(c.commands()) > 2*round+i })
+		}
+		for _, b := range pages {
+			b.waitText(fmt.Sprintf("%s: budget of %d000 J (target) accepted from slot 31, not below the floor of 32400 J (id b-", x.first, x.firstKJ))
+			b.waitText(fmt.Sprintf("%s: budget of %d000 J (target) refused: another total is in force, %d000 J (id b-", x.second, x.secondKJ, x.firstKJ))
+			b.wait(fmt.Sprintf("[...document.querySelectorAll('#values div')].at(-1).innerText.includes('budget %d000 J\\n%s, from slot 31')", x.firstKJ, x.first))
+			if n := eval[int](b, "document.querySelectorAll('#answers .no').length"); n != round+1 {
+				t.Errorf("%d refusals", n)
+			}
+		}
+		if inForceJ != float64(1000*x.firstKJ) {
+			t.Errorf("%v J in force", inForceJ)
+		}
 	}
 }
 
@@ -833,8 +1139,15 @@ func TestPageKeyboard(t *testing.T) {
 		sent++
 	}
 	b.tabTo("#mute")
+	b.waitText("Sound on")
 	b.key("Enter", "\r", nil)
 	b.waitText("Sound off")
+	b.tabTo("#act-stop b")
+	for range 30 { // something lies on the key
+		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "ArrowRight", "code": "ArrowRight", "windowsVirtualKeyCode": 39, "autoRepeat": true}, nil)
+	}
+	b.key("Home", "", nil)
+	b.focus("#mute")
 	b.tabTo("#aircraft input")
 	b.key(" ", " ", nil)
 	b.waitText("Aircraft 1 arms, takes off and joins the mission.")
@@ -868,6 +1181,7 @@ func TestPageKeyboard(t *testing.T) {
 	b.tabTo("#send-budget")
 	b.key("Enter", "\r", next)
 	expect(`"energy_j":30000,"mode":"ceiling","replaces_j":45000`)
+	b.wait("!document.getElementById('below').checked") // the next one is not meant so yet
 	b.tabTo("#setting")
 	b.key("ArrowDown", "", nil)
 	b.waitText("flies at 0.45 between")
@@ -912,10 +1226,23 @@ const contrast = `(() => {
 		if (e.placeholder) note(ratio(parse(getComputedStyle(e, '::placeholder').color), grounds(e)[0]), 'placeholder');
 		if (e.closest('.hold')) note(ratio(ink, parse(getComputedStyle(e.closest('.hold').firstChild).backgroundColor)), 'progress');
 	}
-	const small = [...document.querySelectorAll('button, select, input:not([type=checkbox]), .check, #aircraft label, .slide b')]
+	const small = [...document.querySelectorAll('a, button, select, input:not([type=checkbox]), .check, #aircraft label, .slide b')]
 		.filter(e => e.getClientRects().length && !e.closest('[hidden]')).filter(e => { const r = e.getBoundingClientRect(); return r.height < 48 || r.width < 48; }).map(e => e.id || e.textContent);
 	return {least: least[0], what: least[1], small, wide: document.documentElement.scrollWidth - innerWidth};
 })()`
+
+func (b *tab) checkOutdoors(when string) {
+	b.t.Helper()
+	x := eval[struct {
+		Least, Wide float64
+		What        string
+		Small       []string
+	}](b, contrast)
+	if x.Least < 7 || len(x.Small) > 0 || x.Wide > 0 {
+		b.t.Errorf("%s: contrast %.1f of %q, small %q, %v px too wide", when, x.Least, x.What, x.Small, x.Wide)
+	}
+	b.t.Logf("%s: least contrast %.1f", when, x.Least)
+}
 
 // In the sun: contrasts of at least 7, live and stale, with every kind of banner; controls of
 // at least 48 px; nothing wider than the screen.
@@ -934,15 +1261,7 @@ func TestPageOutdoors(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for _, b := range tabs {
-			x := eval[struct {
-				Least, Wide float64
-				What        string
-				Small       []string
-			}](b, contrast)
-			if x.Least < 7 || len(x.Small) > 0 || x.Wide > 0 {
-				t.Errorf("%s: contrast %.1f of %q, small %q, %v px too wide", when, x.Least, x.What, x.Small, x.Wide)
-			}
-			t.Logf("%s: least contrast %.1f", when, x.Least)
+			b.checkOutdoors(when)
 		}
 	}
 	tabs[0].press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
@@ -976,4 +1295,13 @@ func TestPageHeartbeat(t *testing.T) {
 	if slices.ContainsFunc(c.beats(), func(x string) bool { return x != "crew-1" }) {
 		t.Errorf("heartbeats %q", c.beats())
 	}
+	// One that is refused is said so, and so is a leave that does not get through.
+	b = c.open(t, "command as crew-2", 390, 844)
+	b.until("the page", func() bool { return slices.Contains(c.beats(), "crew-2") })
+	eval[any](b, `(() => { window.real = window.fetch; window.fetch = (path, ...x) => path === 'alive' || path === 'leave' ? Promise.resolve(new Response('', {status: 401})) : real(path, ...x); })()`)
+	b.waitText("the heartbeat of this page does not get through")
+	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('stop watching: no answer')") })
+	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('Press: stop watching')") })
+	eval[any](b, "window.fetch = real, null")
+	b.wait("!document.getElementById('banners').innerText.includes('heartbeat of this page')")
 }

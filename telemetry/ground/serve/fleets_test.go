@@ -116,7 +116,7 @@ func TestFleets(t *testing.T) {
 	}
 	// The stream of one fleet's page is no sign of life for another's.
 	session := c.access.session(&http.Request{Header: http.Header{"Cookie": {b.cookie}}}, c.Clock())
-	if !c.access.openStream(session, "f2") {
+	if !c.access.openStream(session, &eventStream{"f2", func() {}}) {
 		t.Fatal("no place")
 	}
 	if r := b.do("POST", "/f1/alive", headers, "{}"); r.status != http.StatusConflict {
@@ -155,8 +155,14 @@ func TestPageFleets(t *testing.T) {
 	b.navigate(c.links.link("command as crew-1"))
 	b.wait("document.querySelectorAll('#fleets li').length === 2 && document.querySelector('#fleets').innerText.includes('flying')")
 	b.wait("document.querySelector('#fleets li').className.includes('alarm') && document.querySelector('#fleets').innerText.includes('LINK LOST')")
+	b.checkOutdoors("LINK LOST")
+	eval[any](b, `(() => { // an answer that is cut off
+		const real = window.fetch;
+		window.fetch = async () => { window.fetch = real; window.cut = true; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
+	})()`)
+	b.wait("window.cut")
 	publishTo(t, c, 0, exampleStatus(18))
-	b.wait("!document.querySelector('#fleets li').className.includes('alarm')")
+	b.wait("!document.querySelector('#fleets li').className.includes('alarm') && document.getElementById('fleets').innerText.includes('slot 18')")
 	eval[any](b, "document.querySelector('#fleets a').click(), null")
 	b.wait("document.body.dataset.role === 'command' && document.getElementById('fleet').textContent === 'f1'")
 	b.wait("document.getElementById('clock').textContent.startsWith('slot 18')")

@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/base64"
 	"flag"
 	"fmt"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,12 +122,14 @@ func TestFlightFromThePage(t *testing.T) {
 	}
 	slot(80)
 	for _, x := range []struct {
-		name, at string
-		b        *tab
-	}{{"console-phone.png", "header", phone}, {"console-commands.png", "#actions", phone}, {"console-desk.png", "header", desk}} {
+		name, at      string
+		b             *tab
+		width, height int
+	}{{"console-phone.png", "header", phone, 390, 844}, {"console-commands.png", "#actions", phone, 390, 844}, {"console-desk.png", "header", desk, 1280, 800}} {
 		picture := x.b.screenshot(x.at)
-		if len(picture) < 20_000 {
-			t.Errorf("%s has %d bytes", x.name, len(picture))
+		size, err := png.DecodeConfig(bytes.NewReader(picture))
+		if err != nil || size.Width != x.width || size.Height != x.height || len(picture) < 20_000 {
+			t.Errorf("%s is %d x %d, has %d bytes, %v", x.name, size.Width, size.Height, len(picture), err)
 		}
 		if *record {
 			if err := os.WriteFile(filepath.Join("../../../docs/images", x.name), picture, 0o644); err != nil {

@@ -214,8 +214,13 @@ func (s *Server) showPicture(w http.ResponseWriter, r *http.Request, _ *session)
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", s.Picture.Type)
-	w.Write(s.Picture.Image)
+	writeLarge(w, s.Picture.Type, s.Picture.Image)
+}
+
+func writeLarge(w http.ResponseWriter, kind string, content []byte) {
+	w.Header().Set("Content-Type", kind)
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fileStall))
+	w.Write(content)
 }
 
 // stream sends events until the page or the server goes: at once all that is known, then
@@ -226,11 +231,14 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 		http.NotFound(w, r) // nothing is live
 		return
 	}
-	if !s.access.openStream(session, s.Fleet) {
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	place := &eventStream{s.Fleet, end}
+	if !s.access.openStream(session, place) {
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.access.closeStream(session, s.Fleet)
+	defer s.access.closeStream(session, place)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
@@ -242,12 +250,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 	var at cursor
 	first := s.welcome(session)
 	for {
-		e, changed, closed := s.state.next(&at, s.Clock())
-		if closed {
+		now := s.Clock()
+		e, changed, closed := s.state.next(&at, now)
+		if closed || s.access.session(r, now) != session { // what the cookie may no more do, its page shows no more
 			return
 		}
 		e.Welcome, first = first, nil
-		control.SetWriteDeadline(time.Now().Add(10 * time.Second)) // the socket's, not the fleet's time
+		control.SetWriteDeadline(time.Now().Add(s.stall)) // the socket's, not the fleet's time
 		if _, err := w.Write(slices.Concat([]byte("data: "), encode(e), []byte("\n\n"))); err != nil {
 			return
 		}
@@ -257,13 +266,13 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 		gap.Reset(minStreamGap)
 		select {
 		case <-gap.C:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 		select {
 		case <-changed:
 		case <-seconds.C:
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -319,9 +328,14 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 		respond(http.StatusConflict, fmt.Sprintf("not sent: it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
 		return
 	}
-	meant, err := q.command(s.state.latest())
+	status := s.state.latest()
+	meant, err := q.command(status)
 	if err != nil {
 		respond(http.StatusUnprocessableEntity, "not sent: "+err.Error())
+		return
+	}
+	if err := q.checkReplaced(status); err != nil {
+		respond(http.StatusConflict, "not sent: "+err.Error())
 		return
 	}
 	select {

@@ -75,6 +75,5 @@ func (s *Server) showReplay(w http.ResponseWriter, r *http.Request, _ *session) 
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(s.replay)
+	writeLarge(w, "application/json", s.replay)
 }

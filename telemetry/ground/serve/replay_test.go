@@ -177,6 +177,7 @@ func TestReplay(t *testing.T) {
 		b.wait(fmt.Sprintf("%s === %q", clock, want))
 	}
 	at(last)
+	b.checkOutdoors("replay")
 	key := func(name string) {
 		t.Helper()
 		b.key(name, "", nil)
@@ -185,8 +186,8 @@ func TestReplay(t *testing.T) {
 	key("Home")
 	first := fmt.Sprintf("slot %d of %d", statuses[0].Slot, slots)
 	at(first)
-	if n := eval[int](b, "document.querySelectorAll('#answers li').length"); n != min(len(r.Events[0].Answers), maxAnswers) {
-		t.Errorf("%d answers at the first slot, want %d", n, len(r.Events[0].Answers))
+	if n, want := eval[int](b, "document.querySelectorAll('#answers li').length"), min(len(r.Events[0].Answers), maxAnswers); n != want {
+		t.Errorf("%d answers at the first slot, want %d", n, want)
 	}
 	key("ArrowRight")
 	at(fmt.Sprintf("slot %d of %d", statuses[1].Slot, slots))

@@ -16,7 +16,7 @@ type request struct {
 	Energy     string   `json:"energy"` // as typed, "42 kJ"
 	Mode       string   `json:"mode"`
 	BelowFloor bool     `json:"below_floor"`
-	ReplacesJ  *float64 `json:"replaces_j"` // the total that the page showed; null: a preference
+	ReplacesJ  *float64 `json:"replaces_j"` // the total that the page showed in force; null: none
 
 	Setting float64 `json:"setting"`
 
@@ -48,6 +48,18 @@ func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
 		return r, r.Check(s)
 	}
 	return r, nil
+}
+
+// checkReplaced returns an error if another total is in force than the page showed. The leader
+// does so for a budget that replaces one; on the wire neither one that replaces none nor a
+// preference can name what it replaces.
+func (q *request) checkReplaced(s *telemetry.Status) error {
+	switch {
+	case s == nil || q.Kind == telemetry.KindMission || q.Kind == telemetry.KindBudget && q.ReplacesJ != nil:
+	case s.BudgetJ != nil && (q.ReplacesJ == nil || *q.ReplacesJ != *s.BudgetJ):
+		return fmt.Errorf("a budget of %s is in force, which the page did not show; read again what this does", command.Joules(*s.BudgetJ))
+	}
+	return nil
 }
 
 // consequences has what each action without further words would do now.

@@ -58,6 +58,7 @@ type Server struct {
 	http     *http.Server
 	hosts    []string      // that a request may name
 	sending  chan struct{} // commands on their way, at most cap
+	stall    time.Duration // a client that reads nothing for so long is dropped; 0: stallAfter
 	done     sync.WaitGroup
 }
 
@@ -92,6 +93,8 @@ const (
 	minStreamGap = 200 * time.Millisecond // between two events of a stream
 	beatGap      = 900 * time.Millisecond // between two heartbeats of an operator
 	liveFor      = 3 * time.Second        // after its last sign of life a page is live
+	stallAfter   = 10 * time.Second
+	fileStall    = 3 * time.Minute // for what is large, to those who have a cookie
 )
 
 // Check returns what is wrong with the fields, without listening.
@@ -129,6 +132,9 @@ func (s *Server) Initialize() (err error) {
 	if s.Clock == nil {
 		s.Clock = time.Now
 	}
+	if s.stall == 0 {
+		s.stall = stallAfter
+	}
 	s.access = &access{}
 	for _, f := range append([]*Server{s}, s.Fleets...) {
 		if len(s.Fleets) == 0 || f != s {
@@ -136,7 +142,7 @@ func (s *Server) Initialize() (err error) {
 				return err
 			}
 		}
-		f.Clock, f.access, f.listed = s.Clock, s.access, f != s
+		f.Clock, f.access, f.listed, f.stall = s.Clock, s.access, f != s, s.stall
 		f.sending = make(chan struct{}, maxSending)
 		f.state.start(s.Clock())
 	}
@@ -148,6 +154,7 @@ func (s *Server) Initialize() (err error) {
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second, // an event stream reads nothing
+		WriteTimeout:      s.stall,          // an event stream has it for each event
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelInfo),

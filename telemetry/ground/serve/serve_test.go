@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -278,6 +279,9 @@ func (b *browser) events() (next func() event) {
 
 const start = `"id":"m1","kind":"mission","action":"start"`
 
+// wholePolicy is the policy of the requirements, a second time: nothing may be added to it or left out.
+const wholePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 // TestAttacks is the table of docs/console.md: whatever comes over HTTP, nothing of it
 // reaches the fleet, and the next request is answered.
 func TestAttacks(t *testing.T) {
@@ -369,8 +373,13 @@ func TestAttacks(t *testing.T) {
 		if r.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: another origin may read the answer", x.name)
 		}
-		if policySent := r.header.Get("Content-Security-Policy"); policySent != policy && r.status != 421 && r.status != 431 {
+		if policySent := r.header.Get("Content-Security-Policy"); policySent != wholePolicy && r.status != 421 && r.status != 431 {
 			t.Errorf("%s: policy %q", x.name, policySent)
+		}
+		for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-"} {
+			if got := r.header.Get(name); !strings.HasPrefix(got, want) && r.status != 421 && r.status != 431 {
+				t.Errorf("%s: %s %q", x.name, name, got)
+			}
 		}
 		if strings.Contains(r.body, "<") && r.header.Get("Content-Type") == "text/html; charset=utf-8" && x.path != "/" {
 			t.Errorf("%s: an answer of HTML: %.80q", x.name, r.body)
@@ -443,9 +452,60 @@ func TestLogin(t *testing.T) {
 		if r := b.do("GET", "/session", nil, ""); !strings.Contains(r.body, `"role":"command","name":"crew-2"`) {
 			t.Errorf("%s: %s", x.name, r.body)
 		}
+		again := startConsole(t, x.change) // as after a restart: neither cookie nor token is good
+		_, token, _ = strings.Cut(c.links.link("watch"), "#")
+		_, value, _ := strings.Cut(b.cookie, "=")
+		if r := again.newBrowser("").do("GET", "/session", map[string]string{"Cookie": again.access.cookieName() + "=" + value}, ""); r.status != 401 {
+			t.Errorf("%s: the cookie of another start: %d", x.name, r.status)
+		}
+		if r := again.newBrowser("").post("/login", `{"token":"`+token+`"}`); r.status != 403 {
+			t.Errorf("%s: the token of another start: %d", x.name, r.status)
+		}
 		c.advance(sessionLasts + time.Second)
 		if r := b.do("GET", "/session", nil, ""); r.status != 401 {
 			t.Errorf("%s: a day later %d", x.name, r.status)
+		}
+	}
+}
+
+// Older versions of TLS are refused.
+func TestTLSVersion(t *testing.T) {
+	c := startConsole(t, func(c *console) { c.Certificate = newCertificate(t, "field.example") })
+	if conn, err := tls.Dial("tcp", c.listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+		conn.Close()
+		t.Error("TLS 1.2 is accepted")
+	}
+}
+
+// Some commands may wait for their answers at a time, and one more is refused until one is answered.
+func TestSendingPlaces(t *testing.T) {
+	begun, answer := make(chan bool), make(chan bool)
+	c := startConsole(t)
+	c.Operators[0].Send = func(_ context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
+		begun <- true
+		<-answer
+		return telemetry.Ack{ID: r.ID(), Reason: "test"}, nil
+	}
+	b := c.newBrowser("command as crew-1")
+	order := func(i int) response {
+		return b.command(fmt.Sprintf(`"id":"m%d","kind":"mission","action":"hold"`, i))
+	}
+	answered := make(chan response, maxSending+1)
+	for i := range maxSending {
+		go func() { answered <- order(i) }()
+		<-begun
+	}
+	if r := order(maxSending); r.status != 429 || !strings.Contains(r.body, "not sent") {
+		t.Errorf("one too many: %d %s", r.status, r.body)
+	}
+	answer <- true
+	<-answered
+	go func() { answered <- order(maxSending) }()
+	<-begun
+	close(answer)
+	for range maxSending {
+		if r := <-answered; r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
 		}
 	}
 }
@@ -497,6 +557,7 @@ func TestEvents(t *testing.T) {
 	report.Task = nil
 	publish(c, topics.Report("u2"), false, report)
 	publish(c, topics.Decision("u1"), false, telemetry.Decision{Slot: 4, Aircraft: 2, Offload: .5, CPUHz: 1e9})
+	publish(c, topics.Report("u3"), false, report)
 	for id, s := range map[string]float64{"u1": .2, "u3": .4} {
 		publish(c, topics.Result(id), false, telemetry.Result{Slot: 4, CompletionS: s, By: telemetry.ByDecision})
 	}
@@ -603,18 +664,91 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// Streams have places, and a place is free again when its page has gone.
+// Streams have places. A session's newest page takes the place of its oldest, so that a phone's
+// connections that no longer carry anything do not keep it out; others' places it does not take.
 func TestStreamPlaces(t *testing.T) {
 	c := startConsole(t)
-	b := c.newBrowser("watch")
-	for range maxStreams / 4 {
-		b.events()()
+	first := c.newBrowser("watch")
+	const each = maxStreams / 4
+	var ended []<-chan struct{}
+	for range each {
+		e, _ := first.stream()
+		ended = append(ended, e)
 	}
-	if r := b.do("GET", "/events", nil, ""); r.status != 503 {
+	for i := range 2 {
+		first.stream()
+		first.streamEnds("the oldest page", ended[i])
+	}
+	var leave func()
+	for range maxStreams/each - 1 {
+		b := c.newBrowser("watch")
+		for range each {
+			_, leave = b.stream()
+		}
+	}
+	if r := c.newBrowser("watch").do("GET", "/events", nil, ""); r.status != 503 {
 		t.Errorf("one page too many: %d", r.status)
 	}
-	c.newBrowser("watch").events()() // others are not kept out
-	b.client.Transport.(*http.Transport).CloseIdleConnections()
+	first.stream()
+	first.streamEnds("the oldest page, all places taken", ended[2])
+	for _, e := range ended[3:] {
+		select {
+		case <-e:
+			t.Error("another page's stream ended")
+		default:
+		}
+	}
+	leave() // a page that goes leaves its place
+	newcomer := c.newBrowser("watch")
+	for until := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
+		r, err := newcomer.get("/events")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode == http.StatusOK {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatalf("the place of a page that went is not free: %s", r.Status)
+		}
+	}
+}
+
+// More connections than there are places wait, and are answered when others go.
+func TestConnectionPlaces(t *testing.T) {
+	c := startConsole(t)
+	var conns []net.Conn
+	for range maxConns {
+		conn, err := net.Dial("tcp", c.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+	}
+	answered := make(chan error, 1)
+	go func() {
+		r, err := http.Get(c.URL())
+		if err == nil {
+			r.Body.Close()
+		}
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Errorf("one connection too many is answered: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	conns[0].Close()
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(testTimeout):
+		t.Error("not answered after another connection went")
+	}
 }
 
 func TestCheck(t *testing.T) {
@@ -713,4 +847,174 @@ func (c *console) deadline() context.Context {
 	ctx, cancel := context.WithTimeout(c.t.Context(), testTimeout)
 	c.t.Cleanup(cancel)
 	return ctx
+}
+
+// What one user sends changes what is shown of it, and of nobody else.
+func TestHostileUser(t *testing.T) {
+	c := startConsole(t)
+	publish(c, topics.Status(), false, exampleStatus(3))
+	task := &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}
+	report := func(id string, slot int) {
+		t.Helper()
+		publish(c, topics.Report(id), false, telemetry.Report{Slot: slot, PositionM: [2]float64{312, 844}, CPUHz: 1e9, Task: task})
+	}
+	result := func(id string, slot int, s float64) {
+		t.Helper()
+		publish(c, topics.Result(id), false, telemetry.Result{Slot: slot, CompletionS: s, By: telemetry.ByDecision})
+	}
+	for slot := 4; slot <= 6; slot++ {
+		report("u1", slot)
+		publish(c, topics.Decision("u1"), false, telemetry.Decision{Slot: slot, Aircraft: 2, Offload: .5, CPUHz: 1e9})
+		for _, wrong := range []int{0, slot - 2, slot + 3, 1e9} {
+			report("evil", wrong)
+		}
+		result("u1", slot, .2)
+		result("u1", slot, 86400) // a second one
+		result("evil", slot, 86400)
+		report("evil", slot)
+		report("evil", slot-1)
+		result("evil", slot+1, 86400) // of a slot that it did not report in
+		result("evil", slot, .4)
+		result("evil", slot, 86400)
+		publish(c, topics.Status(), false, exampleStatus(slot))
+	}
+	e := c.newBrowser("watch").events()()
+	if got := string(e.Users); !strings.Contains(got, `["u1",312,844,2]`) {
+		t.Errorf("users %s", got)
+	}
+	if got := string(e.Samples[len(e.Samples)-1]); got != "[6,7100,44950,32400,45000,0.42,0.3,7]" {
+		t.Errorf("sample %s", got)
+	}
+}
+
+// What does not name the total that it replaces is not sent over one that another crew ordered
+// meanwhile: a budget whose page showed none, and a preference.
+func TestReplaces(t *testing.T) {
+	for _, x := range []struct {
+		name, order string
+		inForce     bool // 45 kJ
+		status      int
+	}{
+		{"a budget over one not shown", `"kind":"budget","energy":"42 kJ","mode":"target"`, true, 409},
+		{"a budget over none", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":null`, false, 200},
+		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 200}, // the leader's to refuse
+		{"a preference over a budget not shown", `"kind":"preference","setting":0.5`, true, 409},
+		{"a preference over another budget", `"kind":"preference","setting":0.5,"replaces_j":41000`, true, 409},
+		{"a preference over the budget", `"kind":"preference","setting":0.5,"replaces_j":45000`, true, 200},
+		{"a preference over none", `"kind":"preference","setting":0.5`, false, 200},
+		{"a preference over a budget that is over", `"kind":"preference","setting":0.5,"replaces_j":41000`, false, 200},
+		{"a hold", `"kind":"mission","action":"hold"`, true, 200},
+	} {
+		c := startConsole(t)
+		s := exampleStatus(17)
+		if !x.inForce {
+			s.BudgetJ, s.Mode, s.RemainingJ = nil, nil, nil
+		}
+		publish(c, topics.Status(), false, s)
+		r := c.newBrowser("command as crew-1").command(`"id":"x",` + x.order)
+		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 200) || x.status == 409 && !strings.Contains(r.body, "a budget of 45000 J is in force") {
+			t.Errorf("%s: %d %s, sent %q", x.name, r.status, r.body, c.commands())
+		}
+	}
+}
+
+func (b *browser) get(path string) (*http.Response, error) {
+	q, _ := http.NewRequestWithContext(b.c.t.Context(), "GET", strings.TrimSuffix(b.c.URL(), "/")+path, nil)
+	q.Header.Set("Cookie", b.cookie)
+	return b.client.Do(q)
+}
+
+// stream opens the event stream, and returns a channel that is closed when it ends; leave
+// ends it from here.
+func (b *browser) stream() (ended <-chan struct{}, leave func()) {
+	b.c.t.Helper()
+	r, err := b.get("/events")
+	if err != nil || r.StatusCode != http.StatusOK {
+		b.c.t.Fatalf("events: %v %v", r, err)
+	}
+	done := make(chan struct{})
+	go func() {
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		close(done)
+	}()
+	return done, func() { r.Body.Close() }
+}
+
+func (b *browser) streamEnds(what string, ended <-chan struct{}) {
+	b.c.t.Helper()
+	select {
+	case <-ended:
+	case <-time.After(testTimeout):
+		b.c.t.Errorf("%s: its stream does not end", what)
+	}
+}
+
+// A page is shown nothing any more when its cookie is over.
+func TestStreamEndsWithSession(t *testing.T) {
+	c := startConsole(t)
+	b := c.newBrowser("command as crew-1")
+	ended, _ := b.stream()
+	if r := b.post("/alive", "{}"); r.status != 204 {
+		t.Errorf("alive: %d", r.status)
+	}
+	c.advance(sessionLasts + time.Second)
+	b.streamEnds("a day later", ended)
+}
+
+// Who reads nothing is dropped, with a cookie or without one, and leaves its place; who does not
+// end a request is too.
+func TestSlowReaders(t *testing.T) {
+	c := startConsole(t, func(c *console) { c.stall = 300 * time.Millisecond })
+	connect := func(request string) net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", c.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(testTimeout))
+		conn.(*net.TCPConn).SetReadBuffer(4096)
+		io.WriteString(conn, request)
+		return conn
+	}
+	halted := connect("GET / HTTP/1.1\r\nHost: ")
+	dropped := func(conn net.Conn, text string) { // a write to what the server closed is an error, a while after it did
+		t.Helper()
+		for {
+			_, err := io.WriteString(conn, text)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("it is not dropped after %v", testTimeout)
+			}
+			if err != nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	request := "GET /uplot.js HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\n\r\n"
+	dropped(connect(strings.Repeat(request, 300)), request)
+
+	b := c.newBrowser("watch")
+	connect("GET /events HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nCookie: " + b.cookie + "\r\n\r\n")
+	session := c.sessions()[0]
+	await := func(watched bool, doing func(i int)) {
+		t.Helper()
+		until := time.Now().Add(testTimeout)
+		for i := 0; c.access.watched(session, "f1") != watched; i++ {
+			if time.Now().After(until) {
+				t.Fatalf("never: watched %v", watched)
+			}
+			doing(i)
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	await(true, func(int) {})
+	for i := range maxUsers {
+		publish(c, topics.Report(fmt.Sprintf("%064d", i)), false, telemetry.Report{PositionM: [2]float64{312, 844}, CPUHz: 1e9})
+	}
+	await(false, func(i int) { publish(c, topics.Status(), false, exampleStatus(i)) })
+	if _, err := io.ReadAll(halted); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("half a request holds its place")
+	}
 }

@@ -55,6 +55,7 @@ type user struct {
 	idle     bool
 	aircraft int // that serves it, 0: it computes itself
 	decided  int // the slot of that
+	result   int // slot of its last result that was counted
 }
 
 // serving is the user's aircraft as a page shows it, with the last slot of any report and the
@@ -187,7 +188,7 @@ func (s *Server) Handle(m telemetry.Message) error {
 	case telemetry.KindResult:
 		result, err := telemetry.DecodeResult(m.Payload)
 		if err == nil {
-			s.state.takeResult(&result)
+			s.state.takeResult(id, &result)
 		}
 		return err
 	}
@@ -273,15 +274,20 @@ func (s *state) takeBeacon(beacon *telemetry.Slot) {
 	s.slotMS = beacon.SlotMS
 }
 
+// takeReport keeps a user's report, of a slot that there can be: a single one of slot 1e9 would
+// make the reports of all others look old.
 func (s *state) takeReport(id string, r *telemetry.Report) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	u, known := s.users[id]
-	if !known && len(s.users) >= maxUsers {
+	if s.status != nil && (r.Slot < s.status.Slot || r.Slot > s.status.Slot+resultSlots) {
 		return
 	}
-	if !known || u.decided > r.Slot {
-		u.decided = math.MinInt
+	u, known := s.users[id]
+	if !known && len(s.users) >= maxUsers || known && r.Slot < u.slot {
+		return
+	}
+	if !known {
+		u.decided, u.result = math.MinInt, math.MinInt
 	}
 	u.e, u.n, u.slot, u.idle = r.PositionM[0], r.PositionM[1], r.Slot, r.Task == nil
 	s.users[id] = u
@@ -306,12 +312,16 @@ func (s *state) takeDecision(id string, d *telemetry.Decision) {
 	}
 }
 
-func (s *state) takeResult(r *telemetry.Result) {
+// takeResult counts a result of a user that reported, once, as the leader does.
+func (s *state) takeResult(id string, r *telemetry.Result) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.status == nil || r.Slot <= s.status.Slot-resultSlots || r.Slot > s.status.Slot+resultSlots {
+	u, known := s.users[id]
+	if s.status == nil || r.Slot <= s.status.Slot-resultSlots || !known || r.Slot > u.slot || r.Slot <= u.result {
 		return
 	}
+	u.result = r.Slot
+	s.users[id] = u
 	d := s.delays[r.Slot]
 	s.delays[r.Slot] = slotDelay{d.sumS + r.CompletionS, d.n + 1}
 }

@@ -4,17 +4,22 @@ let answeredMS = performance.now();
 
 async function update() {
   const r = await fetch('fleets', {signal: AbortSignal.timeout(4000)}).catch(() => null);
-  if (r && r.ok) {
+  const text = r ? await r.text().catch(() => '') : '';
+  if (r && !r.ok) problem(text);
+  else if (text) { // not cut off on its way
     answeredMS = performance.now();
     $('problem').hidden = true;
-    render(await r.json());
-  } else if (r || performance.now() - answeredMS > 3000) {
-    $('problem').textContent = r ? await r.text() : 'LINK LOST: no connection to ground serve';
-    $('problem').hidden = false;
-    for (const item of $('fleets').children) item.className = 'stale';
+    render(JSON.parse(text));
   }
   setTimeout(update, 1000);
 }
+
+function problem(text) {
+  $('problem').textContent = text;
+  $('problem').hidden = false;
+  for (const item of $('fleets').children) item.className = 'stale';
+}
+setInterval(() => { if (performance.now() - answeredMS > 3000 && $('problem').hidden) problem('LINK LOST: no connection to ground serve'); }, 250);
 
 function render(lines) {
   const box = $('fleets');

@@ -4,6 +4,7 @@
 const $ = id => document.getElementById(id);
 const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg', name);
 const underWay = state => !['idle', 'done', 'stopped'].includes(state);
+const inSlots = ['climbing', 'flying', 'holding']; // or slots will be flown
 
 // ---- Time. Everything is on the server's scale, ms since its start. The least difference to
 // this page's clock is the one without delay on the way, so that an event that was held up
@@ -23,7 +24,7 @@ let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
 let replay = null; // of a mission that was flown, in place of the stream
-let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '';
+let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '', loginText = '';
 
 function takeEvent(e) {
   if (!replay) offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
@@ -102,11 +103,12 @@ async function connect() {
   streamOpen = false;
   retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
   const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
-  denied = r && !r.ok ? await r.text() : '';
+  const text = r ? await r.text().catch(() => '') : '';
+  denied = r && !r.ok ? loginText + text : '';
   requestRender();
-  if (!r || !r.ok || source) return;
+  if (!r || !r.ok || !text || source) return; // without text: cut off on its way
   clearTimeout(retry);
-  const session = await r.json();
+  const session = JSON.parse(text);
   if (session.role === 'replay') return openReplay(session);
   openedMS = performance.now();
   const opened = source = new EventSource('events');
@@ -135,7 +137,8 @@ async function login() {
   const token = location.hash.slice(1);
   if (token) {
     history.replaceState(null, '', location.pathname);
-    await post('login', {token}).catch(() => null);
+    const r = await post('login', {token}).catch(() => null);
+    loginText = r && !r.ok ? await r.text().catch(() => '') + '; ' : '';
   }
   connect();
 }
@@ -178,6 +181,7 @@ function banners(l) {
   if (!s) return list;
   if (!l.lost && state.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
+  if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
     if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
@@ -187,14 +191,16 @@ function banners(l) {
   if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
-  if (c && c.key !== welcome.name && !answers.some(a => a.id === c.id) && serverNow() - lastCommandSeenMS < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
+  if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
   if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
 }
 
 // ---- Sound and vibration, for what is new, and not more often than every 5 s.
+// A browser lets a page sound only after a touch or a key; until then the button says so.
 let audio = null, muted = false, soundedMS = -Infinity, sounded = new Set();
+const soundText = () => muted ? 'Sound off' : audio && audio.state === 'running' ? 'Sound on' : 'Touch for sound';
 function sound(list) {
   const loud = list.filter(b => b.kind !== 'told').map(b => b.id);
   const fresh = loud.some(id => !sounded.has(id));
@@ -211,18 +217,21 @@ function sound(list) {
   tone.start();
   tone.stop(audio.currentTime + .4);
 }
-for (const kind of ['pointerdown', 'keydown'])
-  addEventListener(kind, () => { audio ??= 'AudioContext' in window ? new AudioContext() : null; }, {once: true});
+for (const kind of ['click', 'keydown'])
+  addEventListener(kind, () => { (audio ??= new AudioContext()).resume().then(requestRender); });
 $('mute').onclick = () => {
-  muted = !muted;
-  $('mute').textContent = muted ? 'Sound off' : 'Sound on';
+  muted = $('mute').textContent === 'Sound on';
   $('mute').setAttribute('aria-pressed', muted);
+  requestRender();
 };
 
+// The screen stays on during a mission, and while anything is in the air.
 let wake = null;
 async function keepAwake() {
-  if (replay || !('wakeLock' in navigator) || document.hidden || wake && !wake.released) return;
-  if (state && state.status && underWay(state.status.state)) wake = await navigator.wakeLock.request('screen').catch(() => null);
+  if (replay || !('wakeLock' in navigator) || document.hidden) return;
+  const s = state && state.status;
+  if (!s || !underWay(s.state) && !s.aircraft.some(a => a.landed === false)) { wake?.release(); wake = null; }
+  else if (!wake || wake.released) wake = await navigator.wakeLock.request('screen').catch(() => null);
 }
 
 // ---- Drawing. render runs at most once a frame, after an event and four times a second.
@@ -242,13 +251,14 @@ function render() {
   document.body.dataset.link = l.lost ? 'lost' : l.stale ? 'stale' : 'live';
   for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
   const list = banners(l);
+  setText($('mute'), soundText());
   renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
   if (s && !replay) sound(list);
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
   const left = s.slots - 1 - s.slot;
-  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (underWay(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : ''));
+  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : ''));
   renderValues(s, l);
   renderAircraft(s);
   renderMap(s);
@@ -441,6 +451,7 @@ function makeSlide(slide, act) {
   thumb.addEventListener('keydown', e => {
     if (e.key === 'ArrowRight' || e.key === 'ArrowLeft') {
       e.preventDefault();
+      if (e.repeat) return; // a key that something lies on
       set(share + (e.key === 'ArrowRight' ? .1 : -.1));
       clearTimeout(idle);
       idle = setTimeout(reset, 2000);
@@ -451,20 +462,21 @@ function makeSlide(slide, act) {
 }
 
 // ---- Commands.
-const actions = [ // action, kind of control, label, states in which it changes something
+const actions = [ // action, kind of control, label, states in which the leader may accept it
   ['start', 'slide', 'Slide: START', ['idle']],
-  ['hold', 'hold', 'Press: hold positions', ['flying']],
-  ['resume', 'hold', 'Press: resume', ['holding', 'climbing', 'flying', 'returning', 'done']],
-  ['return', 'hold', 'Press: return and land', ['climbing', 'flying', 'holding', 'stopped']],
-  ['stop', 'slide', 'Slide: STOP', ['climbing', 'flying', 'holding', 'returning']],
-  ['launch', 'slide', 'Slide: LAUNCH ticked', ['climbing', 'flying', 'holding']],
-  ['clear', 'hold', 'Press: clear ticked', ['idle', 'climbing', 'flying', 'holding', 'returning', 'done', 'stopped']],
+  ['hold', 'hold', 'Press: hold positions', ['flying', 'holding']], // makes a hold for lost contact the crew's own
+  ['resume', 'hold', 'Press: resume', [...inSlots, 'returning', 'done']],
+  ['return', 'hold', 'Press: return and land', [...inSlots, 'stopped']],
+  ['stop', 'slide', 'Slide: STOP', [...inSlots, 'returning']],
+  ['launch', 'slide', 'Slide: LAUNCH ticked', inSlots],
+  ['clear', 'hold', 'Press: clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
 ];
+const forms = {budget: ['idle', ...inSlots], preference: ['idle', ...inSlots], next: ['idle', 'done', 'stopped']};
 for (const [action, kind, label] of actions) {
   const box = document.createElement('div'), before = document.createElement('p'), text = document.createElement('span');
   box.className = 'act';
   box.id = `act-${action}`;
-  before.className = 'before';
+  before.className = 'before data';
   before.id = `before-${action}`;
   text.textContent = label;
   const control = document.createElement(kind === 'slide' ? 'div' : 'button');
@@ -514,12 +526,18 @@ function renderCommands(s) {
   const list = ticked();
   if (list.join() !== ticks) explainTicks(list);
   for (const [action, , , states] of actions) {
-    const box = $(`act-${action}`);
-    box.classList.toggle('unfit', !states.includes(s.state));
-    setText(box.firstChild, named[action] || state.before[action] || 'Tick the aircraft first.');
+    const box = $(`act-${action}`), fit = states.includes(s.state);
+    box.classList.toggle('unfit', !fit);
+    setText(box.firstChild, !fit ? `Refused while ${s.state}: it is for ${states.join(', ')}.` :
+      list.length && namesAircraft.includes(action) ? named[action] || '...' : state.before[action] || 'Tick the aircraft first.');
+  }
+  for (const id in forms) {
+    const fit = forms[id].includes(s.state);
+    $(id).classList.toggle('unfit', !fit);
+    setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
-    'While this page can be seen it is the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
+    'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
 }
 
 function note(text) { takeAnswer({at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
@@ -528,16 +546,17 @@ function newID(kind) {
   return kind[0] + '-' + [...crypto.getRandomValues(new Uint8Array(12))].map(x => 'abcdefghijklmnopqrstuvwxyz234567'[x & 31]).join('');
 }
 
+const given = new Set();
 // send gives a command once. It is repeated by nobody but ground serve, for 5 s.
 async function send(q) {
   const id = newID(q.kind), at = Math.round(serverNow());
+  given.add(id);
   try {
     const r = await post('command', {id, at, ...q});
     const text = await r.text();
     if (r.headers.get('Content-Type') === 'application/json') takeAnswer(JSON.parse(text));
     else note(text);
     requestRender();
-    return r.ok && answers[0].ok;
   } catch (error) {
     note(`${q.action || q.kind}: no answer (${error.message}); the last command shows whether it was applied`);
   }
@@ -561,8 +580,8 @@ function makeForm(kind, fields, button, before, read) {
   makeHold($(button), async () => {
     const q = read();
     if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
-    const replaces = kind === 'budget' && explained.replaces !== null ? {replaces_j: explained.replaces} : {};
-    await send({kind, ...q, ...replaces});
+    await send({kind, ...q, replaces_j: explained.replaces});
+    $('below').checked = false; // it is said of each budget anew
     update();
   });
   $(fields[0]).form.addEventListener('submit', e => e.preventDefault());
@@ -575,24 +594,25 @@ makeForm('mission', ['mission'], 'send-new', 'new-before',
   () => $('mission').value.trim() ? {action: 'new', mission: $('mission').value.trim()} : null);
 
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
-let leaving = false;
+let leaving = false, beat = null, beatFailed = false;
 makeHold($('leave'), async () => {
   leaving = !leaving;
   $('leave').lastChild.textContent = leaving ? 'Press: watch again' : 'Press: stop watching';
-  if (leaving) await post('leave', {}).catch(() => null);
   requestRender();
+  await beat; // one that came after it would undo it
+  if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) note('stop watching: no answer; without another heartbeat the fleet will hold');
 });
 setInterval(() => {
-  if (welcome && welcome.role === 'command' && !document.hidden && !leaving && streamOpen && performance.now() - eventMS < 3000) post('alive', {}).catch(() => null);
+  if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000) return;
+  beat = post('alive', {}).then(r => { beatFailed = !r.ok; }, () => { beatFailed = true; });
 }, 1000);
 
 // ---- A replay: the events of a flown mission, taken when their time comes. No heartbeat, no
 // command and no sound is of it.
 async function openReplay(session) {
-  const r = await fetch('replay').catch(() => null);
+  const mission = await fetch('replay').then(r => r.ok && r.json()).catch(() => null);
   if (replay) return; // another page view asked too
-  if (!r || !r.ok) { retry = setTimeout(connect, 2000); return; }
-  const mission = await r.json();
+  if (!mission) { retry = setTimeout(connect, 2000); return; }
   replay = {...mission, endMS: mission.events.at(-1).t, atMS: -1, next: 0, timer: 0};
   streamOpen = true;
   takeWelcome(session);
@@ -653,7 +673,12 @@ function play(on) {
 
 document.addEventListener('securitypolicyviolation', () => { document.body.dataset.violations = Number(document.body.dataset.violations || 0) + 1; });
 document.addEventListener('visibilitychange', () => { if (!document.hidden) { waitMS = 500; connect(); keepAwake(); } });
-setInterval(() => { checkSleep(); checkStream(); requestRender(); }, 250);
+setInterval(() => {
+  checkSleep();
+  checkStream();
+  requestRender();
+  if (document.hidden && state && state.status && !replay) sound(banners(link())); // behind another page
+}, 250);
 setInterval(keepAwake, 5000);
 addEventListener('hashchange', login);
 login();
