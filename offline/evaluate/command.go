@@ -152,6 +152,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 		if err != nil {
 			return err
 		}
+		if *budgets || *ceilings {
+			if r.Budgets, err = MeasureFieldBudgets(ctx, ck, c); err != nil {
+				return err
+			}
+		}
 		if r.World = *field; *asJSON {
 			return call.PrintJSON(r)
 		}

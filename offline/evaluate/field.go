@@ -11,7 +11,6 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"prefdt/inference"
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
@@ -73,7 +72,7 @@ func (c *Config) fieldArms() map[string]belief.Estimator {
 		memorylessArm: baseline.NewMemoryless(&c.World), filterArm: baseline.NewFilter(&c.World), hiddenArm: &baseline.Truth{},
 	}
 	if c.Estimator != nil {
-		arms[learnedArm] = learned.New(belieftrain.SurroundingsOf(&c.World), c.Estimator)
+		arms[learnedArm] = c.newLearned(c.Estimator)
 	}
 	return arms
 }
@@ -92,23 +91,30 @@ func (c *Config) contextArms() map[string]*learned.Parameters {
 	return arms
 }
 
-// newFieldRunner returns a runner of the checkpoint's policy in a field world, which
-// believes what an estimator of these parameters says; nil: the reports, in calm air. At
-// a price, it is that one in every slot, whatever the network would have it be.
-func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, p *learned.Parameters, priceSPerJ *float64) (*rollout.Runner, error) {
+// newLearned returns the estimator of these parameters; none of nil.
+func (c *Config) newLearned(p *learned.Parameters) belief.Estimator {
+	if p == nil {
+		return nil
+	}
+	return learned.New(belieftrain.SurroundingsOf(&c.World), p)
+}
+
+// newFieldRunner returns a runner of the checkpoint as it flies in a field world, where it
+// believes what an estimator says; nil: the reports, in calm air.
+func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, e belief.Estimator) (*rollout.Runner, error) {
+	r, err := rollout.New(ck, c.Decoder, c.World, rollout.ReportLink{})
+	if err == nil && e != nil {
+		r.Believe(e)
+	}
+	return r, err
+}
+
+// newPriceRunner returns the same at one price in every slot, whatever the network would
+// have it be.
+func (c *Config) newPriceRunner(ck *checkpoint.Checkpoint, p *learned.Parameters, priceSPerJ float64) (*rollout.Runner, error) {
 	here := *ck
-	here.Physics, here.Beliefs = c.World.Physics, p
-	if priceSPerJ != nil {
-		here.PriceAxis = checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{*priceSPerJ, *priceSPerJ * (1 + 1e-9)}}
-	}
-	policy, err := inference.New(&here, c.Decoder)
-	if err != nil {
-		return nil, err
-	}
-	if p != nil {
-		policy.Estimator = here.NewEstimator(belieftrain.SurroundingsOf(&c.World))
-	}
-	return rollout.NewWithPolicy(policy, &ck.GoalConstants, c.World, rollout.ReportLink{})
+	here.PriceAxis = checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{priceSPerJ, priceSPerJ * (1 + 1e-9)}}
+	return c.newFieldRunner(&here, c.newLearned(p))
 }
 
 // FieldReport is a field world's measurement: the figures of the checkpoint's policy with
@@ -125,6 +131,8 @@ type FieldReport struct {
 	Arms map[string]*FieldArm `json:"arms"`
 	// Memory tests the policy against each arm of it that remembers less or more.
 	Memory []MemoryTest `json:"memory"`
+
+	Budgets []FieldBudget `json:"budgets,omitempty"`
 }
 
 // MeasureField flies the checkpoint's policy, with each memory, and every arm over the
@@ -161,7 +169,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 		}
 		atPrices := func(arm *FieldArm, p *learned.Parameters) {
 			for k := range prices {
-				r, e := c.newFieldRunner(ck, p, &prices[k])
+				r, e := c.newPriceRunner(ck, p, prices[k])
 				w.policies[arm], err = append(w.policies[arm], r), cmp.Or(err, e)
 			}
 		}
@@ -170,7 +178,7 @@ func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 			atPrices(arms[name], p)
 		}
 		if err == nil {
-			w.settings, err = c.newFieldRunner(ck, c.Estimator, nil)
+			w.settings, err = c.newFieldRunner(ck, c.newLearned(c.Estimator))
 		}
 		return w, err
 	}
@@ -246,6 +254,9 @@ func (r *FieldReport) print(w io.Writer) error {
 	row("policy", r.FieldArm)
 	for _, name := range slices.Sorted(maps.Keys(r.Arms)) {
 		row(name, r.Arms[name])
+	}
+	for i := range r.Budgets {
+		r.Budgets[i].print(t, i == 0)
 	}
 	for _, m := range r.Memory {
 		made := "cut"

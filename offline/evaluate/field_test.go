@@ -93,3 +93,33 @@ func TestMeasureField(t *testing.T) {
 		t.Error("a training seed was accepted")
 	}
 }
+
+// A budget in a wind is kept by arms that believe in it, at less delay than by those that
+// do not; on evaluation seeds alone.
+func TestMeasureFieldBudgets(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard, Estimator: ck.Beliefs}
+	var err error
+	if c.World, err = world.Named("wind"); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := MeasureFieldBudgets(t.Context(), ck, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2*len(budgetFloors) {
+		t.Fatalf("%d budgets", len(rows))
+	}
+	for _, b := range rows {
+		if names := slices.Sorted(maps.Keys(b.Arms)); !slices.Equal(names, []string{"even", "filter", "hidden", "memoryless", "reports"}) {
+			t.Errorf("arms %q", names)
+		}
+		if hidden := b.Arms[hiddenArm]; b.MeanOverrun > 0.003 || hidden.MeanOverrun > 0.003 || !(hidden.DelayS > 0) || hidden.DelayS > b.Arms[reportsArm].DelayS {
+			t.Errorf("%+v", b)
+		}
+	}
+	c.Seeds = []uint64{5}
+	if _, err := MeasureFieldBudgets(t.Context(), ck, c); err == nil {
+		t.Error("a training seed was flown")
+	}
+}

@@ -193,8 +193,14 @@ func (f *Runner) settled(slot int, s goal.Settlement) {
 	}
 }
 
-// Believe has the runner's policy, which New made, decide on an estimator's beliefs.
-func (f *Runner) Believe(e belief.Estimator) { f.policy.(*inference.Policy).Estimator = e }
+// Believe has the runner's policy, which New made, decide on an estimator's beliefs, of the
+// world itself if it is Privileged.
+func (f *Runner) Believe(e belief.Estimator) {
+	f.policy.(*inference.Policy).Estimator = e
+	if x, ok := e.(Privileged); ok {
+		x.Watch(f.world)
+	}
+}
 
 // meter gathers a flight's result, slot by slot.
 type meter struct {

@@ -20,6 +20,7 @@ var named = []struct {
 	unseen    bool
 }{
 	{"standard", nil, 0, false},
+	{"wind", []func(*Config){windy, withoutPayload}, 715.16, false},
 	{"gusts", []func(*Config){windy}, 715.16, false},
 	{"canyon", []func(*Config){amongHighRises}, 715.16, false},
 	{"phones", []func(*Config){withPhones, withContention}, 794.64, false},
@@ -62,6 +63,8 @@ func windy(c *Config) {
 	c.Payload = Payload{FactorMin: 0.8, FactorMax: 1.3}
 	c.Gust = 0.05
 }
+
+func withoutPayload(c *Config) { c.Payload = Payload{} }
 
 // amongHighRises has the constants of Al-Hourani et al. for an urban area of high rises.
 func amongHighRises(c *Config) {

@@ -1,0 +1,109 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/offline/baseline"
+	"prefdt/offline/command"
+	"prefdt/offline/jobs"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+)
+
+// FieldBudget is a budget in a field world. The policy and its arms spend it by the same
+// rule, and differ in what they believe of the air, the links and the CPUs; the even pacer
+// believes nothing, and measures the joules that it spends.
+type FieldBudget struct {
+	Mode    goal.Mode `json:"mode"`
+	BudgetJ float64   `json:"budget_j"`
+	Floors  float64   `json:"floors"` // the budget over the energy of flight at v* in calm air
+
+	ArmResult                      // of the policy with its estimator
+	Arms      map[string]ArmResult `json:"arms"`
+}
+
+// reportsArm is the policy that takes every report as exact, in calm air.
+const reportsArm = "reports"
+
+// budgetFloors are the budgets of a field world, over the energy of flight at v* in calm air.
+var budgetFloors = []float64{1.08, 1.20, 1.35}
+
+// MeasureFieldBudgets flies the budgets of a field world on all seeds: which a seed's
+// hidden wind and payload leave to be kept, no arm knows.
+func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
+	for _, seed := range c.Seeds {
+		if err := seeds.CheckEvaluation(seed); err != nil {
+			return nil, err
+		}
+	}
+	_, powerW := c.World.Physics.MinPower()
+	calmJ := float64(c.World.Aircraft*c.World.Slots) * powerW
+	var rows []FieldBudget
+	for _, mode := range c.budgetModes() {
+		for _, x := range budgetFloors {
+			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Arms: map[string]ArmResult{}})
+		}
+	}
+	newRunners := func() (runners map[string]*rollout.Runner, err error) {
+		estimators := c.fieldArms()
+		estimators[policyArm], estimators[reportsArm] = c.newLearned(c.Estimator), nil
+		delete(estimators, learnedArm) // the policy's
+		runners = map[string]*rollout.Runner{}
+		for name, e := range estimators {
+			if runners[name], err = c.newFieldRunner(ck, e); err != nil {
+				return nil, err
+			}
+		}
+		runners[evenArm], err = rollout.NewWithPolicy(baseline.NewEven(&c.World.Physics), &ck.GoalConstants, c.World, rollout.ReportLink{})
+		return runners, err
+	}
+	flown := make([]map[string][]rollout.Result, len(c.Seeds)) // by seed and arm, in the order of rows
+	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newRunners, func(runners map[string]*rollout.Runner, i int) error {
+		flown[i] = map[string][]rollout.Result{}
+		for name, runner := range runners {
+			for _, b := range rows {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				flown[i][name] = append(flown[i][name], runner.Fly(c.Seeds[i], rollout.Request{Mode: b.Mode, BudgetJ: b.BudgetJ}))
+			}
+		}
+		return nil
+	}, command.Progress(c.Progress, "seeds, budgets", len(c.Seeds)))
+	if err != nil {
+		return nil, err
+	}
+	for k := range rows {
+		b := &rows[k]
+		for _, flights := range flown {
+			for name, results := range flights {
+				a := b.Arms[name]
+				a.Add(results[k].Point, b.BudgetJ, float64(len(flown)))
+				b.Arms[name] = a
+			}
+		}
+		b.ArmResult = b.Arms[policyArm]
+		delete(b.Arms, policyArm)
+	}
+	return rows, nil
+}
+
+// print writes the budget as rows of a table, one for each arm.
+func (b *FieldBudget) print(w io.Writer, first bool) {
+	if first {
+		fmt.Fprintln(w, "\nbudget, kJ\tof the calm floor\tmode\tarm\tend\toverrun, mean\tflights\tdelay, s")
+	}
+	row := func(name string, a ArmResult) {
+		fmt.Fprintf(w, "%.2f\t%.2f\t%s\t%s\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\n", b.BudgetJ/1e3, b.Floors, b.Mode, name, 100*a.End, 100*a.MeanOverrun, a.OverrunRate, a.DelayS)
+	}
+	row(policyArm, b.ArmResult)
+	for _, name := range slices.Sorted(maps.Keys(b.Arms)) {
+		row(name, b.Arms[name])
+	}
+}
