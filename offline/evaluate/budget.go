@@ -333,9 +333,10 @@ func (p *perturbation) cell(x *seedFlights, mode, request, arms int) []rollout.R
 	return x.results[first : first+arms]
 }
 
-// keepable reports whether the reference even pacer keeps a budget.
-func keepable(even *rollout.Result, budgetJ float64) bool {
-	return even.EnergyJ <= budgetJ*baseline.KeepableWithin
+// keepable reports whether a flight of the arm that judges it, here the reference even
+// pacer, keeps a budget.
+func keepable(judge *rollout.Result, budgetJ float64) bool {
+	return judge.EnergyJ <= budgetJ*baseline.KeepableWithin
 }
 
 // measure flies a perturbation's cells and takes the means of each.

@@ -111,6 +111,9 @@ func TestMeasureFieldBudgets(t *testing.T) {
 		t.Fatalf("%d budgets", len(rows))
 	}
 	for _, b := range rows {
+		if b.Keepable != 3 {
+			t.Errorf("%d seeds of 3 are keepable", b.Keepable)
+		}
 		if names := slices.Sorted(maps.Keys(b.Arms)); !slices.Equal(names, []string{"even", "filter", "hidden", "memoryless", "reports"}) {
 			t.Errorf("arms %q", names)
 		}

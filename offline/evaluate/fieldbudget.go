@@ -23,6 +23,11 @@ type FieldBudget struct {
 	Mode    goal.Mode `json:"mode"`
 	BudgetJ float64   `json:"budget_j"`
 	Floors  float64   `json:"floors"` // the budget over the energy of flight at v* in calm air
+	Seeds   int       `json:"seeds"`
+	// Keepable is on how many of them the arm that knows the hidden state ends within
+	// baseline.KeepableWithin of the budget. All figures are means over these: no scheduler
+	// is known to keep the others.
+	Keepable int `json:"keepable"`
 
 	ArmResult                      // of the policy with its estimator
 	Arms      map[string]ArmResult `json:"arms"`
@@ -34,8 +39,7 @@ const reportsArm = "reports"
 // budgetFloors are the budgets of a field world, over the energy of flight at v* in calm air.
 var budgetFloors = []float64{1.08, 1.20, 1.35}
 
-// MeasureFieldBudgets flies the budgets of a field world on all seeds: which a seed's
-// hidden wind and payload leave to be kept, no arm knows.
+// MeasureFieldBudgets flies the budgets of a field world.
 func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckEvaluation(seed); err != nil {
@@ -47,7 +51,7 @@ func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	var rows []FieldBudget
 	for _, mode := range c.budgetModes() {
 		for _, x := range budgetFloors {
-			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Arms: map[string]ArmResult{}})
+			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}})
 		}
 	}
 	newRunners := func() (runners map[string]*rollout.Runner, err error) {
@@ -81,10 +85,13 @@ func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	}
 	for k := range rows {
 		b := &rows[k]
-		for _, flights := range flown {
+		unkeepable := func(flights map[string][]rollout.Result) bool { return !keepable(&flights[hiddenArm][k], b.BudgetJ) }
+		kept := slices.DeleteFunc(slices.Clone(flown), unkeepable)
+		b.Keepable = len(kept)
+		for _, flights := range kept {
 			for name, results := range flights {
 				a := b.Arms[name]
-				a.Add(results[k].Point, b.BudgetJ, float64(len(flown)))
+				a.Add(results[k].Point, b.BudgetJ, float64(len(kept)))
 				b.Arms[name] = a
 			}
 		}
@@ -97,10 +104,10 @@ func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 // print writes the budget as rows of a table, one for each arm.
 func (b *FieldBudget) print(w io.Writer, first bool) {
 	if first {
-		fmt.Fprintln(w, "\nbudget, kJ\tof the calm floor\tmode\tarm\tend\toverrun, mean\tflights\tdelay, s")
+		fmt.Fprintln(w, "\nbudget, kJ\tof the calm floor\tmode\tkeepable\tarm\tend\toverrun, mean\tflights\tdelay, s")
 	}
 	row := func(name string, a ArmResult) {
-		fmt.Fprintf(w, "%.2f\t%.2f\t%s\t%s\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\n", b.BudgetJ/1e3, b.Floors, b.Mode, name, 100*a.End, 100*a.MeanOverrun, a.OverrunRate, a.DelayS)
+		fmt.Fprintf(w, "%.2f\t%.2f\t%s\t%d of %d\t%s\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\n", b.BudgetJ/1e3, b.Floors, b.Mode, b.Keepable, b.Seeds, name, 100*a.End, 100*a.MeanOverrun, a.OverrunRate, a.DelayS)
 	}
 	row(policyArm, b.ArmResult)
 	for _, name := range slices.Sorted(maps.Keys(b.Arms)) {
