@@ -20,12 +20,12 @@ var named = []struct {
 	unseen    bool
 }{
 	{"standard", nil, 0, false},
-	{"wind", []func(*Config){windy, withoutPayload}, 715.16, false},
 	{"gusts", []func(*Config){windy}, 715.16, false},
 	{"canyon", []func(*Config){amongHighRises}, 715.16, false},
 	{"phones", []func(*Config){withPhones, withContention}, 794.64, false},
 	{"crowd", []func(*Config){inGroups, walking, withContention}, 1053.16, false},
 	{"field", inTheField(), 794.64, false},
+	{"wind", []func(*Config){windy, withoutPayload}, 715.16, false},
 	{"field-10deg", inTheField(correlated(10)), 794.64, true},
 	{"field-90deg", inTheField(correlated(90)), 794.64, true},
 	{"field-storm", inTheField(storm), 794.64, true},
