@@ -7,6 +7,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/pareto"
 )
 
 // Archive decides as the member of an archive that is nearest to the request, eq. (match);
@@ -31,13 +32,7 @@ func (a *Archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) g
 	if g.Budgeted() {
 		xs, x = a.EnergiesJ, g.BudgetJ()
 	}
-	best := 0
-	for i := range xs {
-		if math.Abs(xs[i]-x) < math.Abs(xs[best]-x) {
-			best = i
-		}
-	}
-	a.DecideAs(best, s, d)
+	a.DecideAs(pareto.Nearest(xs, x), s, d)
 	return goal.Observation{}
 }
 

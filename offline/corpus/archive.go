@@ -13,7 +13,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 
 	"prefdt/inference/checkpoint"
@@ -156,17 +155,6 @@ func (a *Archive) each(f func(pareto.Point) float64) []float64 {
 func (a *Archive) OmegaBand() (low, high float64) {
 	w := a.memberShares()
 	return w[0], w[len(w)-1]
-}
-
-// nearestIndex returns the member whose share is nearest, eq. (match).
-func nearestIndex(shares []float64, omega float64) int {
-	best := 0
-	for i, w := range shares {
-		if math.Abs(w-omega) < math.Abs(shares[best]-omega) {
-			best = i
-		}
-	}
-	return best
 }
 
 // interpolate reads ys at x between knots xs, which rise, and holds the ends.

@@ -172,7 +172,7 @@ func TestPaperRecipe(t *testing.T) {
 					heuristic++
 					continue
 				}
-				if f.Member != nearestIndex(shares, f.Omega) {
+				if f.Member != pareto.Nearest(shares, f.Omega) {
 					t.Fatalf("flight %d under %v flies member %d of share %v", i, f.Omega, f.Member, shares[f.Member])
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 )
 
@@ -188,7 +189,7 @@ func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, pr
 	default:
 		tier, y = "even omega", interpolate(d.shares, d.axis.FrontPositions, r.Float64())
 	}
-	if member = nearestIndex(d.axis.FrontPositions, y); d.Archive.Prices == nil {
+	if member = pareto.Nearest(d.axis.FrontPositions, y); d.Archive.Prices == nil {
 		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
 	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.axis.FrontPositions, d.shares, y)
@@ -214,7 +215,7 @@ func (d *flightSampler) samplePaperSetting(r *rand.Rand) (tier string, member in
 			}
 		}
 	}
-	member = nearestIndex(d.shares, omega)
+	member = pareto.Nearest(d.shares, omega)
 	if d.Archive.Prices != nil {
 		price = d.Archive.Prices[member]
 	}

@@ -215,10 +215,8 @@ const regretPrices = 64
 
 // MeasureBudgets measures the configuration's perturbations by these arms.
 func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
-	for _, seed := range c.Seeds {
-		if err := seeds.CheckEvaluation(seed); err != nil {
-			return nil, nil, fmt.Errorf("evaluate: %w", err)
-		}
+	if err := c.checkSeeds(); err != nil {
+		return nil, nil, err
 	}
 	if ck.Published != nil { // it predicts no price
 		arms = slices.DeleteFunc(slices.Clone(arms), func(a budgetArm) bool { return a.name == networkPriceArm })

@@ -51,6 +51,16 @@ type Config struct {
 	pricedWorld *world.Config
 }
 
+// checkSeeds refuses any but evaluation seeds.
+func (c *Config) checkSeeds() error {
+	for _, seed := range c.Seeds {
+		if err := seeds.CheckEvaluation(seed); err != nil {
+			return fmt.Errorf("evaluate: %w", err)
+		}
+	}
+	return nil
+}
+
 // Report is the result of an evaluation: every metric is computed per seed, then
 // averaged.
 type Report struct {

@@ -21,7 +21,6 @@ import (
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
 )
 
@@ -138,10 +137,8 @@ type FieldReport struct {
 // MeasureField flies the checkpoint's policy, with each memory, and every arm over the
 // prices of the teacher's front, and the policy over its settings, too.
 func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
-	for _, seed := range c.Seeds {
-		if err := seeds.CheckEvaluation(seed); err != nil {
-			return nil, err
-		}
+	if err := c.checkSeeds(); err != nil {
+		return nil, err
 	}
 	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)

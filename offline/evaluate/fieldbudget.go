@@ -13,7 +13,6 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
-	"prefdt/offline/seeds"
 )
 
 // FieldBudget is a budget in a field world. The policy and its arms spend it by the same
@@ -41,10 +40,8 @@ var budgetFloors = []float64{1.08, 1.20, 1.35}
 
 // MeasureFieldBudgets flies the budgets of a field world.
 func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
-	for _, seed := range c.Seeds {
-		if err := seeds.CheckEvaluation(seed); err != nil {
-			return nil, err
-		}
+	if err := c.checkSeeds(); err != nil {
+		return nil, err
 	}
 	_, powerW := c.World.Physics.MinPower()
 	calmJ := float64(c.World.Aircraft*c.World.Slots) * powerW

@@ -94,7 +94,7 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 	}, func(w *worker, i int) error {
 		rng := rand.New(rand.NewPCG(s.Seed, uint64(i)))
 		omega := drawPreference(rng, shares, s.Corner)
-		decide := w.deciders[members[nearestShare(shares, omega)].index]
+		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
 		expert := rng.Float64() >= s.Heuristic
 		if !expert {
 			mode := rng.IntN(heuristicModes)
@@ -172,16 +172,6 @@ func realisedShares(members []flownMember) (shares []float64) {
 		shares = append(shares, a.DelayShare(m.Point))
 	}
 	return shares
-}
-
-func nearestShare(shares []float64, omega float64) int {
-	best := 0
-	for i, x := range shares {
-		if math.Abs(x-omega) < math.Abs(shares[best]-omega) {
-			best = i
-		}
-	}
-	return best
 }
 
 // drawPreference draws from the three Dirichlet tiers, within the band of the shares

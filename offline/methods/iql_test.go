@@ -206,7 +206,7 @@ func TestDrawPreference(t *testing.T) {
 		if omega < 0.15 || omega > 0.65 {
 			t.Fatalf("omega %v outside the band", omega)
 		}
-		counts[nearestShare(shares, omega)]++
+		counts[pareto.Nearest(shares, omega)]++
 	}
 	for i, n := range counts {
 		if n < 300 {

@@ -17,6 +17,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
@@ -434,13 +435,7 @@ func (m *memberPolicy) Reset() {}
 
 // Decide implements rollout.Policy.
 func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	x, best := m.key(g), 0
-	for i, key := range m.keys {
-		if math.Abs(key-x) < math.Abs(m.keys[best]-x) {
-			best = i
-		}
-	}
-	m.members[best].decide(s, d)
+	m.members[pareto.Nearest(m.keys, m.key(g))].decide(s, d)
 	return goal.Observation{}
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -163,7 +162,7 @@ func (m *Corpus) draw(i uint64) Flight {
 		f.Seed = i
 	}
 	f.Omega = m.drawOmega(rand.New(rand.NewPCG(m.Seed, i)))
-	f.Member = nearest(m.Shares, f.Omega)
+	f.Member = pareto.Nearest(m.Shares, f.Omega)
 	if r := rand.New(rand.NewPCG(m.Seed+1, i)); r.Float64() < heuristicShare {
 		f.Heuristic, f.Member = true, r.IntN(len(heuristics))
 	}
@@ -192,16 +191,6 @@ func (m *Corpus) drawOmega(r *rand.Rand) float64 {
 			return omega
 		}
 	}
-}
-
-// nearest returns the member whose share is nearest, eq. (match).
-func nearest(shares []float64, omega float64) (best int) {
-	for i, w := range shares {
-		if math.Abs(w-omega) < math.Abs(shares[best]-omega) {
-			best = i
-		}
-	}
-	return best
 }
 
 // GoalConstants returns the archived constants of the conditioning channel, with a setting

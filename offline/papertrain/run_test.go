@@ -25,6 +25,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/export"
 	"prefdt/offline/ort"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -82,7 +83,7 @@ func TestCorpus(t *testing.T) {
 		most.DelayS, most.EnergyJ = max(most.DelayS, f.DelayS), max(most.EnergyJ, f.EnergyJ)
 		if f.Heuristic {
 			heuristics++
-		} else if m.Shares[f.Member] != m.Shares[nearest(m.Shares, f.Omega)] {
+		} else if m.Shares[f.Member] != m.Shares[pareto.Nearest(m.Shares, f.Omega)] {
 			t.Errorf("flight %d of share %v is flown by the member of share %v", i, f.Omega, m.Shares[f.Member])
 		}
 		if f.Omega <= window {

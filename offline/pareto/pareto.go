@@ -146,3 +146,14 @@ func CornerS(points []Point) float64 {
 	least, _ := span(points)
 	return least.DelayS
 }
+
+// Nearest returns the index of the value that is nearest to x, the first of equals: with the
+// shares of an archive's members, eq. (match).
+func Nearest(values []float64, x float64) (best int) {
+	for i, v := range values {
+		if math.Abs(v-x) < math.Abs(values[best]-x) {
+			best = i
+		}
+	}
+	return best
+}
