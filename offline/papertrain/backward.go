@@ -15,7 +15,7 @@ func (n *network[T]) backward() {
 	slots, m, d := n.e.Rows, f.Aircraft, f.Width
 
 	// Heads.
-	de := n.arena.matrix(slots, d)
+	de := n.arena.Matrix(slots, d)
 	tanhBackward(n.dmotion.Data, n.motion.Data)
 	dh := n.linearBackward(n.dmotion, n.flightGelu, &w.Flight, &g.Flight)
 	kernel.GeluBackward(dh.Data, dh.Data, n.flightSum.Data)
@@ -25,13 +25,13 @@ func (n *network[T]) backward() {
 	n.userHeadBackward(de, n.doffload, n.offloadSum, n.offloadGelu, &w.Offload, &g.Offload)
 
 	// Blocks.
-	dx := n.arena.matrix(slots, d)
+	dx := n.arena.Matrix(slots, d)
 	kernel.LayerNormBackward(dx, de, n.x, w.Final.Gain.Data, n.xStats.mean, n.xStats.rstd, g.Final.Gain.Data, g.Final.Bias.Data, false)
-	stream := n.arena.matrix(model.TokensPerSlot*slots, d)
+	stream := n.arena.Matrix(model.TokensPerSlot*slots, d)
 	for l := len(n.blocks) - 1; l >= 0; l-- {
 		mark := n.arena // what a block works with is free again after it, and still in the cache
 		dx = n.blockBackward(l, dx, stream)
-		n.arena.chunk, n.arena.used = mark.chunk, mark.used
+		n.arena.Release(mark)
 	}
 
 	// The three tokens of each slot.
@@ -51,7 +51,7 @@ func (n *network[T]) backward() {
 	kernel.MatMulTransA(g.ActionToken.Weight, n.action, act, true)
 	kernel.MatMulTransA(g.StateAircraft.Weight, kernel.View(n.aircraft.Data, slots, m*paperform.AircraftFeatures), state, true)
 	kernel.MatMulTransA(g.StatePooled, kernel.View(n.pooled.Data, slots, m*d), state, true)
-	dpooled := n.arena.matrix(slots, m*d)
+	dpooled := n.arena.Matrix(slots, m*d)
 	kernel.MatMulTransB(dpooled, state, w.StatePooled, false)
 	n.poolBackward(kernel.View(dpooled.Data, slots*m, d))
 }
@@ -64,7 +64,7 @@ func tanhBackward[T kernel.Float](dy, y []T) {
 
 // linearBackward adds the gradient of y = x·w + b to those of w and b and returns that of x.
 func (n *network[T]) linearBackward(dy, x kernel.Matrix[T], w, g *model.Linear[kernel.Matrix[T]]) kernel.Matrix[T] {
-	dx := n.arena.matrix(x.Rows, x.Cols)
+	dx := n.arena.Matrix(x.Rows, x.Cols)
 	n.linearBackwardInto(dx, false, dy, x, w, g)
 	return dx
 }
@@ -79,7 +79,7 @@ func (n *network[T]) userHeadBackward(de, dout, sum, gelu kernel.Matrix[T], w, g
 	dh := n.linearBackward(dout, gelu, &w.Out, &g.Out)
 	kernel.GeluBackward(dh.Data, dh.Data, sum.Data)
 	kernel.MatMulTransA(g.User.Weight, n.users, dh, true)
-	context := n.arena.matrix(n.e.Rows, dh.Cols)
+	context := n.arena.Matrix(n.e.Rows, dh.Cols)
 	clear(context.Data)
 	user := 0
 	for s, users := range n.batch.userCounts {
@@ -103,13 +103,13 @@ func (n *network[T]) blockBackward(l int, dx, stream kernel.Matrix[T]) kernel.Ma
 	kernel.LayerNormBackward(dx, dh, p.x2, w.Norm2.Gain.Data, p.stats2.mean, p.stats2.rstd, g.Norm2.Gain.Data, g.Norm2.Bias.Data, true)
 	dmixed := n.linearBackward(dx, p.mixed, &w.Proj, &g.Proj)
 
-	dh1 := n.arena.matrix(p.h1.Rows, d)
+	dh1 := n.arena.Matrix(p.h1.Rows, d)
 	if l < len(n.blocks)-1 {
-		dqkv := n.arena.matrix(p.h1.Rows, 3*d)
+		dqkv := n.arena.Matrix(p.h1.Rows, 3*d)
 		n.attendBackward(p, dmixed, columns(dqkv, 0, d), columns(dqkv, d, 2*d), columns(dqkv, 2*d, 3*d))
 		n.linearBackwardInto(dh1, false, dqkv, p.h1, &w.QKV, &g.QKV)
 	} else {
-		dq, dkv := n.arena.matrix(p.q.Rows, d), n.arena.matrix(p.h1.Rows, 2*d)
+		dq, dkv := n.arena.Matrix(p.q.Rows, d), n.arena.Matrix(p.h1.Rows, 2*d)
 		n.attendBackward(p, dmixed, dq, columns(dkv, 0, d), columns(dkv, d, 2*d))
 		kernel.MatMulTransA(columns(g.QKV.Weight, 0, d), perSlot(p.h1, 1), dq, true)
 		kernel.AddBiasBackward(g.QKV.Bias.Data[:d], dq)
@@ -131,7 +131,7 @@ func (n *network[T]) blockBackward(l int, dx, stream kernel.Matrix[T]) kernel.Ma
 func (n *network[T]) attendBackward(p *pass[T], dmixed, dq, dk, dv kernel.Matrix[T]) {
 	scale := T(1 / math.Sqrt(float64(n.form.Width/n.form.Heads)))
 	context := model.TokensPerSlot * n.form.Context
-	memory := n.arena.take(context * context)
+	memory := n.arena.Take(context * context)
 	n.eachWindow(p, func(i, q0, q1, k0, k1, c0, c1 int) {
 		a, dout := p.attention[i], dmixed.Slice(q0, q1, c0, c1)
 		kernel.MatMulTransA(dv.Slice(k0, k1, c0, c1), a, dout, false)
@@ -152,7 +152,7 @@ func (n *network[T]) poolBackward(dpooled kernel.Matrix[T]) {
 	w, g, f := n.w, n.g, n.form
 	m, d, heads := f.Aircraft, f.Width, f.Heads
 	dgathered := n.linearBackward(dpooled, n.gathered, &w.UserOut, &g.UserOut)
-	dq, dk, dv := n.arena.matrix(n.query.Rows, d), n.arena.matrix(n.key.Rows, d), n.arena.matrix(n.value.Rows, d)
+	dq, dk, dv := n.arena.Matrix(n.query.Rows, d), n.arena.Matrix(n.key.Rows, d), n.arena.Matrix(n.value.Rows, d)
 	clear(dq.Data)
 	dh := d / heads
 	scale := T(1 / math.Sqrt(float64(dh)))
@@ -203,7 +203,7 @@ func (t *Terms) add(o Terms) {
 // users are those that the means are over.
 func (n *network[T]) loss(slots, users int) (sum Terms) {
 	squared := func(y kernel.Matrix[T], want []float32, weight float64) (kernel.Matrix[T], float64) {
-		dy, sum := n.arena.matrix(y.Rows, y.Cols), 0.0
+		dy, sum := n.arena.Matrix(y.Rows, y.Cols), 0.0
 		for i, v := range y.Data {
 			off := float64(v) - float64(want[i])
 			sum += weight * off * off
@@ -213,7 +213,7 @@ func (n *network[T]) loss(slots, users int) (sum Terms) {
 	}
 	n.dmotion, sum.Flight = squared(n.motion, n.batch.motion, 1/float64(slots*n.motion.Cols))
 	n.doffload, sum.Offload = squared(n.offload, n.batch.offload, 1/float64(max(users, 1)))
-	n.dchoice = n.arena.matrix(n.choice.Rows, n.choice.Cols)
+	n.dchoice = n.arena.Matrix(n.choice.Rows, n.choice.Cols)
 	k := 1 / float64(max(users, 1))
 	for u, want := range n.batch.server {
 		logits := n.choice.Row(u)
@@ -247,32 +247,3 @@ func (n *network[T]) loss(slots, users int) (sum Terms) {
 
 // Loss is the sum of the terms that is minimised.
 func (t Terms) Loss() float64 { return t.Association + t.Offload + t.Flight }
-
-// arena lends the memory of one pass, which the next uses again.
-type arena[T kernel.Float] struct {
-	chunks      [][]T
-	chunk, used int
-}
-
-const arenaChunk = 1 << 22
-
-func (a *arena[T]) reset() { a.chunk, a.used = 0, 0 }
-
-// take lends undefined numbers.
-func (a *arena[T]) take(n int) []T {
-	for a.chunk < len(a.chunks) && a.used+n > len(a.chunks[a.chunk]) {
-		a.chunk, a.used = a.chunk+1, 0
-	}
-	if a.chunk == len(a.chunks) {
-		a.chunks = append(a.chunks, make([]T, max(n, arenaChunk)))
-		a.used = 0
-	}
-	s := a.chunks[a.chunk][a.used : a.used+n : a.used+n]
-	a.used += (n + 15) &^ 15 // whole cache lines
-	a.used = min(a.used, len(a.chunks[a.chunk]))
-	return s
-}
-
-func (a *arena[T]) matrix(rows, cols int) kernel.Matrix[T] {
-	return kernel.View(a.take(rows*cols), rows, cols)
-}

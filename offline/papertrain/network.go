@@ -6,6 +6,7 @@ import (
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
+	"prefdt/offline/train"
 )
 
 // network runs a batch of windows forward and back; package paperform has its formulas.
@@ -17,7 +18,7 @@ import (
 type network[T kernel.Float] struct {
 	form  *paperform.Form
 	w, g  *paperform.Weights[kernel.Matrix[T]] // parameters and gradient
-	arena arena[T]
+	arena train.Arena[T]
 	batch *batch
 
 	aircraft, users, returns, omega, action kernel.Matrix[T] // inputs
@@ -65,7 +66,7 @@ func newNetwork[T kernel.Float](f *paperform.Form, w, g []T) *network[T] {
 }
 
 func (n *network[T]) input(src []float32, rows, cols int) kernel.Matrix[T] {
-	m := n.arena.matrix(rows, cols)
+	m := n.arena.Matrix(rows, cols)
 	for i, v := range src {
 		m.Data[i] = T(v)
 	}
@@ -74,7 +75,7 @@ func (n *network[T]) input(src []float32, rows, cols int) kernel.Matrix[T] {
 
 // linear returns x·w + b.
 func (n *network[T]) linear(x kernel.Matrix[T], l *model.Linear[kernel.Matrix[T]]) kernel.Matrix[T] {
-	y := n.arena.matrix(x.Rows, l.Weight.Cols)
+	y := n.arena.Matrix(x.Rows, l.Weight.Cols)
 	kernel.MatMul(y, x, l.Weight, false)
 	kernel.AddBias(y, l.Bias.Data)
 	return y
@@ -82,7 +83,7 @@ func (n *network[T]) linear(x kernel.Matrix[T], l *model.Linear[kernel.Matrix[T]
 
 // added returns x + y·w + b.
 func (n *network[T]) added(x, y kernel.Matrix[T], l *model.Linear[kernel.Matrix[T]]) kernel.Matrix[T] {
-	z := n.arena.matrix(x.Rows, x.Cols)
+	z := n.arena.Matrix(x.Rows, x.Cols)
 	for i := range z.Rows {
 		copy(z.Row(i), l.Bias.Data)
 		kernel.Add(z.Row(i), x.Row(i))
@@ -92,14 +93,14 @@ func (n *network[T]) added(x, y kernel.Matrix[T], l *model.Linear[kernel.Matrix[
 }
 
 func (n *network[T]) geluOf(x kernel.Matrix[T]) kernel.Matrix[T] {
-	y := n.arena.matrix(x.Rows, x.Cols)
+	y := n.arena.Matrix(x.Rows, x.Cols)
 	kernel.Gelu(y.Data, x.Data)
 	return y
 }
 
 func (n *network[T]) norm(x kernel.Matrix[T], w *model.Norm[kernel.Matrix[T]]) (kernel.Matrix[T], stats[T]) {
-	y := n.arena.matrix(x.Rows, x.Cols)
-	s := stats[T]{n.arena.take(x.Rows), n.arena.take(x.Rows)}
+	y := n.arena.Matrix(x.Rows, x.Cols)
+	s := stats[T]{n.arena.Take(x.Rows), n.arena.Take(x.Rows)}
 	kernel.LayerNorm(y, x, w.Gain.Data, w.Bias.Data, model.NormEpsilon, s.mean, s.rstd)
 	return y, s
 }
@@ -115,7 +116,7 @@ func columns[T kernel.Float](m kernel.Matrix[T], a, b int) kernel.Matrix[T] {
 }
 
 func (n *network[T]) forward(b *batch) {
-	n.arena.reset()
+	n.arena.Reset()
 	n.batch = b
 	w, f := n.w, n.form
 	slots, users, m, d := len(b.slotNumber), len(b.server), f.Aircraft, f.Width
@@ -127,7 +128,7 @@ func (n *network[T]) forward(b *batch) {
 
 	n.pool()
 	// The three tokens of each slot.
-	x := n.arena.matrix(model.TokensPerSlot*slots, d)
+	x := n.arena.Matrix(model.TokensPerSlot*slots, d)
 	ret, state, act := perSlot(x, 0), perSlot(x, 1), perSlot(x, 2)
 	for s, t := range b.slotNumber {
 		for _, r := range []struct {
@@ -171,12 +172,12 @@ func (n *network[T]) pool() {
 	w, f, b := n.w, n.form, n.batch
 	m, d, heads := f.Aircraft, f.Width, f.Heads
 	pairs := kernel.View(n.users.Data, n.users.Rows*m, len(f.UserFeatures))
-	n.query, n.key, n.value = n.arena.matrix(n.aircraft.Rows, d), n.arena.matrix(pairs.Rows, d), n.arena.matrix(pairs.Rows, d)
+	n.query, n.key, n.value = n.arena.Matrix(n.aircraft.Rows, d), n.arena.Matrix(pairs.Rows, d), n.arena.Matrix(pairs.Rows, d)
 	kernel.MatMul(n.query, n.aircraft, w.UserQuery, false)
 	kernel.MatMul(n.key, pairs, w.UserKey, false)
 	kernel.MatMul(n.value, pairs, w.UserValue, false)
-	n.weights = n.arena.matrix(heads, pairs.Rows) // a slot's users of one aircraft side by side
-	n.gathered = n.arena.matrix(n.aircraft.Rows, d)
+	n.weights = n.arena.Matrix(heads, pairs.Rows) // a slot's users of one aircraft side by side
+	n.gathered = n.arena.Matrix(n.aircraft.Rows, d)
 	clear(n.gathered.Data)
 	dh := d / heads
 	scale := T(1 / math.Sqrt(float64(dh)))
@@ -215,10 +216,10 @@ func (n *network[T]) block(l int, x kernel.Matrix[T]) kernel.Matrix[T] {
 	} else {
 		p.queries, p.firstSeen = 1, 2
 		into = perSlot(x, 1)
-		p.q = n.arena.matrix(into.Rows, d)
+		p.q = n.arena.Matrix(into.Rows, d)
 		kernel.MatMul(p.q, perSlot(p.h1, 1), columns(w.QKV.Weight, 0, d), false)
 		kernel.AddBias(p.q, w.QKV.Bias.Data[:d])
-		kv := n.arena.matrix(x.Rows, 2*d)
+		kv := n.arena.Matrix(x.Rows, 2*d)
 		kernel.MatMul(kv, p.h1, columns(w.QKV.Weight, d, 3*d), false)
 		kernel.AddBias(kv, w.QKV.Bias.Data[d:])
 		p.k, p.v = columns(kv, 0, d), columns(kv, d, 2*d)
@@ -251,10 +252,10 @@ func (p *pass[T]) seen(i int) int { return model.TokensPerSlot/p.queries*i + p.f
 // attend is causal attention within each window.
 func (n *network[T]) attend(p *pass[T]) {
 	scale := T(1 / math.Sqrt(float64(n.form.Width/n.form.Heads)))
-	p.mixed = n.arena.matrix(p.q.Rows, n.form.Width)
+	p.mixed = n.arena.Matrix(p.q.Rows, n.form.Width)
 	p.attention = p.attention[:0]
 	n.eachWindow(p, func(_, q0, q1, k0, k1, c0, c1 int) {
-		a := n.arena.matrix(q1-q0, k1-k0)
+		a := n.arena.Matrix(q1-q0, k1-k0)
 		kernel.MatMulTransB(a, p.q.Slice(q0, q1, c0, c1), p.k.Slice(k0, k1, c0, c1), false)
 		kernel.Scale(a.Data, scale)
 		for i := range a.Rows {
@@ -269,10 +270,10 @@ func (n *network[T]) attend(p *pass[T]) {
 
 // userHead is a head on [e; z], eq. (bypass1) and (bypass2).
 func (n *network[T]) userHead(h *paperform.UserHead[kernel.Matrix[T]]) (sum, gelu, out kernel.Matrix[T]) {
-	context := n.arena.matrix(n.e.Rows, h.Context.Cols)
+	context := n.arena.Matrix(n.e.Rows, h.Context.Cols)
 	kernel.MatMul(context, n.e, h.Context, false)
 	kernel.AddBias(context, h.User.Bias.Data)
-	sum = n.arena.matrix(n.users.Rows, context.Cols)
+	sum = n.arena.Matrix(n.users.Rows, context.Cols)
 	user := 0
 	for s, users := range n.batch.userCounts {
 		for range users {

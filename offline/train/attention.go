@@ -98,7 +98,7 @@ func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads i
 	for _, g := range groups {
 		total += g.KeyCount * heads
 	}
-	weights := t.arena.allocate(total) // per group and head, KeyCount values
+	weights := t.arena.Take(total) // per group and head, KeyCount values
 	value := t.zeros(q.Value.Rows, q.Value.Cols)
 	at := 0
 	for _, g := range groups {
@@ -119,7 +119,7 @@ func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads i
 		dq, dk, dv := t.zeros(q.Value.Rows, q.Value.Cols), t.zeros(k.Value.Rows, k.Value.Cols), t.zeros(v.Value.Rows, v.Value.Cols)
 		at := 0
 		for _, g := range groups {
-			dw := t.arena.allocate(g.KeyCount)
+			dw := t.arena.Take(g.KeyCount)
 			for h := range heads {
 				low, high := h*dh, (h+1)*dh
 				w := weights[at : at+g.KeyCount]

@@ -164,7 +164,7 @@ func (t *Tape[T]) Tanh(x *Var[T]) *Var[T] {
 // LayerNorm returns the layer norm of each row.
 func (t *Tape[T]) LayerNorm(x *Var[T], n *model.Norm[Param[T]]) *Var[T] {
 	value := t.matrix(x.Value.Rows, x.Value.Cols)
-	mean, rstd := t.arena.allocate(x.Value.Rows), t.arena.allocate(x.Value.Rows)
+	mean, rstd := t.arena.Take(x.Value.Rows), t.arena.Take(x.Value.Rows)
 	gain := n.Gain.Value.Data
 	kernel.LayerNorm(value, x.Value, gain, n.Bias.Value.Data, model.NormEpsilon, mean, rstd)
 	return t.record(value, func(dy kernel.Matrix[T]) {

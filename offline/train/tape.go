@@ -21,7 +21,7 @@ type Param[T kernel.Float] struct{ Value, Grad kernel.Matrix[T] }
 // The memory of one pass is lent by an arena and reused by the next.
 type Tape[T kernel.Float] struct {
 	operations []operation[T]
-	arena      arena[T]
+	arena      Arena[T]
 }
 
 // operation is a recorded backward pass: given the gradient dy by its output y,
@@ -34,7 +34,7 @@ type operation[T kernel.Float] struct {
 // Reset begins another pass; what the last one computed is lost.
 func (t *Tape[T]) Reset() {
 	t.operations = t.operations[:0]
-	t.arena.reset()
+	t.arena.Reset()
 }
 
 // Backward adds the gradient of the loss to the parameters'. Before it, the loss
@@ -92,7 +92,7 @@ func (t *Tape[T]) addGrad(x *Var[T], dx kernel.Matrix[T]) {
 
 // matrix lends undefined numbers, until the next Reset.
 func (t *Tape[T]) matrix(rows, cols int) kernel.Matrix[T] {
-	return kernel.View(t.arena.allocate(rows*cols), rows, cols)
+	return t.arena.Matrix(rows, cols)
 }
 
 // zeros lends a matrix to add to.
@@ -106,29 +106,4 @@ func (t *Tape[T]) clone(x kernel.Matrix[T]) kernel.Matrix[T] {
 	y := t.matrix(x.Rows, x.Cols)
 	copy(y.Data, x.Data)
 	return y
-}
-
-// arena lends memory that is taken back all at once.
-type arena[T kernel.Float] struct {
-	chunks [][]T
-	chunk  int
-	used   int
-}
-
-const arenaChunkSize = 1 << 20
-
-func (a *arena[T]) reset() { a.chunk, a.used = 0, 0 }
-
-// allocate lends undefined numbers.
-func (a *arena[T]) allocate(n int) []T {
-	for a.chunk < len(a.chunks) && a.used+n > len(a.chunks[a.chunk]) {
-		a.chunk, a.used = a.chunk+1, 0
-	}
-	if a.chunk == len(a.chunks) {
-		a.chunks = append(a.chunks, make([]T, max(n, arenaChunkSize)))
-		a.used = 0
-	}
-	s := a.chunks[a.chunk][a.used : a.used+n : a.used+n]
-	a.used += n
-	return s
 }
