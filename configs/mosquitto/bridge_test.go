@@ -236,8 +236,10 @@ func TestBridge(t *testing.T) {
 	publish(leader, "prefdt/demo/ack/b1", "answer", false)
 	publish(leader, "prefdt/demo/slot", "beacon", false)
 	publish(leader, "prefdt/demo/status", "status 2", true)
-	eventually(t, "status at the cluster", func() bool { return far.count("prefdt/demo/status status 2") == 1 })
-	if far.count("prefdt/demo/status status 1") != 1 || far.count("prefdt/demo/online true") != 1 || far.count("prefdt/demo/ack/b1 answer") != 1 || near.count("prefdt/demo/status status 2") != 1 {
+	eventually(t, "status at the cluster and in the field", func() bool {
+		return far.count("prefdt/demo/status status 2") > 0 && near.count("prefdt/demo/status status 2") > 0
+	})
+	if far.count("prefdt/demo/status status 2") != 1 || far.count("prefdt/demo/status status 1") != 1 || far.count("prefdt/demo/online true") != 1 || far.count("prefdt/demo/ack/b1 answer") != 1 || near.count("prefdt/demo/status status 2") != 1 {
 		t.Errorf("the cluster received %q, the field %q", far.all, near.all)
 	}
 	other := mustConnect(t, broker(cluster, clusterPort, "other"), nil)
