@@ -94,7 +94,7 @@ func TestCheckFails(t *testing.T) {
 		{"checkpoint", "checkpoint: /nowhere", "checkpoint", preflight.ResultFail, "/nowhere"},
 		{"state directory", "state_dir: " + readOnly + "/x", "state", preflight.ResultFail, readOnly},
 		{"damaged ledger", "state_dir: " + damaged, "ledger", preflight.ResultFail, "damaged"},
-		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "refused"},
+		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "tcp://127.0.0.1:1 unreachable"},
 		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
 		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
