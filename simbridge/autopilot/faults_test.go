@@ -155,7 +155,7 @@ func TestOnReceived(t *testing.T) {
 	p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
 	p.arm()
 	setpoint, command := false, false
-	for deadline := time.After(10 * time.Second); !setpoint || !command; {
+	for deadline := time.After(30 * time.Second); !setpoint || !command; {
 		select {
 		case h := <-received:
 			setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
