@@ -81,19 +81,27 @@ func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, testConfig())
 	p.waitMissionS(1)
-	p.autopilot.CutLinks(40)
-	time.Sleep(20 * time.Millisecond) // messages on their way
-	p.mutex.Lock()
-	clear(p.last)
-	p.mutex.Unlock()
+	position := func() *common.MessageGlobalPositionInt {
+		m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
+		return m
+	}
+	const cutS = 40
+	earliest := p.autopilot.TimeS() // the cut begins between these
+	p.autopilot.CutLinks(cutS)
+	from, until := p.autopilot.TimeS(), earliest+cutS-0.01
 	p.write(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
-	for from := p.autopilot.TimeS(); p.autopilot.TimeS() < from+3; {
+	for p.autopilot.TimeS() < from+3 {
 		time.Sleep(time.Millisecond) // there is no message to wait for
 	}
-	if m := p.get(&common.MessageGlobalPositionInt{}); m != nil || p.autopilot.State().Armed {
-		t.Errorf("received %v, armed %v", m, p.autopilot.State().Armed)
+	// What was on its way when the link was cut still arrives.
+	sent := func(m *common.MessageGlobalPositionInt) float64 { return float64(m.TimeBootMs) / 1000 }
+	if m, armed := position(), p.autopilot.State().Armed; m != nil && sent(m) > from && sent(m) < until || armed {
+		t.Errorf("cut from %.2f s on, received %v, armed %v", from, m, armed)
 	}
-	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
+	p.until("position", func() bool { m := position(); return m != nil && sent(m) > from })
+	if m := position(); sent(m) < until {
+		t.Errorf("cut from %.2f s on, a position of %.2f s", from, sent(m))
+	}
 }
 
 // A battery message of another component of the system is relayed once, without a
@@ -147,7 +155,7 @@ func TestOnReceived(t *testing.T) {
 	p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
 	p.arm()
 	setpoint, command := false, false
-	for deadline := time.After(10 * time.Second); !setpoint || !command; {
+	for deadline := time.After(30 * time.Second); !setpoint || !command; {
 		select {
 		case h := <-received:
 			setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
@@ -184,15 +192,19 @@ func TestLoseHeartbeats(t *testing.T) {
 	earliest := p.autopilot.TimeS() // the loss begins between these
 	p.autopilot.LoseHeartbeats(6, 1, 1)
 	from := p.autopilot.TimeS()
+	p.until("what was sent before", func() bool {
+		m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
+		return m != nil && float64(m.TimeBootMs)/1000 > from
+	})
 	p.mutex.Lock()
 	clear(p.last)
 	p.mutex.Unlock()
 	p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
-	p.waitMissionS(4)
-	heartbeat, position := p.get(&common.MessageHeartbeat{}), p.get(&common.MessageGlobalPositionInt{})
-	if position == nil || heartbeat != nil && p.autopilot.TimeS() < earliest+6 {
-		t.Errorf("position %v, heartbeat %v", position, heartbeat)
+	p.waitMissionS(3)
+	if heartbeat := p.get(&common.MessageHeartbeat{}); heartbeat != nil && p.autopilot.TimeS() < earliest+6 {
+		t.Errorf("received %v", heartbeat)
 	}
+	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
 	p.until("a heartbeat again", func() bool { return p.get(&common.MessageHeartbeat{}) != nil })
 	mutex.Lock()
 	defer mutex.Unlock()

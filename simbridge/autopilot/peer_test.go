@@ -23,6 +23,10 @@ var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 // does not lose a setpoint stream.
 const testSpeed = 20
 
+// lossS is a peer's COM_OF_LOSS_T: by default 1 s of mission time, which a machine may
+// hold up the peer for, is a twentieth of a second.
+const lossS = 5
+
 func testConfig() Config {
 	p := physics.DefaultConstants().Propulsion
 	return Config{
@@ -51,6 +55,7 @@ type peer struct {
 
 func startPeer(t *testing.T, conf Config) *peer {
 	t.Helper()
+	conf.Parameters["COM_OF_LOSS_T"] = lossS
 	a := &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
 		t.Fatal(err)
@@ -120,6 +125,19 @@ func (p *peer) setStream(f func() message.Message) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.stream = f
+}
+
+// offboard streams setpoints and, once the aircraft receives them, commands OFFBOARD.
+func (p *peer) offboard(set func() message.Message) {
+	p.Helper()
+	p.setStream(set)
+	p.until("stream", func() (received bool) {
+		p.autopilot.withVehicle(func(v *vehicle) { received = v.streaming() })
+		return received
+	})
+	if r := p.setMode(6, 0); r != accepted {
+		p.Errorf("OFFBOARD with a stream: %v", r)
+	}
 }
 
 func (p *peer) write(m message.Message) {

@@ -39,7 +39,7 @@ func TestHostileBytes(t *testing.T) {
 		}
 		io.WriteString(c, bytes)
 		c.(*net.TCPConn).CloseWrite()
-		c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
@@ -51,7 +51,7 @@ func TestHostileBytes(t *testing.T) {
 	defer c.Close()
 	io.WriteString(c, "\x10\x0d\x00\x04MQTT\x04\x02\x00\x3c\x00\x01x")
 	answer := make([]byte, 4)
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.ReadFull(c, answer); err != nil || string(answer) != "\x20\x02\x00\x00" {
 		t.Errorf("answer %x, %v", answer, err)
 	}

@@ -21,13 +21,14 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 		startS   float64
 		state    string
 		want     string // in the error; empty: it flies
-		starts   int
+		starts   int    // at least
+		most     int    // one a second
 	}{
-		"not read yet":    {[]string{"cannot start: aircraft 2 was not heard yet", unread}, 30, telemetry.StateIdle, "", 3},
-		"never read":      {[]string{unread, unread, unread, unread, unread, unread}, 2.5, telemetry.StateIdle, "were not read yet", 3},
-		"unsafe failsafe": {[]string{"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"}, 30, telemetry.StateIdle, "COM_OBL_RC_ACT is 0", 1},
-		"too near":        {[]string{"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10"}, 30, telemetry.StateIdle, "3.0 m apart", 1},
-		"not idle":        {nil, 30, telemetry.StateDone, "is done, want idle", 0},
+		"not read yet":    {[]string{"cannot start: aircraft 2 was not heard yet", unread}, 30, telemetry.StateIdle, "", 3, 3},
+		"never read":      {[]string{unread, unread, unread, unread, unread, unread}, 4.5, telemetry.StateIdle, "were not read yet", 2, 5},
+		"unsafe failsafe": {[]string{"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"}, 30, telemetry.StateIdle, "COM_OBL_RC_ACT is 0", 1, 1},
+		"too near":        {[]string{"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10"}, 30, telemetry.StateIdle, "3.0 m apart", 1, 1},
+		"not idle":        {nil, 30, telemetry.StateDone, "is done, want idle", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,12 +49,8 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("error %v, want %q\n%s", err, c.want, out.String())
 			}
-			ids := map[string]bool{}
-			for _, id := range leader.startIDs {
-				ids[id] = true
-			}
-			if len(leader.startIDs) != c.starts || len(ids) != c.starts {
-				t.Errorf("%d starts with %d ids, want %d", len(leader.startIDs), len(ids), c.starts)
+			if n := len(leader.starts); n < c.starts || n > c.most {
+				t.Errorf("%d starts with ids of their own, want %d to %d", n, c.starts, c.most)
 			}
 			if _, err := os.Stat(filepath.Join(conf.Out, "summary.json")); (err == nil) != (c.want == "") {
 				t.Errorf("summary: %v", err)

@@ -81,7 +81,7 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 			aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 			endpoints = append(endpoints, "udp-listen:"+link)
 		}
-		c := realConfig(t, slots, 10, endpoints)
+		c := realConfig(t, slots, 5, endpoints)
 		c.Aircraft, c.Users.ReportLoss = aircraft, 0
 		c.Commands[0].Args = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
 		decisions := collectDecisions(t, c)

@@ -28,9 +28,10 @@ type standInLeader struct {
 	slotMS        float64
 	returnAfter   int     // the slot after which it returns by itself, where above 0
 	eastM         float64 // where it believes its first aircraft
-	// Reasons for which it refuses the first starts, and the ids of all of them.
+	// Reasons for which it refuses the first starts, and the answers to all of them by
+	// their ids: a start that comes again is answered as before.
 	refusals []string
-	startIDs []string
+	starts   map[string]telemetry.Ack
 
 	client        *telemetry.Client
 	topics        telemetry.Topics
@@ -43,7 +44,6 @@ type standInLeader struct {
 	decisions       int
 	budgetJ         *float64
 	started         chan struct{}
-	reports         map[string]telemetry.Report
 }
 
 type standInLink struct {
@@ -65,7 +65,7 @@ func (l *standInLeader) run(ctx context.Context) {
 	if l.state == "" {
 		l.state = telemetry.StateIdle
 	}
-	l.slot, l.started, l.reports = -1, make(chan struct{}), map[string]telemetry.Report{}
+	l.slot, l.started, l.starts = -1, make(chan struct{}), map[string]telemetry.Ack{}
 	l.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
 		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
@@ -112,10 +112,13 @@ func (l *standInLeader) run(ctx context.Context) {
 		c.waitFor(ctx, func() bool { return c.heartbeat.CustomMode == 4<<16|3<<24 && c.globalPosition.RelativeAlt > 7000 })
 		go c.streamSetpoints(ctx, i+1, l.slotMS)
 	}
-	time.Sleep(20 * time.Millisecond) // a few setpoints
 	for i, c := range l.aircraftLinks {
-		c.command(i+1, common.MAV_CMD_DO_SET_MODE, 1, 6)
-		c.waitFor(ctx, func() bool { return c.heartbeat.CustomMode == 6<<16 })
+		for engaged := false; !engaged && ctx.Err() == nil; { // refused before the first setpoint
+			c.command(i+1, common.MAV_CMD_DO_SET_MODE, 1, 6)
+			soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+			engaged = c.waitFor(soon, func() bool { return c.heartbeat.CustomMode == 6<<16 })
+			cancel()
+		}
 	}
 	slots := time.NewTicker(time.Duration(l.slotMS * float64(time.Millisecond)))
 	defer slots.Stop()
@@ -251,16 +254,20 @@ func (l *standInLeader) handle(m telemetry.Message) {
 		if err != nil {
 			l.Error(err)
 		}
+		if ack, again := l.starts[c.ID]; again {
+			l.publish(l.topics.Ack(c.ID), 1, false, ack)
+			return
+		}
 		from := 0
 		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
-		l.startIDs = append(l.startIDs, c.ID)
-		if n := len(l.startIDs); n <= len(l.refusals) {
-			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n-1]
+		if n := len(l.starts); n < len(l.refusals) {
+			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n]
 		}
 		if ack.Accepted {
 			ack.Reason = ""
 			close(l.started)
 		}
+		l.starts[c.ID] = ack
 		l.publish(l.topics.Ack(c.ID), 1, false, ack)
 	}
 }
@@ -287,18 +294,18 @@ func (c *standInLink) read() {
 	}
 }
 
-func (c *standInLink) waitFor(ctx context.Context, ok func() bool) {
+func (c *standInLink) waitFor(ctx context.Context, ok func() bool) bool {
 	for {
 		c.mutex.Lock()
 		changed, met := c.changed, ok()
 		c.mutex.Unlock()
 		if met {
-			return
+			return true
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

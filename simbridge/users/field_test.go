@@ -69,7 +69,7 @@ func TestFieldIsReportedAsRolledOut(t *testing.T) {
 			return nil
 		}
 		b.mutex.Unlock()
-		b.publishBeacon(n, standingOffer(0.01))
+		b.publishDecided(n, standingOffer(0.01))
 		b.waitFor("reports and results", func() bool {
 			if len(b.reports) < len(s.Users)+len(s.IdleUsers) {
 				return false

@@ -71,7 +71,7 @@ func newFixtureAt(t *testing.T, w world.Config, loss float64, shared bool, posit
 			b.edgeJ[[2]int{m, slot}] += joules
 		},
 	}}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if err := b.users.Initialize(ctx); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func (b *fixture) handle(m telemetry.Message) {
 
 func (b *fixture) waitFor(what string, ok func() bool) {
 	b.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(30 * time.Second)
 	for {
 		b.mutex.Lock()
 		changed, met := b.changed, ok()
@@ -132,21 +132,30 @@ func (b *fixture) waitFor(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-timeout:
-			b.Fatalf("no %s in 10 s", what)
+			b.Fatalf("no %s in 30 s", what)
 		}
 	}
 }
 
 // publishBeacon opens a slot of 200 ms in which decisions count for 100 ms.
-func (b *fixture) publishBeacon(n int, offer telemetry.Offer) telemetry.Slot {
+func (b *fixture) publishBeacon(n int, offer telemetry.Offer) {
 	b.Helper()
-	s := telemetry.Slot{Slot: n, SlotMS: 200, Speed: 5, ReportByMS: 60, DecideByMS: 100, Offer: offer}
+	b.publishSlot(telemetry.Slot{Slot: n, SlotMS: 200, Speed: 5, ReportByMS: 60, DecideByMS: 100, Offer: offer})
+}
+
+// publishDecided opens a slot whose tasks are all decided, for which there is time.
+func (b *fixture) publishDecided(n int, offer telemetry.Offer) {
+	b.Helper()
+	b.publishSlot(telemetry.Slot{Slot: n, SlotMS: 250, Speed: 4, ReportByMS: 60, DecideByMS: 245, Offer: offer})
+}
+
+func (b *fixture) publishSlot(s telemetry.Slot) {
+	b.Helper()
 	payload, err := telemetry.Encode(s)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.leader.Publish(telemetry.Publication{Topic: b.topics.Slot(), Payload: payload})
-	return s
 }
 
 func standingOffer(priceSPerJ float64) telemetry.Offer {
@@ -285,7 +294,7 @@ func TestDecisionIsObeyed(t *testing.T) {
 		}
 		return &telemetry.Decision{Slot: r.Slot, Aircraft: 2, Offload: 0.25, CPUHz: 8e9}
 	}
-	b.publishBeacon(7, standingOffer(0))
+	b.publishDecided(7, standingOffer(0))
 	want := tasksOf(7)
 	b.waitFor("results", func() bool { return len(b.results) == len(want) })
 	c := world.Standard().Physics
@@ -323,7 +332,7 @@ func TestOfferWithoutDecision(t *testing.T) {
 		b.leader.Publish(telemetry.Publication{Topic: b.topics.Decision(id), QoS: 1, Payload: payload})
 	}
 	late := func() bool { return b.users.ignoredCount() >= b.users.ReportCounts(3).Expected+len(want) }
-	for deadline := time.Now().Add(5 * time.Second); !late() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); !late() && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	if !late() {
