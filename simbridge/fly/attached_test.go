@@ -57,7 +57,7 @@ func TestAttachedAutopilots(t *testing.T) {
 	rates := []float64{0.985, 1}
 	c, flown, _ := startAttached(t, slots, rates...)
 	s := flySummary(t, c)
-	if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
 		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v", s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
 	}
 	if s.EnergySource != "current_voltage" {
@@ -117,7 +117,7 @@ func TestDeadInstanceIsNamedAndReported(t *testing.T) {
 	if !strings.Contains(s.Failure, who) || s.Aircraft[0].Lost || !s.Aircraft[1].Lost {
 		t.Errorf("failure %q, aircraft %+v", s.Failure, s.Aircraft)
 	}
-	if s.State != "done" || s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 {
+	if s.State != "done" || s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 {
 		t.Errorf("%s after %d slots, %d missed", s.State, s.Slots, s.MissedSlots)
 	}
 }
