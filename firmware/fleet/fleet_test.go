@@ -3,7 +3,6 @@ package fleet
 import (
 	"log/slog"
 	"math"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/configs/freeport"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
@@ -144,7 +144,7 @@ func isHeartbeat(m message.Message) bool { _, ok := m.(*common.MessageHeartbeat)
 // until sends messages until a condition holds.
 func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 	p.t.Helper()
-	late := time.Now().Add(10 * time.Second)
+	late := time.Now().Add(time.Minute)
 	for !ok() {
 		if time.Now().After(late) {
 			p.t.Fatalf("never: %s", what)
@@ -163,12 +163,10 @@ func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
 }
 
 func newFleetWithClock(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string) {
-	c, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := c.LocalAddr().String()
-	c.Close()
 	f := &Fleet{
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
 		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
@@ -235,10 +233,10 @@ func TestMeasuredState(t *testing.T) {
 		}
 	}
 	view := func() View { return f.Views(nil)[0] }
-	p.until("it is located", func() bool { v := view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, heartbeatMessage(ModeHold, true), position(500000),
+	var v View
+	p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, heartbeatMessage(ModeHold, true), position(500000),
 		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
 		&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
-	v := view()
 	if v.Measured {
 		t.Error("its flight is measured without a current")
 	}

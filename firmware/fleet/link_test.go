@@ -188,7 +188,7 @@ func TestHeartbeatFollowsTheClock(t *testing.T) {
 		defer b.mutex.Unlock()
 		return len(b.sent.frames) / 2 // two links
 	}
-	late := time.Now().Add(10 * time.Second)
+	late := time.Now().Add(time.Minute)
 	for began := b.nowS(); beats() < 5; time.Sleep(time.Millisecond) { // the loop handles each tick in its own goroutine
 		if b.clock.Advance(100 * time.Millisecond); time.Now().After(late) {
 			t.Fatal("no HEARTBEATs")

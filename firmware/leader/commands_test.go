@@ -14,6 +14,7 @@ import (
 // names the state and what it would accept.
 func TestTransitions(t *testing.T) {
 	r := rig.New(t, 1, 100000)
+	r.ReplaceParameters(0, map[string]float64{"MPC_Z_VEL_MAX_UP": 1.5}) // it climbs still when the next command arrives
 	r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	refused := func(action, why string) {
@@ -68,7 +69,7 @@ func TestExitsOnceDoneIsPublished(t *testing.T) {
 // before, from done, with the defaults back and the commands of the first one
 // remembered.
 func TestNewMission(t *testing.T) {
-	r := rig.New(t, 1, 12)
+	r := rig.New(t, 1, 30) // it flies still when the next command arrives
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	first := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
@@ -97,7 +98,7 @@ func TestNewMission(t *testing.T) {
 		t.Errorf("after a restart the mission is %q", m)
 	}
 	r.TakeOff()
-	if s := r.Await("done", rig.Done); s.Slot != 11 || s.SpentJ < 500 {
+	if s := r.Await("done", rig.Done); s.Slot != 29 || s.SpentJ < 500 {
 		t.Errorf("the second flight ended with %+v", s)
 	}
 	f.Kill()

@@ -41,7 +41,8 @@ func missionFiles(t *testing.T, stateDir string) (all []ledger.Flight) {
 // A mission that is over is a file, which has what the crew was shown: the status after
 // each settlement and the commands, in order. One that is missing is written after a restart.
 func TestFileOfAMission(t *testing.T) {
-	r := rig.New(t, 2, 12)
+	const slots = 30 // it flies still when the second command arrives
+	r := rig.New(t, 2, slots)
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
@@ -71,7 +72,7 @@ func TestFileOfAMission(t *testing.T) {
 	if flight.State.Place == nil || flight.State.Place.Origin != r.Config.Origin || flight.State.Place.AreaM[0] != r.Physics.AreaSideM {
 		t.Errorf("place %+v", flight.State.Place)
 	}
-	if len(flight.Rows) != 12 {
+	if len(flight.Rows) != slots {
 		t.Fatalf("%d rows", len(flight.Rows))
 	}
 	for i, row := range flight.Rows {

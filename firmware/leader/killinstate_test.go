@@ -104,7 +104,7 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 // Another leader took the fleet over while this one was down: this one ends with its
 // own exit status, and sends nothing to any aircraft.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
-	r := rig.NewRealTime(t, 2, 100000, 100)
+	r := rig.NewRealTime(t, 2, 100000, 250) // it listens for one and a half slots
 	args := r.ProgramArgs()
 	p := r.StartProgram(args)
 	r.TakeOff()
@@ -133,7 +133,7 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 			}
 			return
 		case <-other.C:
-			r.Publish(r.Topics.Slot(), telemetry.Slot{Slot: n, SlotMS: 100, Speed: 10, ReportByMS: 35, DecideByMS: 60, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+			r.Publish(r.Topics.Slot(), telemetry.Slot{Slot: n, SlotMS: 250, Speed: 4, ReportByMS: 87, DecideByMS: 150, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
 		case <-late:
 			t.Fatal("it does not end")
 		}

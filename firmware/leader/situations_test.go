@@ -108,6 +108,7 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 		{"pilot takes over while it lands", "left alone until resume", func(t *testing.T, r *rig.Rig) {
+			r.ReplaceParameters(1, map[string]float64{"MPC_Z_V_AUTO_DN": 1, "MPC_LAND_SPEED": 1}) // it is in the air still when its pilot takes over
 			r.FlyToSlot(3)
 			r.MustSendAction("return")
 			if !rig.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {

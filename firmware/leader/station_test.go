@@ -40,6 +40,9 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 					text = "heartbeat of " + m.Type.String()
 				}
 			}
+			if text == "" {
+				continue // the queue is for what is waited for
+			}
 			select {
 			case received <- text:
 			default:

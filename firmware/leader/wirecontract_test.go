@@ -47,12 +47,7 @@ func newIndependentClients(t *testing.T) *independentClients {
 		}
 	}
 	s := &independentClients{t: t, arrived: make(chan struct{}, 1), publishers: map[string]io.Writer{}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, s.port, _ = net.SplitHostPort(l.Addr().String())
-	l.Close()
+	_, s.port, _ = net.SplitHostPort(rig.FreeAddress(t))
 	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n", s.port), 0o600); err != nil {
 		t.Fatal(err)
@@ -134,7 +129,7 @@ func (s *independentClients) receivedOn(topic string) (found []receivedLine) {
 // await waits for a message on a topic that satisfies a condition.
 func (s *independentClients) await(topic, what string, ok func(receivedLine) bool) receivedLine {
 	s.t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(rig.Timeout)
 	for {
 		received := s.receivedOn(topic)
 		for _, h := range slices.Backward(received) {
@@ -231,7 +226,7 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 		t.Errorf("aircraft are %v", a)
 	}
 	for topic, flags := range map[string]string{"online": "1 1", "status": "1 0"} {
-		out, err := exec.Command("mosquitto_sub", "-p", s.port, "-q", "1", "-C", "1", "-W", "10", "-t", "prefdt/test/"+topic, "-F", "%r %q").CombinedOutput()
+		out, err := exec.Command("mosquitto_sub", "-p", s.port, "-q", "1", "-C", "1", "-W", "60", "-t", "prefdt/test/"+topic, "-F", "%r %q").CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != flags {
 			t.Errorf("%s is kept as %q, %v; want %q", topic, out, err, flags)
 		}
@@ -242,6 +237,12 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	counter := time.Now().UnixNano()
 	challenge := func() string {
 		return s.await("status", "challenge", func(h receivedLine) bool { return h.fields["challenge"] != nil }).fields["challenge"].(string)
+	}
+	// published waits for a status with the challenge of a refusal: each may be the first
+	// to have a new one.
+	published := func(of any) bool {
+		s.await("status", fmt.Sprintf("challenge %v", of), func(h receivedLine) bool { return of != nil && h.fields["challenge"] == of })
+		return true
 	}
 	envelope := func(command, body, challenge string, counter int64) string {
 		text := fmt.Sprintf("prefdt-command-2\nprefdt/test/command/%s\ncrew-1\n%s\n%d\n%s", command, challenge, counter, body)
@@ -308,18 +309,18 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	}
 	// What an attacker sends: a used counter, an old challenge, another body than was
 	// signed, no signature.
-	time.Sleep(1100 * time.Millisecond) // refusals that the ledger does not have come once a second
-	if a := s.command("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter), "p2"); a["accepted"] != false || a["challenge"] != challenge() || a["last_counter"] != float64(counter) {
+	<-r.Clock.After(1100 * time.Millisecond) // refusals that the ledger does not have come once a second, by the leader's clock
+	if a := s.command("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter), "p2"); a["accepted"] != false || !published(a["challenge"]) || a["last_counter"] != float64(counter) {
 		t.Errorf("with a used counter: %v, want counter %d", a, counter)
 	}
-	time.Sleep(1100 * time.Millisecond)
-	if a := s.command("preference", envelope("preference", `{"id":"p3","setting":0.9}`, "AAAAAAAAAAAAAAAAAAAAAA", counter+9), "p3"); a["accepted"] != false || a["challenge"] != challenge() {
+	<-r.Clock.After(1100 * time.Millisecond)
+	if a := s.command("preference", envelope("preference", `{"id":"p3","setting":0.9}`, "AAAAAAAAAAAAAAAAAAAAAA", counter+9), "p3"); a["accepted"] != false || !published(a["challenge"]) {
 		t.Errorf("over another challenge: %v", a)
 	}
 	if a := s.command("preference", strings.Replace(sign("preference", `{"id":"p4","setting":0.8}`), "0.8", "0.7", 1), "p4"); a["accepted"] != false || a["key"] != nil || a["challenge"] != nil {
 		t.Errorf("not what was signed: %v", a)
 	}
-	time.Sleep(1100 * time.Millisecond)
+	<-r.Clock.After(1100 * time.Millisecond)
 	if a := s.command("preference", `{"id":"p5","setting":0.8}`, "p5"); a["accepted"] != false {
 		t.Errorf("unsigned: %v", a)
 	}

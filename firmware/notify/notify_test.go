@@ -24,7 +24,7 @@ func listenAsSystemd(t *testing.T, path string) *net.UnixConn {
 func readNotification(t *testing.T, c *net.UnixConn) string {
 	t.Helper()
 	b := make([]byte, 4096)
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
 	n, err := c.Read(b)
 	if err != nil {
 		t.Fatal(err)

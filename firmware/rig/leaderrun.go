@@ -97,7 +97,7 @@ func (f *LeaderRun) Kill() {
 func (f *LeaderRun) Restart(meanwhile func()) *LeaderRun {
 	f.rig.test.Helper()
 	f.Kill()
-	f.rig.ForgetStatuses()
+	f.rig.forgetKilled()
 	if meanwhile != nil {
 		meanwhile()
 	}

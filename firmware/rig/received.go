@@ -14,6 +14,7 @@ import (
 // received is what crew and users received from the leader.
 type received struct {
 	statuses     []telemetry.Status
+	killed       string              // challenge of the leader that was killed last: a status of its own may still be on its way
 	acks         map[string][]string // payloads, by command
 	online       bool
 	onlineCount  int             // how often online was set
@@ -37,7 +38,9 @@ func (r *Rig) receive(m telemetry.Message) {
 		if err != nil {
 			r.test.Errorf("status: %v", err)
 		}
-		x.statuses = append(x.statuses, s)
+		if x.killed == "" || s.Challenge != x.killed {
+			x.statuses = append(x.statuses, s)
+		}
 	case telemetry.KindOnline:
 		if x.online = string(m.Payload) == string(telemetry.EncodeOnline(true)); x.online {
 			x.onlineCount++
@@ -137,6 +140,18 @@ func (r *Rig) ForgetStatuses() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.received.statuses = nil
+}
+
+// forgetKilled discards the statuses of a leader that was killed, also those that
+// arrive after it has ended: the broker may not have delivered its last ones yet.
+func (r *Rig) forgetKilled() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	x := &r.received
+	if n := len(x.statuses); n > 0 {
+		x.killed = x.statuses[n-1].Challenge
+	}
+	x.statuses = nil
 }
 
 // Acks returns the acknowledgements of a command so far, in order of arrival.
