@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,7 @@ func TestFileOfAMission(t *testing.T) {
 	if len(flight.Rows) != slots {
 		t.Fatalf("%d rows", len(flight.Rows))
 	}
+	var clocks [2][]float64 // each aircraft's time, of the slots in which it was measured
 	for i, row := range flight.Rows {
 		if row.Status == nil {
 			if !row.Missed && i+1 < len(flight.Rows) && !flight.Rows[i+1].Missed {
@@ -92,15 +94,14 @@ func TestFileOfAMission(t *testing.T) {
 			if p := row.Status.Aircraft[k].PositionM; p == nil || a.UpM < 10 || a.BootMS <= 0 {
 				t.Errorf("slot %d: %+v", row.Slot, a)
 			}
-			// Slots that a busy machine settles at once have the same position.
-			if i > 0 && a.BootMS < flight.Rows[i-1].Aircraft[k].BootMS {
-				t.Errorf("slot %d: the autopilot's clock goes backwards", row.Slot)
-			}
+			clocks[k] = append(clocks[k], a.BootMS-1000*float64(row.Slot))
 		}
 	}
-	for k, a := range flight.Rows[11].Aircraft {
-		if ms := a.BootMS - flight.Rows[0].Aircraft[k].BootMS; ms < 9000 || ms > 13000 {
-			t.Errorf("eleven slots of a second took aircraft %d %g ms of its clock", k+1, ms)
+	// Slots that a busy machine settles late, or two at once, are some seconds off; each is
+	// a second of the autopilot's clock.
+	for k, c := range clocks {
+		if len(c) < slots/2 || slices.Max(c)-slices.Min(c) > 3000 {
+			t.Errorf("aircraft %d: its clock less a second a slot is %v ms", k+1, c)
 		}
 	}
 	var ids []string

@@ -98,7 +98,7 @@ func TestCheckFails(t *testing.T) {
 		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
 		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
-		{"disk full", "ledger_mb: 2048\nslot_ms: 10000", "state", preflight.ResultOK, "MB free"},
+		{"disk full", "ledger_mb: 2048\nslot_ms: 1000", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
 		if results[c.item] != c.result || !strings.Contains(details[c.item], c.detail) {
