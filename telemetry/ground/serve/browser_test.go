@@ -657,7 +657,7 @@ func TestPageSound(t *testing.T) {
 	b.waitText("Sound on")
 	add(func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) })
 	b.wait("shaken.length === 2") // not at once
-	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 5000 {
+	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 4990 { // it is read a moment after the page's own time
 		t.Errorf("it vibrates again after %.0f ms", shaken[1]-shaken[0])
 	}
 	heard(`[[880,"running"]]`)
@@ -1070,7 +1070,7 @@ func TestPageThousandUsers(t *testing.T) {
 	c.publishSlot(1, 1000)
 	b := c.open(t, "watch", 1280, 800)
 	b.waitText("slot 1 of 100")
-	b.call("Performance.enable", map[string]any{}, nil)
+	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil) // of its own, without that of other programs
 	least := time.Hour
 	const updates = 8
 	slot := 1
