@@ -656,7 +656,7 @@ func TestPageSound(t *testing.T) {
 	b.key("Tab", "", nil)
 	b.waitText("Sound on")
 	add(func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) })
-	b.wait("shaken.length === 2") // not at once
+	b.wait("shaken.length === 2")                                           // not at once
 	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 4990 { // it is read a moment after the page's own time
 		t.Errorf("it vibrates again after %.0f ms", shaken[1]-shaken[0])
 	}
@@ -1062,8 +1062,8 @@ func (c *console) publishSlot(slot, users int) {
 }
 
 // An update of 1,000 users takes the page less than 50 ms of its main thread, all included:
-// parsing, drawing, layout. The least of some rounds counts, since another program on the
-// machine only adds to it.
+// parsing, drawing, layout. It is the thread's processor time, and the least of some rounds
+// counts, since another program on the machine only adds to it.
 func TestPageThousandUsers(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
