@@ -21,7 +21,7 @@ func ExampleClient() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	decided := make(chan telemetry.Decision, 1)
 

@@ -29,8 +29,9 @@ import (
 	"prefdt/simbridge/broker/mochiserver"
 )
 
-// testTimeout is how long a test waits for an event before it gives up.
-const testTimeout = 10 * time.Second
+// testTimeout is how long a test waits for an event before it gives up: long enough for a
+// machine with other load.
+const testTimeout = time.Minute
 
 // brokerSetup is the configuration of a test's broker on loopback.
 type brokerSetup struct {

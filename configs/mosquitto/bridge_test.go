@@ -139,7 +139,7 @@ func (i *inbox) count(message string) (n int) {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not in time", what)
 		}
@@ -216,7 +216,7 @@ func TestBridge(t *testing.T) {
 	}
 	publish := func(c *telemetry.Client, topic, payload string, retained bool) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
 		if err := c.PublishWait(ctx, telemetry.Publication{Topic: topic, QoS: 1, Retained: retained, Payload: []byte(payload)}); err != nil {
 			t.Fatal(err)
@@ -263,9 +263,9 @@ func TestBridge(t *testing.T) {
 	var late inbox
 	mustConnect(t, broker(cluster, clusterPort, "crew-1"), late.handle, filters...)
 	eventually(t, "what the cluster kept", func() bool {
-		return late.count("prefdt/demo/bridge 0") == 1 && late.count("prefdt/demo/status status 2") == 1
+		return late.count("prefdt/demo/bridge 0") > 0 && late.count("prefdt/demo/status status 2") > 0 && late.count("prefdt/demo/online true") > 0
 	})
-	if late.count("prefdt/demo/online true") != 1 {
+	if late.count("prefdt/demo/bridge 0") != 1 || late.count("prefdt/demo/status status 2") != 1 || late.count("prefdt/demo/online true") != 1 {
 		t.Errorf("the cluster kept %q", late.all)
 	}
 	publish(crew, "prefdt/demo/command/mission", "late", false)
@@ -273,7 +273,7 @@ func TestBridge(t *testing.T) {
 	publish(leader, "prefdt/demo/status", "status 3", true)
 
 	link.setCut(false)
-	eventually(t, "the bridge again", func() bool { return far.count("prefdt/demo/bridge 1") == 2 })
+	eventually(t, "the bridge again", func() bool { return far.count("prefdt/demo/bridge 1") >= 2 })
 	eventually(t, "the present status", func() bool { return far.count("prefdt/demo/status status 3") > 0 })
 	eventually(t, "a command over the new link", func() bool {
 		publish(crew, "prefdt/demo/command/budget", "command 2", false)
@@ -284,7 +284,8 @@ func TestBridge(t *testing.T) {
 	if near.count("prefdt/demo/command/mission late") > 0 || far.count("prefdt/demo/ack/b2 late") > 0 {
 		t.Error("what waited for the link was delivered")
 	}
-	if raw, _ := os.ReadFile(filepath.Join(cluster, "log")); !strings.Contains(string(raw), "Denied PUBLISH from") {
-		t.Error("the cluster's broker denied nothing")
-	}
+	eventually(t, "a denial in the log of the cluster's broker", func() bool {
+		raw, _ := os.ReadFile(filepath.Join(cluster, "log"))
+		return strings.Contains(string(raw), "Denied PUBLISH from")
+	})
 }

@@ -22,8 +22,9 @@ import (
 	"prefdt/telemetry"
 )
 
-// testTimeout is how long a test waits for an event before it gives up.
-const testTimeout = 10 * time.Second
+// testTimeout is how long a test waits for an event before it gives up: long enough for a
+// machine with other load.
+const testTimeout = time.Minute
 
 // startBroker starts the embedded broker and returns its URL.
 func startBroker(t testing.TB) (url string, stop func()) {
@@ -45,7 +46,7 @@ var topics = func() telemetry.Topics {
 }()
 
 // fakeLeader is a client that answers commands as a leader would: it applies each
-// id once, and refuses what it cannot read.
+// payload once, answers one that is sent again as before, and refuses what it cannot read.
 type fakeLeader struct {
 	*telemetry.Client
 	applied chan string // topic and body
@@ -54,19 +55,29 @@ type fakeLeader struct {
 	challenge        string
 	lastCounters     map[string]uint64 // counters
 	alwaysStale      bool              // answers every command as stale
-	receivedCommands chan []byte       // every command as received
+	receivedCommands chan []byte       // every command as received, once
+	answers          map[string][]byte // by the digest of the command
 }
 
 func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
 	l := &fakeLeader{
 		Client:  &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)},
 		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), lastCounters: map[string]uint64{}, receivedCommands: make(chan []byte, 100),
+		answers: map[string][]byte{},
 	}
 	for _, f := range change {
 		f(l)
 	}
 	l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
 	l.Handle = func(m telemetry.Message) {
+		of := telemetry.Digest(m.Payload)
+		if answer, again := l.answers[of]; again { // a station that waited for an answer repeats itself
+			if answer != nil {
+				l.Publish(telemetry.Publication{Topic: topics.Ack(telemetry.ClaimedID(m.Payload)), QoS: 1, Payload: answer})
+			}
+			return
+		}
+		l.answers[of] = nil
 		l.receivedCommands <- m.Payload
 		body, key := m.Payload, ""
 		stale := ""
@@ -86,7 +97,7 @@ func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey
 			}
 		}
 		slot, no, floor := 31, false, 27113.5
-		ack := telemetry.Ack{Accepted: true, EffectiveSlot: &slot, Key: key, Of: telemetry.Digest(m.Payload)}
+		ack := telemetry.Ack{Accepted: true, EffectiveSlot: &slot, Key: key, Of: of}
 		switch kind, _, _ := topics.Parse(m.Topic); kind {
 		case telemetry.KindBudget:
 			b, err := telemetry.DecodeBudget(body)
@@ -121,6 +132,7 @@ func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey
 		if err != nil {
 			t.Error(err)
 		}
+		l.answers[of] = payload
 		l.Publish(telemetry.Publication{Topic: topics.Ack(ack.ID), QoS: 1, Payload: payload})
 	}
 	l.OnConnect = func() {
@@ -164,7 +176,7 @@ func TestCommands(t *testing.T) {
 	url, _ := startBroker(t)
 	l := startFakeLeader(t, url, nil)
 	l.publishStatus(t, exampleStatus(17))
-	at := []string{"-fleet", "f1", "-broker", url}
+	at := []string{"-fleet", "f1", "-broker", url, "-timeout", "60s"}
 	cases := []struct {
 		args           []string
 		code           int
@@ -243,7 +255,7 @@ func TestSignedCommands(t *testing.T) {
 	status.Challenge = l.challenge
 	l.publishStatus(t, status)
 	for range 2 { // the counter rises from run to run
-		code, stdout, stderr := runGround(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url)
+		code, stdout, stderr := runGround(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout", "60s")
 		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
 			t.Fatal(stdout, stderr)
 		}
@@ -262,12 +274,12 @@ func TestNoAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	unreachable := "tcp://" + nobody
-	cases := []struct{ broker, want string }{
-		{url, "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"},
-		{unreachable, "unreachable"},
+	cases := []struct{ broker, timeout, want string }{
+		{url, "5s", "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"}, // time to connect
+		{unreachable, "500ms", "unreachable"},
 	}
 	for _, c := range cases {
-		code, stdout, stderr := runGround(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", "2s")
+		code, stdout, stderr := runGround(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", c.timeout)
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 		}
@@ -307,7 +319,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(l.Close)
-			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url)
+			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout", "60s")
 			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}
@@ -450,7 +462,8 @@ func TestWatch(t *testing.T) {
 			out, errs := make(lineWriter, 1000), make(lineWriter, 1000)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan int, 1)
-			args := []string{"watch", "-fleet", "f1", "-broker", url}
+			// Stale would be an alarm too, and in place of the others' end.
+			args := []string{"watch", "-fleet", "f1", "-broker", url, "-stale", "10m"}
 			if mode == "json" {
 				args = append(args, "-json")
 			}

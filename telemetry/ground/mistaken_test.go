@@ -83,6 +83,11 @@ func TestMistakenCommands(t *testing.T) {
 		if code == 0 && !strings.Contains(out, ", key crew-1)") {
 			t.Errorf("%s: the signer is not named: %s", c.name, out)
 		}
+		if code == 0 { // the status may come after the answer
+			_, id, _ := strings.Cut(out, "(id ")
+			id, _, _ = strings.Cut(id, ",")
+			r.Await("the command", func(s telemetry.Status) bool { return s.LastCommand != nil && s.LastCommand.ID == id })
+		}
 		last := r.LastStatus()
 		now := r.Await("the next status", rig.StatusesAfter(last, 2)).LastCommand
 		if c.code != 0 && (before == nil != (now == nil) || before != nil && *before != *now) {

@@ -298,7 +298,7 @@ func TestPageStale(t *testing.T) {
 	b.wait("document.body.dataset.link === 'live'")
 	eval[any](b, `(() => {
 		window.drawn = [];
-		new MutationObserver(() => drawn.push([Number(document.body.dataset.age), document.body.dataset.link])).observe(document.body, {attributes: true, attributeFilter: ['data-age']});
+		new MutationObserver(() => drawn.push([Number(document.body.dataset.age), document.body.dataset.link, document.getElementById('banners').textContent])).observe(document.body, {attributes: true, attributeFilter: ['data-age']});
 	})()`)
 	b.wait("drawn.length > 3")
 	die()
@@ -312,8 +312,8 @@ func TestPageStale(t *testing.T) {
 	}
 	b.wait("document.body.dataset.link === 'lost'")
 	before := -1.0
-	for _, x := range eval[[][2]any](b, "drawn") {
-		ageMS, link := x[0].(float64), x[1].(string)
+	for _, x := range eval[[][3]any](b, "drawn") {
+		ageMS, link, text := x[0].(float64), x[1].(string), x[2].(string)
 		if ageMS < 1500 {
 			t.Errorf("%v ms old after a repetition", ageMS)
 		}
@@ -321,11 +321,17 @@ func TestPageStale(t *testing.T) {
 			if ageMS < 3000 || before >= 3000 {
 				t.Errorf("LINK LOST at %v ms, drawn before at %v ms", ageMS, before)
 			}
+			age := fmt.Sprintf("%.1f", ageMS/1000)
+			if ageMS >= 9950 {
+				age = fmt.Sprintf("%.0f", ageMS/1000)
+			}
+			if !strings.HasPrefix(text, "LINK LOST: last status "+age+" s ago") {
+				t.Errorf("at %v ms the page shows %q", ageMS, text)
+			}
 			break
 		}
 		before = ageMS
 	}
-	b.waitText("LINK LOST: last status 3.")
 	if !eval[bool](b, "[...document.querySelectorAll('.data')].every(x => x.classList.contains('stale'))") {
 		t.Error("not all that may be out of date is hatched")
 	}
@@ -502,9 +508,9 @@ func TestPageReconnects(t *testing.T) {
 	_, token, _ := strings.Cut(c.links.link("watch"), "#")
 	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
 	b.wait("document.body.dataset.link === 'live'")
+	eval[any](b, `(() => { window.links = []; new MutationObserver(() => links.push(document.body.dataset.link)).observe(document.body, {attributes: true, attributeFilter: ['data-link']}); })()`)
 	r.lose()
-	b.wait("document.body.dataset.link === 'lost'")
-	b.wait("document.body.dataset.link === 'live'")
+	b.wait("links.includes('lost') && links.at(-1) === 'live'") // lost for two seconds
 	eval[any](b, `(() => {
 		window.opened = 0;
 		const Source = EventSource;
@@ -650,8 +656,8 @@ func TestPageSound(t *testing.T) {
 	b.key("Tab", "", nil)
 	b.waitText("Sound on")
 	add(func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) })
-	b.wait("shaken.length === 2") // not at once
-	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 5000 {
+	b.wait("shaken.length === 2")                                           // not at once
+	if shaken := eval[[]float64](b, "shaken"); shaken[1]-shaken[0] < 4990 { // it is read a moment after the page's own time
 		t.Errorf("it vibrates again after %.0f ms", shaken[1]-shaken[0])
 	}
 	heard(`[[880,"running"]]`)
@@ -742,6 +748,7 @@ func TestPageStates(t *testing.T) {
 func TestPageShows(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live, func(c *console) {
+		c.StaleAfter = time.Hour // the page is opened after the statuses
 		c.Picture = &Picture{Image: []byte("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"), Type: "image/svg+xml", AtM: [4]float64{-50, -60, 1000, 1100}}
 	})
 	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 19, SlotMS: 500, Speed: 2, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
@@ -876,19 +883,21 @@ func testTap(t *testing.T, touches bool) {
 	b.mouse("mousePressed", x+width/2-20, y)
 	b.mouse("mouseReleased", x+width/2-20, y)
 	b.slide("stop", .6)
+	eval[any](b, `(() => {
+		window.progress = 0;
+		const hold = document.querySelector('#act-hold .hold'), done = hold.querySelector('i');
+		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth; if (share < .9) progress = Math.max(progress, share); }).observe(hold, {attributes: true, attributeFilter: ['style']});
+	})()`)
 	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
-	progress := 0.0
-	b.press("#act-hold .hold", func() bool {
-		if x := eval[float64](b, "document.querySelector('#act-hold i').offsetWidth / document.querySelector('#act-hold .hold').offsetWidth"); x < .9 {
-			progress = max(progress, x)
-		}
-		return len(c.commands()) > 0
-	})
+	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	b.waitText("mission hold accepted") // the answer's banner moves what is below it
+	progress := eval[float64](b, "progress")
 	if heldMS := eval[float64](b, "sent - pointerdown"); heldMS < 990 || progress == 0 { // one clock is rounded
 		t.Errorf("held for %.0f ms, progress %.2f", heldMS, progress)
 	}
 	b.slide("start", 1)
 	b.until("the slide", func() bool { return len(c.commands()) > 1 })
+	b.waitText("mission start accepted")
 	b.slide("stop", 1)
 	b.until("the slide", func() bool { return len(c.commands()) > 2 })
 	for i, action := range []string{"hold", "start", "stop"} {
@@ -1053,15 +1062,15 @@ func (c *console) publishSlot(slot, users int) {
 }
 
 // An update of 1,000 users takes the page less than 50 ms of its main thread, all included:
-// parsing, drawing, layout. The least of some rounds counts, since another program on the
-// machine only adds to it.
+// parsing, drawing, layout. It is the thread's processor time, and the least of some rounds
+// counts, since another program on the machine only adds to it.
 func TestPageThousandUsers(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
 	c.publishSlot(1, 1000)
 	b := c.open(t, "watch", 1280, 800)
 	b.waitText("slot 1 of 100")
-	b.call("Performance.enable", map[string]any{}, nil)
+	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil) // of its own, without that of other programs
 	least := time.Hour
 	const updates = 8
 	slot := 1
@@ -1286,7 +1295,7 @@ func TestPageHeartbeat(t *testing.T) {
 	watch.waitText("slot")
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.until("the page", func() bool { return len(c.beats()) >= 2 })
-	eval[any](b, `(() => { Object.defineProperty(document, 'hidden', {get: () => true}); document.dispatchEvent(new Event('visibilitychange')); window.posts = 0; const f = window.fetch; window.fetch = (...x) => { posts++; return f(...x); }; })()`)
+	eval[any](b, `(() => { Object.defineProperty(document, 'hidden', {get: () => true}); document.dispatchEvent(new Event('visibilitychange')); window.posts = 0; const f = window.fetch; window.fetch = (path, ...x) => { if (path === 'alive') posts++; return f(path, ...x); }; })()`)
 	n := len(c.beats())
 	eval[any](b, "new Promise(done => setTimeout(done, 3100))")             // three beats of the page's own clock
 	if posts := eval[int](b, "posts"); posts != 0 || len(c.beats()) > n+1 { // one may have been on its way

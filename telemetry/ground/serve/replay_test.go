@@ -34,7 +34,8 @@ const figures = `[...document.querySelectorAll('#values div')].filter(d => !d.fi
 // preference, a hold and its end.
 func flyMission(t *testing.T, slots int) *flown {
 	t.Helper()
-	r := rig.New(t, 2, slots)
+	t.Parallel()
+	r := rig.NewAt(t, 2, slots, 125) // a page draws some five times a second, and less on a busy machine
 	x := &flown{}
 	c := startConsole(t, func(c *console) { c.Fleet = "test" })
 	var mutex sync.Mutex
