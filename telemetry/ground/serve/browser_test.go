@@ -95,7 +95,8 @@ func newTab(t *testing.T, width, height int) *tab {
 	})
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 	b.call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `
-		window.violations_ = 0; window.violated_ = ''; window.errors_ = '';
+		window.violations_ = 0; window.violated_ = ''; window.errors_ = ''; window.pressed_ = null;
+		addEventListener('pointerdown', e => { pressed_ = e.target; }, true);
 		addEventListener('securitypolicyviolation', e => { violations_++; violated_ += e.violatedDirective + ' ' + e.blockedURI + ' '; });
 		addEventListener('error', e => { errors_ += (e.message || 'a file was not loaded') + '; '; });
 		addEventListener('unhandledrejection', e => { errors_ += e.reason + '; '; });`}, nil)
@@ -215,11 +216,28 @@ func (b *tab) mouse(kind string, x, y float64) {
 	b.call("Input.dispatchMouseEvent", params, nil)
 }
 
+// pressOn begins to press an element, and returns where its middle is. The page may be laid
+// out anew, by a banner for instance, between where the element is found and the press:
+// then it is pressed again where it is now, as a person would.
+func (b *tab) pressOn(selector string) (x, y float64) {
+	b.t.Helper()
+	for until := time.Now().Add(browserTimeout); ; {
+		x, y, _ = b.box(selector)
+		b.mouse("mousePressed", x, y)
+		if eval[bool](b, fmt.Sprintf("!!pressed_?.closest(%q)", selector)) {
+			return x, y
+		}
+		b.mouse("mouseReleased", x, y)
+		if time.Now().After(until) {
+			b.t.Fatalf("%s was not hit\n%s", selector, eval[string](b, "document.body.innerText"))
+		}
+	}
+}
+
 // press holds a button until done.
 func (b *tab) press(selector string, done func() bool) {
 	b.t.Helper()
-	x, y, _ := b.box(selector)
-	b.mouse("mousePressed", x, y)
+	x, y := b.pressOn(selector)
 	b.until(selector, done)
 	b.mouse("mouseReleased", x, y)
 }
@@ -237,8 +255,8 @@ func (b *tab) until(what string, done func() bool) {
 func (b *tab) slide(id string, share float64) {
 	b.t.Helper()
 	_, _, width := b.box("#act-" + id + " .slide")
-	x, y, thumb := b.box("#act-" + id + " b")
-	b.mouse("mousePressed", x, y)
+	_, _, thumb := b.box("#act-" + id + " b")
+	x, y := b.pressOn("#act-" + id + " b")
 	for step := 1; step <= 5; step++ {
 		b.mouse("mouseMoved", x+share*(width-thumb)*float64(step)/5, y)
 	}
@@ -861,8 +879,7 @@ func testTap(t *testing.T, touches bool) {
 	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind, e => { window[kind] = e.timeStamp; window.pointerType = e.pointerType; }, true); })()`)
 	taps := 0
 	for range 20 {
-		x, y, _ := b.box("#act-return .hold")
-		b.mouse("mousePressed", x, y)
+		x, y := b.pressOn("#act-return .hold")
 		time.Sleep(80 * time.Millisecond)
 		b.mouse("mouseReleased", x, y)
 		if heldMS := eval[float64](b, "pointerup - pointerdown"); heldMS < 900 { // longer on a busy machine, and then no tap
