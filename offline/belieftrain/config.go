@@ -32,7 +32,7 @@ type Stage struct {
 // Default is a training of 128,000 flights, 85 core-minutes.
 func Default() Config {
 	return Config{
-		Window: 20, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
+		Window: 40, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
 		First: Stage{Batch: 8, StudentsFrom: 1600, Schedule: train.Schedule{
 			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 8000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		}},

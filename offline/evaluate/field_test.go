@@ -69,18 +69,18 @@ func TestMeasureField(t *testing.T) {
 	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned", "memoryless", "settings"}) {
 		t.Errorf("arms %q", names)
 	}
-	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 || r.Window != 20 {
+	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 || r.Window != 40 {
 		t.Errorf("%+v, hidden %+v, memoryless %+v", r.FieldArm, r.Arms[hiddenArm], r.Arms[memorylessArm])
 	}
 	if r.HypervolumeTight.Mean <= r.Arms["context1"].HypervolumeTight.Mean {
-		t.Errorf("with 20 slots of memory %+v, with one %+v", r.HypervolumeTight, r.Arms["context1"].HypervolumeTight)
+		t.Errorf("with 40 slots of memory %+v, with one %+v", r.HypervolumeTight, r.Arms["context1"].HypervolumeTight)
 	}
 	if m := r.Memory; len(m) != 2 || m[0].Window != 1 || m[0].Trained || m[1].Window != 5 || !m[1].Trained || !(m[0].P > 0 && m[0].P <= 1) ||
 		math.Abs(m[0].Difference.Mean-(r.HypervolumeTight.Mean-r.Arms["context1"].HypervolumeTight.Mean)) > 1e-6 {
 		t.Errorf("tests of memory: %+v", m)
 	}
 	var text strings.Builder
-	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "a memory of 20 slots against 1, cut to it") || !strings.Contains(text.String(), "against 5, trained to it") {
+	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "a memory of 40 slots against 1, cut to it") || !strings.Contains(text.String(), "against 5, trained to it") {
 		t.Errorf("%v\n%s", err, &text)
 	}
 	without := *ck
