@@ -106,16 +106,13 @@ func startMosquitto(t *testing.T) *testBroker {
 		}
 	})
 	for _, address := range []string{s.tlsAddress, s.passwordAddress} {
-		for deadline := time.Now().Add(testTimeout); ; {
-			if conn, err := net.Dial("tcp", address); err == nil {
+		eventually(t, "mosquitto at "+address, func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
 				conn.Close()
-				break
 			}
-			if time.Now().After(deadline) {
-				t.Fatal("mosquitto does not listen")
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
+			return err == nil
+		})
 	}
 	return s
 }
