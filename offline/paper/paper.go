@@ -31,7 +31,7 @@ type Config struct {
 	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings"`       // K of the dense front
 
 	Tokens      float64 `json:"tokens" yaml:"tokens"`           // declared, of each retrained arm of the published form
-	FullTokens  float64 `json:"full_tokens" yaml:"full_tokens"` // of the one that is trained to the end
+	FullTokens  float64 `json:"-" yaml:"full_tokens"`           // of the one that is trained to the end; a checkpoint's own where that is Published
 	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
 
 	// Published is a checkpoint that papertrain has made, in place of training one to the end.

@@ -388,6 +388,34 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What is trained to the end, and for how long, changes the key of its own arms alone: others'
+// results stand when it has been trained on.
+func TestFullTokens(t *testing.T) {
+	keys := func(tokens float64) (set string, arms map[string]string) {
+		c := Default()
+		c.FullTokens = tokens
+		s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		arms = map[string]string{}
+		for _, a := range s.Arms {
+			arms[a.Name] = a.Key()
+		}
+		return s.Key, arms
+	}
+	set, before := keys(100e6)
+	again, after := keys(440e6)
+	if set != again {
+		t.Error("the comparison has another key")
+	}
+	for name := range before {
+		if full := strings.HasPrefix(name, "published-full"); full == (before[name] == after[name]) {
+			t.Errorf("%s: of what is trained to the end: %v, the same key: %v", name, full, !full)
+		}
+	}
+}
+
 // synthetic returns a set with results of a line of outcomes from the least delay on, for each
 // arm: its least and its largest delay, and how much energy it takes above the line.
 func synthetic(t *testing.T, arms map[string][3]float64) *set {

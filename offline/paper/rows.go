@@ -23,7 +23,7 @@ type row struct {
 
 // methodRows is the paper's table of methods, with the Lagrangian of its text.
 var methodRows = []row{
-	{"1 learned", "PrefDT (shipped)", "published-full", &printed{99.47, 1.18, 402, 0.93, 601, none, 100, "yes"}, "ours has 440 million tokens at width 128, the paper's 516 million at 256"},
+	{"1 learned", "PrefDT (shipped)", "published-full", &printed{99.47, 1.18, 402, 0.93, 601, none, 100, "yes"}, "ours is of width 128; the paper's is of 256, with 516 million tokens"},
 	{"1 learned", "PrefDT (shipped), at the declared budget", "published", nil, "the row that the order of the methods is judged by"},
 	{"1 learned", "PrefDT (PPO corpus)", "prefdt", &printed{90.28, 2.48, 1457, 0.91, 540, none, 100, "yes"}, "our PPO policies flew its corpus"},
 	{"1 learned", "PEDA, as published", "peda", &printed{82.87, 2.17, 1594, 0.76, 398, none, 100, "no (both)"}, "our PPO policies flew its corpus"},

@@ -41,6 +41,9 @@ func open(c Config, out string, log io.Writer) (*set, error) {
 		if s.full.Published == nil {
 			return nil, fmt.Errorf("%s is no checkpoint of the published form", c.Published)
 		}
+		if tokens := s.full.Training["tokens"]; tokens > 0 {
+			c.FullTokens, s.FullTokens = tokens, tokens
+		}
 	}
 	s.Set = experiment.NewSet("paper", "comparison", out, c, c.arms(s), log)
 	return s, nil
@@ -97,8 +100,10 @@ const resultVersion = 1
 // key identifies all that an arm's result depends on.
 func (s *set) key(m *maker, t measurement) string {
 	parts := []any{resultVersion, m, t, s.Config, s.seedsOf(m, t)}
-	if m.Form != nil && m.Form.Full && s.full != nil {
-		parts = append(parts, s.full.Manifest)
+	if m.Form != nil && m.Form.Full {
+		if parts = append(parts, s.FullTokens); s.full != nil {
+			parts = append(parts, s.full.Manifest)
+		}
 	}
 	raw, err := json.Marshal(parts)
 	if err != nil {
