@@ -56,21 +56,22 @@ func (b *backward[T]) pool(e *learned.Encoder[T], dy kernel.Matrix[T]) {
 	reuse(&b.keys, e.Keys.Rows, e.Keys.Cols)
 	first := 0
 	for i, count := range e.Counts {
-		x, dx := e.X.Row(i), b.x.Row(i)
+		x, dx, attention := e.X.Row(i), b.x.Row(i), e.Attention(i, first)
 		for r := first; r < first+count; r++ {
-			p, key, dkey := e.Attention.Row(r), e.Keys.Row(r), b.keys.Row(r)
+			key, dkey := e.Keys.Row(r), b.keys.Row(r)
 			for h := range e.Heads {
+				p := attention.Row(h)[r-first]
 				sum := dx[e.Heads*e.Width+h]
 				for k := h * e.Width; k < (h+1)*e.Width; k++ {
 					sum += dx[k] * (key[e.Heads+k] - x[k])
-					dkey[e.Heads+k] = p[h] * dx[k]
+					dkey[e.Heads+k] = p * dx[k]
 				}
 				if h < e.Averages {
 					k := e.Heads*(e.Width+1) + h
 					v := e.Rows.Row(r)[e.RowFeatures-e.Averages+h]
 					sum += (dx[k] + dy.Row(i)[dy.Cols-e.Averages+h]) * (v - x[k])
 				}
-				dkey[h] = p[h] * sum
+				dkey[h] = p * sum
 			}
 		}
 		first += count

@@ -52,7 +52,7 @@ func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) roll
 	return f.Fly(calibrationSeed, r)
 }
 
-func shippedCheckpoint(t *testing.T) *checkpoint.Checkpoint {
+func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {

@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"prefdt/inference"
+	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
 
@@ -124,5 +127,29 @@ func TestMeasureFieldBudgets(t *testing.T) {
 	c.Seeds = []uint64{5}
 	if _, err := MeasureFieldBudgets(t.Context(), ck, c); err == nil {
 		t.Error("a training seed was flown")
+	}
+}
+
+// BenchmarkFieldRollout times a flight of 100 slots in the world where most is hidden, with
+// and without the estimator.
+func BenchmarkFieldRollout(b *testing.B) {
+	ck := shippedCheckpoint(b)
+	field, err := world.Named("field")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := Config{World: field, Decoder: inference.DecoderDispatch}
+	for name, estimator := range map[string]belief.Estimator{"reports": nil, "estimator": c.newLearned(ck.Beliefs)} {
+		b.Run(name, func(b *testing.B) {
+			r, err := c.newFieldRunner(ck, estimator)
+			if err != nil {
+				b.Fatal(err)
+			}
+			seed := uint64(0)
+			for b.Loop() {
+				r.Fly(seed%1000, rollout.Request{Mode: goal.Preference, Omega: 0.1})
+				seed++
+			}
+		})
 	}
 }

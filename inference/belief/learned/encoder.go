@@ -69,7 +69,8 @@ type Encoder[T kernel.Float] struct {
 	Rows            kernel.Matrix[T] // (rows, RowFeatures)
 	RowSum, RowGelu kernel.Matrix[T] // (rows, RowHidden), before and after gelu
 	Keys            kernel.Matrix[T] // (rows, Heads scores and Heads*Width values)
-	Attention       kernel.Matrix[T] // (rows, Heads)
+	attention       []T              // see Attention
+	products        []T              // of some heads' weights and values
 	X               kernel.Matrix[T] // (n, Heads*Width + Heads + Averages + QueryFeatures)
 	Sum1, Gelu1     kernel.Matrix[T] // (n, Hidden[0])
 	Sum2, Gelu2     kernel.Matrix[T] // (n, Hidden[1])
@@ -105,13 +106,18 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 	linear(&e.RowSum, e.Rows, &e.Layers.RowIn)
 	gelu(&e.RowGelu, e.RowSum)
 	linear(&e.Keys, e.RowGelu, &e.Layers.RowOut)
-	resize(&e.Attention, e.Rows.Rows, e.Heads)
 	n, pooled := len(b.Queries)/e.QueryFeatures, e.pooled()
+	if size := (e.Rows.Rows + n) * e.Heads; cap(e.attention) < size {
+		e.attention = make([]T, size+size/2)
+	}
+	if size := e.Heads * e.Heads * e.Width; len(e.products) < size {
+		e.products = make([]T, size)
+	}
 	resize(&e.X, n, pooled+e.QueryFeatures)
 	first := 0
 	for i := range n {
 		x := e.X.Row(i)
-		e.pool(x, first, b.Counts[i])
+		e.pool(x, i, first)
 		first += b.Counts[i]
 		for k, q := range b.Queries[i*e.QueryFeatures:][:e.QueryFeatures] {
 			x[pooled+k] = T(q)
@@ -128,37 +134,46 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 	return e.Outputs
 }
 
+// Attention returns the weights of a query's rows, of which first is the first: (Heads, rows
+// and 1), the last of the score that belongs to no row.
+func (e *Encoder[T]) Attention(query, first int) kernel.Matrix[T] {
+	rows := e.Counts[query] + 1
+	return kernel.View(e.attention[(first+query)*e.Heads:][:e.Heads*rows], e.Heads, rows)
+}
+
+const headsAtOnce = 3
+
 // pool fills the first part of a query's x from its rows.
-func (e *Encoder[T]) pool(x []T, first, count int) {
-	heads, width, stride := e.Heads, e.Width, e.Keys.Cols
-	keys, attention := e.Keys.Data[first*stride:], e.Attention.Data[first*heads:]
-	clear(x[:heads*width])
+func (e *Encoder[T]) pool(x []T, query, first int) {
+	heads, width, count := e.Heads, e.Width, e.Counts[query]
+	keys, attention := e.Keys.Slice(first, first+count, 0, e.Keys.Cols), e.Attention(query, first)
 	for h := range heads {
-		top := T(0)
+		row, top, at := attention.Row(h), T(0), count
 		for r := range count {
-			top = max(top, keys[r*stride+h])
-		}
-		sum := math.Exp(-float64(top))
-		for r := range count {
-			p := math.Exp(float64(keys[r*stride+h] - top))
-			attention[r*heads+h] = T(p)
-			sum += p
-		}
-		y, scale := x[h*width:][:width], T(1/sum)
-		for r := range count {
-			p := attention[r*heads+h] * scale
-			attention[r*heads+h] = p
-			for k, v := range keys[r*stride+heads+h*width:][:width] {
-				y[k] += p * v
+			if row[r] = keys.Data[r*keys.Stride+h]; row[r] > top {
+				top, at = row[r], r
 			}
 		}
-		x[heads*width+h] = T(math.Log(sum)) + top
-		if h < e.Averages {
-			average, column := T(0), e.RowFeatures-e.Averages+h
-			for r := range count {
-				average += attention[r*heads+h] * e.Rows.Data[(first+r)*e.RowFeatures+column]
-			}
-			x[heads*(width+1)+h] = average
+		row[count] = 0
+		kernel.Softmax(row)
+		x[heads*width+h] = top - T(math.Log(float64(row[at]))) // of the sum of exponentials
+	}
+	// Some heads at a time, with 32 columns of values: a shape that the kernels are quick in.
+	for h := 0; h < heads; h += headsAtOnce {
+		next := min(h+headsAtOnce, heads)
+		from := max(min(h*width, heads*width-32), 0)
+		to := max(next*width, min(from+32, heads*width))
+		products := kernel.View(e.products[:(next-h)*(to-from)], next-h, to-from)
+		kernel.MatMul(products, attention.Slice(h, next, 0, count), keys.Slice(0, count, heads+from, heads+to), false)
+		for k := range next - h {
+			copy(x[(h+k)*width:][:width], products.Row(k)[(h+k)*width-from:])
 		}
+	}
+	for h := range e.Averages {
+		average, column := T(0), e.RowFeatures-e.Averages+h
+		for r, p := range attention.Row(h)[:count] {
+			average += p * e.Rows.Data[(first+r)*e.RowFeatures+column]
+		}
+		x[heads*(width+1)+h] = average
 	}
 }

@@ -283,18 +283,32 @@ func TestParametersFile(t *testing.T) {
 	}
 }
 
+// BenchmarkEstimate times a slot of a full memory: its cost grows with users times aircraft.
 func BenchmarkEstimate(b *testing.B) {
-	c := field()
-	snapshots := flight(c, 99_965, 100)
-	e := New(surroundings(&c), random(20))
-	var believed belief.Belief
-	b.ReportAllocs()
-	for i := range b.N {
-		s := &snapshots[i%len(snapshots)]
-		if s.Slot == 0 {
-			e.Reset()
-		}
-		believed.Resize(s)
-		e.Estimate(s, &believed)
+	for _, users := range []int{10, 50} {
+		b.Run(fmt.Sprintf("users=%d", users), func(b *testing.B) {
+			c := field()
+			c.Users, c.ActiveMin, c.ActiveMax = users, users, users
+			snapshots := flight(c, 99_965, 100)
+			e := New(surroundings(&c), random(40))
+			var believed belief.Belief
+			estimate := func(s *slot.Snapshot) {
+				believed.Resize(s)
+				e.Estimate(s, &believed)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				e.Reset()
+				for i := range snapshots[:60] {
+					estimate(&snapshots[i])
+				}
+				b.StartTimer()
+				for i := range snapshots[60:] {
+					estimate(&snapshots[60+i])
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/40, "ns/slot")
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"prefdt/inference/kernel"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -33,6 +34,7 @@ type windGrid struct {
 
 	scratch []windState
 	models  []airPower
+	likely  []float32 // of each candidate, how well it explains a reading
 }
 
 // windFilter is one filter of the grid.
@@ -98,7 +100,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	for range min(mostFilters, window) {
 		g.filters = append(g.filters, windFilter{states: make([]windState, n)})
 	}
-	g.scratch, g.models = make([]windState, n), make([]airPower, n)
+	g.scratch, g.models, g.likely = make([]windState, n), make([]airPower, n), make([]float32, n)
 	g.reset()
 	return g
 }
@@ -185,17 +187,22 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		f.readings++
 		for i := range f.states {
 			s := &f.states[i]
-			if s.weight == 0 {
+			if g.likely[i] = float32(math.Inf(-1)); s.weight == 0 {
 				continue
 			}
 			p := &g.models[i]
 			a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
-			variance := p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b)
+			precision := 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b))
 			residual := flown.FlightJ - p.watt*s.mean
-			s.weight *= math.Exp(-residual*residual/(2*variance)) / math.Sqrt(variance)
-			gain := p.watt * s.variance / variance
+			g.likely[i] = float32(-residual * residual * precision / 2)
+			s.weight *= math.Sqrt(precision)
+			gain := p.watt * s.variance * precision
 			s.mean += gain * residual
 			s.variance *= 1 - gain*p.watt
+		}
+		kernel.Softmax(g.likely) // exponentials over their sum, which does not change a probability
+		for i := range f.states {
+			f.states[i].weight *= float64(g.likely[i])
 		}
 		if !f.normalise() { // nothing explains the reading
 			g.begin(f, f.begun)
@@ -212,8 +219,9 @@ func (f *windFilter) normalise() bool {
 	if !(sum > 0) {
 		return false
 	}
+	scale := 1 / sum
 	for i := range f.states {
-		if f.states[i].weight /= sum; f.states[i].weight < leastWeight {
+		if f.states[i].weight *= scale; f.states[i].weight < leastWeight {
 			f.states[i].weight = 0
 		}
 	}
