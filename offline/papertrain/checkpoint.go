@@ -17,7 +17,7 @@ func (m *Corpus) Checkpoint(f *paperform.Form, parameters []float32) (*checkpoin
 	if err != nil {
 		return nil, err
 	}
-	low, high := m.Band()
+	low, high := m.Accepted()
 	constants := m.GoalConstants()
 	return &checkpoint.Checkpoint{Paper: net, Manifest: checkpoint.Manifest{
 		Published:     &paperform.Archived{Form: *f, Statistics: m.Rows, UserPrior: m.userPrior()},

@@ -99,11 +99,11 @@ func (m *Corpus) fitConditioner() (f Fit, err error) {
 const conditionerKnots = 201
 
 // Conditioner tabulates the regression over a band of preferences. Delay must not fall, nor
-// energy rise, with omega: beyond a vertex the value there is held.
+// energy rise, with omega: beyond a vertex the value there is held. No delay is below zero.
 func (f *Fit) Conditioner(low, high float64) (c goal.Conditioner) {
 	for k := range conditionerKnots {
 		omega := low + (high-low)*float64(k)/(conditionerKnots-1)
-		delayS, energyJ := at(&f.DelayS, omega), at(&f.EnergyJ, omega)
+		delayS, energyJ := max(at(&f.DelayS, omega), 0), at(&f.EnergyJ, omega)
 		if k > 0 {
 			delayS, energyJ = max(delayS, c.DelayS[k-1]), min(energyJ, c.EnergyJ[k-1])
 		}

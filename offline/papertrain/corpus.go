@@ -154,6 +154,15 @@ func (m *Corpus) share(p pareto.Point) float64 {
 // Band returns the least and the largest share that the archive realises, eq. (omegastar).
 func (m *Corpus) Band() (low, high float64) { return slices.Min(m.Shares), slices.Max(m.Shares) }
 
+// Accepted returns the least and the largest preference that a flight is stored under: the
+// band, widened by a tolerance. The settings are between these, too: at the band's own ends the
+// regression, a compromise over all flights, asks for less than the archive's extreme members
+// realise.
+func (m *Corpus) Accepted() (low, high float64) {
+	low, high = m.Band()
+	return max(low-bandTolerance, 0), min(high+bandTolerance, 1)
+}
+
 // draw draws the i-th flight: which heuristic flies it, if any, from a generator of its own,
 // so that these flights, which span most of the returns, do not depend on the shares.
 func (m *Corpus) draw(i uint64) Flight {
@@ -171,9 +180,9 @@ func (m *Corpus) draw(i uint64) Flight {
 
 // drawOmega draws a preference: a quarter in the share window of the archive's four members
 // of least delay, the others from Dirichlet distributions of three entropies, a third each,
-// rejected outside the band widened by a tolerance.
+// those that are not accepted drawn again.
 func (m *Corpus) drawOmega(r *rand.Rand) float64 {
-	low, high := m.Band()
+	low, high := m.Accepted()
 	if r.Float64() < cornerFraction && !m.Uniform {
 		window := m.Shares[:min(cornerMembers, len(m.Shares))]
 		first, last := slices.Min(window), slices.Max(window)
@@ -187,7 +196,7 @@ func (m *Corpus) drawOmega(r *rand.Rand) float64 {
 			a += r.ExpFloat64()
 			b += r.ExpFloat64()
 		}
-		if omega := a / (a + b); omega >= low-bandTolerance && omega <= high+bandTolerance {
+		if omega := a / (a + b); omega >= low && omega <= high {
 			return omega
 		}
 	}
@@ -196,7 +205,7 @@ func (m *Corpus) drawOmega(r *rand.Rand) float64 {
 // GoalConstants returns the archived constants of the conditioning channel, with a setting
 // map that changes nothing: calibration comes after training.
 func (m *Corpus) GoalConstants() goal.Constants {
-	low, high := m.Band()
+	low, high := m.Accepted()
 	return goal.Constants{
 		EtaDelayS: m.Etas.DelayS, EtaEnergyJ: m.Etas.EnergyJ, Slots: m.World.Slots, AircraftCount: m.World.Aircraft,
 		Conditioner: m.Fit.Conditioner(low, high), SettingMap: goal.SettingMap{Omegas: []float64{low, high}},

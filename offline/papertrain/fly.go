@@ -29,9 +29,9 @@ func (x Front) String() string {
 }
 
 // Fly flies parameters on the last training seeds, which the corpus does not use, at some
-// preferences evenly spaced over the band.
+// preferences evenly spaced over those that the corpus accepts.
 func (m *Corpus) Fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x Front, err error) {
-	low, high := m.Band()
+	low, high := m.Accepted()
 	omegas := rollout.Linspace(low, high, settings)
 	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)
 	outcomes, err := m.sweep(ctx, f, parameters, list, omegas, workers)

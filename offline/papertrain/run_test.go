@@ -73,7 +73,10 @@ func TestCorpus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, high := m.Band()
+	low, high := m.Accepted()
+	if c := m.GoalConstants().Conditioner; c.Omegas[0] != low || math.Abs(c.Omegas[len(c.Omegas)-1]-high) > 1e-12 {
+		t.Errorf("the conditioner is of %v to %v, flights are stored under %v to %v", c.Omegas[0], c.Omegas[len(c.Omegas)-1], low, high)
+	}
 	heuristics, corner, beyond := 0, 0, 0
 	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
 	least, most := m.Flights[0].Point, m.Flights[0].Point
@@ -89,7 +92,7 @@ func TestCorpus(t *testing.T) {
 		if f.Omega <= window {
 			corner++
 		}
-		if f.Omega < low-bandTolerance || f.Omega > high+bandTolerance || f.Seed >= validationFirst {
+		if f.Omega < low || f.Omega > high || f.Seed >= validationFirst {
 			beyond++
 		}
 	}
