@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -219,16 +220,25 @@ func (s *set) fly(ctx context.Context, m *maker, f *flyer, r *Result, x conditio
 		return err
 	}
 	sweep := Sweep{Name: x.name, Settings: settings, Outcomes: rollout.Outcomes(results)}
+	for _, row := range sweep.Outcomes {
+		for i := range row {
+			row[i] = pareto.Point{DelayS: rounded(row[i].DelayS), EnergyJ: rounded(row[i].EnergyJ)}
+		}
+	}
 	for _, row := range results {
 		mean := 0.0
 		for _, x := range row {
 			mean += x.MeanSpeedMPS / float64(len(row))
 		}
-		sweep.SpeedMPS = append(sweep.SpeedMPS, mean)
+		sweep.SpeedMPS = append(sweep.SpeedMPS, rounded(mean))
 	}
 	r.Sweeps = append(r.Sweeps, sweep)
 	return nil
 }
+
+// rounded is to a tenth of a millisecond or of a millijoule, far below what any table shows:
+// results are to be kept, and half of a file would be digits that say nothing.
+func rounded(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // calibrationSettings are flown to spread settings over the front that is achieved.
 const calibrationSettings = 41
