@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"prefdt/inference/motion"
+	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
@@ -249,11 +250,8 @@ func (a *actions) add(c *physics.Constants, d *slot.Decision) {
 // polar returns flights as length and heading, each on [-1, 1], the paper's own form.
 func (a *actions) polar() (flight []float32) {
 	for i := 0; i < len(a.flight); i += flightActions {
-		heading := math.Atan2(float64(a.flight[i+2]), float64(a.flight[i+1]))
-		if heading < 0 {
-			heading += 2 * math.Pi
-		}
-		flight = append(flight, a.flight[i], float32(heading/math.Pi-1))
+		_, heading := paperform.Polar(float64(a.flight[i+1]), float64(a.flight[i+2]))
+		flight = append(flight, a.flight[i], heading)
 	}
 	return flight
 }
