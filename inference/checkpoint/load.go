@@ -58,13 +58,36 @@ func (c *Checkpoint) NewEstimator(s learned.Surroundings) belief.Estimator {
 	return learned.New(s, c.Beliefs)
 }
 
-// Load reads the checkpoint in a folder.
-func Load(dir string) (*Checkpoint, error) {
-	manifest, err := readLimited(filepath.Join(dir, ManifestFile), maxManifestBytes)
+// readNetwork reads the files of a checkpoint's network.
+func readNetwork(dir string) (manifest, graph []byte, err error) {
+	if manifest, err = readLimited(filepath.Join(dir, ManifestFile), maxManifestBytes); err != nil {
+		return nil, nil, err
+	}
+	graph, err = readLimited(filepath.Join(dir, GraphFile), maxGraphBytes)
+	return manifest, graph, err
+}
+
+// Parameters reads the parameters of a checkpoint's network, in the order of its tensors:
+// what training may go on from.
+func Parameters(dir string) ([]float32, error) {
+	manifest, graph, err := readNetwork(dir)
 	if err != nil {
 		return nil, err
 	}
-	graph, err := readLimited(filepath.Join(dir, GraphFile), maxGraphBytes)
+	m, err := parseManifest(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %s: %w", dir, ManifestFile, err)
+	}
+	parameters, err := decodeGraph(m.graph(), m.GraphSHA256, graph)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %s: %w", dir, GraphFile, err)
+	}
+	return parameters, nil
+}
+
+// Load reads the checkpoint in a folder.
+func Load(dir string) (*Checkpoint, error) {
+	manifest, graph, err := readNetwork(dir)
 	if err != nil {
 		return nil, err
 	}

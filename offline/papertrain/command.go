@@ -27,12 +27,14 @@ rules, builds the published corpus of their flights, and trains on it.
 
   offline papertrain -config configs/papertrain.yaml -tokens 440e6 -resume
   offline papertrain -config configs/papertrain.yaml -export configs/paper
+  offline papertrain -config configs/papertrain.yaml -from configs/paper -tokens 440e6
 
 It saves the state every minute. Ctrl-C, SIGTERM and -limit save and end it with exit status
 75; the same command with -resume continues, any number of times. The rate is constant until the last fifth of the tokens,
 the cool-down, which has a state of its own: with fewer -tokens a run is cooled down
 from where it stands, with more it goes on from where its cool-down began. -export trains nothing: it calibrates
-the settings of what was cooled down on calibration seeds, and writes the checkpoint.
+the settings of what was cooled down on calibration seeds, and writes the checkpoint. -from
+goes on from a checkpoint where a run's states are gone; one of the constant rate serves best.
 
 Flags:
 `
@@ -44,6 +46,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/papertrain.yaml")
 	out := f.String("out", "out/paper", "`FOLDER` for rules.json, corpus.json, state.bin, cooldown.bin and the logs")
 	tokens := f.Float64("tokens", 440e6, "tokens of the whole run, the cool-down included")
+	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`")
 	resume := f.Bool("resume", false, "continue from the states in -out; without one, start")
 	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
 	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
@@ -74,6 +77,16 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *state != "" || *mean {
 		return cli.BadInputf("-state and -mean are of -export")
 	}
+	var begin *start
+	if *from != "" {
+		if *resume {
+			return cli.BadInputf("-from begins a run, -resume continues one")
+		}
+		var err error
+		if begin, err = readStart(*from, &c.Form); err != nil {
+			return cli.BadInput(err)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(*out, stateFile)); err == nil && !*resume {
 		return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
 	}
@@ -100,6 +113,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 	t, err := NewTrainer(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
 	if err != nil {
 		return interrupted(err)
+	}
+	if begin != nil {
+		if err := t.begin(begin, m); err != nil {
+			return cli.BadInput(err)
+		}
 	}
 	check := func(t *Trainer) error {
 		if err := t.validate(ctx, m, *out, call.Stdout); err != nil && ctx.Err() == nil {

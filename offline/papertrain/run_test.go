@@ -295,6 +295,32 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("%d aircraft and %d slots give %v", x.aircraft, x.slots, err)
 		}
 	}
+	again := testTrainer(t, c)
+	from, err := readStart(out, &c.Form)
+	if err == nil {
+		err = again.begin(from, m)
+	}
+	if err != nil || again.Step != run.Step || again.Tokens != run.Tokens {
+		t.Fatalf("from its checkpoint a run begins at step %d with %d tokens, it ended at %d with %d: %v", again.Step, again.Tokens, run.Step, run.Tokens, err)
+	}
+	for i, x := range run.Params {
+		if math.Abs(float64(again.Params[i]-x)) > 1e-3*math.Abs(float64(x))+1e-6 { // float16
+			t.Fatalf("parameter %d is %v, it was %v", i, again.Params[i], x)
+		}
+	}
+	if was, is := run.Validate(run.Params).Loss(), again.Validate(again.Params).Loss(); math.Abs(is-was) > 0.01*was {
+		t.Errorf("the loss is %v, it was %v", is, was)
+	}
+	other := c.Form
+	other.Width *= 2
+	if _, err := readStart(out, &other); err == nil || !strings.Contains(err.Error(), "not of the configuration's form") {
+		t.Errorf("another form's checkpoint gives %v", err)
+	}
+	moved := *m
+	moved.Rows.User.Mean = append([]float64{1}, m.Rows.User.Mean...)
+	if err := again.begin(from, &moved); err == nil {
+		t.Error("a run on another corpus goes on from it")
+	}
 	if _, err := inference.New(ck, inference.DecoderDispatch); err == nil || !strings.Contains(err.Error(), `flies by "heads" alone`) {
 		t.Errorf("another decoder gives %v", err)
 	}
