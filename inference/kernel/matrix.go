@@ -41,9 +41,10 @@ func (m Matrix[T]) Slice(r0, r1, c0, c1 int) Matrix[T] {
 	if r0 < 0 || r1 < r0 || r1 > m.Rows || c0 < 0 || c1 < c0 || c1 > m.Cols {
 		panic(fmt.Sprintf("kernel: Slice [%d:%d, %d:%d] of a %dx%d matrix", r0, r1, c0, c1, m.Rows, m.Cols))
 	}
-	s := Matrix[T]{Rows: r1 - r0, Cols: c1 - c0, Stride: m.Stride}
+	s := Matrix[T]{Rows: r1 - r0, Cols: c1 - c0, Stride: c1 - c0} // so that rows without columns are inside no data
 	if s.Rows > 0 && s.Cols > 0 {
 		first := r0*m.Stride + c0
+		s.Stride = m.Stride
 		s.Data = m.Data[first : first+(s.Rows-1)*s.Stride+s.Cols]
 	}
 	return s

@@ -38,7 +38,22 @@ func TestSlice(t *testing.T) {
 		if len(empty.Data) != 0 {
 			t.Errorf("an empty slice holds numbers: %+v", empty)
 		}
+		for i := range empty.Rows {
+			if row := empty.Row(i); len(row) > 0 {
+				t.Errorf("row %d of an empty slice: %v", i, row)
+			}
+		}
 	}
+	// A product over no terms is zero, as where a set that is attended to is empty.
+	eachLevel(t, func(l level) {
+		a, c := View(make([]float32, 12), 3, 4), View([]float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 9)
+		MatMul(c, a.Slice(0, 3, 4, 4), c.Slice(0, 0, 0, 9), false)
+		for _, x := range c.Data {
+			if x != 0 {
+				t.Fatalf("%s: an empty product is %v", l, c.Data)
+			}
+		}
+	})
 }
 
 // named shows that named types work.
