@@ -35,6 +35,9 @@ func maxLines(path string) int {
 	case "results.md", "study.md": // figures; made by offline study
 		return 1 << 20
 	}
+	if strings.HasPrefix(path, "offline/paper/results/") { // figures; made by offline paper
+		return 1 << 20
+	}
 	return 200
 }
 

@@ -262,6 +262,33 @@ func TestLossFalls(t *testing.T) {
 	}
 }
 
+// The checkpoint of the published form that is shipped flies what it is asked for, and ONNX
+// Runtime computes what its step does.
+func TestShipped(t *testing.T) {
+	const dir = "../../configs/paper"
+	ck, err := checkpoint.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Default()
+	if !ck.Published.Form.Same(&c.Form) {
+		t.Errorf("its form is %+v, configs/papertrain.yaml has %+v", ck.Published.Form, c.Form)
+	}
+	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 3),
+		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3)), 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range [][2]pareto.Point{{{DelayS: 75, EnergyJ: 36e3}, {DelayS: 125, EnergyJ: 41e3}}, {{DelayS: 250, EnergyJ: 28e3}, {DelayS: 450, EnergyJ: 34e3}}, {{DelayS: 650, EnergyJ: 26.5e3}, {DelayS: 780, EnergyJ: 28e3}}} {
+		for _, x := range results[k] {
+			if x.DelayS < want[0].DelayS || x.DelayS > want[1].DelayS || x.EnergyJ < want[0].EnergyJ || x.EnergyJ > want[1].EnergyJ {
+				t.Errorf("setting %d of 3 costs %+v, want %+v to %+v", k, x.Point, want[0], want[1])
+			}
+		}
+	}
+	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(dir, checkpoint.GraphFile)) })
+}
+
 // A trained network becomes a checkpoint that flies, and that refuses what it is not bound
 // to. ONNX Runtime computes what its step does.
 func TestCheckpoint(t *testing.T) {
