@@ -64,6 +64,7 @@ const (
 	multiplierMean = 1.05 // before any reading
 	multiplierSD   = 0.15
 	leastWeight    = 1e-9 // below which a candidate is given up
+	unexplained    = -745 // exponent of a likelihood that is 0
 )
 
 func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
@@ -185,6 +186,7 @@ func (g *windGrid) measure(flown *slot.Flown) {
 	for j := range g.filters {
 		f := &g.filters[j]
 		f.readings++
+		best := math.Inf(-1)
 		for i := range f.states {
 			s := &f.states[i]
 			if g.likely[i] = float32(math.Inf(-1)); s.weight == 0 {
@@ -194,7 +196,9 @@ func (g *windGrid) measure(flown *slot.Flown) {
 			a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
 			precision := 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b))
 			residual := flown.FlightJ - p.watt*s.mean
-			g.likely[i] = float32(-residual * residual * precision / 2)
+			exponent := -residual * residual * precision / 2
+			best = max(best, exponent)
+			g.likely[i] = float32(exponent)
 			s.weight *= math.Sqrt(precision)
 			gain := p.watt * s.variance * precision
 			s.mean += gain * residual
@@ -204,7 +208,7 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		for i := range f.states {
 			f.states[i].weight *= float64(g.likely[i])
 		}
-		if !f.normalise() { // nothing explains the reading
+		if best < unexplained || !f.normalise() { // nothing explains the reading
 			g.begin(f, f.begun)
 		}
 	}

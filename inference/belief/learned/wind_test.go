@@ -58,6 +58,13 @@ func TestWindFilter(t *testing.T) {
 			if x := a.MeanMPS().Norm(); math.IsNaN(x) || math.IsNaN(a.Multiplier) || len(a.Winds) == 0 {
 				t.Errorf("after readings that nothing explains: %+v", a)
 			}
+			prior := multiplierMean
+			if !payload {
+				prior = 1
+			}
+			if math.Abs(a.Multiplier-prior) > 1e-9 || a.MeanMPS().Norm() > 1 {
+				t.Errorf("payload %v: after readings that nothing explains, %v times %.3f is believed, want what is before any", payload, a.MeanMPS(), a.Multiplier)
+			}
 		}
 	}
 }
