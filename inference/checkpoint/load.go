@@ -67,22 +67,18 @@ func readNetwork(dir string) (manifest, graph []byte, err error) {
 	return manifest, graph, err
 }
 
-// Parameters reads the parameters of a checkpoint's network, in the order of its tensors:
-// what training may go on from.
-func Parameters(dir string) ([]float32, error) {
+// Parameters reads a checkpoint's manifest and the parameters of its network, in the order of
+// its tensors: what training may go on from.
+func Parameters(dir string) (*Manifest, []float32, error) {
 	manifest, graph, err := readNetwork(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	m, err := parseManifest(manifest)
+	m, parameters, err := decodeNetwork(manifest, graph)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %s: %w", dir, ManifestFile, err)
+		return nil, nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
-	parameters, err := decodeGraph(m.graph(), m.GraphSHA256, graph)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint %s: %s: %w", dir, GraphFile, err)
-	}
-	return parameters, nil
+	return m, parameters, nil
 }
 
 // Load reads the checkpoint in a folder.
@@ -106,13 +102,9 @@ func Load(dir string) (*Checkpoint, error) {
 
 // Decode is Load for the bytes of the files; estimator is nil without one.
 func Decode(manifest, graph, estimator []byte) (*Checkpoint, error) {
-	m, err := parseManifest(manifest)
+	m, parameters, err := decodeNetwork(manifest, graph)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestFile, err)
-	}
-	parameters, err := decodeGraph(m.graph(), m.GraphSHA256, graph)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", GraphFile, err)
+		return nil, err
 	}
 	c := &Checkpoint{Manifest: *m}
 	if m.Published != nil {
@@ -135,6 +127,19 @@ func Decode(manifest, graph, estimator []byte) (*Checkpoint, error) {
 		c.Beliefs = &learned.Parameters{Window: e.Window, Data: parameters}
 	}
 	return c, nil
+}
+
+// decodeNetwork returns the manifest and the parameters of the network that it names.
+func decodeNetwork(manifest, graph []byte) (*Manifest, []float32, error) {
+	m, err := parseManifest(manifest)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	parameters, err := decodeGraph(m.graph(), m.GraphSHA256, graph)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", GraphFile, err)
+	}
+	return m, parameters, nil
 }
 
 // decodeGraph returns the parameters of a graph, in the order of the one wanted.

@@ -71,33 +71,32 @@ func readTrained(path string) (n trained, err error) {
 // start is what a run goes on from that has no state: a checkpoint of an earlier one. The
 // optimiser's moments begin anew.
 type start struct {
+	manifest   *checkpoint.Manifest
 	parameters []float32
-	of         *checkpoint.Checkpoint
 }
 
 // readStart reads a checkpoint of a form.
 func readStart(dir string, f *paperform.Form) (*start, error) {
-	ck, err := checkpoint.Load(dir)
+	m, parameters, err := checkpoint.Parameters(dir)
 	if err != nil {
 		return nil, err
 	}
-	if ck.Published == nil || !ck.Published.Form.Same(f) {
+	if m.Published == nil || !m.Published.Form.Same(f) {
 		return nil, fmt.Errorf("checkpoint %s is not of the configuration's form", dir)
 	}
-	if steps, tokens := ck.Training["steps"], ck.Training["tokens"]; !(steps >= 1 && steps <= 1e9 && tokens >= 1 && tokens <= 1e13) {
+	if steps, tokens := m.Training["steps"], m.Training["tokens"]; !(steps >= 1 && steps <= 1e9 && tokens >= 1 && tokens <= 1e13) {
 		return nil, fmt.Errorf("checkpoint %s records %v steps of training and %v tokens", dir, steps, tokens)
 	}
-	parameters, err := checkpoint.Parameters(dir)
-	return &start{parameters, ck}, err
+	return &start{m, parameters}, nil
 }
 
 // begin lets a run that has no state go on from a start.
 func (t *Trainer) begin(s *start, m *Corpus) error {
-	if !reflect.DeepEqual(s.of.Published.Statistics, m.Rows) {
+	if !reflect.DeepEqual(s.manifest.Published.Statistics, m.Rows) {
 		return errors.New("the checkpoint to begin with was trained on another corpus")
 	}
 	copy(t.Params, s.parameters)
 	copy(t.mean, s.parameters)
-	t.Step, t.Tokens = int(s.of.Training["steps"]), int64(s.of.Training["tokens"])
+	t.Step, t.Tokens = int(s.manifest.Training["steps"]), int64(s.manifest.Training["tokens"])
 	return nil
 }

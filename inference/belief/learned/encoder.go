@@ -69,8 +69,8 @@ type Encoder[T kernel.Float] struct {
 	Rows            kernel.Matrix[T] // (rows, RowFeatures)
 	RowSum, RowGelu kernel.Matrix[T] // (rows, RowHidden), before and after gelu
 	Keys            kernel.Matrix[T] // (rows, Heads scores and Heads*Width values)
-	attention       []T              // see Attention
-	products        []T              // of some heads' weights and values
+	attention       kernel.Matrix[T] // (rows + n, Heads) numbers; see Attention
+	products        kernel.Matrix[T] // of some heads' weights and values
 	X               kernel.Matrix[T] // (n, Heads*Width + Heads + Averages + QueryFeatures)
 	Sum1, Gelu1     kernel.Matrix[T] // (n, Hidden[0])
 	Sum2, Gelu2     kernel.Matrix[T] // (n, Hidden[1])
@@ -107,12 +107,7 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 	gelu(&e.RowGelu, e.RowSum)
 	linear(&e.Keys, e.RowGelu, &e.Layers.RowOut)
 	n, pooled := len(b.Queries)/e.QueryFeatures, e.pooled()
-	if size := (e.Rows.Rows + n) * e.Heads; cap(e.attention) < size {
-		e.attention = make([]T, size+size/2)
-	}
-	if size := e.Heads * e.Heads * e.Width; len(e.products) < size {
-		e.products = make([]T, size)
-	}
+	resize(&e.attention, e.Rows.Rows+n, e.Heads)
 	resize(&e.X, n, pooled+e.QueryFeatures)
 	first := 0
 	for i := range n {
@@ -138,7 +133,7 @@ func (e *Encoder[T]) Forward(b *Batch) kernel.Matrix[T] {
 // and 1), the last of the score that belongs to no row.
 func (e *Encoder[T]) Attention(query, first int) kernel.Matrix[T] {
 	rows := e.Counts[query] + 1
-	return kernel.View(e.attention[(first+query)*e.Heads:][:e.Heads*rows], e.Heads, rows)
+	return kernel.View(e.attention.Data[(first+query)*e.Heads:][:e.Heads*rows], e.Heads, rows)
 }
 
 const headsAtOnce = 3
@@ -163,10 +158,10 @@ func (e *Encoder[T]) pool(x []T, query, first int) {
 		next := min(h+headsAtOnce, heads)
 		from := max(min(h*width, heads*width-32), 0)
 		to := max(next*width, min(from+32, heads*width))
-		products := kernel.View(e.products[:(next-h)*(to-from)], next-h, to-from)
-		kernel.MatMul(products, attention.Slice(h, next, 0, count), keys.Slice(0, count, heads+from, heads+to), false)
+		resize(&e.products, next-h, to-from)
+		kernel.MatMul(e.products, attention.Slice(h, next, 0, count), keys.Slice(0, count, heads+from, heads+to), false)
 		for k := range next - h {
-			copy(x[(h+k)*width:][:width], products.Row(k)[(h+k)*width-from:])
+			copy(x[(h+k)*width:][:width], e.products.Row(k)[(h+k)*width-from:])
 		}
 	}
 	for h := range e.Averages {
