@@ -210,6 +210,7 @@ func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 
 // pedaWindow is a run of slots of one flight. Shapes: S slots.
 type pedaWindow struct {
+	windows     []int // of so many slots each, which know nothing of each other
 	observation observation
 	actions     actions
 	returns     []float32 // (S, objectives) to go, over eta, weighed by the preference
@@ -346,8 +347,8 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 		embedding = append(embedding, row, row, row)
 	}
 	x := t.Add(t.Interleave(returns, state, action), t.Lookup(&w.Slot, embedding))
-	x = t.Transformer(n.arch, w.Blocks, x)
-	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 1), &w.Final) // at the state token
+	x = t.Transformer(n.arch, w.Blocks, x, win.windows, 1) // at the state token
+	e := t.LayerNorm(x, &w.Final)
 	n.flight = t.Tanh(t.MLP(e, &w.Hidden[0], &w.Flight))
 	if !n.form.Bypass {
 		n.choice = t.MLP(e, &w.Hidden[1], &w.Choice)
@@ -527,15 +528,16 @@ func (c *conditioner) omegaOfEnergy(energyJ float64) float64 {
 	return (low + high) / 2
 }
 
-// window sets win to some slots of a flight.
-func (p *pedaData) window(win *pedaWindow, flight, from, to int) {
-	slots := make([]int, to-from)
+// window sets win to a flight's slots.
+func (p *pedaData) window(win *pedaWindow, flight int) {
+	first, end := p.first[flight], p.first[flight+1]
+	slots := make([]int, end-first)
 	win.returns = win.returns[:0]
 	for i := range slots {
-		slots[i] = p.first[flight] + from + i
+		slots[i] = first + i
 		win.returns = p.returnRow(win.returns, p.toGo[slots[i]], p.omega[flight])
 	}
-	win.firstSlot, win.omega = from, float32(p.omega[flight])
+	win.omega = float32(p.omega[flight])
 	win.observation.gather(&p.observation, slots)
 	win.actions.gather(&p.actions, &p.observation, slots)
 }
@@ -550,17 +552,17 @@ type pedaWorker struct {
 
 // AddGradient implements train.Network: a random flight, cut into windows at random.
 func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
-	var sum train.LossTerms
 	rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
 	flight := rng.IntN(len(w.data.omega))
 	n, context := w.data.first[flight+1]-w.data.first[flight], w.arch.Context
+	w.data.window(&w.win, flight)
+	w.win.windows = w.win.windows[:0]
 	for from, to := 0, min(1+rng.IntN(context), n); from < n; from, to = to, min(to+context, n) {
-		part := float64(to-from) / float64(n)
-		w.data.window(&w.win, flight, from, to)
-		w.forward(&w.win)
-		sum.AddScaled(part, w.setLoss(&w.win, scale*part))
-		w.tape.Backward()
+		w.win.windows = append(w.win.windows, to-from)
 	}
+	w.forward(&w.win)
+	sum := w.setLoss(&w.win, scale)
+	w.tape.Backward()
 	return sum.List(), nil
 }
 
@@ -614,6 +616,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	flights, users := len(win.actions.flight), len(win.actions.server)
 	win.actions.flight = append(win.actions.flight, make([]float32, flightActions*z.aircraft)...)
 	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...), append(win.actions.offload, make([]float32, len(s.Users))...)
+	win.windows = append(win.windows[:0], win.observation.slots)
 	p.network.forward(win)
 
 	last := win.observation.slots - 1

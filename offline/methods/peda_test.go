@@ -18,6 +18,7 @@ import (
 func drawWindow(rng *rand.Rand) *pedaWindow {
 	win := &pedaWindow{firstSlot: 2, omega: 0.3}
 	win.observation, win.actions = drawObservation(rng)
+	win.windows = []int{win.observation.slots}
 	for i := range win.actions.offload {
 		win.actions.offload[i] = float32(math.Tanh(float64(win.actions.offload[i])))
 	}
@@ -27,8 +28,8 @@ func drawWindow(rng *rand.Rand) *pedaWindow {
 	return win
 }
 
-// The loss's gradient is that of central differences, padded and form; and what is
-// done in a slot changes no output of that slot or an earlier one.
+// The loss's gradient is that of central differences in every form, over two windows; and what
+// is done in a slot changes no output of that slot, of an earlier one or of another window.
 func TestPEDAGradient(t *testing.T) {
 	for _, x := range sequenceForms {
 		form := x.form
@@ -42,6 +43,7 @@ func TestPEDAGradient(t *testing.T) {
 		}
 		n := newPEDANetwork(z, form, w, g)
 		win := drawWindow(rng)
+		win.windows = []int{1, 2}
 		n.forward(win)
 		n.setLoss(win, 1)
 		n.tape.Backward()
@@ -68,15 +70,21 @@ func TestPEDAGradient(t *testing.T) {
 		if nonzero < len(w.Data)/30 {
 			t.Errorf("only %d gradients are not zero", nonzero)
 		}
-		n.forward(win)
-		before := append([]float64(nil), n.flight.Value.Data...)
-		for k := range flightActions * z.aircraft { // of the middle slot
-			win.actions.flight[flightActions*z.aircraft+k] *= -1
-		}
-		n.forward(win)
-		for i, y := range n.flight.Value.Data {
-			if same := y == before[i]; same != (i < 2*2*z.aircraft) {
-				t.Errorf("%+v, output %d: the same is %v", form, i, same)
+		for _, x := range []struct {
+			windows []int
+			same    int // first slots, which the middle one's action does not reach
+		}{{[]int{3}, 2}, {[]int{2, 1}, 3}} {
+			win.windows = x.windows
+			n.forward(win)
+			before := append([]float64(nil), n.flight.Value.Data...)
+			for k := range flightActions * z.aircraft { // of the middle slot
+				win.actions.flight[flightActions*z.aircraft+k] *= -1
+			}
+			n.forward(win)
+			for i, y := range n.flight.Value.Data {
+				if same := y == before[i]; same != (i < x.same*2*z.aircraft) {
+					t.Errorf("%+v, windows of %v, output %d: the same is %v", form, x.windows, i, same)
+				}
 			}
 		}
 	}
@@ -216,5 +224,36 @@ func TestFitConditioner(t *testing.T) {
 	}
 	if _, err := fitConditioner(targetsQuadratic, omegas[:2], totals[:2]); err == nil {
 		t.Error("two flights determine a quadratic")
+	}
+}
+
+// BenchmarkSequenceStep is a step of training, its flights of 100 slots.
+func BenchmarkSequenceStep(b *testing.B) {
+	for _, x := range sequenceForms[:3] {
+		b.Run(x.name, func(b *testing.B) {
+			r := toyRun(b, 1)
+			r.Log, r.World = io.Discard, world.Standard()
+			s := r.PEDA
+			s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
+			flown, err := buildDataset(b.Context(), r.World, s.Corpus, toyFront(r), 1, r.Log)
+			if err != nil {
+				b.Fatal(err)
+			}
+			data, err := newPEDAData(flown, x.form)
+			if err != nil {
+				b.Fatal(err)
+			}
+			t, _, err := newPEDATrainer(&s, r.World, x.form, data)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if _, err := t.Next(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			tokens := float64(b.N * s.Batch * r.World.Slots * model.TokensPerSlot)
+			b.ReportMetric(tokens/b.Elapsed().Seconds(), "tokens/s")
+		})
 	}
 }

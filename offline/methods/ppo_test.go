@@ -141,7 +141,7 @@ func TestChooseServer(t *testing.T) {
 }
 
 // toyRun is a world of one aircraft, short flights, and a small budget.
-func toyRun(t *testing.T, steps int) *Run {
+func toyRun(t testing.TB, steps int) *Run {
 	c := world.Standard()
 	c.Aircraft, c.Slots, c.Users, c.ActiveMin, c.ActiveMax = 1, 20, 4, 2, 4
 	r := &Run{Config: Default(), World: c, Dir: t.TempDir(), Workers: 2, Log: io.Discard}

@@ -11,77 +11,89 @@ import (
 // scores is then (3 chunk, 3 (chunk + context - 1)).
 const chunkSlots = 20
 
-// attentionBlock is a chunk of queries of one head, tokens q0 to q1-1. Their keys
-// are the tokens k0 to q1-1.
-type attentionBlock struct{ head, q0, q1, k0 int }
+// attentionBlock is a chunk of queries of one head, those of slots s0 to s1-1. Their
+// keys are the tokens of slots k0 to s1-1.
+type attentionBlock struct{ head, s0, s1, k0 int }
 
-func attentionBlocks(a model.Arch, slots int) (blocks []attentionBlock) {
+// attentionBlocks returns the blocks of a stream of windows, of so many slots each.
+func attentionBlocks(a model.Arch, windows []int) (blocks []attentionBlock) {
 	for h := range a.Heads {
-		for c := 0; c < slots; c += chunkSlots {
-			blocks = append(blocks, attentionBlock{h, model.TokensPerSlot * c, model.TokensPerSlot * min(c+chunkSlots, slots), model.TokensPerSlot * max(c-a.Context+1, 0)})
+		first := 0
+		for _, slots := range windows {
+			end := first + slots
+			for s := first; s < end; s += chunkSlots {
+				blocks = append(blocks, attentionBlock{h, s, min(s+chunkSlots, end), max(s-a.Context+1, first)})
+			}
+			first = end
 		}
 	}
 	return blocks
 }
 
-// visible returns the columns of the block that its i-th query attends to.
-func (b *attentionBlock) visible(a model.Arch, i int) (low, high int) {
-	token := b.q0 + i
-	return model.TokensPerSlot*max(token/model.TokensPerSlot-a.Context+1, 0) - b.k0, token - b.k0 + 1
+// visible returns the columns of the block that a token of one of its slots attends to.
+func (b *attentionBlock) visible(a model.Arch, slot, token int) (low, high int) {
+	return model.TokensPerSlot * max(slot-a.Context+1-b.k0, 0), model.TokensPerSlot*(slot-b.k0) + token + 1
 }
 
-// WindowAttention is the sliding-window causal attention of a stream: a token
-// attends to itself and to every earlier one of the last Context slots. qkv is
-// (L, 3d): query, key and value of each token, head by head.
-func (t *Tape[T]) WindowAttention(qkv *Var[T], a model.Arch) *Var[T] {
+// windowAttention is the sliding-window causal attention of a stream of windows, each of
+// so many slots: a token attends to itself and to every earlier one of its window's last
+// Context slots. Queries are of all tokens, (L, d), or of the tokens numbered first of each
+// slot, (L/3, d); keys and values side by side, (L, 2d); all of them head by head.
+func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows []int, first int) *Var[T] {
 	d, dh := a.Width, a.Width/a.Heads
 	scale := T(1 / math.Sqrt(float64(dh)))
-	blocks := attentionBlocks(a, qkv.Value.Rows/model.TokensPerSlot)
+	slots := keyValue.Value.Rows / model.TokensPerSlot
+	perSlot := query.Value.Rows / max(slots, 1)
+	blocks := attentionBlocks(a, windows)
 	queries := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
-		return m.Slice(b.q0, b.q1, b.head*dh, (b.head+1)*dh)
+		return m.Slice(perSlot*b.s0, perSlot*b.s1, b.head*dh, (b.head+1)*dh)
 	}
 	keys := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
-		return m.Slice(b.k0, b.q1, d+b.head*dh, d+(b.head+1)*dh)
+		return m.Slice(model.TokensPerSlot*b.k0, model.TokensPerSlot*b.s1, b.head*dh, (b.head+1)*dh)
 	}
 	values := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
-		return m.Slice(b.k0, b.q1, 2*d+b.head*dh, 2*d+(b.head+1)*dh)
+		return m.Slice(model.TokensPerSlot*b.k0, model.TokensPerSlot*b.s1, d+b.head*dh, d+(b.head+1)*dh)
 	}
-	y := t.matrix(qkv.Value.Rows, d)
+	visible := func(b *attentionBlock, row int) (low, high int) {
+		return b.visible(a, b.s0+row/perSlot, first+row%perSlot)
+	}
+	y := t.matrix(query.Value.Rows, d)
 	weights := make([]kernel.Matrix[T], len(blocks))
 	for i := range blocks {
 		b := &blocks[i]
-		p := t.matrix(b.q1-b.q0, b.q1-b.k0)
-		kernel.MatMulTransB(p, queries(qkv.Value, b), keys(qkv.Value, b), false)
+		p := t.matrix(perSlot*(b.s1-b.s0), model.TokensPerSlot*(b.s1-b.k0))
+		kernel.MatMulTransB(p, queries(query.Value, b), keys(keyValue.Value, b), false)
 		for r := range p.Rows {
 			row := p.Row(r)
-			low, high := b.visible(a, r)
+			low, high := visible(b, r)
 			kernel.Scale(row[low:high], scale)
 			clear(row[:low])
 			clear(row[high:])
 			kernel.Softmax(row[low:high])
 		}
-		kernel.MatMul(queries(y, b), p, values(qkv.Value, b), false)
+		kernel.MatMul(queries(y, b), p, values(keyValue.Value, b), false)
 		weights[i] = p
 	}
 	return t.record(y, func(dy kernel.Matrix[T]) {
-		dqkv := t.zeros(qkv.Value.Rows, qkv.Value.Cols)
+		dquery, dkeyValue := t.zeros(query.Value.Rows, d), t.zeros(keyValue.Value.Rows, 2*d)
 		for i := range blocks {
 			b, p := &blocks[i], weights[i]
-			kernel.MatMulTransA(values(dqkv, b), p, queries(dy, b), true)
+			kernel.MatMulTransA(values(dkeyValue, b), p, queries(dy, b), true)
 			dp := t.matrix(p.Rows, p.Cols)
-			kernel.MatMulTransB(dp, queries(dy, b), values(qkv.Value, b), false)
+			kernel.MatMulTransB(dp, queries(dy, b), values(keyValue.Value, b), false)
 			for r := range p.Rows {
 				row := dp.Row(r)
-				low, high := b.visible(a, r)
+				low, high := visible(b, r)
 				kernel.SoftmaxBackward(row[low:high], row[low:high], p.Row(r)[low:high])
 				kernel.Scale(row[low:high], scale)
 				clear(row[:low])
 				clear(row[high:])
 			}
-			kernel.MatMul(queries(dqkv, b), dp, keys(qkv.Value, b), true)
-			kernel.MatMulTransA(keys(dqkv, b), dp, queries(qkv.Value, b), true)
+			kernel.MatMul(queries(dquery, b), dp, keys(keyValue.Value, b), true)
+			kernel.MatMulTransA(keys(dkeyValue, b), dp, queries(query.Value, b), true)
 		}
-		t.addGrad(qkv, dqkv)
+		t.addGrad(query, dquery)
+		t.addGrad(keyValue, dkeyValue)
 	})
 }
 

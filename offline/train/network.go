@@ -80,8 +80,8 @@ func (n *network[T]) forward(ex *corpus.Example) {
 	// The stream a(t-1), g(t), s(t) through the blocks.
 	s := t.Add(t.Linear(state, &w.StateToken), t.MatMul(fleet, &w.FleetOut))
 	x := t.Interleave(t.Linear(action, &w.ActionToken), t.Linear(returns, &w.ReturnToken), s) // (L, d)
-	x = t.Transformer(n.arch, w.Blocks, x)
-	e := t.LayerNorm(t.EveryNth(x, model.TokensPerSlot, 2), &w.Final) // (S, d)
+	x = t.Transformer(n.arch, w.Blocks, x, []int{ex.Slots}, 2)                                // at the state token
+	e := t.LayerNorm(x, &w.Final)                                                             // (S, d)
 
 	// Heads, eq. (bypass1) and (bypass2), per aircraft and per pair.
 	h0 := t.Gelu(t.AddRows(t.Linear(a2, &w.HeadAircraft), t.MatMul(e, &w.HeadContext), n.slotOfAircraft)) // (R, d)

@@ -122,8 +122,8 @@ func (t *Tape[T]) Interleave(xs ...*Var[T]) *Var[T] {
 	})
 }
 
-// EveryNth returns rows k, n+k, 2n+k, ... of x: one kind of token of a stream.
-func (t *Tape[T]) EveryNth(x *Var[T], n, k int) *Var[T] {
+// everyNth returns rows k, n+k, 2n+k, ... of x: one kind of token of a stream.
+func (t *Tape[T]) everyNth(x *Var[T], n, k int) *Var[T] {
 	value := t.matrix(x.Value.Rows/n, x.Value.Cols)
 	for i := range value.Rows {
 		copy(value.Row(i), x.Value.Row(n*i+k))
@@ -178,12 +178,31 @@ func (t *Tape[T]) MLP(x *Var[T], up, down *model.Linear[Param[T]]) *Var[T] {
 	return t.Linear(t.Gelu(t.Linear(x, up)), down)
 }
 
-// Transformer takes a stream of tokens (L, d) through pre-norm blocks.
-func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *Var[T]) *Var[T] {
+// columns returns columns low to high-1 of a layer, in the same memory.
+func columns[T kernel.Float](l *model.Linear[Param[T]], low, high int) *model.Linear[Param[T]] {
+	cut := func(m kernel.Matrix[T]) kernel.Matrix[T] {
+		if len(m.Data) == 0 { // no gradient
+			return m
+		}
+		return m.Slice(0, m.Rows, low, high)
+	}
+	of := func(p *Param[T]) Param[T] { return Param[T]{cut(p.Value), cut(p.Grad)} }
+	return &model.Linear[Param[T]]{Weight: of(&l.Weight), Bias: of(&l.Bias)}
+}
+
+// Transformer takes a stream of tokens (L, d), in windows of so many slots each, through
+// pre-norm blocks, and returns the outputs at the token numbered read of each slot, (L/3, d).
+// The last block computes its queries, and all that follows them, for these tokens alone.
+func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *Var[T], windows []int, read int) *Var[T] {
 	for l := range blocks {
 		b := &blocks[l]
-		mixed := t.WindowAttention(t.Linear(t.LayerNorm(x, &b.Norm1), &b.QKV), a)
-		x = t.Add(x, t.Linear(mixed, &b.Proj))
+		all := t.LayerNorm(x, &b.Norm1)
+		asking, first := all, 0
+		if l == len(blocks)-1 {
+			x, asking, first = t.everyNth(x, model.TokensPerSlot, read), t.everyNth(all, model.TokensPerSlot, read), read
+		}
+		query, keyValue := t.Linear(asking, columns(&b.QKV, 0, a.Width)), t.Linear(all, columns(&b.QKV, a.Width, 3*a.Width))
+		x = t.Add(x, t.Linear(t.windowAttention(query, keyValue, a, windows, first), &b.Proj))
 		x = t.Add(x, t.MLP(t.LayerNorm(x, &b.Norm2), &b.Up, &b.Down))
 	}
 	return x
