@@ -84,7 +84,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		if decoder != DecoderHeads {
 			return nil, fmt.Errorf("decoder is %q, a checkpoint of the published form flies by %q alone", decoder, DecoderHeads)
 		}
-		return &Policy{published: paperform.NewPolicy(c.Paper, &c.Published.Statistics, &c.GoalConstants, &c.Physics)}, nil
+		return &Policy{published: paperform.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
 	}
 	return &Policy{
 		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped,

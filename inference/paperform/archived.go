@@ -12,6 +12,9 @@ type Archived struct {
 	Form       Form               `json:"form"`
 	Statistics Statistics         `json:"standard"`
 	UserPrior  dispatch.UserPrior `json:"user_prior"` // of the corpus
+	// BudgetAsEntry flies a budget as the paper's Algorithm 1 does: it overwrites the energy
+	// entry alone. Otherwise each slot is asked for the setting that the joules left pay for.
+	BudgetAsEntry bool `json:"budget_as_entry,omitempty"`
 }
 
 // Check returns an error that names the first invalid entry.

@@ -13,6 +13,7 @@ import (
 // Policy flies a network slot by slot, Algorithm 1; it remembers the last slots.
 type Policy struct {
 	net       *Net
+	archived  *Archived
 	physics   *physics.Constants
 	constants *goal.Constants
 	builder   *Builder
@@ -21,25 +22,33 @@ type Policy struct {
 	in      Inputs
 	out     Outputs
 	servers []int
-	budget  budgetRequest
+	// contextSetting is the setting in force when the context began, from 0 to 1; before that, none's.
+	contextSetting float64
+	entry          budgetEntry
 
 	fleet  slot.Snapshot // see wholeFleet
 	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
 	gains  []float64
 }
 
-// budgetRequest is what stands beside a budget in the published form: it overwrites the
-// energy entry alone, and omega and the delay entry are those of the setting that costs as
-// much as the first total. A revision overwrites the energy entry again.
-type budgetRequest struct {
+// budgetEntry is what stands beside a budget that is the energy entry alone: omega and the
+// delay entry are those of the setting that costs as much as the first total.
+type budgetEntry struct {
 	inForce bool
 	omega   float64
 	delayS  float64 // of a whole mission
 }
 
+// asked is what a slot is asked for.
+type asked struct{ omega, delayToGoS, energyToGoJ float64 }
+
+// contextSpan is how far the setting may move, on its axis from 0 to 1, before what was done
+// under another is forgotten.
+const contextSpan = 0.1
+
 // NewPolicy returns a policy at the start of a mission.
-func NewPolicy(n *Net, s *Statistics, constants *goal.Constants, c *physics.Constants) *Policy {
-	p := &Policy{net: n, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, s), memory: n.NewMemory()}
+func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Constants) *Policy {
+	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory()}
 	p.in.Action = make([]float32, n.Form.Aircraft*ActionFeatures)
 	p.Reset()
 	return p
@@ -47,9 +56,15 @@ func NewPolicy(n *Net, s *Statistics, constants *goal.Constants, c *physics.Cons
 
 // Reset starts another mission.
 func (p *Policy) Reset() {
-	p.memory.Reset()
-	p.in.Before, p.budget = -1, budgetRequest{}
+	p.forget()
+	p.contextSetting, p.entry = math.Inf(-1), budgetEntry{}
 	p.fleet.Aircraft = p.fleet.Aircraft[:0]
+}
+
+// forget empties the context.
+func (p *Policy) forget() {
+	p.memory.Reset()
+	p.in.Before = -1
 }
 
 // Decide writes the joint decision of a slot into d, as the heads give it. The fleet and the
@@ -60,11 +75,11 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	f := &p.net.Form
 	d.Resize(s)
 	whole := p.wholeFleet(s)
-	omega, delayToGoS := p.request(&o)
-	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(omega)
+	request := p.request(&o, whole)
+	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(request.omega)
 	p.in.Aircraft = p.builder.AppendAircraft(p.in.Aircraft[:0], whole)
 	p.in.Users = p.builder.AppendUsers(p.in.Users[:0], whole)
-	p.in.Return = AppendReturn(p.in.Return[:0], omega, delayToGoS, o.EnergyToGoJ(), p.constants.EtaDelayS, p.constants.EtaEnergyJ)
+	p.in.Return = AppendReturn(p.in.Return[:0], request.omega, request.delayToGoS, request.energyToGoJ, p.constants.EtaDelayS, p.constants.EtaEnergyJ)
 	p.net.Step(&p.in, p.memory, &p.out)
 
 	p.servers = p.servers[:0]
@@ -88,7 +103,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 		at := s.Aircraft[place].Position
 		d.Move[place] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
 	}
-	d.PriceSPerJ = PriceSPerJ(&p.constants.Conditioner, omega)
+	d.PriceSPerJ = PriceSPerJ(&p.constants.Conditioner, request.omega)
 	d.Evaluate(p.physics, s)
 	p.in.Action = AppendAction(p.in.Action[:0], p.out.Motion, p.servers, func(u int) float64 { return d.Users[u].Offload })
 	p.in.Before = p.in.Slot
@@ -127,18 +142,46 @@ func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
 	return &p.fleet
 }
 
-// request returns the preference and the delay to go of an objective.
-func (p *Policy) request(o *goal.Objective) (omega, delayToGoS float64) {
-	if !o.Budgeted() {
-		p.budget = budgetRequest{}
-		return o.Omega(), o.DelayToGoS()
+// request returns what a slot is asked for. A fleet's batteries are set to what they would
+// be where a budget is replanned.
+func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
+	if o.Budgeted() && p.archived.BudgetAsEntry {
+		return p.askEntry(o)
 	}
-	if !p.budget.inForce {
+	p.entry = budgetEntry{}
+	setting := o.Setting()
+	if math.Abs(setting-p.contextSetting) > contextSpan {
+		p.forget()
+		p.contextSetting = setting
+	}
+	if !o.Budgeted() {
+		return asked{o.Omega(), o.DelayToGoS(), o.EnergyToGoJ()}
+	}
+	return p.replan(o, setting, fleet)
+}
+
+// replan asks for the setting that the joules left pay for, as a flight in calm air has it that
+// was at this setting from its start: the returns to go and the batteries are that flight's.
+// Those of a flight whose setting has moved, or whose power has changed, were in no flight of the
+// corpus, and the network goes on with what was done instead of what is asked for.
+func (p *Policy) replan(o *goal.Objective, setting float64, fleet *slot.Snapshot) asked {
+	omega := p.constants.SettingMap.Omega(setting)
+	delayS, energyJ := p.constants.Conditioner.MissionReturn(omega)
+	part := func(slots int) float64 { return float64(slots) / float64(p.constants.Slots) }
+	for m := range fleet.Aircraft {
+		fleet.Aircraft[m].RemainingJ = p.physics.BatteryCapacityJ - part(o.Slot())*energyJ/float64(len(fleet.Aircraft))
+	}
+	return asked{omega, part(o.SlotsLeft()) * delayS, part(o.SlotsLeft()) * energyJ}
+}
+
+// askEntry writes a budget over the energy entry, Algorithm 1. A revision overwrites it again.
+func (p *Policy) askEntry(o *goal.Objective) asked {
+	if !p.entry.inForce {
 		omega := omegaOfEnergy(&p.constants.Conditioner, o.BudgetJ())
 		delayS, _ := p.constants.Conditioner.MissionReturn(omega)
-		p.budget = budgetRequest{true, omega, delayS}
+		p.entry = budgetEntry{true, omega, delayS}
 	}
-	return p.budget.omega, p.budget.delayS - o.DelayS()
+	return asked{p.entry.omega, p.entry.delayS - o.DelayS(), o.EnergyToGoJ()}
 }
 
 // omegaOfEnergy returns the preference at which the conditioner expects a total.

@@ -17,6 +17,9 @@ type Archive struct {
 	EnergiesJ []float64
 	DecideAs  func(member int, s *slot.Snapshot, d *slot.Decision)
 	OnReset   func() // nil: nothing is to be done
+	// Replans chooses a budget's member in each slot, for the joules left. Otherwise it is that
+	// of the total.
+	Replans bool
 }
 
 // Reset starts another flight.
@@ -31,6 +34,9 @@ func (a *Archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) g
 	xs, x := a.Omegas, g.Omega()
 	if g.Budgeted() {
 		xs, x = a.EnergiesJ, g.BudgetJ()
+		if a.Replans {
+			x = g.CalmSlotJ() * float64(g.Slots())
+		}
 	}
 	a.DecideAs(pareto.Nearest(xs, x), s, d)
 	return goal.Observation{}

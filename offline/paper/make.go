@@ -28,6 +28,9 @@ type flyer struct {
 	// members, the budgets of a method that has been trained for some.
 	settings []float64
 	request  func(setting float64) rollout.Request
+	// replans is whether a budget is flown at the setting that the joules left pay for, in each
+	// slot; a policy of package methods takes it as published in any case.
+	replans bool
 	// constants and band of a policy whose settings can be recalibrated.
 	constants  *goal.Constants
 	band       [2]float64
@@ -123,7 +126,11 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 		f.constants, f.band, f.parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
 		f.settings = rollout.Linspace(f.band[0], f.band[1], s.Settings)
 		f.runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
-			return rollout.New(ck, inference.DecoderHeads, c, l)
+			archived := *ck.Published
+			archived.BudgetAsEntry = !f.replans
+			own := *ck
+			own.Published = &archived
+			return rollout.New(&own, inference.DecoderHeads, c, l)
 		}
 		return f, nil
 	case m.Rules != nil:
@@ -191,7 +198,7 @@ func (s *set) makeRules(ctx context.Context, r *rules, f *flyer) error {
 	}
 	f.runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) {
 		decideAs, err := search.DecideAs(c, archive.Genes)
-		return &baseline.Archive{Omegas: f.settings, EnergiesJ: energies, DecideAs: decideAs}, err
+		return &baseline.Archive{Omegas: f.settings, EnergiesJ: energies, DecideAs: decideAs, Replans: f.replans}, err
 	})
 	return nil
 }

@@ -26,11 +26,14 @@ const (
 	front    measurement = ""         // its settings, even over what may be asked for
 	axis     measurement = "axis"     // settings recalibrated on calibration seeds
 	dense    measurement = "dense"    // many of them
-	budgets  measurement = "budgets"  // totals in joules
+	budgets  measurement = "budgets"  // totals in joules, taken as published
+	replan   measurement = "replan"   // the same, each slot flown at the setting that the joules left pay for
 	link     measurement = "link"     // lost reports, substituted ones, snapshots of other slots
 	shifts   measurement = "shifts"   // fifteen operating points
 	arrivals measurement = "arrivals" // another arrival process from half time on
 )
+
+func (t measurement) ofBudgets() bool { return t == budgets || t == replan }
 
 // Result is the outcomes of one arm; figures are computed from it later, together with
 // those of the other arms.
@@ -143,7 +146,7 @@ const (
 func (c *Config) seedsOf(m *maker, t measurement) []uint64 {
 	n := c.Seeds
 	switch {
-	case t == budgets:
+	case t.ofBudgets():
 		n = c.BudgetSeeds
 	case m.few:
 		n = c.FewSeeds
@@ -168,7 +171,8 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 		if err := s.recalibrate(ctx, m, f, r, map[measurement]int{axis: s.Settings, dense: s.DenseSettings}[t]); err != nil {
 			return nil, err
 		}
-	case budgets:
+	case budgets, replan:
+		f.replans = t == replan
 		return r, s.measureBudgets(ctx, m, f, list, r)
 	}
 	for _, x := range conditions(t) {

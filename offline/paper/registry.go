@@ -56,14 +56,14 @@ func (c *Config) makers() []maker {
 	list := []maker{
 		{Name: "even", description: "the reference even pacer, by which budgets are judged", Scheduler: "even"},
 		{Name: "random", description: "every decision at random", Scheduler: "random", few: true},
-		{Name: "rules-50", description: "the teacher: NSGA-II over the ten-gene rule, population 50", Rules: &rules{Population: 50, Budgets: 1}, tests: []measurement{budgets, link, shifts, arrivals}},
+		{Name: "rules-50", description: "the teacher: NSGA-II over the ten-gene rule, population 50", Rules: &rules{Population: 50, Budgets: 1}, tests: []measurement{budgets, replan, link, shifts, arrivals}},
 		{Name: "rules-21", description: "the same, population 21", Rules: &rules{Population: 21, Budgets: 1}},
 		{Name: "rules-101", description: "the same, population 101", Rules: &rules{Population: 101, Budgets: 1}},
 		{Name: "rules-101-twice", description: "the same, population 101 with twice the evaluations", Rules: &rules{Population: 101, Budgets: 2}},
 		{Name: "rules-50-fleet4", description: "the teacher of 4 aircraft", Rules: &rules{Population: 50, Budgets: 1, Aircraft: 4}},
 		{Name: "rules-50-fleet8", description: "the teacher of 8 aircraft", Rules: &rules{Population: 50, Budgets: 1, Aircraft: 8}},
 
-		{Name: "published", description: "PrefDT as published, at the declared budget", Form: &form{}, ours: true, tests: []measurement{axis, budgets}},
+		{Name: "published", description: "PrefDT as published, at the declared budget", Form: &form{}, ours: true, tests: []measurement{axis, budgets, replan}},
 		{Name: "published-uniform", description: "the same without corner emphasis", Form: &form{Uniform: true}, tests: []measurement{budgets}},
 		{Name: "published-raw", description: "the same without the physics features", Form: &form{RawFeatures: true}, tests: []measurement{budgets}},
 		{Name: "published-uniform-raw", description: "the same without corner emphasis and physics features", Form: &form{Uniform: true, RawFeatures: true}, tests: []measurement{axis, budgets}},
@@ -93,7 +93,7 @@ func (c *Config) makers() []maker {
 		list = append(list, method(fmt.Sprintf("iql-archive-beta%v", beta), maker{few: true}))
 	}
 	// Last, as it takes the longest.
-	list = append(list, maker{Name: "published-full", description: "PrefDT as published, trained to the end", Form: &form{Full: true}, tests: []measurement{axis, dense, budgets, link, shifts}})
+	list = append(list, maker{Name: "published-full", description: "PrefDT as published, trained to the end", Form: &form{Full: true}, tests: []measurement{axis, dense, budgets, replan, link, shifts}})
 	for _, m := range slices.Clone(list) {
 		if !m.ours {
 			continue

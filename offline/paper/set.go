@@ -66,7 +66,7 @@ func (m *maker) measurements() []measurement {
 }
 
 var measured = map[measurement]string{
-	front: "", axis: ": recalibrated settings", dense: ": many recalibrated settings", budgets: ": budgets in joules",
+	front: "", axis: ": recalibrated settings", dense: ": many recalibrated settings", budgets: ": budgets in joules", replan: ": budgets in joules, replanned in each slot",
 	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
 }
 
@@ -186,7 +186,7 @@ func (c *Config) flights(m *maker, t measurement) int {
 		return calibrationSettings*c.CalibrationSeeds + c.Settings*list
 	case dense:
 		return calibrationSettings*c.CalibrationSeeds + c.DenseSettings*list
-	case budgets:
+	case budgets, replan:
 		return (13 + 3 + len(c.Methods.CMDP.BudgetsJ)) * list // 11 of the study's, 2 traced, 3 more
 	}
 	return len(conditions(t)) * settings * list

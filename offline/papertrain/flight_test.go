@@ -37,7 +37,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	w := world.New(c, 7)
-	policy := paperform.NewPolicy(net, &statistics, &scales, &w.Config.Physics)
+	policy := paperform.NewPolicy(net, &paperform.Archived{Form: f, Statistics: statistics}, &scales, &w.Config.Physics)
 	builder := paperform.NewBuilder(&f, &w.Config.Physics, &statistics)
 	o := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
 	var snapshot slot.Snapshot
@@ -130,6 +130,12 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
 		t.Errorf("%v allocations a slot", n)
+	}
+	if err := o.SetBudget(32e3, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
+		t.Errorf("%v allocations a slot under a budget", n)
 	}
 	if served == 0 {
 		t.Fatal("the first aircraft serves nobody: the check below would be empty")

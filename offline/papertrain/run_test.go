@@ -289,6 +289,45 @@ func TestShipped(t *testing.T) {
 	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(dir, checkpoint.GraphFile)) })
 }
 
+// A budget is kept where flight power rises in flight and where its total is revised; as the
+// energy entry alone it is not.
+func TestBudgetIsReplanned(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shock := world.Standard()
+	shock.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
+	for _, x := range []struct {
+		name    string
+		world   world.Config
+		request rollout.Request
+		totalJ  float64
+	}{
+		{"calm", world.Standard(), rollout.Request{Mode: goal.Target, BudgetJ: 33e3}, 33e3},
+		{"a shock", shock, rollout.Request{Mode: goal.Target, BudgetJ: 42e3}, 42e3},
+		{"a revision", world.Standard(), rollout.Request{Mode: goal.Target, BudgetJ: 36.5e3, ReviseSlot: 50, RevisedBudgetJ: 33e3}, 33e3},
+	} {
+		for _, asEntry := range []bool{false, true} {
+			ck.Published.BudgetAsEntry = asEntry
+			results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, x.world, rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 4), []rollout.Request{x.request}, 2, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := 0.0
+			for _, r := range results[0] {
+				end += r.EnergyJ/x.totalJ - 1
+				if off := math.Abs(r.EnergyJ/x.totalJ - 1); !asEntry && off > 0.006 {
+					t.Errorf("%s: a flight ends %.2f %% off its budget", x.name, 100*off)
+				}
+			}
+			if mean := end / float64(len(results[0])); asEntry && x.name != "calm" && mean < 0.03 {
+				t.Errorf("%s: as the energy entry it ends %.2f %% above: then nothing need be replanned", x.name, 100*mean)
+			}
+		}
+	}
+}
+
 // A trained network becomes a checkpoint that flies, and that refuses what it is not bound
 // to. ONNX Runtime computes what its step does.
 func TestCheckpoint(t *testing.T) {
