@@ -12,9 +12,10 @@ type Archived struct {
 	Form       Form               `json:"form"`
 	Statistics Statistics         `json:"standard"`
 	UserPrior  dispatch.UserPrior `json:"user_prior"` // of the corpus
-	// BudgetAsEntry flies a budget as the paper's Algorithm 1 does: it overwrites the energy
-	// entry alone. Otherwise each slot is asked for the setting that the joules left pay for.
-	BudgetAsEntry bool `json:"budget_as_entry,omitempty"`
+	// AsPublished flies by the letter of the paper's Algorithm 1: a budget overwrites the energy
+	// entry alone, and a move turns by any angle. Otherwise each slot of a budget is asked for
+	// the setting that the joules left pay for, and turns are those of an airframe.
+	AsPublished bool `json:"as_published,omitempty"`
 }
 
 // Check returns an error that names the first invalid entry.

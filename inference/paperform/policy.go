@@ -25,6 +25,7 @@ type Policy struct {
 	// contextSetting is the setting in force when the context began, from 0 to 1; before that, none's.
 	contextSetting float64
 	entry          budgetEntry
+	headings       []float64 // of the last moves, by the form's aircraft; NaN before the first
 
 	fleet  slot.Snapshot // see wholeFleet
 	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
@@ -46,9 +47,14 @@ type asked struct{ omega, delayToGoS, energyToGoJ float64 }
 // under another is forgotten.
 const contextSpan = 0.1
 
+// maxTurn is how far a move turns from the one before at most. The searched rules hold a place by
+// moves at v* to and fro, which costs them nothing in a world without inertia; an airframe that
+// is told so hovers, at a quarter more power, and so it circles instead.
+const maxTurn = math.Pi / 3
+
 // NewPolicy returns a policy at the start of a mission.
 func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Constants) *Policy {
-	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory()}
+	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory(), headings: make([]float64, n.Form.Aircraft)}
 	p.in.Action = make([]float32, n.Form.Aircraft*ActionFeatures)
 	p.Reset()
 	return p
@@ -58,6 +64,9 @@ func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Consta
 func (p *Policy) Reset() {
 	p.forget()
 	p.contextSetting, p.entry = math.Inf(-1), budgetEntry{}
+	for m := range p.headings {
+		p.headings[m] = math.NaN()
+	}
 	p.fleet.Aircraft = p.fleet.Aircraft[:0]
 }
 
@@ -99,7 +108,12 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 			continue
 		}
 		length := p.physics.SpeedMaxMPS * (1 + float64(p.out.Motion[2*m])) / 2
-		north, east := math.Sincos(math.Pi * (1 + float64(p.out.Motion[2*m+1])))
+		heading := math.Pi * (1 + float64(p.out.Motion[2*m+1]))
+		if last := p.headings[m]; !p.archived.AsPublished && !math.IsNaN(last) {
+			heading = last + min(max(math.Remainder(heading-last, 2*math.Pi), -maxTurn), maxTurn)
+		}
+		p.headings[m] = heading
+		north, east := math.Sincos(heading)
 		at := s.Aircraft[place].Position
 		d.Move[place] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
 	}
@@ -145,7 +159,7 @@ func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
 // request returns what a slot is asked for. A fleet's batteries are set to what they would
 // be where a budget is replanned.
 func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
-	if o.Budgeted() && p.archived.BudgetAsEntry {
+	if o.Budgeted() && p.archived.AsPublished {
 		return p.askEntry(o)
 	}
 	p.entry = budgetEntry{}

@@ -29,7 +29,8 @@ type flyer struct {
 	settings []float64
 	request  func(setting float64) rollout.Request
 	// replans is whether a budget is flown at the setting that the joules left pay for, in each
-	// slot; a policy of package methods takes it as published in any case.
+	// slot, as the published form does in the leader; what flies by it otherwise is as published,
+	// and so is a policy of package methods in any case.
 	replans bool
 	// constants and band of a policy whose settings can be recalibrated.
 	constants  *goal.Constants
@@ -127,7 +128,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 		f.settings = rollout.Linspace(f.band[0], f.band[1], s.Settings)
 		f.runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 			archived := *ck.Published
-			archived.BudgetAsEntry = !f.replans
+			archived.AsPublished = !f.replans
 			own := *ck
 			own.Published = &archived
 			return rollout.New(&own, inference.DecoderHeads, c, l)

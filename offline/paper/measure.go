@@ -27,7 +27,7 @@ const (
 	axis     measurement = "axis"     // settings recalibrated on calibration seeds
 	dense    measurement = "dense"    // many of them
 	budgets  measurement = "budgets"  // totals in joules, taken as published
-	replan   measurement = "replan"   // the same, each slot flown at the setting that the joules left pay for
+	replan   measurement = "replan"   // the same, as in the leader: each slot flown at the setting that the joules left pay for
 	link     measurement = "link"     // lost reports, substituted ones, snapshots of other slots
 	shifts   measurement = "shifts"   // fifteen operating points
 	arrivals measurement = "arrivals" // another arrival process from half time on

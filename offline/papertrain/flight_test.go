@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -37,7 +39,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	w := world.New(c, 7)
-	policy := paperform.NewPolicy(net, &paperform.Archived{Form: f, Statistics: statistics}, &scales, &w.Config.Physics)
+	policy := paperform.NewPolicy(net, &paperform.Archived{Form: f, Statistics: statistics, AsPublished: true}, &scales, &w.Config.Physics)
 	builder := paperform.NewBuilder(&f, &w.Config.Physics, &statistics)
 	o := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
 	var snapshot slot.Snapshot
@@ -92,6 +94,46 @@ func TestPolicyEqualsTraining(t *testing.T) {
 					t.Errorf("slot %d, user %d: training prefers %d, the policy chose %d", s, u, i, server)
 				}
 			}
+		}
+	}
+}
+
+// Where the rules fly to and fro to hold a place, an airframe is told to circle; its speed is
+// what the network says.
+func TestTurns(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, asPublished := range []bool{false, true} {
+		ck.Published.AsPublished = asPublished
+		policy, err := inference.New(ck, inference.DecoderHeads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+		if err := o.SetPreference(1); err != nil {
+			t.Fatal(err)
+		}
+		widest, slowest := 0.0, math.Inf(1)
+		var last []physics.Position
+		var s slot.Snapshot
+		var d slot.Decision
+		var action world.Action
+		for w := world.New(world.Standard(), seeds.CalibrationFirst+1); !w.Done(); w.Step(action) {
+			w.Snapshot(&s)
+			policy.Decide(&s, o, &d)
+			for m, x := range d.Move {
+				if slowest = min(slowest, x.Norm()); len(last) > 0 {
+					turn := math.Remainder(math.Atan2(x.NorthM, x.EastM)-math.Atan2(last[m].NorthM, last[m].EastM), 2*math.Pi)
+					widest = max(widest, math.Abs(turn)*180/math.Pi)
+				}
+			}
+			last = append(last[:0], d.Move...)
+			w.FillAction(&s, &d, &action)
+		}
+		if (widest > 60.001) != asPublished || slowest < 8 {
+			t.Errorf("as published %v: it turns by %.0f degrees, and flies at %.1f m/s at least", asPublished, widest, slowest)
 		}
 	}
 }

@@ -308,8 +308,8 @@ func TestBudgetIsReplanned(t *testing.T) {
 		{"a shock", shock, rollout.Request{Mode: goal.Target, BudgetJ: 42e3}, 42e3},
 		{"a revision", world.Standard(), rollout.Request{Mode: goal.Target, BudgetJ: 36.5e3, ReviseSlot: 50, RevisedBudgetJ: 33e3}, 33e3},
 	} {
-		for _, asEntry := range []bool{false, true} {
-			ck.Published.BudgetAsEntry = asEntry
+		for _, asPublished := range []bool{false, true} {
+			ck.Published.AsPublished = asPublished
 			results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, x.world, rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 4), []rollout.Request{x.request}, 2, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -317,12 +317,12 @@ func TestBudgetIsReplanned(t *testing.T) {
 			end := 0.0
 			for _, r := range results[0] {
 				end += r.EnergyJ/x.totalJ - 1
-				if off := math.Abs(r.EnergyJ/x.totalJ - 1); !asEntry && off > 0.006 {
+				if off := math.Abs(r.EnergyJ/x.totalJ - 1); !asPublished && off > 0.006 {
 					t.Errorf("%s: a flight ends %.2f %% off its budget", x.name, 100*off)
 				}
 			}
-			if mean := end / float64(len(results[0])); asEntry && x.name != "calm" && mean < 0.03 {
-				t.Errorf("%s: as the energy entry it ends %.2f %% above: then nothing need be replanned", x.name, 100*mean)
+			if mean := end / float64(len(results[0])); asPublished && x.name != "calm" && mean < 0.03 {
+				t.Errorf("%s: as published it ends %.2f %% above: then nothing need be replanned", x.name, 100*mean)
 			}
 		}
 	}
