@@ -237,10 +237,12 @@ func (o Objective) AllowanceJ() float64 {
 	return (o.state.EnergyToGoJ - o.FloorToGoJ()) / float64(o.SlotsLeft())
 }
 
-// CalmSlotJ returns what each slot to go may take of the joules left, in the joules of calm
-// air: those above the flight floor, and the floor as it is there.
-func (o Objective) CalmSlotJ() float64 {
-	return o.AllowanceJ() + o.minFlightW*float64(o.state.Flying)
+// CalmMissionJ returns what a whole mission of the whole fleet takes in calm air at the rate that
+// the joules left allow in the slots to go: those above the flight floor as they are, and the
+// floor as it is in calm air.
+func (o Objective) CalmMissionJ() float64 {
+	perSlot := o.AllowanceJ() + o.minFlightW*float64(o.state.Flying)
+	return perSlot * float64(o.constants.Slots) * float64(o.constants.AircraftCount) / float64(o.state.Flying)
 }
 
 // Setting returns the setting in force or, under a budget, the one of equal energy.
@@ -251,7 +253,7 @@ func (o Objective) Setting() float64 {
 	if o.SlotsLeft() == 0 || o.state.Flying == 0 {
 		return 1
 	}
-	energyJ := o.CalmSlotJ() * float64(o.constants.Slots) * float64(o.constants.AircraftCount) / float64(o.state.Flying)
+	energyJ := o.CalmMissionJ()
 	low, high := 0.0, 1.0 // energy falls along the axis
 	for range 40 {
 		mid := (low + high) / 2

@@ -13,8 +13,8 @@ type Archived struct {
 	Statistics Statistics         `json:"standard"`
 	UserPrior  dispatch.UserPrior `json:"user_prior"` // of the corpus
 	// AsPublished flies by the letter of the paper's Algorithm 1: a budget overwrites the energy
-	// entry alone, and a move turns by any angle. Otherwise each slot of a budget is asked for
-	// the setting that the joules left pay for, and turns are those of an airframe.
+	// entry alone, the aircraft tokens have the real batteries, the context is always whole, and a
+	// move turns by any angle. See Policy for what is done otherwise.
 	AsPublished bool `json:"as_published,omitempty"`
 }
 

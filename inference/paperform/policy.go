@@ -19,13 +19,12 @@ type Policy struct {
 	builder   *Builder
 	memory    *Memory
 
-	in      Inputs
-	out     Outputs
-	servers []int
-	// contextSetting is the setting in force when the context began, from 0 to 1; before that, none's.
-	contextSetting float64
-	entry          budgetEntry
-	headings       []float64 // of the last moves, by the form's aircraft; NaN before the first
+	in       Inputs
+	out      Outputs
+	servers  []int
+	settings []float64 // in force in the slots of the context, from 0 to 1
+	entry    budgetEntry
+	headings []float64 // of the last moves, by the form's aircraft; NaN before the first
 
 	fleet  slot.Snapshot // see wholeFleet
 	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
@@ -43,13 +42,12 @@ type budgetEntry struct {
 // asked is what a slot is asked for.
 type asked struct{ omega, delayToGoS, energyToGoJ float64 }
 
-// contextSpan is how far the setting may move, on its axis from 0 to 1, before what was done
-// under another is forgotten.
+// contextSpan is how far apart the settings of a context may be, on their axis from 0 to 1.
 const contextSpan = 0.1
 
 // maxTurn is how far a move turns from the one before at most. The searched rules hold a place by
-// moves at v* to and fro, which costs them nothing in a world without inertia; an airframe that
-// is told so hovers, at a quarter more power, and so it circles instead.
+// moves at v* to and fro, which costs them nothing in a world without inertia. An airframe that
+// is commanded to reverse in each slot hovers, at a quarter more power.
 const maxTurn = math.Pi / 3
 
 // NewPolicy returns a policy at the start of a mission.
@@ -63,7 +61,7 @@ func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Consta
 // Reset starts another mission.
 func (p *Policy) Reset() {
 	p.forget()
-	p.contextSetting, p.entry = math.Inf(-1), budgetEntry{}
+	p.entry = budgetEntry{}
 	for m := range p.headings {
 		p.headings[m] = math.NaN()
 	}
@@ -73,7 +71,7 @@ func (p *Policy) Reset() {
 // forget empties the context.
 func (p *Policy) forget() {
 	p.memory.Reset()
-	p.in.Before = -1
+	p.in.Before, p.settings = -1, p.settings[:0]
 }
 
 // Decide writes the joint decision of a slot into d, as the heads give it. The fleet and the
@@ -105,17 +103,21 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	}
 	for m, place := range p.places {
 		if place < 0 {
+			p.headings[m] = math.NaN()
 			continue
 		}
 		length := p.physics.SpeedMaxMPS * (1 + float64(p.out.Motion[2*m])) / 2
 		heading := math.Pi * (1 + float64(p.out.Motion[2*m+1]))
 		if last := p.headings[m]; !p.archived.AsPublished && !math.IsNaN(last) {
 			heading = last + min(max(math.Remainder(heading-last, 2*math.Pi), -maxTurn), maxTurn)
+			p.out.Motion[2*m+1] = float32(math.Remainder(heading-math.Pi, 2*math.Pi) / math.Pi) // as the action token has it
 		}
-		p.headings[m] = heading
 		north, east := math.Sincos(heading)
 		at := s.Aircraft[place].Position
 		d.Move[place] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
+		if x := d.Move[place]; x.Norm() > 0 { // at the area's edge it may be another, or none
+			p.headings[m] = math.Atan2(x.NorthM, x.EastM)
+		}
 	}
 	d.PriceSPerJ = PriceSPerJ(&p.constants.Conditioner, request.omega)
 	d.Evaluate(p.physics, s)
@@ -156,40 +158,46 @@ func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
 	return &p.fleet
 }
 
-// request returns what a slot is asked for. A fleet's batteries are set to what they would
-// be where a budget is replanned.
+// request returns what a slot is asked for, and sets a fleet's batteries to what a flight in calm
+// air has left in this slot that was at the setting in force from its start. The real ones
+// would reveal another setting, where the setting or flight power has changed or they were not
+// full at first, and the network would go on at that one; so would a context of another setting.
 func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
-	if o.Budgeted() && p.archived.AsPublished {
-		return p.askEntry(o)
+	if p.archived.AsPublished {
+		return p.requestAsPublished(o)
 	}
-	p.entry = budgetEntry{}
 	setting := o.Setting()
-	if math.Abs(setting-p.contextSetting) > contextSpan {
+	if slices.ContainsFunc(p.settings, func(x float64) bool { return math.Abs(x-setting) > contextSpan }) {
 		p.forget()
-		p.contextSetting = setting
+	}
+	if len(p.settings) == p.net.Form.Context {
+		p.settings = append(p.settings[:0], p.settings[1:]...)
+	}
+	p.settings = append(p.settings, setting)
+	omega := o.Omega()
+	if o.Budgeted() {
+		omega = p.constants.SettingMap.Omega(setting)
+	}
+	delayS, energyJ := p.constants.Conditioner.MissionReturn(omega)
+	flown := float64(o.Slot()) / float64(p.constants.Slots)
+	for m := range fleet.Aircraft {
+		fleet.Aircraft[m].RemainingJ = p.physics.BatteryCapacityJ - flown*energyJ/float64(len(fleet.Aircraft))
 	}
 	if !o.Budgeted() {
+		return asked{omega, o.DelayToGoS(), o.EnergyToGoJ()}
+	}
+	// The setting that the joules left pay for, anew in each slot. Its returns stand in for the
+	// budget's own, which no flight of the corpus has where it is far from its setting.
+	return asked{omega, (1 - flown) * delayS, (1 - flown) * energyJ}
+}
+
+// requestAsPublished is Algorithm 1: a budget overwrites the energy entry of the setting that costs
+// its first total, and a revision overwrites it again.
+func (p *Policy) requestAsPublished(o *goal.Objective) asked {
+	if !o.Budgeted() {
+		p.entry = budgetEntry{}
 		return asked{o.Omega(), o.DelayToGoS(), o.EnergyToGoJ()}
 	}
-	return p.replan(o, setting, fleet)
-}
-
-// replan asks for the setting that the joules left pay for, as a flight in calm air has it that
-// was at this setting from its start: the returns to go and the batteries are that flight's.
-// Those of a flight whose setting has moved, or whose power has changed, were in no flight of the
-// corpus, and the network goes on with what was done instead of what is asked for.
-func (p *Policy) replan(o *goal.Objective, setting float64, fleet *slot.Snapshot) asked {
-	omega := p.constants.SettingMap.Omega(setting)
-	delayS, energyJ := p.constants.Conditioner.MissionReturn(omega)
-	part := func(slots int) float64 { return float64(slots) / float64(p.constants.Slots) }
-	for m := range fleet.Aircraft {
-		fleet.Aircraft[m].RemainingJ = p.physics.BatteryCapacityJ - part(o.Slot())*energyJ/float64(len(fleet.Aircraft))
-	}
-	return asked{omega, part(o.SlotsLeft()) * delayS, part(o.SlotsLeft()) * energyJ}
-}
-
-// askEntry writes a budget over the energy entry, Algorithm 1. A revision overwrites it again.
-func (p *Policy) askEntry(o *goal.Objective) asked {
 	if !p.entry.inForce {
 		omega := omegaOfEnergy(&p.constants.Conditioner, o.BudgetJ())
 		delayS, _ := p.constants.Conditioner.MissionReturn(omega)

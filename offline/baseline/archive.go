@@ -35,7 +35,7 @@ func (a *Archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) g
 	if g.Budgeted() {
 		xs, x = a.EnergiesJ, g.BudgetJ()
 		if a.Replans {
-			x = g.CalmSlotJ() * float64(g.Slots())
+			x = g.CalmMissionJ()
 		}
 	}
 	a.DecideAs(pareto.Nearest(xs, x), s, d)

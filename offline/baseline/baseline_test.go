@@ -94,6 +94,42 @@ func TestEvenPacersSpendTheirShare(t *testing.T) {
 	}
 }
 
+// A rule that is chosen for the whole budget is the same in each slot; one that is replanned changes
+// with what was spent, and is that of the mission's rate with fewer slots or aircraft.
+func TestArchiveReplans(t *testing.T) {
+	c := world.Standard()
+	constants := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}}
+	chosen := -1
+	a := &baseline.Archive{Omegas: []float64{0, 0.5, 1}, EnergiesJ: []float64{39e3, 33e3, 27e3}, DecideAs: func(member int, _ *slot.Snapshot, _ *slot.Decision) { chosen = member }}
+	for _, x := range []struct {
+		replans          bool
+		slots, flying    int
+		budgetJ, spentJ  float64 // spent in the first half
+		atFirst, halfWay int
+	}{
+		{false, 100, 2, 33e3, 19.5e3, 1, 1},
+		{true, 100, 2, 33e3, 19.5e3, 1, 2},
+		{true, 100, 2, 33e3, 16.5e3, 1, 1},
+		{true, 100, 2, 33e3, 13.6e3, 1, 0},
+		{true, 60, 2, 33e3 * 0.6, 16.5e3 * 0.6, 1, 1},
+		{true, 100, 1, 33e3 / 2, 16.5e3 / 2, 1, 1},
+	} {
+		a.Replans = x.replans
+		o := goal.New(&constants, &c.Physics, x.slots, x.flying)
+		if err := o.SetBudget(x.budgetJ, goal.Target); err != nil {
+			t.Fatal(err)
+		}
+		if a.Decide(nil, o, nil); chosen != x.atFirst {
+			t.Errorf("%+v: rule %d at first", x, chosen)
+		}
+		o.Settle(goal.Settlement{Slots: x.slots / 2, EnergyJ: x.spentJ, Flying: x.flying})
+		if a.Decide(nil, o, nil); chosen != x.halfWay {
+			t.Errorf("%+v: rule %d half-way", x, chosen)
+		}
+	}
+}
+
 // Each arm does what its name says.
 func TestArms(t *testing.T) {
 	ck, err := checkpoint.Load("../../configs/checkpoint")

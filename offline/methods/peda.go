@@ -208,9 +208,9 @@ func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 	return model.Tensors(w.list())
 }
 
-// pedaWindow is a run of slots of one flight. Shapes: S slots.
+// pedaWindow is a run of slots of one flight, in windows. Shapes: S slots.
 type pedaWindow struct {
-	windows     []int // of so many slots each, which know nothing of each other
+	windows     []int // slots of each; none attends to another
 	observation observation
 	actions     actions
 	returns     []float32 // (S, objectives) to go, over eta, weighed by the preference

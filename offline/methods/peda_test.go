@@ -28,6 +28,34 @@ func drawWindow(rng *rand.Rand) *pedaWindow {
 	return win
 }
 
+// A flight's windows in one pass give what each gives by itself.
+func TestWindowsInOnePass(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 7))
+	a := model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
+	z, form := pedaSizes{2, 10, 5}, prefdtForm(nil)
+	w := train.NewParams[float64](a, pedaTensors(a, z, form))
+	for i := range w.Data {
+		w.Data[i] = 0.3 * rng.NormFloat64()
+	}
+	n := newPEDANetwork[float64](z, form, w, nil)
+	whole := drawWindow(rng)
+	whole.windows = []int{1, 2}
+	n.forward(whole)
+	together := append([]float64(nil), n.flight.Value.Data...)
+	for _, slots := range [][]int{{0}, {1, 2}} {
+		part := &pedaWindow{windows: []int{len(slots)}, firstSlot: whole.firstSlot + slots[0], omega: whole.omega}
+		part.observation.gather(&whole.observation, slots)
+		part.actions.gather(&whole.actions, &whole.observation, slots)
+		part.returns = whole.returns[objectives*slots[0]:][:objectives*len(slots)]
+		n.forward(part)
+		for i, y := range n.flight.Value.Data {
+			if want := together[2*z.aircraft*slots[0]+i]; math.Abs(y-want) > 1e-12 {
+				t.Errorf("window of slots %v, output %d: %v, in one pass %v", slots, i, y, want)
+			}
+		}
+	}
+}
+
 // The loss's gradient is that of central differences in every form, over two windows; and what
 // is done in a slot changes no output of that slot, of an earlier one or of another window.
 func TestPEDAGradient(t *testing.T) {

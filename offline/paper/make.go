@@ -28,10 +28,9 @@ type flyer struct {
 	// members, the budgets of a method that has been trained for some.
 	settings []float64
 	request  func(setting float64) rollout.Request
-	// replans is whether a budget is flown at the setting that the joules left pay for, in each
-	// slot, as the published form does in the leader; what flies by it otherwise is as published,
-	// and so is a policy of package methods in any case.
-	replans bool
+	// asInLeader is whether it flies as the published form does in the leader, and rules that are
+	// chosen anew in each slot; else as published. A policy of package methods always is.
+	asInLeader bool
 	// constants and band of a policy whose settings can be recalibrated.
 	constants  *goal.Constants
 	band       [2]float64
@@ -128,7 +127,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 		f.settings = rollout.Linspace(f.band[0], f.band[1], s.Settings)
 		f.runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 			archived := *ck.Published
-			archived.AsPublished = !f.replans
+			archived.AsPublished = !f.asInLeader
 			own := *ck
 			own.Published = &archived
 			return rollout.New(&own, inference.DecoderHeads, c, l)
@@ -199,7 +198,7 @@ func (s *set) makeRules(ctx context.Context, r *rules, f *flyer) error {
 	}
 	f.runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) {
 		decideAs, err := search.DecideAs(c, archive.Genes)
-		return &baseline.Archive{Omegas: f.settings, EnergiesJ: energies, DecideAs: decideAs, Replans: f.replans}, err
+		return &baseline.Archive{Omegas: f.settings, EnergiesJ: energies, DecideAs: decideAs, Replans: f.asInLeader}, err
 	})
 	return nil
 }

@@ -172,7 +172,7 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 			return nil, err
 		}
 	case budgets, replan:
-		f.replans = t == replan
+		f.asInLeader = t == replan
 		return r, s.measureBudgets(ctx, m, f, list, r)
 	}
 	for _, x := range conditions(t) {

@@ -83,8 +83,9 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout)
 }
 
-// Trained returns the network that a run of so many tokens ends with, as a checkpoint that is
-// not yet calibrated: trained in a folder, from where it stands, unless it has been.
+// Trained returns the network that a run of so many tokens ends with, for a comparison: as a
+// checkpoint that is not calibrated and flies as published. It is
+// trained in a folder, from where it stands, unless it has been.
 func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.Writer) (*checkpoint.Checkpoint, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -115,7 +116,11 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 	if n.Corpus != m.Hash() || mustJSON(n.Config) != mustJSON(c) {
 		return nil, cli.BadInputf("%s holds a run of another configuration or corpus: give that one, or another folder", dir)
 	}
-	return m.Checkpoint(&c.Form, n.Params)
+	ck, err := m.Checkpoint(&c.Form, n.Params)
+	if err == nil {
+		ck.Published.AsPublished = true
+	}
+	return ck, err
 }
 
 // logFile returns the name of a log: the constant part and the cool-down have one each,

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"fmt"
 	"math"
 
 	"prefdt/inference/kernel"
@@ -37,14 +38,17 @@ func (b *attentionBlock) visible(a model.Arch, slot, token int) (low, high int) 
 
 // windowAttention is the sliding-window causal attention of a stream of windows, each of
 // so many slots: a token attends to itself and to every earlier one of its window's last
-// Context slots. Queries are of all tokens, (L, d), or of the tokens numbered first of each
+// Context slots. Queries are of all tokens, (L, d), or of the token of that number of each
 // slot, (L/3, d); keys and values side by side, (L, 2d); all of them head by head.
-func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows []int, first int) *Var[T] {
+func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows []int, token int) *Var[T] {
 	d, dh := a.Width, a.Width/a.Heads
 	scale := T(1 / math.Sqrt(float64(dh)))
 	slots := keyValue.Value.Rows / model.TokensPerSlot
 	perSlot := query.Value.Rows / max(slots, 1)
 	blocks := attentionBlocks(a, windows)
+	if last := len(blocks) - 1; last >= 0 && blocks[last].s1 != slots {
+		panic(fmt.Sprintf("train: windows of %v slots in a stream of %d", windows, slots))
+	}
 	queries := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
 		return m.Slice(perSlot*b.s0, perSlot*b.s1, b.head*dh, (b.head+1)*dh)
 	}
@@ -55,7 +59,7 @@ func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows
 		return m.Slice(model.TokensPerSlot*b.k0, model.TokensPerSlot*b.s1, d+b.head*dh, d+(b.head+1)*dh)
 	}
 	visible := func(b *attentionBlock, row int) (low, high int) {
-		return b.visible(a, b.s0+row/perSlot, first+row%perSlot)
+		return b.visible(a, b.s0+row/perSlot, token+row%perSlot)
 	}
 	y := t.matrix(query.Value.Rows, d)
 	weights := make([]kernel.Matrix[T], len(blocks))

@@ -197,12 +197,12 @@ func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *V
 	for l := range blocks {
 		b := &blocks[l]
 		all := t.LayerNorm(x, &b.Norm1)
-		asking, first := all, 0
+		queried, token := all, 0
 		if l == len(blocks)-1 {
-			x, asking, first = t.everyNth(x, model.TokensPerSlot, read), t.everyNth(all, model.TokensPerSlot, read), read
+			x, queried, token = t.everyNth(x, model.TokensPerSlot, read), t.everyNth(all, model.TokensPerSlot, read), read
 		}
-		query, keyValue := t.Linear(asking, columns(&b.QKV, 0, a.Width)), t.Linear(all, columns(&b.QKV, a.Width, 3*a.Width))
-		x = t.Add(x, t.Linear(t.windowAttention(query, keyValue, a, windows, first), &b.Proj))
+		query, keyValue := t.Linear(queried, columns(&b.QKV, 0, a.Width)), t.Linear(all, columns(&b.QKV, a.Width, 3*a.Width))
+		x = t.Add(x, t.Linear(t.windowAttention(query, keyValue, a, windows, token), &b.Proj))
 		x = t.Add(x, t.MLP(t.LayerNorm(x, &b.Norm2), &b.Up, &b.Down))
 	}
 	return x
