@@ -146,7 +146,7 @@ const (
 
 	stepS             = 1.0 / 25_000 // of the environment, learned from by PPO
 	transitionS       = 1.0 / 80_000 // read by IQL
-	sequenceTokenS    = 1.0 / 15_000 // read by package methods' sequence models
+	sequenceTokenS    = 1.0 / 19_000 // read by package methods' sequence models
 	publishedTokenS   = 1.0 / 22_000
 	corpusFlightS     = 3 * ruleFlightS // drawn twice, and flown again to be read
 	pgmorlFlightShare = 1.1             // flights of the population, beside the steps learned from
