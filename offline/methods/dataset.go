@@ -132,7 +132,9 @@ func (d *dataset) append(p *dataset) {
 	d.expert = append(d.expert, p.expert...)
 }
 
-// flyMembers returns the members of a front that no other dominates, by delay.
+// flyMembers returns the members of a front that no other dominates, by delay, within the
+// reference point: a policy for which energy has no weight flies at full speed, at 142 kJ, and the
+// corpus's scales and the conditioner's fit would be about it.
 func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, workers int) ([]flownMember, error) {
 	deciders, err := f()
 	if err != nil {
@@ -157,7 +159,12 @@ func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, wor
 		return nil
 	}, nil)
 	var members []flownMember
-	for _, p := range pareto.NonDominated(points) {
+	front := pareto.NonDominated(points)
+	worst, _ := pareto.References(&c, front)
+	for _, p := range front {
+		if p.DelayS > worst.DelayS || p.EnergyJ > worst.EnergyJ {
+			continue
+		}
 		members = append(members, flownMember{slices.Index(points, p), p})
 	}
 	return members, err

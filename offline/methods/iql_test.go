@@ -14,6 +14,7 @@ import (
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
+	"prefdt/simbridge/world"
 )
 
 // tau u^2 above zero, (1-tau) u^2 below, each with its derivative.
@@ -193,6 +194,28 @@ func TestIQLRefusesHeldOutSeeds(t *testing.T) {
 	}
 	if s.Check() == nil {
 		t.Error("the settings pass")
+	}
+}
+
+// A policy that flies at full speed has the least delay, and is not in a corpus.
+func TestMembersWithinTheReference(t *testing.T) {
+	c := world.Standard()
+	fast := func(s *slot.Snapshot, d *slot.Decision) {
+		heuristic(&c, 2, s, d)
+		for m := range d.Move {
+			way := physics.Position{EastM: c.Physics.SpeedMaxMPS}
+			if s.Slot%2 == 1 {
+				way.EastM = -way.EastM
+			}
+			d.Move[m] = way
+		}
+	}
+	f := func() ([]decider, error) {
+		return []decider{fast, func(s *slot.Snapshot, d *slot.Decision) { heuristic(&c, 1, s, d) }}, nil
+	}
+	members, err := flyMembers(t.Context(), c, f, []uint64{1, 2}, 1)
+	if err != nil || len(members) != 1 || members[0].index != 1 {
+		t.Errorf("members %+v, %v", members, err)
 	}
 }
 
