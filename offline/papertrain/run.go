@@ -84,8 +84,8 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 }
 
 // Trained returns the network that a run of so many tokens ends with, for a comparison: as a
-// checkpoint that is not calibrated and flies as published. It is
-// trained in a folder, from where it stands, unless it has been.
+// checkpoint that is not calibrated and flies as published. It is trained in a folder, from
+// where it stands, unless it has been.
 func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.Writer) (*checkpoint.Checkpoint, error) {
 	if err := c.Check(); err != nil {
 		return nil, err

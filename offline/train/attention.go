@@ -31,11 +31,6 @@ func attentionBlocks(a model.Arch, windows []int) (blocks []attentionBlock) {
 	return blocks
 }
 
-// visible returns the columns of the block that a token of one of its slots attends to.
-func (b *attentionBlock) visible(a model.Arch, slot, token int) (low, high int) {
-	return model.TokensPerSlot * max(slot-a.Context+1-b.k0, 0), model.TokensPerSlot*(slot-b.k0) + token + 1
-}
-
 // windowAttention is the sliding-window causal attention of a stream of windows, each of
 // so many slots: a token attends to itself and to every earlier one of its window's last
 // Context slots. Queries are of all tokens, (L, d), or of the token of that number of each
@@ -58,8 +53,9 @@ func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows
 	values := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
 		return m.Slice(model.TokensPerSlot*b.k0, model.TokensPerSlot*b.s1, d+b.head*dh, d+(b.head+1)*dh)
 	}
-	visible := func(b *attentionBlock, row int) (low, high int) {
-		return b.visible(a, b.s0+row/perSlot, token+row%perSlot)
+	visible := func(b *attentionBlock, row int) (low, high int) { // columns that a query attends to
+		slot := b.s0 + row/perSlot - b.k0
+		return model.TokensPerSlot * max(slot-a.Context+1, 0), model.TokensPerSlot*slot + token + row%perSlot + 1
 	}
 	y := t.matrix(query.Value.Rows, d)
 	weights := make([]kernel.Matrix[T], len(blocks))
