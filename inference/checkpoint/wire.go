@@ -48,9 +48,9 @@ const (
 // operators lists the operators in use and the type of each attribute. That an
 // operator has all of its attributes is checked later, in verify.
 var operators = map[string]map[string]uint64{
-	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {},
+	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {}, "Equal": {},
 	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "LogSoftmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
-	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt},
+	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt}, "ReduceMin": {"axes": attributeInts, "keepdims": attributeInt},
 	"LayerNormalization": {"axis": attributeInt, "epsilon": attributeFloat},
 }
 

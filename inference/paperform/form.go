@@ -25,14 +25,17 @@
 // s* row after a final norm. Then
 //
 //	motion  = tanh(gelu(e·flight.h + flight.hb)·flight.w + flight.b)          (M, 2) length and heading on [-1, 1]
-//	choice  = gelu(e·choice.e + [Z]·choice.z + choice.b)·choice.o + choice.ob  (N, M+1), 0 is local
-//	offload = tanh(gelu(e·rho.e + [Z]·rho.z + rho.b)·rho.o + rho.ob)           (N, 1) on [-1, 1]
+//	choice  = gelu(e·choice.e + [Z']·choice.z + choice.b)·choice.o + choice.ob  (N, M+1), 0 is local
+//	offload = tanh(gelu(e·rho.e + [Z']·rho.z + rho.b)·rho.o + rho.ob)           (N, 1) on [-1, 1]
+//
+// with Z' the frame of a user's nearest aircraft, in that aircraft's columns; in the others' it is 0.
 package paperform
 
 import (
 	"fmt"
 	"slices"
 
+	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 )
 
@@ -59,10 +62,12 @@ const (
 	ActionFeatures   = 4 // of one aircraft: length and heading of its move, users served, their mean offload
 )
 
+const distance = "distance"
+
 // userFeatures are the features that a user token may hold, in one aircraft's frame: those
 // of eq. (tokusr) with eq. (physfeat), and two of them in another form as well.
 var userFeatures = []string{
-	"distance", "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
+	distance, "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
 	"bearing east", "bearing north", "log T_off/T_loc",
 }
 
@@ -84,6 +89,9 @@ func (f *Form) Check() error {
 		if !slices.Contains(userFeatures, name) || slices.Contains(f.UserFeatures[:i], name) {
 			return fmt.Errorf("user feature %d is %.64q, want each once of %q", i, name, userFeatures)
 		}
+	}
+	if !slices.Contains(f.UserFeatures, distance) {
+		return fmt.Errorf("the published form has no user feature %q, by which the bypass takes the frame of the nearest aircraft", distance)
 	}
 	return nil
 }
@@ -109,3 +117,22 @@ func (f *Form) UserWidth() int { return f.Aircraft * len(f.UserFeatures) }
 
 // PastTokens is the number of tokens before a slot's own three that its window holds.
 func (f *Form) PastTokens() int { return model.TokensPerSlot*(f.Context-1) - 1 }
+
+// NearestFrames writes the users' tokens to dst, (N, M, FU) both, with zeros for every frame but
+// that of the nearest aircraft: the input of the heads.
+func NearestFrames[T kernel.Float](f *Form, dst, users []T) {
+	features := len(f.UserFeatures)
+	column := slices.Index(f.UserFeatures, distance)
+	clear(dst)
+	for width := f.UserWidth(); len(users) > 0; dst, users = dst[width:], users[width:] {
+		least := users[column]
+		for k := features; k < width; k += features {
+			least = min(least, users[k+column])
+		}
+		for k := 0; k < width; k += features {
+			if users[k+column] == least {
+				copy(dst[k:k+features], users[k:])
+			}
+		}
+	}
+}

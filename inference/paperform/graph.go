@@ -2,6 +2,7 @@ package paperform
 
 import (
 	"math"
+	"slices"
 
 	"prefdt/inference/model"
 )
@@ -12,7 +13,7 @@ import (
 // by a row of the embeddings, 1 there and 0 elsewhere; in the first slot "before" is zeros.
 func (f *Form) Graph() *model.Graph {
 	d, heads, m, features, past := f.Width, f.Heads, f.Aircraft, len(f.UserFeatures), f.PastTokens()
-	width := d / heads
+	width, column := d/heads, slices.Index(f.UserFeatures, distance)
 	b := &model.GraphBuilder{}
 	size := func(n int) model.Dim { return model.Dim{Size: n} }
 	users := model.Dim{Name: "users"}
@@ -61,7 +62,9 @@ func (f *Form) Graph() *model.Graph {
 	flat := b.IntConstant("shape.row", 0, -1)                                                                   // heads side by side again
 	side := b.IntConstant("shape.side", 1, -1)                                                                  // aircraft side by side
 	shift, state, end := b.IntConstant("3", 3), b.IntConstant("state", -1), b.IntConstant("end", math.MaxInt64) // bounds of slices
-	axis0 := b.IntConstant("axis0", 0)
+	axis0, axis2 := b.IntConstant("axis0", 0), b.IntConstant("axis2", 2)
+	distanceAt, distanceEnd := b.IntConstant("distance", int64(column)), b.IntConstant("distance.end", int64(column+1))
+	perUser := b.IntConstant("shape.users", -1, int64(m*features)) // (N, M, FU) to (N, M*FU)
 
 	// Pooling of users, per aircraft and head: (M, heads, 1, N)
 	pairs := b.Reshape("users", perPair)
@@ -104,8 +107,12 @@ func (f *Form) Graph() *model.Graph {
 
 	b.Op("Tanh", nil, b.Linear(b.Gelu(b.Linear(e, &w.FlightHidden)), &w.Flight))
 	b.NameOutput("motion")
+	distances := b.Op("Slice", nil, pairs, distanceAt, distanceEnd, axis2)                                    // (N, M, 1)
+	least := b.Op("ReduceMin", map[string]any{"axes": []int64{1}, "keepdims": int64(1)}, distances)           // (N, 1, 1)
+	nearest := b.Op("Cast", map[string]any{"to": int64(model.Float32)}, b.Op("Equal", nil, distances, least)) // 1 for the nearest aircraft
+	frames := b.Reshape(b.Mul(pairs, nearest), perUser)
 	head := func(h *UserHead[string]) string {
-		return b.Linear(b.Gelu(b.Sum(b.Linear("users", &h.User), b.MatMul(e, h.Context))), &h.Out)
+		return b.Linear(b.Gelu(b.Sum(b.Linear(frames, &h.User), b.MatMul(e, h.Context))), &h.Out)
 	}
 	head(&w.Choice)
 	b.NameOutput("choice")

@@ -136,7 +136,7 @@ func (n *Net) Step(in *Inputs, mem *Memory, out *Outputs) {
 		mem.buffer = make([]float32, mem.used+mem.used/4)
 	}
 	mem.used = 0
-	M, d, heads := f.Aircraft, f.Width, f.Heads
+	d, heads := f.Width, f.Heads
 	x := mem.advance(n, in)
 
 	for l := range w.Blocks {
@@ -169,7 +169,8 @@ func (n *Net) Step(in *Inputs, mem *Memory, out *Outputs) {
 
 	out.Motion = append(out.Motion[:0], mem.mlp(&w.FlightHidden, &w.Flight, e).Data...)
 	tanh(out.Motion)
-	users := kernel.View(in.Users, in.NumUsers, M*len(f.UserFeatures))
+	users := mem.alloc(in.NumUsers, f.UserWidth())
+	NearestFrames(f, users.Data, in.Users)
 	out.Choice = append(out.Choice[:0], mem.userHead(&w.Choice, e, users).Data...)
 	out.Offload = append(out.Offload[:0], mem.userHead(&w.Offload, e, users).Data...)
 	tanh(out.Offload)

@@ -16,7 +16,9 @@ import (
 // fleet's summary. Actions are those of eq. (action), rescaled to [-1, 1] as in Sec. IV-B:
 // each aircraft's length of flight, each user's association among M+1, and its offloaded
 // fraction; but headings are unit vectors. As a number on [-1, 1] a heading is torn at
-// 2 pi: the mean of headings to all sides would be west.
+// 2 pi: the mean of headings to all sides would be west. And users come with the latencies of
+// eq. (physfeat). Plain is the letter of the paper instead: headings are such numbers, and a
+// user is what eq. (tokusr) has without the latencies, its bearing an angle.
 
 const (
 	aircraftFeatures    = 5
@@ -24,6 +26,7 @@ const (
 	taskFeatures        = 4
 	userPairFeatures    = 6 // of a user and an aircraft
 	flightActions       = 3 // of an aircraft: length, and the heading's east and north
+	plainFlightActions  = 2 // length and heading
 	objectives          = 2 // delay, energy
 	loadedUsers         = 4 // that the number of users served is divided by
 	gainOrders          = 2 // orders of magnitude that a gain is divided by, above
@@ -31,10 +34,18 @@ const (
 )
 
 func fleetWidth(aircraft int) int { return aircraftFeatures*aircraft + fleetFeatures }
-func userWidth(aircraft int) int  { return taskFeatures + userPairFeatures*aircraft }
+func flightWidth(plain bool) int {
+	if plain {
+		return plainFlightActions
+	}
+	return flightActions
+}
+
+func userWidth(aircraft int) int { return taskFeatures + userPairFeatures*aircraft }
 
 // observation holds what is read of some slots: S of them with N users in all.
 type observation struct {
+	plain bool
 	slots int
 	fleet []float32 // (S, fleetWidth)
 	users []float32 // (N, userWidth)
@@ -57,6 +68,10 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 	load := max(float64(len(s.Users))/float64(max(len(s.Aircraft), 1)), 1)
 	for i := range s.Users {
 		u := &s.Users[i]
+		if o.plain {
+			o.addPlain(c, s, u)
+			continue
+		}
 		localS := u.Task.LocalTimeS(u.CPUHz)
 		o.ids = append(o.ids, u.ID)
 		o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.DeadlineS), float32(localS), float32(min(localS/u.Task.DeadlineS, 10)))
@@ -70,6 +85,17 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 	}
 	o.slots++
 	o.first = append(o.first, o.first[len(o.first)-1]+len(s.Users))
+}
+
+// addPlain appends a user as eq. (tokusr) has it, in as many columns as others.
+func (o *observation) addPlain(c *physics.Constants, s *slot.Snapshot, u *slot.User) {
+	o.ids = append(o.ids, u.ID)
+	o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.CyclesPerBit/1000), float32(u.Task.DeadlineS), float32(u.QueueBits/1e6))
+	for m := range s.Aircraft {
+		to := u.Position.Sub(s.Aircraft[m].Position)
+		o.users = append(o.users, float32(to.Norm()/c.AreaSideM), float32(math.Atan2(to.NorthM, to.EastM)/math.Pi),
+			float32((math.Log10(max(u.Gain[m], 1e-20))-typicalGainExponent)/gainOrders), 0, 0, 0)
+	}
 }
 
 // gather sets o to the slots of another one, by their numbers.
@@ -101,7 +127,8 @@ func (o *observation) slotOfUser() (index []int) {
 
 // actions are what was done in some slots, before it is limited to what is possible.
 type actions struct {
-	flight  []float32 // (S, flightActions M)
+	plain   bool
+	flight  []float32 // (S, flightActions M), plain (S, plainFlightActions M)
 	server  []int     // (N)
 	offload []float32 // (N)
 }
@@ -128,9 +155,14 @@ func (a *actions) decide(c *physics.Constants, s *slot.Snapshot, i, first int, d
 		}
 	}
 	for m := range s.Aircraft {
-		flight := a.flight[flightActions*(i*len(s.Aircraft)+m):]
+		flight := a.flight[flightWidth(a.plain)*(i*len(s.Aircraft)+m):]
 		length := c.SpeedMaxMPS * min(max((1+float64(flight[0]))/2, 0), 1)
-		east, north := float64(flight[1]), float64(flight[2])
+		var east, north float64
+		if a.plain {
+			north, east = math.Sincos(math.Pi * (1 + min(max(float64(flight[1]), -1), 1)))
+		} else {
+			east, north = float64(flight[1]), float64(flight[2])
+		}
 		norm := max(math.Hypot(east, north), 1e-9)
 		d.Move[m] = physics.Position{EastM: length * east / norm, NorthM: length * north / norm}
 	}
@@ -172,14 +204,14 @@ type actor[T any] struct {
 	LogStd  T // of each aircraft's actions, and of the fraction
 }
 
-func actorTensors(aircraft, width, userPart int) actor[model.Tensor] {
+func actorTensors(aircraft, width, userPart, flight int) actor[model.Tensor] {
 	return actor[model.Tensor]{
 		Encoder: encoderTensors("actor", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
 		Context: model.MatrixTensor("actor.context", width, userPart),
 		User:    model.LinearTensors("actor.own", "actor.ownb", userWidth(aircraft), userPart),
 		Choice:  model.OutputTensors("actor.choice", "actor.choiceb", userPart, aircraft+2),
-		Flight:  model.OutputTensors("actor.flight", "actor.flightb", width, flightActions*aircraft),
-		LogStd:  model.Tensor{Name: "actor.logstd", Rows: 1, Cols: flightActions*aircraft + 1, InitMean: math.Log(0.5)},
+		Flight:  model.OutputTensors("actor.flight", "actor.flightb", width, flight*aircraft),
+		LogStd:  model.Tensor{Name: "actor.logstd", Rows: 1, Cols: flight*aircraft + 1, InitMean: math.Log(0.5)},
 	}
 }
 

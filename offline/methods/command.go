@@ -44,7 +44,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps or tokens to learn from")
 	out := f.String("out", "", "`FOLDER` of policies and outcomes (default out/methods/NAME)")
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
-	ppo := f.String("ppo", "out/methods/ppo", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
+	ppo := f.String("ppo", "out/methods/ppo-plain", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
 	list := f.Bool("list", false, "print the methods")
 	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")

@@ -102,7 +102,7 @@ func (w *iqlWeights[T]) list() []*T {
 
 func iqlTensors(aircraft, width, userPart int) []model.Tensor {
 	fleet, user := fleetWidth(aircraft), userWidth(aircraft)
-	w := iqlWeights[model.Tensor]{Actor: actorTensors(aircraft, width, userPart), V: criticTensors("v", fleet, user, width, userPart)}
+	w := iqlWeights[model.Tensor]{Actor: actorTensors(aircraft, width, userPart, flightActions), V: criticTensors("v", fleet, user, width, userPart)}
 	for k := range w.Q {
 		w.Q[k] = criticTensors(fmt.Sprintf("q%d", k), fleet+2*aircraft, user+aircraft+1, width, userPart)
 		w.Averaged[k] = criticTensors(fmt.Sprintf("average%d", k), fleet+2*aircraft, user+aircraft+1, width, userPart)
@@ -410,13 +410,13 @@ func archiveFront(ctx context.Context, r *Run) (front, error) {
 func ppoFront(ctx context.Context, r *Run) (front, error) {
 	own := *r
 	own.Dir = r.PPODir
-	if err := own.claimFolder(Find(&r.Config, "ppo"), true); err != nil {
+	if err := own.claimFolder(Find(&r.Config, "ppo-plain"), true); err != nil {
 		return nil, cli.BadInput(err) // found before any work
 	}
-	params, _, err := trainPPO(ctx, &own)
+	params, _, err := trainPPO(ctx, &own, r.PPO.plain())
 	return func() (deciders []decider, err error) {
 		for _, w := range params {
-			deciders = append(deciders, newActorPolicy(w, &r.World.Physics).decide)
+			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, true).decide)
 		}
 		return deciders, nil
 	}, err

@@ -53,8 +53,8 @@ func TestIQLGradient(t *testing.T) {
 	}
 	n := newIQLNetwork(&s, 2, w, g)
 	b := iqlBatch{reward: []float64{-1, -2, -0.5}, last: []bool{false, false, true}}
-	b.now, b.actions = drawObservation(rng)
-	b.next, _ = drawObservation(rng)
+	b.now, b.actions = drawObservation(rng, false)
+	b.next, _ = drawObservation(rng, false)
 	q, bootstrap := n.targets(&b)
 	if bootstrap[2] != b.reward[2] || bootstrap[0] == b.reward[0] {
 		t.Errorf("bootstrapped returns %v of rewards %v", bootstrap, b.reward)

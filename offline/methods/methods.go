@@ -144,7 +144,7 @@ func Methods(c *Config) []Method {
 		}
 		list = append(list, Method{
 			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name),
-			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO, x.form} },
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO.plain(), x.form} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 			},
@@ -177,7 +177,7 @@ func Methods(c *Config) []Method {
 			}
 			list = append(list, Method{
 				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
-				Settings: func(c *Config) any { return []any{settings(c), c.PPO} },
+				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain()} },
 				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 					f, err := x.front(ctx, r)
@@ -204,7 +204,19 @@ func Methods(c *Config) []Method {
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
 			},
-			New: NewPPO,
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return NewPPO(ctx, r, r.PPO)
+			},
+		},
+		{
+			Name: "ppo-plain", Description: "the same by the letter: users without latencies, headings as angles, no discount",
+			Settings: func(c *Config) any { return c.PPO.plain() },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return NewPPO(ctx, r, r.PPO.plain())
+			},
 		},
 		{
 			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",

@@ -17,7 +17,7 @@ import (
 
 func drawWindow(rng *rand.Rand) *pedaWindow {
 	win := &pedaWindow{firstSlot: 2, omega: 0.3}
-	win.observation, win.actions = drawObservation(rng)
+	win.observation, win.actions = drawObservation(rng, false)
 	win.windows = []int{win.observation.slots}
 	for i := range win.actions.offload {
 		win.actions.offload[i] = float32(math.Tanh(float64(win.actions.offload[i])))

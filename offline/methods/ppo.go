@@ -48,6 +48,7 @@ type PPOSettings struct {
 	Rate        float64 `json:"rate" yaml:"rate"`   // peak learning rate, falling to a tenth
 	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"`
 
+	Plain     bool   `json:"plain,omitempty" yaml:"-"` // states and actions by the letter: see actorcritic.go
 	Width     int    `json:"width" yaml:"width"`
 	UserWidth int    `json:"user_width" yaml:"user_width"`
 	Seeds     string `json:"seeds" yaml:"seeds"` // episodes, training seeds A:B
@@ -96,9 +97,9 @@ type ppoWeights[T any] struct {
 	Multiplier T
 }
 
-func ppoTensors(aircraft, width, userPart int) []model.Tensor {
+func ppoTensors(aircraft, width, userPart, flight int) []model.Tensor {
 	w := ppoWeights[model.Tensor]{
-		Actor: actorTensors(aircraft, width, userPart), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
+		Actor: actorTensors(aircraft, width, userPart, flight), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
 		Value: model.OutputTensors("critic.value", "critic.valueb", width, objectives), Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
 	}
 	return model.Tensors(model.Parameters[model.Tensor](&w))
@@ -241,7 +242,7 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	}
 	_, minW := c.Physics.MinPower()
 	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
-	p.trainer, err = train.NewTask(s.trainConfig(c.Slots, seed), train.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss"}, Network: func(w, g *train.Params[float32]) train.Network {
+	p.trainer, err = train.NewTask(s.trainConfig(c.Slots, seed), train.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"}, Network: func(w, g *train.Params[float32]) train.Network {
 		p.learner = newPPONetwork(w, g)
 		return p
 	}})
@@ -322,10 +323,11 @@ func (p *ppo) collect() {
 	for e, w := range p.worlds {
 		w.Reset(p.seeds[(first+e)%len(p.seeds)])
 		fleet[e].rng = rand.New(rand.NewPCG(p.seed, uint64(first+e)))
+		fleet[e].batch.observation.plain = p.settings.Plain
 		fleet[e].batch.observation.reset()
 	}
 	p.meanCost = [objectives]float64{}
-	var now observation
+	now := observation{plain: p.settings.Plain}
 	var decision slot.Decision
 	var action world.Action
 	scale := (1 - p.settings.Gamma) * float64(slots)
@@ -336,7 +338,7 @@ func (p *ppo) collect() {
 			now.add(&w.Config.Physics, &fleet[e].snapshot, 0)
 		}
 		p.actor.forward(&now, false)
-		var drawn actions
+		drawn := actions{plain: p.settings.Plain}
 		for e, w := range p.worlds {
 			f := &fleet[e]
 			p.actor.distribution.sample(&now, &drawn, e, f.rng)
@@ -409,8 +411,8 @@ type actorPolicy struct {
 	done      actions
 }
 
-func newActorPolicy(w *train.Params[float32], c *physics.Constants) *actorPolicy {
-	return &actorPolicy{constants: c, network: newPPONetwork(w, nil)}
+func newActorPolicy(w *train.Params[float32], c *physics.Constants, plain bool) *actorPolicy {
+	return &actorPolicy{constants: c, network: newPPONetwork(w, nil), now: observation{plain: plain}, done: actions{plain: plain}}
 }
 
 func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
@@ -440,11 +442,11 @@ func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decisi
 }
 
 // newMembers returns what makes policies of trained parameters.
-func newMembers(c *physics.Constants, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
+func newMembers(c *physics.Constants, plain bool, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
 	return func() (rollout.Policy, error) {
 		m := &memberPolicy{keys: keys, key: key}
 		for _, w := range params {
-			m.members = append(m.members, newActorPolicy(w, c))
+			m.members = append(m.members, newActorPolicy(w, c, plain))
 		}
 		return m, nil
 	}
@@ -482,17 +484,27 @@ func sumProgress(progress func(done int), parts int) func(part, done int) {
 	}
 }
 
+// plainGamma stands for the discount of the paper's problem, 1, at which the scale of rewards
+// would be 0.
+const plainGamma = 0.999
+
+// plain returns the settings by the letter of the paper: its states, its actions, its discount.
+func (s PPOSettings) plain() PPOSettings {
+	s.Plain, s.Gamma = true, plainGamma
+	return s
+}
+
 // trainPPO trains one policy for each preference.
-func trainPPO(ctx context.Context, r *Run) (params []*train.Params[float32], omegas []float64, err error) {
-	omegas = rollout.Linspace(0, 1, r.PPO.Preferences)
-	params, err = trainMembers(ctx, r, r.PPO, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
+func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Params[float32], omegas []float64, err error) {
+	omegas = rollout.Linspace(0, 1, s.Preferences)
+	params, err = trainMembers(ctx, r, s, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
 		return func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }
 	})
 	return params, omegas, err
 }
 
 // NewPPO trains one policy for each preference.
-func NewPPO(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-	params, omegas, err := trainPPO(ctx, r)
-	return newMembers(&r.World.Physics, omegas, goal.Objective.Omega, params), err
+func NewPPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
+	params, omegas, err := trainPPO(ctx, r, s)
+	return newMembers(&r.World.Physics, s.Plain, omegas, goal.Objective.Omega, params), err
 }

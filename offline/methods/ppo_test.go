@@ -3,6 +3,7 @@ package methods
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -55,10 +56,11 @@ func TestEstimateAdvantages(t *testing.T) {
 
 // drawObservation returns a few slots of the standard world, one of them without users,
 // and random actions.
-func drawObservation(rng *rand.Rand) (o observation, a actions) {
+func drawObservation(rng *rand.Rand, plain bool) (o observation, a actions) {
 	c := world.Standard()
 	w := world.New(c, 5)
 	var s slot.Snapshot
+	o.plain, a.plain = plain, plain
 	o.reset()
 	for i := range 3 {
 		w.Snapshot(&s)
@@ -66,7 +68,7 @@ func drawObservation(rng *rand.Rand) (o observation, a actions) {
 			s.Users = s.Users[:0]
 		}
 		o.add(&c.Physics, &s, 0.3)
-		for range flightActions * c.Aircraft {
+		for range flightWidth(plain) * c.Aircraft {
 			a.flight = append(a.flight, float32(rng.NormFloat64()))
 		}
 		for range s.Users {
@@ -78,17 +80,23 @@ func drawObservation(rng *rand.Rand) (o observation, a actions) {
 
 // The whole loss's gradient is that of central differences, in float64.
 func TestPPOGradient(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		t.Run(fmt.Sprintf("plain %v", plain), func(t *testing.T) { checkPPOGradient(t, plain) })
+	}
+}
+
+func checkPPOGradient(t *testing.T, plain bool) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := Default().PPO
 	s.Entropy = 0.1
-	tensors := ppoTensors(2, 8, 6)
+	tensors := ppoTensors(2, 8, 6, flightWidth(plain))
 	w, g := train.NewParams[float64](s.trainConfig(100, 1).Arch, tensors), train.NewParams[float64](s.trainConfig(100, 1).Arch, tensors)
 	for i := range w.Data {
 		w.Data[i] = 0.4 * rng.NormFloat64()
 	}
 	n := newPPONetwork(w, g)
 	var b ppoBatch
-	b.observation, b.actions = drawObservation(rng)
+	b.observation, b.actions = drawObservation(rng, plain)
 	loss := func() float64 {
 		n.forward(&b.observation, true)
 		return n.setLoss(&s, &b)
@@ -173,7 +181,14 @@ func flyToy(t *testing.T, r *Run, newPolicy func() (rollout.Policy, error), q ro
 // delay alone does, exact knowledge of it is the SCA oracle's.
 func TestPPOLearns(t *testing.T) {
 	r := toyRun(t, 16_000)
-	newPolicy, err := NewPPO(context.Background(), r)
+	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": r.PPO.plain()} {
+		t.Run(name, func(t *testing.T) { learnsToy(t, r, s) })
+	}
+}
+
+func learnsToy(t *testing.T, r *Run, s PPOSettings) {
+	r.Dir = t.TempDir()
+	newPolicy, err := NewPPO(context.Background(), r, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +281,7 @@ func TestTrainingSeedsAlone(t *testing.T) {
 		if err := r.PPO.Check(); err == nil || !strings.Contains(err.Error(), "seed") {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := NewPPO(context.Background(), r); err == nil {
+		if _, err := NewPPO(context.Background(), r, r.PPO); err == nil {
 			t.Errorf("PPO trains on %s", text)
 		}
 		if _, err := NewCMDP(context.Background(), r); err == nil {

@@ -62,7 +62,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 		}
 	}
 	routes[3] = func() (float64, error) {
-		r, method := s.run(s.findMaker("ppo"))
+		r, method := s.run(s.findMaker("ppo-plain"))
 		slots := r.World.Slots
 		whole := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // updates of one policy
 		r.PPO.Preferences, r.PPO.Steps = 2, timedUpdates*r.PPO.Episodes*slots

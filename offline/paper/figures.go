@@ -204,6 +204,11 @@ func (t *tables) scalarBudgets() (lines []string) {
 				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(b.Outcomes)/1e3, b.BudgetJ/1e3)
 			}
 		}
+		if high := r.sweep(paperBudgets); high != nil {
+			for i, j := range high.Settings {
+				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(high.Outcomes[i])/1e3, j/1e3)
+			}
+		}
 		lines = append(lines, text[:len(text)-1]+".")
 	}
 	return lines

@@ -46,7 +46,7 @@ func target(budgetJ float64) rollout.Request {
 }
 
 // Paths in the folder of a set.
-const ppoPath = "train/ppo"
+const ppoPath = "train/ppo-plain" // whose flights others learn from
 
 func trainingPath(name string) string { return filepath.Join("train", name) }
 
@@ -60,8 +60,8 @@ func (c *Config) run(m *maker) (*methods.Run, *methods.Method) {
 	r := &methods.Run{Config: c.Methods, World: world.Standard()}
 	if m.Scale != 0 {
 		r.Config.Scale(m.Scale)
-		if m.Method != "ppo" {
-			r.PPO = c.Methods.PPO // whose flights others learn from
+		if m.Method != "ppo" && m.Method != "ppo-plain" {
+			r.PPO = c.Methods.PPO // its flights are learned from
 		}
 	}
 	return r, methods.Find(&r.Config, m.Method)

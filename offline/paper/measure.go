@@ -140,6 +140,7 @@ const (
 	issuedOnce     = "issued once"
 	issuedTwice    = "issued twice"
 	belowFloor     = "below the floor"
+	paperBudgets   = "the paper's budgets" // of what has learned from PPO, whose flights spend as much
 )
 
 // seedsOf returns the episodes that a maker's measurement is flown on.
@@ -278,11 +279,12 @@ func (s *set) measureBudgets(ctx context.Context, m *maker, f *flyer, list []uin
 		return err
 	}
 	const onceJ, floorJ = 33e3, 20e3
-	for _, x := range []struct {
+	type sweep struct {
 		name     string
 		settings []float64
 		request  func(float64) rollout.Request
-	}{
+	}
+	sweeps := []sweep{
 		{trainedBudgets, s.Methods.CMDP.BudgetsJ, target},
 		{issuedOnce, []float64{onceJ}, target},
 		{issuedTwice, []float64{onceJ}, func(j float64) rollout.Request {
@@ -291,7 +293,11 @@ func (s *set) measureBudgets(ctx context.Context, m *maker, f *flyer, list []uin
 			return r
 		}},
 		{belowFloor, []float64{floorJ}, target},
-	} {
+	}
+	if m.Method != "" {
+		sweeps = append(sweeps, sweep{paperBudgets, []float64{70e3, 80e3, 90e3}, target})
+	}
+	for _, x := range sweeps {
 		if err := s.fly(ctx, m, f, r, condition{name: x.name}, x.settings, x.request, list); err != nil {
 			return err
 		}

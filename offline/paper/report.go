@@ -152,7 +152,7 @@ func (t *tables) draw(dir string) (done []picture, err error) {
 		picture
 		panels []*plot.Plot
 	}{
-		{picture{"methods", "fronts.png", "Fronts of the methods"}, plots.Fronts(t.plotted(shipped, "prefdt", "iql-archive", "ppo", "peda", "sca-mpc", teacherArm))},
+		{picture{"methods", "fronts.png", "Fronts of the methods"}, plots.Fronts(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))},
 		{picture{"methods", "requested.png", "Requested and achieved"}, plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
 		{picture{"ablations", "propulsion.png", "Propulsion power against speed"}, plots.Propulsion(&standard.Physics)},
 		{picture{"ablations", "speed.png", "Mean speed flown at each setting"}, plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},

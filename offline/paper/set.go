@@ -100,9 +100,13 @@ const resultVersion = 1
 // key identifies all that an arm's result depends on.
 func (s *set) key(m *maker, t measurement) string {
 	parts := []any{resultVersion, m, t, s.Config, s.seedsOf(m, t)}
-	if m.Form != nil && m.Form.Full {
-		if parts = append(parts, s.FullTokens); s.full != nil {
-			parts = append(parts, s.full.Manifest)
+	if m.Form != nil {
+		p, _ := s.published(m)
+		parts = append(parts, p.Form.Graph().Nodes) // its formulas
+		if m.Form.Full {
+			if parts = append(parts, s.FullTokens); s.full != nil {
+				parts = append(parts, s.full.Manifest)
+			}
 		}
 	}
 	raw, err := json.Marshal(parts)
@@ -187,7 +191,7 @@ func (c *Config) flights(m *maker, t measurement) int {
 	case dense:
 		return calibrationSettings*c.CalibrationSeeds + c.DenseSettings*list
 	case budgets, replan:
-		return (13 + 3 + len(c.Methods.CMDP.BudgetsJ)) * list // 11 of the study's, 2 traced, 3 more
+		return (13 + 6 + len(c.Methods.CMDP.BudgetsJ)) * list // 11 of the study's, 2 traced, 6 more at most
 	}
 	return len(conditions(t)) * settings * list
 }

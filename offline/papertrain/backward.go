@@ -78,7 +78,7 @@ func (n *network[T]) linearBackwardInto(dx kernel.Matrix[T], accumulate bool, dy
 func (n *network[T]) userHeadBackward(de, dout, sum, gelu kernel.Matrix[T], w, g *paperform.UserHead[kernel.Matrix[T]]) {
 	dh := n.linearBackward(dout, gelu, &w.Out, &g.Out)
 	kernel.GeluBackward(dh.Data, dh.Data, sum.Data)
-	kernel.MatMulTransA(g.User.Weight, n.users, dh, true)
+	kernel.MatMulTransA(g.User.Weight, n.nearest, dh, true)
 	context := n.arena.Matrix(n.e.Rows, dh.Cols)
 	clear(context.Data)
 	user := 0

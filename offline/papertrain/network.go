@@ -22,6 +22,7 @@ type network[T kernel.Float] struct {
 	batch *batch
 
 	aircraft, users, returns, omega, action kernel.Matrix[T] // inputs
+	nearest                                 kernel.Matrix[T] // users in the nearest aircraft's frame, of the heads
 	query, key, value, weights, gathered    kernel.Matrix[T] // of the pooling, weights (N*M, heads)
 	pooled                                  kernel.Matrix[T] // (S*M, d)
 	blocks                                  []pass[T]
@@ -122,6 +123,8 @@ func (n *network[T]) forward(b *batch) {
 	slots, users, m, d := len(b.slotNumber), len(b.server), f.Aircraft, f.Width
 	n.aircraft = n.input(b.aircraft, slots*m, paperform.AircraftFeatures)
 	n.users = n.input(b.users, users, f.UserWidth())
+	n.nearest = n.arena.Matrix(users, f.UserWidth())
+	paperform.NearestFrames(f, n.nearest.Data, n.users.Data)
 	n.returns = n.input(b.returns, slots, paperform.ReturnFeatures)
 	n.omega = n.input(b.omega, slots, 1)
 	n.action = n.input(b.action, slots, m*paperform.ActionFeatures)
@@ -281,7 +284,7 @@ func (n *network[T]) userHead(h *paperform.UserHead[kernel.Matrix[T]]) (sum, gel
 			user++
 		}
 	}
-	kernel.MatMul(sum, n.users, h.User.Weight, true)
+	kernel.MatMul(sum, n.nearest, h.User.Weight, true)
 	gelu = n.geluOf(sum)
 	return sum, gelu, n.linear(gelu, &h.Out)
 }
