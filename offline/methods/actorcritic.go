@@ -34,14 +34,14 @@ const (
 )
 
 func fleetWidth(aircraft int) int { return aircraftFeatures*aircraft + fleetFeatures }
+func userWidth(aircraft int) int  { return taskFeatures + userPairFeatures*aircraft }
+
 func flightWidth(plain bool) int {
 	if plain {
 		return plainFlightActions
 	}
 	return flightActions
 }
-
-func userWidth(aircraft int) int { return taskFeatures + userPairFeatures*aircraft }
 
 // observation holds what is read of some slots: S of them with N users in all.
 type observation struct {
