@@ -76,8 +76,8 @@ func (p *Policy) forget() {
 
 // Decide writes the joint decision of a slot into d, as the heads give it. The fleet and the
 // slots of a mission are compared with the form before it begins (Form.Fits). An aircraft
-// that is lost in flight keeps its place in the state token, where it was last, and serves
-// nobody; in a slot beyond the embeddings, the last one's is used.
+// that is lost in flight keeps its place in the state token, where it was last, is far from
+// every user and serves nobody; in a slot beyond the embeddings, the last one's is used.
 func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	f := &p.net.Form
 	d.Resize(s)
@@ -86,6 +86,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(request.omega)
 	p.in.Aircraft = p.builder.AppendAircraft(p.in.Aircraft[:0], whole)
 	p.in.Users = p.builder.AppendUsers(p.in.Users[:0], whole)
+	p.removeLost()
 	p.in.Return = AppendReturn(p.in.Return[:0], request.omega, request.delayToGoS, request.energyToGoJ, p.constants.EtaDelayS, p.constants.EtaEnergyJ)
 	p.net.Step(&p.in, p.memory, &p.out)
 
@@ -156,6 +157,21 @@ func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
 		p.fleet.Users[u].Gain = p.gains[u*len(p.places) : (u+1)*len(p.places)]
 	}
 	return &p.fleet
+}
+
+// removeLost sets the distance of users to a lost aircraft to the greatest there is: its frame would
+// else stand in for those of the aircraft that can serve them.
+func (p *Policy) removeLost() {
+	f := &p.net.Form
+	features, column := len(f.UserFeatures), slices.Index(f.UserFeatures, distance)
+	for m, place := range p.places {
+		if place >= 0 {
+			continue
+		}
+		for i := m * features; i < len(p.in.Users); i += f.UserWidth() {
+			p.in.Users[i+column] = featureLimit
+		}
+	}
 }
 
 // request returns what a slot is asked for, and sets a fleet's batteries to what a flight in calm

@@ -11,6 +11,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
@@ -150,6 +151,30 @@ func TestTurns(t *testing.T) {
 	}
 	if widest[0] > 60.001 || widest[1] < 150 {
 		t.Errorf("it turns by %.0f degrees at most, as published by %.0f", widest[0], widest[1])
+	}
+}
+
+// Users near the place where an aircraft was lost are served by the one that is left: at the
+// setting of least delay a flight that loses one of two takes 160 s, and 240 s where the
+// frame of the lost one hides the other's.
+func TestLostAircraftIsFar(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
+	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, c, rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 10),
+		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 2))[:1], 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delayS := 0.0
+	for _, x := range results[0] {
+		delayS += x.DelayS / float64(len(results[0]))
+	}
+	if delayS > 200 {
+		t.Errorf("delay of %.0f s, want 200 s at most", delayS)
 	}
 }
 
