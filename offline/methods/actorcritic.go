@@ -222,10 +222,12 @@ type distribution[T kernel.Float] struct {
 	logStd *train.Var[T] // (1, flightActions M + 1)
 }
 
-func act[T kernel.Float](t *train.Tape[T], a *actor[train.Param[T]], fleet, users *train.Var[T], slotOfUser []int, slots int) distribution[T] {
+// act returns the actor's distribution; own is what each user's decisions read of itself, beside
+// the summary of its slot.
+func act[T kernel.Float](t *train.Tape[T], a *actor[train.Param[T]], fleet, users, own *train.Var[T], slotOfUser []int, slots int) distribution[T] {
 	h := encode(t, &a.Encoder, fleet, users, slotOfUser, slots)
-	own := t.Gelu(t.AddRows(t.Linear(users, &a.User), t.MatMul(h, &a.Context), slotOfUser))
-	return distribution[T]{t.Linear(own, &a.Choice), t.Linear(h, &a.Flight), t.Lookup(&a.LogStd, []int{0})}
+	user := t.Gelu(t.AddRows(t.Linear(own, &a.User), t.MatMul(h, &a.Context), slotOfUser))
+	return distribution[T]{t.Linear(user, &a.Choice), t.Linear(h, &a.Flight), t.Lookup(&a.LogStd, []int{0})}
 }
 
 // logGaussian returns the log density of x under a mean and a log deviation, and its

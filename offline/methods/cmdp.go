@@ -57,5 +57,5 @@ func NewCMDP(ctx context.Context, r *Run) (func() (rollout.Policy, error), error
 			return [objectives]float64{1, float64(*x)}
 		}
 	})
-	return newMembers(&r.World.Physics, s.PPO.Plain, s.BudgetsJ, goal.Objective.BudgetJ, params), err
+	return newMembers(&r.World.Physics, s.PPO, s.BudgetsJ, goal.Objective.BudgetJ, params), err
 }

@@ -214,7 +214,7 @@ func (n *iqlNetwork[T]) forward(b *iqlBatch) {
 	}
 	f := t.Input(b.now.fleet, b.now.slots, fleetWidth(n.aircraft))
 	u := t.Input(b.now.users, len(slotOfUser), userWidth(n.aircraft))
-	n.distribution = act(t, &n.weights.Actor, f, u, slotOfUser, b.now.slots)
+	n.distribution = act(t, &n.weights.Actor, f, u, u, slotOfUser, b.now.slots)
 }
 
 // setLoss sets the gradients of the three losses by the outputs, times scale, and returns
@@ -368,7 +368,7 @@ func (p *iqlPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision)
 	t.Reset()
 	fleet := t.Input(p.now.fleet, 1, len(p.now.fleet))
 	users := t.Input(p.now.users, n, userWidth(len(s.Aircraft)))
-	out := act(t, &p.network.weights.Actor, fleet, users, p.now.slotOfUser(), 1)
+	out := act(t, &p.network.weights.Actor, fleet, users, users, p.now.slotOfUser(), 1)
 	p.done.reset()
 	out.sample(&p.now, &p.done, 0, nil)
 	p.done.decide(p.constants, s, 0, 0, d)
@@ -416,7 +416,7 @@ func ppoFront(ctx context.Context, r *Run) (front, error) {
 	params, _, err := trainPPO(ctx, &own, r.PPO.plain())
 	return func() (deciders []decider, err error) {
 		for _, w := range params {
-			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, true).decide)
+			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, r.PPO.plain()).decide)
 		}
 		return deciders, nil
 	}, err

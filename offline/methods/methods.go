@@ -189,6 +189,25 @@ func Methods(c *Config) []Method {
 			})
 		}
 	}
+	for _, x := range []struct {
+		name, description string
+		settings          func(PPOSettings) PPOSettings
+	}{
+		{"ppo-plain", "proximal policy optimisation, one policy for each preference, by the letter: users without latencies, headings as angles, no discount", PPOSettings.plain},
+		{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled},
+		{"ppo", "the same as we would make it: a path of each user's own, latencies, headings as unit vectors, a discount", func(s PPOSettings) PPOSettings { return s }},
+	} {
+		list = append(list, Method{
+			Name: x.name, Description: x.description,
+			Settings: func(c *Config) any { return x.settings(c.PPO) },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return NewPPO(ctx, r, x.settings(r.PPO))
+			},
+		})
+	}
 	list = append(list, []Method{
 		{
 			Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
@@ -197,26 +216,6 @@ func Methods(c *Config) []Method {
 				return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
 			},
 			New: NewPGMORL,
-		},
-		{
-			Name: "ppo", Description: "proximal policy optimisation, one policy for each preference",
-			Settings: func(c *Config) any { return c.PPO },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
-			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return NewPPO(ctx, r, r.PPO)
-			},
-		},
-		{
-			Name: "ppo-plain", Description: "the same by the letter: users without latencies, headings as angles, no discount",
-			Settings: func(c *Config) any { return c.PPO.plain() },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
-			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return NewPPO(ctx, r, r.PPO.plain())
-			},
 		},
 		{
 			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",

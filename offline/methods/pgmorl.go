@@ -325,7 +325,7 @@ func (p *pgmorl) policy() (*ppo, error) {
 
 // outcome flies a policy on the first training episodes.
 func (p *pgmorl) outcome(run *ppo) (mean pareto.Point) {
-	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO.Plain)
+	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO)
 	w := &world.World{Config: p.run.World}
 	list := p.seeds[:min(p.Episodes, len(p.seeds))]
 	var flyer teacher.Runner
@@ -468,5 +468,5 @@ func NewPGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), err
 		}
 		return float64(best)
 	}
-	return newMembers(&r.World.Physics, r.PGMORL.PPO.Plain, rollout.Linspace(0, float64(len(params)-1), len(params)), place, params), nil
+	return newMembers(&r.World.Physics, r.PGMORL.PPO, rollout.Linspace(0, float64(len(params)-1), len(params)), place, params), nil
 }

@@ -48,7 +48,8 @@ type PPOSettings struct {
 	Rate        float64 `json:"rate" yaml:"rate"`   // peak learning rate, falling to a tenth
 	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"`
 
-	Plain     bool   `json:"plain,omitempty" yaml:"-"` // states and actions by the letter: see actorcritic.go
+	Plain     bool   `json:"plain,omitempty" yaml:"-"`  // states and actions by the letter: see actorcritic.go
+	Pooled    bool   `json:"pooled,omitempty" yaml:"-"` // users are decided for by the summary of their slot alone
 	Width     int    `json:"width" yaml:"width"`
 	UserWidth int    `json:"user_width" yaml:"user_width"`
 	Seeds     string `json:"seeds" yaml:"seeds"` // episodes, training seeds A:B
@@ -127,13 +128,14 @@ func (b *ppoBatch) gather(from *ppoBatch, slots []int) {
 type ppoNetwork[T kernel.Float] struct {
 	weights ppoWeights[train.Param[T]]
 	tape    train.Tape[T]
+	pooled  bool // of the settings
 
 	distribution distribution[T]
 	value        *train.Var[T] // (S, objectives)
 }
 
-func newPPONetwork[T kernel.Float](w, g *train.Params[T]) *ppoNetwork[T] {
-	n := &ppoNetwork[T]{}
+func newPPONetwork[T kernel.Float](w, g *train.Params[T], pooled bool) *ppoNetwork[T] {
+	n := &ppoNetwork[T]{pooled: pooled}
 	train.Bind(model.Parameters[train.Param[T]](&n.weights), w, g)
 	return n
 }
@@ -144,7 +146,11 @@ func (n *ppoNetwork[T]) forward(o *observation, withValue bool) {
 	slotOfUser := o.slotOfUser()
 	fleet := t.Input(o.fleet, o.slots, len(o.fleet)/o.slots)
 	users := t.Input(o.users, len(slotOfUser), n.weights.Actor.User.Weight.Value.Rows)
-	n.distribution = act(t, &n.weights.Actor, fleet, users, slotOfUser, o.slots)
+	own := users
+	if n.pooled {
+		own = t.Input(make([]float32, len(o.users)), len(slotOfUser), users.Value.Cols)
+	}
+	n.distribution = act(t, &n.weights.Actor, fleet, users, own, slotOfUser, o.slots)
 	if withValue {
 		n.value = t.Linear(encode(t, &n.weights.Critic, fleet, users, slotOfUser, o.slots), &n.weights.Value)
 	}
@@ -243,13 +249,13 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	_, minW := c.Physics.MinPower()
 	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
 	p.trainer, err = train.NewTask(s.trainConfig(c.Slots, seed), train.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"}, Network: func(w, g *train.Params[float32]) train.Network {
-		p.learner = newPPONetwork(w, g)
+		p.learner = newPPONetwork(w, g, s.Pooled)
 		return p
 	}})
 	if err != nil {
 		return nil, err
 	}
-	p.actor = newPPONetwork(p.trainer.Params, nil)
+	p.actor = newPPONetwork(p.trainer.Params, nil, s.Pooled)
 	for range s.Episodes {
 		p.worlds = append(p.worlds, &world.World{Config: c})
 	}
@@ -411,8 +417,8 @@ type actorPolicy struct {
 	done      actions
 }
 
-func newActorPolicy(w *train.Params[float32], c *physics.Constants, plain bool) *actorPolicy {
-	return &actorPolicy{constants: c, network: newPPONetwork(w, nil), now: observation{plain: plain}, done: actions{plain: plain}}
+func newActorPolicy(w *train.Params[float32], c *physics.Constants, s PPOSettings) *actorPolicy {
+	return &actorPolicy{constants: c, network: newPPONetwork(w, nil, s.Pooled), now: observation{plain: s.Plain}, done: actions{plain: s.Plain}}
 }
 
 func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
@@ -442,11 +448,11 @@ func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decisi
 }
 
 // newMembers returns what makes policies of trained parameters.
-func newMembers(c *physics.Constants, plain bool, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
+func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
 	return func() (rollout.Policy, error) {
 		m := &memberPolicy{keys: keys, key: key}
 		for _, w := range params {
-			m.members = append(m.members, newActorPolicy(w, c, plain))
+			m.members = append(m.members, newActorPolicy(w, c, s))
 		}
 		return m, nil
 	}
@@ -494,6 +500,13 @@ func (s PPOSettings) plain() PPOSettings {
 	return s
 }
 
+// plainPooled are these without a path of each user's own, which is PrefDT's in the paper.
+func (s PPOSettings) plainPooled() PPOSettings {
+	s = s.plain()
+	s.Pooled = true
+	return s
+}
+
 // trainPPO trains one policy for each preference.
 func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Params[float32], omegas []float64, err error) {
 	omegas = rollout.Linspace(0, 1, s.Preferences)
@@ -506,5 +519,5 @@ func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Param
 // NewPPO trains one policy for each preference.
 func NewPPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
 	params, omegas, err := trainPPO(ctx, r, s)
-	return newMembers(&r.World.Physics, s.Plain, omegas, goal.Objective.Omega, params), err
+	return newMembers(&r.World.Physics, s, omegas, goal.Objective.Omega, params), err
 }

@@ -94,7 +94,7 @@ func checkPPOGradient(t *testing.T, plain bool) {
 	for i := range w.Data {
 		w.Data[i] = 0.4 * rng.NormFloat64()
 	}
-	n := newPPONetwork(w, g)
+	n := newPPONetwork(w, g, false)
 	var b ppoBatch
 	b.observation, b.actions = drawObservation(rng, plain)
 	loss := func() float64 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -60,7 +61,7 @@ func (c *Config) run(m *maker) (*methods.Run, *methods.Method) {
 	r := &methods.Run{Config: c.Methods, World: world.Standard()}
 	if m.Scale != 0 {
 		r.Config.Scale(m.Scale)
-		if m.Method != "ppo" && m.Method != "ppo-plain" {
+		if !strings.HasPrefix(m.Method, "ppo") {
 			r.PPO = c.Methods.PPO // its flights are learned from
 		}
 	}

@@ -76,7 +76,7 @@ func (c *Config) makers() []maker {
 	}
 	list = append(list,
 		method("sca-oracle", maker{few: true, ours: true}), method("sca-mpc", maker{few: true, ours: true}),
-		method("ppo-plain", maker{ours: true}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
+		method("ppo-plain", maker{ours: true}), method("ppo-pooled", maker{}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
 		method("iql-archive", maker{ours: true}), method("iql-ppo", maker{ours: true}),
 		method("prefdt", maker{ours: true, tests: []measurement{budgets, arrivals}}), method("prefdt-ideal", maker{few: true}),
 		method("peda", maker{ours: true}), method("peda-pooled", maker{ours: true}),

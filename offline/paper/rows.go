@@ -32,6 +32,7 @@ var methodRows = []row{
 	{"1 learned", "IQL+omega (PPO corpus)", "iql-ppo", &printed{91.83, 1.48, 1221, 0.95, 528, none, 10, "yes"}, "3,000 flights, of our PPO policies; headings as unit vectors"},
 	{"1 learned", "PGMORL", "pgmorl", &printed{87.34, 1.23, 4501, 0.84, 15, none, 10, "no (both)"}, "its whole archive flies, not six policies; the schedule is ours"},
 	{"1 learned", "Per-preference PPO", "ppo-plain", &printed{90.72, 1.54, 1369, 0.95, 396, none, 100, "no (reach)"}, "states, actions and discount by the letter; but for steps and preferences the settings are ours"},
+	{"1 learned", "Per-preference PPO without a path of each user's own", "ppo-pooled", nil, "the summary of a slot decides for each of its users"},
 	{"1 learned", "Per-preference PPO, as we would make it", "ppo", nil, "headings as unit vectors, users with their latencies, a discount of 0.95"},
 	{"1 learned", "omega-BC", "omega-bc", &printed{89.23, 2.88, 1237, 0.49, 458, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
 	{"1 learned", "PrefDT, ideal-point targets", "prefdt-ideal", &printed{90.21, 2.21, 1475, 0.98, 170, none, 10, "no (reach)"}, "our PPO policies flew its corpus"},

@@ -160,6 +160,10 @@ func (s *study) resultHash(a *Arm) string {
 		m.Estimator = nil // no arm flies where anything is hidden
 		parts = append(parts, m)
 	}
+	if a.Kind == kindPaper {
+		p, _ := s.published(a.TrainingRun)
+		parts = append(parts, p.Form.Graph().Nodes) // its formulas
+	}
 	raw, err := json.Marshal(parts)
 	if err != nil {
 		panic(err) // structs of numbers and strings
