@@ -118,11 +118,13 @@ func (f *Form) UserWidth() int { return f.Aircraft * len(f.UserFeatures) }
 // PastTokens is the number of tokens before a slot's own three that its window holds.
 func (f *Form) PastTokens() int { return model.TokensPerSlot*(f.Context-1) - 1 }
 
+// distanceColumn is the distance's place among a user's features in an aircraft's frame.
+func (f *Form) distanceColumn() int { return slices.Index(f.UserFeatures, distance) }
+
 // NearestFrames writes the users' tokens to dst, (N, M, FU) both, with zeros for every frame but
 // that of the nearest aircraft: the input of the heads.
 func NearestFrames[T kernel.Float](f *Form, dst, users []T) {
-	features := len(f.UserFeatures)
-	column := slices.Index(f.UserFeatures, distance)
+	features, column := len(f.UserFeatures), f.distanceColumn()
 	clear(dst)
 	for width := f.UserWidth(); len(users) > 0; dst, users = dst[width:], users[width:] {
 		least := users[column]

@@ -2,7 +2,6 @@ package paperform
 
 import (
 	"math"
-	"slices"
 
 	"prefdt/inference/model"
 )
@@ -13,7 +12,7 @@ import (
 // by a row of the embeddings, 1 there and 0 elsewhere; in the first slot "before" is zeros.
 func (f *Form) Graph() *model.Graph {
 	d, heads, m, features, past := f.Width, f.Heads, f.Aircraft, len(f.UserFeatures), f.PastTokens()
-	width, column := d/heads, slices.Index(f.UserFeatures, distance)
+	width, column := d/heads, f.distanceColumn()
 	b := &model.GraphBuilder{}
 	size := func(n int) model.Dim { return model.Dim{Size: n} }
 	users := model.Dim{Name: "users"}

@@ -163,7 +163,7 @@ func (p *Policy) wholeFleet(s *slot.Snapshot) *slot.Snapshot {
 // else stand in for those of the aircraft that can serve them.
 func (p *Policy) removeLost() {
 	f := &p.net.Form
-	features, column := len(f.UserFeatures), slices.Index(f.UserFeatures, distance)
+	features, column := len(f.UserFeatures), f.distanceColumn()
 	for m, place := range p.places {
 		if place >= 0 {
 			continue

@@ -140,7 +140,7 @@ const (
 	issuedOnce     = "issued once"
 	issuedTwice    = "issued twice"
 	belowFloor     = "below the floor"
-	paperBudgets   = "the paper's budgets" // of what has learned from PPO, whose flights spend as much
+	paperBudgets   = "the paper's budgets" // of policies of package methods; whether these spend as much is what it shows
 )
 
 // seedsOf returns the episodes that a maker's measurement is flown on.
