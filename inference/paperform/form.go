@@ -52,7 +52,7 @@ type Form struct {
 func Published(width int) Form {
 	return Form{
 		Arch: model.Arch{Width: width, PairWidth: width, Layers: 3, Heads: 4, Context: 20}, Aircraft: 2, Slots: 100,
-		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"},
+		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad},
 	}
 }
 
@@ -62,13 +62,22 @@ const (
 	ActionFeatures   = 4 // of one aircraft: length and heading of its move, users served, their mean offload
 )
 
-const distance = "distance"
+// Names of user features. "At load" is at the load of the slot itself, see Builder: networks of
+// before were trained on T_off at the load of the slot before, and are refused by this name.
+const (
+	distance      = "distance"
+	offloadAtLoad = "T_off at load"
+	ratioAtLoad   = "T_off/T_loc at load"
+)
+
+// PhysicsFeatures are those of eq. (physfeat).
+var PhysicsFeatures = []string{"T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad}
 
 // userFeatures are the features that a user token may hold, in one aircraft's frame: those
 // of eq. (tokusr) with eq. (physfeat), and two of them in another form as well.
 var userFeatures = []string{
-	distance, "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", "T_off", "T_loc/deadline", "T_off/T_loc",
-	"bearing east", "bearing north", "log T_off/T_loc",
+	distance, "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad,
+	"bearing east", "bearing north", "log " + ratioAtLoad,
 }
 
 // Check returns what is wrong with a form.

@@ -1,8 +1,12 @@
 package paperform
 
 import (
+	"math"
 	"slices"
 	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 )
 
 // The heads read each user in the frame of its nearest aircraft, in that aircraft's columns;
@@ -29,5 +33,44 @@ func TestCheckWantsDistance(t *testing.T) {
 	f.UserFeatures = slices.DeleteFunc(f.UserFeatures, func(name string) bool { return name == distance })
 	if err := f.Check(); err == nil {
 		t.Error("a form whose bypass has no distance to choose a frame by is accepted")
+	}
+}
+
+// T_off is at the load of its own slot: the users nearest to an aircraft share its processor, however
+// many it served before. With the other aircraft lost they all do.
+func TestOffloadTimeIsAtTheSlotsLoad(t *testing.T) {
+	c := physics.DefaultConstants()
+	s := slot.Snapshot{Slots: 100, Aircraft: []slot.Aircraft{
+		{Number: 1, Position: physics.Position{EastM: 100, NorthM: 100}, CPUHz: 1e9, ServedLastSlot: 7},
+		{Number: 2, Position: physics.Position{EastM: 900, NorthM: 900}, CPUHz: 1e9, ServedLastSlot: 7},
+	}}
+	for _, eastM := range []float64{150, 200, 250, 850} {
+		s.Users = append(s.Users, slot.User{
+			Position: physics.Position{EastM: eastM, NorthM: eastM}, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, CPUHz: 1e9, Gain: []float64{1e-10, 1e-10},
+		})
+	}
+	f := Form{Aircraft: 2, UserFeatures: []string{distance, offloadAtLoad}}
+	b := NewBuilder(&f, &c, nil)
+	for _, x := range []struct {
+		lost bool
+		load [2]float64
+	}{{false, [2]float64{3, 1}}, {true, [2]float64{4, 1}}} {
+		for u := range s.Users {
+			if x.lost {
+				s.Users[u].Gain[1] = 0
+			}
+		}
+		rows := b.AppendUsers(nil, &s)
+		for u := range s.Users {
+			for m, load := range x.load {
+				if x.lost && m == 1 {
+					continue
+				}
+				want := min(s.Users[u].Task.OffloadTimeS(c.EqualShare(s.Users[u].Gain[m], 1e9, load)), 10)
+				if got := float64(rows[(u*2+m)*2+1]); math.Abs(got-want) > 1e-6*want {
+					t.Errorf("lost %v, user %d, aircraft %d: T_off %v s, want %v s", x.lost, u, m, got, want)
+				}
+			}
+		}
 	}
 }

@@ -41,6 +41,7 @@ type Builder struct {
 	statistics *Statistics // nil: rows are not standardised
 	columns    []int       // of userFeatures
 	row        []float64
+	load       []float64 // of each aircraft, see countLoad
 }
 
 // NewBuilder returns a builder of a form's rows; without statistics they are raw.
@@ -64,10 +65,32 @@ func (b *Builder) AppendAircraft(dst []float32, s *slot.Snapshot) []float32 {
 	return dst
 }
 
+// countLoad counts the users that share each aircraft's processor in T_off, "at the current edge
+// load": those who are nearest to it in this slot, one at least. Who will offload to it is not
+// decided yet. An aircraft to which there is no channel is lost, and nobody's nearest.
+func (b *Builder) countLoad(s *slot.Snapshot) {
+	b.load = append(b.load[:0], make([]float64, len(s.Aircraft))...)
+	for u := range s.Users {
+		nearest, least := -1, math.Inf(1)
+		for m := range s.Aircraft {
+			if d := s.Users[u].Position.Sub(s.Aircraft[m].Position).Norm(); d < least && s.Users[u].Gain[m] > 0 {
+				nearest, least = m, d
+			}
+		}
+		if nearest >= 0 {
+			b.load[nearest]++
+		}
+	}
+	for m := range b.load {
+		b.load[m] = max(b.load[m], 1)
+	}
+}
+
 // AppendUsers appends each user's token in the frame of every aircraft, eq. (tokusr), with
-// the latencies of eq. (physfeat) at that aircraft's load in the slot before: (N, M, FU).
+// the latencies of eq. (physfeat) at that aircraft's load: (N, M, FU).
 func (b *Builder) AppendUsers(dst []float32, s *slot.Snapshot) []float32 {
 	const longestS, largestRatio = 10, 20 // of an upload that hardly moves
+	b.countLoad(s)
 	for u := range s.Users {
 		user := &s.Users[u]
 		local := user.Task.LocalTimeS(user.CPUHz)
@@ -79,7 +102,7 @@ func (b *Builder) AppendUsers(dst []float32, s *slot.Snapshot) []float32 {
 			if distance > 1e-9 {
 				north, east = to.NorthM/distance, to.EastM/distance
 			}
-			offload := user.Task.OffloadTimeS(b.physics.EqualShare(max(user.Gain[m], 1e-20), a.CPUHz, float64(max(a.ServedLastSlot, 1))))
+			offload := user.Task.OffloadTimeS(b.physics.EqualShare(max(user.Gain[m], 1e-20), a.CPUHz, b.load[m]))
 			all := [...]float64{
 				distance / 1000, math.Atan2(north, east), user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS, user.QueueBits / 1e6,
 				math.Log10(max(user.Gain[m], 1e-20)), local, min(offload, longestS), local / user.Task.DeadlineS, min(offload/local, largestRatio),

@@ -8,13 +8,13 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"prefdt/inference/motion"
 	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -27,6 +27,10 @@ import (
 // Dirichlet tiers, rejected outside the attainable band, each matched to the member of
 // a front whose realised share is nearest, a fifth of the flights by scripted
 // heuristics. The front is the archive of the searched rules, or the PPO policies.
+
+// corpusRecipe is part of what identifies a method that learns from a corpus. It changes when the
+// flights or their preferences do, so that what was measured before is measured anew.
+const corpusRecipe = 2
 
 // DatasetSettings of a corpus.
 type DatasetSettings struct {
@@ -61,6 +65,7 @@ type dataset struct {
 	last        []bool                // whether the slot is its flight's last
 	omega       []float64             // of each flight
 	expert      []bool                // of each flight: by a member of the front, not by a heuristic
+	low, high   float64               // least and largest preference that flights are stored under
 }
 
 // flownMember is a member of a front and its mean outcome on training seeds.
@@ -69,8 +74,35 @@ type flownMember struct {
 	pareto.Point
 }
 
-// buildDataset flies a corpus.
-func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f front, workers int, log io.Writer) (*dataset, error) {
+// labelling gives the share of each member of a front, in order of delay, by which preferences are
+// matched to them. The scales eta are the spans of the returns of flights.
+type labelling func(members []flownMember, etas pareto.Point) (shares []float64)
+
+// outcomeShares are the paper's: delay's part of a normalised return, from which nothing is subtracted.
+func outcomeShares(members []flownMember, etas pareto.Point) (shares []float64) {
+	for _, m := range members {
+		shares = append(shares, papertrain.Share(m.Point, etas))
+	}
+	return shares
+}
+
+// importanceShares run from 0 at the least delay to 1 at the least energy, as the weights of a
+// utility do: delay's part of what is above the front's ideal point.
+func importanceShares(members []flownMember, _ pareto.Point) (shares []float64) {
+	a := corpus.Archive{}
+	for _, m := range members {
+		a.Points = append(a.Points, m.Point)
+	}
+	for _, m := range members {
+		shares = append(shares, a.DelayShare(m.Point))
+	}
+	return shares
+}
+
+// buildDataset flies a corpus. Preferences are matched by shares over the scales eta, which are spans
+// of the returns of the flights matched: a first corpus of a tenth of the flights, matched by the spans of the front,
+// gives them.
+func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label labelling, f front, workers int, log io.Writer) (*dataset, error) {
 	list, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
 	if err != nil {
 		return nil, err
@@ -79,27 +111,42 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 	if err != nil {
 		return nil, err
 	}
-	shares := realisedShares(members)
-	if len(shares) < 2 || shares[0] == shares[len(shares)-1] {
-		return nil, fmt.Errorf("the corpus's front has %d members, want two at least that differ in share", len(members))
+	if len(members) < 2 {
+		return nil, fmt.Errorf("the corpus's front has %d members, want two at least", len(members))
 	}
+	first, last := members[0].Point, members[len(members)-1].Point
+	etas := pareto.Point{DelayS: last.DelayS - first.DelayS, EnergyJ: first.EnergyJ - last.EnergyJ}
+	draft := s
+	draft.Flights = max(s.Flights/10, 1)
+	sample, err := flyDataset(ctx, c, draft, members, label(members, etas), list, f, workers, nil)
+	if err != nil {
+		return nil, err
+	}
+	if spans := sample.spans(); spans.DelayS > 0 && spans.EnergyJ > 0 {
+		etas = spans
+	}
+	return flyDataset(ctx, c, s, members, label(members, etas), list, f, workers, command.Progress(log, "flights of the corpus", s.Flights))
+}
+
+// flyDataset flies a corpus whose members have given shares.
+func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f front, workers int, progress func(done int)) (*dataset, error) {
 	type worker struct {
 		teacher.Runner
 		deciders []decider
 		world    *world.World
 	}
 	parts := make([]dataset, s.Flights)
-	err = jobs.Do(ctx, s.Flights, workers, func() (*worker, error) {
+	err := jobs.Do(ctx, s.Flights, workers, func() (*worker, error) {
 		deciders, err := f()
 		return &worker{deciders: deciders, world: world.New(c, 0)}, err
 	}, func(w *worker, i int) error {
-		rng := rand.New(rand.NewPCG(s.Seed, uint64(i)))
-		omega := drawPreference(rng, shares, s.Corner)
+		omega := papertrain.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
 		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
-		expert := rng.Float64() >= s.Heuristic
-		if !expert {
-			mode := rng.IntN(heuristicModes)
-			decide = func(s *slot.Snapshot, d *slot.Decision) { heuristic(&w.world.Config, mode, s, d) }
+		mode, heuristic := papertrain.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
+		if heuristic {
+			decide = func(s *slot.Snapshot, d *slot.Decision) {
+				papertrain.DecideHeuristic(mode, &w.world.Config, s, d)
+			}
 		}
 		p := &parts[i]
 		p.observation.reset()
@@ -111,18 +158,52 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, f fron
 			p.last = append(p.last, false)
 		})
 		p.last[len(p.last)-1] = true
-		p.omega, p.expert = []float64{omega}, []bool{expert}
+		p.omega, p.expert = []float64{omega}, []bool{!heuristic}
 		return nil
-	}, command.Progress(log, "flights of the corpus", s.Flights))
+	}, progress)
 	if err != nil {
 		return nil, err
 	}
 	all := &dataset{}
+	all.low, all.high = papertrain.Accepted(shares)
 	all.observation.reset()
+	all.grow(parts)
 	for i := range parts {
 		all.append(&parts[i])
+		parts[i] = dataset{} // a corpus takes gigabytes, and two of them are not needed
 	}
 	return all, nil
+}
+
+// grow makes room for parts, and no more.
+func (d *dataset) grow(parts []dataset) {
+	slots, users := 0, 0
+	for i := range parts {
+		slots, users = slots+parts[i].observation.slots, users+len(parts[i].observation.ids)
+	}
+	o, a, p := &d.observation, &d.actions, &parts[0]
+	perSlot, perUser := func(n int) int { return n / p.observation.slots * slots }, func(n int) int { return n / max(len(p.observation.ids), 1) * users }
+	o.fleet, a.flight = slices.Grow(o.fleet, perSlot(len(p.observation.fleet))), slices.Grow(a.flight, perSlot(len(p.actions.flight)))
+	o.users, o.ids, o.first = slices.Grow(o.users, perUser(len(p.observation.users))), slices.Grow(o.ids, users), slices.Grow(o.first, slots+1)
+	a.server, a.offload = slices.Grow(a.server, users), slices.Grow(a.offload, users)
+	d.cost, d.last = slices.Grow(d.cost, slots), slices.Grow(d.last, slots)
+}
+
+// spans returns the span of each return over the flights.
+func (d *dataset) spans() (spans pareto.Point) {
+	low, high, sum := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}, [objectives]float64{}
+	for s, cost := range d.cost {
+		for j := range sum {
+			sum[j] += cost[j]
+		}
+		if d.last[s] {
+			for j, x := range sum {
+				low[j], high[j] = min(low[j], x), max(high[j], x)
+			}
+			sum = [objectives]float64{}
+		}
+	}
+	return pareto.Point{DelayS: high[0] - low[0], EnergyJ: high[1] - low[1]}
 }
 
 func (d *dataset) append(p *dataset) {
@@ -168,64 +249,6 @@ func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, wor
 		members = append(members, flownMember{slices.Index(points, p), p})
 	}
 	return members, err
-}
-
-// realisedShares returns the delay share of each member's outcome.
-func realisedShares(members []flownMember) (shares []float64) {
-	a := corpus.Archive{}
-	for _, m := range members {
-		a.Points = append(a.Points, m.Point)
-	}
-	for _, m := range members {
-		shares = append(shares, a.DelayShare(m.Point))
-	}
-	return shares
-}
-
-// drawPreference draws from the three Dirichlet tiers, within the band of the shares
-// widened by 0.05, but a part of the draws from the window of the first four shares.
-func drawPreference(rng *rand.Rand, shares []float64, corner float64) float64 {
-	const tolerance = 0.05
-	if rng.Float64() < corner {
-		return shares[0] + (shares[min(3, len(shares)-1)]-shares[0])*rng.Float64()
-	}
-	alpha := []int{1, 3, 8}[rng.IntN(3)]
-	for {
-		a, b := 0.0, 0.0 // gamma variates
-		for range alpha {
-			a += rng.ExpFloat64()
-			b += rng.ExpFloat64()
-		}
-		if omega := a / (a + b); omega >= shares[0]-tolerance && omega <= shares[len(shares)-1]+tolerance {
-			return omega
-		}
-	}
-}
-
-const heuristicModes = 3
-
-// heuristic is the quality pool: hover and compute locally, or fly at v* towards the
-// start and offload half of each task, or all of it, to the nearest aircraft.
-func heuristic(c *world.Config, mode int, s *slot.Snapshot, d *slot.Decision) {
-	d.Resize(s)
-	best, _ := c.Physics.MinPower()
-	for m := range s.Aircraft {
-		if mode > 0 {
-			d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, c.Start(s.Aircraft[m].Number-1), best, best)
-		}
-	}
-	for u := range s.Users {
-		if mode == 0 {
-			continue
-		}
-		nearest := 0
-		for m := range s.Aircraft {
-			if s.Users[u].Position.Sub(s.Aircraft[m].Position).Norm() < s.Users[u].Position.Sub(s.Aircraft[nearest].Position).Norm() {
-				nearest = m
-			}
-		}
-		d.Users[u] = slot.UserDecision{Server: nearest + 1, Offload: float64(mode) / 2}
-	}
 }
 
 // ruleFront is the archive of a search.

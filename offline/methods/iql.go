@@ -381,7 +381,7 @@ func NewIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollou
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
-	data, err := buildDataset(ctx, r.World, s.Corpus, f, r.Workers, r.Log)
+	data, err := buildDataset(ctx, r.World, s.Corpus, importanceShares, f, r.Workers, r.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/papertrain"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
@@ -107,7 +108,7 @@ func TestIQLGradient(t *testing.T) {
 // the aircraft, the other all tasks at their balance.
 func toyFront(r *Run) front {
 	circle := func(s *slot.Snapshot, d *slot.Decision) {
-		heuristic(&r.World, 1, s, d)
+		papertrain.DecideHeuristic(1, &r.World, s, d)
 		clear(d.Users)
 	}
 	return func() ([]decider, error) {
@@ -133,7 +134,7 @@ func hesitantFront(r *Run) front {
 	return func() (members []decider, err error) {
 		for _, often := range []float64{0.1, 0.8} {
 			members = append(members, func(s *slot.Snapshot, d *slot.Decision) {
-				heuristic(&r.World, 1, s, d)
+				papertrain.DecideHeuristic(1, &r.World, s, d)
 				clear(d.Users)
 				draw := uint64(s.Slot)
 				for u := range s.Users {
@@ -201,7 +202,7 @@ func TestIQLRefusesHeldOutSeeds(t *testing.T) {
 func TestMembersWithinTheReference(t *testing.T) {
 	c := world.Standard()
 	fast := func(s *slot.Snapshot, d *slot.Decision) {
-		heuristic(&c, 2, s, d)
+		papertrain.DecideHeuristic(2, &c, s, d)
 		for m := range d.Move {
 			way := physics.Position{EastM: c.Physics.SpeedMaxMPS}
 			if s.Slot%2 == 1 {
@@ -211,34 +212,10 @@ func TestMembersWithinTheReference(t *testing.T) {
 		}
 	}
 	f := func() ([]decider, error) {
-		return []decider{fast, func(s *slot.Snapshot, d *slot.Decision) { heuristic(&c, 1, s, d) }}, nil
+		return []decider{fast, func(s *slot.Snapshot, d *slot.Decision) { papertrain.DecideHeuristic(1, &c, s, d) }}, nil
 	}
 	members, err := flyMembers(t.Context(), c, f, []uint64{1, 2}, 1)
 	if err != nil || len(members) != 1 || members[0].index != 1 {
 		t.Errorf("members %+v, %v", members, err)
-	}
-}
-
-// Preferences are drawn within the band, matched to the nearest share.
-func TestDrawPreference(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 5))
-	shares := []float64{0.2, 0.5, 0.6}
-	var counts [3]int
-	for range 3000 {
-		omega := drawPreference(rng, shares, 0)
-		if omega < 0.15 || omega > 0.65 {
-			t.Fatalf("omega %v outside the band", omega)
-		}
-		counts[pareto.Nearest(shares, omega)]++
-	}
-	for i, n := range counts {
-		if n < 300 {
-			t.Errorf("member %d is flown %d times", i, n)
-		}
-	}
-	for range 100 {
-		if omega := drawPreference(rng, []float64{0, 0.01, 0.02, 0.03, 0.5, 1}, 1); omega > 0.03 {
-			t.Errorf("omega %v outside the corner's window", omega)
-		}
 	}
 }

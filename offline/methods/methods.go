@@ -58,7 +58,7 @@ func Default() Config {
 	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
 	iql := IQLSettings{
 		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
-		Corpus: DatasetSettings{Flights: 3000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
+		Corpus: DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
 	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
 	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
@@ -116,6 +116,14 @@ type Run struct {
 	PPODir  string // of the PPO policies, for corpora that they fly
 	Workers int
 	Log     io.Writer // progress
+	Corpus  *Corpus   // nil: each method flies its own
+}
+
+// Corpus keeps the corpus that was flown last, for the next method that learns from the same one.
+// The zero value holds none.
+type Corpus struct {
+	key   string
+	flown *standardised
 }
 
 // Method is one row of the comparison.
@@ -144,7 +152,7 @@ func Methods(c *Config) []Method {
 		}
 		list = append(list, Method{
 			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name),
-			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO.plain(), x.form} },
+			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO.plain(), x.form, corpusRecipe} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 			},
@@ -177,7 +185,7 @@ func Methods(c *Config) []Method {
 			}
 			list = append(list, Method{
 				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
-				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain()} },
+				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain(), corpusRecipe} },
 				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 					f, err := x.front(ctx, r)

@@ -13,8 +13,10 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/rollout"
@@ -28,7 +30,8 @@ import (
 // those that are not active are zero. Association, fractions and flight are decoded from
 // the state token's output alone, flight as length and heading on [-1, 1]. Returns, states and actions are the tokens of a slot, with
 // the preference beside states and actions and weighing the returns (eq. (inject)), and
-// the first return asked for is a linear regression of the corpus's on the preference.
+// the first return asked for is a linear regression of the corpus's on the preference, which is the
+// share of delay in what a flight cost. Settings from 0 to 1 span the preferences of the corpus.
 //
 // With pooling the state is the attention summary of Sec. IV-A in place of the padded
 // one; there is no path from a user's token to its decision in either. The third form has
@@ -416,12 +419,20 @@ func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.Loss
 // conditioner gives the returns that a preference asks for: a polynomial of it, for each.
 type conditioner [objectives][]float64
 
+// at evaluates it. Delay does not fall, nor energy rise, with omega: beyond a quadratic's vertex its
+// value there is held.
 func (c *conditioner) at(omega float64) (total [objectives]float64) {
+	rises := [objectives]float64{1, -1}
 	for j, coefficients := range c {
-		for k, x := range coefficients {
-			total[j] += x * math.Pow(omega, float64(k))
+		x := omega
+		if len(coefficients) == 3 && rises[j]*(coefficients[1]+2*coefficients[2]*omega) < 0 {
+			x = -coefficients[1] / (2 * coefficients[2])
+		}
+		for k, a := range coefficients {
+			total[j] += a * math.Pow(x, float64(k))
 		}
 	}
+	total[0] = max(total[0], 0)
 	return total
 }
 
@@ -459,9 +470,17 @@ func fitConditioner(targets string, omegas []float64, totals [][objectives]float
 	return c, nil
 }
 
+// standardised is a corpus whose observations are in deviations from their means, as the states of
+// both methods are.
+type standardised struct {
+	*dataset
+	fleet token.Moments // of the columns of observation.fleet; the last, the preference, stays as it is
+	users token.Moments // of the columns of observation.users
+}
+
 // pedaData is a corpus with what the tokens need of whole flights.
 type pedaData struct {
-	*dataset
+	*standardised
 	form  sequenceForm
 	first []int                 // each flight's first slot, and the number of slots
 	toGo  [][objectives]float64 // of each slot, in s and J
@@ -469,14 +488,13 @@ type pedaData struct {
 	conditioner
 }
 
-func newPEDAData(d *dataset, form sequenceForm) (p *pedaData, err error) {
-	p = &pedaData{dataset: d, form: form, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
+func newPEDAData(d *standardised, form sequenceForm) (p *pedaData, err error) {
+	p = &pedaData{standardised: d, form: form, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
 	for s, last := range d.last {
 		if last {
 			p.first = append(p.first, s+1)
 		}
 	}
-	low, high := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}
 	var omegas []float64
 	var totals [][objectives]float64
 	for f := range d.omega {
@@ -487,23 +505,58 @@ func newPEDAData(d *dataset, form sequenceForm) (p *pedaData, err error) {
 			}
 			p.toGo[s] = sum
 		}
-		for j, x := range sum {
-			low[j], high[j] = min(low[j], x), max(high[j], x)
-		}
 		if d.expert[f] {
 			omegas, totals = append(omegas, d.omega[f]), append(totals, sum)
 		}
 	}
-	for j := range p.eta {
-		p.eta[j] = high[j] - low[j]
-	}
+	spans := d.spans()
+	p.eta = [objectives]float64{spans.DelayS, spans.EnergyJ}
 	p.conditioner, err = fitConditioner(form.Targets, omegas, totals)
 	return p, err
 }
 
+// standardise standardises a corpus, in place.
+func standardise(d *dataset) *standardised {
+	o := &d.observation
+	p := &standardised{d, columnMoments(o.fleet, len(o.fleet)/max(o.slots, 1)), columnMoments(o.users, len(o.users)/max(len(o.ids), 1))}
+	p.standardise(o, 0)
+	return p
+}
+
+// columnMoments returns the mean and the standard deviation of each column of rows; 1 of a constant one.
+func columnMoments(rows []float32, width int) (m token.Moments) {
+	for k := range width {
+		sum, squares, n := 0.0, 0.0, 0.0
+		for i := k; i < len(rows); i += width {
+			sum, squares, n = sum+float64(rows[i]), squares+float64(rows[i])*float64(rows[i]), n+1
+		}
+		deviation := math.Sqrt(max(squares/n-sum/n*sum/n, 0))
+		if deviation < 1e-6 {
+			deviation = 1
+		}
+		m.Mean, m.Std = append(m.Mean, sum/n), append(m.Std, deviation)
+	}
+	return m
+}
+
+// standardise puts the rows of the slots from one on in deviations from the corpus's means.
+func (p *standardised) standardise(o *observation, from int) {
+	width := len(p.fleet.Mean)
+	for s := from; s < o.slots; s++ {
+		row := o.fleet[s*width : (s+1)*width-1]
+		for k, x := range row {
+			row[k] = paperform.Standardise(&p.fleet, k, float64(x))
+		}
+	}
+	width = len(p.users.Mean)
+	for i, x := range o.users[o.first[from]*width:] {
+		o.users[o.first[from]*width+i] = paperform.Standardise(&p.users, i%width, float64(x))
+	}
+}
+
 // returnRow appends the return token's row: what is to go, negated, over eta, weighed.
 func (p *pedaData) returnRow(dst []float32, toGo [objectives]float64, omega float64) []float32 {
-	weights := [objectives]float64{1 - omega, omega}
+	weights := [objectives]float64{omega, 1 - omega}
 	if p.form.UnweighedReturns {
 		weights = [objectives]float64{1, 1}
 	}
@@ -515,11 +568,11 @@ func (p *pedaData) returnRow(dst []float32, toGo [objectives]float64, omega floa
 }
 
 // omegaOfEnergy returns the preference at which the conditioner asks for a total.
-func (c *conditioner) omegaOfEnergy(energyJ float64) float64 {
-	low, high := 0.0, 1.0 // energy falls with omega
+func (p *pedaData) omegaOfEnergy(energyJ float64) float64 {
+	low, high := p.low, p.high // energy falls with omega
 	for range 50 {
 		mid := (low + high) / 2
-		if c.at(mid)[1] > energyJ {
+		if p.at(mid)[1] > energyJ {
 			low = mid
 		} else {
 			high = mid
@@ -585,7 +638,8 @@ func (p *pedaPolicy) Reset() {
 
 // Decide implements rollout.Policy.
 func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	win, omega, z := &p.win, g.Omega(), p.network.sizes
+	win, z := &p.win, p.network.sizes
+	omega := p.data.low + g.Omega()*(p.data.high-p.data.low) // settings from 0 to 1 span what flights are stored under
 	if g.Budgeted() {
 		if win.observation.slots == 0 {
 			p.budgetOmega = p.data.omegaOfEnergy(g.BudgetJ())
@@ -611,6 +665,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	}
 	win.omega = float32(omega)
 	win.observation.add(p.constants, s, omega)
+	p.data.standardise(&win.observation, win.observation.slots-1)
 	win.returns = p.data.returnRow(win.returns, toGo, omega)
 	// The action of this slot is not known yet, and nothing before it reads it.
 	flights, users := len(win.actions.flight), len(win.actions.server)
@@ -639,7 +694,7 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 		return nil, err
 	}
 	s.Context = cmp.Or(form.Context, s.Context)
-	flown, err := buildDataset(ctx, r.World, s.Corpus, f, r.Workers, r.Log)
+	flown, err := r.corpus(ctx, &s, form, f)
 	if err != nil {
 		return nil, err
 	}
@@ -663,6 +718,24 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 		p.Reset()
 		return p, nil
 	}, nil
+}
+
+// corpus returns the corpus of a front, which it flies unless the run's last one was the same.
+func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f front) (*standardised, error) {
+	keep := r.Corpus
+	if keep == nil {
+		keep = new(Corpus)
+	}
+	key := fmt.Sprintf("%+v %+v %v %+v", r.World, s.Corpus, form.Rules, r.PPO)
+	if keep.key != key {
+		keep.key, keep.flown = "", nil // the memory of two is not needed
+		flown, err := buildDataset(ctx, r.World, s.Corpus, outcomeShares, f, r.Workers, r.Log)
+		if err != nil {
+			return nil, err
+		}
+		keep.key, keep.flown = key, standardise(flown)
+	}
+	return keep.flown, nil
 }
 
 func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*train.Trainer, pedaSizes, error) {

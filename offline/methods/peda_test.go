@@ -5,11 +5,14 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
+	"prefdt/inference/token"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -122,7 +125,9 @@ func TestPEDAGradient(t *testing.T) {
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
 	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true}, cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
-	p, err := newPEDAData(d, sequenceForm{Targets: targetsLinear})
+	d.high = 1
+	d.observation.reset()
+	p, err := newPEDAData(standardise(d), sequenceForm{Targets: targetsLinear})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +146,9 @@ func TestPEDAReturns(t *testing.T) {
 		form sequenceForm
 		want [objectives]float32
 	}{
-		{sequenceForm{}, [objectives]float32{-1.5 * 0.75, -2 * 0.25}},
+		{sequenceForm{}, [objectives]float32{-1.5 * 0.25, -2 * 0.75}},
 		{sequenceForm{UnweighedReturns: true}, [objectives]float32{-1.5, -2}},
-		{sequenceForm{ScalarReturn: true}, [objectives]float32{-1.5*0.75 - 2*0.25, 0}},
+		{sequenceForm{ScalarReturn: true}, [objectives]float32{-1.5*0.25 - 2*0.75, 0}},
 	} {
 		p.form = c.form
 		if row := p.returnRow(nil, p.toGo[0], 0.25); [objectives]float32(row) != c.want {
@@ -200,7 +205,7 @@ func TestPEDABudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := made.(*pedaPolicy)
-	p.data.conditioner = conditioner{{100, 500}, {40e3, -10e3}}
+	p.data.conditioner, p.data.low, p.data.high = conditioner{{100, 500}, {40e3, -10e3}}, 0, 1
 	w := world.New(r.World, 100_000)
 	o := goal.New(r.GoalConstants(), &r.World.Physics, r.World.Slots, r.World.Aircraft)
 	var snapshot slot.Snapshot
@@ -225,6 +230,89 @@ func TestPEDABudget(t *testing.T) {
 	check(decide(36e3), 300, 36e3) // at 0.4 the conditioner asks for 300 s and 36 kJ
 	o.Settle(goal.Settlement{DelayS: 7, EnergyJ: 500, Flying: 2})
 	check(decide(34e3), 293, 33.5e3)
+}
+
+// The corpus's preference is delay's part of a normalised return, which has a band and not all of
+// [0, 1]; settings span that band, and every member is flown where it is the nearest.
+func TestOutcomeShares(t *testing.T) {
+	members := []flownMember{{0, pareto.Point{DelayS: 100, EnergyJ: 40e3}}, {1, pareto.Point{DelayS: 300, EnergyJ: 30e3}}, {2, pareto.Point{DelayS: 700, EnergyJ: 27e3}}}
+	shares := outcomeShares(members, pareto.Point{DelayS: 1000, EnergyJ: 20e3})
+	for i, want := range []float64{0.1 / 2.1, 0.3 / 1.8, 0.7 / 2.05} {
+		if math.Abs(shares[i]-want) > 1e-12 {
+			t.Errorf("share %d is %v, want %v", i, shares[i], want)
+		}
+	}
+	if shares := importanceShares(members, pareto.Point{}); shares[0] != 0 || shares[2] != 1 {
+		t.Errorf("importances %v, want 0 to 1", shares)
+	}
+	r := toyRun(t, 1)
+	s := r.PEDA.Corpus
+	s.Flights, s.Episodes = 200, 10
+	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heuristics := 0
+	for i, omega := range d.omega {
+		if omega < d.low || omega > d.high {
+			t.Fatalf("preference %v beyond %v to %v", omega, d.low, d.high)
+		}
+		if !d.expert[i] {
+			heuristics++
+		}
+	}
+	if d.high-d.low > 0.9 || heuristics < 20 || heuristics > 60 {
+		t.Errorf("preferences from %v to %v, %d of 200 flights by heuristics", d.low, d.high, heuristics)
+	}
+}
+
+// Columns have mean 0 and deviation 1, but the preference, and a slot is standardised once as it is
+// flown.
+func TestPEDAStandardises(t *testing.T) {
+	r := toyRun(t, 1)
+	s := r.PEDA.Corpus
+	s.Flights, s.Episodes = 40, 5
+	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	omega := d.omega[0]
+	p := standardise(d)
+	width := fleetWidth(r.World.Aircraft)
+	if got := d.observation.fleet[width-1]; got != float32(omega) {
+		t.Errorf("preference %v became %v", omega, got)
+	}
+	for name, m := range map[string]token.Moments{"fleet": columnMoments(d.observation.fleet, width), "users": columnMoments(d.observation.users, userWidth(r.World.Aircraft))} {
+		for k := range m.Mean {
+			if name == "fleet" && k == width-1 {
+				continue
+			}
+			if math.Abs(m.Mean[k]) > 0.05 || math.Abs(m.Std[k]-1) > 0.3 { // some have a few values beyond the limit of 8
+				t.Errorf("%s column %d has mean %v and deviation %v", name, k, m.Mean[k], m.Std[k])
+			}
+		}
+	}
+	before := slices.Clone(d.observation.fleet)
+	p.standardise(&d.observation, d.observation.slots-1)
+	if slices.Equal(before, d.observation.fleet) || !slices.Equal(before[:len(before)-width], d.observation.fleet[:len(before)-width]) {
+		t.Error("the last slot alone is to change")
+	}
+}
+
+// Beyond its vertex a quadratic is held: delay does not fall with the preference, nor energy rise.
+func TestConditionerIsMonotone(t *testing.T) {
+	c := conditioner{{200, -400, 1000}, {40e3, -20e3, 12.5e3}} // vertices at 0.2 and 0.8
+	for omega, want := range map[float64][objectives]float64{0: {160, 40e3}, 0.5: {250, 33125}, 1: {800, 32e3}} {
+		got := c.at(omega)
+		for j := range got {
+			if math.Abs(got[j]-want[j]) > 1e-9 {
+				t.Errorf("at %v: %v, want %v", omega, got, want)
+			}
+		}
+	}
+	if got := (&conditioner{{-10, 5, 1}, {1, 0, 0}}).at(0); got[0] != 0 {
+		t.Errorf("a delay of %v is asked for", got[0])
+	}
 }
 
 // A quadratic is found exactly, a line through it by least squares, the ideal point is the
@@ -263,11 +351,11 @@ func BenchmarkSequenceStep(b *testing.B) {
 			r.Log, r.World = io.Discard, world.Standard()
 			s := r.PEDA
 			s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-			flown, err := buildDataset(b.Context(), r.World, s.Corpus, toyFront(r), 1, r.Log)
+			flown, err := buildDataset(b.Context(), r.World, s.Corpus, outcomeShares, toyFront(r), 1, r.Log)
 			if err != nil {
 				b.Fatal(err)
 			}
-			data, err := newPEDAData(flown, x.form)
+			data, err := newPEDAData(standardise(flown), x.form)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -283,5 +371,24 @@ func BenchmarkSequenceStep(b *testing.B) {
 			tokens := float64(b.N * s.Batch * r.World.Slots * model.TokensPerSlot)
 			b.ReportMetric(tokens/b.Elapsed().Seconds(), "tokens/s")
 		})
+	}
+}
+
+// Methods that learn from one corpus fly it once; another front's is flown anew.
+func TestCorpusIsKept(t *testing.T) {
+	r := toyRun(t, 1)
+	r.Log, r.Corpus = io.Discard, new(Corpus)
+	s := r.PEDA
+	s.Corpus.Flights, s.Corpus.Episodes = 20, 3
+	var flown []*standardised
+	for _, form := range []sequenceForm{prefdtForm(nil), {Targets: targetsLinear}, prefdtForm(func(f *sequenceForm) { f.Rules = true })} {
+		d, err := r.corpus(t.Context(), &s, form, toyFront(r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		flown = append(flown, d)
+	}
+	if flown[0] != flown[1] || flown[0] == flown[2] {
+		t.Error("the first two share a corpus, the third has its own")
 	}
 }

@@ -180,10 +180,18 @@ func (p *pgmorl) models(m *pgmorlMember) (models [objectives]hyperbola) {
 	return models
 }
 
-// quality of a front: hypervolume less weighed sparsity (eq. (3) of Xu et al.), both in
-// units of the scales.
+// reference is the point that the hypervolume and the buffers are from, a fixed one as the
+// authors' is: with the worst of the population in its place, a policy for which energy has no
+// weight would set the direction and the distance of all others.
+func (p *pgmorl) reference() pareto.Point {
+	wide, _ := pareto.References(&p.run.World, pareto.NonDominated(memberPoints(p.Archive)))
+	return wide
+}
+
+// quality of a front within the reference point: hypervolume less weighed sparsity (eq. (3) of Xu
+// et al.), both in units of the scales.
 func (p *pgmorl) quality(points []pareto.Point, reference pareto.Point) float64 {
-	front := pareto.NonDominated(points)
+	front := slices.DeleteFunc(pareto.NonDominated(points), func(x pareto.Point) bool { return beyond(x, reference) })
 	area := pareto.Hypervolume(front, reference) / (p.run.Scales.DelayS * p.run.Scales.EnergyJ)
 	if len(front) < 2 {
 		return area
@@ -214,14 +222,13 @@ func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
 		m := &p.Population[i]
 		models := p.models(m)
 		for _, omega := range rollout.Linspace(0, 1, p.Weights) {
+			if p.trained(m, omega) {
+				continue
+			}
 			candidates = append(candidates, candidate{pgmorlTask{m, omega}, p.predicted(m, &models, omega)})
 		}
 	}
-	front := memberPoints(p.Archive)
-	reference := pareto.Point{}
-	for _, m := range p.Population {
-		reference.DelayS, reference.EnergyJ = max(reference.DelayS, 1.1*m.DelayS), max(reference.EnergyJ, 1.1*m.EnergyJ)
-	}
+	front, reference := memberPoints(p.Archive), p.reference()
 	for len(tasks) < p.Tasks && len(candidates) > 0 {
 		best, most := 0, math.Inf(-1)
 		for i := range candidates {
@@ -236,6 +243,11 @@ func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
 	return tasks
 }
 
+// trained tells whether a policy has been trained at a weight already, which is not done twice.
+func (p *pgmorl) trained(m *pgmorlMember, omega float64) bool {
+	return slices.ContainsFunc(p.History, func(h improvement) bool { return h.From == p.scaled(m.Point) && h.Omega == omega })
+}
+
 func memberPoints(members []pgmorlMember) (points []pareto.Point) {
 	for _, m := range members {
 		points = append(points, m.Point)
@@ -243,14 +255,20 @@ func memberPoints(members []pgmorlMember) (points []pareto.Point) {
 	return points
 }
 
-// bound keeps, of a population, the best in each direction from a reference point: the
-// farthest from it.
+func beyond(x, reference pareto.Point) bool {
+	return x.DelayS > reference.DelayS || x.EnergyJ > reference.EnergyJ
+}
+
+// bound keeps, of a population, the best in each direction from the reference point: the farthest
+// from it. Who is beyond it is kept only where all are.
 func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
-	reference := [objectives]float64{}
-	for _, m := range population {
-		x := p.scaled(m.Point)
-		reference[0], reference[1] = max(reference[0], x[0]), max(reference[1], x[1])
+	at := p.reference()
+	within := slices.DeleteFunc(slices.Clone(population), func(m pgmorlMember) bool { return beyond(m.Point, at) })
+	if len(within) == 0 {
+		return population[:min(p.Buffers*p.Keep, len(population))]
 	}
+	population = within
+	reference := p.scaled(at)
 	buffers := make([][]pgmorlMember, p.Buffers)
 	distance := func(m *pgmorlMember) float64 {
 		x := p.scaled(m.Point)
@@ -347,13 +365,13 @@ func (p *pgmorl) accept(tasks []pgmorlTask, children []pgmorlMember) {
 		}
 	}
 	p.Trained += len(children)
-	p.Population = p.bound(append(p.Population, children...))
 	all := append(p.Archive, children...)
 	points := memberPoints(all)
 	p.Archive = nil
 	for _, x := range pareto.NonDominated(points) {
 		p.Archive = append(p.Archive, all[slices.Index(points, x)])
 	}
+	p.Population = p.bound(append(p.Population, children...)) // by the archive's reference point
 }
 
 // evolve takes a run from its state to its end. save is called after the warm-up and each generation.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 
 	"prefdt/inference/goal"
@@ -45,12 +46,15 @@ func TestQuality(t *testing.T) {
 	}
 }
 
-// In each direction from the worst point, the farthest is kept.
+// In each direction from the reference point, a fifth beyond the front, the farthest is kept; who is beyond
+// that point neither counts nor moves it.
 func TestBoundPopulation(t *testing.T) {
 	p := toyPGMORL(t)
+	p.Archive = []pgmorlMember{{Point: pareto.Point{DelayS: 20, EnergyJ: 90}}, {Point: pareto.Point{DelayS: 90, EnergyJ: 20}}}
 	population := []pgmorlMember{
 		{File: "slow", Point: pareto.Point{DelayS: 90, EnergyJ: 20}}, {File: "slower", Point: pareto.Point{DelayS: 95, EnergyJ: 22}},
 		{File: "fast", Point: pareto.Point{DelayS: 20, EnergyJ: 90}}, {File: "worst", Point: pareto.Point{DelayS: 100, EnergyJ: 100}},
+		{File: "beyond", Point: pareto.Point{DelayS: 15, EnergyJ: 1000}},
 	}
 	var names []string
 	for _, m := range p.bound(population) {
@@ -70,7 +74,7 @@ func TestSelectTasks(t *testing.T) {
 	p.Archive = p.Population
 	for _, m := range p.Population {
 		for _, omega := range rollout.Linspace(0, 1, 9) {
-			p.History = append(p.History, improvement{p.scaled(m.Point), omega, [objectives]float64{2 * (1 - omega), 2 * omega}})
+			p.History = append(p.History, improvement{p.scaled(pareto.Point{DelayS: m.DelayS + 0.01, EnergyJ: m.EnergyJ}), omega, [objectives]float64{2 * (1 - omega), 2 * omega}})
 		}
 	}
 	models := p.models(&p.Population[0])
@@ -88,6 +92,15 @@ func TestSelectTasks(t *testing.T) {
 		if want := map[string]float64{"a": 1, "b": 0}[task.parent.File]; task.omega != want && task.omega != 0.5 {
 			t.Errorf("%s is trained at %v, want %v", task.parent.File, task.omega, want)
 		}
+	}
+	done := tasks[0]
+	p.History = append(p.History, improvement{From: p.scaled(done.parent.Point), Omega: done.omega})
+	if slices.Contains(p.selectTasks(), done) {
+		t.Errorf("%s is trained at %v again", done.parent.File, done.omega)
+	}
+	p.Archive = append(p.Archive, pgmorlMember{Point: pareto.Point{DelayS: 1, EnergyJ: 1e6}})
+	if got := p.quality(memberPoints(p.Archive), pareto.Point{DelayS: 110, EnergyJ: 110}); got != p.quality(memberPoints(p.Archive[:2]), pareto.Point{DelayS: 110, EnergyJ: 110}) {
+		t.Errorf("a point beyond the reference changes the quality to %v", got)
 	}
 }
 

@@ -147,7 +147,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 	}
 	r, method := s.run(m)
 	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, ppoPath)
-	r.Workers, r.Log = s.workers, s.Log
+	r.Workers, r.Log, r.Corpus = s.workers, s.Log, &s.corpus
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"prefdt/inference/paperform"
 	"prefdt/offline/methods"
 )
 
@@ -40,15 +41,12 @@ type rules struct {
 	Aircraft   int `json:"aircraft,omitempty"`
 }
 
-// physicsFeatures are those of eq. (physfeat).
-var physicsFeatures = []string{"T_loc", "T_off", "T_loc/deadline", "T_off/T_loc"}
-
 // userFeatures returns a form's.
 func (f *form) userFeatures(all []string) []string {
 	if !f.RawFeatures {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(physicsFeatures, name) })
+	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(paperform.PhysicsFeatures, name) })
 }
 
 // makers returns all, in the order in which they are measured.

@@ -25,6 +25,7 @@ type set struct {
 	workers int
 	full    *checkpoint.Checkpoint // PrefDT as published, trained to the end elsewhere; nil: here
 	makers  []maker
+	corpus  methods.Corpus // that arms after one another share
 }
 
 // open loads what the tables rest on. It writes nothing, and its errors are the user's.
@@ -95,19 +96,23 @@ func (c *Config) arms(s *set) []experiment.Arm {
 
 // resultVersion is of what is measured and how it is stored: a result of another version is
 // measured anew.
-const resultVersion = 1
+const resultVersion = 2
 
-// key identifies all that an arm's result depends on.
+// key identifies all that an arm's result depends on: what it is flown on, and what it is made with.
+// A change to how one policy is made leaves the results of the others.
 func (s *set) key(m *maker, t measurement) string {
-	parts := []any{resultVersion, m, t, s.Config, s.seedsOf(m, t)}
-	if m.Form != nil {
-		p, _ := s.published(m)
-		parts = append(parts, p.Form.Graph().Nodes) // its formulas
-		if m.Form.Full {
-			if parts = append(parts, s.FullTokens); s.full != nil {
-				parts = append(parts, s.full.Manifest)
-			}
+	parts := []any{resultVersion, m, t, s.seedsOf(m, t), s.Settings, s.DenseSettings, s.CalibrationSeeds, s.Methods.Scales, s.Methods.CMDP.BudgetsJ}
+	switch {
+	case m.Form != nil:
+		p, tokens := s.published(m)
+		if parts = append(parts, p, tokens, p.Form.Graph().Nodes); m.Form.Full && s.full != nil { // the nodes are its formulas
+			parts = append(parts, s.full.Manifest)
 		}
+	case m.Rules != nil:
+		parts = append(parts, s.search(m.Rules))
+	case m.Method != "":
+		r, method := s.run(m)
+		parts = append(parts, method.Settings(&r.Config))
 	}
 	raw, err := json.Marshal(parts)
 	if err != nil {

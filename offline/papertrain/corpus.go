@@ -110,7 +110,7 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 	for round := range 2 {
 		m.Shares = nil
 		for _, p := range a.Points {
-			m.Shares = append(m.Shares, m.share(p))
+			m.Shares = append(m.Shares, Share(p, m.Etas))
 		}
 		m.Flights = make([]Flight, flights)
 		err := jobs.Do(ctx, flights, workers, func() (*flyer, error) { return newFlyer(&c), nil }, func(fl *flyer, i int) (err error) {
@@ -144,47 +144,62 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 	return m, err
 }
 
-// share returns the delay's part of a normalised return, the share of eq. (omegastar). The
-// normalisation is a pure ratio: nothing is subtracted.
-func (m *Corpus) share(p pareto.Point) float64 {
-	delay, energy := p.DelayS/m.Etas.DelayS, p.EnergyJ/m.Etas.EnergyJ
+// Share returns the delay's part of an outcome over the scales eta, the share of eq.
+// (omegastar). The normalisation is a pure ratio: nothing is subtracted.
+func Share(p, etas pareto.Point) float64 {
+	delay, energy := p.DelayS/etas.DelayS, p.EnergyJ/etas.EnergyJ
 	return delay / (delay + energy)
 }
 
 // Band returns the least and the largest share that the archive realises, eq. (omegastar).
 func (m *Corpus) Band() (low, high float64) { return slices.Min(m.Shares), slices.Max(m.Shares) }
 
+// Accepted returns the least and the largest preference that a flight is stored under.
+func (m *Corpus) Accepted() (low, high float64) { return Accepted(m.Shares) }
+
 // Accepted returns the least and the largest preference that a flight is stored under: the
-// band, widened by a tolerance. The settings are between these, too: at the band's own ends the
-// regression, a compromise over all flights, asks for less than the archive's extreme members
-// realise.
-func (m *Corpus) Accepted() (low, high float64) {
-	low, high = m.Band()
-	return max(low-bandTolerance, 0), min(high+bandTolerance, 1)
+// band of the members' shares, widened by a tolerance. The settings are between these, too: at
+// the band's own ends the regression, a compromise over all flights, asks for less than the
+// extreme members realise.
+func Accepted(shares []float64) (low, high float64) {
+	return max(slices.Min(shares)-bandTolerance, 0), min(slices.Max(shares)+bandTolerance, 1)
 }
 
-// draw draws the i-th flight: which heuristic flies it, if any, from a generator of its own,
-// so that these flights, which span most of the returns, do not depend on the shares.
+// draw draws the i-th flight. Which heuristics fly does not depend on the shares, since their
+// flights span most of the returns.
 func (m *Corpus) draw(i uint64) Flight {
 	f := Flight{Seed: i % validationFirst}
 	if i >= validationFirst { // see validation
 		f.Seed = i
 	}
-	f.Omega = m.drawOmega(rand.New(rand.NewPCG(m.Seed, i)))
+	corner := cornerFraction
+	if m.Uniform {
+		corner = 0
+	}
+	f.Omega = DrawOmega(rand.New(rand.NewPCG(m.Seed, i)), m.Shares, corner)
 	f.Member = pareto.Nearest(m.Shares, f.Omega)
-	if r := rand.New(rand.NewPCG(m.Seed+1, i)); r.Float64() < heuristicShare {
-		f.Heuristic, f.Member = true, r.IntN(len(heuristics))
+	if mode, flies := DrawHeuristic(m.Seed, i, heuristicShare); flies {
+		f.Heuristic, f.Member = true, mode
 	}
 	return f
 }
 
-// drawOmega draws a preference: a quarter in the share window of the archive's four members
-// of least delay, the others from Dirichlet distributions of three entropies, a third each,
-// those that are not accepted drawn again.
-func (m *Corpus) drawOmega(r *rand.Rand) float64 {
-	low, high := m.Accepted()
-	if r.Float64() < cornerFraction && !m.Uniform {
-		window := m.Shares[:min(cornerMembers, len(m.Shares))]
+// DrawHeuristic returns which heuristic flies flight i, if any, from a generator of its own.
+func DrawHeuristic(seed, i uint64, share float64) (mode int, flies bool) {
+	r := rand.New(rand.NewPCG(seed+1, i))
+	if r.Float64() >= share {
+		return 0, false
+	}
+	return r.IntN(len(heuristics)), true
+}
+
+// DrawOmega draws a preference: a part in the share window of the four members of least delay,
+// the others from Dirichlet distributions of three entropies, a third each, those that are not
+// accepted drawn again. The shares are of members in order of delay.
+func DrawOmega(r *rand.Rand, shares []float64, corner float64) float64 {
+	low, high := Accepted(shares)
+	if r.Float64() < corner {
+		window := shares[:min(cornerMembers, len(shares))]
 		first, last := slices.Min(window), slices.Max(window)
 		return first + (last-first)*r.Float64()
 	}
@@ -231,7 +246,9 @@ type heuristic struct {
 // heuristics are the modes. The paper says that there are three, and not which.
 var heuristics = []heuristic{{hovers: true}, {offload: 0.5}, {offload: 1}}
 
-func (h heuristic) decide(c *world.Config, s *slot.Snapshot, d *slot.Decision) {
+// DecideHeuristic decides a slot by a mode of the quality pool.
+func DecideHeuristic(mode int, c *world.Config, s *slot.Snapshot, d *slot.Decision) {
+	h := heuristics[mode]
 	d.Resize(s)
 	for u := range s.Users {
 		user, best := &s.Users[u], 0
@@ -276,7 +293,7 @@ func (f *flyer) flight(m *Corpus, x *Flight, each func(teacher.SettledSlot)) (pa
 		if x.Member < 0 || x.Member >= len(heuristics) {
 			return pareto.Point{}, fmt.Errorf("flight of heuristic %d, there are %d", x.Member, len(heuristics))
 		}
-		return f.fly(x.Seed, func(s *slot.Snapshot, d *slot.Decision) { heuristics[x.Member].decide(&f.world.Config, s, d) }, each), nil
+		return f.fly(x.Seed, func(s *slot.Snapshot, d *slot.Decision) { DecideHeuristic(x.Member, &f.world.Config, s, d) }, each), nil
 	}
 	if x.Member < 0 || x.Member >= len(m.Archive.Points) {
 		return pareto.Point{}, fmt.Errorf("flight of member %d, the archive has %d", x.Member, len(m.Archive.Points))
