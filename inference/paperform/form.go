@@ -52,7 +52,7 @@ type Form struct {
 func Published(width int) Form {
 	return Form{
 		Arch: model.Arch{Width: width, PairWidth: width, Layers: 3, Heads: 4, Context: 20}, Aircraft: 2, Slots: 100,
-		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad},
+		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad, nearest},
 	}
 }
 
@@ -66,6 +66,7 @@ const (
 // before were trained on T_off at the load of the slot before, and are refused by this name.
 const (
 	distance      = "distance"
+	nearest       = "nearest" // 1 in the frame of the aircraft that is nearest, 0 in others
 	offloadAtLoad = "T_off at load"
 	ratioAtLoad   = "T_off/T_loc at load"
 )
@@ -77,7 +78,7 @@ var PhysicsFeatures = []string{"T_loc", offloadAtLoad, "T_loc/deadline", ratioAt
 // of eq. (tokusr) with eq. (physfeat), and two of them in another form as well.
 var userFeatures = []string{
 	distance, "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad,
-	"bearing east", "bearing north", "log " + ratioAtLoad,
+	"bearing east", "bearing north", "log " + ratioAtLoad, nearest,
 }
 
 // Check returns what is wrong with a form.

@@ -41,7 +41,8 @@ type Builder struct {
 	statistics *Statistics // nil: rows are not standardised
 	columns    []int       // of userFeatures
 	row        []float64
-	load       []float64 // of each aircraft, see countLoad
+	nearest    []int     // aircraft of each user, see assign
+	users      []float64 // of each aircraft, those that it is nearest to
 }
 
 // NewBuilder returns a builder of a form's rows; without statistics they are raw.
@@ -53,44 +54,43 @@ func NewBuilder(f *Form, c *physics.Constants, s *Statistics) *Builder {
 	return b
 }
 
+// assign finds each user's nearest aircraft and counts the users of each: the serving aircraft and
+// U_m(t) as far as they are known before the decision. An aircraft to which there is no channel is
+// lost, and nobody's nearest.
+func (b *Builder) assign(s *slot.Snapshot) {
+	b.nearest, b.users = b.nearest[:0], append(b.users[:0], make([]float64, len(s.Aircraft))...)
+	for u := range s.Users {
+		m, least := -1, math.Inf(1)
+		for k := range s.Aircraft {
+			if d := s.Users[u].Position.Sub(s.Aircraft[k].Position).Norm(); d < least && s.Users[u].Gain[k] > 0 {
+				m, least = k, d
+			}
+		}
+		if b.nearest = append(b.nearest, m); m >= 0 {
+			b.users[m]++
+		}
+	}
+}
+
 // AppendAircraft appends a row for each aircraft, eq. (tokuav): (M, AircraftFeatures).
 func (b *Builder) AppendAircraft(dst []float32, s *slot.Snapshot) []float32 {
+	b.assign(s)
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
 		b.row = append(b.row[:0],
 			a.Position.EastM/b.physics.AreaSideM-0.5, a.Position.NorthM/b.physics.AreaSideM-0.5,
-			a.RemainingJ/b.physics.BatteryCapacityJ, float64(a.ServedLastSlot)/4, a.SpeedMPS/b.physics.SpeedMaxMPS)
+			a.RemainingJ/b.physics.BatteryCapacityJ, b.users[m]/4, a.SpeedMPS/b.physics.SpeedMaxMPS)
 		dst = b.standardise(dst, func(s *Statistics) *token.Moments { return &s.Aircraft })
 	}
 	return dst
 }
 
-// countLoad counts the users that share each aircraft's processor in T_off, "at the current edge
-// load": those who are nearest to it in this slot, one at least. Who will offload to it is not
-// decided yet. An aircraft to which there is no channel is lost, and nobody's nearest.
-func (b *Builder) countLoad(s *slot.Snapshot) {
-	b.load = append(b.load[:0], make([]float64, len(s.Aircraft))...)
-	for u := range s.Users {
-		nearest, least := -1, math.Inf(1)
-		for m := range s.Aircraft {
-			if d := s.Users[u].Position.Sub(s.Aircraft[m].Position).Norm(); d < least && s.Users[u].Gain[m] > 0 {
-				nearest, least = m, d
-			}
-		}
-		if nearest >= 0 {
-			b.load[nearest]++
-		}
-	}
-	for m := range b.load {
-		b.load[m] = max(b.load[m], 1)
-	}
-}
-
 // AppendUsers appends each user's token in the frame of every aircraft, eq. (tokusr), with
-// the latencies of eq. (physfeat) at that aircraft's load: (N, M, FU).
+// the latencies of eq. (physfeat), for which the users of an aircraft share its processor,
+// one at least: (N, M, FU).
 func (b *Builder) AppendUsers(dst []float32, s *slot.Snapshot) []float32 {
 	const longestS, largestRatio = 10, 20 // of an upload that hardly moves
-	b.countLoad(s)
+	b.assign(s)
 	for u := range s.Users {
 		user := &s.Users[u]
 		local := user.Task.LocalTimeS(user.CPUHz)
@@ -102,11 +102,15 @@ func (b *Builder) AppendUsers(dst []float32, s *slot.Snapshot) []float32 {
 			if distance > 1e-9 {
 				north, east = to.NorthM/distance, to.EastM/distance
 			}
-			offload := user.Task.OffloadTimeS(b.physics.EqualShare(max(user.Gain[m], 1e-20), a.CPUHz, b.load[m]))
+			own := 0.0
+			if b.nearest[u] == m {
+				own = 1
+			}
+			offload := user.Task.OffloadTimeS(b.physics.EqualShare(max(user.Gain[m], 1e-20), a.CPUHz, max(b.users[m], 1)))
 			all := [...]float64{
 				distance / 1000, math.Atan2(north, east), user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS, user.QueueBits / 1e6,
 				math.Log10(max(user.Gain[m], 1e-20)), local, min(offload, longestS), local / user.Task.DeadlineS, min(offload/local, largestRatio),
-				east, north, math.Log(min(offload/local, 1e3)),
+				east, north, math.Log(min(offload/local, 1e3)), own,
 			}
 			b.row = b.row[:0]
 			for _, k := range b.columns {

@@ -18,7 +18,7 @@ type figures struct {
 	igds         []float64 // in unscaled seconds and joules, as the paper's seem to be
 	fidelities   []float64 // none of what takes no preference
 	reaches      []float64 // s
-	corners      []float64 // s
+	corners      []float64 // s, of one setting
 	settings     int
 	distinct     int    // settings whose mean outcomes make a front
 	verdict      string // of eq. (criterion)
@@ -102,7 +102,7 @@ func (s *set) newTables(results map[string]*Result) *tables {
 // figuresOf computes the figures of a front; span is the teacher's reach.
 func (t *tables) figuresOf(settings []float64, outcomes [][]pareto.Point, aircraft int, hasPreference bool, span float64) *figures {
 	f := &figures{
-		hypervolumes: pareto.Hypervolumes(outcomes, referenceOf(aircraft)), reaches: pareto.BySeed(outcomes, pareto.ReachS), corners: pareto.BySeed(outcomes, pareto.CornerS),
+		hypervolumes: pareto.Hypervolumes(outcomes, referenceOf(aircraft)), reaches: pareto.BySeed(outcomes, pareto.ReachS), corners: corners(outcomes),
 		settings: len(settings), distinct: len(pareto.NonDominated(teacher.MeanPoints(outcomes))), verdict: "—",
 	}
 	for i := range f.hypervolumes {
@@ -122,6 +122,20 @@ func (t *tables) figuresOf(settings []float64, outcomes [][]pareto.Point, aircra
 		}
 	}
 	return f
+}
+
+// corners returns the delays, by seed, of the fixed setting whose mean delay is the least.
+func corners(outcomes [][]pareto.Point) (delays []float64) {
+	best, least := 0, math.Inf(1)
+	for k, p := range teacher.MeanPoints(outcomes) {
+		if p.DelayS < least {
+			best, least = k, p.DelayS
+		}
+	}
+	for _, p := range outcomes[best] {
+		delays = append(delays, p.DelayS)
+	}
+	return delays
 }
 
 // distance is the inverted generational distance without scales.
@@ -266,6 +280,19 @@ func relativeError(s *Sweep) float64 {
 		}
 	}
 	return sum / n
+}
+
+// first returns a sweep on its first seeds, nil of nil.
+func (s *Sweep) first(seeds int) *Sweep {
+	if s == nil {
+		return nil
+	}
+	short := *s
+	short.Outcomes = nil
+	for _, row := range s.Outcomes {
+		short.Outcomes = append(short.Outcomes, row[:min(seeds, len(row))])
+	}
+	return &short
 }
 
 // arm returns an arm by name.

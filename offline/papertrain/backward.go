@@ -201,18 +201,24 @@ func (t *Terms) add(o Terms) {
 // mean over the flight controls and one over the offload ratios, and cross-entropy of the
 // association, equally weighted. It sets the gradients by the outputs, where slots and
 // users are those that the means are over.
+//
+// The error of a heading, every other flight control, is around the circle: between 1 and -1, which are
+// one heading, it is 0, where the plain difference has its least mean at the opposite heading.
 func (n *network[T]) loss(slots, users int) (sum Terms) {
-	squared := func(y kernel.Matrix[T], want []float32, weight float64) (kernel.Matrix[T], float64) {
+	squared := func(y kernel.Matrix[T], want []float32, weight float64, headings bool) (kernel.Matrix[T], float64) {
 		dy, sum := n.arena.Matrix(y.Rows, y.Cols), 0.0
 		for i, v := range y.Data {
 			off := float64(v) - float64(want[i])
+			if headings && i%2 == 1 {
+				off = math.Remainder(off, 2)
+			}
 			sum += weight * off * off
 			dy.Data[i] = T(2 * weight * off)
 		}
 		return dy, sum
 	}
-	n.dmotion, sum.Flight = squared(n.motion, n.batch.motion, 1/float64(slots*n.motion.Cols))
-	n.doffload, sum.Offload = squared(n.offload, n.batch.offload, 1/float64(max(users, 1)))
+	n.dmotion, sum.Flight = squared(n.motion, n.batch.motion, 1/float64(slots*n.motion.Cols), true)
+	n.doffload, sum.Offload = squared(n.offload, n.batch.offload, 1/float64(max(users, 1)), false)
 	n.dchoice = n.arena.Matrix(n.choice.Rows, n.choice.Cols)
 	k := 1 / float64(max(users, 1))
 	for u, want := range n.batch.server {

@@ -131,14 +131,14 @@ func span(points []Point) (low, high Point) {
 	return low, high
 }
 
-// ReachS returns the span of delay of the non-dominated outcomes, Sec. VI:
-// how much of the front the settings cover. Fewer than two reach 0.
+// ReachS returns the span of delay of the outcomes that settings produce, Sec. V: dominated ones
+// count, so that it is read beside fidelity alone. Fewer than two reach 0.
 func ReachS(points []Point) float64 {
-	f := NonDominated(points)
-	if len(f) == 0 {
+	if len(points) == 0 {
 		return 0
 	}
-	return f[len(f)-1].DelayS - f[0].DelayS
+	low, high := span(points)
+	return high.DelayS - low.DelayS
 }
 
 // CornerS returns the least delay of the outcomes, +Inf without any.

@@ -115,9 +115,9 @@ func (l *linkState) snapshot(w *world.World) *slot.Snapshot {
 	reports := l.reports(w)
 	if l.LateSlots > 0 { // users as reported then, aircraft as measured now
 		l.delayedReports = append(l.delayedReports, reports)
-		reports = nil
+		reports = l.delayedReports[0] // until there are as old ones, those of the first slot
 		if len(l.delayedReports) > l.LateSlots {
-			reports, l.delayedReports = l.delayedReports[0], l.delayedReports[1:]
+			l.delayedReports = l.delayedReports[1:]
 		}
 	}
 	if l.LateSlots < 0 {

@@ -6,6 +6,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/goal"
+	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
 	"prefdt/simbridge/world"
 )
@@ -94,6 +95,20 @@ func TestUserPrior(t *testing.T) {
 	} {
 		if math.Abs(x.got/x.want-1) > 0.05 {
 			t.Errorf("%s: %v, in the world %v", x.what, x.got, x.want)
+		}
+	}
+}
+
+// Until a report is so late, that of the first slot stands in: a flight with late reports begins with users.
+func TestLateReportsBeginWithTheFirst(t *testing.T) {
+	w := world.New(world.Standard(), 100_000)
+	var first slot.Snapshot
+	w.Snapshot(&first)
+	l := linkState{ReportLink: ReportLink{LateSlots: 3}}
+	l.reset()
+	for range 3 {
+		if got := l.snapshot(w); len(first.Users) == 0 || len(got.Users) != len(first.Users) {
+			t.Errorf("slot %d has %d users, want the first slot's %d", w.Slot, len(got.Users), len(first.Users))
 		}
 	}
 }
