@@ -25,6 +25,7 @@ type Policy struct {
 	settings []float64 // in force in the slots of the context, from 0 to 1
 	entry    budgetEntry
 	headings []float64 // of the last moves, by the form's aircraft; NaN before the first
+	lengths  []float64 // of the last moves, in m; NaN before the first
 
 	fleet  slot.Snapshot // see wholeFleet
 	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
@@ -52,7 +53,7 @@ const maxTurn = math.Pi / 3
 
 // NewPolicy returns a policy at the start of a mission.
 func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Constants) *Policy {
-	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory(), headings: make([]float64, n.Form.Aircraft)}
+	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory(), headings: make([]float64, n.Form.Aircraft), lengths: make([]float64, n.Form.Aircraft)}
 	p.in.Action = make([]float32, n.Form.Aircraft*ActionFeatures)
 	p.Reset()
 	return p
@@ -63,7 +64,7 @@ func (p *Policy) Reset() {
 	p.forget()
 	p.entry = budgetEntry{}
 	for m := range p.headings {
-		p.headings[m] = math.NaN()
+		p.headings[m], p.lengths[m] = math.NaN(), math.NaN()
 	}
 	p.fleet.Aircraft = p.fleet.Aircraft[:0]
 }
@@ -104,7 +105,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	}
 	for m, place := range p.places {
 		if place < 0 {
-			p.headings[m] = math.NaN()
+			p.headings[m], p.lengths[m] = math.NaN(), math.NaN()
 			continue
 		}
 		length := p.physics.SpeedMaxMPS * (1 + float64(p.out.Motion[2*m])) / 2
@@ -116,6 +117,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 		north, east := math.Sincos(heading)
 		at := s.Aircraft[place].Position
 		d.Move[place] = at.Add(physics.Position{EastM: length * east, NorthM: length * north}).ClampToArea(p.physics.AreaSideM).Sub(at)
+		p.lengths[m] = d.Move[place].Norm()
 		if x := d.Move[place]; x.Norm() > 0 { // at the area's edge it may be another, or none
 			p.headings[m] = math.Atan2(x.NorthM, x.EastM)
 		}
@@ -178,6 +180,8 @@ func (p *Policy) removeLost() {
 // air has left in this slot that was at the setting in force from its start. The real ones
 // would reveal another setting, where the setting or flight power has changed or they were not
 // full at first, and the network would go on at that one; so would a context of another setting.
+// An aircraft's speed is that of its last move, as in the corpus, whose aircraft have no inertia: by
+// the speed of an airframe in its turns a flight is taken for one of the corpus that hover.
 func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 	if p.archived.AsPublished {
 		return p.requestAsPublished(o)
@@ -198,6 +202,9 @@ func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 	flown := float64(o.Slot()) / float64(p.constants.Slots)
 	for m := range fleet.Aircraft {
 		fleet.Aircraft[m].RemainingJ = p.physics.BatteryCapacityJ - flown*energyJ/float64(len(fleet.Aircraft))
+		if !math.IsNaN(p.lengths[m]) {
+			fleet.Aircraft[m].SpeedMPS = p.lengths[m] // of a slot of one second
+		}
 	}
 	if !o.Budgeted() {
 		return asked{omega, o.DelayToGoS(), o.EnergyToGoJ()}

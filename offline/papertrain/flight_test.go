@@ -2,6 +2,7 @@ package papertrain
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"prefdt/inference"
@@ -175,6 +176,42 @@ func TestLostAircraftIsFar(t *testing.T) {
 	}
 	if delayS > 200 {
 		t.Errorf("delay of %.0f s, want 200 s at most", delayS)
+	}
+}
+
+// In the leader an aircraft's speed is that of its last move: what an airframe has left of it in its
+// turns changes nothing.
+func TestSpeedIsThatOfTheLastMove(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/paper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+	var moves [2][]physics.Position
+	for k, slows := range []bool{false, true} {
+		policy, err := inference.New(ck, inference.DecoderHeads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := world.New(world.Standard(), 100_000)
+		var s slot.Snapshot
+		var d slot.Decision
+		var action world.Action
+		for range 5 {
+			w.Snapshot(&s)
+			if s.Slot > 0 && slows {
+				for m := range s.Aircraft {
+					s.Aircraft[m].SpeedMPS /= 5
+				}
+			}
+			policy.Decide(&s, o, &d)
+			moves[k] = append(moves[k], d.Move...)
+			w.FillAction(&s, &d, &action)
+			w.Step(action)
+		}
+	}
+	if !slices.Equal(moves[0], moves[1]) {
+		t.Errorf("moves %v, with slower aircraft %v", moves[0], moves[1])
 	}
 }
 
