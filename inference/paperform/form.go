@@ -75,7 +75,8 @@ const (
 var PhysicsFeatures = []string{"T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad}
 
 // userFeatures are the features that a user token may hold, in one aircraft's frame: those
-// of eq. (tokusr) with eq. (physfeat), and two of them in another form as well.
+// of eq. (tokusr) with eq. (physfeat), two of them in another form as well, and which aircraft's frame
+// it is: eq. (tokusr) has one, the serving aircraft's.
 var userFeatures = []string{
 	distance, "bearing", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad,
 	"bearing east", "bearing north", "log " + ratioAtLoad, nearest,

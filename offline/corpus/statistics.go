@@ -15,7 +15,7 @@ func gatherStatistics(m *Manifest) (token.Statistics, error) {
 	identity := token.IdentityStatistics()
 	r := NewExampleReader(m, &identity)
 	var ex Example
-	var rows [5]momentSums
+	var rows [5]MomentSums
 	for i := range m.Flights {
 		if m.Flights[i].World > 0 {
 			continue
@@ -26,23 +26,28 @@ func gatherStatistics(m *Manifest) (token.Statistics, error) {
 		if err := r.Read(&m.Flights[i], &ex); err != nil {
 			return identity, err
 		}
-		rows[0].add(ex.Aircraft, model.AircraftFeatures)
-		rows[1].add(ex.Pairs, model.PairFeatures)
-		rows[2].add(ex.State, model.StateFeatures)
-		rows[3].add(ex.Return, model.ReturnFeatures)
-		rows[4].add(ex.Action, model.ActionFeatures)
+		rows[0].Add(ex.Aircraft, model.AircraftFeatures)
+		rows[1].Add(ex.Pairs, model.PairFeatures)
+		rows[2].Add(ex.State, model.StateFeatures)
+		rows[3].Add(ex.Return, model.ReturnFeatures)
+		rows[4].Add(ex.Action, model.ActionFeatures)
 	}
 	return token.Statistics{
-		Aircraft: rows[0].result(), Pair: rows[1].result(), State: rows[2].result(), Return: rows[3].result(), Action: rows[4].result(),
+		Aircraft: rows[0].Result(leastDeviation), Pair: rows[1].Result(leastDeviation), State: rows[2].Result(leastDeviation), Return: rows[3].Result(leastDeviation), Action: rows[4].Result(leastDeviation),
 	}, nil
 }
 
-type momentSums struct {
+// leastDeviation of a feature of the shipped form.
+const leastDeviation = 0.02
+
+// MomentSums sums the features of rows, for their means and deviations.
+type MomentSums struct {
 	n            float64
 	sum, squares []float64
 }
 
-func (m *momentSums) add(rows []float32, width int) {
+// Add adds whole rows of a width.
+func (m *MomentSums) Add(rows []float32, width int) {
 	if m.sum == nil {
 		m.sum, m.squares = make([]float64, width), make([]float64, width)
 	}
@@ -50,16 +55,16 @@ func (m *momentSums) add(rows []float32, width int) {
 		m.sum[i%width] += float64(x)
 		m.squares[i%width] += float64(x) * float64(x)
 	}
-	m.n += float64(len(rows) / width)
+	m.n += float64(len(rows) / max(width, 1))
 }
 
-// result returns mean and deviation; a feature that hardly moves in the corpus
-// keeps its own unit, so that a small step outside it is not blown up.
-func (m *momentSums) result() (r token.Moments) {
+// Result returns mean and deviation; a feature whose deviation is below the least hardly moves in the
+// corpus and keeps its own unit, so that a small step outside it is not blown up.
+func (m *MomentSums) Result(least float64) (r token.Moments) {
 	for i := range m.sum {
 		mean := m.sum[i] / m.n
 		std := math.Sqrt(max(m.squares[i]/m.n-mean*mean, 0))
-		if std < 0.02 {
+		if std < least {
 			std = 1
 		}
 		r.Mean, r.Std = append(r.Mean, mean), append(r.Std, std)

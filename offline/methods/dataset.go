@@ -89,14 +89,20 @@ func outcomeShares(members []flownMember, etas pareto.Point) (shares []float64) 
 // importanceShares run from 0 at the least delay to 1 at the least energy, as the weights of a
 // utility do: delay's part of what is above the front's ideal point.
 func importanceShares(members []flownMember, _ pareto.Point) (shares []float64) {
-	a := corpus.Archive{}
-	for _, m := range members {
-		a.Points = append(a.Points, m.Point)
-	}
+	a := archiveOf(members)
 	for _, m := range members {
 		shares = append(shares, a.DelayShare(m.Point))
 	}
 	return shares
+}
+
+// archiveOf returns the outcomes of a front's members.
+func archiveOf(members []flownMember) (a *corpus.Archive) {
+	a = &corpus.Archive{}
+	for _, m := range members {
+		a.Points = append(a.Points, m.Point)
+	}
+	return a
 }
 
 // buildDataset flies a corpus. Preferences are matched by shares over the scales eta, which are spans
@@ -114,8 +120,8 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 	if len(members) < 2 {
 		return nil, fmt.Errorf("the corpus's front has %d members, want two at least", len(members))
 	}
-	first, last := members[0].Point, members[len(members)-1].Point
-	etas := pareto.Point{DelayS: last.DelayS - first.DelayS, EnergyJ: first.EnergyJ - last.EnergyJ}
+	var etas pareto.Point
+	etas.DelayS, etas.EnergyJ = archiveOf(members).ReturnScales()
 	draft := s
 	draft.Flights = max(s.Flights/10, 1)
 	sample, err := flyDataset(ctx, c, draft, members, label(members, etas), list, f, workers, nil)

@@ -524,19 +524,10 @@ func standardise(d *dataset) *standardised {
 }
 
 // columnMoments returns the mean and the standard deviation of each column of rows; 1 of a constant one.
-func columnMoments(rows []float32, width int) (m token.Moments) {
-	for k := range width {
-		sum, squares, n := 0.0, 0.0, 0.0
-		for i := k; i < len(rows); i += width {
-			sum, squares, n = sum+float64(rows[i]), squares+float64(rows[i])*float64(rows[i]), n+1
-		}
-		deviation := math.Sqrt(max(squares/n-sum/n*sum/n, 0))
-		if deviation < 1e-6 {
-			deviation = 1
-		}
-		m.Mean, m.Std = append(m.Mean, sum/n), append(m.Std, deviation)
-	}
-	return m
+func columnMoments(rows []float32, width int) token.Moments {
+	var sums corpus.MomentSums
+	sums.Add(rows, width)
+	return sums.Result(1e-6)
 }
 
 // standardise puts the rows of the slots from one on in deviations from the corpus's means.

@@ -232,6 +232,18 @@ func TestPEDABudget(t *testing.T) {
 	check(decide(34e3), 293, 33.5e3)
 }
 
+// toyDataset flies a corpus of the toy front.
+func toyDataset(t *testing.T, r *Run, flights, episodes int) *dataset {
+	t.Helper()
+	s := r.PEDA.Corpus
+	s.Flights, s.Episodes = flights, episodes
+	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 // The corpus's preference is delay's part of a normalised return, which has a band and not all of
 // [0, 1]; settings span that band, and every member is flown where it is the nearest.
 func TestOutcomeShares(t *testing.T) {
@@ -246,12 +258,7 @@ func TestOutcomeShares(t *testing.T) {
 		t.Errorf("importances %v, want 0 to 1", shares)
 	}
 	r := toyRun(t, 1)
-	s := r.PEDA.Corpus
-	s.Flights, s.Episodes = 200, 10
-	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := toyDataset(t, r, 200, 10)
 	heuristics := 0
 	for i, omega := range d.omega {
 		if omega < d.low || omega > d.high {
@@ -270,12 +277,7 @@ func TestOutcomeShares(t *testing.T) {
 // flown.
 func TestPEDAStandardises(t *testing.T) {
 	r := toyRun(t, 1)
-	s := r.PEDA.Corpus
-	s.Flights, s.Episodes = 40, 5
-	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := toyDataset(t, r, 40, 5)
 	omega := d.omega[0]
 	p := standardise(d)
 	width := fleetWidth(r.World.Aircraft)

@@ -3,13 +3,12 @@ package papertrain
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/paperform"
-	"prefdt/inference/token"
+	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/teacher"
@@ -105,42 +104,16 @@ func (r *reader) read(x *Flight) (*flightRows, error) {
 // statistics gathers what rows are standardised by over the corpus's first flights.
 func (m *Corpus) statistics(f *paperform.Form) (s paperform.Statistics, err error) {
 	r := newReader(m, f, nil)
-	aircraft, users := newMoments(paperform.AircraftFeatures), newMoments(len(f.UserFeatures))
+	var aircraft, users corpus.MomentSums
 	for i := range min(statisticFlights, len(m.Flights)) {
-		if err = r.raw(&m.Flights[i], func(a, u []float32) { aircraft.add(a); users.add(u) }); err != nil {
+		if err = r.raw(&m.Flights[i], func(a, u []float32) {
+			aircraft.Add(a, paperform.AircraftFeatures)
+			users.Add(u, len(f.UserFeatures))
+		}); err != nil {
 			return s, err
 		}
 	}
-	return paperform.Statistics{Aircraft: aircraft.result(), User: users.result()}, nil
-}
-
-// moments sums the features of rows.
-type moments struct{ n, sum, squares []float64 }
-
-func newMoments(width int) *moments {
-	return &moments{make([]float64, width), make([]float64, width), make([]float64, width)}
-}
-
-func (m *moments) add(rows []float32) {
-	for i, x := range rows {
-		k := i % len(m.n)
-		m.n[k]++
-		m.sum[k] += float64(x)
-		m.squares[k] += float64(x) * float64(x)
-	}
-}
-
-// result returns mean and deviation; a feature that is constant keeps its own unit.
-func (m *moments) result() (r token.Moments) {
-	for k, n := range m.n {
-		mean := m.sum[k] / n
-		std := math.Sqrt(max(m.squares[k]/n-mean*mean, 0))
-		if std < 1e-6 {
-			std = 1
-		}
-		r.Mean, r.Std = append(r.Mean, mean), append(r.Std, std)
-	}
-	return r
+	return paperform.Statistics{Aircraft: aircraft.Result(1e-6), User: users.Result(1e-6)}, nil
 }
 
 // store holds the rows of all flights of a run.
