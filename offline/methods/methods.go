@@ -60,7 +60,7 @@ func Default() Config {
 		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
 		Corpus: DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
 	}
-	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Weights: 11, Sparsity: 1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
+	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
 	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
 	peda.Corpus.Corner = 0
 	return Config{PEDA: peda, PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
@@ -201,9 +201,9 @@ func Methods(c *Config) []Method {
 		name, description string
 		settings          func(PPOSettings) PPOSettings
 	}{
-		{"ppo-plain", "proximal policy optimisation, one policy for each preference, by the letter: users without latencies, headings as angles, no discount", PPOSettings.plain},
+		{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain},
 		{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled},
-		{"ppo", "the same as we would make it: a path of each user's own, latencies, headings as unit vectors, a discount", func(s PPOSettings) PPOSettings { return s }},
+		{"ppo", "the same as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }},
 	} {
 		list = append(list, Method{
 			Name: x.name, Description: x.description,

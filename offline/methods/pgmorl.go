@@ -36,6 +36,7 @@ type PGMORLSettings struct {
 	WarmUp      int         `json:"warm_up" yaml:"warm_up"` // updates before the first one
 	Generations int         `json:"generations" yaml:"generations"`
 	Updates     int         `json:"updates" yaml:"updates"`   // of PPO, for each task of a generation
+	Stored      int         `json:"stored" yaml:"stored"`     // updates after which a policy is offered to the archive, also within a task
 	Weights     int         `json:"weights" yaml:"weights"`   // candidates for each policy, even from 0 to 1
 	Sparsity    float64     `json:"sparsity" yaml:"sparsity"` // weight of it, beside the hypervolume in units of both scales
 	Buffers     int         `json:"buffers" yaml:"buffers"`   // of performance, by direction
@@ -50,7 +51,7 @@ func (s *PGMORLSettings) Check() error {
 		name      string
 		x, lo, hi float64
 	}{
-		{"tasks", float64(s.Tasks), 2, 1000}, {"warm_up", float64(s.WarmUp), 1, 1e9}, {"generations", float64(s.Generations), 0, 1e6}, {"updates", float64(s.Updates), 1, 1e9},
+		{"tasks", float64(s.Tasks), 2, 1000}, {"warm_up", float64(s.WarmUp), 1, 1e9}, {"generations", float64(s.Generations), 0, 1e6}, {"updates", float64(s.Updates), 1, 1e9}, {"stored", float64(s.Stored), 1, 1e9},
 		{"weights", float64(s.Weights), 2, 1001}, {"sparsity", s.Sparsity, 0, 1e6}, {"buffers", float64(s.Buffers), 1, 1000}, {"keep", float64(s.Keep), 1, 1000}, {"episodes", float64(s.Episodes), 1, 1000},
 	} {
 		if !(r.x >= r.lo && r.x <= r.hi) {
@@ -81,6 +82,7 @@ type improvement struct {
 
 // pgmorlState is a run between two generations.
 type pgmorlState struct {
+	Settings   PGMORLSettings `json:"settings"`
 	Generation int            `json:"generation"` // complete ones, the warm-up not counted
 	Trained    int            `json:"trained"`    // tasks so far, which number the files
 	Population []pgmorlMember `json:"population"`
@@ -180,12 +182,14 @@ func (p *pgmorl) models(m *pgmorlMember) (models [objectives]hyperbola) {
 	return models
 }
 
-// reference is the point that the hypervolume and the buffers are from, a fixed one as the
-// authors' is: with the worst of the population in its place, a policy for which energy has no
-// weight would set the direction and the distance of all others.
-func (p *pgmorl) reference() pareto.Point {
-	wide, _ := pareto.References(&p.run.World, pareto.NonDominated(memberPoints(p.Archive)))
-	return wide
+// references returns the points that the hypervolume and the buffers are from, fixed ones as the
+// authors' is: with the worst of the population in their place, a policy for which energy has no
+// weight would set the direction and the distance of all others. Directions are from one near the
+// front, a fifth beyond the tight reference: from the far one of the hypervolume the whole front
+// lies within seven degrees, in three of twenty buffers.
+func (p *pgmorl) references() (hypervolume, buffers pareto.Point) {
+	wide, tight := pareto.References(&p.run.World, pareto.NonDominated(memberPoints(p.Archive)))
+	return wide, pareto.Point{DelayS: 1.2 * tight.DelayS, EnergyJ: 1.2 * tight.EnergyJ}
 }
 
 // quality of a front within the reference point: hypervolume less weighed sparsity (eq. (3) of Xu
@@ -211,24 +215,30 @@ type pgmorlTask struct {
 }
 
 // selectTasks chooses, one after the other, the tasks whose predictions improve the
-// archive's front most.
+// archive's front most. No policy is trained at a weight twice, unless too few others are left.
 func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
 	type candidate struct {
 		pgmorlTask
 		point pareto.Point
 	}
-	var candidates []candidate
+	var candidates, again []candidate
 	for i := range p.Population {
 		m := &p.Population[i]
 		models := p.models(m)
 		for _, omega := range rollout.Linspace(0, 1, p.Weights) {
+			x := candidate{pgmorlTask{m, omega}, p.predicted(m, &models, omega)}
 			if p.trained(m, omega) {
-				continue
+				again = append(again, x)
+			} else {
+				candidates = append(candidates, x)
 			}
-			candidates = append(candidates, candidate{pgmorlTask{m, omega}, p.predicted(m, &models, omega)})
 		}
 	}
-	front, reference := memberPoints(p.Archive), p.reference()
+	if len(candidates) < p.Tasks {
+		candidates = append(candidates, again...)
+	}
+	front := memberPoints(p.Archive)
+	reference, _ := p.references()
 	for len(tasks) < p.Tasks && len(candidates) > 0 {
 		best, most := 0, math.Inf(-1)
 		for i := range candidates {
@@ -243,7 +253,7 @@ func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
 	return tasks
 }
 
-// trained tells whether a policy has been trained at a weight already, which is not done twice.
+// trained tells whether a policy has been trained at a weight already.
 func (p *pgmorl) trained(m *pgmorlMember, omega float64) bool {
 	return slices.ContainsFunc(p.History, func(h improvement) bool { return h.From == p.scaled(m.Point) && h.Omega == omega })
 }
@@ -262,7 +272,7 @@ func beyond(x, reference pareto.Point) bool {
 // bound keeps, of a population, the best in each direction from the reference point: the farthest
 // from it. Who is beyond it is kept only where all are.
 func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
-	at := p.reference()
+	_, at := p.references()
 	within := slices.DeleteFunc(slices.Clone(population), func(m pgmorlMember) bool { return beyond(m.Point, at) })
 	if len(within) == 0 {
 		return population[:min(p.Buffers*p.Keep, len(population))]
@@ -295,11 +305,12 @@ func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
 	return kept
 }
 
-// train runs PPO for so many updates on each task, and returns the policies that result.
-// A task without a parent starts anew.
-func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) ([]pgmorlMember, error) {
-	children := make([]pgmorlMember, len(tasks))
-	return children, jobs.Do(ctx, len(tasks), p.run.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+// train runs PPO for so many updates on each task, and returns the policies that result, and those
+// that it went through. A task without a parent starts anew.
+func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) (children, between []pgmorlMember, err error) {
+	children = make([]pgmorlMember, len(tasks))
+	through := make([][]pgmorlMember, len(tasks))
+	err = jobs.Do(ctx, len(tasks), p.run.Workers, jobs.Stateless, func(_ struct{}, i int) error {
 		number := p.Trained + i
 		run, err := p.policy()
 		if err != nil {
@@ -314,19 +325,28 @@ func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, pro
 		}
 		run.seed = p.PPO.Seed + 1000*uint64(number+1) // its own episodes and draws
 		omega := tasks[i].omega
-		for range updates {
+		keep := func(file string) (pgmorlMember, error) {
+			return pgmorlMember{File: file, Omega: omega, Point: p.outcome(run)}, run.trainer.Save(filepath.Join(p.run.Dir, file))
+		}
+		for k := range updates {
 			if err := ctx.Err(); err != nil {
 				return err
+			}
+			if k > 0 && k%p.Stored == 0 {
+				m, err := keep(fmt.Sprintf("policy%05d-%d.bin", number, k))
+				if err != nil {
+					return err
+				}
+				through[i] = append(through[i], m)
 			}
 			if err := run.update(func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }); err != nil {
 				return err
 			}
 		}
-		c := &children[i]
-		c.File, c.Omega = fmt.Sprintf("policy%05d.bin", number), omega
-		c.Point = p.outcome(run)
-		return run.trainer.Save(filepath.Join(p.run.Dir, c.File))
+		children[i], err = keep(fmt.Sprintf("policy%05d.bin", number))
+		return err
 	}, progress)
+	return children, slices.Concat(through...), err
 }
 
 // policy returns a policy to train, at a constant learning rate: how long its line will
@@ -356,8 +376,9 @@ func (p *pgmorl) outcome(run *ppo) (mean pareto.Point) {
 	return mean
 }
 
-// accept adds a generation's policies to population, archive and history.
-func (p *pgmorl) accept(tasks []pgmorlTask, children []pgmorlMember) {
+// accept adds a generation's policies to population, archive and history; those that its tasks went
+// through are for the archive alone.
+func (p *pgmorl) accept(tasks []pgmorlTask, children, between []pgmorlMember) {
 	for i, c := range children {
 		if m := tasks[i].parent; m != nil {
 			from, to := p.scaled(m.Point), p.scaled(c.Point)
@@ -365,7 +386,7 @@ func (p *pgmorl) accept(tasks []pgmorlTask, children []pgmorlMember) {
 		}
 	}
 	p.Trained += len(children)
-	all := append(p.Archive, children...)
+	all := slices.Concat(p.Archive, children, between)
 	points := memberPoints(all)
 	p.Archive = nil
 	for _, x := range pareto.NonDominated(points) {
@@ -384,7 +405,7 @@ func (p *pgmorl) evolve(ctx context.Context, save func() error, progress func(do
 		}
 		// The last updates of the warm-up are the history's first samples.
 		last := min(p.Updates, p.WarmUp/2)
-		parents, err := p.train(ctx, tasks, p.WarmUp-last, func(int) {})
+		parents, _, err := p.train(ctx, tasks, p.WarmUp-last, func(int) {})
 		if err != nil {
 			return err
 		}
@@ -392,12 +413,12 @@ func (p *pgmorl) evolve(ctx context.Context, save func() error, progress func(do
 		for i := range tasks {
 			tasks[i].parent = &parents[i]
 		}
-		children, err := p.train(ctx, tasks, last, func(int) {})
+		children, between, err := p.train(ctx, tasks, last, func(int) {})
 		if err != nil {
 			p.Trained = 0
 			return err
 		}
-		p.accept(tasks, children)
+		p.accept(tasks, children, between)
 		if err := save(); err != nil {
 			return err
 		}
@@ -408,11 +429,11 @@ func (p *pgmorl) evolve(ctx context.Context, save func() error, progress func(do
 			parent := *tasks[i].parent
 			tasks[i].parent = &parent
 		}
-		children, err := p.train(ctx, tasks, p.Updates, done)
+		children, between, err := p.train(ctx, tasks, p.Updates, done)
 		if err != nil {
 			return err
 		}
-		p.accept(tasks, children)
+		p.accept(tasks, children, between)
 		p.Generation++
 		if err := save(); err != nil {
 			return err
@@ -451,8 +472,13 @@ func NewPGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), err
 	if err == nil {
 		err = json.Unmarshal(raw, &p.pgmorlState)
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		p.Settings = r.PGMORL
+	case err != nil:
 		return nil, fmt.Errorf("state %s: %w", path, err)
+	case p.Settings != r.PGMORL:
+		return nil, fmt.Errorf("state %s is of a run with other settings: remove its folder, and it begins anew", path)
 	}
 	save := func() error {
 		if err := command.ReplaceJSON(path, "", &p.pgmorlState); err != nil {

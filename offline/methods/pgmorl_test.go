@@ -6,11 +6,13 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
+	"prefdt/simbridge/world"
 )
 
 // The model finds the function that its samples are of.
@@ -63,6 +65,17 @@ func TestBoundPopulation(t *testing.T) {
 	if !reflect.DeepEqual(names, []string{"fast", "slow"}) {
 		t.Errorf("kept %v", names)
 	}
+
+	// Fronts as the paper's world has them, of 100 to 700 s and 27 to 40 kJ, lie in most directions.
+	p.run.World = world.Standard()
+	p.run.Scales, p.Buffers = Default().Scales, 20
+	population = nil
+	for _, x := range rollout.Linspace(0, 1, 60) {
+		population = append(population, pgmorlMember{Point: pareto.Point{DelayS: 100 + 600*x*x, EnergyJ: 40e3 - 13e3*math.Sqrt(x)}})
+	}
+	if kept := p.bound(population); len(kept) < 12 {
+		t.Errorf("%d of a front are kept, in %d directions", len(kept), p.Buffers)
+	}
 }
 
 // With a history in which the weight of an objective is what it improves by, the policies at the ends are
@@ -98,6 +111,14 @@ func TestSelectTasks(t *testing.T) {
 	if slices.Contains(p.selectTasks(), done) {
 		t.Errorf("%s is trained at %v again", done.parent.File, done.omega)
 	}
+	for i := range p.Population {
+		for _, omega := range rollout.Linspace(0, 1, p.Weights) {
+			p.History = append(p.History, improvement{From: p.scaled(p.Population[i].Point), Omega: omega})
+		}
+	}
+	if tasks := p.selectTasks(); len(tasks) != p.Tasks {
+		t.Errorf("%d tasks where all have been trained once, want %d", len(tasks), p.Tasks)
+	}
 	p.Archive = append(p.Archive, pgmorlMember{Point: pareto.Point{DelayS: 1, EnergyJ: 1e6}})
 	if got := p.quality(memberPoints(p.Archive), pareto.Point{DelayS: 110, EnergyJ: 110}); got != p.quality(memberPoints(p.Archive[:2]), pareto.Point{DelayS: 110, EnergyJ: 110}) {
 		t.Errorf("a point beyond the reference changes the quality to %v", got)
@@ -110,7 +131,7 @@ func TestPGMORLLearns(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		r := toyRun(t, 1)
 		r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Weights, r.PGMORL.Episodes = 3, 10, 3, 10, 5, 3
-		r.PGMORL.PPO = r.PPO
+		r.PGMORL.PPO, r.PGMORL.Stored = r.PPO, 4
 		newRun := func() *pgmorl {
 			return &pgmorl{PGMORLSettings: r.PGMORL, run: r, seeds: []uint64{0, 1, 2}}
 		}
@@ -142,6 +163,12 @@ func TestPGMORLLearns(t *testing.T) {
 		reference := pareto.Point{DelayS: 120, EnergyJ: 16e3}
 		before, after := pareto.Hypervolume(first, reference), pareto.Hypervolume(memberPoints(p.Archive), reference)
 		t.Logf("hypervolume %.0f after the warm-up, %.0f at the end, %d policies", before, after, len(p.Archive))
+		if want := r.PGMORL.Tasks * (r.PGMORL.Generations + 2); p.Trained != want {
+			t.Errorf("%d tasks were trained, want %d", p.Trained, want)
+		}
+		if !slices.ContainsFunc(p.Archive, func(m pgmorlMember) bool { return strings.Contains(m.File, "-") }) {
+			t.Error("the archive has none of the policies within a task")
+		}
 		if after < 1.02*before {
 			t.Errorf("hypervolume %v after the warm-up, %v at the end", before, after)
 		}
@@ -168,5 +195,9 @@ func TestPGMORLFlies(t *testing.T) {
 	r.PGMORL.PPO.Seeds = "1000000:1000001"
 	if _, err := NewPGMORL(context.Background(), r); err == nil {
 		t.Error("it trains on evaluation seeds")
+	}
+	r.PGMORL.PPO.Seeds, r.PGMORL.Sparsity = r.PPO.Seeds, 0.7
+	if _, err := NewPGMORL(context.Background(), r); err == nil || !strings.Contains(err.Error(), "other settings") {
+		t.Errorf("a run of other settings goes on: %v", err)
 	}
 }

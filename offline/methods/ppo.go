@@ -494,7 +494,7 @@ func sumProgress(progress func(done int), parts int) func(part, done int) {
 // would be 0.
 const plainGamma = 0.999
 
-// plain returns the settings by the letter of the paper: its states, its actions, its discount.
+// plain returns the settings nearest to the paper's text: its states, its actions, its discount.
 func (s PPOSettings) plain() PPOSettings {
 	s.Plain, s.Gamma = true, plainGamma
 	return s

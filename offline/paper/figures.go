@@ -15,7 +15,8 @@ import (
 // figures are an arm's on its front, by seed.
 type figures struct {
 	hypervolumes []float64 // 1e6 s J
-	igds         []float64 // in unscaled seconds and joules, as the paper's seem to be
+	igds         []float64 // in unscaled seconds and joules, as the paper's seem to be, against the front of all others
+	calmIGDs     []float64 // of that front's points up to calmJ
 	fidelities   []float64 // none of what takes no preference
 	reaches      []float64 // s
 	corners      []float64 // s, of one setting
@@ -39,6 +40,7 @@ type tables struct {
 	*set
 	results   map[string]*Result
 	figures   map[string]*figures
+	pool      []pareto.Contributor // fronts that IGD is measured against, each arm's own apart
 	reference pareto.ReferenceFronts
 	study     map[string]*study.Result // of our policy and its controllers
 	costs     []float64                // seconds of a core by costRows; NaN: not timed
@@ -77,30 +79,33 @@ func referenceOf(aircraft int) pareto.Point {
 // newTables computes every arm's figures.
 func (s *set) newTables(results map[string]*Result) *tables {
 	t := &tables{set: s, results: results, figures: map[string]*figures{}, study: map[string]*study.Result{}}
-	var pool []pareto.Contributor
 	for _, m := range s.makers {
 		if r := results[m.Name].sweep(nominal); r != nil && !m.optional && m.Method != "cmdp" && m.aircraft() == 2 {
-			pool = append(pool, pareto.Contributor{Arm: m.Name, ResultHash: results[m.Name].Key, Outcomes: r.Outcomes})
+			t.pool = append(t.pool, pareto.Contributor{Arm: m.Name, ResultHash: results[m.Name].Key, Outcomes: r.Outcomes})
 		}
 	}
-	t.reference = pareto.PoolFronts(pool)
+	t.reference = pareto.PoolFronts(t.pool)
 	span := none
 	if r := results[teacherArm].sweep(nominal); r != nil {
 		span = mean(pareto.BySeed(r.Outcomes, pareto.ReachS))
 	}
 	for _, m := range s.makers {
-		for _, measurement := range []measurement{front, axis, dense} {
+		for _, measurement := range []measurement{front, axis, whole, dense} {
 			name := armName(m.Name, measurement)
 			if r := results[name].sweep(nominal); r != nil && m.Method != "cmdp" {
-				t.figures[name] = t.figuresOf(r.Settings, r.Outcomes, m.aircraft(), m.hasPreference(), span)
+				t.figures[name] = t.figuresOf(m.Name, r.Settings, r.Outcomes, m.aircraft(), m.hasPreference(), span)
 			}
 		}
 	}
 	return t
 }
 
-// figuresOf computes the figures of a front; span is the teacher's reach.
-func (t *tables) figuresOf(settings []float64, outcomes [][]pareto.Point, aircraft int, hasPreference bool, span float64) *figures {
+// calmJ is the total that IGD is measured up to as well: above it are a point or two of a seed's
+// front, of the solvers alone, as far from all others as the rest of the front together.
+const calmJ = 45e3
+
+// figuresOf computes the figures of an arm's front; span is the teacher's reach.
+func (t *tables) figuresOf(arm string, settings []float64, outcomes [][]pareto.Point, aircraft int, hasPreference bool, span float64) *figures {
 	f := &figures{
 		hypervolumes: pareto.Hypervolumes(outcomes, referenceOf(aircraft)), reaches: pareto.BySeed(outcomes, pareto.ReachS), corners: corners(outcomes),
 		settings: len(settings), distinct: len(pareto.NonDominated(teacher.MeanPoints(outcomes))), verdict: "—",
@@ -115,9 +120,12 @@ func (t *tables) figuresOf(settings []float64, outcomes [][]pareto.Point, aircra
 		}
 	}
 	if aircraft == 2 {
-		for s, pooled := range t.reference.BySeed {
+		others := slices.DeleteFunc(slices.Clone(t.pool), func(c pareto.Contributor) bool { return c.Arm == arm })
+		for s, pooled := range pareto.PoolFronts(others).BySeed {
 			if s < len(outcomes[0]) {
-				f.igds = append(f.igds, distance(teacher.SeedPoints(outcomes, s), pooled))
+				own := teacher.SeedPoints(outcomes, s)
+				f.igds = append(f.igds, distance(own, pooled))
+				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled, func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
 			}
 		}
 	}
@@ -230,13 +238,17 @@ func (t *tables) scalarBudgets() (lines []string) {
 
 // distinctSettings compares uniform settings with recalibrated ones.
 func (t *tables) distinctSettings() (lines []string) {
-	for _, name := range []string{"published", "published-full"} {
-		a, b := t.figures[name], t.figures[armName(name, axis)]
-		if a == nil || b == nil {
-			lines = append(lines, fmt.Sprintf("Distinct and non-dominated settings of `%s`: not run.", name))
+	name := t.longestArm()
+	for _, x := range []struct {
+		of   measurement
+		name string
+	}{{axis, "recalibrated"}, {front, "preferences even over the band that flights are stored under"}, {whole, "preferences even from 0 to 1"}} {
+		f := t.figures[armName(name, x.of)]
+		if f == nil {
+			lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: not run.", name, x.name))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("Distinct and non-dominated settings of `%s`: %d of %d recalibrated, %d of %d uniform; fidelity %.3f and %.3f.", name, b.distinct, b.settings, a.distinct, a.settings, mean(b.fidelities), mean(a.fidelities)))
+		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name, x.name, f.distinct, f.settings, mean(f.fidelities), mean(f.reaches)))
 	}
 	return lines
 }

@@ -175,7 +175,7 @@ func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) 
 }
 
 func (s *set) publishedCheckpoint(ctx context.Context, m *maker) (*checkpoint.Checkpoint, error) {
-	if m.Form.Full && s.full != nil {
+	if m.Name == s.longestArm() && s.full != nil {
 		return s.full, nil
 	}
 	p, tokens := s.published(m)

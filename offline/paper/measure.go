@@ -25,6 +25,7 @@ type measurement string
 const (
 	front    measurement = ""         // its settings, even over what may be asked for
 	axis     measurement = "axis"     // settings recalibrated on calibration seeds
+	whole    measurement = "whole"    // preferences even from 0 to 1, most of which no flight is stored under
 	dense    measurement = "dense"    // many of them
 	budgets  measurement = "budgets"  // totals in joules, taken as published
 	replan   measurement = "replan"   // the same, as in the leader: each slot flown at the setting that the joules left pay for
@@ -115,9 +116,9 @@ func conditions(t measurement) []condition {
 		}
 	case arrivals:
 		for _, factor := range arrivalFactors {
-			list = append(list, condition{name: arrivalName(factor), apply: func(c *world.Config) {
-				c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor}
-			}})
+			list = append(list,
+				condition{name: arrivalName(factor), apply: func(c *world.Config) { c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor} }},
+				condition{name: loadName(factor), apply: func(c *world.Config) { c.Demand = world.Shock{Factor: factor} }})
 		}
 	}
 	return list
@@ -131,8 +132,15 @@ func arrivalName(factor float64) string {
 	return fmt.Sprintf("active users x%g from half time", factor)
 }
 
+// loadName is of a whole flight at that load.
+func loadName(factor float64) string { return fmt.Sprintf("active users x%g throughout", factor) }
+
 // revisedSlot is when a total is issued again.
 const revisedSlot = 60
+
+// shockTotalsJ are flown under the study's shock, beside its own totals there: those are above
+// what any setting spends in calm air, so that by Algorithm 1 all of them ask for the same.
+var shockTotalsJ = []float64{36e3, 39e3}
 
 // Sweeps of budgets beside the study's.
 const (
@@ -140,6 +148,7 @@ const (
 	issuedOnce     = "issued once"
 	issuedTwice    = "issued twice"
 	belowFloor     = "below the floor"
+	shockTotals    = "x1.5, totals of calm settings"
 	paperBudgets   = "the paper's budgets" // of policies of package methods; whether these spend as much is what it shows
 )
 
@@ -147,7 +156,7 @@ const (
 func (c *Config) seedsOf(m *maker, t measurement) []uint64 {
 	n := c.Seeds
 	switch {
-	case t.ofBudgets():
+	case t.ofBudgets(), t == arrivals:
 		n = c.BudgetSeeds
 	case m.few:
 		n = c.FewSeeds
@@ -168,6 +177,8 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 	r.Parameters = f.parameters
 	list := s.seedsOf(m, t)
 	switch t {
+	case whole:
+		f.settings = rollout.Linspace(0, 1, s.Settings)
 	case axis, dense:
 		if err := s.recalibrate(ctx, m, f, r, map[measurement]int{axis: s.Settings, dense: s.DenseSettings}[t]); err != nil {
 			return nil, err
@@ -280,25 +291,27 @@ func (s *set) measureBudgets(ctx context.Context, m *maker, f *flyer, list []uin
 	}
 	const onceJ, floorJ = 33e3, 20e3
 	type sweep struct {
-		name     string
+		condition
 		settings []float64
 		request  func(float64) rollout.Request
 	}
+	calm := func(name string) condition { return condition{name: name} }
 	sweeps := []sweep{
-		{trainedBudgets, s.Methods.CMDP.BudgetsJ, target},
-		{issuedOnce, []float64{onceJ}, target},
-		{issuedTwice, []float64{onceJ}, func(j float64) rollout.Request {
+		{calm(trainedBudgets), s.Methods.CMDP.BudgetsJ, target},
+		{calm(issuedOnce), []float64{onceJ}, target},
+		{calm(issuedTwice), []float64{onceJ}, func(j float64) rollout.Request {
 			r := target(j)
 			r.ReviseSlot, r.RevisedBudgetJ = revisedSlot, j
 			return r
 		}},
-		{belowFloor, []float64{floorJ}, target},
+		{calm(belowFloor), []float64{floorJ}, target},
+		{condition{name: shockTotals, apply: func(c *world.Config) { c.Shock = study.Shock }}, shockTotalsJ, target},
 	}
 	if m.Method != "" {
-		sweeps = append(sweeps, sweep{paperBudgets, []float64{70e3, 80e3, 90e3}, target})
+		sweeps = append(sweeps, sweep{calm(paperBudgets), []float64{70e3, 80e3, 90e3}, target})
 	}
 	for _, x := range sweeps {
-		if err := s.fly(ctx, m, f, r, condition{name: x.name}, x.settings, x.request, list); err != nil {
+		if err := s.fly(ctx, m, f, r, x.condition, x.settings, x.request, list); err != nil {
 			return err
 		}
 	}

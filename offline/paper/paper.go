@@ -14,7 +14,10 @@ package paper
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/offline/methods"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/seeds"
@@ -47,6 +50,43 @@ func Default() Config {
 		Tokens: 31.2e6, FullTokens: 440e6, Evaluations: 2000, Form: papertrain.Default(), Methods: methods.Default(),
 	}
 }
+
+// loadPublished loads the checkpoint that Published names, if it does, and takes its tokens for
+// those of the arm that is trained to the end.
+func (c *Config) loadPublished() (*checkpoint.Checkpoint, error) {
+	if c.Published == "" {
+		return nil, nil
+	}
+	ck, err := checkpoint.Load(c.Published)
+	if err != nil {
+		return nil, err
+	}
+	if ck.Published == nil {
+		return nil, fmt.Errorf("%s is no checkpoint of the published form", c.Published)
+	}
+	if tokens := ck.Training["tokens"]; tokens > 0 {
+		c.FullTokens = tokens
+	}
+	return ck, nil
+}
+
+// Arms of PrefDT as published: with the budget that all methods have, and trained to the end.
+const (
+	declaredArm = "published"
+	fullArm     = "published-full"
+)
+
+// longestArm returns the arm of PrefDT as published that has been trained for longest: where what
+// is trained to the end has the declared tokens, the two are one.
+func (c *Config) longestArm() string {
+	if math.Abs(c.FullTokens-c.Tokens) < 1e-3*c.Tokens { // whole steps
+		return declaredArm
+	}
+	return fullArm
+}
+
+// resolve returns the name under which an arm is measured.
+func (c *Config) resolve(arm string) string { return strings.Replace(arm, fullArm, c.longestArm(), 1) }
 
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {

@@ -110,7 +110,7 @@ func TestRows(t *testing.T) {
 		t.Errorf("%d shifted points", n)
 	}
 	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4", "published-fleet8", "rules-50-fleet4", "rules-50-fleet8",
-		"published-full-replan", "published-replan", "rules-50-replan",
+		"published-full-replan", "published-full-whole", "published-replan", "rules-50-replan",
 		"prefdt-arrivals", "prefdt-context1-arrivals", "prefdt-context10-arrivals", "prefdt-context50-arrivals", "even-budgets", "cmdp", "sca-oracle-half", "sca-mpc-double", "pgmorl-half", "published-double"} {
 		if !arms[name] {
 			t.Errorf("there is no arm %q", name)
@@ -592,13 +592,13 @@ func TestFigures(t *testing.T) {
 	if g := gain([]study.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
 		t.Errorf("gain %v", g)
 	}
-	full := &tables{figures: map[string]*figures{"published-full-axis": {hypervolumes: []float64{99.1, 99.2}}}, results: map[string]*Result{"published-full-link": r}}
+	full := &tables{set: &set{Config: Default()}, figures: map[string]*figures{"published-full-axis": {hypervolumes: []float64{99.1, 99.2}}}, results: map[string]*Result{"published-full-link": r}}
 	rows := map[string][]string{}
 	for _, row := range full.aimTable().rows {
 		rows[row[0]] = row[1:]
 	}
 	for what, want := range map[string][]string{
-		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at even settings": {notRun, "0.93 to 1", ""},
+		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at preferences even from 0 to 1": {notRun, "0.93 to 1", ""},
 		"at 40 % lost: the paper's 71.1": {"80.0", "68.1 to 74.1", "no"}, "corner less the teacher's, s": {notRun, "3 at most", ""},
 	} {
 		if !slices.Equal(rows[what], want) {
@@ -612,7 +612,7 @@ func TestFigures(t *testing.T) {
 		printed, mean float64
 		want          string
 	}{{none, 1, "prints no difference"}, {-2.9, -2.5, "within our interval"}, {-2.9, -0.5, "not distinguished"}, {-2.9, -9, "the same sign"}, {-2.9, 9, "the other sign"}} {
-		x := comparison{"a", "b", c.printed}
+		x := comparison{"a", "b", c.printed, false}
 		if text := x.sentence(pareto.Paired{Mean: c.mean, Low: c.mean - 1, High: c.mean + 1}); !strings.Contains(text, c.want) {
 			t.Errorf("%v against the paper's %v: %s", c.mean, c.printed, text)
 		}

@@ -51,6 +51,11 @@ func (f *form) userFeatures(all []string) []string {
 
 // makers returns all, in the order in which they are measured.
 func (c *Config) makers() []maker {
+	full := maker{Name: fullArm, description: "PrefDT as published, trained to the end", Form: &form{Full: true}, tests: []measurement{axis, whole, dense, budgets, replan, link, shifts}}
+	declared := maker{Name: declaredArm, description: "PrefDT as published, at the declared budget", Form: &form{}, ours: true, tests: []measurement{axis, budgets, replan}}
+	if c.longestArm() == declaredArm {
+		declared.tests = full.tests
+	}
 	list := []maker{
 		{Name: "even", description: "the reference even pacer, by which budgets are judged", Scheduler: "even"},
 		{Name: "random", description: "every decision at random", Scheduler: "random", few: true},
@@ -61,7 +66,7 @@ func (c *Config) makers() []maker {
 		{Name: "rules-50-fleet4", description: "the teacher of 4 aircraft", Rules: &rules{Population: 50, Budgets: 1, Aircraft: 4}},
 		{Name: "rules-50-fleet8", description: "the teacher of 8 aircraft", Rules: &rules{Population: 50, Budgets: 1, Aircraft: 8}},
 
-		{Name: "published", description: "PrefDT as published, at the declared budget", Form: &form{}, ours: true, tests: []measurement{axis, budgets, replan}},
+		declared,
 		{Name: "published-uniform", description: "the same without corner emphasis", Form: &form{Uniform: true}, tests: []measurement{budgets}},
 		{Name: "published-raw", description: "the same without the physics features", Form: &form{RawFeatures: true}, tests: []measurement{budgets}},
 		{Name: "published-uniform-raw", description: "the same without corner emphasis and physics features", Form: &form{Uniform: true, RawFeatures: true}, tests: []measurement{axis, budgets}},
@@ -90,8 +95,9 @@ func (c *Config) makers() []maker {
 	for _, beta := range c.Methods.IQLBetas {
 		list = append(list, method(fmt.Sprintf("iql-archive-beta%v", beta), maker{few: true}))
 	}
-	// Last, as it takes the longest.
-	list = append(list, maker{Name: "published-full", description: "PrefDT as published, trained to the end", Form: &form{Full: true}, tests: []measurement{axis, dense, budgets, replan, link, shifts}})
+	if c.longestArm() == fullArm { // last, as it takes the longest
+		list = append(list, full)
+	}
 	for _, m := range slices.Clone(list) {
 		if !m.ours {
 			continue

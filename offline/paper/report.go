@@ -88,14 +88,14 @@ func (x *table) writeCSV(w io.Writer) error {
 // writeMarkdown writes the report that people read.
 func (t *tables) writeMarkdown(w io.Writer, list []table, pictures []picture) error {
 	b := &strings.Builder{}
-	run := 0
-	for i := range t.Arms {
-		if t.results[t.Arms[i].Name] != nil {
-			run++
+	arms, run := map[bool]int{}, map[bool]int{} // by whether they are optional
+	for _, a := range t.Arms {
+		if arms[a.Optional]++; t.results[a.Name] != nil {
+			run[a.Optional]++
 		}
 	}
-	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, %d of them where the paper has ten; %d settings. %d of %d arms have been measured (those at half and double budgets are optional); what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained to the end %.4g million. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json).\n",
-		t.Seeds, t.FirstSeed, t.FewSeeds, t.Settings, run, len(t.Arms), t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
+	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, fewer where a row's n says so; %d settings. %d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
+		t.Seeds, t.FirstSeed, t.Settings, run[false], arms[false], run[true], arms[true], t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
 	for _, x := range list {
 		x.writeMarkdown(b)
 		if x.file == "methods" {
@@ -134,9 +134,9 @@ func (x *table) writeMarkdown(b *strings.Builder) {
 // picture is one image of the report, shown below a table.
 type picture struct{ table, file, title string }
 
-// either returns the arm trained to the end, or else that of the declared budget.
+// either returns the arm trained for longest, or else that of the declared budget.
 func (t *tables) either(m measurement) (name string, r *Result) {
-	for _, maker := range []string{"published-full", declaredArm} {
+	for _, maker := range []string{t.longestArm(), declaredArm} {
 		if r = t.results[armName(maker, m)]; r != nil {
 			return maker, r
 		}

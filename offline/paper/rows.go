@@ -23,15 +23,16 @@ type row struct {
 
 // methodRows is the paper's table of methods, with the Lagrangian of its text.
 var methodRows = []row{
-	{"1 learned", "PrefDT (shipped)", "published-full", &printed{99.47, 1.18, 402, 0.93, 601, none, 100, "yes"}, "ours is of width 128; the paper's is of 256, with 516 million tokens"},
-	{"1 learned", "PrefDT (shipped), at the declared budget", "published", nil, "the row that the order of the methods is judged by"},
+	{"1 learned", "PrefDT (shipped)", fullArm, &printed{99.47, 1.18, 402, 0.93, 601, none, 100, "yes"}, "ours imitates our teacher, which stands above the paper's as well, and is of a quarter of the paper's parameters"},
+	{"1 learned", "PrefDT (shipped), at the declared budget", declaredArm, nil, "the row that the order of the methods is judged by"},
+	{"1 learned", "PrefDT (shipped), preferences even from 0 to 1", armName(fullArm, whole), nil, "its text has fidelity on the full uniform grid, and may mean this one"},
 	{"1 learned", "PrefDT (PPO corpus)", "prefdt", &printed{90.28, 2.48, 1457, 0.91, 540, none, 100, "yes"}, "our PPO policies flew its corpus"},
 	{"1 learned", "PEDA, as published", "peda", &printed{82.87, 2.17, 1594, 0.76, 398, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
 	{"1 learned", "PEDA + attention pooling", "peda-pooled", &printed{84.18, 1.98, 1298, 0.68, 491, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
 	{"1 learned", "IQL+omega (archive corpus)", "iql-archive", &printed{96.23, 1.82, 1587, 0.94, 413, none, 10, "no (reach)"}, "its preference is an importance, as its reward has it; headings as unit vectors"},
 	{"1 learned", "IQL+omega (PPO corpus)", "iql-ppo", &printed{91.83, 1.48, 1221, 0.95, 528, none, 10, "yes"}, "our PPO policies flew its corpus; its preference is an importance; headings as unit vectors"},
 	{"1 learned", "PGMORL", "pgmorl", &printed{87.34, 1.23, 4501, 0.84, 15, none, 10, "no (both)"}, "its whole archive flies, not six policies; the schedule is ours"},
-	{"1 learned", "Per-preference PPO", "ppo-plain", &printed{90.72, 1.54, 1369, 0.95, 396, none, 100, "no (reach)"}, "states, actions and discount by the letter; but for steps and preferences the settings are ours"},
+	{"1 learned", "Per-preference PPO", "ppo-plain", &printed{90.72, 1.54, 1369, 0.95, 396, none, 100, "no (reach)"}, "the paper's states, actions, steps and preferences; a path of each user's own and all other settings are ours"},
 	{"1 learned", "Per-preference PPO without a path of each user's own", "ppo-pooled", nil, "the summary of a slot decides for each of its users"},
 	{"1 learned", "Per-preference PPO, as we would make it", "ppo", nil, "headings as unit vectors, users with their latencies, a discount of 0.95"},
 	{"1 learned", "omega-BC", "omega-bc", &printed{89.23, 2.88, 1237, 0.49, 458, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
@@ -49,16 +50,17 @@ var teacherRows = []row{
 	{"", "NSGA-II pop 101 (2x budget)", "rules-101-twice", &printed{hv: 100.120, cornerS: none}, ""},
 	{"", "NSGA-II pop 21", "rules-21", &printed{hv: 99.887, cornerS: 102.8}, ""},
 	{"", "NSGA-II pop 50 (corpus source)", "rules-50", &printed{hv: 99.786, cornerS: 102.0}, ""},
-	{"", "PrefDT (shipped), K=101", "published-full-dense", &printed{hv: 99.824, cornerS: 103.6}, ""},
-	{"", "PrefDT (shipped), K=21", "published-full-axis", &printed{hv: 99.466, cornerS: 104.3}, ""},
+	{"", "PrefDT (shipped), K=101", armName(fullArm, dense), &printed{hv: 99.824, cornerS: 103.6}, ""},
+	{"", "PrefDT (shipped), K=21", armName(fullArm, axis), &printed{hv: 99.466, cornerS: 104.3}, ""},
 	{"", "PrefDT (archive corpus, no corner/physics), K=21", "published-uniform-raw-axis", &printed{hv: 99.229, cornerS: 105.0}, "ours has the declared budget"},
 }
 
-// comparison sets one arm against another; printed is the paper's difference of hypervolume, if
-// it has one.
+// comparison sets one arm against another; printed is the paper's difference of hypervolume, or the
+// difference of two that it prints on the same seeds.
 type comparison struct {
 	arm, base string
 	printed   float64
+	derived   bool // from other figures that the paper prints
 }
 
 // removal is a row of the paper's table of ablations.
@@ -72,38 +74,37 @@ type removal struct {
 // removals is the paper's table of ablations. Those on the PPO corpus are taken from "prefdt",
 // those on the archive's corpus from "prefdt-rules" and, in the published form, "published".
 var removals = []removal{
-	{"Attention pooling", "zero padding of a fixed user count", "-2.90 HV (p = 2.0e-7)", []comparison{{"prefdt-padded", "prefdt", -2.90}}, nil},
-	{"Per-user bypass", "decision head reads the pooled summary only", "-6.10 HV (p = 3.0e-29); fidelity 0.91 to 0.68, reach 540 to 491 s", []comparison{{"peda-pooled", "prefdt", -6.10}}, nil},
+	{"Attention pooling", "zero padding of a fixed user count", "-2.90 HV (p = 2.0e-7)", []comparison{{"prefdt-padded", "prefdt", -2.90, false}}, nil},
+	{"Per-user bypass", "decision head reads the pooled summary only", "-6.10 HV (p = 3.0e-29); fidelity 0.91 to 0.68, reach 540 to 491 s", []comparison{{"peda-pooled", "prefdt", -6.10, false}}, nil},
 	{"Injection site", "omega into the state token only, or into the return token only", "92.17/0.92/464 and 90.56/0.80/552 against the two-site model's 89.91/0.90/695 (HV/fidelity/reach)",
-		[]comparison{{"prefdt-state", "prefdt-two-sites", 92.17 - 89.91}, {"prefdt-return", "prefdt-two-sites", 90.56 - 89.91}, {"prefdt", "prefdt-two-sites", none}}, nil},
+		[]comparison{{"prefdt-state", "prefdt-two-sites", 92.17 - 89.91, true}, {"prefdt-return", "prefdt-two-sites", 90.56 - 89.91, true}, {"prefdt", "prefdt-two-sites", none, false}}, nil},
 	{"Vector return-to-go", "scalar return, or no return at all", "scalar +0.08 % HV (p = 0.955) at 0.69, vector +1.10 % (p = 1.1e-4) at 0.91, both against no return at all; under the scalar, consumption reverses: 54.1, 51.4, 45.2 kJ at requests of 70, 80, 90 kJ",
-		[]comparison{{"prefdt-scalar", "omega-bc", 0.0008 * 89.23}, {"prefdt", "omega-bc", 0.011 * 89.23}}, (*tables).scalarBudgets},
-	{"Preference token", "removed, with the conditioner's targets supplied directly", "HV 92.02 against 90.28; fidelity 0.805, reach 274 s", []comparison{{"prefdt-no-preference", "prefdt", 92.02 - 90.28}}, nil},
+		[]comparison{{"prefdt-scalar", "omega-bc", 0.0008 * 89.23, true}, {"prefdt", "omega-bc", 0.011 * 89.23, true}}, (*tables).scalarBudgets},
+	{"Preference token", "removed, with the conditioner's targets supplied directly", "HV 92.02 against 90.28; fidelity 0.805, reach 274 s", []comparison{{"prefdt-no-preference", "prefdt", 92.02 - 90.28, true}}, nil},
 	{"Context window", "contexts of 1, 10 and 50 slots crossed with the return token", "+3.64 HV with the token, -3.44 without it; interaction +7.08 (p = 1.9e-24)",
-		[]comparison{{"prefdt-context10", "prefdt-context1", none}, {"prefdt", "prefdt-context1", none}, {"prefdt-context50", "prefdt-context1", 3.64},
-			{"omega-bc-context10", "omega-bc-context1", none}, {"omega-bc", "omega-bc-context1", none}, {"omega-bc-context50", "omega-bc-context1", -3.44}}, (*tables).contextInteraction},
+		[]comparison{{"prefdt-context10", "prefdt-context1", none, false}, {"prefdt", "prefdt-context1", none, false}, {"prefdt-context50", "prefdt-context1", 3.64, false},
+			{"omega-bc-context10", "omega-bc-context1", none, false}, {"omega-bc", "omega-bc-context1", none, false}, {"omega-bc-context50", "omega-bc-context1", -3.44, false}}, (*tables).contextInteraction},
 	{"Teacher and corpus", "distil from per-preference PPO experts instead of the teacher's archive", "-8.42 HV; corpus-learner interaction +4.87 HV",
-		[]comparison{{"prefdt", "prefdt-rules", -8.42}, {"iql-ppo", "iql-archive", 91.83 - 96.23}}, (*tables).corpusInteraction},
+		[]comparison{{"prefdt", "prefdt-rules", -8.42, false}, {"iql-ppo", "iql-archive", 4.87 - 8.42, true}}, (*tables).corpusInteraction},
 	{"Conditioner", "linear preference-to-return fit; ideal-point targets", "the quadratic fit moves fidelity from 0.809 to 0.932; ideal-point targets have 0.98 over a reach of 170 s",
-		[]comparison{{"prefdt-rules-linear", "prefdt-rules", none}, {"prefdt-ideal", "prefdt", 90.21 - 90.28}}, nil},
+		[]comparison{{"prefdt-rules-linear", "prefdt-rules", none, false}, {"prefdt-ideal", "prefdt", none, false}}, nil},
 	{"Corner emphasis", "uniform preference sampling", "fidelity 0.895, under the criterion's 0.90, with it and without the physics features",
-		[]comparison{{"published-uniform", "published", none}, {"published-uniform-raw", "published-raw", none}}, nil},
+		[]comparison{{"published-uniform", "published", none, false}, {"published-uniform-raw", "published-raw", none, false}}, nil},
 	{"Physics features", "raw tokenizer features only", "fidelity restored from 0.895 to 0.931; without corner emphasis the same features buy corner depth instead",
-		[]comparison{{"published-raw", "published", none}, {"published-uniform-raw", "published-uniform", none}}, nil},
+		[]comparison{{"published-raw", "published", none, false}, {"published-uniform-raw", "published-uniform", none, false}}, nil},
 	{"Setting-axis recalibration", "uniform-omega sweep", "21 of 21 settings distinct and non-dominated against 12 of 21 spoiled; fidelity 1.000 against 0.931; front quality unmoved",
-		[]comparison{{"published", "published-axis", none}, {"published-full", "published-full-axis", none}}, (*tables).distinctSettings},
+		[]comparison{{fullArm, armName(fullArm, axis), none, false}, {armName(fullArm, whole), armName(fullArm, axis), none, false}}, (*tables).distinctSettings},
 }
 
 // linkRows are what the paper retains of the front in percent, its own and its rule's. The paper
 // gives the substitution as a difference.
-var linkRows = []struct {
-	name             string
-	published, rules float64
-}{
-	{lossName(0.05, false), 96.7, none}, {lossName(0.1, false), none, none}, {lossName(0.2, false), none, none}, {lossName(0.4, false), 71.1, 60.8},
-	{displacementName(1), 49.5, none}, {displacementName(2), none, none}, {displacementName(3), none, none}, {displacementName(4), none, none}, {displacementName(5), none, none},
-	{displacementName(-1), 49.5, none}, {displacementName(-2), none, none}, {displacementName(-3), none, none}, {displacementName(-4), none, none}, {displacementName(-5), none, none},
+var linkRows = []struct{ name, published, rules string }{
+	{lossName(0.05, false), "96.7", ""}, {lossName(0.1, false), "", ""}, {lossName(0.2, false), "", ""}, {lossName(0.4, false), "71.1", "60.8"},
+	{displacementName(1), "49.5", ""}, {displacementName(2), farther, ""}, {displacementName(3), farther, ""}, {displacementName(4), farther, ""}, {displacementName(5), farther, ""},
+	{displacementName(-1), "as t-1", ""}, {displacementName(-2), "", ""}, {displacementName(-3), "", ""}, {displacementName(-4), "", ""}, {displacementName(-5), "", ""},
 }
+
+const farther = "49.0 to 50.0"
 
 // substitutionRows are points that the last report received adds to what is retained.
 var substitutionRows = []struct{ rate, published, rules float64 }{{0.05, 1.0, -1.3}, {0.1, 2.1, -2.3}, {0.2, 4.3, -3.7}, {0.4, 8.9, -3.3}}
@@ -120,5 +121,5 @@ var costRows = []costRow{
 	{"SCA oracle, one convex re-solve", "100 slots", 251.7, 252, 3},
 	{"SCA-MPC, one convex re-solve", "100 slots", 340.0, 341, 3},
 	{"Per-preference PPO, one training run", "2M steps", 986.7, 988, 3},
-	{"Teacher, one re-search", "606,000 slots", 133.8, 135, 1},
+	{"Teacher, one re-search", "600,000 slots; the paper 606,000", 133.8, 135, 1},
 }

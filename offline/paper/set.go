@@ -33,19 +33,11 @@ func open(c Config, out string, log io.Writer) (*set, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	s := &set{Config: c, workers: runtime.GOMAXPROCS(0), makers: c.makers()}
-	if c.Published != "" {
-		var err error
-		if s.full, err = checkpoint.Load(c.Published); err != nil {
-			return nil, err
-		}
-		if s.full.Published == nil {
-			return nil, fmt.Errorf("%s is no checkpoint of the published form", c.Published)
-		}
-		if tokens := s.full.Training["tokens"]; tokens > 0 {
-			c.FullTokens, s.FullTokens = tokens, tokens
-		}
+	full, err := c.loadPublished()
+	if err != nil {
+		return nil, err
 	}
+	s := &set{Config: c, workers: runtime.GOMAXPROCS(0), makers: c.makers(), full: full}
 	s.Set = experiment.NewSet("paper", "comparison", out, c, c.arms(s), log)
 	return s, nil
 }
@@ -67,7 +59,7 @@ func (m *maker) measurements() []measurement {
 }
 
 var measured = map[measurement]string{
-	front: "", axis: ": recalibrated settings", dense: ": many recalibrated settings", budgets: ": budgets in joules", replan: ": budgets in joules, replanned in each slot",
+	front: "", axis: ": recalibrated settings", whole: ": preferences even from 0 to 1", dense: ": many recalibrated settings", budgets: ": budgets in joules", replan: ": budgets in joules, replanned in each slot",
 	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
 }
 
@@ -102,10 +94,13 @@ const resultVersion = 2
 // A change to how one policy is made leaves the results of the others.
 func (s *set) key(m *maker, t measurement) string {
 	parts := []any{resultVersion, m, t, s.seedsOf(m, t), s.Settings, s.DenseSettings, s.CalibrationSeeds, s.Methods.Scales, s.Methods.CMDP.BudgetsJ}
+	if t.ofBudgets() {
+		parts = append(parts, shockTotalsJ)
+	}
 	switch {
 	case m.Form != nil:
 		p, tokens := s.published(m)
-		if parts = append(parts, p, tokens, p.Form.Graph().Nodes); m.Form.Full && s.full != nil { // the nodes are its formulas
+		if parts = append(parts, p, tokens, p.Form.Graph().Nodes); m.Name == s.longestArm() && s.full != nil { // the nodes are its formulas
 			parts = append(parts, s.full.Manifest)
 		}
 	case m.Rules != nil:
@@ -196,7 +191,7 @@ func (c *Config) flights(m *maker, t measurement) int {
 	case dense:
 		return calibrationSettings*c.CalibrationSeeds + c.DenseSettings*list
 	case budgets, replan:
-		return (13 + 6 + len(c.Methods.CMDP.BudgetsJ)) * list // 11 of the study's, 2 traced, 6 more at most
+		return (13 + 6 + len(c.Methods.CMDP.BudgetsJ) + len(shockTotalsJ)) * list // 11 of the study's, 2 traced, 6 more at most
 	}
 	return len(conditions(t)) * settings * list
 }
@@ -214,7 +209,7 @@ func (c *Config) needs(m *maker) []experiment.Need {
 	switch {
 	case run == "":
 	case m.Form != nil:
-		if m.Form.Full && c.Published != "" {
+		if m.Name == c.longestArm() && c.Published != "" {
 			break
 		}
 		p, tokens := c.published(m)

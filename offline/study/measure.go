@@ -58,11 +58,12 @@ type LinkRetention struct {
 	TightRetained *float64 `json:"tight_kept"`
 }
 
+// Shock multiplies the power of flight in the tests of budgets.
+var Shock = world.Shock{FromSlot: 50, Factor: 1.5}
+
 const (
-	shockSlot   = 50
-	shockFactor = 1.5
-	gustStdDev  = 0.15
-	reviseSlot  = 60
+	gustStdDev = 0.15
+	reviseSlot = 60
 )
 
 // Names of the perturbations of budgets.
@@ -82,7 +83,7 @@ var budgetTests = []struct {
 	requests []rollout.Request
 }{
 	{PerturbationNone, func(*world.Config) {}, targetRequests(29e3, 33e3, 36.5e3)},
-	{PerturbationShock, func(c *world.Config) { c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor} }, targetRequests(40.5e3, 42e3, 44e3)},
+	{PerturbationShock, func(c *world.Config) { c.Shock = Shock }, targetRequests(40.5e3, 42e3, 44e3)},
 	{PerturbationGusts, func(c *world.Config) { c.Gust = gustStdDev }, targetRequests(29e3, 33e3, 36.5e3)},
 	{PerturbationRevision, func(*world.Config) {}, []rollout.Request{
 		{Mode: goal.Target, BudgetJ: 35e3, ReviseSlot: reviseSlot, RevisedBudgetJ: 32e3},
@@ -246,7 +247,7 @@ func FlyBudgets(ctx context.Context, runner func(world.Config) (*rollout.Runner,
 		}
 	}
 	c := standard
-	c.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
+	c.Shock = Shock
 	f, err := runner(c)
 	if err != nil {
 		return nil, nil, err

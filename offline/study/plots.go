@@ -90,7 +90,7 @@ func budgetPanels(results []*Result) []*plot.Plot {
 
 // Consumption shows traces of FlyBudgets beside the even pacer's.
 func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
-	return plots.Consumption(arms, pacer, []float64{traceRequests[0].BudgetJ, traceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: shockSlot, Factor: shockFactor})
+	return plots.Consumption(arms, pacer, []float64{traceRequests[0].BudgetJ, traceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: Shock.FromSlot, Factor: Shock.Factor})
 }
 
 // sizePanels shows what a size gains or loses against the base.

@@ -283,7 +283,7 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := s.world
-	at.Shock = world.Shock{FromSlot: shockSlot, Factor: shockFactor}
+	at.Shock = Shock
 	runner, err := p.runner(at, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +312,7 @@ type dashUntilShock struct{ rollout.Policy }
 func (p *dashUntilShock) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	o := p.Policy.Decide(s, g, d)
 	for m := range d.Move {
-		if s.Slot < shockSlot {
+		if s.Slot < Shock.FromSlot {
 			d.Move[m] = physics.Position{EastM: 25 * float64(1-2*(s.Slot%2))}
 		}
 	}
