@@ -13,6 +13,8 @@ import (
 // is the whole.
 type Shard struct{ I, N int }
 
+const maxShards = 10_000 // far more than any work has parts
+
 // Whole reports whether s is no part.
 func (s Shard) Whole() bool { return s.N == 0 }
 
@@ -36,8 +38,8 @@ func ShardFlag(f *flag.FlagSet, what string) func() (Shard, error) {
 		if s.I, err = strconv.Atoi(i); err == nil {
 			s.N, err = strconv.Atoi(n)
 		}
-		if err != nil || s.N < 1 || s.I < 0 || s.I >= s.N {
-			return s, cli.BadInputf("-shard is %q, want I/N with I from 0 to N-1, as in 0/8", *text)
+		if err != nil || s.N < 1 || s.N > maxShards || s.I < 0 || s.I >= s.N {
+			return s, cli.BadInputf("-shard is %q, want I/N with I from 0 to N-1 and N to %d, as in 0/8", *text, maxShards)
 		}
 		return s, nil
 	}

@@ -47,6 +47,8 @@ type Arm struct {
 
 	// Key returns a hash of all that the result depends on.
 	Key func() string `json:"-"`
+	// Check, if set, returns what is wrong with a result of that key: files are damaged, or edited.
+	Check func(raw []byte) error `json:"-"`
 	// Measure returns the result, whose JSON has the key as "key".
 	Measure func(context.Context) (any, error) `json:"-"`
 }
@@ -57,7 +59,7 @@ func (a *Arm) ResultPath() string { return filepath.Join(a.Name, "result.json") 
 // Set is a comparison in a folder.
 type Set struct {
 	Command string // of offline that measures it
-	Kind    string // what it is, "study"; also the name of the file that has the key
+	Kind    string // what it is, one of Kinds; also the name of the file that has the key
 	Dir     string
 	Key     string // its configuration, which all of its folders have in common
 	Arms    []Arm
@@ -65,6 +67,9 @@ type Set struct {
 
 	started time.Time
 }
+
+// Kinds of sets: each refuses the folders of the others, where an arm may have the same name.
+var Kinds = []string{"study", "comparison"}
 
 // NewSet returns a set, whose log begins now.
 func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *Set {
@@ -86,7 +91,7 @@ func (s *Set) Logf(format string, a ...any) {
 // measure measures arms, unless that has been done. What it finds wrong with the folder
 // before it begins is bad input.
 func (s *Set) measure(ctx context.Context, arms []Arm) error {
-	if err := s.check(s.Dir, arms); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := s.check(s.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return cli.BadInput(err)
 	}
 	if err := s.claim(); err != nil {
@@ -122,14 +127,22 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 
 // check returns what is wrong with a folder and with the arms' results in it:
 // os.ErrNotExist if it holds no such set.
-func (s *Set) check(dir string, arms []Arm) error {
+func (s *Set) check(dir string) error {
 	path := filepath.Join(dir, s.KeyFile())
 	have, noKey := os.ReadFile(path)
-	if noKey == nil && string(have) != s.Key {
+	switch {
+	case noKey == nil && !json.Valid(have):
+		return fmt.Errorf("%s is damaged: write it anew from another folder of this %s, or give another -out", path, s.Kind)
+	case noKey == nil && string(have) != s.Key:
 		return fmt.Errorf("%s is a %s with another configuration: give that one, or another -out", path, s.Kind)
 	}
-	for i := range arms {
-		if _, err := s.Read(dir, &arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, kind := range Kinds {
+		if _, err := os.Stat(filepath.Join(dir, kind+".json")); err == nil && kind != s.Kind {
+			return fmt.Errorf("%s holds a %s, not a %s: give another -out", dir, kind, s.Kind)
+		}
+	}
+	for i := range s.Arms {
+		if _, err := s.Read(dir, &s.Arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
@@ -157,17 +170,8 @@ func WriteOnce(path, want string, mismatch func(have string) error) error {
 	return nil
 }
 
-// staleError is of a result that is of another version, arm or checkpoint: of the arm as
-// it is now there is none.
-type staleError string
-
-func (e staleError) Error() string {
-	return string(e) + " was measured by another version of the program, or of another checkpoint: remove it, and the arm is measured again"
-}
-func (staleError) Is(target error) bool { return target == os.ErrNotExist }
-
-// Read returns an arm's result in a set's folder, os.ErrNotExist if there is none of this
-// arm as it is now defined.
+// Read returns an arm's result in a set's folder, os.ErrNotExist if there is none. One of another
+// version, configuration or checkpoint is refused: it may have taken hours.
 func (s *Set) Read(dir string, a *Arm) ([]byte, error) {
 	path := filepath.Join(dir, a.ResultPath())
 	raw, err := os.ReadFile(path)
@@ -179,7 +183,12 @@ func (s *Set) Read(dir string, a *Arm) ([]byte, error) {
 		return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
 	}
 	if r.Key != a.Key() {
-		return nil, staleError(path)
+		return nil, fmt.Errorf("%s was measured by another version of the program, or of another checkpoint: remove it, and the arm is measured again", path)
+	}
+	if a.Check != nil {
+		if err := a.Check(raw); err != nil {
+			return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
+		}
 	}
 	return raw, nil
 }

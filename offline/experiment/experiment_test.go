@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -32,6 +33,13 @@ func counting(dir string, done *[]string, log io.Writer) *Set {
 		arms = append(arms, Arm{
 			Name: x.name, Description: "counts", TrainingRun: x.run, CoreS: x.costS, Optional: x.optional,
 			Key: func() string { return "key of " + x.name },
+			Check: func(raw []byte) error {
+				var r result
+				if err := json.Unmarshal(raw, &r); err != nil || r.Value < 0 {
+					return errors.New("a value below zero")
+				}
+				return nil
+			},
 			Measure: func(ctx context.Context) (any, error) {
 				if err := ctx.Err(); err != nil {
 					return nil, err
@@ -41,7 +49,7 @@ func counting(dir string, done *[]string, log io.Writer) *Set {
 			},
 		})
 	}
-	return NewSet("count", "counting", dir, map[string]int{"seeds": 3}, arms, log)
+	return NewSet("count", "study", dir, map[string]int{"seeds": 3}, arms, log)
 }
 
 func noReport(context.Context, bool) error { return nil }
@@ -121,7 +129,7 @@ func TestMerge(t *testing.T) {
 	if err := merge(merged, shards...); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"counting.json", "a/result.json", "d/result.json"} {
+	for _, name := range []string{"study.json", "a/result.json", "d/result.json"} {
 		x, errX := os.ReadFile(filepath.Join(whole, name))
 		y, errY := os.ReadFile(filepath.Join(merged, name))
 		if errX != nil || errY != nil || !bytes.Equal(x, y) {
@@ -129,7 +137,10 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]struct{ file, text, want string }{
-		"another set's":   {"counting.json", "{}", "another configuration"},
+		"another set's":   {"study.json", "{}", "another configuration"},
+		"half of a key":   {"study.json", `{"seeds":`, "is damaged"},
+		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
+		"not a result":    {"c/result.json", `{"key":"key of c","value":-1}`, "is damaged (a value below zero)"},
 		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
 		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
 		"another outcome": {"a/result.json", string(mustJSON(t, result{"key of a", 7})), "differ"},
@@ -145,6 +156,29 @@ func TestMerge(t *testing.T) {
 		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: status %d, %v, want %q", name, status, err, bad.want)
+		}
+	}
+}
+
+// A folder that holds anything that would be overwritten, or another kind of set, is refused as it is.
+func TestRunRefuses(t *testing.T) {
+	for name, bad := range map[string]struct{ file, text, want string }{
+		"another version": {"b/result.json", `{"key":"old"}`, "another version"},
+		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
+	} {
+		dir := t.TempDir()
+		var done []string
+		os.MkdirAll(filepath.Dir(filepath.Join(dir, bad.file)), 0o755)
+		if err := os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"a", "b"}}, noReport)
+		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
+		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) || len(done) > 0 {
+			t.Errorf("%s: status %d, %v, measured %v", name, status, err, done)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "study.json")); err == nil {
+			t.Errorf("%s: the folder was claimed", name)
 		}
 	}
 }

@@ -62,7 +62,7 @@ type foundArm struct {
 // that are not of this set, and results that are damaged or differ.
 func (s *Set) collect(folders []string) (found []foundArm, err error) {
 	for _, dir := range append([]string{s.Dir}, folders...) {
-		err := s.check(dir, s.Arms)
+		err := s.check(dir)
 		if errors.Is(err, os.ErrNotExist) && dir == s.Dir && len(folders) > 0 {
 			continue // it is begun here
 		} else if errors.Is(err, os.ErrNotExist) {
@@ -78,9 +78,7 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 			results[a.Name] = s.Dir
 		}
 		for _, dir := range folders {
-			if _, err := s.Read(dir, a); errors.As(err, new(staleError)) {
-				return nil, err
-			} else if err != nil { // it is not there; check found nothing worse
+			if _, err := s.Read(dir, a); err != nil { // it is not there; check found nothing worse
 				continue
 			}
 			if first, twice := results[a.Name]; twice {

@@ -79,9 +79,9 @@ func (c *Config) Check() error {
 			return fmt.Errorf("methods %s: %w", x.name, err)
 		}
 	}
-	for _, beta := range c.IQLBetas {
-		if !(beta >= 0 && beta <= 1e6) {
-			return fmt.Errorf("methods iql_betas: %v, want 0 to 1e6", beta)
+	for i, beta := range c.IQLBetas {
+		if !(beta >= 0 && beta <= 1e6) || slices.Contains(c.IQLBetas[:i], beta) {
+			return fmt.Errorf("methods iql_betas: %v, want 0 to 1e6, each once", beta)
 		}
 	}
 	if c.SCAMPC.Window < 1 {

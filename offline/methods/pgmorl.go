@@ -477,6 +477,8 @@ func NewPGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), err
 		p.Settings = r.PGMORL
 	case err != nil:
 		return nil, fmt.Errorf("state %s: %w", path, err)
+	case p.Trained < p.Tasks || len(p.Archive) == 0 || len(p.Population) == 0:
+		return nil, fmt.Errorf("state %s is damaged (%d tasks, %d policies, %d in the archive): remove its folder, and it begins anew", path, p.Trained, len(p.Population), len(p.Archive))
 	case p.Settings != r.PGMORL:
 		return nil, fmt.Errorf("state %s is of a run with other settings: remove its folder, and it begins anew", path)
 	}

@@ -2,10 +2,12 @@ package paper
 
 import (
 	"context"
+	"os"
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/experiment"
+	"prefdt/offline/study"
 )
 
 const usage = `offline paper makes the paper's tables with our figures beside its own: it trains every
@@ -15,7 +17,7 @@ folder report of -out. What has not been measured is in the tables as "not run".
 
   offline paper                          everything: see docs/paper.md for the hours
   offline paper -resume                  continue it
-  offline paper -resume -only ppo        first on a cluster: others learn from its flights
+  offline paper -resume -only ppo-plain  first on a cluster: others learn from its flights
   offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
   offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
@@ -34,7 +36,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	config := f.String("config", "", "YAML `FILE`, as configs/paper.yaml")
 	common := experiment.NewFlags(call, "comparison", "out/paper-tables")
 	common.Optional = f.Bool("half-double", false, "the methods that the paper leaves open at half and at double their budgets too")
-	study := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
+	studyDir := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
 	published := f.String("published", "", "`FOLDER` of a checkpoint that papertrain has trained to the end, over the configuration's")
 	words, err := call.Parse(usage, 1000)
 	if err != nil {
@@ -52,11 +54,20 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := c.Check(); err != nil {
 		return cli.BadInput(err)
 	}
+	if _, err := c.loadPublished(); err != nil {
+		return cli.BadInput(err)
+	}
+	if _, err := os.Stat(*studyDir); err != nil && call.Given("study") {
+		return cli.BadInput(err)
+	}
 	return common.Do(ctx, call, words, c.arms(nil), func() (*experiment.Set, experiment.Report, error) {
 		s, err := open(c, *common.Out, call.Stdout)
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.Set, func(ctx context.Context, timed bool) error { return s.report(ctx, *study, timed) }, nil
+		if c.FirstSeed == study.FirstSeed {
+			s.study, err = readStudy(*studyDir)
+		}
+		return s.Set, s.report, err
 	})
 }

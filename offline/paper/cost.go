@@ -29,7 +29,7 @@ const (
 // returns the median by costRows: NaN where there is nothing to time yet.
 func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]float64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	scratch, err := os.MkdirTemp("", "offline-paper-")
+	scratch, err := os.MkdirTemp(s.Dir, ".times-") // an image may have no other folder to write
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,9 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 	}
 	routes := make([]func() (times float64, err error), len(costRows))
 	for _, name := range []string{s.longestArm(), declaredArm} {
-		if results[name] != nil && routes[0] == nil {
+		_, untrained := os.Stat(filepath.Join(s.Dir, trainingPath(name)))
+		made := untrained == nil || s.full != nil && name == s.longestArm()
+		if results[name] != nil && made && routes[0] == nil { // hours are not spent for a time
 			if routes[0], err = flight(name); err != nil {
 				return nil, err
 			}

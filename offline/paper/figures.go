@@ -42,8 +42,7 @@ type tables struct {
 	figures   map[string]*figures
 	pool      []pareto.Contributor // fronts that IGD is measured against, each arm's own apart
 	reference pareto.ReferenceFronts
-	study     map[string]*study.Result // of our policy and its controllers
-	costs     []float64                // seconds of a core by costRows; NaN: not timed
+	costs     []float64 // seconds of a core by costRows; NaN: not timed
 }
 
 // studyArms are the rows of our own policy and of controllers.
@@ -78,7 +77,7 @@ func referenceOf(aircraft int) pareto.Point {
 
 // newTables computes every arm's figures.
 func (s *set) newTables(results map[string]*Result) *tables {
-	t := &tables{set: s, results: results, figures: map[string]*figures{}, study: map[string]*study.Result{}}
+	t := &tables{set: s, results: results, figures: map[string]*figures{}}
 	for _, m := range s.makers {
 		if r := results[m.Name].sweep(nominal); r != nil && !m.optional && m.Method != "cmdp" && m.aircraft() == 2 {
 			t.pool = append(t.pool, pareto.Contributor{Arm: m.Name, ResultHash: results[m.Name].Key, Outcomes: r.Outcomes})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
 	"prefdt/offline/evaluate"
@@ -213,7 +214,7 @@ func (s *set) partial(m *maker, t measurement) (r *Result, path string, err erro
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		return nil, path, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
+		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
 	case r.Key == s.key(m, t):
 		return r, path, nil
 	}

@@ -21,6 +21,7 @@ import (
 	"prefdt/offline/methods"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
 )
 
 // Config is one set of tables.
@@ -64,6 +65,9 @@ func (c *Config) loadPublished() (*checkpoint.Checkpoint, error) {
 	if ck.Published == nil {
 		return nil, fmt.Errorf("%s is no checkpoint of the published form", c.Published)
 	}
+	if err := ck.Published.Form.Fits(world.Standard().Aircraft, world.Standard().Slots); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Published, err)
+	}
 	if tokens := ck.Training["tokens"]; tokens > 0 {
 		c.FullTokens = tokens
 	}
@@ -103,7 +107,7 @@ func (c *Config) Check() error {
 		}
 	}
 	last := c.FirstSeed + uint64(c.Seeds) - 1
-	if seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil || seeds.CheckCalibration(last) != nil) {
+	if last < c.FirstSeed || seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil || seeds.CheckCalibration(last) != nil) {
 		return fmt.Errorf("first_seed is %d: episodes %[1]d to %d are neither of evaluation nor of calibration", c.FirstSeed, last)
 	}
 	if err := c.Form.Check(); err != nil {

@@ -186,7 +186,7 @@ func run(t *testing.T, ctx context.Context, config string, args ...string) (stat
 	}
 	var out, errs bytes.Buffer
 	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "paper", Run: Command}}}
-	status = p.Run(ctx, append([]string{"paper", "-config", file, "-times=false", "-study", filepath.Join(t.TempDir(), "none")}, args...), &out, &errs)
+	status = p.Run(ctx, append([]string{"paper", "-config", file, "-times=false", "-study", t.TempDir()}, args...), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -298,7 +298,7 @@ func TestPublishedForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s.Run(ctx, experiment.Part{Only: arms, NoTimes: true}, func(ctx context.Context, timed bool) error { return s.report(ctx, "none", timed) })
+		return s.Run(ctx, experiment.Part{Only: arms, NoTimes: true}, func(ctx context.Context, timed bool) error { return s.report(ctx, timed) })
 	}
 	err := measure(ctx, func(p []byte) {
 		if bytes.Contains(p, []byte("windows a step")) {
@@ -373,6 +373,11 @@ func TestRefusals(t *testing.T) {
 		"another form's":     {miniature, []string{"-published", "../../configs/checkpoint", "-out", half}, "is no checkpoint of the published form"},
 		"less than no limit": {miniature, []string{"-limit", "-1m"}, "-limit"},
 		"a word":             {miniature, []string{"merged"}, `unexpected "merged"`},
+		"too many shards":    {miniature, []string{"-list", "-shard", "0/1000000000000"}, "N to 10000"},
+		"seeds that wrap":    {strings.Replace(miniature, "100000", "18446744073709551615", 1), nil, "first_seed is"},
+		"one arm twice":      {miniature + "  iql_betas: [1, 1]\n", nil, "each once"},
+		"no study":           {miniature, []string{"-study", filepath.Join(dir, "nowhere")}, "nowhere"},
+		"a list of no form":  {miniature, []string{"-list", "-published", dir}, "manifest.json"},
 	} {
 		before := folderHash(t, dir) + folderHash(t, half)
 		args := bad.args
@@ -386,6 +391,52 @@ func TestRefusals(t *testing.T) {
 		if folderHash(t, dir)+folderHash(t, half) != before {
 			t.Errorf("%s: a file was changed", name)
 		}
+	}
+}
+
+// A result that does not have what was flown is refused with its file's name, not drawn or
+// computed with.
+func TestDamagedResults(t *testing.T) {
+	c := Default()
+	c.Seeds, c.FewSeeds, c.BudgetSeeds = 2, 2, 2
+	s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}, {DelayS: 3, EnergyJ: 4}} }
+	whole := func() *Result {
+		return &Result{Sweeps: []Sweep{{Name: nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
+	}
+	m := s.findMaker("ppo")
+	if err := s.check(m, front, whole()); err != nil {
+		t.Errorf("what is whole: %v", err)
+	}
+	for want, spoil := range map[string]func(*Result){
+		`"nominal" is missing`:                  func(r *Result) { r.Sweeps = nil },
+		"2 rows of outcomes for 0 settings":     func(r *Result) { r.Sweeps[0].Settings = nil },
+		"0 rows of outcomes for 2 settings":     func(r *Result) { r.Sweeps[0].Outcomes = nil },
+		"1 seeds at setting 1":                  func(r *Result) { r.Sweeps[0].Outcomes[1] = row()[:1] },
+		"a mission of 3 s and 0 J at setting 1": func(r *Result) { r.Sweeps[0].Outcomes[1][1].EnergyJ = 0 },
+		"a mission of 1 s and -5 J":             func(r *Result) { r.Sweeps[0].Outcomes[0][0].EnergyJ = -5 },
+		"1 speeds for 2 settings":               func(r *Result) { r.Sweeps[0].SpeedMPS = []float64{1} },
+	} {
+		r := whole()
+		spoil(r)
+		if err := s.check(m, front, r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if err := s.check(s.findMaker("even"), budgets, &Result{}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
+		t.Errorf("budgets without any: %v", err)
+	}
+	c.FullTokens = c.Tokens
+	for _, a := range c.arms(nil) {
+		if strings.HasPrefix(a.Name, fullArm) {
+			t.Errorf("%s is %s trained for as long", a.Name, declaredArm)
+		}
+	}
+	if rows := c.rows(methodRows); len(rows) != len(methodRows)-1 || rows[0].arm != declaredArm || rows[0].printed == nil || rows[1].arm != "published-whole" {
+		t.Errorf("rows of one network under two names: %+v", rows[:2])
 	}
 }
 
@@ -431,7 +482,7 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 		if !made {
 			continue
 		}
-		sweep := Sweep{Name: nominal}
+		sweep := Sweep{Name: nominal, SpeedMPS: make([]float64, c.Settings)}
 		for k := range c.Settings {
 			w := float64(k) / float64(c.Settings-1)
 			var row []pareto.Point
@@ -462,7 +513,11 @@ func TestReport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.report(t.Context(), studied, false); err != nil {
+	var err error
+	if s.study, err = readStudy(studied); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.report(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) string {
@@ -604,6 +659,11 @@ func TestFigures(t *testing.T) {
 		if !slices.Equal(rows[what], want) {
 			t.Errorf("%s: %q, want %q", what, rows[what], want)
 		}
+	}
+	// An arm is measured against the front of the others, which the better of two does not reach itself.
+	alone := &tables{pool: []pareto.Contributor{{Arm: "good", Outcomes: [][]pareto.Point{point(10, 10)}}, {Arm: "bad", Outcomes: [][]pareto.Point{point(13, 14)}}}}
+	if f := alone.figuresOf("good", []float64{0}, alone.pool[0].Outcomes, 2, false, none); mean(f.igds) != 5 {
+		t.Errorf("distance from the others' front: %v, want 5", f.igds)
 	}
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
 		t.Errorf("distance %v", d)

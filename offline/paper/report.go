@@ -20,25 +20,28 @@ import (
 
 // report writes all that follows from the results into the folder report: paper.md, a CSV of
 // each table, the reference front, and pictures.
-func (s *set) report(ctx context.Context, studyDir string, timed bool) error {
+func (s *set) report(ctx context.Context, timed bool) error {
 	results, err := s.results()
 	if err != nil {
 		return err
 	}
 	t := s.newTables(results)
-	if err := t.readStudy(studyDir); err != nil {
+	if err := t.write(); err != nil || !timed {
 		return err
 	}
-	if timed {
-		s.Logf("timing what a setting costs")
-		t.costs, err = s.timeCosts(ctx, results)
-		if command.Ended(ctx, err) {
-			return command.Interrupted(ctx, " while costs were timed; the same command with -resume continues")
-		} else if err != nil {
-			return fmt.Errorf("time costs: %w", err)
-		}
+	s.Logf("timing what a setting costs")
+	t.costs, err = s.timeCosts(ctx, results)
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, " while costs were timed, which the report is without; the same command with -resume continues")
+	} else if err != nil {
+		return fmt.Errorf("time costs: %w", err)
 	}
-	dir := filepath.Join(s.Dir, "report")
+	return t.write()
+}
+
+// write writes the report's files.
+func (t *tables) write() error {
+	dir := filepath.Join(t.Dir, "report")
 	list := t.all()
 	for i := range list {
 		if err := command.ReplaceFile(filepath.Join(dir, list[i].file+".csv"), list[i].writeCSV); err != nil {
@@ -53,25 +56,23 @@ func (s *set) report(ctx context.Context, studyDir string, timed bool) error {
 		return err
 	}
 	err = command.ReplaceFile(filepath.Join(dir, "paper.md"), func(w io.Writer) error { return t.writeMarkdown(w, list, pictures) })
-	s.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(results), len(s.Arms), filepath.Join(dir, "paper.md"), len(pictures))
+	t.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(t.results), len(t.Arms), filepath.Join(dir, "paper.md"), len(pictures))
 	return err
 }
 
-// readStudy reads our policy's and its controllers' results in a study's folder, if there are
-// any on the same seeds.
-func (t *tables) readStudy(dir string) error {
+// readStudy reads our policy's and its controllers' results in a study's folder, if there are any.
+func readStudy(dir string) (map[string]*study.Result, error) {
+	results := map[string]*study.Result{}
 	for _, a := range studyArms {
 		r, err := study.ReadResult(dir, a.arm)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		if t.FirstSeed == study.FirstSeed {
-			t.study[a.arm] = r
+		switch {
+		case err == nil:
+			results[a.arm] = r
+		case !errors.Is(err, os.ErrNotExist):
+			return nil, err
 		}
 	}
-	return nil
+	return results, nil
 }
 
 // writeCSV writes a table's cells.

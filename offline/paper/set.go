@@ -15,6 +15,8 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
+	"prefdt/offline/pareto"
+	"prefdt/offline/study"
 	"prefdt/simbridge/world"
 )
 
@@ -25,7 +27,8 @@ type set struct {
 	workers int
 	full    *checkpoint.Checkpoint // PrefDT as published, trained to the end elsewhere; nil: here
 	makers  []maker
-	corpus  methods.Corpus // that arms after one another share
+	corpus  methods.Corpus           // that arms after one another share
+	study   map[string]*study.Result // of our policy and its controllers, by arm of a study
 }
 
 // open loads what the tables rest on. It writes nothing, and its errors are the user's.
@@ -78,6 +81,13 @@ func (c *Config) arms(s *set) []experiment.Arm {
 			}
 			if s != nil {
 				a.Key = func() string { return s.key(&m, t) }
+				a.Check = func(raw []byte) error {
+					r := &Result{}
+					if err := json.Unmarshal(raw, r); err != nil {
+						return err
+					}
+					return s.check(&m, t, r)
+				}
 				a.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, &m, t) }
 			}
 			list = append(list, a)
@@ -115,6 +125,36 @@ func (s *set) key(m *maker, t measurement) string {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:])
+}
+
+// check returns what is wrong with a stored result.
+func (s *set) check(m *maker, t measurement, r *Result) error {
+	n := len(s.seedsOf(m, t))
+	var wanted []string
+	if t.ofBudgets() {
+		if err := study.CheckBudgets(r.Budgets, r.Traces, n); err != nil {
+			return err
+		}
+		wanted = []string{trainedBudgets, issuedOnce, issuedTwice, belowFloor, shockTotals}
+	} else {
+		for _, x := range conditions(t) {
+			wanted = append(wanted, x.name)
+		}
+	}
+	for _, x := range r.Sweeps {
+		if err := pareto.CheckOutcomes(x.Settings, x.Outcomes, n); err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
+		}
+		if len(x.SpeedMPS) != len(x.Settings) {
+			return fmt.Errorf("%s: %d speeds for %d settings", x.Name, len(x.SpeedMPS), len(x.Settings))
+		}
+	}
+	for _, name := range wanted {
+		if r.sweep(name) == nil {
+			return fmt.Errorf("%q is missing", name)
+		}
+	}
+	return nil
 }
 
 // results returns what has been measured, by arm.

@@ -19,6 +19,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/search"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -87,8 +88,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(*out, stateFile)); err == nil && !*resume {
-		return cli.BadInputf("%s holds a run: add -resume to continue it, or give another -out", *out)
+	for _, name := range []string{stateFile, coolDownFile} {
+		if _, err := os.Stat(filepath.Join(*out, name)); err == nil && !*resume {
+			return cli.BadInputf("%s holds a run (%s): add -resume to continue it, or give another -out", *out, name)
+		}
 	}
 	if head, err := readHeaderOf(filepath.Join(*out, stateFile)); err == nil {
 		if was, err := json.Marshal(head.Config); err != nil || string(was) != mustJSON(c) {
@@ -128,6 +131,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	return t.Run(ctx, *out, *tokens, *validate, check, call.Stdout)
 }
 
+const calibrationSeeds = seeds.CalibrationLast - seeds.CalibrationFirst + 1
+
 func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state string, mean bool, flights int, out string) error {
 	head, err := readHeaderOf(state)
 	if err != nil {
@@ -136,8 +141,8 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	if d := head.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
 		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step, d.From+d.Steps)
 	}
-	if flights < 2 {
-		return cli.BadInputf("-flights is %d, want 2 at least", flights)
+	if flights < 2 || flights > calibrationSeeds {
+		return cli.BadInputf("-flights is %d, want 2 to %d", flights, calibrationSeeds)
 	}
 	if _, err := readCorpus(filepath.Join(dir, corpusFile), c); err != nil {
 		return cli.BadInput(err)
@@ -212,7 +217,7 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	}
 	m := &Corpus{}
 	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, fmt.Errorf("read corpus %s: %w", path, err)
+		return nil, cli.BadInputf("corpus %s is damaged (%v): remove it, and it is drawn again", path, err)
 	}
 	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || (m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
 		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v, by dispatch: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v, %v), %d, %d and %q: give another -out", path,

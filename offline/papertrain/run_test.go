@@ -1,6 +1,7 @@
 package papertrain
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"testing"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
@@ -260,6 +262,21 @@ func TestLossFalls(t *testing.T) {
 	}
 	if after := run.Validate(run.Params).Loss(); after > 0.6*before {
 		t.Errorf("the validation's loss is %v after 60 steps, %v before", after, before)
+	}
+}
+
+// A run whose state is gone but whose result is there is not begun anew over it.
+func TestRunIsNotOverwritten(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, coolDownFile)
+	if err := os.WriteFile(path, []byte("hours of training"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "papertrain", Run: Command}}}
+	status := p.Run(t.Context(), []string{"papertrain", "-out", dir}, io.Discard, &stderr)
+	if raw, err := os.ReadFile(path); status != cli.ExitUsage || !strings.Contains(stderr.String(), "add -resume") || err != nil || string(raw) != "hours of training" {
+		t.Errorf("status %d, %s%s, %v", status, stderr.String(), raw, err)
 	}
 }
 

@@ -23,6 +23,25 @@ func BySeed(outcomes [][]Point, measure func([]Point) float64) (x []float64) {
 	return x
 }
 
+// CheckOutcomes returns what is wrong with a stored sweep: not a row for each of its settings, not as
+// many seeds in each, or outcomes that no mission has.
+func CheckOutcomes(settings []float64, outcomes [][]Point, seeds int) error {
+	if len(settings) == 0 || len(outcomes) != len(settings) {
+		return fmt.Errorf("%d rows of outcomes for %d settings", len(outcomes), len(settings))
+	}
+	for k, row := range outcomes {
+		if len(row) != seeds {
+			return fmt.Errorf("%d seeds at setting %v, want %d", len(row), settings[k], seeds)
+		}
+		for _, p := range row {
+			if !(p.DelayS > 0 && p.EnergyJ > 0 && p.finite()) {
+				return fmt.Errorf("a mission of %v s and %v J at setting %v", p.DelayS, p.EnergyJ, settings[k])
+			}
+		}
+	}
+	return nil
+}
+
 // Hypervolumes returns the hypervolume of each seed.
 func Hypervolumes(outcomes [][]Point, reference Point) []float64 {
 	return BySeed(outcomes, func(p []Point) float64 { return Hypervolume(p, reference) })

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 )
@@ -63,7 +64,7 @@ func ReadArchive(path string) (Archive, error) {
 		}
 	}
 	if err != nil {
-		return Archive{}, fmt.Errorf("archive %s: %w", path, err)
+		return Archive{}, cli.BadInputf("archive %s: %w", path, err)
 	}
 	return a, nil
 }

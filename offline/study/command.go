@@ -50,6 +50,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
+	if err := c.Check(); err != nil {
+		return cli.BadInput(err)
+	}
 	if *dir != "" {
 		c.Checkpoint = *dir
 	}

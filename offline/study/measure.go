@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -122,7 +123,7 @@ func (s *study) measure(ctx context.Context, a *Arm) (*Result, error) {
 			return nil, err
 		}
 	}
-	if !a.Unconditioned && a.Kind != kindRandom {
+	if a.hasBudgets() {
 		if err := s.measureBudgets(ctx, p, a, ablationSeeds, r); err != nil {
 			return nil, err
 		}
@@ -255,8 +256,67 @@ func FlyBudgets(ctx context.Context, runner func(world.Config) (*rollout.Runner,
 	return budgets, rollout.TraceEnergy(f, list, traceRequests), nil
 }
 
+// CheckBudgets returns what is wrong with stored flights of FlyBudgets.
+func CheckBudgets(budgets []BudgetResult, traces []rollout.EnergyTrace, seeds int) error {
+	n := 0
+	for _, b := range budgetTests {
+		for _, request := range b.requests {
+			want := BudgetResult{Perturbation: b.name, BudgetJ: cmp.Or(request.RevisedBudgetJ, request.BudgetJ)}
+			if n >= len(budgets) || budgets[n].Perturbation != want.Perturbation || budgets[n].BudgetJ != want.BudgetJ {
+				return fmt.Errorf("the budget of %v J, %s, is missing", want.BudgetJ, want.Perturbation)
+			}
+			if err := pareto.CheckOutcomes([]float64{want.BudgetJ}, [][]pareto.Point{budgets[n].Outcomes}, seeds); err != nil {
+				return fmt.Errorf("budgets, %s: %w", want.Perturbation, err)
+			}
+			n++
+		}
+	}
+	if n != len(budgets) || len(traces) != len(traceRequests) {
+		return fmt.Errorf("%d budgets and %d traces, want %d and %d", len(budgets), len(traces), n, len(traceRequests))
+	}
+	for i := range traces {
+		if x := &traces[i]; len(x.MeanJ) < 2 || len(x.StdDevJ) != len(x.MeanJ) || len(x.MeanDelayS) != len(x.MeanJ) {
+			return fmt.Errorf("a trace of %d, %d and %d slots", len(x.MeanJ), len(x.StdDevJ), len(x.MeanDelayS))
+		}
+	}
+	return nil
+}
+
+// check returns what is wrong with an arm's stored result.
+func (s *study) check(a *Arm, r *Result) error {
+	seeds := s.AblationSeeds
+	if a.AllSeeds {
+		seeds = s.Seeds
+	}
+	if !a.BudgetsOnly {
+		if err := pareto.CheckOutcomes(r.Omegas, r.Outcomes, seeds); err != nil {
+			return fmt.Errorf("front: %w", err)
+		}
+		if err := pareto.CheckOutcomes(r.Omegas, r.GustOutcomes, s.AblationSeeds); err != nil {
+			return fmt.Errorf("in gusts: %w", err)
+		}
+		if n := len(r.Uniform.Omegas); n > 0 {
+			if err := pareto.CheckOutcomes(r.Uniform.Omegas, r.Uniform.Points, seeds); err != nil {
+				return fmt.Errorf("even settings: %w", err)
+			}
+		}
+	}
+	if a.hasBudgets() {
+		if err := CheckBudgets(r.Budgets, r.EnergyTraces, s.AblationSeeds); err != nil {
+			return err
+		}
+	}
+	if want := len(links) * len(a.fallbacks()); a.LossyLink && len(r.LinkRetentions) != want {
+		return fmt.Errorf("%d links, want %d", len(r.LinkRetentions), want)
+	}
+	return nil
+}
+
 // links are the bad links that an arm is flown over.
 var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}}
+
+// hasBudgets reports whether an arm is flown for totals in joules: whether it takes any.
+func (a *Arm) hasBudgets() bool { return !a.Unconditioned && a.Kind != kindRandom }
 
 // fallbacks are what users do without a decision. Only a policy that decides at a price
 // can make a standing offer.

@@ -129,6 +129,9 @@ func (b *BudgetFigures) Measured() bool { return 2*b.Keepable >= b.Seeds }
 func JudgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
 	for _, b := range flown {
 		i := slices.IndexFunc(even, func(e BudgetResult) bool { return e.Perturbation == b.Perturbation && e.BudgetJ == b.BudgetJ })
+		if i < 0 {
+			continue
+		}
 		pacer := even[i].Outcomes
 		b.Outcomes = b.Outcomes[:min(len(b.Outcomes), len(pacer))]
 		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}

@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,6 +24,13 @@ func (c *Config) planned(s *study) []experiment.Arm {
 		if s != nil {
 			x.Key = func() string { return s.resultHash(a) }
 			x.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, a) }
+			x.Check = func(raw []byte) error {
+				r := &Result{}
+				if err := json.Unmarshal(raw, r); err != nil {
+					return err
+				}
+				return s.check(a, r)
+			}
 		}
 		list = append(list, x)
 	}

@@ -38,6 +38,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -197,7 +198,16 @@ func ReadResult(dir, arm string) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{}
-	if err := json.Unmarshal(raw, r); err != nil {
+	err = json.Unmarshal(raw, r)
+	if x := r.Uniform; err == nil && len(x.Omegas) > 0 && len(x.Points) > 0 {
+		err = pareto.CheckOutcomes(x.Omegas, x.Points, len(x.Points[0]))
+	}
+	for _, b := range r.Budgets {
+		if err == nil {
+			err = pareto.CheckOutcomes([]float64{b.BudgetJ}, [][]pareto.Point{b.Outcomes}, max(len(b.Outcomes), 1))
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s is damaged: %w", path, err)
 	}
 	return r, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 )
 
@@ -80,7 +81,7 @@ func WriteState(path, magic string, head any, numbers ...[]float32) error {
 }
 
 // ReadState reads a state file: its header into head, then what follows into the numbers
-// that into returns once the header is read.
+// that into returns once the header is read. What is wrong with the file is bad input.
 func ReadState(path, magic string, head any, into func() ([][]float32, error)) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,17 +89,25 @@ func ReadState(path, magic string, head any, into func() ([][]float32, error)) e
 	}
 	defer f.Close()
 	rest := bufio.NewReader(f)
-	var numbers [][]float32
-	if err = readHeader(rest, magic, head); err == nil {
-		numbers, err = into()
+	damaged := func(err error) error {
+		return cli.BadInputf("training state %s is damaged (%v): remove it, and what it holds is trained again", path, err)
+	}
+	if err := readHeader(rest, magic, head); err != nil {
+		return damaged(err)
+	}
+	numbers, err := into()
+	if err != nil {
+		return cli.BadInputf("training state %s: %w", path, err)
 	}
 	for _, x := range numbers {
-		if err == nil {
-			err = binary.Read(rest, binary.LittleEndian, x)
+		if err := binary.Read(rest, binary.LittleEndian, x); err != nil {
+			return damaged(err)
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("read training state %s: %w", path, err)
+		for i, v := range x {
+			if v-v != 0 {
+				return damaged(fmt.Errorf("number %d is %v", i, v))
+			}
+		}
 	}
 	return nil
 }

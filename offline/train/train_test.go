@@ -1,9 +1,11 @@
 package train
 
 import (
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"prefdt/inference/model"
@@ -78,6 +80,13 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	other, _ := New(c, source)
 	if other.Load(path) == nil {
 		t.Error("a state of another configuration was accepted")
+	}
+	a.Params.Data[3] = float32(math.NaN())
+	if err := a.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadParams(path); err == nil || !strings.Contains(err.Error(), "is damaged (number 3 is NaN)") {
+		t.Errorf("a state with a parameter that is no number gives %v", err)
 	}
 }
 
