@@ -51,7 +51,11 @@ func (s *Set) Run(ctx context.Context, p Part, report Report) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if err := s.measure(ctx, arms); err != nil {
+	read := s.Arms // by the report
+	if !p.Shard.Whole() {
+		read = arms
+	}
+	if err := s.measure(ctx, arms, read); err != nil {
 		return err
 	}
 	if !p.Shard.Whole() {

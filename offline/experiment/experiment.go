@@ -88,10 +88,10 @@ func (s *Set) Logf(format string, a ...any) {
 	fmt.Fprintf(s.Log, "[%s] %s\n", time.Since(s.started).Round(time.Second), fmt.Sprintf(format, a...))
 }
 
-// measure measures arms, unless that has been done. What it finds wrong with the folder
-// before it begins is bad input.
-func (s *Set) measure(ctx context.Context, arms []Arm) error {
-	if err := s.check(s.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+// measure measures arms, unless that has been done. What it finds wrong with the folder and with
+// the results that it will read, before it begins, is bad input.
+func (s *Set) measure(ctx context.Context, arms, read []Arm) error {
+	if err := s.check(s.Dir, read); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return cli.BadInput(err)
 	}
 	if err := s.claim(); err != nil {
@@ -127,7 +127,7 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 
 // check returns what is wrong with a folder and with the arms' results in it:
 // os.ErrNotExist if it holds no such set.
-func (s *Set) check(dir string) error {
+func (s *Set) check(dir string, arms []Arm) error {
 	path := filepath.Join(dir, s.KeyFile())
 	have, noKey := os.ReadFile(path)
 	switch {
@@ -141,8 +141,8 @@ func (s *Set) check(dir string) error {
 			return fmt.Errorf("%s holds a %s, not a %s: give another -out", dir, kind, s.Kind)
 		}
 	}
-	for i := range s.Arms {
-		if _, err := s.Read(dir, &s.Arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for i := range arms {
+		if _, err := s.Read(dir, &arms[i]); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}

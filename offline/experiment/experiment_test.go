@@ -180,6 +180,13 @@ func TestRunRefuses(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, "study.json")); err == nil {
 			t.Errorf("%s: the folder was claimed", name)
 		}
+		if name != "another version" {
+			continue
+		}
+		// A shard that does not have the arm goes on: the folder is others' as well.
+		if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: 0, N: 2}}, noReport); err != nil {
+			t.Errorf("the other shard: %v", err)
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ type foundArm struct {
 // that are not of this set, and results that are damaged or differ.
 func (s *Set) collect(folders []string) (found []foundArm, err error) {
 	for _, dir := range append([]string{s.Dir}, folders...) {
-		err := s.check(dir)
+		err := s.check(dir, s.Arms)
 		if errors.Is(err, os.ErrNotExist) && dir == s.Dir && len(folders) > 0 {
 			continue // it is begun here
 		} else if errors.Is(err, os.ErrNotExist) {
