@@ -41,7 +41,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	recipe := f.String("recipe", "", "YAML `FILE` with the settings, as configs/methods.yaml")
 	text := f.String("seeds", "100000:100010", "episodes to fly, `A:B` (B excluded): of calibration or of evaluation")
 	settings := f.Int("settings", 21, "preferences to fly, evenly from the least delay to the least energy")
-	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps or tokens to learn from")
+	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps, tokens or transitions to learn from; of a solver's iterations")
 	out := f.String("out", "", "`FOLDER` of policies and outcomes (default out/methods/NAME)")
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
 	ppo := f.String("ppo", "out/methods/ppo-plain", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
@@ -78,7 +78,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
 		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)
 	}
-	r.Config.Scale(*budget)
+	r.Config.Scale(m.Name, *budget)
 	if r.World, err = config(world.Standard()); err != nil {
 		return cli.BadInput(err)
 	}

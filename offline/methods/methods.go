@@ -18,6 +18,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
@@ -90,10 +91,14 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Scale multiplies what every method is declared to spend: on learning, and the solvers'
-// iterations.
-func (c *Config) Scale(fraction float64) {
-	for _, steps := range []*int{&c.PPO.Steps, &c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps, &c.SCAOracle.Iterations, &c.SCAMPC.Iterations} {
+// Scale multiplies what a method is declared to spend: on learning, or a solver's iterations. The PPO
+// policies whose flights others learn from are the same for all fractions.
+func (c *Config) Scale(method string, fraction float64) {
+	own := []*int{&c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps, &c.SCAOracle.Iterations, &c.SCAMPC.Iterations}
+	if strings.HasPrefix(method, "ppo") {
+		own = append(own, &c.PPO.Steps)
+	}
+	for _, steps := range own {
 		*steps = max(int(float64(*steps)*fraction), 1)
 	}
 }

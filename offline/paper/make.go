@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -60,10 +59,7 @@ func (r *rules) path() string {
 func (c *Config) run(m *maker) (*methods.Run, *methods.Method) {
 	r := &methods.Run{Config: c.Methods, World: world.Standard()}
 	if m.Scale != 0 {
-		r.Config.Scale(m.Scale)
-		if !strings.HasPrefix(m.Method, "ppo") {
-			r.PPO = c.Methods.PPO // its flights are learned from
-		}
+		r.Config.Scale(m.Method, m.Scale)
 	}
 	return r, methods.Find(&r.Config, m.Method)
 }

@@ -47,7 +47,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/papertrain.yaml")
 	out := f.String("out", "out/paper", "`FOLDER` for rules.json, corpus.json, state.bin, cooldown.bin and the logs")
 	tokens := f.Float64("tokens", 440e6, "tokens of the whole run, the cool-down included")
-	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`")
+	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`; with -resume where no run is")
 	resume := f.Bool("resume", false, "continue from the states in -out; without one, start")
 	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
 	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
@@ -79,10 +79,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-state and -mean are of -export")
 	}
 	var begin *start
-	if *from != "" {
-		if *resume {
-			return cli.BadInputf("-from begins a run, -resume continues one")
-		}
+	if _, none := os.Stat(filepath.Join(*out, stateFile)); *from != "" && (none != nil || !*resume) {
 		var err error
 		if begin, err = readStart(*from, &c.Form); err != nil {
 			return cli.BadInput(err)
