@@ -405,19 +405,24 @@ func archiveFront(ctx context.Context, r *Run) (front, error) {
 	return ruleFront(r.World, &a), err
 }
 
-// ppoFront trains the PPO policies, if they are not trained, in a folder of their own, and returns
-// them.
-func ppoFront(ctx context.Context, r *Run) (front, error) {
-	own := *r
-	own.Dir = r.PPODir
-	if err := own.claimFolder(Find(&r.Config, "ppo-plain"), true); err != nil {
-		return nil, cli.BadInput(err) // found before any work
-	}
-	params, _, err := trainPPO(ctx, &own, r.PPO.plain())
-	return func() (deciders []decider, err error) {
-		for _, w := range params {
-			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, r.PPO.plain()).decide)
+// ppoFront returns what trains the PPO policies of a variant, if they are not trained, in a folder of
+// their own, and returns them.
+func ppoFront(v *ppoVariant) func(context.Context, *Run) (front, error) {
+	return func(ctx context.Context, r *Run) (front, error) {
+		own, settings := *r, v.settings(r.PPO)
+		own.Dir = r.PPODir
+		if v != plainPPO {
+			own.Dir = filepath.Join(filepath.Dir(r.PPODir), v.name) // beside these
 		}
-		return deciders, nil
-	}, err
+		if err := own.claimFolder(Find(&r.Config, v.name), true); err != nil {
+			return nil, cli.BadInput(err) // found before any work
+		}
+		params, _, err := trainPPO(ctx, &own, settings)
+		return func() (deciders []decider, err error) {
+			for _, w := range params {
+				deciders = append(deciders, newActorPolicy(w, &r.World.Physics, settings).decide)
+			}
+			return deciders, nil
+		}, err
+	}
 }

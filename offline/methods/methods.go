@@ -136,6 +136,8 @@ type Method struct {
 	Name, Description string
 	// Training names the method whose training it shares: it flies the same network, otherwise.
 	Training string
+	// LearnsFrom names the method whose flights it learns from; "": none of these.
+	LearnsFrom string
 	// Settings are its entry of the configuration, all that its training depends on.
 	Settings func(*Config) any
 	// Budget is what its training spends; nil: it has none.
@@ -151,13 +153,17 @@ type Method struct {
 func Methods(c *Config) []Method {
 	var list []Method
 	for _, x := range sequenceForms {
-		corpus, newFront := ", on the corpus of the PPO policies", ppoFront
+		flown, corpus := plainPPO, ", on the corpus of the PPO policies"
+		if x.form.WeakerPPO {
+			flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
+		}
+		newFront, learnsFrom := ppoFront(flown), flown.name
 		if x.form.Rules {
-			corpus, newFront = "", archiveFront
+			newFront, learnsFrom, corpus = archiveFront, "", ""
 		}
 		list = append(list, Method{
-			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name),
-			Settings: func(c *Config) any { return []any{c.PEDA, c.PPO.plain(), x.form, corpusRecipe} },
+			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name), LearnsFrom: learnsFrom,
+			Settings: func(c *Config) any { return []any{c.PEDA, flown.settings(c.PPO), x.form, corpusRecipe} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 			},
@@ -171,12 +177,12 @@ func Methods(c *Config) []Method {
 		})
 	}
 	for _, x := range []struct {
-		name, flown string
-		corner      func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
-		front       func(context.Context, *Run) (front, error)
+		name, flown, learnsFrom string
+		corner                  func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
+		front                   func(context.Context, *Run) (front, error)
 	}{
-		{"archive", "the searched rules", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
-		{"ppo", "the PPO policies", func(*IQLSettings) float64 { return 0 }, ppoFront},
+		{"archive", "the searched rules", "", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
+		{"ppo", "the PPO policies", plainPPO.name, func(*IQLSettings) float64 { return 0 }, ppoFront(plainPPO)},
 	} {
 		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
 			name := "iql-" + x.name
@@ -189,7 +195,7 @@ func Methods(c *Config) []Method {
 				return s
 			}
 			list = append(list, Method{
-				Name: name, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
+				Name: name, LearnsFrom: x.learnsFrom, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
 				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain(), corpusRecipe} },
 				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
@@ -202,19 +208,12 @@ func Methods(c *Config) []Method {
 			})
 		}
 	}
-	for _, x := range []struct {
-		name, description string
-		settings          func(PPOSettings) PPOSettings
-	}{
-		{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain},
-		{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled},
-		{"ppo", "the same as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }},
-	} {
+	for _, x := range ppoVariants {
 		list = append(list, Method{
 			Name: x.name, Description: x.description,
 			Settings: func(c *Config) any { return x.settings(c.PPO) },
 			Budget: func(r *Run) Budget {
-				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * r.PPO.Steps}
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * x.settings(r.PPO).Steps}
 			},
 			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 				return NewPPO(ctx, r, x.settings(r.PPO))

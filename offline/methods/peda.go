@@ -53,6 +53,7 @@ type sequenceForm struct {
 	ScalarReturn       bool `json:"scalar_return,omitempty"`        // their sum, in place of the two
 	Context            int  `json:"context,omitempty"`              // slots; 0: as in the settings
 	Rules              bool `json:"rules,omitempty"`                // on flights of the searched rules, not of the PPO policies
+	WeakerPPO          bool `json:"weaker_ppo,omitempty"`           // on flights of weaker PPO policies
 }
 
 // Targets are the returns that a preference asks for.
@@ -96,6 +97,9 @@ var sequenceForms = []struct {
 	{"omega-bc-context1", "without returns, with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 })},
 	{"omega-bc-context10", "without returns, with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 })},
 	{"omega-bc-context50", "without returns, with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 })},
+	{"peda-weaker", "PEDA as published", "", sequenceForm{Targets: targetsLinear, WeakerPPO: true}},
+	{"prefdt-weaker", "PrefDT", "", prefdtForm(func(f *sequenceForm) { f.WeakerPPO = true })},
+	{"omega-bc-weaker", "PrefDT without returns", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.WeakerPPO = true, true })},
 	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true })},
 	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules", prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear })},
 }
@@ -717,7 +721,7 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 	if keep == nil {
 		keep = new(Corpus)
 	}
-	key := fmt.Sprintf("%+v %+v %v %+v", r.World, s.Corpus, form.Rules, r.PPO)
+	key := fmt.Sprintf("%+v %+v %v %+v", r.World, s.Corpus, []bool{form.Rules, form.WeakerPPO}, r.PPO)
 	if keep.key != key {
 		keep.key, keep.flown = "", nil // the memory of two is not needed
 		flown, err := buildDataset(ctx, r.World, s.Corpus, outcomeShares, f, r.Workers, r.Log)

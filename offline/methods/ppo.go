@@ -507,6 +507,33 @@ func (s PPOSettings) plainPooled() PPOSettings {
 	return s
 }
 
+// weaker are these after a quarter of the steps: about as good as the paper's.
+func (s PPOSettings) weaker() PPOSettings {
+	s = s.plainPooled()
+	s.Steps = max(s.Steps/4, 1)
+	return s
+}
+
+// ppoVariant is a row of the comparison whose policies are PPO's.
+type ppoVariant struct {
+	name, description string
+	settings          func(PPOSettings) PPOSettings
+}
+
+// The variants whose flights others learn from.
+var (
+	plainPPO  = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain}
+	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: about as good as the paper's", PPOSettings.weaker}
+)
+
+// ppoVariants are all.
+var ppoVariants = []*ppoVariant{
+	plainPPO,
+	{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled},
+	weakerPPO,
+	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }},
+}
+
 // trainPPO trains one policy for each preference.
 func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Params[float32], omegas []float64, err error) {
 	omegas = rollout.Linspace(0, 1, s.Preferences)

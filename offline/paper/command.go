@@ -17,7 +17,7 @@ folder report of -out. What has not been measured is in the tables as "not run".
 
   offline paper                          everything: see docs/paper.md for the hours
   offline paper -resume                  continue it
-  offline paper -resume -only ppo-plain  first on a cluster: others learn from its flights
+  offline paper -resume -only ppo-plain,ppo-weaker  first on a cluster: others learn from their flights
   offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
   offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured

@@ -45,9 +45,7 @@ func target(budgetJ float64) rollout.Request {
 	return rollout.Request{Mode: goal.Target, BudgetJ: budgetJ}
 }
 
-// Paths in the folder of a set.
-const ppoPath = "train/ppo-plain" // whose flights others learn from
-
+// trainingPath is where in the folder of a set something is trained.
 func trainingPath(name string) string { return filepath.Join("train", name) }
 
 // path is where rules are searched.
@@ -142,7 +140,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 		return f, nil
 	}
 	r, method := s.run(m)
-	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, ppoPath)
+	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
 	r.Workers, r.Log, r.Corpus = s.workers, s.Log, &s.corpus
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {

@@ -118,6 +118,30 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// What an arm learns from is among its needs, in the folder where that is trained as an arm.
+func TestNeeds(t *testing.T) {
+	c := Default()
+	costs := map[string]int{}
+	for _, a := range c.arms(nil) {
+		var paths []string
+		for _, n := range a.Needs {
+			paths = append(paths, n.Path)
+		}
+		if want, checked := map[string][]string{
+			"peda": {"train/ppo-plain", "train/peda"}, "peda-weaker": {"train/ppo-weaker", "train/peda-weaker"}, "ppo-weaker": {"train/ppo-weaker"}, "iql-ppo": {"train/ppo-plain", "train/iql-ppo"},
+			"prefdt-rules": {"train/prefdt-rules"}, "iql-archive": {"train/iql-archive"}, "prefdt-ideal": {"train/ppo-plain", "train/prefdt"},
+		}[a.Name]; checked && !slices.Equal(paths, want) {
+			t.Errorf("%s needs %q, want %q", a.Name, paths, want)
+		}
+		if len(a.Needs) > 0 {
+			costs[a.Name] = a.Needs[0].CoreS
+		}
+	}
+	if all, quarter := costs["ppo-plain"], costs["ppo-weaker"]; all < 4*quarter-4 || all > 4*quarter || all == 0 {
+		t.Errorf("a quarter of the steps takes %d s of %d", quarter, all)
+	}
+}
+
 // Every arm is in one shard, all arms of a training run in the same; half and double budgets
 // are in none unless they are asked for.
 func TestShards(t *testing.T) {

@@ -79,7 +79,7 @@ func (c *Config) makers() []maker {
 	}
 	list = append(list,
 		method("sca-oracle", maker{few: true, ours: true}), method("sca-mpc", maker{few: true, ours: true}),
-		method("ppo-plain", maker{ours: true}), method("ppo-pooled", maker{}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
+		method("ppo-plain", maker{ours: true}), method("ppo-pooled", maker{}), method("ppo-weaker", maker{}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
 		method("iql-archive", maker{ours: true}), method("iql-ppo", maker{ours: true}),
 		method("prefdt", maker{ours: true, tests: []measurement{budgets, arrivals}}), method("prefdt-ideal", maker{few: true}),
 		method("peda", maker{ours: true}), method("peda-pooled", maker{ours: true}),
@@ -91,6 +91,7 @@ func (c *Config) makers() []maker {
 	for _, slots := range []int{1, 10, 50} {
 		list = append(list, method(fmt.Sprintf("prefdt-context%d", slots), maker{tests: []measurement{arrivals}}), method(fmt.Sprintf("omega-bc-context%d", slots), maker{}))
 	}
+	list = append(list, method("prefdt-weaker", maker{}), method("peda-weaker", maker{}), method("omega-bc-weaker", maker{}))
 	list = append(list, method("prefdt-rules", maker{}), method("prefdt-rules-linear", maker{}))
 	for _, beta := range c.Methods.IQLBetas {
 		list = append(list, method(fmt.Sprintf("iql-archive-beta%v", beta), maker{few: true}))

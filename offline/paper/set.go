@@ -257,8 +257,8 @@ func (c *Config) needs(m *maker) []experiment.Need {
 	default:
 		r, method := c.run(m)
 		b := method.Budget(r)
-		if fromPPO := m.Method == "iql-ppo" || b.Tokens > 0 && method.Training != "prefdt-rules"; fromPPO {
-			add(ppoPath, float64(c.Methods.PPO.Preferences*c.Methods.PPO.Steps)*stepS)
+		if from := method.LearnsFrom; from != "" {
+			add(trainingPath(from), float64(methods.Find(&r.Config, from).Budget(r).EnvironmentSteps)*stepS)
 		}
 		steps := float64(b.EnvironmentSteps) * stepS
 		if m.Method == "pgmorl" {

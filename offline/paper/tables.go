@@ -192,6 +192,15 @@ func (t *tables) orderLines() (lines []string) {
 	if judged > 0 {
 		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's 616 s), gives the paper's verdict in %d of %d rows.", t.span(), judged-len(disagree), judged))
 	}
+	if f := t.figures["ppo-weaker"]; f != nil {
+		text := fmt.Sprintf("On the flights of PPO policies as good as the paper's (`ppo-weaker` has %.2f, the paper's 90.72):", mean(f.hypervolumes))
+		for _, x := range []struct{ arm, paper string }{{"prefdt", "90.28, 0.91, 540, yes"}, {"peda", "82.87, 0.76, 398, no (both)"}, {"omega-bc", "89.23, 0.49, 458, no (both)"}} {
+			if f := t.figures[x.arm+"-weaker"]; f != nil {
+				text += fmt.Sprintf(" %s %.2f, %.2f, %.0f s, %s (the paper %s);", x.arm, mean(f.hypervolumes), mean(f.fidelities), mean(f.reaches), f.verdict, x.paper)
+			}
+		}
+		lines = append(lines, strings.TrimRight(text, ";:")+".")
+	}
 	if judged > 1 {
 		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(ourOrder), inOrder(paperOrder)))
 	}
