@@ -194,7 +194,7 @@ func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 		p.settings = append(p.settings[:0], p.settings[1:]...)
 	}
 	p.settings = append(p.settings, setting)
-	omega := o.Omega()
+	omega := p.saturated(o.Omega())
 	if o.Budgeted() {
 		omega = p.constants.SettingMap.Omega(setting)
 	}
@@ -219,7 +219,7 @@ func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 func (p *Policy) requestAsPublished(o *goal.Objective) asked {
 	if !o.Budgeted() {
 		p.entry = budgetEntry{}
-		return asked{o.Omega(), o.DelayToGoS(), o.EnergyToGoJ()}
+		return asked{p.saturated(o.Omega()), o.DelayToGoS(), o.EnergyToGoJ()}
 	}
 	if !p.entry.inForce {
 		omega := omegaOfEnergy(&p.constants.Conditioner, o.BudgetJ())
@@ -227,6 +227,13 @@ func (p *Policy) requestAsPublished(o *goal.Objective) asked {
 		p.entry = budgetEntry{true, omega, delayS}
 	}
 	return asked{p.entry.omega, p.entry.delayS - o.DelayS(), o.EnergyToGoJ()}
+}
+
+// saturated returns the nearest preference that flights are stored under: past the ends of the front
+// preferences saturate ("Multi-objective MDP reformulation"), and the network has not learned from any.
+func (p *Policy) saturated(omega float64) float64 {
+	stored := p.constants.Conditioner.Omegas
+	return min(max(omega, stored[0]), stored[len(stored)-1])
 }
 
 // omegaOfEnergy returns the preference at which the conditioner expects a total.

@@ -328,6 +328,8 @@ func (c *comparison) sentence(ours pareto.Paired) string {
 		return text + "the paper prints no difference of hypervolume."
 	case ours.Low <= c.printed && c.printed <= ours.High:
 		return text + "the paper's difference is within our interval."
+	case ours.Low <= 0 && ours.High >= 0 && ours.P < 0.05:
+		return text + fmt.Sprintf("ours is not distinguished from none in the mean, but it is on more than half of the seeds (p = %.1e): few seeds have large ones of the other sign.", ours.P)
 	case ours.Low <= 0 && ours.High >= 0:
 		return text + "ours is not distinguished from none."
 	case ours.Mean*c.printed > 0:

@@ -304,6 +304,13 @@ func TestShipped(t *testing.T) {
 			}
 		}
 	}
+	// Preferences past the ends of what flights are stored under are those ends.
+	stored := ck.GoalConstants.Conditioner.Omegas
+	results, err = rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 1),
+		rollout.PreferenceRequests([]float64{0, stored[0], stored[len(stored)-1], 1}), 2, nil)
+	if err != nil || results[0][0].Point != results[1][0].Point || results[2][0].Point != results[3][0].Point {
+		t.Errorf("past the ends: %+v, %v", results, err)
+	}
 	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(dir, checkpoint.GraphFile)) })
 }
 
