@@ -122,6 +122,9 @@ type Run struct {
 	Workers int
 	Log     io.Writer // progress
 	Corpus  *Corpus   // nil: each method flies its own
+	// AnyOmega has sequence models take a preference as it is, also one that no flight of their
+	// corpus is stored under; else those from 0 to 1 span what flights are stored under.
+	AnyOmega bool
 }
 
 // Corpus keeps the corpus that was flown last, for the next method that learns from the same one.

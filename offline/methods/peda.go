@@ -620,6 +620,7 @@ type pedaPolicy struct {
 	network   *pedaNetwork[float32]
 	data      *pedaData
 	win       pedaWindow
+	anyOmega  bool // see Run
 	// budgetOmega is the preference that costs as much as the first total: Algorithm 1 takes
 	// the preference and the delay entry of a setting, and writes a budget over the energy's.
 	budgetOmega float64
@@ -634,7 +635,10 @@ func (p *pedaPolicy) Reset() {
 // Decide implements rollout.Policy.
 func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	win, z := &p.win, p.network.sizes
-	omega := p.data.low + g.Omega()*(p.data.high-p.data.low) // settings from 0 to 1 span what flights are stored under
+	omega := g.Omega()
+	if !p.anyOmega {
+		omega = p.data.low + omega*(p.data.high-p.data.low)
+	}
 	if g.Budgeted() {
 		if win.observation.slots == 0 {
 			p.budgetOmega = p.data.omegaOfEnergy(g.BudgetJ())
@@ -709,7 +713,7 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 		return nil, err
 	}
 	return func() (rollout.Policy, error) {
-		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data}
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega}
 		p.Reset()
 		return p, nil
 	}, nil

@@ -36,7 +36,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 	defer os.RemoveAll(scratch)
 
 	flight := func(name string) (func() (float64, error), error) {
-		f, err := s.makeFlyer(ctx, s.findMaker(name))
+		f, err := s.makeFlyer(ctx, s.findMaker(name), front)
 		if err != nil {
 			return nil, err
 		}

@@ -108,8 +108,8 @@ func (c *Config) search(r *rules) search.Config {
 }
 
 // makeFlyer trains or searches what a maker needs, from where it was interrupted, and makes it
-// ready to fly.
-func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
+// ready to fly for a measurement.
+func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, error) {
 	f := &flyer{world: world.Standard(), request: preference, settings: rollout.Linspace(0, 1, s.Settings)}
 	switch {
 	case m.Form != nil:
@@ -141,7 +141,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker) (*flyer, error) {
 	}
 	r, method := s.run(m)
 	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
-	r.Workers, r.Log, r.Corpus = s.workers, s.Log, &s.corpus
+	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.workers, s.Log, &s.corpus, t == whole
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {
 		return nil, err

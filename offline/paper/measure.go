@@ -167,7 +167,7 @@ func (c *Config) seedsOf(m *maker, t measurement) []uint64 {
 
 // measure flies a maker's policy.
 func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, error) {
-	f, err := s.makeFlyer(ctx, m)
+	f, err := s.makeFlyer(ctx, m, t)
 	if err != nil {
 		return nil, err
 	}

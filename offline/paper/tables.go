@@ -192,6 +192,16 @@ func (t *tables) orderLines() (lines []string) {
 	if judged > 0 {
 		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's 616 s), gives the paper's verdict in %d of %d rows.", t.span(), judged-len(disagree), judged))
 	}
+	var literal []string
+	for _, r := range methodRows {
+		arm := t.resolve(r.arm)
+		if f := t.figures[armName(arm, whole)]; f != nil && r.printed != nil {
+			literal = append(literal, fmt.Sprintf("%s %.2f, %.0f s, %s (the paper %.2f, %.0f s, %s)", arm, mean(f.fidelities), mean(f.reaches), f.verdict, r.printed.fidelity, r.printed.reachS, r.printed.verdict))
+		}
+	}
+	if len(literal) > 0 {
+		lines = append(lines, "Asked for preferences even from 0 to 1, most of which no flight of their corpus is stored under, fidelity and reach are: "+strings.Join(literal, "; ")+".")
+	}
 	if f := t.figures["ppo-weaker"]; f != nil {
 		text := fmt.Sprintf("On the flights of PPO policies as good as the paper's (`ppo-weaker` has %.2f, the paper's 90.72):", mean(f.hypervolumes))
 		for _, x := range []struct{ arm, paper string }{{"prefdt", "90.28, 0.91, 540, yes"}, {"peda", "82.87, 0.76, 398, no (both)"}, {"omega-bc", "89.23, 0.49, 458, no (both)"}} {
