@@ -59,7 +59,7 @@ func (a *Arm) ResultPath() string { return filepath.Join(a.Name, "result.json") 
 // Set is a comparison in a folder.
 type Set struct {
 	Command string // of offline that measures it
-	Kind    string // what it is, one of Kinds; also the name of the file that has the key
+	Kind    string // what it is, one of kinds; also the name of the file that has the key
 	Dir     string
 	Key     string // its configuration, which all of its folders have in common
 	Arms    []Arm
@@ -68,8 +68,8 @@ type Set struct {
 	started time.Time
 }
 
-// Kinds of sets: each refuses the folders of the others, where an arm may have the same name.
-var Kinds = []string{"study", "comparison"}
+// kinds of sets: each refuses the folders of the others, where an arm may have the same name.
+var kinds = []string{"study", "comparison"}
 
 // NewSet returns a set, whose log begins now.
 func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *Set {
@@ -136,7 +136,7 @@ func (s *Set) check(dir string, arms []Arm) error {
 	case noKey == nil && string(have) != s.Key:
 		return fmt.Errorf("%s is a %s with another configuration: give that one, or another -out", path, s.Kind)
 	}
-	for _, kind := range Kinds {
+	for _, kind := range kinds {
 		if _, err := os.Stat(filepath.Join(dir, kind+".json")); err == nil && kind != s.Kind {
 			return fmt.Errorf("%s holds a %s, not a %s: give another -out", dir, kind, s.Kind)
 		}
