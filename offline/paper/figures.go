@@ -120,7 +120,7 @@ func (t *tables) figuresOf(arm string, settings []float64, outcomes [][]pareto.P
 	}
 	if aircraft == 2 {
 		others := slices.DeleteFunc(slices.Clone(t.pool), func(c pareto.Contributor) bool { return c.Arm == arm })
-		for s, pooled := range pareto.PoolFronts(others).BySeed {
+		for s, pooled := range pareto.PooledFronts(others) {
 			if s < len(outcomes[0]) {
 				own := teacher.SeedPoints(outcomes, s)
 				f.igds = append(f.igds, distance(own, pooled))

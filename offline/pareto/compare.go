@@ -130,17 +130,27 @@ type Contributor struct {
 
 // PoolFronts makes the reference front of every seed that all contributors flew.
 func PoolFronts(list []Contributor) ReferenceFronts {
-	r := ReferenceFronts{Contributors: list}
+	r := ReferenceFronts{Contributors: list, BySeed: PooledFronts(list)}
 	if len(list) == 0 {
 		return r
 	}
-	common := math.MaxInt
 	sum := sha256.New()
 	for _, c := range list {
-		common = min(common, len(c.Outcomes[0]))
 		fmt.Fprintln(sum, c.Arm, c.ResultHash, c.Outcomes)
 	}
 	r.Hash = hex.EncodeToString(sum.Sum(nil))
+	return r
+}
+
+// PooledFronts returns, for every seed that all contributors flew, the front of their outcomes.
+func PooledFronts(list []Contributor) (bySeed [][]Point) {
+	if len(list) == 0 {
+		return nil
+	}
+	common := math.MaxInt
+	for _, c := range list {
+		common = min(common, len(c.Outcomes[0]))
+	}
 	for s := range common {
 		var all []Point
 		for _, c := range list {
@@ -148,7 +158,7 @@ func PoolFronts(list []Contributor) ReferenceFronts {
 				all = append(all, row[s])
 			}
 		}
-		r.BySeed = append(r.BySeed, NonDominated(all))
+		bySeed = append(bySeed, NonDominated(all))
 	}
-	return r
+	return bySeed
 }
