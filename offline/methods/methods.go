@@ -125,6 +125,9 @@ type Run struct {
 	// AnyOmega has sequence models take a preference as it is, also one that no flight of their
 	// corpus is stored under; else those from 0 to 1 span what flights are stored under.
 	AnyOmega bool
+	// BudgetOmega, if positive, is the preference at which sequence models take a budget, from 0
+	// to 1 of those that flights are stored under; else that which costs as much as the first total.
+	BudgetOmega float64
 }
 
 // Corpus keeps the corpus that was flown last, for the next method that learns from the same one.

@@ -621,9 +621,10 @@ type pedaPolicy struct {
 	data      *pedaData
 	win       pedaWindow
 	anyOmega  bool // see Run
-	// budgetOmega is the preference that costs as much as the first total: Algorithm 1 takes
-	// the preference and the delay entry of a setting, and writes a budget over the energy's.
-	budgetOmega float64
+	// budgetOmega is the preference beside a budget: Algorithm 1 takes the preference and the
+	// delay entry of a setting, and writes a budget over the energy's. That setting is the one
+	// that costs as much as the first total, unless fixedOmega is positive: see Run.
+	budgetOmega, fixedOmega float64
 }
 
 // Reset implements rollout.Policy.
@@ -642,6 +643,9 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	if g.Budgeted() {
 		if win.observation.slots == 0 {
 			p.budgetOmega = p.data.omegaOfEnergy(g.BudgetJ())
+			if p.fixedOmega > 0 {
+				p.budgetOmega = p.data.low + p.fixedOmega*(p.data.high-p.data.low)
+			}
 		}
 		omega = p.budgetOmega
 	}
@@ -713,7 +717,7 @@ func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f f
 		return nil, err
 	}
 	return func() (rollout.Policy, error) {
-		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega}
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
 		p.Reset()
 		return p, nil
 	}, nil

@@ -189,7 +189,7 @@ func TestPEDAImitates(t *testing.T) {
 }
 
 // A budget is written over the energy entry; the preference and the delay entry are those of
-// the setting that costs as much, and a revision changes the energy entry alone.
+// the setting that costs as much, unless one is given, and a revision changes the energy entry alone.
 func TestPEDABudget(t *testing.T) {
 	r := toyRun(t, 1)
 	r.Log = io.Discard
@@ -218,18 +218,28 @@ func TestPEDABudget(t *testing.T) {
 		p.Decide(&snapshot, o, &d)
 		return p.win.returns[len(p.win.returns)-objectives:]
 	}
-	check := func(got []float32, delayS, energyJ float64) {
+	check := func(got []float32, omega, delayS, energyJ float64) {
 		t.Helper()
-		want := p.data.returnRow(nil, [objectives]float64{delayS, energyJ}, 0.4)
+		want := p.data.returnRow(nil, [objectives]float64{delayS, energyJ}, omega)
 		for j := range want {
 			if math.Abs(float64(got[j]-want[j])) > 1e-4*math.Abs(float64(want[j])) {
 				t.Errorf("returns %v, want %v", got, want)
 			}
 		}
 	}
-	check(decide(36e3), 300, 36e3) // at 0.4 the conditioner asks for 300 s and 36 kJ
+	check(decide(36e3), 0.4, 300, 36e3) // at 0.4 the conditioner asks for 300 s and 36 kJ
 	o.Settle(goal.Settlement{DelayS: 7, EnergyJ: 500, Flying: 2})
-	check(decide(34e3), 293, 33.5e3)
+	check(decide(34e3), 0.4, 293, 33.5e3)
+
+	p.fixedOmega = 0.5 // a total changes the energy entry alone, from the first slot on
+	for _, budgetJ := range []float64{30e3, 36e3} {
+		p.Reset()
+		o = goal.New(r.GoalConstants(), &r.World.Physics, r.World.Slots, r.World.Aircraft)
+		check(decide(budgetJ), 0.5, 350, budgetJ)
+		if p.win.omega != 0.5 {
+			t.Errorf("preference %v at %v J", p.win.omega, budgetJ)
+		}
+	}
 }
 
 // toyDataset flies a corpus of the toy front.

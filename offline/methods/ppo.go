@@ -507,7 +507,7 @@ func (s PPOSettings) plainPooled() PPOSettings {
 	return s
 }
 
-// weaker are these after a quarter of the steps: about as good as the paper's.
+// weaker are these after a quarter of the steps: nearer to the paper's hypervolume.
 func (s PPOSettings) weaker() PPOSettings {
 	s = s.plainPooled()
 	s.Steps = max(s.Steps/4, 1)
@@ -523,7 +523,7 @@ type ppoVariant struct {
 // The variants whose flights others learn from.
 var (
 	plainPPO  = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain}
-	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: about as good as the paper's", PPOSettings.weaker}
+	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker}
 )
 
 // ppoVariants are all.

@@ -9,11 +9,15 @@ import (
 	"prefdt/offline/study"
 )
 
+// paperVariant is what it says of the published form with or without corner emphasis and physics features.
+const paperVariant = "gain 0.75 to 0.99; violations 0.00"
+
 // budgetPaper is what the paper says of each arm's budgets.
 var budgetPaper = map[string]string{
-	declaredArm: "gain 0.75 to 0.99; violations 0.00; x1.5 ends +0.6 % over, 0.70 of flights; re-issued within 4e-4 J; error 0.178",
-	"rules-50":  "x1.5 ends +17 % over, every flight",
-	"cmdp":      "error 0.107 at its three budgets",
+	declaredArm:         "gain 0.75 to 0.99; violations 0.00; x1.5 ends +0.6 % over, 0.70 of flights; re-issued within 4e-4 J; error 0.178",
+	"published-uniform": paperVariant, "published-raw": paperVariant, "published-uniform-raw": paperVariant,
+	"rules-50": "x1.5 ends +17 % over, every flight",
+	"cmdp":     "error 0.107 at its three budgets",
 }
 
 // budgetTable is budgets in joules.

@@ -142,6 +142,9 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 	r, method := s.run(m)
 	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
 	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.workers, s.Log, &s.corpus, t == whole
+	if t == entry {
+		r.BudgetOmega = entryOmega
+	}
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ const (
 	dense    measurement = "dense"    // many of them
 	budgets  measurement = "budgets"  // totals in joules, taken as published
 	replan   measurement = "replan"   // the same, as in the leader: each slot flown at the setting that the joules left pay for
+	entry    measurement = "entry"    // totals over the energy entry alone: the preference and the delay entry stay
 	link     measurement = "link"     // lost reports, substituted ones, snapshots of other slots
 	shifts   measurement = "shifts"   // fifteen operating points
 	arrivals measurement = "arrivals" // another arrival process from half time on
@@ -136,6 +137,12 @@ func arrivalName(factor float64) string {
 // loadName is of a whole flight at that load.
 func loadName(factor float64) string { return fmt.Sprintf("active users x%g throughout", factor) }
 
+// entryOmega is the preference at which totals are written over the energy entry alone, and
+// entryTotalsJ are these: what the corpus spends, and the paper's.
+const entryOmega = 0.5
+
+var entryTotalsJ = []float64{27e3, 30e3, 33e3, 36e3, 39e3, 70e3, 80e3, 90e3}
+
 // revisedSlot is when a total is issued again.
 const revisedSlot = 60
 
@@ -157,7 +164,7 @@ const (
 func (c *Config) seedsOf(m *maker, t measurement) []uint64 {
 	n := c.Seeds
 	switch {
-	case t.ofBudgets(), t == arrivals:
+	case t.ofBudgets(), t == entry, t == arrivals:
 		n = c.BudgetSeeds
 	case m.few:
 		n = c.FewSeeds
@@ -184,6 +191,8 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 		if err := s.recalibrate(ctx, m, f, r, map[measurement]int{axis: s.Settings, dense: s.DenseSettings}[t]); err != nil {
 			return nil, err
 		}
+	case entry:
+		f.settings, f.request = entryTotalsJ, target
 	case budgets, replan:
 		f.asInLeader = t == replan
 		return r, s.measureBudgets(ctx, m, f, list, r)

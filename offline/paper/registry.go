@@ -81,12 +81,12 @@ func (c *Config) makers() []maker {
 		method("sca-oracle", maker{few: true, ours: true}), method("sca-mpc", maker{few: true, ours: true}),
 		method("ppo-plain", maker{ours: true}), method("ppo-pooled", maker{}), method("ppo-weaker", maker{}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
 		method("iql-archive", maker{ours: true}), method("iql-ppo", maker{ours: true}),
-		method("prefdt", maker{ours: true, tests: []measurement{whole, budgets, arrivals}}), method("prefdt-ideal", maker{few: true}),
+		method("prefdt", maker{ours: true, tests: []measurement{whole, budgets, entry, arrivals}}), method("prefdt-ideal", maker{few: true}),
 		method("peda", maker{ours: true, tests: []measurement{whole}}), method("peda-pooled", maker{ours: true, tests: []measurement{whole}}),
 		method("omega-bc", maker{tests: []measurement{whole}}), method("unconditioned", maker{few: true}),
 		method("prefdt-padded", maker{}),
 		method("prefdt-two-sites", maker{}), method("prefdt-state", maker{}), method("prefdt-return", maker{}),
-		method("prefdt-scalar", maker{tests: []measurement{budgets}}), method("prefdt-no-preference", maker{}),
+		method("prefdt-scalar", maker{tests: []measurement{budgets, entry}}), method("prefdt-no-preference", maker{}),
 	)
 	for _, slots := range []int{1, 10, 50} {
 		list = append(list, method(fmt.Sprintf("prefdt-context%d", slots), maker{tests: []measurement{arrivals}}), method(fmt.Sprintf("omega-bc-context%d", slots), maker{}))

@@ -62,7 +62,7 @@ func (m *maker) measurements() []measurement {
 }
 
 var measured = map[measurement]string{
-	front: "", axis: ": recalibrated settings", whole: ": preferences even from 0 to 1", dense: ": many recalibrated settings", budgets: ": budgets in joules", replan: ": budgets in joules, replanned in each slot",
+	front: "", axis: ": recalibrated settings", whole: ": preferences even from 0 to 1", dense: ": many recalibrated settings", budgets: ": budgets in joules", entry: ": the energy entry at one preference", replan: ": budgets in joules, replanned in each slot",
 	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
 }
 
@@ -106,6 +106,9 @@ func (s *set) key(m *maker, t measurement) string {
 	parts := []any{resultVersion, m, t, s.seedsOf(m, t), s.Settings, s.DenseSettings, s.CalibrationSeeds, s.Methods.Scales, s.Methods.CMDP.BudgetsJ}
 	if t.ofBudgets() {
 		parts = append(parts, shockTotalsJ)
+	}
+	if t == entry {
+		parts = append(parts, entryOmega, entryTotalsJ)
 	}
 	switch {
 	case m.Form != nil:
@@ -230,6 +233,8 @@ func (c *Config) flights(m *maker, t measurement) int {
 		return calibrationSettings*c.CalibrationSeeds + c.Settings*list
 	case dense:
 		return calibrationSettings*c.CalibrationSeeds + c.DenseSettings*list
+	case entry:
+		return len(entryTotalsJ) * list
 	case budgets, replan:
 		return (13 + 6 + len(c.Methods.CMDP.BudgetsJ) + len(shockTotalsJ)) * list // 11 of the study's, 2 traced, 6 more at most
 	}

@@ -41,11 +41,11 @@ func (w *World) appendUsers(dst []slot.User, arrivals []Arrival) []slot.User {
 	return dst
 }
 
-// UsersAhead appends the users with a task of a slot to come, as they will report, at gains to
-// the aircraft where they are now. No scheduler can know them; it shows what those lose that
-// decide on another slot's.
+// UsersAhead appends the users with a task of a slot to come, the mission's last at most, as they
+// will report, at gains to the aircraft where they are now. No scheduler can know them; it shows
+// what those lose that decide on another slot's.
 func (w *World) UsersAhead(slots int, dst []slot.User) []slot.User {
-	at := w.Slot + slots
+	at := min(w.Slot+slots, w.Config.Slots-1)
 	for _, a := range w.scenario.Active(at, nil) {
 		if a.Task.Bits == 0 {
 			continue

@@ -248,4 +248,13 @@ func TestUsersAhead(t *testing.T) {
 	if len(ahead) == 0 || !reflect.DeepEqual(ahead, s.Users) {
 		t.Errorf("expected %+v, came %+v", ahead, s.Users)
 	}
+	// There is no slot after the last: as many slots are decided on their own users' reports as
+	// where those of a slot before are used.
+	for w.Slot < w.Config.Slots-1 {
+		step()
+	}
+	w.Snapshot(&s)
+	if ahead := w.UsersAhead(3, nil); !reflect.DeepEqual(ahead, s.Users) {
+		t.Errorf("past the last slot: expected %+v, came %+v", s.Users, ahead)
+	}
 }
