@@ -6,7 +6,7 @@
 //
 // Inputs: a slot's snapshot and the mission's objective. Outputs: the slot's decision.
 // Package inference calls it for a checkpoint of this form, under the decoder "heads";
-// package papertrain, offline, trains it on rows of the same Builder. docs/paper.md
+// package papertrain, offline, trains it on rows of the same Builder. docs/departures.md
 // lists where it departs from the text and what the text leaves open.
 //
 // # One step
@@ -48,7 +48,7 @@ type Form struct {
 }
 
 // Published is the form of the paper, whose width is 256, at a width. A bearing enters it as
-// its sine and cosine: docs/paper.md has the difference that makes.
+// its sine and cosine: docs/departures.md has the difference that makes.
 func Published(width int) Form {
 	return Form{
 		Arch: model.Arch{Width: width, PairWidth: width, Layers: 3, Heads: 4, Context: 20}, Aircraft: 2, Slots: 100,

@@ -211,6 +211,14 @@ func (t *tables) orderLines() (lines []string) {
 		}
 		lines = append(lines, strings.TrimRight(text, ";:")+".")
 	}
+	for _, x := range []struct{ base, paper string }{{"omega-bc", "+1.05; what differs is the returns"}, {"peda", "+7.41; what differs is pooling, a path of each user's own, and the quadratic conditioner"}} {
+		strong := pareto.Compare(t.hypervolumesOf("prefdt"), t.hypervolumesOf(x.base))
+		weak := pareto.Compare(t.hypervolumesOf("prefdt-weaker"), t.hypervolumesOf(x.base+"-weaker"))
+		if strong.N > 0 && weak.N > 0 {
+			lines = append(lines, fmt.Sprintf("`prefdt` less `%s`, 1e6: %+.2f [%+.2f, %+.2f] on the flights of the good policies, %+.2f [%+.2f, %+.2f] (p = %.1e, n = %d) on those of the weaker; the paper %s.",
+				x.base, strong.Mean, strong.Low, strong.High, weak.Mean, weak.Low, weak.High, weak.P, weak.N, x.paper))
+		}
+	}
 	if judged > 1 {
 		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(ourOrder), inOrder(paperOrder)))
 	}
