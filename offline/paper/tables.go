@@ -211,6 +211,10 @@ func (t *tables) orderLines() (lines []string) {
 		}
 		lines = append(lines, strings.TrimRight(text, ";:")+".")
 	}
+	strongRank, _ := t.rank([]string{declaredArm, "ppo-plain", "prefdt", "omega-bc", "peda"})
+	if weakRank, all := t.rank([]string{declaredArm, "ppo-weaker", "prefdt-weaker", "omega-bc-weaker", "peda-weaker"}); all {
+		lines = append(lines, fmt.Sprintf("The rank correlation with the paper's over `%s`, PPO and these three is %.2f with the weaker policies, and %.2f with the good ones.", declaredArm, weakRank, strongRank))
+	}
 	for _, x := range []struct{ base, paper string }{{"omega-bc", "+1.05; what differs is the returns"}, {"peda", "+7.41; what differs is pooling, a path of each user's own, and the quadratic conditioner"}} {
 		strong := pareto.Compare(t.hypervolumesOf("prefdt"), t.hypervolumesOf(x.base))
 		weak := pareto.Compare(t.hypervolumesOf("prefdt-weaker"), t.hypervolumesOf(x.base+"-weaker"))
@@ -229,6 +233,21 @@ func (t *tables) orderLines() (lines []string) {
 		lines = append(lines, "Not run, and so not in the order: "+strings.Join(missing, ", ")+".")
 	}
 	return lines
+}
+
+// rank is the rank correlation of some arms' hypervolumes with the paper's of the published form, PPO,
+// PrefDT on its flights, omega-BC and PEDA; false: some have not been flown.
+func (t *tables) rank(arms []string) (rho float64, all bool) {
+	var ours, theirs []float64
+	for i, arm := range []string{fullArm, "ppo-plain", "prefdt", "omega-bc", "peda"} {
+		f := t.figures[arms[i]]
+		if f == nil {
+			return none, false
+		}
+		row := slices.IndexFunc(methodRows, func(r row) bool { return r.arm == arm })
+		ours, theirs = append(ours, mean(f.hypervolumes)), append(theirs, methodRows[row].printed.hv)
+	}
+	return pareto.Spearman(ours, theirs), true
 }
 
 // placed is a method with what it is ordered by.
