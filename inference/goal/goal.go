@@ -70,12 +70,14 @@ func (c *Constants) FrontPosition(omega float64) float64 {
 
 // State is what a restart needs of an Objective; the ledger keeps it as one JSON value.
 type State struct {
-	Slot       int     `json:"slot"` // slots settled
-	Slots      int     `json:"slots"`
-	Mode       Mode    `json:"mode"`
-	Omega      float64 `json:"omega"`    // delay share requested, under a preference
-	BudgetJ    float64 `json:"budget_j"` // total requested, under a budget
-	DelayToGoS float64 `json:"delay_to_go_s"`
+	Slot    int     `json:"slot"` // slots settled
+	Slots   int     `json:"slots"`
+	Mode    Mode    `json:"mode"`
+	Omega   float64 `json:"omega"`    // delay share requested, under a preference
+	BudgetJ float64 `json:"budget_j"` // total requested, under a budget
+	// FirstBudgetJ is the total that BudgetJ revises, itself where it has not been revised in flight.
+	FirstBudgetJ float64 `json:"first_budget_j,omitempty"`
+	DelayToGoS   float64 `json:"delay_to_go_s"`
 	// EnergyToGoJ is the energy still allowed.
 	EnergyToGoJ        float64 `json:"energy_to_go_j"`
 	DelayS             float64 `json:"delay_s"` // settled so far
@@ -140,6 +142,10 @@ func (o Objective) Omega() float64 { return o.state.Omega }
 // BudgetJ returns the total requested, 0 under a preference.
 func (o Objective) BudgetJ() float64 { return o.state.BudgetJ }
 
+// FirstBudgetJ returns the total that the one in force revises, itself where it has not been
+// revised in flight; 0 under a preference.
+func (o Objective) FirstBudgetJ() float64 { return o.state.FirstBudgetJ }
+
 // DelayToGoS returns the delay still expected, 0 under a budget.
 func (o Objective) DelayToGoS() float64 { return o.state.DelayToGoS }
 
@@ -195,6 +201,9 @@ func (o *Objective) SetBudget(totalJ float64, mode Mode) error {
 	}
 	if mode != Target && mode != Ceiling {
 		return fmt.Errorf("budget mode is %q, want %q or %q", mode, Target, Ceiling)
+	}
+	if !o.Budgeted() || o.state.Slot == 0 {
+		o.state.FirstBudgetJ = totalJ
 	}
 	raised := totalJ > o.state.BudgetJ // from none, too
 	o.state.Mode, o.state.BudgetJ, o.state.EnergyToGoJ = mode, totalJ, totalJ-o.state.SpentJ

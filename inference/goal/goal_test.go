@@ -50,6 +50,33 @@ func TestBudgetIsTheJoulesNotYetSpent(t *testing.T) {
 	}
 }
 
+// A total that is revised in flight is remembered beside the one in force, over a restart too;
+// one that is corrected before the first slot is not.
+func TestFirstBudget(t *testing.T) {
+	o := newObjective()
+	want := func(what string, totalJ float64) {
+		t.Helper()
+		resumed := Resume(testConstants(), new(physics.DefaultConstants()), o.State())
+		if o.FirstBudgetJ() != totalJ || resumed.FirstBudgetJ() != totalJ {
+			t.Errorf("%s: the first total is %v J, after a restart %v J, want %v J", what, o.FirstBudgetJ(), resumed.FirstBudgetJ(), totalJ)
+		}
+	}
+	want("a preference", 0)
+	o.SetBudget(54e3, Target)
+	o.SetBudget(45e3, Target)
+	want("corrected before the first slot", 45e3)
+	settleSlot(o, 268.8, 10, 1)
+	o.SetBudget(42e3, Target)
+	o.SetBudget(40e3, Ceiling)
+	want("revised twice", 45e3)
+	if err := o.SetPreference(0.3); err != nil {
+		t.Fatal(err)
+	}
+	want("a preference in between", 0)
+	o.SetBudget(41e3, Target)
+	want("a budget after it", 41e3)
+}
+
 func TestFloorAndSaturation(t *testing.T) {
 	o := newObjective()
 	o.SetBudget(26e3, Target)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 )
@@ -60,7 +61,7 @@ func TestOffloadTimeIsAtTheSlotsLoad(t *testing.T) {
 				s.Users[u].Gain[1] = 0
 			}
 		}
-		rows := b.AppendUsers(nil, &s)
+		_, rows := b.AppendSlot(nil, nil, &s)
 		for u := range s.Users {
 			for m, load := range x.load {
 				if x.lost && m == 1 {
@@ -72,5 +73,30 @@ func TestOffloadTimeIsAtTheSlotsLoad(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A leader that is restarted after a revision asks for the setting of the first total, as before.
+func TestRevisedBudgetOverARestart(t *testing.T) {
+	constants := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
+	c := physics.DefaultConstants()
+	o := goal.New(&constants, &c, 100, 2)
+	policy := func() *Policy { return &Policy{archived: &Archived{AsPublished: true}, constants: &constants} }
+	flying := policy()
+	var before asked
+	for _, totalJ := range []float64{34e3, 30e3} {
+		if err := o.SetBudget(totalJ, goal.Target); err != nil {
+			t.Fatal(err)
+		}
+		before = flying.request(&o, nil)
+		o.Settle(goal.Settlement{DelayS: 1, EnergyJ: 340, Flying: 2})
+	}
+	o = goal.Resume(&constants, &c, o.State())
+	before.delayToGoS--
+	before.energyToGoJ -= 340
+	if after := policy().request(&o, nil); after != before || math.Abs(after.omega-0.25) > 1e-9 {
+		t.Errorf("after a restart it asks for %+v, before for %+v", after, before)
 	}
 }

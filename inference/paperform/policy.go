@@ -23,21 +23,12 @@ type Policy struct {
 	out      Outputs
 	servers  []int
 	settings []float64 // in force in the slots of the context, from 0 to 1
-	entry    budgetEntry
 	headings []float64 // of the last moves, by the form's aircraft; NaN before the first
 	lengths  []float64 // of the last moves, in m; NaN before the first
 
 	fleet  slot.Snapshot // see wholeFleet
 	places []int         // of the form's aircraft: index in the snapshot, -1 where it is missing
 	gains  []float64
-}
-
-// budgetEntry is what stands beside a budget that is the energy entry alone: omega and the
-// delay entry are those of the setting that costs as much as the first total.
-type budgetEntry struct {
-	inForce bool
-	omega   float64
-	delayS  float64 // of a whole mission
 }
 
 // asked is what a slot is asked for.
@@ -62,7 +53,6 @@ func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Consta
 // Reset starts another mission.
 func (p *Policy) Reset() {
 	p.forget()
-	p.entry = budgetEntry{}
 	for m := range p.headings {
 		p.headings[m], p.lengths[m] = math.NaN(), math.NaN()
 	}
@@ -85,8 +75,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	whole := p.wholeFleet(s)
 	request := p.request(&o, whole)
 	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(request.omega)
-	p.in.Aircraft = p.builder.AppendAircraft(p.in.Aircraft[:0], whole)
-	p.in.Users = p.builder.AppendUsers(p.in.Users[:0], whole)
+	p.in.Aircraft, p.in.Users = p.builder.AppendSlot(p.in.Aircraft[:0], p.in.Users[:0], whole)
 	p.removeLost()
 	p.in.Return = AppendReturn(p.in.Return[:0], request.omega, request.delayToGoS, request.energyToGoJ, p.constants.EtaDelayS, p.constants.EtaEnergyJ)
 	p.net.Step(&p.in, p.memory, &p.out)
@@ -218,15 +207,11 @@ func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 // its first total, and a revision overwrites it again.
 func (p *Policy) requestAsPublished(o *goal.Objective) asked {
 	if !o.Budgeted() {
-		p.entry = budgetEntry{}
 		return asked{p.saturated(o.Omega()), o.DelayToGoS(), o.EnergyToGoJ()}
 	}
-	if !p.entry.inForce {
-		omega := omegaOfEnergy(&p.constants.Conditioner, o.BudgetJ())
-		delayS, _ := p.constants.Conditioner.MissionReturn(omega)
-		p.entry = budgetEntry{true, omega, delayS}
-	}
-	return asked{p.entry.omega, p.entry.delayS - o.DelayS(), o.EnergyToGoJ()}
+	omega := omegaOfEnergy(&p.constants.Conditioner, o.FirstBudgetJ())
+	delayS, _ := p.constants.Conditioner.MissionReturn(omega)
+	return asked{omega, delayS - o.DelayS(), o.EnergyToGoJ()}
 }
 
 // saturated returns the nearest preference that flights are stored under: past the ends of the front

@@ -72,9 +72,15 @@ func (b *Builder) assign(s *slot.Snapshot) {
 	}
 }
 
-// AppendAircraft appends a row for each aircraft, eq. (tokuav): (M, AircraftFeatures).
-func (b *Builder) AppendAircraft(dst []float32, s *slot.Snapshot) []float32 {
+// AppendSlot appends a row for each aircraft, eq. (tokuav), to aircraft: (M, AircraftFeatures). To users
+// it appends each user's token in the frame of every aircraft, eq. (tokusr), with the latencies of
+// eq. (physfeat), for which the users of an aircraft share its processor, one at least: (N, M, FU).
+func (b *Builder) AppendSlot(aircraft, users []float32, s *slot.Snapshot) (_, _ []float32) {
 	b.assign(s)
+	return b.appendAircraft(aircraft, s), b.appendUsers(users, s)
+}
+
+func (b *Builder) appendAircraft(dst []float32, s *slot.Snapshot) []float32 {
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
 		b.row = append(b.row[:0],
@@ -85,12 +91,8 @@ func (b *Builder) AppendAircraft(dst []float32, s *slot.Snapshot) []float32 {
 	return dst
 }
 
-// AppendUsers appends each user's token in the frame of every aircraft, eq. (tokusr), with
-// the latencies of eq. (physfeat), for which the users of an aircraft share its processor,
-// one at least: (N, M, FU).
-func (b *Builder) AppendUsers(dst []float32, s *slot.Snapshot) []float32 {
+func (b *Builder) appendUsers(dst []float32, s *slot.Snapshot) []float32 {
 	const longestS, largestRatio = 10, 20 // of an upload that hardly moves
-	b.assign(s)
 	for u := range s.Users {
 		user := &s.Users[u]
 		local := user.Task.LocalTimeS(user.CPUHz)

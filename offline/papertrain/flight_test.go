@@ -52,8 +52,8 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	for !w.Done() {
 		w.Snapshot(&snapshot)
 		b := batch{slotNumber: []int{snapshot.Slot}, userCounts: []int{len(snapshot.Users)}, omega: []float32{float32(o.Omega())},
-			aircraft: builder.AppendAircraft(nil, &snapshot), users: builder.AppendUsers(nil, &snapshot),
 			returns: paperform.AppendReturn(nil, o.Omega(), o.DelayToGoS(), o.EnergyToGoJ(), scales.EtaDelayS, scales.EtaEnergyJ)}
+		b.aircraft, b.users = builder.AppendSlot(nil, nil, &snapshot)
 		policy.Decide(&snapshot, o, &d)
 		for m, move := range d.Move {
 			from := snapshot.Aircraft[m].Position

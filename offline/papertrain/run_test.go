@@ -468,8 +468,9 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 	for !w.Done() && w.Slot < 30 {
 		w.Snapshot(&snapshot)
 		d.Resize(&snapshot)
+		aircraft, users := builder.AppendSlot(nil, nil, &snapshot)
 		in := paperform.Inputs{Slot: w.Slot, Before: w.Slot - 1, NumUsers: len(snapshot.Users), Omega: 0.2, Action: action,
-			Aircraft: builder.AppendAircraft(nil, &snapshot), Users: builder.AppendUsers(nil, &snapshot), Return: paperform.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
+			Aircraft: aircraft, Users: users, Return: paperform.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
 		ck.Paper.Step(&in, memory, &out)
 		oneHot := func(k int) ort.Tensor {
 			row := make([]float32, f.Slots)
@@ -482,9 +483,9 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 		for k := range min(3*w.Slot, past+1) { // the first slot has no action before it
 			mask[past-k] = 1
 		}
-		users := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
+		padded := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
 		feeds := map[string]ort.Tensor{
-			"aircraft": {Dims: []int{f.Aircraft, paperform.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: users},
+			"aircraft": {Dims: []int{f.Aircraft, paperform.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: padded},
 			"user_mask": {Dims: []int{in.NumUsers + 1}, Data: append(slices.Repeat([]float32{1}, in.NumUsers), 0)},
 			"return":    {Dims: []int{1, 2}, Data: in.Return}, "omega": {Dims: []int{1, 1}, Data: []float32{in.Omega}}, "slot": oneHot(in.Slot),
 			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before), "past_mask": {Dims: []int{past + 1}, Data: mask},

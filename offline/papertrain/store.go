@@ -34,7 +34,8 @@ type reader struct {
 	*flyer
 	corpus   *Corpus
 	builder  *paperform.Builder
-	row      []float32
+	aircraft []float32 // of a slot
+	users    []float32
 	settled  []pareto.Point
 	maxSpeed float64
 }
@@ -49,8 +50,7 @@ func newReader(m *Corpus, f *paperform.Form, s *paperform.Statistics) *reader {
 // raw flies a flight and gives each slot's rows, as they stand, to a function.
 func (r *reader) raw(x *Flight, each func(aircraft, users []float32)) error {
 	_, err := r.flight(r.corpus, x, func(s teacher.SettledSlot) {
-		aircraft := r.builder.AppendAircraft(nil, s.Snapshot)
-		each(aircraft, r.builder.AppendUsers(nil, s.Snapshot))
+		each(r.builder.AppendSlot(nil, nil, s.Snapshot))
 	})
 	return err
 }
@@ -59,17 +59,15 @@ func (r *reader) raw(x *Flight, each func(aircraft, users []float32)) error {
 func (r *reader) read(x *Flight) (*flightRows, error) {
 	out := &flightRows{omega: x.Omega}
 	r.settled = r.settled[:0]
-	halves := func(dst []uint16) []uint16 {
-		for _, v := range r.row {
+	halves := func(dst []uint16, row []float32) []uint16 {
+		for _, v := range row {
 			dst = append(dst, kernel.ToFloat16(v))
 		}
 		return dst
 	}
 	total, err := r.flight(r.corpus, x, func(s teacher.SettledSlot) {
-		r.row = r.builder.AppendAircraft(r.row[:0], s.Snapshot)
-		out.aircraft = halves(out.aircraft)
-		r.row = r.builder.AppendUsers(r.row[:0], s.Snapshot)
-		out.users = halves(out.users)
+		r.aircraft, r.users = r.builder.AppendSlot(r.aircraft[:0], r.users[:0], s.Snapshot)
+		out.aircraft, out.users = halves(out.aircraft, r.aircraft), halves(out.users, r.users)
 		out.userCounts = append(out.userCounts, uint8(len(s.Snapshot.Users)))
 		for _, u := range s.Decision.Users {
 			offload := u.Offload
