@@ -47,14 +47,24 @@ type Arm struct {
 
 	// Key returns a hash of all that the result depends on.
 	Key func() string `json:"-"`
-	// Check, if set, returns what is wrong with a result of that key: files are damaged, or edited.
-	Check func(raw []byte) error `json:"-"`
-	// Measure returns the result, whose JSON has the key as "key".
-	Measure func(context.Context) (any, error) `json:"-"`
+	// New returns an empty result, that a stored one is read into.
+	New func() Result `json:"-"`
+	// Check, if set, returns what is wrong with a stored result of that key: files are damaged, or edited.
+	Check func(Result) error `json:"-"`
+	// Measure returns the result.
+	Measure func(context.Context) (Result, error) `json:"-"`
+}
+
+// Result is what an arm measures. It is stored as JSON.
+type Result interface {
+	ResultKey() string // of all that it depends on, as the arm's
 }
 
 // ResultPath is where an arm's result is in a set's folder.
 func (a *Arm) ResultPath() string { return filepath.Join(a.Name, "result.json") }
+
+// PartialPath is where an arm may keep what it has measured so far. It is removed once the result is stored.
+func (a *Arm) PartialPath() string { return filepath.Join(a.Name, "partial.json") }
 
 // Set is a comparison in a folder.
 type Set struct {
@@ -64,6 +74,9 @@ type Set struct {
 	Key     string // its configuration, which all of its folders have in common
 	Arms    []Arm
 	Log     io.Writer
+	// OnlyResults is whether a report needs no more than the results: merged folders may be without what
+	// these rest on.
+	OnlyResults bool
 
 	started time.Time
 }
@@ -122,7 +135,13 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 	if err != nil {
 		return err
 	}
-	return command.ReplaceJSON(filepath.Join(s.Dir, a.ResultPath()), "", r)
+	if err := command.ReplaceJSON(filepath.Join(s.Dir, a.ResultPath()), "", r); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(s.Dir, a.PartialPath())); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // check returns what is wrong with a folder and with the arms' results in it:
@@ -172,23 +191,28 @@ func WriteOnce(path, want string, mismatch func(have string) error) error {
 
 // Read returns an arm's result in a set's folder, os.ErrNotExist if there is none. One of another
 // version, configuration or checkpoint is refused: it may have taken hours.
-func (s *Set) Read(dir string, a *Arm) ([]byte, error) {
+func (s *Set) Read(dir string, a *Arm) (Result, error) {
 	path := filepath.Join(dir, a.ResultPath())
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	var r struct{ Key string }
-	if err := json.Unmarshal(raw, &r); err != nil {
+	r := a.New()
+	err = json.Unmarshal(raw, r)
+	if key := r.ResultKey(); key != a.Key() && (err == nil || key != "") { // the fields of another version may have other types
+		return nil, fmt.Errorf("%s was measured with other flags or another checkpoint than these, or by another version of the program: give the same ones, or remove it, and the arm is measured again", path)
+	}
+	if err == nil && a.Check != nil {
+		err = a.Check(r)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
 	}
-	if r.Key != a.Key() {
-		return nil, fmt.Errorf("%s was measured by another version of the program, or of another checkpoint: remove it, and the arm is measured again", path)
-	}
-	if a.Check != nil {
-		if err := a.Check(raw); err != nil {
-			return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
-		}
-	}
-	return raw, nil
+	return r, nil
+}
+
+// has reports whether a folder that has been checked holds an arm's result.
+func (a *Arm) has(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, a.ResultPath()))
+	return err == nil
 }

@@ -22,6 +22,8 @@ type result struct {
 	Value int    `json:"value"`
 }
 
+func (r *result) ResultKey() string { return r.Key }
+
 // counting returns a set of arms of which each notes in a list that it was measured.
 func counting(dir string, done *[]string, log io.Writer) *Set {
 	var arms []Arm
@@ -33,19 +35,19 @@ func counting(dir string, done *[]string, log io.Writer) *Set {
 		arms = append(arms, Arm{
 			Name: x.name, Description: "counts", TrainingRun: x.run, CoreS: x.costS, Optional: x.optional,
 			Key: func() string { return "key of " + x.name },
-			Check: func(raw []byte) error {
-				var r result
-				if err := json.Unmarshal(raw, &r); err != nil || r.Value < 0 {
+			New: func() Result { return &result{} },
+			Check: func(r Result) error {
+				if r.(*result).Value < 0 {
 					return errors.New("a value below zero")
 				}
 				return nil
 			},
-			Measure: func(ctx context.Context) (any, error) {
+			Measure: func(ctx context.Context) (Result, error) {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
 				*done = append(*done, x.name)
-				return result{"key of " + x.name, i}, nil
+				return &result{"key of " + x.name, i}, nil
 			},
 		})
 	}
@@ -157,6 +159,60 @@ func TestMerge(t *testing.T) {
 		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s: status %d, %v, want %q", name, status, err, bad.want)
 		}
+	}
+}
+
+// Results without the networks that they rest on are merged where the report needs no more.
+func TestMergeResultsAlone(t *testing.T) {
+	from := t.TempDir()
+	for _, alone := range []bool{false, true} {
+		set := func(dir string) *Set {
+			s := counting(dir, new([]string), io.Discard)
+			s.OnlyResults = alone
+			for i := range s.Arms {
+				s.Arms[i].Needs = []Need{{Path: "train/one"}}
+			}
+			return s
+		}
+		if err := set(from).Run(t.Context(), Part{}, noReport); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		err := set(out).Merge(t.Context(), []string{from}, Part{}, noReport)
+		if alone && err != nil || !alone && (err == nil || !strings.Contains(err.Error(), "without what it rests on")) {
+			t.Errorf("results alone suffice: %v, %v", alone, err)
+		}
+	}
+}
+
+// What an arm keeps while it is measured is removed after its result is stored.
+func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
+	dir := t.TempDir()
+	s := counting(dir, new([]string), io.Discard)
+	path := filepath.Join(dir, s.Arms[0].PartialPath())
+	if err := command.ReplaceJSON(path, "", "flown so far"); err != nil {
+		t.Fatal(err)
+	}
+	measure := s.Arms[0].Measure
+	s.Arms[0].Measure = func(ctx context.Context) (Result, error) {
+		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].ResultPath(), "in the way"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return measure(ctx)
+	}
+	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err == nil {
+		t.Fatal("a result was stored where it cannot be")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("what was flown is gone without a result: %v", err)
+	}
+	os.RemoveAll(filepath.Join(dir, s.Arms[0].ResultPath()))
+	s.Arms[0].Measure = measure
+	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("what was flown is kept beside the result")
 	}
 }
 

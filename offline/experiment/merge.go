@@ -41,7 +41,7 @@ func (s *Set) takeOver(folders []string) error {
 func (s *Set) missing(arms []Arm) error {
 	var names []string
 	for i := range arms {
-		if _, err := s.Read(s.Dir, &arms[i]); err != nil {
+		if !arms[i].has(s.Dir) {
 			names = append(names, arms[i].Name)
 		}
 	}
@@ -74,11 +74,11 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 	results := map[string]string{} // by arm, the first folder that has it
 	for i := range s.Arms {
 		a := &s.Arms[i]
-		if _, err := s.Read(s.Dir, a); err == nil {
+		if a.has(s.Dir) {
 			results[a.Name] = s.Dir
 		}
 		for _, dir := range folders {
-			if _, err := s.Read(dir, a); err != nil { // it is not there; check found nothing worse
+			if !a.has(dir) {
 				continue
 			}
 			if first, twice := results[a.Name]; twice {
@@ -90,7 +90,9 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 			results[a.Name] = dir
 			f := foundArm{arm: a, dir: dir}
 			for _, n := range append(a.Needs[:len(a.Needs):len(a.Needs)], Need{Path: a.ResultPath()}) {
-				if err := f.add(n.Path); err != nil {
+				if err := f.add(n.Path); s.OnlyResults && errors.Is(err, os.ErrNotExist) {
+					continue
+				} else if err != nil {
 					return nil, fmt.Errorf("%s has a result of arm %s without what it rests on: %w", dir, a.Name, err)
 				}
 			}

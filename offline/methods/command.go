@@ -63,7 +63,19 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	if *list {
-		for _, m := range Methods(&r.Config) {
+		methods := Methods(&r.Config)
+		if *asJSON {
+			type described struct {
+				Name        string `json:"name"`
+				Description string `json:"description"`
+			}
+			all := []described{}
+			for _, m := range methods {
+				all = append(all, described{m.Name, m.Description})
+			}
+			return call.PrintJSON(all)
+		}
+		for _, m := range methods {
 			fmt.Fprintf(call.Stdout, "%-22s %s\n", m.Name, m.Description)
 		}
 		return nil
@@ -90,7 +102,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if r.Dir == "" {
 		r.Dir = filepath.Join("out", "methods", m.Name)
 	}
-	if err := r.claimFolder(m, *resume); err != nil {
+	if err := r.Claim(m, *resume); err != nil {
 		return cli.BadInput(err)
 	}
 	at := rollout.Linspace(0, 1, *settings)
@@ -125,9 +137,9 @@ func heldOut(seed uint64) error {
 	return nil
 }
 
-// claimFolder keeps trainings with different settings, or in different worlds, from
-// sharing a folder.
-func (r *Run) claimFolder(m *Method, resume bool) error {
+// Claim keeps trainings with different settings, or in different worlds, from sharing the
+// run's folder.
+func (r *Run) Claim(m *Method, resume bool) error {
 	path := filepath.Join(r.Dir, "method.json")
 	want, err := json.MarshalIndent([]any{m.Name, m.Settings(&r.Config), r.Scales, r.World}, "", "  ")
 	if err != nil {

@@ -414,7 +414,7 @@ func ppoFront(v *ppoVariant) func(context.Context, *Run) (front, error) {
 		if v != plainPPO {
 			own.Dir = filepath.Join(filepath.Dir(r.PPODir), v.name) // beside these
 		}
-		if err := own.claimFolder(Find(&r.Config, v.name), true); err != nil {
+		if err := own.Claim(Find(&r.Config, v.name), true); err != nil {
 			return nil, cli.BadInput(err) // found before any work
 		}
 		params, _, err := trainPPO(ctx, &own, settings)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/experiment"
 	"prefdt/offline/study"
@@ -37,34 +36,24 @@ func Command(ctx context.Context, call *cli.Call) error {
 	common := experiment.NewFlags(call, "comparison", "out/paper-tables")
 	common.Optional = f.Bool("half-double", false, "the methods that the paper leaves open at half and at double their budgets too")
 	studyDir := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
-	published := f.String("published", "", "`FOLDER` of a checkpoint that papertrain has trained to the end, over the configuration's")
+	c := Default()
+	f.StringVar(&c.Published, "published", "", "`FOLDER` of a checkpoint that papertrain has trained, over the configuration's")
 	words, err := call.Parse(usage, 1000)
 	if err != nil {
 		return err
 	}
-	c := Default()
-	if *config != "" {
-		if err := configs.Load(*config, &c); err != nil {
-			return cli.BadInput(err)
-		}
+	if err := call.Config(*config, &c); err != nil {
+		return err
 	}
-	if *published != "" {
-		c.Published = *published
-	}
-	if err := c.Check(); err != nil {
-		return cli.BadInput(err)
-	}
-	if _, err := c.loadPublished(); err != nil {
+	full, err := c.loadPublished()
+	if err != nil {
 		return cli.BadInput(err)
 	}
 	if _, err := os.Stat(*studyDir); err != nil && call.Given("study") {
 		return cli.BadInput(err)
 	}
 	return common.Do(ctx, call, words, c.arms(nil), func() (*experiment.Set, experiment.Report, error) {
-		s, err := open(c, *common.Out, call.Stdout)
-		if err != nil {
-			return nil, nil, err
-		}
+		s := newSet(c, full, *common.Out, call.Stdout)
 		if c.FirstSeed == study.FirstSeed {
 			s.study, err = readStudy(*studyDir)
 		}

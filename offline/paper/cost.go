@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -50,8 +51,13 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 	}
 	routes := make([]func() (times float64, err error), len(costRows))
 	for _, name := range []string{s.longestArm(), declaredArm} {
-		_, untrained := os.Stat(filepath.Join(s.Dir, trainingPath(name)))
-		made := untrained == nil || s.full != nil && name == s.longestArm()
+		made := s.full != nil && name == s.longestArm()
+		if !made {
+			c, tokens := s.published(s.findMaker(name))
+			if made, err = papertrain.IsTrained(c, filepath.Join(s.Dir, trainingPath(name)), tokens); err != nil {
+				return nil, err
+			}
+		}
 		if results[name] != nil && made && routes[0] == nil { // hours are not spent for a time
 			if routes[0], err = flight(name); err != nil {
 				return nil, err
@@ -68,7 +74,10 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 		slots := r.World.Slots
 		whole := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // updates of one policy
 		r.PPO.Preferences, r.PPO.Steps = 2, timedUpdates*r.PPO.Episodes*slots
-		r.Dir, r.Workers, r.Log = filepath.Join(scratch, "ppo", time.Now().Format("150405.000000")), 1, io.Discard
+		r.Workers, r.Log = 1, io.Discard
+		if r.Dir, err = os.MkdirTemp(scratch, "ppo-"); err != nil {
+			return 0, err
+		}
 		_, err := method.New(ctx, r)
 		return float64(whole) / (2 * timedUpdates), err
 	}

@@ -321,7 +321,7 @@ func (s *Sweep) first(seeds int) *Sweep {
 }
 
 // arm returns an arm by name.
-func (t *tables) arm(name string) *experiment.Arm {
-	i := slices.IndexFunc(t.Arms, func(a experiment.Arm) bool { return a.Name == name })
-	return &t.Arms[i]
+func (s *set) arm(name string) *experiment.Arm {
+	i := slices.IndexFunc(s.Arms, func(a experiment.Arm) bool { return a.Name == name })
+	return &s.Arms[i]
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
@@ -28,8 +29,9 @@ type flyer struct {
 	// members, the budgets of a method that has been trained for some.
 	settings []float64
 	request  func(setting float64) rollout.Request
-	// asInLeader is whether it flies as the published form does in the leader, and rules that are
-	// chosen anew in each slot; else as published. A policy of package methods always is.
+	// asInLeader is whether each slot of a budget is flown at the setting, or by the rule, that the joules
+	// left pay for, as in the leader; else by Algorithm 1, where the first total decides. Policies of
+	// package methods do not read it.
 	asInLeader bool
 	// constants and band of a policy whose settings can be recalibrated.
 	constants  *goal.Constants
@@ -110,7 +112,7 @@ func (c *Config) search(r *rules) search.Config {
 // makeFlyer trains or searches what a maker needs, from where it was interrupted, and makes it
 // ready to fly for a measurement.
 func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, error) {
-	f := &flyer{world: world.Standard(), request: preference, settings: rollout.Linspace(0, 1, s.Settings)}
+	f := &flyer{world: world.Standard(), request: preference, settings: rollout.Linspace(0, 1, s.Settings), asInLeader: t == replan}
 	switch {
 	case m.Form != nil:
 		ck, err := s.publishedCheckpoint(ctx, m)
@@ -144,6 +146,11 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.workers, s.Log, &s.corpus, t == whole
 	if t == entry {
 		r.BudgetOmega = entryOmega
+	}
+	if method.Budget != nil {
+		if err := r.Claim(methods.Find(&r.Config, method.Training), true); err != nil {
+			return nil, cli.BadInput(err)
+		}
 	}
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {

@@ -51,6 +51,9 @@ type Result struct {
 	KeptSettings int `json:"kept,omitempty"`
 }
 
+// ResultKey implements experiment.Result.
+func (r *Result) ResultKey() string { return r.Key }
+
 // Sweep is some settings flown on some seeds under one condition.
 type Sweep struct {
 	Name     string           `json:"name"`
@@ -82,8 +85,6 @@ type condition struct {
 	link  rollout.ReportLink
 }
 
-var undisturbed = condition{name: nominal}
-
 // lossRates are the paper's, of Sec. VI on the link.
 var lossRates = []float64{0.05, 0.1, 0.2, 0.4}
 
@@ -101,7 +102,7 @@ func displacementName(slots int) string { return fmt.Sprintf("snapshot of slot t
 
 // conditions of a measurement that is of fronts.
 func conditions(t measurement) []condition {
-	list := []condition{undisturbed}
+	list := []condition{{name: nominal}}
 	switch t {
 	case link:
 		for _, rate := range lossRates {
@@ -143,6 +144,9 @@ const entryOmega = 0.5
 
 var entryTotalsJ = []float64{27e3, 30e3, 33e3, 36e3, 39e3, 70e3, 80e3, 90e3}
 
+// paperTotalsJ are the paper's budgets; whether a policy spends as much is what they show.
+var paperTotalsJ = []float64{70e3, 80e3, 90e3}
+
 // revisedSlot is when a total is issued again.
 const revisedSlot = 60
 
@@ -157,7 +161,7 @@ const (
 	issuedTwice    = "issued twice"
 	belowFloor     = "below the floor"
 	shockTotals    = "x1.5, totals of calm settings"
-	paperBudgets   = "the paper's budgets" // of policies of package methods; whether these spend as much is what it shows
+	paperBudgets   = "the paper's budgets" // of policies of package methods
 )
 
 // seedsOf returns the episodes that a maker's measurement is flown on.
@@ -172,7 +176,7 @@ func (c *Config) seedsOf(m *maker, t measurement) []uint64 {
 	return seeds.List(c.FirstSeed, n)
 }
 
-// measure flies a maker's policy.
+// measure flies a maker's policy. What it has flown is kept after each sweep.
 func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, error) {
 	f, err := s.makeFlyer(ctx, m, t)
 	if err != nil {
@@ -184,37 +188,81 @@ func (s *set) measure(ctx context.Context, m *maker, t measurement) (*Result, er
 	}
 	r.Parameters = f.parameters
 	list := s.seedsOf(m, t)
-	switch t {
-	case whole:
+	switch {
+	case t == whole:
 		f.settings = rollout.Linspace(0, 1, s.Settings)
-	case axis, dense:
+	case t == axis, t == dense:
 		if err := s.recalibrate(ctx, m, f, r, map[measurement]int{axis: s.Settings, dense: s.DenseSettings}[t]); err != nil {
 			return nil, err
 		}
-	case entry:
+	case t == entry:
 		f.settings, f.request = entryTotalsJ, target
-	case budgets, replan:
-		f.asInLeader = t == replan
-		return r, s.measureBudgets(ctx, m, f, list, r)
+	case t.ofBudgets() && r.Budgets == nil:
+		runner := func(c world.Config) (*rollout.Runner, error) { return f.runner(c, rollout.ReportLink{}) }
+		r.Budgets, r.Traces, err = study.FlyBudgets(ctx, runner, f.world, list, s.workers, func(what string) func(int) {
+			return command.Progress(s.Log, "  seeds, "+m.Name+", budgets, "+what, len(list))
+		})
+		if err == nil {
+			err = command.ReplaceJSON(path, "", r)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	for _, x := range conditions(t) {
+	for _, x := range s.sweeps(m, t, f) {
 		if r.sweep(x.name) != nil { // flown before
 			continue
 		}
-		if err := s.fly(ctx, m, f, r, x, f.settings, f.request, list); err != nil {
+		if err := s.fly(ctx, m, f, r, x, list); err != nil {
 			return nil, err
 		}
 		if err := command.ReplaceJSON(path, "", r); err != nil {
 			return nil, err
 		}
 	}
-	return r, os.Remove(path)
+	return r, nil
+}
+
+// requests are settings that are flown under one condition.
+type requests struct {
+	condition
+	settings []float64
+	request  func(setting float64) rollout.Request
+}
+
+// sweeps returns what a maker is flown for: the settings of its flyer under every condition or, beside
+// the study's totals in joules, those that the CMDP is trained for, one that is issued again, one that
+// no flight can keep, and some under the shock.
+func (c *Config) sweeps(m *maker, t measurement, f *flyer) (list []requests) {
+	if !t.ofBudgets() {
+		for _, x := range conditions(t) {
+			list = append(list, requests{x, f.settings, f.request})
+		}
+		return list
+	}
+	const onceJ, floorJ = 33e3, 20e3
+	again := func(j float64) rollout.Request {
+		r := target(j)
+		r.ReviseSlot, r.RevisedBudgetJ = revisedSlot, j
+		return r
+	}
+	list = []requests{
+		{condition{name: trainedBudgets}, c.Methods.CMDP.BudgetsJ, target},
+		{condition{name: issuedOnce}, []float64{onceJ}, target},
+		{condition{name: issuedTwice}, []float64{onceJ}, again},
+		{condition{name: belowFloor}, []float64{floorJ}, target},
+		{condition{name: shockTotals, apply: func(c *world.Config) { c.Shock = study.Shock }}, shockTotalsJ, target},
+	}
+	if m.Method != "" {
+		list = append(list, requests{condition{name: paperBudgets}, paperTotalsJ, target})
+	}
+	return list
 }
 
 // partial returns what a measurement that was ended early has flown, and the file of that: an
 // hour of flights is worth keeping.
 func (s *set) partial(m *maker, t measurement) (r *Result, path string, err error) {
-	path = filepath.Join(s.Dir, armName(m.Name, t), "partial.json")
+	path = filepath.Join(s.Dir, s.arm(armName(m.Name, t)).PartialPath())
 	r = &Result{}
 	raw, err := os.ReadFile(path)
 	if err == nil {
@@ -231,21 +279,21 @@ func (s *set) partial(m *maker, t measurement) (r *Result, path string, err erro
 }
 
 // fly adds a sweep to a result.
-func (s *set) fly(ctx context.Context, m *maker, f *flyer, r *Result, x condition, settings []float64, request func(float64) rollout.Request, list []uint64) error {
+func (s *set) fly(ctx context.Context, m *maker, f *flyer, r *Result, x requests, list []uint64) error {
 	c := f.world
 	if x.apply != nil {
 		x.apply(&c)
 	}
-	requests := make([]rollout.Request, len(settings))
-	for i, setting := range settings {
-		requests[i] = request(setting)
+	asked := make([]rollout.Request, len(x.settings))
+	for i, setting := range x.settings {
+		asked[i] = x.request(setting)
 	}
-	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return f.runner(c, x.link) }, c, list, requests, s.workers,
+	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return f.runner(c, x.link) }, c, list, asked, s.workers,
 		command.Progress(s.Log, "  seeds, "+m.Name+", "+x.name, len(list)))
 	if err != nil {
 		return err
 	}
-	sweep := Sweep{Name: x.name, Settings: settings, Outcomes: rollout.Outcomes(results)}
+	sweep := Sweep{Name: x.name, Settings: x.settings, Outcomes: rollout.Outcomes(results)}
 	for _, row := range sweep.Outcomes {
 		for i := range row {
 			row[i] = pareto.Point{DelayS: rounded(row[i].DelayS), EnergyJ: rounded(row[i].EnergyJ)}
@@ -276,7 +324,7 @@ func (s *set) recalibrate(ctx context.Context, m *maker, f *flyer, r *Result, se
 	}
 	var on Result
 	grid := calibrate.EvenOmegas(f.constants, f.band, calibrationSettings)
-	if err := s.fly(ctx, m, f, &on, condition{name: "calibration"}, grid, f.request, seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)); err != nil {
+	if err := s.fly(ctx, m, f, &on, requests{condition{name: "calibration"}, grid, f.request}, seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)); err != nil {
 		return err
 	}
 	cal, err := calibrate.FitSettingMap(grid, on.Sweeps[0].Outcomes)
@@ -286,44 +334,5 @@ func (s *set) recalibrate(ctx context.Context, m *maker, f *flyer, r *Result, se
 		return nil
 	}
 	f.settings = rollout.CalibratedOmegas(&cal.SettingMap, settings)
-	return nil
-}
-
-// measureBudgets flies the study's totals in joules, those that the CMDP is trained for, one
-// that is issued again, and one that no flight can keep.
-func (s *set) measureBudgets(ctx context.Context, m *maker, f *flyer, list []uint64, r *Result) (err error) {
-	runner := func(c world.Config) (*rollout.Runner, error) { return f.runner(c, rollout.ReportLink{}) }
-	r.Budgets, r.Traces, err = study.FlyBudgets(ctx, runner, f.world, list, s.workers, func(what string) func(int) {
-		return command.Progress(s.Log, "  seeds, "+m.Name+", budgets, "+what, len(list))
-	})
-	if err != nil {
-		return err
-	}
-	const onceJ, floorJ = 33e3, 20e3
-	type sweep struct {
-		condition
-		settings []float64
-		request  func(float64) rollout.Request
-	}
-	calm := func(name string) condition { return condition{name: name} }
-	sweeps := []sweep{
-		{calm(trainedBudgets), s.Methods.CMDP.BudgetsJ, target},
-		{calm(issuedOnce), []float64{onceJ}, target},
-		{calm(issuedTwice), []float64{onceJ}, func(j float64) rollout.Request {
-			r := target(j)
-			r.ReviseSlot, r.RevisedBudgetJ = revisedSlot, j
-			return r
-		}},
-		{calm(belowFloor), []float64{floorJ}, target},
-		{condition{name: shockTotals, apply: func(c *world.Config) { c.Shock = study.Shock }}, shockTotalsJ, target},
-	}
-	if m.Method != "" {
-		sweeps = append(sweeps, sweep{calm(paperBudgets), []float64{70e3, 80e3, 90e3}, target})
-	}
-	for _, x := range sweeps {
-		if err := s.fly(ctx, m, f, r, x.condition, x.settings, x.request, list); err != nil {
-			return err
-		}
-	}
 	return nil
 }

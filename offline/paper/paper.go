@@ -113,5 +113,8 @@ func (c *Config) Check() error {
 	if err := c.Form.Check(); err != nil {
 		return err
 	}
+	if err := c.Form.Form.Fits(world.Standard().Aircraft, world.Standard().Slots); err != nil {
+		return fmt.Errorf("form: %w", err)
+	}
 	return c.Methods.Check()
 }

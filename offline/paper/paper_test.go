@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
+	"prefdt/offline/methods"
 	"prefdt/offline/pareto"
 	"prefdt/offline/study"
 )
@@ -276,31 +278,33 @@ func TestFlightsContinue(t *testing.T) {
 	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
 		t.Fatal(err)
 	}
-	measure := func(ctx context.Context, dir string, log writerFunc) error {
-		s, err := open(c, dir, log)
-		if err != nil {
+	for _, x := range []struct{ arm, stopAfter, flownBefore, next string }{
+		{"rules-50-link", lossName(0.2, false), nominal, lossName(0.4, false)},
+		{"rules-50-replan", issuedOnce, "revised", issuedTwice}, // the study's totals are flown before the sweeps
+	} {
+		measure := func(ctx context.Context, dir string, log writerFunc) error {
+			s := newSet(c, nil, dir, log)
+			return s.Run(ctx, experiment.Part{Only: []string{x.arm}}, func(context.Context, bool) error { return nil })
+		}
+		whole, parts := t.TempDir(), t.TempDir()
+		if err := measure(t.Context(), whole, func([]byte) {}); err != nil {
 			t.Fatal(err)
 		}
-		return s.Run(ctx, experiment.Part{Only: []string{"rules-50-link"}}, func(context.Context, bool) error { return nil })
-	}
-	whole, parts := t.TempDir(), t.TempDir()
-	if err := measure(t.Context(), whole, func([]byte) {}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	if err := measure(ctx, parts, func(p []byte) {
-		if bytes.Contains(p, []byte(lossName(0.2, false)+" 2/2")) {
-			stop()
+		ctx, stop := context.WithCancel(t.Context())
+		if err := measure(ctx, parts, func(p []byte) {
+			if bytes.Contains(p, []byte(x.stopAfter+" 2/2")) {
+				stop()
+			}
+		}); !command.Ended(ctx, err) {
+			t.Fatalf("%s: stopped in flight: %v", x.arm, err)
 		}
-	}); !command.Ended(ctx, err) {
-		t.Fatalf("stopped in flight: %v", err)
-	}
-	again := ""
-	if err := measure(t.Context(), parts, func(p []byte) { again += string(p) }); err != nil || strings.Contains(again, nominal) || !strings.Contains(again, lossName(0.4, false)) {
-		t.Errorf("continued: %v\n%s", err, again)
-	}
-	if folderHash(t, parts) != folderHash(t, whole) {
-		t.Error("continued and at once differ")
+		again := ""
+		if err := measure(t.Context(), parts, func(p []byte) { again += string(p) }); err != nil || strings.Contains(again, x.flownBefore) || !strings.Contains(again, x.next) {
+			t.Errorf("%s: continued: %v\n%s", x.arm, err, again)
+		}
+		if folderHash(t, parts) != folderHash(t, whole) {
+			t.Errorf("%s: continued and at once differ", x.arm)
+		}
 	}
 }
 
@@ -318,10 +322,7 @@ func TestPublishedForm(t *testing.T) {
 		t.Fatal(err)
 	}
 	measure := func(ctx context.Context, log writerFunc, arms ...string) error {
-		s, err := open(c, dir, log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newSet(c, nil, dir, log)
 		return s.Run(ctx, experiment.Part{Only: arms, NoTimes: true}, func(ctx context.Context, timed bool) error { return s.report(ctx, timed) })
 	}
 	err := measure(ctx, func(p []byte) {
@@ -360,6 +361,24 @@ type writerFunc func(p []byte)
 
 func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
+// A network of other settings is not flown for one of these: its folder is refused.
+func TestOtherTraining(t *testing.T) {
+	c := Default()
+	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "train", "iql-archive", "method.json")
+	if err := command.ReplaceJSON(path, "", "of other settings"); err != nil {
+		t.Fatal(err)
+	}
+	err := newSet(c, nil, dir, io.Discard).Run(t.Context(), experiment.Part{Only: []string{"iql-archive"}, NoTimes: true}, nil)
+	call := cli.NewCall("offline paper", nil, io.Discard, io.Discard)
+	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another method, world or settings") {
+		t.Errorf("status %d, %v", status, err)
+	}
+}
+
 // Bad input is one line and status 2, before anything is written.
 func TestRefusals(t *testing.T) {
 	dir, half := t.TempDir(), t.TempDir()
@@ -388,6 +407,7 @@ func TestRefusals(t *testing.T) {
 		"shard beyond n":     {miniature, []string{"-shard", "8/8"}, `-shard is "8/8"`},
 		"without -resume":    {miniature, []string{"-out", dir}, "holds a comparison: add -resume"},
 		"another key":        {other, []string{"-out", dir, "-resume"}, "is a comparison with another configuration"},
+		"another fleet":      {strings.Replace(miniature, "context: 4", "context: 4, aircraft: 4", 1), nil, "the mission has 2 aircraft"},
 		"another's to merge": {other, []string{"merge", "-out", filepath.Join(t.TempDir(), "new"), dir}, "another configuration"},
 		"half-written":       {miniature, []string{"-out", half, "-resume", "-only", "random"}, "random/result.json is damaged"},
 		"nothing to merge":   {miniature, []string{"merge", "-out", filepath.Join(t.TempDir(), "new")}, "holds no comparison"},
@@ -423,10 +443,7 @@ func TestRefusals(t *testing.T) {
 func TestDamagedResults(t *testing.T) {
 	c := Default()
 	c.Seeds, c.FewSeeds, c.BudgetSeeds = 2, 2, 2
-	s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
 	row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}, {DelayS: 3, EnergyJ: 4}} }
 	whole := func() *Result {
 		return &Result{Sweeps: []Sweep{{Name: nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
@@ -470,10 +487,7 @@ func TestFullTokens(t *testing.T) {
 	keys := func(tokens float64) (set string, arms map[string]string) {
 		c := Default()
 		c.FullTokens = tokens
-		s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
 		arms = map[string]string{}
 		for _, a := range s.Arms {
 			arms[a.Name] = a.Key()
@@ -497,10 +511,7 @@ func TestFullTokens(t *testing.T) {
 func synthetic(t *testing.T, arms map[string][3]float64) *set {
 	c := Default()
 	c.Seeds, c.FewSeeds, c.BudgetSeeds, c.Settings = 4, 4, 4, 5
-	s, err := open(c, t.TempDir(), writerFunc(func([]byte) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
 	for _, m := range s.makers {
 		x, made := arms[m.Name]
 		if !made {
@@ -707,5 +718,31 @@ func TestFigures(t *testing.T) {
 	}}
 	if text := many.contextInteraction()[0]; !strings.Contains(text, ": +5.00 [") {
 		t.Errorf("(9-5, 9-6) less (4-6, 4-5) is not %s", text)
+	}
+}
+
+// What has been spent counts a training run once, however many arms fly its network.
+func TestSpent(t *testing.T) {
+	s := newSet(Default(), nil, t.TempDir(), io.Discard)
+	x := &tables{set: s, results: map[string]*Result{"prefdt": {}, "prefdt-budgets": {}, "prefdt-ideal": {}, "iql-archive": {}, "rules-50": {}, "rules-50-link": {}, "random": {}}}
+	learned, coreS := x.spent()
+	if want := (methods.Budget{EnvironmentSteps: 600_000, Transitions: 76_800_000, Tokens: 31_200_000}); learned != want {
+		t.Errorf("spent %+v, want %+v", learned, want)
+	}
+	want := 0
+	paths := map[string]bool{}
+	for _, a := range s.Arms {
+		if x.results[a.Name] != nil {
+			want += a.CoreS
+			for _, n := range a.Needs {
+				if !paths[n.Path] {
+					want += n.CoreS
+				}
+				paths[n.Path] = true
+			}
+		}
+	}
+	if coreS != want {
+		t.Errorf("took %d s of a core, want %d", coreS, want)
 	}
 }

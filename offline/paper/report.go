@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -26,17 +27,16 @@ func (s *set) report(ctx context.Context, timed bool) error {
 		return err
 	}
 	t := s.newTables(results)
-	if err := t.write(); err != nil || !timed {
-		return err
+	if timed {
+		s.Logf("timing what a setting costs")
+		t.costs, err = s.timeCosts(ctx, results) // none where that ends early: the report is without them
+		if command.Ended(ctx, err) {
+			err = command.Interrupted(ctx, " while costs were timed, which the report is without; the same command with -resume continues")
+		} else if err != nil {
+			err = fmt.Errorf("time costs: %w", err)
+		}
 	}
-	s.Logf("timing what a setting costs")
-	t.costs, err = s.timeCosts(ctx, results)
-	if command.Ended(ctx, err) {
-		return command.Interrupted(ctx, " while costs were timed, which the report is without; the same command with -resume continues")
-	} else if err != nil {
-		return fmt.Errorf("time costs: %w", err)
-	}
-	return t.write()
+	return cmp.Or(t.write(), err)
 }
 
 // write writes the report's files.
@@ -55,9 +55,12 @@ func (t *tables) write() error {
 	if err != nil {
 		return err
 	}
-	err = command.ReplaceFile(filepath.Join(dir, "paper.md"), func(w io.Writer) error { return t.writeMarkdown(w, list, pictures) })
-	t.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(t.results), len(t.Arms), filepath.Join(dir, "paper.md"), len(pictures))
-	return err
+	path := filepath.Join(dir, "paper.md")
+	if err := command.ReplaceFile(path, func(w io.Writer) error { return t.writeMarkdown(w, list, pictures) }); err != nil {
+		return err
+	}
+	t.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(t.results), len(t.Arms), path, len(pictures))
+	return nil
 }
 
 // readStudy reads our policy's and its controllers' results in a study's folder, if there are any.
@@ -95,8 +98,9 @@ func (t *tables) writeMarkdown(w io.Writer, list []table, pictures []picture) er
 			run[a.Optional]++
 		}
 	}
-	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, fewer where a row's n says so; %d settings. %d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
-		t.Seeds, t.FirstSeed, t.Settings, run[false], arms[false], run[true], arms[true], t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
+	learned, coreS := t.spent()
+	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, fewer where a row's n says so; %d settings. %d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. What has been measured learned from %.0f million tokens, %.0f million environment steps and %.0f million stored transitions, each training run and each search counted once, and took about %.1f hours of a core by the rates of `offline paper -list -json`. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
+		t.Seeds, t.FirstSeed, t.Settings, run[false], arms[false], run[true], arms[true], t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, float64(learned.Tokens)/1e6, float64(learned.EnvironmentSteps)/1e6, float64(learned.Transitions)/1e6, float64(coreS)/3600, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
 	for _, x := range list {
 		x.writeMarkdown(b)
 		if x.file == "methods" {

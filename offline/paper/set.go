@@ -25,24 +25,19 @@ type set struct {
 	Config
 	*experiment.Set
 	workers int
-	full    *checkpoint.Checkpoint // PrefDT as published, trained to the end elsewhere; nil: here
+	full    *checkpoint.Checkpoint // that Published names; nil: it is trained in this folder
 	makers  []maker
 	corpus  methods.Corpus           // that arms after one another share
 	study   map[string]*study.Result // of our policy and its controllers, by arm of a study
 }
 
-// open loads what the tables rest on. It writes nothing, and its errors are the user's.
-func open(c Config, out string, log io.Writer) (*set, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	full, err := c.loadPublished()
-	if err != nil {
-		return nil, err
-	}
+// newSet returns the tables in a folder, in which nothing is written yet. full is the checkpoint that the
+// configuration's Published names, nil if it names none.
+func newSet(c Config, full *checkpoint.Checkpoint, out string, log io.Writer) *set {
 	s := &set{Config: c, workers: runtime.GOMAXPROCS(0), makers: c.makers(), full: full}
 	s.Set = experiment.NewSet("paper", "comparison", out, c, c.arms(s), log)
-	return s, nil
+	s.OnlyResults = true
+	return s
 }
 
 // armName returns the name of a maker's arm.
@@ -81,14 +76,9 @@ func (c *Config) arms(s *set) []experiment.Arm {
 			}
 			if s != nil {
 				a.Key = func() string { return s.key(&m, t) }
-				a.Check = func(raw []byte) error {
-					r := &Result{}
-					if err := json.Unmarshal(raw, r); err != nil {
-						return err
-					}
-					return s.check(&m, t, r)
-				}
-				a.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, &m, t) }
+				a.New = func() experiment.Result { return &Result{} }
+				a.Check = func(r experiment.Result) error { return s.check(&m, t, r.(*Result)) }
+				a.Measure = func(ctx context.Context) (experiment.Result, error) { return s.measure(ctx, &m, t) }
 			}
 			list = append(list, a)
 		}
@@ -133,15 +123,9 @@ func (s *set) key(m *maker, t measurement) string {
 // check returns what is wrong with a stored result.
 func (s *set) check(m *maker, t measurement, r *Result) error {
 	n := len(s.seedsOf(m, t))
-	var wanted []string
 	if t.ofBudgets() {
 		if err := study.CheckBudgets(r.Budgets, r.Traces, n); err != nil {
 			return err
-		}
-		wanted = []string{trainedBudgets, issuedOnce, issuedTwice, belowFloor, shockTotals}
-	} else {
-		for _, x := range conditions(t) {
-			wanted = append(wanted, x.name)
 		}
 	}
 	for _, x := range r.Sweeps {
@@ -152,9 +136,9 @@ func (s *set) check(m *maker, t measurement, r *Result) error {
 			return fmt.Errorf("%s: %d speeds for %d settings", x.Name, len(x.SpeedMPS), len(x.Settings))
 		}
 	}
-	for _, name := range wanted {
-		if r.sweep(name) == nil {
-			return fmt.Errorf("%q is missing", name)
+	for _, x := range s.sweeps(m, t, &flyer{}) {
+		if r.sweep(x.name) == nil {
+			return fmt.Errorf("%q is missing", x.name)
 		}
 	}
 	return nil
@@ -165,18 +149,13 @@ func (s *set) results() (map[string]*Result, error) {
 	all := map[string]*Result{}
 	for i := range s.Arms {
 		a := &s.Arms[i]
-		raw, err := s.Read(s.Dir, a)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		r := &Result{}
-		if err == nil {
-			err = json.Unmarshal(raw, r)
-		}
-		if err != nil {
+		r, err := s.Read(s.Dir, a)
+		switch {
+		case err == nil:
+			all[a.Name] = r.(*Result)
+		case !errors.Is(err, os.ErrNotExist):
 			return nil, fmt.Errorf("arm %s: %w", a.Name, err)
 		}
-		all[a.Name] = r
 	}
 	return all, nil
 }
@@ -236,7 +215,11 @@ func (c *Config) flights(m *maker, t measurement) int {
 	case entry:
 		return len(entryTotalsJ) * list
 	case budgets, replan:
-		return (13 + 6 + len(c.Methods.CMDP.BudgetsJ) + len(shockTotalsJ)) * list // 11 of the study's, 2 traced, 6 more at most
+		totals := study.BudgetFlights()
+		for _, x := range c.sweeps(m, t, &flyer{}) {
+			totals += len(x.settings)
+		}
+		return totals * list
 	}
 	return len(conditions(t)) * settings * list
 }
@@ -284,27 +267,65 @@ func methodBudget(m *maker) methods.Budget {
 	return method.Budget(r)
 }
 
-// spends says what a maker is declared to spend before it flies.
-func (c *Config) spends(m *maker) string {
+// budget is what a maker is declared to spend before it flies: of what it learns from others' flights,
+// its own part.
+func (c *Config) budget(m *maker) methods.Budget {
 	switch {
 	case m.Rules != nil:
-		return fmt.Sprintf("%d environment steps", m.Rules.Population*c.search(m.Rules).Generations*3*world.Standard().Slots)
+		return methods.Budget{EnvironmentSteps: m.Rules.Population * c.search(m.Rules).Generations * 3 * world.Standard().Slots}
 	case m.Form != nil:
 		_, tokens := c.published(m)
-		return fmt.Sprintf("%.4gM tokens", tokens/1e6)
+		return methods.Budget{Tokens: int(tokens)}
 	case m.Method == "":
-		return "nothing"
+		return methods.Budget{}
 	}
 	r, method := c.run(m)
 	if method.Budget == nil {
-		return "nothing"
+		return methods.Budget{}
 	}
-	switch b := method.Budget(r); {
+	return method.Budget(r)
+}
+
+// spends says what a maker is declared to spend before it flies.
+func (c *Config) spends(m *maker) string {
+	switch b := c.budget(m); {
 	case b.EnvironmentSteps > 0:
 		return fmt.Sprintf("%.4gM environment steps", float64(b.EnvironmentSteps)/1e6)
 	case b.Transitions > 0:
 		return fmt.Sprintf("%.4gM transitions", float64(b.Transitions)/1e6)
-	default:
+	case b.Tokens > 0:
 		return fmt.Sprintf("%.4gM tokens", float64(b.Tokens)/1e6)
 	}
+	return "nothing"
+}
+
+// spent is what the arms that have been measured took: each training run and each search once.
+func (t *tables) spent() (b methods.Budget, coreS int) {
+	runs, paths := map[string]bool{}, map[string]bool{}
+	for i := range t.makers {
+		m := &t.makers[i]
+		for _, measurement := range m.measurements() {
+			a := t.arm(armName(m.Name, measurement))
+			if t.results[a.Name] == nil {
+				continue
+			}
+			coreS += a.CoreS
+			for _, n := range a.Needs {
+				if !paths[n.Path] {
+					paths[n.Path], coreS = true, coreS+n.CoreS
+				}
+			}
+			if run := a.TrainingRun; run != "" && !runs[run] {
+				runs[run] = true
+				own := t.budget(m)
+				b.EnvironmentSteps += own.EnvironmentSteps
+				b.Transitions += own.Transitions
+				b.Tokens += own.Tokens
+				if m.Name == t.longestArm() && t.full != nil { // trained elsewhere, so that it is no need
+					coreS += experiment.WholeS(float64(own.Tokens) * publishedTokenS)
+				}
+			}
+		}
+	}
+	return b, coreS
 }

@@ -72,6 +72,11 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 			return err
 		}
 	case err == nil || errors.Is(err, os.ErrNotExist):
+		if err == nil {
+			if err := setAside(dir, head.CoolDown); err != nil {
+				return err
+			}
+		}
 		t.coolDown = want
 		if err := t.Save(path); err != nil {
 			return err
@@ -81,6 +86,21 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 	}
 	fmt.Fprintf(stdout, "cool-down over %d steps, step %d of them\n", want.Steps, t.Step-want.From)
 	return t.runTo(ctx, want.From+want.Steps, path, filepath.Join(dir, t.logFile("log")), checkSteps, check, stdout)
+}
+
+// setAside keeps the state of another cool-down under another name, and ends its logs: with more tokens a
+// run has a cool-down of its own, and what that replaces may not have been exported.
+func setAside(dir string, was coolDown) error {
+	kept := fmt.Sprintf("cooldown-%d.bin", was.From)
+	if err := os.Rename(filepath.Join(dir, coolDownFile), filepath.Join(dir, kept)); err != nil {
+		return err
+	}
+	for _, log := range []string{"cooldown-log.csv", "cooldown-validation.csv"} {
+		if err := os.Remove(filepath.Join(dir, log)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Trained returns the network that a run of so many tokens ends with, for a comparison: as a
@@ -94,13 +114,14 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, coolDownFile)
-	want := c.coolDownAfter(c.plan(tokens))
-	head, err := readHeaderOf(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	trained, err := IsTrained(c, dir, tokens)
+	if err != nil {
 		return nil, err
 	}
-	if err != nil || head.CoolDown != want || head.Step < want.From+want.Steps {
+	if !trained {
+		if head, err := readHeaderOf(filepath.Join(dir, stateFile)); err == nil && head.Step > c.plan(tokens) {
+			return nil, cli.BadInputf("%s has been trained for %d steps, and %.4g tokens are %d before the cool-down: give more tokens, or another -out", dir, head.Step, tokens, c.plan(tokens))
+		}
 		t, err := NewTrainer(ctx, c, m, command.Progress(log, "flights read", len(m.Flights)))
 		if err != nil {
 			return nil, err
@@ -109,7 +130,7 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 			return nil, err
 		}
 	}
-	n, err := readTrained(path)
+	n, err := readTrained(filepath.Join(dir, coolDownFile))
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +142,16 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 		ck.Published.AsPublished = true
 	}
 	return ck, err
+}
+
+// IsTrained reports whether a folder holds a finished run of so many tokens.
+func IsTrained(c Config, dir string, tokens float64) (bool, error) {
+	head, err := readHeaderOf(filepath.Join(dir, coolDownFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	want := c.coolDownAfter(c.plan(tokens))
+	return head.CoolDown == want && head.Step >= want.From+want.Steps, err
 }
 
 // logFile returns the name of a log: the constant part and the cool-down have one each,

@@ -243,6 +243,12 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	if longer.Step != 30 || !slices.Equal(longer.Params, direct.Params) {
 		t.Errorf("with more tokens it ends at step %d, not with the parameters of a run of as many", longer.Step)
 	}
+	if head, err := readHeaderOf(filepath.Join(parts, "cooldown-16.bin")); err != nil || head.Step != 20 {
+		t.Errorf("what was cooled down before is kept at step %d, %v", head.Step, err)
+	}
+	if log, err := os.ReadFile(filepath.Join(parts, "cooldown-log.csv")); err != nil || strings.Contains(string(log), "\n20,") || !strings.Contains(string(log), "\n30,") {
+		t.Errorf("the cool-down's log has the lines of another: %s, %v", log, err)
+	}
 	c.Seed++
 	other := testTrainer(t, testConfig())
 	other.Config.Seed++
@@ -383,6 +389,9 @@ func TestCheckpoint(t *testing.T) {
 	}
 	if compared, err := Trained(t.Context(), c, dir, 200*c.tokensPerStep(), io.Discard); err != nil || !compared.Published.AsPublished || ck.Published.AsPublished {
 		t.Errorf("a comparison is not with what is published, or the leader flies that: %v", err)
+	}
+	if _, err := Trained(t.Context(), c, dir, 100*c.tokensPerStep(), io.Discard); err == nil || !strings.Contains(err.Error(), "has been trained for 160 steps") {
+		t.Errorf("a run of more tokens stands in for one of fewer: %v", err)
 	}
 	for _, x := range []struct {
 		aircraft, slots int

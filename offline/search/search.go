@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
@@ -128,7 +129,9 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 // Ensure returns the archive of a search at a path, made once: an interrupted one goes on from
 // the state beside it.
 func Ensure(ctx context.Context, path string, c Config, workers int, progress func(generations int)) (Archive, error) {
-	if a, err := ReadArchive(path); err == nil || !errors.Is(err, os.ErrNotExist) {
+	if a, err := ReadArchive(path); err == nil && (a.Config.Hash() != c.Hash() || a.Config.Generations != c.Generations) {
+		return a, cli.BadInputf("%s is of a search with another configuration: give that one, or another -out", path)
+	} else if err == nil || !errors.Is(err, os.ErrNotExist) {
 		return a, err
 	}
 	statePath := strings.TrimSuffix(path, ".json") + ".state.json"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"prefdt/offline/pareto"
@@ -200,6 +201,11 @@ func TestEnsure(t *testing.T) {
 	parts, err := Ensure(t.Context(), path, c, 2, func(generations int) { first = cmp.Or(first, generations) })
 	if err != nil || first != 3 || !reflect.DeepEqual(parts, whole) {
 		t.Errorf("it went on with generation %d, %v: %+v, want %+v", first, err, parts, whole)
+	}
+	other := c
+	other.Generations++
+	if _, err := Ensure(t.Context(), path, other, 2, nil); err == nil || !strings.Contains(err.Error(), "another configuration") {
+		t.Errorf("another search's archive is accepted: %v", err)
 	}
 	if _, err := Ensure(t.Context(), path, c, 2, func(int) { t.Error("it searched again") }); err != nil {
 		t.Error(err)

@@ -41,6 +41,9 @@ type Result struct {
 	arm *Arm
 }
 
+// ResultKey implements experiment.Result.
+func (r *Result) ResultKey() string { return r.Hash }
+
 // BudgetResult is what was flown for a total in joules.
 type BudgetResult struct {
 	Perturbation string         `json:"perturbation"`
@@ -254,6 +257,15 @@ func FlyBudgets(ctx context.Context, runner func(world.Config) (*rollout.Runner,
 		return nil, nil, err
 	}
 	return budgets, rollout.TraceEnergy(f, list, traceRequests), nil
+}
+
+// BudgetFlights is how many flights FlyBudgets makes of each episode.
+func BudgetFlights() int {
+	n := len(traceRequests)
+	for _, b := range budgetTests {
+		n += len(b.requests)
+	}
+	return n
 }
 
 // CheckBudgets returns what is wrong with stored flights of FlyBudgets.

@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -23,14 +22,9 @@ func (c *Config) planned(s *study) []experiment.Arm {
 		x := experiment.Arm{Name: a.Name, Description: a.Description, TrainingRun: a.TrainingRun, Needs: c.needs(a), CoreS: experiment.WholeS(float64(c.flights(a)) * c.flightS(a))}
 		if s != nil {
 			x.Key = func() string { return s.resultHash(a) }
-			x.Measure = func(ctx context.Context) (any, error) { return s.measure(ctx, a) }
-			x.Check = func(raw []byte) error {
-				r := &Result{}
-				if err := json.Unmarshal(raw, r); err != nil {
-					return err
-				}
-				return s.check(a, r)
-			}
+			x.New = func() experiment.Result { return &Result{} }
+			x.Check = func(r experiment.Result) error { return s.check(a, r.(*Result)) }
+			x.Measure = func(ctx context.Context) (experiment.Result, error) { return s.measure(ctx, a) }
 		}
 		list = append(list, x)
 	}

@@ -177,14 +177,11 @@ func (s *study) resultHash(a *Arm) string {
 // now defined.
 func (s *study) readResult(a *Arm) (*Result, error) {
 	i := slices.IndexFunc(s.Arms, func(x experiment.Arm) bool { return x.Name == a.Name })
-	raw, err := s.Read(s.Dir, &s.Arms[i])
+	stored, err := s.Read(s.Dir, &s.Arms[i])
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{}
-	if err := json.Unmarshal(raw, r); err != nil {
-		return nil, fmt.Errorf("result of arm %s: %w", a.Name, err)
-	}
+	r := stored.(*Result)
 	r.arm = a
 	return r, nil
 }
