@@ -59,7 +59,7 @@ var aims = []aim{
 // shockAim is the end of budgets under the shock, over that of the even pacer.
 func shockAim(t measurement) func(*tables) float64 {
 	return func(x *tables) float64 {
-		own, even := x.results[x.longest(t)], x.results["even-budgets"]
+		own, even := x.results[x.longest(t)], x.pacer()
 		if own == nil || even == nil {
 			return none
 		}
@@ -72,25 +72,23 @@ func shockAim(t measurement) func(*tables) float64 {
 // calmShockAim is the same of the totals that are settings of calm air.
 func calmShockAim(t measurement) func(*tables) float64 {
 	return func(x *tables) float64 {
-		return meanEnd(x.results[x.longest(t)]) - meanEnd(x.results["even-budgets"])
+		return meanEnd(x.results[x.longest(t)]) - meanEnd(x.pacer())
 	}
 }
 
 // meanEnd is the mean end of the shock's totals that are settings of calm air, in % of the budget.
-func meanEnd(r *Result) float64 {
-	s := r.sweep(shockTotals)
-	if s == nil {
+func meanEnd(r *Result) (end float64) {
+	if r == nil {
 		return none
 	}
-	sum := 0.0
-	for k, j := range s.Settings {
-		sum += 100 * (energyJ(s.Outcomes[k])/j - 1) / float64(len(s.Settings))
+	for _, j := range shockTotalsJ {
+		end += 100 * r.end(shockTotals, j) / float64(len(shockTotalsJ))
 	}
-	return sum
+	return end
 }
 
 func retainedAim(condition string) func(*tables) float64 {
-	return func(t *tables) float64 { return 100 * mean(retained(t.results[t.longest(link)], condition, 2)) }
+	return func(t *tables) float64 { return 100 * mean(retained(t.results[t.longest(link)], condition)) }
 }
 
 // longest returns a measurement's arm of the form that has been trained for longest.

@@ -619,7 +619,7 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"IQL+omega (archive corpus) *", "`prefdt`: ", "; by the criterion it is \"no (reach)\", the paper's \"yes\"",
 		"Not the paper's: prefdt is \"no (reach)\" here and \"yes\" in the paper", "gives the paper's verdict in 2 of 3 rows", "Not run, and so not in the order: peda,",
-		"Ours: published, and not operable iql-archive, prefdt. The paper's: published, prefdt, and not operable iql-archive.",
+		"Ours: published; not operable: iql-archive, prefdt. The paper's: published, prefdt; not operable: iql-archive.",
 		"Context of 50 slots less that of 1, with returns less without, 1e6: not run.", "![Fronts of the methods](fronts.png)", "| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
 	} {
 		if !strings.Contains(text, want) {
@@ -667,10 +667,10 @@ func TestFigures(t *testing.T) {
 		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},                  // four fifths of it
 		{Name: trainedBudgets, Settings: []float64{30e3, 40e3}, Outcomes: [][]pareto.Point{point(1, 33e3), point(1, 38e3)}}, // +10 %, -5 %
 	}}
-	if kept := retained(r, lossName(0.4, false), 2); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
+	if kept := retained(r, lossName(0.4, false)); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
 		t.Errorf("retained %v", kept)
 	}
-	if kept := retained(r, lossName(0.2, false), 2); kept != nil {
+	if kept := retained(r, lossName(0.2, false)); kept != nil {
 		t.Errorf("what was not flown retained %v", kept)
 	}
 	if e := relativeError(r.sweep(trainedBudgets)); math.Abs(e-0.075) > 1e-12 {

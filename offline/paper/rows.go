@@ -95,7 +95,7 @@ var removals = []removal{
 		[]comparison{{"prefdt-context10", "prefdt-context1", none, false}, {"prefdt", "prefdt-context1", none, false}, {"prefdt-context50", "prefdt-context1", 3.64, false},
 			{"omega-bc-context10", "omega-bc-context1", none, false}, {"omega-bc", "omega-bc-context1", none, false}, {"omega-bc-context50", "omega-bc-context1", -3.44, false}}, (*tables).contextInteraction},
 	{"Teacher and corpus", "distil from per-preference PPO experts instead of the teacher's archive", "-8.42 HV; corpus-learner interaction +4.87 HV",
-		[]comparison{{"prefdt", "prefdt-rules", -8.42, false}, {"prefdt", "prefdt-rules-linear", none, false}, {"iql-ppo", "iql-archive", 4.87 - 8.42, true}}, (*tables).corpusInteraction},
+		[]comparison{{"prefdt", "prefdt-rules-linear", -8.42, false}, {"prefdt", "prefdt-rules", 90.28 - 99.04, true}, {"iql-ppo", "iql-archive", 4.87 - 8.42, true}}, (*tables).corpusInteraction},
 	{"Conditioner", "linear preference-to-return fit; ideal-point targets", "the quadratic fit moves fidelity from 0.809 to 0.932; ideal-point targets have 0.98 over a reach of 170 s",
 		[]comparison{{"prefdt-rules-linear", "prefdt-rules", 98.65 - 99.04, true}, {"prefdt-ideal", "prefdt", none, false}}, nil},
 	{"Corner emphasis", "uniform preference sampling", "fidelity 0.895, under the criterion's 0.90, with it and without the physics features",

@@ -296,6 +296,12 @@ func (c *Config) spends(m *maker) string {
 	case b.Tokens > 0:
 		return fmt.Sprintf("%.4gM tokens", float64(b.Tokens)/1e6)
 	}
+	switch r, _ := c.run(m); m.Method {
+	case "sca-oracle":
+		return fmt.Sprintf("%d iterations of a plan", r.SCAOracle.Iterations)
+	case "sca-mpc":
+		return fmt.Sprintf("%d iterations of a plan", r.SCAMPC.Iterations)
+	}
 	return "nothing"
 }
 
