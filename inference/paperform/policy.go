@@ -165,12 +165,11 @@ func (p *Policy) removeLost() {
 	}
 }
 
-// request returns what a slot is asked for, and sets a fleet's batteries to what a flight in calm
-// air has left in this slot that was at the setting in force from its start. The real ones
-// would reveal another setting, where the setting or flight power has changed or they were not
-// full at first, and the network would go on at that one; so would a context of another setting.
-// An aircraft's speed is that of its last move, as in the corpus, whose aircraft have no inertia: by
-// the speed of an airframe in its turns a flight is taken for one of the corpus that hover.
+// request returns what the network is asked for in a slot. It also replaces the fleet's batteries and
+// speeds by those of a calm flight at the setting in force from its start, and drops a context of another
+// setting, since the network infers from all of these what setting is flown: the real batteries reveal
+// another one where the setting or flight power has changed or they were not full at first, and the
+// speed of an airframe in a turn looks like a flight that hovers (aircraft of the corpus have no inertia).
 func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 	if p.archived.AsPublished {
 		return p.requestAsPublished(o)
@@ -192,7 +191,7 @@ func (p *Policy) request(o *goal.Objective, fleet *slot.Snapshot) asked {
 	for m := range fleet.Aircraft {
 		fleet.Aircraft[m].RemainingJ = p.physics.BatteryCapacityJ - flown*energyJ/float64(len(fleet.Aircraft))
 		if !math.IsNaN(p.lengths[m]) {
-			fleet.Aircraft[m].SpeedMPS = p.lengths[m] // of a slot of one second
+			fleet.Aircraft[m].SpeedMPS = p.lengths[m] // m in a slot of 1 s
 		}
 	}
 	if !o.Budgeted() {

@@ -105,7 +105,7 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 // add adds a file, or all files below a folder.
 func (f *foundArm) add(path string) error {
 	return filepath.WalkDir(filepath.Join(f.dir, path), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") { // a name with a dot: a file not yet complete
+		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") { // a temporary file of command.ReplaceFile
 			return err
 		}
 		name, err := filepath.Rel(f.dir, path)

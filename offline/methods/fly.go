@@ -46,7 +46,7 @@ func (r *Run) hash(m *Method, settings []float64) string {
 	return fmt.Sprintf("%x", sha256.Sum256(raw))
 }
 
-// readFlights reads outcomes of the same hash. Others are an error, none are not.
+// readFlights reads outcomes of the same hash. Outcomes of another hash are an error, a missing file is not.
 func readFlights(path, hash string) (f flights, err error) {
 	f = flights{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
 	raw, err := os.ReadFile(path)

@@ -9,7 +9,7 @@ import (
 	"prefdt/offline/teacher"
 )
 
-// aim is a figure that PrefDT as published, trained to the end, is to have: what the paper
+// aim is a figure that PrefDT as published, trained longest, is to have: what the paper
 // prints, or what was asked of this form before it was trained.
 type aim struct {
 	what, format string

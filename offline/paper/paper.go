@@ -30,12 +30,12 @@ type Config struct {
 	Seeds            int    `json:"seeds" yaml:"seeds"`                         // episodes
 	FewSeeds         int    `json:"few_seeds" yaml:"few_seeds"`                 // where the paper has ten
 	BudgetSeeds      int    `json:"budget_seeds" yaml:"budget_seeds"`           // of budgets in joules
-	CalibrationSeeds int    `json:"calibration_seeds" yaml:"calibration_seeds"` // that recalibrated settings are spread on
+	CalibrationSeeds int    `json:"calibration_seeds" yaml:"calibration_seeds"` // episodes that settings are calibrated on
 	Settings         int    `json:"settings" yaml:"settings"`                   // K
 	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings"`       // K of the dense front
 
 	Tokens      float64 `json:"tokens" yaml:"tokens"`           // declared, of each retrained arm of the published form
-	FullTokens  float64 `json:"-" yaml:"full_tokens"`           // of the one that is trained to the end; a checkpoint's own where that is Published
+	FullTokens  float64 `json:"-" yaml:"full_tokens"`           // of the arm that is trained longest; with Published, what that checkpoint has had
 	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
 
 	// Published is a checkpoint that papertrain has made, in place of training one to the end.
@@ -53,7 +53,7 @@ func Default() Config {
 }
 
 // loadPublished loads the checkpoint that Published names, if it does, and takes its tokens for
-// those of the arm that is trained to the end.
+// those of the arm that is trained longest.
 func (c *Config) loadPublished() (*checkpoint.Checkpoint, error) {
 	if c.Published == "" {
 		return nil, nil
@@ -74,14 +74,14 @@ func (c *Config) loadPublished() (*checkpoint.Checkpoint, error) {
 	return ck, nil
 }
 
-// Arms of PrefDT as published: with the budget that all methods have, and trained to the end.
+// Arms of PrefDT as published: with the budget that all methods have, and trained longest.
 const (
 	declaredArm = "published"
 	fullArm     = "published-full"
 )
 
 // longestArm returns the arm of PrefDT as published that has been trained for longest: where what
-// is trained to the end has the declared tokens, the two are one.
+// is trained longest has the declared tokens, the two are one.
 func (c *Config) longestArm() string {
 	if math.Abs(c.FullTokens-c.Tokens) < 1e-3*c.Tokens { // whole steps
 		return declaredArm

@@ -481,7 +481,7 @@ func TestDamagedResults(t *testing.T) {
 	}
 }
 
-// What is trained to the end, and for how long, changes the key of its own arms alone: others'
+// What is trained longest, and for how long, changes the key of its own arms alone: others'
 // results stand when it has been trained on.
 func TestFullTokens(t *testing.T) {
 	keys := func(tokens float64) (set string, arms map[string]string) {
@@ -501,7 +501,7 @@ func TestFullTokens(t *testing.T) {
 	}
 	for name := range before {
 		if full := strings.HasPrefix(name, "published-full"); full == (before[name] == after[name]) {
-			t.Errorf("%s: of what is trained to the end: %v, the same key: %v", name, full, !full)
+			t.Errorf("%s: of what is trained longest: %v, the same key: %v", name, full, !full)
 		}
 	}
 }

@@ -20,15 +20,15 @@ type maker struct {
 	// Scheduler is one that neither learns nor is searched: "random" or "even".
 	Scheduler string `json:"scheduler,omitempty"`
 
-	few      bool          // flown on few seeds, as in the paper
-	ours     bool          // the paper's text leaves much of it open: "our instantiation"
+	few      bool          // flown on FewSeeds episodes, as many as the paper has
+	ours     bool          // "our instantiation": the text leaves settings open, so that it is run at half and double its budget as well
 	optional bool          // measured where it is asked for
 	tests    []measurement // beside its front
 }
 
 // form is a variation of PrefDT as published.
 type form struct {
-	Full        bool `json:"full,omitempty"`         // trained to the end, not with the declared budget
+	Full        bool `json:"full,omitempty"`         // trained longest, not with the declared budget
 	Uniform     bool `json:"uniform,omitempty"`      // preferences without corner emphasis
 	RawFeatures bool `json:"raw_features,omitempty"` // without those of eq. (physfeat)
 	Aircraft    int  `json:"aircraft,omitempty"`     // 0: 2
@@ -51,7 +51,7 @@ func (f *form) userFeatures(all []string) []string {
 
 // makers returns all, in the order in which they are measured.
 func (c *Config) makers() []maker {
-	full := maker{Name: fullArm, description: "PrefDT as published, trained to the end", Form: &form{Full: true}, tests: []measurement{axis, whole, dense, budgets, replan, link, shifts}}
+	full := maker{Name: fullArm, description: "PrefDT as published, trained longest", Form: &form{Full: true}, tests: []measurement{axis, whole, dense, budgets, replan, link, shifts}}
 	declared := maker{Name: declaredArm, description: "PrefDT as published, at the declared budget", Form: &form{}, ours: true, tests: []measurement{axis, budgets, replan}}
 	if c.longestArm() == declaredArm {
 		declared.tests = full.tests
