@@ -2,7 +2,6 @@ package paperform
 
 import (
 	"fmt"
-	"math"
 
 	"prefdt/inference/dispatch"
 )
@@ -30,7 +29,7 @@ func (a *Archived) Check() error {
 		}
 	}
 	for _, x := range []float64{p.TaskStdDev.Bits, p.TaskStdDev.CyclesPerBit, p.TaskStdDev.DeadlineS} {
-		if !(x >= 0 && x < 1e15) || math.IsNaN(x) {
+		if !(x >= 0 && x < 1e15) { // nor NaN
 			return fmt.Errorf("prior over users is %+v, want no negative deviation", *p)
 		}
 	}

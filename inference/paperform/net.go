@@ -64,7 +64,7 @@ type Inputs struct {
 	Return   []float32 // (ReturnFeatures)
 	Omega    float32   // the preference
 	Action   []float32 // (M, ActionFeatures) of the slot before; unused in the first
-	Before   int       // the slot before, -1 in the first
+	Before   int       // the slot before; -1 in the first, which empties the memory
 }
 
 // Outputs are what a step computes. Their rows grow once and are reused.
@@ -88,9 +88,6 @@ func (n *Net) NewMemory() *Memory {
 	rows := n.Form.PastTokens() + model.TokensPerSlot
 	return &Memory{tokens: kernel.View(make([]float32, rows*n.Form.Width), rows, n.Form.Width)}
 }
-
-// Reset starts another mission.
-func (mem *Memory) Reset() { mem.filled = 0 }
 
 // alloc lends a matrix of undefined numbers until the next step.
 func (mem *Memory) alloc(rows, cols int) matrix {

@@ -61,7 +61,6 @@ func (p *Policy) Reset() {
 
 // forget empties the context.
 func (p *Policy) forget() {
-	p.memory.Reset()
 	p.in.Before, p.settings = -1, p.settings[:0]
 }
 

@@ -15,11 +15,11 @@ import (
 // Flags are those of every command that measures a set.
 type Flags struct {
 	Out      *string
-	Times    *bool
 	Optional *bool // declared by commands that have such arms; nil: none
 
 	kind               string
 	resume, list, json *bool
+	times              *bool
 	only               *string
 	shard              func() (command.Shard, error)
 	limit              func(context.Context) (context.Context, context.CancelFunc, error)
@@ -34,7 +34,7 @@ func NewFlags(call *cli.Call, kind, out string) *Flags {
 		resume: f.Bool("resume", false, "continue the "+kind+" in -out; without one, start"),
 		only:   f.String("only", "", "only these `ARMS`, as in flagship,base"),
 		shard:  command.ShardFlag(f, "whole training runs, and no report"),
-		Times:  f.Bool("times", true, "time decisions for the report; all else in it is the same in every run"),
+		times:  f.Bool("times", true, "time decisions for the report; all else in it is the same in every run"),
 		limit:  command.LimitFlag(f),
 		list:   f.Bool("list", false, "print the arms, with -only and -shard those selected, and do nothing"),
 		json:   call.JSONFlag(),
@@ -96,7 +96,7 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 	if err != nil {
 		return err
 	}
-	part := Part{NoTimes: !*f.Times, Optional: f.Optional != nil && *f.Optional}
+	part := Part{NoTimes: !*f.times, Optional: f.Optional != nil && *f.Optional}
 	if *f.only != "" {
 		part.Only = strings.Split(*f.only, ",")
 	}

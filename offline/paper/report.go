@@ -9,11 +9,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
 
 	"prefdt/offline/command"
+	"prefdt/offline/pareto"
 	"prefdt/offline/plots"
 	"prefdt/offline/study"
 	"prefdt/simbridge/world"
@@ -157,7 +159,7 @@ func (t *tables) draw(dir string) (done []picture, err error) {
 		picture
 		panels []*plot.Plot
 	}{
-		{picture{"methods", "fronts.png", "Fronts of the methods"}, plots.Fronts(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))},
+		{picture{"methods", "fronts.png", fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3)}, plots.Fronts(calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm)))},
 		{picture{"methods", "requested.png", "Requested and achieved"}, plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
 		{picture{"ablations", "propulsion.png", "Propulsion power against speed"}, plots.Propulsion(&standard.Physics)},
 		{picture{"ablations", "speed.png", "Mean speed flown at each setting"}, plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
@@ -182,6 +184,14 @@ func (t *tables) plotted(names ...string) (arms []plots.Arm) {
 		}
 	}
 	return arms
+}
+
+// calmPoints leaves out settings above calmJ: one of PPO's, at 142 kJ, would hide what tells the others apart.
+func calmPoints(arms []plots.Arm) []plots.Arm {
+	for i := range arms {
+		arms[i].Outcomes = slices.DeleteFunc(slices.Clone(arms[i].Outcomes), func(row []pareto.Point) bool { return energyJ(row) > calmJ })
+	}
+	return slices.DeleteFunc(arms, func(a plots.Arm) bool { return len(a.Outcomes) == 0 })
 }
 
 // consumption shows the published form, the rule of nearest energy and the pacer under the

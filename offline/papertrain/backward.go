@@ -19,7 +19,7 @@ func (n *network[T]) backward() {
 	tanhBackward(n.dmotion.Data, n.motion.Data)
 	dh := n.linearBackward(n.dmotion, n.flightGelu, &w.Flight, &g.Flight)
 	kernel.GeluBackward(dh.Data, dh.Data, n.flightSum.Data)
-	n.linearBackwardInto(de, false, dh, n.e, &w.FlightHidden, &g.FlightHidden)
+	n.linearBackwardInto(de, dh, n.e, &w.FlightHidden, &g.FlightHidden)
 	n.userHeadBackward(de, n.dchoice, n.choiceSum, n.choiceGelu, &w.Choice, &g.Choice)
 	tanhBackward(n.doffload.Data, n.offload.Data)
 	n.userHeadBackward(de, n.doffload, n.offloadSum, n.offloadGelu, &w.Offload, &g.Offload)
@@ -65,14 +65,14 @@ func tanhBackward[T kernel.Float](dy, y []T) {
 // linearBackward adds the gradient of y = x·w + b to those of w and b and returns that of x.
 func (n *network[T]) linearBackward(dy, x kernel.Matrix[T], w, g *model.Linear[kernel.Matrix[T]]) kernel.Matrix[T] {
 	dx := n.arena.Matrix(x.Rows, x.Cols)
-	n.linearBackwardInto(dx, false, dy, x, w, g)
+	n.linearBackwardInto(dx, dy, x, w, g)
 	return dx
 }
 
-func (n *network[T]) linearBackwardInto(dx kernel.Matrix[T], accumulate bool, dy, x kernel.Matrix[T], w, g *model.Linear[kernel.Matrix[T]]) {
+func (n *network[T]) linearBackwardInto(dx, dy, x kernel.Matrix[T], w, g *model.Linear[kernel.Matrix[T]]) {
 	kernel.MatMulTransA(g.Weight, x, dy, true)
 	kernel.AddBiasBackward(g.Bias.Data, dy)
-	kernel.MatMulTransB(dx, dy, w.Weight, accumulate)
+	kernel.MatMulTransB(dx, dy, w.Weight, false)
 }
 
 func (n *network[T]) userHeadBackward(de, dout, sum, gelu kernel.Matrix[T], w, g *paperform.UserHead[kernel.Matrix[T]]) {
@@ -107,7 +107,7 @@ func (n *network[T]) blockBackward(l int, dx, stream kernel.Matrix[T]) kernel.Ma
 	if l < len(n.blocks)-1 {
 		dqkv := n.arena.Matrix(p.h1.Rows, 3*d)
 		n.attendBackward(p, dmixed, columns(dqkv, 0, d), columns(dqkv, d, 2*d), columns(dqkv, 2*d, 3*d))
-		n.linearBackwardInto(dh1, false, dqkv, p.h1, &w.QKV, &g.QKV)
+		n.linearBackwardInto(dh1, dqkv, p.h1, &w.QKV, &g.QKV)
 	} else {
 		dq, dkv := n.arena.Matrix(p.q.Rows, d), n.arena.Matrix(p.h1.Rows, 2*d)
 		n.attendBackward(p, dmixed, dq, columns(dkv, 0, d), columns(dkv, d, 2*d))
