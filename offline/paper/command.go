@@ -14,7 +14,7 @@ method and every ablation with a declared budget, searches the teachers, flies a
 on the same evaluation seeds, and writes paper.md, tables as CSV, and pictures into the
 folder report of -out. What has not been measured is in the tables as "not run".
 
-  offline paper                          everything: see docs/paper.md for the hours
+  offline paper                          everything: see docs/comparison.md for the hours
   offline paper -resume                  continue it
   offline paper -resume -only ppo-plain,ppo-weaker  first on a cluster: others learn from their flights
   offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
