@@ -39,7 +39,7 @@ func TestConfigFile(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	if b := methodBudget(&maker{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
+	if b := c.budget(&maker{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
 		t.Errorf("methods have %d tokens, the published form %v", b.Tokens, c.Tokens)
 	}
 }

@@ -72,7 +72,7 @@ func (c *Config) arms(s *set) []experiment.Arm {
 		for _, t := range m.measurements() {
 			a := experiment.Arm{
 				Name: armName(m.Name, t), Description: m.description + measured[t], TrainingRun: run, Needs: c.needs(&m),
-				CoreS: experiment.WholeS(float64(c.flights(&m, t)) * flightS(&m)), Optional: m.optional, Spends: c.spends(&m),
+				CoreS: experiment.WholeS(float64(c.flights(&m, t)) * c.flightS(&m)), Optional: m.optional, Spends: c.spends(&m),
 			}
 			if s != nil {
 				a.Key = func() string { return s.key(&m, t) }
@@ -179,7 +179,7 @@ const (
 )
 
 // flightS returns the rough time of a maker's flight.
-func flightS(m *maker) float64 {
+func (c *Config) flightS(m *maker) float64 {
 	switch {
 	case m.Form != nil:
 		return publishedFlightS * float64(cmp.Or(m.Form.Aircraft, 2)) / 2
@@ -190,7 +190,7 @@ func flightS(m *maker) float64 {
 	case m.Method == "sca-mpc":
 		return mpcFlightS * cmp.Or(m.Scale, 1)
 	}
-	if b := methodBudget(m); b.Tokens > 0 {
+	if c.budget(m).Tokens > 0 {
 		return sequenceFlightS
 	}
 	return actorFlightS
@@ -257,16 +257,6 @@ func (c *Config) needs(m *maker) []experiment.Need {
 	return list
 }
 
-// methodBudget is what a method is declared to spend, by the defaults: of its kind.
-func methodBudget(m *maker) methods.Budget {
-	c := Default()
-	r, method := c.run(m)
-	if method == nil || method.Budget == nil {
-		return methods.Budget{}
-	}
-	return method.Budget(r)
-}
-
 // budget is what a maker is declared to spend before it flies: of what it learns from others' flights,
 // its own part.
 func (c *Config) budget(m *maker) methods.Budget {
@@ -279,11 +269,10 @@ func (c *Config) budget(m *maker) methods.Budget {
 	case m.Method == "":
 		return methods.Budget{}
 	}
-	r, method := c.run(m)
-	if method.Budget == nil {
-		return methods.Budget{}
+	if r, method := c.run(m); method.Budget != nil {
+		return method.Budget(r)
 	}
-	return method.Budget(r)
+	return methods.Budget{}
 }
 
 // spends says what a maker is declared to spend before it flies.

@@ -72,12 +72,12 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 			return err
 		}
 	case err == nil || errors.Is(err, os.ErrNotExist):
+		t.coolDown = want
 		if err == nil {
-			if err := setAside(dir, head.CoolDown); err != nil {
+			if err := t.setAside(dir, head.CoolDown); err != nil {
 				return err
 			}
 		}
-		t.coolDown = want
 		if err := t.Save(path); err != nil {
 			return err
 		}
@@ -89,18 +89,15 @@ func (t *Trainer) Run(ctx context.Context, dir string, tokens, checkTokens float
 }
 
 // setAside keeps the state of another cool-down under another name, and ends its logs: with more tokens a
-// run has a cool-down of its own, and what that replaces may not have been exported.
-func setAside(dir string, was coolDown) error {
-	kept := fmt.Sprintf("cooldown-%d.bin", was.From)
-	if err := os.Rename(filepath.Join(dir, coolDownFile), filepath.Join(dir, kept)); err != nil {
-		return err
-	}
-	for _, log := range []string{"cooldown-log.csv", "cooldown-validation.csv"} {
-		if err := os.Remove(filepath.Join(dir, log)); err != nil && !errors.Is(err, os.ErrNotExist) {
+// run has a cool-down of its own, and what that replaces may not have been exported. The state goes last:
+// while it is there, a run that is killed here does this again.
+func (t *Trainer) setAside(dir string, was coolDown) error {
+	for _, log := range []string{"log", "validation"} {
+		if err := os.Remove(filepath.Join(dir, t.logFile(log))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 	}
-	return nil
+	return os.Rename(filepath.Join(dir, coolDownFile), filepath.Join(dir, fmt.Sprintf("cooldown-%d.bin", was.From)))
 }
 
 // Trained returns the network that a run of so many tokens ends with, for a comparison: as a
