@@ -15,6 +15,7 @@
 package goal
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -143,8 +144,8 @@ func (o Objective) Omega() float64 { return o.state.Omega }
 func (o Objective) BudgetJ() float64 { return o.state.BudgetJ }
 
 // FirstBudgetJ returns the total that the one in force revises, itself where it has not been
-// revised in flight; 0 under a preference.
-func (o Objective) FirstBudgetJ() float64 { return o.state.FirstBudgetJ }
+// revised in flight or a state of before does not have it; 0 under a preference.
+func (o Objective) FirstBudgetJ() float64 { return cmp.Or(o.state.FirstBudgetJ, o.state.BudgetJ) }
 
 // DelayToGoS returns the delay still expected, 0 under a budget.
 func (o Objective) DelayToGoS() float64 { return o.state.DelayToGoS }

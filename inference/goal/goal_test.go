@@ -75,6 +75,10 @@ func TestFirstBudget(t *testing.T) {
 	want("a preference in between", 0)
 	o.SetBudget(41e3, Target)
 	want("a budget after it", 41e3)
+	before := o.State()
+	before.FirstBudgetJ = 0
+	o.Restore(before)
+	want("a state of before, without it", 41e3)
 }
 
 func TestFloorAndSaturation(t *testing.T) {
