@@ -3,8 +3,8 @@
 // the setting map (the remap of Sec. IV-C), the monotone map from a setting c in
 // [0, 1] to a delay share that spreads settings evenly over the non-dominated part
 // of the front that the trained policy achieves (Fit); the margin of ceilings
-// (FitCeilingMargin); and the error of the floors reported for budgets
-// (MeasureFloors). "offline calibrate" and the study call it. It trains nothing.
+// (fitCeilingMargin); and the error of the floors reported for budgets
+// (measureFloors). "offline calibrate" and the study call it. It trains nothing.
 package calibrate
 
 import (

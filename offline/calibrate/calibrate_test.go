@@ -123,10 +123,10 @@ func TestCeilings(t *testing.T) {
 		}
 		return list
 	}
-	if _, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "199") {
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "199") {
 		t.Errorf("198 flights: %v", err)
 	}
-	if _, err := FitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "calibration") {
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
 	// Short flights, for a fast test; no shock, which is not distinguishable from noise in
@@ -140,7 +140,7 @@ func TestCeilings(t *testing.T) {
 		last, tried = margin, append(tried, violated)
 		return nil
 	}
-	p, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, nil, keep)
+	p, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, nil, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,14 +150,14 @@ func TestCeilings(t *testing.T) {
 	// Continued before the last two margins, it comes to the same.
 	n := len(tried)
 	tried = tried[:n-2]
-	again, err := FitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, tried, keep)
+	again, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, tried, keep)
 	if err != nil || !reflect.DeepEqual(again, p) || len(tried) != n {
 		t.Errorf("continued: %+v after %d margins, want %+v after %d: %v", again, len(tried), p, n, err)
 	}
 }
 
 func TestFloors(t *testing.T) {
-	figures, err := MeasureFloors(t.Context(), shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
+	figures, err := measureFloors(t.Context(), shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

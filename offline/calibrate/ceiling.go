@@ -102,7 +102,7 @@ func CheckCeilingSeeds(list []uint64) error {
 	return nil
 }
 
-// FitCeilingMargin finds the least margin that guarantees a rate of violations, on one
+// fitCeilingMargin finds the least margin that guarantees a rate of violations, on one
 // flight a seed in each condition.
 //
 // This is split conformal prediction (Vovk, Gammerman, Shafer, Algorithmic
@@ -114,7 +114,7 @@ func CheckCeilingSeeds(list []uint64) error {
 //
 // tried is what an earlier call handed to progress and need not be flown again:
 // the trials that each of the first margins violated.
-func FitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, tried [][]int, progress func(margin float64, violations []int, violated []int) error) (goal.CeilingMargin, error) {
+func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, tried [][]int, progress func(margin float64, violations []int, violated []int) error) (goal.CeilingMargin, error) {
 	p := goal.CeilingMargin{ViolationRate: ViolationRate, Flights: len(list)}
 	if err := CheckCeilingSeeds(list); err != nil {
 		return p, err

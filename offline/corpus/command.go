@@ -193,7 +193,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 
 // usePaperRecipe sets the paper's recipe where no flag was given.
 func usePaperRecipe(r *Recipe, call *cli.Call) {
-	paper := PaperRecipe()
+	paper := paperRecipe()
 	r.Draw = paper.Draw
 	if !call.Given("forget") {
 		r.HidePreviousAction = paper.HidePreviousAction

@@ -23,14 +23,14 @@ const (
 	maxMonotoneShift = 0.02 // gate of order: how far, as a part of the span, noise may move the map
 )
 
-// fitConditioner solves eq. (reg) on a corpus's expert flights (see Flight.FitsConditioner) and holds
+// fitConditioner solves eq. (reg) on a corpus's expert flights (see Flight.fitsConditioner) and holds
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {
 	shares := m.Archive.memberShares()
 	var omegas, delays, energies []float64
 	for i := range m.Flights {
-		if f := &m.Flights[i]; f.FitsConditioner() {
+		if f := &m.Flights[i]; f.fitsConditioner() {
 			omega := f.Omega
 			if m.Recipe.Draw == "paper" {
 				omega = shares[f.Member] // what was flown, not what it was matched to

@@ -158,7 +158,7 @@ func TestPaperRecipe(t *testing.T) {
 	}
 	for name, a := range map[string]Archive{"dispatch": dispatchArchive(t), "rule": found} {
 		t.Run(name, func(t *testing.T) {
-			m := buildCorpus(t, a, PaperRecipe(), 1200, 2)
+			m := buildCorpus(t, a, paperRecipe(), 1200, 2)
 			tiers, heuristic := map[string]int{}, 0
 			shares := m.Archive.memberShares()
 			low, high := m.Archive.OmegaBand()

@@ -60,8 +60,8 @@ func ShippedRecipe() Recipe {
 	}
 }
 
-// PaperRecipe is the recipe of Sec. IV-C.
-func PaperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
+// paperRecipe is the recipe of Sec. IV-C.
+func paperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
 
 // Check returns what is wrong with a recipe.
 func (r Recipe) Check() error {
@@ -105,11 +105,11 @@ type Flight struct {
 	EnergyJ float64 `json:"energy_j" parquet:"energy_j"`
 }
 
-// FitsConditioner reports whether the conditioner is fitted on the flight: an
+// fitsConditioner reports whether the conditioner is fitted on the flight: an
 // expert's, at one price, in the standard world, without a shock or the loss of
 // an aircraft. Gusts are not excluded: their mean is zero, so over a mission
 // they scatter the energy without moving it.
-func (f *Flight) FitsConditioner() bool {
+func (f *Flight) fitsConditioner() bool {
 	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
 

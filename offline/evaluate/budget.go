@@ -213,8 +213,8 @@ func perturbations() []perturbation {
 // regret is measured against.
 const regretPrices = 64
 
-// MeasureBudgets measures the configuration's perturbations by these arms.
-func MeasureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
+// measureBudgets measures the configuration's perturbations by these arms.
+func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, nil, err
 	}

@@ -261,7 +261,7 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Errorf("ceilings alone: %+v, %v", rows, err)
 	}
 	c.Seeds = []uint64{5}
-	if _, _, err := MeasureBudgets(t.Context(), ck, c, arms); err == nil {
+	if _, _, err := measureBudgets(t.Context(), ck, c, arms); err == nil {
 		t.Error("a training seed was accepted")
 	}
 }

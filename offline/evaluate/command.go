@@ -148,12 +148,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	command.WarnOfWorld(stderr, trained, here)
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters, Contexts: slices.Collect(maps.Values(others))}
 	if *field != "" {
-		r, err := MeasureField(ctx, ck, c)
+		r, err := measureField(ctx, ck, c)
 		if err != nil {
 			return err
 		}
 		if *budgets || *ceilings {
-			if r.Budgets, err = MeasureFieldBudgets(ctx, ck, c); err != nil {
+			if r.Budgets, err = measureFieldBudgets(ctx, ck, c); err != nil {
 				return err
 			}
 		}
@@ -162,7 +162,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 		return r.print(stdout)
 	}
-	r, err := MeasureFront(ctx, ck, c)
+	r, err := measureFront(ctx, ck, c)
 	if ctx.Err() != nil {
 		return errors.New("interrupted before the first table was complete")
 	}
@@ -175,15 +175,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}{
 		{*budgets || *ceilings, func() (err error) {
 			r.CeilingMargin = &ck.GoalConstants.CeilingMargin
-			r.Budgets, r.BudgetArms, err = MeasureBudgets(ctx, ck, c, arms)
+			r.Budgets, r.BudgetArms, err = measureBudgets(ctx, ck, c, arms)
 			return err
 		}},
-		{*uplink, func() (err error) { r.Uplink, err = MeasureUplink(ctx, ck, c); return err }},
-		{len(sizes) > 0, func() (err error) { r.Fleets, err = MeasureFleets(ctx, ck, c, sizes); return err }},
-		{*shift, func() error { return r.addPoints(MeasureShifts(ctx, ck, c)) }},
-		{*missions, func() error { return r.addPoints(MeasureMissions(ctx, ck, c)) }},
+		{*uplink, func() (err error) { r.Uplink, err = measureUplink(ctx, ck, c); return err }},
+		{len(sizes) > 0, func() (err error) { r.Fleets, err = measureFleets(ctx, ck, c, sizes); return err }},
+		{*shift, func() error { return r.addPoints(measureShifts(ctx, ck, c)) }},
+		{*missions, func() error { return r.addPoints(measureMissions(ctx, ck, c)) }},
 		{*worlds > 0, func() error {
-			points, over, err := MeasureRandomWorlds(ctx, ck, c, *worlds)
+			points, over, err := measureRandomWorlds(ctx, ck, c, *worlds)
 			r.RandomWorlds = over
 			return r.addPoints(points, err)
 		}},

@@ -115,8 +115,8 @@ type HypervolumeRatio struct {
 	Tight       float64 `json:"tight"`
 }
 
-// MeasureFront measures the front.
-func MeasureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report, error) {
+// measureFront measures the front.
+func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report, error) {
 	r := Report{Decoder: c.Decoder, Settings: c.Settings, MinSeparationM: -1}
 	if t := c.World.Trace; t != nil {
 		r.Trace = &Trace{File: t.File, SHA256: t.SHA256, Users: len(t.Users), Rows: t.Len()}

@@ -134,9 +134,9 @@ type FieldReport struct {
 	Budgets []FieldBudget `json:"budgets,omitempty"`
 }
 
-// MeasureField flies the checkpoint's policy, with each memory, and every arm over the
+// measureField flies the checkpoint's policy, with each memory, and every arm over the
 // prices of the teacher's front, and the policy over its settings, too.
-func MeasureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
+func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, err
 	}

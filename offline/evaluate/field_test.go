@@ -65,7 +65,7 @@ func TestMeasureField(t *testing.T) {
 	if c.World, err = world.Named("phones"); err != nil {
 		t.Fatal(err)
 	}
-	r, err := MeasureField(t.Context(), ck, c)
+	r, err := measureField(t.Context(), ck, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +88,11 @@ func TestMeasureField(t *testing.T) {
 	}
 	without := *ck
 	without.Beliefs, c.Estimator, c.Contexts = nil, nil, nil
-	if r, err = MeasureField(t.Context(), &without, c); err != nil || len(r.Arms) != 4 || r.Window != 0 {
+	if r, err = measureField(t.Context(), &without, c); err != nil || len(r.Arms) != 4 || r.Window != 0 {
 		t.Errorf("without an estimator: %d arms, %v", len(r.Arms), err)
 	}
 	c.Seeds = []uint64{5}
-	if _, err := MeasureField(t.Context(), ck, c); err == nil {
+	if _, err := measureField(t.Context(), ck, c); err == nil {
 		t.Error("a training seed was accepted")
 	}
 }
@@ -106,7 +106,7 @@ func TestMeasureFieldBudgets(t *testing.T) {
 	if c.World, err = world.Named("wind"); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := MeasureFieldBudgets(t.Context(), ck, c)
+	rows, err := measureFieldBudgets(t.Context(), ck, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestMeasureFieldBudgets(t *testing.T) {
 		}
 	}
 	c.Seeds = []uint64{5}
-	if _, err := MeasureFieldBudgets(t.Context(), ck, c); err == nil {
+	if _, err := measureFieldBudgets(t.Context(), ck, c); err == nil {
 		t.Error("a training seed was flown")
 	}
 }

@@ -38,8 +38,8 @@ const reportsArm = "reports"
 // budgetFloors are the budgets of a field world, over the energy of flight at v* in calm air.
 var budgetFloors = []float64{1.08, 1.20, 1.35}
 
-// MeasureFieldBudgets flies the budgets of a field world.
-func MeasureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
+// measureFieldBudgets flies the budgets of a field world.
+func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, err
 	}

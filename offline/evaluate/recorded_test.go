@@ -37,7 +37,7 @@ func TestRecordedEvaluation(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11, TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	report, err := MeasureFront(context.Background(), ck, c)
+	report, err := measureFront(context.Background(), ck, c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,13 +75,13 @@ func setChannel(c *world.Config, a, b, los, nlos float64) {
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
 }
 
-// MeasureMissions measures other lengths, numbers of users and fleets.
-func MeasureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
+// measureMissions measures other lengths, numbers of users and fleets.
+func measureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
 	return measureEach(ctx, ck, c, missionShifts)
 }
 
-// MeasureShifts measures the fifteen shifted operating points.
-func MeasureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
+// measureShifts measures the fifteen shifted operating points.
+func measureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
 	return measureEach(ctx, ck, c, Shifts)
 }
 
@@ -108,8 +108,8 @@ type WorldRange struct {
 	Most  OperatingPoint `json:"most"`
 }
 
-// MeasureRandomWorlds measures n random worlds.
-func MeasureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange, err error) {
+// measureRandomWorlds measures n random worlds.
+func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange, err error) {
 	for i := range n {
 		at := c
 		at.pricedWorld = &c.World

@@ -40,8 +40,8 @@ type LinkRetention struct {
 // links are the loss rates and the delays in slots that are measured.
 var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}, {LateSlots: 2}, {LateSlots: 5}}
 
-// MeasureUplink measures every link with every fallback.
-func MeasureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
+// measureUplink measures every link with every fallback.
+func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
 	nominal, err := c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, "perfect link")
 	if err != nil {
@@ -128,13 +128,13 @@ type FleetRatio struct {
 	Ratio    HypervolumeRatio `json:"teacher_ratio"`
 }
 
-// MeasureFleets measures each size.
-func MeasureFleets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []int) ([]FleetRatio, error) {
+// measureFleets measures each size.
+func measureFleets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []int) ([]FleetRatio, error) {
 	var rows []FleetRatio
 	for _, m := range sizes {
 		at := c
 		at.World.Aircraft = m
-		r, err := MeasureFront(ctx, ck, at)
+		r, err := measureFront(ctx, ck, at)
 		if err != nil {
 			return nil, fmt.Errorf("fleet of %d: %w", m, err)
 		}

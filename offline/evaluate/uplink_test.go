@@ -23,7 +23,7 @@ func TestUplinkAtBothReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	rows, err := MeasureUplink(t.Context(), ck, c)
+	rows, err := measureUplink(t.Context(), ck, c)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

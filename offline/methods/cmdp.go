@@ -47,8 +47,8 @@ func (s *CMDPSettings) raise(multiplier, energyJ, budgetJ, scaleJ float64) float
 	return min(max(multiplier+s.MultiplierRate*(energyJ-budgetJ)/scaleJ, 0), s.MultiplierMax)
 }
 
-// NewCMDP trains one policy for each budget.
-func NewCMDP(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+// makeCMDP trains one policy for each budget.
+func makeCMDP(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 	s := &r.CMDP
 	params, err := trainMembers(ctx, r, s.PPO, "CMDP", s.BudgetsJ, func(p *ppo, budgetJ float64) func() [objectives]float64 {
 		return func() [objectives]float64 {

@@ -376,8 +376,8 @@ func (p *iqlPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision)
 	return goal.Observation{}
 }
 
-// NewIQL trains a policy on the corpus of a front.
-func NewIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollout.Policy, error), error) {
+// makeIQL trains a policy on the corpus of a front.
+func makeIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollout.Policy, error), error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}

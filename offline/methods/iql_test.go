@@ -170,7 +170,7 @@ func TestIQLImproves(t *testing.T) {
 		s.Beta = beta
 		own := *r
 		own.Dir = t.TempDir()
-		newPolicy, err := NewIQL(context.Background(), &own, s, hesitantFront(r))
+		newPolicy, err := makeIQL(context.Background(), &own, s, hesitantFront(r))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestIQLRefusesHeldOutSeeds(t *testing.T) {
 	r := toyRun(t, 1)
 	s := r.IQL
 	s.Corpus.Seeds = "1000000:1000010"
-	if _, err := NewIQL(context.Background(), r, s, toyFront(r)); err == nil {
+	if _, err := makeIQL(context.Background(), r, s, toyFront(r)); err == nil {
 		t.Error("a corpus was flown on evaluation seeds")
 	}
 	if s.Check() == nil {

@@ -178,7 +178,7 @@ func Methods(c *Config) []Method {
 				if err != nil {
 					return nil, err
 				}
-				return NewPEDA(ctx, r, r.PEDA, x.form, f)
+				return makePEDA(ctx, r, r.PEDA, x.form, f)
 			},
 		})
 	}
@@ -209,7 +209,7 @@ func Methods(c *Config) []Method {
 					if err != nil {
 						return nil, err
 					}
-					return NewIQL(ctx, r, settings(&r.Config), f)
+					return makeIQL(ctx, r, settings(&r.Config), f)
 				},
 			})
 		}
@@ -222,7 +222,7 @@ func Methods(c *Config) []Method {
 				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * x.settings(r.PPO).Steps}
 			},
 			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return NewPPO(ctx, r, x.settings(r.PPO))
+				return makePPO(ctx, r, x.settings(r.PPO))
 			},
 		})
 	}
@@ -233,7 +233,7 @@ func Methods(c *Config) []Method {
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
 			},
-			New: NewPGMORL,
+			New: makePGMORL,
 		},
 		{
 			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
@@ -242,20 +242,20 @@ func Methods(c *Config) []Method {
 				return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
 			},
 			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
-			New:      NewCMDP,
+			New:      makeCMDP,
 		},
 		{
 			Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
 			Settings: func(c *Config) any { return c.SCAOracle },
 			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, nil
+				return func() (rollout.Policy, error) { return makeSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, nil
 			},
 		},
 		{
 			Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
 			Settings: func(c *Config) any { return c.SCAMPC },
 			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return NewSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales) }, nil
+				return func() (rollout.Policy, error) { return makeSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales) }, nil
 			},
 		},
 	}...)

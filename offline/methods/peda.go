@@ -691,8 +691,8 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	return goal.Observation{}
 }
 
-// NewPEDA trains a policy on the corpus of a front.
-func NewPEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f front) (func() (rollout.Policy, error), error) {
+// makePEDA trains a policy on the corpus of a front.
+func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f front) (func() (rollout.Policy, error), error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}

@@ -170,7 +170,7 @@ func TestPEDAImitates(t *testing.T) {
 		s := r.PEDA
 		s.Steps, s.Width, s.Layers, s.Heads, s.Context, s.Rate, s.WarmUp = 200, 32, 1, 2, 5, 3e-3, 10
 		s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 200, 0, 10
-		newPolicy, err := NewPEDA(context.Background(), r, s, form, toyFront(r))
+		newPolicy, err := makePEDA(context.Background(), r, s, form, toyFront(r))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +182,7 @@ func TestPEDAImitates(t *testing.T) {
 			t.Errorf("%+v: fast %+v, frugal %+v", form, fast, frugal)
 		}
 		s.Corpus.Seeds = "1000000:1000010"
-		if _, err := NewPEDA(context.Background(), r, s, form, toyFront(r)); err == nil {
+		if _, err := makePEDA(context.Background(), r, s, form, toyFront(r)); err == nil {
 			t.Error("a corpus was flown on evaluation seeds")
 		}
 	}
@@ -196,7 +196,7 @@ func TestPEDABudget(t *testing.T) {
 	s := r.PEDA
 	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
 	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-	newPolicy, err := NewPEDA(t.Context(), r, s, prefdtForm(nil), toyFront(r))
+	newPolicy, err := makePEDA(t.Context(), r, s, prefdtForm(nil), toyFront(r))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -456,9 +456,9 @@ func (p *pgmorl) removeUnused() {
 	}
 }
 
-// NewPGMORL evolves a population, and flies, of its archive, the policy of the best utility
+// makePGMORL evolves a population, and flies, of its archive, the policy of the best utility
 // under a preference.
-func NewPGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
 	list, err := command.ParseSeeds(r.PGMORL.PPO.Seeds, seeds.CheckTraining)
 	if err != nil {
 		return nil, err

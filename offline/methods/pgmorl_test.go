@@ -183,7 +183,7 @@ func TestPGMORLFlies(t *testing.T) {
 	r := toyRun(t, 1)
 	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 60, 1, 5, 3
 	r.PGMORL.PPO = r.PPO
-	newPolicy, err := NewPGMORL(context.Background(), r)
+	newPolicy, err := makePGMORL(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,11 +193,11 @@ func TestPGMORLFlies(t *testing.T) {
 		t.Errorf("fast %+v, frugal %+v", fast, frugal)
 	}
 	r.PGMORL.PPO.Seeds = "1000000:1000001"
-	if _, err := NewPGMORL(context.Background(), r); err == nil {
+	if _, err := makePGMORL(context.Background(), r); err == nil {
 		t.Error("it trains on evaluation seeds")
 	}
 	r.PGMORL.PPO.Seeds, r.PGMORL.Sparsity = r.PPO.Seeds, 0.7
-	if _, err := NewPGMORL(context.Background(), r); err == nil || !strings.Contains(err.Error(), "other settings") {
+	if _, err := makePGMORL(context.Background(), r); err == nil || !strings.Contains(err.Error(), "other settings") {
 		t.Errorf("a run of other settings goes on: %v", err)
 	}
 }

@@ -543,8 +543,8 @@ func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Param
 	return params, omegas, err
 }
 
-// NewPPO trains one policy for each preference.
-func NewPPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
+// makePPO trains one policy for each preference.
+func makePPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
 	params, omegas, err := trainPPO(ctx, r, s)
 	return newMembers(&r.World.Physics, s, omegas, goal.Objective.Omega, params), err
 }

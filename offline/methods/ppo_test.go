@@ -188,14 +188,14 @@ func TestPPOLearns(t *testing.T) {
 
 func learnsToy(t *testing.T, r *Run, s PPOSettings) {
 	r.Dir = t.TempDir()
-	newPolicy, err := NewPPO(context.Background(), r, s)
+	newPolicy, err := makePPO(context.Background(), r, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, leastW := r.World.Physics.MinPower()
 	frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 1})
 	fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0})
-	best := flyToy(t, r, func() (rollout.Policy, error) { return NewSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, rollout.Request{Mode: goal.Preference, Omega: 0})
+	best := flyToy(t, r, func() (rollout.Policy, error) { return makeSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, rollout.Request{Mode: goal.Preference, Omega: 0})
 	t.Logf("frugal %+v, least %.0f J; fast %+v, best %+v", frugal, leastW*float64(r.World.Slots), fast, best)
 	if frugal.EnergyJ > 1.1*leastW*float64(r.World.Slots) {
 		t.Errorf("%v J where energy counts, least %v J", frugal.EnergyJ, leastW*float64(r.World.Slots))
@@ -210,7 +210,7 @@ func TestCMDPKeepsItsBudget(t *testing.T) {
 	r := toyRun(t, 32_000)
 	r.CMDP.BudgetsJ = []float64{3000, 3800}
 	r.CMDP.MultiplierRate = 0.1
-	newPolicy, err := NewCMDP(context.Background(), r)
+	newPolicy, err := makeCMDP(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,10 +281,10 @@ func TestTrainingSeedsAlone(t *testing.T) {
 		if err := r.PPO.Check(); err == nil || !strings.Contains(err.Error(), "seed") {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := NewPPO(context.Background(), r, r.PPO); err == nil {
+		if _, err := makePPO(context.Background(), r, r.PPO); err == nil {
 			t.Errorf("PPO trains on %s", text)
 		}
-		if _, err := NewCMDP(context.Background(), r); err == nil {
+		if _, err := makeCMDP(context.Background(), r); err == nil {
 			t.Errorf("CMDP trains on %s", text)
 		}
 	}

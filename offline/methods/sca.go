@@ -284,8 +284,8 @@ type scaOracle struct {
 	path  path
 }
 
-// NewSCAOracle returns the oracle as a policy. It takes preferences alone.
-func NewSCAOracle(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
+// makeSCAOracle returns the oracle as a policy. It takes preferences alone.
+func makeSCAOracle(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
 	if err := checkContention(c); err != nil {
 		return nil, err
 	}

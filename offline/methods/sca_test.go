@@ -221,7 +221,7 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	policy, err := NewSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales)
+	policy, err := makeSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestSCAOptimum(t *testing.T) {
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
-	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": NewSCAOracle, "mpc": NewSCAMPC} {
+	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": makeSCAOracle, "mpc": makeSCAMPC} {
 		settings := run.SCAOracle
 		if name == "mpc" {
 			settings = run.SCAMPC
@@ -308,8 +308,8 @@ func TestSCAWorlds(t *testing.T) {
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
 	run := &Run{Config: Default(), World: c}
 	for _, newPolicy := range []func() (rollout.Policy, error){
-		func() (rollout.Policy, error) { return NewSCAOracle(run.SCAOracle, &run.World.Physics, run.Scales) },
-		func() (rollout.Policy, error) { return NewSCAMPC(run.SCAMPC, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return makeSCAOracle(run.SCAOracle, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return makeSCAMPC(run.SCAMPC, &run.World.Physics, run.Scales) },
 	} {
 		run.World.Physics.Contention = false
 		policy, err := newPolicy()

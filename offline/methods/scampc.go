@@ -35,8 +35,8 @@ type userRecord struct {
 // taskMean sums the tasks received.
 type taskMean struct{ count, bits, cycles, deadlineS float64 }
 
-// NewSCAMPC returns the receding horizon as a policy. It takes preferences alone.
-func NewSCAMPC(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
+// makeSCAMPC returns the receding horizon as a policy. It takes preferences alone.
+func makeSCAMPC(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
 	if err := checkContention(c); err != nil {
 		return nil, err
 	}

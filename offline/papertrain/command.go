@@ -106,11 +106,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 		return err
 	}
-	m, err := Prepare(ctx, c, *out, call.Stderr)
+	m, err := prepare(ctx, c, *out, call.Stderr)
 	if err != nil {
 		return interrupted(err)
 	}
-	t, err := NewTrainer(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
+	t, err := startTrainer(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
 	if err != nil {
 		return interrupted(err)
 	}
@@ -147,7 +147,7 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	if err := command.CheckWritable(out); err != nil {
 		return cli.BadInput(err)
 	}
-	ck, err := Finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
+	ck, err := finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
 	if command.Ended(ctx, err) {
 		return command.Interrupted(ctx, " while settings were calibrated; the same command begins that anew")
 	} else if err != nil {
@@ -165,8 +165,8 @@ func mustJSON(v any) string {
 	return string(raw)
 }
 
-// Prepare returns the corpus of a configuration, searched and built once in a folder.
-func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Corpus, error) {
+// prepare returns the corpus of a configuration, searched and built once in a folder.
+func prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Corpus, error) {
 	path := filepath.Join(dir, corpusFile)
 	if m, err := readCorpus(path, c); err == nil || !errors.Is(err, os.ErrNotExist) {
 		return m, err
@@ -182,7 +182,7 @@ func Prepare(ctx context.Context, c Config, dir string, progress io.Writer) (*Co
 	if err != nil {
 		return nil, err
 	}
-	low, high := m.Band()
+	low, high := m.band()
 	fmt.Fprintf(progress, "corpus: %d members, eta %.1f s and %.0f J, band [%.3f, %.3f], conditioner explains %.4f and %.4f\n",
 		len(m.Shares), m.Etas.DelayS, m.Etas.EnergyJ, low, high, m.Fit.R2DelayS, m.Fit.R2EnergyJ)
 	return m, command.ReplaceJSON(path, "", m)

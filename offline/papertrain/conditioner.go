@@ -38,7 +38,7 @@ func (m *Corpus) fitConditioner() (f Fit, err error) {
 	var rows, delays, energies []float64
 	type bin struct{ n, omega, delayS, energyJ float64 }
 	bins := make([]bin, gateBins)
-	low, high := m.Band()
+	low, high := m.band()
 	for i := range m.Flights {
 		x := &m.Flights[i]
 		if x.Heuristic {

@@ -151,8 +151,8 @@ func Share(p, etas pareto.Point) float64 {
 	return delay / (delay + energy)
 }
 
-// Band returns the least and the largest share that the archive realises, eq. (omegastar).
-func (m *Corpus) Band() (low, high float64) { return slices.Min(m.Shares), slices.Max(m.Shares) }
+// band returns the least and the largest share that the archive realises, eq. (omegastar).
+func (m *Corpus) band() (low, high float64) { return slices.Min(m.Shares), slices.Max(m.Shares) }
 
 // Accepted returns the least and the largest preference that a flight is stored under.
 func (m *Corpus) Accepted() (low, high float64) { return Accepted(m.Shares) }

@@ -16,9 +16,9 @@ import (
 // calibrationSettings are flown to fit the setting map.
 const calibrationSettings = 41
 
-// Finish calibrates a run's parameters on calibration seeds and writes the checkpoint: those
+// finish calibrates a run's parameters on calibration seeds and writes the checkpoint: those
 // of a state file, the last or, with mean, their mean over the last steps.
-func Finish(ctx context.Context, c Config, dir, state string, mean bool, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
+func finish(ctx context.Context, c Config, dir, state string, mean bool, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
 	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
 	if err != nil {
 		return nil, err

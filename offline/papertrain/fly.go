@@ -21,16 +21,16 @@ func (m *Corpus) sweep(ctx context.Context, f *paperform.Form, parameters []floa
 	return rollout.Outcomes(results), err
 }
 
-// Front is what parameters reach on the uniform grid of preferences, means over seeds.
-type Front struct{ Hypervolume, Fidelity, ReachS, CornerS float64 }
+// front is what parameters reach on the uniform grid of preferences, means over seeds.
+type front struct{ Hypervolume, Fidelity, ReachS, CornerS float64 }
 
-func (x Front) String() string {
+func (x front) String() string {
 	return fmt.Sprintf("hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s", x.Hypervolume, x.Fidelity, x.ReachS, x.CornerS)
 }
 
 // Fly flies parameters on the last training seeds, which the corpus does not use, at some
 // preferences evenly spaced over those that the corpus accepts.
-func (m *Corpus) Fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x Front, err error) {
+func (m *Corpus) Fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x front, err error) {
 	low, high := m.Accepted()
 	omegas := rollout.Linspace(low, high, settings)
 	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)

@@ -107,7 +107,7 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	m, err := Prepare(ctx, c, dir, log)
+	m, err := prepare(ctx, c, dir, log)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 		if head, err := readHeaderOf(filepath.Join(dir, stateFile)); err == nil && head.Step > c.plan(tokens) {
 			return nil, cli.BadInputf("%s has been trained for %d steps, and %.4g tokens are %d before the cool-down: give more tokens, or another -out", dir, head.Step, tokens, c.plan(tokens))
 		}
-		t, err := NewTrainer(ctx, c, m, command.Progress(log, "flights read", len(m.Flights)))
+		t, err := startTrainer(ctx, c, m, command.Progress(log, "flights read", len(m.Flights)))
 		if err != nil {
 			return nil, err
 		}

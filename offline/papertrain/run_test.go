@@ -177,7 +177,7 @@ func TestGates(t *testing.T) {
 	if _, err := broken.fitConditioner(); err == nil || !strings.Contains(err.Error(), "first gate") {
 		t.Errorf("a falling delay gives %v", err)
 	}
-	low, high := m.Band()
+	low, high := m.band()
 	for i := range broken.Flights {
 		broken.Flights[i].DelayS = 100
 		if m.Flights[i].Omega > low+0.9*(high-low) {
@@ -195,7 +195,7 @@ var testStores = sync.OnceValues(func() ([2]*store, error) {
 	if err != nil {
 		return [2]*store{}, err
 	}
-	t, err := NewTrainer(context.Background(), testConfig(), m, nil)
+	t, err := startTrainer(context.Background(), testConfig(), m, nil)
 	if err != nil {
 		return [2]*store{}, err
 	}
@@ -377,7 +377,7 @@ func TestCheckpoint(t *testing.T) {
 	if err := command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), false, 2, 2, out, nil); err != nil {
+	if _, err := finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), false, 2, 2, out, nil); err != nil {
 		t.Fatal(err)
 	}
 	ck, err := checkpoint.Load(out)
@@ -430,7 +430,7 @@ func TestCheckpoint(t *testing.T) {
 	if _, err := inference.New(ck, inference.DecoderDispatch); err == nil || !strings.Contains(err.Error(), `flies by "heads" alone`) {
 		t.Errorf("another decoder gives %v", err)
 	}
-	low, high := m.Band()
+	low, high := m.band()
 	w := world.Standard()
 	w.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
 	for _, world := range []world.Config{world.Standard(), w} {

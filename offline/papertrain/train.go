@@ -106,8 +106,8 @@ const chunkWindows = 12
 // heldFlights are kept for validation.
 const heldFlights = 256
 
-// NewTrainer starts a run on a corpus.
-func NewTrainer(ctx context.Context, c Config, m *Corpus, progress func(done int)) (*Trainer, error) {
+// startTrainer starts a run on a corpus.
+func startTrainer(ctx context.Context, c Config, m *Corpus, progress func(done int)) (*Trainer, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

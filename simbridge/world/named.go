@@ -10,8 +10,9 @@ import (
 )
 
 // The field worlds, the unseen ones, and the standard one. Each is the standard world
-// with elements that hide what a real field hides; allLocalS is its AllLocalDelayS over
-// ReferenceSeeds, 0 where references do not count in it. The unseen worlds are outside of
+// with elements that hide what a real field hides; allLocalS is the mean delay of its episodes of
+// seeds 0 to 999, penalties included, in which every user computes its tasks itself at the speed
+// its CPU really has; 0 where references do not count in it. The unseen worlds are outside of
 // what the estimator's training draws: what was learned is tried in them.
 var named = []struct {
 	name      string
@@ -154,38 +155,9 @@ func (c *Config) Load(nameOrFile string) error {
 	return err
 }
 
-// AllLocalDelayS returns the mean delay of an episode, penalties included, in which every
-// user computes its tasks itself at the speed its CPU really has.
-func AllLocalDelayS(c Config, seeds []uint64) (mean float64) {
-	var s Scenario
-	var active []Arrival
-	for _, seed := range seeds {
-		s.Reset(&c, seed)
-		for slot := range c.Slots {
-			active = s.Active(slot, active[:0])
-			for _, a := range active {
-				if a.Task.Bits > 0 {
-					mean += c.Physics.PenalizedDelayS(a.Task, a.Task.LocalTimeS(s.CPUHz(slot, a.User))) / float64(len(seeds))
-				}
-			}
-		}
-	}
-	return mean
-}
-
-// ReferenceSeeds returns the seeds over which the reference delays of the field worlds
-// are means.
-func ReferenceSeeds() []uint64 {
-	seeds := make([]uint64, 1000)
-	for i := range seeds {
-		seeds[i] = uint64(i)
-	}
-	return seeds
-}
-
 // Reference is what the hypervolume's reference points of a field world are multiples of.
 type Reference struct {
-	AllLocalS float64 // AllLocalDelayS
+	AllLocalS float64 // mean delay of an episode with all tasks computed locally
 	CalmJ     float64 // the fleet at v* through the whole mission, without wind or payload
 }
 

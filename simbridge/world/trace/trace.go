@@ -56,9 +56,6 @@ type Row struct {
 	line     int
 }
 
-// HasTask reports whether the user has something to compute.
-func (r *Row) HasTask() bool { return r.Task.Bits > 0 }
-
 // Trace is a recorded workload. In YAML it is the file's path, in JSON (of a corpus
 // or an archive of rules) that and its hash; reading either reads the file.
 type Trace struct {
