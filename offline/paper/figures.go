@@ -26,6 +26,11 @@ type figures struct {
 	verdict      string // of eq. (criterion)
 }
 
+// String returns the figures that methods are compared by, as printed.String does.
+func (f *figures) String() string {
+	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", mean(f.hypervolumes), mean(f.fidelities), mean(f.reaches), f.verdict)
+}
+
 func mean(x []float64) float64 {
 	if len(x) == 0 {
 		return none

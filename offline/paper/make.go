@@ -115,21 +115,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 	f := &flyer{world: world.Standard(), request: preference, settings: rollout.Linspace(0, 1, s.Settings), asInLeader: t == replan}
 	switch {
 	case m.Form != nil:
-		ck, err := s.publishedCheckpoint(ctx, m)
-		if err != nil {
-			return nil, err
-		}
-		f.world.Aircraft = ck.GoalConstants.AircraftCount
-		f.constants, f.band, f.parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
-		f.settings = rollout.Linspace(f.band[0], f.band[1], s.Settings)
-		f.runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
-			archived := *ck.Published
-			archived.AsPublished = !f.asInLeader
-			own := *ck
-			own.Published = &archived
-			return rollout.New(&own, inference.DecoderHeads, c, l)
-		}
-		return f, nil
+		return f, s.makePublished(ctx, m, f)
 	case m.Rules != nil:
 		return f, s.makeRules(ctx, m.Rules, f)
 	case m.Scheduler != "":
@@ -141,6 +127,29 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 		})
 		return f, nil
 	}
+	return f, s.makeMethod(ctx, m, t, f)
+}
+
+// makePublished has a flyer fly the published form.
+func (s *set) makePublished(ctx context.Context, m *maker, f *flyer) error {
+	ck, err := s.publishedCheckpoint(ctx, m)
+	if err != nil {
+		return err
+	}
+	f.world.Aircraft = ck.GoalConstants.AircraftCount
+	f.constants, f.band, f.parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
+	f.settings = rollout.Linspace(f.band[0], f.band[1], s.Settings)
+	published, own := *ck.Published, *ck
+	published.AsPublished = !f.asInLeader
+	own.Published = &published
+	f.runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+		return rollout.New(&own, inference.DecoderHeads, c, l)
+	}
+	return nil
+}
+
+// makeMethod has a flyer fly a method of package methods.
+func (s *set) makeMethod(ctx context.Context, m *maker, t measurement, f *flyer) error {
 	r, method := s.run(m)
 	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(m), m.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
 	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.workers, s.Log, &s.corpus, t == whole
@@ -149,12 +158,12 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 	}
 	if method.Budget != nil {
 		if err := r.Claim(methods.Find(&r.Config, method.Training), true); err != nil {
-			return nil, cli.BadInput(err)
+			return cli.BadInput(err)
 		}
 	}
 	newPolicy, err := method.New(ctx, r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if method.BudgetsJ != nil {
 		f.settings, f.request = method.BudgetsJ(&r.Config), target
@@ -163,7 +172,7 @@ func (s *set) makeFlyer(ctx context.Context, m *maker, t measurement) (*flyer, e
 		f.settings = []float64{0.5}
 	}
 	f.runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy() })
-	return f, nil
+	return nil
 }
 
 // withPolicy returns runners of policies that take a preference or a budget alone.
@@ -178,6 +187,7 @@ func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) 
 	}
 }
 
+// publishedCheckpoint returns what flies as a published form.
 func (s *set) publishedCheckpoint(ctx context.Context, m *maker) (*checkpoint.Checkpoint, error) {
 	if m.Name == s.longestArm() && s.full != nil {
 		return s.full, nil
@@ -186,6 +196,7 @@ func (s *set) publishedCheckpoint(ctx context.Context, m *maker) (*checkpoint.Ch
 	return papertrain.Trained(ctx, p, filepath.Join(s.Dir, trainingPath(m.Name)), tokens, s.Log)
 }
 
+// makeRules has a flyer fly the rules of a search.
 func (s *set) makeRules(ctx context.Context, r *rules, f *flyer) error {
 	c := s.search(r)
 	found, err := search.Ensure(ctx, filepath.Join(s.Dir, r.path()), c, s.workers, command.Progress(s.Log, "  generations", c.Generations))

@@ -1,6 +1,10 @@
 package paper
 
-import "math"
+import (
+	"fmt"
+	"math"
+	"slices"
+)
 
 // What the paper prints, by table. Figures that a row does not have are NaN.
 
@@ -11,6 +15,11 @@ type printed struct {
 	hv, std, igd, fidelity, reachS, cornerS float64 // hypervolume in 1e6 s J
 	n                                       int
 	verdict                                 string // of eq. (criterion)
+}
+
+// String returns the figures that methods are compared by.
+func (p *printed) String() string {
+	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", p.hv, p.fidelity, p.reachS, p.verdict)
 }
 
 // row is one row of a table, and the arm whose figures stand beside the paper's.
@@ -40,10 +49,10 @@ var methodRows = []row{
 	{"1 learned", "PGMORL", "pgmorl", &printed{87.34, 1.23, 4501, 0.84, 15, none, 10, "no (both)"}, "of its archive the policies of the best utility at each preference fly, not six; the schedule is ours"},
 	{"1 learned", "Per-preference PPO", "ppo-plain", &printed{90.72, 1.54, 1369, 0.95, 396, none, 100, "no (reach)"}, "the paper's states, actions, steps and preferences; a path of each user's own and all other settings are ours"},
 	{"1 learned", "Per-preference PPO without a path of each user's own", "ppo-pooled", nil, "the summary of a slot decides for each of its users"},
-	{"1 learned", "Per-preference PPO without it, after a quarter of the steps", "ppo-weaker", nil, "nearer to the hypervolume of the paper's PPO, not to its fidelity or reach; the next three learn from its flights"},
-	{"1 learned", "PrefDT (weaker PPO corpus)", "prefdt-weaker", nil, "the paper's PPO-corpus row has 90.28, 0.91, 540"},
-	{"1 learned", "PEDA, as published (weaker PPO corpus)", "peda-weaker", nil, "the paper's has 82.87, 0.76, 398"},
-	{"1 learned", "omega-BC (weaker PPO corpus)", "omega-bc-weaker", nil, "the paper's has 89.23, 0.49, 458"},
+	{"1 learned", "Per-preference PPO without it, after a quarter of the steps", "ppo-weaker", nil, "the next three learn from its flights; see the order of the methods"},
+	{"1 learned", "PrefDT (weaker PPO corpus)", "prefdt-weaker", nil, "see the order of the methods"},
+	{"1 learned", "PEDA, as published (weaker PPO corpus)", "peda-weaker", nil, "see the order of the methods"},
+	{"1 learned", "omega-BC (weaker PPO corpus)", "omega-bc-weaker", nil, "see the order of the methods"},
 	{"1 learned", "Per-preference PPO, as we would make it", "ppo", nil, "headings as unit vectors, users with their latencies, a discount of 0.95"},
 	{"1 learned", "omega-BC", "omega-bc", &printed{89.23, 2.88, 1237, 0.49, 458, none, 100, "no (both)"}, "our PPO policies flew its corpus"},
 	{"1 learned", "PrefDT, ideal-point targets", "prefdt-ideal", &printed{90.21, 2.21, 1475, 0.98, 170, none, 10, "no (reach)"}, "our PPO policies flew its corpus"},
@@ -52,6 +61,14 @@ var methodRows = []row{
 	{"3 teacher", "Teacher", "rules-50", &printed{99.80, 1.31, 351, none, 616, none, 10, "—"}, "our search, of the same ten genes"},
 	{"floors", "Unconditioned DT", "unconditioned", &printed{79.96, 5.26, 3162, none, 100, none, 10, "—"}, "decisions are the likeliest: one point, and no reach"},
 	{"floors", "Random", "random", &printed{62.40, none, 18529, none, 193, none, 1, "—"}, "the paper leaves open what is drawn"},
+}
+
+// weakerRows are the arms on the flights of weaker PPO policies, with those on the flights of the good ones.
+var weakerRows = []struct{ weak, strong string }{{"ppo-weaker", "ppo-plain"}, {"prefdt-weaker", "prefdt"}, {"peda-weaker", "peda"}, {"omega-bc-weaker", "omega-bc"}}
+
+// printedOf returns the paper's figures of an arm of methodRows that has some.
+func printedOf(arm string) *printed {
+	return methodRows[slices.IndexFunc(methodRows, func(r row) bool { return r.arm == arm })].printed
 }
 
 // teacherRows is the paper's table of the teacher's populations.

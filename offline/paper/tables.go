@@ -157,11 +157,51 @@ func because(note string) string {
 // orderLines compare the order of the methods with the paper's, by the row at the declared
 // budget.
 func (t *tables) orderLines() (lines []string) {
-	var ours, theirs, learned, theirLearned []float64
-	var disagree, missing, above []string
+	o := t.order()
+	if rho := pareto.Spearman(o.ours, o.theirs); !math.IsNaN(rho) {
+		lines = append(lines, fmt.Sprintf("By hypervolume the rank correlation of our order with the paper's is %.2f over %d rows, and %s over the %d learned ones.", rho, len(o.ours), cmp.Or(number("%.2f", pareto.Spearman(o.learned, o.theirLearned)), "none"), len(o.learned)))
+	}
+	if len(o.above) > 0 {
+		lines = append(lines, fmt.Sprintf("Above `%s`, in 1e6: %s. In the paper no learned method is, and the solvers' lead, 0.64 and 0.67, is on 7 of 10 seeds (p = 0.16).", declaredArm, strings.Join(o.above, ", ")))
+	}
+	if n := len(o.ourJudged); n > 0 {
+		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's %.0f s), gives the paper's verdict in %d of %d rows.", t.span(), printedOf(teacherArm).reachS, n-len(o.disagree), n))
+	}
+	var literal []string
+	for _, r := range methodRows {
+		arm := t.resolve(r.arm)
+		if f := t.figures[armName(arm, whole)]; f != nil && r.printed != nil {
+			literal = append(literal, fmt.Sprintf("%s %v (the paper %v)", arm, f, r.printed))
+		}
+	}
+	if len(literal) > 0 {
+		lines = append(lines, "Asked for preferences even from 0 to 1, most of which no flight of their corpus is stored under, HV, fidelity, reach and verdict are: "+strings.Join(literal, "; ")+".")
+	}
+	lines = append(lines, t.weakerLines()...)
+	if len(o.ourJudged) > 1 {
+		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(o.ourJudged), inOrder(o.paperJudged)))
+	}
+	for _, d := range o.disagree {
+		lines = append(lines, "Not the paper's: "+d+".")
+	}
+	if len(o.missing) > 0 {
+		lines = append(lines, "Not run, and so not in the order: "+strings.Join(o.missing, ", ")+".")
+	}
+	return lines
+}
+
+// order is the rows of methodRows that both the paper and we have.
+type order struct {
+	ours, theirs           []float64 // hypervolumes
+	learned, theirLearned  []float64 // those of learned methods
+	ourJudged, paperJudged []placed  // rows with a verdict
+	disagree               []string  // verdicts that are not the paper's
+	above                  []string  // methods above the published form at the declared budget
+	missing                []string  // arms that have not been flown
+}
+
+func (t *tables) order() (o order) {
 	declared := t.figures[declaredArm]
-	var ourOrder, paperOrder []placed // of those that are judged
-	judged := 0
 	for _, r := range methodRows {
 		if r.printed == nil {
 			continue
@@ -172,91 +212,58 @@ func (t *tables) orderLines() (lines []string) {
 		}
 		f := t.figures[arm]
 		if f == nil {
-			missing = append(missing, arm)
+			o.missing = append(o.missing, arm)
 			continue
 		}
-		ours, theirs = append(ours, mean(f.hypervolumes)), append(theirs, r.printed.hv)
+		hv := mean(f.hypervolumes)
+		o.ours, o.theirs = append(o.ours, hv), append(o.theirs, r.printed.hv)
 		if strings.Contains(r.class, "learned") {
-			learned, theirLearned = append(learned, mean(f.hypervolumes)), append(theirLearned, r.printed.hv)
+			o.learned, o.theirLearned = append(o.learned, hv), append(o.theirLearned, r.printed.hv)
 		}
 		if declared != nil && arm != declaredArm && r.class != "floors" {
 			if c := pareto.Compare(f.hypervolumes, declared.hypervolumes); c.Low > 0 {
-				above = append(above, fmt.Sprintf("%s by %.2f (p = %.1e on %d seeds)", arm, c.Mean, c.P, c.N))
+				o.above = append(o.above, fmt.Sprintf("%s by %.2f (p = %.1e on %d seeds)", arm, c.Mean, c.P, c.N))
 			}
 		}
-		if f.verdict != "—" && r.printed.verdict != "—" {
-			judged++
-			ourOrder, paperOrder = append(ourOrder, placed{arm, f.verdict, mean(f.hypervolumes)}), append(paperOrder, placed{arm, r.printed.verdict, r.printed.hv})
-			if f.verdict != r.printed.verdict {
-				disagree = append(disagree, fmt.Sprintf("%s is %q here and %q in the paper (fidelity %.3f, reach %.0f s)", arm, f.verdict, r.printed.verdict, mean(f.fidelities), mean(f.reaches)))
-			}
+		if f.verdict == "—" || r.printed.verdict == "—" {
+			continue
+		}
+		o.ourJudged, o.paperJudged = append(o.ourJudged, placed{arm, f.verdict, hv}), append(o.paperJudged, placed{arm, r.printed.verdict, r.printed.hv})
+		if f.verdict != r.printed.verdict {
+			o.disagree = append(o.disagree, fmt.Sprintf("%s is %q here and %q in the paper (fidelity %.3f, reach %.0f s)", arm, f.verdict, r.printed.verdict, mean(f.fidelities), mean(f.reaches)))
 		}
 	}
-	if rho := pareto.Spearman(ours, theirs); !math.IsNaN(rho) {
-		lines = append(lines, fmt.Sprintf("By hypervolume the rank correlation of our order with the paper's is %.2f over %d rows, and %s over the %d learned ones.", rho, len(ours), cmp.Or(number("%.2f", pareto.Spearman(learned, theirLearned)), "none"), len(learned)))
-	}
-	if len(above) > 0 {
-		lines = append(lines, fmt.Sprintf("Above `%s`, in 1e6: %s. In the paper no learned method is, and the solvers' lead, 0.64 and 0.67, is on 7 of 10 seeds (p = 0.16).", declaredArm, strings.Join(above, ", ")))
-	}
-	if judged > 0 {
-		lines = append(lines, fmt.Sprintf("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's 616 s), gives the paper's verdict in %d of %d rows.", t.span(), judged-len(disagree), judged))
-	}
-	var literal []string
-	for _, r := range methodRows {
-		arm := t.resolve(r.arm)
-		if f := t.figures[armName(arm, whole)]; f != nil && r.printed != nil {
-			literal = append(literal, fmt.Sprintf("%s %.2f, %.0f s, %s (the paper %.2f, %.0f s, %s)", arm, mean(f.fidelities), mean(f.reaches), f.verdict, r.printed.fidelity, r.printed.reachS, r.printed.verdict))
-		}
-	}
-	if len(literal) > 0 {
-		lines = append(lines, "Asked for preferences even from 0 to 1, most of which no flight of their corpus is stored under, fidelity and reach are: "+strings.Join(literal, "; ")+".")
-	}
-	if f := t.figures["ppo-weaker"]; f != nil {
-		text := fmt.Sprintf("On the flights of weaker PPO policies (`ppo-weaker` %.2f, %.2f, %.0f s, %s; the paper's PPO 90.72, 0.95, 396, no (reach): nearer to its hypervolume, not to its fidelity or reach):", mean(f.hypervolumes), mean(f.fidelities), mean(f.reaches), f.verdict)
-		for _, x := range []struct{ arm, paper string }{{"prefdt", "90.28, 0.91, 540, yes"}, {"peda", "82.87, 0.76, 398, no (both)"}, {"omega-bc", "89.23, 0.49, 458, no (both)"}} {
-			if f := t.figures[x.arm+"-weaker"]; f != nil {
-				text += fmt.Sprintf(" %s %.2f, %.2f, %.0f s, %s (the paper %s);", x.arm, mean(f.hypervolumes), mean(f.fidelities), mean(f.reaches), f.verdict, x.paper)
-			}
-		}
-		lines = append(lines, strings.TrimRight(text, ";:")+".")
-	}
-	strongRank, strong := t.rank([]string{declaredArm, "ppo-plain", "prefdt", "omega-bc", "peda"})
-	if weakRank, weak := t.rank([]string{declaredArm, "ppo-weaker", "prefdt-weaker", "omega-bc-weaker", "peda-weaker"}); strong && weak {
-		lines = append(lines, fmt.Sprintf("The rank correlation with the paper's over `%s`, PPO and these three is %.2f with the weaker policies, and %.2f with the good ones.", declaredArm, weakRank, strongRank))
-	}
-	for _, x := range []struct{ base, paper string }{{"omega-bc", "+1.05; what differs is the returns"}, {"peda", "+7.41; what differs is pooling, a path of each user's own, and the quadratic conditioner"}} {
-		strong := pareto.Compare(t.hypervolumesOf("prefdt"), t.hypervolumesOf(x.base))
-		weak := pareto.Compare(t.hypervolumesOf("prefdt-weaker"), t.hypervolumesOf(x.base+"-weaker"))
-		if strong.N > 0 && weak.N > 0 {
-			lines = append(lines, fmt.Sprintf("`prefdt` less `%s`, 1e6: %+.2f [%+.2f, %+.2f] on the flights of the good policies, %+.2f [%+.2f, %+.2f] (p = %.1e, n = %d) on those of the weaker; the paper %s.",
-				x.base, strong.Mean, strong.Low, strong.High, weak.Mean, weak.Low, weak.High, weak.P, weak.N, x.paper))
-		}
-	}
-	if judged > 1 {
-		lines = append(lines, fmt.Sprintf("Operable ones first, then by hypervolume. Ours: %s. The paper's: %s.", inOrder(ourOrder), inOrder(paperOrder)))
-	}
-	for _, d := range disagree {
-		lines = append(lines, "Not the paper's: "+d+".")
-	}
-	if len(missing) > 0 {
-		lines = append(lines, "Not run, and so not in the order: "+strings.Join(missing, ", ")+".")
-	}
-	return lines
+	return o
 }
 
-// rank is the rank correlation of some arms' hypervolumes with the paper's of the published form, PPO,
-// PrefDT on its flights, omega-BC and PEDA; false: some have not been flown.
-func (t *tables) rank(arms []string) (rho float64, all bool) {
-	var ours, theirs []float64
-	for i, arm := range []string{fullArm, "ppo-plain", "prefdt", "omega-bc", "peda"} {
-		f := t.figures[arms[i]]
-		if f == nil {
-			return none, false
-		}
-		row := slices.IndexFunc(methodRows, func(r row) bool { return r.arm == arm })
-		ours, theirs = append(ours, mean(f.hypervolumes)), append(theirs, methodRows[row].printed.hv)
+// weakerLines compare the order of what learns from the flights of weaker PPO policies, once all of it
+// has been flown.
+func (t *tables) weakerLines() (lines []string) {
+	declared := t.figures[declaredArm]
+	if declared == nil {
+		return nil
 	}
-	return pareto.Spearman(ours, theirs), true
+	theirs, strong := []float64{printedOf(fullArm).hv}, []float64{mean(declared.hypervolumes)}
+	weak := slices.Clone(strong)
+	var each []string
+	for _, x := range weakerRows {
+		f, s := t.figures[x.weak], t.figures[x.strong]
+		if f == nil || s == nil {
+			return nil
+		}
+		theirs, strong, weak = append(theirs, printedOf(x.strong).hv), append(strong, mean(s.hypervolumes)), append(weak, mean(f.hypervolumes))
+		each = append(each, fmt.Sprintf("`%s` %v (the paper's `%s` %v)", x.weak, f, x.strong, printedOf(x.strong)))
+	}
+	lines = append(lines,
+		"On the flights of weaker PPO policies, nearer to the paper's in hypervolume, not in fidelity or reach, these are: "+strings.Join(each, "; ")+".",
+		fmt.Sprintf("The rank correlation with the paper's over `%s`, PPO and these three is %.2f with the weaker policies, and %.2f with the good ones.", declaredArm, pareto.Spearman(weak, theirs), pareto.Spearman(strong, theirs)))
+	for _, x := range []struct{ base, differs string }{{"omega-bc", "the returns"}, {"peda", "pooling, a path of each user's own, and the quadratic conditioner"}} {
+		good := pareto.Compare(t.hypervolumesOf("prefdt"), t.hypervolumesOf(x.base))
+		poor := pareto.Compare(t.hypervolumesOf("prefdt-weaker"), t.hypervolumesOf(x.base+"-weaker"))
+		lines = append(lines, fmt.Sprintf("`prefdt` less `%s`, 1e6: %+.2f [%+.2f, %+.2f] on the flights of the good policies, %+.2f [%+.2f, %+.2f] (p = %.1e, n = %d) on those of the weaker; the paper %+.2f; what differs is %s.",
+			x.base, good.Mean, good.Low, good.High, poor.Mean, poor.Low, poor.High, poor.P, poor.N, printedOf("prefdt").hv-printedOf(x.base).hv, x.differs))
+	}
+	return lines
 }
 
 // placed is a method with what it is ordered by.
