@@ -138,7 +138,7 @@ func (t *tables) costTable() table {
 		x.add(r.name, r.interaction, cell, number("%.3g", ratio), number("%.4g", r.coreS), number("%.3g", r.coreS/costRows[0].coreS), fmt.Sprint(r.n))
 	}
 	if t.costs != nil {
-		x.after = append(x.after, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each slot; here the solvers, PPO and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the implementation: a rollout needs no interaction and no search.")
+		x.after = append(x.after, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each slot; here the solvers, PPO and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the implementation: a rollout needs nothing beyond its own 100 slots, and no search.")
 	}
 	return x
 }

@@ -80,7 +80,7 @@ func (t *tables) fleetTable() table {
 // with fewer tasks any front is larger, so that a switch costs what it leaves below the mean of both.
 func (t *tables) arrivalTable() table {
 	x := table{file: "arrivals", title: "Another arrival process from half time on",
-		intro: fmt.Sprintf("HV on %d seeds in %% of the trained process's: of flights with fewer active users from half time on, and of flights with as few from the start. Numbers of users are whole, so that x0.75 is 0.77 in the mean and x0.5 is 0.53. Fewer tasks raise it, so that a policy which the switch itself does not harm has the mean of 100 and the second. The paper: it degrades neither at any context length.", t.BudgetSeeds),
+		intro: fmt.Sprintf("HV on %d seeds in %% of the trained process's: of flights with fewer active users from half time on, and of flights with as few from the start. Numbers of users are whole, so that x0.75 is 0.77 in the mean and x0.5 is 0.53. Fewer tasks raise it, so that a policy which the switch itself does not harm has the mean of 100 and the second. The paper: it degrades neither its policy nor its rule at any context length.", t.BudgetSeeds),
 		head:  []string{"arm", "active users", "n", "from half time on", "throughout", "switch less the mean of both", "low", "high", "p"}}
 	for _, arm := range []string{"prefdt-context1", "prefdt-context10", "prefdt", "prefdt-context50", teacherArm} {
 		r := t.results[armName(arm, arrivals)]
