@@ -43,8 +43,7 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	if err := c.checkSeeds(); err != nil {
 		return nil, err
 	}
-	_, powerW := c.World.Physics.MinPower()
-	calmJ := float64(c.World.Aircraft*c.World.Slots) * powerW
+	calmJ := c.World.CalmFloorJ()
 	var rows []FieldBudget
 	for _, mode := range c.budgetModes() {
 		for _, x := range budgetFloors {

@@ -45,8 +45,7 @@ var aims = []aim{
 			return none
 		}
 		c := world.Standard()
-		_, powerW := c.Physics.MinPower()
-		return energyJ(below.Outcomes[0]) / (powerW * float64(c.Slots*c.Aircraft)) // slots of 1 s
+		return energyJ(below.Outcomes[0]) / c.CalmFloorJ()
 	}, 0, 1.02},
 	{"front retained, % at 5 % lost: the paper's 96.7", "%.1f", retainedAim(lossName(0.05, false)), 96.7 - 3, 96.7 + 3},
 	{"at 40 % lost: the paper's 71.1", "%.1f", retainedAim(lossName(0.4, false)), 71.1 - 3, 71.1 + 3},

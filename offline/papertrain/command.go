@@ -239,7 +239,7 @@ func (t *Trainer) validate(ctx context.Context, m *Corpus, dir string, stdout io
 		params []float32
 	}{{"last", t.Params}, {"mean", t.mean}} {
 		terms := t.Validate(x.params)
-		front, err := m.Fly(ctx, &t.Config.Form, x.params, t.flights, t.settings, t.Config.Workers)
+		front, err := m.fly(ctx, &t.Config.Form, x.params, t.flights, t.settings, t.Config.Workers)
 		if err != nil {
 			return err
 		}

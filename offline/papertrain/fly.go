@@ -28,9 +28,9 @@ func (x front) String() string {
 	return fmt.Sprintf("hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s", x.Hypervolume, x.Fidelity, x.ReachS, x.CornerS)
 }
 
-// Fly flies parameters on the last training seeds, which the corpus does not use, at some
+// fly flies parameters on the last training seeds, which the corpus does not use, at some
 // preferences evenly spaced over those that the corpus accepts.
-func (m *Corpus) Fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x front, err error) {
+func (m *Corpus) fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x front, err error) {
 	low, high := m.Accepted()
 	omegas := rollout.Linspace(low, high, settings)
 	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)

@@ -158,7 +158,7 @@ func (c *Config) Load(nameOrFile string) error {
 // Reference is what the hypervolume's reference points of a field world are multiples of.
 type Reference struct {
 	AllLocalS float64 // mean delay of an episode with all tasks computed locally
-	CalmJ     float64 // the fleet at v* through the whole mission, without wind or payload
+	CalmJ     float64 // CalmFloorJ
 }
 
 // FieldReference returns the reference of the field world that c is, of any fleet and
@@ -169,8 +169,7 @@ func (c *Config) FieldReference() (Reference, bool) {
 	x.Aircraft, x.Shock, x.SecondShock, x.EdgeFactor, x.DenseStart, x.AircraftLosses = s.Aircraft, s.Shock, s.SecondShock, s.EdgeFactor, s.DenseStart, nil
 	for _, w := range named {
 		if field, _ := Named(w.name); w.allLocalS > 0 && len(x.Differences(field)) == 0 {
-			_, powerW := c.Physics.MinPower()
-			return Reference{w.allLocalS, float64(c.Aircraft*c.Slots) * powerW}, true
+			return Reference{w.allLocalS, c.CalmFloorJ()}, true
 		}
 	}
 	return Reference{}, false

@@ -10,6 +10,13 @@ func (c *Config) EnergyScale() float64 {
 	return float64(c.Aircraft) / float64(s.Aircraft) * (powerW / standardW) * (float64(c.Slots) / float64(s.Slots))
 }
 
+// CalmFloorJ returns the least flight energy of the fleet over a mission without wind or payload, at v*
+// throughout.
+func (c *Config) CalmFloorJ() float64 {
+	_, powerW := c.Physics.MinPower()
+	return float64(c.Aircraft*c.Slots) * powerW // slots of 1 s
+}
+
 // PriceScale returns the price of energy, in seconds per joule, at which edge
 // computing is worth as much as it is at a price of 1 in the standard world: what
 // a cycle takes on a user's CPU over what it costs on an aircraft's, kappa f^2.
