@@ -29,7 +29,7 @@ type ReportLink struct {
 	// whose reports do not arrive, accept the offer.
 	Followed func(slot, user int) bool
 	// Missed, if set, has the slots in which the leader was not there: no user gets a
-	// beacon, so that none has a task, and the aircraft stay where they are.
+	// beacon, so that all compute locally, and the aircraft stay where they are.
 	Missed func(slot int) bool
 	// Measured, if set, has for which aircraft it is known before a slot how it flew.
 	Measured func(slot, number int) bool

@@ -174,7 +174,8 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	return m.Result
 }
 
-// miss flies a slot without a leader.
+// miss flies a slot without a leader: every task is computed locally, which is what
+// a leader counts for it too.
 func (f *Runner) miss(objective *goal.Objective, m *meter) {
 	w := f.world
 	f.link.lastMissed = w.Slot
@@ -182,7 +183,7 @@ func (f *Runner) miss(objective *goal.Objective, m *meter) {
 	o := w.Step(f.action)
 	m.addSlot(w, o)
 	settled := teacher.Settlement(w, o)
-	settled.DelayS, settled.ModelFlightJ = 0, 0
+	settled.ModelFlightJ = 0
 	f.applyEvent(objective, record.Event{Settle: &settled})
 	f.settled(w.Slot-1, settled)
 }

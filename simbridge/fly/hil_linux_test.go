@@ -87,7 +87,7 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 		decisions := collectDecisions(t, c)
 		s := flySummary(t, c)
 		decided = append(decided, decisions())
-		if s.Slots+s.MissedSlots != slots || s.MissedSlots > 1 || s.Tasks.ByDecision < s.Tasks.Total*8/10 {
+		if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.Tasks.ByDecision < s.Tasks.Total*6/10 {
 			t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
 		}
 		for _, a := range s.Aircraft {

@@ -35,6 +35,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		spent[m] = a.BySlot()
 	}
 	r.Rows = make([]report.Row, flownSlots(&o))
+	f.users.ComputeUnopened(len(r.Rows))
 	f.fillRows(r, spent, records.statusBySlot)
 
 	s := &r.Summary

@@ -9,7 +9,8 @@
 // where it is, its task, and its gains to the aircraft where they truly are. It
 // reports that, unless the report is lost; follows a decision that arrives in
 // time, and else takes the beacon's standing offer; and publishes as its result
-// the time that the true gain gave. Active users, tasks and lost reports are
+// the time that the true gain gave. A task of a slot without a beacon is computed
+// locally. Active users, tasks and lost reports are
 // functions of the seed, or of the world's trace.
 package users
 
@@ -47,7 +48,7 @@ type Config struct {
 // ReportCounts counts what users had to report.
 type ReportCounts struct {
 	Expected int `json:"expected"` // by active users
-	Tasks    int `json:"tasks"`    // of those, with a task
+	Tasks    int `json:"tasks"`    // with a beacon or without one
 	Lost     int `json:"lost"`     // dropped, as configured
 }
 
@@ -84,7 +85,7 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 	s.currentSlot, s.reportCounts = -1, map[int]ReportCounts{}
 	s.truth = world.NewScenario(&s.World, s.Seed)
 	for i := range s.World.UserCount() {
-		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1})
+		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1, opened: map[int]bool{}})
 	}
 	if s.SharedConnection {
 		return s.connect(ctx, s.users, s.topics.AllDecisions())
@@ -184,6 +185,16 @@ func (s *Simulator) ReportCounts(slot int) ReportCounts {
 	return s.reportCounts[slot]
 }
 
+// ComputeUnopened computes the tasks that users have in the slots 0 to slots-1 without
+// having received a beacon: locally, as the contract wants it where no decision was
+// possible. Without them a mission would have less delay for every slot that its
+// leader misses. It is called after the last slot.
+func (s *Simulator) ComputeUnopened(slots int) {
+	for _, u := range s.users {
+		u.computeUnopened(slots)
+	}
+}
+
 // Outcomes returns how every task so far ended, in that order.
 func (s *Simulator) Outcomes() []Outcome {
 	s.mutex.Lock()
@@ -221,6 +232,14 @@ func (s *Simulator) countReport(slot, user int, task bool) (lost bool) {
 	}
 	s.reportCounts[slot] = r
 	return lost
+}
+
+func (s *Simulator) countTask(slot int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	r := s.reportCounts[slot]
+	r.Tasks++
+	s.reportCounts[slot] = r
 }
 
 func (s *Simulator) recordOutcome(o Outcome) {

@@ -364,6 +364,50 @@ func TestOfferWithoutDecision(t *testing.T) {
 	}
 }
 
+// A slot that no beacon opens, between others or after the last, costs what its tasks
+// take locally: missing slots must not make a mission faster.
+func TestSlotsWithoutBeacon(t *testing.T) {
+	b := newFixture(t, 0, false)
+	const slots, opened = 5, 2
+	b.publishBeacon(opened, telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}})
+	b.waitFor("results", func() bool { return len(b.results) == len(tasksOf(opened)) })
+	b.users.ComputeUnopened(slots)
+	b.users.ComputeUnopened(slots) // counts nothing twice
+	c := world.Standard().Physics
+	want, got := map[int]float64{}, map[int]float64{}
+	missed := 0
+	for n := range slots {
+		for _, a := range tasksOf(n) {
+			localS := a.Task.LocalTimeS(1e9)
+			if want[n] += c.PenalizedDelayS(a.Task, localS); localS > a.Task.DeadlineS {
+				missed++
+			}
+		}
+		if r := b.users.ReportCounts(n); r.Tasks != len(tasksOf(n)) || (r.Expected > 0) != (n == opened) {
+			t.Errorf("slot %d counts %+v, its tasks are %d", n, r, len(tasksOf(n)))
+		}
+	}
+	for _, o := range b.users.Outcomes() {
+		if got[o.Slot] += o.DelayS; o.By != telemetry.ByLocal {
+			t.Errorf("%+v", o)
+		}
+		if o.DeadlineMissed {
+			missed--
+		}
+	}
+	if missed != 0 {
+		t.Errorf("%d deadlines missed fewer than locally", missed)
+	}
+	for n := range slots {
+		if math.Abs(got[n]-want[n]) > 1e-9 {
+			t.Errorf("slot %d took %v s, locally it takes %v s", n, got[n], want[n])
+		}
+	}
+	if edge := len(b.edgeJ); edge != 0 {
+		t.Errorf("%d slots have edge energy", edge)
+	}
+}
+
 // Without any aircraft on offer every user computes locally.
 func TestNothingOnOffer(t *testing.T) {
 	b := newFixture(t, 0, true)

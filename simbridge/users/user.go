@@ -31,6 +31,7 @@ type user struct {
 
 	mutex    sync.Mutex
 	lastSlot int          // of the last beacon received, -1 before
+	opened   map[int]bool // slots that a beacon received has opened
 	pending  *pendingTask // nil: none waits for a decision
 }
 
@@ -52,7 +53,7 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	if beacon.Slot <= u.lastSlot {
 		return
 	}
-	u.lastSlot = beacon.Slot
+	u.lastSlot, u.opened[beacon.Slot] = beacon.Slot, true
 	u.settleByOffer()
 	task, active := u.simulator.task(beacon.Slot, u.index)
 	if !active {
@@ -93,6 +94,28 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 // reportIsLost decides by seed, slot and user which reports are lost.
 func reportIsLost(seed uint64, slot, user int, fraction float64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
+}
+
+// computeUnopened computes the tasks of the slots before end that no beacon has opened.
+func (u *user) computeUnopened(end int) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	for slot := range end {
+		if u.opened[slot] {
+			continue
+		}
+		u.opened[slot] = true
+		task, _ := u.simulator.task(slot, u.index)
+		if task.Bits == 0 {
+			continue
+		}
+		localS := task.LocalTimeS(u.simulator.truth.CPUHz(slot, u.index))
+		u.simulator.countTask(slot)
+		u.simulator.recordOutcome(Outcome{
+			Slot: slot, User: u.index, By: telemetry.ByLocal,
+			DelayS: u.simulator.World.Physics.PenalizedDelayS(task, localS), DeadlineMissed: localS > task.DeadlineS,
+		})
+	}
 }
 
 // handleDecision follows a decision. One for another slot, or after decide_by_ms,
