@@ -45,6 +45,7 @@ type aircraft struct {
 	bootMS            float64   // autopilot's time since boot, at positionS
 	clockRate         clockRate // of that clock
 	restoredBootS     float64   // autopilot's time since boot, as of the previous leader process; 0: unknown
+	restoredOffboard  bool      // it flew in OFFBOARD, as of the previous leader process
 	bootWraps         float64   // wraps of the 32 bits in which the time since boot is sent
 	sequence          sequenceFilter
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS

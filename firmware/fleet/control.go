@@ -71,7 +71,7 @@ type control struct {
 	awaitsHeartbeatS    float64          //
 	engagedS            float64          // streaming since
 	setpointSentS       float64          // the last setpoint
-	failsafeGraceUntilS float64          // until then, Hold may be a failsafe's, of the previous process's stream
+	failsafeGraceUntilS float64          // until then, a failsafe may hold it for want of the setpoints before its order; 0: none may
 	setpointExpiredS    float64          // when a setpoint last was older than two slots
 	requestedS          float64          // the last request for streams or parameters
 	requestRounds       int

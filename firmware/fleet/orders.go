@@ -61,9 +61,12 @@ func (f *Fleet) Resume(number int, o Order) error {
 	})
 }
 
-// failsafeGraceS is how long after a stream was resumed the failsafe's Hold may still
-// be reported.
-const failsafeGraceS = 2.0
+// After a stream was resumed, the failsafe's Hold may still come within failsafeGraceS, and
+// ends within failsafeEndS.
+const (
+	failsafeGraceS = 2.0
+	failsafeEndS   = 10.0
+)
 
 // Rejoin continues the order that an aircraft had from the previous leader process, if
 // its state is as that left it: its pilot may have acted while no leader was running.
@@ -86,10 +89,10 @@ func (f *Fleet) Rejoin(number int, o Order) error {
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.mode == ModeOffboard, a.mode == ModeHold && high: // the failsafe's Hold, for lack of setpoints
-			if a.mode == ModeOffboard { // the previous process's stream ended lately
-				a.failsafeGraceUntilS = now + failsafeGraceS
-			}
+		case a.mode == ModeOffboard, a.mode == ModeHold && high && a.failsafe: // without setpoints since the previous process
+			a.failsafeGraceUntilS = now + failsafeGraceS
+			a.engage(now)
+		case a.mode == ModeHold && high && !a.restoredOffboard: // where its take-off ended
 			a.engage(now)
 		default:
 			why = "found in " + a.mode.String() + " after the restart"

@@ -37,8 +37,8 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 }
 
 // modeChangeExpected is whether a change of mode was commanded by the leader, or follows
-// from its commands: the autopilot ends its take-off in Hold at H, and holds where the
-// previous process's stream ended.
+// from its commands: the autopilot ends its take-off in Hold at H, and its failsafe holds
+// where the previous process's stream ended.
 func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) bool {
 	if requestedS, ok := a.modeRequestedS[a.mode]; ok && requestedS > fromS-modeReportDelayS {
 		return true
@@ -46,7 +46,7 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) b
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
 		return true // PX4 returns to it by itself once setpoints come again
 	}
-	return a.mode == ModeHold && (from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && now < a.failsafeGraceUntilS)
+	return a.mode == ModeHold && (from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS)
 }
 
 func (a *aircraft) handToPilot(f *Fleet, why string) {

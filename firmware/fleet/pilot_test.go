@@ -92,15 +92,12 @@ var nonPilotPhases = map[string]Phase{
 	// It has no order, and gets none.
 	"idle": PhaseIdle,
 	// The act leads to the present mode, or to the commanded one.
-	"arming, disarms":        PhaseClimbing, // its motors are off: the ten seconds run on
-	"arming, chooses Hold":   PhaseClimbing,
-	"landing, chooses LAND":  PhaseLanding,
-	"engaging, chooses Hold": PhaseEngaging,
-	"stopping, chooses Hold": PhasePilot,
-	// The previous process's stream had ended: Hold at H is its failsafe's.
+	"arming, disarms":                 PhaseClimbing, // its motors are off: the ten seconds run on
+	"arming, chooses Hold":            PhaseClimbing,
+	"landing, chooses LAND":           PhaseLanding,
+	"engaging, chooses Hold":          PhaseEngaging,
+	"stopping, chooses Hold":          PhasePilot,
 	"engaging, chooses Hold, restart": PhaseEngaging,
-	"flying, chooses Hold, restart":   PhaseEngaging,
-	"homing, chooses Hold, restart":   PhaseEngaging,
 }
 
 // Whatever the pilot does, in any phase, with or without a restart of the leader
@@ -186,7 +183,7 @@ func (v *simVehicle) restart(o Order) {
 	v.fixture = newFixture(v.t)
 	v.Restore(saved)
 	v.sendHeartbeat()
-	v.transmit(heartbeatMessage(v.mode, v.armed))
+	v.sendHeartbeat()
 	v.sendState()
 	v.expectNoCommands(time.Second)
 	if o == OrderFly || o == OrderHome {
@@ -251,28 +248,63 @@ func TestRejoinLeavesChangedAircraft(t *testing.T) {
 	}
 }
 
-// After a restart the failsafe's Hold is ended by the new stream. A pilot who chooses Hold
-// before the leader has received that, ends only the failsafe that HEARTBEAT reports.
-func TestHoldChosenInTheFailsafesHold(t *testing.T) {
-	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	v.simulate(time.Second, nil)
-	fly(v)
-	saved := v.savedUnderCommand()
-	v.mode, v.failsafe = ModeHold, true
-	v.fixture = newFixture(t)
-	v.Restore(saved)
-	v.sendHeartbeat()
-	v.sendHeartbeat()
-	v.sendState()
-	if err := v.Rejoin(1, OrderFly); err != nil || v.view().Phase != PhaseEngaging {
-		t.Fatalf("%v, %s", err, v.view().Phase)
+// After a restart PX4's failsafe, which holds for want of setpoints, ends by itself with the
+// new stream. No mode is commanded: the pilot may have chosen Hold since the last HEARTBEAT,
+// or the failsafe may be another one.
+func TestRejoinInTheFailsafesHold(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode Mode // at the restart; the failsafe follows within a second
+		then func(v *simVehicle)
+		want Phase
+		why  string
+	}{
+		"it ends with setpoints":      {ModeHold, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"the pilot chooses Hold":      {ModeHold, func(v *simVehicle) { v.failsafe = false }, PhasePilot, "pilot's"},
+		"it is another failsafe":      {ModeHold, func(v *simVehicle) {}, PhasePilot, "did not end"},
+		"the stream ended lately":     {ModeOffboard, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"late, the pilot chooses it":  {ModeOffboard, func(v *simVehicle) { v.failsafe = false }, PhasePilot, "pilot's"},
+		"another failsafe comes late": {ModeOffboard, func(v *simVehicle) {}, PhasePilot, "did not end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+			v.simulate(time.Second, nil)
+			fly(v)
+			saved := v.savedUnderCommand()
+			v.mode, v.failsafe = c.mode, c.mode == ModeHold
+			v.fixture = newFixture(t)
+			v.Restore(saved)
+			v.sendHeartbeat()
+			v.sendHeartbeat()
+			v.sendState()
+			if err := v.Rejoin(1, OrderFly); err != nil {
+				t.Fatal(err)
+			}
+			setpoints := 0
+			countSetpoints := func(m message.Message) {
+				switch what, mode := classify(m); what {
+				case kindHarmless:
+				case kindSetpoint:
+					setpoints++
+				default:
+					t.Fatalf("sent %v %v: %+v", what, mode, v.view())
+				}
+			}
+			v.simulate(500*time.Millisecond, countSetpoints)
+			v.mode, v.failsafe = ModeHold, true
+			v.simulate(5*time.Second, countSetpoints)
+			if v.view().Phase != PhaseEngaging || setpoints < 40 {
+				t.Fatalf("%s after %d setpoints", v.view().Phase, setpoints)
+			}
+			c.then(v)
+			v.simulate(6*time.Second, countSetpoints)
+			if got := v.view(); got.Phase != c.want || !strings.Contains(got.Reason, c.why) {
+				t.Errorf("%s: %q", got.Phase, got.Reason)
+			}
+			if c.want == PhasePilot {
+				v.expectNoCommands(20 * time.Second)
+			}
+		})
 	}
-	v.failsafe = false
-	v.sendHeartbeat()
-	if got := v.view(); got.Phase != PhasePilot || !strings.Contains(got.Reason, "pilot's") {
-		t.Errorf("%s: %q", got.Phase, got.Reason)
-	}
-	v.expectNoCommands(20 * time.Second)
 }
 
 // A disarm after it was armed ends the order: it is not armed again, however

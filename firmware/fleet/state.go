@@ -12,9 +12,10 @@ type SavedAircraft struct {
 	Number       int          `json:"number"`
 	SystemID     int          `json:"system_id"`
 	Meter        energy.State `json:"meter"`
-	UnderCommand bool         `json:"ours"`             // it had the order to fly, and was not under pilot control
-	Homing       bool         `json:"homing,omitempty"` // likewise, the order to return
-	WithPilot    bool         `json:"pilot,omitempty"`  // it was under pilot control, for Reason
+	UnderCommand bool         `json:"ours"`               // it had the order to fly, and was not under pilot control
+	Homing       bool         `json:"homing,omitempty"`   // likewise, the order to return
+	Offboard     bool         `json:"offboard,omitempty"` // it flew in OFFBOARD
+	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
 	Lost         bool         `json:"lost,omitempty"`
 	Home         *[2]float64  `json:"home_m,omitempty"` // where it took off
@@ -30,7 +31,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 		controlled := a.phase != PhasePilot
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now),
-			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
+			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.phase == PhaseFlying, WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
 		}
 		if a.home != nil {
 			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
@@ -52,7 +53,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 		s := &saved[i]
 		f.withAircraft(s.Number, func(a *aircraft, now float64) {
 			a.meter.Restore(now, s.Meter, math.NaN())
-			a.home, a.lastKnownTrack, a.restoredBootS = nil, nil, s.Meter.BootS
+			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredOffboard = nil, nil, s.Meter.BootS, s.Offboard
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
 			}

@@ -38,7 +38,15 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 			f.Log.Info("flying under command", "aircraft", a.number)
 			return nil, true
 		}
-		if now-a.engagedS > offboardPrestreamS {
+		switch {
+		case a.failsafeGraceUntilS > 0 && a.mode == ModeHold && a.failsafe:
+			// PX4 ends the failsafe by itself once there are setpoints. A command would
+			// end any other failsafe too, and a Hold that its pilot has just chosen.
+			if now-a.engagedS > failsafeEndS {
+				a.handToPilot(f, "its failsafe's "+ModeHold.String()+" did not end with setpoints")
+				return nil, false
+			}
+		case now-a.engagedS > offboardPrestreamS:
 			out = a.retryCommand(f, now, setMode(ModeOffboard))
 		}
 		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports OFFBOARD sooner than in a second

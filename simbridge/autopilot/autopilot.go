@@ -63,9 +63,10 @@ type Config struct {
 
 // Heartbeat is the content of a HEARTBEAT.
 type Heartbeat struct {
-	TimeS float64 // mission time since the vehicle was started
-	Mode  Mode
-	Armed bool
+	TimeS    float64 // mission time since the vehicle was started
+	Mode     Mode
+	Armed    bool
+	Failsafe bool // the mode is a failsafe's
 }
 
 // Received is one setpoint or command, and the state of the vehicle when it arrived.
@@ -207,17 +208,18 @@ func (a *Autopilot) withVehicle(f func(v *vehicle)) {
 // State is the true state of an aircraft at a moment.
 type State struct {
 	Body
-	Mode    Mode
-	Armed   bool
-	Landed  bool
-	Spent   battery.Spent // since boot
-	Traffic Traffic
+	Mode     Mode
+	Armed    bool
+	Landed   bool
+	Failsafe bool          // the mode is a failsafe's
+	Spent    battery.Spent // since boot
+	Traffic  Traffic
 }
 
 // State returns the true state now.
 func (a *Autopilot) State() (s State) {
 	a.withVehicle(func(v *vehicle) {
-		s = State{v.body, v.mode, v.armed, v.landed, v.battery.Total(), a.traffic}
+		s = State{v.body, v.mode, v.armed, v.landed, v.inFailsafe(), v.battery.Total(), a.traffic}
 	})
 	return s
 }

@@ -61,15 +61,16 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 	return lost, late
 }
 
-// readHeartbeat reads mode and arming from a MAVLink 2 frame, if it is a
+// readHeartbeat reads mode, arming and failsafe from a MAVLink 2 frame, if it is a
 // HEARTBEAT: 10 bytes of header, of which 7 to 9 are the message, then
-// custom_mode, type, autopilot and base_mode.
+// custom_mode, type, autopilot, base_mode and system_status.
 func readHeartbeat(frame []byte) (h Heartbeat, ok bool) {
-	const magic, header, baseMode = 0xfd, 10, 6
-	if len(frame) <= header+baseMode || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 {
+	const magic, header, baseMode, systemStatus = 0xfd, 10, 6, 7
+	if len(frame) <= header+systemStatus || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 {
 		return h, false
 	}
 	h.Mode = Mode(binary.LittleEndian.Uint32(frame[header:]))
 	h.Armed = frame[header+baseMode]&byte(common.MAV_MODE_FLAG_SAFETY_ARMED) != 0
+	h.Failsafe = frame[header+systemStatus] == byte(common.MAV_STATE_CRITICAL)
 	return h, true
 }

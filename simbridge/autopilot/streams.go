@@ -137,7 +137,7 @@ func heartbeat(v *vehicle) message.Message {
 		m.SystemStatus = common.MAV_STATE_STANDBY
 	case !v.armed: // PX4 has no other value for it
 		m.SystemStatus = common.MAV_STATE_UNINIT
-	case v.mode != v.intendedMode:
+	case v.inFailsafe():
 		m.SystemStatus = common.MAV_STATE_CRITICAL
 	default:
 		m.SystemStatus = common.MAV_STATE_ACTIVE

@@ -143,6 +143,8 @@ func (v *vehicle) decideMode() {
 	}
 }
 
+func (v *vehicle) inFailsafe() bool { return v.armed && v.mode != v.intendedMode }
+
 func (v *vehicle) elapsedS(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
 
 // offboardLossMode is the mode after the loss of the setpoint stream, by COM_OBL_RC_ACT.

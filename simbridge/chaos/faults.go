@@ -80,13 +80,13 @@ func (m *mission) injectFault(ctx context.Context, f fault) error {
 	case CrewRadioHold, CrewRadioReturn:
 		return m.injectCrewRadioLoss(ctx, f)
 	case PilotDisarm:
-		m.injectPilotAct(ctx, f, a.DisarmByRC, func(_ autopilot.Mode, armed bool) bool { return !armed })
-	case PilotPosition, PilotHold: // without a leader Hold cannot be distinguished from the failsafe's
+		m.injectPilotAct(ctx, f, a.DisarmByRC, func(h autopilot.Heartbeat) bool { return !h.Armed })
+	case PilotPosition, PilotHold:
 		mode := autopilot.ModePosition
 		if f.Kind == PilotHold {
 			mode = autopilot.ModeHold
 		}
-		m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(m autopilot.Mode, _ bool) bool { return m == mode })
+		m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe })
 	}
 	return nil
 }
@@ -147,11 +147,12 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 
 // injectPilotAct is an act of a pilot. Until a HEARTBEAT shows it the leader may override
 // it, and the pilot repeats it.
-func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Mode, bool) bool) {
+func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]
 	for range 2 * f.DurationSlots {
-		if s := a.State(); !shows(s.Mode, s.Armed) && (s.Armed || !s.Landed) {
-			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return shows(h.Mode, h.Armed) })
+		s := a.State()
+		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
+			m.judge.pilotTookOver(i, a.TimeS(), shows)
 			act()
 		}
 		m.sleepSlots(ctx, 0.5)

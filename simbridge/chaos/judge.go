@@ -41,7 +41,8 @@ type judge struct {
 type observedAircraft struct {
 	body           autopilot.Body
 	inAir          bool
-	offboard       bool // in OFFBOARD
+	offboard       bool    // in OFFBOARD at the last setpoint
+	offboardSinceS float64 // at all setpoints since then
 	setpointS      float64
 	requested      geo.Local // commanded displacement in the next second
 	velocity       geo.Local // of the setpoint
@@ -82,7 +83,6 @@ const (
 	setpointPeriodS   = 0.1 // between setpoints
 	armTimeoutS       = 10  // arming is commanded for so long, for each order
 	heartbeatTimeoutS = 10  // setpoints go on without a HEARTBEAT
-	failsafeGraceS    = 4   // after a restart, in which a Hold may be the failsafe of the stream before
 	maxSetpointGapS   = 1   // between setpoints, at most, while positions go on
 )
 
@@ -138,12 +138,6 @@ func (j *judge) observed(i int) observedAircraft {
 }
 
 func (j *judge) isPiloted(i int) bool { return j.observed(i).pilot != nil }
-
-// streaming reports whether an aircraft receives setpoints, from a leader that was not
-// restarted just before.
-func (a *observedAircraft) streaming(nowS float64) bool {
-	return nowS-a.setpointS < 3*setpointPeriodS && nowS-a.leaderReturnedS > failsafeGraceS
-}
 
 // returnToLeader notes that the crew returned aircraft to the leader: with arm, on the
 // ground, to take off. undo reverts it, for an order that was refused.
@@ -322,6 +316,9 @@ func (j *judge) checkArm(i int, nowS float64) {
 
 func (j *judge) checkSetpoint(i int, r autopilot.Received) {
 	a, p, v := &j.aircraft[i], r.Setpoint.Position, r.Setpoint.Velocity
+	if !a.offboard {
+		a.offboardSinceS = r.TimeS
+	}
 	a.offboard = r.Mode == autopilot.ModeOffboard
 	vmax := j.physics.SpeedMaxMPS
 	for _, x := range []float64{p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM} {

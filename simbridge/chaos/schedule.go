@@ -130,8 +130,8 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
-	if f.Kind == PilotHold { // soon after a stream has ended it cannot be distinguished from the failsafe's
-		return !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && seen.streaming(m.autopilots[i].TimeS())
+	if f.Kind == PilotHold { // also in the failsafe's Hold; the ledger has OFFBOARD a slot later
+		return seen.offboard && m.autopilots[i].TimeS()-seen.offboardSinceS > 2
 	}
 	return true
 }
