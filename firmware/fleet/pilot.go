@@ -33,6 +33,8 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 		a.handToPilot(f, "left "+wasMode.String()+" for "+a.mode.String()+" while "+a.phase.String())
 	case a.mode == ModeHold && wasMode == ModeHold && wasFailsafe && !a.failsafe: // with a stream it would be OFFBOARD
 		a.handToPilot(f, "the failsafe's "+ModeHold.String()+" became its pilot's while "+a.phase.String())
+	case a.mode == ModeHold && wasMode == ModeHold && !wasFailsafe && a.failsafe:
+		a.handToPilot(f, "a failsafe's "+ModeHold.String()+" began while "+a.phase.String())
 	}
 }
 
@@ -46,7 +48,7 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) b
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
 		return true // PX4 returns to it by itself once setpoints come again
 	}
-	return a.mode == ModeHold && (from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS)
+	return a.mode == ModeHold && (from == ModeTakeoff && !a.failsafe && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS)
 }
 
 func (a *aircraft) handToPilot(f *Fleet, why string) {

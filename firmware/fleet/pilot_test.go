@@ -307,6 +307,35 @@ func TestRejoinInTheFailsafesHold(t *testing.T) {
 	}
 }
 
+// A failsafe that holds an aircraft before it is in OFFBOARD counts as its pilot: a command
+// would end it.
+func TestFailsafeHoldsBeforeOffboard(t *testing.T) {
+	for name, reach := range map[string]func(v *simVehicle){
+		"at the end of its climb": func(v *simVehicle) {
+			climb(v)
+			v.upM = 99.5
+		},
+		"engaging": func(v *simVehicle) {
+			climb(v)
+			v.upM, v.mode = 100, ModeHold
+			v.simulate(500*time.Millisecond, nil)
+		},
+	} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v.simulate(time.Second, nil)
+		reach(v)
+		if got := v.view().Phase; got != PhaseClimbing && got != PhaseEngaging {
+			t.Fatalf("%s: %s", name, got)
+		}
+		v.mode, v.failsafe = ModeHold, true
+		v.sendHeartbeat()
+		if got := v.view(); got.Phase != PhasePilot || !strings.Contains(got.Reason, "AUTO.LOITER") {
+			t.Errorf("%s: %s, %q", name, got.Phase, got.Reason)
+		}
+		v.expectNoCommands(20 * time.Second)
+	}
+}
+
 // A disarm after it was armed ends the order: it is not armed again, however
 // long the mission waits.
 func TestDisarmInTheClimbIsThePilots(t *testing.T) {
