@@ -112,6 +112,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	}
 	began := time.Now()
 	h, p := &hostMonitor{}, &ports{}
+	defer p.close()
 	monitoring, stop := context.WithCancel(ctx)
 	defer stop()
 	go h.run(monitoring)

@@ -3,31 +3,39 @@ package chaos
 import (
 	"fmt"
 	"net"
-	"os"
 	"sync"
 )
 
-// ports allocates addresses below the kernel's range for clients, each once in a run: a
-// restarted leader can bind its own again, and concurrent missions do not collide.
+// ports allocates addresses below the kernel's range for clients. A run has a block of its
+// own, claimed by a listener on its first port, so that concurrent runs do not collide;
+// and a port comes again only after all others, so that a leader can bind its own when it
+// is restarted.
 type ports struct {
 	mutex sync.Mutex
+	claim net.Listener // on port first; nil: no block yet
+	first int
 	next  int
 }
 
 const (
-	firstPort = 12_000
-	lastPort  = 31_999
+	firstPort  = 12_000
+	lastPort   = 31_999
+	blockPorts = 500
 )
 
 func (p *ports) allocate(network string) (string, error) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.next == 0 { // concurrent runs begin at different ports
-		p.next = os.Getpid() * 64 % (lastPort - firstPort)
+	for first := firstPort; p.claim == nil && first < lastPort; first += blockPorts {
+		p.claim, _ = net.Listen("tcp4", localAddress(first))
+		p.first = first
 	}
-	for range lastPort - firstPort {
-		p.next = (p.next + 1) % (lastPort - firstPort)
-		address := fmt.Sprintf("127.0.0.1:%d", firstPort+p.next)
+	if p.claim == nil {
+		return "", fmt.Errorf("no free block of %d ports from %d to %d", blockPorts, firstPort, lastPort)
+	}
+	for range blockPorts {
+		p.next = p.next%(blockPorts-1) + 1
+		address := localAddress(p.first + p.next)
 		if network == "udp" {
 			if l, err := net.ListenPacket("udp4", address); err == nil {
 				l.Close()
@@ -38,5 +46,13 @@ func (p *ports) allocate(network string) (string, error) {
 			return address, nil
 		}
 	}
-	return "", fmt.Errorf("no free %s port from %d to %d", network, firstPort, lastPort)
+	return "", fmt.Errorf("no free %s port from %d to %d", network, p.first, p.first+blockPorts-1)
+}
+
+func localAddress(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+func (p *ports) close() {
+	if p.claim != nil {
+		p.claim.Close()
+	}
 }
