@@ -27,8 +27,8 @@ func (l *Leader) publish(s telemetry.Status) {
 // status composes the present state, without sequence number and challenge.
 func (l *Leader) status() telemetry.Status {
 	o := l.account.Objective()
-	if o.SlotsLeft() > 0 {
-		l.current.setting = o.Setting() // after the last slot a budget has no setting that it amounts to
+	if o.SlotsLeft() > 0 || !o.Budgeted() { // after the last slot a budget has no setting that it amounts to
+		l.current.setting = o.Setting()
 	}
 	s := telemetry.Status{
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
