@@ -147,9 +147,9 @@ func (l *Leader) returnStopped(*telemetry.Mission) error {
 		switch {
 		case v.InAir && v.Phase == fleet.PhaseStopping:
 			stopping = true
-		case !v.InAir || v.Mode != fleet.ModeHold:
-		case !v.Fresh:
+		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
+		case !v.InAir || v.Mode != fleet.ModeHold:
 		default:
 			stopped = append(stopped, &v)
 		}

@@ -170,12 +170,16 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	for began := time.Now(); m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
+	var refusedAt time.Time // first
+	for ; m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)
 		if m.crew.sendAndWait(ctx, a) {
 			break
 		}
-		if m.slotsFrom(began) > returnWithinSlots {
+		if refusedAt.IsZero() { // a leader that is being restarted has answered nothing before
+			refusedAt = time.Now()
+		}
+		if m.slotsFrom(refusedAt) > returnWithinSlots {
 			return fmt.Errorf("the leader does not return a stopped fleet: %s", a.reason)
 		}
 	}

@@ -1,0 +1,26 @@
+package leader
+
+import (
+	"strings"
+	"testing"
+
+	"prefdt/firmware/fleet"
+	"prefdt/telemetry"
+)
+
+// A return that comes before the aircraft were received again says so, so that its sender
+// can tell a restart from a fleet that is its pilots'.
+func TestReturnBeforeAircraftAreReceived(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateStopped, nil, frozen.Physics, &frozen.GoalConstants)
+	for i := range l.views {
+		l.views[i].Flying, l.views[i].Mode, l.views[i].Phase = false, fleet.ModePosition, fleet.PhasePilot
+	}
+	if err := l.returnStopped(nil); err == nil || !strings.Contains(err.Error(), "its pilot's") {
+		t.Errorf("received, with their pilots: %v", err)
+	}
+	l.views[1] = fleet.View{Number: 2}
+	if err := l.returnStopped(nil); err == nil || !strings.Contains(err.Error(), "nothing recent was received from aircraft 2") {
+		t.Errorf("not received: %v", err)
+	}
+}
