@@ -48,7 +48,13 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) b
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
 		return true // PX4 returns to it by itself once setpoints come again
 	}
-	return a.mode == ModeHold && (from == ModeTakeoff && !a.failsafe && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM || from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS)
+	switch {
+	case a.mode != ModeHold:
+		return false
+	case from == ModeTakeoff:
+		return !a.failsafe && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM
+	}
+	return from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS
 }
 
 func (a *aircraft) handToPilot(f *Fleet, why string) {

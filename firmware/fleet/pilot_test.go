@@ -176,15 +176,18 @@ func (v *simVehicle) savedUnderCommand() []SavedAircraft {
 	return saved
 }
 
-// restart replaces the leader: a new fleet receives the vehicle, and continues the
-// order that it had.
-func (v *simVehicle) restart(o Order) {
-	saved := v.savedUnderCommand()
+// replaceLeader has a new fleet, with the state that was saved, receive the vehicle.
+func (v *simVehicle) replaceLeader(saved []SavedAircraft) {
 	v.fixture = newFixture(v.t)
 	v.Restore(saved)
 	v.sendHeartbeat()
 	v.sendHeartbeat()
 	v.sendState()
+}
+
+// restart replaces the leader, and continues the order that the vehicle had.
+func (v *simVehicle) restart(o Order) {
+	v.replaceLeader(v.savedUnderCommand())
 	v.expectNoCommands(time.Second)
 	if o == OrderFly || o == OrderHome {
 		v.Rejoin(1, o)
@@ -233,11 +236,7 @@ func TestRejoinLeavesChangedAircraft(t *testing.T) {
 			fly(v)
 			saved := v.savedUnderCommand()
 			c.change(v)
-			v.fixture = newFixture(t)
-			v.Restore(saved)
-			v.sendHeartbeat()
-			v.sendHeartbeat()
-			v.sendState()
+			v.replaceLeader(saved)
 			v.simulate(time.Second, nil)
 			err := v.Rejoin(1, o)
 			if got := v.view(); err == nil || got.Phase != PhasePilot || !strings.Contains(got.Reason, c.want) {
@@ -271,11 +270,7 @@ func TestRejoinInTheFailsafesHold(t *testing.T) {
 			fly(v)
 			saved := v.savedUnderCommand()
 			v.mode, v.failsafe = c.mode, c.mode == ModeHold
-			v.fixture = newFixture(t)
-			v.Restore(saved)
-			v.sendHeartbeat()
-			v.sendHeartbeat()
-			v.sendState()
+			v.replaceLeader(saved)
 			if err := v.Rejoin(1, OrderFly); err != nil {
 				t.Fatal(err)
 			}

@@ -111,11 +111,16 @@ func (u *user) computeUnopened(end int) {
 		}
 		localS := task.LocalTimeS(u.simulator.truth.CPUHz(slot, u.index))
 		u.simulator.countTask(slot)
-		u.simulator.recordOutcome(Outcome{
-			Slot: slot, User: u.index, By: telemetry.ByLocal,
-			DelayS: u.simulator.World.Physics.PenalizedDelayS(task, localS), DeadlineMissed: localS > task.DeadlineS,
-		})
+		u.record(slot, task, telemetry.ByLocal, localS, 0)
 	}
+}
+
+// record records how a task ended.
+func (u *user) record(slot int, task physics.Task, by string, completionS, offloadedBits float64) {
+	u.simulator.recordOutcome(Outcome{
+		Slot: slot, User: u.index, By: by,
+		DelayS: u.simulator.World.Physics.PenalizedDelayS(task, completionS), DeadlineMissed: completionS > task.DeadlineS, Bits: offloadedBits,
+	})
 }
 
 // handleDecision follows a decision. One for another slot, or after decide_by_ms,
@@ -191,9 +196,7 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 			result.UploadS = &uploadS
 		}
 	}
-	u.simulator.recordOutcome(Outcome{
-		Slot: w.beacon.Slot, User: u.index, By: by, DelayS: c.PenalizedDelayS(w.task, result.CompletionS), DeadlineMissed: result.CompletionS > w.task.DeadlineS, Bits: offloadedBits,
-	})
+	u.record(w.beacon.Slot, w.task, by, result.CompletionS, offloadedBits)
 	payload, err := telemetry.Encode(result)
 	if err != nil {
 		return // it takes longer than a result can hold
