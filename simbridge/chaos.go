@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"prefdt/configs/cli"
 	"prefdt/simbridge/chaos"
@@ -14,7 +16,7 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	c := chaos.Config{}
 	flags.IntVar(&c.Missions, "missions", 20, "how many")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of faults and worlds: the same seed, the same missions")
-	flags.IntVar(&c.OnlyMission, "only", -1, "fly this mission of the run alone, from 0")
+	only := flags.String("only", "", "fly these missions of the run alone, from 0, as `3,17`")
 	flags.IntVar(&c.Slots, "slots", 40, "of each mission")
 	flags.Float64Var(&c.Speed, "speed", 20, "mission seconds per second")
 	flags.IntVar(&c.Aircraft, "aircraft", 2, "in the fleet")
@@ -23,13 +25,32 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	flags.StringVar(&c.Checkpoint, "checkpoint", "configs/checkpoint", "`folder` of the policy")
 	flags.IntVar(&c.Jobs, "jobs", 1, "missions that fly at once, where there are cores for them")
 	flags.StringVar(&c.Out, "out", "out/chaos", "`folder` for the logs of missions that fail")
-	build := flags.String("build-jump", "", "only build that program, from this repository, into this `file`")
+	flags.StringVar(&c.DiskLeader, "disk-leader", "", "the leader's `program` with a disk that stalls and loses what was not synced, see -build-disk; empty: no such faults")
+	buildJump := flags.String("build-jump", "", "only build the former, from this repository, into this `file`")
+	buildDisk := flags.String("build-disk", "", "only build the latter, from this repository, into this `file`")
+	listRules := flags.Bool("rules", false, "only print the table of what is judged")
 	asJSON := flags.Bool("json", false, "print progress to standard error, and only the result, which is JSON, to standard output")
 	if _, err := call.Parse("", 0); err != nil {
 		return err
 	}
-	if *build != "" {
-		return chaos.BuildJump(*build)
+	switch {
+	case *buildJump != "":
+		return chaos.BuildJump(*buildJump)
+	case *buildDisk != "":
+		return chaos.BuildDisk(*buildDisk, nil)
+	case *listRules:
+		fmt.Fprint(call.Stdout, chaos.RuleTable())
+		return nil
+	}
+	for text := range strings.SplitSeq(*only, ",") {
+		if text == "" {
+			continue
+		}
+		k, err := strconv.Atoi(text)
+		if err != nil {
+			return cli.BadInput(fmt.Errorf("-only is %q, want numbers of missions", *only))
+		}
+		c.Only = append(c.Only, k)
 	}
 	if err := c.Check(); err != nil {
 		return cli.BadInput(err)

@@ -25,7 +25,8 @@ var program = cli.Program{
 		{Name: "fly", Args: flightArgs, Summary: "fly one mission against simulated aircraft and users", Run: flightCommand("fly")},
 		{Name: "px4", Args: flightArgs, Summary: "the same around running PX4 instances: it gives them users, a channel and a battery, and commands nothing", Run: flightCommand("px4")},
 		{Name: "hil", Args: flightArgs, Summary: "the same around a leader on its own board, with its latencies", Run: flightCommand("hil")},
-		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them by what the autopilots received", Run: chaosCommand},
+		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them from outside", Run: chaosCommand},
+		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them", Run: mutantsCommand},
 	},
 	Notes: "Exit status: 0 all went well, 1 not, 2 bad input.",
 }

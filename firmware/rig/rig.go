@@ -151,7 +151,11 @@ func (r *Rig) addAutopilot(i int) {
 		Log:        slog.New(slog.DiscardHandler),
 		OnReceived: func(h autopilot.Received) {
 			switch h.Command {
-			case 0, common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
+			case 0:
+				if h.Setpoint != nil {
+					r.commandCounts[i].Add(1)
+				}
+			case common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_NAV_TAKEOFF, common.MAV_CMD_DO_SET_MODE:
 				r.commandCounts[i].Add(1)
 			}
 			if s := h.Setpoint; s != nil && s.Velocity.HorizontalM() > 0.1 {

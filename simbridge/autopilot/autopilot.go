@@ -48,10 +48,10 @@ type Config struct {
 	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal
 	// velocity over the ground; wind is for it to know.
 	PowerW func(slot int, velocityMPS geo.Local) float64
-	// OnMotion, if set, is called after each step with the slot and the true motion.
-	OnMotion func(slot int, b Body)
-	// OnReceived, if set, is called with each setpoint and command that reaches the
-	// vehicle, before it is executed. It must not call the autopilot.
+	// OnMotion, if set, is called after each step with the slot and the true state.
+	OnMotion func(slot int, s State)
+	// OnReceived, if set, is called with each message that reaches the vehicle, before it
+	// is executed. It must not call the autopilot.
 	OnReceived func(Received)
 	// OnHeartbeatSent, if set, is called with each HEARTBEAT that was sent by UDP
 	// without loss or delay: from then on a receiver can know the mode.
@@ -69,12 +69,16 @@ type Heartbeat struct {
 	Failsafe bool // the mode is a failsafe's
 }
 
-// Received is one setpoint or command, and the state of the vehicle when it arrived.
+// Received is one message, and the state of the vehicle when it arrived.
 type Received struct {
-	Setpoint *Setpoint      // or
-	Command  common.MAV_CMD // 0: a setpoint
-	Param    [7]float64     // of the command, Param[0] is the specification's param 1
-	TimeS    float64        // mission time since the vehicle was started
+	Setpoint *Setpoint       // one that the vehicle follows, or
+	Command  common.MAV_CMD  // not 0: a command to this vehicle, or
+	Other    message.Message // any other message, also a command or setpoint that is addressed to another vehicle
+	Param    [7]float64      // of the command, Param[0] is the specification's param 1
+	// Target is the system that the message is addressed to: 0 is all of them, -1 a
+	// message without an address.
+	Target int
+	TimeS  float64 // mission time since the vehicle was started
 	Body
 	Mode   Mode
 	Armed  bool
@@ -208,20 +212,26 @@ func (a *Autopilot) withVehicle(f func(v *vehicle)) {
 // State is the true state of an aircraft at a moment.
 type State struct {
 	Body
+	TimeS    float64 // mission time since the vehicle was started
 	Mode     Mode
 	Armed    bool
-	Landed   bool
+	OnGround bool          // it touches the ground
+	Landed   bool          // its land detector has noticed that
 	Failsafe bool          // the mode is a failsafe's
 	Spent    battery.Spent // since boot
+	LeftJ    float64       // in its first pack
 	Traffic  Traffic
 }
 
 // State returns the true state now.
 func (a *Autopilot) State() (s State) {
-	a.withVehicle(func(v *vehicle) {
-		s = State{v.body, v.mode, v.armed, v.landed, v.inFailsafe(), v.battery.Total(), a.traffic}
-	})
+	a.withVehicle(func(v *vehicle) { s = a.state(v) })
 	return s
+}
+
+// state is State with the mutex held.
+func (a *Autopilot) state(v *vehicle) State {
+	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in
@@ -275,11 +285,12 @@ func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind
 	for end := min(toUS, v.timeUS+atMostUS); v.timeUS+stepUS <= end; {
 		v.step()
 		if a.OnMotion != nil {
-			a.OnMotion(v.battery.Slot(), v.body)
+			a.OnMotion(v.battery.Slot(), a.state(v))
 		}
 	}
 	out = v.dueMessages()
 	if was || v.linksCut() {
+		a.traffic.Cut += len(out)
 		out = nil
 	}
 	return out, v.timeUS+stepUS <= toUS
@@ -297,7 +308,9 @@ func (a *Autopilot) read() {
 		case *gomavlib.EventFrame:
 			var out []message.Message
 			a.withVehicle(func(v *vehicle) {
-				if !v.linksCut() {
+				if v.linksCut() {
+					a.traffic.Cut++
+				} else {
 					out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
 				}
 			})

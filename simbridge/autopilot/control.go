@@ -96,6 +96,10 @@ func (v *vehicle) velocityCommand() geo.Local {
 		if !v.piloted {
 			return geo.Local{UpM: -sinkMPS}
 		}
+		if v.pilotVelocity != (geo.Local{}) {
+			v.holdPosition = v.body.Position
+			return v.pilotVelocity
+		}
 	}
 	return v.velocityTowards(v.holdPosition)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
 )
 
 // Faults and pilot actions that the simulator injects. Times are mission seconds.
@@ -51,12 +52,24 @@ func (v *vehicle) reboot(inAir bool) {
 }
 
 // SetModeByRC sets a mode by remote control. In Position the aircraft then stays where
-// it is, as with the sticks centred.
+// it is, as with the sticks centred, until FlyByRC moves them.
 func (a *Autopilot) SetModeByRC(m Mode) {
 	a.withVehicle(func(v *vehicle) {
 		v.setIntendedMode(m)
-		v.piloted = true
+		v.piloted, v.pilotVelocity = true, geo.Local{}
 	})
+}
+
+// FlyByRC has the pilot fly at a velocity in Position.
+func (a *Autopilot) FlyByRC(velocity geo.Local) {
+	a.withVehicle(func(v *vehicle) { v.pilotVelocity = velocity })
+}
+
+// SetParameter changes a parameter, as a ground station does, and reports whether there
+// is one of that name that may have the value.
+func (a *Autopilot) SetParameter(name string, x float64) (ok bool) {
+	a.withVehicle(func(v *vehicle) { ok = v.params.set(name, x) })
+	return ok
 }
 
 // DisarmByRC is the pilot's kill switch: the motors stop, in the air too.
@@ -71,6 +84,12 @@ func (a *Autopilot) DisarmByRC() {
 // DenyArming makes the pre-arm checks fail with a reason; "" makes them pass again.
 func (a *Autopilot) DenyArming(reason string) {
 	a.withVehicle(func(v *vehicle) { v.armingDenial = reason })
+}
+
+// RefuseArming makes arming fail with a reason although the pre-arm checks pass; ""
+// permits it again.
+func (a *Autopilot) RefuseArming(reason string) {
+	a.withVehicle(func(v *vehicle) { v.armingRefusal = reason })
 }
 
 // PauseHeartbeats suppresses the periodic HEARTBEATs for a while. A requested one is

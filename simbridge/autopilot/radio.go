@@ -51,7 +51,9 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 		switch {
 		case ok && r.heartbeatLoss.applies(heartbeat.TimeS, r.random):
 			lost = true
+			a.traffic.Silent++
 		case r.delay.applies(heartbeat.TimeS, r.random):
+			a.traffic.Delayed++
 			late = time.Duration(r.random.Float64() * r.maxDelayS / a.Speed * float64(time.Second))
 		}
 	})

@@ -19,12 +19,23 @@ type Traffic struct {
 	Refused   int // setpoints in an unknown frame, or without a finite component
 	Commands  int // COMMAND_LONG and COMMAND_INT
 	Malformed int // frames that could not be parsed
+	Cut       int // messages that the cut links lost, in either direction
+	Delayed   int // datagrams that were sent late
+	Silent    int // HEARTBEATs that were not sent, or lost
 }
 
 // handleMessage handles a received message and returns the answers.
 func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []message.Message {
-	if system, component := target(m); system != 0 && system != v.conf.SystemID || component > 1 {
+	system, component := target(m)
+	v.receivedTarget = system
+	if system > 0 && system != int(v.conf.SystemID) || component > 1 {
+		v.noteReceived(Received{Other: m})
 		return nil
+	}
+	switch m.(type) {
+	case *common.MessageSetPositionTargetLocalNed, *common.MessageSetPositionTargetGlobalInt, *common.MessageCommandLong, *common.MessageCommandInt:
+	default: // those are noted once they are read
+		v.noteReceived(Received{Other: m})
 	}
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
@@ -67,14 +78,14 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 	return nil
 }
 
-// target returns the system and component that a message is addressed to, 0 for all:
-// also that of a message without an address.
-func target(m message.Message) (system, component uint8) {
-	field := func(name string) uint8 {
+// target returns the system and component that a message is addressed to, 0 for all, -1
+// for a message without an address.
+func target(m message.Message) (system, component int) {
+	field := func(name string) int {
 		if f := reflect.ValueOf(m).Elem().FieldByName(name); f.IsValid() {
-			return uint8(f.Uint())
+			return int(f.Uint())
 		}
-		return 0
+		return -1
 	}
 	return field("TargetSystem"), field("TargetComponent")
 }

@@ -99,8 +99,9 @@ func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 	return float64(x)
 }
 
-// noteReceived calls OnReceived with a setpoint or command and the state of the vehicle.
+// noteReceived calls OnReceived with a message and the state of the vehicle.
 func (v *vehicle) noteReceived(r Received) {
+	r.Target = v.receivedTarget
 	r.TimeS, r.Body, r.Mode, r.Armed, r.Landed = v.timeS(), v.body, v.mode, v.armed, v.landed
 	if v.conf.OnReceived != nil {
 		v.conf.OnReceived(r)

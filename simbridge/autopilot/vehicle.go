@@ -80,11 +80,14 @@ type vehicle struct {
 	accel                   geo.Local                    // m/s^2, lags behind the command
 	statusTexts             []common.MessageStatustext   // not sent yet
 	statusTextID            uint16                       // of the last one sent in chunks
+	receivedTarget          int                          // system that the message being handled is addressed to
+	pilotVelocity           geo.Local                    // that the pilot's sticks ask for in Position
 	piloted                 bool                         // flown by remote control, until a command sets another mode
 	linksCutUntilUS         int64                        // until then nothing is sent or received
 	externalBattery         *common.MessageBatteryStatus // the last external one, for a pack that measures nothing itself
 	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT was last received; 0: never
 	armingDenial            string                       // why arming is denied; empty: it is not
+	armingRefusal           string                       // why arming fails in spite of good checks; empty: it does not
 	heartbeatsPausedUntilUS int64                        // until then no periodic HEARTBEAT is sent
 }
 
@@ -212,8 +215,8 @@ func (v *vehicle) arm() bool {
 	if v.armed {
 		return true
 	}
-	if !v.canArm() {
-		why := cmp.Or(v.armingDenial, "Resolve system health failures first")
+	if !v.canArm() || v.armingRefusal != "" {
+		why := cmp.Or(v.armingDenial, v.armingRefusal, "Resolve system health failures first")
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
 		return false
 	}

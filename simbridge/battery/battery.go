@@ -8,6 +8,7 @@
 package battery
 
 import (
+	"cmp"
 	"maps"
 	"math"
 
@@ -43,6 +44,9 @@ var AllFields = Fields{Current: true, Energy: true, Remaining: true}
 type Battery struct {
 	CapacityJ float64
 	Fields    Fields
+	// SensorGain is what the current sensor reads of the true current: charge, current and
+	// counters are wrong by it, the voltage is not. 0 is an exact sensor's 1.
+	SensorGain float64
 
 	slot     int           // in which joules are counted; -1 before the mission
 	upcoming []slotStart   // slots that begin later
@@ -158,14 +162,26 @@ func (b *Battery) SecondPackStatus(nowUS int64) *common.MessageBatteryStatus {
 }
 
 // remaining is the remaining charge as a fraction.
-func (b *Battery) remaining() float64 { return max(0, 1-(b.first.drawnJ-b.fullAtJ)/b.CapacityJ) }
+func (b *Battery) remaining() float64 { return max(0, b.LeftJ()/b.CapacityJ) }
+
+// LeftJ is what is left in the first pack; below 0 in one that gave more than it has.
+func (b *Battery) LeftJ() float64 { return b.CapacityJ - (b.first.drawnJ - b.fullAtJ) }
+
+// SetReadsJ leaves so much in the first pack, by its own sensor, as a pack has that was
+// not full or that lost a cell.
+func (b *Battery) SetReadsJ(joules float64) {
+	b.fullAtJ = b.first.drawnJ - (b.CapacityJ-joules)/b.gain()
+}
+
+// gain is SensorGain.
+func (b *Battery) gain() float64 { return cmp.Or(b.SensorGain, 1) }
 
 // Charge is the remaining charge as a fraction, NaN if it is not measured.
 func (b *Battery) Charge() float64 {
 	if !b.Fields.Remaining {
 		return math.NaN()
 	}
-	return b.remaining()
+	return max(0, 1-b.gain()*(1-b.remaining()))
 }
 
 func (b *Battery) voltageV() float64 {
@@ -176,7 +192,7 @@ func (b *Battery) remainingPercent() int8 {
 	if !b.Fields.Remaining {
 		return -1
 	}
-	return int8(math.Ceil(100 * b.remaining()))
+	return int8(math.Ceil(100 * b.Charge()))
 }
 
 // Status is the first pack's BATTERY_STATUS at a time.
@@ -190,7 +206,7 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 		b.counterErrorJ, b.counterReadsZero = 0, false
 	}
 	if b.Fields.Current {
-		m.CurrentConsumed = int32(min((b.consumedCoulombs-b.counterZeroCoulombs)/3.6, math.MaxInt32))
+		m.CurrentConsumed = int32(min(b.gain()*(b.consumedCoulombs-b.counterZeroCoulombs)/3.6, math.MaxInt32))
 	}
 	return m
 }
@@ -207,12 +223,12 @@ func (b *Battery) packStatus(p *pack, nowUS int64, counterJ float64) *common.Mes
 	}
 	m.Voltages[0] = uint16(math.Round(1000 * b.voltageV())) // the whole pack, as PX4 does
 	if b.Fields.Energy {
-		m.EnergyConsumed = int32(min(counterJ/100, math.MaxInt32))
+		m.EnergyConsumed = int32(min(b.gain()*counterJ/100, math.MaxInt32))
 	}
 	if b.Fields.Current {
 		m.CurrentBattery = 0
 		if seconds, volt := float64(nowUS-p.reportedUS)/1e6, float64(m.Voltages[0])/1000; seconds > 0 {
-			centi := math.Round(100 * (p.drawnJ - p.reportedJ) / (volt * seconds))
+			centi := math.Round(100 * (b.gain()*p.drawnJ - p.reportedJ) / (volt * seconds))
 			m.CurrentBattery = int16(min(max(centi, 0), math.MaxInt16))
 			p.reportedUS, p.reportedJ = nowUS, p.reportedJ+float64(m.CurrentBattery)/100*volt*seconds
 		}
@@ -226,7 +242,7 @@ func (b *Battery) SysStatus() *common.MessageSysStatus {
 		VoltageBattery: uint16(math.Round(1000 * b.voltageV())), CurrentBattery: -100, BatteryRemaining: b.remainingPercent(), // unknown: -1 A, as in BATTERY_STATUS
 	}
 	if b.Fields.Current {
-		m.CurrentBattery = int16(min(math.Round(100*b.powerW*(1-b.secondShare)/b.voltageV()), math.MaxInt16))
+		m.CurrentBattery = int16(min(math.Round(100*b.gain()*b.powerW*(1-b.secondShare)/b.voltageV()), math.MaxInt16))
 	}
 	return m
 }

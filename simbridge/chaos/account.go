@@ -5,47 +5,120 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
+	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
 
 // outcome is how a mission went.
 type outcome struct {
 	Result        // of this mission alone, as far as it has a part in a run's
-	leaderJ       float64
-	truthJ        float64
 	allowedErrorJ float64
 	resumed       bool
-	state         string // by the last status
+	state         string // by the last status; empty: the mission did not come to its end
 }
 
-// compareAccounts compares the leader's energy account with the batteries', and collects
-// what judge and crew found.
-func (m *mission) compareAccounts() {
+// judgeEnd judges the mission as a whole. A courseError is why it did not take its course
+// to the end, where accounts cannot be compared.
+func (m *mission) judgeEnd(courseError error) {
 	o := &m.outcome
 	s, _ := m.crew.lastStatus()
-	unsafe, first := m.judge.verdict()
-	lost, duplicates, slowest := m.crew.findings()
-	o.state, o.allowedErrorJ = s.State, m.allowedErrorJ()
-	o.leaderJ, o.truthJ = m.spentJ(s)
+	e := ended{allowedJ: m.allowedErrorJ(), lastSlot: -1, courseError: courseError}
+	var slowest time.Duration
+	e.lost, e.duplicates, slowest = m.crew.findings()
 	o.Result = Result{
-		UnsafeSetpoints: unsafe, LostCommands: len(lost), DuplicateCommands: len(duplicates), MissedSlots: s.MissedSlots,
-		MaxLedgerErrorJ: math.Abs(o.leaderJ - o.truthJ), SlowestAnswerS: slowest.Seconds(), MinSeparationM: m.judge.minSeparationM,
+		LostCommands: len(e.lost), DuplicateCommands: len(e.duplicates), MissedSlots: s.MissedSlots, SlowestAnswerS: slowest.Seconds(),
 		LeaderHostDelayS: m.leader.Load().threads.delays.total().Seconds(),
-		ExcusedByHost:    m.judge.excused, MaxExcusedMS: 1000 * m.judge.maxExcusedS / m.Speed,
 	}
-	if len(m.counterResetGapsS) == 0 {
-		o.MaxLedgerErrorNoResetJ = o.MaxLedgerErrorJ
+	if courseError == nil {
+		o.state, o.allowedErrorJ = s.State, e.allowedJ
+		e.leaderJ, e.truthJ = m.spentJ(s)
+		if o.MaxLedgerErrorJ = math.Abs(e.leaderJ - e.truthJ); len(m.counterResetGapsS) == 0 {
+			o.MaxLedgerErrorNoResetJ = o.MaxLedgerErrorJ
+		}
+		m.addRecord(&e)
+		e.slotsDue, e.explained = int(m.dueSlots), int(math.Ceil(m.explainedSlots))
+		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !slices.ContainsFunc(m.plan.Faults, func(f fault) bool { return f.State == Climbing || f.State == Engaging })
+		e.mustResume = m.plan.mustResume() && m.hadTimeToRecover()
+		e.resumed = o.resumed
+		m.forgiveRescues()
 	}
-	if first != "" {
-		m.findings = append(m.findings, "unsafe: "+first)
+	tasks, inTime := m.tasksDecided()
+	m.judge.finish(&e, tasks, inTime)
+	o.MinSeparationM, o.ExcusedByHost, o.MaxExcusedMS = m.judge.minSeparationM, m.judge.excused, 1000*m.judge.maxExcusedS/m.plan.Speed
+	for _, v := range m.judge.broken() {
+		if k := slices.IndexFunc(rules, func(r rule) bool { return r.name == v.rule }); rules[k].on == moved || rules[k].on == touchedDown || rules[k].on == arrived {
+			o.UnsafeSetpoints += v.count
+		}
 	}
-	for _, text := range lost {
-		m.findings = append(m.findings, "lost: "+text)
+}
+
+// addRecord stops the leader and reads its ledger, and what it is compared with.
+func (m *mission) addRecord(e *ended) {
+	if err := m.leader.Load().Shutdown(); err != nil {
+		e.courseError = err
+		return
 	}
-	for _, text := range duplicates {
-		m.findings = append(m.findings, "duplicate: "+text)
+	e.wroteLedger = true
+	l, err := ledger.OpenReadOnly(m.ledgerPath())
+	if err == nil {
+		var flights []ledger.Flight
+		if flights, err = l.Flights(); err == nil && len(flights) > 0 {
+			e.flight = flights[len(flights)-1]
+		}
+		l.Close()
 	}
+	e.ledgerError = err
+	e.bySlot = make([]float64, m.plan.Slots+1)
+	for _, a := range m.autopilots {
+		for n, s := range a.BySlot() {
+			if n >= 0 && n < len(e.bySlot) {
+				e.bySlot[n] += s.J()
+			}
+		}
+	}
+	if m.lastSlotKnown {
+		e.lastSlot = m.judge.lastSlot
+		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.hasFault(CrewRadioReturn) && m.dueSlots >= float64(m.plan.Slots) {
+			e.lastSlot = m.plan.Slots - 1 // also if it was missed
+		}
+	}
+	for n := range e.lastSlot + 1 {
+		e.inSlotsJ += e.bySlot[n]
+	}
+	e.ceilingJ = m.crew.keptCeilingJ(&m.plan, m.judge, e)
+}
+
+// forgiveRescues leaves aside the rescues that faults explain: a lost link or a leader
+// that was absent leave an aircraft in its autopilot's Hold, and a stop leaves it to its
+// pilot.
+func (m *mission) forgiveRescues() {
+	if m.plan.Ending == endStop || m.plan.hasFault(LinkLoss, ProcessKill, ProcessStall, PowerCut, DiskStall, ForgedAtRestart, Reboot, HeartbeatSilence, HeartbeatGap, HeartbeatLoss, OutOfOrder, PilotDisarm, PilotPosition, PilotHold) {
+		m.judge.withAll(func(_ int, a *observedAircraft) { a.rescued = "" })
+	}
+}
+
+// tasksDecided is how many tasks were reported, and how many of them were decided in time.
+func (m *mission) tasksDecided() (tasks, inTime int) {
+	expected, lost := 0, 0
+	for n := range m.plan.Slots {
+		r := m.users.ReportCounts(n)
+		tasks, expected, lost = tasks+r.Tasks, expected+r.Expected, lost+r.Lost
+	}
+	for _, o := range m.users.Outcomes() {
+		if o.By == telemetry.ByDecision {
+			inTime++
+		}
+	}
+	if m.plan.hasFault(BrokerRestart, BrokerGoneHold, BrokerGoneReturn) {
+		return 0, inTime // a slot may open and its answers not arrive
+	}
+	if expected > 0 {
+		tasks -= tasks * lost / expected
+	}
+	return tasks, inTime
 }
 
 // spentJ is the energy of all aircraft by a status of the leader, and the true one now.
@@ -91,11 +164,15 @@ const (
 
 // allowedErrorJ is the allowed error of the leader's account: a step of the counter for
 // each aircraft; for each reset, the energy since the last reading and a step for the
-// unknown fraction; and for a gap around a reset, the error of the model over the gap.
+// unknown fraction; and for a gap around a reset, the error of the model over the gap. A
+// sensor that reads too much or too little adds its share of all joules.
 func (m *mission) allowedErrorJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	allowed := counterStepJ * float64(m.Aircraft)
+	for i, a := range m.autopilots { // what a sensor reads wrongly nobody can know
+		allowed += math.Abs(m.plan.SensorGain[i]-1) * a.State().Spent.J()
+	}
 	for _, gap := range m.counterResetGapsS {
 		gap += m.leaderAbsentS
 		for _, f := range m.plan.Faults { // links and fields that were missing

@@ -21,7 +21,7 @@ func TestMissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{
-		Missions: 2, Seed: 3, OnlyMission: -1, Slots: 24, Speed: 12, Aircraft: 2, Jobs: 2,
+		Missions: 2, Seed: 3, Slots: 24, Speed: 12, Aircraft: 2, Jobs: 2,
 		Leader: leader, Checkpoint: checkpoint, Out: t.TempDir(),
 	}
 	var progress bytes.Buffer
@@ -52,7 +52,7 @@ func TestNoLeader(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no checkpoint >&2; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Missions: 1, Seed: 1, OnlyMission: -1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Out: t.TempDir()}
+	c := Config{Missions: 1, Seed: 1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Out: t.TempDir()}
 	r, err := Run(context.Background(), c, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)

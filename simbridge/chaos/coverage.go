@@ -21,9 +21,9 @@ func (c coverage) add(k FaultKind, s State) {
 
 // uncovered are the possible cells that were never met, as kind@state. A clock that
 // jumps does so in every state of its missions.
-func (c coverage) uncovered(jump bool) (missing []string) {
-	all := coverageCells()
-	if jump {
+func (c coverage) uncovered(conf *Config) (missing []string) {
+	all := conf.cells()
+	if conf.JumpLeader != "" {
 		for _, s := range states {
 			if s != Engaging && s != Landing {
 				all = append(all, coverageCell{ClockJump, s})
@@ -32,6 +32,16 @@ func (c coverage) uncovered(jump bool) (missing []string) {
 	}
 	for _, x := range all {
 		if c[x.Kind][x.State] == 0 {
+			missing = append(missing, fmt.Sprintf("%s@%s", x.Kind, x.State))
+		}
+	}
+	return missing
+}
+
+// missingIn are the cells of which there are none in another coverage.
+func (c coverage) missingIn(met coverage) (missing []string) {
+	for _, x := range coverageCells() {
+		if c[x.Kind][x.State] > 0 && met[x.Kind][x.State] == 0 {
 			missing = append(missing, fmt.Sprintf("%s@%s", x.Kind, x.State))
 		}
 	}

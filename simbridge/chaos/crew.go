@@ -21,9 +21,11 @@ import (
 // crew is a ground crew that checks the leader: it keeps its requests and their
 // answers, and compares the status with them.
 type crew struct {
-	client   *telemetry.Client
-	topics   telemetry.Topics
-	onBeacon func(telemetry.Slot, time.Time)
+	client     *telemetry.Client
+	topics     telemetry.Topics
+	onBeacon   func(telemetry.Slot, time.Time)
+	onReport   func(user string, r telemetry.Report)
+	onDecision func(user string, d telemetry.Decision)
 	// leaderEnded reports whether the leader exited without being killed on purpose.
 	leaderEnded func() bool
 	// onStatus is called with each fresh status, from one goroutine.
@@ -47,6 +49,7 @@ type crew struct {
 	slot              int
 	signCounter       uint64 // of the key
 	heartbeatsSent    int64
+	heartbeats        [][]byte  // the last ones as they were sent, as anybody may have recorded them
 	downAt            time.Time // the leader or the broker was last absent
 	slowestAnswer     time.Duration
 	lostFindings      []string
@@ -58,6 +61,7 @@ type request struct {
 	id, topic   string
 	payload     []byte
 	budgetJ     float64 // 0: not a budget
+	ceiling     bool    // it is one
 	setting     float64 // of a preference
 	action      string  // of a mission command
 	undoJudge   func()  // reverts what the judge noted when it was sent
@@ -65,6 +69,8 @@ type request struct {
 	interrupted bool // the leader or the broker was absent since
 	resent      bool
 	digests     map[string]bool // of the payloads sent, one of which an answer names
+	aircraft    []int           // named, from 0
+	recorded    []byte          // the payload last sent, as anybody may have recorded it
 	ack         *telemetry.Ack
 	accepted    bool
 	reason      string
@@ -83,13 +89,13 @@ const maxWait = 45 * time.Second
 // answerTimeout is the wall time in which a leader that is online answers.
 const answerTimeout = 6 * time.Second
 
-func newCrew(ctx context.Context, url string, beacon func(telemetry.Slot, time.Time)) (*crew, error) {
+func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 	topics, err := telemetry.NewTopics(fleetName)
 	if err != nil {
 		return nil, err
 	}
 	c := &crew{
-		topics: topics, onBeacon: beacon, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
 		signCounter: uint64(time.Now().UnixNano()), onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
 	c.client = &telemetry.Client{
@@ -97,10 +103,14 @@ func newCrew(ctx context.Context, url string, beacon func(telemetry.Slot, time.T
 		OnDisconnect: func(error) { c.noteOutage() },
 		Subscriptions: []telemetry.Subscription{
 			{Filter: topics.AllAcks(), QoS: 1}, {Filter: topics.Status()}, {Filter: topics.Online(), QoS: 1}, {Filter: topics.Slot()},
+			{Filter: topics.AllReports(), Queue: usersQueue}, {Filter: topics.AllDecisions(), QoS: 1, Queue: usersQueue},
 		},
 	}
 	return c, c.client.Initialize(ctx)
 }
+
+// usersQueue is where what users send and receive waits: the judge alone looks at it.
+const usersQueue = "users"
 
 // noteOutage notes that the leader or the broker is, or was, absent.
 func (c *crew) noteOutage() {
@@ -117,6 +127,18 @@ func (c *crew) isUp() bool {
 
 func (c *crew) handleMessage(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
+	switch kind {
+	case telemetry.KindReport:
+		if r, err := telemetry.DecodeReport(m.Payload); err == nil {
+			c.onReport(id, r)
+		}
+		return
+	case telemetry.KindDecision:
+		if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
+			c.onDecision(id, d)
+		}
+		return
+	}
 	notify := func() {} // the mission, without the mutex
 	c.mutex.Lock()
 	switch kind {
@@ -125,13 +147,11 @@ func (c *crew) handleMessage(m telemetry.Message) {
 			c.lostFindings = append(c.lostFindings, "beacon: "+err.Error())
 		} else if s.ReportByMS == forgedReportByMS {
 			// forged by this run
-		} else if s.Slot > c.slot {
-			if c.slot = s.Slot; c.state == Climbing {
+		} else {
+			if c.slot = max(c.slot, s.Slot); c.state == Climbing {
 				c.state = Flying
 			}
 			notify = func() { c.onBeacon(s, m.Received) }
-		} else {
-			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("slot %d was opened again after slot %d", s.Slot, c.slot))
 		}
 	case telemetry.KindOnline:
 		c.online, _ = telemetry.DecodeOnline(m.Payload)
@@ -281,7 +301,9 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
 		req.topic = c.topics.Budget()
-		req.payload, _ = telemetry.Encode(telemetry.Budget{ID: req.id, EnergyJ: req.budgetJ, Mode: []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]})
+		mode := []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]
+		req.ceiling = mode == telemetry.ModeCeiling
+		req.payload, _ = telemetry.Encode(telemetry.Budget{ID: req.id, EnergyJ: req.budgetJ, Mode: mode})
 	case "preference":
 		req.setting = float64(r.IntN(700)) / 1000
 		req.topic = c.topics.Preference()
@@ -289,6 +311,7 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	default: // a mission action
 		req.action, req.topic = kind, c.topics.Mission()
 		var numbers []int
+		req.aircraft = aircraft
 		for _, i := range aircraft {
 			numbers = append(numbers, i+1)
 		}
@@ -309,7 +332,7 @@ func (c *crew) send(req *request) {
 func (c *crew) publishRequest(req *request) {
 	c.mutex.Lock()
 	payload := c.sign(req.topic, req.payload)
-	req.digests[telemetry.Digest(payload)] = true
+	req.digests[telemetry.Digest(payload)], req.recorded = true, payload
 	c.mutex.Unlock()
 	c.publish(req.topic, payload)
 }
@@ -345,8 +368,23 @@ func (c *crew) sendHeartbeat() {
 	c.heartbeatsSent++
 	body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: c.heartbeatsSent})
 	payload := c.sign(topic, body)
+	c.heartbeats = append(c.heartbeats[max(len(c.heartbeats)-3, 0):], payload)
 	c.mutex.Unlock()
 	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+}
+
+// replayHeartbeats sends signed heartbeats that were recorded, as anybody can who is
+// connected to the broker, whom nobody else can tell from the crew.
+func (c *crew) replayHeartbeats() {
+	c.mutex.Lock()
+	recorded := slices.Clone(c.heartbeats)
+	signed := c.key != nil
+	c.mutex.Unlock()
+	for _, payload := range recorded {
+		if signed {
+			c.client.Publish(telemetry.Publication{Topic: c.topics.Heartbeat(crewKeyName), Payload: payload})
+		}
+	}
 }
 
 // sendAndWait sends a command and waits for its answer.
@@ -464,6 +502,13 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 	var body []byte
 	switch r.IntN(4) {
 	case 0:
+		if r.IntN(2) == 0 {
+			c.mutex.Lock()
+			recorded := req.recorded
+			c.mutex.Unlock()
+			c.publish(req.topic, recorded)
+			return
+		}
 		c.publishRequest(req)
 		return
 	case 1:
@@ -497,6 +542,35 @@ func (c *crew) findings() (lost, duplicates []string, slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings), c.slowestAnswer
+}
+
+// keptCeilingJ is the ceiling that was in force at the end, if it could be kept for
+// certain: no shock came after it, and it is not below what a calm flight takes.
+func (c *crew) keptCeilingJ(p *plan, j *judge, e *ended) float64 {
+	const margin = 1.03
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	b := c.lastAccepted
+	if b == nil || !b.ceiling || b.ack == nil || b.ack.EffectiveSlot == nil {
+		return 0
+	}
+	from := *b.ack.EffectiveSlot
+	factor := 1.0
+	if p.ShockSlot <= e.lastSlot {
+		if factor = 1.5; p.ShockSlot > from-4 {
+			return 0
+		}
+	}
+	least := 0.0
+	for n := range min(from, len(e.bySlot)) {
+		least += e.bySlot[n]
+	}
+	_, bestW := j.physics.MinPower()
+	least += factor * bestW * float64(len(j.aircraft)*max(e.lastSlot+1-from, 0))
+	if p.Wind || b.budgetJ < margin*least {
+		return 0
+	}
+	return b.budgetJ
 }
 
 func (c *crew) lastStatus() (telemetry.Status, int) {

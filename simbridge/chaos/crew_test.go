@@ -17,7 +17,7 @@ func newTestCrew(t *testing.T) *crew {
 	}
 	return &crew{
 		topics: topics, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
-		onBeacon: func(telemetry.Slot, time.Time) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {}, onDecision: func(string, telemetry.Decision) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 		client: &telemetry.Client{},
 	}
 }

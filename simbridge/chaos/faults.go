@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/broker"
@@ -25,70 +30,128 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 	}
 }
 
-// injectFault injects a fault, and returns when it is over.
-func (m *mission) injectFault(ctx context.Context, f fault) error {
+// delays reports whether a kind of fault holds up what the leader does for its aircraft.
+func delays(k FaultKind) bool {
+	return slices.Contains([]FaultKind{
+		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
+		ProcessKill, ProcessStall, PowerCut, DiskStall, ForgedAtRestart, CommandStorm, ArmingRefused,
+	}, k)
+}
+
+// recoversS is how long a fault has effects after its end.
+const recoversS = 6
+
+// injectFault injects a fault, and returns when it is over and whether the simulators
+// have seen its effect.
+func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error) {
 	a := m.autopilots[f.Aircraft]
 	random := rand.New(rand.NewPCG(m.plan.Seed, uint64(f.StartSlot)))
 	slots := float64(f.DurationSlots)
+	if delays(f.Kind) {
+		m.judge.forgive(slots + 2*linkLossExtraSlots + silenceS)
+		m.judge.disturb(1)
+		defer func() { go func() { m.sleepSlots(ctx, recoversS); m.judge.disturb(-1) }() }()
+	}
+	before := a.State().Traffic
 	switch f.Kind {
 	case ReportLoss:
+		lost := m.reportsLost()
 		m.users.SetReportLoss(1)
 		m.sleepSlots(ctx, slots)
 		m.users.SetReportLoss(m.plan.ReportLossRate)
+		return m.reportsLost() > lost, nil
 	case ForeignReports:
-		m.injectForeignReports(ctx, f, random)
+		return true, m.injectForeignReports(ctx, f, random)
 	case BrokerRestart:
 		if !f.Severe {
 			slots = 0 // available again before any client retries
 		}
-		return m.restartBroker(ctx, slots)
+		return true, m.restartBroker(ctx, slots)
+	case BrokerGoneHold, BrokerGoneReturn:
+		return true, m.injectBrokerLoss(ctx, f)
 	case LinkLoss:
 		if f.Severe {
 			slots += linkLossExtraSlots
 		}
+		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = a.TimeS() })
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
+		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = math.Inf(1) })
+		return a.State().Traffic.Cut > before.Cut, nil
 	case HeartbeatGap: // four, which come once a second
-		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 1)
+		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 4.5, 1)
+		return a.State().Traffic.Silent >= before.Silent+4, nil
 	case HeartbeatLoss:
-		m.loseHeartbeats(ctx, f.Aircraft, slots+8, 0.1)
+		m.loseHeartbeats(ctx, f.Aircraft, slots+8, slots+8, 0.1)
+		return true, nil // of twenty one is lost or none
+	case HeartbeatSilence:
+		m.loseHeartbeats(ctx, f.Aircraft, silenceS, heartbeatTimeoutS-1, 1)
+		return a.State().Traffic.Silent >= before.Silent+heartbeatTimeoutS, nil
 	case OutOfOrder:
 		a.Reorder(slots+8, 0.3, 0.7, m.plan.Seed)
 		m.sleepSlots(ctx, slots+8)
+		return a.State().Traffic.Delayed > before.Delayed, nil
 	case Reboot: // no HEARTBEAT shows it before the boot is complete
 		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })
 		m.noteCounterReset(bootS)
 		a.Reboot(!f.Severe)
-		m.sleepSlots(ctx, slots)
-	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery:
-		return m.injectBatteryFault(ctx, f)
+		m.sleepSlots(ctx, max(slots, bootS))
+		return a.State().Traffic.Cut > before.Cut, nil
+	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery:
+		return true, m.injectBatteryFault(ctx, f)
+	case ArmingDenied, UnsafeFailsafe:
+		return true, m.injectUnready(ctx, f)
+	case ArmingRefused:
+		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
-		return m.restartLeader(ctx, slots)
+		return true, m.restartLeader(ctx, slots, nil)
+	case PowerCut:
+		return true, m.restartLeader(ctx, slots, m.loseUnsynced)
 	case ProcessStall:
+		m.explainSlots(slots + 2)
 		m.leader.Load().Signal(syscall.SIGSTOP)
 		m.sleepSlots(ctx, slots)
 		m.leader.Load().Signal(syscall.SIGCONT)
 		m.noteLeaderReturned() // as after an absence
+		return true, nil
+	case DiskStall:
+		return m.injectDiskStall(ctx)
 	case CommandStorm:
 		m.crew.sendStorm(random, 2000)
+		return true, nil
 	case SecondLeader:
-		return m.injectSecondLeader(ctx)
+		return true, m.injectSecondLeader(ctx)
 	case ForgedResult:
 		m.injectForgedResults(ctx, f)
+		return true, nil
 	case ForgedStatus, ForgedBeacon, ForgedAtRestart:
-		return m.injectForgery(ctx, f)
+		return true, m.injectForgery(ctx, f)
 	case CrewRadioHold, CrewRadioReturn:
-		return m.injectCrewRadioLoss(ctx, f)
+		return true, m.injectCrewRadioLoss(ctx, f)
 	case PilotDisarm:
-		m.injectPilotAct(ctx, f, a.DisarmByRC, func(h autopilot.Heartbeat) bool { return !h.Armed })
+		return m.injectPilotAct(ctx, f, a.DisarmByRC, func(h autopilot.Heartbeat) bool { return !h.Armed }), nil
 	case PilotPosition, PilotHold:
 		mode := autopilot.ModePosition
 		if f.Kind == PilotHold {
 			mode = autopilot.ModeHold
 		}
-		m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe })
+		return m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe }), nil
 	}
-	return nil
+	return false, fmt.Errorf("unknown fault %s", f.Kind)
+}
+
+// explainSlots notes that a fault keeps so many slots from being opened, or seen.
+func (m *mission) explainSlots(slots float64) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.explainedSlots += slots
+}
+
+func (m *mission) reportsLost() (lost int) {
+	for n := range m.plan.Slots {
+		lost += m.users.ReportCounts(n).Lost
+	}
+	return lost
 }
 
 // injectBatteryFault is a fault of an aircraft's battery or of what it measures.
@@ -121,6 +184,11 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 		change(func(b *battery.Battery) { b.SetSecondPack(true, 0) })
 		m.sleepSlots(ctx, slots)
 		change(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
+	case LowBattery:
+		change(func(b *battery.Battery) { b.SetReadsJ(m.packJ(-6, false)) })
+		const noticedS = 5 // with the second message, and the slot after it
+		m.sleepSlots(ctx, noticedS)
+		m.judge.noteOrder(telemetry.ActionReturn, []int{f.Aircraft}, m.vehicleTimesS())
 	}
 	return nil
 }
@@ -132,51 +200,188 @@ const bootS = 5 // an autopilot sends nothing while it boots
 // disconnected and the autopilot is rebooted.
 func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(true, 0.3) })
-	for ready := false; !ready && ctx.Err() == nil; m.sleepSlots(ctx, 1) {
-		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
-		if m.crew.sendAndWait(ctx, a) {
-			return errors.New("the leader starts with a second battery, which it does not count")
-		}
-		ready = strings.Contains(a.reason, "batter") // or it has not received its aircraft yet
-	}
+	err := m.requireRefusal(ctx, "a second battery, which it does not count", "batter")
 	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	m.autopilots[i].Reboot(false)
 	m.sleepSlots(ctx, bootS+2)
+	return err
+}
+
+// requireRefusal has the crew order the start until the leader, which may not have
+// received its aircraft yet, refuses it for a reason that has a word.
+func (m *mission) requireRefusal(ctx context.Context, why, word string) error {
+	r := refusal{why: why, word: word}
+	for began := time.Now(); ctx.Err() == nil; m.sleepSlots(ctx, 1) {
+		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
+		r.accepted = m.crew.sendAndWait(ctx, a)
+		r.reason = a.reason
+		if r.accepted || strings.Contains(a.reason, word) || m.slotsFrom(began) > refusedWithinSlots {
+			break
+		}
+	}
+	m.judge.handleAnswer(r)
+	if r.accepted {
+		return errors.New("the leader starts in spite of " + why)
+	}
 	return nil
+}
+
+// refusedWithinSlots is how long a leader may have other reasons not to start: it has not
+// received its aircraft, its clocks, or all parameters yet.
+const refusedWithinSlots = 60
+
+// injectUnready is an aircraft that must not take off, until it is ready.
+func (m *mission) injectUnready(ctx context.Context, f fault) error {
+	a := m.autopilots[f.Aircraft]
+	if f.Kind == ArmingDenied {
+		const reason = "Compass needs calibration"
+		a.DenyArming(reason)
+		err := m.requireRefusal(ctx, "pre-arm checks that fail", "pre-arm")
+		a.DenyArming("")
+		m.sleepSlots(ctx, 2)
+		return err
+	}
+	err := m.requireRefusal(ctx, "COM_OBL_RC_ACT 0", "COM_OBL_RC_ACT")
+	for _, a := range m.autopilots {
+		a.SetParameter("COM_OBL_RC_ACT", 5)
+		a.Reboot(false) // so that the leader reads it again
+	}
+	m.sleepSlots(ctx, bootS+2)
+	return err
+}
+
+// injectArmingRefused has an autopilot refuse to arm although its checks are good, for
+// longer than a leader may try.
+func (m *mission) injectArmingRefused(ctx context.Context, f fault) (met bool, err error) {
+	a := m.autopilots[f.Aircraft]
+	a.RefuseArming("Throttle is not zero")
+	go func() {
+		for began := m.elapsedSlots(); ctx.Err() == nil && (m.isIn(Idle) || m.elapsedSlots() < began+1); m.sleepSlots(ctx, 1) {
+		}
+		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.launchedS = math.Inf(1) })
+		m.sleepSlots(ctx, armTimeoutS+6)
+		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.launchedS = math.Inf(1) })
+		a.RefuseArming("")
+	}()
+	return true, nil
+}
+
+// injectBrokerLoss is a loss of the broker for longer than the leader waits for it.
+func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
+	const noticedS = 3 // the leader looks once a slot, and its connection has to break
+	action, afterS := telemetry.ActionHold, float64(brokerHoldS)
+	if f.Kind == BrokerGoneReturn {
+		action, afterS = telemetry.ActionReturn, brokerReturnS
+	}
+	began := m.elapsedSlots()
+	address := m.broker.Address
+	m.broker.Close()
+	m.crew.noteOutage()
+	if f.Kind == BrokerGoneReturn {
+		m.sleepSlots(ctx, brokerHoldS+noticedS)
+		m.judge.noteOrder(telemetry.ActionHold, nil, m.vehicleTimesS())
+		m.sleepSlots(ctx, afterS-brokerHoldS-2*noticedS)
+		m.judge.endHold()
+		m.sleepSlots(ctx, 2*noticedS)
+	} else {
+		m.sleepSlots(ctx, afterS+noticedS)
+	}
+	m.judge.noteOrder(action, nil, m.vehicleTimesS())
+	m.sleepSlots(ctx, brokerExtraSlots-noticedS)
+	if err := m.openBroker(ctx, address); err != nil {
+		return err
+	}
+	_, n := m.crew.lastStatus()
+	if !m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+1 }) {
+		return errors.New("the broker is back, and no status comes")
+	}
+	m.explainSlots(m.elapsedSlots() - began)
+	if f.Kind == BrokerGoneHold && m.slotNow() < float64(m.plan.Slots-quietSlots) {
+		m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
+	}
+	return nil
+}
+
+// injectDiskStall has the leader's disk not finish a write for longer than its stream of
+// setpoints may go on.
+func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
+	m.explainSlots(diskStallS + 6)
+	path := m.ledgerPath() + stallSuffix
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		return false, err
+	}
+	times := m.vehicleTimesS()
+	m.judge.withAll(func(i int, a *observedAircraft) { a.stalledS = times[i] })
+	m.sleepSlots(ctx, diskStallS)
+	m.judge.withAll(func(i int, a *observedAircraft) {
+		met = met || a.setpointS > a.stalledS
+		a.stalledS = math.Inf(1)
+	})
+	err = os.Remove(path)
+	m.noteLeaderReturned()
+	return met, err
+}
+
+// ledgerPath is the file of the leader's ledger.
+func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folder, "leader")) }
+
+// loseUnsynced puts the ledger back to what was on the disk for certain: everything that
+// was written since is lost, as it may be when the power fails.
+func (m *mission) loseUnsynced() error {
+	path := m.ledgerPath()
+	synced, err := os.ReadFile(path + syncedSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Remove(path)
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, synced, 0o640)
 }
 
 // injectPilotAct is an act of a pilot. Until a HEARTBEAT shows it the leader may override
 // it, and the pilot repeats it.
-func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) {
+func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) (met bool) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]
 	for range 2 * f.DurationSlots {
 		s := a.State()
 		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
 			m.judge.pilotTookOver(i, a.TimeS(), shows)
 			act()
+			s = a.State()
+			met = met || shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
 		}
 		m.sleepSlots(ctx, 0.5)
 		if !m.judge.isPiloted(i) {
-			return // the crew returned it to the leader
+			break // the crew returned it to the leader
 		}
 	}
+	return met
 }
 
-// loseHeartbeats loses a fraction of an aircraft's HEARTBEATs, during which its stream
-// of setpoints must go on.
-func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, fraction float64) {
+// loseHeartbeats loses a fraction of an aircraft's HEARTBEATs for a while. Its stream of
+// setpoints must go on for streamS of it.
+func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, streamS, fraction float64) {
 	a := m.autopilots[i]
 	a.LoseHeartbeats(seconds, fraction, m.plan.Seed)
 	m.judge.requireStream(i, a.TimeS())
-	m.sleepSlots(ctx, seconds)
+	m.sleepSlots(ctx, streamS)
+	defer m.sleepSlots(ctx, seconds-streamS)
 	s := a.State()
 	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
 }
 
-func (m *mission) restartLeader(ctx context.Context, slots float64) error {
+// restartLeader kills the leader and starts it again. lose, if any, is called between.
+func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() error) error {
+	began := m.elapsedSlots()
 	m.leaderKilled.Store(true)
 	m.leader.Load().Kill()
 	m.crew.noteOutage()
+	if lose != nil {
+		if err := lose(); err != nil {
+			return err
+		}
+	}
 	m.sleepSlots(ctx, slots)
 	m.mutex.Lock()
 	m.leaderAbsentS += slots
@@ -184,15 +389,20 @@ func (m *mission) restartLeader(ctx context.Context, slots float64) error {
 	err := m.startLeader()
 	m.noteLeaderReturned()
 	m.leaderKilled.Store(false)
+	// A process takes wall time to start, which is many slots of a fast mission: it is
+	// there with its first status.
+	_, n := m.crew.lastStatus()
+	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n }) {
+		m.noteLeaderReturned()
+	}
+	m.explainSlots(m.elapsedSlots() - began + 1)
 	return err
 }
 
 // noteLeaderReturned notes that the leader runs again, without the messages of its absence.
 func (m *mission) noteLeaderReturned() {
 	m.crew.noteOutage()
-	for i, s := range m.vehicleTimesS() {
-		m.judge.noteLeaderReturned(i, s)
-	}
+	m.judge.noteLeaderReturned(m.vehicleTimesS())
 }
 
 func (m *mission) vehicleTimesS() (s []float64) {
@@ -215,16 +425,36 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	}
 	m.crew.radioOff.Store(true)
 	defer m.crew.radioOff.Store(false)
+	replaying, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		for replaying.Err() == nil {
+			m.crew.replayHeartbeats()
+			m.sleepWall(replaying, heartbeatPeriodS)
+		}
+	}()
+	const noticedS = 3
 	if f.Kind == CrewRadioReturn {
+		m.judge.endHold()
 		m.sleepWall(ctx, crewReturnS)
+		defer m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
 		return becomes(2*marginSlots, "the crew was absent for longer than crew_return_s", Returning, Done)
 	}
 	m.sleepWall(ctx, crewHoldS)
 	if f.State == Flying {
+		m.sleepSlots(ctx, noticedS)
+		m.judge.noteOrder(telemetry.ActionHold, nil, m.vehicleTimesS())
 		if err := becomes(marginSlots, "the crew was absent for longer than crew_hold_s", Holding); err != nil {
 			return err
 		}
+		m.sleepSlots(ctx, marginSlots)
 		m.crew.radioOff.Store(false)
+		m.sleepSlots(ctx, noticedS)
+		if m.slotNow() < float64(m.plan.Slots-quietSlots) {
+			m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
+		} else {
+			m.judge.endHold()
+		}
 		return becomes(2*marginSlots, "the crew is back", Flying, Returning, Done)
 	}
 	m.sleepSlots(ctx, marginSlots)
@@ -246,9 +476,9 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 	defer forger.Close()
 	forge := func() {
 		n := max(int(m.slotNow()), 0)
-		slotMS := 1000 / m.Speed
+		slotMS := 1000 / m.plan.Speed
 		beacon, err := telemetry.Encode(telemetry.Slot{
-			Slot: n, SlotMS: slotMS, Speed: m.Speed, ReportByMS: forgedReportByMS, DecideByMS: 0.6 * slotMS, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}},
+			Slot: n, SlotMS: slotMS, Speed: m.plan.Speed, ReportByMS: forgedReportByMS, DecideByMS: 0.6 * slotMS, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}},
 		})
 		if err == nil && f.Kind != ForgedStatus {
 			forger.Publish(telemetry.Publication{Topic: m.crew.topics.Slot(), Payload: beacon})
@@ -276,12 +506,7 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 			m.sleepSlots(forging, 0.25)
 		}
 	}()
-	if err := m.restartLeader(ctx, float64(f.DurationSlots)); err != nil {
-		return err
-	}
-	_, n := m.crew.lastStatus()
-	m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+2 })
-	return nil
+	return m.restartLeader(ctx, float64(f.DurationSlots), nil)
 }
 
 // injectForgedResults sends results that must not count: of unknown users, and of users
@@ -310,10 +535,15 @@ func (m *mission) noteCounterReset(gapS float64) {
 }
 
 func (m *mission) restartBroker(ctx context.Context, slots float64) error {
+	m.explainSlots(slots + brokerRetryS*m.plan.Speed + 2)
 	address := m.broker.Address
 	m.broker.Close()
 	m.crew.noteOutage()
 	m.sleepSlots(ctx, slots)
+	return m.openBroker(ctx, address)
+}
+
+func (m *mission) openBroker(ctx context.Context, address string) error {
 	m.broker = &broker.Broker{Address: address}
 	err := m.broker.Initialize()
 	for ; err != nil && ctx.Err() == nil; err = m.broker.Initialize() {
@@ -358,7 +588,7 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 
 // injectForeignReports sends reports that must change nothing: of other slots, duplicates,
 // of unknown users, and malformed ones.
-func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) {
+func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) error {
 	topics := m.crew.topics
 	send := func(topic string, payload []byte) {
 		m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
@@ -385,4 +615,5 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 		}
 		m.sleepSlots(ctx, 1)
 	}
+	return nil
 }

@@ -15,7 +15,7 @@ import (
 // fly runs the mission to its end, with the crew's commands in their order; the faults
 // are injected concurrently, see runFaults.
 func (m *mission) fly(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.plan.Slots)+500)/m.Speed*float64(time.Second))+40*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.plan.Slots)+500)/m.plan.Speed*float64(time.Second))+40*time.Second)
 	defer cancel()
 	if err := m.setUp(ctx); err != nil {
 		return err
@@ -33,11 +33,17 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	m.outcome.resumed = m.allFlying()
 	m.slotsEndedAt = m.elapsedSlots()
 	m.mutex.Lock()
+	if !m.epoch.IsZero() {
+		m.dueSlots = min(m.slotsFrom(m.epoch), float64(m.plan.Slots))
+	}
 	m.lastFaultEndInSlots = m.lastFaultEnd
 	if m.activeFaults > 0 {
 		m.lastFaultEndInSlots = m.slotsEndedAt
 	}
 	m.mutex.Unlock()
+	if err == nil && m.plan.Ending == endSlots && !m.isIn(Returning) {
+		m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
+	}
 	if err == nil {
 		err = m.finish(ctx)
 	}
@@ -53,8 +59,8 @@ func (m *mission) allFlying() bool {
 }
 
 // Wall times of a mission in which contact with the crew is lost: the least values that
-// the leader accepts, and how long it must be connected before it counts the crew's
-// silence; and intervals of the crew in all missions.
+// the leader accepts, and how long it must run, and be connected, before it counts the
+// silence of broker and crew; and intervals of the crew in all missions.
 const (
 	crewHoldS         = 1.0
 	crewReturnS       = 1.2
@@ -71,7 +77,7 @@ func (m *mission) startMission(ctx context.Context) error {
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.online && m.crew.statuses > 0 }) {
 		return errors.New("the leader does not come online")
 	}
-	if m.plan.losesCrewRadio() {
+	if m.plan.losesCrewRadio() || m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn) {
 		m.sleepWall(ctx, crewGraceS+0.5)
 	}
 	if !m.crew.sendAndWait(ctx, m.crew.newRequest(m.random, "budget")) {
@@ -155,8 +161,10 @@ func (m *mission) finish(ctx context.Context) error {
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+3 && !m.crew.hasUnanswered() }) {
 		return errors.New("the leader stopped reporting")
 	}
-	m.compareAccounts()
-	return m.leader.Load().Shutdown()
+	m.mutex.Lock()
+	m.lastSlotKnown = !m.plan.hasFault(BrokerGoneReturn)
+	m.mutex.Unlock()
+	return nil
 }
 
 // returnWithinSlots is how long a crew repeats a return that is refused, as it is while
@@ -173,6 +181,13 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	var refusedAt time.Time // first
 	for ; m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)
+		var inHold []int // which the order puts under the leader's command again
+		for _, i := range m.airborne() {
+			if m.autopilots[i].State().Mode == autopilot.ModeHold {
+				inHold = append(inHold, i)
+			}
+		}
+		a.undoJudge = m.judge.returnToLeader(inHold, false)
 		if m.crew.sendAndWait(ctx, a) {
 			break
 		}
@@ -204,6 +219,9 @@ func (m *mission) pilotsLand() {
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true
 			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
+		}
+		if lands && !piloted && !m.judge.observed(i).heldByHost {
+			m.judge.noteRescue(i, "its pilot, left in "+s.Mode.String())
 		}
 		if lands {
 			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
@@ -308,8 +326,8 @@ func (m *mission) handleAnswer(req *request) {
 	switch {
 	case !req.accepted && req.undoJudge != nil:
 		req.undoJudge()
-	case req.accepted && (req.action == telemetry.ActionReturn || req.action == telemetry.ActionStop):
-		m.judge.endArmOrders(m.vehicleTimesS())
+	case req.accepted && (req.action != telemetry.ActionResume || m.isIn(Flying, Holding)):
+		m.judge.noteOrder(req.action, req.aircraft, m.vehicleTimesS())
 	}
 }
 
@@ -361,4 +379,6 @@ func (m *mission) slotsSince(s State) float64 {
 // elapsedSlots is the mission time since the simulation began, in slots.
 func (m *mission) elapsedSlots() float64 { return m.slotsFrom(m.began) }
 
-func (m *mission) sleepWall(ctx context.Context, seconds float64) { m.sleepSlots(ctx, seconds*m.Speed) }
+func (m *mission) sleepWall(ctx context.Context, seconds float64) {
+	m.sleepSlots(ctx, seconds*m.plan.Speed)
+}

@@ -1,12 +1,14 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -89,7 +91,8 @@ func maxTime(t ...time.Time) time.Time { return slices.MaxFunc(t, time.Time.Comp
 const (
 	canaryTick   = time.Millisecond
 	canarySlack  = 500 * time.Microsecond // inaccuracy of a timer
-	samplePeriod = 5 * time.Millisecond
+	samplePeriod = 10 * time.Millisecond
+	listPeriod   = 250 * time.Millisecond
 )
 
 // run is the canary, on a thread of its own, until the context ends.
@@ -100,6 +103,20 @@ func (h *hostMonitor) run(ctx context.Context) {
 		time.Sleep(canaryTick)
 		now := time.Now()
 		h.canary.add(now, now.Sub(slept)-canaryTick-canarySlack)
+	}
+}
+
+// watch samples a leader's delays until the context ends.
+func (h *hostMonitor) watch(ctx context.Context, leader func() *threadDelays) {
+	tick := time.NewTicker(samplePeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			leader().sample()
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -116,8 +133,14 @@ type threadDelays struct {
 
 	mutex    sync.Mutex
 	listedAt time.Time
-	waitedNS map[string]uint64 // nanoseconds so far, by the thread's file
+	threads  map[string]*threadWaits // by the thread's file
 	delays   delayLog
+}
+
+// threadWaits is how long a thread has waited so far, read from its open file.
+type threadWaits struct {
+	file *os.File
+	ns   uint64
 }
 
 // sample adds the increments since the sample before. The longest wait of any thread
@@ -127,31 +150,52 @@ func (t *threadDelays) sample() {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	now := time.Now()
-	if now.Sub(t.listedAt) > 20*samplePeriod {
+	if now.Sub(t.listedAt) > listPeriod {
 		t.listedAt = now
-		found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", t.pid))
-		fresh := make(map[string]uint64, len(found))
-		for _, name := range found {
-			if was, ok := t.waitedNS[name]; ok {
-				fresh[name] = was
-			} else if n, ok := runDelayNS(name); ok {
-				fresh[name] = n
-			}
-		}
-		t.waitedNS = fresh
+		t.list()
 	}
 	longest := uint64(0)
-	for name, was := range t.waitedNS {
-		if n, ok := runDelayNS(name); ok && n >= was {
-			longest, t.waitedNS[name] = max(longest, n-was), n
+	for _, w := range t.threads {
+		if n, ok := runDelayNS(w.file); ok && n >= w.ns {
+			longest, w.ns = max(longest, n-w.ns), n
 		}
 	}
 	t.delays.add(now, time.Duration(longest))
 }
 
+// list opens the files of new threads, and closes those of threads that have ended.
+func (t *threadDelays) list() {
+	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", t.pid))
+	for name, w := range t.threads {
+		if !slices.Contains(found, name) {
+			w.file.Close()
+			delete(t.threads, name)
+		}
+	}
+	for _, name := range found {
+		if t.threads[name] != nil {
+			continue
+		}
+		file, err := os.Open(name)
+		if err != nil {
+			continue // it has just ended
+		}
+		n, _ := runDelayNS(file)
+		if t.threads == nil {
+			t.threads = map[string]*threadWaits{}
+		}
+		t.threads[name] = &threadWaits{file, n}
+	}
+}
+
 // runDelayNS reads the second number of a schedstat file.
-func runDelayNS(name string) (n uint64, ok bool) {
-	raw, _ := os.ReadFile(name)
-	_, err := fmt.Sscan(string(raw), new(uint64), &n)
+func runDelayNS(file *os.File) (n uint64, ok bool) {
+	var raw [96]byte
+	read, _ := file.ReadAt(raw[:], 0)
+	fields := bytes.Fields(raw[:read])
+	if len(fields) < 2 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(fields[1]), 10, 64)
 	return n, err == nil
 }

@@ -5,57 +5,113 @@ import (
 	"math"
 	"slices"
 	"sync"
-
-	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"time"
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/geo"
+	"prefdt/telemetry"
 )
 
-// judge decides whether setpoints and commands are safe, from the messages that the
-// autopilots receive and from nothing else of the leader. Times are mission seconds of
-// the vehicle that received the message.
+// judge decides whether a mission was safe and did its work: by the simulators' true
+// state, and by what arrives at the autopilots, at the users and at the crew. It reads
+// nothing that the leader says of itself. Times are mission seconds of the vehicle that
+// received the message. The rules are in the table [rules]; here is what they look at.
 //
-// Limits of time allow latencyS in addition: a setpoint's period, and 10 ms of wall time
-// for the links and the leader's work. A pilot's act counts from the first HEARTBEAT
-// sent in time that showed it. Only if a limit is exceeded, the measured delay by the
-// machine itself is added to it.
+// Limits of time allow in addition what a message takes on its way, slackS or graceS.
+// Only if a limit is exceeded, the measured delay by the machine itself is added to it.
 type judge struct {
-	physics  physics.Constants
-	latencyS float64
+	physics physics.Constants
+	limits  limits
+	slackS  float64 // a setpoint's period, and 10 ms of wall time for links and the leader's work
+	graceS  float64 // 5 ms of wall time: a command may be on its way that long
 	// hostDelayS returns how long the machine delayed programs from a moment of a
 	// vehicle's time until now, in mission seconds.
 	hostDelayS func(aircraft int, fromS float64) float64
 
 	mutex          sync.Mutex
 	aircraft       []observedAircraft
-	unsafe         int     // setpoints and commands
-	firstUnsafe    string  // the first of them, in full
+	users          observedUsers
+	violations     []violation
 	minSeparationM float64 // horizontal, in the air
 	excused        int     // late, but by no more than the measured delay of the machine
 	maxExcusedS    float64 // the latest of them
+	firstLateS     float64 // how late the first beacon was, in slots, below 0
+	lastSlot       int     // of the beacons; -1: none
+	slotsOpened    int
+	disturbed      int // faults that hold up what the leader does, now or just before
 }
 
-// observedAircraft is the true state of an aircraft and the last messages it received.
+// limits are what configuration, autopilots and surroundings of a mission allow.
+type limits struct {
+	speedMPS    float64 // the lesser of configuration and autopilot
+	descentMPS  float64 // MPC_Z_V_AUTO_DN
+	landMPS     float64 // MPC_LAND_SPEED, below slowBelowM
+	slowBelowM  float64 // MPC_LAND_ALT1
+	sharedLink  bool    // every aircraft receives what is addressed to the others
+	list        []string
+	powerFactor float64 // at most, of propulsion
+	windMPS     float64 // at most
+	amslM       float64 // of the ground
+}
+
+// observedAircraft is the true state of an aircraft and what it received.
 type observedAircraft struct {
-	body           autopilot.Body
-	inAir          bool
-	offboard       bool    // in OFFBOARD at the last setpoint
-	offboardSinceS float64 // at all setpoints since then
-	setpointS      float64
+	state     autopilot.State
+	inAir     bool
+	home      geo.Local // where it took off last
+	hasHome   bool
+	flownM    float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
+	flownS    float64 // for so long
+	offboardS float64 // in OFFBOARD without interruption since; +Inf: it is not
+	servedS   float64 // last in OFFBOARD and not its pilot's; -Inf: never
+	cutFromS  float64 // its links are cut since; +Inf: they are not
+
+	// Of the last setpoint.
+	followed       bool      // it was in OFFBOARD
+	followedSinceS float64   // at all setpoints since then
+	setpointS      float64   // when
 	requested      geo.Local // commanded displacement in the next second
-	velocity       geo.Local // of the setpoint
+	velocity       geo.Local
 	target         geo.Local
 	targetSinceS   float64 // velocity and target unchanged since
 	conflictSinceS float64 // commanded on a path that comes too close since; +Inf: it is not
 
 	pilot           *pilotAct // under pilot control or rebooted: the leader must not command it; nil: it may
+	heldByHost      bool      // it left OFFBOARD as the machine held up its setpoints
+	rescued         string    // who landed it instead of its leader; empty: nobody
 	heartbeatS      float64   // last HEARTBEAT sent in time; -1 before
 	disarmedSinceS  float64   // first of the last HEARTBEATs that all report disarmed; -1: the last one does not
 	leaderReturnedS float64   // the leader was restarted or continued, without the messages before
 	streamRequiredS float64   // since then the stream must go on even without HEARTBEATs; +Inf: it may stop
+	stalledS        float64   // the leader's slot loop stands since; +Inf: it runs
 	armOrder        armOrder
+
+	// What the crew's orders, or the loss of contact, require; +Inf: nothing.
+	launchedS  float64 // to take off, since
+	heldS      float64 // to stay, since
+	movesS     float64 // to fly on, since
+	movesFromM float64 // flownM then
+	stoppedS   float64 // to be in Hold, since
+	returnByS  float64 // to be on the ground, by
+	returnFrom float64 // joules spent when it was to return; NaN: it was not
+	returnJ    float64 // at most from then on
+	blockedS   float64 // for so long another was in its way home
+}
+
+// observedUsers is what users reported and what they were answered, on the wire.
+type observedUsers struct {
+	reports map[reportKey]telemetry.Report // the first valid one of each user and slot
+	tasks   int                            // reported in open slots while the broker was up
+	inTime  int                            // decided in time
+	slot    int                            // that shares are of
+	shares  map[int]float64                // by aircraft
+}
+
+// reportKey is a user and the slot of its report.
+type reportKey struct {
+	user string
+	slot int
 }
 
 // pilotAct is an act of a pilot or an autopilot that ends the leader's command of an aircraft.
@@ -78,8 +134,8 @@ type armOrder struct {
 const (
 	speedSlackMPS     = 0.05
 	fenceSlackM       = 0.5
-	altitudeBandM     = 20
 	setpointTTLS      = 2   // time to live: a decision is followed for so long
+	streamEndS        = 12  // after so long without a decision the stream ends
 	setpointPeriodS   = 0.1 // between setpoints
 	armTimeoutS       = 10  // arming is commanded for so long, for each order
 	heartbeatTimeoutS = 10  // setpoints go on without a HEARTBEAT
@@ -88,26 +144,25 @@ const (
 
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	j := &judge{
-		physics: p, latencyS: 0.1 + 0.01*speed, minSeparationM: math.Inf(1),
+		physics: p, slackS: 0.1 + 0.01*speed, graceS: 0.005 * speed, minSeparationM: math.Inf(1), lastSlot: -1,
+		limits:     limits{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10, powerFactor: 1.5},
 		hostDelayS: func(int, float64) float64 { return 0 },
+		users:      observedUsers{reports: map[reportKey]telemetry.Report{}, slot: -1},
 	}
-	j.aircraft = make([]observedAircraft, aircraft)
-	for i := range j.aircraft {
-		j.aircraft[i] = observedAircraft{conflictSinceS: math.Inf(1), heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: math.Inf(1), setpointS: math.Inf(-1)}
+	inf := math.Inf(1)
+	for range aircraft {
+		j.aircraft = append(j.aircraft, observedAircraft{
+			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf, heartbeatS: -1, disarmedSinceS: -1,
+			streamRequiredS: inf, stalledS: inf, setpointS: -inf, launchedS: inf, heldS: inf, movesS: inf, stoppedS: inf, returnByS: inf, returnFrom: math.NaN(),
+		})
 	}
 	return j
-}
-
-func (j *judge) reportUnsafe(what string, format string, args ...any) {
-	if j.unsafe++; j.unsafe == 1 {
-		j.firstUnsafe = what + ": " + fmt.Sprintf(format, args...)
-	}
 }
 
 // isLate reports whether a moment is later after another one than is allowed, in spite
 // of the delay by the machine in between.
 func (j *judge) isLate(i int, fromS, allowedS, nowS float64) bool {
-	by := nowS - fromS - allowedS - j.latencyS
+	by := nowS - fromS - allowedS
 	return by > 0 && !j.excuseDelay(i, fromS, by)
 }
 
@@ -122,22 +177,93 @@ func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
 	return true
 }
 
-// pilotTookOver notes that from now on an aircraft is under pilot control. The leader
-// can know it from the first HEARTBEAT that shows it.
-func (j *judge) pilotTookOver(i int, nowS float64, shows func(autopilot.Heartbeat) bool) {
+// led reports whether an aircraft is the leader's to command.
+func (a *observedAircraft) led() bool { return a.pilot == nil }
+
+// withAll calls f for each aircraft under the mutex.
+func (j *judge) withAll(f func(i int, a *observedAircraft)) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	j.aircraft[i].pilot = &pilotAct{sinceS: nowS, shownBy: shows, knownS: math.Inf(1)}
+	for i := range j.aircraft {
+		f(i, &j.aircraft[i])
+	}
+}
+
+// with calls f for one aircraft under the mutex.
+func (j *judge) with(i int, f func(a *observedAircraft)) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	f(&j.aircraft[i])
 }
 
 // observed is an aircraft as the judge knows it now.
-func (j *judge) observed(i int) observedAircraft {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	return j.aircraft[i]
+func (j *judge) observed(i int) (a observedAircraft) {
+	j.with(i, func(x *observedAircraft) { a = *x })
+	return a
 }
 
 func (j *judge) isPiloted(i int) bool { return j.observed(i).pilot != nil }
+
+// What pilots, autopilots and the simulation do.
+
+// pilotTookOver notes that from now on an aircraft is under pilot control. The leader can
+// know it from the first HEARTBEAT that shows it, also if the pilot has to repeat the act.
+func (j *judge) pilotTookOver(i int, nowS float64, shows func(autopilot.Heartbeat) bool) {
+	j.with(i, func(a *observedAircraft) {
+		if a.pilot == nil {
+			a.pilot = &pilotAct{sinceS: nowS, shownBy: shows, knownS: math.Inf(1)}
+		}
+		a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS = math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
+		a.returnFrom = math.NaN()
+	})
+}
+
+// noteRescue notes that somebody else than the leader landed an aircraft.
+func (j *judge) noteRescue(i int, by string) {
+	j.with(i, func(a *observedAircraft) { a.rescued = by })
+}
+
+// noteLeaderReturned notes that the leader runs again, without the messages it missed.
+func (j *judge) noteLeaderReturned(nowS []float64) {
+	j.withAll(func(i int, a *observedAircraft) { a.leaderReturnedS = nowS[i] })
+}
+
+// disturb counts the faults that hold up what the leader does.
+func (j *judge) disturb(by int) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.disturbed += by
+}
+
+// forgive suspends what must happen by some time, as a fault has begun or ended that
+// delays it by so long; what must be reached by motion is not required any more.
+func (j *judge) forgive(byS float64) {
+	j.withAll(func(_ int, a *observedAircraft) {
+		a.launchedS, a.movesS, a.stoppedS = math.Inf(1), math.Inf(1), math.Inf(1)
+		a.returnByS += byS
+	})
+}
+
+// requireStream has the stream to an aircraft go on from a time on.
+func (j *judge) requireStream(i int, fromS float64) {
+	j.with(i, func(a *observedAircraft) { a.streamRequiredS = fromS })
+}
+
+// endStreamRequirement allows the stream to stop again. To an aircraft still under
+// command it must not have stopped until then.
+func (j *judge) endStreamRequirement(i int, led bool, nowS float64) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	a := &j.aircraft[i]
+	if led && a.followed && a.led() {
+		if text := j.gapUntil(i, nowS); text != "" {
+			j.violate("gap", text)
+		}
+	}
+	a.streamRequiredS = math.Inf(1)
+}
+
+// What the crew orders.
 
 // returnToLeader notes that the crew returned aircraft to the leader: with arm, on the
 // ground, to take off. undo reverts it, for an order that was refused.
@@ -165,58 +291,60 @@ func (j *judge) returnToLeader(numbers []int, arm bool) (undo func()) {
 	}
 }
 
-// endArmOrders notes that the crew ended all orders to take off.
-func (j *judge) endArmOrders(nowS []float64) {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	for i := range j.aircraft {
-		j.aircraft[i].armOrder.endS = min(j.aircraft[i].armOrder.endS, nowS[i])
-	}
+// noteOrder notes what an accepted action for named aircraft, or for all, or the loss or
+// return of contact, requires of those that the leader commands.
+func (j *judge) noteOrder(action string, named []int, nowS []float64) {
+	inf := math.Inf(1)
+	j.withAll(func(i int, a *observedAircraft) {
+		if len(named) > 0 && !slices.Contains(named, i) && action != telemetry.ActionResume {
+			return // a resume of one ends the hold of all
+		}
+		if action == telemetry.ActionReturn || action == telemetry.ActionStop {
+			a.armOrder.endS = min(a.armOrder.endS, nowS[i])
+		}
+		if !a.led() {
+			return
+		}
+		switch action {
+		case telemetry.ActionStart, telemetry.ActionLaunch:
+			if a.state.OnGround && a.armOrder.open && math.IsInf(a.launchedS, 1) {
+				a.launchedS = nowS[i]
+			}
+		case telemetry.ActionHold:
+			a.heldS, a.movesS = nowS[i], inf
+		case telemetry.ActionResume:
+			a.heldS, a.movesS, a.movesFromM = inf, nowS[i], a.flownM
+		case telemetry.ActionReturn:
+			a.heldS, a.movesS, a.stoppedS, a.launchedS = inf, inf, inf, inf
+			j.requireReturn(a, nowS[i])
+		case telemetry.ActionStop:
+			a.heldS, a.movesS, a.launchedS, a.returnByS, a.returnFrom = inf, inf, inf, inf, math.NaN()
+			if a.inAir {
+				a.stoppedS = nowS[i]
+			}
+		}
+	})
 }
 
-// noteLeaderReturned notes that the leader runs again, without the messages it missed.
-func (j *judge) noteLeaderReturned(i int, nowS float64) {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	j.aircraft[i].leaderReturnedS = nowS
-}
-
-// requireStream has the stream to an aircraft go on from a time on.
-func (j *judge) requireStream(i int, fromS float64) {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	j.aircraft[i].streamRequiredS = fromS
-}
-
-// endStreamRequirement allows the stream to stop again. To an aircraft still under
-// command it must not have stopped until then.
-func (j *judge) endStreamRequirement(i int, led bool, nowS float64) {
-	j.mutex.Lock()
-	defer j.mutex.Unlock()
-	a := &j.aircraft[i]
-	if led && a.offboard && a.pilot == nil {
-		j.checkGap(i, nowS)
-	}
-	a.streamRequiredS = math.Inf(1)
-}
-
-// checkGap checks the time since the last setpoint.
-func (j *judge) checkGap(i int, nowS float64) {
-	a := &j.aircraft[i]
-	if !(a.setpointS >= max(a.streamRequiredS, a.leaderReturnedS)) {
+// requireReturn has an aircraft be on the ground after the way home at v* and the descent
+// at the autopilot's rates, with some time for its turn and for others on the way, and
+// with what that may take. Called with the mutex held.
+func (j *judge) requireReturn(a *observedAircraft, nowS float64) {
+	if !a.inAir || !a.hasHome {
 		return
 	}
-	if j.isLate(i, a.setpointS, maxSetpointGapS, nowS) {
-		j.reportUnsafe("gap", "aircraft %d received no setpoint from %.1f to %.1f s, while only HEARTBEATs were lost", i+1, a.setpointS, nowS)
-	}
+	const turnS = 20
+	p, up := j.physics.Propulsion, a.state.Position.UpM
+	best := p.BestSpeedMPS(j.limits.speedMPS)
+	wayS := a.home.Sub(a.state.Position).HorizontalM() / best
+	descentS := max(up-j.limits.slowBelowM, 0)/j.limits.descentMPS + min(up, j.limits.slowBelowM)/min(j.limits.landMPS, j.limits.descentMPS)
+	a.returnByS = nowS + 1.33*(wayS+descentS) + turnS
+	a.returnFrom, a.blockedS = a.state.Spent.J(), 0
+	air := p.PowerW(best+j.limits.windMPS)/p.PowerW(best) - 1 // at most more in wind, against it all the way
+	a.returnJ = 1.25 * j.limits.powerFactor * (1 + max(air, 0)) * (wayS*p.PowerW(best) + (descentS+turnS)*p.PowerW(0))
 }
 
-// String is where an aircraft is and what it was commanded.
-func (a *observedAircraft) String() string {
-	p, v := a.body.Position, a.body.Velocity
-	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s, offboard %v, commanded by (%.1f, %.1f) m in a second at %.1f s, under pilot control %v",
-		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, a.offboard, a.requested.EastM, a.requested.NorthM, a.setpointS, a.pilot != nil)
-}
+// What the simulators and the wire show.
 
 // handleHeartbeat handles a HEARTBEAT that was sent without delay.
 func (j *judge) handleHeartbeat(i int, h autopilot.Heartbeat) {
@@ -238,163 +366,125 @@ func (j *judge) handleHeartbeat(i int, h autopilot.Heartbeat) {
 	}
 }
 
-// handleMotion handles an aircraft's true motion.
-func (j *judge) handleMotion(i int, b autopilot.Body) {
+// handleMotion handles a step of an aircraft's dynamics.
+func (j *judge) handleMotion(i int, s autopilot.State) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	a := &j.aircraft[i]
-	a.body, a.inAir = b, b.Position.UpM > 1
-	if s := b.SpeedMPS(); s > j.physics.SpeedMaxMPS+0.5 {
-		j.reportUnsafe("speed", "aircraft %d flies at %.1f m/s", i+1, s)
+	before := a.state
+	a.state, a.inAir = s, s.Position.UpM > 1
+	if before.OnGround && !s.OnGround {
+		a.home, a.hasHome = s.Position, true
+		a.home.UpM = 0
+		a.launchedS = math.Inf(1)
 	}
-	for k := range j.aircraft {
-		o := &j.aircraft[k]
-		if k == i || !a.inAir || !o.inAir || math.Abs(b.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
-			continue
+	switch {
+	case s.Mode != autopilot.ModeOffboard || !s.Armed || s.OnGround:
+		a.offboardS = math.Inf(1)
+	default:
+		a.offboardS = min(a.offboardS, s.TimeS)
+		if a.led() {
+			a.servedS = s.TimeS
 		}
-		d := b.Position.Sub(o.body.Position).HorizontalM()
-		j.minSeparationM = min(j.minSeparationM, d)
-		if d < j.physics.SeparationM-fenceSlackM && (a.offboard || o.offboard) {
-			j.reportUnsafe("separation", "aircraft %d and %d are %.1f m apart: %s, %s", i+1, k+1, d, a, o)
+		if a.led() && j.lastSlot >= 0 && math.IsInf(a.heldS, 1) && math.IsNaN(a.returnFrom) {
+			a.flownM += s.SpeedMPS() * (s.TimeS - before.TimeS)
+			a.flownS += s.TimeS - before.TimeS
 		}
+	}
+	if !math.IsNaN(a.returnFrom) && j.isBlocked(i) {
+		a.blockedS += s.TimeS - before.TimeS
+	}
+	j.handle(&event{kind: moved, aircraft: i, before: before})
+	if !before.OnGround && s.OnGround {
+		j.handle(&event{kind: touchedDown, aircraft: i, before: before})
+		a.returnByS, a.returnFrom, a.heldS, a.movesS, a.stoppedS = math.Inf(1), math.NaN(), math.Inf(1), math.Inf(1), math.Inf(1)
 	}
 }
 
-// handleReceived checks a setpoint or command that a vehicle received.
+// isBlocked reports whether another aircraft in the air, or in its descent, is so near
+// that one in OFFBOARD may have to wait for it. Called with the mutex held.
+func (j *judge) isBlocked(i int) bool {
+	const nearSeparations = 3
+	a := &j.aircraft[i]
+	return a.state.Mode == autopilot.ModeOffboard && slices.ContainsFunc(j.aircraft, func(o observedAircraft) bool {
+		return o.state != a.state && !o.state.OnGround && o.state.Position.Sub(a.state.Position).HorizontalM() < nearSeparations*j.physics.SeparationM
+	})
+}
+
+// handleReceived handles a message that a vehicle received.
 func (j *judge) handleReceived(i int, r autopilot.Received) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	a := &j.aircraft[i]
-	piloted := func() bool { return a.pilot != nil && j.isLate(i, max(a.pilot.knownS, a.leaderReturnedS), 0, r.TimeS) }
-	if r.Setpoint == nil {
-		if r.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && r.Param[0] == 1 {
-			j.checkArm(i, r.TimeS)
+	if s := r.Setpoint; s != nil {
+		a.armOrder.streamed = true
+		// A leg is for one slot: with the same target and feed-forward for longer than
+		// their time to live the leader no longer decides. On the way to a point the
+		// target moves with the aircraft.
+		if s.Velocity != a.velocity || s.Position != a.target || r.TimeS-a.setpointS > 0.5 {
+			a.targetSinceS = r.TimeS
 		}
-		switch r.Command {
-		case common.MAV_CMD_COMPONENT_ARM_DISARM, common.MAV_CMD_DO_SET_MODE, common.MAV_CMD_NAV_TAKEOFF,
-			common.MAV_CMD_NAV_LAND, common.MAV_CMD_NAV_RETURN_TO_LAUNCH:
-			if piloted() {
-				j.reportUnsafe("pilot", "aircraft %d is under pilot control since %.1f s, known at %.1f s, and receives command %d %v in %s at %.1f s",
-					i+1, a.pilot.sinceS, a.pilot.knownS, r.Command, r.Param[:3], r.Mode, r.TimeS)
-			}
+		a.requested = s.Position.Sub(r.Position).Add(s.Velocity)
+	}
+	j.handle(&event{kind: arrived, aircraft: i, received: r})
+	if s := r.Setpoint; s != nil {
+		if !a.followed {
+			a.followedSinceS = r.TimeS
 		}
-		return
+		a.velocity, a.target, a.setpointS, a.followed = s.Velocity, s.Position, r.TimeS, r.Mode == autopilot.ModeOffboard
 	}
-	a.armOrder.streamed = true
-	if piloted() {
-		j.reportUnsafe("pilot", "aircraft %d is under pilot control since %.1f s, known at %.1f s, and receives a setpoint in %s at %.1f s",
-			i+1, a.pilot.sinceS, a.pilot.knownS, r.Mode, r.TimeS)
-	}
-	if !r.Armed && r.Landed && a.disarmedSinceS >= 0 && j.isLate(i, max(a.disarmedSinceS, a.leaderReturnedS), 0, r.TimeS) {
-		j.reportUnsafe("ground", "aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s", i+1, a.disarmedSinceS, r.TimeS)
-	}
-	if a.heartbeatS >= 0 && j.isLate(i, max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS, r.TimeS) {
-		j.reportUnsafe("no heartbeat", "aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", i+1, a.heartbeatS, r.TimeS)
-	}
-	if a.offboard && r.Mode == autopilot.ModeOffboard && a.pilot == nil {
-		j.checkGap(i, r.TimeS)
-	}
-	j.checkSetpoint(i, r)
-}
-
-// checkArm checks a command to arm: it is allowed once the crew ordered a take-off, for
-// a while, and not after the motors ran and were stopped.
-func (j *judge) checkArm(i int, nowS float64) {
-	o := &j.aircraft[i].armOrder
-	switch {
-	case !o.open:
-		j.reportUnsafe("arm", "aircraft %d is to arm at %.1f s, without an order", i+1, nowS)
-	case j.isLate(i, max(o.endS, j.aircraft[i].leaderReturnedS), 0, nowS):
-		j.reportUnsafe("arm", "aircraft %d is to arm at %.1f s, after the crew ended its order at %.1f s", i+1, nowS, o.endS)
-	case j.isLate(i, max(o.disarmedS, j.aircraft[i].leaderReturnedS), 0, nowS):
-		j.reportUnsafe("arm", "aircraft %d is to arm again at %.1f s, and was disarmed at %.1f s", i+1, nowS, o.disarmedS)
-	case j.isLate(i, o.firstArmS, armTimeoutS, nowS):
-		j.reportUnsafe("arm", "aircraft %d is to arm at %.1f s, first at %.1f s, and the order holds for %d s", i+1, nowS, o.firstArmS, armTimeoutS)
-	}
-	o.firstArmS = min(o.firstArmS, nowS)
-}
-
-func (j *judge) checkSetpoint(i int, r autopilot.Received) {
-	a, p, v := &j.aircraft[i], r.Setpoint.Position, r.Setpoint.Velocity
-	if !a.offboard {
-		a.offboardSinceS = r.TimeS
-	}
-	a.offboard = r.Mode == autopilot.ModeOffboard
-	vmax := j.physics.SpeedMaxMPS
-	for _, x := range []float64{p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM} {
-		if math.IsNaN(x) {
-			j.reportUnsafe("incomplete", "aircraft %d receives %+v", i+1, *r.Setpoint)
-			return
-		}
-	}
-	if s := v.HorizontalM(); s > vmax+speedSlackMPS {
-		j.reportUnsafe("speed", "aircraft %d is commanded to %.2f m/s", i+1, s)
-	}
-	if side := j.physics.AreaSideM; p.EastM < -fenceSlackM || p.EastM > side+fenceSlackM || p.NorthM < -fenceSlackM || p.NorthM > side+fenceSlackM {
-		j.reportUnsafe("fence", "aircraft %d is sent to (%.1f, %.1f)", i+1, p.EastM, p.NorthM)
-	}
-	if math.Abs(p.UpM-j.physics.AltitudeM) > altitudeBandM {
-		j.reportUnsafe("altitude", "aircraft %d is sent to %.1f m", i+1, p.UpM)
-	}
-	// A leg is for one slot: with the same target and feed-forward for longer than their
-	// time to live the leader no longer decides. On the way to a point the target moves
-	// with the aircraft.
-	if v != a.velocity || p != a.target || r.TimeS-a.setpointS > 0.5 {
-		a.targetSinceS = r.TimeS
-	}
-	if v.HorizontalM() > 0.01 && j.isLate(i, a.targetSinceS, setpointTTLS, r.TimeS) {
-		j.reportUnsafe("stale", "aircraft %d is commanded to the same velocity for %.1f s", i+1, r.TimeS-a.targetSinceS)
-	}
-	a.velocity, a.target, a.setpointS = v, p, r.TimeS
-	a.requested = p.Sub(r.Position).Add(v)
-	if s := a.requested.HorizontalM(); s > vmax*(1+j.latencyS) && !j.excuseDelay(i, r.TimeS-setpointTTLS, s/vmax-1-j.latencyS) {
-		j.reportUnsafe("speed", "aircraft %d is to be %.1f m away in a second", i+1, s)
-	}
-	j.checkSeparation(i, r)
-}
-
-// checkSeparation checks the separation of the commanded paths in the next second. The
-// setpoints of one tick arrive one after the other, so that for a moment a new leg meets
-// another aircraft's old one: only a conflict that lasts beyond the next tick counts.
-func (j *judge) checkSeparation(i int, r autopilot.Received) {
-	a := &j.aircraft[i]
-	for k := range j.aircraft {
-		o := &j.aircraft[k]
-		if k == i || !o.inAir || math.Abs(r.Position.UpM-o.body.Position.UpM) > j.physics.SeparationM {
-			continue
-		}
-		otherVelocity := o.body.Velocity
-		if r.TimeS-o.setpointS < 0.5 && o.offboard {
-			otherVelocity = o.requested
-		}
-		apart, closing := r.Position.Sub(o.body.Position), a.requested.Sub(otherVelocity)
-		d := closestApproachM(apart, closing)
-		if d >= j.physics.SeparationM-fenceSlackM-j.latencyS*closing.HorizontalM() {
-			a.conflictSinceS = math.Inf(1)
-			continue
-		}
-		a.conflictSinceS = min(a.conflictSinceS, r.TimeS)
-		if lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS; lasts > 0 && !j.excuseDelay(i, r.TimeS-setpointTTLS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.latencyS)) {
-			j.reportUnsafe("separation", "aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m (commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
-				i+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(), r.SpeedMPS(), o.body.SpeedMPS(), r.Mode, r.TimeS)
-		}
+	if isArm(r) {
+		a.armOrder.firstArmS = min(a.armOrder.firstArmS, r.TimeS)
 	}
 }
 
-// closestApproachM is the least horizontal distance in the next second of two aircraft
-// that are apart and close in at a velocity; +Inf if they move apart.
-func closestApproachM(apart, closing geo.Local) float64 {
-	dot := apart.EastM*closing.EastM + apart.NorthM*closing.NorthM
-	if dot >= 0 {
-		return math.Inf(1)
-	}
-	vv := closing.EastM*closing.EastM + closing.NorthM*closing.NorthM
-	return apart.Add(closing.Scale(min(-dot/vv, 1))).HorizontalM()
-}
-
-// verdict returns how many setpoints and commands were unsafe, and the first.
-func (j *judge) verdict() (count int, first string) {
+// handleBeacon handles a beacon that arrived at a time in slots since the start of slot 0.
+func (j *judge) handleBeacon(s telemetry.Slot, slotNow float64, lateBy time.Duration) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	return j.unsafe, j.firstUnsafe
+	j.handle(&event{kind: opened, beacon: s, slotNow: slotNow, lateBy: lateBy})
+	if s.Slot > j.lastSlot {
+		j.lastSlot = s.Slot
+		j.slotsOpened++
+	}
+}
+
+// handleReport handles a valid report on the wire.
+func (j *judge) handleReport(user string, r telemetry.Report) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	if _, before := j.users.reports[reportKey{user, r.Slot}]; !before {
+		j.users.reports[reportKey{user, r.Slot}] = r
+	}
+}
+
+// handleDecision handles a decision on the wire.
+func (j *judge) handleDecision(user string, d telemetry.Decision) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	u := &j.users
+	if u.slot != d.Slot {
+		u.slot, u.shares = d.Slot, map[int]float64{}
+	}
+	u.shares[d.Aircraft] += d.CPUHz
+	j.handle(&event{kind: decided, user: user, decision: d})
+}
+
+// endHold allows the aircraft to move again, to where it is known later.
+func (j *judge) endHold() {
+	j.withAll(func(_ int, a *observedAircraft) { a.heldS = math.Inf(1) })
+}
+
+// handleAnswer handles the answer to a start that must be refused.
+func (j *judge) handleAnswer(r refusal) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.handle(&event{kind: answered, refusal: r})
+}
+
+// String is where an aircraft is and what it was commanded.
+func (a *observedAircraft) String() string {
+	p, v := a.state.Position, a.state.Velocity
+	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s in %v, commanded by (%.1f, %.1f) m in a second at %.1f s, under pilot control %v",
+		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, a.state.Mode, a.requested.EastM, a.requested.NorthM, a.setpointS, a.pilot != nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -36,6 +37,7 @@ type mission struct {
 	folder string
 	random *rand.Rand
 	world  world.Config
+	starts []physics.Position // where the aircraft stand
 	host   *hostMonitor
 	ports  *ports
 
@@ -57,7 +59,10 @@ type mission struct {
 	epoch             time.Time      // start of slot 0; zero before
 	counterResetGapsS []float64      // before each reset of a battery's counters, the time in which they could not be read
 	leaderAbsentS     float64        // time without a leader
-	begun             []coverageCell // the faults that began, with their states
+	met               []coverageCell // the faults that had their effect, with the states they began in
+	explainedSlots    float64        // that could not be opened or seen to open
+	dueSlots          float64        // since the start of slot 0 until no slot was to be opened any more; 0: not known yet
+	lastSlotKnown     bool           // which slot was the last one
 	activeFaults      int
 	lastFaultEnd      float64 // by elapsedSlots
 	pendingFaults     []fault // not begun yet
@@ -65,7 +70,9 @@ type mission struct {
 	activeFaultStates []State // in which the active faults began
 	faultErrors       chan error
 
-	findings    []string // failures of the mission
+	brokenRules []string // in the order of their first time
+	known       []string // findings that are listed and fail no mission
+	notJudged   bool     // the machine was too slow
 	outcome     outcome
 	failure     string        // why the mission failed; empty: it did not
 	took        time.Duration // wall time
@@ -87,7 +94,9 @@ type leaderProcess struct {
 	threads threadDelays
 }
 
-func (m *mission) slotWall() time.Duration { return time.Duration(float64(time.Second) / m.Speed) }
+func (m *mission) slotWall() time.Duration {
+	return time.Duration(float64(time.Second) / m.plan.Speed)
+}
 
 // slotsFrom is the time since a moment, in slots.
 func (m *mission) slotsFrom(t time.Time) float64 {
@@ -104,10 +113,86 @@ func (m *mission) slotNow() float64 {
 	return m.slotsFrom(m.epoch)
 }
 
-// px4Parameters make a climb and a descent shorter than the mission.
-var px4Parameters = map[string]float64{
-	"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
-	"MPC_LAND_SPEED": 3, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
+// quickParameters make a climb and a descent shorter than the mission. Missions at the
+// stock rates have stockParameters instead.
+var (
+	quickParameters = map[string]float64{
+		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
+		"MPC_LAND_SPEED": 3, "MPC_LAND_ALT1": 20, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
+	}
+	stockParameters = map[string]float64{
+		"MPC_XY_VEL_MAX": 12, "MPC_XY_CRUISE": 5, "MPC_Z_VEL_MAX_UP": 3, "MPC_TKO_SPEED": 1.5, "MPC_Z_V_AUTO_DN": 1.5, "MPC_Z_VEL_MAX_DN": 1.5,
+		"MPC_LAND_SPEED": 0.7, "MPC_LAND_ALT1": 10, "COM_OF_LOSS_T": 1, "COM_LOW_BAT_ACT": 3,
+	}
+)
+
+// parameters are the autopilots' in this mission.
+func (p *plan) parameters() map[string]float64 {
+	x := maps.Clone(quickParameters)
+	if p.StockRates {
+		x = maps.Clone(stockParameters)
+	}
+	if p.PilotMaxMPS > 0 {
+		x["MPC_XY_VEL_MAX"] = p.PilotMaxMPS
+	}
+	if p.hasFault(UnsafeFailsafe) {
+		x["COM_OBL_RC_ACT"] = 0
+	}
+	return x
+}
+
+// surroundings are the world of this mission, and where the aircraft start.
+func (m *mission) surroundings() {
+	m.world = world.Standard()
+	w, p := &m.world, &m.plan
+	w.Aircraft, w.Slots, w.DenseStart = m.Aircraft, p.Slots, p.DenseStart
+	w.Shock = world.Shock{FromSlot: p.ShockSlot, Factor: 1.5}
+	if p.Wind {
+		w.Wind = world.Wind{MeanMinMPS: 4, MeanMaxMPS: 7, TurnRad: 0.05, TurbulenceMPS: 1, TurbulenceMemory: 0.9}
+	}
+	if p.Crowd {
+		w.Groups = world.Groups{Count: 1, SpreadM: 25, SpeedMPS: 10, HotTaskProbability: 0.6, OtherTaskProbability: 0.6}
+	}
+	for i := range m.Aircraft {
+		m.starts = append(m.starts, w.Start(i))
+	}
+	if p.Crowd { // side by side, 120 m from the group and inside the area
+		const aheadM, apartM, insideM = 120, 30, 40
+		crowd := world.NewScenario(w, p.Seed).UserPosition(0, 0)
+		centre := physics.Position{EastM: w.Physics.AreaSideM / 2, NorthM: w.Physics.AreaSideM / 2}
+		towards := centre.Sub(crowd)
+		at := crowd.Add(towards.Scale(min(1, aheadM/max(towards.Norm(), 1))))
+		for i := range m.starts {
+			at.EastM = min(max(at.EastM, insideM), w.Physics.AreaSideM-insideM-apartM*float64(m.Aircraft))
+			m.starts[i] = physics.Position{EastM: at.EastM + apartM*float64(i), NorthM: min(max(at.NorthM, insideM), w.Physics.AreaSideM-insideM)}
+		}
+	}
+}
+
+// limits are what the judge holds this mission to.
+func (m *mission) limits() limits {
+	p := m.plan.parameters()
+	l := limits{
+		speedMPS: min(m.world.Physics.SpeedMaxMPS, p["MPC_XY_VEL_MAX"]), descentMPS: p["MPC_Z_V_AUTO_DN"], landMPS: p["MPC_LAND_SPEED"], slowBelowM: p["MPC_LAND_ALT1"],
+		sharedLink: m.plan.OneLink, powerFactor: 1.5, amslM: origin.AltM,
+	}
+	if s := m.plan.SpeedMaxMPS; s > 0 {
+		l.speedMPS = min(l.speedMPS, s)
+	}
+	if m.plan.Wind {
+		l.windMPS = m.world.Wind.MeanMaxMPS + 2*m.world.Wind.TurbulenceMPS
+	}
+	if m.plan.Listed {
+		l.list = m.userIDs()
+	}
+	return l
+}
+
+func (m *mission) userIDs() (ids []string) {
+	for i := range m.world.UserCount() {
+		ids = append(ids, fmt.Sprintf("u%02d", i+1))
+	}
+	return ids
 }
 
 var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
@@ -116,9 +201,7 @@ var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 func (m *mission) setUp(ctx context.Context) error {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
 	m.leader.Store(&leaderProcess{})
-	m.world = world.Standard()
-	m.world.Aircraft, m.world.Slots, m.world.DenseStart = m.Aircraft, m.plan.Slots, m.plan.DenseStart
-	m.world.Shock = world.Shock{FromSlot: m.plan.ShockSlot, Factor: 1.5}
+	m.surroundings()
 	address, err := m.ports.allocate("tcp")
 	if err != nil {
 		return err
@@ -129,8 +212,8 @@ func (m *mission) setUp(ctx context.Context) error {
 	}
 	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = "tcp://" + address
-	m.judge = newJudge(m.world.Physics, m.Aircraft, m.Speed)
-	m.judge.hostDelayS = m.hostDelayS
+	m.judge = newJudge(m.world.Physics, m.Aircraft, m.plan.Speed)
+	m.judge.hostDelayS, m.judge.limits = m.hostDelayS, m.limits()
 	if err := m.makeKeys(); err != nil {
 		return err
 	}
@@ -138,7 +221,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.crew, err = newCrew(ctx, m.url, m.handleBeacon); err != nil {
+	if m.crew, err = newCrew(ctx, m.url, m); err != nil {
 		return err
 	}
 	m.closers = append(m.closers, m.crew.client.Close)
@@ -166,21 +249,34 @@ func (m *mission) setUp(ctx context.Context) error {
 // startAutopilots starts the aircraft and returns the leader's address for each.
 func (m *mission) startAutopilots() (links []string, err error) {
 	truth := world.NewScenario(&m.world, m.plan.Seed)
-	for i := range m.Aircraft {
-		partner, err := m.ports.allocate("udp")
+	for range m.Aircraft {
+		link, err := m.ports.allocate("udp")
 		if err != nil {
 			return nil, err
 		}
-		links = append(links, partner)
-		p := m.world.Start(i)
+		links = append(links, link)
+	}
+	partners := links
+	if m.plan.OneLink {
+		for i := range links {
+			links[i] = links[0]
+		}
+		router, err := newRouter(links[0], m.Aircraft)
+		if err != nil {
+			return nil, err
+		}
+		m.closers, partners = append(m.closers, router.Close), router.Addresses()
+	}
+	for i := range m.Aircraft {
+		partner, p := partners[i], m.starts[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
-			Speed: m.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
-			Parameters: px4Parameters, Log: slog.New(slog.DiscardHandler),
+			Speed: m.plan.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
+			Parameters: m.plan.parameters(), Log: slog.New(slog.DiscardHandler),
 			PowerW: func(slot int, v geo.Local) float64 {
 				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 			},
-			OnMotion:        func(_ int, b autopilot.Body) { m.judge.handleMotion(i, b) },
+			OnMotion:        func(_ int, s autopilot.State) { m.judge.handleMotion(i, s) },
 			OnReceived:      func(r autopilot.Received) { m.judge.handleReceived(i, r) },
 			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
 		}}
@@ -188,6 +284,12 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			return nil, err
 		}
 		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
+		a.ChangeBattery(func(b *battery.Battery) {
+			b.SensorGain = m.plan.SensorGain[i]
+			if m.plan.BoundedPacks {
+				b.SetReadsJ(m.packJ(m.plan.Slots/2, true))
+			}
+		})
 	}
 	return links, nil
 }
@@ -205,11 +307,38 @@ func (m *mission) newUsers() *users.Simulator {
 	}}
 }
 
-// handleBeacon sets the epoch. The times of all slots follow from the first beacon.
+// packJ is about what a pack needs for so many slots of flight beyond the leader's
+// reserve and the way home, after a climb or in the air.
+func (m *mission) packJ(slots int, climbs bool) float64 {
+	const reserveJ, watt = 15e3, 170
+	climbS, homeS, factor := 12.0, 20.0, 1.0
+	if m.plan.StockRates {
+		climbS, homeS = 42, 84
+	}
+	if !climbs {
+		climbS = 0
+		if m.slotNow() > float64(m.plan.ShockSlot-quietSlots) {
+			factor = m.world.Shock.Factor
+		}
+	}
+	if m.plan.Wind {
+		factor *= 1.2
+	}
+	return reserveJ + watt*factor*(float64(slots)+climbS+homeS)
+}
+
+// handleBeacon sets the epoch, from which the times of all slots follow, with the first
+// beacon, and judges each. In a mission with a list of users a stranger answers it.
 func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
+	if m.plan.Listed {
+		m.sendStranger(s)
+	}
 	if !m.epoch.IsZero() { // nothing else sets it
+		expected := m.epoch.Add(time.Duration(s.Slot) * m.slotWall())
+		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()), m.host.delayBetween(&m.leader.Load().threads, expected, received))
 		return
 	}
+	m.judge.handleBeacon(s, 0, 0)
 	m.mutex.Lock()
 	m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
 	m.mutex.Unlock()
@@ -220,19 +349,43 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 	}
 }
 
+// sendStranger sends a report and a result of a user who is not on the list.
+func (m *mission) sendStranger(s telemetry.Slot) {
+	const user = "stranger"
+	report, err := telemetry.Encode(telemetry.Report{Slot: s.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}})
+	if err == nil {
+		m.crew.publish(m.crew.topics.Report(user), report)
+	}
+	result, err := telemetry.Encode(telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: strangerS, By: telemetry.ByOffer})
+	if err == nil {
+		m.crew.publish(m.crew.topics.Result(user), result)
+	}
+}
+
+// strangerS is the completion time of a stranger, which must not count.
+const strangerS = 500
+
 // writeLeaderConfig writes a leader's configuration; each name has a state directory of
 // its own.
 func (m *mission) writeLeaderConfig(name string, links []string) (string, error) {
 	var aircraft []map[string]any
 	for i, link := range links {
-		p := m.world.Start(i)
+		p := m.starts[i]
 		aircraft = append(aircraft, map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link, "start_m": []float64{p.EastM, p.NorthM}})
 	}
-	slotMS := 1000 / m.Speed
+	slotMS := 1000 / m.plan.Speed
+	flight := map[string]any{"broker_hold_s": brokerHoldS, "broker_return_s": brokerReturnS}
+	if s := m.plan.SpeedMaxMPS; s > 0 {
+		flight["speed_max_mps"] = s
+	}
+	users := map[string]any{}
+	if m.plan.Listed {
+		users["allow"] = m.userIDs()
+	}
 	values := map[string]any{
 		"fleet": fleetName, "mission": "m1", "state_dir": filepath.Join(m.folder, name), "checkpoint": m.Checkpoint,
 		"slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
-		"broker": map[string]any{"url": m.url}, "aircraft": aircraft,
+		"broker": map[string]any{"url": m.url}, "aircraft": aircraft, "flight": flight, "users": users, "surroundings": map[string]any{"wind": m.plan.Wind},
 		"origin": map[string]any{"latitude_deg": origin.LatDeg, "longitude_deg": origin.LonDeg, "amsl_m": origin.AltM},
 	}
 	if m.plan.Signed {
@@ -244,7 +397,7 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 		if !m.plan.hasFault(CrewRadioReturn) {
 			returnS = 600
 		}
-		values["flight"] = map[string]any{"crew_hold_s": crewHoldS, "crew_return_s": returnS}
+		flight["crew_hold_s"], flight["crew_return_s"] = crewHoldS, returnS
 	}
 	raw, err := yaml.Marshal(values)
 	if err != nil {
@@ -257,8 +410,11 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 func (m *mission) startLeader() error {
 	m.leaderStarts++
 	program := m.Leader
-	if m.plan.ClockJumps {
+	switch {
+	case m.plan.ClockJumps:
 		program = m.JumpLeader
+	case m.plan.needsDisk():
+		program = m.DiskLeader
 	}
 	p, err := process.Start([]string{program, "-config", m.leaderConfigPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts)))
 	if err == nil {
@@ -280,7 +436,7 @@ func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, 
 // hostDelayS is how long the machine delayed leader and simulator from a moment of an
 // aircraft's time until now, in mission seconds.
 func (m *mission) hostDelayS(i int, fromS float64) float64 {
-	return m.host.delayBetween(&m.leader.Load().threads, m.autopilots[i].WallTime(fromS), time.Now()).Seconds() * m.Speed
+	return m.host.delayBetween(&m.leader.Load().threads, m.autopilots[i].WallTime(fromS), time.Now()).Seconds() * m.plan.Speed
 }
 
 // leaderEnded reports whether the leader has exited without being killed on purpose.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -38,6 +39,16 @@ const (
 	CrewRadioHold   FaultKind = "crew_radio_hold"   // no heartbeat of the crew for longer than crew_hold_s
 	CrewRadioReturn FaultKind = "crew_radio_return" // for longer than crew_return_s
 	ClockJump       FaultKind = "clock_jump"        // the leader's wall clock jumps a day, again and again
+
+	BrokerGoneHold   FaultKind = "broker_hold"       // no broker for longer than broker_hold_s, which is the default here
+	BrokerGoneReturn FaultKind = "broker_return"     // for longer than broker_return_s, likewise
+	HeartbeatSilence FaultKind = "heartbeat_silence" // no HEARTBEAT for 13 s, positions go on
+	ArmingDenied     FaultKind = "arming_denied"     // the pre-arm checks fail before the start
+	ArmingRefused    FaultKind = "arming_refused"    // they are good, and the autopilot does not arm all the same
+	UnsafeFailsafe   FaultKind = "unsafe_failsafe"   // COM_OBL_RC_ACT is 0 before the start
+	LowBattery       FaultKind = "low_battery"       // a pack loses most of its charge
+	DiskStall        FaultKind = "disk_stall"        // fsync takes 20 s: the slot loop stands, the stream goes on
+	PowerCut         FaultKind = "power_cut"         // the leader is killed, and its disk has what was synced
 )
 
 // fault is a fault that begins in a state and lasts for some slots.
@@ -62,6 +73,17 @@ type plan struct {
 	Signed             bool    // crew and leader have keys
 	ClockJumps         bool    // the wall clock jumps
 
+	Speed        float64   // mission seconds per second
+	StockRates   bool      // PX4's own rates of climb and descent, and COM_OF_LOSS_T 1
+	OneLink      bool      // all aircraft are on one link
+	Wind         bool      // it blows, and the leader is told that it may
+	Crowd        bool      // the users are a group that walks fast, and the aircraft start beside each other near it
+	Listed       bool      // users.allow has the users alone; a stranger reports as well
+	SpeedMaxMPS  float64   // flight.speed_max_mps; 0: the default
+	PilotMaxMPS  float64   // MPC_XY_VEL_MAX; 0: as it is
+	SensorGain   []float64 // of each aircraft's current sensor
+	BoundedPacks bool      // the packs have charge for about half of the slots
+
 	HoldSlot, HoldSlots int    // the crew holds; 0 slots: never
 	Ending              ending // how it ends
 	EndSlot             int    // of endReturn and endStop
@@ -85,9 +107,11 @@ func (p *plan) mustResume() bool {
 	if p.Ending != endSlots {
 		return false
 	}
+	if p.BoundedPacks || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused) {
+		return false
+	}
 	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
-		return f.Kind == Reboot || f.Kind == PilotDisarm || f.Kind == CrewRadioReturn ||
-			f.State == Climbing && (f.Kind == ProcessKill || f.Kind == ForgedAtRestart)
+		return f.State == Climbing && (f.Kind == ProcessKill || f.Kind == ForgedAtRestart)
 	})
 }
 
@@ -101,6 +125,22 @@ func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold, CrewRadi
 // brokerRetryS is the longest wall time between two attempts of the leader's client to
 // reconnect. Until then the crew cannot return an aircraft to it.
 const brokerRetryS = 2.5
+
+// The leader's defaults, and how long a fault of them lasts beyond.
+const (
+	brokerHoldS, brokerReturnS = 30, 120
+	brokerExtraSlots           = 14
+	silenceS                   = 13 // of HEARTBEATs
+	diskStallS                 = 20
+)
+
+// pilotSpeed is how fast missions with a pilot fly at most: 5 ms of wall time, in which
+// a command may be on its way, are then little.
+const pilotSpeed = 5
+
+// stockSpeed is how fast missions at the stock rates fly at most: without setpoints for a
+// second of the mission their aircraft leave OFFBOARD.
+const stockSpeed = 10
 
 // linkLossExtraSlots makes a loss of the link outlast COM_OF_LOSS_T.
 const linkLossExtraSlots = 8
@@ -116,12 +156,23 @@ const minSlots = 24
 // meets each; the other faults begin after it, so that they cannot prevent it.
 func drawPlan(c *Config, k int) plan {
 	seed, slots, aircraft := c.Seed, c.Slots, c.Aircraft
-	all := coverageCells()
+	all := c.cells()
 	order := rand.New(rand.NewPCG(seed, 1<<40)).Perm(len(all))
 	first := all[order[k%len(all)]]
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
 	if first.Kind == CrewRadioHold || first.Kind == CrewRadioReturn { // wall times: slots enough for them
 		slots = max(slots, int(crewReturnS*c.Speed)+3*quietSlots)
+	}
+	reconnectSlots := int(brokerRetryS*c.Speed) + 2*quietSlots
+	switch first.Kind {
+	case BrokerGoneHold:
+		slots = max(slots, brokerHoldS+brokerExtraSlots+reconnectSlots)
+	case BrokerGoneReturn:
+		slots = max(slots, brokerReturnS+brokerExtraSlots+reconnectSlots)
+	case DiskStall:
+		slots = max(slots, diskStallS+3*quietSlots)
+	case PilotDisarm, PilotPosition, PilotHold: // they fly slowly
+		slots = max(minSlots, min(slots, 30))
 	}
 	p := plan{
 		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots), ReportLossRate: 0.2 * r.Float64(),
@@ -136,7 +187,7 @@ func drawPlan(c *Config, k int) plan {
 	}
 	add(first)
 	most := 1 + r.IntN(3)
-	if first == (coverageCell{SecondBattery, Idle}) { // it waits for a refusal, which other faults delay or change
+	if first.Kind == ArmingDenied || first.Kind == UnsafeFailsafe || first == (coverageCell{SecondBattery, Idle}) { // they wait for a refusal, which other faults delay or change
 		most = 0
 	}
 	for i := range most {
@@ -144,7 +195,7 @@ func drawPlan(c *Config, k int) plan {
 		if i == 0 { // each cell has a second mission in which it can be met
 			c = all[order[(k+len(all)/2)%len(all)]]
 		}
-		if !p.visits(c.State) || c.Kind == CrewRadioHold || c.Kind == CrewRadioReturn || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, f.coverageCell) }) ||
+		if !p.visits(c.State) || slices.Contains(onlyFirst, c.Kind) || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, f.coverageCell) }) ||
 			slices.Index(states, c.State) < slices.Index(states, first.State) {
 			continue
 		}
@@ -160,8 +211,50 @@ func drawPlan(c *Config, k int) plan {
 	if slices.ContainsFunc(p.Faults, needsKeys) {
 		p.Signed = true
 	}
+	p.drawSituation(c, k)
 	return p
 }
+
+// onlyFirst are kinds that a mission has as its first fault alone: its length and its
+// course are drawn for them.
+var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, ArmingDenied, ArmingRefused, UnsafeFailsafe}
+
+// drawSituation draws in what surroundings, with what aircraft and links a mission flies.
+func (p *plan) drawSituation(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<50|uint64(k)))
+	one := func(in int) bool { return r.IntN(in) == 0 }
+	p.Speed = c.Speed
+	switch p.StockRates = r.IntN(2) == 0 || p.hasFault(BrokerGoneHold); {
+	case p.hasFault(PilotDisarm, PilotPosition, PilotHold):
+		p.Speed, p.StockRates = min(p.Speed, pilotSpeed), r.IntN(8) == 0
+	case p.StockRates:
+		p.Speed = min(p.Speed, stockSpeed)
+	}
+	p.OneLink, p.Wind, p.Crowd, p.Listed = one(5) && c.Aircraft > 1, one(5), one(4), one(4)
+	p.BoundedPacks = one(5) && p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(BatterySwap, LowBattery, BrokerGoneHold, BrokerGoneReturn, DiskStall, Reboot)
+	switch one(6) {
+	case true:
+		p.SpeedMaxMPS = 5 + 5*r.Float64()
+	case false:
+		if one(6) && !p.StockRates {
+			p.PilotMaxMPS = 5 + 5*r.Float64()
+		}
+	}
+	for gained := one(3); len(p.SensorGain) < c.Aircraft; {
+		gain := 0.95 + 0.12*r.Float64()
+		if !gained {
+			gain = 1
+		}
+		p.SensorGain = append(p.SensorGain, gain)
+	}
+	p.ClockJumps = p.ClockJumps && !p.needsDisk()
+	if p.Crowd {
+		p.DenseStart = false // it has starts of its own
+	}
+}
+
+// needsDisk reports whether a mission needs the leader whose disk can fail.
+func (p *plan) needsDisk() bool { return p.hasFault(DiskStall, PowerCut) }
 
 // drawCourse draws the hold and the end of a mission that meets its first fault, and
 // in which nothing but that fault changes the state that it is to change or keep.
@@ -181,12 +274,14 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 	}
 	p.EndSlot = last + r.IntN(quietSlots-4)
 	switch first {
-	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying}:
+	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying},
+		coverageCell{BrokerGoneHold, Flying}, coverageCell{BrokerGoneReturn, Flying}, coverageCell{DiskStall, Flying}:
 		p.HoldSlots = 0
 	case coverageCell{CrewRadioHold, Holding}, coverageCell{CrewRadioReturn, Holding}:
 		p.HoldSlot = 2 + r.IntN(3)
 	}
-	if first.Kind == CrewRadioReturn {
+	switch first.Kind {
+	case CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall:
 		p.Ending = endSlots
 	}
 }
@@ -194,6 +289,8 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 // drawStartSlot draws the slot of a fault.
 func (p *plan) drawStartSlot(c coverageCell, last int, r *rand.Rand) int {
 	switch {
+	case c.Kind == BrokerGoneHold, c.Kind == BrokerGoneReturn, c.Kind == DiskStall:
+		return 1 + r.IntN(4)
 	case c.Kind == CrewRadioReturn: // it must outlast crew_return_s before the end
 		return 1 + r.IntN(2)
 	case c.Kind == CrewRadioHold && c.State == Flying:
@@ -240,12 +337,14 @@ func needsKeys(f fault) bool {
 // exclusiveGroups are kinds that do not share a mission, because one would be mistaken for
 // another or would hide its effect.
 var exclusiveGroups = [][]FaultKind{
-	{ProcessKill, ProcessStall, BrokerRestart, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
-	{ProcessKill, ProcessStall, BrokerRestart, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
-	{CommandStorm, CrewRadioHold, CrewRadioReturn},
-	{BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, Reboot},
-	{PilotDisarm, PilotPosition, PilotHold, Reboot},
-	{HeartbeatGap, HeartbeatLoss, OutOfOrder, LinkLoss},
+	{ProcessKill, ProcessStall, PowerCut, DiskStall, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
+	{ProcessKill, ProcessStall, PowerCut, DiskStall, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
+	{CommandStorm, CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall},
+	{ReportLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall}, {LinkLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall}, {ForeignReports, BrokerGoneHold, BrokerGoneReturn, DiskStall},
+	{ForgedResult, BrokerGoneHold, BrokerGoneReturn, DiskStall},
+	{BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery, Reboot},
+	{PilotDisarm, PilotPosition, PilotHold, Reboot, BrokerGoneHold, BrokerGoneReturn, DiskStall, LowBattery},
+	{HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LinkLoss},
 }
 
 // mutuallyExclusive reports whether two faults must not share a mission: two of a kind,
@@ -275,8 +374,79 @@ func (p plan) String() string {
 	if p.Signed {
 		words = append(words, "signed")
 	}
-	if p.ClockJumps {
-		words = append(words, string(ClockJump))
-	}
+	words = append(words, p.situation()...)
 	return strings.Join(words, " ")
+}
+
+// situation has the names of what a mission flies in, beside its faults: as in the
+// planted faults' data.
+func (p *plan) situation() (names []string) {
+	for _, s := range []struct {
+		name string
+		on   bool
+	}{
+		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
+		{"slow", p.SpeedMaxMPS > 0 || p.PilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+	} {
+		if s.on {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// is reports whether a mission has a fault, by its kind or kind@state, or flies in a
+// situation: one of [plan.situation], hold, signed, relaunch, shock, how it ends, or any.
+// Words joined by + must all hold.
+func (p *plan) is(words string) bool {
+	for word := range strings.SplitSeq(words, "+") {
+		kind, state, _ := strings.Cut(word, "@")
+		fault := slices.ContainsFunc(p.Faults, func(f fault) bool {
+			return string(f.Kind) == kind && (state == "" || string(f.State) == state)
+		})
+		switch {
+		case fault, slices.Contains(p.situation(), word), word == "any", word == "shock", word == string(p.Ending):
+		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// wallS is about how long the mission takes.
+func (p *plan) wallS() float64 {
+	mission := float64(p.Slots) + 40
+	if p.StockRates {
+		mission += 100
+	}
+	return 3 + mission/p.Speed
+}
+
+// Fitting returns missions of a run in which one of the situations comes, in the order of
+// the situations and of how short they are, at most so many: see [plan.is].
+func Fitting(c *Config, situations []string, most int) (missions []int) {
+	type candidate struct {
+		mission int
+		wallS   float64
+	}
+	add := func(situation string, count int) {
+		var fit []candidate
+		for k := range c.Missions {
+			if p := drawPlan(c, k); p.is(situation) && !slices.Contains(missions, k) {
+				fit = append(fit, candidate{k, p.wallS()})
+			}
+		}
+		slices.SortStableFunc(fit, func(a, b candidate) int { return cmp.Compare(a.wallS, b.wallS) })
+		for _, x := range fit[:min(count, len(fit), most-len(missions))] {
+			missions = append(missions, x.mission)
+		}
+	}
+	for _, s := range situations { // an equal part of each first
+		add(s, (most+len(situations)-1)/len(situations))
+	}
+	for _, s := range situations {
+		add(s, most)
+	}
+	return missions
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func testConfig(seed uint64) *Config {
-	return &Config{Missions: fullRunMissions, Seed: seed, Slots: 40, Speed: 20, Aircraft: 2, JumpLeader: "leader-jump"}
+	return &Config{Missions: fullRunMissions, Seed: seed, Slots: 40, Speed: 20, Aircraft: 2, JumpLeader: "leader-jump", DiskLeader: "leader-disk"}
 }
 
 // The same seed draws the same missions; each passes through the states of its
@@ -54,45 +54,103 @@ func TestFullRunPlansEveryCell(t *testing.T) {
 			p := drawPlan(testConfig(seed), k)
 			met.add(p.Faults[0].Kind, p.Faults[0].State)
 		}
-		if missing := met.uncovered(false); len(missing) > 0 {
+		if missing := met.uncovered(&Config{DiskLeader: "leader-disk"}); len(missing) > 0 {
 			t.Errorf("seed %d: %v", seed, missing)
 		}
 	}
 }
 
-// A long run fails for a cell that it never met, a short one does not.
-func TestUncoveredCellFailsALongRun(t *testing.T) {
+// A long run fails for a cell that it never met, and any run for one that it planned.
+func TestUncoveredCells(t *testing.T) {
+	with, without := &Config{DiskLeader: "leader-disk", JumpLeader: "leader-jump"}, &Config{}
 	met := coverage{}
 	for _, x := range coverageCells() {
 		met.add(x.Kind, x.State)
 	}
-	if missing := met.uncovered(false); len(missing) > 0 {
+	if missing := met.uncovered(without); len(missing) > 0 {
 		t.Fatal(missing)
 	}
+	if missing := met.uncovered(with); len(missing) != len(states)-2 {
+		t.Errorf("without a clock that jumps: %v", missing)
+	}
 	delete(met[PilotDisarm], Landing)
-	r := Result{Missions: fullRunMissions, Uncovered: met.uncovered(false)}
+	if missing := met.uncovered(without); !slices.Equal(missing, []string{"pilot_disarm@landing"}) {
+		t.Error(missing)
+	}
+	planned := coverage{PilotDisarm: {Landing: 1}, PilotHold: {Flying: 1}}
+	if missing := planned.missingIn(met); !slices.Equal(missing, []string{"pilot_disarm@landing"}) {
+		t.Error(missing)
+	}
+	r := Result{Uncovered: []string{"pilot_disarm@landing"}}
 	if why := r.Failed(); !strings.Contains(why, "pilot_disarm@landing") {
 		t.Errorf("failed for %q", why)
-	}
-	if r.Missions = fullRunMissions - 1; r.Failed() != "" {
-		t.Errorf("failed for %q", r.Failed())
-	}
-	if missing := met.uncovered(true); len(missing) != 1+len(states)-2 {
-		t.Errorf("with a clock that jumps: %v", missing)
 	}
 	if table := met.String(); strings.Count(table, "\n") != len(faultTable)+2 || !strings.Contains(table, "landing") {
 		t.Error(table)
 	}
 }
 
-// Unsafe setpoints, lost and duplicate commands fail a run even if no mission failed.
-func TestSafetyViolationsFailARun(t *testing.T) {
-	for _, r := range []Result{{UnsafeSetpoints: 1}, {LostCommands: 1}, {DuplicateCommands: 1}, {Failures: []Failure{{}}}} {
-		if r.Failed() == "" {
-			t.Errorf("%+v did not fail", r)
+// A failed mission fails a run, and so do more missions than one in fifty, and more than
+// one, that could not be judged.
+func TestFailedRuns(t *testing.T) {
+	for _, c := range []struct {
+		r    Result
+		fail bool
+	}{
+		{Result{Missions: 20}, false}, {Result{Missions: 200, Failures: []Failure{{}}}, true}, {Result{Missions: 20, NotJudged: 1}, false},
+		{Result{Missions: 20, NotJudged: 2}, true}, {Result{Missions: 200, NotJudged: 4}, false}, {Result{Missions: 200, NotJudged: 5}, true},
+		{Result{Missions: 200, Known: map[string]int{"home": 3}}, false},
+	} {
+		if got := c.r.Failed(); (got != "") != c.fail {
+			t.Errorf("%+v: %q", c.r, got)
 		}
 	}
-	if r := (Result{Missions: 20}); r.Failed() != "" {
-		t.Error(r.Failed())
+}
+
+// At least a third of the missions fly at the stock rates, and missions with pilots so
+// slowly that 5 ms of wall time are little.
+func TestSituations(t *testing.T) {
+	stock, met := 0, map[string]int{}
+	for k := range fullRunMissions {
+		p := drawPlan(testConfig(11), k)
+		if p.StockRates {
+			stock++
+		}
+		if p.hasFault(PilotDisarm, PilotPosition, PilotHold) && p.Speed > pilotSpeed {
+			t.Errorf("mission %d, %v, flies at %v", k, &p, p.Speed)
+		}
+		for _, s := range p.situation() {
+			met[s]++
+		}
+		if p.needsDisk() && p.ClockJumps {
+			t.Errorf("mission %d, %v, needs two leaders", k, &p)
+		}
+	}
+	if stock < fullRunMissions/3 {
+		t.Errorf("%d missions of %d fly at the stock rates", stock, fullRunMissions)
+	}
+	for _, s := range []string{"stock", "one_link", "wind", "crowd", "allow", "slow", "packs", "sensor", string(ClockJump)} {
+		if met[s] < 8 {
+			t.Errorf("%d missions of %d have %s", met[s], fullRunMissions, s)
+		}
+	}
+}
+
+// Missions are found by what happens in them, each once.
+func TestFitting(t *testing.T) {
+	c := testConfig(7)
+	found := Fitting(c, []string{"process_kill@flying", "pilot_position", "stock+wind", "any"}, 12)
+	seen := map[int]bool{}
+	for _, k := range found {
+		if seen[k] {
+			t.Errorf("mission %d twice", k)
+		}
+		seen[k] = true
+	}
+	if p := drawPlan(c, found[0]); len(found) != 12 || !p.hasFault(ProcessKill) {
+		t.Errorf("%v, and the first is %v", found, &p)
+	}
+	if none := Fitting(c, []string{"process_kill@nowhere"}, 12); len(none) > 0 {
+		t.Error(none)
 	}
 }

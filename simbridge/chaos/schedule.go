@@ -15,6 +15,7 @@ import (
 func (m *mission) runFaults(ctx context.Context) {
 	var faults sync.WaitGroup
 	defer faults.Wait()
+	faults.Go(func() { m.host.watch(ctx, func() *threadDelays { return &m.leader.Load().threads }) })
 	heartbeatPeriod := time.Second
 	if m.plan.losesCrewRadio() {
 		heartbeatPeriod = time.Duration(heartbeatPeriodS * float64(time.Second))
@@ -22,7 +23,6 @@ func (m *mission) runFaults(ctx context.Context) {
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/10))
 	defer tick.Stop()
 	for lastHeartbeat := (time.Time{}); ; {
-		m.leader.Load().threads.sample()
 		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
 			lastHeartbeat = now
 			m.crew.sendHeartbeat()
@@ -32,8 +32,8 @@ func (m *mission) runFaults(ctx context.Context) {
 		}
 		for f, ok := m.nextDueFault(); ok; f, ok = m.nextDueFault() {
 			faults.Go(func() {
-				err := m.injectFault(ctx, f)
-				m.noteFaultEnd()
+				met, err := m.injectFault(ctx, f)
+				m.noteFaultEnd(f, met)
 				if err != nil && ctx.Err() == nil {
 					m.faultErrors <- fmt.Errorf("%s in %s: %w", f.Kind, f.State, err)
 				}
@@ -55,7 +55,7 @@ func (m *mission) noteState(s State) {
 	}
 	m.stateEnteredAt[s] = time.Now()
 	if m.plan.ClockJumps {
-		m.begun = append(m.begun, coverageCell{ClockJump, s})
+		m.met = append(m.met, coverageCell{ClockJump, s})
 	}
 }
 
@@ -72,7 +72,6 @@ func (m *mission) nextDueFault() (fault, bool) {
 		m.pendingFaults = append(m.pendingFaults[:k:k], m.pendingFaults[k+1:]...)
 		m.activeFaults++
 		m.activeFaultStates = append(m.activeFaultStates, f.State)
-		m.begun = append(m.begun, f.coverageCell)
 		m.mutex.Unlock()
 		return f, true
 	}
@@ -107,7 +106,7 @@ func (m *mission) isDue(f *fault) bool {
 
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
-	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, OutOfOrder}, k)
+	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
@@ -131,7 +130,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
 	if f.Kind == PilotHold { // also in the failsafe's Hold; the ledger has OFFBOARD a slot later
-		return seen.offboard && m.autopilots[i].TimeS()-seen.offboardSinceS > 2
+		return seen.followed && m.autopilots[i].TimeS()-seen.followedSinceS > 2
 	}
 	return true
 }
@@ -139,9 +138,16 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 // touchdownM is a height from which a landing takes less than the shortest stall.
 const touchdownM = 3
 
-func (m *mission) noteFaultEnd() {
+// noteFaultEnd notes that a fault is over, and whether it had its effect.
+func (m *mission) noteFaultEnd(f fault, met bool) {
+	if delays(f.Kind) {
+		m.judge.forgive(0)
+	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	if met {
+		m.met = append(m.met, f.coverageCell)
+	}
 	m.activeFaults--
 	m.lastFaultEnd = m.elapsedSlots()
 	if m.activeFaults == 0 {

@@ -1,6 +1,10 @@
 package chaos
 
-import "prefdt/telemetry"
+import (
+	"slices"
+
+	"prefdt/telemetry"
+)
 
 // State is where in a mission a fault begins: a state of the mission, by the leader's
 // acknowledgements and status, or a phase of an aircraft within one.
@@ -57,12 +61,26 @@ var faultTable = []struct {
 	{ForgedAtRestart, []State{Climbing, Flying, Holding, Returning, Stopped}},
 	{CrewRadioHold, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
 	{CrewRadioReturn, []State{Climbing, Flying, Holding}},
+	{BrokerGoneHold, []State{Flying}},
+	{BrokerGoneReturn, []State{Flying}},
+	{HeartbeatSilence, []State{Flying, Holding, Returning}},
+	{ArmingDenied, []State{Idle}},
+	{ArmingRefused, []State{Idle}},
+	{UnsafeFailsafe, []State{Idle}},
+	{LowBattery, []State{Flying, Holding}},
+	{DiskStall, []State{Flying}},
+	{PowerCut, []State{Idle, Flying, Holding, Returning, Stopped}},
 }
 
 // coverageCell is a kind of fault in a state.
 type coverageCell struct {
 	Kind  FaultKind
 	State State
+}
+
+// cells are the possible ones of a run: without a leader whose disk can fail not its.
+func (c *Config) cells() []coverageCell {
+	return slices.DeleteFunc(coverageCells(), func(x coverageCell) bool { return c.DiskLeader == "" && (x.Kind == DiskStall || x.Kind == PowerCut) })
 }
 
 // coverageCells returns the possible ones, in the order of kinds and states.

@@ -53,7 +53,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	for i := range n {
 		conf := c.autopilotConfig(i, truth)
 		conf.Log = log
-		conf.OnMotion = func(slot int, b autopilot.Body) { f.handleMotion(i, slot, b) }
+		conf.OnMotion = func(slot int, s autopilot.State) { f.handleMotion(i, slot, s.Body) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
 			v := &px4.Vehicle{Config: conf}

@@ -174,7 +174,7 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 	}
 	v.mutex.Unlock()
 	if moved && v.OnMotion != nil {
-		v.OnMotion(slot, body)
+		v.OnMotion(slot, autopilot.State{Body: body})
 	}
 	if out != nil {
 		v.send(c, out)

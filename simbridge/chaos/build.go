@@ -1,0 +1,84 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// change is a text in a file of the standard library to replace; before stands in it once.
+type change struct{ file, before, after string }
+
+// buildLeader builds the leader with files replaced, by their path in this module, and
+// with changes elsewhere.
+func buildLeader(program string, overlay map[string][]byte, changes ...change) error {
+	folder, err := os.MkdirTemp("", "leader")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	replace := map[string]string{}
+	add := func(original string, text []byte) error {
+		copied := filepath.Join(folder, fmt.Sprintf("%d.go", len(replace)))
+		replace[original] = copied
+		return os.WriteFile(copied, text, 0o644)
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	for path, text := range overlay {
+		if err := add(filepath.Join(root, path), text); err != nil {
+			return err
+		}
+	}
+	for _, c := range changes {
+		original, text, err := c.apply()
+		if err == nil {
+			err = add(original, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	list := filepath.Join(folder, "overlay.json")
+	if err := os.WriteFile(list, raw, 0o644); err != nil {
+		return err
+	}
+	out, err := exec.Command("go", "build", "-ldflags", "-s -w", "-overlay", list, "-o", program, "prefdt/firmware").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// apply returns the file's path and its changed text.
+func (c *change) apply() (original string, text []byte, err error) {
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", nil, fmt.Errorf("find Go: %w", err)
+	}
+	original = filepath.Join(strings.TrimSpace(string(root)), "src", c.file)
+	if text, err = os.ReadFile(original); err != nil {
+		return "", nil, fmt.Errorf("read the standard library: %w", err)
+	}
+	if n := strings.Count(string(text), c.before); n != 1 {
+		return "", nil, fmt.Errorf("%s has %q %d times, want once", original, c.before, n)
+	}
+	return original, []byte(strings.Replace(string(text), c.before, c.after, 1)), nil
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

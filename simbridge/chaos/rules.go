@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/telemetry"
+)
+
+// event is one thing that the judge learns from the simulators or from the wire.
+type event struct {
+	kind     eventKind
+	aircraft int                // from 0
+	before   autopilot.State    // of moved and touchedDown: a step of the dynamics earlier
+	received autopilot.Received // of arrived
+	beacon   telemetry.Slot     // of opened
+	slotNow  float64            // of opened: when it was received, in slots since the start of slot 0
+	lateBy   time.Duration      // of opened: by how much the machine may have delayed it
+	user     string             // of decided
+	decision telemetry.Decision // of decided
+	refusal  refusal            // of answered
+	ended    *ended             // of over
+}
+
+// eventKind says which fields of an event are set.
+type eventKind int
+
+const (
+	moved       eventKind = iota // an aircraft, by a step of its dynamics
+	touchedDown                  // an aircraft, in this step
+	arrived                      // a message, at an aircraft
+	opened                       // a slot, by its beacon
+	decided                      // a task of a user
+	answered                     // a start that is to be refused
+	over                         // the mission
+)
+
+// rule is something that must never happen, whatever the faults.
+type rule struct {
+	name   string
+	reads  string // of the simulators and the wire
+	bound  string
+	source string // of the bound
+	on     eventKind
+	check  func(*judge, *event) string // how it was broken, empty: it was not; called with the mutex held
+}
+
+const contract = "docs/wire.md, "
+
+// rules is everything that the judge checks. None of it reads what the leader says of
+// itself: its beacons, decisions and answers are judged, and the status only shows what
+// the crew is told.
+var rules = []rule{
+	// Where aircraft fly and land.
+	{"separation", "true positions, landed aircraft too", "8 m, within 10 m of height, unless both have pilots", "paper, D_min, less what a gust or a late setpoint takes", moved, (*judge).checkSeparation},
+	{"least separation", "the same", "9.5 m, likewise", "paper, D_min; " + contract + "MAVLink", moved, (*judge).checkLeastSeparation},
+	{"fence", "true position", "5 m outside, 8 s after OFFBOARD began", contract + "fence", moved, (*judge).checkFence},
+	{"height", "true height", "8 m off H in slots, 10 s after OFFBOARD began", "the simulated aircraft overshoots to 106.7 m", moved, (*judge).checkHeight},
+	{"speed", "true speed", "the lesser limit of configuration and autopilot, and 1 m/s and a tenth", contract + "V_max", moved, (*judge).checkSpeed},
+	{"hold", "true speed", "3 m/s, 8 s after a hold", contract + "hold, crew's and broker's contact", moved, (*judge).checkHold},
+	{"moves on", "true motion", "8 m in 12 s after a resume", contract + "resume, contact returns", moved, (*judge).checkMovesOn},
+	{"stop", "true mode", "Hold, Land or Return 6 s after a stop", contract + "stop", moved, (*judge).checkStop},
+	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, 20 s and a third", contract + "return", moved, (*judge).checkReturn},
+	{"pack", "true mode, charge in the pack", "no failsafe for a low battery, never empty", "paper, C6", moved, (*judge).checkPack},
+	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, unless a fault explains it", contract + "setpoints stream", moved, (*judge).checkFailsafe},
+	{"climb", "true height", "off the ground 25 s after a start that was accepted", contract + "start", moved, (*judge).checkClimb},
+	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED and 0.3 m/s", "PX4, MPC_LAND_SPEED", touchedDown, (*judge).checkTouchdown},
+	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
+	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},
+	{"taken place", "true places of touchdown", "10 m from another's home or from another on the ground", "paper, D_min", touchedDown, (*judge).checkTakenPlace},
+	{"return charge", "true joules from the return to touchdown", "way at v*, descent, 20 s of hover, and a quarter", "eq. (prop)", touchedDown, (*judge).checkReturnCharge},
+
+	// What arrives at them.
+	{"pilot", "HEARTBEATs sent, messages that arrive", "5 ms of wall time after a HEARTBEAT showed the pilot's act, once for each act", contract + "an aircraft that leaves OFFBOARD", arrived, (*judge).checkPilot},
+	{"whitelist", "every message that arrives", "requests, arm, take-off to H, Hold, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", arrived, (*judge).checkWhitelist},
+	{"disarm", "commands that arrive", "none to disarm in the air", contract + "MAVLink", arrived, (*judge).checkDisarm},
+	{"address", "target system of each message", "the aircraft's own", "MAVLink 2, target_system", arrived, (*judge).checkAddress},
+	{"arm", "commands that arrive", "as ordered by the crew, for 10 s, not again after a disarm", contract + "arming", arrived, (*judge).checkArm},
+	{"ground", "setpoints that arrive, HEARTBEATs", "none to an aircraft known to be on the ground with its motors off", contract + "MAVLink", arrived, (*judge).checkGround},
+	{"no heartbeat", "setpoints that arrive, HEARTBEATs", "10 s after the last HEARTBEAT", contract + "setpoints stream", arrived, (*judge).checkHeartbeat},
+	{"gap", "setpoints that arrive", "1 s between two while only HEARTBEATs are lost", contract + "setpoints stream", arrived, (*judge).checkStreamGap},
+	{"stream end", "setpoints that arrive, beacons", "the time to live, ten slots more and one", contract + "setpoints", arrived, (*judge).checkStreamEnd},
+	{"incomplete", "setpoints that arrive", "every component is a number", "MAVLink 2, type_mask", arrived, (*judge).checkComplete},
+	{"commanded speed", "setpoints that arrive", "the lesser limit of configuration and autopilot", contract + "V_max", arrived, (*judge).checkCommandedSpeed},
+	{"commanded fence", "setpoints that arrive", "0.5 m outside the area, unless it returns home", contract + "fence", arrived, (*judge).checkCommandedFence},
+	{"commanded height", "setpoints that arrive", "3 m off H", "paper, H; " + contract + "altitude", arrived, (*judge).checkCommandedHeight},
+	{"stale", "setpoints that arrive", "the same leg for two slots", contract + "time to live", arrived, (*judge).checkStale},
+	{"commanded separation", "setpoints that arrive, true positions", "paths of the next second within 9.5 m for longer than a tick", "paper, D_min", arrived, (*judge).checkCommandedSeparation},
+
+	// What users and crew are told.
+	{"slot number", "beacons", "each higher than the last", contract + "time", opened, (*judge).checkSlotNumber},
+	{"slot time", "beacons", "0.6 of a slot early, two thirds late by the clock of the earliest", contract + "time", opened, (*judge).checkSlotTime},
+	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, and its pilot has it not", contract + "users are not sent", decided, (*judge).checkServes},
+	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C3", decided, (*judge).checkShares},
+	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
+	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "DESIGN, exact dispatch", decided, (*judge).checkPays},
+	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
+	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
+	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},
+	{"ceiling", "answers, true joules of the slots", "half a percent above, where no shock came after it", contract + "budget", over, (*judge).checkCeiling},
+
+	// What is written.
+	{"record", "the ledger's file", "opens whole, one row for each slot", contract + "ledger", over, (*judge).checkRecord},
+	{"energy", "true joules, statuses", "the resolution of the messages and the gaps that the model bridges", contract + "joules", over, (*judge).checkEnergy},
+	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", over, (*judge).checkEnergyBySlot},
+	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", over, (*judge).checkTransit},
+
+	// Whether it did anything.
+	{"course", "answers, states, landings", "each order is answered and each state left in time", contract + "mission", over, (*judge).checkCourse},
+	{"rescue", "who landed each aircraft", "its leader, unless a fault explains another", "no aircraft is left in the air", over, (*judge).checkRescue},
+	{"flew", "true motion in OFFBOARD", "2 m/s in the mean while it flies", "paper, v*", over, (*judge).checkFlew},
+	{"slots", "beacons", "missed: a twentieth and two, beside those that faults explain", contract + "time", over, (*judge).checkSlots},
+	{"decided", "reports, decisions in time", "seven of ten tasks that were reported while the broker was up", contract + "decision", over, (*judge).checkDecided},
+	{"fleet", "true modes in the last slot", "all under the leader's command, as these faults allow", contract + "resume", over, (*judge).checkFleet},
+}
+
+// violation is a rule that was broken.
+type violation struct {
+	rule  string
+	count int
+	first string // how, the first time
+}
+
+// handle has every rule of an event's kind check it. Called with the mutex held.
+func (j *judge) handle(e *event) {
+	for k := range rules {
+		if r := &rules[k]; r.on == e.kind {
+			if text := r.check(j, e); text != "" {
+				j.violate(r.name, text)
+			}
+		}
+	}
+}
+
+func (j *judge) violate(name, text string) {
+	k := slices.IndexFunc(j.violations, func(v violation) bool { return v.rule == name })
+	if k < 0 {
+		k = len(j.violations)
+		j.violations = append(j.violations, violation{rule: name, first: text})
+	}
+	j.violations[k].count++
+}
+
+// broken returns the rules that were broken, in the order of their first time.
+func (j *judge) broken() []violation {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return slices.Clone(j.violations)
+}
+
+// RuleTable is the table of rules in Markdown.
+func RuleTable() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| rule | reads | bound | source |\n|---|---|---|---|\n")
+	for _, r := range rules {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name, r.reads, r.bound, r.source)
+	}
+	return b.String()
+}

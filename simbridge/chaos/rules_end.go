@@ -1,0 +1,200 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"prefdt/firmware/ledger"
+)
+
+// Rules of a mission that is over.
+
+// ended is what is known once a mission is over.
+type ended struct {
+	lost, duplicates []string // findings of the crew
+	courseError      error    // why the mission did not take its course; the accounts are unknown then
+
+	leaderJ, truthJ float64 // of all aircraft, by the last status and by the batteries
+	allowedJ        float64 // between them
+	bySlot          []float64
+	lastSlot        int  // the last one that counts as a slot; -1: unknown, since the broker was gone
+	wroteLedger     bool // the leader was stopped by its own
+	flight          ledger.Flight
+	ledgerError     error
+
+	ceilingJ      float64 // of a ceiling that could be kept; 0: none
+	inSlotsJ      float64 // true joules of the slots
+	mustResume    bool    // every aircraft, to be under the leader's command in the last slot
+	resumed       bool    // every aircraft was
+	slotsDue      int     // that the mission was to open, but for what faults explain
+	explained     int     // slots that faults explain
+	flewUntouched bool    // an aircraft flew in slots for its leader
+	reachesSlots  bool    // no fault explains that there was no slot at all
+}
+
+func (j *judge) checkAcknowledged(e *event) string { return firstOf(e.ended.lost) }
+
+func (j *judge) checkDuplicate(e *event) string { return firstOf(e.ended.duplicates) }
+
+func firstOf(texts []string) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	return texts[0]
+}
+
+func (j *judge) checkCeiling(e *event) string {
+	const above = 0.005
+	if o := e.ended; o.ceilingJ > 0 && o.inSlotsJ > o.ceilingJ*(1+above)+o.allowedJ {
+		return fmt.Sprintf("the slots took %.0f J, under a ceiling of %.0f that could be kept", o.inSlotsJ, o.ceilingJ)
+	}
+	return ""
+}
+
+func (j *judge) checkRecord(e *event) string {
+	o := e.ended
+	if !o.wroteLedger {
+		return ""
+	}
+	if o.ledgerError != nil {
+		return fmt.Sprintf("the ledger cannot be read: %v", o.ledgerError)
+	}
+	last := -1
+	for _, r := range o.flight.Rows {
+		if r.Slot != last+1 {
+			return fmt.Sprintf("the ledger has slot %d after slot %d", r.Slot, last)
+		}
+		last = r.Slot
+	}
+	if o.lastSlot >= 0 && last != o.lastSlot {
+		return fmt.Sprintf("the ledger ends with slot %d, the mission did with %d", last, o.lastSlot)
+	}
+	return ""
+}
+
+func (j *judge) checkEnergy(e *event) string {
+	if o := e.ended; o.wroteLedger && math.Abs(o.leaderJ-o.truthJ) > o.allowedJ {
+		return fmt.Sprintf("the leader counts %.0f J of %.0f, and the allowed error is %.0f", o.leaderJ, o.truthJ, o.allowedJ)
+	}
+	return ""
+}
+
+// unreadJ is what the batteries of all aircraft may draw between their last message and a
+// settlement, a step of each counter, and what they draw in the time by which the first
+// beacon was late, from which the simulators count slots.
+func (j *judge) unreadJ() float64 {
+	return float64(len(j.aircraft)) * (counterStepJ + modelErrorW*(1-j.firstLateS))
+}
+
+func (j *judge) checkEnergyBySlot(e *event) string {
+	o := e.ended
+	if o.lastSlot < 0 {
+		return ""
+	}
+	allowed, booked, truth := o.allowedJ+j.unreadJ(), 0.0, 0.0
+	for _, r := range o.flight.Rows {
+		if r.Slot >= len(o.bySlot) {
+			break
+		}
+		booked, truth = booked+r.EnergyJ, truth+o.bySlot[r.Slot]
+		if r.Missed { // its joules are shared out with those of the slots around it
+			continue
+		}
+		if math.Abs(booked-truth) > allowed {
+			return fmt.Sprintf("the ledger has %.0f J up to slot %d, the batteries gave %.0f, and the allowed error is %.0f", booked, r.Slot, truth, allowed)
+		}
+	}
+	return ""
+}
+
+func (j *judge) checkTransit(e *event) string {
+	o := e.ended
+	if o.lastSlot < 0 || o.ledgerError != nil || !o.wroteLedger {
+		return ""
+	}
+	booked, truth := 0.0, o.truthJ
+	for _, a := range o.flight.State.Account.Aircraft {
+		booked += a.TransitJ
+	}
+	for _, joules := range o.bySlot[:min(o.lastSlot+1, len(o.bySlot))] {
+		truth -= joules
+	}
+	if math.Abs(booked-truth) > o.allowedJ+j.unreadJ() {
+		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth, o.allowedJ+j.unreadJ())
+	}
+	return ""
+}
+
+func (j *judge) checkRescue(*event) string {
+	for i, a := range j.aircraft {
+		if a.rescued != "" {
+			return fmt.Sprintf("aircraft %d was landed by %s", i+1, a.rescued)
+		}
+	}
+	return ""
+}
+
+func (j *judge) checkFlew(*event) string {
+	const meanMPS, leastS = 2, 10
+	for i, a := range j.aircraft {
+		least := meanMPS * a.flownS
+		if j.limits.windMPS > 0 { // it flies through the air, and may stay over a place
+			least *= 0.1
+		}
+		if a.flownS > leastS && a.flownM < least {
+			return fmt.Sprintf("aircraft %d flew %.0f m in %.0f s", i+1, a.flownM, a.flownS)
+		}
+	}
+	return ""
+}
+
+func (j *judge) checkSlots(e *event) string {
+	o := e.ended
+	if j.slotsOpened == 0 && o.reachesSlots {
+		return "no slot was opened"
+	}
+	if missed := o.slotsDue - j.slotsOpened; missed > o.explained+2+o.slotsDue/20 {
+		return fmt.Sprintf("%d of %d slots were opened, and faults explain %d missed ones", j.slotsOpened, o.slotsDue, o.explained)
+	}
+	return ""
+}
+
+func (j *judge) checkCourse(e *event) string {
+	if err := e.ended.courseError; err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (j *judge) checkDecided(*event) string {
+	const least, enough = 0.7, 20
+	if u := j.users; u.tasks >= enough && float64(u.inTime) < least*float64(u.tasks) {
+		return fmt.Sprintf("%d of %d tasks reported were decided in time", u.inTime, u.tasks)
+	}
+	return ""
+}
+
+func (j *judge) checkFleet(e *event) string {
+	if o := e.ended; o.mustResume && !o.resumed {
+		return "not every aircraft is under the leader's command at the end, as all should be after these faults"
+	}
+	return ""
+}
+
+// testedNothing are the rules of which a mission that breaks no other one has tested
+// nothing, as it may on a machine that is too slow.
+var testedNothing = []string{"course", "flew", "slots", "decided", "fleet", "slot time", "rescue"}
+
+// finish judges a mission that is over. tasks and inTime are of the users.
+func (j *judge) finish(o *ended, tasks, inTime int) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.users.tasks, j.users.inTime = tasks, inTime
+	j.handle(&event{kind: over, ended: o})
+}
+
+// onlyTestedNothing reports whether no other rule was broken.
+func onlyTestedNothing(v []violation) bool {
+	return !slices.ContainsFunc(v, func(x violation) bool { return !slices.Contains(testedNothing, x.rule) })
+}

@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/simbridge/autopilot"
+)
+
+// Rules of where aircraft fly and land, by their true motion.
+
+func (j *judge) checkSeparation(e *event) string {
+	const nearM = 8
+	return j.closerThan(e, nearM)
+}
+
+func (j *judge) checkLeastSeparation(e *event) string {
+	return j.closerThan(e, j.physics.SeparationM-fenceSlackM)
+}
+
+func (j *judge) closerThan(e *event, leastM float64) string {
+	a := &j.aircraft[e.aircraft]
+	for k := range j.aircraft {
+		o := &j.aircraft[k]
+		if k == e.aircraft || !a.inAir && !o.inAir || math.Abs(a.state.Position.UpM-o.state.Position.UpM) > j.physics.SeparationM {
+			continue
+		}
+		d := a.state.Position.Sub(o.state.Position).HorizontalM()
+		j.minSeparationM = min(j.minSeparationM, d)
+		// One that falls, or has its pilot, is the others' to keep clear of.
+		if d < leastM && (a.inAir && a.led() || o.inAir && o.led()) {
+			return fmt.Sprintf("aircraft %d and %d are %.1f m apart: %s, %s", e.aircraft+1, k+1, d, a, o)
+		}
+	}
+	return ""
+}
+
+// offboardFor is how long the leader has commanded an aircraft in OFFBOARD; 0: it does not.
+func (a *observedAircraft) offboardFor() float64 {
+	if !a.led() || math.IsInf(a.offboardS, 1) {
+		return 0
+	}
+	return a.state.TimeS - a.offboardS
+}
+
+func (j *judge) checkFence(e *event) string {
+	const outsideM, enterS = 5, 8
+	a := &j.aircraft[e.aircraft]
+	if p := a.state.Position; a.offboardFor() > enterS && outsideM < outsideByM(p.EastM, p.NorthM, j.physics.AreaSideM) {
+		return fmt.Sprintf("aircraft %d is at (%.1f, %.1f) m, in OFFBOARD for %.1f s", e.aircraft+1, p.EastM, p.NorthM, a.offboardFor())
+	}
+	return ""
+}
+
+// outsideByM is how far a position is outside the area; below 0 inside.
+func outsideByM(eastM, northM, sideM float64) float64 {
+	return max(-eastM, -northM, eastM-sideM, northM-sideM)
+}
+
+func (j *judge) checkHeight(e *event) string {
+	const bandM, climbS = 8, 10
+	a := &j.aircraft[e.aircraft]
+	if up := a.state.Position.UpM; a.offboardFor() > climbS && math.Abs(up-j.physics.AltitudeM) > bandM {
+		return fmt.Sprintf("aircraft %d is at %.1f m, in OFFBOARD for %.1f s", e.aircraft+1, up, a.offboardFor())
+	}
+	return ""
+}
+
+func (j *judge) checkSpeed(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if s := a.state.SpeedMPS(); a.offboardFor() > 3 && s > 1.1*j.limits.speedMPS+1 {
+		return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", e.aircraft+1, s, j.limits.speedMPS)
+	}
+	return ""
+}
+
+func (j *judge) checkHold(e *event) string {
+	const stopS, stillMPS = 8, 3
+	a := &j.aircraft[e.aircraft]
+	if a.offboardFor() > stopS && a.state.TimeS-a.heldS > stopS && a.state.SpeedMPS() > stillMPS && !j.excuseDelay(e.aircraft, a.heldS, a.state.TimeS-a.heldS-stopS) {
+		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)
+	}
+	return ""
+}
+
+// checkMovesOn requires motion of one aircraft at least: the others may be in its way.
+func (j *judge) checkMovesOn(e *event) string {
+	const withinS, farM = 12, 8
+	a := &j.aircraft[e.aircraft]
+	if e.aircraft != 0 || !(a.state.TimeS-a.movesS > withinS) {
+		return ""
+	}
+	flying, most := 0, 0.0
+	for k := range j.aircraft {
+		if o := &j.aircraft[k]; o.offboardFor() > withinS && !math.IsInf(o.movesS, 1) {
+			flying++
+			most = max(most, o.flownM-o.movesFromM)
+		}
+		j.aircraft[k].movesS = math.Inf(1)
+	}
+	if flying > 0 && most < farM {
+		return fmt.Sprintf("no aircraft flew more than %.1f m within %d s of a resume", most, withinS)
+	}
+	return ""
+}
+
+func (j *judge) checkStop(e *event) string {
+	const withinS = 6
+	a := &j.aircraft[e.aircraft]
+	late := a.state.TimeS-a.stoppedS > withinS && (a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeTakeoff)
+	if late && a.led() && a.state.Armed && !j.excuseDelay(e.aircraft, a.stoppedS, a.state.TimeS-a.stoppedS-withinS) {
+		return fmt.Sprintf("aircraft %d is in %v, %.1f s after a stop", e.aircraft+1, a.state.Mode, a.state.TimeS-a.stoppedS)
+	}
+	return ""
+}
+
+func (j *judge) checkReturn(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if a.led() && !a.state.OnGround && a.state.TimeS > a.returnByS+a.blockedS && !j.excuseDelay(e.aircraft, a.returnByS, a.state.TimeS-a.returnByS-a.blockedS) {
+		text := fmt.Sprintf("aircraft %d is at %.1f m in %v at %.1f s, and was to have returned by %.1f s", e.aircraft+1, a.state.Position.UpM, a.state.Mode, a.state.TimeS, a.returnByS)
+		a.returnByS = math.Inf(1)
+		return text
+	}
+	return ""
+}
+
+func (j *judge) checkPack(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	switch {
+	case a.state.OnGround || !a.led():
+	case a.state.LeftJ < 0:
+		return fmt.Sprintf("aircraft %d flies with an empty pack, %.0f J", e.aircraft+1, a.state.LeftJ)
+	case a.state.Failsafe && (a.state.Mode == autopilot.ModeReturn || a.state.Mode == autopilot.ModeLand):
+		return fmt.Sprintf("aircraft %d is brought down by its own failsafe, %v, with %.0f J left", e.aircraft+1, a.state.Mode, a.state.LeftJ)
+	}
+	return ""
+}
+
+func (j *judge) checkFailsafe(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if !(e.before.Mode == autopilot.ModeOffboard && a.state.Mode == autopilot.ModeHold && a.state.Failsafe) || !a.led() || j.disturbed > 0 {
+		return ""
+	}
+	since := a.state.TimeS - a.setpointS
+	if a.heldByHost = j.excuseDelay(e.aircraft, a.setpointS, since/2); a.heldByHost {
+		return ""
+	}
+	return fmt.Sprintf("aircraft %d leaves OFFBOARD at %.1f s, its last setpoint came at %.1f s", e.aircraft+1, a.state.TimeS, a.setpointS)
+}
+
+func (j *judge) checkClimb(e *event) string {
+	const withinS = 25
+	a := &j.aircraft[e.aircraft]
+	if a.led() && a.state.OnGround && a.state.TimeS-a.launchedS > withinS && !j.excuseDelay(e.aircraft, a.launchedS, a.state.TimeS-a.launchedS-withinS) {
+		text := fmt.Sprintf("aircraft %d is on the ground at %.1f s, and was ordered to take off at %.1f s", e.aircraft+1, a.state.TimeS, a.launchedS)
+		a.launchedS = math.Inf(1)
+		return text
+	}
+	return ""
+}
+
+func (j *judge) checkTouchdown(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if down := -e.before.Velocity.UpM; a.led() && down > 1.3*j.limits.landMPS+0.3 {
+		return fmt.Sprintf("aircraft %d touches down at %.1f m/s", e.aircraft+1, down)
+	}
+	return ""
+}
+
+func (j *judge) checkHome(e *event) string {
+	if j.aircraft[e.aircraft].blockedS > longBlockedS {
+		return ""
+	}
+	return j.landsAway(e)
+}
+
+func (j *judge) checkHomeBlocked(e *event) string {
+	if j.aircraft[e.aircraft].blockedS <= longBlockedS {
+		return ""
+	}
+	return j.landsAway(e)
+}
+
+// longBlockedS is how long an aircraft is kept from its home before the leader may give
+// it up.
+const longBlockedS = 45
+
+func (j *judge) landsAway(e *event) string {
+	const nearM = 5
+	a := &j.aircraft[e.aircraft]
+	if d := a.state.Position.Sub(a.home).HorizontalM(); a.led() && a.hasHome && d > nearM {
+		return fmt.Sprintf("aircraft %d lands at (%.0f, %.0f) m, %.0f m from where it took off", e.aircraft+1, a.state.Position.EastM, a.state.Position.NorthM, d)
+	}
+	return ""
+}
+
+func (j *judge) checkTakenPlace(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	for k := range j.aircraft {
+		o := &j.aircraft[k]
+		if k == e.aircraft || !a.led() || !o.hasHome {
+			continue
+		}
+		home, there := a.state.Position.Sub(o.home).HorizontalM(), math.Inf(1)
+		if o.state.OnGround {
+			there = a.state.Position.Sub(o.state.Position).HorizontalM()
+		}
+		if d := min(home, there); d < j.physics.SeparationM-fenceSlackM {
+			return fmt.Sprintf("aircraft %d lands %.1f m from aircraft %d or its home", e.aircraft+1, d, k+1)
+		}
+	}
+	return ""
+}
+
+func (j *judge) checkReturnCharge(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	waitingJ := 1.25 * j.limits.powerFactor * a.blockedS * j.physics.Propulsion.PowerW(0)
+	if took := a.state.Spent.J() - a.returnFrom; a.led() && took > a.returnJ+waitingJ {
+		return fmt.Sprintf("aircraft %d took %.0f J for its return, at most %.0f are needed", e.aircraft+1, took, a.returnJ+waitingJ)
+	}
+	return ""
+}

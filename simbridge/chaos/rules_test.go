@@ -1,0 +1,554 @@
+package chaos
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/ledger"
+	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
+	"prefdt/telemetry"
+)
+
+var (
+	middle = geo.Local{EastM: 500, NorthM: 500, UpM: 100}
+	near   = geo.Local{EastM: 515, NorthM: 500, UpM: 100}
+)
+
+// offboardSetpoint is a setpoint that commands a velocity at the aircraft's position.
+func offboardSetpoint(at geo.Local, east, north, timeS float64) autopilot.Received {
+	return autopilot.Received{
+		Setpoint: &autopilot.Setpoint{Position: at, Velocity: geo.Local{EastM: east, NorthM: north}},
+		Body:     autopilot.Body{Position: at}, Mode: autopilot.ModeOffboard, Armed: true, TimeS: timeS, Target: 1,
+	}
+}
+
+// state is the true state of an aircraft in flight in a mode.
+func state(at geo.Local, east float64, mode autopilot.Mode, timeS float64) autopilot.State {
+	return autopilot.State{Body: autopilot.Body{Position: at, Velocity: geo.Local{EastM: east}}, TimeS: timeS, Mode: mode, Armed: true, LeftJ: 1e5}
+}
+
+func onGround(at geo.Local, timeS float64) autopilot.State {
+	at.UpM = 0
+	return autopilot.State{Body: autopilot.Body{Position: at}, TimeS: timeS, OnGround: true, Landed: true, Mode: autopilot.ModeHold, LeftJ: 1e5}
+}
+
+// fly flies an aircraft in OFFBOARD for a while.
+func fly(j *judge, at geo.Local, east, fromS, toS float64) {
+	for s := fromS; s <= toS; s += 0.5 {
+		j.handleMotion(0, state(at, east, autopilot.ModeOffboard, s))
+	}
+}
+
+// takeOff takes an aircraft off from below a place.
+func takeOff(j *judge, i int, at geo.Local, timeS float64) {
+	j.handleMotion(i, onGround(at, timeS))
+	j.handleMotion(i, state(geo.Local{EastM: at.EastM, NorthM: at.NorthM, UpM: 0.1}, 0, autopilot.ModeTakeoff, timeS+0.1))
+	j.handleMotion(i, state(at, 0, autopilot.ModeTakeoff, timeS+20))
+}
+
+// land lets an aircraft touch down at a speed.
+func land(j *judge, i int, at geo.Local, downMPS, timeS float64) {
+	above := state(geo.Local{EastM: at.EastM, NorthM: at.NorthM, UpM: 0.1}, 0, autopilot.ModeLand, timeS)
+	above.Velocity.UpM = -downMPS
+	j.handleMotion(i, above)
+	s := onGround(at, timeS+0.1)
+	s.Spent = battery.Spent{FlightJ: j.aircraft[i].state.Spent.J()}
+	j.handleMotion(i, s)
+}
+
+func command(id common.MAV_CMD, timeS float64, param ...float64) autopilot.Received {
+	r := autopilot.Received{Command: id, TimeS: timeS, Target: 1}
+	copy(r.Param[:], param)
+	return r
+}
+
+func armCommand(timeS float64) autopilot.Received {
+	return command(common.MAV_CMD_COMPONENT_ARM_DISARM, timeS, 1)
+}
+
+// pilotTakesPosition is a pilot's choice of Position, and the HEARTBEATs that show it.
+func pilotTakesPosition(j *judge, atS float64, heartbeatsS ...float64) {
+	j.pilotTookOver(0, atS, func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModePosition })
+	for _, s := range heartbeatsS {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: s, Mode: autopilot.ModePosition, Armed: true})
+	}
+}
+
+// armThenDisarm is an aircraft that armed as ordered and was disarmed, known at 13 s.
+func armThenDisarm(j *judge) {
+	j.returnToLeader([]int{0}, true)
+	j.handleReceived(0, armCommand(10))
+	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 11, Armed: true})
+	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 13})
+}
+
+// setHostDelay sets the delay by the machine.
+func setHostDelay(j *judge, byS float64) {
+	j.hostDelayS = func(int, float64) float64 { return byS }
+}
+
+// report is a user's report in slot 5, with a good link to aircraft 1 and none to 2.
+var report = telemetry.Report{Slot: 5, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-15}, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}
+
+func decide(j *judge, user string, d telemetry.Decision) {
+	j.aircraft[0].servedS, j.aircraft[1].servedS = j.aircraft[0].state.TimeS, j.aircraft[1].state.TimeS
+	j.handleReport("u01", report)
+	j.handleReport("u02", report)
+	j.handleDecision(user, d)
+}
+
+// quietEnd is the end of a mission in which nothing was wrong.
+func quietEnd() *ended {
+	e := &ended{lastSlot: 1, wroteLedger: true, allowedJ: 200, leaderJ: 1100, truthJ: 1000, bySlot: []float64{300, 300, 0}, inSlotsJ: 600, slotsDue: 2, reachesSlots: true, resumed: true}
+	e.flight.Rows = []account.Row{{Slot: 0, EnergyJ: 320}, {Slot: 1, EnergyJ: 290}}
+	e.flight.State = ledger.State{Account: account.State{Aircraft: []account.AircraftAccount{{TransitJ: 250}, {TransitJ: 200}}}}
+	return e
+}
+
+// end finishes a mission of two slots with a change.
+func end(change func(*judge, *ended)) func(*judge) {
+	return func(j *judge) {
+		e := quietEnd()
+		j.slotsOpened = 2
+		change(j, e)
+		j.finish(e, j.users.tasks, j.users.inTime)
+	}
+}
+
+// ruleCases has cases of each rule that break it, and cases that are just inside it.
+var ruleCases = []struct {
+	rule  string
+	name  string
+	do    func(*judge)
+	keeps bool
+}{
+	{"separation", "7 m apart", func(j *judge) {
+		j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, 1))
+		j.handleMotion(0, state(middle, 0, autopilot.ModeOffboard, 1))
+	}, false},
+	{"separation", "over a landed one, 8 m high", func(j *judge) {
+		j.handleMotion(1, onGround(middle, 1))
+		j.handleMotion(0, state(geo.Local{EastM: 502, NorthM: 500, UpM: 8}, 0, autopilot.ModeLand, 1))
+	}, false},
+	{"separation", "both with their pilots", func(j *judge) {
+		j.pilotTookOver(0, 0, nil)
+		j.pilotTookOver(1, 0, nil)
+		j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 100}, 0, autopilot.ModePosition, 1))
+		j.handleMotion(0, state(middle, 0, autopilot.ModePosition, 1))
+	}, true},
+	{"least separation", "9 m apart", func(j *judge) {
+		j.handleMotion(1, state(geo.Local{EastM: 509, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, 1))
+		j.handleMotion(0, state(middle, 0, autopilot.ModeOffboard, 1))
+	}, false},
+	{"fence", "outside", func(j *judge) { fly(j, geo.Local{EastM: 1006, NorthM: 500, UpM: 100}, 0, 1, 12) }, false},
+	{"fence", "on its way in", func(j *judge) { fly(j, geo.Local{EastM: 1006, NorthM: 500, UpM: 100}, 0, 1, 8) }, true},
+	{"height", "too high", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 109}, 0, 1, 13) }, false},
+	{"height", "as it overshoots", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 106.7}, 0, 1, 13) }, true},
+	{"speed", "too fast", func(j *judge) { j.limits.speedMPS = 6; fly(j, middle, 8, 1, 5) }, false},
+	{"speed", "at the limit", func(j *judge) { j.limits.speedMPS = 6; fly(j, middle, 6.5, 1, 5) }, true},
+	{"hold", "flies on", func(j *judge) {
+		fly(j, middle, 8, 1, 10)
+		j.noteOrder(telemetry.ActionHold, nil, []float64{10, 10})
+		fly(j, middle, 8, 10.5, 20)
+	}, false},
+	{"hold", "and resumed", func(j *judge) {
+		j.noteOrder(telemetry.ActionHold, nil, []float64{1, 1})
+		j.noteOrder(telemetry.ActionResume, nil, []float64{2, 2})
+		fly(j, middle, 8, 3, 20)
+	}, true},
+	{"moves on", "stays", func(j *judge) {
+		fly(j, middle, 0, 1, 10)
+		j.noteOrder(telemetry.ActionResume, nil, []float64{10, 10})
+		fly(j, middle, 0, 10.5, 30)
+	}, false},
+	{"stop", "stays in OFFBOARD", func(j *judge) {
+		fly(j, middle, 8, 1, 5)
+		j.noteOrder(telemetry.ActionStop, nil, []float64{5, 5})
+		fly(j, middle, 0, 5.5, 12)
+	}, false},
+	{"return", "hovers over home", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		fly(j, middle, 0, 22, 30)
+		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
+		fly(j, middle, 0, 31, 200)
+	}, false},
+	{"return", "lands in time", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
+		land(j, 0, middle, 0.7, 104)
+	}, true},
+	{"pack", "an empty one", func(j *judge) {
+		s := state(middle, 8, autopilot.ModeOffboard, 5)
+		s.LeftJ = -1
+		j.handleMotion(0, s)
+	}, false},
+	{"pack", "brought down by its failsafe", func(j *judge) {
+		s := state(middle, 0, autopilot.ModeReturn, 5)
+		s.Failsafe = true
+		j.handleMotion(0, s)
+	}, false},
+	{"failsafe", "no setpoints", func(j *judge) {
+		fly(j, middle, 8, 1, 5)
+		s := state(middle, 0, autopilot.ModeHold, 6)
+		s.Failsafe = true
+		j.handleMotion(0, s)
+	}, false},
+	{"failsafe", "no setpoints during a fault", func(j *judge) {
+		j.disturb(1)
+		fly(j, middle, 8, 1, 5)
+		s := state(middle, 0, autopilot.ModeHold, 6)
+		s.Failsafe = true
+		j.handleMotion(0, s)
+	}, true},
+	{"climb", "stays on the ground", func(j *judge) {
+		j.handleMotion(0, onGround(middle, 1))
+		j.returnToLeader([]int{0}, true)
+		j.noteOrder(telemetry.ActionStart, nil, []float64{1, 1})
+		j.handleMotion(0, onGround(middle, 27))
+	}, false},
+	{"touchdown", "hard", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 3, 90) }, false},
+	{"touchdown", "soft", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 0.9, 90) }, true},
+	{"home", "elsewhere", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, near, 0.7, 90) }, false},
+	{"home", "elsewhere, by its pilot", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		j.pilotTookOver(0, 30, nil)
+		land(j, 0, near, 0.7, 90)
+	}, true},
+	{"home, blocked", "held up for a minute", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		j.aircraft[0].blockedS = 60
+		land(j, 0, near, 0.7, 90)
+	}, false},
+	{"taken place", "on another's home", func(j *judge) {
+		takeOff(j, 1, near, 1)
+		takeOff(j, 0, middle, 1)
+		land(j, 0, geo.Local{EastM: 512, NorthM: 500}, 0.7, 90)
+	}, false},
+	{"return charge", "goes round", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
+		j.aircraft[0].state.Spent.FlightJ += 60_000
+		s := state(geo.Local{EastM: 500, NorthM: 500, UpM: 0.1}, 0, autopilot.ModeLand, 90)
+		s.Spent.FlightJ = 60_000
+		j.handleMotion(0, s)
+		g := onGround(middle, 90.1)
+		g.Spent.FlightJ = 60_000
+		j.handleMotion(0, g)
+	}, false},
+
+	{"pilot", "before a HEARTBEAT shows it", func(j *judge) { pilotTakesPosition(j, 10); j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13)) }, true},
+	{"pilot", "after a HEARTBEAT from before the act", func(j *judge) {
+		pilotTakesPosition(j, 10)
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 9.9, Mode: autopilot.ModePosition})
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, true},
+	{"pilot", "on its way", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 10.99))
+	}, true},
+	{"pilot", "a setpoint after it was known", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.01))
+	}, false},
+	{"pilot", "again and again: each HEARTBEAT is no new act", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		pilotTakesPosition(j, 11.5, 11.9)
+		j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 11.96, 1, 4, 6))
+	}, false},
+	{"pilot", "while the machine was held up", func(j *judge) {
+		setHostDelay(j, 0.2)
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.15))
+	}, true},
+	{"pilot", "while it was held up for less", func(j *judge) {
+		setHostDelay(j, 0.05)
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.15))
+	}, false},
+	{"pilot", "a leader that was just restarted", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.noteLeaderReturned([]float64{13, 13})
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13.05))
+	}, true},
+	{"pilot", "OFFBOARD", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 13, 1, 6))
+	}, false},
+	{"pilot", "a request", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.handleReceived(0, command(common.MAV_CMD_SET_MESSAGE_INTERVAL, 13))
+	}, true},
+	{"pilot", "returned to the leader", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.returnToLeader([]int{0}, false)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, true},
+	{"pilot", "another one returned", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.returnToLeader([]int{1}, false)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, false},
+	{"pilot", "an order that was refused", func(j *judge) {
+		pilotTakesPosition(j, 10, 10.9)
+		j.returnToLeader([]int{0}, false)()
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, false},
+	{"whitelist", "a parameter", func(j *judge) {
+		j.handleReceived(0, autopilot.Received{Other: &common.MessageParamSet{ParamId: "COM_OBL_RC_ACT"}, Target: 1})
+	}, false},
+	{"whitelist", "Position", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 3)) }, false},
+	{"whitelist", "Land", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 6)) }, true},
+	{"whitelist", "a take-off to another height", func(j *judge) {
+		nan := math.NaN()
+		j.handleReceived(0, command(common.MAV_CMD_NAV_TAKEOFF, 1, 0, 0, 0, nan, nan, nan, 110))
+	}, false},
+	{"disarm", "by force in the air", func(j *judge) {
+		j.handleReceived(0, command(common.MAV_CMD_COMPONENT_ARM_DISARM, 1, 0, 21196))
+	}, false},
+	{"address", "to all", func(j *judge) { r := armCommand(1); r.Target = 0; j.handleReceived(0, r) }, false},
+	{"address", "to another on the link", func(j *judge) {
+		j.limits.sharedLink = true
+		j.handleReceived(0, autopilot.Received{Other: &common.MessageCommandLong{}, Target: 2})
+	}, true},
+	{"arm", "without an order", func(j *judge) { j.handleReceived(0, armCommand(10)) }, false},
+	{"arm", "as ordered, for ten seconds", func(j *judge) {
+		j.returnToLeader([]int{0}, true)
+		for s := 10.0; s <= 20; s++ {
+			j.handleReceived(0, armCommand(s))
+		}
+	}, true},
+	{"arm", "for longer", func(j *judge) {
+		j.returnToLeader([]int{0}, true)
+		j.handleReceived(0, armCommand(10))
+		j.handleReceived(0, armCommand(21))
+	}, false},
+	{"arm", "by an order for another", func(j *judge) { j.returnToLeader([]int{1}, true); j.handleReceived(0, armCommand(10)) }, false},
+	{"arm", "by a resume", func(j *judge) { j.returnToLeader([]int{0}, false); j.handleReceived(0, armCommand(10)) }, false},
+	{"arm", "by an order refused", func(j *judge) { j.returnToLeader([]int{0}, true)(); j.handleReceived(0, armCommand(10)) }, false},
+	{"arm", "after the crew's return", func(j *judge) {
+		j.returnToLeader([]int{0}, true)
+		j.noteOrder(telemetry.ActionReturn, nil, []float64{10, 10})
+		j.handleReceived(0, armCommand(10.5))
+	}, false},
+	{"arm", "again after a disarm", func(j *judge) { armThenDisarm(j); j.handleReceived(0, armCommand(13.5)) }, false},
+	{"arm", "again after a new order", func(j *judge) {
+		armThenDisarm(j)
+		j.returnToLeader([]int{0}, true)
+		j.handleReceived(0, armCommand(13.5))
+	}, true},
+	{"ground", "known", func(j *judge) {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10})
+		r := offboardSetpoint(middle, 0, 0, 10.5)
+		r.Armed, r.Landed = false, true
+		j.handleReceived(0, r)
+	}, false},
+	{"ground", "before a HEARTBEAT shows it", func(j *judge) {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+		r := offboardSetpoint(middle, 0, 0, 12)
+		r.Armed, r.Landed = false, true
+		j.handleReceived(0, r)
+	}, true},
+	{"no heartbeat", "for more than ten seconds", func(j *judge) {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 20.4))
+	}, false},
+	{"no heartbeat", "for ten", func(j *judge) {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10, Armed: true})
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 20.2))
+	}, true},
+	{"gap", "with HEARTBEATs", func(j *judge) {
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 13))
+	}, true},
+	{"gap", "while HEARTBEATs are lost", func(j *judge) {
+		j.requireStream(0, 9)
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 13))
+	}, false},
+	{"gap", "a stream that ends", func(j *judge) {
+		j.requireStream(0, 9)
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10))
+		j.endStreamRequirement(0, true, 13)
+	}, false},
+	{"stream end", "never", func(j *judge) {
+		j.aircraft[0].stalledS = 10
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 25))
+	}, false},
+	{"stream end", "in time", func(j *judge) {
+		j.aircraft[0].stalledS = 10
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 24))
+	}, true},
+	{"incomplete", "no number", func(j *judge) { j.handleReceived(0, offboardSetpoint(middle, math.NaN(), 0, 10)) }, false},
+	{"commanded speed", "a fast leg", func(j *judge) { j.handleReceived(0, offboardSetpoint(middle, 30.2, 0, 10)) }, false},
+	{"commanded speed", "a far target", func(j *judge) {
+		r := offboardSetpoint(middle, 8, 0, 10)
+		r.Setpoint.Position.NorthM += 60
+		j.handleReceived(0, r)
+	}, false},
+	{"commanded fence", "outside", func(j *judge) {
+		r := offboardSetpoint(geo.Local{EastM: 1, NorthM: 5, UpM: 100}, 0, 0, 10)
+		r.Setpoint.Position.EastM = -1
+		j.handleReceived(0, r)
+	}, false},
+	{"commanded fence", "on its way in", func(j *judge) {
+		r := offboardSetpoint(geo.Local{EastM: -30, NorthM: 5, UpM: 100}, 0, 0, 10)
+		r.Setpoint.Position.EastM = -22
+		j.handleReceived(0, r)
+	}, true},
+	{"commanded height", "too low", func(j *judge) {
+		j.handleReceived(0, offboardSetpoint(geo.Local{EastM: 5, NorthM: 5, UpM: 79}, 0, 0, 10))
+	}, false},
+	{"stale", "each second slot another leg", func(j *judge) {
+		for i := range 80 {
+			j.handleReceived(0, offboardSetpoint(middle, 8, float64(i/20), 10+float64(i)/10))
+		}
+	}, true},
+	{"stale", "the same leg for four slots", func(j *judge) {
+		for i := range 40 {
+			j.handleReceived(0, offboardSetpoint(middle, 8, 0, 10+float64(i)/10))
+		}
+	}, false},
+	{"stale", "a long hold", func(j *judge) {
+		for i := range 80 {
+			j.handleReceived(0, offboardSetpoint(middle, 0, 0, 10+float64(i)/10))
+		}
+	}, true},
+	{"commanded separation", "side by side", func(j *judge) {
+		j.handleMotion(1, state(near, 0, autopilot.ModeOffboard, 9))
+		j.handleReceived(0, offboardSetpoint(middle, 0, 8, 10))
+	}, true},
+	{"commanded separation", "towards another", func(j *judge) {
+		j.handleMotion(1, state(near, 0, autopilot.ModeOffboard, 9))
+		for _, s := range []float64{10, 10.1, 10.2} {
+			j.handleReceived(0, offboardSetpoint(middle, 12, 0, s))
+		}
+	}, false},
+	{"commanded separation", "behind one that was slower a tick ago", func(j *judge) {
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 9))
+		j.handleMotion(1, state(near, 8, autopilot.ModeOffboard, 9))
+		for _, r := range []struct{ i, s, v float64 }{{1, 9.9, 2}, {0, 10, 14}, {1, 10, 14}} {
+			at := []geo.Local{middle, near}[int(r.i)]
+			set := offboardSetpoint(at, r.v, 0, r.s)
+			set.Target = int(r.i) + 1
+			j.handleReceived(int(r.i), set)
+		}
+	}, true},
+
+	{"slot number", "again", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3.1, 0)
+	}, false},
+	{"slot time", "behind the clock", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 4, Speed: 20}, 8, 0)
+	}, false},
+	{"slot time", "ahead of the clock", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 5, Speed: 20}, 4, 0)
+	}, false},
+	{"slot time", "after a late first one", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 0, Speed: 20}, 0, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 1, Speed: 20}, 0.6, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 2, Speed: 20}, 1.7, 0)
+	}, true},
+	{"serves", "one on the ground", func(j *judge) {
+		j.handleMotion(0, onGround(middle, 10))
+		j.handleReport("u01", report)
+		j.handleDecision("u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
+	}, false},
+	{"serves", "one that cannot be received", func(j *judge) {
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 20))
+		j.aircraft[0].cutFromS = 12
+		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
+	}, false},
+	{"shares", "more than there is", func(j *judge) {
+		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 3e10})
+		decide(j, "u02", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
+	}, false},
+	{"shares", "all there is", func(j *judge) {
+		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
+		decide(j, "u02", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
+	}, true},
+	{"reported", "nothing", func(j *judge) { decide(j, "u03", telemetry.Decision{Slot: 5}) }, false},
+	{"reported", "not on the list", func(j *judge) { j.limits.list = []string{"u02"}; decide(j, "u01", telemetry.Decision{Slot: 5}) }, false},
+	{"pays", "the aircraft it cannot reach", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 2, Offload: 0.5, CPUHz: 2e10}) }, false},
+	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) }, true},
+	{"refusal", "starts", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", accepted: true}) }, false},
+	{"refusal", "for another reason", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "it rains"}) }, false},
+	{"refusal", "as it should be", func(j *judge) {
+		j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "its pre-arm checks fail"})
+	}, true},
+	{"acknowledged", "a lost command", end(func(_ *judge, e *ended) { e.lost = []string{"b1 was not answered"} }), false},
+	{"duplicate", "a replay", end(func(_ *judge, e *ended) { e.duplicates = []string{"a replay took effect"} }), false},
+	{"ceiling", "passed", end(func(_ *judge, e *ended) { e.ceilingJ = 300 }), false},
+
+	{"record", "a slot twice", end(func(_ *judge, e *ended) { e.flight.Rows[1].Slot = 0 }), false},
+	{"record", "the last slot missing", end(func(_ *judge, e *ended) { e.flight.Rows = e.flight.Rows[:1] }), false},
+	{"record", "unreadable", end(func(_ *judge, e *ended) { e.ledgerError = errors.New("page 3") }), false},
+	{"energy", "too little", end(func(_ *judge, e *ended) { e.leaderJ = 700 }), false},
+	{"energy by slot", "booked later", end(func(_ *judge, e *ended) { e.bySlot[0] = 2000 }), false},
+	{"transit", "booked in slots", end(func(_ *judge, e *ended) { e.flight.State.Account.Aircraft[0].TransitJ = 2000 }), false},
+
+	{"rescue", "by its pilot", end(func(j *judge, _ *ended) { j.aircraft[1].rescued = "its pilot" }), false},
+	{"course", "no start", end(func(_ *judge, e *ended) { e.courseError = errors.New("does not start") }), false},
+	{"flew", "on the spot", end(func(j *judge, _ *ended) { j.aircraft[0].flownS, j.aircraft[0].flownM = 30, 12 }), false},
+	{"slots", "half of them", end(func(_ *judge, e *ended) { e.slotsDue = 8 }), false},
+	{"slots", "as a fault explains", end(func(_ *judge, e *ended) { e.slotsDue, e.explained = 8, 5 }), true},
+	{"slots", "none", end(func(j *judge, e *ended) { j.slotsOpened, e.slotsDue = 0, 0 }), false},
+	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime = 100, 50 }), false},
+	{"fleet", "one is missing", end(func(_ *judge, e *ended) { e.mustResume, e.resumed = true, false }), false},
+}
+
+// Every rule is broken by the cases that break it, and by no other.
+func TestRules(t *testing.T) {
+	for _, c := range ruleCases {
+		t.Run(c.rule+", "+c.name, func(t *testing.T) {
+			j := newJudge(physics.DefaultConstants(), 2, 20)
+			j.limits.amslM = 0
+			c.do(j)
+			if broken := slices.ContainsFunc(j.broken(), func(v violation) bool { return v.rule == c.rule }); broken == c.keeps {
+				t.Errorf("broken: %+v", j.broken())
+			}
+		})
+	}
+	for _, r := range rules {
+		if !slices.ContainsFunc(ruleCases, func(c struct {
+			rule  string
+			name  string
+			do    func(*judge)
+			keeps bool
+		}) bool {
+			return c.rule == r.name && !c.keeps
+		}) {
+			t.Errorf("no case breaks the rule %q", r.name)
+		}
+	}
+}
+
+// A mission in which nothing is wrong breaks no rule.
+func TestQuietEnd(t *testing.T) {
+	j := newJudge(physics.DefaultConstants(), 2, 20)
+	end(func(*judge, *ended) {})(j)
+	if v := j.broken(); len(v) > 0 {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Delays excused by the machine are counted, with the largest.
+func TestExcusesAreCounted(t *testing.T) {
+	j := newJudge(physics.DefaultConstants(), 2, 20)
+	setHostDelay(j, 1)
+	pilotTakesPosition(j, 10, 10.9)
+	j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.3))
+	if v := j.broken(); len(v) > 0 || j.excused != 1 || math.Abs(j.maxExcusedS-0.3) > 1e-9 {
+		t.Errorf("%+v, %d excused by %v s", v, j.excused, j.maxExcusedS)
+	}
+}

@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"prefdt/inference/physics"
+)
+
+// Rules of what users and crew are told.
+
+func (j *judge) checkSlotNumber(e *event) string {
+	if n := e.beacon.Slot; n <= j.lastSlot {
+		return fmt.Sprintf("slot %d was opened again after slot %d", n, j.lastSlot)
+	}
+	return ""
+}
+
+// checkSlotTime compares a slot's number with the clock: it never falls behind nor runs
+// ahead, whatever happened to the leader meanwhile.
+func (j *judge) checkSlotTime(e *event) string {
+	const early, late = 0.6, 2.0 / 3
+	after := e.slotNow - float64(e.beacon.Slot) - j.firstLateS
+	if j.lastSlot < 0 { // it begins the clock
+		return ""
+	}
+	if after < 0 && after > -early { // the first one was late
+		j.firstLateS += after
+	}
+	if after < -early || after > late+e.lateBy.Seconds()*e.beacon.Speed {
+		return fmt.Sprintf("the beacon of slot %d came at %.2f slots", e.beacon.Slot, e.slotNow)
+	}
+	return ""
+}
+
+func (j *judge) checkServes(e *event) string {
+	const knownS = 4 // a HEARTBEAT and a snapshot old, as the decision may be
+	n := e.decision.Aircraft
+	switch {
+	case n == 0:
+		return ""
+	case n > len(j.aircraft):
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d", e.user, n, e.decision.Slot)
+	}
+	a := &j.aircraft[n-1]
+	switch nowS := a.state.TimeS; {
+	case nowS-a.servedS > knownS:
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which is in %v, last in OFFBOARD for its leader %.1f s ago", e.user, n, e.decision.Slot, a.state.Mode, nowS-a.servedS)
+	case nowS-a.cutFromS > knownS:
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, of which nothing can be received for %.1f s", e.user, n, e.decision.Slot, nowS-a.cutFromS)
+	}
+	return ""
+}
+
+func (j *judge) checkShares(e *event) string {
+	for n, hz := range j.users.shares {
+		if n > 0 && hz > j.physics.EdgeCPUHz*(1+1e-6) {
+			return fmt.Sprintf("aircraft %d is to give %.3g cycles a second to the users of slot %d, of %.3g", n, hz, e.decision.Slot, j.physics.EdgeCPUHz)
+		}
+	}
+	return ""
+}
+
+func (j *judge) checkReported(e *event) string {
+	if list := j.limits.list; list != nil && !slices.Contains(list, e.user) {
+		return fmt.Sprintf("user %s, who is not on the list, has a decision in slot %d", e.user, e.decision.Slot)
+	}
+	of := e.decision.Slot
+	if e.decision.ReportSlot != nil {
+		of = *e.decision.ReportSlot
+	}
+	if r, ok := j.users.reports[reportKey{e.user, of}]; !ok || r.Task == nil {
+		return fmt.Sprintf("user %s has a decision in slot %d, and reported no task in slot %d", e.user, e.decision.Slot, of)
+	}
+	return ""
+}
+
+// checkPays compares what is decided with computing locally: whatever the price of a
+// joule, no user is sent to an aircraft to be served later than it would serve itself.
+func (j *judge) checkPays(e *event) string {
+	d, r := e.decision, j.users.reports[reportKey{e.user, e.decision.Slot}]
+	gain, known := r.Gain[d.Aircraft]
+	if d.Aircraft == 0 || !known || r.Task == nil || d.ReportSlot != nil || d.Aircraft > len(j.aircraft) {
+		return ""
+	}
+	task := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+	localS := task.LocalTimeS(r.CPUHz)
+	share := physics.Share{CPUHz: d.CPUHz, RateBPS: j.physics.Channel.RateBPS(gain, j.physics.Channel.BandwidthHz)}
+	servedS := physics.CompletionS(localS, task.OffloadTimeS(share), d.Offload)
+	if local, served := j.physics.PenalizedDelayS(task, localS), j.physics.PenalizedDelayS(task, servedS); served > local*(1+1e-6)+1e-9 {
+		return fmt.Sprintf("user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s", e.user, served, d.Aircraft, d.Slot, local)
+	}
+	return ""
+}
+
+// refusal is the answer to a start that must be refused.
+type refusal struct {
+	why      string // it must be
+	word     string // that the reason has
+	accepted bool
+	reason   string
+}
+
+func (j *judge) checkRefusal(e *event) string {
+	switch r := e.refusal; {
+	case r.accepted:
+		return "the leader starts in spite of " + r.why
+	case !strings.Contains(r.reason, r.word):
+		return fmt.Sprintf("the leader refuses to start for another reason than %s: %s", r.why, r.reason)
+	}
+	return ""
+}

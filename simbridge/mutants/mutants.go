@@ -1,0 +1,77 @@
+// Package mutants plants faults in the leader, one at a time, and finds out whether
+// anything notices: the chaos missions first, which know the leader from outside alone,
+// and its unit tests where those are silent.
+//
+// Inputs: the faults, which are data (faults/*.yaml), and the repository's sources.
+// Outputs: for each fault what caught it, as a line of a CSV file.
+// Caller: the command `simbridge mutants`.
+//
+// A fault is a small change of one file, as a programmer makes by mistake. It is built
+// with go build -overlay: no source is touched.
+package mutants
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Fault is one planted fault.
+type Fault struct {
+	ID       string   `yaml:"id"`
+	File     string   `yaml:"file"` // from the repository's root
+	What     string   `yaml:"what"` // in a sentence
+	Before   string   `yaml:"before"`
+	After    string   `yaml:"after"`    // in its place
+	Missions []string `yaml:"missions"` // situations in which it can show, the most telling first
+	Rules    []string `yaml:"rules"`    // of the judge that should see it
+	Tests    []string `yaml:"tests"`    // packages whose tests should
+}
+
+//go:embed faults
+var files embed.FS
+
+// Load returns all faults. One that names no situation, or has another's id, is an error.
+func Load() (all []Fault, err error) {
+	entries, err := files.ReadDir("faults")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		raw, err := files.ReadFile("faults/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		var faults []Fault
+		if err := yaml.UnmarshalWithOptions(raw, &faults, yaml.Strict()); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		for _, f := range faults {
+			switch {
+			case f.ID == "" || f.File == "" || f.What == "" || f.Before == "" || len(f.Missions) == 0:
+				return nil, fmt.Errorf("%s: fault %q lacks its id, file, what, before or missions", e.Name(), f.ID)
+			case slices.ContainsFunc(all, func(g Fault) bool { return g.ID == f.ID }):
+				return nil, fmt.Errorf("%s: there are two faults %s", e.Name(), f.ID)
+			}
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+// apply returns the file with the fault in it.
+func (f *Fault) apply(root string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(root, f.File))
+	if err != nil {
+		return nil, fmt.Errorf("fault %s: %w", f.ID, err)
+	}
+	if n := bytes.Count(text, []byte(f.Before)); n != 1 {
+		return nil, fmt.Errorf("fault %s no longer applies: %s has its text %d times, want once", f.ID, f.File, n)
+	}
+	return bytes.Replace(text, []byte(f.Before), []byte(f.After), 1), nil
+}

@@ -1,0 +1,370 @@
+package mutants
+
+import (
+	"context"
+	_ "embed" // caught.csv
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"prefdt/simbridge/chaos"
+)
+
+// Config is a run.
+type Config struct {
+	Root       string   // of the repository
+	Checkpoint string   // folder of the policy
+	Out        string   // folder for programs, logs and results
+	Only       []string // ids; none: all
+	Sample     int      // so many, spread over all that chaos caught before; 0: all
+	Jobs       int      // faults at once
+	Seed       uint64   // of the missions
+	Most       int      // missions for one fault
+	Tests      bool     // also run the unit tests where the missions are silent
+}
+
+const (
+	drawnMissions = 400 // of which those that fit a fault are flown
+	slots         = 40
+	speed         = 20
+	aircraft      = 2
+)
+
+// missions is the configuration of the missions.
+func (c *Config) missions(leader, folder string) chaos.Config {
+	return chaos.Config{
+		Missions: drawnMissions, Seed: c.Seed, Slots: slots, Speed: speed, Aircraft: aircraft, Jobs: 1,
+		Leader: leader, DiskLeader: leader, Checkpoint: c.Checkpoint, Out: folder,
+	}
+}
+
+// Caught is what became of one fault.
+type Caught struct {
+	ID      string
+	Rule    string // of the judge that caught it; empty: none
+	Mission int    // in which; -1: none
+	Flown   int    // missions until then
+	Test    string // that caught it; empty: none, or none was run
+}
+
+func (c Caught) record() []string {
+	return []string{c.ID, c.Rule, strconv.Itoa(c.Mission), strconv.Itoa(c.Flown), c.Test}
+}
+
+var header = []string{"fault", "rule", "mission", "missions_flown", "test"}
+
+// String says what caught it.
+func (c Caught) String() string {
+	switch {
+	case c.Rule != "":
+		return fmt.Sprintf("%s, in mission %d, the %d. flown", c.Rule, c.Mission, c.Flown)
+	case c.Test != "":
+		return fmt.Sprintf("%s, after %d missions in silence", c.Test, c.Flown)
+	}
+	return fmt.Sprintf("NOT CAUGHT in %d missions", c.Flown)
+}
+
+// runner is a run in progress.
+type runner struct {
+	Config
+	baseline baseline
+	mutex    sync.Mutex // of results and progress
+	testing  sync.Mutex // one suite at a time: they fly, too
+	results  []Caught
+	progress io.Writer
+}
+
+// Run plants the faults and returns what became of each, in their order. Results stand
+// in Out/caught.csv as they come, and those that stand there already are not sought anew.
+func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
+	faults, err := c.choose()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faults { // before hours are spent
+		if _, err := f.apply(c.Root); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(c.Out, 0o755); err != nil {
+		return nil, err
+	}
+	r := &runner{Config: c, progress: progress}
+	r.results, err = ReadCaught(filepath.Join(c.Out, "caught.csv"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	err = nil
+	r.baseline = baseline{config: c, known: map[int][]string{}}
+	if err := r.baseline.open(); err != nil {
+		return nil, err
+	}
+	next, failed := make(chan Fault), make(chan error, c.Jobs)
+	var workers sync.WaitGroup
+	for range c.Jobs {
+		workers.Go(func() {
+			for f := range next {
+				if err := r.seek(ctx, f); err != nil {
+					failed <- err
+					return
+				}
+			}
+		})
+	}
+	for _, f := range faults {
+		if slices.ContainsFunc(r.results, func(x Caught) bool { return x.ID == f.ID }) {
+			continue
+		}
+		select {
+		case next <- f:
+		case err = <-failed:
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(next)
+	workers.Wait()
+	select {
+	case err = <-failed:
+	default:
+	}
+	var ordered []Caught
+	for _, f := range faults {
+		if k := slices.IndexFunc(r.results, func(x Caught) bool { return x.ID == f.ID }); k >= 0 {
+			ordered = append(ordered, r.results[k])
+		}
+	}
+	return ordered, err
+}
+
+// choose returns the faults of the run.
+func (c *Config) choose() (faults []Fault, err error) {
+	all, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range c.Only {
+		k := slices.IndexFunc(all, func(f Fault) bool { return f.ID == id })
+		if k < 0 {
+			return nil, fmt.Errorf("there is no fault %q", id)
+		}
+		faults = append(faults, all[k])
+	}
+	if c.Sample == 0 && len(c.Only) == 0 {
+		return all, nil
+	}
+	if c.Sample > 0 {
+		var known []Caught
+		if known, err = Committed(); err != nil {
+			return nil, err
+		}
+		known = slices.DeleteFunc(known, func(x Caught) bool { return x.Rule == "" || x.Flown > 1 })
+		for i := range min(c.Sample, len(known)) {
+			x := known[i*len(known)/min(c.Sample, len(known))]
+			if k := slices.IndexFunc(all, func(f Fault) bool { return f.ID == x.ID }); k >= 0 {
+				faults = append(faults, all[k])
+			}
+		}
+	}
+	return faults, nil
+}
+
+// seek plants one fault and flies missions until one of them shows it.
+func (r *runner) seek(ctx context.Context, f Fault) error {
+	mutated, err := f.apply(r.Root)
+	if err != nil {
+		return err
+	}
+	folder := filepath.Join(r.Out, f.ID)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	leader, err := filepath.Abs(filepath.Join(folder, "leader"))
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	if err := chaos.BuildDisk(leader, map[string][]byte{f.File: mutated}); err != nil {
+		return fmt.Errorf("fault %s: %w", f.ID, err)
+	}
+	began, caught := time.Now(), Caught{ID: f.ID, Mission: -1}
+	conf := r.missions(leader, folder)
+	for _, k := range chaos.Fitting(&conf, f.Missions, r.Most) {
+		conf.Only = []int{k}
+		result, err := chaos.Run(ctx, conf, io.Discard)
+		if err != nil {
+			return err
+		}
+		caught.Flown++
+		o := result.Outcomes[0]
+		if len(o.Broken) == 0 || o.NotJudged {
+			continue
+		}
+		usual, err := r.baseline.broken(ctx, k)
+		if err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(o.Broken), func(rule string) bool { return slices.Contains(usual, rule) })
+		if len(fresh) > 0 {
+			caught.Rule, caught.Mission = fresh[0], k
+			break
+		}
+	}
+	if caught.Rule == "" && r.Tests {
+		if caught.Test, err = r.runTests(ctx, f, mutated); err != nil {
+			return err
+		}
+	}
+	return r.add(caught, time.Since(began))
+}
+
+func (r *runner) add(x Caught, took time.Duration) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.results = append(r.results, x)
+	fmt.Fprintf(r.progress, "%-40s %5.0f s  %v\n", x.ID, took.Seconds(), x)
+	return WriteCaught(filepath.Join(r.Out, "caught.csv"), r.results)
+}
+
+// runTests runs a fault's unit tests, and returns the package and the first test that
+// failed; empty: none did.
+func (r *runner) runTests(ctx context.Context, f Fault, mutated []byte) (string, error) {
+	r.testing.Lock()
+	defer r.testing.Unlock()
+	folder, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(folder)
+	root, err := filepath.Abs(r.Root)
+	if err != nil {
+		return "", err
+	}
+	file, overlay := filepath.Join(folder, "mutated.go"), filepath.Join(folder, "overlay.json")
+	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, f.File): file}})
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.WriteFile(file, mutated, 0o644), os.WriteFile(overlay, raw, 0o644)); err != nil {
+		return "", err
+	}
+	for _, pkg := range f.Tests {
+		command := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, pkg)
+		command.Dir = root
+		out, err := command.CombinedOutput()
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		if err == nil {
+			continue
+		}
+		if m := failedTest.FindSubmatch(out); m != nil {
+			return pkg + " " + string(m[1]), nil
+		}
+		return "", fmt.Errorf("fault %s: go test %s: %s", f.ID, pkg, lastLine(out))
+	}
+	return "", nil
+}
+
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: test timed out.*running tests:\s+(\S+)`)
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}
+
+// baseline is what the leader without a planted fault breaks in each mission.
+type baseline struct {
+	config Config
+	leader string
+	mutex  sync.Mutex
+	known  map[int][]string
+}
+
+func (b *baseline) open() (err error) {
+	if b.leader, err = filepath.Abs(filepath.Join(b.config.Out, "leader")); err != nil {
+		return err
+	}
+	return chaos.BuildDisk(b.leader, nil)
+}
+
+// broken returns the rules that it breaks in a mission.
+func (b *baseline) broken(ctx context.Context, mission int) ([]string, error) {
+	b.mutex.Lock()
+	rules, ok := b.known[mission]
+	b.mutex.Unlock()
+	if ok {
+		return rules, nil
+	}
+	conf := b.config.missions(b.leader, filepath.Join(b.config.Out, "unplanted"))
+	conf.Only = []int{mission}
+	result, err := chaos.Run(ctx, conf, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	b.known[mission] = result.Outcomes[0].Broken
+	return b.known[mission], nil
+}
+
+// WriteCaught writes results as CSV.
+func WriteCaught(path string, results []Caught) error {
+	rows := [][]string{header}
+	for _, x := range results {
+		rows = append(rows, x.record())
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(csv.NewWriter(file).WriteAll(rows), file.Close())
+}
+
+// ReadCaught reads them.
+func ReadCaught(path string) ([]Caught, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return decodeCaught(file)
+}
+
+func decodeCaught(from io.Reader) (results []Caught, err error) {
+	rows, err := csv.NewReader(from).ReadAll()
+	if err != nil || len(rows) == 0 || !slices.Equal(rows[0], header) {
+		return nil, fmt.Errorf("results of planted faults: want a CSV file with the columns %v (%v)", header, err)
+	}
+	for _, row := range rows[1:] {
+		x := Caught{ID: row[0], Rule: row[1], Test: row[4]}
+		x.Mission, err = strconv.Atoi(row[2])
+		if err == nil {
+			x.Flown, err = strconv.Atoi(row[3])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("results of planted faults: %w", err)
+		}
+		results = append(results, x)
+	}
+	return results, nil
+}
+
+//go:embed caught.csv
+var committed string
+
+// Committed are the results that are kept in the repository.
+func Committed() ([]Caught, error) { return decodeCaught(strings.NewReader(committed)) }
