@@ -14,7 +14,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test race fuzz bench build arm64 armv7 deb lint checkpoint study pictures clean
+.PHONY: help run test race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,11 @@ lint: ## formatting, go vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted: $$(gofmt -l .)"; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
+
+mutants: bin/simbridge ## plant faults in the leader, one at a time: what notices them? resumable; SAMPLE=10 of them
+	bin/simbridge mutants -sample $(SAMPLE) -jobs $(JOBS)
+SAMPLE ?= 0
+JOBS ?= 3
 
 checkpoint: bin/offline ## search, corpus, training, calibration, export and evaluation, resumable
 	bin/offline search -out $(OUT)/search -resume

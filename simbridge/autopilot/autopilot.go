@@ -257,7 +257,7 @@ func (a *Autopilot) BySlot() (spent map[int]battery.Spent) {
 // messages received meanwhile are handled before the timeouts that they prevent.
 func (a *Autopilot) run() {
 	const pieceUS = 50_000
-	ticker := time.NewTicker(max(time.Millisecond, time.Duration(20e6/a.Speed)))
+	ticker := time.NewTicker(max(2*time.Millisecond, time.Duration(20e6/a.Speed)))
 	defer ticker.Stop()
 	for {
 		select {

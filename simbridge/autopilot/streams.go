@@ -28,7 +28,8 @@ var (
 )
 
 // defaultStreams are PX4's rates on an onboard link. Faster than real time the position
-// is sent less often: no link carries 50 Hz at many times its speed.
+// is sent less often, and the local one, which no leader reads, less often still: no link
+// carries 50 Hz at many times its speed.
 func defaultStreams(speed float64) streams {
 	s := streams{
 		{id: heartbeatID, build: heartbeat, defaultUS: 1_000_000},
@@ -44,6 +45,9 @@ func defaultStreams(speed float64) streams {
 	for i := range s {
 		if speed > 1 && s[i].defaultUS > 0 {
 			s[i].defaultUS = max(s[i].defaultUS, 50_000)
+			if s[i].id == (&common.MessageLocalPositionNed{}).GetID() {
+				s[i].defaultUS = 200_000
+			}
 		}
 		s[i].intervalUS = s[i].defaultUS
 	}

@@ -186,6 +186,9 @@ func drawPlan(c *Config, k int) plan {
 		p.Faults = append(p.Faults, f)
 	}
 	add(first)
+	if k%2 == 0 {
+		p.addUnmeasuredKill(first)
+	}
 	most := 1 + r.IntN(3)
 	if first.Kind == ArmingDenied || first.Kind == UnsafeFailsafe || first == (coverageCell{SecondBattery, Idle}) { // they wait for a refusal, which other faults delay or change
 		most = 0
@@ -213,6 +216,19 @@ func drawPlan(c *Config, k int) plan {
 	}
 	p.drawSituation(c, k)
 	return p
+}
+
+// addUnmeasuredKill has the battery measure nothing while the leader restarts in flight.
+func (p *plan) addUnmeasuredKill(first coverageCell) {
+	const longestAbsence = 8
+	if first.Kind != ProcessKill && first.Kind != PowerCut || first.State != Flying && first.State != Holding && first.State != Returning {
+		return
+	}
+	kill := &p.Faults[0]
+	kill.DurationSlots = max(kill.DurationSlots, 3)
+	p.Faults = append(p.Faults, fault{
+		coverageCell: coverageCell{BatteryAbsent, first.State}, StartSlot: kill.StartSlot + 1, DurationSlots: longestAbsence, Aircraft: kill.Aircraft,
+	})
 }
 
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
@@ -423,17 +439,28 @@ func (p *plan) wallS() float64 {
 	return 3 + mission/p.Speed
 }
 
-// Fitting returns missions of a run in which one of the situations comes, in the order of
-// the situations and of how short they are, at most so many: see [plan.is].
-func Fitting(c *Config, situations []string, most int) (missions []int) {
+// Plans are the missions of a run.
+type Plans []plan
+
+// NewPlans draws them.
+func NewPlans(c *Config) (all Plans) {
+	for k := range c.Missions {
+		all = append(all, drawPlan(c, k))
+	}
+	return all
+}
+
+// Fitting returns missions in which one of the situations comes, in the order of the
+// situations and of how short they are, at most so many: see [plan.is].
+func (all Plans) Fitting(situations []string, most int) (missions []int) {
 	type candidate struct {
 		mission int
 		wallS   float64
 	}
 	add := func(situation string, count int) {
 		var fit []candidate
-		for k := range c.Missions {
-			if p := drawPlan(c, k); p.is(situation) && !slices.Contains(missions, k) {
+		for k := range all {
+			if p := &all[k]; p.is(situation) && !slices.Contains(missions, k) {
 				fit = append(fit, candidate{k, p.wallS()})
 			}
 		}

@@ -139,7 +139,8 @@ func TestSituations(t *testing.T) {
 // Missions are found by what happens in them, each once.
 func TestFitting(t *testing.T) {
 	c := testConfig(7)
-	found := Fitting(c, []string{"process_kill@flying", "pilot_position", "stock+wind", "any"}, 12)
+	plans := NewPlans(c)
+	found := plans.Fitting([]string{"process_kill@flying", "pilot_position", "stock+wind", "any"}, 12)
 	seen := map[int]bool{}
 	for _, k := range found {
 		if seen[k] {
@@ -150,7 +151,7 @@ func TestFitting(t *testing.T) {
 	if p := drawPlan(c, found[0]); len(found) != 12 || !p.hasFault(ProcessKill) {
 		t.Errorf("%v, and the first is %v", found, &p)
 	}
-	if none := Fitting(c, []string{"process_kill@nowhere"}, 12); len(none) > 0 {
+	if none := plans.Fitting([]string{"process_kill@nowhere"}, 12); len(none) > 0 {
 		t.Error(none)
 	}
 }

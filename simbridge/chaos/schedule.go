@@ -121,8 +121,8 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	switch f.State {
 	case Engaging:
 		return seen.armOrder.streamed && s.Mode != autopilot.ModeOffboard
-	case Climbing: // once the leader can know that it is armed
-		return seen.armOrder.armed
+	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
+		return seen.armOrder.armed && (f.Kind != PilotHold || s.Position.UpM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
 			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM

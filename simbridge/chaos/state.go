@@ -30,7 +30,7 @@ var states = []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landi
 // cells in this order, and a run of [fullRunMissions] begins every one. A cell that is
 // absent is impossible or is no fault: no slot is open outside of flying and holding,
 // an aircraft on the ground has no pilot's act to respect, and a pilot's Hold differs from
-// the failsafe's in OFFBOARD alone.
+// the failsafe's in OFFBOARD and below H alone.
 var faultTable = []struct {
 	kind   FaultKind
 	states []State
@@ -41,7 +41,7 @@ var faultTable = []struct {
 	{BrokerRestart, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
 	{PilotPosition, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
 	{PilotDisarm, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
-	{PilotHold, []State{Flying, Holding, Returning}},
+	{PilotHold, []State{Climbing, Flying, Holding, Returning}},
 	{Reboot, []State{Idle, Climbing, Flying, Holding, Returning, Landing, Stopped}},
 	{BatteryAbsent, []State{Climbing, Flying, Holding, Returning}},
 	{BatterySwap, []State{Climbing, Flying, Holding, Returning}},

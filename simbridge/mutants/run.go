@@ -80,6 +80,7 @@ func (c Caught) String() string {
 type runner struct {
 	Config
 	baseline baseline
+	plans    chaos.Plans
 	mutex    sync.Mutex // of results and progress
 	testing  sync.Mutex // one suite at a time: they fly, too
 	results  []Caught
@@ -101,7 +102,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return nil, err
 	}
-	r := &runner{Config: c, progress: progress}
+	conf := c.missions("leader", "")
+	r := &runner{Config: c, progress: progress, plans: chaos.NewPlans(&conf)}
 	r.results, err = ReadCaught(filepath.Join(c.Out, "caught.csv"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -202,7 +204,7 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 	}
 	began, caught := time.Now(), Caught{ID: f.ID, Mission: -1}
 	conf := r.missions(leader, folder)
-	for _, k := range chaos.Fitting(&conf, f.Missions, r.Most) {
+	for _, k := range r.plans.Fitting(f.Missions, r.Most) {
 		conf.Only = []int{k}
 		result, err := chaos.Run(ctx, conf, io.Discard)
 		if err != nil {

@@ -1,0 +1,106 @@
+package mutants
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/simbridge/chaos"
+)
+
+// Every fault applies to the sources as they are, once, and has missions that fit it.
+func TestFaultsApply(t *testing.T) {
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 80 {
+		t.Errorf("%d faults, want 80 at least", len(all))
+	}
+	c := Config{Seed: 7}
+	conf := c.missions("leader", "out")
+	plans := chaos.NewPlans(&conf)
+	rooms := map[string]int{}
+	for _, f := range all {
+		mutated, err := f.apply("../..")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if original, _ := os.ReadFile(filepath.Join("../..", f.File)); string(original) == string(mutated) {
+			t.Errorf("fault %s changes nothing", f.ID)
+		}
+		if len(plans.Fitting(f.Missions, 1)) == 0 {
+			t.Errorf("no mission fits fault %s: %v", f.ID, f.Missions)
+		}
+		for _, room := range []string{"firmware", "telemetry", "inference/goal"} {
+			if strings.HasPrefix(f.File, room+"/") {
+				rooms[room]++
+			}
+		}
+	}
+	for _, room := range []string{"firmware", "telemetry", "inference/goal"} {
+		if rooms[room] < 3 {
+			t.Errorf("%d faults in %s", rooms[room], room)
+		}
+	}
+}
+
+// A fault whose text the sources no longer have is an error that names it.
+func TestFaultThatNoLongerApplies(t *testing.T) {
+	root := t.TempDir()
+	for text, applies := range map[string]bool{"a := 1\n": true, "a := 2\n": false, "a := 1\na := 1\n": false} {
+		if err := os.WriteFile(filepath.Join(root, "x.go"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f := Fault{ID: "one-off", File: "x.go", Before: "a := 1", After: "a := 0"}
+		switch _, err := f.apply(root); {
+		case (err == nil) != applies:
+			t.Errorf("%q: %v", text, err)
+		case err != nil && !strings.Contains(err.Error(), "one-off"):
+			t.Errorf("%v names no fault", err)
+		}
+	}
+}
+
+// Results are read as they were written, and what is kept in the repository is about
+// faults that exist, each caught.
+func TestCaught(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "caught.csv")
+	want := []Caught{{ID: "a", Rule: "home, blocked", Mission: 3, Flown: 1}, {ID: "b", Mission: -1, Flown: 12, Test: "./firmware/fleet TestX"}}
+	if err := WriteCaught(path, want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadCaught(path); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := os.WriteFile(path, []byte("x,y\n1,2\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadCaught(path); err == nil {
+		t.Error("another table was read")
+	}
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed, err := Committed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range committed {
+		if !slices.ContainsFunc(all, func(f Fault) bool { return f.ID == x.ID }) {
+			t.Errorf("a result of %s, which is no fault", x.ID)
+		}
+		if x.Rule == "" && x.Test == "" {
+			t.Errorf("nothing caught %s", x.ID)
+		}
+	}
+	for _, f := range all {
+		if !slices.ContainsFunc(committed, func(x Caught) bool { return f.ID == x.ID }) {
+			t.Errorf("there is no result of %s: run make mutants", f.ID)
+		}
+	}
+}
