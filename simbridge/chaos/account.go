@@ -71,6 +71,13 @@ func (m *mission) addRecord(e *ended) {
 		l.Close()
 	}
 	e.ledgerError = err
+	if m.plan.Wind { // of which the model knows what is believed
+		for _, f := range m.plan.Faults {
+			if f.Kind == BatteryAbsent || f.Kind == BatteryHandover {
+				e.modelledJ += modelErrorW * float64(f.DurationSlots+absentExtraSlots)
+			}
+		}
+	}
 	e.bySlot = make([]float64, m.plan.Slots+1)
 	for _, a := range m.autopilots {
 		for n, s := range a.BySlot() {
@@ -136,6 +143,7 @@ func (m *mission) spentJ(s telemetry.Status) (leader, truth float64) {
 // recordAccounts records the energy by the leader and the true one at each status. It
 // is written beside the ledger of a mission whose accounts differ.
 func (m *mission) recordAccounts(s telemetry.Status) {
+	m.judge.handleStatus(s)
 	leader, truth := m.spentJ(s)
 	air := ""
 	for i, a := range m.autopilots {
@@ -181,6 +189,9 @@ func (m *mission) allowedErrorJ() float64 {
 				gap += float64(f.DurationSlots)
 				if f.Kind == LinkLoss && f.Severe {
 					gap += linkLossExtraSlots
+				}
+				if f.Kind == BatteryAbsent {
+					gap += absentExtraSlots
 				}
 			}
 		}

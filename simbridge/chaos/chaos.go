@@ -245,8 +245,9 @@ func (m *mission) run(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
+	m.plan.Speed /= m.host.slowdown()
 	err := m.fly(ctx)
-	if m.judge != nil && m.crew != nil {
+	if m.judge != nil && m.crew != nil && m.users != nil {
 		m.judgeEnd(err)
 		m.sortFindings()
 	} else {

@@ -473,6 +473,8 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 			c.publishRequest(fresh[r.IntN(len(fresh))])
 		case x < 0.5 && len(old) > 0:
 			c.replay(r, old[r.IntN(len(old))])
+		case x < 0.53 && c.key != nil:
+			c.forge(r)
 		default:
 			topic := []string{c.topics.Budget(), c.topics.Preference(), c.topics.Mission()}[r.IntN(3)]
 			c.publish(topic, malformedPayload(r))
@@ -522,6 +524,23 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 		c.mutex.Lock()
 		body = c.sign(topic, body)
 		c.mutex.Unlock()
+	}
+	c.publish(topic, body)
+}
+
+// forge sends a budget that nobody with the crew's key gave: without a signature, or with
+// another's.
+func (c *crew) forge(r *rand.Rand) {
+	topic := c.topics.Budget()
+	body := fmt.Appendf(nil, `{"id":"forged-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+	if r.IntN(2) == 0 {
+		c.mutex.Lock()
+		challenge := c.status.Challenge
+		c.mutex.Unlock()
+		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
+		if signed, err := telemetry.Sign(crewKeyName, key, math.MaxUint32, challenge, topic, body); err == nil {
+			body = signed
+		}
 	}
 	c.publish(topic, body)
 }

@@ -161,7 +161,7 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 	switch f.Kind {
 	case BatteryAbsent:
 		measure(battery.Fields{})
-		m.sleepSlots(ctx, slots)
+		m.sleepSlots(ctx, slots+absentExtraSlots)
 		measure(battery.AllFields)
 	case BatteryHandover:
 		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {

@@ -17,12 +17,14 @@ import (
 // that the judge can add the measured delay, and nothing else, to its limits of time.
 // There are two measures. The kernel counts for each thread how long it was ready and
 // had no core (run_delay, the second number of /proc/PID/task/TID/schedstat), here for
-// the leader's threads. And a thread of this process that sleeps for a millisecond at a
+// the leader's threads and for those of this process, with its simulators and its broker.
+// And a thread of this process that sleeps for a millisecond at a
 // time, the canary, detects delays of the simulator, and stops of the whole machine,
 // which a kernel in a virtual machine cannot measure. Neither counts the time in which a
 // program computes.
 type hostMonitor struct {
 	canary delayLog
+	own    threadDelays // of this process
 }
 
 // delayLog is a list of measured delays by the time of their end. It is safe for
@@ -98,12 +100,29 @@ const (
 // run is the canary, on a thread of its own, until the context ends.
 func (h *hostMonitor) run(ctx context.Context) {
 	runtime.LockOSThread()
+	h.own.pid = os.Getpid()
+	go h.watch(ctx, func() *threadDelays { return &h.own })
 	for ctx.Err() == nil {
 		slept := time.Now()
 		time.Sleep(canaryTick)
 		now := time.Now()
 		h.canary.add(now, now.Sub(slept)-canaryTick-canarySlack)
 	}
+}
+
+// slowdown is by how much a mission that begins now flies slower than planned, so that a
+// busy machine keeps up with it: 1, 2 or 4, by the share of the last seconds for which the
+// canary was held up.
+func (h *hostMonitor) slowdown() float64 {
+	const window = 2 * time.Second
+	now := time.Now()
+	switch share := float64(unionDuration(h.canary.within(now.Add(-window), now))) / float64(window); {
+	case share > 0.5:
+		return 4
+	case share > 0.25:
+		return 2
+	}
+	return 1
 }
 
 // watch samples a leader's delays until the context ends.
@@ -124,7 +143,8 @@ func (h *hostMonitor) watch(ctx context.Context, leader func() *threadDelays) {
 // this process, which a setpoint passes one after the other.
 func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) time.Duration {
 	leader.sample() // up to now
-	return unionDuration(append(leader.delays.within(from, to), h.canary.within(from, to)...))
+	h.own.sample()
+	return unionDuration(slices.Concat(leader.delays.within(from, to), h.own.delays.within(from, to), h.canary.within(from, to)))
 }
 
 // threadDelays are the waits of a process's threads for a core. The zero value has none.

@@ -33,6 +33,17 @@ func TestDelays(t *testing.T) {
 	}
 }
 
+// A mission flies the slower the more the machine holds programs up.
+func TestSlowdown(t *testing.T) {
+	for delayed, want := range map[time.Duration]float64{100 * time.Millisecond: 1, 800 * time.Millisecond: 2, 1500 * time.Millisecond: 4} {
+		h := &hostMonitor{}
+		h.canary.add(time.Now(), delayed)
+		if got := h.slowdown(); got != want {
+			t.Errorf("held up for %v of 2 s: %v times slower, want %v", delayed, got, want)
+		}
+	}
+}
+
 // Threads that compete for the cores wait, and the waits are measured.
 func TestThreadsWaitForCores(t *testing.T) {
 	stop := make(chan struct{})

@@ -50,6 +50,7 @@ type limits struct {
 	slowBelowM  float64 // MPC_LAND_ALT1
 	sharedLink  bool    // every aircraft receives what is addressed to the others
 	list        []string
+	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
 	powerFactor float64 // at most, of propulsion
 	windMPS     float64 // at most
 	amslM       float64 // of the ground
@@ -473,6 +474,13 @@ func (j *judge) handleDecision(user string, d telemetry.Decision) {
 // endHold allows the aircraft to move again, to where it is known later.
 func (j *judge) endHold() {
 	j.withAll(func(_ int, a *observedAircraft) { a.heldS = math.Inf(1) })
+}
+
+// handleStatus handles a fresh status.
+func (j *judge) handleStatus(s telemetry.Status) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.handle(&event{kind: told, status: s})
 }
 
 // handleAnswer handles the answer to a start that must be refused.

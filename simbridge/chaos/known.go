@@ -10,6 +10,8 @@ type knownFinding struct {
 
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "batteries, envelope and samples: two that meet over one group pass each other at 9.4 m"},
+	{"pack", "packs+wind", "batteries, envelope and samples: the wind that is believed in is left out of the way home"},
+	{"pack", "low_battery+wind", "the same"},
 	{"home, blocked", "", "batteries, envelope and samples: an aircraft that another holds up for 60 s lands where it is"},
 }
 

@@ -142,6 +142,10 @@ const pilotSpeed = 5
 // second of the mission their aircraft leave OFFBOARD.
 const stockSpeed = 10
 
+// absentExtraSlots makes the model's joules of a battery that measures nothing add up to
+// more than the resolution of its messages.
+const absentExtraSlots = 8
+
 // linkLossExtraSlots makes a loss of the link outlast COM_OF_LOSS_T.
 const linkLossExtraSlots = 8
 
@@ -231,6 +235,9 @@ func (p *plan) addUnmeasuredKill(first coverageCell) {
 	})
 }
 
+// never is a slot that no mission reaches.
+const never = 1_000_000
+
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
 // course are drawn for them.
 var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, ArmingDenied, ArmingRefused, UnsafeFailsafe}
@@ -264,6 +271,9 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.SensorGain = append(p.SensorGain, gain)
 	}
 	p.ClockJumps = p.ClockJumps && !p.needsDisk()
+	if p.BoundedPacks { // what nobody can foresee must not come after a pack has just enough left
+		p.ShockSlot = []int{3, never}[r.IntN(2)]
+	}
 	if p.Crowd {
 		p.DenseStart = false // it has starts of its own
 	}

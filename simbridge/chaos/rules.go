@@ -21,6 +21,7 @@ type event struct {
 	lateBy   time.Duration      // of opened: by how much the machine may have delayed it
 	user     string             // of decided
 	decision telemetry.Decision // of decided
+	status   telemetry.Status   // of told
 	refusal  refusal            // of answered
 	ended    *ended             // of over
 }
@@ -34,6 +35,7 @@ const (
 	arrived                      // a message, at an aircraft
 	opened                       // a slot, by its beacon
 	decided                      // a task of a user
+	told                         // the crew, by a status
 	answered                     // a start that is to be refused
 	over                         // the mission
 )
@@ -94,9 +96,10 @@ var rules = []rule{
 	{"slot number", "beacons", "each higher than the last", contract + "time", opened, (*judge).checkSlotNumber},
 	{"slot time", "beacons", "0.6 of a slot early, two thirds late by the clock of the earliest", contract + "time", opened, (*judge).checkSlotTime},
 	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, and its pilot has it not", contract + "users are not sent", decided, (*judge).checkServes},
-	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C3", decided, (*judge).checkShares},
+	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", decided, (*judge).checkShares},
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "DESIGN, exact dispatch", decided, (*judge).checkPays},
+	{"status", "statuses, true positions and charge", "40 m and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
 	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},

@@ -18,6 +18,7 @@ type ended struct {
 	leaderJ, truthJ float64 // of all aircraft, by the last status and by the batteries
 	allowedJ        float64 // between them
 	bySlot          []float64
+	modelledJ       float64 // how far off the rows may be meanwhile, as nothing was measured
 	lastSlot        int  // the last one that counts as a slot; -1: unknown, since the broker was gone
 	wroteLedger     bool // the leader was stopped by its own
 	flight          ledger.Flight
@@ -92,7 +93,7 @@ func (j *judge) checkEnergyBySlot(e *event) string {
 	if o.lastSlot < 0 {
 		return ""
 	}
-	allowed, booked, truth := o.allowedJ+j.unreadJ(), 0.0, 0.0
+	allowed, booked, truth := o.allowedJ+o.modelledJ+j.unreadJ(), 0.0, 0.0
 	for _, r := range o.flight.Rows {
 		if r.Slot >= len(o.bySlot) {
 			break

@@ -481,6 +481,14 @@ var ruleCases = []struct {
 	{"reported", "not on the list", func(j *judge) { j.limits.list = []string{"u02"}; decide(j, "u01", telemetry.Decision{Slot: 5}) }, false},
 	{"pays", "the aircraft it cannot reach", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 2, Offload: 0.5, CPUHz: 2e10}) }, false},
 	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) }, true},
+	{"status", "another place", func(j *judge) {
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{400, 500, 100}}}})
+	}, false},
+	{"status", "a place of a moment before", func(j *judge) {
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}})
+	}, true},
 	{"refusal", "starts", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", accepted: true}) }, false},
 	{"refusal", "for another reason", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "it rains"}) }, false},
 	{"refusal", "as it should be", func(j *judge) {

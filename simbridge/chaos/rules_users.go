@@ -2,10 +2,12 @@ package chaos
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/geo"
 )
 
 // Rules of what users and crew are told.
@@ -90,6 +92,30 @@ func (j *judge) checkPays(e *event) string {
 	servedS := physics.CompletionS(localS, task.OffloadTimeS(share), d.Offload)
 	if local, served := j.physics.PenalizedDelayS(task, localS), j.physics.PenalizedDelayS(task, servedS); served > local*(1+1e-6)+1e-9 {
 		return fmt.Sprintf("user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s", e.user, served, d.Aircraft, d.Slot, local)
+	}
+	return ""
+}
+
+// checkStatus compares where the crew is told that aircraft are, and what is left in their
+// packs, with the truth.
+func (j *judge) checkStatus(e *event) string {
+	const freshS, nearM, nearShare = 2, 40, 0.05
+	for _, told := range e.status.Aircraft {
+		if told.Number > len(j.aircraft) || told.AgeS == nil || *told.AgeS > freshS {
+			continue
+		}
+		a := &j.aircraft[told.Number-1]
+		if !math.IsInf(a.cutFromS, 1) {
+			continue
+		}
+		if p := told.PositionM; p != nil {
+			if d := a.state.Position.Sub(geo.Local{EastM: p[0], NorthM: p[1], UpM: p[2]}).HorizontalM(); d > nearM {
+				return fmt.Sprintf("the status has aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f)", told.Number, p[0], p[1], a.state.Position.EastM, a.state.Position.NorthM)
+			}
+		}
+		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/j.physics.BatteryCapacityJ) > nearShare {
+			return fmt.Sprintf("the status has %.2f of the charge of aircraft %d, it has %.0f J", *b, told.Number, a.state.LeftJ)
+		}
 	}
 	return ""
 }
