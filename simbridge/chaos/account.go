@@ -143,7 +143,7 @@ func (m *mission) spentJ(s telemetry.Status) (leader, truth float64) {
 // recordAccounts records the energy by the leader and the true one at each status. It
 // is written beside the ledger of a mission whose accounts differ.
 func (m *mission) recordAccounts(s telemetry.Status) {
-	m.judge.handleStatus(s)
+	m.judgeStatus(s)
 	leader, truth := m.spentJ(s)
 	air := ""
 	for i, a := range m.autopilots {
@@ -156,6 +156,23 @@ func (m *mission) recordAccounts(s telemetry.Status) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", m.elapsedSlots(), s.State, s.Slot, leader, truth, leader-truth, air)
+}
+
+// judgeStatus judges a status of the slots, unless it was long on its way.
+func (m *mission) judgeStatus(s telemetry.Status) {
+	const onTimeSlots = 1.5
+	if late := m.slotNow() - float64(s.Slot+1); late > onTimeSlots || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+		return
+	}
+	slotsJ := 0.0
+	for _, a := range m.autopilots {
+		for n, spent := range a.BySlot() {
+			if n >= 0 && n <= s.Slot {
+				slotsJ += spent.J()
+			}
+		}
+	}
+	m.judge.handleStatus(s, slotsJ)
 }
 
 func (m *mission) writeAccounts() {

@@ -188,8 +188,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		for _, finding := range m.known {
 			verdict += "; known: " + finding
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n",
-			m.number, m.took.Seconds(), m.plan, m.outcome.MaxLedgerErrorJ, m.outcome.allowedErrorJ, verdict)
+		fmt.Fprintf(progress, "mission %3d  %4.1f s, held up for %2.0f %%  %-58s ledger %4.0f of %4.0f J  %s\n",
+			m.number, m.took.Seconds(), 100*m.heldUp, m.plan, m.outcome.MaxLedgerErrorJ, m.outcome.allowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
 	r.HostDelayS = h.canary.total().Seconds()
@@ -248,6 +248,7 @@ func (m *mission) run(ctx context.Context) error {
 	m.plan.Speed /= m.host.slowdown()
 	err := m.fly(ctx)
 	if m.judge != nil && m.crew != nil && m.users != nil {
+		m.heldUp = float64(unionDuration(m.host.canary.within(m.began, time.Now()))) / float64(time.Since(m.began))
 		m.judgeEnd(err)
 		m.sortFindings()
 	} else {
@@ -284,7 +285,7 @@ func (m *mission) sortFindings() {
 // of its time.
 func (m *mission) hostWasSlow() bool {
 	const share = 0.25
-	return m.host.delayBetween(&m.leader.Load().threads, m.began, time.Now()) > time.Duration(share*float64(time.Since(m.began)))
+	return m.heldUp > share
 }
 
 func (r *Result) addOutcome(m *mission) {

@@ -50,6 +50,8 @@ type limits struct {
 	slowBelowM  float64 // MPC_LAND_ALT1
 	sharedLink  bool    // every aircraft receives what is addressed to the others
 	list        []string
+	slots       int     // T
+	shockSlot   int     // flying costs powerFactor from there on
 	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
 	powerFactor float64 // at most, of propulsion
 	windMPS     float64 // at most
@@ -477,10 +479,10 @@ func (j *judge) endHold() {
 }
 
 // handleStatus handles a fresh status.
-func (j *judge) handleStatus(s telemetry.Status) {
+func (j *judge) handleStatus(s telemetry.Status, slotsJ float64) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	j.handle(&event{kind: told, status: s})
+	j.handle(&event{kind: told, status: s, slotsJ: slotsJ})
 }
 
 // handleAnswer handles the answer to a start that must be refused.

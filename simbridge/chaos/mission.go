@@ -73,6 +73,7 @@ type mission struct {
 	brokenRules []string // in the order of their first time
 	known       []string // findings that are listed and fail no mission
 	notJudged   bool     // the machine was too slow
+	heldUp      float64  // share of its time for which the machine held its programs up
 	outcome     outcome
 	failure     string        // why the mission failed; empty: it did not
 	took        time.Duration // wall time
@@ -174,7 +175,7 @@ func (m *mission) limits() limits {
 	p := m.plan.parameters()
 	l := limits{
 		speedMPS: min(m.world.Physics.SpeedMaxMPS, p["MPC_XY_VEL_MAX"]), descentMPS: p["MPC_Z_V_AUTO_DN"], landMPS: p["MPC_LAND_SPEED"], slowBelowM: p["MPC_LAND_ALT1"],
-		exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
+		slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
 		sharedLink: m.plan.OneLink, powerFactor: 1.5, amslM: origin.AltM,
 	}
 	if s := m.plan.SpeedMaxMPS; s > 0 {

@@ -19,8 +19,8 @@ type ended struct {
 	allowedJ        float64 // between them
 	bySlot          []float64
 	modelledJ       float64 // how far off the rows may be meanwhile, as nothing was measured
-	lastSlot        int  // the last one that counts as a slot; -1: unknown, since the broker was gone
-	wroteLedger     bool // the leader was stopped by its own
+	lastSlot        int     // the last one that counts as a slot; -1: unknown, since the broker was gone
+	wroteLedger     bool    // the leader was stopped by its own
 	flight          ledger.Flight
 	ledgerError     error
 

@@ -123,6 +123,17 @@ func end(change func(*judge, *ended)) func(*judge) {
 	}
 }
 
+// tellFloor tells the crew a floor after slot 39 of 100, with a shock at 20 and 10 kJ spent.
+func tellFloor(floorJ float64) func(*judge) {
+	return func(j *judge) {
+		j.limits.slots, j.limits.shockSlot, j.limits.exactPacks = 100, 20, true
+		for i, at := range []geo.Local{middle, near} {
+			j.handleMotion(i, state(at, 8, autopilot.ModeOffboard, 50))
+		}
+		j.handleStatus(telemetry.Status{Slot: 39, State: telemetry.StateFlying, FloorJ: floorJ}, 10000)
+	}
+}
+
 // ruleCases has cases of each rule that break it, and cases that are just inside it.
 var ruleCases = []struct {
 	rule  string
@@ -483,12 +494,14 @@ var ruleCases = []struct {
 	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) }, true},
 	{"status", "another place", func(j *judge) {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
-		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{400, 500, 100}}}})
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{400, 500, 100}}}}, 0)
 	}, false},
 	{"status", "a place of a moment before", func(j *judge) {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
-		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}})
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}}, 0)
 	}, true},
+	{"floor", "of a power before the shock", tellFloor(10000 + 2*134.4*60), false},
+	{"floor", "of the power in force", tellFloor(10000 + 2*134.4*60*1.5), true},
 	{"refusal", "starts", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", accepted: true}) }, false},
 	{"refusal", "for another reason", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "it rains"}) }, false},
 	{"refusal", "as it should be", func(j *judge) {

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/geo"
+	"prefdt/telemetry"
 )
 
 // Rules of what users and crew are told.
@@ -116,6 +118,33 @@ func (j *judge) checkStatus(e *event) string {
 		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/j.physics.BatteryCapacityJ) > nearShare {
 			return fmt.Sprintf("the status has %.2f of the charge of aircraft %d, it has %.0f J", *b, told.Number, a.state.LeftJ)
 		}
+	}
+	return ""
+}
+
+// checkFloor compares the floor that the crew is told with what was spent and the least
+// that the slots left take at the true power: all aircraft at v*.
+func (j *judge) checkFloor(e *event) string {
+	const settledSlots, share, slackJ = 10, 1.0 / 12, 500
+	s := e.status
+	left := float64(j.limits.slots - 1 - s.Slot)
+	factor := 1.0
+	if s.Slot >= j.limits.shockSlot {
+		factor = j.limits.powerFactor
+	}
+	changed := s.Slot < settledSlots || s.Slot >= j.limits.shockSlot && s.Slot < j.limits.shockSlot+settledSlots
+	if !j.limits.exactPacks || j.limits.windMPS > 0 || changed || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+		return ""
+	}
+	for _, a := range j.aircraft {
+		if !a.inAir || !a.led() || !math.IsInf(a.cutFromS, 1) || a.state.Mode != autopilot.ModeOffboard {
+			return "" // the leader may count it or not
+		}
+	}
+	_, bestW := j.physics.MinPower()
+	least := factor * bestW * left * float64(len(j.aircraft))
+	if math.Abs(s.FloorJ-e.slotsJ-least) > share*least+slackJ {
+		return fmt.Sprintf("the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, e.slotsJ, left, least)
 	}
 	return ""
 }

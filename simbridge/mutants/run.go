@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,28 +110,45 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 		return nil, err
 	}
 	err = nil
-	r.baseline = baseline{config: c, known: map[int][]string{}}
+	r.baseline = baseline{config: c, flown: map[int]func() ([]string, error){}}
 	if err := r.baseline.open(); err != nil {
 		return nil, err
 	}
-	next, failed := make(chan Fault), make(chan error, c.Jobs)
+	left := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
+		return slices.ContainsFunc(r.results, func(x Caught) bool { return x.ID == f.ID })
+	})
+	// All are built before the first flies: a compiler beside it would hold its leader up.
+	fmt.Fprintf(progress, "building %d leaders\n", len(left))
+	if err = each(left, runtime.NumCPU(), r.build); err == nil {
+		err = each(left, c.Jobs, func(f Fault) error { return r.seek(ctx, f) })
+	}
+	var ordered []Caught
+	for _, f := range faults {
+		if k := slices.IndexFunc(r.results, func(x Caught) bool { return x.ID == f.ID }); k >= 0 {
+			ordered = append(ordered, r.results[k])
+		}
+	}
+	return ordered, err
+}
+
+// each calls f for all faults, so many at once, and returns the first error.
+func each(faults []Fault, jobs int, f func(Fault) error) error {
+	next, failed := make(chan Fault), make(chan error, jobs)
 	var workers sync.WaitGroup
-	for range c.Jobs {
+	for range jobs {
 		workers.Go(func() {
-			for f := range next {
-				if err := r.seek(ctx, f); err != nil {
+			for x := range next {
+				if err := f(x); err != nil {
 					failed <- err
 					return
 				}
 			}
 		})
 	}
-	for _, f := range faults {
-		if slices.ContainsFunc(r.results, func(x Caught) bool { return x.ID == f.ID }) {
-			continue
-		}
+	var err error
+	for _, x := range faults {
 		select {
-		case next <- f:
+		case next <- x:
 		case err = <-failed:
 		}
 		if err != nil {
@@ -143,13 +161,28 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 	case err = <-failed:
 	default:
 	}
-	var ordered []Caught
-	for _, f := range faults {
-		if k := slices.IndexFunc(r.results, func(x Caught) bool { return x.ID == f.ID }); k >= 0 {
-			ordered = append(ordered, r.results[k])
-		}
+	return err
+}
+
+// program is the leader with a fault.
+func (r *runner) program(f Fault) (string, error) {
+	return filepath.Abs(filepath.Join(r.Out, "leader-"+f.ID))
+}
+
+// build builds it.
+func (r *runner) build(f Fault) error {
+	mutated, err := f.apply(r.Root)
+	if err != nil {
+		return err
 	}
-	return ordered, err
+	leader, err := r.program(f)
+	if err != nil {
+		return err
+	}
+	if err := chaos.BuildDisk(leader, map[string][]byte{f.File: mutated}); err != nil {
+		return fmt.Errorf("fault %s: %w", f.ID, err)
+	}
+	return nil
 }
 
 // choose returns the faults of the run.
@@ -186,22 +219,12 @@ func (c *Config) choose() (faults []Fault, err error) {
 
 // seek plants one fault and flies missions until one of them shows it.
 func (r *runner) seek(ctx context.Context, f Fault) error {
-	mutated, err := f.apply(r.Root)
+	leader, err := r.program(f)
 	if err != nil {
 		return err
 	}
 	folder := filepath.Join(r.Out, f.ID)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	leader, err := filepath.Abs(filepath.Join(folder, "leader"))
-	if err != nil {
-		return err
-	}
 	defer os.RemoveAll(folder)
-	if err := chaos.BuildDisk(leader, map[string][]byte{f.File: mutated}); err != nil {
-		return fmt.Errorf("fault %s: %w", f.ID, err)
-	}
 	began, caught := time.Now(), Caught{ID: f.ID, Mission: -1}
 	conf := r.missions(leader, folder)
 	for _, k := range r.plans.Fitting(f.Missions, r.Most) {
@@ -215,10 +238,11 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 		}
 	}
 	if caught.Rule == "" && r.Tests {
-		if caught.Test, err = r.runTests(ctx, f, mutated); err != nil {
+		if caught.Test, err = r.runTests(ctx, f); err != nil {
 			return err
 		}
 	}
+	os.Remove(leader)
 	return r.add(caught, time.Since(began))
 }
 
@@ -265,9 +289,13 @@ func (r *runner) add(x Caught, took time.Duration) error {
 
 // runTests runs a fault's unit tests, and returns the package and the first test that
 // failed; empty: none did.
-func (r *runner) runTests(ctx context.Context, f Fault, mutated []byte) (string, error) {
+func (r *runner) runTests(ctx context.Context, f Fault) (string, error) {
 	r.testing.Lock()
 	defer r.testing.Unlock()
+	mutated, err := f.apply(r.Root)
+	if err != nil {
+		return "", err
+	}
 	folder, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return "", err
@@ -315,7 +343,7 @@ type baseline struct {
 	config Config
 	leader string
 	mutex  sync.Mutex
-	known  map[int][]string
+	flown  map[int]func() ([]string, error) // by mission; each is flown once
 }
 
 func (b *baseline) open() (err error) {
@@ -328,21 +356,21 @@ func (b *baseline) open() (err error) {
 // broken returns the rules that it breaks in a mission.
 func (b *baseline) broken(ctx context.Context, mission int) ([]string, error) {
 	b.mutex.Lock()
-	rules, ok := b.known[mission]
+	flown := b.flown[mission]
+	if flown == nil {
+		flown = sync.OnceValues(func() ([]string, error) {
+			conf := b.config.missions(b.leader, filepath.Join(b.config.Out, "unplanted"))
+			conf.Only = []int{mission}
+			result, err := chaos.Run(ctx, conf, io.Discard)
+			if err != nil {
+				return nil, err
+			}
+			return result.Outcomes[0].Broken, nil
+		})
+		b.flown[mission] = flown
+	}
 	b.mutex.Unlock()
-	if ok {
-		return rules, nil
-	}
-	conf := b.config.missions(b.leader, filepath.Join(b.config.Out, "unplanted"))
-	conf.Only = []int{mission}
-	result, err := chaos.Run(ctx, conf, io.Discard)
-	if err != nil {
-		return nil, err
-	}
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.known[mission] = result.Outcomes[0].Broken
-	return b.known[mission], nil
+	return flown()
 }
 
 // WriteCaught writes results as CSV.
