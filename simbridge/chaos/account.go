@@ -32,6 +32,14 @@ func (m *mission) judgeEnd(courseError error) {
 		LostCommands: len(e.lost), DuplicateCommands: len(e.duplicates), MissedSlots: s.MissedSlots, SlowestAnswerS: slowest.Seconds(),
 		LeaderHostDelayS: m.leader.Load().threads.delays.total().Seconds(),
 	}
+	if m.leaderEnded() {
+		e.exit = m.leader.Load().Failure().Error()
+	}
+	tasks, inTime := m.tasksDecided()
+	m.users.ComputeUnopened(int(m.dueSlots))
+	for _, x := range m.users.Outcomes() {
+		e.delayS += x.DelayS
+	}
 	if courseError == nil {
 		o.state, o.allowedErrorJ = s.State, e.allowedJ
 		e.leaderJ, e.truthJ = m.spentJ(s)
@@ -45,7 +53,6 @@ func (m *mission) judgeEnd(courseError error) {
 		e.resumed = o.resumed
 		m.forgiveRescues()
 	}
-	tasks, inTime := m.tasksDecided()
 	m.judge.finish(&e, tasks, inTime)
 	o.MinSeparationM, o.ExcusedByHost, o.MaxExcusedMS = m.judge.minSeparationM, m.judge.excused, 1000*m.judge.maxExcusedS/m.plan.Speed
 	for _, v := range m.judge.broken() {

@@ -284,7 +284,7 @@ func (m *mission) sortFindings() {
 // hostWasSlow reports whether the machine held up this mission's programs for a good part
 // of its time.
 func (m *mission) hostWasSlow() bool {
-	const share = 0.25
+	const share = 0.4
 	return m.heldUp > share
 }
 

@@ -43,6 +43,7 @@ type crew struct {
 	statusesSince     int      // statuses since that do not show it
 	status            telemetry.Status
 	statuses          int
+	lastSeq           int64 // of the last status
 	statusReceivedAt  time.Time
 	state             State // by the last acknowledgement, beacon or status
 	online            bool
@@ -196,6 +197,10 @@ func (c *crew) handleStatus(m telemetry.Message) {
 	if m.Retained {
 		return // published before the subscription
 	}
+	if s.Seq <= c.lastSeq {
+		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("a status has the number %d after %d", s.Seq, c.lastSeq))
+	}
+	c.lastSeq = s.Seq
 	c.statuses++
 	c.statusReceivedAt = m.Received
 	c.state = State(s.State)
@@ -222,7 +227,7 @@ func (c *crew) handleStatus(m telemetry.Message) {
 // statusShows reports whether a status shows the requested value of a command.
 func statusShows(s telemetry.Status, req *request) bool {
 	if req.budgetJ > 0 {
-		return s.BudgetJ != nil && *s.BudgetJ == req.budgetJ
+		return s.BudgetJ != nil && *s.BudgetJ == req.budgetJ && s.Mode != nil && (*s.Mode == telemetry.ModeCeiling) == req.ceiling
 	}
 	return s.BudgetJ == nil && math.Abs(s.Setting-req.setting) < 1e-9
 }

@@ -104,11 +104,12 @@ type observedAircraft struct {
 
 // observedUsers is what users reported and what they were answered, on the wire.
 type observedUsers struct {
-	reports map[reportKey]telemetry.Report // the first valid one of each user and slot
-	tasks   int                            // reported in open slots while the broker was up
-	inTime  int                            // decided in time
-	slot    int                            // that shares are of
-	shares  map[int]float64                // by aircraft
+	reports  map[reportKey]telemetry.Report // the first valid one of each user and slot
+	tasks    int                            // reported in open slots while the broker was up
+	inTime   int                            // decided in time
+	answered int                            // decided, in time or not
+	slot     int                            // that shares are of
+	shares   map[int]float64                // by aircraft
 }
 
 // reportKey is a user and the slot of its report.
@@ -470,6 +471,7 @@ func (j *judge) handleDecision(user string, d telemetry.Decision) {
 		u.slot, u.shares = d.Slot, map[int]float64{}
 	}
 	u.shares[d.Aircraft] += d.CPUHz
+	u.answered++
 	j.handle(&event{kind: decided, user: user, decision: d})
 }
 

@@ -144,7 +144,7 @@ const stockSpeed = 10
 
 // absentExtraSlots makes the model's joules of a battery that measures nothing add up to
 // more than the resolution of its messages.
-const absentExtraSlots = 8
+const absentExtraSlots = 14
 
 // linkLossExtraSlots makes a loss of the link outlast COM_OF_LOSS_T.
 const linkLossExtraSlots = 8
@@ -431,8 +431,8 @@ func (p *plan) is(words string) bool {
 			return string(f.Kind) == kind && (state == "" || string(f.State) == state)
 		})
 		switch {
-		case fault, slices.Contains(p.situation(), word), word == "any", word == "shock", word == string(p.Ending):
-		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates:
+		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
+		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
 		default:
 			return false
 		}

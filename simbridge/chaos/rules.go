@@ -95,7 +95,7 @@ var rules = []rule{
 
 	// What users and crew are told.
 	{"slot number", "beacons", "each higher than the last", contract + "time", opened, (*judge).checkSlotNumber},
-	{"slot time", "beacons", "0.6 of a slot early, two thirds late by the clock of the earliest", contract + "time", opened, (*judge).checkSlotTime},
+	{"slot time", "beacons", "0.6 of a slot early, two thirds and 100 ms of wall time late, by the clock of the earliest", contract + "time", opened, (*judge).checkSlotTime},
 	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, and its pilot has it not", contract + "users are not sent", decided, (*judge).checkServes},
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", decided, (*judge).checkShares},
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
@@ -111,13 +111,16 @@ var rules = []rule{
 	{"record", "the ledger's file", "opens whole, one row for each slot", contract + "ledger", over, (*judge).checkRecord},
 	{"energy", "true joules, statuses", "the resolution of the messages and the gaps that the model bridges", contract + "joules", over, (*judge).checkEnergy},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", over, (*judge).checkEnergyBySlot},
+	{"delay", "true delays of the users' tasks, the ledger's rows", "half as much again and 20 s", contract + "results", over, (*judge).checkDelay},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", over, (*judge).checkTransit},
 
 	// Whether it did anything.
+	{"exit", "the leader's process", "it ends when it is told to", "docs/failures.md", over, (*judge).checkExit},
 	{"course", "answers, states, landings", "each order is answered and each state left in time", contract + "mission", over, (*judge).checkCourse},
 	{"rescue", "who landed each aircraft", "its leader, unless a fault explains another", "no aircraft is left in the air", over, (*judge).checkRescue},
 	{"flew", "true motion in OFFBOARD", "2 m/s in the mean while it flies", "paper, v*", over, (*judge).checkFlew},
 	{"slots", "beacons", "missed: a twentieth and two, beside those that faults explain", contract + "time", over, (*judge).checkSlots},
+	{"answered", "reports, decisions", "seven of ten tasks that were reported while the broker was up, late or not", contract + "decision", over, (*judge).checkAnswered},
 	{"decided", "reports, decisions in time", "seven of ten tasks that were reported while the broker was up", contract + "decision", over, (*judge).checkDecided},
 	{"fleet", "true modes in the last slot", "all under the leader's command, as these faults allow", contract + "resume", over, (*judge).checkFleet},
 }

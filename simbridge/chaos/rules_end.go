@@ -26,6 +26,8 @@ type ended struct {
 
 	ceilingJ      float64 // of a ceiling that could be kept; 0: none
 	inSlotsJ      float64 // true joules of the slots
+	delayS        float64 // true, of the users' tasks, penalties included
+	exit          string  // how the leader ended by itself; empty: it did not
 	mustResume    bool    // every aircraft, to be under the leader's command in the last slot
 	resumed       bool    // every aircraft was
 	slotsDue      int     // that the mission was to open, but for what faults explain
@@ -127,6 +129,22 @@ func (j *judge) checkTransit(e *event) string {
 	return ""
 }
 
+// checkDelay bounds what is booked from above: of tasks whose reports were lost the leader
+// can know nothing.
+func (j *judge) checkDelay(e *event) string {
+	const most, slackS = 1.5, 20
+	o, booked := e.ended, 0.0
+	for _, r := range o.flight.Rows {
+		booked += r.DelayS
+	}
+	if booked > most*o.delayS+slackS {
+		return fmt.Sprintf("the ledger has %.0f s of delay, the users' tasks took %.0f", booked, o.delayS)
+	}
+	return ""
+}
+
+func (j *judge) checkExit(e *event) string { return e.ended.exit }
+
 func (j *judge) checkRescue(*event) string {
 	for i, a := range j.aircraft {
 		if a.rescued != "" {
@@ -168,8 +186,17 @@ func (j *judge) checkCourse(e *event) string {
 	return ""
 }
 
+// least and enough are the share of the tasks that must be decided, and of how many.
+const least, enough = 0.7, 20
+
+func (j *judge) checkAnswered(*event) string {
+	if u := j.users; u.tasks >= enough && float64(u.answered) < least*float64(u.tasks) {
+		return fmt.Sprintf("%d of %d tasks reported were decided at all", u.answered, u.tasks)
+	}
+	return ""
+}
+
 func (j *judge) checkDecided(*event) string {
-	const least, enough = 0.7, 20
 	if u := j.users; u.tasks >= enough && float64(u.inTime) < least*float64(u.tasks) {
 		return fmt.Sprintf("%d of %d tasks reported were decided in time", u.inTime, u.tasks)
 	}

@@ -516,15 +516,19 @@ var ruleCases = []struct {
 	{"record", "unreadable", end(func(_ *judge, e *ended) { e.ledgerError = errors.New("page 3") }), false},
 	{"energy", "too little", end(func(_ *judge, e *ended) { e.leaderJ = 700 }), false},
 	{"energy by slot", "booked later", end(func(_ *judge, e *ended) { e.bySlot[0] = 2000 }), false},
+	{"delay", "of a stranger", end(func(_ *judge, e *ended) { e.delayS, e.flight.Rows[0].DelayS = 10, 500 }), false},
+	{"delay", "as it was", end(func(_ *judge, e *ended) { e.delayS, e.flight.Rows[0].DelayS = 100, 140 }), true},
 	{"transit", "booked in slots", end(func(_ *judge, e *ended) { e.flight.State.Account.Aircraft[0].TransitJ = 2000 }), false},
 
 	{"rescue", "by its pilot", end(func(j *judge, _ *ended) { j.aircraft[1].rescued = "its pilot" }), false},
+	{"exit", "by itself", end(func(_ *judge, e *ended) { e.exit = "exit status 3" }), false},
 	{"course", "no start", end(func(_ *judge, e *ended) { e.courseError = errors.New("does not start") }), false},
 	{"flew", "on the spot", end(func(j *judge, _ *ended) { j.aircraft[0].flownS, j.aircraft[0].flownM = 30, 12 }), false},
 	{"slots", "half of them", end(func(_ *judge, e *ended) { e.slotsDue = 8 }), false},
 	{"slots", "as a fault explains", end(func(_ *judge, e *ended) { e.slotsDue, e.explained = 8, 5 }), true},
 	{"slots", "none", end(func(j *judge, e *ended) { j.slotsOpened, e.slotsDue = 0, 0 }), false},
-	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime = 100, 50 }), false},
+	{"answered", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 50 }), false},
+	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 100 }), false},
 	{"fleet", "one is missing", end(func(_ *judge, e *ended) { e.mustResume, e.resumed = true, false }), false},
 }
 

@@ -24,7 +24,7 @@ func (j *judge) checkSlotNumber(e *event) string {
 // checkSlotTime compares a slot's number with the clock: it never falls behind nor runs
 // ahead, whatever happened to the leader meanwhile.
 func (j *judge) checkSlotTime(e *event) string {
-	const early, late = 0.6, 2.0 / 3
+	const early, late, onItsWayS = 0.6, 2.0 / 3, 0.1 // slots, and wall time through broker and client
 	after := e.slotNow - float64(e.beacon.Slot) - j.firstLateS
 	if j.lastSlot < 0 { // it begins the clock
 		return ""
@@ -32,7 +32,7 @@ func (j *judge) checkSlotTime(e *event) string {
 	if after < 0 && after > -early { // the first one was late
 		j.firstLateS += after
 	}
-	if after < -early || after > late+e.lateBy.Seconds()*e.beacon.Speed {
+	if after < -early || after > late+(onItsWayS+e.lateBy.Seconds())*e.beacon.Speed {
 		return fmt.Sprintf("the beacon of slot %d came at %.2f slots", e.beacon.Slot, e.slotNow)
 	}
 	return ""
