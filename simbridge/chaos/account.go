@@ -168,7 +168,8 @@ func (m *mission) recordAccounts(s telemetry.Status) {
 // judgeStatus judges a status of the slots, unless it was long on its way.
 func (m *mission) judgeStatus(s telemetry.Status) {
 	const onTimeSlots = 1.5
-	if late := m.slotNow() - float64(s.Slot+1); late > onTimeSlots || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+	late := m.slotNow() - float64(s.Slot+1)
+	if inSlots := s.State == telemetry.StateFlying || s.State == telemetry.StateHolding; s.State != telemetry.StateDone && (!inSlots || late > onTimeSlots) {
 		return
 	}
 	slotsJ := 0.0

@@ -540,10 +540,10 @@ func (c *crew) forge(r *rand.Rand) {
 	body := fmt.Appendf(nil, `{"id":"forged-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
 	if r.IntN(2) == 0 {
 		c.mutex.Lock()
-		challenge := c.status.Challenge
+		challenge, counter := c.status.Challenge, c.signCounter+1_000_000
 		c.mutex.Unlock()
 		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
-		if signed, err := telemetry.Sign(crewKeyName, key, math.MaxUint32, challenge, topic, body); err == nil {
+		if signed, err := telemetry.Sign(crewKeyName, key, counter, challenge, topic, body); err == nil {
 			body = signed
 		}
 	}

@@ -52,6 +52,7 @@ type limits struct {
 	list        []string
 	slots       int     // T
 	shockSlot   int     // flying costs powerFactor from there on
+	returns     bool    // the crew calls it back: done is once all have landed
 	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
 	powerFactor float64 // at most, of propulsion
 	windMPS     float64 // at most

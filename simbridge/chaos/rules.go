@@ -125,6 +125,17 @@ var rules = []rule{
 	{"fleet", "true modes in the last slot", "all under the leader's command, as these faults allow", contract + "resume", over, (*judge).checkFleet},
 }
 
+// timed are the rules that depend on when something happens. A slow machine may hide, or
+// seem to show, that they are broken.
+var timed = []string{
+	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "home, blocked", "return charge",
+	"pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
+	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots", "answered", "decided", "fleet",
+}
+
+// IsTimed reports whether a rule is one of these.
+func IsTimed(rule string) bool { return slices.Contains(timed, rule) }
+
 // violation is a rule that was broken.
 type violation struct {
 	rule  string

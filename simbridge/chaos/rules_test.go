@@ -3,7 +3,9 @@ package chaos
 import (
 	"errors"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -500,6 +502,11 @@ var ruleCases = []struct {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
 		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}}, 0)
 	}, true},
+	{"status", "done in the air", func(j *judge) {
+		j.limits.returns = true
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
+		j.handleStatus(telemetry.Status{State: telemetry.StateDone}, 0)
+	}, false},
 	{"floor", "of a power before the shock", tellFloor(10000 + 2*134.4*60), false},
 	{"floor", "of the power in force", tellFloor(10000 + 2*134.4*60*1.5), true},
 	{"refusal", "starts", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", accepted: true}) }, false},
@@ -554,6 +561,32 @@ func TestRules(t *testing.T) {
 			return c.rule == r.name && !c.keeps
 		}) {
 			t.Errorf("no case breaks the rule %q", r.name)
+		}
+	}
+}
+
+// The table of rules in the documents is that of the judge.
+func TestRulesAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/chaos.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), RuleTable()) {
+		t.Errorf("docs/chaos.md has another table than `simbridge chaos -rules`:\n%s", RuleTable())
+	}
+}
+
+// What is said of rules is said of rules that exist.
+func TestRuleNames(t *testing.T) {
+	known := func(name string) bool { return slices.ContainsFunc(rules, func(r rule) bool { return r.name == name }) }
+	for _, name := range slices.Concat(timed, testedNothing) {
+		if !known(name) {
+			t.Errorf("there is no rule %q", name)
+		}
+	}
+	for _, f := range knownFindings {
+		if !known(f.rule) || f.issue == "" {
+			t.Errorf("a known finding of %+v", f)
 		}
 	}
 }

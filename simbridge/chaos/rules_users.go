@@ -102,6 +102,15 @@ func (j *judge) checkPays(e *event) string {
 // packs, with the truth.
 func (j *judge) checkStatus(e *event) string {
 	const freshS, nearM, nearShare = 2, 40, 0.05
+	if e.status.State == telemetry.StateDone {
+		for i, a := range j.aircraft {
+			commanded := (a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeLand) && !a.state.Failsafe
+			if a.led() && a.inAir && commanded && j.limits.returns && j.disturbed == 0 {
+				return fmt.Sprintf("the status has the mission as done, and aircraft %d is at %.0f m on its way home", i+1, a.state.Position.UpM)
+			}
+		}
+		return ""
+	}
 	for _, told := range e.status.Aircraft {
 		if told.Number > len(j.aircraft) || told.AgeS == nil || *told.AgeS > freshS {
 			continue

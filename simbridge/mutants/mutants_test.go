@@ -65,8 +65,8 @@ func TestFaultThatNoLongerApplies(t *testing.T) {
 	}
 }
 
-// Results are read as they were written, and what is kept in the repository is about
-// faults that exist, each caught.
+// Results are read as they were written, and those that are kept in the repository are of
+// all faults, and of no other.
 func TestCaught(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "caught.csv")
 	want := []Caught{{ID: "a", Rule: "home, blocked", Mission: 3, Flown: 1}, {ID: "b", Mission: -1, Flown: 12, Test: "./firmware/fleet TestX"}}
@@ -93,9 +93,6 @@ func TestCaught(t *testing.T) {
 	for _, x := range committed {
 		if !slices.ContainsFunc(all, func(f Fault) bool { return f.ID == x.ID }) {
 			t.Errorf("a result of %s, which is no fault", x.ID)
-		}
-		if x.Rule == "" && x.Test == "" {
-			t.Errorf("nothing caught %s", x.ID)
 		}
 	}
 	for _, f := range all {
