@@ -165,10 +165,11 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 }
 
 // isLate reports whether a moment is later after another one than is allowed, in spite
-// of the delay by the machine in between.
+// of the delay by the machine since shortly before it was due.
 func (j *judge) isLate(i int, fromS, allowedS, nowS float64) bool {
+	const beforeS = 0.5
 	by := nowS - fromS - allowedS
-	return by > 0 && !j.excuseDelay(i, fromS, by)
+	return by > 0 && !j.excuseDelay(i, max(fromS, fromS+allowedS-beforeS), by)
 }
 
 // excuseDelay reports whether the machine delayed programs since a moment by as much as

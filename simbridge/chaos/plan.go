@@ -192,6 +192,7 @@ func drawPlan(c *Config, k int) plan {
 	add(first)
 	if k%2 == 0 {
 		p.addUnmeasuredKill(first)
+		p.addKillWithPilot(first)
 	}
 	most := 1 + r.IntN(3)
 	if first.Kind == ArmingDenied || first.Kind == UnsafeFailsafe || first == (coverageCell{SecondBattery, Idle}) { // they wait for a refusal, which other faults delay or change
@@ -238,6 +239,16 @@ func (p *plan) addUnmeasuredKill(first coverageCell) {
 // never is a slot that no mission reaches.
 const never = 1_000_000
 
+// addKillWithPilot has the leader restart while a pilot has an aircraft.
+func (p *plan) addKillWithPilot(first coverageCell) {
+	if first.Kind != PilotPosition && first.Kind != PilotHold || first.State != Flying && first.State != Holding {
+		return
+	}
+	pilot := &p.Faults[0]
+	pilot.DurationSlots = max(pilot.DurationSlots, 5)
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2, DurationSlots: 1})
+}
+
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
 // course are drawn for them.
 var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, ArmingDenied, ArmingRefused, UnsafeFailsafe}
@@ -271,6 +282,9 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.SensorGain = append(p.SensorGain, gain)
 	}
 	p.ClockJumps = p.ClockJumps && !p.needsDisk()
+	if f := p.Faults[0]; f.coverageCell == (coverageCell{PilotPosition, Flying}) && p.Ending != endSlots && p.HoldSlots == 0 {
+		p.EndSlot = f.StartSlot + 2 // the crew calls the fleet back, or stops it, while a pilot has one
+	}
 	if p.BoundedPacks { // what nobody can foresee must not come after a pack has just enough left
 		p.ShockSlot = []int{3, never}[r.IntN(2)]
 	}

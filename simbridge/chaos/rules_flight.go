@@ -77,7 +77,7 @@ func (j *judge) checkSpeed(e *event) string {
 func (j *judge) checkHold(e *event) string {
 	const stopS, stillMPS = 8, 3
 	a := &j.aircraft[e.aircraft]
-	if a.offboardFor() > stopS && a.state.TimeS-a.heldS > stopS && a.state.SpeedMPS() > stillMPS && !j.excuseDelay(e.aircraft, a.heldS, a.state.TimeS-a.heldS-stopS) {
+	if a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)
 	}
 	return ""
@@ -107,8 +107,8 @@ func (j *judge) checkMovesOn(e *event) string {
 func (j *judge) checkStop(e *event) string {
 	const withinS = 6
 	a := &j.aircraft[e.aircraft]
-	late := a.state.TimeS-a.stoppedS > withinS && (a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeTakeoff)
-	if late && a.led() && a.state.Armed && !j.excuseDelay(e.aircraft, a.stoppedS, a.state.TimeS-a.stoppedS-withinS) {
+	moves := a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeTakeoff
+	if moves && a.led() && a.state.Armed && j.isLate(e.aircraft, a.stoppedS, withinS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d is in %v, %.1f s after a stop", e.aircraft+1, a.state.Mode, a.state.TimeS-a.stoppedS)
 	}
 	return ""
@@ -116,7 +116,7 @@ func (j *judge) checkStop(e *event) string {
 
 func (j *judge) checkReturn(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if a.led() && !a.state.OnGround && a.state.TimeS > a.returnByS+a.blockedS && !j.excuseDelay(e.aircraft, a.returnByS, a.state.TimeS-a.returnByS-a.blockedS) {
+	if a.led() && !a.state.OnGround && j.isLate(e.aircraft, a.returnByS+a.blockedS, 0, a.state.TimeS) {
 		text := fmt.Sprintf("aircraft %d is at %.1f m in %v at %.1f s, and was to have returned by %.1f s", e.aircraft+1, a.state.Position.UpM, a.state.Mode, a.state.TimeS, a.returnByS)
 		a.returnByS = math.Inf(1)
 		return text
@@ -151,7 +151,7 @@ func (j *judge) checkFailsafe(e *event) string {
 func (j *judge) checkClimb(e *event) string {
 	const withinS = 25
 	a := &j.aircraft[e.aircraft]
-	if a.led() && a.state.OnGround && a.state.TimeS-a.launchedS > withinS && !j.excuseDelay(e.aircraft, a.launchedS, a.state.TimeS-a.launchedS-withinS) {
+	if a.led() && a.state.OnGround && j.isLate(e.aircraft, a.launchedS, withinS, a.state.TimeS) {
 		text := fmt.Sprintf("aircraft %d is on the ground at %.1f s, and was ordered to take off at %.1f s", e.aircraft+1, a.state.TimeS, a.launchedS)
 		a.launchedS = math.Inf(1)
 		return text
