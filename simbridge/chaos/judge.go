@@ -52,6 +52,7 @@ type limits struct {
 	list        []string
 	slots       int     // T
 	shockSlot   int     // flying costs powerFactor from there on
+	chases      bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
 	returns     bool    // the crew calls it back: done is once all have landed
 	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
 	powerFactor float64 // at most, of propulsion
