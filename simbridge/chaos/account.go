@@ -37,6 +37,7 @@ func (m *mission) judgeEnd(courseError error) {
 	}
 	tasks, inTime := m.tasksDecided()
 	m.users.ComputeUnopened(int(m.dueSlots))
+	e.strangers = m.plan.hasFault(ForeignReports)
 	for _, x := range m.users.Outcomes() {
 		e.delayS += x.DelayS
 	}
@@ -80,8 +81,11 @@ func (m *mission) addRecord(e *ended) {
 	e.ledgerError = err
 	if m.plan.Wind { // of which the model knows what is believed
 		for _, f := range m.plan.Faults {
-			if f.Kind == BatteryAbsent || f.Kind == BatteryHandover {
+			switch f.Kind {
+			case BatteryAbsent, BatteryHandover:
 				e.modelledJ += modelErrorW * float64(f.DurationSlots+absentExtraSlots)
+			case LinkLoss:
+				e.modelledJ += modelErrorW * float64(f.DurationSlots+linkLossExtraSlots)
 			}
 		}
 	}
@@ -126,8 +130,8 @@ func (m *mission) tasksDecided() (tasks, inTime int) {
 			inTime++
 		}
 	}
-	if m.plan.hasFault(BrokerRestart, BrokerGoneHold, BrokerGoneReturn) {
-		return 0, inTime // a slot may open and its answers not arrive
+	if m.plan.hasFault(BrokerRestart, BrokerGoneHold, BrokerGoneReturn, ForgedBeacon, ForgedAtRestart) {
+		return 0, inTime // a slot may open without its leader, or its answers not arrive
 	}
 	if expected > 0 {
 		tasks -= tasks * lost / expected

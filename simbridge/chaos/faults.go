@@ -288,6 +288,7 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	}
 	m.judge.noteOrder(action, nil, m.vehicleTimesS())
 	m.sleepSlots(ctx, brokerExtraSlots-noticedS)
+	m.judge.endHold() // it ends at once when the leader reaches the broker
 	if err := m.openBroker(ctx, address); err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ type judge struct {
 	firstLateS     float64 // how late the first beacon was, in slots, below 0
 	lastSlot       int     // of the beacons; -1: none
 	slotsOpened    int
+	floorWrong     int // statuses in a row whose floor is off
 	disturbed      int // faults that hold up what the leader does, now or just before
 }
 

@@ -26,6 +26,7 @@ type ended struct {
 
 	ceilingJ      float64 // of a ceiling that could be kept; 0: none
 	inSlotsJ      float64 // true joules of the slots
+	strangers     bool    // they have tasks, too, of which the simulators know nothing
 	delayS        float64 // true, of the users' tasks, penalties included
 	exit          string  // how the leader ended by itself; empty: it did not
 	mustResume    bool    // every aircraft, to be under the leader's command in the last slot
@@ -134,6 +135,9 @@ func (j *judge) checkTransit(e *event) string {
 func (j *judge) checkDelay(e *event) string {
 	const most, slackS = 1.5, 20
 	o, booked := e.ended, 0.0
+	if o.strangers {
+		return ""
+	}
 	for _, r := range o.flight.Rows {
 		booked += r.DelayS
 	}

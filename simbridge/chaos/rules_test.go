@@ -132,7 +132,9 @@ func tellFloor(floorJ float64) func(*judge) {
 		for i, at := range []geo.Local{middle, near} {
 			j.handleMotion(i, state(at, 8, autopilot.ModeOffboard, 50))
 		}
-		j.handleStatus(telemetry.Status{Slot: 39, State: telemetry.StateFlying, FloorJ: floorJ}, 10000)
+		for range 9 {
+			j.handleStatus(telemetry.Status{Slot: 39, State: telemetry.StateFlying, FloorJ: floorJ}, 10000)
+		}
 	}
 }
 

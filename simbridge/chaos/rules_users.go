@@ -134,7 +134,7 @@ func (j *judge) checkStatus(e *event) string {
 // checkFloor compares the floor that the crew is told with what was spent and the least
 // that the slots left take at the true power: all aircraft at v*.
 func (j *judge) checkFloor(e *event) string {
-	const settledSlots, share, slackJ = 10, 1.0 / 12, 500
+	const settledSlots, lastingSlots, restartS, share, slackJ = 10, 8, 5, 1.0 / 12, 500
 	s := e.status
 	left := float64(j.limits.slots - 1 - s.Slot)
 	factor := 1.0
@@ -152,7 +152,14 @@ func (j *judge) checkFloor(e *event) string {
 	}
 	_, bestW := j.physics.MinPower()
 	least := factor * bestW * left * float64(len(j.aircraft))
-	if math.Abs(s.FloorJ-e.slotsJ-least) > share*least+slackJ {
+	if math.Abs(s.FloorJ-e.slotsJ-least) <= share*least+slackJ {
+		j.floorWrong = 0
+		return ""
+	}
+	// A reading that came late may be taken for a change of power for some slots.
+	j.floorWrong++
+	restarted := j.aircraft[0].leaderReturnedS > 0 && j.aircraft[0].state.TimeS-j.aircraft[0].leaderReturnedS < restartS
+	if restarted || j.floorWrong > lastingSlots {
 		return fmt.Sprintf("the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, e.slotsJ, left, least)
 	}
 	return ""
