@@ -449,6 +449,7 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 			return err
 		}
 		m.sleepSlots(ctx, marginSlots)
+		m.judge.endHold()
 		m.crew.radioOff.Store(false)
 		m.sleepSlots(ctx, noticedS)
 		if m.slotNow() < float64(m.plan.Slots-quietSlots) {

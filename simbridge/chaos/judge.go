@@ -53,6 +53,7 @@ type limits struct {
 	list        []string
 	slots       int     // T
 	shockSlot   int     // flying costs powerFactor from there on
+	lowPacks    bool    // an aircraft may go home at any time
 	chases      bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
 	returns     bool    // the crew calls it back: done is once all have landed
 	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
@@ -69,6 +70,7 @@ type observedAircraft struct {
 	hasHome   bool
 	flownM    float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
 	flownS    float64 // for so long
+	mayHold   bool    // it may hold or not, until the next order
 	offboardS float64 // in OFFBOARD without interruption since; +Inf: it is not
 	servedS   float64 // last in OFFBOARD and not its pilot's; -Inf: never
 	cutFromS  float64 // its links are cut since; +Inf: they are not
@@ -310,6 +312,7 @@ func (j *judge) noteOrder(action string, named []int, nowS []float64) {
 		if action == telemetry.ActionReturn || action == telemetry.ActionStop {
 			a.armOrder.endS = min(a.armOrder.endS, nowS[i])
 		}
+		a.mayHold = false
 		if !a.led() {
 			return
 		}
@@ -394,7 +397,7 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 		if a.led() {
 			a.servedS = s.TimeS
 		}
-		if a.led() && j.lastSlot >= 0 && math.IsInf(a.heldS, 1) && math.IsNaN(a.returnFrom) {
+		if a.led() && j.lastSlot >= 0 && math.IsInf(a.heldS, 1) && !a.mayHold && math.IsNaN(a.returnFrom) {
 			a.flownM += s.SpeedMPS() * (s.TimeS - before.TimeS)
 			a.flownS += s.TimeS - before.TimeS
 		}
@@ -481,7 +484,7 @@ func (j *judge) handleDecision(user string, d telemetry.Decision) {
 
 // endHold allows the aircraft to move again, to where it is known later.
 func (j *judge) endHold() {
-	j.withAll(func(_ int, a *observedAircraft) { a.heldS = math.Inf(1) })
+	j.withAll(func(_ int, a *observedAircraft) { a.heldS, a.mayHold = math.Inf(1), true })
 }
 
 // handleStatus handles a fresh status.

@@ -265,7 +265,8 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.Speed = min(p.Speed, stockSpeed)
 	}
 	p.OneLink, p.Wind, p.Crowd, p.Listed = one(5) && c.Aircraft > 1, one(5), one(4), one(4)
-	p.BoundedPacks = one(5) && p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(BatterySwap, LowBattery, BrokerGoneHold, BrokerGoneReturn, DiskStall, Reboot)
+	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, BatterySwap, LowBattery) &&
+		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) }) // which takes joules
 	switch one(6) {
 	case true:
 		p.SpeedMaxMPS = 5 + 5*r.Float64()

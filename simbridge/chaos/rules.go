@@ -101,7 +101,7 @@ var rules = []rule{
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "DESIGN, exact dispatch", decided, (*judge).checkPays},
 	{"status", "statuses, true positions and charge", "40 m and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
-	{"floor", "statuses, true joules and power", "a twelfth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 8 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
+	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 8 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
 	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},
@@ -120,7 +120,7 @@ var rules = []rule{
 	{"rescue", "who landed each aircraft", "its leader, unless a fault explains another", "no aircraft is left in the air", over, (*judge).checkRescue},
 	{"flew", "true motion in OFFBOARD", "2 m/s in the mean while it flies", "paper, v*", over, (*judge).checkFlew},
 	{"slots", "beacons", "missed: a twentieth and two, beside those that faults explain", contract + "time", over, (*judge).checkSlots},
-	{"answered", "reports, decisions", "seven of ten tasks that were reported while the broker was up, late or not", contract + "decision", over, (*judge).checkAnswered},
+	{"answered", "reports, decisions", "three of ten tasks that were reported while the broker was up, late or not", contract + "decision", over, (*judge).checkAnswered},
 	{"decided", "reports, decisions in time", "seven of ten tasks that were reported while the broker was up", contract + "decision", over, (*judge).checkDecided},
 	{"fleet", "true modes in the last slot", "all under the leader's command, as these faults allow", contract + "resume", over, (*judge).checkFleet},
 }

@@ -77,7 +77,7 @@ func (j *judge) checkSpeed(e *event) string {
 func (j *judge) checkHold(e *event) string {
 	const stopS, stillMPS = 8, 3
 	a := &j.aircraft[e.aircraft]
-	if a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
+	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)
 	}
 	return ""
