@@ -70,6 +70,9 @@ func (m *mission) addRecord(e *ended) {
 		return
 	}
 	e.wroteLedger = true
+	if m.plan.hasFault(ProcessKill, PowerCut, ForgedAtRestart) {
+		e.mayLose = 1
+	}
 	l, err := ledger.OpenReadOnly(m.ledgerPath())
 	if err == nil {
 		var flights []ledger.Flight

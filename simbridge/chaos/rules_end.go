@@ -20,6 +20,7 @@ type ended struct {
 	bySlot          []float64
 	modelledJ       float64 // how far off the rows may be meanwhile, as nothing was measured
 	lastSlot        int     // the last one that counts as a slot; -1: unknown, since the broker was gone
+	mayLose         int     // slots, as the leader was killed
 	wroteLedger     bool    // the leader was stopped by its own
 	flight          ledger.Flight
 	ledgerError     error
@@ -71,7 +72,7 @@ func (j *judge) checkRecord(e *event) string {
 		}
 		last = r.Slot
 	}
-	if o.lastSlot >= 0 && last != o.lastSlot {
+	if o.lastSlot >= 0 && (last > o.lastSlot || last < o.lastSlot-o.mayLose) {
 		return fmt.Sprintf("the ledger ends with slot %d, the mission did with %d", last, o.lastSlot)
 	}
 	return ""
@@ -190,10 +191,11 @@ func (j *judge) checkCourse(e *event) string {
 	return ""
 }
 
-// least and enough are the share of the tasks that must be decided, and of how many.
-const least, enough = 0.7, 20
+// enough is of how many tasks a share must be decided.
+const enough = 20
 
 func (j *judge) checkAnswered(*event) string {
+	const least = 0.3
 	if u := j.users; u.tasks >= enough && float64(u.answered) < least*float64(u.tasks) {
 		return fmt.Sprintf("%d of %d tasks reported were decided at all", u.answered, u.tasks)
 	}
@@ -201,6 +203,7 @@ func (j *judge) checkAnswered(*event) string {
 }
 
 func (j *judge) checkDecided(*event) string {
+	const least = 0.7
 	if u := j.users; u.tasks >= enough && float64(u.inTime) < least*float64(u.tasks) {
 		return fmt.Sprintf("%d of %d tasks reported were decided in time", u.inTime, u.tasks)
 	}
