@@ -536,7 +536,7 @@ var ruleCases = []struct {
 	{"slots", "half of them", end(func(_ *judge, e *ended) { e.slotsDue = 8 }), false},
 	{"slots", "as a fault explains", end(func(_ *judge, e *ended) { e.slotsDue, e.explained = 8, 5 }), true},
 	{"slots", "none", end(func(j *judge, e *ended) { j.slotsOpened, e.slotsDue = 0, 0 }), false},
-	{"answered", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 50 }), false},
+	{"answered", "a fifth of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 20, 20 }), false},
 	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 100 }), false},
 	{"fleet", "one is missing", end(func(_ *judge, e *ended) { e.mustResume, e.resumed = true, false }), false},
 }
