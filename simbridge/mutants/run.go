@@ -246,9 +246,9 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 	return r.add(caught, time.Since(began))
 }
 
-// shown returns a rule that the leader of a configuration breaks in a mission, each time
-// of two, and the leader without a planted fault does not; empty: there is none. Once
-// could be the machine's doing.
+// shown returns a rule that the leader of a configuration breaks in a mission, and the
+// leader without a planted fault does not; empty: there is none. A rule that depends on
+// time counts only if it is broken each time of two: once could be the machine's doing.
 func (r *runner) shown(ctx context.Context, conf chaos.Config, mission int) (rule string, err error) {
 	conf.Only = []int{mission}
 	var broken []string
@@ -274,6 +274,9 @@ func (r *runner) shown(ctx context.Context, conf chaos.Config, mission int) (rul
 		broken = slices.DeleteFunc(broken, func(rule string) bool { return !slices.Contains(o.Broken, rule) })
 		if len(broken) == 0 {
 			return "", nil
+		}
+		if k := slices.IndexFunc(broken, func(rule string) bool { return !chaos.IsTimed(rule) }); k >= 0 {
+			return broken[k], nil
 		}
 	}
 	return broken[0], nil
