@@ -63,7 +63,7 @@ var rules = []rule{
 	{"fence", "true position", "5 m outside, 8 s after OFFBOARD began", contract + "fence", moved, (*judge).checkFence},
 	{"height", "true height", "8 m off H in slots, 10 s after OFFBOARD began", "the simulated aircraft overshoots to 106.7 m", moved, (*judge).checkHeight},
 	{"speed", "true speed", "the lesser limit of configuration and autopilot, and 1 m/s and a tenth", contract + "V_max", moved, (*judge).checkSpeed},
-	{"hold", "true speed", "3 m/s, 8 s after a hold", contract + "hold, crew's and broker's contact", moved, (*judge).checkHold},
+	{"hold", "true speed", "3 m/s, 8 s after a hold, unless another is within 40 m", contract + "hold, crew's and broker's contact", moved, (*judge).checkHold},
 	{"moves on", "true motion", "8 m in 12 s after a resume", contract + "resume, contact returns", moved, (*judge).checkMovesOn},
 	{"stop", "true mode", "Hold, Land or Return 6 s after a stop", contract + "stop", moved, (*judge).checkStop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, 20 s and a third", contract + "return", moved, (*judge).checkReturn},

@@ -25,17 +25,16 @@ type ended struct {
 	flight          ledger.Flight
 	ledgerError     error
 
-	ceilingJ      float64 // of a ceiling that could be kept; 0: none
-	inSlotsJ      float64 // true joules of the slots
-	strangers     bool    // they have tasks, too, of which the simulators know nothing
-	delayS        float64 // true, of the users' tasks, penalties included
-	exit          string  // how the leader ended by itself; empty: it did not
-	mustResume    bool    // every aircraft, to be under the leader's command in the last slot
-	resumed       bool    // every aircraft was
-	slotsDue      int     // that the mission was to open, but for what faults explain
-	explained     int     // slots that faults explain
-	flewUntouched bool    // an aircraft flew in slots for its leader
-	reachesSlots  bool    // no fault explains that there was no slot at all
+	ceilingJ     float64 // of a ceiling that could be kept; 0: none
+	inSlotsJ     float64 // true joules of the slots
+	strangers    bool    // they have tasks, too, of which the simulators know nothing
+	delayS       float64 // true, of the users' tasks, penalties included
+	exit         string  // how the leader ended by itself; empty: it did not
+	mustResume   bool    // every aircraft, to be under the leader's command in the last slot
+	resumed      bool    // every aircraft was
+	slotsDue     int     // that the mission was to open, but for what faults explain
+	explained    int     // slots that faults explain
+	reachesSlots bool    // no fault explains that there was no slot at all
 }
 
 func (j *judge) checkAcknowledged(e *event) string { return firstOf(e.ended.lost) }

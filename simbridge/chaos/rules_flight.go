@@ -75,8 +75,13 @@ func (j *judge) checkSpeed(e *event) string {
 }
 
 func (j *judge) checkHold(e *event) string {
-	const stopS, stillMPS = 8, 3
+	const stopS, stillMPS, nearM = 8, 3, 40
 	a := &j.aircraft[e.aircraft]
+	for k := range j.aircraft { // another one is to be kept clear of
+		if k != e.aircraft && j.aircraft[k].state.Position.Sub(a.state.Position).HorizontalM() < nearM {
+			return ""
+		}
+	}
 	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)
 	}
