@@ -82,14 +82,14 @@ func (m *mission) addRecord(e *ended) {
 		l.Close()
 	}
 	e.ledgerError = err
-	if m.plan.Wind { // of which the model knows what is believed
-		for _, f := range m.plan.Faults {
-			switch f.Kind {
-			case BatteryAbsent, BatteryHandover:
-				e.modelledJ += modelErrorW * float64(f.DurationSlots+absentExtraSlots)
-			case LinkLoss:
-				e.modelledJ += modelErrorW * float64(f.DurationSlots+linkLossExtraSlots)
-			}
+	for _, f := range m.plan.Faults {
+		switch {
+		case m.plan.Wind && (f.Kind == BatteryAbsent || f.Kind == BatteryHandover): // of wind the model knows what is believed
+			e.modelledJ += modelErrorW * float64(f.DurationSlots+absentExtraSlots)
+		case m.plan.Wind && f.Kind == LinkLoss:
+			e.modelledJ += modelErrorW * float64(f.DurationSlots+linkLossExtraSlots)
+		case f.Kind == ProcessStall || f.Kind == DiskStall: // the slot in progress is settled late
+			e.modelledJ += modelErrorW * float64(m.Aircraft*max(f.DurationSlots, diskStallS))
 		}
 	}
 	e.bySlot = make([]float64, m.plan.Slots+1)
