@@ -99,7 +99,7 @@ var rules = []rule{
 	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, and its pilot has it not", contract + "users are not sent", decided, (*judge).checkServes},
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", decided, (*judge).checkShares},
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
-	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "DESIGN, exact dispatch", decided, (*judge).checkPays},
+	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md", decided, (*judge).checkPays},
 	{"status", "statuses, true positions and charge", "40 m and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
 	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 8 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
 	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
