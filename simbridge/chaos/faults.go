@@ -19,6 +19,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/broker"
+	"prefdt/simbridge/geo"
 	"prefdt/simbridge/process"
 	"prefdt/telemetry"
 )
@@ -135,7 +136,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if f.Kind == PilotHold {
 			mode = autopilot.ModeHold
 		}
-		return m.injectPilotAct(ctx, f, func() { a.SetModeByRC(mode) }, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe }), nil
+		return m.injectPilotAct(ctx, f, func() {
+			if a.SetModeByRC(mode); mode == autopilot.ModePosition && m.plan.Crowd {
+				a.FlyByRC(m.towardsEdge(a.State().Position))
+			}
+		}, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe }), nil
 	}
 	return false, fmt.Errorf("unknown fault %s", f.Kind)
 }
@@ -340,6 +345,27 @@ func (m *mission) loseUnsynced() error {
 	return os.WriteFile(path, synced, 0o640)
 }
 
+// pilotOutsideM is how far outside the area a pilot flies.
+const pilotOutsideM = 10
+
+// towardsEdge is how a pilot flies an aircraft towards the nearest edge of the area.
+func (m *mission) towardsEdge(at geo.Local) geo.Local {
+	const speedMPS = 12
+	side := m.world.Physics.AreaSideM
+	nearest, velocity := math.Inf(1), geo.Local{}
+	for _, edge := range []struct {
+		distance float64
+		towards  geo.Local
+	}{
+		{at.EastM, geo.Local{EastM: -1}}, {side - at.EastM, geo.Local{EastM: 1}}, {at.NorthM, geo.Local{NorthM: -1}}, {side - at.NorthM, geo.Local{NorthM: 1}},
+	} {
+		if edge.distance < nearest {
+			nearest, velocity = edge.distance, edge.towards.Scale(speedMPS)
+		}
+	}
+	return velocity
+}
+
 // injectPilotAct is an act of a pilot. Until a HEARTBEAT shows it the leader may override
 // it, and the pilot repeats it.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) (met bool) {
@@ -356,7 +382,11 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 		if !m.judge.isPiloted(i) {
 			break // the crew returned it to the leader
 		}
+		if p := a.State().Position; outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
+			a.FlyByRC(geo.Local{})
+		}
 	}
+	a.FlyByRC(geo.Local{})
 	return met
 }
 

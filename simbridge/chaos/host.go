@@ -100,7 +100,7 @@ const (
 // run is the canary, on a thread of its own, until the context ends.
 func (h *hostMonitor) run(ctx context.Context) {
 	runtime.LockOSThread()
-	h.own.pid = os.Getpid()
+	h.own.pid, h.own.slack = os.Getpid(), 3*time.Millisecond
 	go h.watch(ctx, func() *threadDelays { return &h.own })
 	for ctx.Err() == nil {
 		slept := time.Now()
@@ -149,7 +149,8 @@ func (h *hostMonitor) delayBetween(leader *threadDelays, from, to time.Time) tim
 
 // threadDelays are the waits of a process's threads for a core. The zero value has none.
 type threadDelays struct {
-	pid int
+	pid   int
+	slack time.Duration // waits in a sample that delay nothing: of many threads one always waits a little
 
 	mutex    sync.Mutex
 	listedAt time.Time
@@ -180,7 +181,7 @@ func (t *threadDelays) sample() {
 			longest, w.ns = max(longest, n-w.ns), n
 		}
 	}
-	t.delays.add(now, time.Duration(longest))
+	t.delays.add(now, time.Duration(longest)-t.slack)
 }
 
 // list opens the files of new threads, and closes those of threads that have ended.

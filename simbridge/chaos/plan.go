@@ -289,6 +289,9 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if p.BoundedPacks { // what nobody can foresee must not come after a pack has just enough left
 		p.ShockSlot = []int{3, never}[r.IntN(2)]
 	}
+	if p.Faults[0].Kind == PilotPosition && one(2) { // near the edge, and the others
+		p.Crowd = true
+	}
 	if p.Crowd {
 		p.DenseStart = false // it has starts of its own
 	}

@@ -37,7 +37,7 @@ type Config struct {
 }
 
 const (
-	drawnMissions = 400 // of which those that fit a fault are flown
+	drawnMissions = 1200 // of which those that fit a fault are flown
 	slots         = 40
 	speed         = 20
 	aircraft      = 2
