@@ -259,3 +259,34 @@ func TestReorder(t *testing.T) {
 		t.Errorf("%d of %d went back", back, count)
 	}
 }
+
+// A pilot flies an aircraft in Position, and it stays where the sticks are let go.
+func TestFlyByRC(t *testing.T) {
+	a := hovering()
+	from := a.vehicle.body.Position
+	a.SetModeByRC(ModePosition)
+	a.FlyByRC(geo.Local{EastM: 10})
+	fly(a.vehicle, 8)
+	far := a.vehicle.body.Position.EastM - from.EastM
+	a.FlyByRC(geo.Local{})
+	fly(a.vehicle, 8)
+	if stopped := a.vehicle.body.Position.EastM - from.EastM; far < 50 || stopped < far-5 || a.vehicle.body.SpeedMPS() > 0.5 {
+		t.Errorf("flew %.0f m, is %.0f m away at %.1f m/s", far, stopped, a.vehicle.body.SpeedMPS())
+	}
+}
+
+// An autopilot may refuse to arm although its checks pass, and then permits it.
+func TestRefuseArming(t *testing.T) {
+	v := newVehicle(testConfig())
+	a := &Autopilot{vehicle: v}
+	a.RefuseArming("Throttle is not zero")
+	if v.arm() || !v.canArm() {
+		t.Errorf("armed %v, checks pass %v", v.armed, v.canArm())
+	}
+	if a.RefuseArming(""); !v.arm() {
+		t.Error("still refuses")
+	}
+	if !a.SetParameter("COM_OBL_RC_ACT", 3) || v.params.get("COM_OBL_RC_ACT") != 3 || a.SetParameter("NO_SUCH", 1) {
+		t.Error("parameters are not set as they are named")
+	}
+}

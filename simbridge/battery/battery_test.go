@@ -77,3 +77,21 @@ func TestSecondPackAndCorruptedCounter(t *testing.T) {
 		}
 	}
 }
+
+// A sensor that reads too much reports more current and less charge; what is left, and
+// the joules of the slots, stay true. A pack is left as its own sensor reads it.
+func TestSensorGain(t *testing.T) {
+	b := New(150e3, AllFields)
+	b.SensorGain = 1.05
+	b.DrawPower(1000, 30)
+	if m := b.Status(30e6); m.EnergyConsumed != 315 || b.LeftJ() != 120e3 || b.Total().J() != 30e3 {
+		t.Errorf("%d hJ counted of %v, %v left", m.EnergyConsumed, b.Total().J(), b.LeftJ())
+	}
+	if got := b.Charge(); math.Abs(got-0.79) > 1e-9 {
+		t.Errorf("it reads %v of its charge, want 0.79", got)
+	}
+	b.SetReadsJ(30e3)
+	if got := b.Charge(); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("it reads %v, want 0.2", got)
+	}
+}
