@@ -37,6 +37,7 @@ func (m *mission) judgeEnd(courseError error) {
 	}
 	tasks, inTime := m.tasksDecided()
 	m.users.ComputeUnopened(int(m.dueSlots))
+	e.contact = m.contact
 	e.strangers = m.plan.hasFault(ForeignReports)
 	for _, x := range m.users.Outcomes() {
 		e.delayS += x.DelayS

@@ -452,7 +452,8 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("%s, and the mission is %s", what, m.state())
+		m.noteContact(fmt.Sprintf("%s, and the mission is %s", what, m.state()))
+		return nil
 	}
 	m.crew.radioOff.Store(true)
 	defer m.crew.radioOff.Store(false)
@@ -494,9 +495,16 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	m.sleepSlots(ctx, 2*marginSlots)
 	stays := map[State][]State{Idle: {Idle}, Holding: {Holding}, Returning: {Returning, Done}, Done: {Done}, Stopped: {Stopped}}
 	if want := stays[f.State]; want != nil && !m.isIn(want...) {
-		return fmt.Errorf("the crew was absent and returned, and the mission, which was %s, is %s", f.State, m.state())
+		m.noteContact(fmt.Sprintf("the crew was absent and returned, and the mission, which was %s, is %s", f.State, m.state()))
 	}
 	return nil
+}
+
+// noteContact notes that the leader did not do what a loss of contact requires.
+func (m *mission) noteContact(text string) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.contact = text
 }
 
 // injectForgery publishes forged messages of a leader.

@@ -62,6 +62,7 @@ type mission struct {
 	met               []coverageCell // the faults that had their effect, with the states they began in
 	explainedSlots    float64        // that could not be opened or seen to open
 	dueSlots          float64        // since the start of slot 0 until no slot was to be opened any more; 0: not known yet
+	contact           string         // how the leader did not do what a loss of contact requires; empty: it did
 	lastSlotKnown     bool           // which slot was the last one
 	activeFaults      int
 	lastFaultEnd      float64 // by elapsedSlots

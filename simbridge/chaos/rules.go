@@ -105,6 +105,7 @@ var rules = []rule{
 	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},
+	{"contact", "states, wall time without the crew", "holding or returning 6 and 12 slots after its time, flying again 12 after the crew is back", contract + "crew's heartbeat", over, (*judge).checkContact},
 	{"ceiling", "answers, true joules of the slots", "half a percent above, where no shock came after it", contract + "budget", over, (*judge).checkCeiling},
 
 	// What is written.

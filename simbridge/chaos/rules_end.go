@@ -29,6 +29,7 @@ type ended struct {
 	inSlotsJ     float64 // true joules of the slots
 	strangers    bool    // they have tasks, too, of which the simulators know nothing
 	delayS       float64 // true, of the users' tasks, penalties included
+	contact      string  // how it did not do what a loss of contact requires
 	exit         string  // how the leader ended by itself; empty: it did not
 	mustResume   bool    // every aircraft, to be under the leader's command in the last slot
 	resumed      bool    // every aircraft was
@@ -146,6 +147,8 @@ func (j *judge) checkDelay(e *event) string {
 	}
 	return ""
 }
+
+func (j *judge) checkContact(e *event) string { return e.ended.contact }
 
 func (j *judge) checkExit(e *event) string { return e.ended.exit }
 

@@ -518,6 +518,7 @@ var ruleCases = []struct {
 	}, true},
 	{"acknowledged", "a lost command", end(func(_ *judge, e *ended) { e.lost = []string{"b1 was not answered"} }), false},
 	{"duplicate", "a replay", end(func(_ *judge, e *ended) { e.duplicates = []string{"a replay took effect"} }), false},
+	{"contact", "flies on", end(func(_ *judge, e *ended) { e.contact = "the crew was absent, and the mission is flying" }), false},
 	{"ceiling", "passed", end(func(_ *judge, e *ended) { e.ceilingJ = 300 }), false},
 
 	{"record", "a slot twice", end(func(_ *judge, e *ended) { e.flight.Rows[1].Slot = 0 }), false},
