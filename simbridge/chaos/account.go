@@ -93,14 +93,7 @@ func (m *mission) addRecord(e *ended) {
 			e.modelledJ += modelErrorW * float64(m.Aircraft*max(f.DurationSlots, diskStallS))
 		}
 	}
-	e.bySlot = make([]float64, m.plan.Slots+1)
-	for _, a := range m.autopilots {
-		for n, s := range a.BySlot() {
-			if n >= 0 && n < len(e.bySlot) {
-				e.bySlot[n] += s.J()
-			}
-		}
-	}
+	e.bySlot = m.bySlot()
 	if m.lastSlotKnown {
 		e.lastSlot = m.judge.lastSlot
 		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.hasFault(CrewRadioReturn) && m.dueSlots >= float64(m.plan.Slots) {
@@ -111,6 +104,20 @@ func (m *mission) addRecord(e *ended) {
 		e.inSlotsJ += e.bySlot[n]
 	}
 	e.ceilingJ = m.crew.keptCeilingJ(&m.plan, m.judge, e)
+}
+
+// bySlot are the true joules of all aircraft in each slot so far, and in the second after
+// the last.
+func (m *mission) bySlot() []float64 {
+	sum := make([]float64, m.plan.Slots+1)
+	for _, a := range m.autopilots {
+		for n, s := range a.BySlot() {
+			if n >= 0 && n < len(sum) {
+				sum[n] += s.J()
+			}
+		}
+	}
+	return sum
 }
 
 // forgiveRescues leaves aside the rescues that faults explain: a lost link or a leader
@@ -180,13 +187,9 @@ func (m *mission) judgeStatus(s telemetry.Status) {
 	if inSlots := s.State == telemetry.StateFlying || s.State == telemetry.StateHolding; s.State != telemetry.StateDone && (!inSlots || late > onTimeSlots) {
 		return
 	}
-	slotsJ := 0.0
-	for _, a := range m.autopilots {
-		for n, spent := range a.BySlot() {
-			if n >= 0 && n <= s.Slot {
-				slotsJ += spent.J()
-			}
-		}
+	slotsJ, all := 0.0, m.bySlot()
+	for _, joules := range all[:min(s.Slot+1, len(all))] {
+		slotsJ += joules
 	}
 	m.judge.handleStatus(s, slotsJ)
 }

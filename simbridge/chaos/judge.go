@@ -187,6 +187,12 @@ func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
 	return true
 }
 
+// requireNothing drops what orders, or the loss of contact, required of an aircraft.
+func (a *observedAircraft) requireNothing() {
+	inf := math.Inf(1)
+	a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS, a.returnFrom = inf, inf, inf, inf, inf, math.NaN()
+}
+
 // led reports whether an aircraft is the leader's to command.
 func (a *observedAircraft) led() bool { return a.pilot == nil }
 
@@ -223,8 +229,7 @@ func (j *judge) pilotTookOver(i int, nowS float64, shows func(autopilot.Heartbea
 		if a.pilot == nil {
 			a.pilot = &pilotAct{sinceS: nowS, shownBy: shows, knownS: math.Inf(1)}
 		}
-		a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS = math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
-		a.returnFrom = math.NaN()
+		a.requireNothing()
 	})
 }
 
@@ -408,7 +413,7 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	j.handle(&event{kind: moved, aircraft: i, before: before})
 	if !before.OnGround && s.OnGround {
 		j.handle(&event{kind: touchedDown, aircraft: i, before: before})
-		a.returnByS, a.returnFrom, a.heldS, a.movesS, a.stoppedS = math.Inf(1), math.NaN(), math.Inf(1), math.Inf(1), math.Inf(1)
+		a.requireNothing()
 	}
 }
 
