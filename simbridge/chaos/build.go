@@ -20,36 +20,23 @@ func buildLeader(program string, overlay map[string][]byte, changes ...change) e
 		return err
 	}
 	defer os.RemoveAll(folder)
-	replace := map[string]string{}
-	add := func(original string, text []byte) error {
-		copied := filepath.Join(folder, fmt.Sprintf("%d.go", len(replace)))
-		replace[original] = copied
-		return os.WriteFile(copied, text, 0o644)
-	}
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
+	files := map[string][]byte{}
 	for path, text := range overlay {
-		if err := add(filepath.Join(root, path), text); err != nil {
-			return err
-		}
+		files[filepath.Join(root, path)] = text
 	}
 	for _, c := range changes {
 		original, text, err := c.apply()
-		if err == nil {
-			err = add(original, text)
-		}
 		if err != nil {
 			return err
 		}
+		files[original] = text
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	list, err := WriteOverlay(folder, files)
 	if err != nil {
-		return err
-	}
-	list := filepath.Join(folder, "overlay.json")
-	if err := os.WriteFile(list, raw, 0o644); err != nil {
 		return err
 	}
 	build := []string{"go", "build", "-ldflags", "-s -w", "-overlay", list, "-o", program, "prefdt/firmware"}
@@ -60,6 +47,25 @@ func buildLeader(program string, overlay map[string][]byte, changes ...change) e
 		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// WriteOverlay writes files that stand in for others, by the path of those, and the list
+// of them for go's -overlay, whose path it returns.
+func WriteOverlay(folder string, files map[string][]byte) (list string, err error) {
+	replace := map[string]string{}
+	for original, text := range files {
+		copied := filepath.Join(folder, fmt.Sprintf("%d.go", len(replace)))
+		if err := os.WriteFile(copied, text, 0o644); err != nil {
+			return "", err
+		}
+		replace[original] = copied
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list = filepath.Join(folder, "overlay.json")
+	return list, os.WriteFile(list, raw, 0o644)
 }
 
 // apply returns the file's path and its changed text.

@@ -134,8 +134,8 @@ func (p *plan) parameters() map[string]float64 {
 	if p.StockRates {
 		x = maps.Clone(stockParameters)
 	}
-	if p.PilotMaxMPS > 0 {
-		x["MPC_XY_VEL_MAX"] = p.PilotMaxMPS
+	if p.AutopilotMaxMPS > 0 {
+		x["MPC_XY_VEL_MAX"] = p.AutopilotMaxMPS
 	}
 	if p.hasFault(UnsafeFailsafe) {
 		x["COM_OBL_RC_ACT"] = 0

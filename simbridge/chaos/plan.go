@@ -73,16 +73,16 @@ type plan struct {
 	Signed             bool    // crew and leader have keys
 	ClockJumps         bool    // the wall clock jumps
 
-	Speed        float64   // mission seconds per second
-	StockRates   bool      // PX4's own rates of climb and descent, and COM_OF_LOSS_T 1
-	OneLink      bool      // all aircraft are on one link
-	Wind         bool      // it blows, and the leader is told that it may
-	Crowd        bool      // the users are a group that walks fast, and the aircraft start beside each other near it
-	Listed       bool      // users.allow has the users alone; a stranger reports as well
-	SpeedMaxMPS  float64   // flight.speed_max_mps; 0: the default
-	PilotMaxMPS  float64   // MPC_XY_VEL_MAX; 0: as it is
-	SensorGain   []float64 // of each aircraft's current sensor
-	BoundedPacks bool      // the packs have charge for about half of the slots
+	Speed           float64   // mission seconds per second
+	StockRates      bool      // PX4's own rates of climb and descent, and COM_OF_LOSS_T 1
+	OneLink         bool      // all aircraft are on one link
+	Wind            bool      // it blows, and the leader is told that it may
+	Crowd           bool      // the users are a group that walks fast, and the aircraft start beside each other near it
+	Listed          bool      // users.allow has the users alone; a stranger reports as well
+	SpeedMaxMPS     float64   // flight.speed_max_mps; 0: the default
+	AutopilotMaxMPS float64   // MPC_XY_VEL_MAX; 0: as it is
+	SensorGain      []float64 // of each aircraft's current sensor
+	BoundedPacks    bool      // the packs have charge for about half of the slots
 
 	HoldSlot, HoldSlots int    // the crew holds; 0 slots: never
 	Ending              ending // how it ends
@@ -272,7 +272,7 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.SpeedMaxMPS = 5 + 5*r.Float64()
 	case false:
 		if one(6) && !p.StockRates {
-			p.PilotMaxMPS = 5 + 5*r.Float64()
+			p.AutopilotMaxMPS = 5 + 5*r.Float64()
 		}
 	}
 	for gained := one(3); len(p.SensorGain) < c.Aircraft; {
@@ -430,7 +430,7 @@ func (p *plan) situation() (names []string) {
 		on   bool
 	}{
 		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
-		{"slow", p.SpeedMaxMPS > 0 || p.PilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)

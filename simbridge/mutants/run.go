@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // caught.csv
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -308,12 +307,8 @@ func (r *runner) runTests(ctx context.Context, f Fault) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file, overlay := filepath.Join(folder, "mutated.go"), filepath.Join(folder, "overlay.json")
-	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, f.File): file}})
+	overlay, err := chaos.WriteOverlay(folder, map[string][]byte{filepath.Join(root, f.File): mutated})
 	if err != nil {
-		return "", err
-	}
-	if err := errors.Join(os.WriteFile(file, mutated, 0o644), os.WriteFile(overlay, raw, 0o644)); err != nil {
 		return "", err
 	}
 	for _, pkg := range f.Tests {
