@@ -280,17 +280,21 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		apartM, speed float64
 		phase         Phase
 		landed        *bool
+		trajectory    trajectory
 		wait          bool
 	}{
-		{25, 5, PhaseFlying, &up, true}, {35, 5, PhaseFlying, &up, false}, {25, 5, PhaseFlying, &down, false},
-		{25, 5, PhasePilot, &up, true}, {25, 0, PhasePilot, &up, false}, {8, 0, PhasePilot, &up, true},
-		{10, 0, PhaseEngaging, &up, false}, {10, 0, PhaseClimbing, &up, false},
+		{25, 5, PhaseFlying, &up, trajectory{}, true}, {35, 5, PhaseFlying, &up, trajectory{}, false}, {25, 5, PhaseFlying, &down, trajectory{}, false},
+		{25, 5, PhasePilot, &up, trajectory{}, true}, {25, 0, PhasePilot, &up, trajectory{}, false}, {8, 0, PhasePilot, &up, trajectory{}, true},
+		{10, 0, PhaseEngaging, &up, trajectory{}, false}, {10, 0, PhaseClimbing, &up, trajectory{}, false},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false}, // it has arrived
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, true},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
-			control: control{order: OrderFly, phase: c.phase, trajectory: trajectory{kind: trajectoryHold}}}
+			control: control{order: OrderFly, phase: c.phase, trajectory: c.trajectory}}
 		f.aircraft = []*aircraft{a, b}
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.takeoffWaits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)

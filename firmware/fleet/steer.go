@@ -110,7 +110,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 			continue
 		}
 		near := f.Limits.SeparationM - 1 // for position errors
-		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.trajectory.kind != trajectoryHold {
+		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.hasWayToGo() {
 			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
 		if d := distanceToPath(a.position, b.possiblePath(now)); d < near {
@@ -123,6 +123,18 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	}
 	a.takeoffWaits = false
 	return false
+}
+
+// hasWayToGo reports whether the trajectory leads away from where the aircraft is: a
+// transit that has arrived does not.
+func (a *aircraft) hasWayToGo() bool {
+	switch a.trajectory.kind {
+	case trajectoryHold:
+		return false
+	case trajectoryTransit:
+		return a.position.Sub(a.trajectory.target).Norm() > arrivedM
+	}
+	return true
 }
 
 func distanceToPath(p physics.Position, path []physics.Position) float64 {
