@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -15,10 +14,13 @@ import (
 	"prefdt/simbridge/process"
 )
 
-// checkpointDir is the shipped checkpoint, wherever the test runs.
-func checkpointDir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "configs", "checkpoint")
+// checkpointDir is the shipped checkpoint, wherever in the module the test runs.
+func (r *Rig) checkpointDir() string {
+	gomod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		r.test.Fatal(err)
+	}
+	return filepath.Join(filepath.Dir(string(gomod)), "configs", "checkpoint")
 }
 
 // buildLeader builds the leader once for each test binary.
@@ -41,7 +43,7 @@ func (r *Rig) ProgramArgs() (args []string) {
 	if err != nil {
 		r.test.Fatal(err)
 	}
-	r.Config.Checkpoint = checkpointDir()
+	r.Config.Checkpoint = r.checkpointDir()
 	text, err := yaml.Marshal(r.Config)
 	if err != nil {
 		r.test.Fatal(err)
@@ -69,7 +71,7 @@ func (r *Rig) WriteConfig(more string) string {
 	r.test.Helper()
 	c := &r.Config
 	text := fmt.Sprintf("fleet: test\nmission: m1\nstate_dir: %s\ncheckpoint: %s\nslots: %d\nslot_ms: %g\nreport_by_ms: %g\ndecide_by_ms: %g\nbroker: {url: %q}\naircraft:\n",
-		c.StateDir, checkpointDir(), c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS, c.Broker.URL)
+		c.StateDir, r.checkpointDir(), c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS, c.Broker.URL)
 	for _, a := range c.Aircraft {
 		text += fmt.Sprintf("  - {system_id: %d, endpoint: %q}\n", a.SystemID, a.Endpoint)
 	}

@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"prefdt/firmware/ledger"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -26,8 +26,7 @@ func (m *mission) judgeEnd(courseError error) {
 	o := &m.outcome
 	s, _ := m.crew.lastStatus()
 	e := ended{allowedJ: m.allowedErrorJ(), lastSlot: -1, courseError: courseError}
-	var slowest time.Duration
-	e.lost, e.duplicates, slowest = m.crew.findings()
+	slowest := m.crew.addFindings(&e)
 	o.Result = Result{
 		LostCommands: len(e.lost), DuplicateCommands: len(e.duplicates), MissedSlots: s.MissedSlots, SlowestAnswerS: slowest.Seconds(),
 		LeaderHostDelayS: m.leader.Load().threads.delays.total().Seconds(),
@@ -51,6 +50,15 @@ func (m *mission) judgeEnd(courseError error) {
 		m.addRecord(&e)
 		e.slotsDue, e.explained = int(m.dueSlots), int(math.Ceil(m.explainedSlots))
 		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !slices.ContainsFunc(m.plan.Faults, func(f fault) bool { return f.State == Climbing || f.State == Engaging })
+		if m.plan.Wind && m.plan.ShockSlot == never && m.plan.HoldSlots == 0 { // it shows itself to those that move
+			truth := world.NewScenario(&m.world, m.plan.Seed)
+			for n := range m.plan.Slots {
+				e.windMPS = append(e.windMPS, truth.WindMPS(n))
+			}
+		}
+		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.BoundedPacks && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, LowBattery) {
+			e.leftOutSlots = float64(m.plan.Slots) - m.dueSlots
+		}
 		e.mustResume = m.plan.mustResume() && m.hadTimeToRecover()
 		e.resumed = o.resumed
 		m.forgiveRescues()
@@ -121,10 +129,12 @@ func (m *mission) bySlot() []float64 {
 }
 
 // forgiveRescues leaves aside the rescues that faults explain: a lost link or a leader
-// that was absent leave an aircraft in its autopilot's Hold, and a stop leaves it to its
-// pilot.
+// that stood still leave an aircraft in its autopilot's Hold, and a stop leaves it to its
+// pilot. A leader that is back from a kill goes on with what it commanded, unless the
+// autopilot's own failsafe was first.
 func (m *mission) forgiveRescues() {
-	if m.plan.Ending == endStop || m.plan.hasFault(LinkLoss, ProcessKill, ProcessStall, PowerCut, DiskStall, ForgedAtRestart, Reboot, HeartbeatSilence, HeartbeatGap, HeartbeatLoss, OutOfOrder, PilotDisarm, PilotPosition, PilotHold) {
+	killed := m.plan.StockRates && m.plan.hasFault(ProcessKill, PowerCut, ForgedAtRestart) || m.plan.hasFaultIn(Climbing, Engaging)
+	if m.plan.Ending == endStop || m.plan.StopsLanding || killed || m.plan.hasFault(LinkLoss, ProcessStall, DiskStall, Reboot, HeartbeatSilence, HeartbeatGap, HeartbeatLoss, OutOfOrder, PilotDisarm, PilotPosition, PilotHold) {
 		m.judge.withAll(func(_ int, a *observedAircraft) { a.rescued = "" })
 	}
 }

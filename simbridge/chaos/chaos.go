@@ -162,7 +162,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 			}
 		}()
 	}
-	for _, m := range missions {
+	for i, m := range missions {
+		missions[i] = nil // the memory of hundreds would keep the collector busy, and hold up those that fly
 		<-m.over
 		if m.interrupted != nil {
 			return r, fmt.Errorf("interrupted: %w", m.interrupted)

@@ -31,15 +31,17 @@ type crew struct {
 	// onStatus is called with each fresh status, from one goroutine.
 	onStatus func(telemetry.Status)
 	// onAnswer is called with each mission command's answer, from one goroutine.
-	onAnswer func(*request)
-	key      ed25519.PrivateKey // nil: nothing is signed
-	radioOff atomic.Bool        // the crew cannot reach the broker: it sends nothing
+	onAnswer    func(*request)
+	key         ed25519.PrivateKey // nil: nothing is signed
+	radioOff    atomic.Bool        // the crew cannot reach the broker: it sends nothing
+	diskStalled atomic.Bool        // the leader's disk finishes no write
 
 	mutex             sync.Mutex
 	changed           chan struct{} // closed and replaced with each message
 	requests          map[string]*request
 	lastAccepted      *request // the last accepted budget or preference; nil: unknown
 	lastAcceptedShown bool     // by a status
+	lastAnswered      *request // the last command that was answered; nil: none
 	statusesSince     int      // statuses since that do not show it
 	status            telemetry.Status
 	statuses          int
@@ -55,6 +57,11 @@ type crew struct {
 	slowestAnswer     time.Duration
 	lostFindings      []string
 	duplicateFindings []string
+	undurableFindings []string
+	holdingFindings   []string
+	holds             bool // the crew's hold is in force
+	mayHold           bool // contact is lost, or was, so that the mission may hold without the crew's order
+	unlikeOrders      int  // statuses in a row that hold, or do not, unlike that
 }
 
 // request is one command.
@@ -68,6 +75,7 @@ type request struct {
 	undoJudge   func()  // reverts what the judge noted when it was sent
 	sent        time.Time
 	interrupted bool // the leader or the broker was absent since
+	stalled     bool // the leader's disk finished no write when it was sent
 	resent      bool
 	digests     map[string]bool // of the payloads sent, one of which an answer names
 	aircraft    []int           // named, from 0
@@ -210,6 +218,7 @@ func (c *crew) handleStatus(m telemetry.Message) {
 	case s.State == telemetry.StateStopped && !c.requestedStop():
 		c.duplicateFindings = append(c.duplicateFindings, "a replay with action stop took effect")
 	}
+	c.checkHolding(&s)
 	if c.lastAccepted == nil || c.hasUnanswered() {
 		return
 	}
@@ -222,6 +231,28 @@ func (c *crew) handleStatus(m telemetry.Message) {
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it has budget %v setting %v", c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
 		c.lastAccepted = nil
 	}
+}
+
+// checkHolding compares whether the mission holds with what the crew ordered. Some statuses
+// may have been published before the answer. Called with the mutex held.
+func (c *crew) checkHolding(s *telemetry.Status) {
+	const onTheirWay = 3
+	state := State(s.State)
+	inSlots := state == Flying || state == Holding
+	if c.holds = c.holds && inSlots; !inSlots || c.hasUnanswered() || c.mayHold || (state == Holding) == c.holds {
+		c.unlikeOrders = 0
+		return
+	}
+	if c.unlikeOrders++; c.unlikeOrders > onTheirWay && len(c.holdingFindings) == 0 {
+		c.holdingFindings = append(c.holdingFindings, fmt.Sprintf("the mission is %s after slot %d, and the crew's hold is in force: %v", state, s.Slot, c.holds))
+	}
+}
+
+// setMayHold has the mission hold, or not, without the crew's order.
+func (c *crew) setMayHold(may bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.mayHold = may
 }
 
 // statusShows reports whether a status shows the requested value of a command.
@@ -247,17 +278,17 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 	case err != nil || ack.ID != id:
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
 		return nil
-	case !ack.Accepted && (req == nil || ack.Of != "" && !req.digests[ack.Of]):
-		return nil // for a message that was sent to be refused
-	case req == nil:
-		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s without a request", m.Payload))
-		return nil
-	case !ack.Accepted && ack.Challenge != "": // the command is to be signed again
+	case !ack.Accepted && ack.Challenge != "" && ack.Key == crewKeyName: // the command is to be signed again
 		c.signCounter = max(c.signCounter, *ack.LastCounter)
 		c.status.Challenge = ack.Challenge
 		for _, b := range c.requests { // only one a second is answered with a challenge
 			b.interrupted = b.interrupted || b.ack == nil
 		}
+		return nil
+	case !ack.Accepted && (req == nil || ack.Of != "" && !req.digests[ack.Of]):
+		return nil // for a message that was sent to be refused
+	case req == nil:
+		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s without a request", m.Payload))
 		return nil
 	}
 	ack.Of = "" // it differs if the same command was signed again
@@ -267,11 +298,18 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 		}
 		return nil
 	}
+	c.lastAnswered = req
 	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(req.sent))
 	req.ack, req.accepted, req.reason = &ack, ack.Accepted, ack.Reason
+	if req.stalled && c.diskStalled.Load() {
+		c.undurableFindings = append(c.undurableFindings, fmt.Sprintf("%s was answered while the disk finished no write", id))
+	}
 	if req.action != "" {
 		if s, ok := stateAfter[req.action]; ok && ack.Accepted {
 			c.state = s
+		}
+		if ack.Accepted && req.action != telemetry.ActionLaunch {
+			c.holds = req.action == telemetry.ActionHold
 		}
 		return req
 	}
@@ -328,7 +366,7 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 // send sends a command once; resendUnanswered sends it again if no answer is possible.
 func (c *crew) send(req *request) {
 	c.mutex.Lock()
-	req.sent, req.interrupted = time.Now(), !c.isUp() // the leader may not receive it
+	req.sent, req.interrupted, req.stalled = time.Now(), !c.isUp(), c.diskStalled.Load() // the leader may not receive it
 	c.requests[req.id] = req
 	c.mutex.Unlock()
 	c.publishRequest(req)
@@ -340,6 +378,33 @@ func (c *crew) publishRequest(req *request) {
 	req.digests[telemetry.Digest(payload)], req.recorded = true, payload
 	c.mutex.Unlock()
 	c.publish(req.topic, payload)
+}
+
+// sendOvertaken sends a command, and then one that was signed before it and has been
+// withheld: its counter is not the present one any more.
+func (c *crew) sendOvertaken(r *rand.Rand, req *request) {
+	withheld := c.withhold(r, 0)
+	c.send(req)
+	if withheld != nil {
+		c.publish(c.topics.Budget(), withheld)
+	}
+}
+
+// withhold signs a command that must not take effect once it is sent: nil without a key.
+// ahead is by how much its counter is ahead.
+func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.key == nil || c.status.Challenge == "" {
+		return nil
+	}
+	c.signCounter++
+	body := fmt.Appendf(nil, `{"id":"withheld-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+	payload, err := telemetry.Sign(crewKeyName, c.key, c.signCounter+ahead, c.status.Challenge, c.topics.Budget(), body)
+	if err != nil {
+		return nil
+	}
+	return payload
 }
 
 // sign signs a message if the crew has a key. Called with the mutex held.
@@ -378,9 +443,9 @@ func (c *crew) sendHeartbeat() {
 	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 }
 
-// replayHeartbeats sends signed heartbeats that were recorded, as anybody can who is
-// connected to the broker, whom nobody else can tell from the crew.
-func (c *crew) replayHeartbeats() {
+// replayContact sends signed heartbeats, and a signed command, that were recorded: as
+// anybody can who is connected to the broker, whom nobody else can tell from the crew.
+func (c *crew) replayContact() {
 	c.mutex.Lock()
 	recorded := slices.Clone(c.heartbeats)
 	signed := c.key != nil
@@ -389,6 +454,12 @@ func (c *crew) replayHeartbeats() {
 		if signed {
 			c.client.Publish(telemetry.Publication{Topic: c.topics.Heartbeat(crewKeyName), Payload: payload})
 		}
+	}
+	c.mutex.Lock()
+	command := c.lastAnswered
+	c.mutex.Unlock()
+	if signed && command != nil {
+		c.publish(command.topic, command.recorded)
 	}
 }
 
@@ -561,11 +632,13 @@ func malformedPayload(r *rand.Rand) []byte {
 	return []byte(texts[r.IntN(len(texts))])
 }
 
-// findings returns the failures by lost and by duplicate commands.
-func (c *crew) findings() (lost, duplicates []string, slowest time.Duration) {
+// addFindings adds what the crew has found wrong, and returns how long the slowest answer took.
+func (c *crew) addFindings(e *ended) (slowest time.Duration) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	return slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings), c.slowestAnswer
+	e.lost, e.duplicates = slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings)
+	e.undurable, e.holding = slices.Clone(c.undurableFindings), slices.Clone(c.holdingFindings)
+	return c.slowestAnswer
 }
 
 // keptCeilingJ is the ceiling that was in force at the end, if it could be kept for

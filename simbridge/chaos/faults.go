@@ -39,6 +39,9 @@ func delays(k FaultKind) bool {
 	}, k)
 }
 
+// lostS is how long nothing is received from an aircraft before it is lost.
+const lostS = 10
+
 // recoversS is how long a fault has effects after its end.
 const recoversS = 6
 
@@ -77,6 +80,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = a.TimeS() })
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
+		if slots > lostS+1 { // it is its pilot's until resume
+			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
+		}
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = math.Inf(1) })
 		return a.State().Traffic.Cut > before.Cut, nil
 	case HeartbeatGap: // four, which come once a second
@@ -137,7 +143,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			mode = autopilot.ModeHold
 		}
 		return m.injectPilotAct(ctx, f, func() {
-			if a.SetModeByRC(mode); mode == autopilot.ModePosition && m.plan.Crowd {
+			switch a.SetModeByRC(mode); {
+			case mode == autopilot.ModeHold || !m.plan.Crowd:
+			case f.Severe:
+				a.FlyByRC(m.towardsAnother(f.Aircraft))
+			default:
 				a.FlyByRC(m.towardsEdge(a.State().Position))
 			}
 		}, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe }), nil
@@ -190,7 +200,8 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 		m.sleepSlots(ctx, slots)
 		change(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
 	case LowBattery:
-		change(func(b *battery.Battery) { b.SetReadsJ(m.packJ(-6, false)) })
+		left := m.lowPackJ(f.Aircraft)
+		change(func(b *battery.Battery) { b.SetReadsJ(left) })
 		const noticedS = 5 // with the second message, and the slot after it
 		m.sleepSlots(ctx, noticedS)
 		m.judge.noteOrder(telemetry.ActionReturn, []int{f.Aircraft}, m.vehicleTimesS())
@@ -318,7 +329,11 @@ func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	}
 	times := m.vehicleTimesS()
 	m.judge.withAll(func(i int, a *observedAircraft) { a.stalledS = times[i] })
-	m.sleepSlots(ctx, diskStallS)
+	m.sleepSlots(ctx, 2) // a write that began before may be finished
+	m.crew.diskStalled.Store(true)
+	m.crew.send(m.crew.newRequest(rand.New(rand.NewPCG(m.plan.Seed, 2)), "budget"))
+	m.sleepSlots(ctx, diskStallS-2)
+	m.crew.diskStalled.Store(false)
 	m.judge.withAll(func(i int, a *observedAircraft) {
 		met = met || a.setpointS > a.stalledS
 		a.stalledS = math.Inf(1)
@@ -366,6 +381,25 @@ func (m *mission) towardsEdge(at geo.Local) geo.Local {
 	return velocity
 }
 
+// pilotNearM is how near to another aircraft a pilot flies.
+const pilotNearM = 25
+
+// towardsAnother is how a pilot flies an aircraft towards the nearest other one in the
+// air; it stays where that is near.
+func (m *mission) towardsAnother(i int) (velocity geo.Local) {
+	const speedMPS = 6
+	at, nearest := m.autopilots[i].State().Position, math.Inf(1)
+	for k, a := range m.autopilots {
+		way := a.State().Position.Sub(at)
+		if d := way.HorizontalM(); k != i && !a.State().OnGround && d < nearest {
+			if nearest, velocity = d, (geo.Local{}); d > pilotNearM {
+				velocity = geo.Local{EastM: way.EastM, NorthM: way.NorthM}.Scale(speedMPS / d)
+			}
+		}
+	}
+	return velocity
+}
+
 // injectPilotAct is an act of a pilot. Until a HEARTBEAT shows it the leader may override
 // it, and the pilot repeats it.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) (met bool) {
@@ -385,6 +419,9 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 		if p := a.State().Position; outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
 			a.FlyByRC(geo.Local{})
 		}
+		if m.plan.Crowd && f.Severe && f.Kind == PilotPosition {
+			a.FlyByRC(m.towardsAnother(i))
+		}
 	}
 	a.FlyByRC(geo.Local{})
 	return met
@@ -402,9 +439,16 @@ func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, streamS, f
 	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
 }
 
-// restartLeader kills the leader and starts it again. lose, if any, is called between.
+// restartLeader kills the leader and starts it again. lose, if any, is called between. A
+// command that was signed for it before, and withheld, must not count after it.
 func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() error) error {
+	const aheadBy, flewS = 1_000_000, 3
 	began := m.elapsedSlots()
+	withheld := m.crew.withhold(rand.New(rand.NewPCG(m.plan.Seed, 1)), aheadBy)
+	var flew []bool
+	m.judge.withAll(func(_ int, a *observedAircraft) {
+		flew = append(flew, a.followed && a.offboardFor() > flewS && a.state.TimeS-a.followedSinceS > flewS && !m.plan.hasFault(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot))
+	})
 	m.leaderKilled.Store(true)
 	m.leader.Load().Kill()
 	m.crew.noteOutage()
@@ -425,6 +469,12 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 	_, n := m.crew.lastStatus()
 	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n }) {
 		m.noteLeaderReturned()
+		if m.isIn(Flying, Holding, Returning) {
+			m.judge.requireRejoin(flew, m.vehicleTimesS())
+		}
+		if withheld != nil {
+			m.crew.publish(m.crew.topics.Budget(), withheld)
+		}
 	}
 	m.explainSlots(m.elapsedSlots() - began + 1)
 	return err
@@ -456,12 +506,20 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 		return nil
 	}
 	m.crew.radioOff.Store(true)
+	m.crew.setMayHold(true)
 	defer m.crew.radioOff.Store(false)
+	defer func() {
+		go func() {
+			m.sleepSlots(ctx, 2*marginSlots)
+			m.sleepWall(ctx, crewHoldS)
+			m.crew.setMayHold(false)
+		}()
+	}()
 	replaying, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		for replaying.Err() == nil {
-			m.crew.replayHeartbeats()
+			m.crew.replayContact()
 			m.sleepWall(replaying, heartbeatPeriodS)
 		}
 	}()
@@ -626,15 +684,29 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	return nil
 }
 
-// injectForeignReports sends reports that must change nothing: of other slots, duplicates,
-// of unknown users, and malformed ones.
+// injectForeignReports sends reports that must change nothing: of other slots, second ones
+// with another gain, of unknown users, and malformed ones.
 func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) error {
 	topics := m.crew.topics
 	send := func(topic string, payload []byte) {
 		m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 	}
+	const secondAt, sooner = 0.2, 12 // of a slot, while the window is open; slots
 	for range f.DurationSlots {
 		slot := int(m.slotNow())
+		m.sleepSlots(ctx, max(float64(slot)+secondAt-m.slotNow(), 0))
+		for _, user := range m.userIDs() {
+			if first, ok := m.judge.reportOf(user, slot); ok && first.Task != nil {
+				first.Gain = map[int]float64{1: 1, 2: 1}
+				if payload, err := telemetry.Encode(first); err == nil {
+					send(topics.Report(user), payload)
+				}
+			}
+			early := telemetry.Report{Slot: slot + 1 + random.IntN(sooner), CPUHz: earlyCPUHz}
+			if payload, err := telemetry.Encode(early); err == nil {
+				send(topics.Report(user), payload)
+			}
+		}
 		for range 60 {
 			r := telemetry.Report{
 				Slot: max(slot+random.IntN(7)-4, 0), PositionM: [2]float64{1000 * random.Float64(), 1000 * random.Float64()}, CPUHz: 1e9,
@@ -653,7 +725,7 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 				send(topics.Result("stranger"), payload)
 			}
 		}
-		m.sleepSlots(ctx, 1)
+		m.sleepSlots(ctx, max(float64(slot)+1-m.slotNow(), 0.1))
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (m *mission) flySlots(ctx context.Context) error {
 			m.crew.send(m.newMissionRequest(string(m.plan.Ending)))
 		case int(now) >= next && left > 5:
 			next += 4 + m.random.IntN(8)
-			m.crew.send(m.crew.newRequest(m.random, []string{"budget", "preference"}[m.random.IntN(2)]))
+			m.crew.sendOvertaken(m.random, m.crew.newRequest(m.random, []string{"budget", "preference"}[m.random.IntN(2)]))
 		}
 		return false
 	})
@@ -133,6 +133,11 @@ func (m *mission) flySlots(ctx context.Context) error {
 func (m *mission) finish(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the mission is not over", m.isEnding); err != nil {
 		return err
+	}
+	if m.plan.StopsLanding && m.state() == Returning {
+		if err := m.stopLanding(ctx); err != nil {
+			return err
+		}
 	}
 	if m.state() == Stopped {
 		if err := m.leaveStopped(ctx); err != nil {
@@ -167,6 +172,24 @@ func (m *mission) finish(ctx context.Context) error {
 	return nil
 }
 
+// stopLanding has the crew stop the fleet on its way home, once an aircraft lands.
+func (m *mission) stopLanding(ctx context.Context) error {
+	const highM = 10
+	lands := func(a *autopilot.Autopilot) bool {
+		s := a.State()
+		return s.Mode == autopilot.ModeLand && s.Position.UpM > highM
+	}
+	err := m.runUntil(ctx, "no aircraft lands", func() bool { return slices.ContainsFunc(m.autopilots, lands) || !m.isIn(Returning) })
+	if err != nil || !m.isIn(Returning) {
+		return err
+	}
+	a := m.newMissionRequest(telemetry.ActionStop)
+	if !m.crew.sendAndWait(ctx, a) && m.isIn(Returning) {
+		return fmt.Errorf("the leader does not stop a fleet on its way home: %s", a.reason)
+	}
+	return nil
+}
+
 // returnWithinSlots is how long a crew repeats a return that is refused, as it is while
 // nothing recent was received from an aircraft.
 const returnWithinSlots = 10
@@ -178,8 +201,9 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	var refusedAt time.Time // first
-	for ; m.plan.ReturnAfterStop && len(m.airborne()) > 0; m.sleepSlots(ctx, 1) {
+	var refusedAt time.Time                                                                 // first
+	lands := func(i int) bool { return m.autopilots[i].State().Mode == autopilot.ModeLand } // it goes on
+	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)
 		var inHold []int // which the order puts under the leader's command again
 		for _, i := range m.airborne() {
@@ -326,7 +350,12 @@ func (m *mission) handleAnswer(req *request) {
 	switch {
 	case !req.accepted && req.undoJudge != nil:
 		req.undoJudge()
+	case req.accepted && req.action == telemetry.ActionResume && m.isIn(Returning, Done): // to its home
+		m.judge.noteOrder(telemetry.ActionReturn, req.aircraft, m.vehicleTimesS())
 	case req.accepted && (req.action != telemetry.ActionResume || m.isIn(Flying, Holding)):
+		if req.action == telemetry.ActionLaunch {
+			m.judge.handleLaunch(req.aircraft)
+		}
 		m.judge.noteOrder(req.action, req.aircraft, m.vehicleTimesS())
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/geo"
@@ -39,8 +41,9 @@ type judge struct {
 	firstLateS     float64 // how late the first beacon was, in slots, below 0
 	lastSlot       int     // of the beacons; -1: none
 	slotsOpened    int
-	floorWrong     int // statuses in a row whose floor is off
-	disturbed      int // faults that hold up what the leader does, now or just before
+	slotsEnded     bool // the fleet was called back or stopped, or its last slot is over
+	floorWrong     int  // statuses in a row whose floor is off
+	disturbed      int  // faults that hold up what the leader does, now or just before
 }
 
 // limits are what configuration, autopilots and surroundings of a mission allow.
@@ -54,6 +57,7 @@ type limits struct {
 	slots       int     // T
 	shockSlot   int     // flying costs powerFactor from there on
 	lowPacks    bool    // an aircraft may go home at any time
+	mayLeave    bool    // likewise, also for a climb that a fault delayed
 	chases      bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
 	returns     bool    // the crew calls it back: done is once all have landed
 	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
@@ -64,19 +68,22 @@ type limits struct {
 
 // observedAircraft is the true state of an aircraft and what it received.
 type observedAircraft struct {
-	state     autopilot.State
-	inAir     bool
-	home      geo.Local // where it took off last
-	hasHome   bool
-	flownM    float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
-	flownS    float64 // for so long
-	mayHold   bool    // it may hold or not, until the next order
-	offboardS float64 // in OFFBOARD without interruption since; +Inf: it is not
-	servedS   float64 // last in OFFBOARD and not its pilot's; -Inf: never
-	cutFromS  float64 // its links are cut since; +Inf: they are not
+	state      autopilot.State
+	inAir      bool
+	home       geo.Local // where it took off last
+	hasHome    bool
+	flownM     float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
+	flownS     float64 // for so long
+	mayHold    bool    // it may hold or not, until the next order
+	offboardS  float64 // in OFFBOARD without interruption since; +Inf: it is not
+	fastSinceS float64 // faster than fastMPS without interruption since; +Inf: it is not
+	slowSinceS float64 // slower, likewise
+	servedS    float64 // last in OFFBOARD and not its pilot's; -Inf: never
+	cutFromS   float64 // its links are cut since; +Inf: they are not
 
 	// Of the last setpoint.
 	followed       bool      // it was in OFFBOARD
+	toldHoldS      float64   // it was commanded into Hold, last; -Inf: never
 	followedSinceS float64   // at all setpoints since then
 	setpointS      float64   // when
 	requested      geo.Local // commanded displacement in the next second
@@ -87,6 +94,7 @@ type observedAircraft struct {
 
 	pilot           *pilotAct // under pilot control or rebooted: the leader must not command it; nil: it may
 	heldByHost      bool      // it left OFFBOARD as the machine held up its setpoints
+	resumed         bool      // the crew gave it back to the leader in the air
 	rescued         string    // who landed it instead of its leader; empty: nobody
 	heartbeatS      float64   // last HEARTBEAT sent in time; -1 before
 	disarmedSinceS  float64   // first of the last HEARTBEATs that all report disarmed; -1: the last one does not
@@ -102,6 +110,8 @@ type observedAircraft struct {
 	movesFromM float64 // flownM then
 	stoppedS   float64 // to be in Hold, since
 	returnByS  float64 // to be on the ground, by
+	homingS    float64 // it alone was to return, since
+	rejoinsS   float64 // to be in OFFBOARD again, since the leader is back
 	returnFrom float64 // joules spent when it was to return; NaN: it was not
 	returnJ    float64 // at most from then on
 	blockedS   float64 // for so long another was in its way home
@@ -162,7 +172,7 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	for range aircraft {
 		j.aircraft = append(j.aircraft, observedAircraft{
 			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf, heartbeatS: -1, disarmedSinceS: -1,
-			streamRequiredS: inf, stalledS: inf, setpointS: -inf, launchedS: inf, heldS: inf, movesS: inf, stoppedS: inf, returnByS: inf, returnFrom: math.NaN(),
+			streamRequiredS: inf, stalledS: inf, setpointS: -inf, launchedS: inf, heldS: inf, movesS: inf, stoppedS: inf, returnByS: inf, homingS: inf, rejoinsS: inf, fastSinceS: inf, slowSinceS: inf, toldHoldS: -inf, returnFrom: math.NaN(),
 		})
 	}
 	return j
@@ -190,7 +200,7 @@ func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
 // requireNothing drops what orders, or the loss of contact, required of an aircraft.
 func (a *observedAircraft) requireNothing() {
 	inf := math.Inf(1)
-	a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS, a.returnFrom = inf, inf, inf, inf, inf, math.NaN()
+	a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS, a.homingS, a.rejoinsS, a.returnFrom = inf, inf, inf, inf, inf, inf, inf, math.NaN()
 }
 
 // led reports whether an aircraft is the leader's to command.
@@ -288,7 +298,7 @@ func (j *judge) returnToLeader(numbers []int, arm bool) (undo func()) {
 	before := slices.Clone(j.aircraft)
 	for _, i := range numbers {
 		a := &j.aircraft[i]
-		if a.pilot = nil; arm {
+		if a.pilot, a.resumed = nil, a.resumed || !arm; arm {
 			a.armOrder = armOrder{open: true, firstArmS: math.Inf(1), disarmedS: math.Inf(1), endS: math.Inf(1)}
 		}
 	}
@@ -317,6 +327,9 @@ func (j *judge) noteOrder(action string, named []int, nowS []float64) {
 		if action == telemetry.ActionReturn || action == telemetry.ActionStop {
 			a.armOrder.endS = min(a.armOrder.endS, nowS[i])
 		}
+		if len(named) == 0 && (action == telemetry.ActionReturn || action == telemetry.ActionStop) {
+			j.slotsEnded = true
+		}
 		a.mayHold = false
 		if !a.led() {
 			return
@@ -332,7 +345,9 @@ func (j *judge) noteOrder(action string, named []int, nowS []float64) {
 			a.heldS, a.movesS, a.movesFromM = inf, nowS[i], a.flownM
 		case telemetry.ActionReturn:
 			a.heldS, a.movesS, a.stoppedS, a.launchedS = inf, inf, inf, inf
-			j.requireReturn(a, nowS[i])
+			if j.requireReturn(a, nowS[i]); len(named) > 0 {
+				a.homingS = nowS[i]
+			}
 		case telemetry.ActionStop:
 			a.heldS, a.movesS, a.launchedS, a.returnByS, a.returnFrom = inf, inf, inf, inf, math.NaN()
 			if a.inAir {
@@ -350,14 +365,22 @@ func (j *judge) requireReturn(a *observedAircraft, nowS float64) {
 		return
 	}
 	const turnS = 20
-	p, up := j.physics.Propulsion, a.state.Position.UpM
-	best := p.BestSpeedMPS(j.limits.speedMPS)
-	wayS := a.home.Sub(a.state.Position).HorizontalM() / best
-	descentS := max(up-j.limits.slowBelowM, 0)/j.limits.descentMPS + min(up, j.limits.slowBelowM)/min(j.limits.landMPS, j.limits.descentMPS)
+	wayS, descentS, bestW := j.wayHome(a)
 	a.returnByS = nowS + 1.33*(wayS+descentS) + turnS
 	a.returnFrom, a.blockedS = a.state.Spent.J(), 0
-	air := p.PowerW(best+j.limits.windMPS)/p.PowerW(best) - 1 // at most more in wind, against it all the way
-	a.returnJ = 1.25 * j.limits.powerFactor * (1 + max(air, 0)) * (wayS*p.PowerW(best) + (descentS+turnS)*p.PowerW(0))
+	p := j.physics.Propulsion
+	air := p.PowerW(p.BestSpeedMPS(j.limits.speedMPS)+j.limits.windMPS)/bestW - 1 // at most more in wind, against it all the way
+	a.returnJ = 1.25 * j.limits.powerFactor * (1 + max(air, 0)) * (wayS*bestW + (descentS+turnS)*p.PowerW(0))
+}
+
+// wayHome is what the way home at v* and the descent at the autopilot's rates take, and
+// the power of the former. Called with the mutex held.
+func (j *judge) wayHome(a *observedAircraft) (wayS, descentS, bestW float64) {
+	p, up := j.physics.Propulsion, a.state.Position.UpM
+	best := p.BestSpeedMPS(j.limits.speedMPS)
+	wayS = a.home.Sub(a.state.Position).HorizontalM() / best
+	descentS = max(up-j.limits.slowBelowM, 0)/j.limits.descentMPS + min(up, j.limits.slowBelowM)/min(j.limits.landMPS, j.limits.descentMPS)
+	return wayS, descentS, p.PowerW(best)
 }
 
 // What the simulators and the wire show.
@@ -393,6 +416,11 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 		a.home, a.hasHome = s.Position, true
 		a.home.UpM = 0
 		a.launchedS = math.Inf(1)
+	}
+	if s.SpeedMPS() > fastMPS {
+		a.fastSinceS, a.slowSinceS = min(a.fastSinceS, s.TimeS), math.Inf(1)
+	} else {
+		a.fastSinceS, a.slowSinceS = math.Inf(1), min(a.slowSinceS, s.TimeS)
 	}
 	switch {
 	case s.Mode != autopilot.ModeOffboard || !s.Armed || s.OnGround:
@@ -449,6 +477,9 @@ func (j *judge) handleReceived(i int, r autopilot.Received) {
 		}
 		a.velocity, a.target, a.setpointS, a.followed = s.Velocity, s.Position, r.TimeS, r.Mode == autopilot.ModeOffboard
 	}
+	if r.Command == common.MAV_CMD_DO_SET_MODE && commandedMode(r) == autopilot.ModeHold {
+		a.toldHoldS = r.TimeS
+	}
 	if isArm(r) {
 		a.armOrder.firstArmS = min(a.armOrder.firstArmS, r.TimeS)
 	}
@@ -465,13 +496,27 @@ func (j *judge) handleBeacon(s telemetry.Slot, slotNow float64, lateBy time.Dura
 	}
 }
 
+// earlyCPUHz marks this run's reports of slots that are not open yet.
+const earlyCPUHz = 1.234e9
+
 // handleReport handles a valid report on the wire.
 func (j *judge) handleReport(user string, r telemetry.Report) {
+	if r.CPUHz == earlyCPUHz {
+		return
+	}
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	if _, before := j.users.reports[reportKey{user, r.Slot}]; !before {
 		j.users.reports[reportKey{user, r.Slot}] = r
 	}
+}
+
+// reportOf is the first report of a user in a slot.
+func (j *judge) reportOf(user string, slot int) (r telemetry.Report, ok bool) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	r, ok = j.users.reports[reportKey{user, slot}]
+	return r, ok
 }
 
 // handleDecision handles a decision on the wire.
@@ -497,6 +542,28 @@ func (j *judge) handleStatus(s telemetry.Status, slotsJ float64) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	j.handle(&event{kind: told, status: s, slotsJ: slotsJ})
+}
+
+// handleLaunch handles the answer to a launch that was accepted.
+func (j *judge) handleLaunch(named []int) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	for _, i := range named {
+		if left := j.aircraft[i].state.LeftJ; left < reserveJ {
+			why := fmt.Sprintf("the pack of aircraft %d, which has %.0f J of a reserve of %.0f", i+1, left, reserveJ)
+			j.handle(&event{kind: answered, refusal: refusal{why: why, accepted: true}})
+		}
+	}
+}
+
+// requireRejoin requires of the aircraft that flew for the leader when it was killed that
+// they do so again, now that it is back.
+func (j *judge) requireRejoin(flew []bool, nowS []float64) {
+	j.withAll(func(i int, a *observedAircraft) {
+		if flew[i] {
+			a.rejoinsS = nowS[i]
+		}
+	})
 }
 
 // handleAnswer handles the answer to a start that must be refused.

@@ -176,7 +176,7 @@ func (m *mission) limits() limits {
 	p := m.plan.parameters()
 	l := limits{
 		speedMPS: min(m.world.Physics.SpeedMaxMPS, p["MPC_XY_VEL_MAX"]), descentMPS: p["MPC_Z_V_AUTO_DN"], landMPS: p["MPC_LAND_SPEED"], slowBelowM: p["MPC_LAND_ALT1"],
-		lowPacks: m.plan.BoundedPacks || m.plan.hasFault(LowBattery), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
+		lowPacks: m.plan.BoundedPacks || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
 		sharedLink: m.plan.OneLink, powerFactor: 1.5, amslM: origin.AltM,
 	}
 	if s := m.plan.SpeedMaxMPS; s > 0 {
@@ -228,6 +228,7 @@ func (m *mission) setUp(ctx context.Context) error {
 		return err
 	}
 	m.closers = append(m.closers, m.crew.client.Close)
+	m.crew.mayHold = m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn)
 	m.crew.leaderEnded, m.crew.onAnswer, m.crew.onStatus = m.leaderEnded, m.handleAnswer, m.recordAccounts
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
@@ -290,7 +291,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		a.ChangeBattery(func(b *battery.Battery) {
 			b.SensorGain = m.plan.SensorGain[i]
 			if m.plan.BoundedPacks {
-				b.SetReadsJ(m.packJ(m.plan.Slots/2, true))
+				b.SetReadsJ(m.boundedPackJ())
 			}
 		})
 	}
@@ -310,24 +311,34 @@ func (m *mission) newUsers() *users.Simulator {
 	}}
 }
 
-// packJ is about what a pack needs for so many slots of flight beyond the leader's
-// reserve and the way home, after a climb or in the air.
-func (m *mission) packJ(slots int, climbs bool) float64 {
-	const reserveJ, watt = 15e3, 170
+// reserveJ is the leader's, by default.
+const reserveJ = 15e3
+
+// boundedPackJ is about what a pack needs for half of the slots beyond the leader's reserve,
+// the climb and the way home.
+func (m *mission) boundedPackJ() float64 {
+	const watt = 170
 	climbS, homeS, factor := 12.0, 20.0, 1.0
 	if m.plan.StockRates {
 		climbS, homeS = 42, 84
 	}
-	if !climbs {
-		climbS = 0
-		if m.slotNow() > float64(m.plan.ShockSlot-quietSlots) {
-			factor = m.world.Shock.Factor
-		}
-	}
 	if m.plan.Wind {
-		factor *= 1.2
+		factor = 1.2
 	}
-	return reserveJ + watt*factor*(float64(slots)+climbS+homeS)
+	return reserveJ + watt*factor*(float64(m.plan.Slots/2)+climbS+homeS)
+}
+
+// lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now.
+func (m *mission) lowPackJ(i int) float64 {
+	const less = 0.6
+	factor := 1.0
+	if m.slotNow() > float64(m.plan.ShockSlot-quietSlots) {
+		factor = m.world.Shock.Factor
+	}
+	m.judge.mutex.Lock()
+	defer m.judge.mutex.Unlock()
+	wayS, descentS, bestW := m.judge.wayHome(&m.judge.aircraft[i])
+	return reserveJ + less*factor*(wayS*bestW+descentS*m.world.Physics.Propulsion.PowerW(0))
 }
 
 // handleBeacon sets the epoch, from which the times of all slots follow, with the first
@@ -366,7 +377,7 @@ func (m *mission) sendStranger(s telemetry.Slot) {
 }
 
 // strangerS is the completion time of a stranger, which must not count.
-const strangerS = 500
+const strangerS = 50
 
 // writeLeaderConfig writes a leader's configuration; each name has a state directory of
 // its own.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -88,6 +89,7 @@ type plan struct {
 	Ending              ending // how it ends
 	EndSlot             int    // of endReturn and endStop
 	ReturnAfterStop     bool   // the crew returns the aircraft; else their pilots land them
+	StopsLanding        bool   // the crew stops a returning fleet once an aircraft lands
 }
 
 // ending is how a mission ends.
@@ -118,6 +120,20 @@ func (p *plan) mustResume() bool {
 // hasFault reports whether a mission has a fault of one of some kinds.
 func (p *plan) hasFault(kinds ...FaultKind) bool {
 	return slices.ContainsFunc(p.Faults, func(f fault) bool { return slices.Contains(kinds, f.Kind) })
+}
+
+// hasFaultIn reports whether a mission has a fault in one of some states.
+func (p *plan) hasFaultIn(s ...State) bool {
+	return slices.ContainsFunc(p.Faults, func(f fault) bool { return slices.Contains(s, f.State) })
+}
+
+// mayLeave reports whether an aircraft may go home in the slots by itself: with a pack that
+// is low or cannot be read, or after a climb that a fault held up.
+func (p *plan) mayLeave() bool {
+	return p.BoundedPacks || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, ArmingRefused, Reboot) ||
+		slices.ContainsFunc(p.Faults, func(f fault) bool {
+			return (f.State == Climbing || f.State == Engaging) && f.Kind != PilotDisarm && f.Kind != PilotHold && f.Kind != PilotPosition
+		})
 }
 
 func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold, CrewRadioReturn) }
@@ -292,6 +308,10 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if p.Faults[0].Kind == PilotPosition && one(2) { // near the edge, and the others
 		p.Crowd = true
 	}
+	if p.Wind && one(2) { // a shock looks like wind
+		p.ShockSlot = never
+	}
+	p.StopsLanding = p.Ending == endReturn && !p.hasFaultIn(Returning, Landing) && one(3)
 	if p.Crowd {
 		p.DenseStart = false // it has starts of its own
 	}
@@ -313,7 +333,7 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 		p.Ending = endStop
 	}
 	if first.State == Holding || r.IntN(4) == 0 {
-		p.HoldSlots = 9 + r.IntN(4)
+		p.HoldSlots = 9 + 3*r.IntN(4)
 		p.HoldSlot = 2 + r.IntN(max(last-p.HoldSlots-2, 1))
 	}
 	p.EndSlot = last + r.IntN(quietSlots-4)
@@ -389,6 +409,7 @@ var exclusiveGroups = [][]FaultKind{
 	{BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery, Reboot},
 	{PilotDisarm, PilotPosition, PilotHold, Reboot, BrokerGoneHold, BrokerGoneReturn, DiskStall, LowBattery},
 	{HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LinkLoss},
+	{HeartbeatGap, HeartbeatSilence, Reboot}, // which sends none anyway
 }
 
 // mutuallyExclusive reports whether two faults must not share a mission: two of a kind,
@@ -415,6 +436,9 @@ func (p plan) String() string {
 	if p.Ending != endSlots {
 		words = append(words, fmt.Sprintf("%s@%d", p.Ending, p.EndSlot))
 	}
+	if p.StopsLanding {
+		words = append(words, "stops_landing")
+	}
 	if p.Signed {
 		words = append(words, "signed")
 	}
@@ -439,18 +463,20 @@ func (p *plan) situation() (names []string) {
 	return names
 }
 
-// is reports whether a mission has a fault, by its kind or kind@state, or flies in a
-// situation: one of [plan.situation], hold, signed, relaunch, shock, how it ends, or any.
+// is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
+// from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock,
+// stops_landing, how it ends, or any.
 // Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
 		kind, state, _ := strings.Cut(word, "@")
+		state, aircraft, _ := strings.Cut(state, ":")
 		fault := slices.ContainsFunc(p.Faults, func(f fault) bool {
-			return string(f.Kind) == kind && (state == "" || string(f.State) == state)
+			return string(f.Kind) == kind && (state == "" || string(f.State) == state) && (aircraft == "" || aircraft == strconv.Itoa(f.Aircraft+1))
 		})
 		switch {
 		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
-		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
+		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
 		default:
 			return false
 		}

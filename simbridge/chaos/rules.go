@@ -70,18 +70,21 @@ var rules = []rule{
 	{"pack", "true mode, charge in the pack", "no failsafe for a low battery, never empty", "paper, C6", moved, (*judge).checkPack},
 	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, unless a fault explains it", contract + "setpoints stream", moved, (*judge).checkFailsafe},
 	{"climb", "true height", "off the ground 25 s after a start that was accepted", contract + "start", moved, (*judge).checkClimb},
+	{"rejoin", "true mode", "in OFFBOARD again 10 s after a killed leader is back, if it was for 3 s before", contract + "after a restart", moved, (*judge).checkRejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED and 0.3 m/s", "PX4, MPC_LAND_SPEED", touchedDown, (*judge).checkTouchdown},
 	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
 	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},
 	{"taken place", "true places of touchdown", "10 m from another's home or from another on the ground", "paper, D_min", touchedDown, (*judge).checkTakenPlace},
+	{"leaves", "true touchdown", "none in the slots without an order, a low pack or a fault of the climb", contract + "return", touchedDown, (*judge).checkLeaves},
 	{"return charge", "true joules from the return to touchdown", "way at v*, descent, 20 s of hover, and a quarter", "eq. (prop)", touchedDown, (*judge).checkReturnCharge},
 
 	// What arrives at them.
 	{"pilot", "HEARTBEATs sent, messages that arrive", "5 ms of wall time after a HEARTBEAT showed the pilot's act, once for each act", contract + "an aircraft that leaves OFFBOARD", arrived, (*judge).checkPilot},
-	{"whitelist", "every message that arrives", "requests, arm, take-off to H, Hold, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", arrived, (*judge).checkWhitelist},
+	{"whitelist", "every message that arrives", "requests, arm, take-off to H, Hold unless it lands, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", arrived, (*judge).checkWhitelist},
 	{"disarm", "commands that arrive", "none to disarm in the air", contract + "MAVLink", arrived, (*judge).checkDisarm},
 	{"address", "target system of each message", "the aircraft's own", "MAVLink 2, target_system", arrived, (*judge).checkAddress},
 	{"arm", "commands that arrive", "as ordered by the crew, for 10 s, not again after a disarm", contract + "arming", arrived, (*judge).checkArm},
+	{"take-off", "commands to arm, true positions", "no other in flight within 9 m, or 20 m if it moves, unless it climbs", contract + "a take-off waits", arrived, (*judge).checkTakeOff},
 	{"ground", "setpoints that arrive, HEARTBEATs", "none to an aircraft known to be on the ground with its motors off", contract + "MAVLink", arrived, (*judge).checkGround},
 	{"no heartbeat", "setpoints that arrive, HEARTBEATs", "10 s after the last HEARTBEAT", contract + "setpoints stream", arrived, (*judge).checkHeartbeat},
 	{"gap", "setpoints that arrive", "1 s between two while only HEARTBEATs are lost", contract + "setpoints stream", arrived, (*judge).checkStreamGap},
@@ -96,15 +99,17 @@ var rules = []rule{
 	// What users and crew are told.
 	{"slot number", "beacons", "each higher than the last", contract + "time", opened, (*judge).checkSlotNumber},
 	{"slot time", "beacons", "0.6 of a slot early, two thirds and 100 ms of wall time late, by the clock of the earliest", contract + "time", opened, (*judge).checkSlotTime},
-	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, and its pilot has it not", contract + "users are not sent", decided, (*judge).checkServes},
+	{"serves", "decisions, true modes", "in OFFBOARD within the last 4 s, neither its pilot's nor sent home", contract + "users are not sent", decided, (*judge).checkServes},
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", decided, (*judge).checkShares},
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md", decided, (*judge).checkPays},
-	{"status", "statuses, true positions and charge", "40 m and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
+	{"status", "statuses, true positions, speeds and charge", "40 m, half of the speed of the last 3 s and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
 	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 8 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
-	{"refusal", "answers to start", "refused, with the autopilot's or the parameter's reason", contract + "start and launch are refused", answered, (*judge).checkRefusal},
+	{"refusal", "answers to start and launch, true charge", "refused, with the autopilot's or the parameter's reason, or for a pack below its reserve", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},
+	{"durable", "answers, the disk", "none to a command given while the disk finishes no write", contract + "commands", over, (*judge).checkDurable},
+	{"holding", "statuses, orders, outages", "holding from a hold to the next order, and not without one or an outage", contract + "hold", over, (*judge).checkHolding},
 	{"contact", "states, wall time without the crew", "holding or returning 6 and 12 slots after its time, flying again 12 after the crew is back", contract + "crew's heartbeat", over, (*judge).checkContact},
 	{"ceiling", "answers, true joules of the slots", "half a percent above, where no shock came after it", contract + "budget", over, (*judge).checkCeiling},
 
@@ -113,6 +118,7 @@ var rules = []rule{
 	{"energy", "true joules, statuses", "the resolution of the messages and the gaps that the model bridges", contract + "joules", over, (*judge).checkEnergy},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", over, (*judge).checkEnergyBySlot},
 	{"delay", "true delays of the users' tasks, the ledger's rows", "half as much again and 20 s", contract + "results", over, (*judge).checkDelay},
+	{"wind", "true wind, the ledger's rows", "what is believed of it, in the mean of the later slots, within 8 m/s, without a shock or a hold", "inference/belief", over, (*judge).checkWind},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", over, (*judge).checkTransit},
 
 	// Whether it did anything.
@@ -120,7 +126,7 @@ var rules = []rule{
 	{"course", "answers, states, landings", "each order is answered and each state left in time", contract + "mission", over, (*judge).checkCourse},
 	{"rescue", "who landed each aircraft", "its leader, unless a fault explains another", "no aircraft is left in the air", over, (*judge).checkRescue},
 	{"flew", "true motion in OFFBOARD", "2 m/s in the mean while it flies", "paper, v*", over, (*judge).checkFlew},
-	{"slots", "beacons", "missed: a twentieth and two, beside those that faults explain", contract + "time", over, (*judge).checkSlots},
+	{"slots", "beacons", "missed: a twentieth and two, beside those that faults explain; the last one is not left out", contract + "time", over, (*judge).checkSlots},
 	{"answered", "reports, decisions", "three of ten tasks that were reported while the broker was up, late or not", contract + "decision", over, (*judge).checkAnswered},
 	{"decided", "reports, decisions in time", "seven of ten tasks that were reported while the broker was up", contract + "decision", over, (*judge).checkDecided},
 	{"fleet", "true modes in the last slot", "all under the leader's command, as these faults allow", contract + "resume", over, (*judge).checkFleet},
@@ -129,8 +135,8 @@ var rules = []rule{
 // timed are the rules that depend on when something happens. A slow machine may hide, or
 // seem to show, that they are broken.
 var timed = []string{
-	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "home, blocked", "return charge",
-	"pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
+	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin", "home, blocked", "return charge",
+	"leaves", "take-off", "holding", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
 	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots", "answered", "decided", "fleet",
 }
 

@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"prefdt/firmware/ledger"
+	"prefdt/inference/physics"
 )
 
 // Rules of a mission that is over.
 
 // ended is what is known once a mission is over.
 type ended struct {
-	lost, duplicates []string // findings of the crew
-	courseError      error    // why the mission did not take its course; the accounts are unknown then
+	lost, duplicates, undurable, holding []string // findings of the crew
+	courseError                          error    // why the mission did not take its course; the accounts are unknown then
 
 	leaderJ, truthJ float64 // of all aircraft, by the last status and by the batteries
 	allowedJ        float64 // between them
@@ -25,22 +26,28 @@ type ended struct {
 	flight          ledger.Flight
 	ledgerError     error
 
-	ceilingJ     float64 // of a ceiling that could be kept; 0: none
-	inSlotsJ     float64 // true joules of the slots
-	strangers    bool    // they have tasks, too, of which the simulators know nothing
-	delayS       float64 // true, of the users' tasks, penalties included
-	contact      string  // how it did not do what a loss of contact requires
-	exit         string  // how the leader ended by itself; empty: it did not
-	mustResume   bool    // every aircraft, to be under the leader's command in the last slot
-	resumed      bool    // every aircraft was
-	slotsDue     int     // that the mission was to open, but for what faults explain
-	explained    int     // slots that faults explain
-	reachesSlots bool    // no fault explains that there was no slot at all
+	ceilingJ     float64            // of a ceiling that could be kept; 0: none
+	inSlotsJ     float64            // true joules of the slots
+	strangers    bool               // they have tasks, too, of which the simulators know nothing
+	delayS       float64            // true, of the users' tasks, penalties included
+	contact      string             // how it did not do what a loss of contact requires
+	exit         string             // how the leader ended by itself; empty: it did not
+	windMPS      []physics.Position // true, by slot; nil: nothing is believed of it
+	leftOutSlots float64            // for so many slots before its end the mission was over without a reason
+	mustResume   bool               // every aircraft, to be under the leader's command in the last slot
+	resumed      bool               // every aircraft was
+	slotsDue     int                // that the mission was to open, but for what faults explain
+	explained    int                // slots that faults explain
+	reachesSlots bool               // no fault explains that there was no slot at all
 }
 
 func (j *judge) checkAcknowledged(e *event) string { return firstOf(e.ended.lost) }
 
 func (j *judge) checkDuplicate(e *event) string { return firstOf(e.ended.duplicates) }
+
+func (j *judge) checkDurable(e *event) string { return firstOf(e.ended.undurable) }
+
+func (j *judge) checkHolding(e *event) string { return firstOf(e.ended.holding) }
 
 func firstOf(texts []string) string {
 	if len(texts) == 0 {
@@ -125,8 +132,8 @@ func (j *judge) checkTransit(e *event) string {
 	for _, joules := range o.bySlot[:min(o.lastSlot+1, len(o.bySlot))] {
 		truth -= joules
 	}
-	if math.Abs(booked-truth) > o.allowedJ+j.unreadJ() {
-		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth, o.allowedJ+j.unreadJ())
+	if allowed := o.allowedJ + o.modelledJ + j.unreadJ(); math.Abs(booked-truth) > allowed {
+		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth, allowed)
 	}
 	return ""
 }
@@ -144,6 +151,23 @@ func (j *judge) checkDelay(e *event) string {
 	}
 	if booked > most*o.delayS+slackS {
 		return fmt.Sprintf("the ledger has %.0f s of delay, the users' tasks took %.0f", booked, o.delayS)
+	}
+	return ""
+}
+
+// checkWind compares what is believed of the wind with the truth, once there was time to
+// observe it.
+func (j *judge) checkWind(e *event) string {
+	const settledSlot, leastRows, offMPS = 15, 10, 8
+	off, rows := physics.Position{}, 0.0
+	for _, r := range e.ended.flight.Rows {
+		if r.Slot >= settledSlot && r.Slot < len(e.ended.windMPS) && r.Seen != nil && r.Seen.Believed.WindMPS != nil {
+			w := r.Seen.Believed.WindMPS
+			off, rows = off.Add(physics.Position{EastM: w[0], NorthM: w[1]}).Sub(e.ended.windMPS[r.Slot]), rows+1
+		}
+	}
+	if d := off.Norm() / max(rows, 1); rows >= leastRows && d > offMPS {
+		return fmt.Sprintf("the wind that is believed in is off by %.1f m/s in the mean of %.0f slots", d, rows)
 	}
 	return ""
 }
@@ -179,6 +203,9 @@ func (j *judge) checkSlots(e *event) string {
 	o := e.ended
 	if j.slotsOpened == 0 && o.reachesSlots {
 		return "no slot was opened"
+	}
+	if o.leftOutSlots > 0.9 {
+		return fmt.Sprintf("the mission was over after slot %d, %.1f slots before its end", j.lastSlot, o.leftOutSlots)
 	}
 	if missed := o.slotsDue - j.slotsOpened; missed > o.explained+2+o.slotsDue/20 {
 		return fmt.Sprintf("%d of %d slots were opened, and faults explain %d missed ones", j.slotsOpened, o.slotsDue, o.explained)

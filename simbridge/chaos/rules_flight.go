@@ -164,6 +164,19 @@ func (j *judge) checkClimb(e *event) string {
 	return ""
 }
 
+func (j *judge) checkRejoin(e *event) string {
+	const withinS = 10
+	a := &j.aircraft[e.aircraft]
+	switch {
+	case !a.led() || a.state.OnGround || a.state.Mode == autopilot.ModeLand, a.state.Mode == autopilot.ModeOffboard && a.setpointS > a.rejoinsS:
+		a.rejoinsS = math.Inf(1)
+	case j.isLate(e.aircraft, a.rejoinsS, withinS, a.state.TimeS):
+		a.rejoinsS = math.Inf(1)
+		return fmt.Sprintf("aircraft %d is in %v at %.1f s, and its leader is back since %d s", e.aircraft+1, a.state.Mode, a.state.TimeS, withinS)
+	}
+	return ""
+}
+
 func (j *judge) checkTouchdown(e *event) string {
 	a := &j.aircraft[e.aircraft]
 	if down := -e.before.Velocity.UpM; a.led() && down > 1.3*j.limits.landMPS+0.3 {
@@ -197,6 +210,14 @@ func (j *judge) landsAway(e *event) string {
 		return fmt.Sprintf("aircraft %d lands at (%.0f, %.0f) m, %.0f m from where it took off", e.aircraft+1, a.state.Position.EastM, a.state.Position.NorthM, d)
 	}
 	return ""
+}
+
+func (j *judge) checkLeaves(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if inSlots := j.lastSlot >= 0 && !j.slotsEnded; !inSlots || !a.led() || j.limits.mayLeave || !math.IsNaN(a.returnFrom) || e.before.Mode != autopilot.ModeLand {
+		return ""
+	}
+	return fmt.Sprintf("aircraft %d has landed after slot %d, at %.1f s, and nobody called it back", e.aircraft+1, j.lastSlot, a.state.TimeS)
 }
 
 func (j *judge) checkTakenPlace(e *event) string {

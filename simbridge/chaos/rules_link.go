@@ -33,6 +33,11 @@ func isHarmless(r autopilot.Received) bool {
 	return false
 }
 
+// commandedMode is the mode of a command to change it.
+func commandedMode(r autopilot.Received) autopilot.Mode {
+	return autopilot.Mode(uint32(r.Param[1])<<16 | uint32(r.Param[2])<<24)
+}
+
 func (j *judge) checkPilot(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
 	if a.pilot == nil || isHarmless(r) || r.Other != nil || !j.isLate(e.aircraft, max(a.pilot.knownS, a.leaderReturnedS), j.graceS, r.TimeS) {
@@ -62,9 +67,12 @@ func (j *judge) checkWhitelist(e *event) string {
 			return bad
 		}
 	case common.MAV_CMD_DO_SET_MODE:
-		m := autopilot.Mode(uint32(r.Param[1])<<16 | uint32(r.Param[2])<<24)
+		m := commandedMode(r)
 		if r.Param[0] != 1 || !slices.Contains([]autopilot.Mode{autopilot.ModeHold, autopilot.ModeOffboard, autopilot.ModeLand, autopilot.ModeReturn}, m) {
 			return bad
+		}
+		if m == autopilot.ModeHold && r.Mode == autopilot.ModeLand && !r.Landed {
+			return fmt.Sprintf("aircraft %d lands, and is to hold at %.0f m", e.aircraft+1, r.Position.UpM)
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
 		if !math.IsNaN(r.Param[4]) || !math.IsNaN(r.Param[5]) || math.Abs(r.Param[6]-j.limits.amslM-j.physics.AltitudeM) > 1 {
@@ -117,6 +125,25 @@ func (j *judge) checkArm(e *event) string {
 		return fmt.Sprintf("aircraft %d is to arm again at %.1f s, and was disarmed at %.1f s", i+1, nowS, o.disarmedS)
 	case j.isLate(i, o.firstArmS, armTimeoutS+j.slackS, nowS):
 		return fmt.Sprintf("aircraft %d is to arm at %.1f s, first at %.1f s, and the order holds for %d s", i+1, nowS, o.firstArmS, armTimeoutS)
+	}
+	return ""
+}
+
+func (j *judge) checkTakeOff(e *event) string {
+	const stillM, movingM, movesMPS = 9, 20, 3
+	r := e.received
+	for k := range j.aircraft {
+		o := &j.aircraft[k]
+		if !isArm(r) || k == e.aircraft || !o.inAir || o.state.Mode == autopilot.ModeTakeoff {
+			continue
+		}
+		least := float64(stillM)
+		if o.state.SpeedMPS() > movesMPS {
+			least = movingM
+		}
+		if d := r.Position.Sub(o.state.Position).HorizontalM(); d < least {
+			return fmt.Sprintf("aircraft %d is to arm at %.1f s, %.1f m from aircraft %d in flight", e.aircraft+1, r.TimeS, d, k+1)
+		}
 	}
 	return ""
 }

@@ -125,6 +125,17 @@ func end(change func(*judge, *ended)) func(*judge) {
 	}
 }
 
+// believeWind has the ledger believe in a wind from the west in 30 slots, where 5 m/s blow.
+func believeWind(eastMPS float64) func(*judge, *ended) {
+	return func(_ *judge, e *ended) {
+		e.flight.Rows, e.lastSlot, e.bySlot = nil, 29, make([]float64, 31)
+		for n := range 30 {
+			e.windMPS = append(e.windMPS, physics.Position{EastM: 5})
+			e.flight.Rows = append(e.flight.Rows, account.Row{Slot: n, Seen: &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{eastMPS, 0}}}})
+		}
+	}
+}
+
 // tellFloor tells the crew a floor after slot 39 of 100, with a shock at 20 and 10 kJ spent.
 func tellFloor(floorJ float64) func(*judge) {
 	return func(j *judge) {
@@ -229,6 +240,18 @@ var ruleCases = []struct {
 		j.noteOrder(telemetry.ActionStart, nil, []float64{1, 1})
 		j.handleMotion(0, onGround(middle, 27))
 	}, false},
+	{"rejoin", "stays in Hold", func(j *judge) {
+		fly(j, middle, 8, 1, 5)
+		j.requireRejoin([]bool{true, false}, []float64{10, 10})
+		j.handleMotion(0, state(middle, 0, autopilot.ModeHold, 20.5))
+	}, false},
+	{"rejoin", "is commanded again", func(j *judge) {
+		j.requireRejoin([]bool{true, false}, []float64{10, 10})
+		j.handleMotion(0, state(middle, 0, autopilot.ModeHold, 12))
+		j.handleReceived(0, offboardSetpoint(middle, 0, 0, 13))
+		fly(j, middle, 0, 13.5, 15)
+		j.handleMotion(0, state(middle, 0, autopilot.ModeHold, 21))
+	}, true},
 	{"touchdown", "hard", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 3, 90) }, false},
 	{"touchdown", "soft", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 0.9, 90) }, true},
 	{"home", "elsewhere", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, near, 0.7, 90) }, false},
@@ -247,6 +270,17 @@ var ruleCases = []struct {
 		takeOff(j, 0, middle, 1)
 		land(j, 0, geo.Local{EastM: 512, NorthM: 500}, 0.7, 90)
 	}, false},
+	{"leaves", "in slot 3", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3, 0)
+		takeOff(j, 0, middle, 1)
+		land(j, 0, middle, 0.7, 90)
+	}, false},
+	{"leaves", "called back", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 3, Speed: 20}, 3, 0)
+		takeOff(j, 0, middle, 1)
+		j.noteOrder(telemetry.ActionReturn, []int{0}, []float64{30, 30})
+		land(j, 0, middle, 0.7, 90)
+	}, true},
 	{"return charge", "goes round", func(j *judge) {
 		takeOff(j, 0, middle, 1)
 		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
@@ -320,6 +354,11 @@ var ruleCases = []struct {
 		j.handleReceived(0, autopilot.Received{Other: &common.MessageParamSet{ParamId: "COM_OBL_RC_ACT"}, Target: 1})
 	}, false},
 	{"whitelist", "Position", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 3)) }, false},
+	{"whitelist", "Hold, as it lands", func(j *judge) {
+		r := command(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 3)
+		r.Mode = autopilot.ModeLand
+		j.handleReceived(0, r)
+	}, false},
 	{"whitelist", "Land", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 6)) }, true},
 	{"whitelist", "a take-off to another height", func(j *judge) {
 		nan := math.NaN()
@@ -358,6 +397,24 @@ var ruleCases = []struct {
 		armThenDisarm(j)
 		j.returnToLeader([]int{0}, true)
 		j.handleReceived(0, armCommand(13.5))
+	}, true},
+	{"take-off", "under another", func(j *judge) {
+		j.handleMotion(1, state(geo.Local{EastM: 506, NorthM: 500, UpM: 100}, 0, autopilot.ModeHold, 9))
+		r := armCommand(10)
+		r.Position = geo.Local{EastM: 500, NorthM: 500}
+		j.handleReceived(0, r)
+	}, false},
+	{"take-off", "near one that moves", func(j *judge) {
+		j.handleMotion(1, state(near, 8, autopilot.ModeOffboard, 9))
+		r := armCommand(10)
+		r.Position = geo.Local{EastM: 500, NorthM: 500}
+		j.handleReceived(0, r)
+	}, false},
+	{"take-off", "beside one that hovers", func(j *judge) {
+		j.handleMotion(1, state(near, 0, autopilot.ModeOffboard, 9))
+		r := armCommand(10)
+		r.Position = geo.Local{EastM: 500, NorthM: 500}
+		j.handleReceived(0, r)
 	}, true},
 	{"ground", "known", func(j *judge) {
 		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 10})
@@ -484,6 +541,11 @@ var ruleCases = []struct {
 		j.aircraft[0].cutFromS = 12
 		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
 	}, false},
+	{"serves", "one that was sent home", func(j *judge) {
+		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 20))
+		j.noteOrder(telemetry.ActionReturn, []int{0}, []float64{15, 15})
+		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
+	}, false},
 	{"shares", "more than there is", func(j *judge) {
 		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 3e10})
 		decide(j, "u02", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
@@ -504,6 +566,14 @@ var ruleCases = []struct {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
 		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}}, 0)
 	}, true},
+	{"status", "a tenth of its speed", func(j *judge) {
+		fly(j, middle, 8, 1, 5)
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), SpeedMPS: new(0.8)}}}, 0)
+	}, false},
+	{"status", "the speed before it turned", func(j *judge) {
+		fly(j, middle, 8, 1, 3)
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), SpeedMPS: new(0.8)}}}, 0)
+	}, true},
 	{"status", "done in the air", func(j *judge) {
 		j.limits.returns = true
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
@@ -516,6 +586,15 @@ var ruleCases = []struct {
 	{"refusal", "as it should be", func(j *judge) {
 		j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "its pre-arm checks fail"})
 	}, true},
+	{"refusal", "launches with an empty pack", func(j *judge) {
+		s := onGround(middle, 10)
+		s.LeftJ = 9000
+		j.handleMotion(1, s)
+		j.handleLaunch([]int{1})
+	}, false},
+	{"refusal", "launches with a full pack", func(j *judge) { j.handleMotion(1, onGround(middle, 10)); j.handleLaunch([]int{1}) }, true},
+	{"durable", "answered meanwhile", end(func(_ *judge, e *ended) { e.undurable = []string{"b1 was answered"} }), false},
+	{"holding", "flies on", end(func(_ *judge, e *ended) { e.holding = []string{"the mission is flying"} }), false},
 	{"acknowledged", "a lost command", end(func(_ *judge, e *ended) { e.lost = []string{"b1 was not answered"} }), false},
 	{"duplicate", "a replay", end(func(_ *judge, e *ended) { e.duplicates = []string{"a replay took effect"} }), false},
 	{"contact", "flies on", end(func(_ *judge, e *ended) { e.contact = "the crew was absent, and the mission is flying" }), false},
@@ -528,6 +607,8 @@ var ruleCases = []struct {
 	{"energy by slot", "booked later", end(func(_ *judge, e *ended) { e.bySlot[0] = 2000 }), false},
 	{"delay", "of a stranger", end(func(_ *judge, e *ended) { e.delayS, e.flight.Rows[0].DelayS = 10, 500 }), false},
 	{"delay", "as it was", end(func(_ *judge, e *ended) { e.delayS, e.flight.Rows[0].DelayS = 100, 140 }), true},
+	{"wind", "from the other side", end(believeWind(-4)), false},
+	{"wind", "as it blows", end(believeWind(4)), true},
 	{"transit", "booked in slots", end(func(_ *judge, e *ended) { e.flight.State.Account.Aircraft[0].TransitJ = 2000 }), false},
 
 	{"rescue", "by its pilot", end(func(j *judge, _ *ended) { j.aircraft[1].rescued = "its pilot" }), false},
@@ -535,6 +616,7 @@ var ruleCases = []struct {
 	{"course", "no start", end(func(_ *judge, e *ended) { e.courseError = errors.New("does not start") }), false},
 	{"flew", "on the spot", end(func(j *judge, _ *ended) { j.aircraft[0].flownS, j.aircraft[0].flownM = 30, 12 }), false},
 	{"slots", "half of them", end(func(_ *judge, e *ended) { e.slotsDue = 8 }), false},
+	{"slots", "the last one left out", end(func(_ *judge, e *ended) { e.leftOutSlots = 1 }), false},
 	{"slots", "as a fault explains", end(func(_ *judge, e *ended) { e.slotsDue, e.explained = 8, 5 }), true},
 	{"slots", "none", end(func(j *judge, e *ended) { j.slotsOpened, e.slotsDue = 0, 0 }), false},
 	{"answered", "a fifth of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 20, 20 }), false},

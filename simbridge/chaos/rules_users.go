@@ -51,6 +51,8 @@ func (j *judge) checkServes(e *event) string {
 	switch nowS := a.state.TimeS; {
 	case nowS-a.servedS > knownS:
 		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which is in %v, last in OFFBOARD for its leader %.1f s ago", e.user, n, e.decision.Slot, a.state.Mode, nowS-a.servedS)
+	case nowS-a.homingS > knownS:
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which was sent home %.1f s ago", e.user, n, e.decision.Slot, nowS-a.homingS)
 	case nowS-a.cutFromS > knownS:
 		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, of which nothing can be received for %.1f s", e.user, n, e.decision.Slot, nowS-a.cutFromS)
 	}
@@ -105,7 +107,7 @@ func (j *judge) checkStatus(e *event) string {
 	if e.status.State == telemetry.StateDone {
 		for i, a := range j.aircraft {
 			commanded := (a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeLand) && !a.state.Failsafe
-			if a.led() && a.inAir && commanded && j.limits.returns && j.disturbed == 0 {
+			if a.led() && !a.resumed && a.inAir && commanded && j.limits.returns && j.disturbed == 0 {
 				return fmt.Sprintf("the status has the mission as done, and aircraft %d is at %.0f m on its way home", i+1, a.state.Position.UpM)
 			}
 		}
@@ -124,12 +126,18 @@ func (j *judge) checkStatus(e *event) string {
 				return fmt.Sprintf("the status has aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f)", told.Number, p[0], p[1], a.state.Position.EastM, a.state.Position.NorthM)
 			}
 		}
+		if v := told.SpeedMPS; v != nil && (a.state.TimeS-a.fastSinceS > steadyS && *v < fastMPS/2 || a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
+			return fmt.Sprintf("the status has aircraft %d at %.1f m/s, it flies at %.1f", told.Number, *v, a.state.SpeedMPS())
+		}
 		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/j.physics.BatteryCapacityJ) > nearShare {
 			return fmt.Sprintf("the status has %.2f of the charge of aircraft %d, it has %.0f J", *b, told.Number, a.state.LeftJ)
 		}
 	}
 	return ""
 }
+
+// An aircraft that flew faster, or slower, than fastMPS for steadyS is known to.
+const fastMPS, steadyS = 5.0, 3.0
 
 // checkFloor compares the floor that the crew is told with what was spent and the least
 // that the slots left take at the true power: all aircraft at v*.
@@ -165,7 +173,7 @@ func (j *judge) checkFloor(e *event) string {
 	return ""
 }
 
-// refusal is the answer to a start that must be refused.
+// refusal is the answer to a start, or a launch, that must be refused.
 type refusal struct {
 	why      string // it must be
 	word     string // that the reason has
@@ -176,7 +184,7 @@ type refusal struct {
 func (j *judge) checkRefusal(e *event) string {
 	switch r := e.refusal; {
 	case r.accepted:
-		return "the leader starts in spite of " + r.why
+		return "the leader accepts it in spite of " + r.why
 	case !strings.Contains(r.reason, r.word):
 		return fmt.Sprintf("the leader refuses to start for another reason than %s: %s", r.why, r.reason)
 	}

@@ -81,6 +81,9 @@ func (m *mission) nextDueFault() (fault, bool) {
 // isDue reports whether a fault begins now, and chooses its aircraft: the planned one or,
 // if the fault is not possible there, another.
 func (m *mission) isDue(f *fault) bool {
+	if f.duringStop() && m.isDueDuringStop(f) {
+		return true
+	}
 	state, due := m.state(), false
 	switch f.State {
 	case Engaging:
@@ -90,13 +93,34 @@ func (m *mission) isDue(f *fault) bool {
 	case Flying:
 		due = state == Flying && m.slotNow() >= float64(f.StartSlot)
 	default:
-		due = state == f.State && m.slotsSince(state) >= float64(f.StartSlot)
+		const afterStop = 6 // slots: then it is too late to act during it
+		begins := float64(f.StartSlot)
+		if f.duringStop() {
+			begins = afterStop
+		}
+		due = state == f.State && m.slotsSince(state) >= begins
 	}
 	if !due || f.State != Engaging && f.State != Landing && !needsAirborneAircraft(f.Kind) {
 		return due
 	}
 	for k := range m.autopilots {
 		if i := (f.Aircraft + k) % m.Aircraft; m.aircraftIsDue(f, i) {
+			f.Aircraft = i
+			return true
+		}
+	}
+	return false
+}
+
+// duringStop reports whether a pilot is to act just as the leader stops the aircraft.
+func (f *fault) duringStop() bool { return f.Kind == PilotPosition && f.State == Stopped && f.Severe }
+
+// isDueDuringStop reports whether an aircraft in the air was commanded into Hold just now,
+// and chooses it.
+func (m *mission) isDueDuringStop(f *fault) bool {
+	const justS = 0.5
+	for i, a := range m.autopilots {
+		if s := a.State(); !s.Landed && s.TimeS-m.judge.observed(i).toldHoldS < justS {
 			f.Aircraft = i
 			return true
 		}

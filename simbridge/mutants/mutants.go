@@ -30,7 +30,7 @@ type Fault struct {
 	After    string   `yaml:"after"`    // in its place
 	Missions []string `yaml:"missions"` // situations in which it can show, the most telling first
 	Rules    []string `yaml:"rules"`    // of the judge that should see it
-	Tests    []string `yaml:"tests"`    // packages whose tests should
+	Tests    []string `yaml:"tests"`    // packages whose tests should, and -run which
 }
 
 //go:embed faults

@@ -312,7 +312,7 @@ func (r *runner) runTests(ctx context.Context, f Fault) (string, error) {
 		return "", err
 	}
 	for _, pkg := range f.Tests {
-		command := exec.CommandContext(ctx, "go", "test", "-overlay", overlay, pkg)
+		command := exec.CommandContext(ctx, "go", append([]string{"test", "-overlay", overlay}, strings.Fields(pkg)...)...)
 		command.Dir = root
 		out, err := command.CombinedOutput()
 		if ctx.Err() != nil {
@@ -322,7 +322,7 @@ func (r *runner) runTests(ctx context.Context, f Fault) (string, error) {
 			continue
 		}
 		if m := failedTest.FindSubmatch(out); m != nil {
-			return pkg + " " + string(m[1]), nil
+			return strings.Fields(pkg)[0] + " " + string(m[1]), nil
 		}
 		return "", fmt.Errorf("fault %s: go test %s: %s", f.ID, pkg, lastLine(out))
 	}
