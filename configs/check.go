@@ -1,10 +1,12 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +16,9 @@ import (
 )
 
 // check finds the mistakes that go-yaml takes without a word (a fraction where an
-// integer is asked for) or reports in terms of Go instead of the YAML key. path
-// names the node. What it does not know, it leaves to go-yaml.
+// integer is asked for, a number where text is, 0400, which it reads as 256) or reports
+// in terms of Go instead of the YAML key. path names the node. What it does not know, it
+// leaves to go-yaml.
 func check(n ast.Node, t reflect.Type, path string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -39,6 +42,9 @@ func check(n ast.Node, t reflect.Type, path string) error {
 	case reflect.Map:
 		if mapping, ok := n.(*ast.MappingNode); ok {
 			for _, v := range mapping.Values {
+				if err := checkKey(v.Key, t.Key(), path); err != nil {
+					return err
+				}
 				if err := check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
 					return err
 				}
@@ -64,15 +70,21 @@ func check(n ast.Node, t reflect.Type, path string) error {
 
 // checkScalar returns what a value should be, or "" where it is that.
 func checkScalar(n ast.Node, t reflect.Type) (want string) {
+	kind := t.Kind()
 	x, isNumber := number(n)
 	isInteger := isNumber && x == math.Trunc(x) && !math.IsInf(x, 0)
 	_, isBool := n.(*ast.BoolNode)
 	_, isScalar := n.(ast.ScalarNode)
-	switch kind := t.Kind(); {
+	isNumeric := kind >= reflect.Int && kind <= reflect.Float64
+	switch {
 	case kind == reflect.Bool && !isBool:
 		return "want true or false"
 	case kind == reflect.String && !isScalar:
 		return "want text"
+	case kind == reflect.String && !isText(n):
+		return "want text: put it in quotes"
+	case isNumeric && octal.MatchString(n.GetToken().Value):
+		return "want a number that does not begin with 0"
 	case kind >= reflect.Int && kind <= reflect.Int64 && !isInteger:
 		return "want an integer"
 	case kind >= reflect.Uint && kind <= reflect.Uint64 && !(isInteger && x >= 0):
@@ -83,13 +95,39 @@ func checkScalar(n ast.Node, t reflect.Type) (want string) {
 	return ""
 }
 
+// octal is a number with zeros in front, which YAML of one age reads as octal and that of
+// another as decimal.
+var octal = regexp.MustCompile(`^[-+]?0[0-9_]`)
+
+// isText reports whether a scalar is text: what is a number or a truth value to YAML is
+// rewritten where it becomes text, as 007 to 7.
+func isText(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.StringNode, *ast.LiteralNode:
+		return true
+	}
+	return false
+}
+
+// checkKey checks a key of a mapping.
+func checkKey(key ast.MapKeyNode, t reflect.Type, path string) error {
+	switch {
+	case key.Type() == ast.MergeKeyType:
+		p := key.GetToken().Position
+		return fmt.Errorf("[%d:%d] %s has a merge key, <<, which is not read; write its keys out", p.Line, p.Column, cmp.Or(path, "it"))
+	case t.Kind() == reflect.String && !isText(key):
+		return mistake(key, join(path, "key"), "want text: put it in quotes")
+	}
+	return nil
+}
+
 // checkKeys checks the keys of a struct, and suggests one where none is known.
 func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
 	fields := map[string]reflect.Type{}
 	addFields(fields, t)
 	for _, v := range m.Values {
-		if v.Key.Type() == ast.MergeKeyType {
-			continue
+		if err := checkKey(v.Key, reflect.TypeFor[string](), path); err != nil {
+			return err
 		}
 		key := v.Key.String()
 		field, known := fields[strings.Trim(key, `"'`)]

@@ -79,7 +79,7 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 			return nil, bad
 		}
 		if scheme == "udp" {
-			return gomavlib.EndpointUDPClient{Address: rest}, nil
+			return datagram.Client(rest), nil
 		}
 		return datagram.Endpoint(rest), nil
 	case "serial":

@@ -460,3 +460,11 @@ func TestHostileFolders(t *testing.T) {
 		})
 	}
 }
+
+// An editor of Windows may have put a byte order mark before the manifest.
+func TestByteOrderMark(t *testing.T) {
+	manifest, graph := validCheckpoint(t)
+	if _, err := checkpoint.Decode(append([]byte("\ufeff"), manifest...), graph, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -136,6 +136,7 @@ func (m *Manifest) graph() *model.Graph {
 // parseManifest reads one JSON object strictly. It checks the version first, because
 // another version has other fields.
 func parseManifest(data []byte) (*Manifest, error) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark, of an editor
 	var version struct {
 		Format *int `json:"format"`
 	}

@@ -1,13 +1,14 @@
-// Package datagram serves the peers of a UDP socket as connections, one for each source
-// address, for MAVLink endpoints that listen.
+// Package datagram has MAVLink's endpoints over UDP: one that listens, with a connection for
+// each source address, and one that calls a peer.
 //
-// Input: an address to listen at. Output: a net.Listener, whose Accept returns a
-// connection with a peer's first datagram; each Read returns one datagram. The listener of
-// pion/transport, which gomavlib brings for this, panics if a first datagram comes while it
-// is closed, and opens a connection for every source that a flood pretends.
+// Input: an address. Output: an endpoint for gomavlib, whose connections return one frame
+// with each Read, however many a datagram held: gomavlib itself (3.3.5) reads the first one
+// alone. The listener of pion/transport, which gomavlib brings, panics if a first datagram
+// comes while it is closed, and opens a connection for every source that a flood pretends.
 package datagram
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -20,9 +21,10 @@ import (
 )
 
 const (
-	maxPeers   = 256  // datagrams of more are dropped; a peer is forgotten when its connection is closed
-	maxWaiting = 128  // datagrams of a peer that nobody has read yet; more are dropped
-	maxBytes   = 2048 // of a datagram; a MAVLink frame has 280 at most
+	maxPeers        = 256     // datagrams of more are dropped; a peer is forgotten when its connection is closed
+	maxWaiting      = 128     // datagrams of a peer that nobody has read yet; more are dropped
+	maxWaitingBytes = 1 << 18 // likewise
+	maxBytes        = 65_507  // of a datagram over IPv4
 )
 
 // retryAfter is how long to wait after an error of the socket that did not close it.
@@ -40,6 +42,38 @@ type listener struct {
 // Endpoint is a MAVLink endpoint that listens for UDP over IPv4 at host:port.
 func Endpoint(address string) gomavlib.EndpointConf {
 	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(address) }, Label: "udp", IsDatagram: true}
+}
+
+// Client is a MAVLink endpoint that calls a peer by UDP over IPv4 at host:port.
+func Client(address string) gomavlib.EndpointConf {
+	return gomavlib.EndpointCustomClient{
+		Label: "udp:" + address, IsDatagram: true,
+		Connect: func(ctx context.Context) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, "udp4", address)
+			return &client{Conn: c, buffer: make([]byte, maxBytes)}, err
+		},
+	}
+}
+
+// client is a connection with a called peer.
+type client struct {
+	net.Conn
+	buffer []byte
+	frames frames
+}
+
+// Read returns the next frame.
+func (c *client) Read(b []byte) (int, error) {
+	for {
+		if piece := c.frames.next(); piece != nil {
+			return copy(b, piece), nil
+		}
+		n, err := c.Conn.Read(c.buffer)
+		if err != nil {
+			return 0, err
+		}
+		c.frames.add(append([]byte(nil), c.buffer[:n]...))
+	}
 }
 
 // Listen listens for UDP over IPv4 at host:port.
@@ -89,11 +123,15 @@ func (l *listener) read() {
 			time.Sleep(retryAfter)
 			continue
 		}
-		if p := l.peer(from); p != nil {
-			select {
-			case p.received <- append([]byte(nil), buffer[:n]...):
-			default:
-			}
+		p := l.peer(from)
+		if p == nil || p.waiting.Add(int64(n)) > maxWaitingBytes {
+			p.release(n)
+			continue
+		}
+		select {
+		case p.received <- append([]byte(nil), buffer[:n]...):
+		default:
+			p.release(n)
 		}
 	}
 }
@@ -124,14 +162,37 @@ type peer struct {
 	listener *listener
 	address  netip.AddrPort
 	received chan []byte
+	waiting  atomic.Int64 // bytes of them
+	frames   frames       // of what was read
 	deadline atomic.Int64 // of reads that begin, Unix nanoseconds; 0: none
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// Read returns the next datagram; what does not fit into b is lost.
+// release counts bytes as no longer waiting.
+func (p *peer) release(n int) {
+	if p != nil {
+		p.waiting.Add(-int64(n))
+	}
+}
+
+// Read returns the next frame, or bytes that are none.
 func (p *peer) Read(b []byte) (int, error) {
+	for {
+		if piece := p.frames.next(); piece != nil {
+			return copy(b, piece), nil
+		}
+		datagram, err := p.receive()
+		if err != nil {
+			return 0, err
+		}
+		p.frames.add(datagram)
+	}
+}
+
+// receive waits for the next datagram.
+func (p *peer) receive() ([]byte, error) {
 	var expired <-chan time.Time
 	if at := p.deadline.Load(); at != 0 {
 		timer := time.NewTimer(time.Until(time.Unix(0, at)))
@@ -140,13 +201,14 @@ func (p *peer) Read(b []byte) (int, error) {
 	}
 	select {
 	case datagram := <-p.received:
-		return copy(b, datagram), nil
+		p.release(len(datagram))
+		return datagram, nil
 	case <-p.closed:
-		return 0, net.ErrClosed
+		return nil, net.ErrClosed
 	case <-p.listener.ended:
-		return 0, net.ErrClosed
+		return nil, net.ErrClosed
 	case <-expired:
-		return 0, os.ErrDeadlineExceeded
+		return nil, os.ErrDeadlineExceeded
 	}
 }
 
