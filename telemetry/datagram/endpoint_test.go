@@ -37,12 +37,16 @@ func TestFramesInDatagrams(t *testing.T) {
 		listening := listen(t)
 		address := listening.Addr().String()
 		listening.Close()
-		partner, err := net.ListenPacket("udp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer partner.Close()
-		for name, endpoint := range map[string]gomavlib.EndpointConf{"listening": Endpoint(address), "calling": Client(partner.LocalAddr().String())} {
+		for _, name := range []string{"listening", "calling"} {
+			partner, err := net.ListenPacket("udp4", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer partner.Close()
+			endpoint := Endpoint(address)
+			if name == "calling" {
+				endpoint = Client(partner.LocalAddr().String())
+			}
 			node := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{endpoint}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 250, HeartbeatPeriod: 20 * time.Millisecond}
 			if err := node.Initialize(); err != nil {
 				t.Fatal(err)
