@@ -179,7 +179,7 @@ func (c *Config) checkRanges() error {
 		{"slots", float64(c.Slots), 1, 1e6},
 		{"slot_ms", c.SlotMS, 10, 60000},
 		{"report_by_ms", c.ReportByMS, 1, c.DecideByMS - 1},
-		{"decide_by_ms", c.DecideByMS, 2, c.SlotMS},
+		{"decide_by_ms", c.DecideByMS, 2, c.SlotMS - 1},
 		{"request.setting", c.Request.Setting, 0, 1},
 		{"request.budget_j", c.Request.BudgetJ, 0, 1e12},
 		{"metrics_port", float64(c.MetricsPort), 0, 65535},

@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -57,6 +58,18 @@ func TestUnsigned(t *testing.T) {
 		if got := x.AcceptsUnsigned(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+	}
+}
+
+// A decision as late as the slot's end is of no use to it.
+func TestDecisionsEndBeforeTheirSlot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leader.yaml")
+	text := "slot_ms: 1000\ndecide_by_ms: 1000\naircraft: [{system_id: 1, endpoint: 'udp:127.0.0.1:14540'}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "decide_by_ms is 1000, want 2 to 999") {
+		t.Errorf("%v", err)
 	}
 }
 

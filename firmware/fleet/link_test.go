@@ -342,6 +342,19 @@ func TestTextsInChunks(t *testing.T) {
 	}
 }
 
+// Pieces that are all numbered 0 are put together, too.
+func TestTextsInChunksWithoutAnID(t *testing.T) {
+	var w textAssembler
+	for _, c := range []struct {
+		seq        uint8
+		text, want string
+	}{{0, "Preflight Fail: Compass", "Preflight Fail: Compass"}, {1, " needs calibration", "Preflight Fail: Compass needs calibration"}, {0, "Takeoff", "Takeoff"}} {
+		if got, _ := w.add(0, &common.MessageStatustext{ChunkSeq: c.seq, Text: c.text}); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // A text is sent once as long as it is repeated, and again later.
 func TestAnnouncedOncePerEvent(t *testing.T) {
 	b := newFixture(t)

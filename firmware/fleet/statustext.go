@@ -39,12 +39,19 @@ type textAssembler struct {
 	text      string
 	severity  common.MAV_SEVERITY
 	receivedS float64
+	single    string // the last text with id 0
 }
 
 // add handles a STATUSTEXT and returns the text that it completes.
 func (w *textAssembler) add(now float64, m *common.MessageStatustext) (text string, complete bool) {
-	if m.Id == 0 {
-		return strings.TrimSpace(m.Text), true
+	if m.Id == 0 { // a text of one piece, yet some senders number the pieces of a longer one so
+		if m.ChunkSeq == 0 {
+			w.single = ""
+		}
+		if len(w.single) < maxTextChars {
+			w.single += m.Text
+		}
+		return strings.TrimSpace(w.single), true
 	}
 	if w.id != m.Id || m.ChunkSeq == 0 {
 		*w = textAssembler{id: m.Id, severity: m.Severity}

@@ -17,6 +17,7 @@ type View struct {
 	SystemID int
 	Received bool
 	AgeS     float64 // since anything was last received
+	StaleS   float64 // since the older of its position and its HEARTBEAT
 	Located  bool
 	Position physics.Position // extrapolated to this moment
 	UpM      float64
@@ -78,7 +79,7 @@ func (v *View) Ready() error {
 	case !v.Received:
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case !v.Fresh:
-		return fmt.Errorf("no position or HEARTBEAT for %.0f s; see to its link and its position fix", v.AgeS)
+		return fmt.Errorf("no position or no HEARTBEAT for %.1f s; see to its link and its position fix", v.StaleS)
 	case !v.Params.Complete():
 		return errors.New(v.Params.UnsafeReason() + "; send it again")
 	case v.Armed || v.InAir:
@@ -110,7 +111,7 @@ func (f *Fleet) Views(dst []View) []View {
 	for _, a := range f.aircraft {
 		readJ, readS := a.meter.LastReading()
 		dst = append(dst, View{
-			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
+			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,

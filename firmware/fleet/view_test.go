@@ -20,7 +20,7 @@ func TestNotReady(t *testing.T) {
 		want   string
 	}{
 		{func(v *View) { v.Received = false }, "nothing was received from it yet; see that it is switched on and linked"},
-		{func(v *View) { v.Fresh, v.AgeS = false, 4 }, "for 4 s; see to its link and its position fix"},
+		{func(v *View) { v.Fresh, v.StaleS = false, 4 }, "for 4.0 s; see to its link and its position fix"},
 		{func(v *View) { v.Params = Parameters{} }, "were not read yet; send it again"},
 		{func(v *View) { v.Armed, v.Mode = true, ModeHold }, "want it on the ground with its motors off"},
 		{func(v *View) { v.OnGround = false }, "set it down and wait for that"},

@@ -201,7 +201,7 @@ func (l *Leader) resumeAircraft(m *telemetry.Mission) error {
 		case named && !v.WithPilot():
 			return fmt.Errorf("aircraft %d is not with its pilot, and needs no resume", v.Number)
 		case named:
-			return fmt.Errorf("aircraft %d: nothing received for %.0f s; send it again once its messages are back", v.Number, v.AgeS)
+			return fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back", v.Number, v.StaleS)
 		}
 	}
 	if len(resumed) == 0 && l.mission.Phase() != telemetry.StateHolding {

@@ -238,7 +238,7 @@ func (m *mission) pilotsLand() {
 		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand {
 			continue
 		}
-		piloted := m.judge.isPiloted(i)
+		piloted := m.judge.isPiloted(i) || s.Mode == autopilot.ModePosition // or given back, unknown to its leader
 		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true

@@ -315,7 +315,7 @@ func (m *mission) newUsers() *users.Simulator {
 const reserveJ = 15e3
 
 // boundedPackJ is about what a pack needs for half of the slots beyond the leader's reserve,
-// the climb and the way home.
+// the climb and the way home, also if flying comes to cost more.
 func (m *mission) boundedPackJ() float64 {
 	const watt = 170
 	climbS, homeS, factor := 12.0, 20.0, 1.0
@@ -325,7 +325,10 @@ func (m *mission) boundedPackJ() float64 {
 	if m.plan.Wind {
 		factor = 1.2
 	}
-	return reserveJ + watt*factor*(float64(m.plan.Slots/2)+climbS+homeS)
+	if m.plan.ShockSlot < m.plan.Slots {
+		factor *= m.world.Shock.Factor
+	}
+	return reserveJ + watt*(climbS+factor*(float64(m.plan.Slots/2)+homeS))
 }
 
 // lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now.

@@ -536,6 +536,12 @@ var ruleCases = []struct {
 		j.handleReport("u01", report)
 		j.handleDecision("u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
 	}, false},
+	{"serves", "one on the ground, of which no HEARTBEAT says so", func(j *judge) {
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 2, Armed: true})
+		j.handleMotion(0, onGround(middle, 10))
+		j.handleReport("u01", report)
+		j.handleDecision("u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 1e10})
+	}, true},
 	{"serves", "one that cannot be received", func(j *judge) {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 20))
 		j.aircraft[0].cutFromS = 12

@@ -49,6 +49,8 @@ func (j *judge) checkServes(e *event) string {
 	}
 	a := &j.aircraft[n-1]
 	switch nowS := a.state.TimeS; {
+	case a.heartbeatS >= 0 && nowS-a.heartbeatS > knownS: // its mode cannot be known
+		return ""
 	case nowS-a.servedS > knownS:
 		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which is in %v, last in OFFBOARD for its leader %.1f s ago", e.user, n, e.decision.Slot, a.state.Mode, nowS-a.servedS)
 	case nowS-a.homingS > knownS:
