@@ -502,6 +502,9 @@ func TestPossiblePath(t *testing.T) {
 	if err := f.Clear(2); err == nil {
 		t.Error("an aircraft that is received was cleared")
 	}
+	if err := f.Clear(1, 2); err == nil || !a.isObstacle() {
+		t.Errorf("an order that was refused for another aircraft cleared this one: %v", err)
+	}
 	if err := f.Clear(1); err != nil || a.isObstacle() {
 		t.Errorf("the crew cleared it: %v", err)
 	}

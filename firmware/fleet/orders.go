@@ -16,22 +16,30 @@ func (a *aircraft) startOrder(o Order, launched bool) {
 	a.modeRequestedS, a.setpointSentS, a.failsafeGraceUntilS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
 }
 
-// Launch orders an aircraft on the ground to take off and fly. Arming is commanded for
-// ten seconds from the first time on; a disarm after that is the pilot's.
-func (f *Fleet) Launch(number int) error {
-	return f.try("launch", number, func(a *aircraft, now float64) error {
-		switch {
-		case a.phase != PhaseIdle && a.phase != PhasePilot:
-			return fmt.Errorf("is %s already", a.phase)
-		case !a.fresh(now) || !a.heartbeatFresh(now):
-			return a.staleError(now)
-		case !a.onGround():
-			return errors.New("is not on the ground, by its own report")
-		}
+// Launch orders aircraft on the ground to take off and fly: all of them, or none. Arming
+// is commanded for ten seconds from the first time on; a disarm after that is the pilot's.
+func (f *Fleet) Launch(numbers ...int) error {
+	return f.tryAll("launch", numbers, (*aircraft).launchRefusal, func(a *aircraft) {
 		a.startOrder(OrderFly, true)
 		a.home, a.phase = new(a.position), PhaseClimbing
-		return nil
 	})
+}
+
+// CheckLaunch returns why Launch would refuse, and orders nothing.
+func (f *Fleet) CheckLaunch(numbers ...int) error {
+	return f.tryAll("launch", numbers, (*aircraft).launchRefusal, func(*aircraft) {})
+}
+
+func (a *aircraft) launchRefusal(now float64) error {
+	switch {
+	case a.phase != PhaseIdle && a.phase != PhasePilot:
+		return fmt.Errorf("is %s already", a.phase)
+	case !a.fresh(now) || !a.heartbeatFresh(now):
+		return a.staleError(now)
+	case !a.onGround():
+		return errors.New("is not on the ground, by its own report")
+	}
+	return nil
 }
 
 // Resume ends a pilot's control of an aircraft in the air: to fly on, or home. It
@@ -131,19 +139,19 @@ func (f *Fleet) HandToPilot(number int, why string) {
 	})
 }
 
-// Clear removes an aircraft in the air that is not received from the obstacles, until
-// it is received again.
-func (f *Fleet) Clear(number int) error {
-	return f.try("clear", number, func(a *aircraft, now float64) error {
+// Clear removes aircraft in the air that are not received from the obstacles, until they
+// are received again: all of them, or none.
+func (f *Fleet) Clear(numbers ...int) error {
+	refusal := func(a *aircraft, now float64) error {
 		switch {
 		case !a.isObstacle():
 			return errors.New("is not an obstacle")
 		case a.received && now-a.receivedS <= lostAfterS:
 			return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
 		}
-		a.cleared = true
 		return nil
-	})
+	}
+	return f.tryAll("clear", numbers, refusal, func(a *aircraft) { a.cleared = true })
 }
 
 func (a *aircraft) staleError(now float64) error {
@@ -198,6 +206,22 @@ func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	do(f.aircraft[number-1], f.nowS())
+}
+
+// tryAll gives an order to aircraft unless one of them refuses it.
+func (f *Fleet) tryAll(order string, numbers []int, refusal func(a *aircraft, now float64) error, do func(*aircraft)) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	now := f.nowS()
+	for _, n := range numbers {
+		if err := refusal(f.aircraft[n-1], now); err != nil {
+			return fmt.Errorf("%s aircraft %d: %w", order, n, err)
+		}
+	}
+	for _, n := range numbers {
+		do(f.aircraft[n-1])
+	}
+	return nil
 }
 
 // try is withAircraft of an order that may fail.

@@ -515,6 +515,10 @@ func TestOrderConditions(t *testing.T) {
 	refused(v.Resume(1, OrderFly), "resume aircraft 1: is not in the air")
 	refused(v.Resume(1, OrderStop), "order 3")
 	refused(v.Launch(2), "launch aircraft 2: no position and HEARTBEAT")
+	refused(v.Launch(1, 2), "launch aircraft 2: no position and HEARTBEAT")
+	if got := v.view(); got.Phase != PhaseIdle {
+		t.Errorf("an order that was refused for another aircraft launched this one: %v", got.Phase)
+	}
 	fly(v)
 	refused(v.Launch(1), "is flying already")
 	refused(v.Resume(1, OrderHome), "is flying already")

@@ -123,7 +123,9 @@ var missionActions = map[string]struct {
 }
 
 func (l *Leader) checkStart(*telemetry.Mission) error {
+	var numbers []int
 	for _, v := range l.views {
+		numbers = append(numbers, v.Number)
 		if err := l.checkReady(&v); err != nil {
 			return err
 		}
@@ -132,7 +134,10 @@ func (l *Leader) checkStart(*telemetry.Mission) error {
 			return fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, l.Config.Flight.StartWithinM)
 		}
 	}
-	return CheckSeparation(&l.Config, &l.Policy.Physics, l.views)
+	if err := CheckSeparation(&l.Config, &l.Policy.Physics, l.views); err != nil {
+		return err
+	}
+	return l.fleet.CheckLaunch(numbers...) // with a later look than the views'
 }
 
 // returnStopped sends home the aircraft that a stop has left in the air.
@@ -248,12 +253,7 @@ func (l *Leader) launchAircraft(m *telemetry.Mission) error {
 			return fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
 		}
 	}
-	for _, number := range m.Aircraft {
-		if err := l.fleet.Launch(number); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.fleet.Launch(m.Aircraft...)
 }
 
 // clearLostAircraft removes lost aircraft from the obstacles, on the crew's responsibility.
@@ -263,12 +263,10 @@ func (l *Leader) clearLostAircraft(m *telemetry.Mission) error {
 			return fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
 		}
 	}
-	for _, number := range m.Aircraft {
-		if err := l.fleet.Clear(number); err != nil {
-			return err
-		}
-		l.Log.Warn("cleared: no obstacle to the others until it is received again", "aircraft", number)
+	if err := l.fleet.Clear(m.Aircraft...); err != nil {
+		return err
 	}
+	l.Log.Warn("cleared: no obstacles to the others until they are received again", "aircraft", m.Aircraft)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/firmware/rig"
 	"prefdt/telemetry"
@@ -287,5 +288,23 @@ func TestHostileInputChangesNothing(t *testing.T) {
 	}
 	if f.RejectedMessages("") == 0 {
 		t.Error("nothing was counted")
+	}
+}
+
+// A start is accepted only if every aircraft would take off: one whose HEARTBEAT is too old
+// for that is named, and none leaves the ground.
+func TestStartNeedsRecentHeartbeats(t *testing.T) {
+	const lostS, oldS = 9, 4
+	r := rig.New(t, 2, 20)
+	r.StartLeader()
+	r.Await("the aircraft", func(s telemetry.Status) bool { return s.Aircraft[0].AgeS != nil && s.Aircraft[1].AgeS != nil })
+	time.Sleep(r.Config.WallTime(8)) // readiness takes five
+	r.Autopilots[1].LoseHeartbeats(lostS, 1, 1)
+	time.Sleep(r.Config.WallTime(oldS))
+	if ack := r.SendAction(telemetry.ActionStart); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2") || !strings.Contains(ack.Reason, "HEARTBEAT") {
+		t.Errorf("%+v", ack)
+	}
+	if s := r.LastStatus(); s.State != telemetry.StateIdle || !r.Landed(0) {
+		t.Errorf("%s, and aircraft 1 on the ground: %v", s.State, r.Landed(0))
 	}
 }
