@@ -50,7 +50,7 @@ func (m *mission) judgeEnd(courseError error) {
 		m.addRecord(&e)
 		e.slotsDue, e.explained = int(m.dueSlots), int(math.Ceil(m.explainedSlots))
 		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !slices.ContainsFunc(m.plan.Faults, func(f fault) bool { return f.State == Climbing || f.State == Engaging })
-		if m.plan.Wind && m.plan.ShockSlot == never && m.plan.HoldSlots == 0 { // it shows itself to those that move
+		if p := &m.plan; p.Wind && p.ShockSlot == never && p.HoldSlots == 0 && p.SpeedMaxMPS == 0 && p.AutopilotMaxMPS == 0 { // it shows itself to those that move
 			truth := world.NewScenario(&m.world, m.plan.Seed)
 			for n := range m.plan.Slots {
 				e.windMPS = append(e.windMPS, truth.WindMPS(n))
@@ -66,6 +66,9 @@ func (m *mission) judgeEnd(courseError error) {
 	m.judge.finish(&e, tasks, inTime)
 	o.MinSeparationM, o.ExcusedByHost, o.MaxExcusedMS = m.judge.minSeparationM, m.judge.excused, 1000*m.judge.maxExcusedS/m.plan.Speed
 	for _, v := range m.judge.broken() {
+		if m.plan.knownIssue(v.rule) != "" {
+			continue
+		}
 		if k := slices.IndexFunc(rules, func(r rule) bool { return r.name == v.rule }); rules[k].on == moved || rules[k].on == touchedDown || rules[k].on == arrived {
 			o.UnsafeSetpoints += v.count
 		}

@@ -134,6 +134,12 @@ func (c *crew) isUp() bool {
 	return c.statusReceivedAt.Sub(c.downAt) > 50*time.Millisecond && c.client.Connected()
 }
 
+func (c *crew) isDown() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return !c.isUp()
+}
+
 func (c *crew) handleMessage(m telemetry.Message) {
 	kind, id, _ := c.topics.Parse(m.Topic)
 	switch kind {

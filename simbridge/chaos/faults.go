@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -313,6 +314,9 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 		return errors.New("the broker is back, and no status comes")
 	}
 	m.explainSlots(m.elapsedSlots() - began)
+	if f.Kind == BrokerGoneHold {
+		go m.endMayHold(ctx, quietSlots)
+	}
 	if f.Kind == BrokerGoneHold && m.slotNow() < float64(m.plan.Slots-quietSlots) {
 		m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
 	}
@@ -322,6 +326,7 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 // injectDiskStall has the leader's disk not finish a write for longer than its stream of
 // setpoints may go on.
 func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
+	const beganBeforeS, perSlot = 0.3, 4 // a write that began before is finished then; commands a slot
 	m.explainSlots(diskStallS + 6)
 	path := m.ledgerPath() + stallSuffix
 	if err := os.WriteFile(path, nil, 0o644); err != nil {
@@ -329,10 +334,14 @@ func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	}
 	times := m.vehicleTimesS()
 	m.judge.withAll(func(i int, a *observedAircraft) { a.stalledS = times[i] })
-	m.sleepSlots(ctx, 2) // a write that began before may be finished
+	m.sleepSlots(ctx, beganBeforeS)
 	m.crew.diskStalled.Store(true)
-	m.crew.send(m.crew.newRequest(rand.New(rand.NewPCG(m.plan.Seed, 2)), "budget"))
-	m.sleepSlots(ctx, diskStallS-2)
+	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
+	for range 2 * perSlot { // one of them comes while a settlement is being written
+		m.crew.send(m.crew.newRequest(random, "budget"))
+		m.sleepSlots(ctx, 1.0/perSlot)
+	}
+	m.sleepSlots(ctx, diskStallS-2-beganBeforeS)
 	m.crew.diskStalled.Store(false)
 	m.judge.withAll(func(i int, a *observedAircraft) {
 		met = met || a.setpointS > a.stalledS
@@ -508,13 +517,7 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	m.crew.radioOff.Store(true)
 	m.crew.setMayHold(true)
 	defer m.crew.radioOff.Store(false)
-	defer func() {
-		go func() {
-			m.sleepSlots(ctx, 2*marginSlots)
-			m.sleepWall(ctx, crewHoldS)
-			m.crew.setMayHold(false)
-		}()
-	}()
+	defer func() { go m.endMayHold(ctx, 2*marginSlots) }()
 	replaying, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -556,6 +559,13 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 		m.noteContact(fmt.Sprintf("the crew was absent and returned, and the mission, which was %s, is %s", f.State, m.state()))
 	}
 	return nil
+}
+
+// endMayHold ends a hold without the crew's order some time after contact is back.
+func (m *mission) endMayHold(ctx context.Context, afterSlots float64) {
+	m.sleepSlots(ctx, afterSlots)
+	m.sleepWall(ctx, crewHoldS)
+	m.crew.setMayHold(false)
 }
 
 // noteContact notes that the leader did not do what a loss of contact requires.
@@ -697,7 +707,8 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 		m.sleepSlots(ctx, max(float64(slot)+secondAt-m.slotNow(), 0))
 		for _, user := range m.userIDs() {
 			if first, ok := m.judge.reportOf(user, slot); ok && first.Task != nil {
-				first.Gain = map[int]float64{1: 1, 2: 1}
+				first.Gain, first.CPUHz = map[int]float64{1: first.Gain[2], 2: first.Gain[1]}, first.CPUHz/10
+				maps.DeleteFunc(first.Gain, func(_ int, gain float64) bool { return gain == 0 })
 				if payload, err := telemetry.Encode(first); err == nil {
 					send(topics.Report(user), payload)
 				}

@@ -121,6 +121,7 @@ func (m *mission) flySlots(ctx context.Context) error {
 		case !ended && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
 			ended = true
 			m.crew.send(m.newMissionRequest(string(m.plan.Ending)))
+		case int(now) >= next && left > 5 && m.number%2 == 0 && m.crew.isDown(): // nothing may replace what is in force
 		case int(now) >= next && left > 5:
 			next += 4 + m.random.IntN(8)
 			m.crew.sendOvertaken(m.random, m.crew.newRequest(m.random, []string{"budget", "preference"}[m.random.IntN(2)]))

@@ -465,7 +465,7 @@ func (p *plan) situation() (names []string) {
 
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
 // from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock,
-// stops_landing, how it ends, or any.
+// plain, without what makes joules or motion vague, stops_landing, how it ends, or any.
 // Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
@@ -476,12 +476,23 @@ func (p *plan) is(words string) bool {
 		})
 		switch {
 		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
-		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
+		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" && p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+// isPlain reports whether batteries read the truth, and neither wind nor a crowd moves the
+// aircraft.
+func (p *plan) isPlain() bool {
+	for _, vague := range []string{"wind", "crowd", "sensor", "packs", "slow"} {
+		if slices.Contains(p.situation(), vague) {
+			return false
+		}
+	}
+	return !p.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery)
 }
 
 // wallS is about how long the mission takes.

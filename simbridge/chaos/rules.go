@@ -104,7 +104,7 @@ var rules = []rule{
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md", decided, (*judge).checkPays},
 	{"status", "statuses, true positions, speeds and charge", "40 m, half of the speed of the last 3 s and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
-	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 8 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
+	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 5 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
 	{"refusal", "answers to start and launch, true charge", "refused, with the autopilot's or the parameter's reason, or for a pack below its reserve", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},
@@ -117,8 +117,8 @@ var rules = []rule{
 	{"record", "the ledger's file", "opens whole, one row for each slot", contract + "ledger", over, (*judge).checkRecord},
 	{"energy", "true joules, statuses", "the resolution of the messages and the gaps that the model bridges", contract + "joules", over, (*judge).checkEnergy},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", over, (*judge).checkEnergyBySlot},
-	{"delay", "true delays of the users' tasks, the ledger's rows", "half as much again and 20 s", contract + "results", over, (*judge).checkDelay},
-	{"wind", "true wind, the ledger's rows", "what is believed of it, in the mean of the later slots, within 8 m/s, without a shock or a hold", "inference/belief", over, (*judge).checkWind},
+	{"delay", "true delays of the users' tasks, the ledger's total", "half as much again and 20 s", contract + "results", over, (*judge).checkDelay},
+	{"wind", "true wind, the ledger's rows", "what is believed of it, in the mean of the later slots, within 8 m/s, without a shock, a hold or a low limit of speed", "inference/belief", over, (*judge).checkWind},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", over, (*judge).checkTransit},
 
 	// Whether it did anything.
@@ -136,7 +136,7 @@ var rules = []rule{
 // seem to show, that they are broken.
 var timed = []string{
 	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin", "home, blocked", "return charge",
-	"leaves", "take-off", "holding", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
+	"leaves", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
 	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots", "answered", "decided", "fleet",
 }
 

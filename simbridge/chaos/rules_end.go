@@ -142,12 +142,10 @@ func (j *judge) checkTransit(e *event) string {
 // can know nothing.
 func (j *judge) checkDelay(e *event) string {
 	const most, slackS = 1.5, 20
-	o, booked := e.ended, 0.0
+	o := e.ended
+	booked := o.flight.State.Account.Objective.DelayS // the rows, and what results came to later
 	if o.strangers {
 		return ""
-	}
-	for _, r := range o.flight.Rows {
-		booked += r.DelayS
 	}
 	if booked > most*o.delayS+slackS {
 		return fmt.Sprintf("the ledger has %.0f s of delay, the users' tasks took %.0f", booked, o.delayS)
@@ -204,7 +202,7 @@ func (j *judge) checkSlots(e *event) string {
 	if j.slotsOpened == 0 && o.reachesSlots {
 		return "no slot was opened"
 	}
-	if o.leftOutSlots > 0.9 {
+	if o.leftOutSlots+j.firstLateS > 0.7 {
 		return fmt.Sprintf("the mission was over after slot %d, %.1f slots before its end", j.lastSlot, o.leftOutSlots)
 	}
 	if missed := o.slotsDue - j.slotsOpened; missed > o.explained+2+o.slotsDue/20 {

@@ -144,7 +144,7 @@ const fastMPS, steadyS = 5.0, 3.0
 // checkFloor compares the floor that the crew is told with what was spent and the least
 // that the slots left take at the true power: all aircraft at v*.
 func (j *judge) checkFloor(e *event) string {
-	const settledSlots, lastingSlots, restartS, share, slackJ = 10, 8, 5, 1.0 / 6, 500
+	const settledSlots, lastingSlots, restartS, share, slackJ = 10, 5, 5, 1.0 / 6, 500
 	s := e.status
 	left := float64(j.limits.slots - 1 - s.Slot)
 	factor := 1.0

@@ -135,6 +135,7 @@ func needsAirborneAircraft(k FaultKind) bool {
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
 func (m *mission) aircraftIsDue(f *fault, i int) bool {
+	const farM, waitSlots = 100, 8
 	if f.State == Idle {
 		return true
 	}
@@ -152,6 +153,9 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
+	}
+	if away := s.Position.Sub(seen.home).HorizontalM(); f.Kind == LowBattery && away < farM && m.slotNow() < float64(f.StartSlot+waitSlots) {
+		return false // so that there is a way home
 	}
 	if f.Kind == PilotHold { // also in the failsafe's Hold; the ledger has OFFBOARD a slot later
 		return seen.followed && m.autopilots[i].TimeS()-seen.followedSinceS > 2
