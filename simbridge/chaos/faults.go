@@ -658,6 +658,7 @@ func (m *mission) openBroker(ctx context.Context, address string) error {
 		m.sleepWall(ctx, 0.01)
 	}
 	m.crew.noteOutage()
+	m.judge.noteBrokerReturned(int(m.slotNow()+brokerRetryS*m.plan.Speed) + 2)
 	return err
 }
 

@@ -124,6 +124,7 @@ type observedUsers struct {
 	inTime   int                            // decided in time
 	answered int                            // decided, in time or not
 	slot     int                            // that shares are of
+	seenFrom int                            // reports of slots before may not have been seen: the broker was gone
 	shares   map[int]float64                // by aircraft
 }
 
@@ -517,6 +518,13 @@ func (j *judge) reportOf(user string, slot int) (r telemetry.Report, ok bool) {
 	defer j.mutex.Unlock()
 	r, ok = j.users.reports[reportKey{user, slot}]
 	return r, ok
+}
+
+// noteBrokerReturned notes that reports are seen from a slot on.
+func (j *judge) noteBrokerReturned(slot int) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	j.users.seenFrom = slot
 }
 
 // handleDecision handles a decision on the wire.

@@ -561,6 +561,7 @@ var ruleCases = []struct {
 		decide(j, "u02", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
 	}, true},
 	{"reported", "nothing", func(j *judge) { decide(j, "u03", telemetry.Decision{Slot: 5}) }, false},
+	{"reported", "nothing that was seen, as the broker was gone", func(j *judge) { j.noteBrokerReturned(6); decide(j, "u03", telemetry.Decision{Slot: 5}) }, true},
 	{"reported", "not on the list", func(j *judge) { j.limits.list = []string{"u02"}; decide(j, "u01", telemetry.Decision{Slot: 5}) }, false},
 	{"pays", "the aircraft it cannot reach", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 2, Offload: 0.5, CPUHz: 2e10}) }, false},
 	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) }, true},

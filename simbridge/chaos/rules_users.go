@@ -75,6 +75,9 @@ func (j *judge) checkReported(e *event) string {
 		return fmt.Sprintf("user %s, who is not on the list, has a decision in slot %d", e.user, e.decision.Slot)
 	}
 	of := e.decision.Slot
+	if of < j.users.seenFrom {
+		return ""
+	}
 	if e.decision.ReportSlot != nil {
 		of = *e.decision.ReportSlot
 	}
