@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/inference/physics"
@@ -572,5 +573,45 @@ func TestDisarmedDoesNotFly(t *testing.T) {
 	v.sendHeartbeat()
 	if got := v.view(); got.Flying || got.InAir {
 		t.Errorf("%+v", got)
+	}
+}
+
+// An aircraft that was lost is its pilot's once it is received again, whatever its mode.
+func TestLostIsThePilots(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.silent = true
+	v.simulate(12*time.Second, nil)
+	v.silent = false
+	v.simulate(1500*time.Millisecond, func(m message.Message) {
+		if _, ok := m.(*common.MessageSetPositionTargetGlobalInt); ok {
+			t.Error("a setpoint is sent to an aircraft that was lost")
+		}
+	})
+	if got := v.view(); got.Phase != PhasePilot || got.Lost {
+		t.Errorf("%s, lost %v", got.Phase, got.Lost)
+	}
+}
+
+// A leg that leads out of the area ends at its edge.
+func TestLegsEndAtTheFence(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 995, NorthM: 500})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.Leg(1, physics.Position{EastM: 20})
+	setpoints := 0
+	v.simulate(500*time.Millisecond, func(m message.Message) {
+		s, ok := m.(*common.MessageSetPositionTargetGlobalInt)
+		if !ok {
+			return
+		}
+		setpoints++
+		if at, _ := v.Origin.Local(float64(s.LatInt)/1e7, float64(s.LonInt)/1e7, float64(s.Alt)); at.EastM > v.Limits.AreaM+0.1 {
+			t.Errorf("a setpoint at %v m east", at.EastM)
+		}
+	})
+	if setpoints == 0 {
+		t.Error("no setpoint was sent")
 	}
 }

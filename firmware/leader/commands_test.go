@@ -294,11 +294,18 @@ func TestHostileInputChangesNothing(t *testing.T) {
 // A start is accepted only if every aircraft would take off: one whose HEARTBEAT is too old
 // for that is named, and none leaves the ground.
 func TestStartNeedsRecentHeartbeats(t *testing.T) {
-	const lostS, oldS = 9, 4
+	const lostS, oldS = 60, 8 // a take-off needs one of 2 s
 	r := rig.New(t, 2, 20)
 	r.StartLeader()
-	r.Await("the aircraft", func(s telemetry.Status) bool { return s.Aircraft[0].AgeS != nil && s.Aircraft[1].AgeS != nil })
-	time.Sleep(r.Config.WallTime(8)) // readiness takes five
+	r.Autopilots[1].DenyArming("Compass needs calibration")
+	var ack telemetry.Ack
+	if !rig.Eventually(func() bool { // until all that is checked before is in order
+		ack = r.SendAction(telemetry.ActionStart)
+		return strings.Contains(ack.Reason, "pre-arm")
+	}) {
+		t.Fatalf("%+v", ack)
+	}
+	r.Autopilots[1].DenyArming("")
 	r.Autopilots[1].LoseHeartbeats(lostS, 1, 1)
 	time.Sleep(r.Config.WallTime(oldS))
 	if ack := r.SendAction(telemetry.ActionStart); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2") || !strings.Contains(ack.Reason, "HEARTBEAT") {
@@ -306,5 +313,20 @@ func TestStartNeedsRecentHeartbeats(t *testing.T) {
 	}
 	if s := r.LastStatus(); s.State != telemetry.StateIdle || !r.Landed(0) {
 		t.Errorf("%s, and aircraft 1 on the ground: %v", s.State, r.Landed(0))
+	}
+}
+
+// A pack that holds less than its reserve and the way home take is not flown.
+func TestStartNeedsAReserve(t *testing.T) {
+	r := rig.New(t, 1, 20)
+	r.Config.Flight.ReserveJ = 151e3 // a whole pack, and more
+	r.StartLeader()
+	var ack telemetry.Ack
+	answered := rig.Eventually(func() bool { // until all that is checked before is in order
+		ack = r.SendAction(telemetry.ActionStart)
+		return ack.Accepted || strings.Contains(ack.Reason, "its reserve and the way home take")
+	})
+	if !answered || ack.Accepted {
+		t.Errorf("%+v", ack)
 	}
 }
