@@ -136,8 +136,11 @@ func (m *mission) bySlot() []float64 {
 // pilot. A leader that is back from a kill goes on with what it commanded, unless the
 // autopilot's own failsafe was first.
 func (m *mission) forgiveRescues() {
-	killed := m.plan.StockRates && m.plan.hasFault(ProcessKill, PowerCut, ForgedAtRestart) || m.plan.hasFaultIn(Climbing, Engaging)
-	if m.plan.Ending == endStop || m.plan.StopsLanding || killed || m.plan.hasFault(LinkLoss, ProcessStall, DiskStall, Reboot, HeartbeatSilence, HeartbeatGap, HeartbeatLoss, OutOfOrder, PilotDisarm, PilotPosition, PilotHold) {
+	p := &m.plan
+	stopped := p.Ending == endStop || p.StopsLanding
+	killed := p.StockRates && p.hasFault(ProcessKill, PowerCut, ForgedAtRestart) || p.hasFaultIn(Climbing, Engaging)
+	unreached := p.hasFault(LinkLoss, HeartbeatSilence, HeartbeatGap, HeartbeatLoss, OutOfOrder, ProcessStall, DiskStall)
+	if stopped || killed || unreached || p.hasFault(Reboot, PilotDisarm, PilotPosition, PilotHold) {
 		m.judge.withAll(func(_ int, a *observedAircraft) { a.rescued = "" })
 	}
 }

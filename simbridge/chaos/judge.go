@@ -171,10 +171,12 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	}
 	inf := math.Inf(1)
 	for range aircraft {
-		j.aircraft = append(j.aircraft, observedAircraft{
-			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf, heartbeatS: -1, disarmedSinceS: -1,
-			streamRequiredS: inf, stalledS: inf, setpointS: -inf, launchedS: inf, heldS: inf, movesS: inf, stoppedS: inf, returnByS: inf, homingS: inf, rejoinsS: inf, fastSinceS: inf, slowSinceS: inf, toldHoldS: -inf, returnFrom: math.NaN(),
-		})
+		a := observedAircraft{
+			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf,
+			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, fastSinceS: inf, slowSinceS: inf,
+		}
+		a.requireNothing()
+		j.aircraft = append(j.aircraft, a)
 	}
 	return j
 }
