@@ -284,7 +284,7 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 	case err != nil || ack.ID != id:
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
 		return nil
-	case !ack.Accepted && ack.Challenge != "" && ack.Key == crewKeyName: // the command is to be signed again
+	case !ack.Accepted && ack.Challenge != "" && (req != nil || ack.Key == crewKeyName): // the command is to be signed again
 		c.signCounter = max(c.signCounter, *ack.LastCounter)
 		c.status.Challenge = ack.Challenge
 		for _, b := range c.requests { // only one a second is answered with a challenge

@@ -333,7 +333,7 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 		p.Ending = endStop
 	}
 	if first.State == Holding || r.IntN(4) == 0 {
-		p.HoldSlots = 9 + 3*r.IntN(4)
+		p.HoldSlots = min(9+3*r.IntN(4), last-3)
 		p.HoldSlot = 2 + r.IntN(max(last-p.HoldSlots-2, 1))
 	}
 	p.EndSlot = last + r.IntN(quietSlots-4)
