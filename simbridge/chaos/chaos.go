@@ -128,6 +128,9 @@ type Failure struct {
 	Reason  string `json:"reason"`
 }
 
+// observedS is for how long the machine is watched before the first mission of a run.
+const observedS = 3
+
 // Run flies the missions and prints a line for each, in their order.
 func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	r := Result{Faults: map[FaultKind]int{}, FaultsByState: coverage{}, planned: coverage{}, Failures: []Failure{}, Broken: map[string]int{}, Known: map[string]int{}, MinSeparationM: 1e9}
@@ -154,6 +157,12 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		next <- m
 	}
 	close(next)
+	if len(c.Only) == 0 { // the first missions, too, fly no faster than the machine lets them
+		select {
+		case <-time.After(observedS * time.Second):
+		case <-ctx.Done():
+		}
+	}
 	for range c.Jobs {
 		go func() {
 			for m := range next {
