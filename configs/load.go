@@ -48,8 +48,8 @@ func Load(path string, cfg any) error {
 	return nil
 }
 
-// ByteOrderMark begins a file that some editors of Windows wrote; it is no part of its text.
-var ByteOrderMark = []byte("\ufeff")
+// byteOrderMark begins a file that some editors of Windows wrote; it is no part of its text.
+var byteOrderMark = []byte("\ufeff")
 
 // Decode is Load for YAML already in memory.
 func Decode(raw []byte, cfg any) (err error) {
@@ -58,7 +58,7 @@ func Decode(raw []byte, cfg any) (err error) {
 			err = errors.New("malformed YAML")
 		}
 	}()
-	raw = bytes.TrimPrefix(raw, ByteOrderMark)
+	raw = bytes.TrimPrefix(raw, byteOrderMark)
 	file, err := parser.ParseBytes(raw, 0)
 	if err == nil {
 		i := slices.IndexFunc(file.Docs, func(doc *ast.DocumentNode) bool {

@@ -49,7 +49,7 @@ func (m *mission) judgeEnd(courseError error) {
 		}
 		m.addRecord(&e)
 		e.slotsDue, e.explained = int(m.dueSlots), int(math.Ceil(m.explainedSlots))
-		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !slices.ContainsFunc(m.plan.Faults, func(f fault) bool { return f.State == Climbing || f.State == Engaging })
+		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !m.plan.hasFaultIn(Climbing, Engaging)
 		if p := &m.plan; p.Wind && p.ShockSlot == never && p.HoldSlots == 0 && p.SpeedMaxMPS == 0 && p.AutopilotMaxMPS == 0 { // it shows itself to those that move
 			truth := world.NewScenario(&m.world, m.plan.Seed)
 			for n := range m.plan.Slots {

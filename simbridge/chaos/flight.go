@@ -202,8 +202,9 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	var refusedAt time.Time                                                                 // first
-	lands := func(i int) bool { return m.autopilots[i].State().Mode == autopilot.ModeLand } // it goes on
+	// One that lands goes on.
+	lands := func(i int) bool { return m.autopilots[i].State().Mode == autopilot.ModeLand }
+	var refusedAt time.Time // first
 	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)
 		var inHold []int // which the order puts under the leader's command again

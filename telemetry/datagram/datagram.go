@@ -123,15 +123,8 @@ func (l *listener) read() {
 			time.Sleep(retryAfter)
 			continue
 		}
-		p := l.peer(from)
-		if p == nil || p.waiting.Add(int64(n)) > maxWaitingBytes {
-			p.release(n)
-			continue
-		}
-		select {
-		case p.received <- append([]byte(nil), buffer[:n]...):
-		default:
-			p.release(n)
+		if p := l.peer(from); p != nil {
+			p.offer(buffer[:n])
 		}
 	}
 }
@@ -170,11 +163,17 @@ type peer struct {
 	closed  chan struct{}
 }
 
-// release counts bytes as no longer waiting.
-func (p *peer) release(n int) {
-	if p != nil {
-		p.waiting.Add(-int64(n))
+// offer keeps a copy of a datagram until it is read, unless too much waits already.
+func (p *peer) offer(datagram []byte) {
+	n := int64(len(datagram))
+	if p.waiting.Add(n) <= maxWaitingBytes {
+		select {
+		case p.received <- append([]byte(nil), datagram...):
+			return
+		default:
+		}
 	}
+	p.waiting.Add(-n)
 }
 
 // Read returns the next frame, or bytes that are none.
@@ -201,7 +200,7 @@ func (p *peer) receive() ([]byte, error) {
 	}
 	select {
 	case datagram := <-p.received:
-		p.release(len(datagram))
+		p.waiting.Add(-int64(len(datagram)))
 		return datagram, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
