@@ -30,18 +30,18 @@ else
 endif
 
 # What flies in real time goes first, one package at a time: two flights on the
-# same cores would be late for each other.
+# same cores would be late for each other. `make lint` vets everything, once.
 FLYING = ./firmware/... ./simbridge/... ./docs
 test: ## all tests
-	$(GO) test -p 1 $(FLYING)
-	$(GO) test ./telemetry/... ./configs/... ./inference/... ./offline/...
+	$(GO) test -vet=off -p 1 $(FLYING)
+	$(GO) test -vet=off ./telemetry/... ./configs/... ./inference/... ./offline/...
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
 race: ## the tests of what flies, under the race detector
-	CGO_ENABLED=1 $(GO) test -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
-	CGO_ENABLED=1 $(GO) test -race -short ./telemetry/ground/serve
-	CGO_ENABLED=1 $(GO) test -race -run '$(RACE)' ./firmware/leader
+	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short ./telemetry/ground/serve
+	CGO_ENABLED=1 $(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
 
 # Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.

@@ -158,6 +158,17 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	a.markFlights(views)
 }
 
+// SettleAfterEnd enters a part, 0 to 1, of what was drawn since the last settlement as
+// drawn outside the slots: the mission's last slot ended before the leader settled it.
+func (a *Account) SettleAfterEnd(views []fleet.View, part float64) {
+	for i := range a.aircraft {
+		c, v := &a.aircraft[i], &views[i]
+		drawnJ := part * math.Max(v.TotalJ-c.AccountedJ, 0)
+		c.AccountedJ, c.TransitJ = c.AccountedJ+drawnJ, c.TransitJ+drawnJ
+		c.modelJ += part * math.Max(v.ModelJ-c.modelJ, 0)
+	}
+}
+
 // ResidualJ is the energy left in an aircraft's battery: the lesser of capacity less
 // what was accounted and of the remaining charge that the battery reports.
 func (a *Account) ResidualJ(v *fleet.View) float64 {

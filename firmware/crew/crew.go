@@ -1,12 +1,12 @@
-// Package crew handles the ground crew's commands: each is applied once, in order, and
+// Package crew handles the ground crew's commands: each is decided once, in order, and
 // acknowledged only when it is durable.
 //
 // Keys decodes and verifies messages where they arrive; it is used by package link.
 // Handler is used by the leader's loop. Inputs: decoded commands and heartbeats, at
-// any time of a slot. Outputs: changes of the mission, by way of Executor; entries of
-// the ledger; acknowledgements, by way of Publish. A command's id is looked up first,
-// since a repeat is answered and not applied; then its challenge and counter must be
-// new; then the mission applies or refuses it; and once the ledger has it, it is
+// any time of a slot. Outputs: which commands are to be decided; entries of the ledger;
+// acknowledgements, by way of Publish. A command's id is looked up first, since a repeat
+// is answered and not decided again; then its challenge and counter must be new; then the
+// leader decides it and has its answer queued; and once the ledger has it, it is
 // acknowledged.
 package crew
 
@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"prefdt/firmware/clock"
@@ -21,49 +22,35 @@ import (
 	"prefdt/telemetry"
 )
 
-// Executor is the mission that commands change.
-type Executor interface {
-	// Apply executes a command and completes its acknowledgement, or returns why it
-	// is refused and changes nothing.
-	Apply(c *Command, ack *telemetry.Ack) error
-	// State is the mission's present state, for the ledger.
-	State() ledger.State
-	// RequestSavepoint returns a function that undoes the requests applied since.
-	RequestSavepoint() (undo func())
-}
-
 // Handler is the leader's side of the crew's commands. Set the exported fields,
 // then Initialize.
 type Handler struct {
-	Executor Executor
-	Ledger   *ledger.Ledger
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Publish  func(telemetry.Ack)
+	Ledger  *ledger.Ledger
+	Clock   clock.Clock
+	Log     *slog.Logger
+	Publish func(telemetry.Ack)
 
 	challenges        challenges
 	counters          map[string]uint64 // last accepted, by public key; the ledger has them too
 	heartbeatCounters map[string]uint64 // last of heartbeats, not durable: a heartbeat expires with its challenge
 
-	uncommitted []answer          // commands whose transaction is not written yet
-	rollback    func()            // undoes their requests
-	unpersisted map[string]answer // mission commands that were executed and could not be written
+	decided []answer // not given to the ledger yet
+	writing []answer // given to it, not durable yet
 
 	refusedAt   map[string]time.Duration // when a refusal outside the ledger was last sent, by key
-	lastCommand *telemetry.LastCommand
+	lastCommand *telemetry.LastCommand   // accepted, and durable
 }
 
-// answer is a command that was handled, and its acknowledgement.
+// answer is a command that was decided, and its acknowledgement.
 type answer struct {
-	entry            ledger.Command
-	ack              telemetry.Ack
-	isMissionCommand bool // it was executed and cannot be undone
-	isRepeat         bool // answered only: the first of its id is written already, or in this batch
+	entry    ledger.Command
+	ack      telemetry.Ack
+	isRepeat bool // answered only: the first of its id is durable already, or precedes it
 }
 
-// maxBatch is how many commands share a transaction: a burst of them must not cost a
+// MaxBatch is how many commands share a transaction: a burst of them must not cost a
 // slot.
-const maxBatch = 256
+const MaxBatch = 256
 
 // refusalInterval is the least time between refusals that are not in the ledger: per
 // key for stale challenges and counters, and in all for what cannot be verified.
@@ -75,7 +62,7 @@ func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 	if err != nil {
 		return err
 	}
-	c.counters, c.heartbeatCounters, c.unpersisted, c.refusedAt = counters, map[string]uint64{}, map[string]answer{}, map[string]time.Duration{}
+	c.counters, c.heartbeatCounters, c.refusedAt = counters, map[string]uint64{}, map[string]time.Duration{}
 	c.lastCommand = last
 	return nil
 }
@@ -83,7 +70,7 @@ func (c *Handler) Initialize(last *telemetry.LastCommand) error {
 // Challenge is the text that a command must be signed over now.
 func (c *Handler) Challenge() string { return c.challenges.currentAt(c.Clock.Now()) }
 
-// LastCommand is the last command that was accepted, nil before the first.
+// LastCommand is the last command that was accepted and is durable, nil before the first.
 func (c *Handler) LastCommand() *telemetry.LastCommand { return c.lastCommand }
 
 // AcceptHeartbeat reports whether a heartbeat counts.
@@ -98,9 +85,9 @@ func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
 	return true
 }
 
-// HandleCommand executes a command, or answers why not. It reports whether the
-// command was verified and is no repeat: evidence that the crew is there.
-func (c *Handler) HandleCommand(m *Command) (alive bool) {
+// Admit reports whether a command is to be decided now. Any other was answered: it is
+// not verified, a repeat, or signed over what is not present any more.
+func (c *Handler) Admit(m *Command) bool {
 	if m.DeniedReason != "" {
 		c.refuse("", m, telemetry.Ack{Reason: m.DeniedReason})
 		return false
@@ -113,8 +100,9 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 	case known && earlier.entry.BodyDigest != m.BodyDigest:
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command; send this one with an id of its own", m.ID)})
 		return false
-	case known:
-		c.answerRepeat(m, earlier)
+	case known: // it gets its first answer
+		earlier.ack.Of = m.PayloadDigest
+		c.decided = append(c.decided, answer{entry: ledger.Command{ID: m.ID}, ack: earlier.ack, isRepeat: true})
 		return false
 	}
 	now := c.Clock.Now()
@@ -122,41 +110,30 @@ func (c *Handler) HandleCommand(m *Command) (alive bool) {
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
 		return false
 	}
-	if m.Mission != nil && m.Mission.Action == telemetry.ActionNew {
-		c.Commit() // what was handled in the mission before belongs to it
+	if m.KeyName != "" {
+		c.counters[m.PublicKey] = m.Counter
 	}
-	if len(c.uncommitted) == 0 {
-		c.rollback = c.Executor.RequestSavepoint()
-	}
-	ack := telemetry.Ack{ID: m.ID, Accepted: true}
-	if m.InvalidReason != "" {
-		ack = telemetry.Ack{ID: m.ID, Reason: m.InvalidReason}
-	} else if err := c.Executor.Apply(m, &ack); err != nil {
-		ack = telemetry.Ack{ID: m.ID, Reason: err.Error()}
-	}
-	ack.Key = m.KeyName
+	return true
+}
+
+// Answer queues the acknowledgement of a command that was decided.
+func (c *Handler) Answer(m *Command, ack telemetry.Ack) {
+	ack.ID, ack.Key = m.ID, m.KeyName
 	raw, err := telemetry.Encode(ack)
 	if err != nil {
 		c.Log.Error("acknowledgement not sent", "id", m.ID, "reason", err)
-		return m.KeyName != ""
+		return
 	}
 	if m.InvalidReason == "" { // invalid ones are counted, and a burst of them must not fill the log
 		c.Log.Info("command", "ack", string(raw))
 	}
-	if m.KeyName != "" {
-		c.counters[m.PublicKey] = m.Counter
-	}
-	if ack.Accepted {
-		c.lastCommand = &telemetry.LastCommand{ID: m.ID, Key: m.KeyName, Slot: *ack.EffectiveSlot, What: m.summary()}
-	}
 	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter, What: m.summary()}
 	ack.Of = m.PayloadDigest
-	c.uncommitted = append(c.uncommitted, answer{entry: entry, ack: ack, isMissionCommand: ack.Accepted && m.Mission != nil})
-	if len(c.uncommitted) >= maxBatch {
-		c.Commit()
-	}
-	return m.KeyName != ""
+	c.decided = append(c.decided, answer{entry: entry, ack: ack})
 }
+
+// Waiting is how many answers wait to be written.
+func (c *Handler) Waiting() int { return len(c.decided) }
 
 // summary is what was requested; empty if a field of it was invalid.
 func (m *Command) summary() string {
@@ -177,29 +154,15 @@ func (m *Command) summary() string {
 
 // lookUp finds the answer to an earlier command of the same id.
 func (c *Handler) lookUp(id string) (a answer, known bool, err error) {
-	for _, b := range c.uncommitted {
+	for _, b := range slices.Concat(c.writing, c.decided) {
 		if b.entry.ID == id && !b.isRepeat {
 			return b, true, nil
 		}
-	}
-	if a, known = c.unpersisted[id]; known {
-		return a, true, nil
 	}
 	if a.entry, known, err = c.Ledger.Command(id); err == nil && known {
 		a.ack, err = telemetry.DecodeAck(a.entry.Ack)
 	}
 	return a, known, err
-}
-
-// answerRepeat answers a command that was received before with its first answer.
-func (c *Handler) answerRepeat(m *Command, earlier answer) {
-	if _, held := c.unpersisted[m.ID]; held {
-		c.Log.Error("command is not durable, not acknowledged again", "id", m.ID)
-		return
-	}
-	ack := earlier.ack
-	ack.Of = m.PayloadDigest
-	c.uncommitted = append(c.uncommitted, answer{entry: ledger.Command{ID: m.ID}, ack: ack, isRepeat: true})
 }
 
 // refuse answers a command that is not written to the ledger: its id stays unused.
@@ -213,35 +176,33 @@ func (c *Handler) refuse(key string, m *Command, ack telemetry.Ack) {
 	c.Publish(ack)
 }
 
-// Commit writes what was applied to the ledger, and then acknowledges it.
-func (c *Handler) Commit() {
-	if len(c.uncommitted) == 0 {
+// TakeDecided returns the ledger's entries of the answers that wait, and the last command
+// accepted once they are durable. The caller writes them and then calls Written.
+func (c *Handler) TakeDecided() (entries []ledger.Command, last *telemetry.LastCommand) {
+	c.writing, c.decided, last = c.decided, nil, c.lastCommand
+	for i := range c.writing {
+		b := &c.writing[i]
+		if b.isRepeat {
+			continue
+		}
+		entries = append(entries, b.entry)
+		if b.ack.Accepted {
+			last = &telemetry.LastCommand{ID: b.entry.ID, Key: b.ack.Key, Slot: *b.ack.EffectiveSlot, What: b.entry.What}
+		}
+	}
+	return entries, last
+}
+
+// Written acknowledges what TakeDecided returned, now that it is durable. What could not
+// be written is not acknowledged: sent again, it is decided again.
+func (c *Handler) Written(last *telemetry.LastCommand, err error) {
+	batch := c.writing
+	c.writing = nil
+	if err != nil {
+		c.Log.Error("commands could not be written, not acknowledged", "commands", len(batch), "reason", err)
 		return
 	}
-	batch := c.uncommitted
-	c.uncommitted = nil
-	state := c.Executor.State()
-	var entries []ledger.Command
-	for _, b := range batch {
-		if !b.isRepeat {
-			b.entry.Mission = state.Mission
-			entries = append(entries, b.entry)
-		}
-	}
-	if len(entries) > 0 {
-		if err := c.Ledger.WriteCommands(state, entries); err != nil {
-			// Requests are undone; a mission command stays in effect, and is not
-			// executed a second time.
-			c.Log.Error("commands could not be written, not acknowledged", "commands", len(entries), "reason", err)
-			c.rollback()
-			for _, b := range batch {
-				if b.isMissionCommand && len(c.unpersisted) < ledger.MaxCommands {
-					c.unpersisted[b.entry.ID] = b
-				}
-			}
-			return
-		}
-	}
+	c.lastCommand = last
 	for _, b := range batch {
 		c.Publish(b.ack)
 	}

@@ -45,32 +45,39 @@ type harness struct {
 	refusal string   // why the mission refuses every command
 }
 
-// fakeExecutor is the mission that the harness's commands change.
-type fakeExecutor struct{ *harness }
-
-func (s fakeExecutor) Apply(c *Command, ack *telemetry.Ack) error {
-	if s.refusal != "" {
-		return errors.New(s.refusal)
+// HandleCommand has the mission decide a command, as the leader does. It reports whether
+// the command shows that the crew is there.
+func (d *harness) HandleCommand(c *Command) (alive bool) {
+	if !d.Admit(c) {
+		return false
 	}
-	s.applied = append(s.applied, c.ID)
-	slot := 7
-	ack.EffectiveSlot = &slot
+	ack := telemetry.Ack{Accepted: true, EffectiveSlot: new(7)}
+	reason := c.InvalidReason
+	if reason == "" {
+		reason = d.refusal
+	}
 	switch {
+	case reason != "":
+		ack = telemetry.Ack{Reason: reason}
 	case c.Preference != nil:
-		s.setting, ack.Setting = c.Preference.Setting, &c.Preference.Setting
+		d.applied = append(d.applied, c.ID)
+		d.setting, ack.Setting = c.Preference.Setting, &c.Preference.Setting
 	case c.Mission != nil:
+		d.applied = append(d.applied, c.ID)
 		ack.Action = c.Mission.Action
 	}
-	return nil
+	d.Answer(c, ack)
+	return c.KeyName != ""
 }
 
-func (s fakeExecutor) State() ledger.State {
-	return ledger.State{State: mission.State{Mission: "m1", Phase: "idle"}, LastCommand: s.LastCommand()}
-}
-
-func (s fakeExecutor) RequestSavepoint() func() {
-	before := s.setting
-	return func() { s.setting = before }
+// Commit writes what was decided, and acknowledges it.
+func (d *harness) Commit() {
+	entries, last := d.TakeDecided()
+	var err error
+	if len(entries) > 0 {
+		err = d.Ledger.WriteCommands(ledger.State{State: mission.State{Mission: "m1", Phase: "idle"}, LastCommand: last}, entries)
+	}
+	d.Written(last, err)
 }
 
 func newHarness(t *testing.T, names ...string) *harness {
@@ -95,7 +102,7 @@ func (d *harness) start() {
 		d.t.Fatal(err)
 	}
 	d.Handler = &Handler{
-		Executor: fakeExecutor{d}, Ledger: l, Clock: d.clock, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
+		Ledger: l, Clock: d.clock, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Publish: func(a telemetry.Ack) { d.acks = append(d.acks, a) },
 	}
 	if err := d.Initialize(s.LastCommand); err != nil {
@@ -527,24 +534,9 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestBurst: a burst of commands shares transactions, and every one is answered.
-func TestBurst(t *testing.T) {
-	d := newHarness(t)
-	for i := range 2*maxBatch + 10 {
-		d.HandleCommand(d.decode(preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.5}`, i)))
-	}
-	if len(d.acks) != 2*maxBatch {
-		t.Errorf("%d answered before the end of the batch, want %d", len(d.acks), 2*maxBatch)
-	}
-	d.Commit()
-	if len(d.acks) != 2*maxBatch+10 || len(d.applied) != 2*maxBatch+10 {
-		t.Errorf("%d answered, %d applied", len(d.acks), len(d.applied))
-	}
-}
-
-// TestDiskFailure: where the ledger cannot be written, requests are undone and nothing
-// is acknowledged; a mission command stays in effect, and is not executed a second
-// time. In a process of its own: the limit applies to the whole process.
+// TestDiskFailure: where the ledger cannot be written nothing is acknowledged, no command
+// is shown as the last one, and what is sent again is decided again. In a process of its
+// own: the limit applies to the whole process.
 func TestDiskFailure(t *testing.T) {
 	if os.Getenv("PREFDT_DISK_FULL") == "" {
 		c := exec.Command(os.Args[0], "-test.run=^TestDiskFailure$", "-test.v")
@@ -560,23 +552,18 @@ func TestDiskFailure(t *testing.T) {
 	d := newHarness(t)
 	d.mustAccept(preferenceTopic, `{"id":"before","setting":0.3}`)
 	freeSpace := fulldisk.Fill(t)
-	if ack := d.send(preferenceTopic, `{"id":"p","setting":0.9}`); ack != nil || d.setting != 0.3 {
-		t.Errorf("a request: %+v, setting %v", ack, d.setting)
+	for range 2 {
+		if ack := d.send(preferenceTopic, `{"id":"p","setting":0.9}`); ack != nil {
+			t.Errorf("acknowledged, and not durable: %+v", ack)
+		}
 	}
-	stop := `{"id":"s","action":"stop"}`
-	if ack := d.send(missionTopic, stop); ack != nil {
-		t.Errorf("a mission command was acknowledged that is not durable: %+v", ack)
-	}
-	if fmt.Sprint(d.applied) != "[before p s]" {
-		t.Fatalf("applied %v", d.applied)
-	}
-	if ack := d.send(missionTopic, stop); ack != nil || len(d.applied) != 3 {
-		t.Errorf("delivered again: %+v, applied %v", ack, d.applied)
+	if last := d.LastCommand(); last.ID != "before" {
+		t.Errorf("the last command is %+v, which is not durable", last)
 	}
 	freeSpace()
-	d.mustAccept(preferenceTopic, `{"id":"p","setting":0.9}`) // its failure was not acknowledged: it may be sent again
-	if ack := d.send(missionTopic, stop); ack != nil && !ack.Accepted || len(d.applied) != 4 {
-		t.Errorf("with space again: %+v, applied %v", ack, d.applied)
+	d.mustAccept(preferenceTopic, `{"id":"p","setting":0.9}`)
+	if last := d.LastCommand(); last.ID != "p" || fmt.Sprint(d.applied) != "[before p p p]" {
+		t.Errorf("the last command is %+v, decided: %v", last, d.applied)
 	}
 	if !strings.Contains(d.log.String(), "could not be written") {
 		t.Error("the log does not report it")

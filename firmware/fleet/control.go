@@ -24,17 +24,18 @@ const (
 type Phase uint8
 
 const (
-	PhaseIdle     Phase = iota // it has no order
-	PhaseClimbing              // arming, taking off
-	PhaseEngaging              // setpoints are sent, OFFBOARD is commanded
-	PhaseFlying                // in OFFBOARD, by the leader's setpoints
-	PhaseLanding               // Land, or Return, is commanded
-	PhasePilot                 // under pilot control until Resume in the air, Launch on the ground
-	PhaseStopping              // Hold is commanded
+	PhaseIdle      Phase = iota // it has no order
+	PhaseClimbing               // arming, taking off
+	PhaseEngaging               // setpoints are sent, OFFBOARD is commanded
+	PhaseFlying                 // in OFFBOARD, by the leader's setpoints
+	PhaseLanding                // Land, or Return, is commanded
+	PhasePilot                  // under pilot control until Resume in the air, Launch on the ground
+	PhaseStopping               // Hold is commanded
+	PhaseRejoining              // after a restart, its state is not known yet: nothing is commanded
 )
 
 func (p Phase) String() string {
-	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping"}[p]
+	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping", "not received since the restart"}[p]
 }
 
 const (
@@ -46,6 +47,7 @@ const (
 	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
 	arrivedM                  = 2.0
+	homeWithinM               = 5.0 // an aircraft that lands drifts by this at most
 	lagMaxM                   = 3.0 // a leg or a transit makes up for no more lag: making up is flying faster
 	offboardPrestreamS        = 0.5 // setpoints are sent for so long before OFFBOARD is commanded
 	stillMPS                  = 0.5
@@ -56,29 +58,30 @@ const (
 
 // control is the leader's side of an aircraft's state: its order and what was sent.
 type control struct {
-	order               Order
-	phase               Phase
-	pilotReason         string // why it is under pilot control
-	trajectory          trajectory
-	transitReference    physics.Position // a transit's reference at transitReferenceS
-	transitReferenceS   float64
-	launchOrdered       bool             // its order includes leaving the ground
-	armingRequested     bool             // commanded, since armingRequestedS
-	armingRequestedS    float64          //
-	modeRequestedS      map[Mode]float64 // when each mode was last commanded, since the order
-	commandedS          float64          // the last command
-	awaitsHeartbeat     bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS
-	awaitsHeartbeatS    float64          //
-	engagedS            float64          // streaming since
-	setpointSentS       float64          // the last setpoint
-	failsafeGraceUntilS float64          // until then, a failsafe may hold it for want of the setpoints before its order; 0: none may
-	setpointExpiredS    float64          // when a setpoint last was older than two slots
-	requestedS          float64          // the last request for streams or parameters
-	requestRounds       int
-	takeoffWaits        bool              // its take-off waits for another aircraft near its climb
-	heldAt              *physics.Position // by the envelope, since heldS; nil: it is not
-	heldS               float64
-	alarm               string
+	order             Order
+	phase             Phase
+	pilotReason       string // why it is under pilot control
+	trajectory        trajectory
+	transitReference  physics.Position // a transit's reference at transitReferenceS
+	transitReferenceS float64
+	launchOrdered     bool             // its order includes leaving the ground
+	armingRequested   bool             // commanded, since armingRequestedS
+	armingRequestedS  float64          //
+	modeRequestedS    map[Mode]float64 // when each mode was last commanded, since the order
+	commandedS        float64          // the last command
+	awaitsHeartbeat   bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS
+	awaitsHeartbeatS  float64          //
+	engagedS          float64          // streaming since; 0: never in this order
+	setpointSentS     float64          // the last setpoint
+	offboardDurable   bool             // the ledger has that OFFBOARD is commanded in this order
+	holdIsOurs        bool             // the Hold that it is in, failsafe or not, follows from its order
+	setpointExpiredS  float64          // when a setpoint last was older than two slots
+	requestedS        float64          // the last request for streams or parameters
+	requestRounds     int
+	takeoffWaits      bool              // its take-off waits for another aircraft near its climb
+	heldAt            *physics.Position // by the envelope, since heldS; nil: it is not
+	heldS             float64
+	alarm             string
 }
 
 // trajectory is the motion that its setpoints command.

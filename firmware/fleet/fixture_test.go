@@ -26,6 +26,7 @@ type fixture struct {
 	links []*endpointLink
 	rw    *dialect.ReadWriter
 	sent  *recorder
+	disk  string // "" has each state at once, "hangs" has none of now
 }
 
 // channels are one of each link.
@@ -64,10 +65,29 @@ func newFixture(t testing.TB) *fixture {
 func (b *fixture) advance(d time.Duration) {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
+		b.persist()
 		b.tick()
 		b.clock.Advance(step)
 	}
 }
+
+// persist is the ledger's transaction.
+func (b *fixture) persist() {
+	if b.disk == "" {
+		b.SetDurable(b.SavedState())
+	}
+}
+
+// ordered is one order for aircraft.
+func ordered(o Order, numbers ...int) (all []Ordered) {
+	for _, n := range numbers {
+		all = append(all, Ordered{Number: n, Order: o})
+	}
+	return all
+}
+
+// resume is an order to resume an aircraft.
+func resume(number int, o Order) Ordered { return ordered(o, number)[0] }
 
 // recorder is a link's node: it keeps the frames written.
 type recorder struct {
@@ -207,6 +227,7 @@ func (v *simVehicle) simulate(d time.Duration, react func(message.Message)) {
 	const step = 100 * time.Millisecond
 	for ; d > 0; d -= step {
 		v.sent.frames = nil
+		v.persist()
 		v.tick()
 		for _, m := range v.sent.drain() {
 			if c, ok := m.(*common.MessageCommandLong); ok && c.Command == common.MAV_CMD_REQUEST_MESSAGE && c.Param1 == 0 {

@@ -129,12 +129,12 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 		b.mutex.Unlock()
 	case kind == 0x80:
 		if o := Order(uint8(x(1)) % 4); o == OrderFly {
-			b.Launch(number)
+			b.Launch(ordered(OrderFly, number))
 		} else {
 			b.ChangeOrder(number, o)
 		}
 	case kind == 0x81:
-		b.Resume(number, Order(uint8(x(1))%4))
+		b.Resume(resume(number, [...]Order{OrderFly, OrderHome}[uint8(x(1))%2]))
 	case kind == 0x82:
 		b.advance(time.Duration(arguments[0]) * 100 * time.Millisecond)
 	case kind == 0x83:
@@ -154,9 +154,9 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 	case kind == 0x88:
 		b.UpdateMeter(number, math.Abs(x(1)), 1+math.Abs(x(2))/64)
 	case kind == 0x89:
-		b.Rejoin(number, Order(uint8(x(1))%4))
+		b.Rejoin(number)
 	case kind == 0x8a:
-		b.Clear(number)
+		b.Clear(ordered(OrderNone, number))
 	}
 }
 

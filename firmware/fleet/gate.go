@@ -98,6 +98,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return "it is with its pilot: " + a.pilotReason
 	case a.order == OrderNone || a.phase == PhaseIdle:
 		return "it has no order"
+	case a.phase == PhaseRejoining:
+		return "it was not received since the restart"
 	case !a.positionFresh(now):
 		return fmt.Sprintf("its position is %.1f s old", now-a.positionS)
 	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS, what != kindSetpoint && !a.heartbeatFresh(now):

@@ -166,7 +166,7 @@ func TestGateOnAddresses(t *testing.T) {
 // only what it may send.
 func TestNominalFlightIsNeverRefused(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	if err := v.Launch(1); err != nil {
+	if err := v.Launch(ordered(OrderFly, 1)); err != nil {
 		t.Fatal(err)
 	}
 	v.simulate(3*time.Second, v.handleCommand)

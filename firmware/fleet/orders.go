@@ -13,21 +13,29 @@ import (
 // startOrder begins an order, from the aircraft's present state.
 func (a *aircraft) startOrder(o Order, launched bool) {
 	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
-	a.modeRequestedS, a.setpointSentS, a.failsafeGraceUntilS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
+	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
+	a.engagedS, a.offboardDurable, a.holdIsOurs = 0, false, false
+}
+
+// Ordered is an aircraft and what it is ordered.
+type Ordered struct {
+	Number  int
+	Order   Order // OrderNone: it is cleared as an obstacle
+	Engages bool  // OFFBOARD is commanded at once
 }
 
 // Launch orders aircraft on the ground to take off and fly: all of them, or none. Arming
 // is commanded for ten seconds from the first time on; a disarm after that is the pilot's.
-func (f *Fleet) Launch(numbers ...int) error {
-	return f.tryAll("launch", numbers, (*aircraft).launchRefusal, func(a *aircraft) {
+func (f *Fleet) Launch(all []Ordered) error {
+	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(a *aircraft) {
 		a.startOrder(OrderFly, true)
 		a.home, a.phase = new(a.position), PhaseClimbing
 	})
 }
 
 // CheckLaunch returns why Launch would refuse, and orders nothing.
-func (f *Fleet) CheckLaunch(numbers ...int) error {
-	return f.tryAll("launch", numbers, (*aircraft).launchRefusal, func(*aircraft) {})
+func (f *Fleet) CheckLaunch(all []Ordered) error {
+	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(*aircraft) {})
 }
 
 func (a *aircraft) launchRefusal(now float64) error {
@@ -44,73 +52,80 @@ func (a *aircraft) launchRefusal(now float64) error {
 
 // Resume ends a pilot's control of an aircraft in the air: to fly on, or home. It
 // never arms, nor takes off from the ground.
-func (f *Fleet) Resume(number int, o Order) error {
-	return f.try("resume", number, func(a *aircraft, now float64) error {
-		switch {
-		case o != OrderFly && o != OrderHome:
-			return fmt.Errorf("order %d is neither to fly nor to return", o)
-		case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
-			return fmt.Errorf("is %s already", a.phase)
-		case !a.fresh(now) || !a.heartbeatFresh(now):
-			return a.staleError(now)
-		case !a.inAir():
-			return errors.New("is not in the air")
-		}
-		a.startOrder(o, false)
-		if a.mode == ModeOffboard { // the setpoint stream may have ended just now
-			a.failsafeGraceUntilS = now + failsafeGraceS
-		}
-		if o == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+func (f *Fleet) Resume(o Ordered) error {
+	return f.tryAll("resume", []Ordered{o}, (*aircraft).resumeRefusal, func(a *aircraft) {
+		now := f.nowS()
+		a.startOrder(o.Order, false)
+		a.holdIsOurs = a.mode == ModeHold
+		if o.Order == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
 			a.phase = PhaseClimbing
 		} else {
 			a.engage(now)
 		}
-		return nil
 	})
 }
 
-// After a stream was resumed, the failsafe's Hold may still come within failsafeGraceS, and
-// ends within failsafeEndS.
-const (
-	failsafeGraceS = 2.0
-	failsafeEndS   = 10.0
-)
+// CheckResume returns why Resume would refuse, and orders nothing.
+func (f *Fleet) CheckResume(o Ordered) error {
+	return f.tryAll("resume", []Ordered{o}, (*aircraft).resumeRefusal, func(*aircraft) {})
+}
+
+func (a *aircraft) resumeRefusal(now float64) error {
+	switch {
+	case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
+		return fmt.Errorf("is %s already", a.phase)
+	case !a.fresh(now) || !a.heartbeatFresh(now):
+		return a.staleError(now)
+	case !a.inAir():
+		return errors.New("is not in the air")
+	}
+	return nil
+}
+
+// failsafeEndS is how long PX4's failsafe may hold an aircraft once setpoints come again.
+const failsafeEndS = 10.0
 
 // Rejoin continues the order that an aircraft had from the previous leader process, if
 // its state is as that left it: its pilot may have acted while no leader was running.
-// Otherwise it is left to its pilot.
-func (f *Fleet) Rejoin(number int, o Order) error {
-	return f.try("rejoin", number, func(a *aircraft, now float64) error {
-		if a.phase != PhaseIdle || o != OrderFly && o != OrderHome {
-			return fmt.Errorf("is %s, with order %d", a.phase, o)
+// Otherwise it is left to its pilot. Everything but the aircraft's messages is what the
+// ledger has, and that has each command before it was sent.
+func (f *Fleet) Rejoin(number int) (err error) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		if a.phase != PhaseRejoining {
+			err = fmt.Errorf("rejoin aircraft %d: is %s", number, a.phase)
+			return
 		}
-		a.startOrder(o, false)
+		a.startOrder(a.order, false)
+		a.offboardDurable = a.restoredOffboard
 		why := ""
 		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
 		case !a.fresh(now) || !a.heartbeatFresh(now):
 			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:
 			why = "rebooted while the leader was down"
+		case a.order == OrderHome && a.onGround() && (!a.armed || a.mode == a.landingMode()): // its landing has ended
+			a.phase = PhaseLanding
 		case !a.armed:
 			why = "found with its motors off after the restart"
-		case a.mode == ModeTakeoff: // perhaps still on the ground
+		case a.mode == ModeTakeoff && !a.restoredOffboard: // perhaps still on the ground
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.mode == ModeOffboard, a.mode == ModeHold && high && a.failsafe: // without setpoints since the previous process
-			a.failsafeGraceUntilS = now + failsafeGraceS
+		case a.order == OrderHome && a.mode == a.landingMode() && a.overHome(): // nothing is commanded in it
+			a.phase = PhaseLanding
+		case a.mode == ModeOffboard, a.mode == ModeHold && high && a.failsafe && a.restoredOffboard: // without setpoints since the previous process
 			a.engage(now)
-		case a.mode == ModeHold && high && !a.restoredOffboard: // where its take-off ended
+		case a.mode == ModeHold && high && !a.failsafe && !a.restoredOffboard: // where its take-off ended
 			a.engage(now)
 		default:
 			why = "found in " + a.mode.String() + " after the restart"
 		}
 		if why != "" {
 			a.handToPilot(f, why)
-			return errors.New(why)
+			err = fmt.Errorf("rejoin aircraft %d: %s", number, why)
 		}
-		return nil
 	})
+	return err
 }
 
 // ChangeOrder sends an aircraft under control home, or hands it to its autopilot's Hold.
@@ -123,6 +138,8 @@ func (f *Fleet) ChangeOrder(number int, o Order) {
 		}
 		a.order, a.awaitsHeartbeat = o, false
 		switch {
+		case o == OrderStop && a.phase == PhaseRejoining: // nothing is commanded before its state is known
+			a.handToPilot(f, "stopped")
 		case o == OrderStop && a.phase != PhasePilot:
 			a.phase = PhaseStopping
 		case o == OrderHome && stopping:
@@ -141,17 +158,23 @@ func (f *Fleet) HandToPilot(number int, why string) {
 
 // Clear removes aircraft in the air that are not received from the obstacles, until they
 // are received again: all of them, or none.
-func (f *Fleet) Clear(numbers ...int) error {
-	refusal := func(a *aircraft, now float64) error {
-		switch {
-		case !a.isObstacle():
-			return errors.New("is not an obstacle")
-		case a.received && now-a.receivedS <= lostAfterS:
-			return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
-		}
-		return nil
+func (f *Fleet) Clear(all []Ordered) error {
+	return f.tryAll("clear", all, (*aircraft).clearRefusal, func(a *aircraft) { a.cleared = true })
+}
+
+// CheckClear returns why Clear would refuse, and changes nothing.
+func (f *Fleet) CheckClear(all []Ordered) error {
+	return f.tryAll("clear", all, (*aircraft).clearRefusal, func(*aircraft) {})
+}
+
+func (a *aircraft) clearRefusal(now float64) error {
+	switch {
+	case !a.isObstacle():
+		return errors.New("is not an obstacle")
+	case a.received && now-a.receivedS <= lostAfterS:
+		return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
 	}
-	return f.tryAll("clear", numbers, refusal, func(a *aircraft) { a.cleared = true })
+	return nil
 }
 
 func (a *aircraft) staleError(now float64) error {
@@ -209,27 +232,17 @@ func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 }
 
 // tryAll gives an order to aircraft unless one of them refuses it.
-func (f *Fleet) tryAll(order string, numbers []int, refusal func(a *aircraft, now float64) error, do func(*aircraft)) error {
+func (f *Fleet) tryAll(order string, all []Ordered, refusal func(a *aircraft, now float64) error, do func(*aircraft)) error {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	now := f.nowS()
-	for _, n := range numbers {
-		if err := refusal(f.aircraft[n-1], now); err != nil {
-			return fmt.Errorf("%s aircraft %d: %w", order, n, err)
+	for _, o := range all {
+		if err := refusal(f.aircraft[o.Number-1], now); err != nil {
+			return fmt.Errorf("%s aircraft %d: %w", order, o.Number, err)
 		}
 	}
-	for _, n := range numbers {
-		do(f.aircraft[n-1])
+	for _, o := range all {
+		do(f.aircraft[o.Number-1])
 	}
 	return nil
-}
-
-// try is withAircraft of an order that may fail.
-func (f *Fleet) try(order string, number int, do func(a *aircraft, now float64) error) (err error) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		if err = do(a, now); err != nil {
-			err = fmt.Errorf("%s aircraft %d: %w", order, number, err)
-		}
-	})
-	return err
 }

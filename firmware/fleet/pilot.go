@@ -21,40 +21,48 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
 	a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
 	a.failsafe = m.SystemStatus == common.MAV_STATE_CRITICAL
-	if a.phase == PhaseIdle || a.phase == PhasePilot {
+	if a.phase == PhaseIdle || a.phase == PhasePilot || a.phase == PhaseRejoining {
 		return
 	}
-	switch {
+	switch inHold := a.mode == ModeHold && wasMode == ModeHold && !a.holdIsOurs; {
 	case wasArmed && !a.armed:
 		if a.phase != PhaseLanding || !a.onGround() { // otherwise the commanded landing is over
 			a.handToPilot(f, "disarmed while "+a.phase.String())
 		}
-	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, now):
+	case a.mode != wasMode && a.streamHasGap(wasMode): // setpoints end it
+		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
+		a.phase, a.engagedS = PhaseEngaging, now
+	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, wasFailsafe):
 		a.handToPilot(f, "left "+wasMode.String()+" for "+a.mode.String()+" while "+a.phase.String())
-	case a.mode == ModeHold && wasMode == ModeHold && wasFailsafe && !a.failsafe: // with a stream it would be OFFBOARD
+	case a.mode != wasMode: // a failsafe that was there before its take-off ended is not what ended it
+		a.holdIsOurs = a.mode == ModeHold && wasMode == ModeTakeoff && wasFailsafe
+	case inHold && wasFailsafe && !a.failsafe: // with a stream it would be OFFBOARD
 		a.handToPilot(f, "the failsafe's "+ModeHold.String()+" became its pilot's while "+a.phase.String())
-	case a.mode == ModeHold && wasMode == ModeHold && !wasFailsafe && a.failsafe:
+	case inHold && !wasFailsafe && a.failsafe:
 		a.handToPilot(f, "a failsafe's "+ModeHold.String()+" began while "+a.phase.String())
 	}
 }
 
+// streamHasGap is whether its autopilot's failsafe holds it for want of setpoints, of this
+// leader process or of the one before. PX4 reports MAV_STATE_CRITICAL with the mode.
+func (a *aircraft) streamHasGap(from Mode) bool {
+	switch a.phase {
+	case PhaseEngaging, PhaseFlying, PhaseLanding:
+		return from == ModeOffboard && a.mode == ModeHold && a.failsafe
+	}
+	return false
+}
+
 // modeChangeExpected is whether a change of mode was commanded by the leader, or follows
-// from its commands: the autopilot ends its take-off in Hold at H, and its failsafe holds
-// where the previous process's stream ended.
-func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS, now float64) bool {
+// from its commands: the autopilot ends its take-off in Hold at H.
+func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS float64, wasFailsafe bool) bool {
 	if requestedS, ok := a.modeRequestedS[a.mode]; ok && requestedS > fromS-modeReportDelayS {
 		return true
 	}
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
 		return true // PX4 returns to it by itself once setpoints come again
 	}
-	switch {
-	case a.mode != ModeHold:
-		return false
-	case from == ModeTakeoff:
-		return !a.failsafe && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM
-	}
-	return from == ModeOffboard && a.failsafe && now < a.failsafeGraceUntilS
+	return a.mode == ModeHold && from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM && (!a.failsafe || wasFailsafe)
 }
 
 func (a *aircraft) handToPilot(f *Fleet, why string) {

@@ -22,11 +22,11 @@ type situation struct {
 var situations = []situation{
 	{"idle", PhaseIdle, OrderNone, func(v *simVehicle) {}},
 	{"arming", PhaseClimbing, OrderFly, func(v *simVehicle) {
-		v.Launch(1)
+		v.Launch(ordered(OrderFly, 1))
 		v.simulate(time.Second, nil)
 	}},
 	{"armed on the ground", PhaseClimbing, OrderFly, func(v *simVehicle) {
-		v.Launch(1)
+		v.Launch(ordered(OrderFly, 1))
 		v.simulate(2500*time.Millisecond, func(m message.Message) {
 			v.handleCommand(m)
 			v.landed, v.upM = true, 0 // TAKEOFF, and not off the ground yet
@@ -60,7 +60,7 @@ var situations = []situation{
 }
 
 func climb(v *simVehicle) {
-	v.Launch(1)
+	v.Launch(ordered(OrderFly, 1))
 	v.simulate(3*time.Second, v.handleCommand)
 }
 
@@ -93,12 +93,12 @@ var nonPilotPhases = map[string]Phase{
 	// It has no order, and gets none.
 	"idle": PhaseIdle,
 	// The act leads to the present mode, or to the commanded one.
-	"arming, disarms":                 PhaseClimbing, // its motors are off: the ten seconds run on
-	"arming, chooses Hold":            PhaseClimbing,
-	"landing, chooses LAND":           PhaseLanding,
-	"engaging, chooses Hold":          PhaseEngaging,
-	"stopping, chooses Hold":          PhasePilot,
-	"engaging, chooses Hold, restart": PhaseEngaging,
+	"arming, disarms":                PhaseClimbing, // its motors are off: the ten seconds run on
+	"arming, chooses Hold":           PhaseClimbing,
+	"landing, chooses LAND":          PhaseLanding,
+	"engaging, chooses Hold":         PhaseEngaging,
+	"stopping, chooses Hold":         PhasePilot,
+	"landing, chooses LAND, restart": PhaseLanding,
 }
 
 // Whatever the pilot does, in any phase, with or without a restart of the leader
@@ -191,7 +191,7 @@ func (v *simVehicle) restart(o Order) {
 	v.replaceLeader(v.savedUnderCommand())
 	v.expectNoCommands(time.Second)
 	if o == OrderFly || o == OrderHome {
-		v.Rejoin(1, o)
+		v.Rejoin(1)
 	}
 	v.simulate(500*time.Millisecond, nil)
 }
@@ -199,7 +199,7 @@ func (v *simVehicle) restart(o Order) {
 // A restart in which nothing happened continues where the leader was.
 func TestRejoinContinues(t *testing.T) {
 	for name, want := range map[string]Phase{
-		"armed on the ground": PhaseClimbing, "in its climb": PhaseClimbing, "engaging": PhaseEngaging, "flying": PhaseFlying, "homing": PhaseFlying,
+		"armed on the ground": PhaseClimbing, "in its climb": PhaseClimbing, "flying": PhaseFlying, "homing": PhaseFlying, "landing": PhaseLanding,
 	} {
 		for _, s := range situations {
 			if s.name != name {
@@ -236,10 +236,17 @@ func TestRejoinLeavesChangedAircraft(t *testing.T) {
 			v.simulate(time.Second, nil)
 			fly(v)
 			saved := v.savedUnderCommand()
+			saved[0].UnderCommand, saved[0].Homing = o == OrderFly, o == OrderHome
 			c.change(v)
 			v.replaceLeader(saved)
 			v.simulate(time.Second, nil)
-			err := v.Rejoin(1, o)
+			err := v.Rejoin(1)
+			if name == "on the ground" && o == OrderHome { // its way home has ended
+				if got := v.view(); err != nil || got.Phase != PhaseLanding {
+					t.Errorf("landed: %v, %s", err, got.Phase)
+				}
+				continue
+			}
 			if got := v.view(); err == nil || got.Phase != PhasePilot || !strings.Contains(got.Reason, c.want) {
 				t.Errorf("%s, order %d: %v, %s, reason %q", name, o, err, got.Phase, got.Reason)
 			}
@@ -272,7 +279,7 @@ func TestRejoinInTheFailsafesHold(t *testing.T) {
 			saved := v.savedUnderCommand()
 			v.mode, v.failsafe = c.mode, c.mode == ModeHold
 			v.replaceLeader(saved)
-			if err := v.Rejoin(1, OrderFly); err != nil {
+			if err := v.Rejoin(1); err != nil {
 				t.Fatal(err)
 			}
 			setpoints := 0
@@ -343,11 +350,11 @@ func TestDisarmInTheClimbIsThePilots(t *testing.T) {
 		t.Fatalf("%s: %q", got.Phase, got.Reason)
 	}
 	v.expectNoCommands(200 * time.Second)
-	if err := v.Resume(1, OrderFly); err == nil {
+	if err := v.Resume(resume(1, OrderFly)); err == nil {
 		t.Error("resumed on the ground")
 	}
 	v.expectNoCommands(20 * time.Second)
-	if err := v.Launch(1); err != nil {
+	if err := v.Launch(ordered(OrderFly, 1)); err != nil {
 		t.Errorf("an order to leave the ground: %v", err)
 	}
 	if v.simulate(2*time.Second, v.handleCommand); !v.armed {
@@ -362,7 +369,7 @@ func TestArmingIsCommandedForTenSeconds(t *testing.T) {
 		v.mode = mode
 		v.sendHeartbeat()
 		for range 2 {
-			if err := v.Launch(1); err != nil {
+			if err := v.Launch(ordered(OrderFly, 1)); err != nil {
 				t.Fatal(err)
 			}
 			asked, lastS, beganS := 0, 0.0, v.nowS()
@@ -414,7 +421,7 @@ func TestStopHandsOver(t *testing.T) {
 // A stop follows a take-off that was commanded just before.
 func TestStopAfterATakeOff(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	v.Launch(1)
+	v.Launch(ordered(OrderFly, 1))
 	took := false
 	for !took {
 		v.simulate(100*time.Millisecond, func(m message.Message) {
@@ -483,7 +490,7 @@ func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 		if got := v.view(); got.Phase != PhasePilot {
 			t.Fatalf("in %s it is %s", given, got.Phase)
 		}
-		if err := v.Resume(1, OrderFly); err != nil {
+		if err := v.Resume(resume(1, OrderFly)); err != nil {
 			t.Fatal(err)
 		}
 		v.simulate(2*time.Second, nil) // not followed: still in the mode at resume
@@ -513,46 +520,45 @@ func TestOrderConditions(t *testing.T) {
 		}
 	}
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	refused(v.Resume(1, OrderFly), "resume aircraft 1: is not in the air")
-	refused(v.Resume(1, OrderStop), "order 3")
-	refused(v.Launch(2), "launch aircraft 2: no position and HEARTBEAT")
-	refused(v.Launch(1, 2), "launch aircraft 2: no position and HEARTBEAT")
+	refused(v.Resume(resume(1, OrderFly)), "resume aircraft 1: is not in the air")
+	refused(v.Launch(ordered(OrderFly, 2)), "launch aircraft 2: no position and HEARTBEAT")
+	refused(v.Launch(ordered(OrderFly, 1, 2)), "launch aircraft 2: no position and HEARTBEAT")
 	if got := v.view(); got.Phase != PhaseIdle {
 		t.Errorf("an order that was refused for another aircraft launched this one: %v", got.Phase)
 	}
 	fly(v)
-	refused(v.Launch(1), "is flying already")
-	refused(v.Resume(1, OrderHome), "is flying already")
+	refused(v.Launch(ordered(OrderFly, 1)), "is flying already")
+	refused(v.Resume(resume(1, OrderHome)), "is flying already")
 	v.mode = ModePosition
 	v.simulate(1500*time.Millisecond, nil)
-	refused(v.Launch(1), "not on the ground")
-	refused(v.Rejoin(1, OrderFly), "with its pilot")
+	refused(v.Launch(ordered(OrderFly, 1)), "not on the ground")
+	refused(v.Rejoin(1), "with its pilot")
 	v.silent = true
 	v.simulate(3*time.Second, nil)
-	refused(v.Resume(1, OrderFly), "its position is 3")
+	refused(v.Resume(resume(1, OrderFly)), "its position is 3")
 }
 
 // An aircraft in the air that is not received stays an obstacle until the crew clears
 // it, and is one again once it is received.
 func TestClearedUntilReceived(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	if err := v.Clear(1); err == nil {
+	if err := v.Clear(ordered(OrderNone, 1)); err == nil {
 		t.Error("one on the ground was cleared")
 	}
 	fly(v)
-	if err := v.Clear(1); err == nil {
+	if err := v.Clear(ordered(OrderNone, 1)); err == nil {
 		t.Error("an aircraft that is received was cleared")
 	}
 	v.silent = true
 	v.simulate(9*time.Second, nil)
-	if err := v.Clear(1); err == nil || !strings.Contains(err.Error(), "received 9") {
+	if err := v.Clear(ordered(OrderNone, 1)); err == nil || !strings.Contains(err.Error(), "received 9") {
 		t.Errorf("before it is lost: %v", err)
 	}
 	v.simulate(2*time.Second, nil)
 	if len(v.SavedState()[0].PossiblePath) == 0 {
 		t.Error("it is forgotten")
 	}
-	if err := v.Clear(1); err != nil || len(v.SavedState()[0].PossiblePath) > 0 {
+	if err := v.Clear(ordered(OrderNone, 1)); err != nil || len(v.SavedState()[0].PossiblePath) > 0 {
 		t.Errorf("lost: %v, %v", err, v.SavedState()[0].PossiblePath)
 	}
 	v.silent = false
@@ -613,5 +619,180 @@ func TestLegsEndAtTheFence(t *testing.T) {
 	})
 	if setpoints == 0 {
 		t.Error("no setpoint was sent")
+	}
+}
+
+// commandsModes are the modes commanded while time passes.
+func (v *simVehicle) commandedModes(d time.Duration, react func(message.Message)) (modes []Mode) {
+	v.simulate(d, func(m message.Message) {
+		if what, mode := classify(m); what == kindMode {
+			modes = append(modes, mode)
+		}
+		if react != nil {
+			react(m)
+		}
+	})
+	return modes
+}
+
+// OFFBOARD is commanded once the ledger has that it will be. Before, a leader that was
+// killed would take a Hold that its pilot chose for the end of the take-off.
+func TestOffboardIsDurableFirst(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	climb(v)
+	v.disk = "hangs"
+	v.upM, v.mode = 100, ModeHold
+	if modes := v.commandedModes(10*time.Second, nil); len(modes) > 0 {
+		t.Fatalf("%v was commanded, and the ledger does not have it", modes)
+	}
+	if got := v.view(); got.Phase != PhaseEngaging {
+		t.Fatalf("it is %s", got.Phase)
+	}
+	v.disk = ""
+	v.simulate(3*time.Second, v.handleCommand)
+	if got := v.view(); !got.Flying {
+		t.Errorf("it is %s in %s", got.Phase, got.Mode)
+	}
+	// One that is sent home at the end of its climb needs no OFFBOARD to be there.
+	home := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	home.simulate(time.Second, nil)
+	climb(home)
+	home.disk = "hangs"
+	home.upM, home.mode = 100, ModeHold
+	home.simulate(time.Second, nil)
+	home.ChangeOrder(1, OrderHome)
+	if modes := home.commandedModes(3*time.Second, home.handleCommand); len(modes) == 0 || modes[0] != ModeLand {
+		t.Errorf("sent home: %v commanded, want %v", modes, ModeLand)
+	}
+}
+
+// A gap in the setpoints of a living leader ends as one over a restart does: by setpoints
+// alone, where PX4's failsafe holds for want of them, and by its pilot where it is another.
+func TestGapInTheStream(t *testing.T) {
+	for name, c := range map[string]struct {
+		home bool
+		then func(v *simVehicle) // five seconds later
+		want Phase
+		why  string
+	}{
+		"it ends with setpoints":               {false, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"it ends with setpoints, on its way":   {true, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"it does not end":                      {false, func(v *simVehicle) {}, PhasePilot, "did not end"},
+		"its pilot chooses Hold":               {false, func(v *simVehicle) { v.failsafe = false }, PhasePilot, "pilot's"},
+		"its pilot chooses POSCTL":             {false, func(v *simVehicle) { v.mode, v.failsafe = ModePosition, false }, PhasePilot, "POSCTL"},
+		"a worse failsafe follows, on its way": {true, func(v *simVehicle) { v.mode = ModeReturn }, PhasePilot, "AUTO.RTL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+			v.simulate(time.Second, nil)
+			fly(v)
+			v.position.EastM += 100
+			v.simulate(200*time.Millisecond, nil)
+			if c.home {
+				v.ChangeOrder(1, OrderHome)
+			}
+			v.mode, v.failsafe = ModeHold, true
+			setpoints := 0
+			watch := func(m message.Message) {
+				switch what, mode := classify(m); what {
+				case kindHarmless:
+				case kindSetpoint:
+					setpoints++
+				default:
+					t.Fatalf("sent %v %v: %+v", what, mode, v.view())
+				}
+			}
+			for range 6 {
+				v.Hold(1)
+				v.simulate(time.Second, watch)
+			}
+			if setpoints < 40 || v.view().Phase != PhaseEngaging {
+				t.Fatalf("%s after %d setpoints", v.view().Phase, setpoints)
+			}
+			c.then(v)
+			for range 6 {
+				v.Hold(1)
+				v.simulate(time.Second, watch)
+			}
+			if got := v.view(); got.Phase != c.want || !strings.Contains(got.Reason, c.why) {
+				t.Errorf("%s: %q", got.Phase, got.Reason)
+			}
+			if c.want == PhasePilot {
+				v.expectNoCommands(20 * time.Second)
+			}
+		})
+	}
+}
+
+// A loop that stalls sends no setpoints in the failsafe's Hold either: the stream goes on
+// when the loop does.
+func TestGapOfAStalledLoop(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.simulate(15*time.Second, nil) // the stream has ended
+	v.mode, v.failsafe = ModeHold, true
+	v.simulate(time.Second, nil)
+	v.expectNoCommands(30 * time.Second)
+	if got := v.view(); got.Phase != PhaseEngaging {
+		t.Fatalf("it is %s: %q", got.Phase, got.Reason)
+	}
+	v.Hold(1)
+	setpoints := 0
+	v.simulate(time.Second, func(m message.Message) {
+		if what, _ := classify(m); what == kindSetpoint {
+			setpoints++
+		}
+	})
+	if setpoints == 0 {
+		t.Error("no setpoints once the loop goes on")
+	}
+}
+
+// One `resume` is enough after a failsafe has ended the take-off, whether the failsafe
+// lasts until H or ends in Hold.
+func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
+	for name, lasts := range map[string]bool{"it ends in Hold": false, "it lasts": true} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v.simulate(time.Second, nil)
+		climb(v)
+		v.mode, v.failsafe = ModeHold, true
+		v.simulate(1500*time.Millisecond, nil)
+		if got := v.view(); got.Phase != PhasePilot {
+			t.Fatalf("%s: a failsafe in the climb left it %s", name, got.Phase)
+		}
+		if err := v.Resume(resume(1, OrderFly)); err != nil {
+			t.Fatal(err)
+		}
+		v.failsafe = lasts
+		v.sendHeartbeat() // before the take-off is commanded
+		v.simulate(3*time.Second, v.handleCommand)
+		v.upM, v.mode = 100, ModeHold
+		v.simulate(1500*time.Millisecond, nil)
+		v.simulate(4*time.Second, v.handleCommand)
+		if got := v.view(); !got.Flying {
+			t.Errorf("%s: it is %s in %s: %q", name, got.Phase, got.Mode, got.Reason)
+		}
+	}
+}
+
+// Nothing is commanded before Rejoin has decided; a stop meanwhile leaves it to its pilot.
+func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
+	for _, o := range []Order{OrderHome, OrderStop} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v.simulate(time.Second, nil)
+		fly(v)
+		v.replaceLeader(v.savedUnderCommand())
+		v.expectNoCommands(5 * time.Second)
+		if got := v.view(); got.Phase != PhaseRejoining || !got.UnderCommand() {
+			t.Fatalf("it is %s, under command %v", got.Phase, got.UnderCommand())
+		}
+		v.ChangeOrder(1, o)
+		v.expectNoCommands(5 * time.Second)
+		err := v.Rejoin(1)
+		if got := v.view(); (err == nil) != (o == OrderHome) || err == nil && got.Order != OrderHome || err != nil && got.Phase != PhasePilot {
+			t.Errorf("order %d: %v, %s, order %d", o, err, got.Phase, got.Order)
+		}
 	}
 }

@@ -14,12 +14,33 @@ type SavedAircraft struct {
 	Meter        energy.State `json:"meter"`
 	UnderCommand bool         `json:"ours"`               // it had the order to fly, and was not under pilot control
 	Homing       bool         `json:"homing,omitempty"`   // likewise, the order to return
-	Offboard     bool         `json:"offboard,omitempty"` // it flew in OFFBOARD
+	Offboard     bool         `json:"offboard,omitempty"` // OFFBOARD was commanded, or may be at any moment
 	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
 	Lost         bool         `json:"lost,omitempty"`
 	Home         *[2]float64  `json:"home_m,omitempty"` // where it took off
 	PossiblePath [][2]float64 `json:"way_m,omitempty"`  // of an obstacle
+}
+
+// Order is the state once an aircraft has been ordered something.
+func (s *SavedAircraft) Order(o Ordered) {
+	if o.Order == OrderNone {
+		s.PossiblePath = nil
+		return
+	}
+	s.UnderCommand, s.Homing, s.Offboard = o.Order == OrderFly, o.Order == OrderHome, o.Engages
+	s.WithPilot, s.Reason, s.Lost = false, "", false
+}
+
+// SetDurable tells what the ledger has of each aircraft: OFFBOARD is commanded only of one
+// that a restart would know to be in it. Else a Hold that its pilot chose in between would
+// be taken for the end of its take-off.
+func (f *Fleet) SetDurable(saved []SavedAircraft) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for i, a := range f.aircraft {
+		a.offboardDurable = saved[i].Offboard
+	}
 }
 
 // SavedState returns the state of each aircraft that a restart needs.
@@ -31,7 +52,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 		controlled := a.phase != PhasePilot
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now),
-			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.phase == PhaseFlying, WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
+			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.engaged(), WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
 		}
 		if a.home != nil {
 			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
@@ -46,8 +67,16 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	return saved
 }
 
+// engaged is whether OFFBOARD was commanded in its order, or may be at any moment.
+func (a *aircraft) engaged() bool {
+	if a.phase == PhaseRejoining {
+		return a.restoredOffboard
+	}
+	return a.phase != PhasePilot && a.engagedS > 0
+}
+
 // Restore restores the aircraft's saved state, before Start. An aircraft under pilot
-// control stays so.
+// control stays so; one that had an order waits for Rejoin.
 func (f *Fleet) Restore(saved []SavedAircraft) {
 	for i := range saved {
 		s := &saved[i]
@@ -60,9 +89,14 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			for _, p := range s.PossiblePath {
 				a.lastKnownTrack = append(a.lastKnownTrack, physics.Position{EastM: p[0], NorthM: p[1]})
 			}
-			if s.WithPilot {
+			switch {
+			case s.WithPilot:
 				a.order = OrderFly
 				a.handToPilot(f, s.Reason)
+			case s.Homing:
+				a.order, a.phase = OrderHome, PhaseRejoining
+			case s.UnderCommand:
+				a.order, a.phase = OrderFly, PhaseRejoining
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 		var text *strings.Builder
 		text, b.Log = captureLog()
 		v := newSimVehicle(b, 1, physics.Position{EastM: 300, NorthM: 300})
-		if err := v.Launch(1); err != nil {
+		if err := v.Launch(ordered(OrderFly, 1)); err != nil {
 			t.Fatal(err)
 		}
 		v.simulate(4*time.Second, func(m message.Message) {
@@ -136,7 +136,7 @@ func TestPreArm(t *testing.T) {
 		if got := v.view().PreArm; got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
-		if v.Launch(1); c.want == (PreArm{true, false}) && v.view().Reason != "the autopilot's prearm check fails" {
+		if v.Launch(ordered(OrderFly, 1)); c.want == (PreArm{true, false}) && v.view().Reason != "the autopilot's prearm check fails" {
 			t.Errorf("%s: reason %q", c.name, v.view().Reason)
 		}
 	}

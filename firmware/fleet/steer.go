@@ -14,7 +14,7 @@ import (
 // whether a setpoint is due; the gate decides whether they may be sent.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.checkReception(f, now)
-	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhasePilot {
+	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhasePilot || a.phase == PhaseRejoining {
 		return nil, false
 	}
 	switch a.order {
@@ -33,27 +33,30 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 	case PhaseClimbing:
 		return a.climb(f, now), false
 	case PhaseEngaging:
-		if a.mode == ModeOffboard {
+		if a.mode == ModeOffboard && a.offboardDurable {
 			a.phase, a.pilotReason, a.autopilotText = PhaseFlying, "", ""
 			f.Log.Info("flying under command", "aircraft", a.number)
 			return nil, true
 		}
 		switch {
-		case a.failsafeGraceUntilS > 0 && a.mode == ModeHold && a.failsafe:
+		case a.trajectory.ended: // the loop stalls
+			a.engagedS = now
+			return nil, true
+		case a.mode == ModeHold && a.failsafe && !a.holdIsOurs:
 			// PX4 ends the failsafe by itself once there are setpoints. A command would
 			// end any other failsafe too, and a Hold that its pilot has just chosen.
 			if now-a.engagedS > failsafeEndS {
 				a.handToPilot(f, "its failsafe's "+ModeHold.String()+" did not end with setpoints")
 				return nil, false
 			}
-		case now-a.engagedS > offboardPrestreamS:
+		case a.offboardDurable && now-a.engagedS > offboardPrestreamS:
 			out = a.retryCommand(f, now, setMode(ModeOffboard))
 		}
 		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports OFFBOARD sooner than in a second
 		return out, true
 	case PhaseFlying:
-		if a.mode != ModeOffboard { // the failsafe's Hold, after the previous process's stream; any other mode is its pilot's
-			a.phase = PhaseEngaging
+		if a.mode != ModeOffboard { // a Hold that a stop before this order commanded; any other mode is its pilot's
+			a.phase, a.engagedS = PhaseEngaging, now
 		}
 		return nil, true
 	}
@@ -158,6 +161,10 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			a.phase = PhaseLanding
 			break
 		}
+		if a.phase == PhaseEngaging && !a.offboardDurable && a.mode == ModeHold && a.overHome() {
+			a.phase = PhaseLanding // its climb has just ended
+			break
+		}
 		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: *a.home, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
 		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
@@ -173,17 +180,27 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		if a.onGround() {
 			return nil, false // it disarms by itself
 		}
-		want := ModeLand
-		if a.home == nil {
-			want = ModeReturn
-		}
-		if a.mode != want {
+		if want := a.landingMode(); a.mode != want {
 			// Setpoints are sent until the mode has changed: without them the failsafe
 			// would act first.
 			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
 		}
 	}
 	return nil, false
+}
+
+// landingMode is the mode in which it lands: where it is or, if it is not known where it
+// took off, by the autopilot's own way home.
+func (a *aircraft) landingMode() Mode {
+	if a.home == nil {
+		return ModeReturn
+	}
+	return ModeLand
+}
+
+// overHome is whether it is where it took off, but for its height.
+func (a *aircraft) overHome() bool {
+	return a.home == nil || a.position.Sub(*a.home).Norm() < homeWithinM
 }
 
 // updateHeldAt keeps the position where the envelope holds an aircraft. One that is

@@ -38,6 +38,7 @@ type View struct {
 	InAir    bool // and not lost: its flight costs joules
 	Measured bool // position and current of the last second were received: neither flight nor joules are extrapolated far
 	OnGround bool // by its own report
+	Obstacle bool // it is in the air or about to be, by its last messages, however old they are
 	PreArm   PreArm
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
@@ -117,7 +118,7 @@ func (f *Fleet) Views(dst []View) []View {
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
-			OnGround: a.onGround(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
+			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
 			TotalJ: a.meter.DrawnJ(now), ReadJ: readJ, ReadS: readS, ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})

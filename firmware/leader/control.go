@@ -12,10 +12,7 @@ import (
 func (l *Leader) handleControl(c link.ControlMessage) {
 	switch {
 	case c.Command != nil:
-		l.waitForCommit() // a settlement being written is older than this command
-		if l.crew.HandleCommand(c.Command) {
-			l.mission.CommandReceived()
-		}
+		l.receiveCommand(c.Command)
 	case c.Heartbeat != nil:
 		if l.crew.AcceptHeartbeat(c.Heartbeat) {
 			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving)
@@ -38,7 +35,8 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 
 // handleForeignBeacon counts a beacon of another leader and publishes `online` again.
 func (l *Leader) handleForeignBeacon(s *telemetry.Slot) {
-	if l.mission.InSlots() && s.Slot <= l.schedule.Current() && s.SlotMS == l.Config.SlotMS {
+	own := s.Slot == l.current.lastBeacon || l.mission.InSlots() && s.Slot <= l.schedule.Current()
+	if own && s.SlotMS == l.Config.SlotMS {
 		return // this leader's own beacon, received by its own subscription
 	}
 	l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)

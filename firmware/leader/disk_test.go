@@ -11,18 +11,24 @@ import (
 	"prefdt/telemetry"
 )
 
+// inItsOwnProcess runs a test that fills the disk.
+func inItsOwnProcess(t *testing.T) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Env = append(os.Environ(), "PREFDT_DISK_FULL=1")
+	out, err := c.CombinedOutput()
+	if t.Logf("%s", out); err != nil {
+		t.Error(err)
+	}
+}
+
 // A disk that is full in flight: no command is acknowledged that is not durable, the
 // fleet returns without the ledger, and what was settled before is there when there
 // is space again. It runs in a process of its own: the limit applies to the whole
 // process, and go test writes files too.
 func TestDiskFull(t *testing.T) {
 	if os.Getenv("PREFDT_DISK_FULL") == "" {
-		c := exec.Command(os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
-		c.Env = append(os.Environ(), "PREFDT_DISK_FULL=1")
-		out, err := c.CombinedOutput()
-		if t.Logf("%s", out); err != nil {
-			t.Error(err)
-		}
+		inItsOwnProcess(t)
 		return
 	}
 	r := rig.New(t, 2, 100000)

@@ -213,7 +213,7 @@ func FuzzInbox(f *testing.F) {
 			if err == nil && c != (link.ControlMessage{}) {
 				l.handleControl(c)
 			}
-			l.crew.Commit()
+			l.commitCommands()
 			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.BatteryCapacityJ) {
 				t.Fatalf("%s led to setting %v, %+v", line, o.Setting(), o.State())
 			}

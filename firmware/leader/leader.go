@@ -74,8 +74,12 @@ type loopState struct {
 	lastTickAt      time.Duration         // when tickInput was last read
 	statusSeq       int64                 // sequence number of the last status
 	setting         float64               // in force, or what the budget amounts to
-	awaitingRejoin  []fleet.SavedAircraft // aircraft commanded before a restart and not received since
 	yieldReason     error                 // another leader already leads this fleet
+	changes         []change              // by commands that wait for the ledger
+	requested       goal.Objective        // after those changes, if there are any
+	deferred        []link.ControlMessage // that arrived while the ledger was written
+	lastBeacon      int                   // slot of the last beacon
+	reachedBroker   bool                  // since Run began
 }
 
 // Run flies the mission until ctx ends or, if so configured, it is over.
@@ -88,7 +92,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}
-	inFlight := l.mission.InFlight() || slices.ContainsFunc(saved.Fleet, func(a fleet.SavedAircraft) bool { return a.UnderCommand || a.Homing })
+	inFlight := l.mission.InFlight() || saved.InFlight()
 	// Listen for another leader before the links are opened: it may be using them.
 	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); err != nil {
 		return err
@@ -156,7 +160,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	if err := l.ledgerWriter.open(c, l.Log); err != nil {
 		return saved, false, err
 	}
-	l.crew = crew.Handler{Executor: commandExecutor{l}, Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
+	l.crew = crew.Handler{Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
 	if saved, found, err = l.ledgerWriter.ledger.Load(); err == nil {
 		err = l.crew.Initialize(saved.LastCommand)
 	}
@@ -255,7 +259,7 @@ func (l *Leader) tickInput() mission.TickInput {
 
 // tick advances the mission's state by the time that passed, and performs the effect.
 func (l *Leader) tick() {
-	l.rejoinLateAircraft()
+	l.rejoinAircraft()
 	phase := l.mission.Phase()
 	c := l.mission.Tick(l.tickInput())
 	if c.Reason == "" {
@@ -275,12 +279,15 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 	if e == mission.BeginSlots {
 		l.beginSlots()
 	}
+	if e == mission.LaunchFleet {
+		var all []fleet.Ordered
+		for _, v := range l.views {
+			all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
+		}
+		l.launch(all)
+	}
 	for i := range l.views {
 		switch number := i + 1; e {
-		case mission.LaunchFleet:
-			if err := l.fleet.Launch(number); err != nil { // it was ready when the command was checked
-				l.Log.Error("aircraft stays on the ground", "aircraft", number, "reason", err)
-			}
 		case mission.HoldFleet:
 			l.fleet.Hold(number)
 		case mission.ReturnFleet:

@@ -10,6 +10,7 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
 	"prefdt/telemetry"
 )
 
@@ -17,8 +18,10 @@ import (
 // collected: a disk may take longer than a fast slot can spare.
 type ledgerWriter struct {
 	ledger      *ledger.Ledger
-	pending     chan error        // result of the transaction being written, or nil
-	settled     *telemetry.Status // of the rows in it, published when it is durable; nil: it has none
+	pending     chan error            // result of the transaction being written, or nil
+	fleet       []fleet.SavedAircraft // in it
+	rows        []account.Row         // in it and in those that failed before it
+	settled     *telemetry.Status     // of the rows in it, published when it is durable; nil: it has none
 	beganAt     time.Duration
 	filing      sync.WaitGroup
 	writing     string  // mission and state of the transaction being written
@@ -48,20 +51,78 @@ func (l *Leader) closeLedger() {
 	l.ledgerWriter.ledger.Close()
 }
 
+// startCommit begins to write rows, those whose write failed before, and the state after
+// them.
 func (l *Leader) startCommit(rows []account.Row) {
 	l.waitForCommit()
 	l.stamp(rows)
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
-	w.pending, w.beganAt, w.writing = pending, l.Clock.Now(), l.missionAndPhase()
-	go func() { pending <- w.ledger.WriteRows(state, rows) }()
+	w.rows = append(w.rows, rows...)
+	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), l.missionAndPhase()
+	unwritten := slices.Clone(w.rows)
+	go func() { pending <- w.ledger.WriteRows(state, unwritten) }()
 }
 
 // waitForCommit waits until the transaction being written is durable. No decision of
 // a slot is published, and no command is applied, before the last settlement is.
 func (l *Leader) waitForCommit() {
 	if l.ledgerWriter.pending != nil {
-		l.handleCommit(<-l.ledgerWriter.pending)
+		l.handleCommit(l.await(l.ledgerWriter.pending))
 	}
+}
+
+// maxDeferred is how many commands wait for a disk; more are as lost.
+const maxDeferred = 1024
+
+// await returns the result of a transaction that is being written. A disk may hang in it:
+// commands that hold or end the flight are executed meanwhile, others wait.
+func (l *Leader) await(written chan error) error {
+	for waitedS := 1.0; ; waitedS++ {
+		second := l.Clock.After(l.Config.WallTime(1))
+	receive:
+		for {
+			select {
+			case err := <-written:
+				return err
+			case c := <-l.mqtt.ControlMessages:
+				switch {
+				case c.Command == nil:
+					l.handleControl(c)
+				case actsAtOnce(c.Command):
+					l.handleCommand(c.Command)
+				case len(l.current.deferred) < maxDeferred:
+					l.current.deferred = append(l.current.deferred, c)
+				}
+			case <-second:
+				break receive
+			}
+		}
+		l.keepWithoutLedger(waitedS)
+	}
+}
+
+// diskHangsS, mission time, is how long a write may take before the disk counts as failed.
+const diskHangsS = 30.0
+
+// keepWithoutLedger is what a mission second needs while the loop waits for the disk: the
+// aircraft stay where they are, and are sent home from a disk that does not answer.
+func (l *Leader) keepWithoutLedger(waitedS float64) {
+	l.refreshViews()
+	for _, v := range l.views {
+		if v.UnderCommand() && v.Phase != fleet.PhaseClimbing {
+			l.fleet.Hold(v.Number)
+		}
+	}
+	from := l.mission.Phase()
+	switch {
+	case waitedS == diskHangsS && l.mission.InFlight() && !l.mission.Ending():
+		l.Log.Error("the disk does not answer; returning", "waited_s", waitedS)
+		l.performEffect(from, l.mission.DiskFailed())
+	case from == telemetry.StateReturning:
+		l.tick()
+	}
+	l.publishStatus()
+	l.reportIteration()
 }
 
 // handleCommit publishes the status after a settlement. A disk that fails in flight
@@ -78,7 +139,8 @@ func (l *Leader) handleCommit(err error) {
 		l.publishStatus()
 		return
 	}
-	l.ledgerWriter.durable = l.ledgerWriter.writing
+	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
+	l.fleet.SetDurable(l.ledgerWriter.fleet)
 	l.startFiling()
 	if settled != nil { // what the crew is shown is what the record has
 		l.publish(*settled)
@@ -128,18 +190,27 @@ func (l *Leader) leftInAir() bool {
 func (l *Leader) ledgerState() ledger.State {
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
-		Account: l.account.State(), Users: l.users.State(), Fleet: l.savedFleet(), LastCommand: l.crew.LastCommand(),
-		Place: &ledger.Place{Origin: l.Config.Origin, AreaM: [2]float64{l.Policy.Physics.AreaSideM, l.Policy.Physics.AreaSideM}, SlotMS: l.Config.SlotMS, Fleet: l.Config.Fleet},
+		Account: l.account.State(), Users: l.users.State(), Fleet: l.fleet.SavedState(), LastCommand: l.crew.LastCommand(), Place: l.place(),
 	}
 }
 
-// savedFleet is the fleet's state. Aircraft that wait for their first message
-// after a restart are saved as they were.
-func (l *Leader) savedFleet() []fleet.SavedAircraft {
-	saved := l.fleet.SavedState()
-	for _, w := range l.current.awaitingRejoin {
-		s := &saved[w.Number-1]
-		s.UnderCommand, s.Homing, s.WithPilot, s.Reason = w.UnderCommand, w.Homing, w.WithPilot, w.Reason
+// place is where and for whom the configuration has missions flown.
+func (l *Leader) place() *ledger.Place {
+	c := &l.Config
+	return &ledger.Place{Origin: c.Origin, AreaM: [2]float64{l.Policy.Physics.AreaSideM, l.Policy.Physics.AreaSideM}, SlotMS: c.SlotMS, Fleet: c.Fleet}
+}
+
+// stateOfNew is the state once a mission of this id has begun, from the present one.
+func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
+	var m mission.Mission
+	m.Begin(id)
+	a, u := l.account, l.users
+	a.Recorder = nil
+	a.Begin(l.Config.Slots, l.views)
+	l.requestDefaults(&a) // an error is that of beginMission
+	u.Initialize()
+	return ledger.State{
+		State: m.State(), ConfiguredMission: now.ConfiguredMission, StatusSeq: now.StatusSeq,
+		Account: a.State(), Users: u.State(), Fleet: now.Fleet, LastCommand: now.LastCommand, Place: now.Place,
 	}
-	return saved
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
@@ -58,8 +59,8 @@ func (l *Leader) recall() error {
 }
 
 // continuesMission is whether the ledger's mission is continued. It is, unless the
-// configuration has an id that was never used: then that mission begins, if no
-// other is under way.
+// configuration has an id that was never used: then that mission begins, if no other is
+// under way and no aircraft still obeys one.
 func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
 	if !found || s.Mission == l.Config.Mission {
 		return found, nil
@@ -68,26 +69,41 @@ func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
 	if err != nil || used {
 		return true, err
 	}
-	if !telemetry.UnderWay(s.Phase) {
-		return false, nil
+	if telemetry.UnderWay(s.Phase) || s.InFlight() {
+		l.Log.Warn("the ledger's mission is continued; `new` begins the configuration's once it has ended", "mission", s.Mission, "state", s.Phase, "configured", l.Config.Mission)
+		return true, nil
 	}
-	return false, fmt.Errorf("the ledger in %s has mission %s, which is %s; finish it, or use another state_dir", l.Config.StateDir, s.Mission, s.Phase)
+	return false, nil
 }
 
 // putBack is what to do about a configuration that is not the mission's.
 const putBack = "put that back to finish the mission, or give another mission (once this one has ended) or state_dir"
 
-// checkConfigMatches says why the ledger's mission cannot be flown by this configuration.
+// checkConfigMatches says why the ledger's mission cannot be flown by this configuration:
+// its joules, slots and homes would have another meaning.
 func (l *Leader) checkConfigMatches(s ledger.State) error {
-	switch {
-	case s.Account.Objective.Slots != l.Config.Slots:
-		return fmt.Errorf("mission %s was begun with %d slots, the configuration has %d; "+putBack, s.Mission, s.Account.Objective.Slots, l.Config.Slots)
-	case len(s.Fleet) != len(l.Config.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
-		return fmt.Errorf("mission %s was begun with %d aircraft, the configuration has %d; "+putBack, s.Mission, len(s.Fleet), len(l.Config.Aircraft))
+	differs := func(was, is any) error {
+		return fmt.Errorf("mission %s was begun with %v, the configuration has %v; "+putBack, s.Mission, was, is)
+	}
+	c, here := &l.Config, l.place()
+	switch at := s.Place; {
+	case s.Account.Objective.Slots != c.Slots:
+		return differs(fmt.Sprintf("%d slots", s.Account.Objective.Slots), c.Slots)
+	case len(s.Fleet) != len(c.Aircraft) || len(s.Account.Aircraft) != len(s.Fleet):
+		return differs(fmt.Sprintf("%d aircraft", len(s.Fleet)), len(c.Aircraft))
+	case at == nil: // by a leader that did not keep it
+	case at.Origin != here.Origin:
+		return differs(fmt.Sprintf("the origin %+v", at.Origin), fmt.Sprintf("%+v", here.Origin))
+	case at.SlotMS != here.SlotMS:
+		return differs(fmt.Sprintf("slot_ms %v", at.SlotMS), here.SlotMS)
+	case at.AreaM != here.AreaM:
+		return differs(fmt.Sprintf("an area of %v m", at.AreaM), here.AreaM)
+	case at.Fleet != here.Fleet:
+		return differs("the fleet "+at.Fleet, here.Fleet)
 	}
 	for i, a := range s.Fleet {
-		if a.SystemID != l.Config.Aircraft[i].SystemID {
-			return fmt.Errorf("mission %s was begun with system %d as aircraft %d, the configuration has %d; "+putBack, s.Mission, a.SystemID, i+1, l.Config.Aircraft[i].SystemID)
+		if a.SystemID != c.Aircraft[i].SystemID {
+			return differs(fmt.Sprintf("system %d as aircraft %d", a.SystemID, i+1), c.Aircraft[i].SystemID)
 		}
 	}
 	return nil
@@ -107,13 +123,19 @@ func (l *Leader) beginMission(id string) error {
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	r := l.Config.Request
-	err := l.account.SetPreference(r.Setting)
-	if r.BudgetJ > 0 {
-		err = l.account.SetBudget(r.BudgetJ, goal.Mode(r.Mode))
-	}
+	err := l.requestDefaults(&l.account)
 	o := l.account.Objective()
 	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
+	return err
+}
+
+// requestDefaults makes the configuration's request.
+func (l *Leader) requestDefaults(a *account.Account) error {
+	r := l.Config.Request
+	err := a.SetPreference(r.Setting)
+	if r.BudgetJ > 0 {
+		err = a.SetBudget(r.BudgetJ, goal.Mode(r.Mode))
+	}
 	return err
 }
 
@@ -123,7 +145,7 @@ func (l *Leader) beginMission(id string) error {
 // aircraft is streamed to before this has decided on it.
 func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Schedule.Next)
-	if !l.waitForFleet(ctx, s) {
+	if !l.waitForFleet(ctx) {
 		return
 	}
 	elapsed, known := l.schedule.ElapsedSlots(l.clockReadings())
@@ -135,8 +157,8 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.mission.AddDowntime(downtime, downtime/l.Config.SpeedFactor())
 	for i := range s.Fleet {
 		l.fleet.RestoreMeter(i+1, s.Fleet[i].Meter, elapsed)
-		l.rejoinAircraft(&s.Fleet[i])
 	}
+	l.rejoinAircraft()
 	if !l.mission.InSlots() {
 		return
 	}
@@ -150,64 +172,64 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 // command may be received for the first time and still be commanded without the crew.
 const rejoinIterations = 10
 
-func (l *Leader) rejoinAircraft(a *fleet.SavedAircraft) {
-	if !a.UnderCommand && !a.Homing {
-		return
-	}
-	v := l.view(a.Number)
-	switch {
-	case !l.Config.Flight.ResumeAfterRestart:
-		l.fleet.HandToPilot(a.Number, "resume_after_restart is false")
-	case !v.Fresh:
-		l.current.awaitingRejoin = append(l.current.awaitingRejoin, *a)
-	case l.schedule.Rebooted(a.Number-1, l.clockReading(v)):
-		l.fleet.HandToPilot(a.Number, "rebooted while the leader was down")
-	case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
-		l.fleet.HandToPilot(a.Number, "stopped")
-	case a.Homing || l.mission.Ending():
-		l.fleet.Rejoin(a.Number, fleet.OrderHome) // on an error it is left to its pilot, which is logged
-	default:
-		l.fleet.Rejoin(a.Number, fleet.OrderFly)
-	}
-}
-
-// rejoinLateAircraft decides on the aircraft that were not received at the restart.
-func (l *Leader) rejoinLateAircraft() {
-	waiting := l.current.awaitingRejoin
-	l.current.awaitingRejoin = nil
-	for _, a := range waiting {
-		if !l.view(a.Number).Fresh && l.current.iterations > rejoinIterations {
-			l.fleet.HandToPilot(a.Number, "not received since the restart")
-		} else {
-			l.rejoinAircraft(&a)
+// rejoinAircraft decides on the aircraft that had an order before the restart, once each
+// is received.
+func (l *Leader) rejoinAircraft() {
+	for i := range l.views {
+		v := &l.views[i]
+		if v.Phase != fleet.PhaseRejoining {
+			continue
+		}
+		switch {
+		case !l.Config.Flight.ResumeAfterRestart:
+			l.fleet.HandToPilot(v.Number, "resume_after_restart is false")
+		case !v.Fresh && l.current.iterations > rejoinIterations:
+			l.fleet.HandToPilot(v.Number, "not received since the restart")
+		case !v.Fresh:
+		case l.schedule.Rebooted(i, l.clockReading(v)):
+			l.fleet.HandToPilot(v.Number, "rebooted while the leader was down")
+		case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
+			l.fleet.HandToPilot(v.Number, "stopped")
+		default:
+			if l.mission.Ending() {
+				l.fleet.ChangeOrder(v.Number, fleet.OrderHome)
+			}
+			l.fleet.Rejoin(v.Number) // on an error it is left to its pilot, which is logged
 		}
 	}
+	l.refreshViews()
 }
 
 // waitForFleet waits until every aircraft that was under command is received and the
 // broker is connected, but once one aircraft is received for no more than two slots:
 // aircraft that hold in the air come first. While none is received it goes on
-// waiting. It returns false when ctx ends.
-func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
+// waiting. What is received first may have waited in a buffer since before the restart:
+// three tenths of a slot later newer messages have followed. It returns false when ctx
+// ends.
+func (l *Leader) waitForFleet(ctx context.Context) bool {
 	const checksPerSlot = 50
+	statusAt, completeAt := l.Clock.Now(), 0
 	for waited := 0; ; waited++ {
 		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/checksPerSlot))
 		if ctx.Err() != nil {
 			return false
 		}
 		l.refreshViews()
-		received, expected := 0, 0
-		for i, a := range s.Fleet {
-			if a.UnderCommand || a.Homing {
+		received, expected := 0, 0 // aircraft
+		for _, v := range l.views {
+			if v.Phase == fleet.PhaseRejoining {
 				expected++
-				if l.views[i].Fresh && l.views[i].Landed != nil {
+				if v.Fresh && v.Landed != nil {
 					received++
 				}
 			}
 		}
 		// A slot opened before the broker is connected would have no beacon.
 		reached := l.mqtt.Connected() || waited >= 16*checksPerSlot/10
-		if received == expected && reached || received > 0 && waited >= 2*checksPerSlot || l.current.yieldReason != nil {
+		if received < expected {
+			completeAt = waited
+		}
+		if waited-completeAt >= 3*checksPerSlot/10 && reached || received > 0 && waited >= 2*checksPerSlot || l.current.yieldReason != nil {
 			return true
 		}
 		if waited%(10*checksPerSlot) == 10*checksPerSlot-1 {
@@ -215,6 +237,10 @@ func (l *Leader) waitForFleet(ctx context.Context, s ledger.State) bool {
 		}
 		if waited%(checksPerSlot/10) == 0 {
 			l.reportIteration()
+		}
+		if now := l.Clock.Now(); now-statusAt >= statusEvery {
+			statusAt = now
+			l.publishStatus()
 		}
 	}
 }

@@ -64,6 +64,7 @@ func (l *Leader) publishBeacon(n int) {
 	s := &l.current.snapshot
 	s.Aircraft = l.appendServing(s.Aircraft[:0], n)
 	l.current.offeredAircraft = len(s.Aircraft) > 0
+	l.current.lastBeacon, l.current.reachedBroker = n, l.current.reachedBroker || l.mqtt.Connected()
 	l.mqtt.PublishBeacon(telemetry.Slot{
 		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.SpeedFactor(),
 		ReportByMS: l.Config.ReportByMS, DecideByMS: l.Config.DecideByMS,
@@ -90,18 +91,16 @@ func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 // receiveUntil handles the messages that arrive before a moment. Control messages
 // are handled before user messages, however many of those are queued.
 func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
-	defer l.crew.Commit()
+	defer l.commitCommands()
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
 		if l.Clock.Now() < until {
-			select {
-			case c := <-l.mqtt.ControlMessages:
+			if c, ok := l.nextControl(); ok {
 				l.handleControl(c)
 				continue
-			default:
 			}
 		}
-		l.crew.Commit()
+		l.commitCommands()
 		select {
 		case c := <-l.mqtt.ControlMessages:
 			l.handleControl(c)
@@ -118,13 +117,30 @@ func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 	}
 }
 
+// nextControl returns the next control message that has arrived: first of those that
+// waited for a write.
+func (l *Leader) nextControl() (c link.ControlMessage, ok bool) {
+	if waiting := l.current.deferred; len(waiting) > 0 {
+		l.current.deferred = waiting[1:]
+		return waiting[0], true
+	}
+	select {
+	case c = <-l.mqtt.ControlMessages:
+		return c, true
+	default:
+		return c, false
+	}
+}
+
 // drain handles the messages still queued, for at most a tenth of a slot: more would
 // delay the decision.
 func (l *Leader) drain(until time.Duration) {
 	for l.Clock.Now() <= until+l.Config.WallTime(0.1) {
-		select {
-		case c := <-l.mqtt.ControlMessages:
+		if c, ok := l.nextControl(); ok {
 			l.handleControl(c)
+			continue
+		}
+		select {
 		case r := <-l.mqtt.UserMessages:
 			l.handleUserMessage(r, r.Received <= until)
 		default:
@@ -236,10 +252,14 @@ func (l *Leader) publishDecisions(n int, names []string) {
 // The caller writes them; the status follows once they are durable.
 func (l *Leader) settle(n int) (rows []account.Row) {
 	l.refreshViews()
+	if afterEnd := l.Clock.Now() - l.schedule.StartOf(l.Config.Slots); n == l.Config.Slots-1 && afterEnd > 0 {
+		unsettled := l.Clock.Now() - l.schedule.StartOf(l.account.Objective().Slot())
+		l.account.SettleAfterEnd(l.views, afterEnd.Seconds()/unsettled.Seconds())
+	}
 	rows = l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 	for i := range rows {
-		if rows[i].Missed {
-			l.schedule.Missed++
+		if rows[i].Missed || !l.current.reachedBroker {
+			l.schedule.Missed++ // no user had a beacon
 		}
 		l.current.lastRow = rows[i]
 	}

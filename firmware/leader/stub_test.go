@@ -59,7 +59,7 @@ func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, sc
 		t.Fatal(err)
 	}
 	l.mqtt.Rejects.Log = log
-	l.crew = crew.Handler{Executor: commandExecutor{l}, Clock: l.Clock, Log: log, Publish: func(telemetry.Ack) {}}
+	l.crew = crew.Handler{Clock: l.Clock, Log: log, Publish: func(telemetry.Ack) {}}
 	return l
 }
 

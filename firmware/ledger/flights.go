@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -30,19 +29,25 @@ const (
 // deleted first. Everything else in the file is small and of constant size.
 func (l *Ledger) SetMaxRowBytes(n float64) { l.maxRowBytes = int(max(n, minRowBytes)) }
 
-// dropOldRows deletes the oldest rows beyond the bound, with a new row of a given size.
-func (l *Ledger) dropOldRows(slots *bolt.Bucket, newest, rowBytes int) error {
-	most := max(l.maxRowBytes/2/(rowBytes+8+entryOverheadBytes), 1)
+// rowCost is what a row of the ledger takes of the bound.
+func rowCost(raw []byte) int { return len(raw) + 8 + entryOverheadBytes }
+
+// dropOldRows deletes the oldest rows beyond the bound, and returns what the rest take of
+// the total that all of them take. The newest row always stays.
+func (l *Ledger) dropOldRows(slots *bolt.Bucket, total int) (int, error) {
 	c := slots.Cursor()
-	for key, _ := c.First(); len(key) == 8; key, _ = c.First() {
-		if slot := binary.BigEndian.Uint64(key); newest < most || slot > uint64(newest-most) {
+	last, _ := slots.Cursor().Last()
+	for total > l.maxRowBytes/2 {
+		key, raw := c.First()
+		if len(key) != 8 || bytes.Equal(key, last) {
 			break
 		}
+		total -= rowCost(raw)
 		if err := c.Delete(); err != nil {
-			return err
+			return total, err
 		}
 	}
-	return nil
+	return total, nil
 }
 
 // archiveFlight moves the present mission's record, if it has rows, to the earlier

@@ -2,12 +2,14 @@ package ledger
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"prefdt/firmware/account"
@@ -245,5 +247,35 @@ func TestLastRows(t *testing.T) {
 	s, err := Recover(filepath.Join(dir, fileName))
 	if err != nil || len(s.Flights) != 2 || !reflect.DeepEqual(s.Flights[1].Rows, want) {
 		t.Errorf("recovered %d flights, %v", len(s.Flights), err)
+	}
+}
+
+// One large row, of thousands of users, drops as many old rows as it takes the place of.
+func TestLargeRow(t *testing.T) {
+	l := mustOpen(t, t.TempDir())
+	const keep = 1e6
+	l.SetMaxRowBytes(keep)
+	writeMissions(t, l, 500, "m1")
+	large := testRow(500)
+	large.Aircraft = make([]account.AircraftRow, 1000) // 100 kB
+	if err := l.WriteRows(missionState("m1", 500), []account.Row{large}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := l.LastRows(1000)
+	if err != nil || len(rows) < 400 {
+		t.Errorf("%d of 501 rows are left of %v bytes allowed: %v", len(rows), keep, err)
+	}
+}
+
+// A file system that refuses is told from damage: the file is not to be moved away.
+func TestRefusedByTheFileSystem(t *testing.T) {
+	for _, e := range []syscall.Errno{syscall.EROFS, syscall.EACCES, syscall.EIO} {
+		err := openError("x/ledger.db", &os.PathError{Op: "open", Path: "x/ledger.db", Err: e})
+		if errors.As(err, new(damageError)) || strings.Contains(err.Error(), "move it away") || !errors.Is(err, e) {
+			t.Errorf("%v: %v", e, err)
+		}
+	}
+	if err := openError("x", errors.New("a checksum")); !errors.As(err, new(damageError)) {
+		t.Errorf("damage: %v", err)
 	}
 }

@@ -54,6 +54,7 @@ type Ledger struct {
 	path        string
 	db          *bolt.DB
 	maxRowBytes int // of rows, see SetMaxRowBytes
+	rowBytes    int // of the present mission's rows
 
 	mission string // of the last transaction; empty: none since it was opened
 }
@@ -110,7 +111,7 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	case errors.Is(err, ErrInUse):
 		return nil, fmt.Errorf("ledger %s is %w", path, err)
 	case err != nil:
-		return nil, damageError{path, err}
+		return nil, openError(path, err)
 	}
 	l, err := openFile(path, options)
 	if err != nil {
@@ -133,11 +134,19 @@ func openFile(path string, options *bolt.Options) (*Ledger, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
-		err = fmt.Errorf("ledger %s is %w", path, ErrInUse)
-	case !errors.As(err, new(damageError)):
-		err = damageError{path, err}
+		return nil, fmt.Errorf("ledger %s is %w", path, ErrInUse)
+	case errors.As(err, new(damageError)):
+		return nil, err
 	}
-	return nil, err
+	return nil, openError(path, err)
+}
+
+// openError tells a file system that refuses, whatever the file holds, from damage.
+func openError(path string, err error) error {
+	if errors.As(err, new(syscall.Errno)) {
+		return fmt.Errorf("open ledger %s: %w; the leader must be able to read and write it", path, err)
+	}
+	return damageError{path, err}
 }
 
 // guard calls a function that reads the file as mapped by bbolt: a page fault or a
@@ -217,10 +226,16 @@ func (l *Ledger) check() error {
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{formatVersion}) {
 			return damageError{l.path, fmt.Errorf("its format is %v", got)}
 		}
-		for _, name := range [][]byte{bucketSlots, bucketCommands} {
-			if err := tx.Bucket(name).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
-				return err
-			}
+		l.rowBytes = 0
+		err := tx.Bucket(bucketSlots).ForEach(func(_, encoded []byte) error {
+			l.rowBytes += rowCost(encoded)
+			return l.decodeWithChecksum(encoded, nil)
+		})
+		if err != nil {
+			return err
+		}
+		if err := tx.Bucket(bucketCommands).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
+			return err
 		}
 		return eachFlight(tx, func(flight *bolt.Bucket) error {
 			if err := l.decodeWithChecksum(flight.Get(keyState), nil); err != nil {

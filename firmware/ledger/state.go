@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -35,6 +36,11 @@ type Place struct {
 	AreaM  [2]float64   `json:"area_m"` // the fence, east and north of it
 }
 
+// InFlight is whether an aircraft has an order.
+func (s *State) InFlight() bool {
+	return slices.ContainsFunc(s.Fleet, func(a fleet.SavedAircraft) bool { return a.UnderCommand || a.Homing })
+}
+
 // Load returns the state, and false for a ledger without a mission.
 func (l *Ledger) Load() (s State, found bool, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {
@@ -59,21 +65,33 @@ func (l *Ledger) MissionUsed(mission string) (used bool, err error) {
 
 // WriteRows writes settled slots and the state after them, in one durable transaction.
 func (l *Ledger) WriteRows(s State, rows []account.Row) error {
-	return l.update(s, func(tx *bolt.Tx) error {
+	total := 0
+	err := l.update(s, func(tx *bolt.Tx) (err error) {
 		slots := tx.Bucket(bucketSlots)
 		slots.FillPercent = 0.95 // rows come in order
+		if first, _ := slots.Cursor().First(); first != nil {
+			total = l.rowBytes
+		}
 		for _, r := range rows {
 			r.Mission = s.Mission
-			raw, err := putWithChecksum(slots, encodeUint64(uint64(r.Slot)), r)
+			key := encodeUint64(uint64(r.Slot))
+			if old := slots.Get(key); old != nil {
+				total -= rowCost(old)
+			}
+			raw, err := putWithChecksum(slots, key, r)
 			if err != nil {
 				return err
 			}
-			if err := l.dropOldRows(slots, r.Slot, len(raw)); err != nil {
+			if total, err = l.dropOldRows(slots, total+rowCost(raw)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		l.rowBytes = total
+	}
+	return err
 }
 
 // update writes a transaction that ends with a state. The first transaction of

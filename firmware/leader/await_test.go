@@ -1,0 +1,144 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"prefdt/firmware/crew"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/link"
+	"prefdt/telemetry"
+)
+
+// command is a control message with an unsigned command.
+func command(t *testing.T, l *Leader, kind telemetry.Kind, topic, body string) link.ControlMessage {
+	t.Helper()
+	c, err := crew.Keys{AcceptUnsigned: true}.DecodeCommand(kind, telemetry.Message{Topic: topic, Payload: []byte(body)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link.ControlMessage{Command: c}
+}
+
+// While the disk does not answer, what holds or ends the flight is executed, and anything
+// else waits for it.
+func TestWhileTheDiskHangs(t *testing.T) {
+	for _, c := range []struct{ action, state string }{
+		{telemetry.ActionStop, telemetry.StateStopped}, {telemetry.ActionReturn, telemetry.StateReturning}, {telemetry.ActionHold, telemetry.StateHolding},
+	} {
+		frozen := loadCheckpoint(t)
+		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+		l.openLedger(t, t.TempDir())
+		defer l.ledgerWriter.ledger.Close()
+		var acks []telemetry.Ack
+		l.crew.Publish = func(a telemetry.Ack) { acks = append(acks, a) }
+		setting := l.account.Objective().Setting()
+		l.ledgerWriter.pending = make(chan error)
+		l.ledgerWriter.fleet = l.fleet.SavedState()
+		l.mqtt.ControlMessages = make(chan link.ControlMessage)
+		done := make(chan struct{})
+		go func() {
+			l.waitForCommit()
+			close(done)
+		}()
+		l.mqtt.ControlMessages <- command(t, l, telemetry.KindPreference, l.mqtt.Topics.Preference(), `{"id":"p","setting":0.9}`)
+		l.mqtt.ControlMessages <- command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), fmt.Sprintf(`{"id":"m","action":%q}`, c.action))
+		l.mqtt.ControlMessages <- link.ControlMessage{} // the one before was handled
+		if got := l.mission.Phase(); got != c.state {
+			t.Errorf("after %s the mission is %s while the disk hangs", c.action, got)
+		}
+		if len(acks) > 0 || l.account.Objective().Setting() != setting {
+			t.Errorf("acknowledged %+v, setting %v: nothing of it is durable", acks, l.account.Objective().Setting())
+		}
+		l.ledgerWriter.pending <- nil
+		<-done
+		l.commitCommands()
+		if len(acks) != 1 || !acks[0].Accepted || acks[0].Action != c.action || len(l.current.deferred) != 1 {
+			t.Errorf("once it is durable: %+v, %d commands wait", acks, len(l.current.deferred))
+		}
+	}
+}
+
+// A disk that does not answer sends the fleet home, as one that fails does.
+func TestDiskThatDoesNotAnswer(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	for s := 1.0; s <= diskHangsS; s++ {
+		if got := l.mission.Phase(); got != telemetry.StateFlying {
+			t.Fatalf("after %v s it is %s", s, got)
+		}
+		l.keepWithoutLedger(s)
+	}
+	if got := l.mission.Phase(); got != telemetry.StateReturning {
+		t.Errorf("after %v s it is %s", diskHangsS, got)
+	}
+}
+
+// A change that a failed disk or a command that acts at once has overtaken is not made.
+func TestOvertaken(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateHolding, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	defer l.ledgerWriter.ledger.Close()
+	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"resume"}`).Command)
+	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"h","action":"return"}`).Command)
+	l.commitCommands()
+	if got := l.mission.Phase(); got != telemetry.StateReturning {
+		t.Errorf("a resume that waited for the disk made the mission %s after a return", got)
+	}
+}
+
+// `new` is refused while an aircraft that is lost may still be in the air.
+func TestNewWhileALostOneMayFly(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateDone, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	defer l.ledgerWriter.ledger.Close()
+	for i := range l.views {
+		l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true}
+	}
+	m := &telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-9"}
+	if _, err := l.checkNewMission(m); err != nil {
+		t.Fatal(err)
+	}
+	l.views[1].Lost, l.views[1].Obstacle = true, true
+	if _, err := l.checkNewMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
+		t.Errorf("with one lost in the air: %v", err)
+	}
+}
+
+// This leader's last beacon may come back once its mission has left the slots.
+func TestOwnLastBeacon(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateReturning, nil, frozen.Physics, &frozen.GoalConstants)
+	l.current.lastBeacon = 7
+	l.handleForeignBeacon(&telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS})
+	if n := l.mqtt.Rejects.Total(); n != 0 {
+		t.Error("its own last beacon counts as another leader's")
+	}
+}
+
+// Rows whose write failed are written with the next transaction that succeeds.
+func TestRowsOfAFailedWrite(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	defer l.ledgerWriter.ledger.Close()
+	l.WallClock = time.Now
+	settled := l.settle(0)
+	l.startCommit(settled)
+	<-l.ledgerWriter.pending // it succeeded, and is taken for a failure
+	l.handleCommit(errors.New("no space left on device"))
+	if len(l.ledgerWriter.rows) != 1 {
+		t.Fatalf("%d rows wait for the disk, want that of the failed write", len(l.ledgerWriter.rows))
+	}
+	l.startCommit(nil)
+	l.waitForCommit()
+	rows, err := l.ledgerWriter.ledger.LastRows(5)
+	if err != nil || len(rows) != 1 || rows[0].Slot != 0 || len(l.ledgerWriter.rows) != 0 {
+		t.Errorf("%d rows: %v; %d wait", len(rows), err, len(l.ledgerWriter.rows))
+	}
+}
