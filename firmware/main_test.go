@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 )
 
 func TestImports(t *testing.T) {

@@ -193,6 +193,9 @@ func TestServiceAndWatchdog(t *testing.T) {
 	if !m.awaitLine("READY=1", testTimeout) {
 		t.Fatal("not ready")
 	}
+	if !m.awaitLine("WATCHDOG=1", testTimeout) { // once no other leader was found
+		t.Fatal("the loop does not begin")
+	}
 	for i := range 3 {
 		if !m.awaitLine("WATCHDOG=1", watchdog) {
 			t.Fatalf("no watchdog notification %d", i)
@@ -208,7 +211,7 @@ func TestServiceAndWatchdog(t *testing.T) {
 	c.Process.Kill()
 	c.Wait()
 	c = m.start(t, b)
-	if !m.awaitLine("READY=1", testTimeout) || !m.awaitLine("WATCHDOG=1", watchdog) {
+	if !m.awaitLine("READY=1", testTimeout) || !m.awaitLine("WATCHDOG=1", testTimeout) {
 		t.Fatal("not ready after the watchdog's restart")
 	}
 	c.Process.Signal(syscall.SIGTERM)
@@ -217,5 +220,23 @@ func TestServiceAndWatchdog(t *testing.T) {
 	}
 	if err := c.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// An administrator may remove a configuration: the package's upgrade succeeds without it.
+func TestUpgradeWithoutAConfiguration(t *testing.T) {
+	if _, err := os.Stat("/etc/prefdt/leader.yaml"); err == nil {
+		t.Skip("the package is installed here")
+	}
+	bin := t.TempDir()
+	for name, script := range map[string]string{"getent": "exit 0", "install": "exit 0", "systemctl": "exit 0", "chown": `test -e "$2"`} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.Command("sh", "postinst", "configure", "0.0.9")
+	c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/mission"
-	"prefdt/firmware/rig/fulldisk"
+	"prefdt/simbridge/rig/fulldisk"
 	"prefdt/telemetry"
 )
 

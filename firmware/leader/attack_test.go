@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

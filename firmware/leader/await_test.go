@@ -101,11 +101,11 @@ func TestNewWhileALostOneMayFly(t *testing.T) {
 		l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true}
 	}
 	m := &telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-9"}
-	if _, err := l.checkNewMission(m); err != nil {
+	if _, err := l.checks().newMission(m); err != nil {
 		t.Fatal(err)
 	}
 	l.views[1].Lost, l.views[1].Obstacle = true, true
-	if _, err := l.checkNewMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
+	if _, err := l.checks().newMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
 		t.Errorf("with one lost in the air: %v", err)
 	}
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"prefdt/firmware/config"
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/mission"
 	"prefdt/inference/goal"
-	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
 
@@ -66,7 +64,9 @@ func (l *Leader) commitCommands() {
 		l.startCommit(nil)
 		l.waitForCommit()
 	}
-	changes := slices.DeleteFunc(l.current.changes, l.overtaken)
+	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
+	overtaken := func(c change) bool { return c.from != "" && c.from != l.mission.Phase() }
+	changes := slices.DeleteFunc(l.current.changes, overtaken)
 	l.current.changes = nil
 	entries, last := l.crew.TakeDecided()
 	if len(entries) == 0 { // repeats alone
@@ -86,7 +86,7 @@ func (l *Leader) commitCommands() {
 	err := l.await(written)
 	if err == nil {
 		for _, c := range changes {
-			if !l.overtaken(c) {
+			if !overtaken(c) {
 				c.adopt()
 			}
 		}
@@ -94,10 +94,6 @@ func (l *Leader) commitCommands() {
 	}
 	l.crew.Written(last, err)
 }
-
-// overtaken is whether a command that holds or ends the flight, or a failed disk, has
-// changed the mission since a change was decided.
-func (l *Leader) overtaken(c change) bool { return c.from != "" && c.from != l.mission.Phase() }
 
 // decideCommand completes the acknowledgement of a command, or returns why it is refused.
 func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
@@ -128,7 +124,7 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		adopt = func() { l.account.SetPreference(p.Setting) } // cannot fail: it was checked
 	} else {
 		b := c.Budget
-		if err := l.checkBudget(b, &objective); err != nil {
+		if err := checkBudget(b, &objective, l.Policy.Physics.BatteryCapacityJ*float64(len(l.Config.Aircraft))); err != nil {
 			return err
 		}
 		if err := objective.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
@@ -143,8 +139,8 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 }
 
 // checkBudget returns why a budget cannot replace what is in force.
-func (l *Leader) checkBudget(b *telemetry.Budget, objective *goal.Objective) error {
-	switch most := l.Policy.Physics.BatteryCapacityJ * float64(len(l.Config.Aircraft)); {
+func checkBudget(b *telemetry.Budget, objective *goal.Objective, most float64) error {
+	switch {
 	case !(b.EnergyJ > 0 && b.EnergyJ <= most):
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
 	case b.ReplacesJ != nil && !objective.Budgeted():
@@ -167,19 +163,19 @@ func (l *Leader) effectiveSlot() int {
 // state, and what it orders.
 var missionActions = map[string]struct {
 	// decide returns what the fleet is ordered, or why the command is refused.
-	decide       func(*Leader, *telemetry.Mission) ([]fleet.Ordered, error)
-	order        func(*Leader, []fleet.Ordered) // orders it; nil: the mission's change of state does
-	aircraftOnly bool                           // it changes aircraft, and never the mission's state
-	atOnce       bool                           // it holds or ends the flight: no disk is waited for
+	decide       func(*checks, *telemetry.Mission) ([]fleet.Ordered, error)
+	order        func(*fleet.Fleet, []fleet.Ordered) error // orders it; nil: the mission's change of state does
+	aircraftOnly bool                                      // it changes aircraft, and never the mission's state
+	atOnce       bool                                      // it holds or ends the flight: no disk is waited for
 }{
-	telemetry.ActionStart:  {decide: (*Leader).checkStart},
+	telemetry.ActionStart:  {decide: (*checks).start},
 	telemetry.ActionHold:   {atOnce: true},
-	telemetry.ActionReturn: {decide: (*Leader).returnStopped, order: (*Leader).resumeControl, atOnce: true},
+	telemetry.ActionReturn: {decide: (*checks).returnStopped, order: resumeControl, atOnce: true},
 	telemetry.ActionStop:   {atOnce: true},
-	telemetry.ActionNew:    {decide: (*Leader).checkNewMission},
-	telemetry.ActionResume: {decide: (*Leader).resumeAircraft, order: (*Leader).resumeControl},
-	telemetry.ActionLaunch: {decide: (*Leader).launchAircraft, order: (*Leader).launch, aircraftOnly: true},
-	telemetry.ActionClear:  {decide: (*Leader).clearLostAircraft, order: (*Leader).clear, aircraftOnly: true},
+	telemetry.ActionNew:    {decide: (*checks).newMission},
+	telemetry.ActionResume: {decide: (*checks).resume, order: resumeControl},
+	telemetry.ActionLaunch: {decide: (*checks).launch, order: (*fleet.Fleet).Launch, aircraftOnly: true},
+	telemetry.ActionClear:  {decide: (*checks).clear, order: (*fleet.Fleet).Clear, aircraftOnly: true},
 }
 
 // actsAtOnce is whether a message is a command that holds or ends the flight.
@@ -211,13 +207,15 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	}
 	var ordered []fleet.Ordered
 	if action.decide != nil {
-		if ordered, err = action.decide(l, m); err != nil {
+		if ordered, err = action.decide(l.checks(), m); err != nil {
 			return fmt.Errorf("cannot %s: %w", m.Action, err)
 		}
 	}
 	adopt := func() {
 		if action.order != nil {
-			action.order(l, ordered)
+			if err := action.order(l.fleet, ordered); err != nil { // they could be ordered so when it was decided
+				l.Log.Error("an aircraft does not obey", "order", m.Action, "reason", err)
+			}
 		}
 		if !changesState {
 			return
@@ -246,194 +244,5 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 			s.Fleet[o.Number-1].Order(o)
 		}
 	}})
-	return nil
-}
-
-func (l *Leader) checkStart(*telemetry.Mission) (all []fleet.Ordered, err error) {
-	for _, v := range l.views {
-		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
-		if err := l.checkReady(&v); err != nil {
-			return nil, err
-		}
-		start := l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
-		if off := v.Position.Sub(start).Norm(); off > l.Config.Flight.StartWithinM {
-			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, l.Config.Flight.StartWithinM)
-		}
-	}
-	if err := CheckSeparation(&l.Config, &l.Policy.Physics, l.views); err != nil {
-		return nil, err
-	}
-	return all, l.fleet.CheckLaunch(all) // with a later look than the views'
-}
-
-// returnStopped sends home the aircraft that a stop has left in the air.
-func (l *Leader) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err error) {
-	if l.mission.Phase() != telemetry.StateStopped {
-		return nil, nil
-	}
-	stopping := false // one is still on its way into Hold, and obeys the order to return
-	why := errors.New("no aircraft is in the air in its Hold mode; one in another mode is its pilot's")
-	for _, v := range l.views {
-		switch {
-		case v.InAir && v.Phase == fleet.PhaseStopping:
-			stopping = true
-		case !v.Fresh: // after a restart it is not known yet whether it is in the air
-			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-		case !v.InAir || v.Mode != fleet.ModeHold:
-		default:
-			stopped = append(stopped, fleet.Ordered{Number: v.Number, Order: fleet.OrderHome, Engages: true})
-		}
-	}
-	if len(stopped) == 0 && !stopping {
-		return nil, why
-	}
-	return stopped, l.checkResume(stopped)
-}
-
-func (l *Leader) checkNewMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
-	for _, v := range l.views {
-		switch {
-		case !v.Received:
-			return nil, fmt.Errorf("nothing was received from aircraft %d yet, which may be in the air; switch it on", v.Number)
-		case v.InAir:
-			return nil, fmt.Errorf("aircraft %d is in the air; `return`, `resume` or its pilot brings it down", v.Number)
-		case v.Obstacle:
-			return nil, fmt.Errorf("aircraft %d is lost, and was in the air when it was last received; once it is down, `clear` it", v.Number)
-		}
-	}
-	used, err := l.ledgerWriter.ledger.MissionUsed(m.Mission)
-	switch {
-	case err != nil:
-		return nil, err
-	case used:
-		return nil, fmt.Errorf("mission id %s was used before; choose another", m.Mission)
-	}
-	return nil, nil
-}
-
-// resumeAircraft ends pilots' control of aircraft in the air: of those named, or of
-// all. It never arms an aircraft.
-func (l *Leader) resumeAircraft(m *telemetry.Mission) (resumed []fleet.Ordered, err error) {
-	for _, v := range l.views {
-		named := slices.Contains(m.Aircraft, v.Number)
-		switch {
-		case !named && len(m.Aircraft) > 0:
-		case v.WithPilot() && v.Fresh && v.InAir:
-			o := fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Engages: true}
-			if l.mission.Ending() || l.account.SpareJ(&v) < 0 {
-				o.Order = fleet.OrderHome
-			}
-			resumed = append(resumed, o)
-		case named && !v.InAir && !v.Lost:
-			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
-		case named && !v.WithPilot():
-			return nil, fmt.Errorf("aircraft %d is not with its pilot, and needs no resume", v.Number)
-		case named:
-			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back", v.Number, v.StaleS)
-		}
-	}
-	if len(resumed) == 0 && l.mission.Phase() != telemetry.StateHolding {
-		return nil, fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot: nothing is to be resumed", l.mission.Phase())
-	}
-	return resumed, l.checkResume(resumed)
-}
-
-// checkResume fails only if no aircraft can be resumed: one that changed since it was
-// last received must not keep the others from it.
-func (l *Leader) checkResume(ordered []fleet.Ordered) (err error) {
-	for _, o := range ordered {
-		if err = l.fleet.CheckResume(o); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-// resumeControl puts aircraft in the air under this leader's control again.
-func (l *Leader) resumeControl(ordered []fleet.Ordered) {
-	for _, o := range ordered {
-		if err := l.fleet.Resume(o); err != nil {
-			l.Log.Error("control was not resumed", "aircraft", o.Number, "reason", err)
-		}
-	}
-}
-
-// launchAircraft checks aircraft that are to take off from inside the area.
-func (l *Leader) launchAircraft(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
-	for _, number := range m.Aircraft {
-		v := &l.views[number-1]
-		if err := l.checkReady(v); err != nil {
-			return nil, err
-		}
-		if p, area := v.Position, l.Policy.Physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
-			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
-		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly})
-	}
-	return ordered, l.fleet.CheckLaunch(ordered)
-}
-
-func (l *Leader) launch(ordered []fleet.Ordered) {
-	if err := l.fleet.Launch(ordered); err != nil { // they were ready when the command was checked
-		l.Log.Error("aircraft stays on the ground", "reason", err)
-	}
-}
-
-// clearLostAircraft checks lost aircraft that are to be no obstacles any more, on the
-// crew's responsibility.
-func (l *Leader) clearLostAircraft(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
-	for _, number := range m.Aircraft {
-		if v := &l.views[number-1]; !v.Lost && v.Received {
-			return nil, fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
-		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderNone})
-	}
-	return ordered, l.fleet.CheckClear(ordered)
-}
-
-func (l *Leader) clear(ordered []fleet.Ordered) {
-	if err := l.fleet.Clear(ordered); err != nil {
-		l.Log.Error("not cleared", "reason", err)
-		return
-	}
-	for _, o := range ordered {
-		l.Log.Warn("cleared: no obstacle to the others until it is received again", "aircraft", o.Number)
-	}
-}
-
-// CheckSeparation returns an error that names two aircraft too close to take off
-// together, or whose starts are too close. A metre allows for position errors.
-func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View) error {
-	least := p.SeparationM
-	for i := range views {
-		for j := range i {
-			a, b := &views[j], &views[i]
-			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
-				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v; carry one away", a.Number, b.Number, d, least)
-			}
-			if d := c.StartPosition(a.Number, p.AreaSideM).Sub(c.StartPosition(b.Number, p.AreaSideM)).Norm(); d < least {
-				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
-			}
-		}
-	}
-	return nil
-}
-
-func (l *Leader) checkReady(v *fleet.View) error {
-	if err := v.Ready(); err != nil {
-		return fmt.Errorf("aircraft %d: %w", v.Number, err)
-	}
-	unsafe := v.Params.UnsafeReason()
-	switch {
-	case unsafe != "" && l.Config.Flight.Failsafe == "refuse":
-		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
-	case l.account.SpareJ(v) < 0:
-		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take; change its battery", v.Number, l.account.ResidualJ(v))
-	case unsafe != "":
-		l.Log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
-	}
-	for _, reason := range v.Params.Warnings(l.Policy.Physics.BatteryCapacityJ) {
-		l.Log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
-	}
 	return nil
 }

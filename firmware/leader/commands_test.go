@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

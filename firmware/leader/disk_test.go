@@ -6,8 +6,8 @@ import (
 	"os/exec"
 	"testing"
 
-	"prefdt/firmware/rig"
-	"prefdt/firmware/rig/fulldisk"
+	"prefdt/simbridge/rig"
+	"prefdt/simbridge/rig/fulldisk"
 	"prefdt/telemetry"
 )
 

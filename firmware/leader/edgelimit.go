@@ -3,20 +3,20 @@ package leader
 import (
 	"slices"
 
-	"prefdt/firmware/fleet"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 )
 
 // limitEdgeLoad bounds the cycles that a decision gives each aircraft to what its CPU
 // computes in a slot, and to what its battery can spare: a few users with large
 // tasks must not empty it in flight. Beyond the bound the largest tasks are cut first.
-func (l *Leader) limitEdgeLoad() {
-	s, d, p := &l.current.snapshot, &l.current.decision, &l.Policy.Physics
+func limitEdgeLoad(s *slot.Snapshot, d *slot.Decision, p *physics.Constants, spareJ func(number int) float64) {
 	cut := false
 	for m := range s.Aircraft {
 		a := &s.Aircraft[m]
 		limit := a.CPUHz // cycles in a slot of one second
 		if perCycleJ := p.SwitchedCapacitance * a.CPUHz * a.CPUHz; perCycleJ > 0 {
-			limit = min(limit, max(l.account.SpareJ(l.view(a.Number)), 0)/perCycleJ)
+			limit = min(limit, max(spareJ(a.Number), 0)/perCycleJ)
 		}
 		var cycles []float64
 		for i := range d.Users {
@@ -57,5 +57,3 @@ func waterLevel(amounts []float64, limit float64) float64 {
 	}
 	return amounts[len(amounts)-1]
 }
-
-func (l *Leader) view(number int) *fleet.View { return &l.views[number-1] }

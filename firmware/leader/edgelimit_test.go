@@ -81,8 +81,8 @@ func TestLimitEdgeLoad(t *testing.T) {
 			t.Fatalf("%s: %v J are spare", c.name, got)
 		}
 		setDecision(l, c.cycles...)
-		l.limitEdgeLoad()
 		d := &l.current.decision
+		limitEdgeLoad(&l.current.snapshot, d, &p, func(number int) float64 { return l.account.SpareJ(&l.views[number-1]) })
 		for i, u := range d.Users {
 			got := u.Offload * c.cycles[i]
 			if math.Abs(got-c.want[i]) > 1e-6*(1+c.want[i]) || (u.Server == 0) != (c.want[i] == 0) {

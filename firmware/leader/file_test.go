@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"prefdt/firmware/ledger"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

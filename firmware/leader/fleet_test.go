@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"prefdt/firmware/link"
-	"prefdt/firmware/rig"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -6,9 +6,9 @@ import (
 	"sync"
 	"testing"
 
-	"prefdt/firmware/rig"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/simbridge/rig"
 )
 
 // TestFlownInFlight: what a snapshot has of the flight, the joules and the timed results

@@ -84,7 +84,7 @@ func FuzzSlot(f *testing.F) {
 					t.Fatalf("aircraft %d is given %v cycles in a slot, its CPU does %v", number, asked, limit)
 				}
 			}
-			l.publishDecisions(n, names)
+			publishDecisions(l.mqtt, n, names, &l.current.snapshot, &l.current.decision)
 			if noResult == nil {
 				l.handleUserMessage(link.UserMessage{User: "x", Result: &result}, true)
 			}

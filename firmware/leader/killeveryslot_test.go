@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"prefdt/firmware/ledger"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

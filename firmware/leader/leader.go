@@ -94,7 +94,9 @@ func (l *Leader) Run(ctx context.Context) error {
 	}
 	inFlight := l.mission.InFlight() || saved.InFlight()
 	// Listen for another leader before the links are opened: it may be using them.
-	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); err != nil {
+	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); ctx.Err() != nil {
+		return nil // asked to end while it waited for the broker
+	} else if err != nil {
 		return err
 	}
 	defer l.mqtt.Close()
@@ -110,7 +112,10 @@ func (l *Leader) Run(ctx context.Context) error {
 	}
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots, "speed", l.Config.SpeedFactor())
 	l.reportIteration()
-	for ctx.Err() == nil && !l.over() && l.current.yieldReason == nil {
+	for ctx.Err() == nil && l.current.yieldReason == nil {
+		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded() {
+			break
+		}
 		l.current.iterations++
 		if l.mission.InSlots() {
 			l.runSlot(ctx)
@@ -233,7 +238,7 @@ func (l *Leader) climb() {
 		}
 		l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
 		if v.InAir && l.account.SpareJ(&v) < 0 {
-			l.sendHome(&v, "battery low in the climb")
+			sendHome(l.fleet, l.Log, v.Number, "battery low in the climb")
 		}
 	}
 }
@@ -284,7 +289,9 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 		for _, v := range l.views {
 			all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
 		}
-		l.launch(all)
+		if err := l.fleet.Launch(all); err != nil { // they were ready when the command was decided
+			l.Log.Error("aircraft stay on the ground", "reason", err)
+		}
 	}
 	for i := range l.views {
 		switch number := i + 1; e {
@@ -314,7 +321,7 @@ func (l *Leader) beginSlots() {
 		case v.Flying:
 			flying++
 		default:
-			l.sendHome(&v, "did not reach its start; the mission begins without it")
+			sendHome(l.fleet, l.Log, v.Number, "did not reach its start; the mission begins without it")
 		}
 	}
 	l.schedule.Begin(l.Clock.Now())
@@ -322,9 +329,9 @@ func (l *Leader) beginSlots() {
 	l.setClockReferences(l.Clock.Now())
 }
 
-func (l *Leader) sendHome(v *fleet.View, why string) {
-	l.Log.Error("aircraft returns: "+why, "aircraft", v.Number)
-	l.fleet.ChangeOrder(v.Number, fleet.OrderHome)
+func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
+	log.Error("aircraft returns: "+why, "aircraft", number)
+	f.ChangeOrder(number, fleet.OrderHome)
 }
 
 // firstMessageIterations is how many iterations a restarted leader waits for an
@@ -336,10 +343,6 @@ func (l *Leader) allLanded() bool {
 	return !slices.ContainsFunc(l.views, func(v fleet.View) bool {
 		return v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations)
 	})
-}
-
-func (l *Leader) over() bool {
-	return l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded()
 }
 
 func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }

@@ -58,7 +58,7 @@ func (l *Leader) startCommit(rows []account.Row) {
 	l.stamp(rows)
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
 	w.rows = append(w.rows, rows...)
-	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), l.missionAndPhase()
+	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), missionAndPhase(&l.mission)
 	unwritten := slices.Clone(w.rows)
 	go func() { pending <- w.ledger.WriteRows(state, unwritten) }()
 }
@@ -166,8 +166,8 @@ func (l *Leader) stamp(rows []account.Row) {
 // startFiling begins to write the files of missions that have none, once after each change
 // to a state with nothing to fly that is durable: no slot waits for the disk then.
 func (l *Leader) startFiling() {
-	w, now, phase := &l.ledgerWriter, l.missionAndPhase(), l.mission.Phase()
-	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded() || l.leftInAir() {
+	w, now, phase := &l.ledgerWriter, missionAndPhase(&l.mission), l.mission.Phase()
+	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded() || leftInAir(l.views) {
 		return
 	}
 	w.filed = now
@@ -179,25 +179,24 @@ func (l *Leader) startFiling() {
 	})
 }
 
-func (l *Leader) missionAndPhase() string { return l.mission.ID() + " " + l.mission.Phase() }
+func missionAndPhase(m *mission.Mission) string { return m.ID() + " " + m.Phase() }
 
 // leftInAir is whether an aircraft flies by itself or its pilot.
-func (l *Leader) leftInAir() bool {
-	return slices.ContainsFunc(l.views, func(v fleet.View) bool { return v.InAir && !v.OnGround })
+func leftInAir(views []fleet.View) bool {
+	return slices.ContainsFunc(views, func(v fleet.View) bool { return v.InAir && !v.OnGround })
 }
 
 // ledgerState is the present state, as a restart needs it.
 func (l *Leader) ledgerState() ledger.State {
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
-		Account: l.account.State(), Users: l.users.State(), Fleet: l.fleet.SavedState(), LastCommand: l.crew.LastCommand(), Place: l.place(),
+		Account: l.account.State(), Users: l.users.State(), Fleet: l.fleet.SavedState(), LastCommand: l.crew.LastCommand(), Place: place(&l.Config, l.Policy.Physics.AreaSideM),
 	}
 }
 
 // place is where and for whom the configuration has missions flown.
-func (l *Leader) place() *ledger.Place {
-	c := &l.Config
-	return &ledger.Place{Origin: c.Origin, AreaM: [2]float64{l.Policy.Physics.AreaSideM, l.Policy.Physics.AreaSideM}, SlotMS: c.SlotMS, Fleet: c.Fleet}
+func place(c *config.Config, sideM float64) *ledger.Place {
+	return &ledger.Place{Origin: c.Origin, AreaM: [2]float64{sideM, sideM}, SlotMS: c.SlotMS, Fleet: c.Fleet}
 }
 
 // stateOfNew is the state once a mission of this id has begun, from the present one.
@@ -207,7 +206,7 @@ func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
 	a, u := l.account, l.users
 	a.Recorder = nil
 	a.Begin(l.Config.Slots, l.views)
-	l.requestDefaults(&a) // an error is that of beginMission
+	requestDefaults(&l.Config, &a) // an error is that of beginMission
 	u.Initialize()
 	return ledger.State{
 		State: m.State(), ConfiguredMission: now.ConfiguredMission, StatusSeq: now.StatusSeq,

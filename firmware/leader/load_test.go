@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
 	"prefdt/firmware/users"
 	"prefdt/inference"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/ledger"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

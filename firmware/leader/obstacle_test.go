@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/rig"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/rig"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

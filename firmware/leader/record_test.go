@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"testing"
 
-	"prefdt/firmware/rig"
 	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/offline/rollout"
+	"prefdt/simbridge/rig"
 )
 
 // TestLeaderDecidesAsRollout flies the shipped policy under each kind of request,

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
-	"prefdt/firmware/rig/fulldisk"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
+	"prefdt/simbridge/rig/fulldisk"
 	"prefdt/telemetry"
 )
 
@@ -133,4 +133,15 @@ func TestDiskFullOnTheGround(t *testing.T) {
 	freeSpace()
 	r.TakeOff()
 	r.Await("flying", rig.Flying)
+}
+
+// A leader that is asked to end while no broker answers ends in order.
+func TestStoppedWhileItWaitsForABroker(t *testing.T) {
+	r := rig.New(t, 1, 100000)
+	r.CloseBroker()
+	f := r.StartLeader()
+	time.Sleep(200 * time.Millisecond)
+	if err := f.Stop(); err != nil {
+		t.Error(err)
+	}
 }

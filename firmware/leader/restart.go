@@ -3,18 +3,21 @@ package leader
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"prefdt/firmware/account"
+	"prefdt/firmware/config"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
+	"prefdt/firmware/users"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
 
 // beginOrContinue begins the configured mission, or continues the ledger's.
 func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
-	resume, err := l.continuesMission(s, found)
+	resume, err := continuesMission(&l.Config, l.ledgerWriter.ledger, &s, found, l.Log)
 	if err != nil {
 		return err
 	}
@@ -26,7 +29,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 		}
 		return l.ledgerWriter.ledger.WriteCommands(l.ledgerState(), nil)
 	}
-	if err := l.checkConfigMatches(s); err != nil {
+	if err := checkConfigMatches(&l.Config, place(&l.Config, l.Policy.Physics.AreaSideM), &s); err != nil {
 		return err
 	}
 	l.current.statusSeq = s.StatusSeq + 1000 // more than were published after the last transaction
@@ -36,22 +39,22 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.users.Restore(s.Users)
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
-	return l.recall()
+	return recall(&l.Policy, l.ledgerWriter.ledger, &l.users)
 }
 
 // recall has the scheduler remember the slots before the restart.
-func (l *Leader) recall() error {
-	p, ok := l.Policy.Scheduler.(believer)
-	if !ok || l.Policy.RecallSlots == 0 {
+func recall(policy *Policy, kept *ledger.Ledger, known *users.Users) error {
+	p, ok := policy.Scheduler.(believer)
+	if !ok || policy.RecallSlots == 0 {
 		return nil
 	}
-	rows, err := l.ledgerWriter.ledger.LastRows(l.Policy.RecallSlots)
+	rows, err := kept.LastRows(policy.RecallSlots)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if x := rows[i].Seen; x != nil {
-			x.Users(func(name string, id int) { l.users.Recall(name, id, rows[i].Slot) })
+			x.Users(func(name string, id int) { known.Recall(name, id, rows[i].Slot) })
 			p.Recall(&x.Snapshot)
 		}
 	}
@@ -61,16 +64,16 @@ func (l *Leader) recall() error {
 // continuesMission is whether the ledger's mission is continued. It is, unless the
 // configuration has an id that was never used: then that mission begins, if no other is
 // under way and no aircraft still obeys one.
-func (l *Leader) continuesMission(s ledger.State, found bool) (bool, error) {
-	if !found || s.Mission == l.Config.Mission {
+func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, found bool, log *slog.Logger) (bool, error) {
+	if !found || s.Mission == c.Mission {
 		return found, nil
 	}
-	used, err := l.ledgerWriter.ledger.MissionUsed(l.Config.Mission)
+	used, err := kept.MissionUsed(c.Mission)
 	if err != nil || used {
 		return true, err
 	}
 	if telemetry.UnderWay(s.Phase) || s.InFlight() {
-		l.Log.Warn("the ledger's mission is continued; `new` begins the configuration's once it has ended", "mission", s.Mission, "state", s.Phase, "configured", l.Config.Mission)
+		log.Warn("the ledger's mission is continued; `new` begins the configuration's once it has ended", "mission", s.Mission, "state", s.Phase, "configured", c.Mission)
 		return true, nil
 	}
 	return false, nil
@@ -81,11 +84,10 @@ const putBack = "put that back to finish the mission, or give another mission (o
 
 // checkConfigMatches says why the ledger's mission cannot be flown by this configuration:
 // its joules, slots and homes would have another meaning.
-func (l *Leader) checkConfigMatches(s ledger.State) error {
+func checkConfigMatches(c *config.Config, here *ledger.Place, s *ledger.State) error {
 	differs := func(was, is any) error {
 		return fmt.Errorf("mission %s was begun with %v, the configuration has %v; "+putBack, s.Mission, was, is)
 	}
-	c, here := &l.Config, l.place()
 	switch at := s.Place; {
 	case s.Account.Objective.Slots != c.Slots:
 		return differs(fmt.Sprintf("%d slots", s.Account.Objective.Slots), c.Slots)
@@ -123,15 +125,15 @@ func (l *Leader) beginMission(id string) error {
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	err := l.requestDefaults(&l.account)
+	err := requestDefaults(&l.Config, &l.account)
 	o := l.account.Objective()
 	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
 	return err
 }
 
 // requestDefaults makes the configuration's request.
-func (l *Leader) requestDefaults(a *account.Account) error {
-	r := l.Config.Request
+func requestDefaults(c *config.Config, a *account.Account) error {
+	r := c.Request
 	err := a.SetPreference(r.Setting)
 	if r.BudgetJ > 0 {
 		err = a.SetBudget(r.BudgetJ, goal.Mode(r.Mode))
@@ -148,7 +150,8 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	if !l.waitForFleet(ctx) {
 		return
 	}
-	elapsed, known := l.schedule.ElapsedSlots(l.clockReadings())
+	l.refreshViews()
+	elapsed, known := l.schedule.ElapsedSlots(clockReadings(l.views))
 	downtime := elapsed
 	if !known {
 		l.Log.Error("every autopilot was rebooted: the number of missed slots is unknown")
@@ -186,7 +189,7 @@ func (l *Leader) rejoinAircraft() {
 		case !v.Fresh && l.current.iterations > rejoinIterations:
 			l.fleet.HandToPilot(v.Number, "not received since the restart")
 		case !v.Fresh:
-		case l.schedule.Rebooted(i, l.clockReading(v)):
+		case l.schedule.Rebooted(i, clockReading(v)):
 			l.fleet.HandToPilot(v.Number, "rebooted while the leader was down")
 		case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
 			l.fleet.HandToPilot(v.Number, "stopped")
@@ -245,15 +248,14 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 	}
 }
 
-func (l *Leader) clockReadings() (r []schedule.ClockReading) {
-	l.refreshViews()
-	for i := range l.views {
-		r = append(r, l.clockReading(&l.views[i]))
+func clockReadings(views []fleet.View) (r []schedule.ClockReading) {
+	for i := range views {
+		r = append(r, clockReading(&views[i]))
 	}
 	return r
 }
 
-func (l *Leader) clockReading(v *fleet.View) schedule.ClockReading {
+func clockReading(v *fleet.View) schedule.ClockReading {
 	if !v.Located {
 		return schedule.ClockReading{}
 	}

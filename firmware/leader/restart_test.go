@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"prefdt/firmware/leader"
-	"prefdt/firmware/rig"
 	"prefdt/inference/slot"
 	mqttbroker "prefdt/simbridge/broker"
 	"prefdt/simbridge/chaos"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

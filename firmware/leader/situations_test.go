@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

@@ -27,7 +27,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	names := l.buildSnapshot(n)
 	l.decide(n, names)
 	l.commandFleet()
-	l.publishDecisions(n, names)
+	publishDecisions(l.mqtt, n, names, &l.current.snapshot, &l.current.decision)
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
@@ -95,7 +95,7 @@ func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 	timer := l.Clock.After(until - l.Clock.Now())
 	for {
 		if l.Clock.Now() < until {
-			if c, ok := l.nextControl(); ok {
+			if c, ok := l.current.nextControl(l.mqtt.ControlMessages); ok {
 				l.handleControl(c)
 				continue
 			}
@@ -119,16 +119,16 @@ func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 
 // nextControl returns the next control message that has arrived: first of those that
 // waited for a write.
-func (l *Leader) nextControl() (c link.ControlMessage, ok bool) {
-	if waiting := l.current.deferred; len(waiting) > 0 {
-		l.current.deferred = waiting[1:]
-		return waiting[0], true
+func (c *loopState) nextControl(arrived chan link.ControlMessage) (m link.ControlMessage, ok bool) {
+	if len(c.deferred) > 0 {
+		m, c.deferred = c.deferred[0], c.deferred[1:]
+		return m, true
 	}
 	select {
-	case c = <-l.mqtt.ControlMessages:
-		return c, true
+	case m = <-arrived:
+		return m, true
 	default:
-		return c, false
+		return m, false
 	}
 }
 
@@ -136,7 +136,7 @@ func (l *Leader) nextControl() (c link.ControlMessage, ok bool) {
 // delay the decision.
 func (l *Leader) drain(until time.Duration) {
 	for l.Clock.Now() <= until+l.Config.WallTime(0.1) {
-		if c, ok := l.nextControl(); ok {
+		if c, ok := l.current.nextControl(l.mqtt.ControlMessages); ok {
 			l.handleControl(c)
 			continue
 		}
@@ -188,7 +188,7 @@ func (l *Leader) decide(n int, names []string) {
 	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
-	l.limitEdgeLoad()
+	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&l.views[number-1]) })
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
 	var seen *account.Seen
@@ -230,21 +230,21 @@ func (l *Leader) commandFleet() {
 			l.fleet.Hold(v.Number)
 		}
 		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(&v) < 0 {
-			l.sendHome(&v, "battery low")
+			sendHome(l.fleet, l.Log, v.Number, "battery low")
 		}
 	}
 }
 
 // publishDecisions sends each user with a task its decision: where to compute.
-func (l *Leader) publishDecisions(n int, names []string) {
+func publishDecisions(to *link.MQTT, n int, names []string, s *slot.Snapshot, decided *slot.Decision) {
 	for i, name := range names {
-		d := &l.current.decision.Users[i]
+		d := &decided.Users[i]
 		out := telemetry.Decision{Slot: n}
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
-			out.Aircraft = l.current.snapshot.Aircraft[d.Server-1].Number
+			out.Aircraft = s.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
 		}
-		l.mqtt.PublishDecision(name, out)
+		to.PublishDecision(name, out)
 	}
 }
 
@@ -276,5 +276,6 @@ func (l *Leader) settle(n int) (rows []account.Row) {
 // setClockReferences records the autopilots' times at a moment: those clocks run on
 // while the leader restarts.
 func (l *Leader) setClockReferences(at time.Duration) {
-	l.schedule.SetReferences(l.clockReadings(), float64(l.Clock.Now()-at)/float64(l.Config.WallTime(1)))
+	l.refreshViews()
+	l.schedule.SetReferences(clockReadings(l.views), float64(l.Clock.Now()-at)/float64(l.Config.WallTime(1)))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 )
 
 // With flight.failsafe set to alarm, an autopilot's unsafe or doubtful parameters

@@ -3,8 +3,8 @@ package leader_test
 import (
 	"testing"
 
-	"prefdt/firmware/rig"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 

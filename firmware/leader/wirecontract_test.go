@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 )
 
 // receivedLine is one message as mosquitto_sub printed it.

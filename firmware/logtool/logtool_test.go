@@ -14,7 +14,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/logtool"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 )
 
 func runLog(out *bytes.Buffer, args ...string) int {

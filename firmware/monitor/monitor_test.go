@@ -17,9 +17,9 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/monitor"
-	"prefdt/firmware/rig"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/simbridge/rig"
 )
 
 // stallable is a scheduler that can be made to hang, and the loop with it.

@@ -59,13 +59,27 @@ func (n *Notifier) Watchdog() time.Duration {
 	return n.watchdog
 }
 
-// Starting reports what a leader that is not ready yet waits for.
-func (n *Notifier) Starting(status string) { n.send("STATUS=" + oneLine(status)) }
+// Starting reports what a leader waits for before its loop begins: a broker, which may
+// take any time. A boot must not wait with it, so the service counts as started; and
+// there is no loop yet to feed a watchdog.
+func (n *Notifier) Starting(status string) {
+	n.send("READY=1\n" + n.watchdogLine(0) + "STATUS=" + oneLine(status))
+}
 
-// Ready reports that the mission's loop begins, and returns whether the manager has
-// it. systemd restarts a service whose READY=1 it never received, so Ready is called
-// until it has.
-func (n *Notifier) Ready(status string) bool { return n.send("READY=1\nSTATUS=" + oneLine(status)) }
+// Ready reports that the mission's loop begins, from where on the watchdog counts, and
+// returns whether the manager has it. systemd restarts a service whose READY=1 it never
+// received, so Ready is called until it has.
+func (n *Notifier) Ready(status string) bool {
+	return n.send("READY=1\n" + n.watchdogLine(n.Watchdog()) + "STATUS=" + oneLine(status))
+}
+
+// watchdogLine sets the manager's time-out, 0 for none, if it has a watchdog.
+func (n *Notifier) watchdogLine(timeout time.Duration) string {
+	if n.Watchdog() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("WATCHDOG_USEC=%d\n", timeout.Microseconds())
+}
 
 // Alive feeds the watchdog, with the loop's state in a line.
 func (n *Notifier) Alive(status string) { n.send("WATCHDOG=1\nSTATUS=" + oneLine(status)) }

@@ -13,7 +13,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/preflight"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 )
 
 // runCheck runs leader check and returns its findings by item, with the worst

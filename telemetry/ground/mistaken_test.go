@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )

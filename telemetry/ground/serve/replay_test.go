@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/ledger"
-	"prefdt/firmware/rig"
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 	"prefdt/telemetry/flightlog"
 )

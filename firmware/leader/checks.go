@@ -1,0 +1,205 @@
+package leader
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/config"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+// checks is what a mission command is decided on, beyond the mission's state. Each method
+// returns what aircraft are ordered, or why the command is refused; none changes anything.
+type checks struct {
+	config  *config.Config
+	physics *physics.Constants
+	account *account.Account
+	mission *mission.Mission
+	fleet   *fleet.Fleet
+	ledger  *ledger.Ledger
+	log     *slog.Logger
+	views   []fleet.View
+}
+
+func (l *Leader) checks() *checks {
+	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, l.Log, l.views}
+}
+
+func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
+	for _, v := range c.views {
+		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
+		if err := c.ready(&v); err != nil {
+			return nil, err
+		}
+		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)
+		if off := v.Position.Sub(start).Norm(); off > c.config.Flight.StartWithinM {
+			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, c.config.Flight.StartWithinM)
+		}
+	}
+	if err := CheckSeparation(c.config, c.physics, c.views); err != nil {
+		return nil, err
+	}
+	return all, c.fleet.CheckLaunch(all) // with a later look than the views'
+}
+
+// returnStopped sends home the aircraft that a stop has left in the air.
+func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err error) {
+	if c.mission.Phase() != telemetry.StateStopped {
+		return nil, nil
+	}
+	stopping := false // one is still on its way into Hold, and obeys the order to return
+	why := errors.New("no aircraft is in the air in its Hold mode; one in another mode is its pilot's")
+	for _, v := range c.views {
+		switch {
+		case v.InAir && v.Phase == fleet.PhaseStopping:
+			stopping = true
+		case !v.Fresh: // after a restart it is not known yet whether it is in the air
+			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
+		case !v.InAir || v.Mode != fleet.ModeHold:
+		default:
+			stopped = append(stopped, fleet.Ordered{Number: v.Number, Order: fleet.OrderHome, Engages: true})
+		}
+	}
+	if len(stopped) == 0 && !stopping {
+		return nil, why
+	}
+	return stopped, c.anyResumes(stopped)
+}
+
+func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
+	for _, v := range c.views {
+		switch {
+		case !v.Received:
+			return nil, fmt.Errorf("nothing was received from aircraft %d yet, which may be in the air; switch it on", v.Number)
+		case v.InAir:
+			return nil, fmt.Errorf("aircraft %d is in the air; `return`, `resume` or its pilot brings it down", v.Number)
+		case v.Obstacle:
+			return nil, fmt.Errorf("aircraft %d is lost, and was in the air when it was last received; once it is down, `clear` it", v.Number)
+		}
+	}
+	used, err := c.ledger.MissionUsed(m.Mission)
+	switch {
+	case err != nil:
+		return nil, err
+	case used:
+		return nil, fmt.Errorf("mission id %s was used before; choose another", m.Mission)
+	}
+	return nil, nil
+}
+
+// resume ends pilots' control of aircraft in the air: of those named, or of
+// all. It never arms an aircraft.
+func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err error) {
+	for _, v := range c.views {
+		named := slices.Contains(m.Aircraft, v.Number)
+		switch {
+		case !named && len(m.Aircraft) > 0:
+		case v.WithPilot() && v.Fresh && v.InAir:
+			o := fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Engages: true}
+			if c.mission.Ending() || c.account.SpareJ(&v) < 0 {
+				o.Order = fleet.OrderHome
+			}
+			resumed = append(resumed, o)
+		case named && !v.InAir && !v.Lost:
+			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
+		case named && !v.WithPilot():
+			return nil, fmt.Errorf("aircraft %d is not with its pilot, and needs no resume", v.Number)
+		case named:
+			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back", v.Number, v.StaleS)
+		}
+	}
+	if len(resumed) == 0 && c.mission.Phase() != telemetry.StateHolding {
+		return nil, fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot: nothing is to be resumed", c.mission.Phase())
+	}
+	return resumed, c.anyResumes(resumed)
+}
+
+// anyResumes fails only if no aircraft can be resumed: one that changed since it was
+// last received must not keep the others from it.
+func (c *checks) anyResumes(ordered []fleet.Ordered) (err error) {
+	for _, o := range ordered {
+		if err = c.fleet.CheckResume(o); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// resumeControl puts aircraft in the air under this leader's control again.
+func resumeControl(f *fleet.Fleet, ordered []fleet.Ordered) (err error) {
+	for _, o := range ordered {
+		err = errors.Join(err, f.Resume(o))
+	}
+	return err
+}
+
+// launch checks aircraft that are to take off from inside the area.
+func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
+	for _, number := range m.Aircraft {
+		v := &c.views[number-1]
+		if err := c.ready(v); err != nil {
+			return nil, err
+		}
+		if p, area := v.Position, c.physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
+			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
+		}
+		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly})
+	}
+	return ordered, c.fleet.CheckLaunch(ordered)
+}
+
+// clear checks lost aircraft that are to be no obstacles any more, on the
+// crew's responsibility.
+func (c *checks) clear(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
+	for _, number := range m.Aircraft {
+		if v := &c.views[number-1]; !v.Lost && v.Received {
+			return nil, fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
+		}
+		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderNone})
+	}
+	return ordered, c.fleet.CheckClear(ordered)
+}
+
+// CheckSeparation returns an error that names two aircraft too close to take off
+// together, or whose starts are too close. A metre allows for position errors.
+func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View) error {
+	least := p.SeparationM
+	for i := range views {
+		for j := range i {
+			a, b := &views[j], &views[i]
+			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
+				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v; carry one away", a.Number, b.Number, d, least)
+			}
+			if d := c.StartPosition(a.Number, p.AreaSideM).Sub(c.StartPosition(b.Number, p.AreaSideM)).Norm(); d < least {
+				return fmt.Errorf("start_m of aircraft %d and %d are %.1f m apart, want at least %v", a.Number, b.Number, d, least)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *checks) ready(v *fleet.View) error {
+	if err := v.Ready(); err != nil {
+		return fmt.Errorf("aircraft %d: %w", v.Number, err)
+	}
+	unsafe := v.Params.UnsafeReason()
+	switch {
+	case unsafe != "" && c.config.Flight.Failsafe == "refuse":
+		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
+	case c.account.SpareJ(v) < 0:
+		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take; change its battery", v.Number, c.account.ResidualJ(v))
+	case unsafe != "":
+		c.log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
+	}
+	for _, reason := range v.Params.Warnings(c.physics.BatteryCapacityJ) {
+		c.log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
+	}
+	return nil
+}
