@@ -151,6 +151,24 @@ func TestTransitAfterARestart(t *testing.T) {
 	}
 }
 
+// What is drawn between the end of the last slot and its settlement, as over an outage,
+// is drawn outside the slots.
+func TestSettledAfterTheEnd(t *testing.T) {
+	f := newTestFlight(10)
+	f.fly(9)
+	before := f.Objective().SpentJ()
+	for i := range f.views {
+		f.views[i].TotalJ += 5 * slotJ // the last slot and four more
+		f.views[i].ModelJ += 5 * slotJ
+	}
+	f.SettleAfterEnd(f.views, 4.0/5)
+	rows := f.Settle(9, f.views, func(int) (float64, float64) { return 0, 0 })
+	spent, transit := f.Objective().SpentJ()-before, f.TransitJ()
+	if want := 2.0 * slotJ; len(rows) != 1 || math.Abs(spent-want) > 1e-6 || math.Abs(transit-4*want) > 1e-6 {
+		t.Errorf("%v J are spent in the last slot and %v outside, want %v and %v", spent, transit, want, 4*want)
+	}
+}
+
 // TestSlotsSettledTogether: missed slots are settled at once, and their joules do not
 // measure the multiplier.
 func TestSlotsSettledTogether(t *testing.T) {
