@@ -85,8 +85,10 @@ func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
 	return true
 }
 
-// Admit reports whether a command is to be decided now. Any other was answered: it is
-// not verified, a repeat, or signed over what is not present any more.
+// Admit reports whether a command is to be decided. Any other was answered: it is not
+// verified, a repeat, or signed over what is not present any more. One that is not decided
+// at once is admitted again, as it may have become a repeat; its counter counts as of the
+// first time, whatever was decided in between.
 func (c *Handler) Admit(m *Command) bool {
 	if m.DeniedReason != "" {
 		c.refuse("", m, telemetry.Ack{Reason: m.DeniedReason})
@@ -106,13 +108,14 @@ func (c *Handler) Admit(m *Command) bool {
 		return false
 	}
 	now := c.Clock.Now()
-	if last := c.counters[m.PublicKey]; m.KeyName != "" && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
+	if last := c.counters[m.PublicKey]; m.KeyName != "" && !m.admitted && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
 		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
 		return false
 	}
 	if m.KeyName != "" {
-		c.counters[m.PublicKey] = m.Counter
+		c.counters[m.PublicKey] = max(c.counters[m.PublicKey], m.Counter)
 	}
+	m.admitted = true
 	return true
 }
 

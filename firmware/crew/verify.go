@@ -26,6 +26,8 @@ type Command struct {
 	BodyDigest    string // digest of the command alone, however it was signed
 	DeniedReason  string // why its signature does not permit it; refused without the ledger
 	InvalidReason string // which field is invalid; refused, and the ledger keeps the answer
+
+	admitted bool // by Handler.Admit
 }
 
 // Signer is a message's key, and what prevents using the message twice.

@@ -98,7 +98,8 @@ type trajectory struct {
 type trajectoryKind uint8
 
 const (
-	trajectoryHold trajectoryKind = iota
+	trajectoryNone trajectoryKind = iota // none was ordered: no setpoint is sent
+	trajectoryHold
 	trajectoryLeg
 	trajectoryTransit
 )
@@ -148,6 +149,7 @@ func (a *aircraft) advanceTransit(now float64) physics.Position {
 func (a *aircraft) expireTrajectory(f *Fleet, now float64) {
 	age := now - a.trajectory.setAtS
 	switch {
+	case a.trajectory.kind == trajectoryNone:
 	case age > setpointLifeS && a.trajectory.kind != trajectoryHold:
 		f.counts.ExpiredSetpoints++
 		if a.setpointExpiredS == 0 || now-a.setpointExpiredS > streamEndS {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,8 +72,17 @@ func (b *fixture) advance(d time.Duration) {
 	}
 }
 
-// persist is the ledger's transaction.
+// persist is the ledger's transaction, and checks that phases and orders agree.
 func (b *fixture) persist() {
+	orders := map[Phase][]Order{
+		PhaseIdle: {OrderNone}, PhaseClimbing: {OrderFly, OrderHome}, PhaseEngaging: {OrderFly, OrderHome}, PhaseFlying: {OrderFly, OrderHome},
+		PhaseLanding: {OrderHome}, PhasePilot: {OrderFly, OrderHome, OrderStop}, PhaseStopping: {OrderStop}, PhaseRejoining: {OrderFly, OrderHome},
+	}
+	for _, a := range b.aircraft {
+		if !slices.Contains(orders[a.phase], a.order) {
+			b.t.Errorf("aircraft %d is %s with order %d", a.number, a.phase, a.order)
+		}
+	}
 	if b.disk == "" {
 		b.SetDurable(b.SavedState())
 	}

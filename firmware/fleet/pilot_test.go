@@ -796,3 +796,32 @@ func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
 		}
 	}
 }
+
+// An aircraft that no trajectory was ordered is sent no setpoint, least of all one to the
+// area's south-west corner.
+func TestNoTrajectoryIsNoSetpoint(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.mutex.Lock()
+	v.Fleet.aircraft[0].trajectory = trajectory{}
+	v.mutex.Unlock()
+	v.simulate(time.Second, func(m message.Message) {
+		if what, _ := classify(m); what == kindSetpoint {
+			t.Fatalf("sent %+v", m)
+		}
+	})
+}
+
+// After a restart the autopilot's speed limit holds before it is read again.
+func TestSpeedLimitOverARestart(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	before := v.transitSpeedMPS()
+	v.Fleet.aircraft[0].params.SpeedMaxMPS = 5
+	v.replaceLeader(v.savedUnderCommand())
+	if got := v.transitSpeedMPS(); got > 5 || before <= 5 {
+		t.Errorf("transits at %v m/s, before at %v, and the limit is 5", got, before)
+	}
+}

@@ -18,8 +18,9 @@ type SavedAircraft struct {
 	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
 	Lost         bool         `json:"lost,omitempty"`
-	Home         *[2]float64  `json:"home_m,omitempty"` // where it took off
-	PossiblePath [][2]float64 `json:"way_m,omitempty"`  // of an obstacle
+	SpeedMaxMPS  float64      `json:"speed_max_mps,omitempty"` // its autopilot's limit, until that is read again; 0: not read
+	Home         *[2]float64  `json:"home_m,omitempty"`        // where it took off
+	PossiblePath [][2]float64 `json:"way_m,omitempty"`         // of an obstacle
 }
 
 // Order is the state once an aircraft has been ordered something.
@@ -53,6 +54,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now),
 			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.engaged(), WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
+			SpeedMaxMPS: a.params.SpeedMaxMPS,
 		}
 		if a.home != nil {
 			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
@@ -82,6 +84,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 		s := &saved[i]
 		f.withAircraft(s.Number, func(a *aircraft, now float64) {
 			a.meter.Restore(now, s.Meter, math.NaN())
+			a.params.SpeedMaxMPS = s.SpeedMaxMPS
 			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredOffboard = nil, nil, s.Meter.BootS, s.Offboard
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}

@@ -132,7 +132,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 // transit that has arrived does not.
 func (a *aircraft) hasWayToGo() bool {
 	switch a.trajectory.kind {
-	case trajectoryHold:
+	case trajectoryNone, trajectoryHold:
 		return false
 	case trajectoryTransit:
 		return a.position.Sub(a.trajectory.target).Norm() > arrivedM

@@ -27,7 +27,7 @@ func (f *Fleet) tick() {
 		}
 		if stream {
 			a.expireTrajectory(f, now)
-			stream = !a.trajectory.ended
+			stream = a.trajectory.kind != trajectoryNone && !a.trajectory.ended
 		}
 		if !a.isObstacle() {
 			continue

@@ -62,6 +62,47 @@ func TestWhileTheDiskHangs(t *testing.T) {
 	}
 }
 
+// A command that waits for the disk is not stale once one with a higher counter, which
+// did not wait, was executed.
+func TestOvertakenCounter(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	defer l.ledgerWriter.ledger.Close()
+	var acks []telemetry.Ack
+	l.crew.Publish = func(a telemetry.Ack) { acks = append(acks, a) }
+	l.ledgerWriter.pending = make(chan error)
+	l.ledgerWriter.fleet = l.fleet.SavedState()
+	l.mqtt.ControlMessages = make(chan link.ControlMessage)
+	done := make(chan struct{})
+	go func() {
+		l.waitForCommit()
+		close(done)
+	}()
+	challenge := l.crew.Challenge()
+	for i, c := range []link.ControlMessage{
+		command(t, l, telemetry.KindPreference, l.mqtt.Topics.Preference(), `{"id":"p","setting":0.9}`),
+		command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"h","action":"hold"}`),
+	} {
+		c.Command.Signer = crew.Signer{KeyName: "crew-1", PublicKey: "k", Counter: uint64(i + 1), Challenge: challenge}
+		l.mqtt.ControlMessages <- c
+	}
+	l.mqtt.ControlMessages <- link.ControlMessage{}
+	l.ledgerWriter.pending <- nil
+	<-done
+	for {
+		c, ok := l.current.nextControl(l.mqtt.ControlMessages)
+		if !ok {
+			break
+		}
+		l.handleControl(c)
+	}
+	l.commitCommands()
+	if len(acks) != 2 || !acks[0].Accepted || !acks[1].Accepted {
+		t.Errorf("answered: %+v", acks)
+	}
+}
+
 // A disk that does not answer sends the fleet home, as one that fails does.
 func TestDiskThatDoesNotAnswer(t *testing.T) {
 	frozen := loadCheckpoint(t)

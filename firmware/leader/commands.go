@@ -22,14 +22,15 @@ type change struct {
 	adopt func()              // puts it in force
 }
 
-// receiveCommand decides a command, and commits it. Requests are committed together with
-// those that follow at once; a mission command is decided alone, since others depend on it.
+// receiveCommand decides a command, and commits it together with those that follow at
+// once; but a change of the mission alone, since what follows depends on it.
 func (l *Leader) receiveCommand(m *crew.Command) {
-	if m.Mission != nil && !actsAtOnce(m) {
-		l.commitCommands()
+	if m.Mission != nil && m.Mission.Action == telemetry.ActionNew {
+		l.commitCommands() // what was decided in the mission before belongs to it
 	}
 	l.handleCommand(m)
-	if m.Mission != nil || l.crew.Waiting() >= crew.MaxBatch {
+	changesMission := slices.ContainsFunc(l.current.changes, func(c change) bool { return c.from != "" })
+	if changesMission || l.crew.Waiting() >= crew.MaxBatch {
 		l.commitCommands()
 	}
 }
@@ -67,7 +68,7 @@ func (l *Leader) commitCommands() {
 	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
 	overtaken := func(c change) bool { return c.from != "" && c.from != l.mission.Phase() }
 	changes := slices.DeleteFunc(l.current.changes, overtaken)
-	l.current.changes = nil
+	l.current.changes, l.current.requested = nil, nil
 	entries, last := l.crew.TakeDecided()
 	if len(entries) == 0 { // repeats alone
 		l.crew.Written(last, nil)
@@ -112,8 +113,8 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		return fmt.Errorf("slot %d, the last, is decided; a request is for the next mission, which `new` begins", l.Config.Slots-1)
 	}
 	objective := l.account.Objective()
-	if len(l.current.changes) > 0 {
-		objective = l.current.requested // by the requests that wait
+	if l.current.requested != nil {
+		objective = *l.current.requested // by the requests that wait
 	}
 	var adopt func()
 	if p := c.Preference; p != nil {
@@ -133,7 +134,7 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, new(objective.Saturated()), new(objective.FloorJ())
 		adopt = func() { l.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)) }
 	}
-	l.current.requested = objective
+	l.current.requested = &objective
 	l.current.changes = append(l.current.changes, change{write: func(s *ledger.State) { s.Account.Objective = objective.State() }, adopt: adopt})
 	return nil
 }

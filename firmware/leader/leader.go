@@ -76,7 +76,7 @@ type loopState struct {
 	setting         float64               // in force, or what the budget amounts to
 	yieldReason     error                 // another leader already leads this fleet
 	changes         []change              // by commands that wait for the ledger
-	requested       goal.Objective        // after those changes, if there are any
+	requested       *goal.Objective       // after those changes; nil: none of them is a request
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began

@@ -71,8 +71,9 @@ func (l *Leader) waitForCommit() {
 	}
 }
 
-// maxDeferred is how many commands wait for a disk; more are as lost.
-const maxDeferred = 1024
+// maxDeferred is how many commands wait for a write; more are as lost. A storm of them comes
+// while one is written.
+const maxDeferred = 1 << 14
 
 // await returns the result of a transaction that is being written. A disk may hang in it:
 // commands that hold or end the flight are executed meanwhile, others wait.
@@ -90,7 +91,7 @@ func (l *Leader) await(written chan error) error {
 					l.handleControl(c)
 				case actsAtOnce(c.Command):
 					l.handleCommand(c.Command)
-				case len(l.current.deferred) < maxDeferred:
+				case len(l.current.deferred) < maxDeferred && l.crew.Admit(c.Command): // its counter is of now
 					l.current.deferred = append(l.current.deferred, c)
 				}
 			case <-second:
@@ -104,15 +105,10 @@ func (l *Leader) await(written chan error) error {
 // diskHangsS, mission time, is how long a write may take before the disk counts as failed.
 const diskHangsS = 30.0
 
-// keepWithoutLedger is what a mission second needs while the loop waits for the disk: the
-// aircraft stay where they are, and are sent home from a disk that does not answer.
+// keepWithoutLedger is a mission second in which the loop waits for the disk. No slot is
+// decided in it, so setpoints expire; aircraft return from a disk that does not answer.
 func (l *Leader) keepWithoutLedger(waitedS float64) {
 	l.refreshViews()
-	for _, v := range l.views {
-		if v.UnderCommand() && v.Phase != fleet.PhaseClimbing {
-			l.fleet.Hold(v.Number)
-		}
-	}
 	from := l.mission.Phase()
 	switch {
 	case waitedS == diskHangsS && l.mission.InFlight() && !l.mission.Ending():

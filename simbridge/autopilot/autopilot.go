@@ -35,10 +35,11 @@ import (
 // Config is one aircraft.
 type Config struct {
 	SystemID   uint8
-	Listen     string // UDP address to bind
-	Partner    string // UDP address to send to until the first datagram is received; empty: none
-	Serial     string // device:baud, in place of Listen and Partner
-	SecondLink string // UDP address that a second link sends to, from any port; empty: no second link
+	Listen     string  // UDP address to bind
+	Partner    string  // UDP address to send to until the first datagram is received; empty: none
+	Serial     string  // device:baud, in place of Listen and Partner
+	SecondLink string  // UDP address that a second link sends to, from any port; empty: no second link
+	Framing    Framing // of the first link's datagrams
 	Origin     geo.Point
 	Start      geo.Local // on the ground
 	Speed      float64   // mission seconds per second
@@ -178,7 +179,7 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		}
 		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {
-		if a.link, err = newLink(a.Listen, a.Partner, a.impair); err != nil {
+		if a.link, err = newLink(a.Listen, a.Partner, a.Framing, a.impair); err != nil {
 			return nil, err
 		}
 		e = append(e, gomavlib.EndpointCustomClient{

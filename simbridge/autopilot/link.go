@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,14 +20,31 @@ type udpLink struct {
 	// impair decides for each datagram to be sent whether it is lost, and the wall time by
 	// which it is delayed.
 	impair func(datagram []byte) (lost bool, late time.Duration)
+
+	framing Framing
+	mutex   sync.Mutex
+	waiting []byte // frames, and parts of them, of the next datagram
+	frames  int    // in it
 }
 
-func newLink(listen, partner string, impair func([]byte) (bool, time.Duration)) (*udpLink, error) {
+// Framing is how frames are put into datagrams.
+type Framing string
+
+const (
+	OneFrame     Framing = ""       // each has its own
+	PackedFrames Framing = "packed" // three to a datagram, as telemetry radios and routers send them
+	CutFrames    Framing = "cut"    // a datagram ends within a frame, as a serial line's bytes are forwarded
+)
+
+// packedFrames is how many frames a datagram has where they are packed.
+const packedFrames = 3
+
+func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration)) (*udpLink, error) {
 	local, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
 		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
 	}
-	l := &udpLink{impair: impair}
+	l := &udpLink{impair: impair, framing: framing}
 	if partner != "" {
 		remote, err := net.ResolveUDPAddr("udp4", partner)
 		if err != nil {
@@ -58,9 +76,32 @@ func (l *udpLink) Write(p []byte) (int, error) {
 		delayed := slices.Clone(p)
 		time.AfterFunc(late, func() { l.transmit(delayed) }) // fails on a closed socket
 	default:
-		l.transmit(p)
+		l.put(p)
 	}
 	return len(p), nil
+}
+
+// put adds a frame to the bytes of the link. A HEARTBEAT is sent at once, with what waits:
+// from then on a receiver can know the mode.
+func (l *udpLink) put(frame []byte) {
+	if l.framing == OneFrame {
+		l.transmit(frame)
+		return
+	}
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.waiting = append(l.waiting, frame...)
+	l.frames++
+	end := len(l.waiting)
+	switch _, heartbeat := readHeartbeat(frame); {
+	case heartbeat:
+	case l.framing == CutFrames:
+		end -= len(frame) / 2
+	case l.frames < packedFrames:
+		return
+	}
+	l.transmit(l.waiting[:end])
+	l.waiting, l.frames = append([]byte(nil), l.waiting[end:]...), 0
 }
 
 func (l *udpLink) transmit(p []byte) {

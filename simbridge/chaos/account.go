@@ -56,7 +56,7 @@ func (m *mission) judgeEnd(courseError error) {
 				e.windMPS = append(e.windMPS, truth.WindMPS(n))
 			}
 		}
-		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.BoundedPacks && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, LowBattery) {
+		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.BoundedPacks && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, DiskRefuses, LowBattery) {
 			e.leftOutSlots = float64(m.plan.Slots) - m.dueSlots
 		}
 		e.mustResume = m.plan.mustResume() && m.hadTimeToRecover()

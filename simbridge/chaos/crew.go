@@ -493,6 +493,7 @@ func (c *crew) resendUnanswered() {
 		case req.interrupted || c.downAt.After(req.sent):
 			req.sent, req.interrupted, req.resent = now, false, true
 			again = append(again, req)
+		case c.diskStalled.Load(): // no answer is possible
 		case now.Sub(req.sent) > answerTimeout:
 			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was not answered within %v", req.payload, answerTimeout))
 			delete(c.requests, id)

@@ -8,7 +8,8 @@ import (
 // BuildDisk builds a leader whose disk can fail as disks do when the power does, and when
 // they are worn: after each fdatasync a copy of the file is kept beside it, with
 // syncedSuffix, which is what is on the disk for certain; and while there is a file with
-// stallSuffix, an fdatasync does not end. There is no other way to see from outside what
+// stallSuffix, an fdatasync does not end; one with fullSuffix or readOnlySuffix makes it
+// fail. There is no other way to see from outside what
 // a program has synced. program is its file, overlay further files of this module to
 // replace, by their path in it.
 func BuildDisk(program string, overlay map[string][]byte) error {
@@ -29,6 +30,12 @@ func BuildDisk(program string, overlay map[string][]byte) error {
 	path := string(name[:length])
 	for Access(path+"` + stallSuffix + `", 0) == nil {
 		Nanosleep(&Timespec{Nsec: 1000000}, nil)
+	}
+	switch {
+	case Access(path+"` + fullSuffix + `", 0) == nil:
+		return ENOSPC
+	case Access(path+"` + readOnlySuffix + `", 0) == nil:
+		return EROFS
 	}
 	if err := fdatasync(fd); err != nil {
 		return err
@@ -53,6 +60,8 @@ func fdatasync(fd int) (err error) {`,
 }
 
 const (
-	syncedSuffix = ".synced"
-	stallSuffix  = ".stall"
+	syncedSuffix   = ".synced"
+	stallSuffix    = ".stall"
+	fullSuffix     = ".full"
+	readOnlySuffix = ".readonly"
 )

@@ -36,7 +36,7 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 func delays(k FaultKind) bool {
 	return slices.Contains([]FaultKind{
 		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
-		ProcessKill, ProcessStall, PowerCut, DiskStall, ForgedAtRestart, CommandStorm, ArmingRefused,
+		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused,
 	}, k)
 }
 
@@ -78,6 +78,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if f.Severe {
 			slots += linkLossExtraSlots
 		}
+		flew := m.flew(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, BrokerRestart)
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = a.TimeS() })
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
@@ -85,6 +86,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
 		}
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = math.Inf(1) })
+		if slots < lostS-1 && m.isIn(Flying, Holding, Returning) {
+			for i := range flew {
+				flew[i] = flew[i] && i == f.Aircraft
+			}
+			m.judge.requireRejoin(flew, m.vehicleTimesS())
+		}
 		return a.State().Traffic.Cut > before.Cut, nil
 	case HeartbeatGap: // four, which come once a second
 		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 4.5, 1)
@@ -112,18 +119,38 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	case ArmingRefused:
 		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
+		if f.Severe && slices.Contains([]State{Flying, Holding, Returning}, f.State) {
+			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(f.DurationSlots) })
+		}
 		return true, m.restartLeader(ctx, slots, nil)
 	case PowerCut:
 		return true, m.restartLeader(ctx, slots, m.loseUnsynced)
 	case ProcessStall:
+		flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot, BrokerGoneHold)
 		m.explainSlots(slots + 2)
 		m.leader.Load().Signal(syscall.SIGSTOP)
 		m.sleepSlots(ctx, slots)
 		m.leader.Load().Signal(syscall.SIGCONT)
 		m.noteLeaderReturned() // as after an absence
+		if m.isIn(Flying, Holding, Returning) {
+			m.judge.requireRejoin(flew, m.vehicleTimesS())
+		}
 		return true, nil
 	case DiskStall:
 		return m.injectDiskStall(ctx)
+	case DiskRefuses:
+		return true, m.injectDiskRefusal(ctx, f)
+	case KillInGap:
+		mode := autopilot.ModeHold
+		if f.Severe {
+			mode = autopilot.ModePosition
+		}
+		return true, m.restartLeader(ctx, min(slots, 3), func() error {
+			m.sleepSlots(ctx, 0.3)
+			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe })
+			a.SetModeByRC(mode)
+			return nil
+		})
 	case CommandStorm:
 		m.crew.sendStorm(random, 2000)
 		return true, nil
@@ -352,6 +379,34 @@ func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	return met, err
 }
 
+// injectDiskRefusal has no write of the leader's succeed for a while. Nothing that it could
+// not write is answered, and the fleet returns without the ledger.
+func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
+	const noticedS, perSlot = 4, 4 // the settlement of the next slot fails
+	suffix := fullSuffix
+	if f.Severe {
+		suffix = readOnlySuffix
+	}
+	path := m.ledgerPath() + suffix
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		return err
+	}
+	m.sleepSlots(ctx, 0.3)
+	m.crew.diskStalled.Store(true)
+	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
+	for range perSlot {
+		m.crew.send(m.crew.newRequest(random, "budget"))
+		m.sleepSlots(ctx, 1.0/perSlot)
+	}
+	m.sleepSlots(ctx, noticedS)
+	m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
+	m.sleepSlots(ctx, float64(f.DurationSlots))
+	m.crew.diskStalled.Store(false)
+	err := os.Remove(path)
+	m.crew.noteOutage() // what was sent meanwhile was not written, and is sent again
+	return err
+}
+
 // ledgerPath is the file of the leader's ledger.
 func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folder, "leader")) }
 
@@ -448,16 +503,23 @@ func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, streamS, f
 	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
 }
 
+// flew reports which aircraft have flown by setpoints for a while, in a mission without
+// some kinds of fault.
+func (m *mission) flew(without ...FaultKind) (flew []bool) {
+	const flewS = 3
+	m.judge.withAll(func(_ int, a *observedAircraft) {
+		flew = append(flew, a.followed && a.offboardFor() > flewS && a.state.TimeS-a.followedSinceS > flewS && !m.plan.hasFault(without...))
+	})
+	return flew
+}
+
 // restartLeader kills the leader and starts it again. lose, if any, is called between. A
 // command that was signed for it before, and withheld, must not count after it.
 func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() error) error {
-	const aheadBy, flewS = 1_000_000, 3
+	const aheadBy = 1_000_000
 	began := m.elapsedSlots()
 	withheld := m.crew.withhold(rand.New(rand.NewPCG(m.plan.Seed, 1)), aheadBy)
-	var flew []bool
-	m.judge.withAll(func(_ int, a *observedAircraft) {
-		flew = append(flew, a.followed && a.offboardFor() > flewS && a.state.TimeS-a.followedSinceS > flewS && !m.plan.hasFault(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot))
-	})
+	flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot)
 	m.leaderKilled.Store(true)
 	m.leader.Load().Kill()
 	m.crew.noteOutage()
@@ -487,6 +549,44 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 	}
 	m.explainSlots(m.elapsedSlots() - began + 1)
 	return err
+}
+
+// startElsewhere starts the leader by a configuration of another place, speed or fleet. It
+// must not continue the mission.
+func (m *mission) startElsewhere(which int) error {
+	const withinS = 20
+	what := ""
+	path, err := m.writeLeaderConfig("elsewhere", m.links, func(values map[string]any) {
+		values["state_dir"] = filepath.Join(m.folder, "leader")
+		switch which % 3 {
+		case 0:
+			what = "another origin"
+			values["origin"].(map[string]any)["latitude_deg"] = origin.LatDeg + 0.001
+		case 1:
+			what = "slots of another length"
+			for _, key := range []string{"slot_ms", "report_by_ms", "decide_by_ms"} {
+				values[key] = 2 * values[key].(float64)
+			}
+		case 2:
+			what, values["fleet"] = "another fleet", "another"
+		}
+	})
+	if err != nil {
+		return err
+	}
+	p, err := process.Start([]string{m.Leader, "-config", path}, filepath.Join(m.folder, "elsewhere.log"))
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	select {
+	case <-p.Done:
+		if p.ExitCode() != 0 {
+			return nil
+		}
+	case <-time.After(withinS * time.Second):
+	}
+	return fmt.Errorf("a leader with %s continues the mission", what)
 }
 
 // noteLeaderReturned notes that the leader runs again, without the messages of its absence.
@@ -673,7 +773,7 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 		}
 		links = append(links, link)
 	}
-	path, err := m.writeLeaderConfig("second", links)
+	path, err := m.writeLeaderConfig("second", links, nil)
 	if err != nil {
 		return err
 	}

@@ -69,6 +69,7 @@ const (
 	startRetrySlots   = 5   // slots
 	recoverRetrySlots = 4   // slots
 	groundedSlots     = 16  // slots after start: then an aircraft on the ground missed its take-off
+	returnSlots       = 250 // slots that a climb, a return and a landing take at the stock rates
 )
 
 // startMission requests a budget and the start, again until the leader has received its
@@ -280,7 +281,7 @@ func (m *mission) runUntil(ctx context.Context, otherwise string, until func() b
 		if m.leaderEnded() {
 			return errors.New("the leader exited")
 		}
-		if time.Since(began) > maxWait+time.Duration(m.plan.Slots)*m.slotWall() {
+		if time.Since(began) > maxWait+time.Duration(m.plan.Slots+returnSlots)*m.slotWall() {
 			return fmt.Errorf("%s: the mission is %s", otherwise, m.state())
 		}
 	}

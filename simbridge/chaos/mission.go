@@ -48,6 +48,7 @@ type mission struct {
 	crew             *crew
 	judge            *judge
 	leaderConfigPath string
+	links            []string // the leader's address for each aircraft
 	publicKey        string   // of the crew's key
 	closers          []func() // of what was started, in that order
 
@@ -240,7 +241,8 @@ func (m *mission) setUp(ctx context.Context) error {
 		return err
 	}
 	m.closers = append(m.closers, m.users.Close)
-	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links); err != nil {
+	m.links = links
+	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links, nil); err != nil {
 		return err
 	}
 	if err := m.startLeader(); err != nil {
@@ -276,7 +278,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
-			Parameters: m.plan.parameters(), Log: slog.New(slog.DiscardHandler),
+			Parameters: m.plan.parameters(), Framing: m.plan.Framing, Log: slog.New(slog.DiscardHandler),
 			PowerW: func(slot int, v geo.Local) float64 {
 				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 			},
@@ -382,9 +384,9 @@ func (m *mission) sendStranger(s telemetry.Slot) {
 // strangerS is the completion time of a stranger, which must not count.
 const strangerS = 50
 
-// writeLeaderConfig writes a leader's configuration; each name has a state directory of
-// its own.
-func (m *mission) writeLeaderConfig(name string, links []string) (string, error) {
+// writeLeaderConfig writes a leader's configuration, as changed by change, if any; each
+// name has a state directory of its own.
+func (m *mission) writeLeaderConfig(name string, links []string, change func(values map[string]any)) (string, error) {
 	var aircraft []map[string]any
 	for i, link := range links {
 		p := m.starts[i]
@@ -415,6 +417,9 @@ func (m *mission) writeLeaderConfig(name string, links []string) (string, error)
 			returnS = 600
 		}
 		flight["crew_hold_s"], flight["crew_return_s"] = crewHoldS, returnS
+	}
+	if change != nil {
+		change(values)
 	}
 	raw, err := yaml.Marshal(values)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"prefdt/simbridge/autopilot"
 )
 
 // FaultKind is a kind of fault.
@@ -50,6 +52,8 @@ const (
 	LowBattery       FaultKind = "low_battery"       // a pack loses most of its charge
 	DiskStall        FaultKind = "disk_stall"        // fsync takes 20 s: the slot loop stands, the stream goes on
 	PowerCut         FaultKind = "power_cut"         // the leader is killed, and its disk has what was synced
+	DiskRefuses      FaultKind = "disk_refuses"      // no write succeeds: the disk is full or, if severe, read-only
+	KillInGap        FaultKind = "kill_in_gap"       // killed as an aircraft has just changed its mode, and its pilot chooses another
 )
 
 // fault is a fault that begins in a state and lasts for some slots.
@@ -90,6 +94,8 @@ type plan struct {
 	EndSlot             int    // of endReturn and endStop
 	ReturnAfterStop     bool   // the crew returns the aircraft; else their pilots land them
 	StopsLanding        bool   // the crew stops a returning fleet once an aircraft lands
+
+	Framing autopilot.Framing // of the aircraft's datagrams
 }
 
 // ending is how a mission ends.
@@ -109,7 +115,7 @@ func (p *plan) mustResume() bool {
 	if p.Ending != endSlots {
 		return false
 	}
-	if p.BoundedPacks || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused) {
+	if p.BoundedPacks || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses, KillInGap) {
 		return false
 	}
 	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
@@ -191,7 +197,7 @@ func drawPlan(c *Config, k int) plan {
 		slots = max(slots, brokerReturnS+brokerExtraSlots+reconnectSlots)
 	case DiskStall:
 		slots = max(slots, diskStallS+3*quietSlots)
-	case PilotDisarm, PilotPosition, PilotHold: // they fly slowly
+	case PilotDisarm, PilotPosition, PilotHold, KillInGap: // they fly slowly
 		slots = max(minSlots, min(slots, 30))
 	}
 	p := plan{
@@ -267,7 +273,7 @@ func (p *plan) addKillWithPilot(first coverageCell) {
 
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
 // course are drawn for them.
-var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, ArmingDenied, ArmingRefused, UnsafeFailsafe}
+var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses, ArmingDenied, ArmingRefused, UnsafeFailsafe}
 
 // drawSituation draws in what surroundings, with what aircraft and links a mission flies.
 func (p *plan) drawSituation(c *Config, k int) {
@@ -275,13 +281,13 @@ func (p *plan) drawSituation(c *Config, k int) {
 	one := func(in int) bool { return r.IntN(in) == 0 }
 	p.Speed = c.Speed
 	switch p.StockRates = r.IntN(2) == 0 || p.hasFault(BrokerGoneHold); {
-	case p.hasFault(PilotDisarm, PilotPosition, PilotHold):
+	case p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap):
 		p.Speed, p.StockRates = min(p.Speed, pilotSpeed), r.IntN(8) == 0
 	case p.StockRates:
 		p.Speed = min(p.Speed, stockSpeed)
 	}
 	p.OneLink, p.Wind, p.Crowd, p.Listed = one(5) && c.Aircraft > 1, one(5), one(4), one(4)
-	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, BatterySwap, LowBattery) &&
+	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap, DiskRefuses, BatterySwap, LowBattery) &&
 		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) }) // which takes joules
 	switch one(6) {
 	case true:
@@ -315,10 +321,16 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if p.Crowd {
 		p.DenseStart = false // it has starts of its own
 	}
+	if !p.hasFault(OutOfOrder) { // a late frame is a datagram of its own
+		p.Framing = []autopilot.Framing{autopilot.PackedFrames, autopilot.CutFrames, autopilot.OneFrame, autopilot.OneFrame, autopilot.OneFrame}[r.IntN(5)]
+	}
+	if p.OneLink && p.Framing == autopilot.CutFrames { // parts of two aircraft's frames must not mix
+		p.Framing = autopilot.PackedFrames
+	}
 }
 
 // needsDisk reports whether a mission needs the leader whose disk can fail.
-func (p *plan) needsDisk() bool { return p.hasFault(DiskStall, PowerCut) }
+func (p *plan) needsDisk() bool { return p.hasFault(DiskStall, DiskRefuses, PowerCut) }
 
 // drawCourse draws the hold and the end of a mission that meets its first fault, and
 // in which nothing but that fault changes the state that it is to change or keep.
@@ -339,13 +351,13 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 	p.EndSlot = last + r.IntN(quietSlots-4)
 	switch first {
 	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying},
-		coverageCell{BrokerGoneHold, Flying}, coverageCell{BrokerGoneReturn, Flying}, coverageCell{DiskStall, Flying}:
+		coverageCell{BrokerGoneHold, Flying}, coverageCell{BrokerGoneReturn, Flying}, coverageCell{DiskStall, Flying}, coverageCell{DiskRefuses, Flying}:
 		p.HoldSlots = 0
 	case coverageCell{CrewRadioHold, Holding}, coverageCell{CrewRadioReturn, Holding}:
 		p.HoldSlot = 2 + r.IntN(3)
 	}
 	switch first.Kind {
-	case CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall:
+	case CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses:
 		p.Ending = endSlots
 	}
 }
@@ -353,7 +365,7 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 // drawStartSlot draws the slot of a fault.
 func (p *plan) drawStartSlot(c coverageCell, last int, r *rand.Rand) int {
 	switch {
-	case c.Kind == BrokerGoneHold, c.Kind == BrokerGoneReturn, c.Kind == DiskStall:
+	case c.Kind == BrokerGoneHold, c.Kind == BrokerGoneReturn, c.Kind == DiskStall, c.Kind == DiskRefuses:
 		return 1 + r.IntN(4)
 	case c.Kind == CrewRadioReturn: // it must outlast crew_return_s before the end
 		return 1 + r.IntN(2)
@@ -401,14 +413,14 @@ func needsKeys(f fault) bool {
 // exclusiveGroups are kinds that do not share a mission, because one would be mistaken for
 // another or would hide its effect.
 var exclusiveGroups = [][]FaultKind{
-	{ProcessKill, ProcessStall, PowerCut, DiskStall, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
-	{ProcessKill, ProcessStall, PowerCut, DiskStall, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
-	{CommandStorm, CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall},
-	{ReportLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall}, {LinkLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall}, {ForeignReports, BrokerGoneHold, BrokerGoneReturn, DiskStall},
-	{ForgedResult, BrokerGoneHold, BrokerGoneReturn, DiskStall},
+	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
+	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
+	{CommandStorm, CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
+	{ReportLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses}, {LinkLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses}, {ForeignReports, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
+	{ForgedResult, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
 	{BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery, Reboot},
-	{PilotDisarm, PilotPosition, PilotHold, Reboot, BrokerGoneHold, BrokerGoneReturn, DiskStall, LowBattery},
-	{HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LinkLoss},
+	{PilotDisarm, PilotPosition, PilotHold, KillInGap, Reboot, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses, LowBattery},
+	{HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LinkLoss, KillInGap},
 	{HeartbeatGap, HeartbeatSilence, Reboot}, // which sends none anyway
 }
 
@@ -454,7 +466,7 @@ func (p *plan) situation() (names []string) {
 		on   bool
 	}{
 		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
-		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)

@@ -70,7 +70,7 @@ var rules = []rule{
 	{"pack", "true mode, charge in the pack", "no failsafe for a low battery, never empty", "paper, C6", moved, (*judge).checkPack},
 	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, unless a fault explains it", contract + "setpoints stream", moved, (*judge).checkFailsafe},
 	{"climb", "true height", "off the ground 25 s after a start that was accepted", contract + "start", moved, (*judge).checkClimb},
-	{"rejoin", "true mode", "in OFFBOARD again 10 s after a killed leader is back, if it was for 3 s before", contract + "after a restart", moved, (*judge).checkRejoin},
+	{"rejoin", "true mode", "in OFFBOARD again 10 s after a killed or stopped leader, or the link, is back, if it was for 3 s before", contract + "pilots and failsafes", moved, (*judge).checkRejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED and 0.3 m/s", "PX4, MPC_LAND_SPEED", touchedDown, (*judge).checkTouchdown},
 	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
 	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},

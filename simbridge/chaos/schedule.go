@@ -130,7 +130,7 @@ func (m *mission) isDueDuringStop(f *fault) bool {
 
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
-	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery}, k)
+	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
@@ -145,6 +145,9 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	}
 	switch f.State {
 	case Engaging:
+		if f.Kind == KillInGap { // it has just reached OFFBOARD
+			return s.Mode == autopilot.ModeOffboard && seen.offboardFor() < 0.4
+		}
 		return seen.armOrder.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
 		return seen.armOrder.armed && (f.Kind != PilotHold || s.Position.UpM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)

@@ -70,6 +70,8 @@ var faultTable = []struct {
 	{LowBattery, []State{Flying, Holding}},
 	{DiskStall, []State{Flying}},
 	{PowerCut, []State{Idle, Flying, Holding, Returning, Stopped}},
+	{DiskRefuses, []State{Flying}},
+	{KillInGap, []State{Climbing, Engaging, Landing}},
 }
 
 // coverageCell is a kind of fault in a state.
@@ -80,7 +82,9 @@ type coverageCell struct {
 
 // cells are the possible ones of a run: without a leader whose disk can fail not its.
 func (c *Config) cells() []coverageCell {
-	return slices.DeleteFunc(coverageCells(), func(x coverageCell) bool { return c.DiskLeader == "" && (x.Kind == DiskStall || x.Kind == PowerCut) })
+	return slices.DeleteFunc(coverageCells(), func(x coverageCell) bool {
+		return c.DiskLeader == "" && slices.Contains([]FaultKind{DiskStall, DiskRefuses, PowerCut}, x.Kind)
+	})
 }
 
 // coverageCells returns the possible ones, in the order of kinds and states.
