@@ -501,7 +501,7 @@ func runInCI(t *testing.T, line string) bool {
 		return strings.Contains(ci, strings.Join(words, " "))
 	}
 	return !slices.ContainsFunc(words[1:], func(target string) bool {
-		return !regexp.MustCompile(`(?m)^make( .*)? ` + target + `\b|^make ` + target + `\b`).MatchString(ci)
+		return !regexp.MustCompile(`(?m)^\s*make( .*)? ` + target + `\b|^\s*make ` + target + `\b`).MatchString(ci)
 	})
 }
 

@@ -148,6 +148,12 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 }
 
+// isNewer is whether a message is a position later than the last by the autopilot's clock.
+func (a *aircraft) isNewer(m message.Message) bool {
+	p, ok := m.(*common.MessageGlobalPositionInt)
+	return ok && a.located && float64(p.TimeBootMs)+a.bootWraps*(1<<32) > a.bootMS
+}
+
 // inAir is whether it flies, by its last messages.
 func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.landed) }
 

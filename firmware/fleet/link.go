@@ -196,9 +196,12 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 				a.batteryStatusS = now // SYS_STATUS counts only if no BATTERY_STATUS comes for a while
 			}
 		}
-		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now) {
-			f.rejectFrame("out of order")
-			return
+		if n := e.Frame.GetSequenceNumber(); !a.sequence.accepts(n, now) {
+			if !a.isNewer(e.Message()) {
+				f.rejectFrame("out of order")
+				return
+			}
+			a.sequence = sequenceFilter{true, n, now} // more frames were lost than the number tells apart
 		}
 		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
 			f.signatureClock.observe(signed.SignatureTimestamp)

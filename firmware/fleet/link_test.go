@@ -381,3 +381,26 @@ func TestAnnouncedOncePerEvent(t *testing.T) {
 		t.Errorf("a new event is sent %d times", n)
 	}
 }
+
+// Where more frames were lost than their eight-bit number tells apart, a position's time
+// since boot shows that it is newer, and the order of the rest follows it.
+func TestManyFramesLost(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	v.sequence += 150
+	v.bootMS += 1000
+	v.transmit(v.positionMessage())
+	if got := v.Fleet.aircraft[0].bootMS; got != float64(v.bootMS) {
+		t.Errorf("the last position is of %v ms, want %v", got, v.bootMS)
+	}
+	v.mode = ModePosition
+	v.sendHeartbeat()
+	if got := v.view().Mode; got != ModePosition {
+		t.Errorf("what follows it is dropped: the mode is %s", got)
+	}
+	before := v.RejectedFrames()["out of order"]
+	v.transmitAs(v.sequence-3, heartbeatMessage(ModeHold, false))
+	if v.RejectedFrames()["out of order"] != before+1 {
+		t.Error("a late HEARTBEAT counts")
+	}
+}

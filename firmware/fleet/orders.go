@@ -20,8 +20,9 @@ func (a *aircraft) startOrder(o Order, launched bool) {
 // Ordered is an aircraft and what it is ordered.
 type Ordered struct {
 	Number  int
-	Order   Order // OrderNone: it is cleared as an obstacle
-	Engages bool  // OFFBOARD is commanded at once
+	Order   Order             // OrderNone: it is cleared as an obstacle
+	Engages bool              // OFFBOARD is commanded at once
+	Home    *physics.Position // where one that takes off stands
 }
 
 // Launch orders aircraft on the ground to take off and fly: all of them, or none. Arming

@@ -31,6 +31,9 @@ func (s *SavedAircraft) Order(o Ordered) {
 	}
 	s.UnderCommand, s.Homing, s.Offboard = o.Order == OrderFly, o.Order == OrderHome, o.Engages
 	s.WithPilot, s.Reason, s.Lost = false, "", false
+	if o.Home != nil {
+		s.Home = &[2]float64{o.Home.EastM, o.Home.NorthM}
+	}
 }
 
 // SetDurable tells what the ledger has of each aircraft: OFFBOARD is commanded only of one

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
@@ -132,6 +133,25 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
+// What the ledger has of a command that is to be executed is the state after it, with the
+// place that each aircraft leaves.
+func TestWrittenBeforeItIsOrdered(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
+	s := l.ledgerState()
+	s.Fleet[1].Order(fleet.Ordered{Number: 2, Order: fleet.OrderFly, Home: &l.views[1].Position})
+	if a := s.Fleet[1]; !a.UnderCommand || a.Offboard || a.Home == nil || a.Home[0] != l.views[1].Position.EastM {
+		t.Errorf("ordered to take off: %+v", a)
+	}
+	s.Fleet[0].Order(fleet.Ordered{Number: 1, Order: fleet.OrderHome, Engages: true})
+	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Offboard || a.WithPilot {
+		t.Errorf("ordered home: %+v", a)
+	}
+	if next := l.stateOfNew("m-2", &s); next.Mission != "m-2" || next.Phase != telemetry.StateIdle || next.Account.Objective.Slot != 0 || len(next.Account.Aircraft) != 2 {
+		t.Errorf("of a new mission: %+v", next)
+	}
+}
+
 // `new` is refused while an aircraft that is lost may still be in the air.
 func TestNewWhileALostOneMayFly(t *testing.T) {
 	frozen := loadCheckpoint(t)
@@ -159,6 +179,26 @@ func TestOwnLastBeacon(t *testing.T) {
 	l.handleForeignBeacon(&telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS})
 	if n := l.mqtt.Rejects.Total(); n != 0 {
 		t.Error("its own last beacon counts as another leader's")
+	}
+}
+
+// A slot that is opened before this process has reached the broker had no beacon: no user
+// was asked in it, and it counts as missed.
+func TestSlotBeforeTheBrokerIsMissed(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	l.settle(0)
+	before := l.schedule.Missed
+	l.account.AddDecision(account.SlotDecision{Slot: 1, Snapshot: &l.current.snapshot, Decision: &l.current.decision})
+	l.settle(1)
+	if got := l.schedule.Missed - before; got != 1 {
+		t.Errorf("without a broker %d is counted, want 1", got)
+	}
+	l.current.reachedBroker = true
+	l.account.AddDecision(account.SlotDecision{Slot: 2, Snapshot: &l.current.snapshot, Decision: &l.current.decision})
+	l.settle(2)
+	if got := l.schedule.Missed - before; got != 1 {
+		t.Errorf("with the broker %d are counted, want 1", got)
 	}
 }
 

@@ -34,7 +34,7 @@ func (l *Leader) checks() *checks {
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 	for _, v := range c.views {
-		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
+		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Home: &v.Position})
 		if err := c.ready(&v); err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 		if p, area := v.Position, c.physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
 			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
 		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly})
+		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly, Home: &v.Position})
 	}
 	return ordered, c.fleet.CheckLaunch(ordered)
 }

@@ -73,6 +73,36 @@ func TestOneAnswersLateAfterAKillInTheClimb(t *testing.T) {
 	}
 }
 
+// What a link has buffered since before the restart comes first: its times number no slot.
+func TestOldMessagesAfterARestart(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	f := r.FlyToSlot(5)
+	r.AwaitSaved()
+	const downSlots = 8
+	var n, before int
+	var at time.Time
+	f.Restart(func() {
+		n, at = len(r.Beacons()), time.Now()
+		before = r.Beacons()[n-1]
+		for _, a := range r.Autopilots {
+			a.Buffer(true)
+		}
+		time.Sleep(r.Config.WallTime(downSlots))
+		time.AfterFunc(r.Config.WallTime(1), func() {
+			for _, a := range r.Autopilots {
+				a.Buffer(false)
+			}
+		})
+	})
+	r.Await("it flies on", func(s telemetry.Status) bool { return rig.Flying(s) && s.Slot > before+downSlots })
+	after := r.Beacons()[n]
+	passed := float64(r.BeaconAfter(at.Add(r.Config.WallTime(downSlots/2))).Sub(at)) / float64(r.Config.WallTime(1))
+	if got := float64(after - before); got < passed-2 || got > passed+2 {
+		t.Errorf("from slot %d to %d, and %.1f slots passed", before, after, passed)
+	}
+	r.CheckSlotsInOrder()
+}
+
 // A leader that receives none of its aircraft says so every five seconds.
 func TestStatusesWhileNothingIsReceived(t *testing.T) {
 	r := rig.New(t, 1, 100000)

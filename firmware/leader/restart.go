@@ -206,20 +206,23 @@ func (l *Leader) rejoinAircraft() {
 // waitForFleet waits until every aircraft that was under command is received and the
 // broker is connected, but once one aircraft is received for no more than two slots:
 // aircraft that hold in the air come first. While none is received it goes on
-// waiting. What is received first may have waited in a buffer since before the restart:
-// three tenths of a slot later newer messages have followed. It returns false when ctx
-// ends.
+// waiting. What is received first may have waited in a buffer since before the restart: it
+// waits until the autopilots' clocks have run no faster than time for three tenths of a
+// slot. It returns false when ctx ends.
 func (l *Leader) waitForFleet(ctx context.Context) bool {
-	const checksPerSlot = 50
-	statusAt, completeAt := l.Clock.Now(), 0
+	const checksPerSlot, bufferedMS = 50, 500
+	bootMS := make([]float64, len(l.views))
+	statusAt, newSince := l.Clock.Now(), 0
 	for waited := 0; ; waited++ {
 		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/checksPerSlot))
 		if ctx.Err() != nil {
 			return false
 		}
 		l.refreshViews()
-		received, expected := 0, 0 // aircraft
-		for _, v := range l.views {
+		received, expected, old := 0, 0, false // aircraft, and whether what they sent was buffered
+		for i, v := range l.views {
+			old = old || v.BootMS-bootMS[i] > bufferedMS
+			bootMS[i] = v.BootMS
 			if v.Phase == fleet.PhaseRejoining {
 				expected++
 				if v.Fresh && v.Landed != nil {
@@ -229,10 +232,11 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 		}
 		// A slot opened before the broker is connected would have no beacon.
 		reached := l.mqtt.Connected() || waited >= 16*checksPerSlot/10
-		if received < expected {
-			completeAt = waited
+		if received == 0 || old {
+			newSince = waited
 		}
-		if waited-completeAt >= 3*checksPerSlot/10 && reached || received > 0 && waited >= 2*checksPerSlot || l.current.yieldReason != nil {
+		present := waited-newSince >= 3*checksPerSlot/10 // what is received is of now
+		if present && (received == expected && reached || waited >= 2*checksPerSlot) || l.current.yieldReason != nil {
 			return true
 		}
 		if waited%(10*checksPerSlot) == 10*checksPerSlot-1 {

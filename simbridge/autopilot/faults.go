@@ -110,3 +110,7 @@ func (v *vehicle) cutLinks(seconds float64) {
 }
 
 func (v *vehicle) linksCut() bool { return v.timeUS < v.linksCutUntilUS }
+
+// Buffer has what the vehicle sends by UDP wait in its link, as in a modem's buffer, or
+// sends what waited, in order.
+func (a *Autopilot) Buffer(on bool) { a.link.buffer(on) }

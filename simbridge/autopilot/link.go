@@ -21,10 +21,12 @@ type udpLink struct {
 	// which it is delayed.
 	impair func(datagram []byte) (lost bool, late time.Duration)
 
-	framing Framing
-	mutex   sync.Mutex
-	waiting []byte // frames, and parts of them, of the next datagram
-	frames  int    // in it
+	framing  Framing
+	mutex    sync.Mutex // the rest
+	waiting  []byte     // frames, and parts of them, of the next datagram
+	frames   int        // in it
+	buffers  bool       // nothing passes: datagrams wait in buffered
+	buffered [][]byte
 }
 
 // Framing is how frames are put into datagrams.
@@ -75,10 +77,21 @@ func (l *udpLink) Write(p []byte) (int, error) {
 	case late > 0:
 		delayed := slices.Clone(p)
 		time.AfterFunc(late, func() { l.transmit(delayed) }) // fails on a closed socket
+	case l.wait(p):
 	default:
 		l.put(p)
 	}
 	return len(p), nil
+}
+
+// wait reports whether a frame waits in the link's buffer.
+func (l *udpLink) wait(frame []byte) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.buffers {
+		l.buffered = append(l.buffered, slices.Clone(frame))
+	}
+	return l.buffers
 }
 
 // put adds a frame to the bytes of the link. A HEARTBEAT is sent at once, with what waits:
@@ -102,6 +115,16 @@ func (l *udpLink) put(frame []byte) {
 	}
 	l.transmit(l.waiting[:end])
 	l.waiting, l.frames = append([]byte(nil), l.waiting[end:]...), 0
+}
+
+// buffer has datagrams wait in the link, as in a modem's buffer, or sends those that did.
+func (l *udpLink) buffer(on bool) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	for _, p := range l.buffered {
+		l.transmit(p)
+	}
+	l.buffers, l.buffered = on, nil
 }
 
 func (l *udpLink) transmit(p []byte) {
