@@ -74,8 +74,8 @@ func TestOneAnswersLateAfterAKillInTheClimb(t *testing.T) {
 }
 
 // What a link has buffered since before the restart comes first: its times number no slot.
-func TestOldMessagesAfterARestart(t *testing.T) {
-	r := rig.New(t, 2, 100000)
+func TestOldMessagesComeFirst(t *testing.T) {
+	r := rig.NewAt(t, 2, 100000, 200)
 	f := r.FlyToSlot(5)
 	r.AwaitSaved()
 	const downSlots = 8

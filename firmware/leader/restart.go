@@ -210,8 +210,8 @@ func (l *Leader) rejoinAircraft() {
 // waits until the autopilots' clocks have run no faster than time for three tenths of a
 // slot. It returns false when ctx ends.
 func (l *Leader) waitForFleet(ctx context.Context) bool {
-	const checksPerSlot, bufferedMS = 50, 500
-	bootMS := make([]float64, len(l.views))
+	const checksPerSlot, bufferedMS = 50, 200
+	bootMS, atS := make([]float64, len(l.views)), make([]float64, len(l.views))
 	statusAt, newSince := l.Clock.Now(), 0
 	for waited := 0; ; waited++ {
 		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/checksPerSlot))
@@ -221,8 +221,8 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 		l.refreshViews()
 		received, expected, old := 0, 0, false // aircraft, and whether what they sent was buffered
 		for i, v := range l.views {
-			old = old || v.BootMS-bootMS[i] > bufferedMS
-			bootMS[i] = v.BootMS
+			old = old || v.BootMS-bootMS[i] > 2*1000*(v.AtS-atS[i])+bufferedMS
+			bootMS[i], atS[i] = v.BootMS, v.AtS
 			if v.Phase == fleet.PhaseRejoining {
 				expected++
 				if v.Fresh && v.Landed != nil {

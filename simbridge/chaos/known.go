@@ -13,10 +13,6 @@ var knownFindings = []knownFinding{
 	{"pack", "packs+stock", "batteries, envelope and samples: a neighbour that lands holds it for 60 s, of which no reserve knows"},
 	{"pack", "packs+wind", "batteries, envelope and samples: the wind that is believed in is left out of the way home"},
 	{"pack", "low_battery", "batteries, envelope and samples: the way home costs more than is set aside for it"},
-	{"status", "process_kill@landing", "restarts and commands: its own landing is taken for a pilot's, and the mission for done"},
-	{"status", "process_kill@returning", "the same"},
-	{"status", "power_cut@returning", "the same"},
-	{"status", "forged_at_restart@returning", "the same"},
 	{"home, blocked", "", "batteries, envelope and samples: an aircraft that another holds up for 60 s lands where it is"},
 }
 
