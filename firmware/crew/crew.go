@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"prefdt/firmware/clock"
@@ -157,9 +156,11 @@ func (m *Command) summary() string {
 
 // lookUp finds the answer to an earlier command of the same id.
 func (c *Handler) lookUp(id string) (a answer, known bool, err error) {
-	for _, b := range slices.Concat(c.writing, c.decided) {
-		if b.entry.ID == id && !b.isRepeat {
-			return b, true, nil
+	for _, batch := range [][]answer{c.writing, c.decided} {
+		for _, b := range batch {
+			if b.entry.ID == id && !b.isRepeat {
+				return b, true, nil
+			}
 		}
 	}
 	if a.entry, known, err = c.Ledger.Command(id); err == nil && known {

@@ -283,15 +283,7 @@ func TestRejoinInTheFailsafesHold(t *testing.T) {
 				t.Fatal(err)
 			}
 			setpoints := 0
-			countSetpoints := func(m message.Message) {
-				switch what, mode := classify(m); what {
-				case kindHarmless:
-				case kindSetpoint:
-					setpoints++
-				default:
-					t.Fatalf("sent %v %v: %+v", what, mode, v.view())
-				}
-			}
+			countSetpoints := v.onlySetpoints(&setpoints)
 			v.simulate(500*time.Millisecond, countSetpoints)
 			v.mode, v.failsafe = ModeHold, true
 			v.simulate(5*time.Second, countSetpoints)
@@ -694,15 +686,7 @@ func TestGapInTheStream(t *testing.T) {
 			}
 			v.mode, v.failsafe = ModeHold, true
 			setpoints := 0
-			watch := func(m message.Message) {
-				switch what, mode := classify(m); what {
-				case kindHarmless:
-				case kindSetpoint:
-					setpoints++
-				default:
-					t.Fatalf("sent %v %v: %+v", what, mode, v.view())
-				}
-			}
+			watch := v.onlySetpoints(&setpoints)
 			for range 6 {
 				v.Hold(1)
 				v.simulate(time.Second, watch)
@@ -823,5 +807,18 @@ func TestSpeedLimitOverARestart(t *testing.T) {
 	v.replaceLeader(v.savedUnderCommand())
 	if got := v.transitSpeedMPS(); got > 5 || before <= 5 {
 		t.Errorf("transits at %v m/s, before at %v, and the limit is 5", got, before)
+	}
+}
+
+// onlySetpoints counts setpoints, and fails the test for anything else that moves it.
+func (v *simVehicle) onlySetpoints(count *int) func(message.Message) {
+	return func(m message.Message) {
+		switch what, mode := classify(m); what {
+		case kindHarmless:
+		case kindSetpoint:
+			*count++
+		default:
+			v.t.Fatalf("sent %v %v: %+v", what, mode, v.view())
+		}
 	}
 }

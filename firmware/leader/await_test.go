@@ -14,6 +14,16 @@ import (
 	"prefdt/telemetry"
 )
 
+// newWithLedger is a leader in a phase, with a ledger of its own.
+func newWithLedger(t *testing.T, phase string) *Leader {
+	t.Helper()
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, phase, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	t.Cleanup(func() { l.ledgerWriter.ledger.Close() })
+	return l
+}
+
 // command is a control message with an unsigned command.
 func command(t *testing.T, l *Leader, kind telemetry.Kind, topic, body string) link.ControlMessage {
 	t.Helper()
@@ -30,10 +40,7 @@ func TestWhileTheDiskHangs(t *testing.T) {
 	for _, c := range []struct{ action, state string }{
 		{telemetry.ActionStop, telemetry.StateStopped}, {telemetry.ActionReturn, telemetry.StateReturning}, {telemetry.ActionHold, telemetry.StateHolding},
 	} {
-		frozen := loadCheckpoint(t)
-		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
-		l.openLedger(t, t.TempDir())
-		defer l.ledgerWriter.ledger.Close()
+		l := newWithLedger(t, telemetry.StateFlying)
 		var acks []telemetry.Ack
 		l.crew.Publish = func(a telemetry.Ack) { acks = append(acks, a) }
 		setting := l.account.Objective().Setting()
@@ -66,10 +73,7 @@ func TestWhileTheDiskHangs(t *testing.T) {
 // A command that waits for the disk is not stale once one with a higher counter, which
 // did not wait, was executed.
 func TestOvertakenCounter(t *testing.T) {
-	frozen := loadCheckpoint(t)
-	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
-	l.openLedger(t, t.TempDir())
-	defer l.ledgerWriter.ledger.Close()
+	l := newWithLedger(t, telemetry.StateFlying)
 	var acks []telemetry.Ack
 	l.crew.Publish = func(a telemetry.Ack) { acks = append(acks, a) }
 	l.ledgerWriter.pending = make(chan error)
@@ -121,10 +125,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 
 // A change that a failed disk or a command that acts at once has overtaken is not made.
 func TestOvertaken(t *testing.T) {
-	frozen := loadCheckpoint(t)
-	l := newInPhase(t, telemetry.StateHolding, nil, frozen.Physics, &frozen.GoalConstants)
-	l.openLedger(t, t.TempDir())
-	defer l.ledgerWriter.ledger.Close()
+	l := newWithLedger(t, telemetry.StateHolding)
 	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"resume"}`).Command)
 	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"h","action":"return"}`).Command)
 	l.commitCommands()
@@ -154,10 +155,7 @@ func TestWrittenBeforeItIsOrdered(t *testing.T) {
 
 // `new` is refused while an aircraft that is lost may still be in the air.
 func TestNewWhileALostOneMayFly(t *testing.T) {
-	frozen := loadCheckpoint(t)
-	l := newInPhase(t, telemetry.StateDone, nil, frozen.Physics, &frozen.GoalConstants)
-	l.openLedger(t, t.TempDir())
-	defer l.ledgerWriter.ledger.Close()
+	l := newWithLedger(t, telemetry.StateDone)
 	for i := range l.views {
 		l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true}
 	}
@@ -204,10 +202,7 @@ func TestSlotBeforeTheBrokerIsMissed(t *testing.T) {
 
 // Rows whose write failed are written with the next transaction that succeeds.
 func TestRowsOfAFailedWrite(t *testing.T) {
-	frozen := loadCheckpoint(t)
-	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
-	l.openLedger(t, t.TempDir())
-	defer l.ledgerWriter.ledger.Close()
+	l := newWithLedger(t, telemetry.StateFlying)
 	l.WallClock = time.Now
 	settled := l.settle(0)
 	l.startCommit(settled)

@@ -169,7 +169,7 @@ var missionActions = map[string]struct {
 	aircraftOnly bool                                      // it changes aircraft, and never the mission's state
 	atOnce       bool                                      // it holds or ends the flight: no disk is waited for
 }{
-	telemetry.ActionStart:  {decide: (*checks).start},
+	telemetry.ActionStart:  {decide: (*checks).start, order: (*fleet.Fleet).Launch},
 	telemetry.ActionHold:   {atOnce: true},
 	telemetry.ActionReturn: {decide: (*checks).returnStopped, order: resumeControl, atOnce: true},
 	telemetry.ActionStop:   {atOnce: true},

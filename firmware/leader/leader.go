@@ -284,15 +284,6 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 	if e == mission.BeginSlots {
 		l.beginSlots()
 	}
-	if e == mission.LaunchFleet {
-		var all []fleet.Ordered
-		for _, v := range l.views {
-			all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly})
-		}
-		if err := l.fleet.Launch(all); err != nil { // they were ready when the command was decided
-			l.Log.Error("aircraft stay on the ground", "reason", err)
-		}
-	}
 	for i := range l.views {
 		switch number := i + 1; e {
 		case mission.HoldFleet:

@@ -59,7 +59,7 @@ func (l *Leader) startCommit(rows []account.Row) {
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
 	w.rows = append(w.rows, rows...)
 	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), missionAndPhase(&l.mission)
-	unwritten := slices.Clone(w.rows)
+	unwritten := w.rows // nothing is added before this write has ended
 	go func() { pending <- w.ledger.WriteRows(state, unwritten) }()
 }
 

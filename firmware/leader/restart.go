@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/config"
@@ -178,6 +179,9 @@ const rejoinIterations = 10
 // rejoinAircraft decides on the aircraft that had an order before the restart, once each
 // is received.
 func (l *Leader) rejoinAircraft() {
+	if !slices.ContainsFunc(l.views, func(v fleet.View) bool { return v.Phase == fleet.PhaseRejoining }) {
+		return
+	}
 	for i := range l.views {
 		v := &l.views[i]
 		if v.Phase != fleet.PhaseRejoining {

@@ -20,7 +20,7 @@ type Effect uint8
 
 const (
 	None        Effect = iota
-	LaunchFleet        // every aircraft leaves the ground for its start
+	LaunchFleet        // every aircraft leaves the ground for its start, by the orders of the command
 	BeginSlots         // slot 0 begins now
 	HoldFleet          // every aircraft stays where it is
 	ReturnFleet        // every aircraft under control flies home and lands

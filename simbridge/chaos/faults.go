@@ -86,11 +86,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
 		}
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = math.Inf(1) })
-		if slots < lostS-1 && m.isIn(Flying, Holding, Returning) {
+		if slots < lostS-1 {
 			for i := range flew {
 				flew[i] = flew[i] && i == f.Aircraft
 			}
-			m.judge.requireRejoin(flew, m.vehicleTimesS())
+			m.requireRejoin(flew)
 		}
 		return a.State().Traffic.Cut > before.Cut, nil
 	case HeartbeatGap: // four, which come once a second
@@ -132,9 +132,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.sleepSlots(ctx, slots)
 		m.leader.Load().Signal(syscall.SIGCONT)
 		m.noteLeaderReturned() // as after an absence
-		if m.isIn(Flying, Holding, Returning) {
-			m.judge.requireRejoin(flew, m.vehicleTimesS())
-		}
+		m.requireRejoin(flew)
 		return true, nil
 	case DiskStall:
 		return m.injectDiskStall(ctx)
@@ -513,6 +511,13 @@ func (m *mission) flew(without ...FaultKind) (flew []bool) {
 	return flew
 }
 
+// requireRejoin has those that flew be in OFFBOARD again soon, while the mission flies.
+func (m *mission) requireRejoin(flew []bool) {
+	if m.isIn(Flying, Holding, Returning) {
+		m.judge.requireRejoin(flew, m.vehicleTimesS())
+	}
+}
+
 // restartLeader kills the leader and starts it again. lose, if any, is called between. A
 // command that was signed for it before, and withheld, must not count after it.
 func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() error) error {
@@ -540,9 +545,7 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 	_, n := m.crew.lastStatus()
 	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n }) {
 		m.noteLeaderReturned()
-		if m.isIn(Flying, Holding, Returning) {
-			m.judge.requireRejoin(flew, m.vehicleTimesS())
-		}
+		m.requireRejoin(flew)
 		if withheld != nil {
 			m.crew.publish(m.crew.topics.Budget(), withheld)
 		}
