@@ -73,7 +73,7 @@ type control struct {
 	awaitsHeartbeatS  float64          //
 	engagedS          float64          // streaming since; 0: never in this order
 	setpointSentS     float64          // the last setpoint
-	offboardDurable   bool             // the ledger has that OFFBOARD is commanded in this order
+	mayEngage         bool             // OFFBOARD may be commanded: see SetDurable
 	holdIsOurs        bool             // the Hold that it is in, failsafe or not, follows from its order
 	setpointExpiredS  float64          // when a setpoint last was older than two slots
 	requestedS        float64          // the last request for streams or parameters

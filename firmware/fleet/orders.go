@@ -14,7 +14,7 @@ import (
 func (a *aircraft) startOrder(o Order, launched bool) {
 	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
-	a.engagedS, a.offboardDurable, a.holdIsOurs = 0, false, false
+	a.engagedS, a.holdIsOurs = 0, false
 }
 
 // Ordered is an aircraft and what it is ordered.
@@ -97,7 +97,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			return
 		}
 		a.startOrder(a.order, false)
-		a.offboardDurable = a.restoredOffboard
+		a.mayEngage = a.restoredOffboard
 		why := ""
 		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
 		case !a.fresh(now) || !a.heartbeatFresh(now):

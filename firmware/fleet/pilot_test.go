@@ -659,6 +659,50 @@ func TestOffboardIsDurableFirst(t *testing.T) {
 	}
 }
 
+// One that was stopped is sent home though the disk finishes no write: what the ledger has
+// of it leaves it to its pilot after a restart, so that no Hold is overruled.
+func TestHomeWhileTheDiskHangs(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.position.EastM += 100
+	v.ChangeOrder(1, OrderStop)
+	v.simulate(5*time.Second, v.handleCommand)
+	if got := v.view(); got.Phase != PhasePilot {
+		t.Fatalf("stopped: %s in %s", got.Phase, got.Mode)
+	}
+	v.disk = "hangs"
+	if err := v.Resume(resume(1, OrderHome)); err != nil {
+		t.Fatal(err)
+	}
+	v.simulate(5*time.Second, v.handleCommand)
+	if got := v.view(); !got.Flying || got.Mode != ModeOffboard {
+		t.Errorf("sent home: %s in %s", got.Phase, got.Mode)
+	}
+}
+
+// Home is where an aircraft took off last, and that is where it lands.
+func TestHomeIsOfTheLastTakeOff(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.mode, v.position = ModePosition, physics.Position{EastM: 380, NorthM: 300}
+	v.simulate(2*time.Second, nil)
+	v.armed, v.landed, v.upM = false, true, 0
+	v.simulate(2*time.Second, nil)
+	climb(v)
+	v.mode, v.upM = ModeHold, 100
+	v.simulate(3*time.Second, v.handleCommand)
+	if got := v.view(); !got.Flying || got.Home == nil || got.Home.Sub(v.position).Norm() > 1 {
+		t.Fatalf("%s, home %v", got.Phase, got.Home)
+	}
+	v.ChangeOrder(1, OrderHome)
+	v.simulate(3*time.Second, v.handleCommand)
+	if got := v.view(); got.Phase != PhaseLanding {
+		t.Errorf("sent home where it took off last: %s", got.Phase)
+	}
+}
+
 // A gap in the setpoints of a living leader ends as one over a restart does: by setpoints
 // alone, where PX4's failsafe holds for want of them, and by its pilot where it is another.
 func TestGapInTheStream(t *testing.T) {

@@ -36,14 +36,14 @@ func (s *SavedAircraft) Order(o Ordered) {
 	}
 }
 
-// SetDurable tells what the ledger has of each aircraft: OFFBOARD is commanded only of one
-// that a restart would know to be in it. Else a Hold that its pilot chose in between would
-// be taken for the end of its take-off.
+// SetDurable tells what the ledger has of each aircraft. OFFBOARD is commanded only of one
+// that a restart would know to be in it, or would leave to its pilot: else a Hold that its
+// pilot chose in between would be taken for the end of its take-off.
 func (f *Fleet) SetDurable(saved []SavedAircraft) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for i, a := range f.aircraft {
-		a.offboardDurable = saved[i].Offboard
+		a.mayEngage = saved[i].Offboard || !saved[i].UnderCommand && !saved[i].Homing
 	}
 }
 

@@ -33,7 +33,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 	case PhaseClimbing:
 		return a.climb(f, now), false
 	case PhaseEngaging:
-		if a.mode == ModeOffboard && a.offboardDurable {
+		if a.mode == ModeOffboard && a.mayEngage {
 			a.phase, a.pilotReason, a.autopilotText = PhaseFlying, "", ""
 			f.Log.Info("flying under command", "aircraft", a.number)
 			return nil, true
@@ -49,7 +49,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 				a.handToPilot(f, "its failsafe's "+ModeHold.String()+" did not end with setpoints")
 				return nil, false
 			}
-		case a.offboardDurable && now-a.engagedS > offboardPrestreamS:
+		case a.mayEngage && now-a.engagedS > offboardPrestreamS:
 			out = a.retryCommand(f, now, setMode(ModeOffboard))
 		}
 		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports OFFBOARD sooner than in a second
@@ -161,8 +161,8 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			a.phase = PhaseLanding
 			break
 		}
-		if a.phase == PhaseEngaging && !a.offboardDurable && a.mode == ModeHold && a.overHome() {
-			a.phase = PhaseLanding // its climb has just ended
+		if a.phase == PhaseEngaging && a.mode == ModeHold && (!a.failsafe || a.holdIsOurs) && a.overHome() {
+			a.phase = PhaseLanding // as at the end of its climb
 			break
 		}
 		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: *a.home, speedMPS: f.transitSpeedMPS()}
