@@ -1,7 +1,15 @@
 package mutants
 
 import (
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,6 +52,55 @@ func TestFaultsApply(t *testing.T) {
 	for _, room := range []string{"firmware", "telemetry", "inference/goal"} {
 		if rooms[room] < 2 {
 			t.Errorf("%d faults in %s", rooms[room], room)
+		}
+	}
+}
+
+// The leader compiles with every fault: types are checked here, which takes a hundredth of
+// the time of building it.
+func TestFaultsCompile(t *testing.T) {
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./firmware/...", "./telemetry/...", "./inference/goal")
+	command.Dir, command.Stderr = "../..", os.Stderr
+	list, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		exports[path] = file
+	}
+	files := token.NewFileSet()
+	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	for _, f := range all {
+		mutated, err := f.apply("../..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join("../..", filepath.Dir(f.File))
+		pkg, err := build.ImportDir(folder, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var parsed []*ast.File
+		for _, name := range pkg.GoFiles {
+			var source any // read from the file
+			if name == filepath.Base(f.File) {
+				source = mutated
+			}
+			file, err := parser.ParseFile(files, filepath.Join(folder, name), source, parser.SkipObjectResolution)
+			if err != nil {
+				t.Errorf("fault %s: %v", f.ID, err)
+			}
+			parsed = append(parsed, file)
+		}
+		config := types.Config{Importer: compiled, GoVersion: "go1.26"}
+		if _, err := config.Check(filepath.ToSlash(filepath.Join("prefdt", filepath.Dir(f.File))), files, parsed, nil); err != nil {
+			t.Errorf("fault %s: %v", f.ID, err)
 		}
 	}
 }
