@@ -296,7 +296,7 @@ func TestUnknownUsersAreBounded(t *testing.T) {
 			before, refused := f.Objective().DelayS(), 0
 			for i := range 300 {
 				for range 2 { // and each of them twice
-					if f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}) != nil {
+					if f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{Slot: 0, CompletionS: 50, By: by}, true) != nil {
 						refused++
 					}
 				}
@@ -323,10 +323,10 @@ func TestReportedUsersAlwaysCount(t *testing.T) {
 	f := newTestFlight(100)
 	f.addDecision(0, 4, 2, true)
 	for i := range 50 {
-		f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+		f.ApplyResult(fmt.Sprintf("unknown%d", i), &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal}, true)
 	}
 	for i := range 4 {
-		if err := f.ApplyResult(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}); err != nil {
+		if err := f.ApplyResult(fmt.Sprintf("u%d", i), &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}, true); err != nil {
 			t.Error(err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestResultsThatAreRefused(t *testing.T) {
 	} {
 		f := newTestFlight(100)
 		f.addDecision(0, 4, c.mayTake, c.offered)
-		err := f.ApplyResult(c.user, &c.result)
+		err := f.ApplyResult(c.user, &c.result, true)
 		invalid, _ := err.(*telemetry.InvalidError)
 		if invalid == nil || invalid.Kind != c.kind {
 			t.Errorf("%s: %v, want %s", c.name, err, c.kind)
@@ -364,10 +364,10 @@ func TestResultsThatAreRefused(t *testing.T) {
 	}
 	f := newTestFlight(100)
 	f.addDecision(0, 1, 6, false)
-	if err := f.ApplyResult("unknown", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+	if err := f.ApplyResult("unknown", &telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, true); err != nil {
 		t.Errorf("a user that received an empty offer computes locally: %v", err)
 	}
-	if err := f.ApplyResult("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}); err != nil {
+	if err := f.ApplyResult("u0", &telemetry.Result{Slot: 5, CompletionS: 0.2, By: telemetry.ByLocal}, true); err != nil {
 		t.Errorf("of a slot that was not opened: %v", err)
 	}
 }
@@ -376,22 +376,22 @@ func TestResultsThatAreRefused(t *testing.T) {
 func TestResultCountsOnce(t *testing.T) {
 	f := newTestFlight(100)
 	f.addDecision(0, 1, 0, true)
-	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision})
-	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.8, By: telemetry.ByDecision})
+	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.5, By: telemetry.ByDecision}, true)
+	f.ApplyResult("u0", &telemetry.Result{CompletionS: 0.8, By: telemetry.ByDecision}, true)
 	f.fly(1)
 	if got := f.Objective().DelayS(); got != 0.5 {
 		t.Errorf("delay %v s", got)
 	}
 	f.addDecision(1, 1, 0, true)
 	f.fly(1)
-	f.ApplyResult("u0", &telemetry.Result{Slot: 1, CompletionS: 0.6, By: telemetry.ByDecision}) // after the settlement
+	f.ApplyResult("u0", &telemetry.Result{Slot: 1, CompletionS: 0.6, By: telemetry.ByDecision}, true) // after the settlement
 	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
 		t.Errorf("delay %v s", got)
 	}
 	if e := f.ExpireResults(2); len(e) != 1 || e[0].Tasks != 1 || e[0].Unreported != 0 {
 		t.Errorf("expired in slot 2: %+v", e)
 	}
-	f.ApplyResult("u0", &telemetry.Result{Slot: 0, CompletionS: 0.1, By: telemetry.ByDecision})
+	f.ApplyResult("u0", &telemetry.Result{Slot: 0, CompletionS: 0.1, By: telemetry.ByDecision}, true)
 	if got := f.Objective().DelayS(); math.Abs(got-1.1) > 1e-9 {
 		t.Errorf("an expired result moved the delay to %v s", got)
 	}
@@ -422,7 +422,7 @@ func TestLongestCompletionTime(t *testing.T) {
 		s := slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1}}, Users: []slot.User{{Task: c.task, CPUHz: c.cpuHz}}}
 		d := slot.Decision{Users: []slot.UserDecision{{CompletionS: 3}}}
 		f.AddDecision(SlotDecision{Users: []string{"u"}, Snapshot: &s, Decision: &d})
-		err := f.ApplyResult("u", &telemetry.Result{CompletionS: c.completionS, By: telemetry.ByDecision})
+		err := f.ApplyResult("u", &telemetry.Result{CompletionS: c.completionS, By: telemetry.ByDecision}, true)
 		if (err == nil) != c.believed || f.results[0].tasks["u"].final != c.believed {
 			t.Errorf("%s: %v s: %v", c.name, c.completionS, err)
 		}

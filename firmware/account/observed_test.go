@@ -52,7 +52,7 @@ func TestTimesOfResults(t *testing.T) {
 		f := newTestFlight(100)
 		f.Physics.Contention = true
 		f.decideForThree(0)
-		if err := f.ApplyResult(c.user, &c.result); err != nil {
+		if err := f.ApplyResult(c.user, &c.result, true); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if got := f.TakeResults(nil); !slices.Equal(got, c.want) {
@@ -61,7 +61,7 @@ func TestTimesOfResults(t *testing.T) {
 	}
 	f := newTestFlight(100)
 	f.decideForThree(0)
-	f.ApplyResult("a", &telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, UploadS: new(0.2)})
+	f.ApplyResult("a", &telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, UploadS: new(0.2)}, true)
 	if got := f.TakeResults(nil); len(got) != 1 || got[0].Upload.BandwidthShare != 1 {
 		t.Errorf("without contention: %+v", got)
 	}
@@ -73,7 +73,7 @@ func TestTimesOfResults(t *testing.T) {
 func TestTakeResults(t *testing.T) {
 	f := newTestFlight(100)
 	send := func(user string, n int) {
-		f.ApplyResult(user, &telemetry.Result{Slot: n, CompletionS: 0.3, By: telemetry.ByDecision})
+		f.ApplyResult(user, &telemetry.Result{Slot: n, CompletionS: 0.3, By: telemetry.ByDecision}, true)
 	}
 	check := func(when string, want ...int) {
 		t.Helper()
@@ -134,11 +134,11 @@ func TestTimesThatAreRefused(t *testing.T) {
 		if c.result.By == "" {
 			c.result.By = telemetry.ByDecision
 		}
-		err := f.ApplyResult(c.user, &c.result)
+		err := f.ApplyResult(c.user, &c.result, true)
 		if invalid, _ := err.(*telemetry.InvalidError); invalid == nil || invalid.Kind != c.kind {
 			t.Errorf("%s: %v, want %s", c.name, err, c.kind)
 		}
-		if err := f.ApplyResult("b", &telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, UploadS: new(0.2)}); err != nil {
+		if err := f.ApplyResult("b", &telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, UploadS: new(0.2)}, true); err != nil {
 			t.Errorf("%s: then another user's: %v", c.name, err)
 		}
 		if got := f.TakeResults(nil); len(got) != 1 || got[0].User != 6 || got[0].Upload.S != 0.2 {
@@ -147,7 +147,7 @@ func TestTimesThatAreRefused(t *testing.T) {
 		if f.fly(1); math.Abs(f.Objective().DelayS()-(0.3+0.3+0.8)) > 1e-9 {
 			t.Errorf("%s: the delay is %v s", c.name, f.Objective().DelayS())
 		}
-		if err := f.ApplyResult(c.user, &telemetry.Result{CompletionS: 0.5, By: c.result.By}); err != nil || len(f.TakeResults(nil)) != 1 {
+		if err := f.ApplyResult(c.user, &telemetry.Result{CompletionS: 0.5, By: c.result.By}, true); err != nil || len(f.TakeResults(nil)) != 1 {
 			t.Errorf("%s: without the time it is refused too: %v", c.name, err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestObservedResultsAreBounded(t *testing.T) {
 	for i := range 1000 {
 		for n := range 3 {
 			for _, user := range []string{"a", "b", "c", fmt.Sprintf("x%d", i)} {
-				f.ApplyResult(user, &telemetry.Result{Slot: n, CompletionS: 1, By: telemetry.ByLocal, LocalS: new(1.0)})
+				f.ApplyResult(user, &telemetry.Result{Slot: n, CompletionS: 1, By: telemetry.ByLocal, LocalS: new(1.0)}, true)
 			}
 		}
 	}
@@ -190,11 +190,11 @@ func TestFlown(t *testing.T) {
 		{"a user that computed elsewhere", func(f *testFlight, v *fleet.View) {
 			v.TotalJ -= edgeJ(f, 1)
 			for _, user := range []string{"a", "b"} {
-				f.ApplyResult(user, &telemetry.Result{Slot: 1, CompletionS: 1, By: telemetry.ByLocal})
+				f.ApplyResult(user, &telemetry.Result{Slot: 1, CompletionS: 1, By: telemetry.ByLocal}, true)
 			}
 		}, 0, true},
 		{"a user that took the offer", func(f *testFlight, _ *fleet.View) {
-			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer})
+			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer}, true)
 		}, 0, false},
 		{"nothing received in the last second", func(_ *testFlight, v *fleet.View) { v.Measured = false }, 0, false},
 		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0, false},
@@ -242,7 +242,7 @@ func TestFlownByLateResults(t *testing.T) {
 	f.fly(1)
 	before, edgeJ := f.Flown(2, 0).FlightJ, f.results[0].aircraftEdgeJ[1]
 	for _, user := range []string{"a", "b"} {
-		f.ApplyResult(user, &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal})
+		f.ApplyResult(user, &telemetry.Result{CompletionS: 1, By: telemetry.ByLocal}, true)
 	}
 	if got := f.Flown(2, 0).FlightJ; math.Abs(got-before-edgeJ) > 1e-9 || edgeJ == 0 {
 		t.Errorf("%v J, before the results %v, computing took %v", got, before, edgeJ)

@@ -87,10 +87,10 @@ func (r *slotResults) addEdgeJ(e *taskEntry, sign float64) {
 }
 
 // ApplyResult replaces a task's expected delay by its result. A result counts once,
-// for a user with a decision or, of users whose report was not received, for as many
-// as may have accepted the slot's offer. The error is for a result that should not
+// for a user with a decision or, of users whose report was not received, for those that
+// may have a task (known), as many as may have accepted the slot's offer. The error is for a result that should not
 // have been sent. What shows a user's CPU or radio is kept for the next snapshot.
-func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
+func (a *Account) ApplyResult(user string, res *telemetry.Result, known bool) error {
 	r := a.results[res.Slot]
 	if r == nil {
 		return nil // too late, or of a slot that was not opened
@@ -105,6 +105,8 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result) error {
 		return &telemetry.InvalidError{Kind: "result: by no decision", Text: fmt.Sprintf("no decision was made for %s in slot %d", user, res.Slot)}
 	case !decided && res.By == telemetry.ByOffer && !r.offeredAircraft:
 		return &telemetry.InvalidError{Kind: "result: by no offer", Text: fmt.Sprintf("no aircraft was on offer in slot %d", res.Slot)}
+	case !decided && !known:
+		return &telemetry.InvalidError{Kind: "result: of an unknown user", Text: fmt.Sprintf("%s has reported no task of late", user)}
 	case !decided && len(r.tasks)-r.decisions >= r.maxOfferUsers:
 		return &telemetry.InvalidError{Kind: "result: without a report", Text: fmt.Sprintf("%s did not report in slot %d, and %d others that did not were counted", user, res.Slot, r.maxOfferUsers)}
 	}

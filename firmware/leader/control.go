@@ -15,7 +15,7 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 		l.receiveCommand(c.Command)
 	case c.Heartbeat != nil:
 		if l.crew.AcceptHeartbeat(c.Heartbeat) {
-			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving)
+			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving, (l.Clock.Now() - l.current.lastTickAt).Seconds())
 		}
 	case c.BrokerConnected:
 		l.refreshViews()

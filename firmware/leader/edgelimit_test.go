@@ -154,6 +154,58 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 	}
 }
 
+// Three hundred ids that report nothing and claim to have taken the offer change neither
+// the delay nor the energy of computing; a user whose report was lost counts as before.
+func TestStrangersClaimNothing(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	p := frozen.Physics
+	fly := func(strangers int) (delayS, edgeJ float64, unreported int) {
+		l := newInPhase(t, telemetry.StateFlying, offloadAll{p}, p, &frozen.GoalConstants)
+		claim := func(user string, n int) {
+			for _, by := range []string{telemetry.ByOffer, telemetry.ByLocal} {
+				l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: by}}, true)
+			}
+		}
+		for n := range 40 {
+			l.users.OpenSlot(n)
+			l.current.decided, l.current.offeredAircraft = false, true
+			s := &l.current.snapshot
+			s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
+			l.users.Offer(n, s.Aircraft)
+			for u := range 3 {
+				r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
+				if u < 2 || n%3 == 0 {
+					l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
+				}
+			}
+			l.expireResults(n)
+			l.decide(n, l.buildSnapshot(n))
+			for i := range strangers {
+				claim(fmt.Sprintf("stranger-%d", i), n)
+			}
+			claim("u2", n)
+			for i := range l.views {
+				l.views[i].TotalJ, l.views[i].ModelJ = l.views[i].TotalJ+140, l.views[i].ModelJ+135
+			}
+			for _, row := range l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ) {
+				edgeJ += row.EdgeJ
+			}
+			for _, e := range l.account.ExpireResults(n + 3) {
+				unreported += e.Unreported
+			}
+			l.schedule.Advance(n, l.schedule.StartOf(n+1))
+		}
+		return l.account.Objective().DelayS(), edgeJ, unreported
+	}
+	delayS, edgeJ, unreported := fly(0)
+	if unreported != 26 {
+		t.Errorf("%d results without a report counted, want 26", unreported)
+	}
+	if d, e, n := fly(300); d != delayS || e != edgeJ || n != unreported {
+		t.Errorf("with strangers: %v s, %v J, %d without a report; without: %v s, %v J, %d", d, e, n, delayS, edgeJ, unreported)
+	}
+}
+
 // The edge energy of a decision is no longer committed once the aircraft serves no
 // users any more.
 func TestCommittedEnergyIsReleased(t *testing.T) {

@@ -67,7 +67,7 @@ func TestBrokerLost(t *testing.T) {
 }
 
 // A crew station that was received and stops sending holds the mission, although the
-// broker is connected all the time; its next heartbeat ends the hold.
+// broker is connected all the time; its next heartbeats end the hold.
 func TestCrewContactLost(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.CrewHoldS, r.Config.Flight.CrewReturnS = 2, 600
@@ -79,9 +79,12 @@ func TestCrewContactLost(t *testing.T) {
 	if by := f.Report().HeldBy; by != "radio" {
 		t.Errorf("held by %q", by)
 	}
-	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 2})
+	for i := range 20 { // contact that lasts, here for 0.33 s
+		r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: int64(2 + i)})
+		r.Await("a status", rig.AnyStatus)
+	}
 	r.Await("flying on", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
-	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 3, Leaving: true})
+	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 30, Leaving: true})
 	// One that left is not missed: it flies for longer than the hold takes.
 	s := r.Await("a status", rig.AnyStatus)
 	wallSlots := int(2.5 * 1000 / r.Config.SlotMS)

@@ -154,7 +154,8 @@ func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	case r.Report != nil:
 		l.users.AddReport(r.User, *r.Report, inTime && !l.current.decided)
 	case l.users.Allowed(r.User):
-		if err := l.account.ApplyResult(r.User, r.Result); err != nil {
+		err := l.account.ApplyResult(r.User, r.Result, l.users.MayHaveTask(r.User, r.Result.Slot))
+		if err != nil {
 			l.mqtt.Rejects.Add(l.mqtt.Topics.Result(r.User), err)
 		}
 	}

@@ -129,6 +129,14 @@ type Mission struct {
 	state      State
 	uptimeS    float64 // wall time since the leader's start
 	connectedS float64 // wall time since the broker was last connected
+
+	// Contact in the last seconds, which a restart begins anew.
+	missionS     float64 // mission time since the leader's start
+	wasConnected bool    // to the broker, at the last tick
+	brokerSpans  []span  // in missionS
+	crewReceived  bool
+	heartbeatS   float64 // the last heartbeat, in uptimeS
+	crewSpans    []span  // likewise
 }
 
 // Begin begins a new, idle mission.

@@ -96,8 +96,54 @@ func TestBrokerLostHoldsThenReturns(t *testing.T) {
 func TestBrokerBackEndsItsHold(t *testing.T) {
 	m := inPhase("flying")
 	tickFor(m, 40, TickInput{})
+	if c := tickFor(m, 5, TickInput{Connected: true}); c.Reason != "" {
+		t.Fatalf("it has not lasted yet: %+v", c)
+	}
 	if tickFor(m, 1, TickInput{Connected: true}); m.Phase() != "flying" {
 		t.Error(m.State())
+	}
+}
+
+// A broker or a crew's radio that is there for 4 s in 20 is contact with nobody: both
+// failsafes act as if it were away all the time.
+func TestContactMustLast(t *testing.T) {
+	here := func(s int) bool { return s%20 >= 8 && s%20 < 12 }
+	for name, c := range map[string]struct {
+		step         func(m *Mission, s int) TickResult
+		hold, comeBy int // the latest seconds at which it holds and returns
+	}{
+		"a broker that flaps": {func(m *Mission, s int) TickResult {
+			return m.Tick(TickInput{MissionS: 1, WallS: 1, Connected: here(s)})
+		}, 32, 128},
+		"a radio that flaps": {func(m *Mission, s int) TickResult {
+			if s == 0 || here(s) {
+				m.Heartbeat("crew-1", false, 0.9)
+			}
+			return m.Tick(TickInput{MissionS: 1, WallS: 1, Connected: true})
+		}, 36, 136},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := inPhase("flying")
+			var at []int
+			for s := range 200 {
+				if r := c.step(m, s); r.Reason != "" {
+					at = append(at, s)
+				}
+			}
+			if len(at) != 2 || at[0] < 29 || at[0] > c.hold || at[1] < 119 || at[1] > c.comeBy || m.Phase() != "returning" {
+				t.Errorf("changes at %v s, then %s", at, m.Phase())
+			}
+		})
+	}
+	// One lost heartbeat of three is no loss, and the first one of a mission begins the time.
+	m := inPhase("flying")
+	for s := range 500 {
+		if s > 300 && s%3 > 0 {
+			m.Heartbeat("crew-1", false, 0)
+		}
+		if r := m.Tick(TickInput{MissionS: 1, WallS: 1, Connected: true}); r.Reason != "" {
+			t.Fatalf("at %d s: %+v", s, r)
+		}
 	}
 }
 
@@ -105,7 +151,7 @@ func TestBrokerBackEndsItsHold(t *testing.T) {
 // commanded while the fleet was already held for a lost broker.
 func TestOwnHoldSurvivesContact(t *testing.T) {
 	m := inPhase("flying")
-	m.Heartbeat("c", false)
+	m.Heartbeat("c", false, 0)
 	tickFor(m, 40, TickInput{Connected: true})
 	if m.Phase() != "holding" || m.HeldBy() != HeldByCrewLost {
 		t.Fatal(m.State())
@@ -113,7 +159,7 @@ func TestOwnHoldSurvivesContact(t *testing.T) {
 	if _, err := m.Command("hold"); err != nil {
 		t.Fatal(err)
 	}
-	m.Heartbeat("c", false)
+	m.Heartbeat("c", false, 0)
 	tickFor(m, 20, TickInput{Connected: true})
 	if m.Phase() != "holding" {
 		t.Error(m.State())
@@ -127,15 +173,18 @@ func TestCrewsRadioLost(t *testing.T) {
 	if c := tickFor(m, 1000, TickInput{Connected: true}); c.Reason != "" {
 		t.Fatalf("no station was ever received: %+v", c)
 	}
-	m.Heartbeat("crew-1", false)
+	m.Heartbeat("crew-1", false, 0)
 	if c := tickFor(m, 29, TickInput{Connected: true}); c.Reason != "" {
 		t.Fatal(c)
 	}
 	if c := tickFor(m, 1, TickInput{Connected: true}); c.Effect != HoldFleet || m.HeldBy() != HeldByCrewLost {
 		t.Fatalf("%+v, %+v", c, m.State())
 	}
-	m.Heartbeat("crew-2", false) // any station's suffices
-	if tickFor(m, 1, TickInput{Connected: true}); m.Phase() != "flying" {
+	for range 6 { // any station's suffice
+		m.Heartbeat("crew-2", false, 0)
+		tickFor(m, 1, TickInput{Connected: true})
+	}
+	if m.Phase() != "flying" {
 		t.Fatal(m.State())
 	}
 	if c := tickFor(m, 200, TickInput{Connected: true}); c.Effect != HoldFleet {
@@ -148,8 +197,8 @@ func TestCrewsRadioLost(t *testing.T) {
 
 func TestStationThatLeftIsNotMissed(t *testing.T) {
 	m := inPhase("flying")
-	m.Heartbeat("crew-1", false)
-	m.Heartbeat("crew-1", true)
+	m.Heartbeat("crew-1", false, 0)
+	m.Heartbeat("crew-1", true, 0)
 	if c := tickFor(m, 1000, TickInput{Connected: true}); c.Reason != "" {
 		t.Error(c)
 	}
@@ -157,7 +206,7 @@ func TestStationThatLeftIsNotMissed(t *testing.T) {
 
 func TestCommandCountsAsContact(t *testing.T) {
 	m := inPhase("flying")
-	m.Heartbeat("crew-1", false)
+	m.Heartbeat("crew-1", false, 0)
 	for range 10 {
 		if c := tickFor(m, 25, TickInput{Connected: true}); c.Reason != "" {
 			t.Fatal(c)
@@ -170,7 +219,7 @@ func TestCommandCountsAsContact(t *testing.T) {
 // before broker and crew could be received again.
 func TestRestartCountsDowntime(t *testing.T) {
 	m := inPhase("flying")
-	m.Heartbeat("crew-1", false)
+	m.Heartbeat("crew-1", false, 0)
 	tickFor(m, 20, TickInput{Connected: true})
 	r := &Mission{Limits: limits}
 	r.Restore(m.State())

@@ -10,31 +10,76 @@ import (
 // connected again, lost contact has no effect yet: the first messages need a moment.
 const contactGraceS = 5
 
+// Contact counts once it has lasted for lastsS in the last windowS: a link that comes and
+// goes must not keep a failsafe from acting. With a hold after less than 30 s both are
+// shorter in proportion.
+const (
+	windowS = 10.0
+	lastsS  = 5.0
+	// stationSilentS, wall time, is the longest time between two heartbeats of a contact
+	// that lasts. A station sends one a second.
+	stationSilentS = 3.0
+)
+
+// lasting returns how long contact must last, and in which time, where its loss holds the
+// mission after holdS.
+func lasting(holdS float64) (forS, inS float64) {
+	short := min(1, holdS/30)
+	return short * lastsS, short * windowS
+}
+
+// span is a time of contact.
+type span struct{ fromS, toS float64 }
+
+// lasted is the time of contact in the last withinS before now.
+func lasted(spans []span, now, withinS float64) (s float64) {
+	for _, x := range spans {
+		s += max(0, x.toS-max(x.fromS, now-withinS))
+	}
+	return s
+}
+
+// add adds a time of contact, and forgets what is too old to count.
+func add(spans []span, x span) []span {
+	spans = slices.DeleteFunc(spans, func(old span) bool { return old.toS < x.toS-windowS })
+	return append(spans, x)
+}
+
 // maxStations bounds the stations that are remembered.
 const maxStations = 64
 
-// Contact is how long nothing was received from broker and crew.
+// Contact is how long there was none with broker and crew that lasted.
 type Contact struct {
 	BrokerLostS float64  `json:"broker_away_s,omitempty"` // mission time
 	CrewLostS   float64  `json:"crew_away_s,omitempty"`   // wall time
 	Stations    []string `json:"stations,omitempty"`      // that sent a heartbeat in this mission and did not leave
 }
 
-// Heartbeat counts a station's heartbeat as contact. A station that leaves is no
-// longer expected to send any.
-func (m *Mission) Heartbeat(station string, leaving bool) {
+// Heartbeat counts a station's heartbeat, so many seconds of wall time after the last
+// tick, as contact. A station that leaves is no longer expected to send any.
+func (m *Mission) Heartbeat(station string, leaving bool, afterTickS float64) {
 	c := &m.state.Contact
 	i := slices.Index(c.Stations, station)
 	switch {
 	case leaving && i >= 0:
 		c.Stations = slices.Delete(c.Stations, i, i+1)
 	case !leaving && i < 0 && len(c.Stations) < maxStations:
+		if len(c.Stations) == 0 {
+			c.CrewLostS = 0 // until now nobody was missed
+		}
 		c.Stations = append(c.Stations, station)
 	}
-	c.CrewLostS = 0
+	now := m.uptimeS + afterTickS
+	if m.crewReceived && now-m.heartbeatS <= stationSilentS {
+		m.crewSpans = add(m.crewSpans, span{m.heartbeatS, now})
+	}
+	m.crewReceived, m.heartbeatS = true, now
+	if forS, inS := lasting(m.Limits.CrewHoldS); lasted(m.crewSpans, now, inS) >= forS {
+		c.CrewLostS = 0
+	}
 }
 
-// CommandReceived counts a verified command as contact. Later silence has an effect
+// CommandReceived counts a verified command as contact that has lasted. Later silence has an effect
 // only if a station sent heartbeats: one that sends commands alone is silent between
 // them.
 func (m *Mission) CommandReceived() { m.state.Contact.CrewLostS = 0 }
@@ -62,12 +107,14 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		m.state.ClimbS += in.MissionS
 	}
 	late := m.state.ClimbS >= limits.ClimbS
-	// Contact is lost if nothing came for so long while this leader could receive it.
+	// Contact is lost if none lasted for so long, and there is none at this moment, while
+	// this leader could receive it.
 	brokerLost := func(limitS float64) bool {
 		return !in.Connected && m.uptimeS >= contactGraceS && c.BrokerLostS >= limitS
 	}
 	crewSilent := func(limitS float64) bool { return len(c.Stations) > 0 && c.CrewLostS >= limitS }
-	crewLost := func(limitS float64) bool { return m.connectedS >= contactGraceS && crewSilent(limitS) }
+	crewHere := m.crewReceived && m.uptimeS-m.heartbeatS <= stationSilentS*min(1, limits.CrewHoldS/30)
+	crewLost := func(limitS float64) bool { return m.connectedS >= contactGraceS && !crewHere && crewSilent(limitS) }
 	for _, t := range []struct {
 		event  event
 		holds  bool
@@ -77,7 +124,7 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		{crewReturn, crewLost(limits.CrewReturnS), "no contact with the crew; returning"},
 		{brokerHold, brokerLost(limits.BrokerHoldS), "the broker is gone; holding"},
 		{crewHold, crewLost(limits.CrewHoldS), "no contact with the crew; holding"},
-		{contactRestored, m.state.HeldBy != HeldByCrew && in.Connected && !crewSilent(limits.CrewHoldS), "contact is back; flying on"},
+		{contactRestored, m.state.HeldBy != HeldByCrew && in.Connected && c.BrokerLostS == 0 && !crewSilent(limits.CrewHoldS), "contact is back; flying on"},
 		{climbFailed, in.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
 		{climbDone, in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
 		{landed, in.AllLanded, "landed"},
@@ -98,9 +145,14 @@ func (m *Mission) updateContact(in TickInput) {
 	m.connectedS += in.WallS
 	c.CrewLostS += in.WallS
 	c.BrokerLostS += in.MissionS
-	if in.Connected {
-		c.BrokerLostS = 0
-	} else {
+	m.missionS += in.MissionS
+	if !in.Connected {
 		m.connectedS = 0
+	} else if m.wasConnected { // from one tick to the next
+		m.brokerSpans = add(m.brokerSpans, span{m.missionS - in.MissionS, m.missionS})
+		if forS, inS := lasting(m.Limits.BrokerHoldS); lasted(m.brokerSpans, m.missionS, inS) >= forS {
+			c.BrokerLostS = 0
+		}
 	}
+	m.wasConnected = in.Connected
 }

@@ -21,6 +21,10 @@ import (
 // MaxPerSlot is the most users that may report in a slot (docs/wire.md).
 const MaxPerSlot = 4096
 
+// claimSlots is for how many slots after a report of a task a user's results count though
+// its reports are lost. Ids that report no tasks have no results, however many they send.
+const claimSlots = 30
+
 // Users is the users of one mission. Set the exported fields, then Initialize.
 type Users struct {
 	Max     int      // reports a slot
@@ -47,10 +51,11 @@ type Users struct {
 
 // user is one user's last report.
 type user struct {
-	name   string
-	id     int // stable within a mission
-	slot   int // of the report
-	report telemetry.Report
+	name     string
+	id       int // stable within a mission
+	slot     int // of the report
+	taskSlot int // of the last report with a task
+	report   telemetry.Report
 }
 
 // State is what a restart needs.
@@ -78,7 +83,7 @@ func (u *Users) Restore(s State) { u.PriceSPerJ, u.nextID = s.PriceSPerJ, s.Next
 // Recall admits a user that reported in a slot before a restart, by the ID that it had.
 func (u *Users) Recall(name string, id, slot int) {
 	if u.byName[name] != nil || len(u.byName) < 2*MaxPerSlot {
-		u.byName[name], u.nextID = &user{name: name, id: id, slot: slot}, max(u.nextID, id+1)
+		u.byName[name], u.nextID = &user{name: name, id: id, slot: slot, taskSlot: slot}, max(u.nextID, id+1)
 	}
 }
 
@@ -87,6 +92,13 @@ func (u *Users) OpenSlot(n int) { u.slot, u.current = n, u.current[:0] }
 
 // Allowed is whether a user may report at all.
 func (u *Users) Allowed(name string) bool { return u.allowed == nil || u.allowed[name] }
+
+// MayHaveTask is whether a result of a slot may be a user's: it reported a task in that
+// slot, or not long before.
+func (u *Users) MayHaveTask(name string, slot int) bool {
+	x := u.byName[name]
+	return x != nil && x.taskSlot >= slot-claimSlots
+}
 
 // Reported is how many reports counted in the open slot.
 func (u *Users) Reported() int { return len(u.current) }
@@ -111,6 +123,9 @@ func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
 		}
 	}
 	x.slot, x.report = r.Slot, r
+	if r.Task != nil {
+		x.taskSlot = r.Slot
+	}
 	if !current && r.Task != nil && len(u.late) < MaxPerSlot {
 		u.late = append(u.late, *x)
 	}
@@ -130,7 +145,7 @@ func (u *Users) admit(name string) *user {
 	if len(u.byName) >= 2*MaxPerSlot {
 		return nil
 	}
-	x := &user{name: name, id: u.nextID, slot: -1}
+	x := &user{name: name, id: u.nextID, slot: -1, taskSlot: -1 - claimSlots}
 	u.nextID++
 	u.byName[name] = x
 	return x
