@@ -211,10 +211,13 @@ func TestRowsOfAFailedWrite(t *testing.T) {
 	if len(l.ledgerWriter.rows) != 1 {
 		t.Fatalf("%d rows wait for the disk, want that of the failed write", len(l.ledgerWriter.rows))
 	}
-	l.startCommit(nil)
+	l.startCommit(l.settle(1))
+	if len(l.ledgerWriter.rows) != 2 {
+		t.Fatalf("the next transaction has %d rows, want that of the failed write as well", len(l.ledgerWriter.rows))
+	}
 	l.waitForCommit()
 	rows, err := l.ledgerWriter.ledger.LastRows(5)
-	if err != nil || len(rows) != 1 || rows[0].Slot != 0 || len(l.ledgerWriter.rows) != 0 {
+	if err != nil || len(rows) != 2 || rows[0].Slot != 0 || len(l.ledgerWriter.rows) != 0 {
 		t.Errorf("%d rows: %v; %d wait", len(rows), err, len(l.ledgerWriter.rows))
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
@@ -40,12 +41,14 @@ type Config struct {
 	Serial     string  // device:baud, in place of Listen and Partner
 	SecondLink string  // UDP address that a second link sends to, from any port; empty: no second link
 	Framing    Framing // of the first link's datagrams
-	Origin     geo.Point
-	Start      geo.Local // on the ground
-	Speed      float64   // mission seconds per second
-	CapacityJ  float64
-	Battery    battery.Fields
-	Parameters map[string]float64 // beside PX4's defaults
+	// TwoCounters: on the first link positions have one sequence counter, all else another.
+	TwoCounters bool
+	Origin      geo.Point
+	Start       geo.Local // on the ground
+	Speed       float64   // mission seconds per second
+	CapacityJ   float64
+	Battery     battery.Fields
+	Parameters  map[string]float64 // beside PX4's defaults
 	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal
 	// velocity over the ground; wind is for it to know.
 	PowerW func(slot int, velocityMPS geo.Local) float64
@@ -179,8 +182,14 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		}
 		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {
-		if a.link, err = newLink(a.Listen, a.Partner, a.Framing, a.impair); err != nil {
+		if a.link, err = newLink(a.Listen, a.Partner, a.Framing, a.impair, a.repeatLate); err != nil {
 			return nil, err
+		}
+		if a.TwoCounters {
+			a.link.dialect = &dialect.ReadWriter{Dialect: common.Dialect}
+			if err := a.link.dialect.Initialize(); err != nil {
+				return nil, err
+			}
 		}
 		e = append(e, gomavlib.EndpointCustomClient{
 			Connect: func(context.Context) (net.Conn, error) { return a.link, nil },
@@ -222,6 +231,7 @@ type State struct {
 	Spent    battery.Spent // since boot
 	LeftJ    float64       // in its first pack
 	Traffic  Traffic
+	Wrong    int // samples that were sent wrong, see WrongSample
 }
 
 // State returns the true state now.
@@ -232,7 +242,7 @@ func (a *Autopilot) State() (s State) {
 
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
-	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic}
+	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

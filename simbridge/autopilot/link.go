@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 )
 
 // udpLink is PX4's UDP link: it sends to a fixed partner from the start, if there is one,
@@ -20,6 +22,11 @@ type udpLink struct {
 	// impair decides for each datagram to be sent whether it is lost, and the wall time by
 	// which it is delayed.
 	impair func(datagram []byte) (lost bool, late time.Duration)
+	// repeat returns the wall time after which a copy of a datagram arrives; 0: none does.
+	repeat func(datagram []byte) time.Duration
+
+	dialect  *dialect.ReadWriter // set where there are two sequence counters
+	counters [2]byte             // the next numbers, of positions the second
 
 	framing  Framing
 	mutex    sync.Mutex // the rest
@@ -41,12 +48,12 @@ const (
 // packedFrames is how many frames a datagram has where they are packed.
 const packedFrames = 3
 
-func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration)) (*udpLink, error) {
+func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration), repeat func([]byte) time.Duration) (*udpLink, error) {
 	local, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
 		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
 	}
-	l := &udpLink{impair: impair, framing: framing}
+	l := &udpLink{impair: impair, repeat: repeat, framing: framing}
 	if partner != "" {
 		remote, err := net.ResolveUDPAddr("udp4", partner)
 		if err != nil {
@@ -72,6 +79,14 @@ func (l *udpLink) Read(p []byte) (int, error) {
 // Write sends to the partner. Without one, or if it is absent, the datagram is lost, as
 // on any radio.
 func (l *udpLink) Write(p []byte) (int, error) {
+	if l.dialect != nil {
+		p = slices.Clone(p)
+		l.numberAnew(p)
+	}
+	if after := l.repeat(p); after > 0 {
+		again := slices.Clone(p)
+		time.AfterFunc(after, func() { l.transmit(again) })
+	}
 	switch lost, late := l.impair(p); {
 	case lost:
 	case late > 0:

@@ -87,7 +87,7 @@ func (v *vehicle) dueMessages() (out []message.Message) {
 		if s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS {
 			continue
 		}
-		out = append(out, s.build(v))
+		out = append(out, v.distort(s.build(v)))
 		if second := v.battery.SecondPackStatus(v.timeUS); s.id == batteryID && second != nil {
 			out = append(out, second)
 		}

@@ -89,6 +89,9 @@ type vehicle struct {
 	armingDenial            string                       // why arming is denied; empty: it is not
 	armingRefusal           string                       // why arming fails in spite of good checks; empty: it does not
 	heartbeatsPausedUntilUS int64                        // until then no periodic HEARTBEAT is sent
+	wrong                   WrongSample                  // to be sent; empty: none
+	wrongUntilUS            int64                        // it is wrong until then, and once at least
+	wrongSent               int                          // samples that were wrong
 }
 
 func newVehicle(conf Config) *vehicle {
