@@ -278,7 +278,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
-			Parameters: m.plan.parameters(), Framing: m.plan.Framing, Log: slog.New(slog.DiscardHandler),
+			Parameters: m.plan.parameters(), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			PowerW: func(slot int, v geo.Local) float64 {
 				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 			},

@@ -95,7 +95,9 @@ type plan struct {
 	ReturnAfterStop     bool   // the crew returns the aircraft; else their pilots land them
 	StopsLanding        bool   // the crew stops a returning fleet once an aircraft lands
 
-	Framing autopilot.Framing // of the aircraft's datagrams
+	Framing      autopilot.Framing       // of the aircraft's datagrams
+	TwoCounters  bool                    // positions have a sequence counter of their own
+	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
 }
 
 // ending is how a mission ends.
@@ -327,6 +329,23 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if p.OneLink && p.Framing == autopilot.CutFrames { // parts of two aircraft's frames must not mix
 		p.Framing = autopilot.PackedFrames
 	}
+	p.drawField(c, k)
+}
+
+// drawField draws what else links and sensors do in the field. It has a stream of its own,
+// so that what was drawn before stays as it is.
+func (p *plan) drawField(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<51|uint64(k)))
+	p.TwoCounters = r.IntN(5) == 0
+	if r.IntN(4) == 0 {
+		p.WrongSamples = slices.Clone(autopilot.WrongSamples)
+		if p.Framing == autopilot.CutFrames { // a late copy would be within another frame
+			p.WrongSamples = slices.DeleteFunc(p.WrongSamples, func(w autopilot.WrongSample) bool { return w == autopilot.LatePosition })
+		}
+		r.Shuffle(len(p.WrongSamples), func(i, j int) {
+			p.WrongSamples[i], p.WrongSamples[j] = p.WrongSamples[j], p.WrongSamples[i]
+		})
+	}
 }
 
 // needsDisk reports whether a mission needs the leader whose disk can fail.
@@ -466,6 +485,7 @@ func (p *plan) situation() (names []string) {
 		on   bool
 	}{
 		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
+		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0},
 		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

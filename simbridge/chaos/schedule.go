@@ -22,7 +22,12 @@ func (m *mission) runFaults(ctx context.Context) {
 	}
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/10))
 	defer tick.Stop()
+	wrong := 0
 	for lastHeartbeat := (time.Time{}); ; {
+		if n := int(m.elapsedSlots() / wrongSampleEveryS); n > wrong && len(m.plan.WrongSamples) > 0 {
+			wrong = n
+			m.autopilots[n%m.Aircraft].SendWrongSample(m.plan.WrongSamples[n/m.Aircraft%len(m.plan.WrongSamples)])
+		}
 		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
 			lastHeartbeat = now
 			m.crew.sendHeartbeat()
@@ -46,6 +51,9 @@ func (m *mission) runFaults(ctx context.Context) {
 		}
 	}
 }
+
+// wrongSampleEveryS is the time between two wrong samples of a fleet.
+const wrongSampleEveryS = 4
 
 func (m *mission) noteState(s State) {
 	m.mutex.Lock()
