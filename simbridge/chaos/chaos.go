@@ -153,6 +153,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p,
 			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan struct{}),
 		}
+		m.Aircraft = m.plan.Aircraft
 		missions = append(missions, m)
 		next <- m
 	}

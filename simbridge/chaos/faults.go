@@ -326,7 +326,12 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 		m.judge.endHold()
 		m.sleepSlots(ctx, 2*noticedS)
 	} else {
-		m.sleepSlots(ctx, afterS+noticedS)
+		if m.plan.flaps() {
+			if err := m.flapBroker(ctx, address); err != nil {
+				return err
+			}
+		}
+		m.sleepSlots(ctx, afterS+noticedS-(m.elapsedSlots()-began))
 	}
 	m.judge.noteOrder(action, nil, m.vehicleTimesS())
 	m.sleepSlots(ctx, brokerExtraSlots-noticedS)
@@ -345,6 +350,18 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	if f.Kind == BrokerGoneHold && m.slotNow() < float64(m.plan.Slots-quietSlots) {
 		m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
 	}
+	return nil
+}
+
+// flapBroker has a broker that is away come back for a moment.
+func (m *mission) flapBroker(ctx context.Context, address string) error {
+	m.sleepSlots(ctx, flapEveryS-flapForS)
+	if err := m.openBroker(ctx, address); err != nil {
+		return err
+	}
+	m.sleepSlots(ctx, flapForS)
+	m.broker.Close()
+	m.crew.noteOutage()
 	return nil
 }
 

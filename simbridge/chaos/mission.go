@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -37,7 +38,8 @@ type mission struct {
 	folder string
 	random *rand.Rand
 	world  world.Config
-	starts []physics.Position // where the aircraft stand
+	starts []physics.Position // of the configuration
+	stands []physics.Position // where the aircraft stand
 	host   *hostMonitor
 	ports  *ports
 
@@ -159,6 +161,13 @@ func (m *mission) surroundings() {
 	for i := range m.Aircraft {
 		m.starts = append(m.starts, w.Start(i))
 	}
+	if p.TightHomes { // in rows of four
+		const apartM, inARow = 12, 4
+		first := m.starts[0]
+		for i := range m.starts {
+			m.starts[i] = first.Add(physics.Position{EastM: apartM * float64(i%inARow), NorthM: apartM * float64(i/inARow)})
+		}
+	}
 	if p.Crowd { // side by side, 120 m from the group and inside the area
 		const aheadM, apartM, insideM = 120, 30, 40
 		crowd := world.NewScenario(w, p.Seed).UserPosition(0, 0)
@@ -169,6 +178,20 @@ func (m *mission) surroundings() {
 			at.EastM = min(max(at.EastM, insideM), w.Physics.AreaSideM-insideM-apartM*float64(m.Aircraft))
 			m.starts[i] = physics.Position{EastM: at.EastM + apartM*float64(i), NorthM: min(max(at.NorthM, insideM), w.Physics.AreaSideM-insideM)}
 		}
+	}
+}
+
+// standOutside has the aircraft stand outside the area, to the south, as they stand to
+// each other; their starts are as far inside.
+func (m *mission) standOutside() {
+	m.stands = slices.Clone(m.starts)
+	if m.plan.OutsideM == 0 {
+		return
+	}
+	most := slices.MaxFunc(m.starts, func(a, b physics.Position) int { return cmp.Compare(a.NorthM, b.NorthM) }).NorthM
+	for i := range m.starts {
+		m.stands[i].NorthM += -m.plan.OutsideM - most
+		m.starts[i].NorthM += m.plan.OutsideM + 12 - most
 	}
 }
 
@@ -206,6 +229,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
 	m.leader.Store(&leaderProcess{})
 	m.surroundings()
+	m.standOutside()
 	address, err := m.ports.allocate("tcp")
 	if err != nil {
 		return err
@@ -274,7 +298,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		m.closers, partners = append(m.closers, router.Close), router.Addresses()
 	}
 	for i := range m.Aircraft {
-		partner, p := partners[i], m.starts[i]
+		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,

@@ -68,6 +68,7 @@ type fault struct {
 // plan is one mission.
 type plan struct {
 	Seed               uint64
+	Aircraft           int     // in the fleet
 	Slots              int     // T
 	Faults             []fault // in the order in which they are to begin
 	DenseStart         bool    // starts at 1.5 times the least separation
@@ -98,6 +99,8 @@ type plan struct {
 	Framing      autopilot.Framing       // of the aircraft's datagrams
 	TwoCounters  bool                    // positions have a sequence counter of their own
 	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
+	TightHomes   bool                    // the aircraft stand in rows, 12 m apart
+	OutsideM     float64                 // they stand so far outside the area; 0: at their starts
 }
 
 // ending is how a mission ends.
@@ -282,6 +285,9 @@ func (p *plan) drawSituation(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<50|uint64(k)))
 	one := func(in int) bool { return r.IntN(in) == 0 }
 	p.Speed = c.Speed
+	if p.flaps() {
+		p.Speed = flapSpeed
+	}
 	switch p.StockRates = r.IntN(2) == 0 || p.hasFault(BrokerGoneHold); {
 	case p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap):
 		p.Speed, p.StockRates = min(p.Speed, pilotSpeed), r.IntN(8) == 0
@@ -332,10 +338,47 @@ func (p *plan) drawSituation(c *Config, k int) {
 	p.drawField(c, k)
 }
 
+// fleetOfTwo is the usual size of a fleet; otherFleets are the others that missions have.
+const fleetOfTwo = 2
+
+var otherFleets = []int{1, 4, 8}
+
+// flaps reports whether the broker that is away comes back for moments, which count as no
+// contact. Such a mission flies so slowly that the leader's client can reconnect in one.
+func (p *plan) flaps() bool { return p.Faults[0].Kind == BrokerGoneHold && p.Faults[0].Severe }
+
+const (
+	flapSpeed  = 1
+	flapEveryS = 16
+	flapForS   = 4 // of them the broker is there
+)
+
+// setFleet changes the size of the fleet. A large one flies slowly, for the machine.
+func (p *plan) setFleet(size int, r *rand.Rand) {
+	const aircraftTimesSpeed = 40
+	p.Aircraft, p.Speed = size, min(p.Speed, aircraftTimesSpeed/float64(size))
+	for i := range p.Faults {
+		p.Faults[i].Aircraft = min(p.Faults[i].Aircraft, size-1)
+	}
+	for len(p.SensorGain) < size {
+		p.SensorGain = append(p.SensorGain, p.SensorGain[r.IntN(fleetOfTwo)])
+	}
+}
+
 // drawField draws what else links and sensors do in the field. It has a stream of its own,
 // so that what was drawn before stays as it is.
 func (p *plan) drawField(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<51|uint64(k)))
+	p.Aircraft = c.Aircraft
+	if c.Aircraft == fleetOfTwo && !p.OneLink && !p.Crowd { // one of any size but the usual
+		if i := r.IntN(16); i < len(otherFleets) {
+			p.setFleet(otherFleets[i], r)
+		}
+	}
+	p.TightHomes = !p.Crowd && (p.Aircraft > 2 || r.IntN(5) == 0)
+	if !p.RelaunchesGrounded && r.IntN(4) == 0 { // launch takes off inside the area alone
+		p.OutsideM = 10 + 36*r.Float64()
+	}
 	p.TwoCounters = r.IntN(5) == 0
 	if r.IntN(4) == 0 {
 		p.WrongSamples = slices.Clone(autopilot.WrongSamples)
@@ -485,7 +528,9 @@ func (p *plan) situation() (names []string) {
 		on   bool
 	}{
 		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
+		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0},
+		{"flaps", p.flaps()},
 		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

@@ -44,9 +44,16 @@ func (a *observedAircraft) offboardFor() float64 {
 }
 
 func (j *judge) checkFence(e *event) string {
-	const outsideM, enterS = 5, 8
+	const slackM, enterS, inwardsMPS = 5, 8, 4
 	a := &j.aircraft[e.aircraft]
-	if p := a.state.Position; a.offboardFor() > enterS && outsideM < outsideByM(p.EastM, p.NorthM, j.physics.AreaSideM) {
+	outsideM, withinS := float64(slackM), float64(enterS)
+	if home := outsideByM(a.home.EastM, a.home.NorthM, j.physics.AreaSideM); a.hasHome && home > 0 { // its way in, and home
+		withinS += home / inwardsMPS
+		if returns := !math.IsNaN(a.returnFrom) || j.slotsEnded || j.limits.lowPacks; returns {
+			outsideM += home
+		}
+	}
+	if p := a.state.Position; a.offboardFor() > withinS && outsideM < outsideByM(p.EastM, p.NorthM, j.physics.AreaSideM) {
 		return fmt.Sprintf("aircraft %d is at (%.1f, %.1f) m, in OFFBOARD for %.1f s", e.aircraft+1, p.EastM, p.NorthM, a.offboardFor())
 	}
 	return ""
