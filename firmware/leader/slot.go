@@ -186,15 +186,16 @@ func (l *Leader) decide(n int, names []string) {
 		l.account.Recorder = l.OpenRecord(objective.State())
 	}
 	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
+	var seen *account.Seen
+	if b := l.Policy.belief(); b != nil {
+		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), b, &l.Policy.Physics.Channel)
+		l.account.Air = b.Air
+	}
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
 	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&l.views[number-1]) })
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
-	var seen *account.Seen
-	if p, ok := l.Policy.Scheduler.(believer); ok && p.Belief() != nil {
-		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), p.Belief(), &l.Policy.Physics.Channel)
-	}
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft, Seen: seen,
