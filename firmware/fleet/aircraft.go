@@ -105,6 +105,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		}
 	case *common.MessageParamValue:
 		a.params.handleParamValue(m)
+		a.updateCapacity(f)
 	case *common.MessageStatustext:
 		a.handleStatusText(f, now, m)
 	case *common.MessageCommandAck:

@@ -73,14 +73,20 @@ func (p *Pack) follow(r energy.Reading, charge float64, atRest bool) {
 	}
 }
 
-// updatePack enters the last battery reading: what the pack holds, and whether it is still
-// the same one. Nothing is concluded while it is not known whether the aircraft flies.
-func (a *aircraft) updatePack(f *Fleet, now float64) {
-	p, r := &a.pack, a.batteryReading
-	if j := a.params.packJ(r.VoltageV); j > 0 && (!a.armed || p.CapacityJ == 0) {
-		p.CapacityJ = j
+// updateCapacity enters what the autopilot's parameters say of the pack. In flight no other
+// one is fitted, and a voltage falls.
+func (a *aircraft) updateCapacity(f *Fleet) {
+	if j := a.params.packJ(a.batteryReading.VoltageV); j > 0 && (!a.armed || a.pack.CapacityJ == 0) {
+		a.pack.CapacityJ = j
 	}
 	a.meter.CapacityJ = a.capacityJ(&f.Physics)
+}
+
+// updatePack enters the last battery reading: whether the pack is still the same one.
+// Nothing is concluded while it is not known whether the aircraft flies.
+func (a *aircraft) updatePack(f *Fleet, now float64) {
+	a.updateCapacity(f)
+	p, r := &a.pack, a.batteryReading
 	atRest := !a.armed && a.onGround()
 	if !a.heartbeatFresh(now) || !a.armed && !atRest {
 		return

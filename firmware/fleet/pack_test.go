@@ -32,11 +32,10 @@ func TestPackCapacity(t *testing.T) {
 		{"99 kJ by its autopilot", 0, 99e3 / 3.6 / 15.3, 4, 16, nan, nan, 99e3, false},
 		{"its cells are not configured", 0, 99e3 / 3.6 / 15.3, 0, 16.2, nan, nan, 99e3, false},
 		{"nearly empty, likewise", 0, 99e3 / 3.6 / 15.3, nan, 14.4, nan, nan, 99e3, false},
-		{"neither cells nor a voltage", 0, 1800, 0, 0, nan, nan, 150e3, true},
 		{"other cells", 0, 5000, 6, 16, 4.2, 3.4, 5000 * 3.6 * 6 * 3.8, false},
 		{"configured", 60e3, 99e3 / 3.6 / 15.3, 4, 16, nan, nan, 60e3, false},
 		{"impossible", 0, 1e9, 4, 16, nan, nan, 150e3, true},
-		{"impossible cells", 0, 1800, 400, 16, nan, nan, 150e3, true},
+		{"impossible cells", 0, 1800, 400, 16, nan, nan, 1800 * 3.6 * 4 * 3.825, false},
 	} {
 		b := newFixture(t)
 		b.aircraft[0].conf.PackJ = c.configuredJ
@@ -64,6 +63,13 @@ func TestPackCapacity(t *testing.T) {
 		if got := v.view().CapacityJ; got != before && !c.wantAssumption {
 			t.Errorf("%s: in flight %v J become %v", c.name, before, got)
 		}
+	}
+}
+
+// Without cells or a voltage, charge alone says nothing of joules.
+func TestPackOfUnknownVoltage(t *testing.T) {
+	if p := (Parameters{CapacityMAh: 1800}); p.packJ(math.NaN()) != 0 || p.packJ(16) == 0 || p.packJ(1e9) != 0 {
+		t.Errorf("%v J, %v at 16 V", p.packJ(math.NaN()), p.packJ(16))
 	}
 }
 

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -14,7 +15,7 @@ type Parameters struct {
 	SpeedMaxMPS        float64 // MPC_XY_VEL_MAX
 	LowBatteryAction   int     // COM_LOW_BAT_ACT: the autopilot's action at low battery
 	GainPerS           float64 // MPC_XY_P, of the position loop
-	CapacityMAh        float64 // BAT1_CAPACITY
+	CapacityMAh        float64 // BAT1_CAPACITY; 0: not read, below: not configured
 	Cells              float64 // BAT1_N_CELLS, in series; 0: not configured
 	CellFullV          float64 // BAT1_V_CHARGED
 	CellEmptyV         float64 // BAT1_V_EMPTY
@@ -39,7 +40,7 @@ var parameterTable = [...]struct {
 	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
 	{"COM_LOW_BAT_ACT", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
-	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = x }},
+	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
 	{"BAT1_N_CELLS", func(p *Parameters, x float64) { p.Cells = x }},
 	{"BAT1_V_CHARGED", func(p *Parameters, x float64) { p.CellFullV = x }},
 	{"BAT1_V_EMPTY", func(p *Parameters, x float64) { p.CellEmptyV = x }},
@@ -109,7 +110,7 @@ func (p *Parameters) DescentS(heightM float64) float64 {
 func (p *Parameters) packJ(voltageV float64) float64 {
 	const maxCellV, maxCells, maxMAh = 4.4, 20, 1e5
 	cells := math.Round(p.Cells)
-	if !(cells >= 1) {
+	if !(cells >= 1 && cells <= maxCells) {
 		cells = math.Ceil(voltageV / maxCellV)
 	}
 	if !(cells >= 1 && cells <= maxCells && p.CapacityMAh > 0 && p.CapacityMAh <= maxMAh) {

@@ -197,11 +197,9 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// weakenBattery gives the second aircraft a battery that drains eight times as fast as
-// the joules drawn, and a reserve that it soon reaches.
+// weakenBattery gives the second aircraft a small pack, whose reserve it soon reaches.
 func weakenBattery(r *rig.Rig) {
-	r.Config.Flight.ReserveJ = 130e3
-	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.BatteryCapacityJ / 8 })
+	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = 20e3 })
 }
 
 // localOnly is a scheduler that computes everything locally, at no price: an offer at
