@@ -73,7 +73,7 @@ func (l *Leader) publishBeacon(n int) {
 }
 
 // appendServing appends the aircraft that follow this leader's setpoints in slot n: only
-// these are offered to users.
+// these are offered to users. The policy knows no larger packs than the airframe's.
 func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 	for _, v := range l.views {
 		if !v.Flying || v.Order != fleet.OrderFly {
@@ -81,7 +81,7 @@ func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: l.account.ResidualJ(&v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
 			Flown: l.account.Flown(v.Number, n-1),
 		})
 	}
