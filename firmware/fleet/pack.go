@@ -50,10 +50,13 @@ func (p *Pack) show(r energy.Reading, charge float64, atRest bool) bool {
 }
 
 func (p *Pack) isFuller(charge, voltageV float64) bool {
-	if p.Charge != nil && !math.IsNaN(charge) {
+	switch {
+	case p.Charge != nil && !math.IsNaN(charge):
 		return charge >= *p.Charge+fullerCharge
+	case p.VoltageV > 0:
+		return voltageV >= fullerVoltage*p.VoltageV
 	}
-	return p.VoltageV > 0 && voltageV >= fullerVoltage*p.VoltageV
+	return p.Charge == nil && math.IsNaN(charge) && !(voltageV > 0) // nothing is measured: a reboot is all that can be seen
 }
 
 // follow keeps what is known of the pack by a reading. A charge that rises on the ground

@@ -131,6 +131,7 @@ func TestSwappedPackIsAnEvent(t *testing.T) {
 		{"no charge, a higher voltage", nan, 0, 20, 16.2, 15.1, true, nan, 3, 2},
 		{"no charge, the same voltage after a reboot", nan, 0, 20, 15.3, 15.1, true, nan, 5, 0},
 		{"no charge, in whose flight the voltage sagged", nan, 0, 20, 15.3, 0, true, nan, 5, 0},
+		{"nothing is measured, a reboot", nan, nan, 20, nan, 0, true, nan, 3, 2},
 		{"nothing is known of the one before", 1, 0, 20, 16.2, 0, true, nan, 5, 0},
 	} {
 		p := Pack{CapacityJ: 99e3, VoltageV: c.restV, ConsumedHJ: 700, BootS: 800}
