@@ -42,6 +42,7 @@ func defaultParams(capacityJ float64) params {
 		{"MPC_Z_VEL_MAX_DN", 1.5, false},
 		{"MPC_Z_VEL_MAX_UP", 3, false},
 		{"MPC_Z_V_AUTO_DN", 1.5, false},
+		{"MPC_Z_V_AUTO_UP", 3, false},
 		{"NAV_DLL_ACT", 0, true},
 		{"RTL_RETURN_ALT", 30, false},
 	}
