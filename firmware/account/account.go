@@ -14,6 +14,7 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
@@ -27,6 +28,8 @@ type Account struct {
 	SpeedMaxMPS float64
 	// OutOfDistribution is of the surroundings, see goal.Objective.SetOutOfDistribution.
 	OutOfDistribution bool
+	// Air is what the policy believes in: the way home is flown through it.
+	Air motion.Air
 
 	Recorder *record.Writer // of complete slots; nil: none
 
@@ -67,7 +70,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
-	a.flownSlot = -1
+	a.flownSlot, a.Air = -1, motion.Air{}
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -169,31 +172,20 @@ func (a *Account) SettleAfterEnd(views []fleet.View, part float64) {
 	}
 }
 
-// ResidualJ is the energy left in an aircraft's battery: the lesser of capacity less
-// what was accounted and of the remaining charge that the battery reports.
+// ResidualJ is the energy left in an aircraft's pack, by what was accounted of its meter.
 func (a *Account) ResidualJ(v *fleet.View) float64 {
-	c := &a.aircraft[v.Number-1]
-	left := a.Physics.BatteryCapacityJ - c.SpentJ - c.TransitJ
-	if !math.IsNaN(v.Charge) {
-		left = math.Min(left, v.Charge*a.Physics.BatteryCapacityJ)
-	}
-	return math.Max(left, 0)
+	return LeftJ(v, a.aircraft[v.Number-1].AccountedJ)
 }
 
-// HomeJ is the energy of an aircraft's way home at the measured multiplier: two
-// seconds of hover until the next decision and the turn, the cruise, and the descent.
+// HomeJ is the energy of an aircraft's way home at the measured multiplier.
 func (a *Account) HomeJ(v *fleet.View) float64 {
-	p, limit := a.Physics.Propulsion, min(a.Physics.SpeedMaxMPS, a.SpeedMaxMPS)
-	if s := v.Params.SpeedMaxMPS; s > 0 {
-		limit = min(limit, s)
-	}
-	best, distance := p.BestSpeedMPS(limit), 0.0
-	if v.Home != nil {
-		distance = v.Position.Sub(*v.Home).Norm()
-	}
-	const turnS = 2
-	hoverS := turnS + v.Params.DescentS(max(v.UpM, a.Physics.AltitudeM))
-	return (distance/best*p.PowerW(best) + hoverS*p.PowerW(0)) * a.objective.PropulsionMultiplier()
+	return HomeJ(&a.Physics, v, v.TransitMPS, &a.Air, v.WaitS) * a.objective.PropulsionMultiplier()
+}
+
+// TakeOffJ is what a pack must hold for a take-off: to fly to a place and home, with the
+// reserve left.
+func (a *Account) TakeOffJ(v *fleet.View, to physics.Position) float64 {
+	return TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*a.objective.PropulsionMultiplier() + a.ReserveJ
 }
 
 // SetCommitted enters the edge energy that a decision commits an aircraft to, and for

@@ -75,6 +75,7 @@ type Aircraft struct {
 	SystemID int         `yaml:"system_id"`
 	Endpoint string      `yaml:"endpoint"`
 	StartM   *[2]float64 `yaml:"start_m"`
+	PackJ    float64     `yaml:"pack_j"`
 }
 
 // MAVLink is the leader on the links.
@@ -226,6 +227,9 @@ func (c *Config) checkAircraft() error {
 	for i, a := range c.Aircraft {
 		if a.SystemID < 1 || a.SystemID > 255 || a.SystemID == c.MAVLink.SystemID {
 			return fmt.Errorf("aircraft %d has system_id %d, want 1 to 255 and not mavlink.system_id, %d", i+1, a.SystemID, c.MAVLink.SystemID)
+		}
+		if a.PackJ != 0 && !(a.PackJ >= 1e3 && a.PackJ <= 1e9) {
+			return fmt.Errorf("aircraft %d has pack_j %v, want 1000 to 1e9 or, where its autopilot knows it, 0", i+1, a.PackJ)
 		}
 		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)

@@ -60,6 +60,7 @@ type aircraft struct {
 	textLoggedS       float64 // a text was last logged
 	params            Parameters
 	meter             energy.Meter
+	pack              Pack
 	lost              bool
 	home              *physics.Position  // where it took off
 	lastKnownTrack    []physics.Position // possible path saved by the previous leader process, until a position is received
@@ -94,16 +95,17 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		}
 		a.batteryStatusS = now
 		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
-		a.updateBattery(now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.updateBattery(f, now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
 	case *common.MessageSysStatus:
 		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if now-a.batteryStatusS > 5 {
-			a.updateBattery(now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining))
+			a.updateBattery(f, now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining))
 		}
 	case *common.MessageParamValue:
 		a.params.handleParamValue(m)
+		a.updateCapacity(f)
 	case *common.MessageStatustext:
 		a.handleStatusText(f, now, m)
 	case *common.MessageCommandAck:
@@ -111,13 +113,14 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	}
 }
 
-func (a *aircraft) updateBattery(now float64, r energy.Reading) {
+func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading) {
 	r.BootS = a.bootS(now)
 	a.batteryReading = r
 	a.meter.AddReading(now, r)
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
 		a.charge = c
 	}
+	a.updatePack(f, now)
 }
 
 func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {

@@ -37,7 +37,8 @@ import (
 // the aircraft's number.
 type VehicleLink struct {
 	SystemID int
-	Endpoint string // udp-listen:host:port, udp:host:port or serial:device:baud
+	Endpoint string  // udp-listen:host:port, udp:host:port or serial:device:baud
+	PackJ    float64 // what its pack holds when full; 0: its autopilot says, or the airframe's
 }
 
 // Fleet is all aircraft. Set the exported fields, then Initialize, Start and Stream.
@@ -103,8 +104,9 @@ func (f *Fleet) Initialize() error {
 	for i, c := range f.VehicleLinks {
 		f.aircraft = append(f.aircraft, &aircraft{
 			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(), control: control{modeRequestedS: map[Mode]float64{}},
-			meter: energy.Meter{CapacityJ: f.Physics.BatteryCapacityJ, PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
+			meter: energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
+		f.aircraft[i].meter.CapacityJ = f.aircraft[i].capacityJ(&f.Physics)
 	}
 	return nil
 }

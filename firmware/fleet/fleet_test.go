@@ -255,7 +255,7 @@ func TestMeasuredState(t *testing.T) {
 
 // PX4 relays a battery of another component as 255; beside its own it does not count.
 func TestMeteredBattery(t *testing.T) {
-	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
+	f := &Fleet{Log: slog.New(slog.DiscardHandler), Physics: physics.DefaultConstants()}
 	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
 		now     float64

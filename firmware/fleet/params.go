@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -14,7 +15,10 @@ type Parameters struct {
 	SpeedMaxMPS        float64 // MPC_XY_VEL_MAX
 	LowBatteryAction   int     // COM_LOW_BAT_ACT: the autopilot's action at low battery
 	GainPerS           float64 // MPC_XY_P, of the position loop
-	CapacityMAh        float64 // BAT1_CAPACITY
+	CapacityMAh        float64 // BAT1_CAPACITY; 0: not read, below: not configured
+	Cells              float64 // BAT1_N_CELLS, in series; 0: not configured
+	CellFullV          float64 // BAT1_V_CHARGED
+	CellEmptyV         float64 // BAT1_V_EMPTY
 	DescentMPS         float64 // MPC_Z_V_AUTO_DN: of Land and Return
 	LandMPS            float64 // MPC_LAND_SPEED: of the last metres
 	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height below which LandMPS applies
@@ -36,7 +40,10 @@ var parameterTable = [...]struct {
 	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
 	{"COM_LOW_BAT_ACT", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
-	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = x }},
+	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
+	{"BAT1_N_CELLS", func(p *Parameters, x float64) { p.Cells = x }},
+	{"BAT1_V_CHARGED", func(p *Parameters, x float64) { p.CellFullV = x }},
+	{"BAT1_V_EMPTY", func(p *Parameters, x float64) { p.CellEmptyV = x }},
 	{"MPC_Z_V_AUTO_DN", func(p *Parameters, x float64) { p.DescentMPS = x }},
 	{"MPC_LAND_SPEED", func(p *Parameters, x float64) { p.LandMPS = x }},
 	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
@@ -95,6 +102,22 @@ func (p *Parameters) DescentS(heightM float64) float64 {
 	down, land, slowM := positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
+}
+
+// packJ is what a full pack holds, by its charge, its cells in series, and the mean
+// voltage of one; 0: not known. Where the cells are not configured, they are the fewest
+// that can have the pack's voltage.
+func (p *Parameters) packJ(voltageV float64) float64 {
+	const maxCellV, maxCells, maxMAh = 4.4, 20, 1e5
+	cells := math.Round(p.Cells)
+	if !(cells >= 1 && cells <= maxCells) {
+		cells = math.Ceil(voltageV / maxCellV)
+	}
+	if !(cells >= 1 && cells <= maxCells && p.CapacityMAh > 0 && p.CapacityMAh <= maxMAh) {
+		return 0
+	}
+	fullV, emptyV := positiveOr(p.CellFullV, 4.05), positiveOr(p.CellEmptyV, 3.6)
+	return math.Round(3.6 * p.CapacityMAh * cells * math.Min((fullV+emptyV)/2, maxCellV))
 }
 
 func positiveOr(x, px4Default float64) float64 {

@@ -12,6 +12,7 @@ type SavedAircraft struct {
 	Number       int          `json:"number"`
 	SystemID     int          `json:"system_id"`
 	Meter        energy.State `json:"meter"`
+	Pack         Pack         `json:"pack,omitzero"`
 	UnderCommand bool         `json:"ours"`               // it had the order to fly, and was not under pilot control
 	Homing       bool         `json:"homing,omitempty"`   // likewise, the order to return
 	Offboard     bool         `json:"offboard,omitempty"` // OFFBOARD was commanded, or may be at any moment
@@ -55,7 +56,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	for _, a := range f.aircraft {
 		controlled := a.phase != PhasePilot
 		s := SavedAircraft{
-			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now),
+			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
 			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.engaged(), WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS,
 		}
@@ -86,6 +87,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 	for i := range saved {
 		s := &saved[i]
 		f.withAircraft(s.Number, func(a *aircraft, now float64) {
+			a.restorePack(f, s.Pack)
 			a.meter.Restore(now, s.Meter, math.NaN())
 			a.params.SpeedMaxMPS = s.SpeedMaxMPS
 			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredOffboard = nil, nil, s.Meter.BootS, s.Offboard

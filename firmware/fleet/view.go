@@ -32,6 +32,9 @@ type View struct {
 	Lost     bool
 	Home     *physics.Position
 	Params   Parameters
+	// TransitMPS is the speed at which the fleet flies its transits, home too, and WaitS how
+	// long it may wait there for those that land first.
+	TransitMPS, WaitS float64
 
 	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
 	Flying   bool // in OFFBOARD by the leader's setpoints, with a fresh state
@@ -45,6 +48,10 @@ type View struct {
 	ClockRate float64
 	// BatteryIDs are the ids of BATTERY_STATUS; it is not to be changed.
 	BatteryIDs []uint8
+
+	CapacityJ     float64 // of its pack
+	CapacityKnown bool    // by its autopilot or the configuration; else the airframe's is assumed
+	FittedJ       float64 // TotalJ when the pack was fitted
 
 	TotalJ       float64 // drawn since the meter began
 	ReadJ, ReadS float64 // TotalJ at the last battery reading, and when that was, by one clock
@@ -108,7 +115,7 @@ func (v *View) Ready() error {
 func (f *Fleet) Views(dst []View) []View {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	now := f.nowS()
+	now, transitMPS := f.nowS(), f.transitSpeedMPS()
 	for _, a := range f.aircraft {
 		readJ, readS := a.meter.LastReading()
 		dst = append(dst, View{
@@ -116,6 +123,7 @@ func (f *Fleet) Views(dst []View) []View {
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
 			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
+			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 || a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,

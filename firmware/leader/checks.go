@@ -35,10 +35,10 @@ func (l *Leader) checks() *checks {
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 	for _, v := range c.views {
 		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Home: &v.Position})
-		if err := c.ready(&v); err != nil {
+		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)
+		if err := c.ready(&v, start); err != nil {
 			return nil, err
 		}
-		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)
 		if off := v.Position.Sub(start).Norm(); off > c.config.Flight.StartWithinM {
 			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, c.config.Flight.StartWithinM)
 		}
@@ -144,7 +144,7 @@ func resumeControl(f *fleet.Fleet, ordered []fleet.Ordered) (err error) {
 func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
 	for _, number := range m.Aircraft {
 		v := &c.views[number-1]
-		if err := c.ready(v); err != nil {
+		if err := c.ready(v, v.Position); err != nil {
 			return nil, err
 		}
 		if p, area := v.Position, c.physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
@@ -185,7 +185,8 @@ func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View)
 	return nil
 }
 
-func (c *checks) ready(v *fleet.View) error {
+// ready returns why an aircraft may not take off to fly to a place.
+func (c *checks) ready(v *fleet.View, to physics.Position) error {
 	if err := v.Ready(); err != nil {
 		return fmt.Errorf("aircraft %d: %w", v.Number, err)
 	}
@@ -193,12 +194,15 @@ func (c *checks) ready(v *fleet.View) error {
 	switch {
 	case unsafe != "" && c.config.Flight.Failsafe == "refuse":
 		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
-	case c.account.SpareJ(v) < 0:
-		return fmt.Errorf("aircraft %d has %.0f J left, which its reserve and the way home take; change its battery", v.Number, c.account.ResidualJ(v))
+	case c.account.ResidualJ(v) < c.account.TakeOffJ(v, to):
+		return fmt.Errorf("aircraft %d has %.0f J left of its pack's %.0f; the climb, its reserve and the way home take %.0f; change its battery", v.Number, c.account.ResidualJ(v), v.CapacityJ, c.account.TakeOffJ(v, to))
 	case unsafe != "":
 		c.log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
 	}
-	for _, reason := range v.Params.Warnings(c.physics.BatteryCapacityJ) {
+	if !v.CapacityKnown {
+		c.log.Warn("capacity of its pack not known, the airframe's is assumed; set pack_j", "aircraft", v.Number, "capacity_j", v.CapacityJ)
+	}
+	for _, reason := range v.Params.Warnings(v.CapacityJ) {
 		c.log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
 	}
 	return nil

@@ -125,7 +125,11 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		adopt = func() { l.account.SetPreference(p.Setting) } // cannot fail: it was checked
 	} else {
 		b := c.Budget
-		if err := checkBudget(b, &objective, l.Policy.Physics.BatteryCapacityJ*float64(len(l.Config.Aircraft))); err != nil {
+		packsJ := 0.0
+		for i := range l.views {
+			packsJ += l.views[i].CapacityJ
+		}
+		if err := checkBudget(b, &objective, packsJ); err != nil {
 			return err
 		}
 		if err := objective.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
@@ -328,5 +329,28 @@ func TestStartNeedsAReserve(t *testing.T) {
 	})
 	if !answered || ack.Accepted {
 		t.Errorf("%+v", ack)
+	}
+}
+
+// A pack that does not hold what a flight takes is refused, by its own capacity: what its
+// autopilot says, and before that what the configuration does.
+func TestStartNeedsAPack(t *testing.T) {
+	for _, c := range []struct {
+		configuredJ float64
+		accepted    bool
+	}{{0, false}, {60e3, true}} {
+		r := rig.NewAt(t, 1, 20, rig.SlotMS)
+		r.ReplaceAutopilot(0, func(c *autopilot.Config) { c.CapacityJ = 17e3 }) // full
+		r.Config.Aircraft[0].PackJ = c.configuredJ
+		f := r.StartLeader()
+		var ack telemetry.Ack
+		answered := rig.Eventually(func() bool {
+			ack = r.SendAction(telemetry.ActionStart)
+			return ack.Accepted || strings.Contains(ack.Reason, "J left of its pack's 17000")
+		})
+		if !answered || ack.Accepted != c.accepted {
+			t.Errorf("pack_j %v: %+v", c.configuredJ, ack)
+		}
+		f.Kill()
 	}
 }

@@ -189,7 +189,7 @@ func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.
 		},
 	}
 	for _, a := range c.Aircraft {
-		f.VehicleLinks = append(f.VehicleLinks, fleet.VehicleLink{SystemID: a.SystemID, Endpoint: a.Endpoint})
+		f.VehicleLinks = append(f.VehicleLinks, fleet.VehicleLink{SystemID: a.SystemID, Endpoint: a.Endpoint, PackJ: a.PackJ})
 	}
 	if c.MAVLink.KeyFile != "" {
 		key, err := fleet.ReadKey(c.MAVLink.KeyFile)

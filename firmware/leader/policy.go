@@ -35,6 +35,14 @@ type believer interface {
 	Recall(s *slot.Snapshot) // a slot before a restart
 }
 
+// belief is that of the scheduler's last decision, nil without one.
+func (p *Policy) belief() *belief.Belief {
+	if b, ok := p.Scheduler.(believer); ok {
+		return b.Belief()
+	}
+	return nil
+}
+
 // resultSlots is how many slots after its report a user's result still comes.
 const resultSlots = 3
 

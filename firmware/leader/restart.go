@@ -22,6 +22,9 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	if err != nil {
 		return err
 	}
+	if !resume {
+		l.fleet.RestorePacks(s.Fleet)
+	}
 	l.refreshViews()
 	if !resume {
 		l.current.statusSeq = s.StatusSeq
@@ -40,7 +43,11 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.users.Restore(s.Users)
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
-	return recall(&l.Policy, l.ledgerWriter.ledger, &l.users)
+	err = recall(&l.Policy, l.ledgerWriter.ledger, &l.users)
+	if b := l.Policy.belief(); b != nil {
+		l.account.Air = b.Air
+	}
+	return err
 }
 
 // recall has the scheduler remember the slots before the restart.

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
@@ -197,11 +198,9 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// weakenBattery gives the second aircraft a battery that drains eight times as fast as
-// the joules drawn, and a reserve that it soon reaches.
+// weakenBattery gives the second aircraft a small pack, whose reserve it soon reaches.
 func weakenBattery(r *rig.Rig) {
-	r.Config.Flight.ReserveJ = 130e3
-	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = r.Physics.BatteryCapacityJ / 8 })
+	r.ReplaceAutopilot(1, func(c *autopilot.Config) { c.CapacityJ = 20e3 })
 }
 
 // localOnly is a scheduler that computes everything locally, at no price: an offer at
@@ -274,4 +273,28 @@ func TestSigningFailsClosed(t *testing.T) {
 	if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
 		t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
 	}
+}
+
+// "Swap the pack; launch" works: until then the aircraft is refused, and the new pack is
+// not charged with what was drawn from the old one.
+func TestSwapThePackAndLaunch(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	weakenBattery(r)
+	r.StartLeader()
+	r.TakeOff()
+	if !rig.Eventually(func() bool { return r.Landed(1) && !r.Autopilots[1].State().Armed && len(r.OfferedAircraft()) == 1 }) {
+		t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
+	}
+	refused := func() bool {
+		ack := r.SendAction("launch", 2)
+		return !ack.Accepted && strings.Contains(ack.Reason, "change its battery")
+	}
+	if !rig.Eventually(refused) {
+		t.Fatal("the empty pack was not refused")
+	}
+	r.Autopilots[1].ChangeBattery((*battery.Battery).SwapPack)
+	r.RetryAction("launch", 2)
+	r.Await("it flies again", func(s telemetry.Status) bool {
+		return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
+	})
 }

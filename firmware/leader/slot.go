@@ -73,7 +73,7 @@ func (l *Leader) publishBeacon(n int) {
 }
 
 // appendServing appends the aircraft that follow this leader's setpoints in slot n: only
-// these are offered to users.
+// these are offered to users. The policy knows no larger packs than the airframe's.
 func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 	for _, v := range l.views {
 		if !v.Flying || v.Order != fleet.OrderFly {
@@ -81,7 +81,7 @@ func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: l.account.ResidualJ(&v), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
 			Flown: l.account.Flown(v.Number, n-1),
 		})
 	}
@@ -187,15 +187,16 @@ func (l *Leader) decide(n int, names []string) {
 		l.account.Recorder = l.OpenRecord(objective.State())
 	}
 	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
+	var seen *account.Seen
+	if b := l.Policy.belief(); b != nil {
+		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), b, &l.Policy.Physics.Channel)
+		l.account.Air = b.Air
+	}
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
 	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&l.views[number-1]) })
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
-	var seen *account.Seen
-	if p, ok := l.Policy.Scheduler.(believer); ok && p.Belief() != nil {
-		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), p.Belief(), &l.Policy.Physics.Channel)
-	}
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft, Seen: seen,

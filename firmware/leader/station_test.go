@@ -15,6 +15,7 @@ import (
 func TestGroundStationIsAlarmed(t *testing.T) {
 	r := rig.New(t, 1, 100000)
 	r.Config.Flight.Failsafe = "alarm"
+	r.Config.Aircraft[0].PackJ = r.Physics.BatteryCapacityJ // whatever its autopilot says
 	r.ReplaceParameters(0, map[string]float64{"COM_OBL_RC_ACT": 0, "BAT1_CAPACITY": 100, "COM_LOW_BAT_ACT": 0})
 	r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)

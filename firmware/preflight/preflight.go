@@ -23,6 +23,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 
 	"prefdt/configs/cli"
+	"prefdt/firmware/account"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/energy"
@@ -31,6 +32,7 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
@@ -56,8 +58,9 @@ type preflight struct {
 	wait       time.Duration
 	lines      io.Writer // gets each finding as a line
 	findings   []Finding
-	counts     map[string]int // of findings, by result
-	mavlinkKey *frame.V2Key   // of MAVLink, nil: unsigned
+	counts     map[string]int        // of findings, by result
+	mavlinkKey *frame.V2Key          // of MAVLink, nil: unsigned
+	saved      []fleet.SavedAircraft // by the ledger: what was drawn from the packs
 }
 
 // Command is `leader check`. A fault of the configuration is a line of the list,
@@ -218,6 +221,7 @@ func (p *preflight) stateDir() {
 	}
 	defer l.Close()
 	s, found, err := l.Load()
+	p.saved = s.Fleet
 	switch {
 	case p.fails("ledger", err):
 	case !found:
@@ -421,6 +425,7 @@ func (p *preflight) autopilots(ctx context.Context) {
 	if p.fails("links", err) {
 		return
 	}
+	f.RestorePacks(p.saved)
 	if p.fails("links", f.Start()) {
 		return
 	}
@@ -433,7 +438,7 @@ func (p *preflight) autopilots(ctx context.Context) {
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && v.Fresh && v.Landed != nil && v.Params.Complete() && v.Source != energy.Model && v.Ready() == nil
+			complete = complete && (v.CapacityKnown || v.Params.CapacityMAh != 0) && v.Fresh && v.Landed != nil && v.Params.Complete() && v.Source != energy.Model && v.Ready() == nil
 		}
 		if complete || now.Now() > end {
 			break
@@ -464,7 +469,8 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultFail, item, "nothing received from system %d on %s within %v", a.SystemID, a.Endpoint, p.wait)
 		return
 	}
-	off := v.Position.Sub(p.config.StartPosition(v.Number, k.AreaSideM)).Norm()
+	start := p.config.StartPosition(v.Number, k.AreaSideM)
+	off := v.Position.Sub(start).Norm()
 	switch err := v.Ready(); {
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
@@ -475,7 +481,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	default:
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArmText(v.PreArm))
 	}
-	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/k.Propulsion.BestSpeedMPS(k.SpeedMaxMPS), p.config.Flight.ClimbS
+	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/v.TransitMPS, p.config.Flight.ClimbS
 	if climbS > limitS {
 		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS, limitS)
 	} else {
@@ -500,16 +506,19 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		}
 	}
 	has := cmp.Or(strings.Join(fields, ", "), "no battery field")
-	homeJ := p.config.Flight.ReserveJ + k.Propulsion.PowerW(0)*(climbS+v.Params.DescentS(k.AltitudeM))
+	leftJ, needJ := account.LeftJ(v, v.TotalJ), p.config.Flight.ReserveJ+account.TakeOffJ(&k, v, start, v.TransitMPS, &motion.Air{}, v.WaitS)
 	switch {
+	case leftJ < needJ:
+		p.add(ResultFail, item, "has %.0f J left of its pack's %.0f, less than the climb, the way home and the reserve take, %.0f", leftJ, v.CapacityJ, needJ)
 	case v.Source == energy.Model:
 		p.add(ResultWarn, item, "battery reports %s: joules would be the model's", has)
-	case v.Charge*k.BatteryCapacityJ < homeJ:
-		p.add(ResultFail, item, "battery at %.0f %%: less than the reserve, the climb and the descent", 100*v.Charge)
 	case v.Charge < 0.5:
 		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
 	default:
-		p.add(ResultOK, item, "joules from %s (%s)%s", v.Source, has, chargeText(v.Charge))
+		p.add(ResultOK, item, "joules from %s (%s)%s of %.0f J", v.Source, has, chargeText(v.Charge), v.CapacityJ)
+	}
+	if !v.CapacityKnown {
+		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (BAT1_CAPACITY): %.0f J are assumed; set pack_j", v.CapacityJ)
 	}
 }
 

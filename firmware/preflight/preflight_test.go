@@ -11,9 +11,14 @@ import (
 	"time"
 
 	"prefdt/configs/cli"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
 	"prefdt/firmware/preflight"
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
+	"prefdt/telemetry"
 )
 
 // runCheck runs leader check and returns its findings by item, with the worst
@@ -156,5 +161,37 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 		if results["aircraft 1"] != c.aircraft && c.aircraft != "any" {
 			t.Errorf("%s: the aircraft: %q %s", c.name, results["aircraft 1"], details["aircraft 1"])
 		}
+	}
+}
+
+// The check before a flight takes a pack for what its autopilot or the configuration says,
+// less what the ledger has drawn from it, and needs as much as `start` does.
+func TestCheckOfPacks(t *testing.T) {
+	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
+	r.ReplaceAutopilot(0, func(c *autopilot.Config) { c.CapacityJ = 20e3 })
+	r.ReplaceParameters(2, map[string]float64{"BAT1_CAPACITY": 0})
+	path := r.WriteConfig("decide_by_ms: 39")
+	code, results, details := runCheck(t, path, "60s")
+	if code == 0 || results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "J left of its pack's 20000, less than") {
+		t.Errorf("a full pack of 20 kJ: %s", details["aircraft 1"])
+	}
+	if results["aircraft 2"] == preflight.ResultFail || !strings.Contains(details["aircraft 2"], "battery at 100 % of 150000 J") {
+		t.Errorf("one of 150 kJ: %s", details["aircraft 2"])
+	}
+	if results["aircraft 3"] != preflight.ResultWarn || !strings.Contains(details["aircraft 3"], "150000 J are assumed; set pack_j") {
+		t.Errorf("an unknown one: %s", details["aircraft 3"])
+	}
+	l, err := ledger.Open(r.Config.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := ledger.State{State: mission.State{Mission: "m0", Phase: telemetry.StateDone}, Fleet: []fleet.SavedAircraft{{Number: 2, SystemID: 2, Pack: fleet.Pack{FittedJ: 1e3}, Meter: energy.State{SpentJ: 131e3}}}}
+	err = l.WriteCommands(saved, nil)
+	l.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, details := runCheck(t, path, "60s"); !strings.Contains(details["aircraft 2"], "has 20000 J left of its pack's 150000, less than") {
+		t.Errorf("130 kJ were drawn from it: %s", details["aircraft 2"])
 	}
 }

@@ -232,6 +232,7 @@ type State struct {
 	LeftJ    float64       // in its first pack
 	Traffic  Traffic
 	Wrong    int // samples that were sent wrong, see WrongSample
+	PackJ    float64 // what that holds when full
 }
 
 // State returns the true state now.
@@ -242,7 +243,7 @@ func (a *Autopilot) State() (s State) {
 
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
-	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent}
+	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

@@ -25,6 +25,9 @@ type params []param
 func defaultParams(capacityJ float64) params {
 	return params{
 		{"BAT1_CAPACITY", capacityJ / 3.6 / battery.MeanVoltageV, false}, // mAh
+		{"BAT1_N_CELLS", 4, true},
+		{"BAT1_V_CHARGED", 4.05, false},
+		{"BAT1_V_EMPTY", 3.6, false},
 		{"COM_DISARM_LAND", 2, false},
 		{"COM_DISARM_PRFLT", 10, false},
 		{"COM_FAIL_ACT_T", 5, false},
@@ -39,6 +42,7 @@ func defaultParams(capacityJ float64) params {
 		{"MPC_Z_VEL_MAX_DN", 1.5, false},
 		{"MPC_Z_VEL_MAX_UP", 3, false},
 		{"MPC_Z_V_AUTO_DN", 1.5, false},
+		{"MPC_Z_V_AUTO_UP", 3, false},
 		{"NAV_DLL_ACT", 0, true},
 		{"RTL_RETURN_ALT", 30, false},
 	}

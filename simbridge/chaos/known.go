@@ -10,9 +10,6 @@ type knownFinding struct {
 
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "batteries, envelope and samples: two that meet over one group pass each other at 9.4 m"},
-	{"pack", "packs+stock", "batteries, envelope and samples: a neighbour that lands holds it for 60 s, of which no reserve knows"},
-	{"pack", "packs+wind", "batteries, envelope and samples: the wind that is believed in is left out of the way home"},
-	{"pack", "low_battery", "batteries, envelope and samples: the way home costs more than is set aside for it"},
 	{"home, blocked", "", "batteries, envelope and samples: an aircraft that another holds up for 60 s lands where it is"},
 }
 

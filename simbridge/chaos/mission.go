@@ -122,7 +122,7 @@ func (m *mission) slotNow() float64 {
 // stock rates have stockParameters instead.
 var (
 	quickParameters = map[string]float64{
-		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
+		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_Z_V_AUTO_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
 		"MPC_LAND_SPEED": 3, "MPC_LAND_ALT1": 20, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 	}
 	stockParameters = map[string]float64{
@@ -301,7 +301,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
-			Speed: m.plan.Speed, CapacityJ: m.world.Physics.BatteryCapacityJ, Battery: battery.AllFields,
+			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			PowerW: func(slot int, v geo.Local) float64 {
 				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
@@ -317,7 +317,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		a.ChangeBattery(func(b *battery.Battery) {
 			b.SensorGain = m.plan.SensorGain[i]
 			if m.plan.BoundedPacks {
-				b.SetReadsJ(m.boundedPackJ())
+				b.SetReadsJ(m.packForJ(i, float64(m.plan.Slots/2)))
 			}
 		})
 	}
@@ -340,11 +340,20 @@ func (m *mission) newUsers() *users.Simulator {
 // reserveJ is the leader's, by default.
 const reserveJ = 15e3
 
-// boundedPackJ is about what a pack needs for half of the slots beyond the leader's reserve,
-// the climb and the way home, also if flying comes to cost more.
-func (m *mission) boundedPackJ() float64 {
-	const watt = 170
-	climbS, homeS, factor := 12.0, 20.0, 1.0
+// capacityJ is what the pack of aircraft i holds: as drawn, but enough for the mission, whose
+// course takes longer than its slots.
+func (m *mission) capacityJ(i int) float64 {
+	if m.plan.SmallPacks {
+		return m.packForJ(i, float64(m.plan.Slots/2))
+	}
+	return max(m.plan.PackJ[i], m.packForJ(i, 1.5*float64(m.plan.Slots)+60))
+}
+
+// packForJ is about what a pack needs for some slots beyond the leader's reserve, the climb
+// and the way home after the neighbours' landings, also if flying comes to cost more.
+func (m *mission) packForJ(i int, slots float64) float64 {
+	const watt, neighbourM = 170, 17
+	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
 	if m.plan.StockRates {
 		climbS, homeS = 42, 84
 	}
@@ -354,7 +363,12 @@ func (m *mission) boundedPackJ() float64 {
 	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
-	return reserveJ + watt*(climbS+factor*(float64(m.plan.Slots/2)+homeS))
+	for k, start := range m.starts {
+		if k != i && start.Sub(m.starts[i]).Norm() <= neighbourM {
+			waitS += homeS
+		}
+	}
+	return reserveJ + watt*(climbS+factor*(slots+homeS+waitS))
 }
 
 // lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now.

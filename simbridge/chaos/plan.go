@@ -89,6 +89,8 @@ type plan struct {
 	AutopilotMaxMPS float64   // MPC_XY_VEL_MAX; 0: as it is
 	SensorGain      []float64 // of each aircraft's current sensor
 	BoundedPacks    bool      // the packs have charge for about half of the slots
+	PackJ           []float64 // of each aircraft, full; but as much as the mission takes
+	SmallPacks      bool      // bounded ones are full, and hold no more
 
 	HoldSlot, HoldSlots int    // the crew holds; 0 slots: never
 	Ending              ending // how it ends
@@ -332,6 +334,10 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if !p.hasFault(OutOfOrder) { // a late frame is a datagram of its own
 		p.Framing = []autopilot.Framing{autopilot.PackedFrames, autopilot.CutFrames, autopilot.OneFrame, autopilot.OneFrame, autopilot.OneFrame}[r.IntN(5)]
 	}
+	for range c.Aircraft {
+		p.PackJ = append(p.PackJ, 60e3+90e3*r.Float64())
+	}
+	p.SmallPacks = p.BoundedPacks && one(2)
 	if p.OneLink && p.Framing == autopilot.CutFrames { // parts of two aircraft's frames must not mix
 		p.Framing = autopilot.PackedFrames
 	}
@@ -362,6 +368,7 @@ func (p *plan) setFleet(size int, r *rand.Rand) {
 	}
 	for len(p.SensorGain) < size {
 		p.SensorGain = append(p.SensorGain, p.SensorGain[r.IntN(fleetOfTwo)])
+		p.PackJ = append(p.PackJ, p.PackJ[r.IntN(fleetOfTwo)])
 	}
 }
 
@@ -531,7 +538,7 @@ func (p *plan) situation() (names []string) {
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0},
 		{"flaps", p.flaps()},
-		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)

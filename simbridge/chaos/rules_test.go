@@ -34,12 +34,12 @@ func offboardSetpoint(at geo.Local, east, north, timeS float64) autopilot.Receiv
 
 // state is the true state of an aircraft in flight in a mode.
 func state(at geo.Local, east float64, mode autopilot.Mode, timeS float64) autopilot.State {
-	return autopilot.State{Body: autopilot.Body{Position: at, Velocity: geo.Local{EastM: east}}, TimeS: timeS, Mode: mode, Armed: true, LeftJ: 1e5}
+	return autopilot.State{Body: autopilot.Body{Position: at, Velocity: geo.Local{EastM: east}}, TimeS: timeS, Mode: mode, Armed: true, LeftJ: 1e5, PackJ: 150e3}
 }
 
 func onGround(at geo.Local, timeS float64) autopilot.State {
 	at.UpM = 0
-	return autopilot.State{Body: autopilot.Body{Position: at}, TimeS: timeS, OnGround: true, Landed: true, Mode: autopilot.ModeHold, LeftJ: 1e5}
+	return autopilot.State{Body: autopilot.Body{Position: at}, TimeS: timeS, OnGround: true, Landed: true, Mode: autopilot.ModeHold, LeftJ: 1e5, PackJ: 150e3}
 }
 
 // fly flies an aircraft in OFFBOARD for a while.

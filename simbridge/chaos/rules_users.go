@@ -134,7 +134,7 @@ func (j *judge) checkStatus(e *event) string {
 		if v := told.SpeedMPS; v != nil && (a.state.TimeS-a.fastSinceS > steadyS && *v < fastMPS/2 || a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
 			return fmt.Sprintf("the status has aircraft %d at %.1f m/s, it flies at %.1f", told.Number, *v, a.state.SpeedMPS())
 		}
-		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/j.physics.BatteryCapacityJ) > nearShare {
+		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/a.state.PackJ) > nearShare {
 			return fmt.Sprintf("the status has %.2f of the charge of aircraft %d, it has %.0f J", *b, told.Number, a.state.LeftJ)
 		}
 	}

@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"slices"
@@ -52,12 +53,13 @@ type UsersConfig struct {
 // AircraftConfig is one aircraft: simulated on UDP or on a serial port, or a running
 // PX4 that is attached to.
 type AircraftConfig struct {
-	SystemID int    `yaml:"system_id"`
-	Listen   string `yaml:"listen"`
-	Partner  string `yaml:"partner"`
-	Serial   string `yaml:"serial"`
-	Monitor  string `yaml:"monitor"`
-	Attach   string `yaml:"attach"`
+	SystemID int     `yaml:"system_id"`
+	Listen   string  `yaml:"listen"`
+	Partner  string  `yaml:"partner"`
+	Serial   string  `yaml:"serial"`
+	Monitor  string  `yaml:"monitor"`
+	Attach   string  `yaml:"attach"`
+	PackJ    float64 `yaml:"pack_j"`
 }
 
 // Attached reports whether any aircraft is a running PX4.
@@ -157,7 +159,7 @@ func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config 
 		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
 		Serial: c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
-		Speed: c.Speed, CapacityJ: c.World.Physics.BatteryCapacityJ, Battery: c.Battery, Parameters: c.Parameters,
+		Speed: c.Speed, CapacityJ: cmp.Or(c.Aircraft[i].PackJ, c.World.Physics.BatteryCapacityJ), Battery: c.Battery, Parameters: c.Parameters,
 		PowerW: func(slot int, v geo.Local) float64 {
 			return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 		},

@@ -1,0 +1,58 @@
+package account
+
+import (
+	"math"
+
+	"prefdt/firmware/fleet"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+)
+
+// The way home is computed here alone: for C6, for `start` and `launch`, and for the checks
+// before a flight. It is flown as package fleet flies it, at the fleet's speed of transit.
+
+// HomeJ is the energy of an aircraft's way home at multiplier 1: two seconds of hover until
+// the next decision and the turn, the cruise at the fleet's speed through the air that is
+// believed in, the wait for those that land first, and the descent.
+func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS float64) float64 {
+	const turnS = 2
+	hoverS := turnS + waitS + v.Params.DescentS(max(v.UpM, p.AltitudeM))
+	cruiseJ := 0.0
+	if v.Home != nil {
+		cruiseJ = cruise(p, v.Home.Sub(v.Position), transitMPS, air)
+	}
+	return cruiseJ + hoverS*hoverW(p, air)
+}
+
+// TakeOffJ is the energy that a take-off needs at multiplier 1: of the climb, the way to a
+// place, and that home from there.
+func TakeOffJ(p *physics.Constants, v *fleet.View, to physics.Position, transitMPS float64, air *motion.Air, waitS float64) float64 {
+	there := *v
+	there.Position, there.Home = to, &v.Position
+	return v.Params.ClimbS(p.AltitudeM)*hoverW(p, air) + cruise(p, to.Sub(v.Position), transitMPS, air) + HomeJ(p, &there, transitMPS, air, waitS)
+}
+
+// cruise is the energy of a way at a speed over the ground.
+func cruise(p *physics.Constants, way physics.Position, speedMPS float64, air *motion.Air) float64 {
+	distanceM := way.Norm()
+	if distanceM == 0 {
+		return 0
+	}
+	return distanceM / speedMPS * air.ModelW(p, way.Scale(speedMPS/distanceM))
+}
+
+// hoverW is the power at a place, of which the last part is near the ground, where there
+// is less wind.
+func hoverW(p *physics.Constants, air *motion.Air) float64 {
+	return max(air.ModelW(p, physics.Position{}), p.Propulsion.PowerW(0))
+}
+
+// LeftJ is the energy left in an aircraft's pack: the lesser of its capacity less what was
+// drawn since it was fitted, up to a total of the meter, and of the charge that it reports.
+func LeftJ(v *fleet.View, totalJ float64) float64 {
+	left := v.CapacityJ - (totalJ - v.FittedJ)
+	if !math.IsNaN(v.Charge) {
+		left = math.Min(left, v.Charge*v.CapacityJ)
+	}
+	return math.Max(left, 0)
+}

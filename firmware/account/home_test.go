@@ -1,0 +1,111 @@
+package account
+
+import (
+	"math"
+	"testing"
+
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+)
+
+// An aircraft that leaves for home when nothing is spare lands with its reserve: at the
+// fleet's speed, through the wind that is believed in, after those that land before it,
+// with the pack that it has. Flown in steps, in the same wind.
+func TestWayHomeIsEnough(t *testing.T) {
+	p := physics.DefaultConstants()
+	best := p.Propulsion.BestSpeedMPS(30)
+	north := physics.Position{NorthM: 12}
+	for _, c := range []struct {
+		name         string
+		from, wind   physics.Position // home is at (0, 0)
+		fleetMPS     float64
+		waitS        float64
+		capacityJ    float64
+		beforeShortJ float64 // what the aircraft's own speed, calm air and no wait leave out
+	}{
+		{"nothing special", physics.Position{EastM: 600, NorthM: 600}, physics.Position{}, best, 0, 150e3, 0},
+		{"275 m from home, the fleet's slowest flies at 1 m/s", physics.Position{EastM: 275}, physics.Position{}, 1, 0, 150e3, 20e3},
+		{"far corner, 12 m/s against it", physics.Position{EastM: 333, NorthM: 500}, north, best, 0, 150e3, 6e3},
+		{"far corner, 12 m/s behind it", physics.Position{EastM: -333, NorthM: -500}, north, best, 0, 150e3, 0},
+		{"two land before it", physics.Position{EastM: 12}, physics.Position{}, best, 148, 150e3, 24e3},
+		{"a pack of 99 kJ", physics.Position{EastM: 600, NorthM: 600}, physics.Position{}, best, 0, 99e3, 0},
+		{"all at once", physics.Position{EastM: 333, NorthM: 500}, north, 4, 74, 80e3, 20e3},
+	} {
+		f := newTestFlight(100)
+		v := &f.views[0]
+		v.Position, v.Home, v.TransitMPS, v.WaitS, v.CapacityJ = c.from, &physics.Position{}, c.fleetMPS, c.waitS, c.capacityJ
+		v.Params.SpeedMaxMPS = 30 // its own
+		f.Air = motion.Air{Winds: []motion.Wind{{MPS: c.wind, Probability: 1}}}
+		v.Charge = (f.HomeJ(v) + f.ReserveJ) / c.capacityJ
+		if got := f.SpareJ(v); math.Abs(got) > 1e-6 {
+			t.Fatalf("%s: %v J are spare", c.name, got)
+		}
+		const step = 0.1
+		leftJ, at := v.Charge*c.capacityJ, c.from
+		draw := func(seconds, watt float64) { leftJ -= seconds * watt }
+		for at.Norm() > 0.1 {
+			velocity := at.Scale(-min(c.fleetMPS, at.Norm()/step) / at.Norm())
+			at = at.Add(velocity.Scale(step))
+			draw(step, p.Propulsion.PowerW(velocity.Sub(c.wind).Norm()))
+		}
+		draw(c.waitS, p.Propulsion.PowerW(c.wind.Norm()))
+		draw(v.Params.DescentS(100), max(p.Propulsion.PowerW(c.wind.Norm()), p.Propulsion.PowerW(0)))
+		if leftJ < f.ReserveJ || leftJ > f.ReserveJ+5e3 {
+			t.Errorf("%s: down with %.0f J, the reserve is %.0f", c.name, leftJ, f.ReserveJ)
+		}
+		asBefore := c.from.Norm()/best*p.Propulsion.PowerW(best) + (2+v.Params.DescentS(100))*p.Propulsion.PowerW(0)
+		if short := f.HomeJ(v) - asBefore; short < c.beforeShortJ {
+			t.Errorf("%s: %.0f J more than without, want %.0f", c.name, short, c.beforeShortJ)
+		}
+	}
+}
+
+// A take-off needs its climb, the way out and back, and the reserve, of the pack that is
+// fitted.
+func TestTakeOffNeedsTheWholeWay(t *testing.T) {
+	f := newTestFlight(100)
+	v := &f.views[0]
+	v.UpM, v.Home = 0, nil
+	p, best := f.Physics.Propulsion, v.TransitMPS
+	to := v.Position.Add(physics.Position{NorthM: 200})
+	hoverS := v.Params.ClimbS(100) + 2 + v.Params.DescentS(100)
+	if got, want := f.TakeOffJ(v, to), f.ReserveJ+hoverS*p.PowerW(0)+400/best*p.PowerW(best); math.Abs(got-want) > 1e-6 {
+		t.Errorf("a take-off needs %v J, want %v", got, want)
+	}
+	if v.Home != nil {
+		t.Error("the view was changed")
+	}
+}
+
+// What was drawn from a pack stays so over `new` and over a restart, until another one is
+// fitted; a charge that says less counts all the same.
+func TestPackOutlivesItsMission(t *testing.T) {
+	f := newTestFlight(100)
+	v := &f.views[0]
+	v.CapacityJ = 99e3
+	for range 60 {
+		f.fly(1)
+	}
+	drawn := 60 * slotJ
+	left := func(of *testFlight) float64 { return of.ResidualJ(&of.views[0]) }
+	check := func(when string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6 {
+			t.Errorf("%s %v J are left, want %v", when, got, want)
+		}
+	}
+	check("after 60 slots", left(f), 99e3-drawn)
+	check("of the other's", f.ResidualJ(&f.views[1]), 150e3-drawn)
+	check("after a restart", left(f.restarted(t)), 99e3-drawn)
+	f.Begin(100, f.views) // `new`
+	check("after `new`", left(f), 99e3-drawn)
+	for i := range f.views {
+		f.views[i].TotalJ += 500 // on the ground
+	}
+	f.SettleTransit(f.views)
+	check("before the swap", left(f), 99e3-drawn-500)
+	v.FittedJ = v.TotalJ
+	check("after the swap", left(f), 99e3)
+	v.Charge = 0.8 // it is not full
+	check("of a pack that is not full", left(f), 0.8*99e3)
+}

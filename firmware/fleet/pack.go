@@ -1,0 +1,152 @@
+package fleet
+
+import (
+	"math"
+
+	"prefdt/firmware/energy"
+	"prefdt/inference/physics"
+)
+
+// Pack is the battery that an aircraft has fitted. What was drawn from it counts since it
+// was fitted, over missions and restarts, until another one is seen in its place.
+type Pack struct {
+	CapacityJ float64 `json:"capacity_j,omitempty"` // by its autopilot's parameters; 0: not known
+	FittedJ   float64 `json:"fitted_j,omitempty"`   // the meter's total when it was fitted
+
+	// As it was last seen: a fuller one whose counter, or autopilot, began again is another.
+	Charge     *float64 `json:"charge,omitempty"`    // the least, since it was last in flight; never changed in place
+	VoltageV   float64  `json:"voltage_v,omitempty"` // at rest; 0: not known
+	ConsumedHJ float64  `json:"consumed_hj,omitempty"`
+	BootS      float64  `json:"boot_s,omitempty"`
+
+	seen int // readings in a row that show another
+}
+
+const (
+	fullerCharge  = 0.1  // by so much a charge is another pack's: at rest a voltage recovers, and a charge with it
+	fullerVoltage = 1.05 // likewise at rest, where no charge is measured
+)
+
+// show enters a battery reading and the charge, of which a jump counts from the second
+// reading on. It returns whether the second reading in a row shows another pack.
+func (p *Pack) show(r energy.Reading, charge float64, atRest bool) bool {
+	seen := p.seen
+	p.seen = 0
+	restarted := r.ConsumedHJ < p.ConsumedHJ || r.BootS > 0 && r.BootS < p.BootS-1 // it is extrapolated
+	switch {
+	case !atRest || !restarted:
+	case p.isFuller(charge, r.VoltageV):
+		if p.seen = seen + 1; p.seen < 2 {
+			return false
+		}
+		*p = Pack{CapacityJ: p.CapacityJ}
+		p.follow(r, charge, true)
+		return true
+	default:
+		return false
+	}
+	p.follow(r, charge, atRest)
+	return false
+}
+
+func (p *Pack) isFuller(charge, voltageV float64) bool {
+	switch {
+	case p.Charge != nil && !math.IsNaN(charge):
+		return charge >= *p.Charge+fullerCharge
+	case p.VoltageV > 0:
+		return voltageV >= fullerVoltage*p.VoltageV
+	}
+	return p.Charge == nil && math.IsNaN(charge) && !(voltageV > 0) // nothing is measured: a reboot is all that can be seen
+}
+
+// follow keeps what is known of the pack by a reading. A charge that rises on the ground
+// is one that a voltage recovers to, or another pack's.
+func (p *Pack) follow(r energy.Reading, charge float64, atRest bool) {
+	if !math.IsNaN(charge) && !(atRest && p.Charge != nil && charge > *p.Charge) {
+		p.Charge = &charge
+	}
+	if atRest && r.VoltageV > 0 {
+		p.VoltageV = r.VoltageV
+	}
+	if r.ConsumedHJ >= 0 {
+		p.ConsumedHJ = r.ConsumedHJ
+	}
+	if r.BootS > 0 {
+		p.BootS = r.BootS
+	}
+}
+
+// updateCapacity enters what the autopilot's parameters say of the pack. In flight no other
+// one is fitted, and a voltage falls.
+func (a *aircraft) updateCapacity(f *Fleet) {
+	if j := a.params.packJ(a.batteryReading.VoltageV); j > 0 && (!a.armed || a.pack.CapacityJ == 0) {
+		a.pack.CapacityJ = j
+	}
+	a.meter.CapacityJ = a.capacityJ(&f.Physics)
+}
+
+// updatePack enters the last battery reading: whether the pack is still the same one.
+// Nothing is concluded while it is not known whether the aircraft flies.
+func (a *aircraft) updatePack(f *Fleet, now float64) {
+	a.updateCapacity(f)
+	p, r := &a.pack, a.batteryReading
+	atRest := !a.armed && a.onGround()
+	if !a.heartbeatFresh(now) || !a.armed && !atRest {
+		return
+	}
+	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), atRest) {
+		p.FittedJ = a.meter.DrawnJ(now)
+		f.Log.Info("another battery is fitted", "aircraft", a.number, "drawn_from_the_last_j", drawnJ)
+	}
+}
+
+// capacityJ is what its pack holds when full: as configured, by its autopilot or, where
+// neither is known, the airframe's.
+func (a *aircraft) capacityJ(airframe *physics.Constants) float64 {
+	for _, j := range []float64{a.conf.PackJ, a.pack.CapacityJ} {
+		if j > 0 {
+			return j
+		}
+	}
+	return airframe.BatteryCapacityJ
+}
+
+// RestorePacks restores the aircraft's packs alone, for another mission than the saved
+// one: the meters begin anew, and what was drawn from the packs stays drawn.
+func (f *Fleet) RestorePacks(saved []SavedAircraft) {
+	for i := range saved {
+		s := &saved[i]
+		if s.Number < 1 || s.Number > len(f.aircraft) || s.SystemID != f.aircraft[s.Number-1].conf.SystemID {
+			continue // of another fleet
+		}
+		f.withAircraft(s.Number, func(a *aircraft, _ float64) {
+			a.restorePack(f, s.Pack)
+			a.pack.FittedJ -= s.Meter.SpentJ
+		})
+	}
+}
+
+func (a *aircraft) restorePack(f *Fleet, p Pack) {
+	a.pack = p
+	a.meter.CapacityJ = a.capacityJ(&f.Physics)
+}
+
+// landingWaitS is how long an aircraft may wait over its home for those that land before
+// it: all others in the air whose homes are too near to descend at once. One on the
+// ground waits for those that may take off as well.
+func (f *Fleet) landingWaitS(a *aircraft) (seconds float64) {
+	near := f.Limits.SeparationM + homeWithinM
+	for _, b := range f.aircraft {
+		if b != a && !b.lost && b.located && (b.inAir() || !a.inAir()) && a.homeOrHere().Sub(b.homeOrHere()).Norm() <= near {
+			seconds += b.params.DescentS(f.Limits.AltitudeM)
+		}
+	}
+	return seconds
+}
+
+func (a *aircraft) homeOrHere() physics.Position {
+	if a.home == nil || !a.inAir() {
+		return a.position
+	}
+	return *a.home
+}

@@ -1,0 +1,249 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/energy"
+	"prefdt/inference/physics"
+)
+
+// A pack holds what is configured for its aircraft, or what its autopilot's parameters
+// say; the airframe's joules count only where neither is known.
+func TestPackCapacity(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		name           string
+		configuredJ    float64
+		mAh, cells     float64 // NaN: not received
+		voltageV       float64
+		fullV, emptyV  float64
+		wantJ          float64
+		wantAssumption bool
+	}{
+		{"nothing is known", 0, nan, nan, 16, nan, nan, 150e3, true},
+		{"PX4's default", 0, -1, 0, 16, nan, nan, 150e3, true},
+		{"99 kJ by its autopilot", 0, 99e3 / 3.6 / 15.3, 4, 16, nan, nan, 99e3, false},
+		{"its cells are not configured", 0, 99e3 / 3.6 / 15.3, 0, 16.2, nan, nan, 99e3, false},
+		{"nearly empty, likewise", 0, 99e3 / 3.6 / 15.3, nan, 14.4, nan, nan, 99e3, false},
+		{"other cells", 0, 5000, 6, 16, 4.2, 3.4, 5000 * 3.6 * 6 * 3.8, false},
+		{"configured", 60e3, 99e3 / 3.6 / 15.3, 4, 16, nan, nan, 60e3, false},
+		{"impossible", 0, 1e9, 4, 16, nan, nan, 150e3, true},
+		{"impossible cells", 0, 1800, 400, 16, nan, nan, 1800 * 3.6 * 4 * 3.825, false},
+	} {
+		b := newFixture(t)
+		b.aircraft[0].conf.PackJ = c.configuredJ
+		v := newSimVehicle(b, 1, physics.Position{})
+		for name, x := range map[string]float64{"BAT1_CAPACITY": c.mAh, "BAT1_V_CHARGED": c.fullV, "BAT1_V_EMPTY": c.emptyV} {
+			if !math.IsNaN(x) {
+				v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: float32(x)})
+			}
+		}
+		if !math.IsNaN(c.cells) {
+			v.transmit(&common.MessageParamValue{ParamId: "BAT1_N_CELLS", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(int32(c.cells))})
+		}
+		status := &common.MessageBatteryStatus{Voltages: [10]uint16{uint16(1000 * c.voltageV)}, CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50}
+		v.transmit(status)
+		if got := v.view(); got.CapacityJ != math.Round(c.wantJ) || got.CapacityKnown == c.wantAssumption || b.aircraft[0].meter.CapacityJ != got.CapacityJ {
+			t.Errorf("%s: %v J, known %v; its meter has %v J", c.name, got.CapacityJ, got.CapacityKnown, b.aircraft[0].meter.CapacityJ)
+		}
+		// In flight a voltage falls, and no parameter is taken for another pack's.
+		v.armed, v.landed, v.mode = true, false, ModeHold
+		v.sendHeartbeat()
+		before := v.view().CapacityJ
+		v.transmit(&common.MessageParamValue{ParamId: "BAT1_CAPACITY", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 20000})
+		status.Voltages[0] = 12000
+		v.transmit(status)
+		if got := v.view().CapacityJ; got != before && !c.wantAssumption {
+			t.Errorf("%s: in flight %v J become %v", c.name, before, got)
+		}
+	}
+}
+
+// Without cells or a voltage, charge alone says nothing of joules.
+func TestPackOfUnknownVoltage(t *testing.T) {
+	if p := (Parameters{CapacityMAh: 1800}); p.packJ(math.NaN()) != 0 || p.packJ(16) == 0 || p.packJ(1e9) != 0 {
+		t.Errorf("%v J, %v at 16 V", p.packJ(math.NaN()), p.packJ(16))
+	}
+}
+
+// What a pack holds and what was drawn from it are kept over a restart, whether the saved
+// mission goes on or another begins, with a meter at 0.
+func TestPackIsKeptOverRestarts(t *testing.T) {
+	b := newFixture(t)
+	p := &b.aircraft[1].pack
+	*p = Pack{CapacityJ: 99e3, FittedJ: 20e3, Charge: new(0.4), VoltageV: 15, ConsumedHJ: 700, BootS: 800}
+	b.aircraft[1].meter.Restore(1, energy.State{SpentJ: 90e3, LowJ: 90e3, HighJ: 90e3}, 0) // 70 kJ drawn
+	raw, err := json.Marshal(b.SavedState())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved []SavedAircraft
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, restore := range map[string]func(*Fleet){"the same mission": func(f *Fleet) { f.Restore(saved) }, "another": func(f *Fleet) { f.RestorePacks(saved) }} {
+		next := newFixture(t)
+		restore(next.Fleet)
+		v := next.Views(nil)[1]
+		if got := v.TotalJ - v.FittedJ; math.Abs(got-70e3) > 1e-6 || v.CapacityJ != 99e3 || next.aircraft[1].meter.CapacityJ != 99e3 {
+			t.Errorf("%s: %v J drawn of %v", name, got, v.CapacityJ)
+		}
+		if q := next.aircraft[1].pack; *q.Charge != 0.4 || q.VoltageV != 15 || q.ConsumedHJ != 700 || q.BootS != 800 {
+			t.Errorf("%s: %+v", name, q)
+		}
+	}
+	saved[1].SystemID = 77
+	next := newFixture(t)
+	next.RestorePacks(saved[1:])
+	if v := next.Views(nil)[1]; v.FittedJ != 0 || v.CapacityJ != 150e3 {
+		t.Errorf("of another aircraft: %v J of %v", v.FittedJ, v.CapacityJ)
+	}
+}
+
+// Another pack is seen by a charge that is higher, of an aircraft at rest whose counter or
+// time began again, twice; a charge that jumps at disarming, or a reboot, is none.
+func TestSwappedPackIsAnEvent(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		name             string
+		charge, counter  float64
+		bootS            float64
+		voltageV, restV  float64
+		atRest           bool
+		leastRestCharge  float64
+		readings         int
+		swappedByReading int // 0: never
+	}{
+		{"swapped, the autopilot stays on", 1, 0, 900, 16.2, 0, true, 0.4, 3, 2},
+		{"swapped, with a reboot, without a counter", 1, nan, 20, 16.2, 0, true, 0.4, 3, 2},
+		{"seen once", 1, 0, 20, 16.2, 0, true, 0.4, 1, 0},
+		{"in flight", 1, 0, 20, 16.2, 0, false, 0.4, 5, 0},
+		{"the charge jumps at disarming", 1, 800, 900, 16.2, 0, true, 0.4, 5, 0},
+		{"a reboot of the same pack", 0.42, 0, 20, 15.2, 0, true, 0.4, 5, 0},
+		{"no fuller than it could recover", 0.49, 0, 20, 15.4, 0, true, 0.4, 5, 0},
+		{"no charge, a higher voltage", nan, 0, 20, 16.2, 15.1, true, nan, 3, 2},
+		{"no charge, the same voltage after a reboot", nan, 0, 20, 15.3, 15.1, true, nan, 5, 0},
+		{"no charge, in whose flight the voltage sagged", nan, 0, 20, 15.3, 0, true, nan, 5, 0},
+		{"nothing is measured, a reboot", nan, nan, 20, nan, 0, true, nan, 3, 2},
+		{"nothing is known of the one before", 1, 0, 20, 16.2, 0, true, nan, 5, 0},
+	} {
+		p := Pack{CapacityJ: 99e3, VoltageV: c.restV, ConsumedHJ: 700, BootS: 800}
+		if !math.IsNaN(c.leastRestCharge) {
+			p.Charge = new(c.leastRestCharge)
+		}
+		got := 0
+		for i := range c.readings {
+			r := energy.Reading{ConsumedHJ: c.counter, CurrentA: 0.3, VoltageV: c.voltageV, Charge: c.charge, BootS: c.bootS + float64(i)}
+			if p.show(r, c.charge, c.atRest) && got == 0 {
+				got = i + 1
+			}
+		}
+		if got != c.swappedByReading || p.CapacityJ != 99e3 {
+			t.Errorf("%s: swapped by reading %d, want %d; %+v", c.name, got, c.swappedByReading, p)
+		}
+	}
+}
+
+// A swap on the ground, by the autopilot's messages: what was drawn counts from then on,
+// the log says so, and a charge that rises before the reboot does not hide it.
+func TestSwapByMessages(t *testing.T) {
+	b := newFixture(t)
+	var log bytes.Buffer
+	b.Log = slog.New(slog.NewTextHandler(&log, nil))
+	v := newSimVehicle(b, 1, physics.Position{})
+	send := func(percent int8, counterHJ int32, n int) {
+		for range n {
+			centiA := int16(0)
+			if v.armed {
+				centiA = 10000 // 1500 W, that 45 kJ take half a minute
+			}
+			v.simulateWithout(&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: centiA, EnergyConsumed: counterHJ, BatteryRemaining: percent})
+		}
+	}
+	send(90, 3, 5)
+	v.armed, v.landed = true, false
+	for i := range 30 {
+		send(int8(89-i), int32(3+15*i), 10)
+	}
+	drawn := func() float64 { x := v.view(); return x.TotalJ - x.FittedJ }
+	if got := drawn(); got < 40e3 || got > 50e3 {
+		t.Fatalf("%v J drawn in flight", got)
+	}
+	v.armed, v.landed = false, true
+	send(60, 440, 30)
+	send(100, 440, 30) // PX4's simulator says so at disarming
+	if got := drawn(); got < 40e3 || strings.Contains(log.String(), "another battery") {
+		t.Errorf("a charge that jumped at disarming made it full: %v J drawn\n%s", got, &log)
+	}
+	v.bootMS = 1000 // and now the pack is changed
+	send(100, 0, 30)
+	if got := drawn(); got > 500 || strings.Count(log.String(), "another battery is fitted") != 1 {
+		t.Errorf("after a swap %v J are drawn\n%s", got, &log)
+	}
+	if s := b.SavedState()[0]; math.Abs(s.Pack.FittedJ+drawn()-s.Meter.SpentJ) > 1 {
+		t.Errorf("saved: %+v, the meter at %v", s.Pack, s.Meter.SpentJ)
+	}
+}
+
+// simulateWithout is a tenth of a second with another battery message than simulate's.
+func (v *simVehicle) simulateWithout(m *common.MessageBatteryStatus) {
+	v.persist()
+	v.tick()
+	v.clock.Advance(1e8)
+	v.bootMS += 100
+	if v.bootMS%500 == 0 {
+		v.sendHeartbeat()
+	}
+	landed := common.MAV_LANDED_STATE_IN_AIR
+	if v.landed {
+		landed = common.MAV_LANDED_STATE_ON_GROUND
+	}
+	v.transmit(&common.MessageExtendedSysState{LandedState: landed})
+	v.transmit(v.positionMessage())
+	v.transmit(m)
+}
+
+// An aircraft waits for those that land first at homes next to its own, and all fly home
+// at one speed, that of the slowest.
+func TestViewHasTheWayHome(t *testing.T) {
+	b := newFixture(t)
+	b.Limits.SeparationM = 12
+	var vehicles []*simVehicle
+	for i, east := range []float64{0, 12, 24} {
+		vehicles = append(vehicles, newSimVehicle(b, i+1, physics.Position{EastM: east}))
+	}
+	first := vehicles[0].view()
+	descentS := first.Params.DescentS(100)
+	waits := func() (list [3]float64) {
+		for i, v := range b.Views(nil) {
+			list[i] = math.Round(v.WaitS / descentS)
+		}
+		return list
+	}
+	if got := waits(); descentS < 74 || got != [3]float64{1, 2, 1} {
+		t.Errorf("on the ground they wait for %v descents of %v s", got, descentS)
+	}
+	for i, v := range vehicles[:2] {
+		v.armed, v.landed, v.upM = true, false, 100
+		b.aircraft[i].home = new(v.position)
+		v.position.EastM += 300 * float64(i) // its home counts
+		v.sendHeartbeat()
+		v.sendState()
+	}
+	if got := waits(); got != [3]float64{1, 1, 1} {
+		t.Errorf("in flight they wait for %v descents", got)
+	}
+	vehicles[2].transmit(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 3})
+	for _, v := range b.Views(nil) {
+		if math.Abs(v.TransitMPS-3) > 1e-6 || v.TransitMPS != b.transitSpeedMPS() {
+			t.Errorf("aircraft %d: home at %v m/s", v.Number, v.TransitMPS)
+		}
+	}
+}

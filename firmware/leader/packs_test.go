@@ -1,0 +1,86 @@
+package leader
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"prefdt/firmware/crew"
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
+	"prefdt/firmware/mission"
+	"prefdt/inference/belief"
+	"prefdt/inference/goal"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// A budget is at most what the packs hold that are there, each by its own capacity.
+func TestBudgetIsAtMostThePacks(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	for joules, accepted := range map[float64]bool{249e3: true, 249001: false, 300e3: false} {
+		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+		l.views[1].CapacityJ = 99e3
+		err := l.decideCommand(&crew.Command{Budget: &telemetry.Budget{ID: "b1", EnergyJ: joules, Mode: telemetry.ModeTarget}}, &telemetry.Ack{})
+		if (err == nil) != accepted || err != nil && !strings.Contains(err.Error(), "at most 249000") {
+			t.Errorf("%v J of packs of 150 and 99 kJ: %v", joules, err)
+		}
+	}
+}
+
+// windy is a scheduler that believes in a wind.
+type windy struct{ belief belief.Belief }
+
+func (w *windy) Belief() *belief.Belief { return &w.belief }
+func (*windy) Recall(*slot.Snapshot)    {}
+func (*windy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (seen goal.Observation) {
+	d.Resize(s)
+	return seen
+}
+
+// The wind that the policy believes in is in the reserve from its decision on, and not in
+// that of the next mission.
+func TestReserveHasTheWind(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	w := &windy{}
+	w.belief.Air = motion.Air{Winds: []motion.Wind{{MPS: physics.Position{NorthM: 12}, Probability: 1}}}
+	l := newInPhase(t, telemetry.StateFlying, w, frozen.Physics, &frozen.GoalConstants)
+	v := &l.views[0]
+	v.Home = &physics.Position{EastM: v.Position.EastM - 333, NorthM: v.Position.NorthM - 500}
+	calmJ, spareJ := l.account.HomeJ(v), l.account.SpareJ(v)
+	l.decide(0, nil)
+	if got := l.account.HomeJ(v); got < calmJ+6e3 || math.Abs(spareJ-l.account.SpareJ(v)-(got-calmJ)) > 1e-6 {
+		t.Errorf("home takes %.0f J against 12 m/s, %.0f J in calm air", got, calmJ)
+	}
+	l.account.Begin(100, l.views)
+	if got := l.account.HomeJ(v); got != calmJ {
+		t.Errorf("in the next mission it takes %.0f J", got)
+	}
+}
+
+// A leader that is started for another mission knows what was drawn from the packs in the
+// one before: its meters begin at 0.
+func TestAnotherMissionKnowsThePacks(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
+	l.openLedger(t, t.TempDir())
+	defer l.ledgerWriter.ledger.Close()
+	l.Config.Mission = "m-2"
+	saved := ledger.State{State: mission.State{Mission: "m-1", Phase: telemetry.StateDone}, Fleet: []fleet.SavedAircraft{
+		{Number: 1, SystemID: 1, Pack: fleet.Pack{CapacityJ: 99e3, FittedJ: 5e3}, Meter: energy.State{SpentJ: 75e3}}, {Number: 2, SystemID: 2},
+	}}
+	if err := l.beginOrContinue(saved, true); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{29e3, 150e3} {
+		if got := l.account.ResidualJ(&l.views[i]); math.Abs(got-want) > 1e-6 {
+			t.Errorf("aircraft %d has %v J left, want %v", i+1, got, want)
+		}
+	}
+	if s := l.ledgerState().Fleet[0].Pack; s.CapacityJ != 99e3 || s.FittedJ != -70e3 {
+		t.Errorf("saved: %+v", s)
+	}
+}
