@@ -94,12 +94,16 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return ""
 	case what == kindForbidden:
 		return "the leader has no use for such a message"
+	case a.foreign != "":
+		return "its autopilot is " + a.foreign
 	case a.phase == PhasePilot:
 		return "it is with its pilot: " + a.pilotReason
 	case a.order == OrderNone || a.phase == PhaseIdle:
 		return "it has no order"
 	case a.phase == PhaseRejoining:
 		return "it was not received since the restart"
+	case a.mayHaveRebooted():
+		return "its autopilot may have rebooted"
 	case !a.positionFresh(now):
 		return fmt.Sprintf("its position is %.1f s old", now-a.positionS)
 	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS, what != kindSetpoint && !a.heartbeatFresh(now):
