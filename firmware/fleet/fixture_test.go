@@ -155,6 +155,7 @@ type simVehicle struct {
 	*fixture
 	number             int
 	sequence           byte
+	positionSequence   *byte // of positions, if they have their own
 	bootMS             uint32
 	mode               Mode
 	armed              bool
@@ -186,6 +187,11 @@ func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
 
 // transmit puts a message on the vehicle's link.
 func (v *simVehicle) transmit(m message.Message) {
+	if _, ok := m.(*common.MessageGlobalPositionInt); ok && v.positionSequence != nil {
+		*v.positionSequence++
+		v.transmitAs(*v.positionSequence, m)
+		return
+	}
 	v.transmitAs(v.sequence, m)
 	v.sequence++
 }
