@@ -197,6 +197,8 @@ func TestFastLink(t *testing.T) {
 			}
 			if i%100 == 99 {
 				v.sequence += 130 // lost
+				v.clock.Advance(100 * time.Millisecond)
+				v.bootMS += 100
 				v.transmit(v.positionMessage())
 			}
 			v.Hold(1)

@@ -202,7 +202,7 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 				a.batteryStatusS = now // SYS_STATUS counts only if no BATTERY_STATUS comes for a while
 			}
 		}
-		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now, e.Message()) {
+		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now, e.Message(), a.isNewer(e.Message())) {
 			f.rejectFrame("out of order")
 			return
 		}
@@ -271,12 +271,14 @@ func (h sequenceHead) behind(number byte, now float64) bool {
 	return h.receivedS > 0 && now-h.receivedS < sequenceValidS && int8(number-h.number) < 0
 }
 
-func (s *sequenceFilter) accepts(number byte, now float64, m message.Message) bool {
+// accepts is whether a message is in order. One that is newer by its time since boot shows
+// where the count is.
+func (s *sequenceFilter) accepts(number byte, now float64, m message.Message, newer bool) bool {
 	// On a fast link the number wraps between two messages of a slow kind; but then one that
 	// is in time follows the frame before it.
 	follows := now-s.any.receivedS < sequenceValidS && number-s.any.number-1 < sequenceNext
 	_, position := m.(*common.MessageGlobalPositionInt)
-	if position || !s.any.behind(number, now) {
+	if newer || !s.any.behind(number, now) {
 		s.any = sequenceHead{number, now}
 	}
 	if _, unread := m.(*message.MessageRaw); position || unread {
@@ -290,6 +292,12 @@ func (s *sequenceFilter) accepts(number byte, now float64, m message.Message) bo
 	}
 	s.last[m.GetID()] = sequenceHead{number, now}
 	return true
+}
+
+// isNewer is whether a message is a position later than the last by the autopilot's clock.
+func (a *aircraft) isNewer(m message.Message) bool {
+	p, ok := m.(*common.MessageGlobalPositionInt)
+	return ok && a.located && int32(p.TimeBootMs-uint32(int64(a.bootMS))) > 0
 }
 
 // foreignHeartbeat returns why a HEARTBEAT with an aircraft's ids is not its autopilot's, or

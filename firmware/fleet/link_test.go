@@ -111,7 +111,7 @@ func TestSequence(t *testing.T) {
 		{250, 10, true}, {251, 10.1, true}, {250, 10.2, false}, {3, 10.3, true}, {255, 10.4, false}, {3, 10.4, true},
 		{100, 10.5, true}, {90, 12.4, false}, {90, 12.5, true}, {91, 12.6, true},
 	} {
-		if got := s.accepts(c.number, c.atS, &common.MessageHeartbeat{}); got != c.want {
+		if got := s.accepts(c.number, c.atS, &common.MessageHeartbeat{}, false); got != c.want {
 			t.Errorf("frame %d, number %d at %v s: %v", i, c.number, c.atS, got)
 		}
 	}

@@ -107,6 +107,19 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
+// An autopilot whose pre-arm checks fail is found by its health bit, which PX4 sets alone.
+func TestCheckFindsFailingPreArmChecks(t *testing.T) {
+	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
+	r.Autopilots[1].DenyArming("Compass 0 missing")
+	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "15s")
+	if results["aircraft 1"] != preflight.ResultOK || !strings.Contains(details["aircraft 1"], "pre-arm good") {
+		t.Errorf("aircraft 1: %q: %s", results["aircraft 1"], details["aircraft 1"])
+	}
+	if results["aircraft 2"] != preflight.ResultFail || !strings.Contains(details["aircraft 2"], "its pre-arm checks fail") {
+		t.Errorf("aircraft 2: %q: %s", results["aircraft 2"], details["aircraft 2"])
+	}
+}
+
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
 	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
