@@ -102,8 +102,6 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return "it has no order"
 	case a.phase == PhaseRejoining:
 		return "it was not received since the restart"
-	case a.mayHaveRebooted():
-		return "its autopilot may have rebooted"
 	case !a.positionFresh(now):
 		return fmt.Sprintf("its position is %.1f s old", now-a.positionS)
 	case what == kindSetpoint && now-a.heartbeatS > heartbeatTimeoutS, what != kindSetpoint && !a.heartbeatFresh(now):

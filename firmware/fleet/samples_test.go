@@ -169,8 +169,8 @@ func TestRebootIsBelieved(t *testing.T) {
 			v := flying(t)
 			v.clock.Advance(c.silent)
 			v.bootMS = c.bootMS
-			moved := v.cruise(200*time.Millisecond, nil)
-			moved = v.cruise(800*time.Millisecond, nil)
+			v.cruise(200*time.Millisecond, nil)
+			moved := v.cruise(800*time.Millisecond, nil)
 			if got := v.view(); got.Phase != PhasePilot || got.Reason != "rebooted" || got.Params.Complete() || moved > 0 {
 				t.Errorf("%s, %q, %d setpoints", got.Phase, got.Reason, moved)
 			}
@@ -317,7 +317,8 @@ func TestOtherAutopilots(t *testing.T) {
 			t.Errorf("resume: %v, want %q", err, want)
 		}
 		a := v.Fleet.aircraft[0]
-		a.order, a.phase = OrderFly, PhaseEngaging // of a ledger, say
+		a.startOrder(OrderFly, false) // of a ledger, say
+		a.engage(b.nowS())
 		if v.advance(3 * time.Second); len(movingMessages(v.sent.drain())) > 0 {
 			t.Error("it is commanded")
 		}
