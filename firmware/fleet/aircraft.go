@@ -19,7 +19,8 @@ const (
 	lostAfterS        = 10.0 // an aircraft that is not received for so long is lost (docs/wire.md)
 	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
 
-	landedMPS = 1.0 // an aircraft that stands measures less speed
+	landedMPS    = 1.0               // an aircraft that stands measures less speed
+	landedMaxUpM = groundMaxUpM + 10 // and no more height: altitudes drift in a flight
 
 	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
@@ -153,7 +154,7 @@ func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
 // onGround is whether it has landed. With its motors on, its own word needs a second one:
 // that it stands still at the height of the ground.
 func (a *aircraft) onGround() bool {
-	stands := math.Abs(a.upM) <= groundMaxUpM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+	stands := math.Abs(a.upM) <= landedMaxUpM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
 	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
 }
 

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/configs/cli"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/preflight"
@@ -117,6 +120,28 @@ func TestCheckFindsFailingPreArmChecks(t *testing.T) {
 	}
 	if results["aircraft 2"] != preflight.ResultFail || !strings.Contains(details["aircraft 2"], "its pre-arm checks fail") {
 		t.Errorf("aircraft 2: %q: %s", results["aircraft 2"], details["aircraft 2"])
+	}
+}
+
+// An autopilot that is not PX4 is named, whatever else it sends.
+func TestCheckNamesAnotherAutopilot(t *testing.T) {
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	address := rig.FreeAddress(t)
+	n := &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 9,
+		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_ARDUPILOTMEGA), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR), HeartbeatPeriod: 50 * time.Millisecond,
+	}
+	if err := n.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	go func() {
+		for range n.Events() {
+		}
+	}()
+	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s") // the client tries again every 2 s
+	if results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown") {
+		t.Errorf("%q: %s", results["aircraft 1"], details["aircraft 1"])
 	}
 }
 
