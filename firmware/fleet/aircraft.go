@@ -17,6 +17,10 @@ const (
 	staleAfterS       = 2.0  // with a position older than this nothing is sent, with such a HEARTBEAT no command
 	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
 	lostAfterS        = 10.0 // an aircraft that is not received for so long is lost (docs/wire.md)
+	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
+
+	landedMPS    = 1.0               // an aircraft that stands measures less speed
+	landedMaxUpM = groundMaxUpM + 10 // and no more height: altitudes drift in a flight
 
 	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
 )
@@ -35,18 +39,21 @@ type aircraft struct {
 	heartbeatS        float64 // HEARTBEAT
 	mode              Mode
 	armed             bool
-	failsafe          bool  // its autopilot reports one (MAV_STATE_CRITICAL)
-	landed            *bool // nil: unknown
+	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)
+	foreign           string // its autopilot, unless that is PX4: nothing that moves it is sent
+	landed            *bool  // by its last message; nil: unknown
+	landedS           float64
 	located           bool
 	positionS         float64
 	position          physics.Position
 	upM               float64
 	velocity          physics.Position
+	climbMPS          float64
+	doubt             doubt     // positions received since, which are not believed
 	bootMS            float64   // autopilot's time since boot, at positionS
 	clockRate         clockRate // of that clock
 	restoredBootS     float64   // autopilot's time since boot, as of the previous leader process; 0: unknown
 	restoredOffboard  bool      // it flew in OFFBOARD, as of the previous leader process
-	bootWraps         float64   // wraps of the 32 bits in which the time since boot is sent
 	sequence          sequenceFilter
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
@@ -54,6 +61,7 @@ type aircraft struct {
 	batteryReading    energy.Reading
 	batteryIDs        []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
 	preArm            PreArm
+	preArmS           float64
 	textChunks        textAssembler
 	autopilotText     string // the autopilot's last text on why it does not follow its order, at autopilotTextS
 	autopilotTextS    float64
@@ -79,11 +87,16 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	case *common.MessageExtendedSysState:
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
-			a.landed = new(true)
+			a.landed, a.landedS = new(true), now
 		case common.MAV_LANDED_STATE_IN_AIR, common.MAV_LANDED_STATE_TAKEOFF, common.MAV_LANDED_STATE_LANDING:
-			a.landed = new(false)
+			a.landed, a.landedS = new(false), now
 		}
 	case *common.MessageBatteryStatus:
+		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
+		r := energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining)
+		if noBattery(&r) {
+			return // PX4 sends one for a power port with nothing in it
+		}
 		// PX4 relays a battery of another component as 255. Beside the vehicle's own
 		// battery, two counters of one current would count twice.
 		a.addBatteryID(f, m.Id)
@@ -94,17 +107,16 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 			return
 		}
 		a.batteryStatusS = now
-		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
-		a.updateBattery(f, now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.updateBattery(f, now, r)
 	case *common.MessageSysStatus:
-		a.preArm = preArmOf(m)
+		a.preArm, a.preArmS = preArmOf(m), now
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if now-a.batteryStatusS > 5 {
-			a.updateBattery(f, now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining))
+		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining); now-a.batteryStatusS > 5 && !noBattery(&r) {
+			a.updateBattery(f, now, r)
 		}
 	case *common.MessageParamValue:
-		a.params.handleParamValue(m)
+		a.handleParamValue(f, m)
 		a.updateCapacity(f)
 	case *common.MessageStatustext:
 		a.handleStatusText(f, now, m)
@@ -124,26 +136,13 @@ func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading) {
 }
 
 func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
-	if m.Lat == 0 && m.Lon == 0 {
-		return // no fix
+	s, ok := a.believedPosition(f, now, m)
+	if !ok {
+		return
 	}
-	const wrapMS, aroundMS = 1 << 32, 60e3 // 49.7 days, and how close to a wrap a drop is no reboot
-	const laggardMS = 1000                 // a position older by up to this is late, one still older is a reboot's: frames were ordered by sequence before
-	boot := float64(m.TimeBootMs) + wrapMS*a.bootWraps
-	if a.located && boot < a.bootMS-wrapMS+aroundMS {
-		a.bootWraps, boot = a.bootWraps+1, boot+wrapMS
-	}
-	if a.located && boot < a.bootMS {
-		if boot >= a.bootMS-laggardMS {
-			f.rejectFrame("position out of order")
-			return
-		}
-		a.handleReboot(f)
-	}
-	a.clockRate.add(boot, now)
-	a.bootMS, a.lastKnownTrack = boot, nil
-	a.position, a.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
-	a.velocity = physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}
+	a.clockRate.add(a.bootMS, now)
+	a.lastKnownTrack = nil
+	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS
 	a.located, a.positionS = true, now
 	a.meter.SetSpeed(now, a.velocity.Norm(), a.inAir())
 	if a.inAir() {
@@ -151,20 +150,38 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 }
 
-// isNewer is whether a message is a position later than the last by the autopilot's clock.
-func (a *aircraft) isNewer(m message.Message) bool {
-	p, ok := m.(*common.MessageGlobalPositionInt)
-	return ok && a.located && float64(p.TimeBootMs)+a.bootWraps*(1<<32) > a.bootMS
+// inAir is whether it flies, by its last messages. Where it is not known to be on the
+// ground it is in the air.
+func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
+
+// onGround is whether it has landed. With its motors on, its own word needs a second one:
+// that it stands still at the height of the ground.
+func (a *aircraft) onGround() bool {
+	stands := math.Abs(a.upM) <= landedMaxUpM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
 }
 
-// inAir is whether it flies, by its last messages.
-func (a *aircraft) inAir() bool { return a.armed && (a.landed == nil || !*a.landed) }
+// hasLanded is for views: unknown, too, where its own word is contradicted.
+func (a *aircraft) hasLanded() *bool {
+	if a.landed != nil && *a.landed && !a.onGround() {
+		return nil
+	}
+	return a.landed
+}
 
-func (a *aircraft) onGround() bool { return a.landed != nil && *a.landed }
+// forgetOld forgets what its messages said too long ago.
+func (a *aircraft) forgetOld(now float64) {
+	if now-a.landedS > forgottenAfterS {
+		a.landed = nil
+	}
+	if now-a.preArmS > forgottenAfterS {
+		a.preArm = PreArm{}
+	}
+}
 
 // positionFresh is whether its position is recent enough for setpoints.
 func (a *aircraft) positionFresh(now float64) bool {
-	return a.channel != nil && a.located && now-a.positionS < staleAfterS
+	return a.channel != nil && a.located && now-a.positionS < staleAfterS && !a.mayHaveRebooted()
 }
 
 // heartbeatFresh is whether its mode and arming state are recent enough for commands.

@@ -82,6 +82,8 @@ type control struct {
 	heldAt            *physics.Position // by the envelope, since heldS; nil: it is not
 	heldS             float64
 	alarm             string
+	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
+	launchFailsafes   [4]float64 // when it was launched
 }
 
 // trajectory is the motion that its setpoints command.
@@ -172,6 +174,7 @@ func (a *aircraft) engage(now float64) {
 // checkReception detects a lost aircraft, and requests messages that do not arrive:
 // HEARTBEAT, streams, parameters.
 func (a *aircraft) checkReception(f *Fleet, now float64) {
+	a.forgetOld(now)
 	if a.received && !a.lost && now-a.receivedS > lostAfterS {
 		a.lost = true
 		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.receivedS)
@@ -207,6 +210,8 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	}{
 		{&common.MessageBatteryStatus{}, 250e3, a.batteryStatusS},
 		{&common.MessageGlobalPositionInt{}, 100e3, a.positionS},
+		{&common.MessageExtendedSysState{}, 200e3, a.landedS},
+		{&common.MessageSysStatus{}, 200e3, a.preArmS},
 	} {
 		if now-s.lastS < 1 && a.requestRounds > 0 {
 			continue

@@ -155,6 +155,7 @@ type simVehicle struct {
 	*fixture
 	number             int
 	sequence           byte
+	positionSequence   *byte // of positions, if they have their own
 	bootMS             uint32
 	mode               Mode
 	armed              bool
@@ -180,11 +181,17 @@ func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
 		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(x)})
 	}
 	v.sendState()
+	v.sendState() // its first position is believed with the second
 	return v
 }
 
 // transmit puts a message on the vehicle's link.
 func (v *simVehicle) transmit(m message.Message) {
+	if _, ok := m.(*common.MessageGlobalPositionInt); ok && v.positionSequence != nil {
+		*v.positionSequence++
+		v.transmitAs(*v.positionSequence, m)
+		return
+	}
 	v.transmitAs(v.sequence, m)
 	v.sequence++
 }
@@ -211,8 +218,14 @@ func (v *simVehicle) sendHeartbeat() {
 	}
 }
 
-// sendState sends the vehicle's position, and whether it has landed.
+// sendState sends the vehicle's position, and whether it has landed. Where a test has moved
+// it at once, it is as if the leader had seen the way there.
 func (v *simVehicle) sendState() {
+	v.mutex.Lock()
+	if a := v.Fleet.aircraft[v.number-1]; a.located && !v.silent {
+		a.position, a.upM = v.position, v.upM
+	}
+	v.mutex.Unlock()
 	landed := common.MAV_LANDED_STATE_IN_AIR
 	if v.landed {
 		landed = common.MAV_LANDED_STATE_ON_GROUND

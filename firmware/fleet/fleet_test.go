@@ -283,7 +283,7 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		trajectory    trajectory
 		wait          bool
 	}{
-		{25, 5, PhaseFlying, &up, trajectory{}, true}, {35, 5, PhaseFlying, &up, trajectory{}, false}, {25, 5, PhaseFlying, &down, trajectory{}, false},
+		{25, 5, PhaseFlying, &up, trajectory{}, true}, {35, 5, PhaseFlying, &up, trajectory{}, false}, {25, 0.5, PhaseFlying, &down, trajectory{}, false},
 		{25, 5, PhasePilot, &up, trajectory{}, true}, {25, 0, PhasePilot, &up, trajectory{}, false}, {8, 0, PhasePilot, &up, trajectory{}, true},
 		{10, 0, PhaseEngaging, &up, trajectory{}, false}, {10, 0, PhaseClimbing, &up, trajectory{}, false},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false}, // it has arrived
@@ -515,7 +515,7 @@ func TestPossiblePath(t *testing.T) {
 	if a.handleMessage(f, 50, &common.MessageSysStatus{}); !a.isObstacle() {
 		t.Error("received in the air, it is still no obstacle")
 	}
-	if a.landed = &down; a.isObstacle() {
+	if a.landed, a.velocity = &down, (physics.Position{}); a.isObstacle() {
 		t.Error("on the ground it is in the way")
 	}
 }
@@ -551,14 +551,17 @@ func TestClockWraps(t *testing.T) {
 		b.clock.Advance(time.Second)
 		a.handlePosition(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})
 	}
+	send(math.MaxUint32 - 1499)
 	send(math.MaxUint32 - 499)
 	send(500)
 	if a.phase != PhaseFlying || a.bootMS != 1<<32+500 {
 		t.Errorf("after the clock ran over: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
-	send(30 * 24 * 3600 * 1000) // after thirty days a small time is a reboot's
-	send(3000)
-	if a.phase != PhasePilot {
-		t.Errorf("after a reboot: phase %v", a.phase)
+	a.bootMS = 30 * 24 * 3600 * 1000 // after thirty days a small time is a reboot's
+	for _, ms := range []uint32{1000, 2000, 3000} {
+		send(ms)
+	}
+	if a.phase != PhasePilot || a.bootMS != 3000 {
+		t.Errorf("after a reboot: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
 }

@@ -94,6 +94,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return ""
 	case what == kindForbidden:
 		return "the leader has no use for such a message"
+	case a.foreign != "":
+		return "its autopilot is " + a.foreign
 	case a.phase == PhasePilot:
 		return "it is with its pilot: " + a.pilotReason
 	case a.order == OrderNone || a.phase == PhaseIdle:

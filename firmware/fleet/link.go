@@ -179,6 +179,12 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 			f.rejectFrame(fmt.Sprintf("%s %d", OtherComponentReason, component))
 			return
 		}
+		if h, ok := e.Message().(*common.MessageHeartbeat); ok {
+			if why := a.foreignHeartbeat(h); why != "" {
+				f.rejectFrame(why)
+				return
+			}
+		}
 		now := f.nowS()
 		if a.channel != e.Channel {
 			if a.channel != nil && now-a.receivedS < staleAfterS {
@@ -196,12 +202,9 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 				a.batteryStatusS = now // SYS_STATUS counts only if no BATTERY_STATUS comes for a while
 			}
 		}
-		if n := e.Frame.GetSequenceNumber(); !a.sequence.accepts(n, now) {
-			if !a.isNewer(e.Message()) {
-				f.rejectFrame("out of order")
-				return
-			}
-			a.sequence = sequenceFilter{true, n, now} // more frames were lost than the number tells apart
+		if !a.sequence.accepts(e.Frame.GetSequenceNumber(), now, e.Message(), a.isNewer(e.Message())) {
+			f.rejectFrame("out of order")
+			return
 		}
 		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
 			f.signatureClock.observe(signed.SignatureTimestamp)
@@ -241,22 +244,70 @@ func (f *Fleet) sendHeartbeats() {
 	}
 }
 
-// sequenceFilter detects frames that arrive after a later one of the same sender, by
-// MAVLink's sequence number: it has eight bits, and rises by one with every frame.
+// sequenceFilter detects messages that arrive after a later one of their kind. Positions are
+// ordered by their time since boot. The others have only MAVLink's sequence number: it has
+// eight bits, and rises by one with every frame of a link. Where links were merged, each has
+// its own count, so numbers are compared between messages of one kind, which come one way.
 type sequenceFilter struct {
-	valid     bool
-	last      byte
-	receivedS float64 // the last one was received
+	last map[uint32]sequenceHead // by kind of message
+	any  sequenceHead            // of all frames, also of those that the leader does not read
 }
 
-// sequenceValidS is how long the number of the last frame can be compared: in a longer
-// silence the sender may have rebooted, or the number wrapped.
-const sequenceValidS = 2.0
+// sequenceHead is a frame's number, and when it was received.
+type sequenceHead struct {
+	number    byte
+	receivedS float64
+}
 
-func (s *sequenceFilter) accepts(number byte, now float64) bool {
-	if s.valid && now-s.receivedS < sequenceValidS && int8(number-s.last) < 0 {
+const (
+	// sequenceValidS is how long the number of the last frame can be compared: in a longer
+	// silence the sender may have rebooted, or the number wrapped.
+	sequenceValidS = 2.0
+	sequenceNext   = 8 // a frame that follows another one directly, or a few that were lost
+)
+
+// behind is whether a number was counted before the head's.
+func (h sequenceHead) behind(number byte, now float64) bool {
+	return h.receivedS > 0 && now-h.receivedS < sequenceValidS && int8(number-h.number) < 0
+}
+
+// accepts is whether a message is in order. One that is newer by its time since boot shows
+// where the count is.
+func (s *sequenceFilter) accepts(number byte, now float64, m message.Message, newer bool) bool {
+	// On a fast link the number wraps between two messages of a slow kind; but then one that
+	// is in time follows the frame before it.
+	follows := now-s.any.receivedS < sequenceValidS && number-s.any.number-1 < sequenceNext
+	_, position := m.(*common.MessageGlobalPositionInt)
+	if newer || !s.any.behind(number, now) {
+		s.any = sequenceHead{number, now}
+	}
+	if _, unread := m.(*message.MessageRaw); position || unread {
+		return true
+	}
+	if s.last[m.GetID()].behind(number, now) && !follows {
 		return false
 	}
-	*s = sequenceFilter{true, number, now}
+	if s.last == nil {
+		s.last = map[uint32]sequenceHead{}
+	}
+	s.last[m.GetID()] = sequenceHead{number, now}
 	return true
+}
+
+// isNewer is whether a message is a position later than the last by the autopilot's clock.
+func (a *aircraft) isNewer(m message.Message) bool {
+	p, ok := m.(*common.MessageGlobalPositionInt)
+	return ok && a.located && int32(p.TimeBootMs-uint32(int64(a.bootMS))) > 0
+}
+
+// foreignHeartbeat returns why a HEARTBEAT with an aircraft's ids is not its autopilot's, or
+// is empty. Other programs send with the vehicle's ids.
+func (a *aircraft) foreignHeartbeat(m *common.MessageHeartbeat) string {
+	switch {
+	case m.Autopilot == common.MAV_AUTOPILOT_INVALID || m.Type == common.MAV_TYPE_GCS:
+		return "HEARTBEAT of no autopilot"
+	case m.Autopilot != common.MAV_AUTOPILOT_PX4 && a.received && a.foreign == "":
+		return "HEARTBEAT of another autopilot"
+	}
+	return ""
 }

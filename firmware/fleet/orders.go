@@ -30,6 +30,7 @@ type Ordered struct {
 func (f *Fleet) Launch(all []Ordered) error {
 	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(a *aircraft) {
 		a.startOrder(OrderFly, true)
+		a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
 		a.home, a.phase = new(a.position), PhaseClimbing
 	})
 }
@@ -41,6 +42,8 @@ func (f *Fleet) CheckLaunch(all []Ordered) error {
 
 func (a *aircraft) launchRefusal(now float64) error {
 	switch {
+	case a.foreign != "":
+		return foreignError(a.foreign)
 	case a.phase != PhaseIdle && a.phase != PhasePilot:
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.fresh(now) || !a.heartbeatFresh(now):
@@ -73,6 +76,8 @@ func (f *Fleet) CheckResume(o Ordered) error {
 
 func (a *aircraft) resumeRefusal(now float64) error {
 	switch {
+	case a.foreign != "":
+		return foreignError(a.foreign)
 	case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.fresh(now) || !a.heartbeatFresh(now):

@@ -146,6 +146,32 @@ func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
 	}
 }
 
+// failsafes are the parameters that say what an autopilot does without its leader.
+func (p *Parameters) failsafes() [4]float64 {
+	return [4]float64{p.OffboardLossS, float64(p.OffboardLossAction), float64(p.LowBatteryAction), float64(p.DataLinkLossAction)}
+}
+
+// handleParamValue reads a parameter. A failsafe that changes after the launch is an alarm:
+// the checks before it looked at another one.
+func (a *aircraft) handleParamValue(f *Fleet, m *common.MessageParamValue) {
+	was := a.params
+	a.params.handleParamValue(m)
+	p := &a.params
+	changed := was.Complete() && was.dataLinkRead == p.dataLinkRead && was.failsafes() != p.failsafes()
+	unsafe := p.UnsafeReason()
+	if a.order == OrderNone || !changed && (was.Complete() || !p.Complete() || unsafe == "") {
+		return
+	}
+	a.failsafeAlarm = ""
+	if p.failsafes() != a.launchFailsafes || unsafe != "" {
+		a.failsafeAlarm = fmt.Sprintf("%s changed in flight to %v", m.ParamId, parameterValue(m))
+	}
+	if unsafe != "" {
+		a.failsafeAlarm += ": " + unsafe
+	}
+	f.Log.Error("failsafe parameter", "aircraft", a.number, "reason", cmp.Or(a.failsafeAlarm, m.ParamId+" is as it was at the launch"))
+}
+
 // Warnings returns which parameters are doubtful, and why.
 func (p *Parameters) Warnings(capacityJ float64) (reasons []string) {
 	const minCellV, maxCells = 3.3, 14

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
@@ -21,6 +23,9 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
 	a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
 	a.failsafe = m.SystemStatus == common.MAV_STATE_CRITICAL
+	if a.foreign = ""; m.Autopilot != common.MAV_AUTOPILOT_PX4 { // its modes have other numbers
+		a.foreign = fmt.Sprintf("%s (%d)", strings.TrimPrefix(m.Autopilot.String(), "MAV_AUTOPILOT_"), m.Autopilot)
+	}
 	if a.phase == PhaseIdle || a.phase == PhasePilot || a.phase == PhaseRejoining {
 		return
 	}

@@ -80,9 +80,9 @@ var pilotActions = []struct {
 	{"chooses Hold", func(v *simVehicle) { v.mode = ModeHold }},
 	{"chooses RTL", func(v *simVehicle) { v.mode = ModeReturn }},
 	{"chooses LAND", func(v *simVehicle) { v.mode = ModeLand }},
-	{"reboots", func(v *simVehicle) { v.bootMS, v.armed, v.mode = 5000, false, ModeHold }},
+	{"reboots", func(v *simVehicle) { v.bootMS, v.armed, v.mode = 500, false, ModeHold }},
 	{"reboots in the air", func(v *simVehicle) {
-		v.bootMS, v.mode = 5000, ModeHold
+		v.bootMS, v.mode = 500, ModeHold
 		v.armed = !v.landed
 	}},
 }
@@ -183,6 +183,7 @@ func (v *simVehicle) replaceLeader(saved []SavedAircraft) {
 	v.Restore(saved)
 	v.sendHeartbeat()
 	v.sendHeartbeat()
+	v.sendState()
 	v.sendState()
 }
 

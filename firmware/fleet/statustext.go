@@ -1,13 +1,16 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/energy"
 	"prefdt/telemetry"
 )
 
@@ -21,15 +24,12 @@ const (
 )
 
 // PreArm is the autopilot's own check on whether it would arm now, in the mode
-// that it is in.
+// that it is in. PX4 sets the health bit alone, and in every SYS_STATUS: where one came,
+// that bit counts, whatever the bits of presence say.
 type PreArm struct{ Known, OK bool }
 
 func preArmOf(m *common.MessageSysStatus) PreArm {
-	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
-	return PreArm{
-		Known: m.OnboardControlSensorsPresent&m.OnboardControlSensorsEnabled&bit != 0,
-		OK:    m.OnboardControlSensorsHealth&bit != 0,
-	}
+	return PreArm{Known: true, OK: m.OnboardControlSensorsHealth&common.MAV_SYS_STATUS_PREARM_CHECK != 0}
 }
 
 // textAssembler assembles a text that arrives in chunks.
@@ -124,7 +124,7 @@ func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
 
 func (a *aircraft) reason() string {
 	if a.phase == PhaseFlying {
-		return ""
+		return a.failsafeAlarm
 	}
 	why := a.pilotReason
 	if why == "" && a.phase == PhaseClimbing && !a.armed {
@@ -137,7 +137,7 @@ func (a *aircraft) reason() string {
 	}
 	switch {
 	case why == "":
-		return a.autopilotText
+		return cmp.Or(a.autopilotText, a.failsafeAlarm)
 	case a.autopilotText == "":
 		return why
 	}
@@ -147,6 +147,11 @@ func (a *aircraft) reason() string {
 // inArmableMode is whether its mode permits arming: the prearm check is about the
 // present mode, and after landing that is the mode it flew in.
 func (a *aircraft) inArmableMode() bool { return a.mode == ModeHold || a.mode == ModeTakeoff }
+
+// noBattery is whether a message is about no battery: nothing of one was measured.
+func noBattery(r *energy.Reading) bool {
+	return math.IsNaN(r.VoltageV) && math.IsNaN(r.Charge) && !(r.CurrentA > 0) && !(r.ConsumedHJ > 0)
+}
 
 // addBatteryID keeps the ids of BATTERY_STATUS. The meter counts one battery.
 func (a *aircraft) addBatteryID(f *Fleet, id uint8) {

@@ -125,8 +125,8 @@ func TestPreArm(t *testing.T) {
 	}{
 		{"good", bit, bit, bit, ModeHold, PreArm{true, true}},
 		{"bad", bit, bit, 0, ModeHold, PreArm{true, false}},
-		{"not enabled", bit, 0, 0, ModeHold, PreArm{false, false}},
-		{"not present", 0, bit, 0, ModeHold, PreArm{false, false}},
+		{"PX4's, good", 0, 0, bit, ModeHold, PreArm{true, true}},
+		{"PX4's, bad", 0, 0, 0, ModeHold, PreArm{true, false}},
 		{"in OFFBOARD after a landing", bit, bit, 0, ModeOffboard, PreArm{false, false}},
 	} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{})

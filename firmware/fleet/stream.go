@@ -112,7 +112,7 @@ func (f *Fleet) checkMeasured(obstacles []*aircraft) {
 func (f *Fleet) setpointMessage(a *aircraft, v *envelope.Vehicle) message.Message {
 	lat, lon, alt := f.Origin.Geodetic(v.Target, v.TargetUpM)
 	return &common.MessageSetPositionTargetGlobalInt{
-		TimeBootMs:      uint32(a.bootMS),
+		TimeBootMs:      uint32(int64(a.bootMS)), // it wraps there, too
 		CoordinateFrame: common.MAV_FRAME_GLOBAL_INT,
 		TypeMask: common.POSITION_TARGET_TYPEMASK_AX_IGNORE | common.POSITION_TARGET_TYPEMASK_AY_IGNORE |
 			common.POSITION_TARGET_TYPEMASK_AZ_IGNORE | common.POSITION_TARGET_TYPEMASK_YAW_IGNORE |

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/firmware/energy"
 	"prefdt/inference/physics"
 )
@@ -28,6 +30,7 @@ type View struct {
 	Charge   float64 // NaN: unknown
 	Phase    Phase
 	Order    Order
+	Foreign  string // its autopilot, unless that is PX4, the only one that is flown
 	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	Lost     bool
 	Home     *physics.Position
@@ -43,6 +46,7 @@ type View struct {
 	OnGround bool // by its own report
 	Obstacle bool // it is in the air or about to be, by its last messages, however old they are
 	PreArm   PreArm
+	NoPreArm bool // no SYS_STATUS tells it
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
 	ClockRate float64
@@ -86,12 +90,16 @@ func (v *View) Ready() error {
 	switch {
 	case !v.Received:
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
+	case v.Foreign != "":
+		return foreignError(v.Foreign)
 	case !v.Fresh:
 		return fmt.Errorf("no position or no HEARTBEAT for %.1f s; see to its link and its position fix", v.StaleS)
 	case !v.Params.Complete():
 		return errors.New(v.Params.UnsafeReason() + "; send it again")
 	case v.Armed || v.InAir:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
+	case v.Landed == nil:
+		return fmt.Errorf("it is not known whether it is on the ground: no EXTENDED_SYS_STATE says so for %v s; see that its autopilot sends it", forgottenAfterS)
 	case !v.OnGround:
 		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE); set it down and wait for that")
 	case math.Abs(v.UpM) > groundMaxUpM:
@@ -102,6 +110,8 @@ func (v *View) Ready() error {
 		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate, 100*clockRateTolerance)
 	case len(v.UnmeteredBatteries()) > 0:
 		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0; remove them", v.UnmeteredBatteries())
+	case v.NoPreArm:
+		return fmt.Errorf("its pre-arm checks are not known: no SYS_STATUS for %v s; see that its autopilot sends it", forgottenAfterS)
 	case v.PreArm.Known && !v.PreArm.OK:
 		if v.Reason != "" {
 			return fmt.Errorf("its pre-arm checks fail: %s; cure that", v.Reason)
@@ -111,22 +121,27 @@ func (v *View) Ready() error {
 	return nil
 }
 
+func foreignError(autopilot string) error {
+	return fmt.Errorf("its autopilot is %s, and only PX4 (%d) is flown; see to its firmware, or to the system id", autopilot, common.MAV_AUTOPILOT_PX4)
+}
+
 // Views appends every aircraft, in order of number, to dst.
 func (f *Fleet) Views(dst []View) []View {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	now, transitMPS := f.nowS(), f.transitSpeedMPS()
 	for _, a := range f.aircraft {
+		a.forgetOld(now)
 		readJ, readS := a.meter.LastReading()
 		dst = append(dst, View{
 			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
-			Mode: a.mode, Armed: a.armed, Landed: a.landed, Charge: a.charge,
-			Phase: a.phase, Order: a.order, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
+			Mode: a.mode, Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
+			Phase: a.phase, Order: a.order, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 || a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
-			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
+			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, NoPreArm: !a.preArm.Known, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
 			TotalJ: a.meter.DrawnJ(now), ReadJ: readJ, ReadS: readS, ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})

@@ -471,7 +471,12 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	}
 	start := p.config.StartPosition(v.Number, k.AreaSideM)
 	off := v.Position.Sub(start).Norm()
-	switch err := v.Ready(); {
+	err := v.Ready()
+	if v.Foreign != "" { // its parameters have other names
+		p.add(ResultFail, item, "%v", err)
+		return
+	}
+	switch {
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
 	case err != nil && v.Params.Complete(): // of parameters see below

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/configs/cli"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
@@ -109,6 +112,41 @@ func TestCheckFails(t *testing.T) {
 		if results[c.item] != c.result || !strings.Contains(details[c.item], c.detail) {
 			t.Errorf("%s: %s %q: %s", c.name, c.item, results[c.item], details[c.item])
 		}
+	}
+}
+
+// An autopilot whose pre-arm checks fail is found by its health bit, which PX4 sets alone.
+func TestCheckFindsFailingPreArmChecks(t *testing.T) {
+	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
+	r.Autopilots[1].DenyArming("Compass 0 missing")
+	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "15s")
+	if results["aircraft 1"] != preflight.ResultOK || !strings.Contains(details["aircraft 1"], "pre-arm good") {
+		t.Errorf("aircraft 1: %q: %s", results["aircraft 1"], details["aircraft 1"])
+	}
+	if results["aircraft 2"] != preflight.ResultFail || !strings.Contains(details["aircraft 2"], "its pre-arm checks fail") {
+		t.Errorf("aircraft 2: %q: %s", results["aircraft 2"], details["aircraft 2"])
+	}
+}
+
+// An autopilot that is not PX4 is named, whatever else it sends.
+func TestCheckNamesAnotherAutopilot(t *testing.T) {
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	address := rig.FreeAddress(t)
+	n := &gomavlib.Node{
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 9,
+		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_ARDUPILOTMEGA), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR), HeartbeatPeriod: 50 * time.Millisecond,
+	}
+	if err := n.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	go func() {
+		for range n.Events() {
+		}
+	}()
+	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s") // the client tries again every 2 s
+	if results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown") {
+		t.Errorf("%q: %s", results["aircraft 1"], details["aircraft 1"])
 	}
 }
 

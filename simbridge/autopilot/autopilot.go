@@ -231,7 +231,7 @@ type State struct {
 	Spent    battery.Spent // since boot
 	LeftJ    float64       // in its first pack
 	Traffic  Traffic
-	Wrong    int // samples that were sent wrong, see WrongSample
+	Wrong    int     // samples that were sent wrong, see WrongSample
 	PackJ    float64 // what that holds when full
 }
 

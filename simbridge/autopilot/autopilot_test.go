@@ -332,6 +332,19 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+// PX4 tells in SYS_STATUS whether it would arm by the health bit alone, as measured.
+func TestPreArmIsTheHealthBitAlone(t *testing.T) {
+	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
+	v := newVehicle(testConfig())
+	for reason, want := range map[string]common.MAV_SYS_STATUS_SENSOR{"": bit, "Compass 0 missing": 0} {
+		v.armingDenial = reason
+		m := systemStatus(v).(*common.MessageSysStatus)
+		if m.OnboardControlSensorsHealth&bit != want || (m.OnboardControlSensorsPresent|m.OnboardControlSensorsEnabled)&bit != 0 {
+			t.Errorf("%q: %+v", reason, m)
+		}
+	}
+}
+
 func TestHeartbeat(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode      Mode

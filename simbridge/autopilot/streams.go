@@ -113,9 +113,7 @@ func batteryStatus(v *vehicle) message.Message {
 
 func systemStatus(v *vehicle) message.Message {
 	m := v.battery.SysStatus()
-	m.OnboardControlSensorsPresent |= common.MAV_SYS_STATUS_PREARM_CHECK
-	m.OnboardControlSensorsEnabled |= common.MAV_SYS_STATUS_PREARM_CHECK
-	if v.canArm() {
+	if v.canArm() { // PX4 sets the health bit alone, neither present nor enabled
 		m.OnboardControlSensorsHealth |= common.MAV_SYS_STATUS_PREARM_CHECK
 	}
 	if f := v.externalBattery; f != nil {

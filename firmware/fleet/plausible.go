@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/inference/physics"
+)
+
+// Which positions are believed is decided here alone. One that does not follow from the
+// last believed one is dropped and counted: late ones come over a second way, receivers
+// without a fix send constants, and estimates jump for a second. What stays different is
+// believed in the end, and shows a reboot if the autopilot's clock began again.
+
+const (
+	positionErrorM = 10.0    // a fix may jump by so much
+	speedMarginMPS = 10.0    // an aircraft may have been faster in between than it reported
+	impossibleMPS  = 100.0   // no aircraft here flies or falls so fast
+	impossibleUpM  = 20000.0 // nor so high
+	clockSlackMS   = 2000.0  // messages are delayed by times that differ by so much
+	clockFastest   = 1.1     // an autopilot's clock runs no faster than this against mission time
+	rebootConfirmS = 0.5     // a reboot is believed after so long, and
+	rebootConfirmN = 3       // so many positions by the new clock
+)
+
+// positionSample is one position as it was received.
+type positionSample struct {
+	bootMS    uint32
+	receivedS float64
+	position  physics.Position
+	upM       float64
+	velocity  physics.Position
+	climbMPS  float64
+}
+
+// doubt has the last of the positions that are not believed, and since when they follow
+// from each other.
+type doubt struct {
+	last   positionSample
+	sinceS float64
+	count  int
+	reboot bool // they are of an autopilot that booted since the last believed one
+}
+
+// believedPosition reads a position, and counts it if it is not believed.
+func (a *aircraft) believedPosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) (s positionSample, ok bool) {
+	s = positionSample{bootMS: m.TimeBootMs, receivedS: now, climbMPS: -float64(m.Vz) / 100,
+		velocity: physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}}
+	s.position, s.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
+	why := ""
+	switch {
+	case m.Lat == 0 && m.Lon == 0, math.Abs(float64(m.Lat)) > 90e7, math.Abs(float64(m.Lon)) > 180e7: // INT32_MAX too
+		why = "position without a fix"
+	case s.speedMPS() > impossibleMPS, math.Abs(s.upM) > impossibleUpM:
+		why = "impossible speed or height"
+	case !a.located && a.doubt.count == 0: // it is believed with the second, and nothing is wrong with it
+		a.doubt = doubt{last: s, sinceS: now, count: 1}
+		return s, false
+	default:
+		why = a.disbelief(f, &s)
+	}
+	if why != "" {
+		f.rejectFrame(why)
+	}
+	return s, why == ""
+}
+
+func (s *positionSample) speedMPS() float64 { return math.Hypot(s.velocity.Norm(), s.climbMPS) }
+
+// sinceMS is the time from an earlier sample by the autopilot's clock, which wraps.
+func (s *positionSample) sinceMS(last *positionSample) float64 {
+	return float64(int32(s.bootMS - last.bootMS))
+}
+
+// mostMS is how far an autopilot's clock may have run since an earlier sample.
+func (s *positionSample) mostMS(last *positionSample) float64 {
+	return clockFastest*1000*(s.receivedS-last.receivedS) + clockSlackMS
+}
+
+// inTime is whether a sample continues the clock of an earlier one.
+func (s *positionSample) inTime(last *positionSample) bool {
+	d := s.sinceMS(last)
+	return d >= 0 && d <= s.mostMS(last)
+}
+
+// inReach is whether an aircraft can have flown from an earlier sample to this one.
+func (s *positionSample) inReach(last *positionSample) bool {
+	seconds := math.Max(s.sinceMS(last)/1000, s.receivedS-last.receivedS)
+	way := math.Hypot(s.position.Sub(last.position).Norm(), s.upM-last.upM)
+	return way <= positionErrorM+(math.Max(s.speedMPS(), last.speedMPS())+speedMarginMPS)*seconds
+}
+
+// disbelief returns why a position is dropped, or is empty.
+func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
+	last := positionSample{uint32(int64(a.bootMS)), a.positionS, a.position, a.upM, a.velocity, a.climbMPS}
+	inTime := a.located && s.inTime(&last)
+	if inTime && s.inReach(&last) {
+		a.bootMS += s.sinceMS(&last)
+		a.doubt = doubt{}
+		return ""
+	}
+	switch {
+	case inTime, !a.located:
+		why = "position too far from the last"
+	case s.bootMS == 0:
+		return "position without a time"
+	case s.sinceMS(&last) < 0:
+		why = "position out of order"
+	default:
+		why = "position ahead of its time"
+	}
+	d := a.doubt
+	if d.count == 0 || !s.inTime(&d.last) || !s.inReach(&d.last) {
+		d = doubt{sinceS: s.receivedS}
+	}
+	d.last, d.count = *s, d.count+1
+	// Since the last believed position an autopilot cannot have run for longer than time has.
+	d.reboot = a.located && !inTime && float64(s.bootMS) <= s.mostMS(&last)
+	a.doubt = d
+	ahead := a.located && !d.reboot && s.sinceMS(&last) > 0 && !inTime
+	switch lastsS := s.receivedS - d.sinceS; {
+	case d.reboot && d.count >= rebootConfirmN && lastsS >= rebootConfirmS:
+	case ahead && lastsS > staleAfterS:
+	case d.count > 1 && !(a.located && s.receivedS-a.positionS <= lostAfterS): // there is nothing else to believe
+	default:
+		return why
+	}
+	switch {
+	case inTime:
+		a.bootMS += s.sinceMS(&last)
+	case a.located && !ahead:
+		a.handleReboot(f)
+		fallthrough
+	default:
+		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
+	}
+	if a.located {
+		f.Log.Warn("positions that did not follow are believed now", "aircraft", a.number, "reason", fmt.Sprintf("%s, for %.1f s", why, s.receivedS-d.sinceS))
+	}
+	a.doubt = doubt{}
+	return ""
+}
+
+// mayHaveRebooted is whether the last positions are of an autopilot that booted, or seem to
+// be: nothing is sent that moves an aircraft, until they are believed or others come.
+func (a *aircraft) mayHaveRebooted() bool { return a.doubt.reboot && a.doubt.count > 1 }

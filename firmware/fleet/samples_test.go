@@ -1,0 +1,409 @@
+package fleet
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/inference/physics"
+)
+
+// flying is a vehicle in flight at 300 m, 300 m, and 8 m/s to the east.
+func flying(t *testing.T) *simVehicle {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	fly(v)
+	v.velocity.EastM = 8
+	v.cruise(time.Second, nil)
+	if !v.view().Flying {
+		t.Fatalf("%+v", v.view())
+	}
+	return v
+}
+
+// cruise flies on for a while, with a hold by the leader in each tick; change, if any,
+// changes each position that is sent.
+func (v *simVehicle) cruise(d time.Duration, change func(*common.MessageGlobalPositionInt)) (setpoints int) {
+	for ; d > 0; d -= 100 * time.Millisecond {
+		v.sent.frames = nil
+		v.Hold(v.number)
+		v.persist()
+		v.tick()
+		for _, m := range v.sent.drain() {
+			if what, _ := classify(m); what == kindSetpoint {
+				setpoints++
+			}
+		}
+		v.clock.Advance(100 * time.Millisecond)
+		v.bootMS += 100
+		v.position = v.position.Add(v.velocity.Scale(0.1))
+		if v.bootMS%1000 == 0 {
+			v.sendHeartbeat()
+		}
+		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR})
+		m := v.positionMessage()
+		if change != nil {
+			change(m)
+		}
+		v.transmit(m)
+	}
+	return setpoints
+}
+
+// refusedPositions is how many positions were dropped.
+func (v *simVehicle) refusedPositions() (n uint64) {
+	for reason, k := range v.RejectedFrames() {
+		if strings.Contains(reason, "position") || strings.Contains(reason, "impossible") {
+			n += k
+		}
+	}
+	return n
+}
+
+// One position, or one second of them, that cannot be is dropped and counted: the aircraft
+// flies on the others, and nothing changes hands.
+func TestOnePositionThatCannotBe(t *testing.T) {
+	for name, change := range map[string]func(v *simVehicle, m *common.MessageGlobalPositionInt){
+		"INT32_MAX":          func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat, m.Lon = math.MaxInt32, math.MaxInt32 },
+		"one INT32_MAX":      func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lon = math.MaxInt32 },
+		"no fix":             func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat, m.Lon = 0, 0 },
+		"latitude 0":         func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat = 0 },
+		"5.5 km north":       func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 500000 },
+		"300 m north":        func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 27000 },
+		"60 m north":         func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 5400 },
+		"altitude 0":         func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Alt = 0 },
+		"altitude INT32_MAX": func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Alt = math.MaxInt32 },
+		"speed INT16_MAX":    func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Vx, m.Vy = math.MaxInt16, math.MaxInt16 },
+		"time 0":             func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs = 0 },
+		"an hour ahead":      func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 3600e3 },
+		"3 s late":           func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 3000; m.Lon -= 3000 },
+		"10 s late":          func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 10000; m.Lon -= 10000 },
+	} {
+		for many, seconds := range map[string]time.Duration{"one": 100 * time.Millisecond, "one second": time.Second} {
+			t.Run(name+", "+many, func(t *testing.T) {
+				v := flying(t)
+				before := v.refusedPositions()
+				setpoints := v.cruise(seconds, func(m *common.MessageGlobalPositionInt) {
+					change(v, m)
+					if got := v.view(); got.Position.Sub(v.position).Norm() > 10 || math.Abs(got.UpM-100) > 1 || got.Lost || got.SpeedMPS > 9 {
+						t.Fatalf("at %v, %v m up, %v m/s", got.Position, got.UpM, got.SpeedMPS)
+					}
+				})
+				if n := v.refusedPositions() - before; n != uint64(seconds/(100*time.Millisecond)) {
+					t.Errorf("%d were counted: %v", n, v.RejectedFrames())
+				}
+				setpoints += v.cruise(5*time.Second, nil)
+				got := v.view()
+				if !got.Flying || got.Reason != "" || !got.Params.Complete() || got.Position.Sub(v.position).Norm() > 1 || math.IsNaN(got.ClockRate) {
+					t.Errorf("%s, %q, off by %.1f m", got.Phase, got.Reason, got.Position.Sub(v.position).Norm())
+				}
+				if want := int((seconds + 5*time.Second) / (100 * time.Millisecond)); setpoints != want {
+					t.Errorf("%d setpoints, want %d", setpoints, want)
+				}
+			})
+		}
+	}
+}
+
+// Without plausible positions an aircraft is silent after a second, and after two nothing
+// is sent: a gap is a gap.
+func TestImplausiblePositionsAreAGap(t *testing.T) {
+	v := flying(t)
+	far := func(m *common.MessageGlobalPositionInt) { m.Lat += 500000 }
+	setpoints := v.cruise(1500*time.Millisecond, far)
+	if got := v.view(); got.Measured || !got.Fresh || setpoints != 15 {
+		t.Errorf("after 1.5 s: measured %v, fresh %v, %d setpoints", got.Measured, got.Fresh, setpoints)
+	}
+	v.cruise(time.Second, far)
+	if setpoints = v.cruise(5*time.Second, far); setpoints > 0 || v.view().Fresh {
+		t.Errorf("%d setpoints without a position", setpoints)
+	}
+	// A receiver that stays elsewhere is believed at last.
+	v.cruise(5*time.Second, far)
+	if got := v.view(); got.Position.NorthM < 5000 {
+		t.Errorf("after 12.5 s it is still at %v", got.Position)
+	}
+}
+
+// A fix that moves by 30 m for good is believed before the aircraft is without a position.
+func TestPositionThatMovesForGood(t *testing.T) {
+	v := flying(t)
+	if setpoints := v.cruise(5*time.Second, func(m *common.MessageGlobalPositionInt) { m.Lat += 2700 }); setpoints != 50 {
+		t.Errorf("%d setpoints in 5 s", setpoints)
+	}
+	if got := v.view(); got.Position.NorthM < 325 {
+		t.Errorf("it is at %v", got.Position)
+	}
+}
+
+// The first position is believed with the second: one that is far off does not keep the
+// others out.
+func TestFirstPositionOfAll(t *testing.T) {
+	b := newFixture(t)
+	v := &simVehicle{fixture: b, number: 1, bootMS: 60_000, mode: ModeHold, landed: true, position: physics.Position{EastM: 9000}}
+	v.sendHeartbeat()
+	v.transmit(v.positionMessage())
+	if v.view().Located {
+		t.Error("one position counts")
+	}
+	v.position.EastM = 300
+	v.transmit(v.positionMessage())
+	v.transmit(v.positionMessage())
+	if got := v.view(); !got.Located || math.Abs(got.Position.EastM-300) > 1 {
+		t.Errorf("%v, located %v", got.Position, got.Located)
+	}
+}
+
+// A true reboot is believed within a second, and nothing that moves the aircraft is sent
+// from the second message on by the new clock. It is one also while it stays armed.
+func TestRebootIsBelieved(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent time.Duration // while it boots
+		bootMS uint32
+	}{"at once": {0, 300}, "after 5 s": {5 * time.Second, 4500}, "long after": {9 * time.Second, 8000}} {
+		t.Run(name, func(t *testing.T) {
+			v := flying(t)
+			v.clock.Advance(c.silent)
+			v.bootMS = c.bootMS
+			v.cruise(200*time.Millisecond, nil)
+			moved := v.cruise(800*time.Millisecond, nil)
+			if got := v.view(); got.Phase != PhasePilot || got.Reason != "rebooted" || got.Params.Complete() || moved > 0 {
+				t.Errorf("%s, %q, %d setpoints", got.Phase, got.Reason, moved)
+			}
+			v.expectNoCommands(20 * time.Second)
+		})
+	}
+}
+
+// Late copies of positions, some of every second, reboot nothing, whatever their number.
+func TestLateCopies(t *testing.T) {
+	v := flying(t)
+	type late struct {
+		sequence byte
+		m        message.Message
+	}
+	var copies []late
+	for i := range 100 {
+		v.cruise(100*time.Millisecond, func(m *common.MessageGlobalPositionInt) {
+			copies = append(copies, late{v.sequence, new(*m)})
+		})
+		if i >= 35 && i%2 == 0 {
+			v.transmitAs(copies[i-35].sequence, copies[i-35].m)
+		}
+	}
+	if got := v.view(); !got.Flying || got.Reason != "" || got.Position.Sub(v.position).Norm() > 1 || v.refusedPositions() != 32 {
+		t.Errorf("%s, %q, %v", got.Phase, got.Reason, v.RejectedFrames())
+	}
+}
+
+// One ON_GROUND of an aircraft in the air does not count: not high up, nor while it moves.
+func TestOneOnGroundInTheAir(t *testing.T) {
+	for name, c := range map[string]struct {
+		upM, climbMPS, eastMPS float64
+		landed                 bool
+	}{"at H": {100, 0, 0, false}, "low, climbing": {10, 3, 0, false}, "low, flying": {10, 0, 5, false}, "on the ground": {0.5, 0.1, 0.2, true}} {
+		v := flying(t)
+		v.ChangeOrder(1, OrderHome)
+		v.upM, v.velocity.EastM = c.upM, c.eastMPS
+		v.sendState()
+		m := v.positionMessage()
+		m.Vz = int16(-100 * c.climbMPS)
+		v.transmit(m)
+		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
+		got := v.view()
+		if got.InAir == c.landed || got.OnGround != c.landed || got.Obstacle == c.landed || (got.Landed != nil) != c.landed {
+			t.Errorf("%s: in the air %v, on the ground %v, an obstacle %v, landed %v", name, got.InAir, got.OnGround, got.Obstacle, got.Landed)
+		}
+	}
+}
+
+// What EXTENDED_SYS_STATE said is forgotten after five seconds; unknown is in the air. The
+// stream is asked for while it does not come, as is SYS_STATUS.
+func TestLandedHasAnAge(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(time.Second, nil)
+	v.armed = true
+	v.sendHeartbeat()
+	asked := map[uint32]int{}
+	only := func(d time.Duration) {
+		for ; d > 0; d -= 100 * time.Millisecond {
+			v.sent.frames = nil
+			v.tick()
+			for _, m := range v.sent.drain() {
+				if c, ok := m.(*common.MessageCommandLong); ok && c.Command == common.MAV_CMD_SET_MESSAGE_INTERVAL {
+					asked[uint32(c.Param1)]++
+				}
+			}
+			v.clock.Advance(100 * time.Millisecond)
+			v.bootMS += 100
+			v.transmit(v.positionMessage())
+		}
+	}
+	only(4900 * time.Millisecond)
+	if got := v.view(); got.InAir || got.Landed == nil {
+		t.Errorf("after 4.9 s: %+v", got)
+	}
+	only(300 * time.Millisecond)
+	if got := v.view(); !got.InAir || got.OnGround || got.Landed != nil {
+		t.Errorf("after 5.2 s: in the air %v, landed %v", got.InAir, got.Landed)
+	}
+	for _, m := range []message.Message{&common.MessageExtendedSysState{}, &common.MessageSysStatus{}} {
+		if n := asked[m.GetID()]; n < 2 {
+			t.Errorf("%T was asked for %d times", m, n)
+		}
+	}
+	v.transmit(&common.MessageSysStatus{OnboardControlSensorsHealth: common.MAV_SYS_STATUS_PREARM_CHECK})
+	if v.view().NoPreArm {
+		t.Error("SYS_STATUS does not count")
+	}
+	if only(5200 * time.Millisecond); !v.view().NoPreArm {
+		t.Error("an old pre-arm check counts")
+	}
+}
+
+// A HEARTBEAT with the vehicle's ids that is no autopilot's is counted, and changes nothing.
+func TestHeartbeatOfNoAutopilot(t *testing.T) {
+	gcs := &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE}
+	b := newFixture(t)
+	v := &simVehicle{fixture: b, number: 1, bootMS: 60_000}
+	if v.transmit(gcs); v.view().Received {
+		t.Error("it opens the link")
+	}
+	v = flying(t)
+	for _, m := range []*common.MessageHeartbeat{
+		gcs, {Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID}, {Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_PX4},
+		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_GENERIC}, {Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA},
+	} {
+		v.transmit(m)
+	}
+	got, n := v.view(), v.RejectedFrames()
+	if !got.Flying || !got.Armed || got.Mode != ModeOffboard || n["HEARTBEAT of no autopilot"] != 3 || n["HEARTBEAT of another autopilot"] != 2 {
+		t.Errorf("%s, armed %v, %s: %v", got.Phase, got.Armed, got.Mode, n)
+	}
+}
+
+// An autopilot other than PX4 is refused by name, and nothing that moves it is sent.
+func TestOtherAutopilots(t *testing.T) {
+	for autopilot, want := range map[common.MAV_AUTOPILOT]string{
+		common.MAV_AUTOPILOT_ARDUPILOTMEGA: "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown",
+		common.MAV_AUTOPILOT_GENERIC:       "its autopilot is GENERIC (0)", common.MAV_AUTOPILOT_PX4: "",
+	} {
+		b := newFixture(t)
+		v := &simVehicle{fixture: b, number: 1, bootMS: 60_000, mode: ModeHold, landed: true}
+		m := heartbeatMessage(ModeHold, false)
+		m.Autopilot = autopilot
+		v.transmit(m)
+		v.sendState()
+		v.sendState()
+		err := v.Launch(ordered(OrderFly, 1))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("launch: %v, want %q", err, want)
+		}
+		got := v.view()
+		if ready := got.Ready(); want != "" && (ready == nil || !strings.Contains(ready.Error(), want)) {
+			t.Errorf("ready: %v, want %q", ready, want)
+		}
+		if want == "" {
+			continue
+		}
+		m.BaseMode = common.MAV_MODE_FLAG_SAFETY_ARMED
+		v.transmit(m)
+		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR})
+		if err := v.Resume(resume(1, OrderFly)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("resume: %v, want %q", err, want)
+		}
+		a := v.Fleet.aircraft[0]
+		a.startOrder(OrderFly, false) // of a ledger, say
+		a.engage(b.nowS())
+		if v.advance(3 * time.Second); len(movingMessages(v.sent.drain())) > 0 {
+			t.Error("it is commanded")
+		}
+		v.transmit(heartbeatMessage(ModeHold, false)) // the first was another program's
+		if got := v.view(); got.Foreign != "" || got.Armed {
+			t.Errorf("PX4's HEARTBEAT does not count: %q", got.Foreign)
+		}
+	}
+}
+
+// A BATTERY_STATUS in which nothing is known is of no battery: it is not shown, keeps no
+// aircraft on the ground, and hides no other battery.
+func TestEmptyBatteries(t *testing.T) {
+	empty := func(id uint8) *common.MessageBatteryStatus {
+		m := &common.MessageBatteryStatus{Id: id, Temperature: math.MaxInt16, CurrentBattery: -1, CurrentConsumed: -1, EnergyConsumed: -1, BatteryRemaining: -1}
+		for i := range m.Voltages {
+			m.Voltages[i] = math.MaxUint16
+		}
+		return m
+	}
+	v := newSimVehicle(newFixture(t), 1, physics.Position{})
+	zeros := &common.MessageBatteryStatus{Id: 2, CurrentBattery: 0, EnergyConsumed: 0, BatteryRemaining: -1} // a power module that measures 0 V
+	for _, m := range []*common.MessageBatteryStatus{empty(1), zeros, empty(3)} {
+		v.transmit(m)
+	}
+	if got := v.view().BatteryIDs; len(got) != 1 || got[0] != 0 {
+		t.Errorf("batteries %v", got)
+	}
+	w := newSimVehicle(newFixture(t), 2, physics.Position{})
+	w.simulate(6*time.Second, nil)
+	for i := range 30 { // its own port is empty now, and a bridge's battery counts
+		w.clock.Advance(250 * time.Millisecond)
+		w.bootMS += 250
+		w.transmit(w.positionMessage())
+		w.transmit(empty(0))
+		w.transmit(&common.MessageBatteryStatus{Id: relayedBatteryID, Voltages: [10]uint16{16000}, CurrentBattery: 2000, EnergyConsumed: -1, BatteryRemaining: 70})
+		if got := w.BatteryReading(2); i == 29 && got.Charge != 0.7 {
+			t.Errorf("the reading is %+v", got)
+		}
+	}
+	w.transmit(&common.MessageSysStatus{VoltageBattery: math.MaxUint16, CurrentBattery: -1, BatteryRemaining: -1})
+	if got := w.BatteryReading(2); math.IsNaN(got.VoltageV) {
+		t.Error("a SYS_STATUS without a battery counts as a reading")
+	}
+}
+
+// A failsafe parameter that changes in flight is an alarm, in the log and in the status,
+// until it is as it was.
+func TestFailsafeThatChangesInFlight(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		was, is   float32
+		real      bool
+		want, log string
+	}{
+		{"COM_OBL_RC_ACT", int32Bits(5), int32Bits(0), false, "COM_OBL_RC_ACT changed in flight to 0: COM_OBL_RC_ACT is 0, want 5 (Hold)", "COM_OBL_RC_ACT is 0"},
+		{"COM_OF_LOSS_T", 1, 60, true, "COM_OF_LOSS_T changed in flight to 60: COM_OF_LOSS_T is 60 s", "COM_OF_LOSS_T is 60"},
+		{"COM_OF_LOSS_T", 1, 5, true, "COM_OF_LOSS_T changed in flight to 5", "COM_OF_LOSS_T changed"},
+		{"NAV_DLL_ACT", int32Bits(0), int32Bits(3), false, "NAV_DLL_ACT changed in flight to 3", "NAV_DLL_ACT changed"},
+		{"COM_LOW_BAT_ACT", int32Bits(3), int32Bits(0), false, "COM_LOW_BAT_ACT changed in flight to 0: COM_LOW_BAT_ACT is 0 and", "COM_LOW_BAT_ACT is 0"},
+	} {
+		v := flying(t)
+		var text *strings.Builder
+		text, v.Log = captureLog()
+		set := func(x float32) {
+			kind := common.MAV_PARAM_TYPE_INT32
+			if c.real {
+				kind = common.MAV_PARAM_TYPE_REAL32
+			}
+			v.transmit(&common.MessageParamValue{ParamId: c.name, ParamType: kind, ParamValue: x})
+		}
+		if set(c.was); v.view().Reason != "" || text.Len() > 0 {
+			t.Errorf("%s: read again as it was: %q, %s", c.name, v.view().Reason, text)
+		}
+		set(c.is)
+		if got := v.view(); !strings.HasPrefix(got.Reason, c.want) || !got.Flying || !strings.Contains(text.String(), "level=ERROR") || !strings.Contains(text.String(), c.log) {
+			t.Errorf("%s: reason %q, log %s", c.name, got.Reason, text)
+		}
+		if set(c.was); v.view().Reason != "" {
+			t.Errorf("%s: set back: %q", c.name, v.view().Reason)
+		}
+	}
+	v := newSimVehicle(newFixture(t), 1, physics.Position{}) // on the ground the checks tell it
+	v.transmit(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(0)})
+	if got := v.view(); got.Reason != "" {
+		t.Errorf("on the ground: %q", got.Reason)
+	}
+}
