@@ -140,6 +140,17 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * float64(number) / float64(len(c.Aircraft)+1), NorthM: areaM / 2}
 }
 
+// CheckStarts returns which aircraft would begin slot 0 outside the area, whose side the
+// checkpoint has: no setpoint leads there.
+func (c *Config) CheckStarts(areaM float64) error {
+	for i := range c.Aircraft {
+		if p := c.StartPosition(i+1, areaM); p != p.ClampToArea(areaM) {
+			return fmt.Errorf("start_m of aircraft %d is [%v, %v], want each 0 to %v, inside the area", i+1, p.EastM, p.NorthM, areaM)
+		}
+	}
+	return nil
+}
+
 // Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
 	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft, c.Surroundings.check} {
@@ -226,6 +237,9 @@ func (c *Config) checkAircraft() error {
 	for i, a := range c.Aircraft {
 		if a.SystemID < 1 || a.SystemID > 255 || a.SystemID == c.MAVLink.SystemID {
 			return fmt.Errorf("aircraft %d has system_id %d, want 1 to 255 and not mavlink.system_id, %d", i+1, a.SystemID, c.MAVLink.SystemID)
+		}
+		if s := a.StartM; s != nil && !(min(s[0], s[1]) >= 0) { // CheckStarts knows the area
+			return fmt.Errorf("start_m of aircraft %d is %v, want each 0 or more, inside the area", i+1, *s)
 		}
 		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
