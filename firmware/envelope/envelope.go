@@ -80,8 +80,9 @@ const brakingSeparations = 1.5
 // which starts so much higher, is at its height.
 const landingBelowM = 30
 
-// wayInMPS is how fast an aircraft outside the area comes nearer to it, at least.
-const wayInMPS = 5
+// wayInMPS is how fast an aircraft outside the area comes nearer to it, at least: about the
+// speed of least power.
+const wayInMPS = 8
 
 // responseLagS is how long an aircraft keeps its velocity before it has the commanded
 // one, if the change were at once: the lag of its velocity loop. On PX4 0.54 to 0.70 s

@@ -235,7 +235,7 @@ func TestSeparationOutsideTheFence(t *testing.T) {
 func TestOneOutsideExemptsNoOther(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -22, NorthM: 50}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -21, NorthM: 50}},
 		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
 		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 211}},
 	}
