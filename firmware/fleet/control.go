@@ -92,7 +92,8 @@ type control struct {
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
 	arrivedS          float64 // undisturbed within arrivedM of its home since
-	returns           bool    // by its autopilot, since it refuses OFFBOARD
+	landsBy           Mode    // rather than as usual, since a mode was refused; 0: as usual
+	landingAskedS     float64 // the mode in which it lands was first asked for
 	groundS           float64 // on the ground after a landing, at groundUpM, since; 0: it is not
 	groundUpM         float64
 	alarm             string

@@ -158,14 +158,20 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 // returns by itself or, if it refuses that too, lands. Over its home it lands at once.
 func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 	for name, c := range map[string]struct {
-		refusesReturn bool
-		atM, offM     float64 // how far from home it began and ended
-	}{"it returns": {false, 200, 1}, "it refuses Return too": {true, 200, 200}, "over its home": {false, 2, 4}} {
+		refusesReturn, unknownHome bool
+		atM, offM                  float64 // how far from home it began and ended
+	}{
+		"it returns": {false, false, 200, 1}, "it refuses Return too": {true, false, 200, 200}, "over its home": {false, false, 2, 4},
+		"its home is not known": {false, true, 200, 1}, "nor does it return": {true, true, 200, 200},
+	} {
 		home := physics.Position{EastM: 500, NorthM: 300}
 		w := newSky(t, home)
 		w.aircraft[0].home = &home
 		v := w.fliers[0]
 		v.refusesOffboard, v.refusesReturn = true, c.refusesReturn
+		if c.unknownHome {
+			w.aircraft[0].home = nil
+		}
 		v.aloft(home.Add(physics.Position{EastM: c.atM}), 100)
 		w.fly(time.Second, nil)
 		if err := w.Resume(resume(1, OrderHome)); err != nil {

@@ -15,7 +15,7 @@ import (
 func (a *aircraft) startOrder(o Order, launched bool) {
 	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
-	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.returns, a.groundS = 0, false, math.Inf(1), false, 0
+	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), 0, 0, 0
 }
 
 // Ordered is an aircraft and what it is ordered.

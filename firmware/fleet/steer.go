@@ -205,7 +205,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			return nil, false
 		case ours && late:
 			f.Log.Error("not taken into OFFBOARD on its way home; its autopilot returns it", "aircraft", a.number, "asked_s", now-a.engagedS)
-			a.phase, a.returns, a.engagedS = PhaseLanding, true, now
+			a.phase, a.landsBy = PhaseLanding, ModeReturn
 			return nil, false
 		case late && a.mode != ModeHold && a.mode != ModeTakeoff && a.mode != ModeOffboard:
 			a.handToPilot(f, "not taken into OFFBOARD from "+a.mode.String())
@@ -238,11 +238,14 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			return nil, false // it disarms by itself
 		}
 		a.groundS = 0
-		if a.returns && a.mode != ModeReturn && now-a.engagedS > engageTimeoutS {
-			f.Log.Error("not taken into "+ModeReturn.String()+"; lands where it is", "aircraft", a.number)
-			a.returns = false
-		}
 		if want := a.landingMode(); a.mode != want {
+			if a.landingAskedS == 0 {
+				a.landingAskedS = now
+			}
+			if want == ModeReturn && now-a.landingAskedS > engageTimeoutS {
+				f.Log.Error("not taken into "+want.String()+"; lands where it is", "aircraft", a.number)
+				a.landsBy = ModeLand
+			}
 			// Setpoints are sent until the mode has changed: without them the failsafe
 			// would act first.
 			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
@@ -262,9 +265,12 @@ func (a *aircraft) arrivedHome(now float64) bool {
 }
 
 // landingMode is the mode in which it lands: where it is or, if it is not known where it
-// took off or OFFBOARD is refused, by the autopilot's own way home.
+// took off or OFFBOARD is refused, by the autopilot's own way home, unless that is too.
 func (a *aircraft) landingMode() Mode {
-	if a.home == nil || a.returns {
+	switch {
+	case a.landsBy != 0:
+		return a.landsBy
+	case a.home == nil:
 		return ModeReturn
 	}
 	return ModeLand
