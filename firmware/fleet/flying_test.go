@@ -31,7 +31,7 @@ type flier struct {
 	refusesOffboard         bool
 	refusesReturn           bool
 	neverDisarms            bool
-	descentMPS              float64
+	descentMPS, ascentMPS   float64
 	gust                    *rand.Rand       // nil: the air is calm
 	gustMPS2                physics.Position // an acceleration
 	landedAt                *physics.Position
@@ -50,7 +50,7 @@ func newSky(t testing.TB, homes ...physics.Position) *sky {
 	w := &sky{fixture: newFixtureOf(t, len(homes)), nearestM: math.Inf(1), levelM: math.Inf(1)}
 	w.Limits.SeparationM = 12 // as the leader sets it: 10 m, and 2 m of margin
 	for i, home := range homes {
-		v := &flier{simVehicle: newSimVehicle(w.fixture, i+1, home), home: home, hold: home, descentMPS: 1.5}
+		v := &flier{simVehicle: newSimVehicle(w.fixture, i+1, home), home: home, hold: home, descentMPS: 1.5, ascentMPS: 3}
 		w.fliers = append(w.fliers, v)
 	}
 	return w
@@ -169,7 +169,7 @@ func (v *flier) step(s float64) {
 	if r := want.Norm(); r > cruise {
 		want = want.Scale(cruise / r)
 	}
-	climb := min(max(up-v.upM, -v.descentMPS), 3)
+	climb := min(max(up-v.upM, -v.descentMPS), v.ascentMPS)
 	if math.IsInf(up, -1) && v.upM < 10 {
 		climb = -0.7
 	}

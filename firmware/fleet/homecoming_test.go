@@ -154,6 +154,28 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 	}
 }
 
+// One that climbs slowly climbs all the way; one that cannot climb lands where it is.
+func TestSlowClimbOnTheWayHome(t *testing.T) {
+	for ascentMPS, wantOffM := range map[float64]float64{0.5: 0, 0: 80} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		v := w.fliers[0]
+		v.ascentMPS = ascentMPS
+		v.aloft(home.Add(physics.Position{EastM: 80}), 8)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, OrderHome)); err != nil {
+			t.Fatal(err)
+		}
+		if !w.fly(10*time.Minute, w.allDown) {
+			t.Fatalf("at %v m/s upwards it hovers still", ascentMPS)
+		}
+		if off := v.position.Sub(home).Norm(); off < wantOffM-homeWithinM || off > wantOffM+homeWithinM {
+			t.Errorf("at %v m/s upwards it landed %.1f m from home, want %v", ascentMPS, off, wantOffM)
+		}
+	}
+}
+
 // An autopilot that refuses OFFBOARD on the way home is asked for a limited time; then it
 // returns by itself or, if it refuses that too, lands. Over its home it lands at once.
 func TestOffboardRefusedOnTheWayHome(t *testing.T) {

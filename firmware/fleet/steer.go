@@ -301,7 +301,11 @@ const batteryLow = "battery low" // why a way home is blocked
 // no nearer for longer than whatever lands or waits before it takes, or its battery is
 // just enough to land. It must not hover until that is empty.
 func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
-	if off := a.position.Sub(*a.home).Norm(); a.phase != PhaseFlying || a.climbFrom != nil || off < a.nearestHomeM-arrivedM {
+	off := a.position.Sub(*a.home).Norm()
+	if a.climbFrom != nil {
+		off += f.Limits.AltitudeM - a.upM
+	}
+	if a.phase != PhaseFlying || off < a.nearestHomeM-arrivedM {
 		a.nearestHomeM, a.nearerHomeS = off, now
 	}
 	limitS := homeBlockedS
