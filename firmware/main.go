@@ -90,6 +90,9 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 	if err := frozen.Fits(len(c.Aircraft), c.Slots); err != nil {
 		return cli.BadInputf("checkpoint %s: %w", c.Checkpoint, err)
 	}
+	if err := c.CheckStarts(policy.Physics.AreaSideM); err != nil {
+		return cli.BadInputf("configuration: %w", err)
+	}
 	log := newLogWriter(stderr)
 	defer log.close()
 	now := clock.New()

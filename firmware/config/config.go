@@ -141,6 +141,17 @@ func (c *Config) StartPosition(number int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * float64(number) / float64(len(c.Aircraft)+1), NorthM: areaM / 2}
 }
 
+// CheckStarts returns which aircraft would begin slot 0 outside the area, whose side the
+// checkpoint has: no setpoint leads there.
+func (c *Config) CheckStarts(areaM float64) error {
+	for i := range c.Aircraft {
+		if p := c.StartPosition(i+1, areaM); p != p.ClampToArea(areaM) {
+			return fmt.Errorf("start_m of aircraft %d is [%v, %v], want each 0 to %v, inside the area", i+1, p.EastM, p.NorthM, areaM)
+		}
+	}
+	return nil
+}
+
 // Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
 	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft, c.Surroundings.check} {
@@ -230,6 +241,9 @@ func (c *Config) checkAircraft() error {
 		}
 		if a.PackJ != 0 && !(a.PackJ >= 1e3 && a.PackJ <= 1e9) {
 			return fmt.Errorf("aircraft %d has pack_j %v, want 1000 to 1e9 or, where its autopilot knows it, 0", i+1, a.PackJ)
+		}
+		if s := a.StartM; s != nil && !(min(s[0], s[1]) >= 0) { // CheckStarts knows the area
+			return fmt.Errorf("start_m of aircraft %d is %v, want each 0 or more, inside the area", i+1, *s)
 		}
 		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)

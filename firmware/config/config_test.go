@@ -61,6 +61,26 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
+// A start outside the area is refused by name: as far as the file alone tells, when it is
+// read, else once the checkpoint's area is known.
+func TestStartsInsideTheArea(t *testing.T) {
+	for start, want := range map[[2]float64]string{
+		{0, 1000}: "", {500, 10}: "",
+		{-1, 500}: "start_m of aircraft 2 is [-1 500], want each 0 or more, inside the area", {500, math.NaN()}: "start_m of aircraft 2 is [500 NaN]",
+		{500, 1030}: "start_m of aircraft 2 is [500, 1030], want each 0 to 1000, inside the area", {math.Inf(1), 0}: "start_m of aircraft 2 is [+Inf, 0]",
+	} {
+		c := Defaults()
+		c.Aircraft = []Aircraft{{SystemID: 1, Endpoint: "udp:127.0.0.1:1"}, {SystemID: 2, Endpoint: "udp:127.0.0.1:1", StartM: &start}}
+		err := c.Check()
+		if err == nil {
+			err = c.CheckStarts(1000)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", start, err, want)
+		}
+	}
+}
+
 // A decision as late as the slot's end is of no use to it.
 func TestDecisionsEndBeforeTheirSlot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "leader.yaml")

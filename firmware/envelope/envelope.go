@@ -19,7 +19,7 @@ import (
 type Limits struct {
 	SpeedMaxMPS float64 // the lesser of the configuration and the autopilot's own
 	SeparationM float64 // D_min
-	AreaM       float64 // side of the fence; 0: none, for the way to a home outside it
+	AreaM       float64 // side of the fence
 	AltitudeM   float64 // H
 	BandM       float64 // measured altitudes are H +- BandM
 	FenceM      float64 // beyond so far outside the area an alarm is raised
@@ -29,6 +29,7 @@ type Limits struct {
 type Vehicle struct {
 	Controlled  bool // it gets a setpoint; otherwise it is only an obstacle
 	FenceExempt bool // on its way to a home that may lie outside the area
+	Landing     bool // it descends, by the leader's order, and keeps its place
 	Position    physics.Position
 	UpM         float64
 	Velocity    physics.Position // measured, m/s
@@ -52,12 +53,8 @@ func (v *Vehicle) commandedVelocity() physics.Position {
 }
 
 // setVelocity replaces the setpoint by one that commands another velocity.
-func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
-	v.Target = v.Position.Add(velocity).ClampToArea(l.AreaM)
-	v.FeedForwardMPS = velocity.Sub(v.Target.Sub(v.Position).Scale(v.GainPerS))
-	if r := v.FeedForwardMPS.Norm(); r > l.SpeedMaxMPS { // far outside: the autopilot's own limit does the rest
-		v.FeedForwardMPS = v.FeedForwardMPS.Scale(l.SpeedMaxMPS / r)
-	}
+func (v *Vehicle) setVelocity(velocity physics.Position) {
+	v.Target, v.FeedForwardMPS = v.Position.Add(velocity), velocity.Scale(1-v.GainPerS)
 }
 
 // Verdict is what was done to one setpoint.
@@ -76,6 +73,16 @@ const tolerance = 0.05
 // brakingSeparations is how many separations are kept from an aircraft that is not
 // controlled: a hold takes a while to stop an aircraft.
 const brakingSeparations = 1.5
+
+// landingBelowM is how far below another aircraft one that lands no longer moves sideways
+// into it: the other keeps the separation alone. So aircraft with homes side by side need
+// not wait for each other's whole landing. At PX4's descent it is down before the next,
+// which starts so much higher, is at its height.
+const landingBelowM = 30
+
+// wayInMPS is how fast an aircraft outside the area comes nearer to it, at least: about the
+// speed of least power.
+const wayInMPS = 8
 
 // responseLagS is how long an aircraft keeps its velocity before it has the commanded
 // one, if the change were at once: the lag of its velocity loop. On PX4 0.54 to 0.70 s
@@ -111,6 +118,7 @@ type Checker struct {
 	limiter                                     motion.Limiter
 	positions, moves, requested, coasted, trial []physics.Position
 	fixed, holding                              []bool
+	free                                        []bool // the fence does not bind it
 	verdicts                                    []Verdict
 }
 
@@ -121,7 +129,7 @@ func (c *Checker) Check(vehicles []Vehicle, l Limits) []Verdict {
 	n := len(vehicles)
 	c.verdicts, c.holding, c.fixed = reuse.Slice(c.verdicts, n), reuse.Slice(c.holding, n), reuse.Slice(c.fixed, n)
 	c.positions, c.moves = reuse.Slice(c.positions, n), reuse.Slice(c.moves, n)
-	c.coasted, c.trial = reuse.Slice(c.coasted, n), reuse.Slice(c.trial, n)
+	c.coasted, c.trial, c.free = reuse.Slice(c.coasted, n), reuse.Slice(c.trial, n), reuse.Slice(c.free, n)
 	c.readSetpoints(vehicles, l)
 	c.limit(vehicles, l)
 	c.holdConflicts(vehicles, l)
@@ -148,18 +156,20 @@ func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 		c.moves[i] = v.commandedVelocity()
 	}
 	c.requested = append(c.requested[:0], c.moves...)
+	for i := range vehicles {
+		// The way in is a leg like any other, which yields to speed and separation. A hold
+		// that replaced no setpoint stays.
+		v := &vehicles[i]
+		if c.free[i] = v.FenceExempt || l.outsideM(v.Position) > tolerance; v.Controlled && c.free[i] && !v.FenceExempt && c.verdicts[i] != Held {
+			c.moves[i] = l.leadIn(v.Position, c.moves[i])
+		}
+	}
 }
 
 // limit changes the moves by the least that keeps speed, separation and fence, and with
 // them the setpoints.
 func (c *Checker) limit(vehicles []Vehicle, l Limits) {
-	area := l.AreaM
-	for i := range vehicles {
-		if vehicles[i].FenceExempt {
-			area = 0
-		}
-	}
-	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, c.moves, l), AreaSideM: area}
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, c.moves, l), AreaSideM: l.AreaM, Unfenced: c.free}
 	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {
@@ -171,16 +181,11 @@ func (c *Checker) limit(vehicles []Vehicle, l Limits) {
 		if !v.Controlled {
 			continue
 		}
-		l := l
-		if v.FenceExempt {
-			l.AreaM = 0
-		} else if area == 0 { // the other aircraft stay inside
-			c.moves[i] = c.positions[i].Add(c.moves[i]).ClampToArea(l.AreaM).Sub(c.positions[i])
-		}
-		// The feed-forward alone must be flyable too.
+		// The feed-forward alone must be flyable too, and the target lead nowhere outside.
 		changed := c.requested[i].Sub(c.moves[i]).Norm() > tolerance
-		if changed || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance || l.outsideM(v.Target) > tolerance {
-			v.setVelocity(c.moves[i], l)
+		leadsOut := !v.FenceExempt && l.outsideM(v.Target) > l.outsideM(v.Position)+tolerance
+		if changed || leadsOut || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance {
+			v.setVelocity(c.moves[i])
 			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
 	}
@@ -195,21 +200,32 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
 				clear := l.SeparationM
-				if !o.Controlled {
+				if !o.Controlled && !(o.Landing && v.UpM-o.UpM > landingBelowM) {
 					clear *= brakingSeparations
 				}
 				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
 					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) && o.pathClear(c.positions[i], c.moves[i], clear) {
 					continue
 				}
-				if h := v.HeldAt; h != nil && h.Sub(o.Position).Norm() < min(clear, v.Position.Sub(o.Position).Norm()) {
-					v.HeldAt = nil // the other has come nearer to that place: do not return to it
+				if h := v.HeldAt; h != nil && nearestOtherM(vehicles, i, *h) < min(clear, nearestOtherM(vehicles, i, v.Position)) {
+					v.HeldAt = nil // another has come nearer to that place: do not return to it
 				}
 				v.Hold(l)
 				c.moves[i], c.verdicts[i], c.holding[i], again = physics.Position{}, Held, true, true
 			}
 		}
 	}
+}
+
+// nearestOtherM is how near to a place another than vehicle i is.
+func nearestOtherM(vehicles []Vehicle, i int, p physics.Position) float64 {
+	nearest := math.Inf(1)
+	for k := range vehicles {
+		if k != i {
+			nearest = min(nearest, p.Sub(vehicles[k].Position).Norm())
+		}
+	}
+	return nearest
 }
 
 // limitByMeasuredMotion changes the moves, in m/s, so that each controlled aircraft
@@ -253,16 +269,28 @@ func (v *Vehicle) pathClear(p, move physics.Position, separationM float64) bool 
 	return true
 }
 
-// Hold sets the setpoint to the vehicle's position, or to where it was held.
+// Hold sets the setpoint to the vehicle's position, or to where it was held: outside the
+// fence too, for a hold that led back in would lead into what it keeps clear of.
 func (v *Vehicle) Hold(l Limits) {
 	at := v.Position
-	if v.HeldAt != nil && v.HeldAt.Sub(at).Norm() < l.SeparationM {
-		at = *v.HeldAt
+	if h := v.HeldAt; h != nil {
+		if r := h.Sub(at).Norm(); r < l.SeparationM {
+			at = at.Add(h.Sub(at).Scale(min(1, l.SpeedMaxMPS/max(r*v.GainPerS, 1e-9))))
+		}
 	}
-	v.Target, v.FeedForwardMPS, v.TargetUpM = at.ClampToArea(l.AreaM), physics.Position{}, l.AltitudeM
+	v.Target, v.FeedForwardMPS, v.TargetUpM = at, physics.Position{}, l.AltitudeM
 }
 
 func (l Limits) outsideM(p physics.Position) float64 { return p.Sub(p.ClampToArea(l.AreaM)).Norm() }
+
+// leadIn changes a move, in m/s, of an aircraft outside the area by the least that ends it
+// nearer to the area by wayInMPS, or inside.
+func (l Limits) leadIn(p, move physics.Position) physics.Position {
+	out := max(-p.EastM, -p.NorthM, p.EastM-l.AreaM, p.NorthM-l.AreaM)
+	still := max(0, out-wayInMPS) // outside, after a second
+	shift := physics.Position{EastM: still, NorthM: still}
+	return p.Add(move).Add(shift).ClampToArea(l.AreaM + 2*still).Sub(shift).Sub(p)
+}
 
 // Alarm names the limit that a measured state breaks, or is empty.
 func (l Limits) Alarm(p physics.Position, upM float64) string {

@@ -22,13 +22,17 @@ func TestResultIsInsideLimits(t *testing.T) {
 		return physics.Position{EastM: scale * (rng.Float64()*2 - 1), NorthM: scale * (rng.Float64()*2 - 1)}
 	}
 	held, corrected := 0, 0
-	for range 3000 {
+	for k := range 6000 {
+		outside := k%2 > 0 // of the area, some of them
 		vehicles := make([]Vehicle, 1+rng.IntN(6))
 		spreadM := 20 + rng.Float64()*280 // some fleets are dense
 		for i := range vehicles {
 			v := &vehicles[i]
 			v.Controlled = rng.IntN(6) > 0
 			v.Position = physics.Position{EastM: rng.Float64() * spreadM, NorthM: rng.Float64() * spreadM}
+			if outside {
+				v.Position.NorthM -= 60 * rng.Float64()
+			}
 			v.UpM, v.TargetUpM = 100, 100+20*float64(rng.IntN(3))
 			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
@@ -56,7 +60,7 @@ func TestResultIsInsideLimits(t *testing.T) {
 			if !move.Valid() || move.Norm() > l.SpeedMaxMPS+2*tolerance || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+2*tolerance {
 				t.Fatalf("vehicle %d is asked to move %v at %v", i, move, v.FeedForwardMPS)
 			}
-			if out := l.outsideM(v.Target); out > 2*tolerance {
+			if out := l.outsideM(v.Target); out > 2*tolerance && l.outsideM(v.Position) == 0 {
 				t.Fatalf("vehicle %d is sent %v m outside", i, out)
 			}
 			if math.Abs(v.TargetUpM-l.AltitudeM) > 2*tolerance {
@@ -176,15 +180,119 @@ func TestOnlyFlightsHomeLeaveTheArea(t *testing.T) {
 	}
 }
 
-// From far outside, the way back is within the speed limit too.
-func TestBackFromOutside(t *testing.T) {
+// The way in from outside is a leg, at any distance and whatever is asked for: it leads
+// nearer to the area, within the speed limit, and ends at the fence.
+func TestWayInIsALeg(t *testing.T) {
 	var checker Checker
-	for _, outM := range []float64{1, 8, 14, 20, 100} {
+	for _, gain := range []float64{0.5, 0.95, 1.5} {
+		for _, outM := range []float64{0.5, 1, 8, 14, 20, 45, 60, 100} {
+			for name, asked := range map[string]physics.Position{"hold": {}, "on": {EastM: 9}, "along": {NorthM: 9}, "in": {EastM: -9}, "fast": {EastM: -60}} {
+				at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
+				v := Vehicle{Controlled: true, GainPerS: gain, Position: at, TargetUpM: 100, Target: at, FeedForwardMPS: asked}
+				checker.Check([]Vehicle{v}, testLimits)
+				vehicles := []Vehicle{v}
+				checker.Check(vehicles, testLimits)
+				v = vehicles[0]
+				move := v.commandedVelocity()
+				if left := testLimits.outsideM(at.Add(move)); left > max(0, outM-wayInMPS)+tolerance {
+					t.Errorf("%v m outside, asked to %s: in a second %v m outside", outM, name, left)
+				}
+				if r := max(move.Norm(), v.FeedForwardMPS.Norm()); r > testLimits.SpeedMaxMPS+tolerance || testLimits.outsideM(v.Target) > outM {
+					t.Errorf("%v m outside, asked to %s: sent to %v, at %v m/s", outM, name, v.Target, r)
+				}
+			}
+		}
+	}
+}
+
+// Outside the fence separation comes first: nothing leads one back in past another.
+func TestSeparationOutsideTheFence(t *testing.T) {
+	var checker Checker
+	for _, outM := range []float64{3, 20, 45} {
 		at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
-		vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100, Target: at}}
-		checker.Check(vehicles, testLimits)
-		if v := vehicles[0]; v.Target.EastM > testLimits.AreaM || v.FeedForwardMPS.Norm() > testLimits.SpeedMaxMPS+1e-9 || v.commandedVelocity().EastM > 0 {
-			t.Errorf("%v m outside: sent to %v, with %v m/s", outM, v.Target, v.FeedForwardMPS)
+		for name, o := range map[string]Vehicle{
+			"its pilot's": {Position: at.Add(physics.Position{EastM: -14})},
+			"one of ours": {Controlled: true, Position: at.Add(physics.Position{EastM: -11})},
+		} {
+			o.GainPerS, o.TargetUpM, o.Target = 0.95, 100, o.Position
+			vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100, Target: at.Add(physics.Position{EastM: -8}), FeedForwardMPS: physics.Position{EastM: -1}}, o}
+			verdicts := checker.Check(vehicles, testLimits)
+			first, second := vehicles[0].commandedVelocity(), physics.Position{}
+			if o.Controlled {
+				second = vehicles[1].commandedVelocity()
+			}
+			if !motion.StaysApart(at.Sub(o.Position), first.Sub(second), testLimits.SeparationM) {
+				t.Errorf("%v m outside, %s %v m ahead: asked for %v and %v", outM, name, at.Sub(o.Position).Norm(), first, second)
+			}
+			if verdicts[0] == Held && vehicles[0].Target != at {
+				t.Errorf("%v m outside, %s ahead: held at %v, it is at %v", outM, name, vehicles[0].Target, at)
+			}
+		}
+	}
+}
+
+// An aircraft outside does not exempt the others, and is not pushed by them into a third.
+func TestOneOutsideExemptsNoOther(t *testing.T) {
+	var checker Checker
+	vehicles := []Vehicle{
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -21, NorthM: 50}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 211}},
+	}
+	verdicts := checker.Check(vehicles, testLimits)
+	if verdicts[0] != Kept {
+		t.Errorf("on its way in: verdict %d, sent to %v", verdicts[0], vehicles[0].Target)
+	}
+	for _, v := range vehicles[1:] {
+		if testLimits.outsideM(v.Target) > 2*tolerance {
+			t.Errorf("at %v: sent to %v", v.Position, v.Target)
+		}
+	}
+	if !motion.StaysApart(vehicles[1].Position.Sub(vehicles[2].Position), vehicles[1].commandedVelocity().Sub(vehicles[2].commandedVelocity()), testLimits.SeparationM) {
+		t.Error("two at the fence come too near each other")
+	}
+}
+
+// A hold within a small speed limit returns to its place no faster than that.
+func TestHoldWithinTheSpeedLimit(t *testing.T) {
+	l := testLimits
+	l.SpeedMaxMPS = 3
+	v := Vehicle{GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
+	if v.Hold(l); v.commandedVelocity().Norm() > 3+tolerance || v.commandedVelocity().EastM < 1 {
+		t.Errorf("asked for %v", v.commandedVelocity())
+	}
+}
+
+// One that lands far below keeps its place: another passes it by the separation. Above
+// and beside it, the hold begins earlier.
+func TestPassesOneThatLandsBelow(t *testing.T) {
+	var checker Checker
+	for upM, want := range map[float64]Verdict{95: Held, 71: Held, 69: Kept, 5: Kept} {
+		vehicles := []Vehicle{
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100, Target: physics.Position{EastM: 104, NorthM: 100}},
+			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: upM},
+		}
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
+			t.Errorf("lands at %v m: verdict %d, want %d", upM, verdict, want)
+		}
+		vehicles[0].Target, vehicles[1].Landing = physics.Position{EastM: 104, NorthM: 100}, false
+		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Held {
+			t.Errorf("its pilot's at %v m: verdict %d", upM, verdict)
+		}
+	}
+}
+
+// Held before one aircraft, it does not return to a place that is nearer to a third.
+func TestHeldClearOfAllOthers(t *testing.T) {
+	var checker Checker
+	for heldM, want := range map[float64]float64{114: 110, 110.8: 110.8} {
+		vehicles := []Vehicle{
+			{Controlled: true, Position: physics.Position{EastM: 110, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &physics.Position{EastM: heldM, NorthM: 100}, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
+			{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
+			{Position: physics.Position{EastM: 122, NorthM: 100}, UpM: 100},
+		}
+		if checker.Check(vehicles, testLimits); vehicles[0].Target.EastM != want {
+			t.Errorf("held at %v m with others at 100 and 122 m: sent to %v, want %v", heldM, vehicles[0].Target.EastM, want)
 		}
 	}
 }

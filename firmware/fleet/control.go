@@ -47,13 +47,21 @@ const (
 	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
 	arrivedM                  = 2.0
-	homeWithinM               = 5.0 // an aircraft that lands drifts by this at most
-	lagMaxM                   = 3.0 // a leg or a transit makes up for no more lag: making up is flying faster
-	offboardPrestreamS        = 0.5 // setpoints are sent for so long before OFFBOARD is commanded
+	landsWithinM              = 0.7  // of its home
+	arrivalS                  = 20.0 // or arrivedM of it for so long
+	homeWithinM               = 5.0  // an aircraft that lands drifts by this at most
+	lagMaxM                   = 3.0  // a leg or a transit makes up for no more lag: making up is flying faster
+	offboardPrestreamS        = 0.5  // setpoints are sent for so long before OFFBOARD is commanded
 	stillMPS                  = 0.5
 	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
 	requestIntervalS          = 2.0  // between requests for missing streams
-	homeBlockedS              = 60.0 // an aircraft held for so long on its way home lands where it is
+	climbMarginM              = 3.0  // of the separation: delays in flight, of which a climb has none, and position errors
+	passS                     = 10.0 // time ahead in which one that gives way to nobody must not pass a climb
+	homeBlockedS              = 60.0 // an aircraft that comes no nearer to its home for so long, and a landing before it, lands where it is
+	batteryWaitS              = 10.0 // or for so long, with a battery that just suffices to land
+	landingReserve            = 1.5  // of the joules of a descent
+	engageTimeoutS            = 30.0 // OFFBOARD is asked for so long on the way home, then Return as long, then Land
+	disarmTimeoutS            = 30.0 // from the landing
 )
 
 // control is the leader's side of an aircraft's state: its order and what was sent.
@@ -79,8 +87,15 @@ type control struct {
 	requestedS        float64          // the last request for streams or parameters
 	requestRounds     int
 	takeoffWaits      bool              // its take-off waits for another aircraft near its climb
-	heldAt            *physics.Position // by the envelope, since heldS; nil: it is not
-	heldS             float64
+	heldAt            *physics.Position // by the envelope; nil: it is not
+	climbFrom         *physics.Position // where it climbs in OFFBOARD before it flies on; nil: it does not
+	nearestHomeM      float64           // on its way home, since nearerHomeS
+	nearerHomeS       float64
+	arrivedS          float64 // undisturbed within arrivedM of its home since
+	landsBy           Mode    // rather than as usual, since a mode was refused; 0: as usual
+	landingAskedS     float64 // the mode in which it lands was first asked for
+	groundS           float64 // on the ground after a landing, at groundUpM, since; 0: it is not
+	groundUpM         float64
 	alarm             string
 	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
 	launchFailsafes   [4]float64 // when it was launched

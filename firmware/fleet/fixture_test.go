@@ -33,7 +33,10 @@ type fixture struct {
 // channels are one of each link.
 var channels = [2]*gomavlib.Channel{{}, {}}
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t testing.TB) *fixture { return newFixtureOf(t, 3) }
+
+// newFixtureOf is a fleet of n: the first two on one link, the others on the other.
+func newFixtureOf(t testing.TB, n int) *fixture {
 	b := &fixture{t: t, clock: &clock.Manual{}, rw: &dialect.ReadWriter{Dialect: leaderDialect}}
 	b.clock.Advance(time.Second)
 	b.Fleet = &Fleet{
@@ -41,7 +44,7 @@ func newFixture(t testing.TB) *fixture {
 		Limits: envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
 		Clock:  b.clock, Log: slog.New(slog.DiscardHandler),
 	}
-	for i := range 3 {
+	for i := range n {
 		b.VehicleLinks = append(b.VehicleLinks, VehicleLink{SystemID: i + 1})
 	}
 	if err := b.Fleet.Initialize(); err != nil {
@@ -56,7 +59,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	b.Fleet.links = b.links
 	for i, a := range b.Fleet.aircraft {
-		a.link = b.links[i/2]
+		a.link = b.links[min(i/2, 1)]
 		a.link.aircraft = append(a.link.aircraft, a)
 	}
 	return b
@@ -164,6 +167,7 @@ type simVehicle struct {
 	position           physics.Position
 	upM                float64
 	velocity           physics.Position
+	battery            int8 // percent
 	silent             bool // sends nothing
 	noHeartbeats       bool // no HEARTBEAT
 	signatureTimestamp uint64
@@ -172,7 +176,7 @@ type simVehicle struct {
 // newSimVehicle is a vehicle on the ground, in Hold, with its motors off, whose
 // parameters were read.
 func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
-	v := &simVehicle{fixture: b, number: number, bootMS: 60_000, mode: ModeHold, landed: true, position: at}
+	v := &simVehicle{fixture: b, number: number, bootMS: 60_000, mode: ModeHold, landed: true, position: at, battery: 90}
 	v.sendHeartbeat()
 	for name, x := range map[string]float32{"COM_OF_LOSS_T": 1, "MPC_XY_VEL_MAX": 12} {
 		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
@@ -200,7 +204,7 @@ func (v *simVehicle) transmitAs(sequence byte, m message.Message) {
 	if v.silent {
 		return
 	}
-	at := (v.number - 1) / 2
+	at := min((v.number-1)/2, 1)
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.fixture.links[at].route(&gomavlib.EventFrame{Channel: channels[at], Frame: &frame.V2Frame{
@@ -231,7 +235,7 @@ func (v *simVehicle) sendState() {
 		landed = common.MAV_LANDED_STATE_ON_GROUND
 	}
 	v.transmit(&common.MessageExtendedSysState{LandedState: landed})
-	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90})
+	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: v.battery})
 	v.transmit(v.positionMessage())
 }
 

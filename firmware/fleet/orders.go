@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"prefdt/inference/physics"
 )
@@ -14,7 +15,7 @@ import (
 func (a *aircraft) startOrder(o Order, launched bool) {
 	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
-	a.engagedS, a.holdIsOurs = 0, false
+	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), 0, 0, 0
 }
 
 // Ordered is an aircraft and what it is ordered.
@@ -142,7 +143,7 @@ func (f *Fleet) ChangeOrder(number int, o Order) {
 		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop || stopping && !a.inAir() {
 			return
 		}
-		a.order, a.awaitsHeartbeat = o, false
+		a.order, a.awaitsHeartbeat, a.nearestHomeM = o, false, math.Inf(1)
 		switch {
 		case o == OrderStop && a.phase == PhaseRejoining: // nothing is commanded before its state is known
 			a.handToPilot(f, "stopped")

@@ -7,6 +7,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
 
@@ -69,7 +70,7 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM:
 		a.engage(now)
 	case a.inAir() && a.mode == ModeTakeoff: // it climbs
-	case (!a.armed || a.onGround()) && f.climbBlocked(a, now):
+	case f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
@@ -105,18 +106,29 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 	return nil, false
 }
 
-// climbBlocked is whether another aircraft flies so near that this one must not climb
-// yet. Aircraft in their own climb, or holding at H, may be as near as the separation.
+// climbBlocked is whether another aircraft flies or climbs so near that this one must not
+// climb yet. Aircraft that hover may be as near as the separation, and so may two that
+// climb; of two that are nearer, one waits until the other has left.
 func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	for _, b := range f.aircraft {
-		if b == a || !b.isObstacle() || b.phase == PhaseClimbing {
+		if b == a || !b.isObstacle() && b.phase != PhaseClimbing {
 			continue
 		}
+		path := b.possiblePath(now)
 		near := f.Limits.SeparationM - 1 // for position errors
-		if b.velocity.Norm() > stillMPS || b.phase == PhaseFlying && b.hasWayToGo() {
+		switch moves := b.velocity.Norm() > stillMPS; {
+		case b.phase == PhaseClimbing:
+			if !b.climbsBefore(a) {
+				continue
+			}
+			near = f.Limits.SeparationM - climbMarginM
+		case moves && b.phase != PhaseFlying: // it gives way to nobody
+			path = append(path, path[len(path)-1].Add(b.velocity.Scale(passS)))
+			fallthrough
+		case moves || b.phase == PhaseFlying && b.hasWayToGo():
 			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
-		if d := distanceToPath(a.position, b.possiblePath(now)); d < near {
+		if d := distanceToPath(a.position, path); d < near {
 			if !a.takeoffWaits {
 				f.Log.Warn("take-off waits: another aircraft flies near", "aircraft", a.number, "other", b.number, "apart_m", d)
 			}
@@ -126,6 +138,27 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	}
 	a.takeoffWaits = false
 	return false
+}
+
+// climbsBefore is whether, of two that climb, this one goes first: the one that has come
+// further or, of equal ones, has the lower number.
+func (a *aircraft) climbsBefore(b *aircraft) bool {
+	if x, y := a.climbStage(), b.climbStage(); x != y {
+		return x > y
+	}
+	return a.number < b.number
+}
+
+func (a *aircraft) climbStage() int {
+	switch {
+	case a.inAir() && a.mode == ModeTakeoff:
+		return 3
+	case a.inAir():
+		return 2
+	case a.armed:
+		return 1
+	}
+	return 0
 }
 
 // hasWayToGo reports whether the trajectory leads away from where the aircraft is: a
@@ -155,32 +188,64 @@ func distanceToPath(p physics.Position, path []physics.Position) float64 {
 func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch a.phase {
 	case PhaseClimbing:
-		a.phase = PhaseLanding
+		if a.inAir() && !a.overHome() { // resumed somewhere else
+			a.engage(now)
+		} else {
+			a.phase = PhaseLanding
+		}
 	case PhaseEngaging, PhaseFlying:
 		if a.home == nil {
 			a.phase = PhaseLanding
 			break
 		}
-		if a.phase == PhaseEngaging && a.mode == ModeHold && (!a.failsafe || a.holdIsOurs) && a.overHome() {
-			a.phase = PhaseLanding // as at the end of its climb
-			break
+		late := a.phase == PhaseEngaging && now-a.engagedS > engageTimeoutS && a.heartbeatFresh(now)
+		switch ours := a.phase == PhaseEngaging && a.mode == ModeHold && (!a.failsafe || a.holdIsOurs); {
+		case ours && a.overHome(): // as at the end of its climb
+			a.phase = PhaseLanding
+			return nil, false
+		case ours && late:
+			f.Log.Error("not taken into OFFBOARD on its way home; its autopilot returns it", "aircraft", a.number, "asked_s", now-a.engagedS)
+			a.phase, a.landsBy = PhaseLanding, ModeReturn
+			return nil, false
+		case late && a.mode != ModeHold && a.mode != ModeTakeoff && a.mode != ModeOffboard:
+			a.handToPilot(f, "not taken into OFFBOARD from "+a.mode.String())
+			return nil, false
 		}
-		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: *a.home, speedMPS: f.transitSpeedMPS()}
+		target := *a.home
+		if why := f.homeBlocked(a, now); why != "" {
+			below := f.parkedBelow(a)
+			if below == nil || why == batteryLow {
+				f.Log.Error(why+" on its way home; lands where it is", "aircraft", a.number, "since_s", now-a.nearerHomeS)
+				a.phase = PhaseLanding
+				return nil, a.mode == ModeOffboard
+			}
+			target = a.position.Add(a.position.Sub(*below).Scale(2)) // it must not come down on another
+		}
+		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
-		if a.phase == PhaseFlying && a.position.Sub(*a.home).Norm() < arrivedM && a.velocity.Norm() < 2 {
+		if a.arrivedHome(now) && a.phase == PhaseFlying {
 			a.phase = PhaseLanding
 		}
 		return out, stream
 	case PhaseLanding:
 		if !a.armed {
-			a.phase, a.order = PhaseIdle, OrderNone
+			a.phase, a.order, f.landedS = PhaseIdle, OrderNone, now
 			f.Log.Info("landed", "aircraft", a.number)
 			return nil, false
 		}
 		if a.onGround() {
+			a.awaitDisarm(f, now)
 			return nil, false // it disarms by itself
 		}
+		a.groundS = 0
 		if want := a.landingMode(); a.mode != want {
+			if a.landingAskedS == 0 {
+				a.landingAskedS = now
+			}
+			if want == ModeReturn && now-a.landingAskedS > engageTimeoutS {
+				f.Log.Error("not taken into "+want.String()+"; lands where it is", "aircraft", a.number)
+				a.landsBy = ModeLand
+			}
 			// Setpoints are sent until the mode has changed: without them the failsafe
 			// would act first.
 			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
@@ -189,10 +254,23 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 	return nil, false
 }
 
+// arrivedHome is whether it is to land: it hovers over its home or, for wind or others
+// near, does not come any nearer to it. What it is off there, it is off on the ground.
+func (a *aircraft) arrivedHome(now float64) bool {
+	off, speed := a.position.Sub(*a.home).Norm(), a.velocity.Norm()
+	if off > arrivedM || speed > 2 {
+		a.arrivedS = now
+	}
+	return off < landsWithinM && speed < 1 || now-a.arrivedS > arrivalS
+}
+
 // landingMode is the mode in which it lands: where it is or, if it is not known where it
-// took off, by the autopilot's own way home.
+// took off or OFFBOARD is refused, by the autopilot's own way home, unless that is too.
 func (a *aircraft) landingMode() Mode {
-	if a.home == nil {
+	switch {
+	case a.landsBy != 0:
+		return a.landsBy
+	case a.home == nil:
 		return ModeReturn
 	}
 	return ModeLand
@@ -203,18 +281,67 @@ func (a *aircraft) overHome() bool {
 	return a.home == nil || a.position.Sub(*a.home).Norm() < homeWithinM
 }
 
-// updateHeldAt keeps the position where the envelope holds an aircraft. One that is
-// held on its way home for too long lands: it must not hover until its battery is empty.
-func (a *aircraft) updateHeldAt(f *Fleet, now float64, held bool, at physics.Position) {
-	if !held {
+// awaitDisarm ends the order of an aircraft that is on the ground, by its landed state, its
+// height and its speed, and does not disarm. The leader never disarms: in the air that
+// would be a crash, and an autopilot that may be wrong about the ground, or has been told
+// to run its motors on, is for someone who sees it.
+func (a *aircraft) awaitDisarm(f *Fleet, now float64) {
+	if a.groundS == 0 || math.Abs(a.upM-a.groundUpM) > arrivedM || a.velocity.Norm() > stillMPS {
+		a.groundS, a.groundUpM = now, a.upM
+	}
+	if now-a.groundS > disarmTimeoutS {
+		f.landedS = now
+		a.handToPilot(f, "landed, but its motors still run")
+	}
+}
+
+const batteryLow = "battery low" // why a way home is blocked
+
+// homeBlocked is why an aircraft lands where it is on its way home, or empty: it has come
+// no nearer for longer than whatever lands or waits before it takes, or its battery is
+// just enough to land. It must not hover until that is empty.
+func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
+	off := a.position.Sub(*a.home).Norm()
+	if a.climbFrom != nil {
+		off += f.Limits.AltitudeM - a.upM
+	}
+	if a.phase != PhaseFlying || off < a.nearestHomeM-arrivedM {
+		a.nearestHomeM, a.nearerHomeS = off, now
+	}
+	limitS := homeBlockedS
+	for _, b := range f.aircraft {
+		if b != a && b.order == OrderHome && b.phase != PhasePilot && b.isObstacle() { // each landing begins the time anew
+			limitS = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM))
+		}
+	}
+	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM)
+	switch {
+	case now-max(a.nearerHomeS, f.landedS) > limitS:
+		return "way home blocked"
+	case now-a.nearerHomeS > batteryWaitS && a.charge*a.meter.CapacityJ < landJ:
+		return batteryLow
+	}
+	return ""
+}
+
+// parkedBelow is where another stands on the ground, nearer than the separation; nil: none.
+func (f *Fleet) parkedBelow(a *aircraft) *physics.Position {
+	for _, b := range f.aircraft {
+		if b != a && b.located && !b.isObstacle() && b.position.Sub(a.position).Norm() < f.Limits.SeparationM {
+			return &b.position
+		}
+	}
+	return nil
+}
+
+// updateHeldAt keeps the position where the envelope holds an aircraft.
+func (a *aircraft) updateHeldAt(now float64, verdict envelope.Verdict, v *envelope.Vehicle) {
+	if verdict != envelope.Kept {
+		a.arrivedS = now
+	}
+	if verdict != envelope.Held {
 		a.heldAt = nil
-		return
-	}
-	if a.heldAt == nil {
-		a.heldAt, a.heldS = &at, now
-	}
-	if a.order == OrderHome && a.phase == PhaseFlying && now-a.heldS > homeBlockedS {
-		f.Log.Error("way home blocked; lands where it is", "aircraft", a.number, "held_s", now-a.heldS)
-		a.phase = PhaseLanding
+	} else if a.heldAt == nil || v.HeldAt == nil { // the envelope gave that place up
+		a.heldAt = new(v.Target)
 	}
 }

@@ -41,24 +41,31 @@ func (f *Fleet) tick() {
 			v.Velocity = physics.Position{}
 		}
 		v.Target, v.FeedForwardMPS = a.reference(now)
+		if !stream || a.upM > f.Limits.AltitudeM-f.Limits.BandM {
+			a.climbFrom = nil
+		} else { // it climbs before it flies anywhere
+			if a.climbFrom == nil {
+				a.climbFrom = &path[len(path)-1]
+			}
+			v.Target, v.FeedForwardMPS = *a.climbFrom, physics.Position{}
+		}
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		v.FenceExempt = a.order == OrderHome
+		v.FenceExempt, v.Landing = a.order == OrderHome, a.phase == PhaseLanding && a.mode == ModeLand
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
 	verdicts := f.envelopeChecker.Check(vehicles, limits)
 	for i := range of {
 		v := &vehicles[i]
 		if streamed[i] && !v.Controlled { // not received: the others give way, it holds
-			l := limits
-			if v.FenceExempt {
-				l.AreaM = 0
-			}
-			v.Hold(l)
+			v.Hold(limits)
 			verdicts[i] = envelope.Held
 		}
-		of[i].updateHeldAt(f, now, streamed[i] && verdicts[i] == envelope.Held, v.Target)
+		if !streamed[i] {
+			verdicts[i] = envelope.Kept
+		}
+		of[i].updateHeldAt(now, verdicts[i], v)
 		if !streamed[i] {
 			continue
 		}

@@ -150,9 +150,31 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 		if p, area := v.Position, c.physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
 			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
 		}
+		if err := c.besideAnother(v, m.Aircraft); err != nil {
+			return nil, err
+		}
 		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly, Home: &v.Position})
 	}
 	return ordered, c.fleet.CheckLaunch(ordered)
+}
+
+// besideAnother returns why an aircraft must not be launched where it stands: another is to
+// take off, or hovers as its pilot's, nearer than the separation. For one that passes, or
+// obeys, the take-off waits. A metre allows for position errors.
+func (c *checks) besideAnother(v *fleet.View, launched []int) error {
+	least := c.physics.SeparationM
+	for i := range c.views {
+		o := &c.views[i]
+		d := v.Position.Sub(o.Position).Norm()
+		switch {
+		case o.Number == v.Number || !o.Located || d >= least-1:
+		case !o.InAir && (slices.Contains(launched, o.Number) || o.Phase == fleet.PhaseClimbing):
+			return fmt.Errorf("aircraft %d and %d are %.1f m apart on the ground, want at least %v; carry one away, or launch it later", v.Number, o.Number, d, least)
+		case o.Obstacle && (o.WithPilot() || o.Lost || o.Order == fleet.OrderNone) && o.SpeedMPS < 1:
+			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one", o.Number, d, v.Number, least)
+		}
+	}
+	return nil
 }
 
 // clear checks lost aircraft that are to be no obstacles any more, on the

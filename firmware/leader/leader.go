@@ -141,6 +141,9 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 			l.fleet.AnnounceText(severity, text)
 		}
 	}})
+	if err := c.CheckStarts(l.Policy.Physics.AreaSideM); err != nil {
+		return saved, false, err
+	}
 	f, err := NewFleet(c, l.Policy.Physics, l.Clock, l.Log)
 	if err != nil {
 		return saved, false, err

@@ -141,6 +141,7 @@ func (p *preflight) policy() {
 	if p.fails("checkpoint", frozen.Fits(len(p.config.Aircraft), p.config.Slots)) {
 		return
 	}
+	p.fails("configuration", p.config.CheckStarts(frozen.Physics.AreaSideM))
 	p.checkpoint = frozen
 	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
 	s := snapshotOfStarts(&p.config, frozen.Physics)

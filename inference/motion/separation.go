@@ -14,6 +14,7 @@ type Limits struct {
 	SeparationM float64 // C2: at every instant of the slot
 	AreaSideM   float64 // side of the square, 0 for none
 	Fixed       []bool  // aircraft whose moves are not changed, whatever the limits; nil: none
+	Unfenced    []bool  // aircraft that the area does not bind; nil: none
 }
 
 // Limiter changes joint displacements so that they keep limits. It holds working
@@ -102,7 +103,7 @@ func (l Limits) clamp(i int, from, move physics.Position) physics.Position {
 	if l.fixed(i) {
 		return move
 	}
-	if l.AreaSideM > 0 {
+	if l.AreaSideM > 0 && (l.Unfenced == nil || !l.Unfenced[i]) {
 		move = from.Add(move).ClampToArea(l.AreaSideM).Sub(from)
 	}
 	if r := move.Norm(); r > l.SpeedMaxMPS {

@@ -1,0 +1,308 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"prefdt/firmware/envelope"
+	"prefdt/inference/physics"
+)
+
+// grid are n places apartM apart, in columns of so many rows.
+func grid(n, rows int, at physics.Position, apartM float64) (all []physics.Position) {
+	for i := range n {
+		all = append(all, at.Add(physics.Position{EastM: apartM * float64(i/rows), NorthM: apartM * float64(i%rows)}))
+	}
+	return all
+}
+
+// comeHome puts the fliers into the air and sends them home.
+func (w *sky) comeHome(from ...physics.Position) {
+	w.t.Helper()
+	for i, v := range w.fliers {
+		w.aircraft[i].home = &v.home
+		v.aloft(from[i], w.Limits.AltitudeM)
+		if err := w.Resume(resume(i+1, OrderHome)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// Eight with homes 12 m apart come home from all over the area, at PX4's own descent of
+// 74 s: each lands at its home, and no two come too near in the air, or one in the air
+// and one on the ground. Wind pushes them around.
+func TestEightComeHome(t *testing.T) {
+	for _, rows := range []int{8, 4, 3} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("%d rows, seed %d", rows, seed), func(t *testing.T) {
+				r := rand.New(rand.NewPCG(seed, 1))
+				w := newSky(t, grid(8, rows, physics.Position{EastM: 500, NorthM: 300}, 12)...)
+				var from []physics.Position
+				for len(from) < 8 {
+					p := physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
+					near := false
+					for _, q := range from {
+						near = near || p.Sub(q).Norm() < 20
+					}
+					if !near {
+						from = append(from, p)
+					}
+				}
+				for _, v := range w.fliers {
+					v.gust = rand.New(rand.NewPCG(seed, uint64(v.number)))
+				}
+				w.comeHome(from...)
+				if !w.fly(15*time.Minute, w.allDown) {
+					t.Error("not all are down")
+				}
+				t.Logf("%.0f s, nearest %.1f m, %.1f m whatever the height", w.nowS(), w.nearestM, w.levelM)
+				if min(w.levelM, w.nearestM) < 10 {
+					t.Errorf("two came %.1f m near each other, %.1f m in the air", w.nearestM, w.levelM)
+				}
+				for i, v := range w.fliers {
+					if off := v.position.Sub(v.home).Norm(); off > homeWithinM {
+						t.Errorf("aircraft %d is %.1f m from home", i+1, off)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The wait on the way home follows from what lands before it: a slow descent beside its
+// home takes longer than an aircraft waits for one that only hovers there.
+func TestWaitsForALanding(t *testing.T) {
+	w := newSky(t, grid(2, 2, physics.Position{EastM: 500, NorthM: 300}, 10)...)
+	w.comeHome(physics.Position{EastM: 500, NorthM: 300}, physics.Position{EastM: 500, NorthM: 400})
+	w.fliers[0].descentMPS = 0.3
+	w.aircraft[0].params.DescentMPS = 0.3
+	if !w.fly(10*time.Minute, w.allDown) {
+		t.Fatal("not all are down")
+	}
+	if off := w.fliers[1].position.Sub(w.fliers[1].home).Norm(); off > homeWithinM || w.nowS() < 150 {
+		t.Errorf("after %.0f s it landed %.1f m from home", w.nowS(), off)
+	}
+}
+
+// An aircraft whose home another bars lands where it is, after 60 s or before its battery
+// is empty, and not on a third that stands there.
+func TestWayHomeBarred(t *testing.T) {
+	for name, c := range map[string]struct {
+		battery      int8
+		least, mostS float64
+		parked       bool
+	}{
+		"a minute": {90, 60, 110, false}, "its battery": {12, 15, 50, false}, "above another": {90, 60, 130, true},
+	} {
+		homes := []physics.Position{{EastM: 500, NorthM: 300}, {EastM: 500, NorthM: 305}, {EastM: 500, NorthM: 325}}
+		w := newSky(t, homes...)
+		w.fliers[1].aloft(homes[1], 100) // its pilot's
+		v := w.fliers[0]
+		v.battery = c.battery
+		if !c.parked {
+			w.fliers[2].position = physics.Position{}
+		}
+		w.aircraft[0].home = &homes[0]
+		v.aloft(physics.Position{EastM: 500, NorthM: 360}, 100)
+		w.fly(2*time.Second, nil)
+		if err := w.Resume(resume(1, OrderHome)); err != nil {
+			t.Fatal(err)
+		}
+		began := w.nowS()
+		if !w.fly(5*time.Minute, func() bool { return w.aircraft[0].phase == PhaseLanding }) {
+			t.Fatalf("%s: it hovers still", name)
+		}
+		waited := w.nowS() - began
+		w.fly(2*time.Minute, nil)
+		if waited < c.least || waited > c.mostS || v.armed || w.nearestM < 10 || w.levelM < 10 {
+			t.Errorf("%s: after %.0f s, armed %v, %.1f and %.1f m from another", name, waited, v.armed, w.nearestM, w.levelM)
+		}
+	}
+}
+
+// An aircraft that is sent home from low in the air, or whose climb somewhere else is
+// broken off, climbs before it flies there; one over its home lands.
+func TestClimbsBeforeItFliesHome(t *testing.T) {
+	for name, c := range map[string]struct {
+		order Order
+		offM  float64
+	}{"home": {OrderHome, 80}, "home in its climb": {OrderFly, 80}, "over home": {OrderHome, 1}} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		v := w.fliers[0]
+		v.aloft(home.Add(physics.Position{EastM: c.offM}), 8)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, c.order)); err != nil {
+			t.Fatal(err)
+		}
+		w.fly(5*time.Second, nil)
+		w.ChangeOrder(1, OrderHome)
+		from, sideways, highest := v.position, 0.0, 0.0
+		w.fly(5*time.Minute, func() bool {
+			if v.upM < 75 && highest < 75 {
+				sideways = max(sideways, v.position.Sub(from).Norm())
+			}
+			highest = max(highest, v.upM)
+			return w.allDown()
+		})
+		if off := v.position.Sub(home).Norm(); !w.allDown() || off > homeWithinM || sideways > 2 || (highest > 75) != (c.offM > 5) {
+			t.Errorf("%s: down %v, %.1f m from home, up to %.0f m high, %.0f m sideways on the way up", name, w.allDown(), off, highest, sideways)
+		}
+	}
+}
+
+// One that climbs slowly climbs all the way; one that cannot climb lands where it is.
+func TestSlowClimbOnTheWayHome(t *testing.T) {
+	for ascentMPS, wantOffM := range map[float64]float64{0.5: 0, 0: 80} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		v := w.fliers[0]
+		v.ascentMPS = ascentMPS
+		v.aloft(home.Add(physics.Position{EastM: 80}), 8)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, OrderHome)); err != nil {
+			t.Fatal(err)
+		}
+		if !w.fly(10*time.Minute, w.allDown) {
+			t.Fatalf("at %v m/s upwards it hovers still", ascentMPS)
+		}
+		if off := v.position.Sub(home).Norm(); off < wantOffM-homeWithinM || off > wantOffM+homeWithinM {
+			t.Errorf("at %v m/s upwards it landed %.1f m from home, want %v", ascentMPS, off, wantOffM)
+		}
+	}
+}
+
+// An autopilot that refuses OFFBOARD on the way home is asked for a limited time; then it
+// returns by itself or, if it refuses that too, lands. Over its home it lands at once.
+func TestOffboardRefusedOnTheWayHome(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusesReturn, unknownHome bool
+		atM, offM                  float64 // how far from home it began and ended
+	}{
+		"it returns": {false, false, 200, 1}, "it refuses Return too": {true, false, 200, 200}, "over its home": {false, false, 2, 4},
+		"its home is not known": {false, true, 200, 1}, "nor does it return": {true, true, 200, 200},
+	} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		v := w.fliers[0]
+		v.refusesOffboard, v.refusesReturn = true, c.refusesReturn
+		if c.unknownHome {
+			w.aircraft[0].home = nil
+		}
+		v.aloft(home.Add(physics.Position{EastM: c.atM}), 100)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, OrderHome)); err != nil {
+			t.Fatal(err)
+		}
+		if !w.fly(5*time.Minute, w.allDown) {
+			t.Fatalf("%s: it is %v in %v", name, w.aircraft[0].phase, v.mode)
+		}
+		w.fly(2*time.Second, nil)
+		if off := v.position.Sub(home).Norm(); off > c.offM+1 || off < c.offM-5 || w.aircraft[0].phase != PhaseIdle {
+			t.Errorf("%s: it landed %.1f m from home, and is %v", name, off, w.aircraft[0].phase)
+		}
+	}
+}
+
+// What its pilot flies is not returned: neither one in a mode of theirs that does not
+// obey OFFBOARD, nor one that they take over while it is asked.
+func TestRefusedOffboardLeavesItToItsPilot(t *testing.T) {
+	for name, take := range map[string]func(v *flier){
+		"resumed in Position": func(v *flier) { v.mode = ModePosition },
+		"taken over":          func(v *flier) {},
+	} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		v := w.fliers[0]
+		v.refusesOffboard = true
+		v.aloft(physics.Position{EastM: 500, NorthM: 500}, 100)
+		take(v)
+		w.fly(2*time.Second, nil)
+		if err := w.Resume(resume(1, OrderHome)); err != nil {
+			t.Fatal(err)
+		}
+		w.fly(20*time.Second, nil)
+		v.mode = ModePosition
+		w.fly(20*time.Second, nil)
+		if got := v.view(); got.Phase != PhasePilot {
+			t.Errorf("%s: it is %v", name, got.Phase)
+		}
+		w.fly(time.Minute, func() bool { return v.mode != ModePosition })
+		if v.mode != ModePosition {
+			t.Errorf("%s: it was commanded %v", name, v.mode)
+		}
+	}
+}
+
+// An aircraft that has landed and does not disarm counts as landed after half a minute,
+// with a reason for the crew, and is sent nothing: its motors are not the leader's to stop.
+// While it only says that it has landed, at a height that changes, it has not.
+func TestLandedButNotDisarmed(t *testing.T) {
+	home := physics.Position{EastM: 500, NorthM: 300}
+	w := newSky(t, home)
+	v := w.fliers[0]
+	v.neverDisarms = true
+	w.comeHome(home)
+	touched := w.fly(5*time.Minute, func() bool { return v.landed })
+	w.fly(20*time.Second, nil)
+	if got := v.view(); !touched || got.Phase != PhaseLanding {
+		t.Fatalf("on the ground %v, it is %v", touched, got.Phase)
+	}
+	w.fly(15*time.Second, nil)
+	got := v.view()
+	if got.Phase != PhasePilot || got.Reason != "landed, but its motors still run" || got.InAir || got.Obstacle || !v.armed {
+		t.Errorf("it is %v: %q", got.Phase, got.Reason)
+	}
+
+	w = newSky(t, home)
+	v = w.fliers[0]
+	w.comeHome(home)
+	w.fly(time.Minute, func() bool { return v.upM < 90 })
+	for range 40 { // in its descent
+		v.landed = true
+		v.sendState()
+		w.advance(time.Second)
+		v.bootMS += 1000
+		v.upM -= 1.5
+		v.sendHeartbeat()
+		v.sendState()
+	}
+	if got := v.view(); got.Phase != PhaseLanding {
+		t.Errorf("in its descent it is %v: %q", got.Phase, got.Reason)
+	}
+}
+
+// A hold stays where it began; where the envelope gave that place up, it stays at the next
+// one. An aircraft that is moved away from its home has not arrived.
+func TestHeldPlace(t *testing.T) {
+	a := &aircraft{}
+	at := func(now, eastM float64, verdict envelope.Verdict, gaveUp bool) *physics.Position {
+		v := &envelope.Vehicle{Target: physics.Position{EastM: eastM}, HeldAt: a.heldAt}
+		if gaveUp {
+			v.HeldAt = nil
+		}
+		a.updateHeldAt(now, verdict, v)
+		return a.heldAt
+	}
+	for i, c := range []struct {
+		eastM   float64
+		verdict envelope.Verdict
+		gaveUp  bool
+		want    float64 // 0: nowhere
+		arrived float64
+	}{
+		{100, envelope.Held, false, 100, 1}, {103, envelope.Held, false, 100, 2}, {104, envelope.Held, true, 104, 3}, {106, envelope.Held, false, 104, 4},
+		{107, envelope.Corrected, false, 0, 5}, {108, envelope.Kept, false, 0, 5},
+	} {
+		got := at(float64(i+1), c.eastM, c.verdict, c.gaveUp)
+		if (got == nil) != (c.want == 0) || got != nil && got.EastM != c.want || a.arrivedS != c.arrived {
+			t.Errorf("%+v: held at %v, arrived since %v", c, got, a.arrivedS)
+		}
+	}
+}

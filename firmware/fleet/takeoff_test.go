@@ -1,0 +1,169 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"prefdt/inference/physics"
+)
+
+// start launches all fliers and sends each to its start, in virtual time, until all are
+// there.
+func (w *sky) start(d time.Duration, starts ...physics.Position) bool {
+	w.t.Helper()
+	w.launchAll()
+	return w.fly(d, func() bool {
+		arrived := 0
+		for i, v := range w.fliers {
+			w.Goto(i+1, starts[i])
+			if w.aircraft[i].phase == PhaseFlying && v.position.Sub(starts[i]).Norm() < 3 {
+				arrived++
+			}
+		}
+		return arrived == len(w.fliers)
+	})
+}
+
+// A start from up to 60 m outside the area, through and around each other: all come in,
+// and none too near another or too fast.
+func TestStartFromOutside(t *testing.T) {
+	for _, outM := range []float64{5, 30, 45, 60} {
+		for name, p := range map[string]struct{ homes, starts []physics.Position }{
+			"side by side, crossing": {
+				grid(4, 4, physics.Position{EastM: -outM, NorthM: 400}, 12),
+				[]physics.Position{{EastM: 60, NorthM: 450}, {EastM: 60, NorthM: 430}, {EastM: 60, NorthM: 410}, {EastM: 60, NorthM: 390}},
+			},
+			"one behind the other": {
+				grid(4, 1, physics.Position{EastM: 1000 + outM, NorthM: 400}, 12),
+				[]physics.Position{{EastM: 940, NorthM: 400}, {EastM: 920, NorthM: 400}, {EastM: 900, NorthM: 400}, {EastM: 880, NorthM: 400}},
+			},
+			"at a corner": {
+				grid(4, 2, physics.Position{EastM: -outM, NorthM: 1000 + outM}, 12),
+				[]physics.Position{{EastM: 60, NorthM: 940}, {EastM: 20, NorthM: 940}, {EastM: 60, NorthM: 980}, {EastM: 20, NorthM: 980}},
+			},
+		} {
+			t.Run(fmt.Sprintf("%s, %v m", name, outM), func(t *testing.T) {
+				w := newSky(t, p.homes...)
+				if !w.start(5*time.Minute, p.starts...) {
+					t.Error("not all reach their starts")
+				}
+				t.Logf("%.0f s, nearest %.1f m", w.nowS(), w.levelM)
+				if w.levelM < 10 {
+					t.Errorf("two came %.1f m near each other", w.levelM)
+				}
+				for i, v := range w.fliers {
+					if v.fastest > 12.5 {
+						t.Errorf("aircraft %d flew %.1f m/s", i+1, v.fastest)
+					}
+				}
+			})
+		}
+	}
+}
+
+// One that hovers outside, as its pilot's, is passed at a distance by one that comes in.
+func TestHeldOutsideStaysClear(t *testing.T) {
+	w := newSky(t, physics.Position{EastM: -40, NorthM: 400}, physics.Position{EastM: -12, NorthM: 400})
+	w.fliers[1].aloft(w.fliers[1].home, 100)
+	w.fliers[0].aloft(w.fliers[0].home, 100)
+	w.fly(time.Second, nil)
+	if err := w.Resume(resume(1, OrderFly)); err != nil {
+		t.Fatal(err)
+	}
+	w.fly(time.Minute, func() bool { w.Goto(1, physics.Position{EastM: 100, NorthM: 400}); return false })
+	if w.levelM < 10 {
+		t.Errorf("it came %.1f m near the other", w.levelM)
+	}
+}
+
+// Aircraft 10 m apart climb together; of two that stand nearer than the separation one
+// waits until the other has left.
+func TestTwoClimbApart(t *testing.T) {
+	for _, c := range []struct {
+		apartM   float64
+		together bool
+	}{{12, true}, {10, true}, {8.5, false}, {3, false}} {
+		homes := grid(2, 2, physics.Position{EastM: 500, NorthM: 500}, c.apartM)
+		w := newSky(t, homes...)
+		together := false
+		starts := []physics.Position{{EastM: 400, NorthM: 500}, {EastM: 600, NorthM: 500}}
+		w.launchAll()
+		arrived := w.fly(4*time.Minute, func() bool {
+			w.Goto(1, starts[0])
+			w.Goto(2, starts[1])
+			together = together || w.fliers[0].mode == ModeTakeoff && w.fliers[1].mode == ModeTakeoff
+			return w.fliers[0].position.Sub(starts[0]).Norm() < 3 && w.fliers[1].position.Sub(starts[1]).Norm() < 3
+		})
+		if !arrived || together != c.together || w.levelM < 9.9 {
+			t.Errorf("%v m apart: arrived %v, together %v, %.1f m near each other", c.apartM, arrived, together, w.levelM)
+		}
+	}
+}
+
+// Eight whose homes are 12 m apart start together, without waiting for each other.
+func TestEightStartTogether(t *testing.T) {
+	homes := grid(8, 4, physics.Position{EastM: 500, NorthM: 500}, 12)
+	w := newSky(t, homes...)
+	w.launchAll()
+	w.fly(10*time.Second, nil)
+	for i, v := range w.fliers {
+		if v.mode != ModeTakeoff || v.upM < 1 {
+			t.Errorf("aircraft %d is %v in %v at %.1f m", i+1, w.aircraft[i].phase, v.mode, v.upM)
+		}
+	}
+}
+
+func (w *sky) launchAll() {
+	w.t.Helper()
+	var all []Ordered
+	for i := range w.fliers {
+		all = append(all, Ordered{Number: i + 1, Order: OrderFly})
+	}
+	w.fly(time.Second, nil)
+	if err := w.Launch(all); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// One does not climb while a pilot's is about to pass over it; then it does.
+func TestTakeOffWaitsForOneAboutToPass(t *testing.T) {
+	w := newSky(t, physics.Position{EastM: 500, NorthM: 500}, physics.Position{EastM: 500, NorthM: 430})
+	other := w.fliers[1]
+	other.aloft(other.position, 4)
+	other.mode = ModePosition // its pilot's
+	on := func() bool { other.hold.NorthM += 0.5; return false }
+	w.fly(4*time.Second, on)
+	if err := w.Launch(ordered(OrderFly, 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.fly(15*time.Second, on)
+	if w.fliers[0].armed || !w.aircraft[0].takeoffWaits {
+		t.Error("it was armed while another was about to pass over it")
+	}
+	w.fly(30*time.Second, on)
+	if w.fliers[0].upM < 10 {
+		t.Errorf("the other is %.0f m away, and it is at %.1f m", other.position.Sub(w.fliers[0].position).Norm(), w.fliers[0].upM)
+	}
+}
+
+// Resumed low in the air, it does not take off below another: it waits in its Hold.
+func TestResumedLowWaitsBelowAnother(t *testing.T) {
+	w := newSky(t, physics.Position{EastM: 500, NorthM: 500}, physics.Position{EastM: 503, NorthM: 500})
+	w.fliers[0].aloft(w.fliers[0].home, 8)
+	w.fliers[1].aloft(w.fliers[1].home, 100)
+	w.fly(time.Second, nil)
+	if err := w.Resume(resume(1, OrderFly)); err != nil {
+		t.Fatal(err)
+	}
+	w.fly(20*time.Second, nil)
+	if v := w.fliers[0]; v.mode != ModeHold || v.upM > 9 {
+		t.Errorf("it is in %v at %.0f m, 3 m from another", v.mode, v.upM)
+	}
+	w.fliers[1].hold.EastM += 30
+	w.fly(time.Minute, nil)
+	if v := w.fliers[0]; v.upM < 95 || !slices.Contains([]Phase{PhaseEngaging, PhaseFlying}, w.aircraft[0].phase) {
+		t.Errorf("the other has left, and it is %v at %.0f m", w.aircraft[0].phase, v.upM)
+	}
+}
