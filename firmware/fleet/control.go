@@ -91,6 +91,8 @@ type control struct {
 	climbFrom         *physics.Position // where it climbs in OFFBOARD before it flies on; nil: it does not
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
+	queue             int     // others that land, or are on their way home too
+	queueS            float64 // one less of them since
 	arrivedS          float64 // undisturbed within arrivedM of its home since
 	landsBy           Mode    // rather than as usual, since a mode was refused; 0: as usual
 	landingAskedS     float64 // the mode in which it lands was first asked for

@@ -59,7 +59,6 @@ type Fleet struct {
 	rejectedFrames  map[string]uint64
 	counts          Counts
 	envelopeChecker envelope.Checker
-	landedS         float64 // the last landing
 
 	codec          dialect.ReadWriter
 	signatureClock signatureClock

@@ -71,18 +71,26 @@ func TestEightComeHome(t *testing.T) {
 	}
 }
 
-// The wait on the way home follows from what lands before it: a slow descent beside its
-// home takes longer than an aircraft waits for one that only hovers there.
+// The wait on the way home follows from what lands before it, by the leader's order or
+// not: a slow descent beside its home takes longer than an aircraft waits for one that
+// only hovers there.
 func TestWaitsForALanding(t *testing.T) {
-	w := newSky(t, grid(2, 2, physics.Position{EastM: 500, NorthM: 300}, 10)...)
-	w.comeHome(physics.Position{EastM: 500, NorthM: 300}, physics.Position{EastM: 500, NorthM: 400})
-	w.fliers[0].descentMPS = 0.3
-	w.aircraft[0].params.DescentMPS = 0.3
-	if !w.fly(10*time.Minute, w.allDown) {
-		t.Fatal("not all are down")
-	}
-	if off := w.fliers[1].position.Sub(w.fliers[1].home).Norm(); off > homeWithinM || w.nowS() < 150 {
-		t.Errorf("after %.0f s it landed %.1f m from home", w.nowS(), off)
+	for name, stopped := range map[string]bool{"by our order": false, "stopped in its landing": true} {
+		w := newSky(t, grid(2, 2, physics.Position{EastM: 500, NorthM: 300}, 10)...)
+		w.comeHome(physics.Position{EastM: 500, NorthM: 300}, physics.Position{EastM: 500, NorthM: 400})
+		w.fliers[0].descentMPS = 0.3
+		w.aircraft[0].params.DescentMPS = 0.3
+		w.fly(20*time.Second, nil)
+		if stopped {
+			w.fliers[0].descentMPS = 0.8
+			w.ChangeOrder(1, OrderStop)
+		}
+		if !w.fly(10*time.Minute, w.allDown) {
+			t.Fatalf("%s: not all are down", name)
+		}
+		if off := w.fliers[1].position.Sub(w.fliers[1].home).Norm(); off > homeWithinM || w.nowS() < 150 {
+			t.Errorf("%s: after %.0f s it landed %.1f m from home", name, w.nowS(), off)
+		}
 	}
 }
 

@@ -229,7 +229,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		return out, stream
 	case PhaseLanding:
 		if !a.armed {
-			a.phase, a.order, f.landedS = PhaseIdle, OrderNone, now
+			a.phase, a.order = PhaseIdle, OrderNone
 			f.Log.Info("landed", "aircraft", a.number)
 			return nil, false
 		}
@@ -290,7 +290,6 @@ func (a *aircraft) awaitDisarm(f *Fleet, now float64) {
 		a.groundS, a.groundUpM = now, a.upM
 	}
 	if now-a.groundS > disarmTimeoutS {
-		f.landedS = now
 		a.handToPilot(f, "landed, but its motors still run")
 	}
 }
@@ -308,15 +307,19 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	if a.phase != PhaseFlying || off < a.nearestHomeM-arrivedM {
 		a.nearestHomeM, a.nearerHomeS = off, now
 	}
-	limitS := homeBlockedS
+	limitS, queue := homeBlockedS, 0
 	for _, b := range f.aircraft {
-		if b != a && b.order == OrderHome && b.phase != PhasePilot && b.isObstacle() { // each landing begins the time anew
-			limitS = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM))
+		if b != a && b.isObstacle() && (b.order == OrderHome && b.phase != PhasePilot || b.mode == ModeLand || b.mode == ModeReturn) {
+			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM)), queue+1
 		}
 	}
+	if queue < a.queue { // one is down: the wait begins anew
+		a.queueS = now
+	}
+	a.queue = queue
 	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM)
 	switch {
-	case now-max(a.nearerHomeS, f.landedS) > limitS:
+	case now-max(a.nearerHomeS, a.queueS) > limitS:
 		return "way home blocked"
 	case now-a.nearerHomeS > batteryWaitS && a.charge*a.meter.CapacityJ < landJ:
 		return batteryLow
