@@ -19,6 +19,7 @@ const (
 	lostAfterS        = 10.0 // an aircraft that is not received for so long is lost (docs/wire.md)
 
 	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
+	batteryAbsentS   = 7.0 // a battery that is not received for so long is no longer sent: it may come every 6 s (docs/wire.md)
 )
 
 // aircraft is one aircraft's measured state and its control. All of it is guarded by
@@ -89,18 +90,18 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		switch {
 		case m.Id == 0:
 			a.ownBatteryS = now
-		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < 5:
+		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS:
 			return
 		}
 		a.batteryStatusS = now
 		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
-		a.updateBattery(now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining))
+		a.updateBattery(now, energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining), m.CurrentConsumed)
 	case *common.MessageSysStatus:
 		a.preArm = preArmOf(m)
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if now-a.batteryStatusS > 5 {
-			a.updateBattery(now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining))
+		if now-a.batteryStatusS > batteryAbsentS {
+			a.updateBattery(now, energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining), -1)
 		}
 	case *common.MessageParamValue:
 		a.params.handleParamValue(m)
@@ -111,10 +112,10 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	}
 }
 
-func (a *aircraft) updateBattery(now float64, r energy.Reading) {
+func (a *aircraft) updateBattery(now float64, r energy.Reading, consumedMAh int32) {
 	r.BootS = a.bootS(now)
 	a.batteryReading = r
-	a.meter.AddReading(now, r)
+	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
 		a.charge = c
 	}
