@@ -11,7 +11,6 @@ package account
 import (
 	"math"
 
-	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
@@ -36,6 +35,7 @@ type Account struct {
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
+	edges                 []*slotEdge          // of the last slots that were decided
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
@@ -50,7 +50,7 @@ type AircraftAccount struct {
 	StartErrorJ float64 `json:"start_error_j"` // how far off the meter may have been when slot 0 began
 
 	modelJ      float64 // closed form of its flight up to the last settlement
-	measured    bool    // by its battery, at the last settlement
+	window      window  // that the multiplier is measured over
 	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
 	servedUsers int     // users in it
 
@@ -69,6 +69,7 @@ type State struct {
 func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
+	a.edges = nil
 	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
 	a.flownSlot, a.Air = -1, motion.Air{}
 	for i := range views {
@@ -86,6 +87,7 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 	for i := range views {
 		a.aircraft[i].StartErrorJ = views[i].UncertaintyJ
 	}
+	a.advanceWindows(views)
 }
 
 // State returns what a restart needs.
@@ -125,27 +127,19 @@ type meterDelta struct {
 
 // advanceMeters returns what every aircraft drew since the last call, and at least
 // leastJ: with 0, a total that its meter corrected downwards counts nothing until the
-// meter has caught up. comparable is whether energy and closed form are of the same
-// time, so that their ratio measures the multiplier: not so after a restart or a gap
-// in the battery's messages, whose joules are counted all at once.
-func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterDelta, flying int, comparable bool) {
+// meter has caught up.
+func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterDelta, flying int) {
 	by = make([]meterDelta, len(a.aircraft))
-	comparable = a.unmeasuredSettlements == 0
-	measured := false
 	for i := range a.aircraft {
 		c, v := &a.aircraft[i], &views[i]
 		by[i] = meterDelta{math.Max(v.TotalJ-c.AccountedJ, leastJ), math.Max(v.ModelJ-c.modelJ, 0)}
 		c.AccountedJ, c.modelJ = c.AccountedJ+by[i].energyJ, v.ModelJ
-		was := c.measured
-		c.measured = v.Source != energy.Model
 		if v.InAir {
 			flying++
-			measured = measured || c.measured
-			comparable = comparable && (was || !c.measured)
 		}
 	}
 	a.unmeasuredSettlements = max(a.unmeasuredSettlements-1, 0)
-	return by, flying, comparable && measured
+	return by, flying
 }
 
 // SettleTransit enters joules drawn outside the slots, also negative ones where a
@@ -153,10 +147,11 @@ func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterD
 // hovering, and if it landed meanwhile, its meter never catches up. That includes an
 // excess counted in slots, whose rows are already written.
 func (a *Account) SettleTransit(views []fleet.View) {
-	by, _, _ := a.advanceMeters(views, math.Inf(-1))
+	by, _ := a.advanceMeters(views, math.Inf(-1))
 	for i := range by {
 		a.aircraft[i].TransitJ += by[i].energyJ
 	}
+	a.restartWindows()
 	a.flownSlot = -1
 	a.markFlights(views)
 }

@@ -47,7 +47,7 @@ func newTestFlight(slots int) *testFlight {
 		})
 	}
 	for i := range f.views {
-		f.views[i].ReadJ = f.views[i].TotalJ
+		read(&f.views[i])
 	}
 	f.Begin(slots, f.views)
 	f.BeginSlots(f.views, len(f.views))
@@ -57,16 +57,32 @@ func newTestFlight(slots int) *testFlight {
 // fly advances all aircraft by some slots, and settles them together.
 func (f *testFlight) fly(slots int) []Row { return f.flyPartlyModelled(slots, float64(slots)) }
 
+// flySilent advances all aircraft by a slot without a battery reading.
+func (f *testFlight) flySilent() {
+	for i := range f.views {
+		f.views[i].TotalJ += slotJ
+		f.views[i].ModelJ += modelJ
+		f.views[i].AtS++
+	}
+	f.slot++
+	f.Settle(f.slot-1, f.views, noTakers)
+}
+
 // flyPartlyModelled settles slots together of which the closed form covers only a part.
 func (f *testFlight) flyPartlyModelled(slots int, seen float64) []Row {
 	for i := range f.views {
 		f.views[i].TotalJ += slotJ * float64(slots)
 		f.views[i].ModelJ += modelJ * seen
 		f.views[i].AtS += float64(slots)
-		f.views[i].ReadS, f.views[i].ReadJ = f.views[i].AtS, f.views[i].TotalJ
+		read(&f.views[i])
 	}
 	f.slot += slots
 	return f.Settle(f.slot-1, f.views, noTakers)
+}
+
+// read is a battery reading at this moment.
+func read(v *fleet.View) {
+	v.Mark = energy.Mark{ReadJ: v.TotalJ, ReadModelJ: v.ModelJ, ReadS: v.AtS, ReceivedS: v.AtS, Gaps: v.Gaps}
 }
 
 func noTakers(int) (foreseenJ, mostJ float64) { return 0, 0 }
@@ -120,6 +136,10 @@ func TestMultiplierIgnoresDowntime(t *testing.T) {
 		f.fly(1)
 		if got := f.Objective().State().MultiplierWeight; got != weight {
 			t.Errorf("%d slots missed: the slot right after was learned from", missed)
+		}
+		f.fly(1)
+		if got := f.Objective().State().MultiplierWeight; got != weight {
+			t.Errorf("%d slots missed: the second slot after was learned from before it was over", missed)
 		}
 		f.fly(1)
 		if got := f.Objective().State().MultiplierWeight; got != weight+1 {
@@ -202,20 +222,28 @@ func TestGapInBatteryMessages(t *testing.T) {
 	for range 10 {
 		f.fly(1)
 	}
-	before := f.Objective().State()
 	f.views[0].Source, f.views[1].Source = energy.Model, energy.Model
-	f.fly(1) // by the closed form alone: it measures nothing
+	f.flySilent() // the slot before is learned from
+	before := f.Objective().State()
+	f.flySilent() // by the closed form alone: it measures nothing
 	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight {
 		t.Error("the closed form was taken for a measurement of itself")
 	}
-	f.views[0].Source, f.views[1].Source = energy.Consumed, energy.Consumed
-	f.views[0].TotalJ += 2000 // more than the model estimated
+	for i := range f.views { // the next reading ends an interval that was not measured
+		f.views[i].Source = energy.Consumed
+		f.views[i].Gaps++
+	}
+	f.views[0].TotalJ += 200 // more than the model estimated
 	f.fly(1)
 	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight || after.Multiplier != before.Multiplier {
 		t.Errorf("the multiplier went from %v to %v", before.Multiplier, after.Multiplier)
 	}
-	if f.fly(1); f.Objective().State().MultiplierWeight != before.MultiplierWeight+1 {
-		t.Error("the slot after was not learned from")
+	if f.fly(1); f.Objective().State().MultiplierWeight != before.MultiplierWeight {
+		t.Error("the slot after was learned from before it was over")
+	}
+	f.fly(1)
+	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight+1 || math.Abs(after.Multiplier-before.Multiplier) > 1e-9 {
+		t.Errorf("the second slot after was not learned from: %v after %v", after.Multiplier, before.Multiplier)
 	}
 }
 
@@ -483,6 +511,8 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 		for i := range f.views {
 			f.views[i].TotalJ += 1.5 * modelJ
 			f.views[i].ModelJ += modelJ
+			f.views[i].AtS++
+			read(&f.views[i])
 		}
 		f.slot++
 		f.Settle(f.slot-1, f.views, noTakers)

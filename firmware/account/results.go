@@ -11,14 +11,13 @@ import (
 // slotResults is a decided slot's delay and edge energy: as expected, corrected by
 // each result until it expires.
 type slotResults struct {
-	Row                                  // EdgeJ of decisions, less what results report as not computed there
-	settled         bool                 // the row was returned
-	tasks           map[string]taskEntry // by user
-	aircraftEdgeJ   []float64            // EdgeJ by aircraft, from number 1
-	decisions       int                  // users for which a decision was made
-	offerUsers      int                  // users without a decision that accepted the offer
-	maxOfferUsers   int                  // users without a report of this slot whose results may count
-	offeredAircraft bool                 // at least one aircraft was on offer
+	Row                          // EdgeJ of decisions, less what results report as not computed there
+	settled bool                 // the row was returned
+	tasks   map[string]taskEntry // by user
+	*slotEdge
+	decisions       int  // users for which a decision was made
+	maxOfferUsers   int  // users without a report of this slot whose results may count
+	offeredAircraft bool // at least one aircraft was on offer
 }
 
 type taskEntry struct {
@@ -55,9 +54,13 @@ type SlotDecision struct {
 
 // AddDecision enters the expected cost of a decision.
 func (a *Account) AddDecision(d SlotDecision) {
+	edge := &slotEdge{aircraftEdgeJ: make([]float64, len(a.aircraft)), offerShare: make([]float64, len(a.aircraft))}
 	r := &slotResults{
 		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS, Seen: d.Seen},
-		tasks: make(map[string]taskEntry, len(d.Users)), aircraftEdgeJ: make([]float64, len(a.aircraft)), decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
+		tasks: make(map[string]taskEntry, len(d.Users)), slotEdge: edge, decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
+	}
+	for i := range d.Snapshot.Aircraft {
+		r.offerShare[d.Snapshot.Aircraft[i].Number-1] = 1 / float64(len(d.Snapshot.Aircraft))
 	}
 	a.allLocalDelayS = 0
 	for i, name := range d.Users {

@@ -49,16 +49,17 @@ type AircraftRow struct {
 // each slot.
 func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (expectedJ, mostJ float64)) (rows []Row) {
 	restarted := a.unmeasuredSettlements > 0
-	by, flying, comparable := a.advanceMeters(views, 0)
+	by, flying := a.advanceMeters(views, 0)
 	first := a.objective.Slot()
 	slots := n - first + 1
-	sum := goal.Settlement{Slots: slots, Flying: flying}
+	sum := goal.Settlement{Slots: slots, Flying: flying, Measured: &goal.Measurement{}}
+	// The joules of missed slots are counted at once, at speeds that may not have been
+	// received, and those of a downtime with them.
+	alone := slots == 1 && !restarted
 	for i := range by {
 		a.aircraft[i].SpentJ += by[i].energyJ
 		sum.EnergyJ += by[i].energyJ
-		// The joules of missed slots are counted at once, at speeds that may not have
-		// been received: they do not measure the multiplier.
-		if comparable && slots == 1 && (views[i].InAir || by[i].energyJ > 0) {
+		if alone && (views[i].InAir || by[i].energyJ > 0) {
 			sum.ModelFlightJ += by[i].modelJ
 		}
 	}
@@ -73,6 +74,9 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			r.settled = true
 			expectedJ, mostJ := offerEdgeJ(r.offerUsers)
 			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
+			r.endS, r.limitJ = views[0].AtS, mostEdgeJ
+			r.expectedJ, r.mostJ = offerEdgeJ(1) // it is proportional to the users
+			a.edges = append(a.edges[max(len(a.edges)-edgeSlots, 0):], r.slotEdge)
 			row = r.Row
 			row.EdgeJ += expectedJ
 			sum.MinEdgeJ += r.EdgeJ
@@ -92,9 +96,13 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 		rows = append(rows, row)
 	}
 	a.flownSlot = -1
-	if slots == 1 && !restarted { // joules of several slots, or of a downtime, are of no one slot's flight
+	if alone {
 		a.flownSlot = n
+		*sum.Measured = a.measure(views)
+	} else {
+		a.restartWindows()
 	}
+	a.advanceWindows(views)
 	a.markFlights(views)
 	a.settleObjective(sum)
 	return rows

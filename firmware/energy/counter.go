@@ -34,6 +34,7 @@ type counterReading struct {
 	certainJ           float64  // certainly drawn since the meter began
 	trust              float64  // the part of certainJ that the counter must show
 	drawn              estimate // drawn since the last reading
+	afterGap           bool     // that was long ago
 }
 
 // rebase sets the reference at a reading: the total stays, so neither a counter that was
@@ -129,8 +130,11 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 		a.Base = a.Base.narrowed(total.LowJ-high, total.HighJ-low)
 		return total, true
 	}
-	// The estimate is changed no further than necessary.
+	// The estimate is changed no further than necessary, unless it is of a gap.
 	j := math.Min(math.Max(total.J, a.Base.J+low), a.Base.J+likely)
+	if j != total.J && c.afterGap {
+		j = a.Base.J + (low+likely)/2
+	}
 	window := estimate{j, a.Base.LowJ + low, a.Base.HighJ + high}
 	switch {
 	case total.LowJ > window.HighJ || total.HighJ < window.LowJ:

@@ -11,7 +11,8 @@
 // energy consumed; current times voltage, integrated; remaining charge times
 // capacity; the model, propulsion(measured speed) x last measured multiplier +
 // edge energy of the decisions sent. A counter too coarse for a slot is a reference:
-// one of the finer sources interpolates between its counts.
+// one of the finer sources interpolates between its counts; a counter of charge stands in
+// for one of energy. Between two readings, up to 6 s apart, the measured flight power holds.
 //
 // No reading is accepted alone against the others. One that is older than the last, by
 // its counter, is ignored; a step of a counter that current and model do not explain
@@ -60,6 +61,14 @@ func Absent() Reading {
 
 // PowerW returns current times voltage, NaN when either is absent.
 func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
+
+// repeats is whether a reading shows a current, and all that the one before it showed. In
+// flight no two measurements are the same: it is the last one again, as autopilots and
+// relays send it until there is a new one, and a frozen monitor for ever.
+func (r Reading) repeats(was Reading) bool {
+	same := func(v, was float64) bool { return v == was || math.IsNaN(v) && math.IsNaN(was) }
+	return r.CurrentA > 0 && r.CurrentA == was.CurrentA && same(r.ConsumedHJ, was.ConsumedHJ) && same(r.VoltageV, was.VoltageV) && same(r.Charge, was.Charge)
+}
 
 // valid returns the reading with values that no battery has marked as absent.
 func (r Reading) valid() Reading {

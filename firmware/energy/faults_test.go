@@ -151,6 +151,9 @@ func TestStallIsCountedOnce(t *testing.T) {
 			now := 0.0
 			send := func(content, bootS float64) {
 				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
+				if math.Mod(content, 0.5) == 0 {
+					r.CurrentA += 0.01 // as any current varies that is measured
+				}
 				if counter {
 					r.ConsumedHJ = math.Floor(content * watts / 100)
 				}
@@ -187,7 +190,7 @@ func TestStallOfACurrentAlone(t *testing.T) {
 	m.SetSpeed(0, 8.4, true)
 	send := func(receivedS, contentS float64) {
 		m.SetSpeed(receivedS, 8.4, true)
-		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
+		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts/volts + math.Mod(contentS, 0.5)/100, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
 	}
 	for i := range 41 {
 		send(float64(i)/4, float64(i)/4)

@@ -4,16 +4,12 @@ import "math"
 
 const (
 	consumedUnitJ = 100 // joules of a count of energy consumed
-	receiptErrorS = 0.1 // error of a message's time of receipt
-	stallMaxS     = 10  // longest delay of a message
 	powerAverageS = 1   // power is averaged over so long, to extrapolate with it
 
 	// A counter that shows less than this part of what was certainly drawn is wrong:
 	// beside a current that may be worse than assumed, and beside the model.
 	sensorTrust = 0.8
 	modelTrust  = 0.5
-
-	reorderMaxS = 1 // a single datagram may be later than its neighbours by so much
 )
 
 // Meter is one aircraft's joules. Times are mission seconds on one clock; calls
@@ -23,31 +19,34 @@ type Meter struct {
 	PowerW    func(mps float64) float64 // propulsion at multiplier 1, eq. (prop)
 	MaxPowerW float64                   // more than this cannot be drawn
 
-	started bool
-	model   model
+	started  bool
+	model    model
+	arrivals // in front of the integrator
+	charged  chargeCounter
 
-	readingCount    int     // battery readings so far
-	meanIntervalS   float64 // between them, on average
-	lastReadS       float64
-	bootS           float64 // autopilot's time up to which joules are accounted; 0: never received
-	extrapolatedS   float64 // of the total at lastReadS, after a restart: without a reading
-	lastHadBootTime bool    // the last reading had the autopilot's time
-	pending         *pendingReading
-	recent          []counterSample // energy consumed, as read within reorderMaxS
-	pauseS          float64         // between the last two readings that were more than reorderMaxS apart
-	pauseEndS       float64         // when that ended
-	source          Source
-	lastPowerW      float64 // current times voltage then, or NaN
-	meanPowerW      float64 // power in the second before it, measured or modelled
+	newest        Reading // the last one received that was a measurement
+	newestS       float64 // when
+	intervalS     float64 // between the last two of those, 0: none yet
+	repeated      bool    // the present reading is none: it repeats the newest
+	meanIntervalS float64 // between readings, on average
+	extrapolatedS float64 // of the total at lastReadS, after a restart: without a reading
+	source        Source
+	lastPowerW    float64 // current times voltage then, or NaN
+	meanPowerW    float64 // power in the second before it, measured or modelled
+	heldW         float64 // power of the flight, to extrapolate with
 
 	// Power is integrated from reading to reading. At any moment the integral may be
 	// off by timingSlackJ beyond its bounds, which does not accumulate: an error of a
 	// message's time, or edge energy decided and not drawn yet.
 	integral     estimate
 	timingSlackJ float64
-	measured     bool // the last interval was measured by a current, not modelled
+	measured     bool    // the last interval was measured by a current, not modelled
+	resolutionJ  float64 // of what measured it: a counter alone has one
+	gaps         int     // intervals that nothing measured, so far, and gaps in the speeds
+	gapHJ        float64 // energy consumed at the end of the last one
 
 	total    estimate // drawn up to lastReadS, by all sources
+	mark     Mark     // at the last reading that was a measurement
 	certainJ float64  // certain lower bound of the joules drawn
 	consumed counterReference
 	charge   counterReference
@@ -64,6 +63,9 @@ type State struct {
 	PowerW   float64          `json:"power_w"`
 	Factor   float64          `json:"factor"`
 	ReadAgeS float64          `json:"read_age_s,omitempty"` // of the last reading; SpentJ is extrapolated for as long
+
+	IntervalS float64       `json:"interval_s,omitempty"` // between the last two
+	Charged   chargeCounter `json:"charged"`
 }
 
 // State returns what a restart at this moment needs.
@@ -71,11 +73,11 @@ func (m *Meter) State(nowS float64) State {
 	if p := m.pending; p != nil && !p.suspectedReboot { // no message follows the pending one
 		now := *m
 		now.pending = nil
-		now.applyReading(p.receivedS, p.Reading)
+		now.pass(p.receivedS, p.Reading, now.integrate)
 		return now.State(nowS)
 	}
 	f := m.estimateAt(nowS)
-	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.meanPowerW, Factor: m.model.factor}
+	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.meanPowerW, Factor: m.model.factor, IntervalS: m.intervalS, Charged: m.charged}
 	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
 		a.CertainJ -= m.certainJ
 		if a.Candidate != nil {
@@ -106,6 +108,8 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	m.start(nowS)
 	m.total = estimate{s.SpentJ, math.Min(s.LowJ, s.SpentJ), math.Max(s.HighJ, s.SpentJ)}
 	m.integral, m.consumed, m.charge, m.bootS, m.meanPowerW = m.total, s.Consumed, s.Charge, s.BootS, s.PowerW
+	m.heldW, m.intervalS, m.charged = s.PowerW, s.IntervalS, s.Charged
+	m.arrivals.consumed, m.usedPercent = s.Consumed.Count, s.Charge.Count
 	m.model.flying = s.PowerW > 0
 	if s.Factor > 0 {
 		m.model.factor = s.Factor
@@ -146,9 +150,11 @@ func (m *Meter) UncertaintyJ(nowS float64) float64 { return m.estimateAt(nowS).u
 func (m *Meter) estimateAt(nowS float64) estimate {
 	total := m.total
 	var since estimate
-	if m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
-		j := math.Max(nowS-m.lastReadS, 0) * m.meanPowerW
-		since = estimate{J: j, HighJ: (1 + gapError) * j}
+	received := !m.model.flying || nowS-m.model.speedS <= freshS
+	if received && m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
+		seconds := math.Max(nowS-m.lastReadS, 0)
+		since = estimate{J: seconds * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
+		since = since.plus(estimate{J: m.edgeSince(nowS), HighJ: m.model.edgeSinceReading.J})
 	} else {
 		total = total.plus(m.model.flightSinceReading).plus(m.model.edgeSinceReading)
 		_, since = m.modelFlight(nowS)
@@ -157,13 +163,19 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	return total.plus(since).widened(m.undrawnEdgeJ(nowS))
 }
 
-// LastReading returns DrawnJ at the last reading, and when that was: by the autopilot's
-// clock, or by the leader's if the autopilot's time was never received.
-func (m *Meter) LastReading() (totalJ, atS float64) {
-	if m.bootS > 0 {
-		return m.total.J, m.bootS
-	}
-	return m.total.J, m.lastReadS
+// Mark is what was drawn up to a battery reading.
+type Mark struct {
+	ReadJ       float64 // DrawnJ then
+	ReadModelJ  float64 // ModelJ then
+	ReadS       float64 // when that was: by the autopilot's clock, or by the leader's if that was never received
+	ReceivedS   float64 // likewise, always by the leader's
+	Gaps        int     // the same at two readings if all that was drawn between them was measured
+	ResolutionJ float64 // of ReadJ
+}
+
+// LastReading returns the mark of the last reading.
+func (m *Meter) LastReading() Mark {
+	return m.mark
 }
 
 // Measured is whether the last interval between readings was measured by a current, and
@@ -174,136 +186,113 @@ func (m *Meter) Measured(nowS, maxAgeS float64) bool {
 
 // Source returns the source of DrawnJ.
 func (m *Meter) Source(nowS float64) Source {
-	if m.readingCount == 0 || nowS-m.lastReadS > freshS {
+	if m.readingCount == 0 || nowS-math.Min(m.newestS, m.lastReadS) > m.heldS() {
 		return Model
 	}
 	return m.source
 }
 
-// pendingReading is a reading that waits for the next one, because of its time. Either
-// it came without the autopilot's time after others that had it: if it is the first of
-// many that were delayed, the next shows how much of that time has passed. Or its time
-// is of another boot, which one reading alone does not prove.
-type pendingReading struct {
-	receivedS       float64
-	suspectedReboot bool
-	Reading
-}
-
-// counterSample is the counter of energy consumed at a time.
-type counterSample struct{ readS, count float64 }
+// heldS is how long a reading's current holds: two intervals and a half of a battery
+// that reports slowly.
+func (m *Meter) heldS() float64 { return math.Min(math.Max(2.5*m.intervalS, freshS), heldMaxS) }
 
 // AddReading enters a reading. A reading that contradicts the current, the model or the
 // autopilot's clock waits until the next one agrees.
 func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	p := m.pending
-	m.pending = nil
-	agrees := false
-	switch {
-	case p == nil:
-	case p.suspectedReboot:
-		bootElapsedS := r.BootS - p.BootS
-		if agrees = r.BootS > 0 && bootElapsedS > -reorderMaxS && bootElapsedS < nowS-p.receivedS+stallMaxS; agrees {
-			m.applyReading(p.receivedS, p.Reading)
+	if m.repeated = m.model.flying && r.repeats(m.newest); m.repeated {
+		if nowS-m.newestS <= m.heldS() { // else it is frozen
+			m.add(nowS, r, m.integrate)
 		}
-	case r.BootS == 0 || nowS-p.receivedS > receiptErrorS:
-		m.applyReading(p.receivedS, p.Reading)
+		return
 	}
-	hasBootTime := r.BootS > 0
-	switch {
-	case m.lastHadBootTime && !hasBootTime:
-		m.pending = &pendingReading{receivedS: nowS, Reading: r}
-	case !agrees && m.isOtherBoot(nowS, r):
-		m.pending = &pendingReading{receivedS: nowS, suspectedReboot: true, Reading: r}
-	default:
-		m.applyReading(nowS, r)
+	first, wasS := m.readingCount == 0, m.newestS
+	m.newest, m.newestS = r, nowS
+	m.add(nowS, r, m.integrate)
+	if !first {
+		m.intervalS = nowS - wasS
 	}
-	m.lastHadBootTime = hasBootTime
-}
-
-// isOtherBoot is whether the autopilot's time does not continue the one followed so far:
-// it was rebooted, or the time is wrong.
-func (m *Meter) isOtherBoot(nowS float64, r Reading) bool {
-	if r.BootS == 0 || m.bootS == 0 {
-		return false
-	}
-	ahead := m.readingCount > 0 && r.BootS-m.bootS > m.elapsedWithPauseS(m.lastReadS, nowS)+reorderMaxS
-	return ahead || m.hasRebooted(nowS, r)
-}
-
-// outOfOrder is whether the counter of energy consumed is as it was a moment ago, and
-// the charge does not show another battery: a later message arrived before this one.
-func (m *Meter) outOfOrder(nowS float64, r Reading) bool {
-	for len(m.recent) > 1 && m.recent[1].readS <= nowS-reorderMaxS {
-		m.recent = m.recent[1:]
-	}
-	if len(m.recent) == 0 || m.charge.UnitJ > 0 && usedPercent(r) < m.charge.Count-1 {
-		return false
-	}
-	return r.ConsumedHJ < m.consumed.Count && r.ConsumedHJ >= m.recent[0].count
 }
 
 // usedPercent is the charge used, in whole per cent, NaN: not known.
 func usedPercent(r Reading) float64 { return 100 - math.Round(r.Charge*100) }
 
-func (m *Meter) applyReading(nowS float64, r Reading) {
+// integrate enters a reading, the next in order.
+func (m *Meter) integrate(r arrival) {
+	nowS := r.receivedS
 	m.advanceModel(nowS)
-	rebooted := m.hasRebooted(nowS, r)
-	if r.BootS > 0 && r.BootS < m.bootS && !rebooted || !rebooted && m.outOfOrder(nowS, r) {
-		return // it was delayed, and is of a time already accounted for
-	}
-	m.readingCount++
 	power := r.PowerW()
 	if power > m.MaxPowerW {
 		power = math.NaN()
 	}
-	s := m.intervalTo(nowS, r, power, rebooted)
+	s := m.intervalTo(&r, power)
 	if s.measured != m.measured { // the integral keeps the error of one source when the other takes over
 		m.integral = m.integral.widened(m.timingSlackJ + s.timingSlackJ)
 	}
 	sum := m.integral.plus(s.drawn)
 	prior := sum.widened(s.timingSlackJ)
 	m.certainJ += s.certainJ
-	if rebooted {
-		m.rebaseAtBoot(nowS, r)
+	if r.rebooted {
+		m.rebaseAtBoot(nowS, r.Reading)
 	}
-	total, source := m.applyCounters(prior, nowS, r, s)
+	total, source := m.applyCounters(prior, nowS, r.Reading, s)
 	m.integral = sum.narrowed(total.LowJ-s.timingSlackJ, total.HighJ+s.timingSlackJ)
 	m.integral.J = total.J
 	if total.LowJ < prior.LowJ || total.HighJ > prior.HighJ { // a counter was accepted against the integral
 		m.integral = total.widened(s.timingSlackJ)
 	}
 	drawnJ := total.J - m.total.J
-	if gapS := nowS - m.lastReadS; gapS > reorderMaxS {
-		m.pauseS, m.pauseEndS = gapS, nowS
-	}
 	if s.seconds <= freshS && m.readingCount > 1 {
 		m.meanIntervalS += (s.seconds - m.meanIntervalS) / 8
 	}
-	m.total, m.source, m.measured, m.timingSlackJ = total, source, s.measured, s.timingSlackJ
-	m.lastReadS, m.lastPowerW, m.extrapolatedS = math.Max(nowS, m.lastReadS), power, 0
-	switch {
-	case r.BootS > 0:
-		m.bootS = r.BootS
-	case m.bootS > 0:
-		m.bootS += s.seconds
+	const settledHJ = 4 // a counter corrects what was estimated in a gap within so many counts
+	sinceGapHJ := r.ConsumedHJ - m.gapHJ
+	if s.afterGap || !s.measured && source != Consumed {
+		m.gaps, m.gapHJ, sinceGapHJ = m.gaps+1, r.ConsumedHJ, 0
 	}
+	if m.resolutionJ = 0; !s.measured || sinceGapHJ >= 0 && sinceGapHJ < settledHJ {
+		m.resolutionJ = consumedUnitJ
+	}
+	m.total, m.source, m.measured, m.timingSlackJ = total, source, s.measured, s.timingSlackJ
+	m.lastPowerW, m.extrapolatedS = power, 0
+	if !m.repeated {
+		m.mark = Mark{m.total.J, m.model.closedFormJ, math.Max(nowS, m.lastReadS), nowS, m.gaps, m.resolutionJ}
+		if m.bootS > 0 {
+			m.mark.ReadS = m.bootS
+		}
+	}
+	m.arrivals.consumed, m.usedPercent = m.consumed.Count, m.charge.Count
 	p := &m.model
-	p.flightSinceReading, p.edgeSinceReading = estimate{}, estimate{}
 	switch {
 	case s.measured: // a burst of power is over before the next message
 		if source == Consumed && s.seconds > 0 { // or was none, if the counter contradicts it
 			power = math.Min(power, math.Max(m.meanPowerW, drawnJ/s.seconds))
 		}
 		m.meanPowerW += (power - m.meanPowerW) * math.Min(s.seconds/powerAverageS, 1)
+		m.hold(nowS, power, s.seconds)
 	case !math.IsNaN(power):
-		m.meanPowerW = power
+		m.meanPowerW, m.heldW = power, power
 	case p.flying:
 		m.meanPowerW = p.factor * m.PowerW(p.speedMPS)
+		m.heldW = m.meanPowerW
 	default:
-		m.meanPowerW = 0
+		m.meanPowerW, m.heldW = 0, 0
 	}
+	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = estimate{}, estimate{}, m.undrawnNowJ(nowS)
+}
+
+// hold follows the power of the flight. Computing takes part of a slot: where there are
+// several readings in one, the lesser ones have the flight alone. A longer interval has
+// the edge energy decided in it.
+func (m *Meter) hold(nowS, powerW, seconds float64) {
+	if seconds >= 1 {
+		powerW = math.Max(powerW-m.edgeSince(nowS)/seconds, 0)
+	}
+	if powerW < m.heldW || seconds >= 1 {
+		m.heldW = powerW
+		return
+	}
+	m.heldW += (powerW - m.heldW) * seconds / heldRiseS
 }
 
 // readingInterval is the time between two readings.
@@ -314,18 +303,21 @@ type readingInterval struct {
 	certainJ     float64 // certain part of it, however good the model is
 	measured     bool    // by a current
 	backToBack   bool    // the messages came closer together than they were sent
+	afterGap     bool    // it is longer than a current holds, or the first since a restart
 }
 
 // intervalTo returns the interval that ends with a reading. Its length is by the
 // autopilot's own time where known, for messages may have been delayed.
-func (m *Meter) intervalTo(nowS float64, r Reading, powerW float64, rebooted bool) (s readingInterval) {
+func (m *Meter) intervalTo(r *arrival, powerW float64) (s readingInterval) {
+	nowS := r.receivedS
 	dt, delayed := math.Max(nowS-m.lastReadS, 0), false
-	if bootElapsedS := r.BootS - m.bootS; r.BootS > 0 && m.bootS > 0 && !rebooted && bootElapsedS < dt+stallMaxS {
-		delayed = math.Abs(bootElapsedS-dt) > 1.5*receiptErrorS
-		dt = bootElapsedS
+	if r.bootElapsedS < dt+stallMaxS {
+		delayed = math.Abs(r.bootElapsedS-dt) > 1.5*receiptErrorS
+		dt = r.bootElapsedS
 	}
 	s.seconds, s.backToBack = dt, dt < math.Max(receiptErrorS, 0.7*m.meanIntervalS)
-	s.measured = !math.IsNaN(powerW) && m.readingCount > 1 && dt <= freshS
+	s.afterGap = m.readingCount == 1 || dt > m.heldS() && (m.intervalS > 0 || dt > heldMaxS)
+	s.measured = !math.IsNaN(powerW) && !s.afterGap
 	if s.measured {
 		s.drawn, s.timingSlackJ = withRelativeError(dt*powerW, currentError), receiptErrorS*powerW
 		if m.lastPowerW > 0 {
@@ -353,7 +345,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
-			trust: trust, certainJ: m.certainJ, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
+			trust: trust, certainJ: m.certainJ, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
@@ -386,13 +378,12 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 		accepted := false
 		total, accepted = m.consumed.handleReading(total, count(&m.consumed, r.ConsumedHJ, consumedUnitJ, sensorTrust), true)
 		if m.consumed.Candidate == nil {
-			if n := len(m.recent); n > 0 && r.ConsumedHJ < m.recent[n-1].count {
-				m.recent = nil // it was reset
-			}
-			m.recent = append(m.recent, counterSample{nowS, r.ConsumedHJ})
+			m.accept(nowS, r.ConsumedHJ)
 		}
 		if accepted {
-			source = Consumed
+			if source != Current || m.charged.VoltsV == 0 { // a charge is a current's
+				source = Consumed
+			}
 			// What it adds is evidence for the other counter, and not against itself.
 			more := math.Max(total.LowJ-m.total.LowJ-s.certainJ, 0)
 			m.certainJ, m.consumed.CertainJ = m.certainJ+more, m.consumed.CertainJ+more
@@ -408,16 +399,6 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 		total, _ = m.charge.handleReading(total, count(&m.charge, used, unitJ, 1), source == Remaining)
 	}
 	return total, source
-}
-
-// elapsedWithPauseS is how much time may have passed since a reading: the delay of
-// messages in a pause that has just ended is added to the time passed here.
-func (m *Meter) elapsedWithPauseS(readS, nowS float64) float64 {
-	seconds := nowS - readS
-	if nowS-m.pauseEndS < reorderMaxS {
-		seconds += m.pauseS
-	}
-	return seconds
 }
 
 // counterElapsedS is how much time passed since a counter was read: by the autopilot's
@@ -439,17 +420,6 @@ func (m *Meter) maxElapsedS(a *counterReference, nowS float64, r Reading) float6
 		seconds = math.Max(seconds, elapsedS)
 	}
 	return seconds
-}
-
-// hasRebooted is whether the autopilot's time was reset: it fell by more than a message
-// is delayed, or no more of it has passed than since the last reading, and it or the
-// counter fell.
-func (m *Meter) hasRebooted(nowS float64, r Reading) bool {
-	if r.BootS == 0 || m.bootS == 0 {
-		return false
-	}
-	since := nowS-r.BootS > m.lastReadS-receiptErrorS
-	return r.BootS < m.bootS-stallMaxS || since && (r.BootS < m.bootS || r.ConsumedHJ < m.consumed.Count)
 }
 
 // rebaseAtBoot sets the reference of energy consumed at the autopilot's boot: its

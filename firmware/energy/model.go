@@ -7,6 +7,12 @@ const (
 	freshS        = 2   // a battery reading or a speed is used for so long
 	lostS         = 10  // an aircraft not received for so long is lost, and its model ends
 	edgeDoneS     = 2   // a decision's edge energy is drawn after so long
+	edgeBusyS     = 0.5 // and most of it after this, with its slot
+
+	// A battery monitor may take so long from one measurement to the next: 6 s
+	// (docs/wire.md) and what a message is late.
+	heldMaxS  = 6.5
+	heldRiseS = 5 // a power that rises within a second may be computing, and counts as the flight's after so long
 )
 
 // Relative errors of the sources: a calibrated current sensor; the propulsion model in
@@ -29,6 +35,7 @@ type model struct {
 	closedFormJ        float64  // propulsion since the meter began, multiplier 1
 	flightSinceReading estimate // since the last reading
 	edgeSinceReading   estimate // likewise
+	undrawnAtReadingJ  float64  // edge energy that was decided before, and not drawn then
 	decidedEdgeJ       float64  // edge energy of the last decision
 	decidedEdgeS       float64
 }
@@ -40,6 +47,9 @@ func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 		return
 	}
 	m.advanceModel(nowS)
+	if m.model.flying && nowS-m.model.speedS > freshS {
+		m.gaps++
+	}
 	m.model.speedS, m.model.speedMPS, m.model.flying = math.Max(nowS, m.model.speedS), speedMPS, flying
 }
 
@@ -100,6 +110,17 @@ func (m *Meter) undrawnEdgeJ(nowS float64) float64 {
 		return 0
 	}
 	return m.model.decidedEdgeJ
+}
+
+// undrawnNowJ is the part of the last decision's edge energy that is not drawn yet, if it is
+// drawn evenly.
+func (m *Meter) undrawnNowJ(nowS float64) float64 {
+	return m.model.decidedEdgeJ * math.Min(math.Max(1-(nowS-m.model.decidedEdgeS)/edgeBusyS, 0), 1)
+}
+
+// edgeSince is the edge energy drawn since the last reading.
+func (m *Meter) edgeSince(nowS float64) float64 {
+	return m.model.undrawnAtReadingJ + m.model.edgeSinceReading.J - m.undrawnNowJ(nowS)
 }
 
 // gapEstimate is what was drawn in a time without messages, by the power before it.

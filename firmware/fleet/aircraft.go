@@ -23,6 +23,7 @@ const (
 	landedMaxUpM = groundMaxUpM + 10 // and no more height: altitudes drift in a flight
 
 	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
+	batteryAbsentS   = 7.0 // a battery that is not received for so long is no longer sent: it may come every 6 s (docs/wire.md)
 )
 
 // aircraft is one aircraft's measured state and its control. All of it is guarded by
@@ -103,17 +104,17 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		switch {
 		case m.Id == 0:
 			a.ownBatteryS = now
-		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < 5:
+		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS:
 			return
 		}
 		a.batteryStatusS = now
-		a.updateBattery(f, now, r)
+		a.updateBattery(f, now, r, m.CurrentConsumed)
 	case *common.MessageSysStatus:
 		a.preArm, a.preArmS = preArmOf(m), now
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining); now-a.batteryStatusS > 5 && !noBattery(&r) {
-			a.updateBattery(f, now, r)
+		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining); now-a.batteryStatusS > batteryAbsentS && !noBattery(&r) {
+			a.updateBattery(f, now, r, -1)
 		}
 	case *common.MessageParamValue:
 		a.handleParamValue(f, m)
@@ -125,10 +126,10 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	}
 }
 
-func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading) {
+func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consumedMAh int32) {
 	r.BootS = a.bootS(now)
 	a.batteryReading = r
-	a.meter.AddReading(now, r)
+	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
 		a.charge = c
 	}

@@ -262,7 +262,7 @@ func TestMeteredBattery(t *testing.T) {
 		id      uint8
 		percent int8
 		want    float64
-	}{{100, 1, 10, math.NaN()}, {101, relayedBatteryID, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBatteryID, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBatteryID, 78, 0.78}} {
+	}{{100, 1, 10, math.NaN()}, {101, relayedBatteryID, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBatteryID, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBatteryID, 78, 0.7}, {110, relayedBatteryID, 78, 0.78}} {
 		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
 			a.handleMessage(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
 		}

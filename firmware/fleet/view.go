@@ -58,8 +58,8 @@ type View struct {
 	FittedJ       float64 // TotalJ when the pack was fitted
 
 	TotalJ       float64 // drawn since the meter began
-	ReadJ, ReadS float64 // TotalJ at the last battery reading, and when that was, by one clock
 	ModelJ       float64 // propulsion since then by the closed form, at multiplier 1
+	energy.Mark          // both at the last battery reading
 	Source       energy.Source
 	UncertaintyJ float64 // how far off TotalJ may be
 	BootMS       float64 // autopilot's time since boot, at this moment
@@ -132,7 +132,6 @@ func (f *Fleet) Views(dst []View) []View {
 	now, transitMPS := f.nowS(), f.transitSpeedMPS()
 	for _, a := range f.aircraft {
 		a.forgetOld(now)
-		readJ, readS := a.meter.LastReading()
 		dst = append(dst, View{
 			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
@@ -142,7 +141,7 @@ func (f *Fleet) Views(dst []View) []View {
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, NoPreArm: !a.preArm.Known, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
-			TotalJ: a.meter.DrawnJ(now), ReadJ: readJ, ReadS: readS, ModelJ: a.meter.ModelJ(now), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})
 	}

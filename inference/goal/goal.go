@@ -296,6 +296,20 @@ type Settlement struct {
 	// speeds are those over the ground: Settle corrects it for the believed air.
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Flying       int     `json:"flying"` // aircraft whose flight counts from now on
+
+	// Measured is what measures the multiplier in place of the sums above, where that is
+	// of another time; its ModelFlightJ is through the air.
+	Measured *Measurement `json:"measured,omitempty"`
+}
+
+// Measurement is a flight that was measured; its fields are as in Settlement.
+type Measurement struct {
+	EnergyJ      float64 `json:"energy_j"`
+	EdgeJ        float64 `json:"edge_j"`
+	MinEdgeJ     float64 `json:"least_edge_j"`
+	MaxEdgeJ     float64 `json:"most_edge_j"`
+	ModelFlightJ float64 `json:"model_flight_j"`
+	Slots        int     `json:"slots,omitempty"` // as long as so many; 0: not told, one
 }
 
 // Settle accounts for a settlement: it advances the mission by its slots, subtracts
@@ -322,7 +336,10 @@ func (o *Objective) Settle(s Settlement) {
 	} else {
 		state.DelayToGoS -= s.DelayS
 	}
-	state.updateMultiplier(&s)
+	if s.Measured == nil {
+		s.Measured = &Measurement{s.EnergyJ, s.EdgeJ, s.MinEdgeJ, s.MaxEdgeJ, s.ModelFlightJ, 0}
+	}
+	state.updateMultiplier(s.Measured)
 	for range n {
 		state.EdgePowerW += 0.1 * (s.EdgeJ/float64(n) - state.EdgePowerW)
 	}
@@ -336,23 +353,27 @@ func (o *Objective) CorrectDelay(delayS float64) {
 	}
 }
 
-// updateMultiplier updates the multiplier with a settlement's measurement, if any.
-func (s *State) updateMultiplier(x *Settlement) {
+// updateMultiplier updates the multiplier with a measurement, if it has a flight.
+func (s *State) updateMultiplier(x *Measurement) {
 	multiplier := func(edgeJ float64) float64 {
 		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)
 	}
 	changed := false
+	if s.RecentCount == 0 && s.MultiplierWeight == initialWeight {
+		s.MultiplierWeight /= float64(max(x.Slots, 1)) // it weighs as many slots
+	}
 	switch {
 	case !(x.ModelFlightJ > 0): // no measurement
 	case x.MaxEdgeJ > x.MinEdgeJ:
 		if changed = s.addInterval(multiplier(x.EdgeJ), multiplier(x.MaxEdgeJ), multiplier(x.MinEdgeJ)); changed {
 			break
 		}
-		if mean, enough := s.addPending(x.EnergyJ-x.EdgeJ, x.ModelFlightJ); enough {
+		if mean, enough := s.addPending(x.EnergyJ-x.EdgeJ, x.ModelFlightJ, max(x.Slots, 1)); enough {
 			changed = s.addMeasurement(min(max(mean, 0.1), 10))
 		}
 	case x.EnergyJ > x.EdgeJ:
-		changed = s.addMeasurement(multiplier(x.EdgeJ))
+		// Of windows that are long enough to be exact, no others are needed.
+		changed = s.addMeasurement(multiplier(x.EdgeJ)) || x.Slots > 0
 	}
 	if changed {
 		s.PendingEstimate = PendingEstimate{} // gathered before the change

@@ -14,11 +14,11 @@ type PendingEstimate struct {
 // slotsPerEstimate is the number of slots in one measurement.
 const slotsPerEstimate = 8
 
-// addPending adds a slot; once there are enough, it returns their measurement.
-func (p *PendingEstimate) addPending(flightJ, modelJ float64) (multiplier float64, enough bool) {
+// addPending adds slots; once there are enough, it returns their measurement.
+func (p *PendingEstimate) addPending(flightJ, modelJ float64, slots int) (multiplier float64, enough bool) {
 	p.PendingFlightJ += flightJ
 	p.PendingModelJ += modelJ
-	if p.PendingSlots++; p.PendingSlots < slotsPerEstimate {
+	if p.PendingSlots += slots; p.PendingSlots < slotsPerEstimate {
 		return 0, false
 	}
 	multiplier = p.PendingFlightJ / p.PendingModelJ

@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"math"
 	"net"
 	"sync"
 	"testing"
@@ -288,5 +289,27 @@ func TestRefuseArming(t *testing.T) {
 	}
 	if !a.SetParameter("COM_OBL_RC_ACT", 3) || v.params.get("COM_OBL_RC_ACT") != 3 || a.SetParameter("NO_SUCH", 1) {
 		t.Error("parameters are not set as they are named")
+	}
+}
+
+// A battery monitor that is slower than what is asked for sends when it measures.
+func TestSlowBatteryMonitor(t *testing.T) {
+	for _, everyS := range []float64{0, 2.5, 6} {
+		conf := testConfig()
+		conf.Battery.EveryS = everyS
+		v := newVehicle(conf)
+		v.streams.find(float32(batteryID)).setInterval(250e3, 0)
+		n := 0
+		for range 30 * 100 {
+			v.step()
+			for _, m := range v.dueMessages() {
+				if _, ok := m.(*common.MessageBatteryStatus); ok {
+					n++
+				}
+			}
+		}
+		if want := 30 / max(everyS, 0.25); math.Abs(float64(n)-want) > 0.1*want+1 {
+			t.Errorf("every %v s: %d messages in 30 s, want %.0f", everyS, n, want)
+		}
 	}
 }

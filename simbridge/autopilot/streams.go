@@ -77,7 +77,7 @@ func (s *stream) setInterval(us float32, now int64) {
 func (v *vehicle) dueMessages() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
-		if s.intervalUS == 0 || v.timeUS < s.nextUS || v.externalBattery != nil && s.id == batteryID && !s.pending {
+		if s.intervalUS == 0 || v.timeUS < s.nextUS || s.id == batteryID && (v.externalBattery != nil && !s.pending || v.externalBattery == nil && !v.battery.Measures(v.timeUS)) {
 			continue
 		}
 		s.pending = false

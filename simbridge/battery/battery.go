@@ -34,6 +34,10 @@ type Fields struct {
 	Current   bool `yaml:"current"`
 	Energy    bool `yaml:"energy"`
 	Remaining bool `yaml:"remaining"`
+
+	// EveryS is how often the monitor measures, as a CAN battery or a slow link does; 0:
+	// with each message that is asked for. Between, no BATTERY_STATUS is sent.
+	EveryS float64 `yaml:"every_s"`
 }
 
 // AllFields are all of them.
@@ -62,6 +66,10 @@ type Battery struct {
 	// The first pack's values of drawnJ and consumedCoulombs at which the counters of
 	// the messages were 0, and at which it was full.
 	counterZeroJ, counterZeroCoulombs, fullAtJ float64
+
+	measuredUS int64                        // time of the last measurement, and
+	measured   *common.MessageBatteryStatus // what it was; nil: none yet
+	frozen     bool                         // it is repeated
 
 	counterErrorJ    float64 // of the next message's counter, or
 	counterReadsZero bool    // it is 0
@@ -195,8 +203,20 @@ func (b *Battery) remainingPercent() int8 {
 	return int8(math.Ceil(100 * b.Charge()))
 }
 
+// Freeze has the messages repeat the last measurement, or ends that.
+func (b *Battery) Freeze(on bool) { b.frozen = on }
+
+// Measures is whether the monitor has a measurement to send, or repeats its last one.
+func (b *Battery) Measures(nowUS int64) bool {
+	return b.measured == nil || nowUS-b.measuredUS >= int64(b.Fields.EveryS*1e6)
+}
+
 // Status is the first pack's BATTERY_STATUS at a time.
 func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
+	if b.frozen && b.measured != nil {
+		b.measuredUS = nowUS
+		return new(*b.measured)
+	}
 	m := b.packStatus(&b.first, nowUS, b.first.drawnJ-b.counterZeroJ+b.counterErrorJ)
 	m.BatteryRemaining = b.remainingPercent()
 	if b.Fields.Energy {
@@ -208,6 +228,7 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 	if b.Fields.Current {
 		m.CurrentConsumed = int32(min(b.gain()*(b.consumedCoulombs-b.counterZeroCoulombs)/3.6, math.MaxInt32))
 	}
+	b.measuredUS, b.measured = nowUS, new(*m)
 	return m
 }
 

@@ -2,6 +2,7 @@ package battery
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -93,5 +94,36 @@ func TestSensorGain(t *testing.T) {
 	b.SetReadsJ(30e3)
 	if got := b.Charge(); math.Abs(got-0.2) > 1e-9 {
 		t.Errorf("it reads %v, want 0.2", got)
+	}
+}
+
+// A slow monitor has a new measurement every few seconds; a frozen one repeats its last,
+// whatever is drawn, and goes on from the truth.
+func TestSlowAndFrozenMonitor(t *testing.T) {
+	slow := AllFields
+	slow.EveryS = 5
+	b := New(150e3, slow)
+	var at []int64
+	for us := int64(0); us <= 12e6; us += 250e3 {
+		if b.Measures(us) {
+			b.Status(us)
+			at = append(at, us)
+		}
+		b.DrawPower(150, 0.25)
+	}
+	if !slices.Equal(at, []int64{0, 5e6, 10e6}) {
+		t.Errorf("measures at %v us", at)
+	}
+	b = New(150e3, AllFields)
+	b.DrawPower(150, 10)
+	was := *b.Status(10e6)
+	b.Freeze(true)
+	b.DrawPower(300, 30)
+	if m := b.Status(40e6); *m != was {
+		t.Errorf("frozen, it reports %+v after %+v", *m, was)
+	}
+	b.Freeze(false)
+	if m := b.Status(41e6); m.EnergyConsumed != 105 {
+		t.Errorf("%d hJ afterwards, want 105", m.EnergyConsumed)
 	}
 }

@@ -1,0 +1,143 @@
+package account
+
+import (
+	"cmp"
+	"math"
+
+	"prefdt/firmware/energy"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+)
+
+// The propulsion multiplier is measured over what the batteries saw: from one reading of
+// each aircraft to a later one, never over joules that the model supplied. A slot counts
+// one settlement later, when the readings show what was computed in it, and results tell
+// who computed by the offer.
+
+const (
+	computeS = 0.55 // a slot's computing: from decide_by to its end
+	lateS    = 1    // a reading may show it so long after
+
+	// A window is measured once its error, by what its ends may not show of the computing
+	// and by the counter's resolution, is this part of its flight, or it is as long as that.
+	measuredError = 0.1
+	maxWindowS    = 24
+	firstWindowS  = 2.5            // the first counts as much as the airframe's own multiplier
+	edgeSlots     = maxWindowS + 8 // slots whose computing is remembered
+)
+
+// window is the flight of one aircraft from one reading to another.
+type window struct {
+	open     bool // from is set
+	from, to windowEnd
+	airJ     float64 // closed form of all its flight, through the air
+	modelJ   float64 // over the ground
+}
+
+// windowEnd is a reading.
+type windowEnd struct {
+	energy.Mark
+	airJ float64 // closed form up to it, through the air
+}
+
+// slotEdge is the computing in a slot, corrected by results as they arrive.
+type slotEdge struct {
+	endS          float64
+	aircraftEdgeJ []float64 // of decisions, by aircraft, from number 1
+	offerUsers    int       // users without a decision that accepted the offer
+	offerShare    []float64 // of their computing that an aircraft is expected to have, likewise
+
+	expectedJ, mostJ, limitJ float64 // of one of those users, and of all of them
+}
+
+// drawn is the share of the slot's computing that is drawn up to a moment.
+func (e *slotEdge) drawn(atS float64) float64 {
+	return min(max((atS-e.endS)/computeS+1, 0), 1)
+}
+
+// restartWindows begins every window anew at the next settlement.
+func (a *Account) restartWindows() {
+	for i := range a.aircraft {
+		a.aircraft[i].window.open = false
+	}
+}
+
+// advanceWindows ends the windows at the last readings before a settlement. A window
+// begins anew after a gap in what was measured.
+func (a *Account) advanceWindows(views []fleet.View) {
+	flown := cmp.Or(a.objective.State().Air.Flown, 1)
+	for i := range a.aircraft {
+		w, v := &a.aircraft[i].window, &views[i]
+		w.airJ += (v.ModelJ - w.modelJ) * flown
+		w.modelJ = v.ModelJ
+		if v.Mark != w.to.Mark {
+			w.to = windowEnd{v.Mark, w.airJ - (v.ModelJ-v.ReadModelJ)*flown}
+		}
+		switch {
+		case !v.InAir:
+			w.open = false
+		case !w.open:
+			w.open, w.from = true, w.to
+		case w.from.Gaps != w.to.Gaps:
+			w.from = w.to
+		}
+	}
+}
+
+// near is whether a reading at a moment may show a part of the slot's computing.
+func (e *slotEdge) near(atS float64) bool { return atS > e.endS-computeS && atS < e.endS+lateS }
+
+// measure returns the flight of the windows up to the settlement before, once each of
+// them has a new reading and together they are long enough; and begins the next ones
+// there.
+func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
+	var of []int // aircraft
+	for i := range a.aircraft {
+		w, v := &a.aircraft[i].window, &views[i]
+		advanced := w.to.ReceivedS-w.from.ReceivedS > 0.5
+		switch {
+		case v.InAir && w.open && advanced:
+			of = append(of, i)
+		case v.InAir && w.open && v.Source != energy.Model:
+			return goal.Measurement{} // its battery reports slowly
+		}
+	}
+	if len(of) == 0 {
+		return goal.Measurement{}
+	}
+	fromS, toS, variance := math.Inf(1), math.Inf(-1), 0.0
+	for _, i := range of {
+		w := &a.aircraft[i].window
+		fromS, toS = min(fromS, w.from.ReceivedS), max(toS, w.to.ReceivedS)
+		x.EnergyJ += w.to.ReadJ - w.from.ReadJ
+		x.ModelFlightJ += w.to.airJ - w.from.airJ
+		hidden := [2]float64{} // may not show, at either end
+		for _, e := range a.edges {
+			decidedJ, offerJ := e.aircraftEdgeJ[i], min(float64(e.offerUsers)*e.expectedJ, e.limitJ)*e.offerShare[i]
+			drawn := e.drawn(w.to.ReceivedS) - e.drawn(w.from.ReceivedS)
+			x.MinEdgeJ += decidedJ * drawn
+			x.EdgeJ += (decidedJ + offerJ) * drawn
+			for k, atS := range [2]float64{w.from.ReceivedS, w.to.ReceivedS} {
+				if e.near(atS) {
+					hidden[k] = max(hidden[k], (decidedJ+offerJ)/2)
+				}
+			}
+		}
+		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
+	}
+	first := a.objective.State().RecentCount == 0
+	if seconds := toS - fromS; math.Sqrt(variance) > measuredError*x.ModelFlightJ && seconds < maxWindowS || first && seconds < firstWindowS {
+		return goal.Measurement{}
+	}
+	x.MaxEdgeJ, x.Slots = x.MinEdgeJ, max(int(math.Round(toS-fromS)), 1)
+	for _, e := range a.edges { // on which of the aircraft they computed is not known
+		if n := float64(e.offerUsers); n > 0 && fromS < e.endS+lateS && toS > e.endS-computeS {
+			x.MaxEdgeJ += min(n*e.mostJ, e.limitJ)
+		}
+	}
+	for _, i := range of {
+		w := &a.aircraft[i].window
+		w.from = w.to
+	}
+	return x
+}
