@@ -352,7 +352,7 @@ func (m *mission) capacityJ(i int) float64 {
 // packForJ is about what a pack needs for some slots beyond the leader's reserve, the climb
 // and the way home after the neighbours' landings, also if flying comes to cost more.
 func (m *mission) packForJ(i int, slots float64) float64 {
-	const watt, neighbourM = 170, 17
+	const watt, neighbourM, slowMPS = 170, 17, 5
 	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
 	if m.plan.StockRates {
 		climbS, homeS = 42, 84
@@ -363,12 +363,13 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
-	for k, start := range m.starts {
-		if k != i && start.Sub(m.starts[i]).Norm() <= neighbourM {
+	for k, at := range m.stands {
+		if k != i && at.Sub(m.stands[i]).Norm() <= neighbourM {
 			waitS += homeS
 		}
 	}
-	return reserveJ + watt*(climbS+factor*(slots+homeS+waitS))
+	outS := m.starts[i].Sub(m.stands[i]).Norm() / slowMPS
+	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
 }
 
 // lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now.
