@@ -12,7 +12,8 @@ type clockRate struct {
 	first, last    clockSample // of the first second, and of the present one
 	beganS         float64
 	presentSecondS float64
-	measuredMSPerS float64 // ms per mission second; 0: not known
+	measuredMSPerS float64     // ms per mission second; 0: not known
+	prompt         clockSample // the one that took least to arrive, of the last minute or so
 }
 
 // clockSample is an autopilot's time since boot, and when it was received.
@@ -26,7 +27,10 @@ func (a clockSample) delayedMoreThan(b clockSample) bool {
 func (r *clockRate) add(ms, now float64) {
 	s := clockSample{ms, now}
 	if r.beganS == 0 {
-		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now}
+		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now, prompt: s}
+	}
+	if r.prompt.delayedMoreThan(s) || now-r.prompt.receivedS > promptForS {
+		r.prompt = s
 	}
 	if now-r.beganS < 1 && r.first.delayedMoreThan(s) {
 		r.first = s
@@ -41,6 +45,15 @@ func (r *clockRate) add(ms, now float64) {
 		r.last = s
 	}
 }
+
+// mostMS is the most that the autopilot's clock can show now: messages are late, never
+// early, and what waited in a buffer may be followed by a message that did not.
+func (r *clockRate) mostMS(now float64) float64 {
+	return r.prompt.bootMS + clockFastest*1000*(now-r.prompt.receivedS) + clockSlackMS
+}
+
+// promptForS is how long a sample counts as the promptest. Clocks drift.
+const promptForS = 60
 
 // msPerS is the rate, or the nominal one where it is not known.
 func (r *clockRate) msPerS() float64 {

@@ -557,7 +557,8 @@ func TestClockWraps(t *testing.T) {
 	if a.phase != PhaseFlying || a.bootMS != 1<<32+500 {
 		t.Errorf("after the clock ran over: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
-	a.bootMS = 30 * 24 * 3600 * 1000 // after thirty days a small time is a reboot's
+	a.bootMS, a.clockRate = 30*24*3600*1000, clockRate{} // after thirty days a small time is a reboot's
+	a.clockRate.add(a.bootMS, b.nowS())
 	for _, ms := range []uint32{1000, 2000, 3000} {
 		send(ms)
 	}

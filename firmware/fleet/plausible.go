@@ -95,9 +95,10 @@ func (s *positionSample) inReach(last *positionSample) bool {
 // disbelief returns why a position is dropped, or is empty.
 func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	last := positionSample{uint32(int64(a.bootMS)), a.positionS, a.position, a.upM, a.velocity, a.climbMPS}
-	inTime := a.located && s.inTime(&last)
+	since := s.sinceMS(&last)
+	inTime := a.located && since >= 0 && a.bootMS+since <= a.clockRate.mostMS(s.receivedS)
 	if inTime && s.inReach(&last) {
-		a.bootMS += s.sinceMS(&last)
+		a.bootMS += since
 		a.doubt = doubt{}
 		return ""
 	}
@@ -106,7 +107,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		why = "position too far from the last"
 	case s.bootMS == 0:
 		return "position without a time"
-	case s.sinceMS(&last) < 0:
+	case since < 0:
 		why = "position out of order"
 	default:
 		why = "position ahead of its time"
@@ -119,7 +120,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	// Since the last believed position an autopilot cannot have run for longer than time has.
 	d.reboot = a.located && !inTime && float64(s.bootMS) <= s.mostMS(&last)
 	a.doubt = d
-	ahead := a.located && !d.reboot && s.sinceMS(&last) > 0 && !inTime
+	ahead := a.located && !d.reboot && since > 0 && !inTime
 	switch lastsS := s.receivedS - d.sinceS; {
 	case d.reboot && d.count >= rebootConfirmN && lastsS >= rebootConfirmS:
 	case ahead && lastsS > staleAfterS:
@@ -129,7 +130,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	}
 	switch {
 	case inTime:
-		a.bootMS += s.sinceMS(&last)
+		a.bootMS += since
 	case a.located && !ahead:
 		a.handleReboot(f)
 		fallthrough

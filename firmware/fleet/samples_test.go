@@ -200,6 +200,26 @@ func TestLateCopies(t *testing.T) {
 	}
 }
 
+// After a stall the first messages of a full buffer come at once, and then that of now: it
+// is late messages that it follows, and not ahead of its time.
+func TestFullBufferAfterAStall(t *testing.T) {
+	v := flying(t)
+	var buffered []message.Message
+	for range 80 {
+		v.clock.Advance(100 * time.Millisecond)
+		v.bootMS += 100
+		v.position.EastM += v.velocity.EastM / 10
+		buffered = append(buffered, v.positionMessage())
+	}
+	v.sendHeartbeat()
+	for _, m := range append(buffered[:20], buffered[79]) {
+		v.transmit(m)
+	}
+	if got := v.view(); got.StaleS > 0.1 || got.BootMS < float64(v.bootMS)-1 || v.refusedPositions() > 0 {
+		t.Errorf("its position is %.1f s old, of %.0f ms, the last is of %d; %v", got.StaleS, got.BootMS, v.bootMS, v.RejectedFrames())
+	}
+}
+
 // One ON_GROUND of an aircraft in the air does not count: not high up, nor while it moves.
 func TestOneOnGroundInTheAir(t *testing.T) {
 	for name, c := range map[string]struct {
