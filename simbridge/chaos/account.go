@@ -104,6 +104,7 @@ func (m *mission) addRecord(e *ended) {
 			e.modelledJ += modelErrorW * float64(m.Aircraft*max(f.DurationSlots, diskStallS))
 		}
 	}
+	e.modelledJ += heldErrorW * m.plan.MonitorS * float64(m.Aircraft)
 	e.bySlot = m.bySlot()
 	if m.lastSlotKnown {
 		e.lastSlot = m.judge.lastSlot
@@ -219,6 +220,7 @@ func (m *mission) writeAccounts() {
 
 const (
 	counterStepJ = 100 // a hectojoule, the resolution in BATTERY_STATUS
+	heldErrorW   = 60  // of the current that holds between two measurements
 	modelErrorW  = 250 // error of the power model, which does not know the shock, at v* and above
 )
 
@@ -229,7 +231,7 @@ const (
 func (m *mission) allowedErrorJ() float64 {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	allowed := counterStepJ * float64(m.Aircraft)
+	allowed := (counterStepJ + heldErrorW*m.plan.MonitorS) * float64(m.Aircraft)
 	for i, a := range m.autopilots { // what a sensor reads wrongly nobody can know
 		allowed += math.Abs(m.plan.SensorGain[i]-1) * a.State().Spent.J()
 	}

@@ -198,7 +198,10 @@ func (m *mission) reportsLost() (lost int) {
 // injectBatteryFault is a fault of an aircraft's battery or of what it measures.
 func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 	slots, change := float64(f.DurationSlots), m.autopilots[f.Aircraft].ChangeBattery
-	measure := func(fields battery.Fields) { change(func(b *battery.Battery) { b.Fields = fields }) }
+	measure := func(fields battery.Fields) {
+		fields.EveryS = m.plan.MonitorS
+		change(func(b *battery.Battery) { b.Fields = fields })
+	}
 	switch f.Kind {
 	case BatteryAbsent:
 		measure(battery.Fields{})

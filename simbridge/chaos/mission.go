@@ -315,7 +315,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		}
 		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
 		a.ChangeBattery(func(b *battery.Battery) {
-			b.SensorGain = m.plan.SensorGain[i]
+			b.SensorGain, b.Fields.EveryS = m.plan.SensorGain[i], m.plan.MonitorS
 			if m.plan.BoundedPacks {
 				b.SetReadsJ(m.packForJ(i, float64(m.plan.Slots/2)))
 			}

@@ -103,6 +103,7 @@ type plan struct {
 	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
 	TightHomes   bool                    // the aircraft stand in rows, 12 m apart
 	OutsideM     float64                 // they stand so far outside the area; 0: at their starts
+	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 }
 
 // ending is how a mission ends.
@@ -387,6 +388,9 @@ func (p *plan) drawField(c *Config, k int) {
 		p.OutsideM = 10 + 36*r.Float64()
 	}
 	p.TwoCounters = r.IntN(5) == 0
+	if r.IntN(4) == 0 && !p.hasFault(LowBattery) {
+		p.MonitorS = 0.5 + 5.5*r.Float64()
+	}
 	if r.IntN(4) == 0 {
 		p.WrongSamples = slices.Clone(autopilot.WrongSamples)
 		if p.Framing == autopilot.CutFrames { // a late copy would be within another frame
@@ -536,7 +540,7 @@ func (p *plan) situation() (names []string) {
 	}{
 		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
-		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0},
+		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},
 		{"flaps", p.flaps()},
 		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {

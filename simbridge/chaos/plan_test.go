@@ -129,7 +129,7 @@ func TestSituations(t *testing.T) {
 	if stock < fullRunMissions/3 {
 		t.Errorf("%d missions of %d fly at the stock rates", stock, fullRunMissions)
 	}
-	for _, s := range []string{"stock", "one_link", "wind", "crowd", "allow", "slow", "packs", "sensor", "two_counters", "wrong_samples", string(ClockJump)} {
+	for _, s := range []string{"stock", "one_link", "wind", "crowd", "allow", "slow", "packs", "sensor", "two_counters", "wrong_samples", "slow_monitor", "tight_homes", "outside", string(ClockJump)} {
 		if met[s] < 5 {
 			t.Errorf("%d missions of %d have %s", met[s], fullRunMissions, s)
 		}
