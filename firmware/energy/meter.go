@@ -153,7 +153,11 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	received := !m.model.flying || nowS-m.model.speedS <= freshS
 	if received && m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
 		seconds := math.Max(nowS-m.lastReadS, 0)
-		since = estimate{J: seconds * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
+		flownS := seconds
+		if !m.model.flying && m.lastReadS < m.model.landedS { // that reading was of its flight
+			flownS = m.model.landedS - m.lastReadS
+		}
+		since = estimate{J: flownS * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
 		since = since.plus(estimate{J: m.edgeSince(nowS), HighJ: m.model.edgeSinceReading.J})
 	} else {
 		total = total.plus(m.model.flightSinceReading).plus(m.model.edgeSinceReading)

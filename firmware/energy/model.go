@@ -27,6 +27,7 @@ const (
 // measured multiplier, and the edge energy of the decisions sent.
 type model struct {
 	flying   bool
+	landedS  float64 // when it flew no more; 0: it has not flown
 	speedMPS float64
 	speedS   float64 // when the speed was measured
 	factor   float64 // the propulsion multiplier
@@ -49,6 +50,9 @@ func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 	m.advanceModel(nowS)
 	if m.model.flying && nowS-m.model.speedS > freshS {
 		m.gaps++
+	}
+	if m.model.flying && !flying {
+		m.model.landedS = nowS
 	}
 	m.model.speedS, m.model.speedMPS, m.model.flying = math.Max(nowS, m.model.speedS), speedMPS, flying
 }

@@ -85,6 +85,27 @@ func TestCurrentHoldsBetweenSlowReadings(t *testing.T) {
 	}
 }
 
+// An aircraft that has landed draws no more, though its battery measures that seconds later.
+func TestLandedBetweenSlowReadings(t *testing.T) {
+	m := newMeter()
+	const watts, landedS = 200.0, 32.0
+	for i := range 900 {
+		now := float64(i) / 20
+		drawnJ := watts * math.Min(now, landedS)
+		m.SetSpeed(now, 0, now < landedS)
+		if i%120 == 0 { // each 6 s
+			power := watts
+			if now > landedS+6 {
+				power = 0
+			}
+			m.AddReading(now, sentReading(drawnJ, power, 50+now))
+		}
+		if off := m.DrawnJ(now) - drawnJ; now > 18 && math.Abs(off) > 110 {
+			t.Fatalf("at %.1f s %+.0f J off", now, off)
+		}
+	}
+}
+
 // A battery that falls silent in a slot, after its computing was measured: what is counted
 // on is the flight, and not the computing.
 func TestSilentBatteryComputesNothing(t *testing.T) {
