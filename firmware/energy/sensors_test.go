@@ -89,16 +89,14 @@ func TestCurrentHoldsBetweenSlowReadings(t *testing.T) {
 func TestLandedBetweenSlowReadings(t *testing.T) {
 	m := newMeter()
 	const watts, landedS = 200.0, 32.0
+	readJ := 0.0
 	for i := range 900 {
 		now := float64(i) / 20
 		drawnJ := watts * math.Min(now, landedS)
 		m.SetSpeed(now, 0, now < landedS)
 		if i%120 == 0 { // each 6 s
-			power := watts
-			if now > landedS+6 {
-				power = 0
-			}
-			m.AddReading(now, sentReading(drawnJ, power, 50+now))
+			m.AddReading(now, sentReading(drawnJ, (drawnJ-readJ)/6, 50+now))
+			readJ = drawnJ
 		}
 		if off := m.DrawnJ(now) - drawnJ; now > 18 && math.Abs(off) > 110 {
 			t.Fatalf("at %.1f s %+.0f J off", now, off)
