@@ -74,11 +74,11 @@ const tolerance = 0.05
 // controlled: a hold takes a while to stop an aircraft.
 const brakingSeparations = 1.5
 
-// landingBelowM is how far below another aircraft one that lands no longer moves sideways
+// LandingBelowM is how far below another aircraft one that lands no longer moves sideways
 // into it: the other keeps the separation alone. So aircraft with homes side by side need
 // not wait for each other's whole landing. At PX4's descent it is down before the next,
 // which starts so much higher, is at its height.
-const landingBelowM = 30
+const LandingBelowM = 30
 
 // wayInMPS is how fast an aircraft outside the area comes nearer to it, at least: about the
 // speed of least power.
@@ -200,7 +200,7 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
 				clear := l.SeparationM
-				if !o.Controlled && !(o.Landing && v.UpM-o.UpM > landingBelowM) {
+				if !o.Controlled && !(o.Landing && v.UpM-o.UpM > LandingBelowM) {
 					clear *= brakingSeparations
 				}
 				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/firmware/energy"
+	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
 
@@ -131,14 +132,16 @@ func (a *aircraft) restorePack(f *Fleet, p Pack) {
 	a.meter.CapacityJ = a.capacityJ(&f.Physics)
 }
 
-// landingWaitS is how long an aircraft may wait over its home for those that land before
-// it: all others in the air whose homes are too near to descend at once. One on the
-// ground waits for those that may take off as well.
+// landingWaitS is how long an aircraft may wait near its home for those that land before
+// it: for all others in the air with homes side by side, of which each has to be lower by
+// envelope.LandingBelowM before the next comes in. One on the ground waits for those that
+// may take off as well.
 func (f *Fleet) landingWaitS(a *aircraft) (seconds float64) {
-	near := f.Limits.SeparationM + homeWithinM
+	const nearSeparations, comesInS = 4, 5
+	heightM := f.Limits.AltitudeM
 	for _, b := range f.aircraft {
-		if b != a && !b.lost && b.located && (b.inAir() || !a.inAir()) && a.homeOrHere().Sub(b.homeOrHere()).Norm() <= near {
-			seconds += b.params.DescentS(f.Limits.AltitudeM)
+		if b != a && !b.lost && b.located && (b.inAir() || !a.inAir()) && a.homeOrHere().Sub(b.homeOrHere()).Norm() <= nearSeparations*f.Limits.SeparationM {
+			seconds += comesInS + b.params.DescentS(heightM) - b.params.DescentS(heightM-envelope.LandingBelowM)
 		}
 	}
 	return seconds

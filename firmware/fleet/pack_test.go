@@ -220,15 +220,15 @@ func TestViewHasTheWayHome(t *testing.T) {
 		vehicles = append(vehicles, newSimVehicle(b, i+1, physics.Position{EastM: east}))
 	}
 	first := vehicles[0].view()
-	descentS := first.Params.DescentS(100)
+	passS := 5 + first.Params.DescentS(100) - first.Params.DescentS(70)
 	waits := func() (list [3]float64) {
 		for i, v := range b.Views(nil) {
-			list[i] = math.Round(v.WaitS / descentS)
+			list[i] = math.Round(v.WaitS / passS)
 		}
 		return list
 	}
-	if got := waits(); descentS < 74 || got != [3]float64{1, 2, 1} {
-		t.Errorf("on the ground they wait for %v descents of %v s", got, descentS)
+	if got := waits(); passS < 20 || got != [3]float64{2, 2, 2} {
+		t.Errorf("on the ground they wait for %v others, for %v s each", got, passS)
 	}
 	for i, v := range vehicles[:2] {
 		v.armed, v.landed, v.upM = true, false, 100
@@ -237,8 +237,8 @@ func TestViewHasTheWayHome(t *testing.T) {
 		v.sendHeartbeat()
 		v.sendState()
 	}
-	if got := waits(); got != [3]float64{1, 1, 1} {
-		t.Errorf("in flight they wait for %v descents", got)
+	if got := waits(); got != [3]float64{1, 1, 2} {
+		t.Errorf("in flight they wait for %v others", got)
 	}
 	vehicles[2].transmit(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 3})
 	for _, v := range b.Views(nil) {
