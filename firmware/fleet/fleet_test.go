@@ -288,7 +288,8 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{10, 0, PhaseEngaging, &up, trajectory{}, false}, {10, 0, PhaseClimbing, &up, trajectory{}, false},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false}, // it has arrived
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true},
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, true},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, true},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false}, // its policy has it hover
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}

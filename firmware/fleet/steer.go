@@ -162,7 +162,7 @@ func (a *aircraft) climbStage() int {
 }
 
 // hasWayToGo reports whether the trajectory leads away from where the aircraft is: a
-// transit that has arrived does not.
+// transit that has arrived does not, nor a leg on which it hovers.
 func (a *aircraft) hasWayToGo() bool {
 	switch a.trajectory.kind {
 	case trajectoryNone, trajectoryHold:
@@ -170,7 +170,7 @@ func (a *aircraft) hasWayToGo() bool {
 	case trajectoryTransit:
 		return a.position.Sub(a.trajectory.target).Norm() > arrivedM
 	}
-	return true
+	return a.trajectory.displacementM.Norm() > stillMPS
 }
 
 func distanceToPath(p physics.Position, path []physics.Position) float64 {

@@ -48,22 +48,23 @@ type judge struct {
 
 // limits are what configuration, autopilots and surroundings of a mission allow.
 type limits struct {
-	speedMPS    float64 // the lesser of configuration and autopilot
-	descentMPS  float64 // MPC_Z_V_AUTO_DN
-	landMPS     float64 // MPC_LAND_SPEED, below slowBelowM
-	slowBelowM  float64 // MPC_LAND_ALT1
-	sharedLink  bool    // every aircraft receives what is addressed to the others
-	list        []string
-	slots       int     // T
-	shockSlot   int     // flying costs powerFactor from there on
-	lowPacks    bool    // an aircraft may go home at any time
-	mayLeave    bool    // likewise, also for a climb that a fault delayed
-	chases      bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
-	returns     bool    // the crew calls it back: done is once all have landed
-	exactPacks  bool    // what the packs' sensors read is the truth, and no pack is changed
-	powerFactor float64 // at most, of propulsion
-	windMPS     float64 // at most
-	amslM       float64 // of the ground
+	speedMPS     float64 // the lesser of configuration and autopilot
+	descentMPS   float64 // MPC_Z_V_AUTO_DN
+	landMPS      float64 // MPC_LAND_SPEED, below slowBelowM
+	slowBelowM   float64 // MPC_LAND_ALT1
+	monitorSlots int     // two intervals of the slowest battery monitor
+	sharedLink   bool    // every aircraft receives what is addressed to the others
+	list         []string
+	slots        int     // T
+	shockSlot    int     // flying costs powerFactor from there on
+	lowPacks     bool    // an aircraft may go home at any time
+	mayLeave     bool    // likewise, also for a climb that a fault delayed
+	chases       bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
+	returns      bool    // the crew calls it back: done is once all have landed
+	exactPacks   bool    // what the packs' sensors read is the truth, and no pack is changed
+	powerFactor  float64 // at most, of propulsion
+	windMPS      float64 // at most
+	amslM        float64 // of the ground
 }
 
 // observedAircraft is the true state of an aircraft and what it received.

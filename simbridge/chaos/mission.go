@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -201,7 +202,7 @@ func (m *mission) limits() limits {
 	l := limits{
 		speedMPS: min(m.world.Physics.SpeedMaxMPS, p["MPC_XY_VEL_MAX"]), descentMPS: p["MPC_Z_V_AUTO_DN"], landMPS: p["MPC_LAND_SPEED"], slowBelowM: p["MPC_LAND_ALT1"],
 		lowPacks: m.plan.BoundedPacks || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
-		sharedLink: m.plan.OneLink, powerFactor: 1.5, amslM: origin.AltM,
+		sharedLink: m.plan.OneLink, monitorSlots: int(math.Ceil(2 * m.plan.MonitorS)), powerFactor: 1.5, amslM: origin.AltM,
 	}
 	if s := m.plan.SpeedMaxMPS; s > 0 {
 		l.speedMPS = min(l.speedMPS, s)

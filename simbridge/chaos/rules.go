@@ -104,7 +104,7 @@ var rules = []rule{
 	{"reported", "reports, decisions", "only to users on the list that reported a task in that slot", contract + "reports", decided, (*judge).checkReported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md", decided, (*judge).checkPays},
 	{"status", "statuses, true positions, speeds and charge", "40 m, half of the speed of the last 3 s and a twentieth, of an aircraft received in the last 2 s", contract + "status", told, (*judge).checkStatus},
-	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots after a change of power, in 5 slots or after a restart", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
+	{"floor", "statuses, true joules and power", "a sixth of the least that the slots left take, and 500 J, 10 slots and two intervals of a slow monitor after a change of power, in 9 slots", "paper, Sec. V; " + contract + "budget", told, (*judge).checkFloor},
 	{"refusal", "answers to start and launch, true charge", "refused, with the autopilot's or the parameter's reason, or for a pack below its reserve", contract + "start and launch are refused", answered, (*judge).checkRefusal},
 	{"acknowledged", "answers, statuses", "each command answered in 6 s, and in force afterwards, a restart between", contract + "commands", over, (*judge).checkAcknowledged},
 	{"duplicate", "answers, statuses", "no command or replay takes effect twice", contract + "command ids", over, (*judge).checkDuplicate},

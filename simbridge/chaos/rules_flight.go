@@ -50,7 +50,7 @@ func (j *judge) checkFence(e *event) string {
 	if home := outsideByM(a.home.EastM, a.home.NorthM, j.physics.AreaSideM); a.hasHome && home > 0 { // its way in, and home
 		withinS += home / inwardsMPS
 		if returns := !math.IsNaN(a.returnFrom) || j.slotsEnded || j.limits.lowPacks; returns {
-			outsideM += home
+			outsideM += home + waitsBesideM
 		}
 	}
 	if p := a.state.Position; a.offboardFor() > withinS && outsideM < outsideByM(p.EastM, p.NorthM, j.physics.AreaSideM) {
@@ -58,6 +58,10 @@ func (j *judge) checkFence(e *event) string {
 	}
 	return ""
 }
+
+// waitsBesideM is how far from its home, outside the area, an aircraft waits for those that
+// land next to it, with the separation between all of them.
+const waitsBesideM = 25
 
 // outsideByM is how far a position is outside the area; below 0 inside.
 func outsideByM(eastM, northM, sideM float64) float64 {

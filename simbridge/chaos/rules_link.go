@@ -229,9 +229,9 @@ func (j *judge) checkCommandedFence(e *event) string {
 	}
 	p, side := r.Setpoint.Position, j.physics.AreaSideM
 	a := &j.aircraft[e.aircraft]
-	allowed := max(0, outsideByM(r.Position.EastM, r.Position.NorthM, side)) // one outside is on its way in
-	if a.hasHome {
-		allowed = max(allowed, outsideByM(a.home.EastM, a.home.NorthM, side)) // or home
+	allowed := max(0, outsideByM(r.Position.EastM, r.Position.NorthM, side))          // one outside is on its way in
+	if home := outsideByM(a.home.EastM, a.home.NorthM, side); a.hasHome && home > 0 { // or home
+		allowed = max(allowed, home+waitsBesideM)
 	}
 	if outsideByM(p.EastM, p.NorthM, side) > allowed+fenceSlackM {
 		return fmt.Sprintf("aircraft %d is sent to (%.1f, %.1f)", e.aircraft+1, p.EastM, p.NorthM)

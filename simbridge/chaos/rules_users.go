@@ -147,8 +147,8 @@ const fastMPS, steadyS = 5.0, 3.0
 // checkFloor compares the floor that the crew is told with what was spent and the least
 // that the slots left take at the true power: all aircraft at v*.
 func (j *judge) checkFloor(e *event) string {
-	const settledSlots, lastingSlots, restartS, share, slackJ = 10, 5, 5, 1.0 / 6, 500
-	s := e.status
+	const lastingSlots, share, slackJ = 8, 1.0 / 6, 500
+	s, settledSlots := e.status, 10+j.limits.monitorSlots
 	left := float64(j.limits.slots - 1 - s.Slot)
 	factor := 1.0
 	if s.Slot >= j.limits.shockSlot {
@@ -171,8 +171,7 @@ func (j *judge) checkFloor(e *event) string {
 	}
 	// A reading that came late may be taken for a change of power for some slots.
 	j.floorWrong++
-	restarted := j.aircraft[0].leaderReturnedS > 0 && j.aircraft[0].state.TimeS-j.aircraft[0].leaderReturnedS < restartS
-	if restarted || j.floorWrong > lastingSlots {
+	if j.floorWrong > lastingSlots {
 		return fmt.Sprintf("the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, e.slotsJ, left, least)
 	}
 	return ""
