@@ -13,13 +13,14 @@ type flightMark struct {
 	position physics.Position
 	readS    float64 // the last battery reading: since then joules are extrapolated
 	readJ    float64
+	gaps     int // of what was measured, until then
 }
 
 // markFlights is called at each settlement.
 func (a *Account) markFlights(views []fleet.View) {
 	for i := range views {
 		v, marks := &views[i], &a.aircraft[i].marks
-		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReadJ}
+		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReadJ, v.Gaps}
 	}
 }
 
@@ -33,7 +34,7 @@ func (a *Account) markFlights(views []fleet.View) {
 func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	from, to := &a.aircraft[number-1].marks[0], &a.aircraft[number-1].marks[1]
 	r := a.results[slotNumber]
-	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured {
+	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps {
 		return slot.Flown{}
 	}
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }

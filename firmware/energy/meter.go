@@ -155,7 +155,7 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 		seconds := math.Max(nowS-m.lastReadS, 0)
 		flownS := seconds
 		if !m.model.flying && m.lastReadS < m.model.landedS+m.intervalS { // a current is the mean since the reading before
-			flownS = math.Max(m.model.landedS-m.lastReadS, 0)
+			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS, 0))
 		}
 		since = estimate{J: flownS * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
 		since = since.plus(estimate{J: m.edgeSince(nowS), HighJ: m.model.edgeSinceReading.J})
