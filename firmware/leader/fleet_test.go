@@ -79,9 +79,9 @@ func TestCrewContactLost(t *testing.T) {
 	if by := f.Report().HeldBy; by != "radio" {
 		t.Errorf("held by %q", by)
 	}
-	for i := range 20 { // contact that lasts, here for 0.33 s
+	for i, s := 0, r.LastStatus(); i < 20; i++ { // contact that lasts, here for 0.33 s
 		r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: int64(2 + i)})
-		r.Await("a status", rig.AnyStatus)
+		s = r.Await("the next slot", func(n telemetry.Status) bool { return n.Slot > s.Slot })
 	}
 	r.Await("flying on", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
 	r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 30, Leaving: true})

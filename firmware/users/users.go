@@ -40,6 +40,7 @@ type Users struct {
 	late        []user          // with a task whose report was too late for its slot, since the last window closed
 	byName      map[string]*user
 	nextID      int
+	taskSlot    int // of the last report with a task
 	evictedSlot int // in which users without a recent report were last removed
 
 	forecast dispatch.Forecast
@@ -67,6 +68,7 @@ type State struct {
 // Initialize prepares for a new mission.
 func (u *Users) Initialize() {
 	u.allowed, u.slot, u.current, u.late, u.byName, u.nextID, u.evictedSlot = nil, -1, nil, nil, map[string]*user{}, 0, -1
+	u.taskSlot = -1 - claimSlots
 	if len(u.Allow) > 0 {
 		u.allowed = map[string]bool{}
 	}
@@ -94,10 +96,10 @@ func (u *Users) OpenSlot(n int) { u.slot, u.current = n, u.current[:0] }
 func (u *Users) Allowed(name string) bool { return u.allowed == nil || u.allowed[name] }
 
 // MayHaveTask is whether a result of a slot may be a user's: it reported a task in that
-// slot, or not long before.
+// slot, or not long before. If nobody did, all reports may be lost, and anyone may be one.
 func (u *Users) MayHaveTask(name string, slot int) bool {
-	x := u.byName[name]
-	return x != nil && x.taskSlot >= slot-claimSlots
+	x, since := u.byName[name], slot-claimSlots
+	return x != nil && x.taskSlot >= since || u.taskSlot < since
 }
 
 // Reported is how many reports counted in the open slot.
@@ -124,7 +126,7 @@ func (u *Users) AddReport(name string, r telemetry.Report, inTime bool) bool {
 	}
 	x.slot, x.report = r.Slot, r
 	if r.Task != nil {
-		x.taskSlot = r.Slot
+		x.taskSlot, u.taskSlot = r.Slot, max(u.taskSlot, r.Slot)
 	}
 	if !current && r.Task != nil && len(u.late) < MaxPerSlot {
 		u.late = append(u.late, *x)
