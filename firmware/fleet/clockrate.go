@@ -47,8 +47,12 @@ func (r *clockRate) add(ms, now float64) {
 }
 
 // mostMS is the most that the autopilot's clock can show now: messages are late, never
-// early, and what waited in a buffer may be followed by a message that did not.
+// early, and what waited in a buffer may be followed by a message that did not. What comes
+// first may all have waited: for a while nothing is too much.
 func (r *clockRate) mostMS(now float64) float64 {
+	if now-r.beganS < clockSlackMS/1000 {
+		return math.Inf(1)
+	}
 	return r.prompt.bootMS + clockFastest*1000*(now-r.prompt.receivedS) + clockSlackMS
 }
 

@@ -560,6 +560,7 @@ func TestClockWraps(t *testing.T) {
 	}
 	a.bootMS, a.clockRate = 30*24*3600*1000, clockRate{} // after thirty days a small time is a reboot's
 	a.clockRate.add(a.bootMS, b.nowS())
+	b.clock.Advance(3 * time.Second) // then it is known for long enough
 	for _, ms := range []uint32{1000, 2000, 3000} {
 		send(ms)
 	}

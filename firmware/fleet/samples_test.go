@@ -220,6 +220,23 @@ func TestFullBufferAfterAStall(t *testing.T) {
 	}
 }
 
+// After a restart all of a full buffer may be old: the first message of now is believed at
+// once, and numbers the slot.
+func TestFullBufferAtTheStart(t *testing.T) {
+	b := newFixture(t)
+	v := newSimVehicle(b, 1, physics.Position{EastM: 300, NorthM: 300}) // it sends its first position
+	for i := range 40 {
+		v.bootMS += 100
+		if i == 20 {
+			v.bootMS += 6000 // no more than these twenty fit into the buffer
+		}
+		v.transmit(v.positionMessage())
+	}
+	if got := v.view(); got.BootMS < float64(v.bootMS)-1 || v.refusedPositions() > 0 {
+		t.Errorf("of %.0f ms, the last is of %d; %v", got.BootMS, v.bootMS, v.RejectedFrames())
+	}
+}
+
 // One ON_GROUND of an aircraft in the air does not count: not high up, nor while it moves.
 func TestOneOnGroundInTheAir(t *testing.T) {
 	for name, c := range map[string]struct {
