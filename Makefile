@@ -39,9 +39,9 @@ test: ## all tests
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
 race: ## the tests of what flies, under the race detector
-	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 -run '$(RUN)' $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
-	CGO_ENABLED=1 $(GO) test -vet=off -race -short -run '$(RUN)' ./telemetry/ground/serve
-	CGO_ENABLED=1 $(GO) test -vet=off -race -run '$(or $(RUN),$(RACE))' ./firmware/leader
+	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
+	CGO_ENABLED=1 $(GO) test -vet=off -race -short ./telemetry/ground/serve
+	CGO_ENABLED=1 $(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
 
 # Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.
