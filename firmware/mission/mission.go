@@ -134,7 +134,7 @@ type Mission struct {
 	missionS     float64 // mission time since the leader's start
 	wasConnected bool    // to the broker, at the last tick
 	brokerSpans  []span  // in missionS
-	crewReceived  bool
+	crewReceived bool
 	heartbeatS   float64 // the last heartbeat, in uptimeS
 	crewSpans    []span  // likewise
 }

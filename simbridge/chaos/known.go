@@ -11,7 +11,6 @@ type knownFinding struct {
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "batteries, envelope and samples: two that meet over one group pass each other at 9.4 m"},
 	{"pack", "low_battery", "batteries, envelope and samples: the way home costs more than is set aside for it"},
-	{"home, blocked", "", "batteries, envelope and samples: an aircraft that another holds up for 60 s lands where it is"},
 }
 
 // knownIssue is the issue that ends a finding in this mission; empty: it is not known.
