@@ -11,7 +11,7 @@ const (
 // arrivals puts the readings of one aircraft in order before they are integrated: late
 // ones are dropped, and one whose time is in doubt waits for the next.
 type arrivals struct {
-	readingCount    int     // readings readingCount on
+	readingCount    int     // readings passed on
 	lastReadS       float64 // receipt of the last of them
 	bootS           float64 // autopilot's time then; 0: never received
 	lastHadBootTime bool    // the last reading received had the autopilot's time
@@ -34,7 +34,7 @@ type arrival struct {
 
 // pendingReading is a reading that waits for the next one, because of its time. Either
 // it came without the autopilot's time after others that had it: if it is the first of
-// many that were delayed, the next shows how much of that time has readingCount. Or its time
+// many that were delayed, the next shows how much of that time has passed. Or its time
 // is of another boot, which one reading alone does not prove.
 type pendingReading struct {
 	receivedS       float64
@@ -106,7 +106,7 @@ func (a *arrivals) isOtherBoot(nowS float64, r Reading) bool {
 }
 
 // hasRebooted is whether the autopilot's time was reset: it fell by more than a message
-// is delayed, or no more of it has readingCount than since the last reading, and it or the
+// is delayed, or no more of it has passed than since the last reading, and it or the
 // counter fell.
 func (a *arrivals) hasRebooted(nowS float64, r Reading) bool {
 	if r.BootS == 0 || a.bootS == 0 {
@@ -136,8 +136,8 @@ func (a *arrivals) accept(nowS, count float64) {
 	a.recent = append(a.recent, counterSample{nowS, count})
 }
 
-// elapsedWithPauseS is how much time may have readingCount since a reading: the delay of
-// messages in a pause that has just ended is added to the time readingCount here.
+// elapsedWithPauseS is how much time may have passed since a reading: the delay of
+// messages in a pause that has just ended is added to the time passed here.
 func (a *arrivals) elapsedWithPauseS(readS, nowS float64) float64 {
 	seconds := nowS - readS
 	if nowS-a.pauseEndS < reorderMaxS {

@@ -110,6 +110,15 @@ func (h offloadAll) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 	return seen
 }
 
+// openOfferedSlot opens a slot with an offer of the serving aircraft.
+func openOfferedSlot(l *Leader, n int) {
+	l.users.OpenSlot(n)
+	l.current.decided, l.current.offeredAircraft = false, true
+	s := &l.current.snapshot
+	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
+	l.users.Offer(n, s.Aircraft)
+}
+
 // Tasks of 1e12 cycles, the most that is permitted, cost an aircraft no more than its
 // CPU can compute, whether they are reported or expected to take the offer: neither
 // is it sent home, nor is its account charged with what cannot have been computed.
@@ -119,11 +128,7 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 	most := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz // J, a slot of one aircraft's CPU
 	l := newInPhase(t, telemetry.StateFlying, offloadAll{p}, p, &frozen.GoalConstants)
 	for n := range 40 {
-		l.users.OpenSlot(n)
-		l.current.decided, l.current.offeredAircraft = false, true
-		s := &l.current.snapshot
-		s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
-		l.users.Offer(n, s.Aircraft)
+		openOfferedSlot(l, n)
 		for u := range 3 {
 			r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
@@ -167,11 +172,7 @@ func TestStrangersClaimNothing(t *testing.T) {
 			}
 		}
 		for n := range 40 {
-			l.users.OpenSlot(n)
-			l.current.decided, l.current.offeredAircraft = false, true
-			s := &l.current.snapshot
-			s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
-			l.users.Offer(n, s.Aircraft)
+			openOfferedSlot(l, n)
 			for u := range 3 {
 				r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
 				if u < 2 || n%3 == 0 {
