@@ -74,7 +74,7 @@ func (l *Ledger) WriteCommands(s State, commands []Command) error {
 		log, ids, keys := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs), tx.Bucket(bucketKeys)
 		for _, c := range commands {
 			if c.PublicKey != "" {
-				if err := keys.Put([]byte(c.PublicKey), encodeUint64(c.Counter)); err != nil {
+				if err := l.put(keys, []byte(c.PublicKey), encodeUint64(c.Counter)); err != nil {
 					return err
 				}
 			}
@@ -82,10 +82,10 @@ func (l *Ledger) WriteCommands(s State, commands []Command) error {
 			if err != nil {
 				return err
 			}
-			if _, err := putWithChecksum(log, encodeUint64(sequence), commandRecord{c, sequence}); err != nil {
+			if _, err := l.putWithChecksum(log, encodeUint64(sequence), commandRecord{c, sequence}); err != nil {
 				return err
 			}
-			if err := ids.Put([]byte(c.ID), encodeUint64(sequence)); err != nil {
+			if err := l.put(ids, []byte(c.ID), encodeUint64(sequence)); err != nil {
 				return err
 			}
 			if sequence > MaxCommands {
@@ -107,8 +107,8 @@ func (l *Ledger) forget(log, ids *bolt.Bucket, sequence []byte) error {
 	if err := l.decodeWithChecksum(raw, &old); err != nil {
 		return err
 	}
-	if err := ids.Delete([]byte(old.ID)); err != nil {
+	if err := l.remove(ids, []byte(old.ID)); err != nil {
 		return err
 	}
-	return log.Delete(sequence)
+	return l.remove(log, sequence)
 }

@@ -43,6 +43,7 @@ func (l *Ledger) dropOldRows(slots *bolt.Bucket, total int) (int, error) {
 			break
 		}
 		total -= rowCost(raw)
+		l.sum -= sumOf(key, raw)
 		if err := c.Delete(); err != nil {
 			return total, err
 		}
@@ -69,7 +70,7 @@ func (l *Ledger) archiveFlight(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := flight.Put(keyState, state); err != nil {
+	if err := l.put(flight, keyState, state); err != nil {
 		return err
 	}
 	if err := tx.MoveBucket(bucketSlots, nil, flight); err != nil {
@@ -96,6 +97,7 @@ func (l *Ledger) dropOldFlights(flights *bolt.Bucket) error {
 		return nil
 	})
 	for i := 0; err == nil && total > l.maxRowBytes/2; i++ {
+		l.sum -= sumUnder(flights.Bucket(names[i]))
 		err = flights.DeleteBucket(names[i])
 		total -= sizes[i]
 	}

@@ -144,6 +144,7 @@ func TestRecover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.counters["a key whose commands are forgotten"] = 7
 	again := t.TempDir()
 	if err := s.Save(again); err != nil {
 		t.Fatal(err)
@@ -161,7 +162,7 @@ func TestRecover(t *testing.T) {
 			t.Errorf("command %d: %v, %v", i, found, err)
 		}
 	}
-	if last, _ := l.Counters(); last["crew"] != 100 {
+	if last, _ := l.Counters(); last["crew"] != 100 || last["a key whose commands are forgotten"] != 7 {
 		t.Errorf("counters %v", last)
 	}
 	for name, want := range map[string]bool{"m1": true, "m2": true, "m3": false} {

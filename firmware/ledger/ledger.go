@@ -53,8 +53,9 @@ type Ledger struct {
 
 	path        string
 	db          *bolt.DB
-	maxRowBytes int // of rows, see SetMaxRowBytes
-	rowBytes    int // of the present mission's rows
+	maxRowBytes int    // of rows, see SetMaxRowBytes
+	rowBytes    int    // of the present mission's rows
+	sum         uint64 // of all entries but the state, see sumOf
 
 	mission string // of the last transaction; empty: none since it was opened
 }
@@ -256,9 +257,9 @@ func encodeWithChecksum(v any) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(raw, crc32.ChecksumIEEE(raw)), nil
 }
 
-func putWithChecksum(b *bolt.Bucket, key []byte, v any) (raw []byte, err error) {
+func (l *Ledger) putWithChecksum(b *bolt.Bucket, key []byte, v any) (raw []byte, err error) {
 	if raw, err = encodeWithChecksum(v); err == nil {
-		err = b.Put(key, raw)
+		err = l.put(b, key, raw)
 	}
 	return raw, err
 }

@@ -24,8 +24,8 @@ import (
 // stateRecord is State as it is stored.
 type stateRecord struct {
 	State
-	Tx       int               `json:"tx"` // transaction that wrote it; the greatest is the newest
-	LastKeys *lastKeys         `json:"ends,omitempty"`
+	Tx       int               `json:"tx"`            // transaction that wrote it; the greatest is the newest
+	Sum      *uint64           `json:"sum,omitempty"` // of all other entries, see sumOf
 	Counters map[string]uint64 `json:"counters,omitempty"`
 }
 
@@ -183,7 +183,7 @@ func (r *Recovered) Save(dir string) error {
 	}
 	return l.update(last, func(tx *bolt.Tx) error {
 		for key, n := range r.counters {
-			if err := tx.Bucket(bucketKeys).Put([]byte(key), encodeUint64(n)); err != nil {
+			if err := l.put(tx.Bucket(bucketKeys), []byte(key), encodeUint64(n)); err != nil {
 				return err
 			}
 		}

@@ -78,7 +78,7 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 			if old := slots.Get(key); old != nil {
 				total -= rowCost(old)
 			}
-			raw, err := putWithChecksum(slots, key, r)
+			raw, err := l.putWithChecksum(slots, key, r)
 			if err != nil {
 				return err
 			}
@@ -97,6 +97,7 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 // update writes a transaction that ends with a state. The first transaction of
 // another mission archives the record of the one before.
 func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
+	before := l.sum
 	err := l.db.Update(func(tx *bolt.Tx) error {
 		if s.Mission != l.mission {
 			if err := l.beginMission(tx, s.Mission); err != nil {
@@ -106,10 +107,14 @@ func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		_, err := putWithChecksum(tx.Bucket(bucketState), keyState, stateRecord{s, tx.ID(), readLastKeys(tx), readCounters(tx)})
-		return err
+		raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), &l.sum, readCounters(tx)})
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(bucketState).Put(keyState, raw)
 	})
 	if err != nil {
+		l.sum = before
 		return fmt.Errorf("write ledger %s: %w", l.path, err)
 	}
 	l.mission = s.Mission
@@ -130,5 +135,5 @@ func (l *Ledger) beginMission(tx *bolt.Tx, mission string) error {
 	if err := l.archiveFlight(tx); err != nil {
 		return err
 	}
-	return tx.Bucket(bucketMissions).Put([]byte(mission), nil)
+	return l.put(tx.Bucket(bucketMissions), []byte(mission), []byte{})
 }

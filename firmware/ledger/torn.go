@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
-	"reflect"
 
 	bolt "go.etcd.io/bbolt"
 )
@@ -17,21 +17,53 @@ import (
 // written. The other one then leads to the transaction before: its pages are
 // overwritten by the next transaction at the earliest.
 
-// lastKeys are the keys of the last row and the last command: with the transaction's
-// number they tell pages of different transactions from one another.
-type lastKeys struct {
-	Row     []byte `json:"row"`
-	Command []byte `json:"command"`
+// A page that was not written holds what an earlier transaction wrote there, all of it
+// valid. So the state names its transaction and the sum of all other entries.
+
+// sumOf is an entry's part of the sum of all entries, which does not depend on their order.
+func sumOf(key, value []byte) uint64 {
+	return uint64(crc32.Update(crc32.ChecksumIEEE(key), crc32.IEEETable, value))
 }
 
-func readLastKeys(tx *bolt.Tx) *lastKeys {
-	row, _ := tx.Bucket(bucketSlots).Cursor().Last()
-	command, _ := tx.Bucket(bucketCommands).Cursor().Last()
-	return &lastKeys{bytes.Clone(row), bytes.Clone(command)}
+// put writes an entry and counts it in the sum.
+func (l *Ledger) put(b *bolt.Bucket, key, value []byte) error {
+	if old := b.Get(key); old != nil {
+		l.sum -= sumOf(key, old)
+	}
+	l.sum += sumOf(key, value)
+	return b.Put(key, value)
 }
 
-// checkTransaction checks that state, rows and commands are of the last transaction.
+// remove deletes an entry and no longer counts it in the sum.
+func (l *Ledger) remove(b *bolt.Bucket, key []byte) error {
+	if old := b.Get(key); old != nil {
+		l.sum -= sumOf(key, old)
+	}
+	return b.Delete(key)
+}
+
+// sumUnder is the sum of a bucket's entries, those of the buckets in it included.
+func sumUnder(b *bolt.Bucket) (sum uint64) {
+	b.ForEach(func(key, value []byte) error {
+		if value == nil {
+			sum += sumUnder(b.Bucket(key))
+		} else {
+			sum += sumOf(key, value)
+		}
+		return nil
+	})
+	return sum
+}
+
+// checkTransaction checks that all entries are of the last transaction.
 func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
+	l.sum = 0
+	tx.ForEach(func(name []byte, b *bolt.Bucket) error {
+		if !bytes.Equal(name, bucketState) {
+			l.sum += sumUnder(b)
+		}
+		return nil
+	})
 	raw := tx.Bucket(bucketState).Get(keyState)
 	if raw == nil {
 		if tx.ID() > firstTxID {
@@ -43,7 +75,7 @@ func (l *Ledger) checkTransaction(tx *bolt.Tx) error {
 	if err := l.decodeWithChecksum(raw, &s); err != nil {
 		return err
 	}
-	if found := readLastKeys(tx); s.Tx != tx.ID() || s.LastKeys != nil && !reflect.DeepEqual(s.LastKeys, found) {
+	if s.Tx != tx.ID() || s.Sum != nil && *s.Sum != l.sum { // an older leader wrote no sum
 		return damageError{l.path, fmt.Errorf("its parts are of different transactions, the last is %d", tx.ID())}
 	}
 	return nil

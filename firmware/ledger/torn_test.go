@@ -3,6 +3,8 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -87,6 +89,81 @@ func TestLossOfPower(t *testing.T) {
 	l.Close()
 	if last < 20 {
 		t.Errorf("only %d transactions of 160 were torn so that the one before was needed", last)
+	}
+}
+
+// A disk that loses one page of a transaction leaves what an earlier one wrote there: a
+// page of valid entries, of another time. Whichever page it is, the ledger opens as of
+// this transaction or the one before, with the entries of that time.
+func TestLostPage(t *testing.T) {
+	const pageBytes = 4096
+	l := mustOpen(t, t.TempDir())
+	defer l.Close()
+	if err := l.WriteCommands(testState(-1), nil); err != nil {
+		t.Fatal(err)
+	}
+	type contents struct {
+		rows, commands int
+		counter        uint64
+		last           bool // whether an id of the last command is known
+	}
+	read := func(l *Ledger, i int) (c contents) {
+		t.Helper()
+		commands, err1 := l.Commands()
+		counters, err2 := l.Counters()
+		_, known, err3 := l.Command(fmt.Sprint(i))
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		return contents{len(presentRows(t, l)), len(commands), counters["k"], known}
+	}
+	var before []byte
+	lost := 0
+	for i := range 60 {
+		var was, is contents
+		was = read(l, i)
+		var err error
+		if i%5 == 4 {
+			err = l.WriteCommands(testState(i), []Command{{ID: fmt.Sprint(i), PublicKey: "k", Counter: uint64(i), Ack: json.RawMessage(`{}`)}})
+		} else {
+			err = l.WriteRows(testState(i), []account.Row{{Slot: i, Aircraft: make([]account.AircraftRow, 6)}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		is = read(l, i)
+		after, err := os.ReadFile(l.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 2 * pageBytes; at+pageBytes <= min(len(before), len(after)); at += pageBytes {
+			if bytes.Equal(before[at:at+pageBytes], after[at:at+pageBytes]) {
+				continue
+			}
+			torn := bytes.Clone(after)
+			copy(torn[at:at+pageBytes], before[at:])
+			d := t.TempDir()
+			if err := os.WriteFile(filepath.Join(d, fileName), torn, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cut, err := Open(d)
+			if err != nil {
+				t.Fatalf("transaction %d, page %d: %v", i, at/pageBytes, err)
+			}
+			want := is
+			if s, _, err := cut.Load(); err != nil || s.Schedule.Next == i {
+				want = was
+				lost++
+			}
+			if got := read(cut, i); got != want {
+				t.Errorf("transaction %d, page %d: %+v, want %+v", i, at/pageBytes, got, want)
+			}
+			cut.Close()
+		}
+		before = after
+	}
+	if lost < 60 {
+		t.Errorf("only %d lost pages needed the transaction before", lost)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package mochiserver runs the embedded MQTT server on a listener and closes it without
-// the deadlock of mochi's Server.Close (v2.7.9): that one reads its list of clients
-// under a lock that it acquires twice (Clients.GetByListener calls Clients.Len), and
-// waits for ever when a client disconnects between the two.
+// two faults of mochi's own listeners (v2.7.9). Server.Close reads its list of clients
+// under a lock that it acquires twice, and waits for ever when a client disconnects
+// between the two; and it does not wait for a connection that was just accepted.
 //
 // Inputs: a configured server and a listener. Output: the running server.
 // Callers: simbridge/broker and the tests of telemetry.
@@ -12,77 +12,61 @@ import (
 	"sync"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
-	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
 // Server is an MQTT server on one listener.
 type Server struct {
 	*mqtt.Server
-	listener *trackingListener
-}
-
-const listenerID = "only"
-
-// Serve has a server, whose hooks are set, accept connections from l.
-func Serve(server *mqtt.Server, l net.Listener) (*Server, error) {
-	c := &trackingListener{Listener: l, open: map[net.Conn]bool{}}
-	if err := server.AddListener(listeners.NewNet(listenerID, c)); err != nil {
-		return nil, err
-	}
-	return &Server{server, c}, server.Serve()
-}
-
-// Close ends all connections, those being made included, and then the server.
-func (s *Server) Close() {
-	s.listener.Close()
-	s.Server.Listeners.Delete(listenerID) // or Close would list its clients
-	s.Server.Close()                      // waits for those that disconnect
-}
-
-// trackingListener is a listener that closes its connections with itself.
-type trackingListener struct {
-	net.Listener
+	listener net.Listener
+	running  sync.WaitGroup // accept, and each connection
 
 	mutex sync.Mutex
 	open  map[net.Conn]bool // nil once closed
 }
 
-func (c *trackingListener) Accept() (net.Conn, error) {
-	accepted, err := c.Listener.Accept()
-	if err != nil {
+// Serve has a server, whose hooks are set, accept connections from l.
+func Serve(server *mqtt.Server, l net.Listener) (*Server, error) {
+	if err := server.Serve(); err != nil {
 		return nil, err
 	}
-	conn := &trackedConn{accepted, c}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.open == nil {
-		accepted.Close()
-		return nil, net.ErrClosed
-	}
-	c.open[conn] = true
-	return conn, nil
+	s := &Server{Server: server, listener: l, open: map[net.Conn]bool{}}
+	s.running.Go(s.accept)
+	return s, nil
 }
 
-func (c *trackingListener) Close() error {
-	err := c.Listener.Close()
-	c.mutex.Lock()
-	open := c.open
-	c.open = nil
-	c.mutex.Unlock()
-	for conn := range open {
+func (s *Server) accept() {
+	for {
+		conn, err := s.listener.Accept()
+		if err != nil {
+			return
+		}
+		s.mutex.Lock()
+		if s.open == nil {
+			conn.Close()
+		} else {
+			s.open[conn] = true
+			s.running.Go(func() { s.serve(conn) })
+		}
+		s.mutex.Unlock()
+	}
+}
+
+func (s *Server) serve(conn net.Conn) {
+	s.EstablishConnection("", conn) // until it ends; why it does is for the client to know
+	s.mutex.Lock()
+	delete(s.open, conn)
+	s.mutex.Unlock()
+}
+
+// Close ends all connections, those being made included, and then the server.
+func (s *Server) Close() {
+	s.listener.Close()
+	s.mutex.Lock()
+	for conn := range s.open {
 		conn.Close()
 	}
-	return err
-}
-
-type trackedConn struct {
-	net.Conn
-	listener *trackingListener
-}
-
-func (c *trackedConn) Close() error {
-	c.listener.mutex.Lock()
-	delete(c.listener.open, c)
-	c.listener.mutex.Unlock()
-	return c.Conn.Close()
+	s.open = nil
+	s.mutex.Unlock()
+	s.running.Wait()
+	s.Server.Close()
 }

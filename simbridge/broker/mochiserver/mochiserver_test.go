@@ -1,9 +1,11 @@
 package mochiserver
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +58,31 @@ func TestCloseWhileClientsLeave(t *testing.T) {
 		if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
 			t.Fatal("it still accepts connections")
 		}
+	}
+}
+
+// The broker closes while clients connect. Under the race detector mochi's own listener
+// counted a connection while Close already waited for all that were counted.
+func TestCloseWhileClientsArrive(t *testing.T) {
+	for range 200 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Serve(mqtt.New(&mqtt.Options{Logger: slog.New(slog.DiscardHandler)}), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("a connection outlives the server: %d bytes, %v", n, err)
+		}
+		conn.Close()
 	}
 }
 
