@@ -288,10 +288,11 @@ func (p *plan) drawSituation(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<50|uint64(k)))
 	one := func(in int) bool { return r.IntN(in) == 0 }
 	p.Speed = c.Speed
-	if p.flaps() {
-		p.Speed = flapSpeed
-	}
 	switch p.StockRates = r.IntN(2) == 0 || p.hasFault(BrokerGoneHold); {
+	case p.flaps(): // slowly, and so no longer than it must
+		p.Speed, p.StockRates = flapSpeed, false
+		p.Slots = min(p.Slots, p.Faults[0].StartSlot+brokerHoldS+brokerExtraSlots+2*quietSlots)
+		p.Faults = slices.DeleteFunc(p.Faults, func(f fault) bool { return f.State == Flying && f.StartSlot >= p.Slots-quietSlots })
 	case p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap):
 		p.Speed, p.StockRates = min(p.Speed, pilotSpeed), r.IntN(8) == 0
 	case p.StockRates:
