@@ -307,6 +307,33 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 	}
 }
 
+// One whose leg leads through another that waits to climb is held, and the other does not
+// wait for it: else both would wait for good.
+func TestTakeOffDoesNotWaitForOneHeld(t *testing.T) {
+	w := newSky(t, physics.Position{EastM: 500, NorthM: 500}, physics.Position{EastM: 530, NorthM: 500})
+	low, other := w.fliers[0], w.fliers[1]
+	low.aloft(low.home, 5)
+	other.aloft(other.home, 100)
+	w.fly(time.Second, nil)
+	if err := w.Resume(resume(2, OrderFly)); err != nil {
+		t.Fatal(err)
+	}
+	west := func() bool {
+		if other.bootMS%1000 == 0 {
+			w.Leg(2, physics.Position{EastM: -25})
+		}
+		return false
+	}
+	w.fly(5*time.Second, west)
+	if err := w.Resume(resume(1, OrderFly)); err != nil {
+		t.Fatal(err)
+	}
+	w.fly(30*time.Second, west)
+	if low.upM < 90 {
+		t.Errorf("it waits at %.0f m for another that is held %.0f m away", low.upM, other.position.Sub(low.position).Norm())
+	}
+}
+
 // An autopilot that has landed is in the mode it flew in before, where PX4 does not
 // arm; Hold is commanded first.
 func TestArmsInHold(t *testing.T) {

@@ -127,11 +127,11 @@ func (a *aircraft) reason() string {
 		return a.failsafeAlarm
 	}
 	why := a.pilotReason
-	if why == "" && a.phase == PhaseClimbing && !a.armed {
+	if why == "" && a.phase == PhaseClimbing {
 		switch {
 		case a.takeoffWaits:
 			why = "take-off waits: another aircraft flies near"
-		case a.autopilotText == "" && a.preArm.Known && !a.preArm.OK && a.inArmableMode():
+		case !a.armed && a.autopilotText == "" && a.preArm.Known && !a.preArm.OK && a.inArmableMode():
 			why = "the autopilot's prearm check fails"
 		}
 	}

@@ -162,12 +162,13 @@ func (a *aircraft) climbStage() int {
 }
 
 // hasWayToGo reports whether the trajectory leads away from where the aircraft is: a
-// transit that has arrived does not, nor a leg on which it hovers.
+// transit that has arrived does not, nor a leg on which it hovers, nor one that the
+// envelope holds. A leg that leads through one that waits to climb would wait for it too.
 func (a *aircraft) hasWayToGo() bool {
-	switch a.trajectory.kind {
-	case trajectoryNone, trajectoryHold:
+	switch {
+	case a.heldAt != nil || a.trajectory.kind == trajectoryNone || a.trajectory.kind == trajectoryHold:
 		return false
-	case trajectoryTransit:
+	case a.trajectory.kind == trajectoryTransit:
 		return a.position.Sub(a.trajectory.target).Norm() > arrivedM
 	}
 	return a.trajectory.displacementM.Norm() > stillMPS
