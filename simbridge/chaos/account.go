@@ -96,6 +96,8 @@ func (m *mission) addRecord(e *ended) {
 	e.ledgerError = err
 	for _, f := range m.plan.Faults {
 		switch {
+		case f.Kind == BatteryAbsent && m.leaderAbsentS > 0: // a shock before a restart is not known after it
+			e.modelledJ += modelErrorW * (m.leaderAbsentS + float64(f.DurationSlots+absentExtraSlots))
 		case m.plan.Wind && (f.Kind == BatteryAbsent || f.Kind == BatteryHandover): // of wind the model knows what is believed
 			e.modelledJ += modelErrorW * float64(f.DurationSlots+absentExtraSlots)
 		case m.plan.Wind && f.Kind == LinkLoss:

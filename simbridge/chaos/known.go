@@ -10,8 +10,12 @@ type knownFinding struct {
 
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "batteries, envelope and samples: two that meet over one group pass each other at 9.4 m"},
-	{"pack", "low_battery", "batteries, envelope and samples: the way home costs more than is set aside for it"},
+	{"wind", "battery_absent", windByPower},
+	{"wind", "battery_handover", windByPower},
+	{"wind", "battery_wild", windByPower},
 }
+
+const windByPower = "beliefs: a step in the power that a battery shows is taken for wind"
 
 // knownIssue is the issue that ends a finding in this mission; empty: it is not known.
 func (p *plan) knownIssue(rule string) string {

@@ -373,9 +373,10 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
 }
 
-// lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now.
+// lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now, and
+// enough to be there before its own failsafe brings it down, at 7 % of the pack.
 func (m *mission) lowPackJ(i int) float64 {
-	const less = 0.6
+	const left = 0.9 // of the reserve
 	factor := 1.0
 	if m.slotNow() > float64(m.plan.ShockSlot-quietSlots) {
 		factor = m.world.Shock.Factor
@@ -383,7 +384,7 @@ func (m *mission) lowPackJ(i int) float64 {
 	m.judge.mutex.Lock()
 	defer m.judge.mutex.Unlock()
 	wayS, descentS, bestW := m.judge.wayHome(&m.judge.aircraft[i])
-	return reserveJ + less*factor*(wayS*bestW+descentS*m.world.Physics.Propulsion.PowerW(0))
+	return left*reserveJ + factor*(wayS*bestW+descentS*m.world.Physics.Propulsion.PowerW(0))
 }
 
 // handleBeacon sets the epoch, from which the times of all slots follow, with the first

@@ -228,10 +228,13 @@ func (j *judge) checkCommandedFence(e *event) string {
 		return ""
 	}
 	p, side := r.Setpoint.Position, j.physics.AreaSideM
-	a := &j.aircraft[e.aircraft]
-	allowed := max(0, outsideByM(r.Position.EastM, r.Position.NorthM, side))          // one outside is on its way in
-	if home := outsideByM(a.home.EastM, a.home.NorthM, side); a.hasHome && home > 0 { // or home
-		allowed = max(allowed, home+waitsBesideM)
+	allowed := max(0, outsideByM(r.Position.EastM, r.Position.NorthM, side)) // one outside is on its way in
+	if j.aircraft[e.aircraft].hasHome {                                      // or home, or waits beside another's
+		for i := range j.aircraft {
+			if home := outsideByM(j.aircraft[i].home.EastM, j.aircraft[i].home.NorthM, side); home > 0 {
+				allowed = max(allowed, home+waitsBesideM)
+			}
+		}
 	}
 	if outsideByM(p.EastM, p.NorthM, side) > allowed+fenceSlackM {
 		return fmt.Sprintf("aircraft %d is sent to (%.1f, %.1f)", e.aircraft+1, p.EastM, p.NorthM)
