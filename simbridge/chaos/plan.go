@@ -320,7 +320,7 @@ func (p *plan) drawSituation(c *Config, k int) {
 	if f := p.Faults[0]; f.coverageCell == (coverageCell{PilotPosition, Flying}) && p.Ending != endSlots && p.HoldSlots == 0 {
 		p.EndSlot = f.StartSlot + 2 // the crew calls the fleet back, or stops it, while a pilot has one
 	}
-	if p.BoundedPacks { // what nobody can foresee must not come after a pack has just enough left
+	if p.BoundedPacks || p.hasFault(LowBattery) { // what nobody can foresee must not come after a pack has just enough left
 		p.ShockSlot = []int{3, never}[r.IntN(2)]
 	}
 	if p.Faults[0].Kind == PilotPosition && one(2) { // near the edge, and the others
