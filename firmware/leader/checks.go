@@ -33,6 +33,9 @@ func (l *Leader) checks() *checks {
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
+	if o, most := c.account.Objective(), packsJ(c.views); o.Budgeted() && o.BudgetJ() > most { // as configured, or sent with other packs fitted
+		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", o.BudgetJ(), most)
+	}
 	for _, v := range c.views {
 		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Home: &v.Position})
 		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)

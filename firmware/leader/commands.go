@@ -125,11 +125,7 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		adopt = func() { l.account.SetPreference(p.Setting) } // cannot fail: it was checked
 	} else {
 		b := c.Budget
-		packsJ := 0.0
-		for i := range l.views {
-			packsJ += l.views[i].CapacityJ
-		}
-		if err := checkBudget(b, &objective, packsJ); err != nil {
+		if err := checkBudget(b, &objective, packsJ(l.views)); err != nil {
 			return err
 		}
 		if err := objective.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
@@ -141,6 +137,14 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 	l.current.requested = &objective
 	l.current.changes = append(l.current.changes, change{write: func(s *ledger.State) { s.Account.Objective = objective.State() }, adopt: adopt})
 	return nil
+}
+
+// packsJ is what the fleet's packs hold when full, the most that a budget may be.
+func packsJ(views []fleet.View) (sum float64) {
+	for i := range views {
+		sum += views[i].CapacityJ
+	}
+	return sum
 }
 
 // checkBudget returns why a budget cannot replace what is in force.

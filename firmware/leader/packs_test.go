@@ -31,6 +31,19 @@ func TestBudgetIsAtMostThePacks(t *testing.T) {
 	}
 }
 
+// Nor does a mission start with a configured budget that is more.
+func TestStartNeedsABudgetThatThePacksHold(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
+	l.views[1].CapacityJ = 99e3
+	if err := l.account.SetBudget(250e3, goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.checks().start(nil); err == nil || !strings.Contains(err.Error(), "250000 J, want at most 249000") {
+		t.Errorf("%v", err)
+	}
+}
+
 // windy is a scheduler that believes in a wind.
 type windy struct{ belief belief.Belief }
 
