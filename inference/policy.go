@@ -197,11 +197,12 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 // so that this slot's observation already counts in its price.
 func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	d.Resize(s)
+	if p.dispatches() {
+		p.solver.Begin(&p.checkpoint.Physics, s)
+	}
 	if o.Budgeted() && p.decoder == DecoderDispatch {
-		observed = p.curve.Observe(func(priceSPerJ float64) float64 {
-			p.solver.Solve(&p.checkpoint.Physics, s, priceSPerJ, d)
-			return d.TotalEdgeJ()
-		})
+		p.solver.Sweep(p.curve.PricesSPerJ[:], observed.EdgeJ[:])
+		observed.Known = true
 		observed.Air = p.air(s, d) // the moves are not decided yet: it is the floor that counts
 		o.Observe(observed)
 	}
@@ -249,7 +250,7 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
 		if o.Budgeted() && p.decoder == DecoderDispatch {
 			price = p.curve.PriceSPerJ(o, p.Insurance)
 		}
-		p.solver.Solve(&p.checkpoint.Physics, s, price, d)
+		p.solver.At(price, d)
 		return
 	}
 	for u := range s.Users {
@@ -313,7 +314,7 @@ func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Deci
 	spentJ := p.planner.SpendAboveFloorJ(c, s, p.targets, &p.belief.Air, o.PropulsionMultiplier(), d)
 	if p.decoder == DecoderDispatch && spentJ > limitJ {
 		spend := func(priceSPerJ float64) float64 {
-			p.solver.Solve(c, s, priceSPerJ, d)
+			p.solver.At(priceSPerJ, d)
 			return p.planner.SpendAboveFloorJ(c, s, p.targets, &p.belief.Air, o.PropulsionMultiplier(), d)
 		}
 		spentJ = spend(budget.Within(d.PriceSPerJ, limitJ, spend))

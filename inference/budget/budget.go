@@ -120,16 +120,6 @@ func (c *Curve) PriceSPerJ(o *goal.Objective, x Insurance) float64 {
 	return max(minPriceShare*maxSPerJ, calm, calm+probability*(changed-calm))
 }
 
-// Observe returns what the slot would spend at the grid's prices, by solve, which
-// dispatches it at a price and returns its edge energy in joules.
-func (c *Curve) Observe(solve func(priceSPerJ float64) (edgeJ float64)) (x goal.Observation) {
-	x.Known = true
-	for k, price := range c.PricesSPerJ {
-		x.EdgeJ[k] = solve(price)
-	}
-	return x
-}
-
 // Within returns a price above least at which spend is at most limitJ and, unless
 // spending jumps there, within a fiftieth of it. At least it spends more.
 func Within(least, limitJ float64, spend func(priceSPerJ float64) (spentJ float64)) float64 {

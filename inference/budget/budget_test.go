@@ -57,7 +57,10 @@ func TestCalmPrice(t *testing.T) {
 		if got := meanSpendJ(&c, c.PriceSPerJ(&o, Insurance{})); math.Abs(got-shareJ) > 1e-6 {
 			t.Errorf("at the price for %v J a mean slot spends %v J", shareJ, got)
 		}
-		observed := c.Observe(func(price float64) float64 { return meanSpendJ(&half, price) })
+		observed := goal.Observation{Known: true}
+		for k, price := range c.PricesSPerJ {
+			observed.EdgeJ[k] = meanSpendJ(&half, price)
+		}
 		for range 1000 {
 			o.Observe(observed)
 		}

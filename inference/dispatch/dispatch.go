@@ -15,12 +15,14 @@
 //
 // The users are coupled only by how many each aircraft serves: the equal split of
 // Sec. III turns that count into each user's share. So the counts are fixed, each
-// user has its best option at each aircraft, the assignment is solved, and the
-// counts are searched: by dynamic programming for small slots (exact), by local
-// search with moves and swaps for the others.
+// user has its best option at each aircraft, and the assignment is a transportation
+// problem, which multipliers solve exactly (counts.go). The counts are searched: all
+// of them in small slots, which are exact; from several starts in larger ones, with a
+// sample of the users where there are many (search.go).
 package dispatch
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -29,125 +31,337 @@ import (
 	"prefdt/inference/slot"
 )
 
-// Solver solves one slot after another. It holds the working memory only: its zero
-// value is ready, after the first slot of a size it allocates nothing, and a
-// decision is a function of snapshot and price alone.
+// Solver dispatches one slot after another: Begin enters a slot, Sweep and At dispatch it
+// at prices. It holds the working memory only: its zero value is ready, and
+// after the first slot of a size it allocates nothing. A decision is a function of the
+// snapshot and of the calls since Begin.
 type Solver struct {
-	constants  *physics.Constants
-	snapshot   *slot.Snapshot
-	priceSPerJ float64
+	constants *physics.Constants
+	snapshot  *slot.Snapshot
 
-	users           []userTerms
-	rateBPS         []float64          // (user, aircraft): uplink rate in bit/s at the whole bandwidth, 0 if unusable
-	factors         []slot.RateFactors // (user, aircraft), empty where all figures are exact
-	unreportedTable []unreportedEffect // (aircraft, count from 0 to users+1), empty without an unreported load
+	// Users and aircraft are in an order that depends on their figures alone, so that
+	// another order of the same slot gets the same decision.
+	order, fleet []int
+	users        []userTerms
+	links        []linkTerms        // (aircraft, user)
+	factors      []slot.RateFactors // (aircraft, user), empty where all figures are exact
 
 	outcomes slot.Outcomes // working memory
 
-	server []int // the solution, numbered as UserDecision.Server
-
-	exact  dynamicProgram
-	search localSearch
+	all, sample             valuer
+	allMembers, someMembers []int
 }
-
-// unreportedEffect is what an unreported load comes to beside a number of users served:
-// UnreportedLoad.EffectiveUsers, and its expected cost.
-type unreportedEffect struct{ effectiveUsers, costS float64 }
 
 // userTerms are the figures of a user that do not depend on the option.
 type userTerms struct {
-	localS     float64 // T_loc of the whole task
+	localS     float64 // T_loc of the whole task; 0: it cannot be computed elsewhere
 	localCostS float64 // cost of computing locally, expected
+	deadlineS  float64
+	leastRho   float64 // the least that meets the deadline, if computing locally does not; else 0
+	doubtful   bool
 }
 
-// Solve writes the association and ratios of least cost into d.Users, sets
-// d.PriceSPerJ and calls d.Evaluate; it does not change d.Move. A price that is
-// not positive counts as zero. Users whose figures, or whose links' figures, are
-// unusable (no gain, not finite) compute locally.
-func (s *Solver) Solve(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64, d *slot.Decision) {
-	s.prepare(c, snapshot, priceSPerJ)
-	if exactSteps(len(snapshot.Aircraft), len(snapshot.Users)) <= exactMaxSteps {
-		s.solveExact()
-	} else {
-		s.solveSearch()
-	}
-	s.writeDecision(d)
+// linkTerms are the figures of a user at an aircraft: the whole task takes
+// fixedS + sharers * perSharerS there, and fullJ / sharers^2.
+type linkTerms struct {
+	fixedS, perSharerS, fullJ float64 // perSharerS 0: nothing can be offloaded
 }
 
-// prepare computes what does not depend on the counts.
-func (s *Solver) prepare(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64) {
+// Begin enters a slot. Users whose figures, or whose links' figures, are unusable (no
+// gain, not finite) compute locally.
+func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 	s.constants, s.snapshot = c, snapshot
-	s.priceSPerJ = clampPrice(priceSPerJ)
+	s.sort()
 	users, aircraft := len(snapshot.Users), len(snapshot.Aircraft)
-	s.users = reuse.Slice(s.users, users)
-	s.server = reuse.Slice(s.server, users)
-	s.rateBPS = reuse.Slice(s.rateBPS, users*aircraft)
-	for i := range snapshot.Users {
+	s.users, s.links = reuse.Slice(s.users, users), reuse.Slice(s.links, users*aircraft)
+	doubtful := false
+	for k, i := range s.order {
 		u := &snapshot.Users[i]
-		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz)}
-		usable := t.localS > 0 && t.localS <= math.MaxFloat64
-		if usable {
-			t.localCostS = c.PenalizedDelayS(u.Task, t.localS)
+		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz), deadlineS: u.Task.DeadlineS}
+		if !(t.localS > 0 && t.localS <= math.MaxFloat64) {
+			s.users[k] = userTerms{}
+			continue
 		}
-		s.users[i] = t
-		for m := range snapshot.Aircraft {
-			if hz := snapshot.Aircraft[m].CPUHz; usable && m < len(u.Gain) && hz > 0 && hz <= math.MaxFloat64 {
-				if rate := c.Channel.RateBPS(u.Gain[m], c.Channel.BandwidthHz); rate > 0 {
-					s.rateBPS[i*aircraft+m] = rate
-				}
+		t.localCostS = c.PenalizedDelayS(u.Task, t.localS)
+		if t.localS > t.deadlineS {
+			t.leastRho = 1 - t.deadlineS/t.localS
+		}
+		if t.doubtful = !u.Doubt.None(); t.doubtful {
+			doubtful = true
+			u.Outcomes(physics.Share{}, nil, &s.outcomes)
+			_, t.localCostS = s.outcomes.Expect(c, u.Task, 0)
+		}
+		s.users[k] = t
+		for m, a := range s.fleet {
+			hz := snapshot.Aircraft[a].CPUHz
+			if a >= len(u.Gain) || !(hz > 0 && hz <= math.MaxFloat64) {
+				continue
+			}
+			rate := c.Channel.RateBPS(u.Gain[a], c.Channel.BandwidthHz)
+			if !(rate > 0) {
+				continue
+			}
+			link := linkTerms{u.Task.Bits / rate, u.Task.Cycles() / hz, c.EdgeJ(u.Task, physics.Share{CPUHz: hz}, 1)}
+			if c.Contention {
+				link.fixedS, link.perSharerS = 0, link.fixedS+link.perSharerS
+			}
+			if link.perSharerS > 0 && link.fixedS+link.perSharerS+link.fullJ <= math.MaxFloat64 {
+				s.links[m*users+k] = link
 			}
 		}
 	}
-	s.expandDoubt()
-	s.tabulateUnreported()
+	s.factors = s.factors[:0]
+	if doubtful {
+		s.expandDoubt()
+	}
+	s.allMembers, s.someMembers = s.allMembers[:0], s.someMembers[:0]
+	for i := range users {
+		s.allMembers = append(s.allMembers, i)
+	}
+	s.all.start(s, s.allMembers, 1)
+	s.all.met, s.sample.met = s.all.met[:0], s.sample.met[:0]
+	if users > maxUnsampled {
+		for k := range sampledUsers {
+			s.someMembers = append(s.someMembers, (2*k+1)*users/(2*sampledUsers))
+		}
+		s.sample.start(s, s.someMembers, float64(users)/sampledUsers)
+	}
 }
 
-// expandDoubt computes what users whose figures are not exact add to prepare's.
-func (s *Solver) expandDoubt() {
-	s.factors = s.factors[:0]
-	if !slices.ContainsFunc(s.snapshot.Users, func(u slot.User) bool { return !u.Doubt.None() }) {
-		return
+// sort finds the order of users and aircraft.
+func (s *Solver) sort() {
+	snapshot := s.snapshot
+	s.order, s.fleet = s.order[:0], s.fleet[:0]
+	for i := range snapshot.Users {
+		s.order = append(s.order, i)
 	}
-	aircraft := len(s.snapshot.Aircraft)
-	for i := range s.snapshot.Users {
-		u := &s.snapshot.Users[i]
-		for m := range aircraft {
+	for m := range snapshot.Aircraft {
+		s.fleet = append(s.fleet, m)
+	}
+	slices.SortStableFunc(s.order, func(i, j int) int {
+		a, b := &snapshot.Users[i], &snapshot.Users[j]
+		return cmp.Or(
+			cmp.Compare(a.Task.LocalTimeS(a.CPUHz), b.Task.LocalTimeS(b.CPUHz)), cmp.Compare(a.Task.Bits, b.Task.Bits),
+			cmp.Compare(a.Task.DeadlineS, b.Task.DeadlineS), cmp.Compare(a.Position.EastM, b.Position.EastM), cmp.Compare(a.Position.NorthM, b.Position.NorthM),
+		)
+	})
+	slices.SortStableFunc(s.fleet, func(i, j int) int {
+		a, b := &snapshot.Aircraft[i], &snapshot.Aircraft[j]
+		if c := cmp.Or(
+			cmp.Compare(a.CPUHz, b.CPUHz), cmp.Compare(a.Unreported.ExpectedUsers, b.Unreported.ExpectedUsers), cmp.Compare(a.Unreported.CyclesPerUser, b.Unreported.CyclesPerUser),
+		); c != 0 {
+			return c
+		}
+		for _, k := range s.order {
+			if u := &snapshot.Users[k]; i < len(u.Gain) && j < len(u.Gain) && u.Gain[i] != u.Gain[j] {
+				return cmp.Compare(u.Gain[i], u.Gain[j])
+			}
+		}
+		return 0
+	})
+}
+
+// expandDoubt computes the possible rates of users whose figures are not exact.
+func (s *Solver) expandDoubt() {
+	for m, a := range s.fleet {
+		for k, i := range s.order {
 			f := slot.RateFactors{1, 1, 1}
-			if s.rateBPS[i*aircraft+m] > 0 {
-				f = u.RateFactors(&s.constants.Channel, m)
+			if s.links[m*len(s.order)+k].perSharerS > 0 {
+				f = s.snapshot.Users[i].RateFactors(&s.constants.Channel, a)
 			}
 			s.factors = append(s.factors, f)
 		}
-		if t := &s.users[i]; t.localCostS > 0 && !u.Doubt.None() {
-			u.Outcomes(physics.Share{}, nil, &s.outcomes)
-			_, t.localCostS = s.outcomes.Expect(s.constants, u.Task, 0)
-		}
 	}
 }
 
-func (s *Solver) tabulateUnreported() {
-	s.unreportedTable = s.unreportedTable[:0]
-	if !slices.ContainsFunc(s.snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 }) {
+// Solve is Begin and At, for a slot that is dispatched at one price.
+func (s *Solver) Solve(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64, d *slot.Decision) {
+	s.Begin(c, snapshot)
+	s.At(priceSPerJ, d)
+}
+
+// At writes the association and ratios of least cost into d.Users, sets d.PriceSPerJ and
+// calls d.Evaluate; it does not change d.Move. A price that is not positive counts as zero.
+func (s *Solver) At(priceSPerJ float64, d *slot.Decision) {
+	priceSPerJ = clampPrice(priceSPerJ)
+	s.solve(priceSPerJ)
+	s.writeDecision(priceSPerJ, d)
+}
+
+// solve leaves the solution at a price in s.all.found.
+func (s *Solver) solve(priceSPerJ float64) {
+	v := &s.all
+	if len(v.met) > 0 { // from what was found at the nearest prices
+		k := 0
+		for k < len(v.met)-1 && v.met[k].priceSPerJ < priceSPerJ {
+			k++
+		}
+		v.search(priceSPerJ, v.met[k].counts, v.met[max(k-1, 0)].counts)
 		return
 	}
-	for m := range s.snapshot.Aircraft {
-		a := &s.snapshot.Aircraft[m]
-		for n := range len(s.users) + 2 {
-			squares, reciprocals := a.Unreported.ShareSums(n)
-			s.unreportedTable = append(s.unreportedTable, unreportedEffect{
-				effectiveUsers: a.Unreported.EffectiveUsers(n),
-				costS:          a.Unreported.CyclesPerUser * (s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz),
-			})
+	if len(s.someMembers) == 0 {
+		v.search(priceSPerJ)
+		return
+	}
+	s.sample.search(priceSPerJ)
+	v.at(priceSPerJ)
+	v.value(s.scaled(s.sample.found.counts))
+	v.finish(fineStep)
+}
+
+// fineStep is the step of a search that begins with the counts of a sample.
+const fineStep = 0.04
+
+// scaled returns the counts of all users that those of the sample stand for.
+func (s *Solver) scaled(counts []int) []int {
+	n, left := s.all.trial(), len(s.users)
+	for m, c := range counts {
+		n[m] = min(int(math.Round(float64(c)*s.sample.weight)), left)
+		left -= n[m]
+	}
+	return n
+}
+
+// Sweep writes the edge energy of the slot at prices, which rise, into edgeJ. By
+// construction it does not rise with the price: of all solutions met, each price gets
+// the one of least cost there.
+func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) {
+	v := &s.all
+	if len(s.someMembers) > 0 {
+		s.sample.sweep(pricesSPerJ)
+		v.met = slices.Grow(v.met[:0], len(pricesSPerJ))[:len(pricesSPerJ)]
+		for k := len(pricesSPerJ) - 1; k >= 0; k-- {
+			v.at(pricesSPerJ[k])
+			v.value(s.scaled(s.sample.met[k].counts))
+			if k+1 < len(v.met) {
+				v.value(v.met[k+1].counts)
+			}
+			v.finish(fineStep)
+			v.keep(k)
 		}
+	} else {
+		v.sweep(pricesSPerJ)
+	}
+	for k, price := range pricesSPerJ {
+		least := &v.met[k]
+		for i := range v.met {
+			if x := &v.met[i]; x.delayS+price*x.edgeJ < least.delayS+price*least.edgeJ {
+				least = x
+			}
+		}
+		edgeJ[k] = least.edgeJ
 	}
 }
 
-// unreported returns the effect of aircraft m's unreported load when it serves n.
-func (s *Solver) unreported(m, n int) unreportedEffect {
-	if len(s.unreportedTable) == 0 {
-		return unreportedEffect{effectiveUsers: float64(n)}
+// anchorEvery is how many prices on a sweep searches without a start.
+const anchorEvery = 8
+
+// sweep searches at each price, first at some without a start, from there at the others.
+func (v *valuer) sweep(prices []float64) {
+	last := len(prices) - 1
+	v.met = slices.Grow(v.met[:0], len(prices))[:len(prices)]
+	if v.enumerable() {
+		v.search(prices[last])
+		v.keep(last)
+		for k := last - 1; k >= 0; k-- {
+			v.search(prices[k], v.met[k+1].counts)
+			v.keep(k)
+		}
+		return
 	}
-	return s.unreportedTable[m*(len(s.users)+2)+n]
+	for k := last; k >= 0; k -= anchorEvery {
+		v.search(prices[k])
+		v.keep(k)
+	}
+	for k := last - 1; k >= 0; k-- {
+		switch below := k - anchorEvery + (last-k)%anchorEvery; {
+		case (last-k)%anchorEvery == 0:
+			continue
+		case below >= 0:
+			v.search(prices[k], v.met[k+1].counts, v.met[below].counts)
+		default:
+			v.search(prices[k], v.met[k+1].counts)
+		}
+		v.keep(k)
+	}
+}
+
+// keep remembers what was found at the k-th price of a sweep.
+func (v *valuer) keep(k int) {
+	x := &v.met[k]
+	x.priceSPerJ, x.counts = v.priceSPerJ, append(x.counts[:0], v.found.counts...)
+	x.edgeJ = 0
+	for i, server := range v.found.server {
+		if server > 0 {
+			users := int(math.Round(float64(v.found.counts[server-1]) * v.weight))
+			x.edgeJ += v.weight * v.solver.edgeJ(v.members[i], server-1, users, v.priceSPerJ)
+		}
+	}
+	for m, n := range v.found.counts {
+		x.edgeJ += v.solver.unreportedJ(m, int(math.Round(float64(n)*v.weight)))
+	}
+	x.delayS = -v.weight*v.found.gainS - v.priceSPerJ*x.edgeJ
+}
+
+func (s *Solver) unreported(m int) (*slot.UnreportedLoad, float64) {
+	a := &s.snapshot.Aircraft[s.fleet[m]]
+	return &a.Unreported, a.CPUHz
+}
+
+// unreportedCostS is the expected cost of aircraft m's unreported load when it serves n users.
+func (s *Solver) unreportedCostS(m, n int, priceSPerJ float64) float64 {
+	load, hz := s.unreported(m)
+	if !(load.ExpectedUsers > 0) {
+		return 0
+	}
+	squares, reciprocals := load.ShareSums(n)
+	return load.CyclesPerUser * (priceSPerJ*s.constants.SwitchedCapacitance*hz*hz*squares + reciprocals/hz)
+}
+
+func (s *Solver) unreportedJ(m, n int) float64 {
+	load, hz := s.unreported(m)
+	squares, _ := load.ShareSums(n)
+	return load.CyclesPerUser * s.constants.SwitchedCapacitance * hz * hz * squares
+}
+
+// fillGains writes what members gain at aircraft m, when it serves n users, over
+// computing locally.
+func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS []float64) {
+	load, _ := s.unreported(m)
+	sharers := max(load.EffectiveUsers(n), 1)
+	links := s.links[m*len(s.users):][:len(s.users)]
+	perSharers, penaltyS := priceSPerJ/(sharers*sharers), s.constants.PenaltyS
+	for k, i := range members {
+		u, l := &s.users[i], &links[i]
+		if l.perSharerS == 0 {
+			gainsS[k] = unusableS
+			continue
+		}
+		if u.doubtful {
+			_, costS := s.option(i, m, n, priceSPerJ)
+			gainsS[k] = max(min(u.localCostS-costS, maxGainS), unusableS)
+			continue
+		}
+		// See bestOffload.
+		offloadS := l.fixedS + l.perSharerS*sharers
+		rho := u.localS / (u.localS + offloadS)
+		completionS, fullPriceS := offloadS*rho, perSharers*l.fullJ
+		switch {
+		case completionS > u.deadlineS:
+			completionS += penaltyS
+		case fullPriceS > u.localS && u.leastRho > 0 && u.leastRho < rho:
+			completionS, rho = u.deadlineS, u.leastRho
+		}
+		gainsS[k] = max(min(u.localCostS-completionS-fullPriceS*rho, maxGainS), unusableS)
+	}
+}
+
+// edgeJ is the edge energy of user i at aircraft m when that serves n users.
+func (s *Solver) edgeJ(i, m, n int, priceSPerJ float64) float64 {
+	rho, _ := s.option(i, m, n, priceSPerJ)
+	load, _ := s.unreported(m)
+	sharers := max(load.EffectiveUsers(n), 1)
+	return rho * s.links[m*len(s.users)+i].fullJ / (sharers * sharers)
 }
 
 // clampPrice maps a price that is not a number, or negative, to zero and
@@ -161,21 +375,18 @@ func clampPrice(priceSPerJ float64) float64 {
 
 // option returns the best offload ratio of user i at aircraft m when that serves n
 // users, and its cost in seconds, which is +Inf where nothing can be offloaded.
-func (s *Solver) option(i, m, n int) (rho, costS float64) {
-	rate := s.rateBPS[i*len(s.snapshot.Aircraft)+m]
-	if rate == 0 {
+func (s *Solver) option(i, m, n int, priceSPerJ float64) (rho, costS float64) {
+	link := m*len(s.users) + i
+	if s.links[link].perSharerS == 0 {
 		return 0, math.Inf(1)
 	}
-	served := s.unreported(m, n).effectiveUsers
-	share := physics.Share{CPUHz: s.snapshot.Aircraft[m].CPUHz / served, RateBPS: rate}
-	if s.constants.Contention {
-		share = s.constants.EqualShare(s.snapshot.Users[i].Gain[m], s.snapshot.Aircraft[m].CPUHz, served)
+	a, u := &s.snapshot.Aircraft[s.fleet[m]], &s.snapshot.Users[s.order[i]]
+	share := s.constants.EqualShare(u.Gain[s.fleet[m]], a.CPUHz, a.Unreported.EffectiveUsers(n))
+	if s.users[i].doubtful {
+		u.Outcomes(share, &s.factors[link], &s.outcomes)
+		return bestExpectedOffload(s.constants, u.Task, &s.outcomes, priceSPerJ*s.constants.EdgeJ(u.Task, share, 1))
 	}
-	if u := &s.snapshot.Users[i]; !u.Doubt.None() {
-		u.Outcomes(share, &s.factors[i*len(s.snapshot.Aircraft)+m], &s.outcomes)
-		return bestExpectedOffload(s.constants, u.Task, &s.outcomes, s.priceSPerJ*s.constants.EdgeJ(u.Task, share, 1))
-	}
-	return bestOffload(s.constants, s.snapshot.Users[i].Task, s.users[i].localS, share, s.priceSPerJ)
+	return bestOffload(s.constants, u.Task, s.users[i].localS, share, priceSPerJ)
 }
 
 // bestExpectedOffload is bestOffload in the mean over a user's possible outcomes, by the
@@ -243,25 +454,16 @@ func bestOffload(c *physics.Constants, t physics.Task, localS float64, share phy
 	return rho, costS
 }
 
-func countServed(counts, server []int) {
-	clear(counts)
-	for _, m := range server {
-		if m > 0 {
-			counts[m-1]++
-		}
-	}
-}
-
-func (s *Solver) writeDecision(d *slot.Decision) {
+func (s *Solver) writeDecision(priceSPerJ float64, d *slot.Decision) {
 	d.Users = reuse.Slice(d.Users, len(s.users))
-	d.PriceSPerJ = s.priceSPerJ
-	s.search.count = reuse.Slice(s.search.count, len(s.snapshot.Aircraft)) // no solver needs it any more
-	counts := s.search.count
-	countServed(counts, s.server)
-	for i, m := range s.server {
-		d.Users[i] = slot.UserDecision{Server: m}
-		if m > 0 {
-			d.Users[i].Offload, _ = s.option(i, m-1, counts[m-1])
+	d.PriceSPerJ = priceSPerJ
+	for k, server := range s.all.found.server {
+		if server == 0 {
+			continue
+		}
+		rho, _ := s.option(k, server-1, s.all.found.counts[server-1], priceSPerJ)
+		if rho > 0 {
+			d.Users[s.order[k]] = slot.UserDecision{Server: s.fleet[server-1] + 1, Offload: rho}
 		}
 	}
 	d.Evaluate(s.constants, s.snapshot)

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -148,36 +149,79 @@ func TestExactAgainstBruteForce(t *testing.T) {
 	}
 }
 
-func TestSearchGap(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	var exact, local Solver
+// gapCase is a size at which the cost above a reference is bounded.
+type gapCase struct {
+	aircraft, users int
+	slots           int
+	mean, worst     float64 // bounds of the gap
+}
+
+// gap measures the cost above a reference's, over slots and prices.
+func gap(t *testing.T, seed uint64, x gapCase, prices []float64, reference func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision)) (mean, worst float64) {
+	r := rand.New(rand.NewPCG(seed, uint64(1000*x.users+x.aircraft)))
+	var solver Solver
 	var a, b slot.Decision
 	c := physics.DefaultConstants()
-	worst, sum, n, hit := 0.0, 0.0, 0, 0
-	for trial := range 1500 {
-		s := randomSnapshot(r, &c, 1+r.IntN(3), 1+r.IntN(9))
-		price := randomPrice(r)
-		if trial%2 == 0 {
+	edgeJ := make([]float64, len(prices))
+	for k := range x.slots {
+		s := randomSnapshot(r, &c, x.aircraft, x.users)
+		if k%2 == 0 {
 			addUnreported(r, s)
 		}
-		exact.Solve(&c, s, price, &a)
-		local.prepare(&c, s, price)
-		local.solveSearch()
-		local.writeDecision(&b)
-		gap := decisionCostS(&c, s, &b, price)/decisionCostS(&c, s, &a, price) - 1
-		if gap < -1e-9 {
-			t.Fatalf("local search beats exact by %v", -gap)
+		solver.Begin(&c, s)
+		solver.Sweep(prices, edgeJ)
+		for _, price := range prices {
+			solver.At(price, &a)
+			reference(&c, s, price, &b)
+			g := decisionCostS(&c, s, &a, price)/decisionCostS(&c, s, &b, price) - 1
+			worst, mean = max(worst, g), mean+g/float64(x.slots*len(prices))
 		}
-		if gap < 1e-9 {
-			hit++
-		}
-		worst, sum, n = max(worst, gap), sum+gap, n+1
 	}
-	mean, optimal := sum/float64(n), float64(hit)/float64(n)
-	t.Logf("local search above exact: mean %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
-	// Measured: 4e-4, 0.13, 99.2 %; the bounds allow for other random draws.
-	if mean > 1e-3 || worst > 0.2 || optimal < 0.985 {
-		t.Errorf("mean gap %.3g, worst %.3g, optimal in %.1f %%", mean, worst, 100*optimal)
+	return mean, worst
+}
+
+// gridPrices are those of a budget's spending curve.
+func gridPrices() (prices []float64) {
+	prices = append(prices, 0)
+	for k := range 15 {
+		prices = append(prices, math.Pow(1e-4, float64(14-k)/14))
+	}
+	return prices
+}
+
+// Small slots are solved exactly, by another method than the reference's.
+func TestSmallSlotsAreExact(t *testing.T) {
+	var exact peerSolver
+	for _, x := range []gapCase{{1, 30, 20, 1e-9, 1e-9}, {2, 6, 60, 1e-9, 1e-9}, {2, 10, 40, 1e-9, 1e-9}, {2, 20, 6, 1e-9, 1e-9}, {3, 6, 30, 1e-9, 1e-9}, {3, 10, 6, 1e-9, 1e-9}} {
+		mean, worst := gap(t, 3, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
+			exact.prepare(c, s, price)
+			exact.solveExact()
+			exact.writeDecision(d)
+		})
+		if math.Abs(mean) > x.mean || worst > x.worst {
+			t.Errorf("M=%d U=%d: above exact by %.3g in the mean, %.3g at worst", x.aircraft, x.users, mean, worst)
+		}
+	}
+}
+
+// Larger slots cost no more than by a local search, given ten times its bound.
+func TestGapToLocalSearch(t *testing.T) {
+	defer func(before float64) { searchMaxOptions = before }(searchMaxOptions)
+	searchMaxOptions *= 10
+	var peer peerSolver
+	for _, x := range []gapCase{
+		{2, 50, 3, 0, .005}, {2, 100, 2, 0, .005}, {2, 300, 1, 0, .001}, {2, 1000, 1, 0, .001}, {3, 24, 3, 0, .001}, {3, 50, 2, 0, .001},
+		{4, 6, 6, 0, 1e-9}, {4, 8, 6, 0, 1e-9}, {8, 8, 4, 0, 1e-9}, {8, 50, 2, 0, .06}, {8, 100, 1, .001, .01}, {8, 300, 1, 0, .01},
+	} {
+		mean, worst := gap(t, 4, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
+			peer.prepare(c, s, price)
+			peer.solveSearch()
+			peer.writeDecision(d)
+		})
+		t.Logf("M=%d U=%d: %+.3f %% in the mean, %+.3f %% at worst", x.aircraft, x.users, 100*mean, 100*worst)
+		if mean > x.mean || worst > x.worst {
+			t.Errorf("M=%d U=%d: above the local search by %.3g in the mean, %.3g at worst", x.aircraft, x.users, mean, worst)
+		}
 	}
 }
 
@@ -353,6 +397,33 @@ func TestNoAllocation(t *testing.T) {
 		solver.Solve(&c, s, 0.003, &d)
 		if n := testing.AllocsPerRun(20, func() { solver.Solve(&c, s, 0.003, &d) }); n != 0 {
 			t.Errorf("M=%d U=%d: %v allocations", size[0], size[1], n)
+		}
+	}
+}
+
+func BenchmarkSweep(b *testing.B) {
+	for _, aircraft := range []int{2, 8} {
+		for _, users := range []int{10, 50, 100, 300, 1000, 4000} {
+			b.Run(fmt.Sprintf("M=%d/U=%d", aircraft, users), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(5, 6))
+				c := physics.DefaultConstants()
+				var slots []*slot.Snapshot
+				for range 8 {
+					slots = append(slots, randomSnapshot(r, &c, aircraft, users))
+				}
+				var solver Solver
+				prices := gridPrices()
+				edgeJ := make([]float64, len(prices))
+				for _, s := range slots {
+					solver.Begin(&c, s)
+					solver.Sweep(prices, edgeJ)
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					solver.Begin(&c, slots[i%8])
+					solver.Sweep(prices, edgeJ)
+				}
+			})
 		}
 	}
 }

@@ -2,318 +2,418 @@ package dispatch
 
 import (
 	"math"
+	"math/bits"
 
 	"prefdt/inference/reuse"
 )
 
-// searchMaxOptions bounds the options evaluated for one slot, 10 to 20 ns each, and
-// with them the time that a slot of any size takes.
-const searchMaxOptions = 1.5e6
+const (
+	// enumerableVectors is how many count vectors a slot may have at which all of them are
+	// valued. Most are ruled out by their first bound.
+	enumerableVectors = 300
+	// sampledUsers is how many users, evenly spaced in a sorted order, a search for counts
+	// uses in place of more than twice as many. It ends with all of them.
+	sampledUsers = 160
+	maxUnsampled = 200
+	// partitionUsers is how many users are assigned by their subsets, where there are more
+	// aircraft than count vectors can be enumerated for.
+	partitionUsers = 8
+	leastStep      = 0.01
+)
 
-// localSearch is the working memory of the local search. Costs are (user, aircraft).
-type localSearch struct {
-	costAtCountS  []float64 // at the present count
-	costOneMoreS  []float64 // with one user more
-	costOneFewerS []float64 // per user: with one user fewer at its own aircraft
-
-	count        []int     // per aircraft, users served
-	sumAtCountS  []float64 // per aircraft, cost of its users and its unreported load
-	sumOneMoreS  []float64 // the same with one user more
-	sumOneFewerS []float64 // the same with one user fewer
-	externalityS []float64 // per aircraft, what one user more costs those it serves
-	plannedCount []int
-
-	server           []int      // the assignment being improved
-	cheapestServer   []int      // the cheapest that dropUsersGreedily passed
-	cheapestExchange []exchange // (from, to)
-	optionsEvaluated float64
+// metPrice is what was found at a price.
+type metPrice struct {
+	priceSPerJ float64
+	counts     []int
+	delayS     float64 // all but the edge energy
+	edgeJ      float64
 }
 
-// exchange is the cheapest change of one user from one server to another.
-type exchange struct {
-	changeS float64
-	user    int
-}
-
-// solveSearch descends by the best move or swap from several starts and keeps the
-// best result. Because it takes the best, not the first, improvement, the result
-// does not depend on the order of users or aircraft, except in exact ties.
-func (s *Solver) solveSearch() {
-	x := &s.search
-	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	if aircraft == 0 || users == 0 {
+// search finds the best counts at a price, out of starts and, if there are few enough
+// users, all others. It leaves the solution in v.found.
+func (v *valuer) search(priceSPerJ float64, starts ...[]int) {
+	if v.partitions() {
+		v.partition(priceSPerJ)
 		return
 	}
-	pairs := users * aircraft
-	x.costAtCountS, x.costOneMoreS, x.costOneFewerS = reuse.Slice(x.costAtCountS, pairs), reuse.Slice(x.costOneMoreS, pairs), reuse.Slice(x.costOneFewerS, users)
-	x.count, x.plannedCount = reuse.Slice(x.count, aircraft), reuse.Slice(x.plannedCount, aircraft)
-	x.sumAtCountS, x.sumOneMoreS, x.sumOneFewerS = reuse.Slice(x.sumAtCountS, aircraft), reuse.Slice(x.sumOneMoreS, aircraft), reuse.Slice(x.sumOneFewerS, aircraft)
-	x.externalityS = reuse.Slice(x.externalityS, aircraft)
-	x.server = reuse.Slice(x.server, users)
-	x.cheapestExchange = reuse.Slice(x.cheapestExchange, (aircraft+1)*(aircraft+1))
-	x.optionsEvaluated = 0
-
-	bestS := math.Inf(1)
-	descend := func() {
-		if costS := s.descend(); costS < bestS {
-			bestS = costS
-			copy(s.server, x.server)
+	v.at(priceSPerJ)
+	if v.enumerable() {
+		for _, counts := range starts {
+			v.value(counts)
 		}
+		v.enumerate()
+		return
 	}
-	s.startFromExternalities()
-	descend()
-	clear(x.server)
-	descend()
-	// A high price rewards small shares, so that serving many can cost less where
-	// serving one does not, and single moves do not lead there. So the search also
-	// starts from everybody served, by one aircraft or each over its fastest link,
-	// and then drops one user at a time.
-	for only := range aircraft + 1 {
-		if x.optionsEvaluated+float64(users*(2*aircraft+users)) > searchMaxOptions {
-			break
-		}
-		for i := range users {
-			x.server[i] = 0
-			for m, rate := range s.rateBPS[i*aircraft:][:aircraft] {
-				if rate > 0 && (m == only || only == aircraft && (x.server[i] == 0 || rate > s.rateBPS[i*aircraft+x.server[i]-1])) {
-					x.server[i] = m + 1
-				}
-			}
-		}
-		s.dropUsersGreedily()
-		descend()
+	if len(starts) == 0 {
+		v.loose = v.aircraft > 3
+		v.scan()
 	}
-}
-
-// dropUsersGreedily drops served users one at a time, the one whose change costs least
-// first, and leaves in x.server the cheapest assignment on the way.
-func (s *Solver) dropUsersGreedily() {
-	x := &s.search
-	s.fillTables()
-	x.cheapestServer = append(x.cheapestServer[:0], x.server...)
-	costS, leastS := 0.0, 0.0
-	for {
-		user, changeS := -1, math.Inf(1)
-		for i, from := range x.server {
-			if from > 0 {
-				if change := x.sumOneFewerS[from-1] - x.costOneFewerS[i] - x.sumAtCountS[from-1] + s.users[i].localCostS; change < changeS {
-					user, changeS = i, change
-				}
-			}
-		}
-		if user < 0 || x.optionsEvaluated > searchMaxOptions {
-			break
-		}
-		from := x.server[user] - 1
-		x.server[user] = 0
-		s.changeCount(from, -1)
-		if costS += changeS; costS < leastS {
-			leastS = costS
-			copy(x.cheapestServer, x.server)
-		}
-	}
-	copy(x.server, x.cheapestServer)
-}
-
-// startFromExternalities assigns users as congestion prices would: each takes its
-// cheapest option at the planned shares, where an aircraft's externality, what one
-// user more costs those it already serves, is added to its options. Plans and
-// externalities follow the assignment, damped, for some rounds.
-func (s *Solver) startFromExternalities() {
-	x := &s.search
-	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	for m := range aircraft {
-		x.plannedCount[m] = max(1, users/(aircraft+1))
-	}
-	clear(x.externalityS)
-	rounds := int(min(max(searchMaxOptions/8/float64(users*aircraft), 1), 10))
-	for range rounds {
-		for i := range s.users {
-			least, server := s.users[i].localCostS, 0
-			for m := range aircraft {
-				if _, costS := s.option(i, m, x.plannedCount[m]); costS+x.externalityS[m] < least {
-					least, server = costS+x.externalityS[m], m+1
-				}
-			}
-			x.server[i] = server
-		}
-		countServed(x.count, x.server)
-		clear(x.externalityS)
-		for m := range aircraft {
-			x.plannedCount[m] = max(1, (x.plannedCount[m]+x.count[m]+1)/2)
-		}
-		for i, server := range x.server {
-			if server > 0 {
-				m := server - 1
-				_, nowS := s.option(i, m, x.plannedCount[m])
-				_, moreS := s.option(i, m, x.plannedCount[m]+1)
-				x.externalityS[m] += moreS - nowS
-			}
-		}
-		x.optionsEvaluated += float64(users * (aircraft + 2))
-	}
-}
-
-func (s *Solver) fillTables() {
-	x := &s.search
-	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	countServed(x.count, x.server)
-	for i := range users {
-		for m := range aircraft {
-			x.costAtCountS[i*aircraft+m] = math.Inf(1)
-			if x.count[m] > 0 {
-				_, x.costAtCountS[i*aircraft+m] = s.option(i, m, x.count[m])
-			}
-			_, x.costOneMoreS[i*aircraft+m] = s.option(i, m, x.count[m]+1)
-		}
-	}
-	for m := range aircraft {
-		s.updateSums(m)
-	}
-	x.optionsEvaluated += float64(2 * users * aircraft)
-}
-
-// descend improves x.server until no move and no swap reduces the cost, or the
-// slot's options are used up, and returns the cost.
-func (s *Solver) descend() float64 {
-	x := &s.search
-	users, aircraft := len(s.users), len(s.snapshot.Aircraft)
-	s.fillTables()
-	for x.optionsEvaluated < searchMaxOptions {
-		user, server, moveS := s.bestMove()
-		first, second, swapS := s.bestSwap()
-		x.optionsEvaluated += float64(users*aircraft) / 8 // reading the tables takes time too
-		if min(moveS, swapS) > -1e-12 {
-			break
-		}
-		if swapS < moveS {
-			x.server[first], x.server[second] = x.server[second], x.server[first]
-			s.updateSums(x.server[first] - 1)
-			s.updateSums(x.server[second] - 1)
+	v.loose = v.aircraft > 3
+	for _, counts := range starts {
+		if v.aircraft > 2 {
+			v.climbFrom(counts, 0.12, 0.06)
 		} else {
-			from := x.server[user]
-			x.server[user] = server
-			s.changeCount(from-1, -1)
-			s.changeCount(server-1, +1)
+			v.value(counts)
 		}
 	}
-	costS := 0.0
-	for i, server := range x.server {
-		if server == 0 {
-			costS += s.users[i].localCostS
+	if len(starts) > 0 && v.aircraft > 2 { // or all at one, as at a high price
+		n := v.trial()
+		for m := range n {
+			n[m] = len(v.members)
+			v.value(n)
+			n[m] = 0
 		}
 	}
-	for m := range aircraft {
-		costS += x.sumAtCountS[m]
-	}
-	return costS
+	v.finish(0.12)
 }
 
-// changeCount adjusts the tables to one user more or fewer at aircraft m, counted
-// from 0; at -1, local, there are none.
-func (s *Solver) changeCount(m, change int) {
-	if m < 0 {
+// finish climbs from the best counts by fine steps, and makes the assignment the best with
+// these.
+func (v *valuer) finish(step float64) {
+	v.loose = v.aircraft > 3
+	v.climb(step, leastStep)
+	if v.loose && v.weight == 1 && len(v.members) <= maxUnsampled {
+		v.loose = false
+		copy(v.trial(), v.found.counts)
+		v.value(v.trialCounts)
+		for v.trySuggested(leastStep) {
+		}
+	}
+}
+
+// enumerable is whether all count vectors are few.
+func (v *valuer) enumerable() bool {
+	vectors := 1.0
+	for m := 1; m <= v.aircraft; m++ {
+		vectors *= float64(len(v.members)+m) / float64(m)
+	}
+	return vectors <= enumerableVectors
+}
+
+// partitions is whether few users are assigned by their subsets.
+func (v *valuer) partitions() bool {
+	return len(v.members) <= partitionUsers && v.aircraft > 3
+}
+
+// enumerate values all count vectors.
+func (v *valuer) enumerate() {
+	n := v.trial()
+	for sum := 0; ; {
+		v.value(n)
+		m := 0
+		for ; m < len(n); m++ {
+			if sum < len(v.members) {
+				n[m]++
+				sum++
+				break
+			}
+			sum -= n[m]
+			n[m] = 0
+		}
+		if m == len(n) {
+			return
+		}
+	}
+}
+
+// trial returns counts of zero to change and value.
+func (v *valuer) trial() []int {
+	v.trialCounts = reuse.Slice(v.trialCounts, v.aircraft)
+	return v.trialCounts
+}
+
+// scan finds a first solution. The value of counts has several basins: one aircraft may be a
+// fast lane and another a slow one, and at a high price few serve many. For up to two
+// aircraft all pairs of a geometric series of counts are valued. For more, all aircraft
+// serve at first, then one fewer at a time; and each such set is climbed from.
+func (v *valuer) scan() {
+	if v.aircraft <= 2 {
+		v.scanPairs()
 		return
 	}
-	x := &s.search
-	aircraft := len(s.snapshot.Aircraft)
-	x.count[m] += change
-	n := x.count[m]
-	for i := range s.users {
-		atCount, oneMore := &x.costAtCountS[i*aircraft+m], &x.costOneMoreS[i*aircraft+m]
-		if change > 0 {
-			*atCount = *oneMore
-			_, *oneMore = s.option(i, m, n+1)
-		} else {
-			*oneMore, *atCount = *atCount, math.Inf(1)
-			if n > 0 {
-				_, *atCount = s.option(i, m, n)
-			}
-		}
+	v.serves, v.startCounts = reuse.Slice(v.serves, v.aircraft), reuse.Slice(v.startCounts, v.aircraft)
+	for m := range v.serves {
+		v.serves[m] = true
 	}
-	x.optionsEvaluated += float64(len(s.users))
-	s.updateSums(m)
-}
-
-// updateSums adds up the cost of an aircraft's users and unreported load, at its
-// count and at one more and one fewer.
-func (s *Solver) updateSums(m int) {
-	if m < 0 {
-		return
-	}
-	x := &s.search
-	aircraft := len(s.snapshot.Aircraft)
-	n := x.count[m]
-	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreported(m, n).costS, s.unreported(m, n+1).costS, s.unreported(m, max(n-1, 0)).costS
-	for i, server := range x.server {
-		if server != m+1 {
-			continue
-		}
-		x.costOneFewerS[i] = 0
-		if n > 1 {
-			_, x.costOneFewerS[i] = s.option(i, m, n-1)
-		}
-		x.sumAtCountS[m] += x.costAtCountS[i*aircraft+m]
-		x.sumOneMoreS[m] += x.costOneMoreS[i*aircraft+m]
-		x.sumOneFewerS[m] += x.costOneFewerS[i]
-	}
-	x.optionsEvaluated += float64(n)
-}
-
-// bestMove returns the best single reassignment: user, new server, change of cost.
-func (s *Solver) bestMove() (user, server int, changeS float64) {
-	x := &s.search
-	aircraft := len(s.snapshot.Aircraft)
-	for i, from := range x.server {
-		left := -s.users[i].localCostS
-		if from > 0 {
-			left = x.sumOneFewerS[from-1] - x.costOneFewerS[i] - x.sumAtCountS[from-1]
-			if back := left + s.users[i].localCostS; back < changeS {
-				user, server, changeS = i, 0, back
-			}
-		}
-		for m := range aircraft {
-			if m == from-1 {
+	for size := v.aircraft; size > 0; size-- {
+		v.serveAll(size)
+		copy(v.startCounts, v.trialCounts)
+		v.climbFrom(v.startCounts, 0.5, 0.1)
+		drop, mostS := 0, math.Inf(-1)
+		for m := range v.serves {
+			if !v.serves[m] || size == 1 {
 				continue
 			}
-			if change := left + x.sumOneMoreS[m] + x.costOneMoreS[i*aircraft+m] - x.sumAtCountS[m]; change < changeS {
-				user, server, changeS = i, m+1, change
+			v.serves[m] = false
+			if x := v.serveAll(size - 1); x > mostS {
+				drop, mostS = m, x
 			}
+			v.serves[m] = true
 		}
+		v.serves[drop] = false
 	}
-	return user, server, changeS
 }
 
-// bestSwap returns the two users whose exchange reduces the cost most. An exchange
-// changes no count, so the changes of its two users do not depend on each other,
-// and the cheapest user for each pair of servers suffices.
-func (s *Solver) bestSwap() (first, second int, changeS float64) {
-	x := &s.search
-	aircraft := len(s.snapshot.Aircraft)
-	width := aircraft + 1
-	for i := range x.cheapestExchange {
-		x.cheapestExchange[i].changeS = math.Inf(1)
-	}
-	for i, from := range x.server {
-		now := s.users[i].localCostS
-		if from > 0 {
-			now = x.costAtCountS[i*aircraft+from-1]
-			if e := &x.cheapestExchange[from*width]; s.users[i].localCostS-now < e.changeS {
-				*e = exchange{s.users[i].localCostS - now, i}
+// scanPairs values a lattice of the counts of two aircraft, in three parts: one has more
+// than twice as many as the other, or neither. From the best of each it climbs.
+func (v *valuer) scanPairs() {
+	v.startCounts = reuse.Slice(v.startCounts, v.aircraft)
+	next := func(c int) int { return max(c+1, c*4/3) }
+	for part := range 3 {
+		v.found, v.kept = v.kept, v.found
+		v.found.gainS = worstS
+		n, users := v.trial(), len(v.members)
+		for a := 0; a <= users; a = next(a) {
+			if n[0] = a; v.aircraft == 1 {
+				if part == 0 {
+					v.value(n)
+				}
+				continue
+			}
+			for b := 0; a+b <= users; b = next(b) {
+				if n[1] = b; part == 0 && a > 2*b || part == 1 && b > 2*a || part == 2 && a <= 2*b && b <= 2*a {
+					v.value(n)
+				}
 			}
 		}
-		for m := range aircraft {
-			if e := &x.cheapestExchange[from*width+m+1]; x.costAtCountS[i*aircraft+m]-now < e.changeS {
-				*e = exchange{x.costAtCountS[i*aircraft+m] - now, i}
+		if v.found.gainS > worstS {
+			v.climb(0.12, 0.03)
+		}
+		if v.found.gainS <= v.kept.gainS {
+			v.found, v.kept = v.kept, v.found
+		}
+	}
+}
+
+// serveAll has everybody served by one of the serving aircraft, each by its best at equal
+// counts, leaves the counts in v.trialCounts and returns what that gains at these.
+func (v *valuer) serveAll(serving int) (gainS float64) {
+	n := v.trial()
+	equal := len(v.members) / serving
+	for i := range v.members {
+		best, bestS := -1, unusableS/2
+		for m, serves := range v.serves {
+			if serves {
+				if g := v.column(m, equal).gainsS[i]; g > bestS {
+					best, bestS = m, g
+				}
+			}
+		}
+		if v.server[i] = best + 1; best >= 0 {
+			n[best]++
+		}
+	}
+	for m := range n {
+		gainS -= v.column(m, n[m]).costS
+	}
+	for i, server := range v.server {
+		if server > 0 {
+			gainS += v.column(server-1, n[server-1]).gainsS[i]
+		}
+	}
+	return gainS
+}
+
+// climbFrom climbs from counts, however much less they gain than the best so far.
+func (v *valuer) climbFrom(counts []int, step, least float64) {
+	v.found, v.kept = v.kept, v.found
+	v.found.gainS = worstS
+	v.value(counts)
+	if v.found.gainS > worstS {
+		v.climb(step, least)
+	}
+	if v.found.gainS <= v.kept.gainS {
+		v.found, v.kept = v.kept, v.found
+	}
+}
+
+// fullPassVectors is how many changes of one or two counts a step may have at which all of
+// them are tried once those that the derivative suggests improve nothing.
+const fullPassVectors = 12
+
+// climb improves the best counts by changes of one or two of them, by a share of a count
+// that is halved when none improves, down to least or to one user.
+func (v *valuer) climb(step, least float64) {
+	if v.aircraft > 2 {
+		v.tryToggling()
+	}
+	full := v.aircraft*(v.aircraft+1) <= fullPassVectors
+	for {
+		switch single := v.isSingle(step); {
+		case v.trySuggested(step) || full && v.tryAll(step):
+		case single || step <= least:
+			return
+		default:
+			step /= 2
+		}
+	}
+}
+
+// tryToggling tries to have each aircraft that serves serve nobody, the others as many
+// more, and each that does not serve as many as another.
+func (v *valuer) tryToggling() {
+	for m := range v.aircraft {
+		total, serving := 0, 0
+		for _, n := range v.found.counts {
+			if total += n; n > 0 {
+				serving++
+			}
+		}
+		own := v.found.counts[m]
+		if own == 0 {
+			own = -total / (serving + 1)
+		}
+		if own == 0 || own == total {
+			continue
+		}
+		n := v.trial()
+		factor := float64(total) / float64(total-own)
+		if own < 0 {
+			factor = float64(total+own) / float64(total)
+		}
+		for q, c := range v.found.counts {
+			n[q] = int(float64(c) * factor)
+		}
+		n[m] = max(-own, 0)
+		v.value(n)
+	}
+}
+
+// change is a step of an aircraft's count.
+func (v *valuer) change(m int, step float64) int { return max(int(step*float64(v.found.counts[m])), 1) }
+
+// isSingle is whether no change of a step is of more than one user.
+func (v *valuer) isSingle(step float64) bool {
+	for m := range v.aircraft {
+		if v.change(m, step) > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// tries values the best counts with one changed by so many, and another by so many.
+func (v *valuer) tries(m, change, q, otherChange int) (improved bool) {
+	n := v.trial()
+	copy(n, v.found.counts)
+	n[m] += change
+	n[q] += otherChange
+	if n[m] < 0 || n[q] < 0 || m == q && otherChange != 0 {
+		return false
+	}
+	before := v.found.gainS
+	v.value(n)
+	return v.found.gainS > before
+}
+
+// trySuggested tries to change each count in the direction of its derivative, and to
+// move users from the one with the least to the one with the largest.
+func (v *valuer) trySuggested(step float64) (improved bool) {
+	least, largest := 0, 0
+	v.slopeS = reuse.Slice(v.slopeS, v.aircraft)
+	for m := range v.slopeS {
+		v.slopeS[m] = v.slope(m)
+		if v.slopeS[m] < v.slopeS[least] {
+			least = m
+		}
+		if v.slopeS[m] > v.slopeS[largest] {
+			largest = m
+		}
+	}
+	for m, slopeS := range v.slopeS {
+		d := v.change(m, step)
+		if slopeS < 0 {
+			improved = v.tries(m, -d, m, 0) || improved
+			improved = v.tries(m, -d, largest, d) || improved
+			continue
+		}
+		taken := min(d, v.found.counts[least])
+		improved = v.tries(m, d, m, 0) || improved
+		improved = v.tries(least, -taken, m, taken) || improved
+	}
+	return improved
+}
+
+// slope is about what one user more at an aircraft gains: its multiplier, less what the
+// others there lose.
+func (v *valuer) slope(m int) (gainS float64) {
+	n := v.found.counts[m]
+	now, more := v.column(m, n), v.column(m, n+1)
+	gainS = v.found.multiplierS[m] + now.costS - more.costS
+	if n == 0 {
+		for _, g := range more.gainsS {
+			gainS = max(gainS, g)
+		}
+		return gainS
+	}
+	for i, server := range v.found.server {
+		if server == m+1 {
+			gainS += more.gainsS[i] - now.gainsS[i]
+		}
+	}
+	return gainS
+}
+
+// tryAll tries each change of a step, from whatever is the best by then.
+func (v *valuer) tryAll(step float64) (improved bool) {
+	for m := range v.aircraft {
+		d := v.change(m, step)
+		improved = v.tries(m, d, m, 0) || improved
+		improved = v.tries(m, -d, m, 0) || improved
+		for q := range v.aircraft {
+			if d := min(v.change(m, step), v.found.counts[m]); q != m && d > 0 {
+				improved = v.tries(m, -d, q, d) || improved
 			}
 		}
 	}
-	for a := range width {
-		for b := range a {
-			if change := x.cheapestExchange[a*width+b].changeS + x.cheapestExchange[b*width+a].changeS; change < changeS {
-				first, second, changeS = x.cheapestExchange[a*width+b].user, x.cheapestExchange[b*width+a].user, change
+	return improved
+}
+
+// partition finds the best assignment of a few users, whatever the counts, by dynamic
+// programming over their subsets: for each aircraft in turn, which it serves of those that
+// the ones before it left.
+func (v *valuer) partition(priceSPerJ float64) {
+	v.at(priceSPerJ)
+	users := len(v.members)
+	subsets := 1 << users
+	v.bestOfS, v.ownS = reuse.Slice(v.bestOfS, subsets), reuse.Slice(v.ownS, subsets)
+	v.choice = reuse.Slice(v.choice, subsets*v.aircraft)
+	for m := range v.aircraft {
+		for n := range users + 1 { // one count after another, so that each column is filled once
+			c := v.column(m, n)
+			for set := range subsets {
+				if bits.OnesCount(uint(set)) != n {
+					continue
+				}
+				gainS := -c.costS
+				for rest := uint(set); rest != 0; rest &= rest - 1 {
+					gainS += c.gainsS[bits.TrailingZeros(rest)]
+				}
+				v.ownS[set] = gainS
 			}
 		}
+		choice := v.choice[m*subsets:][:subsets]
+		for set := subsets - 1; set >= 0; set-- { // from the largest, so that smaller ones are still of the aircraft before
+			bestS, own := math.Inf(-1), 0
+			for part := set; ; part = (part - 1) & set {
+				if x := v.bestOfS[set&^part] + v.ownS[part]; x > bestS {
+					bestS, own = x, part
+				}
+				if part == 0 {
+					break
+				}
+			}
+			v.bestOfS[set], choice[set] = bestS, uint16(own)
+		}
 	}
-	return first, second, changeS
+	set := subsets - 1
+	v.found.gainS = v.bestOfS[set]
+	for m := v.aircraft - 1; m >= 0; m-- {
+		own := int(v.choice[m*subsets+set])
+		for rest := uint(own); rest != 0; rest &= rest - 1 {
+			v.found.server[bits.TrailingZeros(rest)] = m + 1
+		}
+		v.found.counts[m] = bits.OnesCount(uint(own))
+		set &^= own
+	}
 }

@@ -48,7 +48,7 @@ func TestEvenPacerIsFrozen(t *testing.T) {
 		{calm, target(27.5e3), 27495.415, 436.355},
 		{calm, target(31.5e3), 31473.017, 99.012},
 		{calm, target(36e3), 35979.792, 80.341},
-		{shock, target(40.5e3), 40496.367, 113.940},
+		{shock, target(40.5e3), 40495.136, 114.132}, // 40496.367 J and 113.940 s before a tie between two aircraft was broken by content
 		{shock, target(44e3), 43998.783, 80.177},
 		{calm, rollout.Request{Mode: goal.Target, BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}, 31997.417, 267.354},
 	} {

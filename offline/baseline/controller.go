@@ -79,10 +79,8 @@ func (x *Controller) Reset() { x.flight = newFlight(x.flight.constants) }
 // Decide writes the decision of a slot into d. The objective must have a budget.
 func (x *Controller) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	x.flight.observe(s, d)
-	observed := x.curve.Observe(func(priceSPerJ float64) float64 {
-		x.flight.scheduler.Solver.Solve(x.flight.constants, s, priceSPerJ, d)
-		return d.TotalEdgeJ()
-	})
+	observed := goal.Observation{Known: true}
+	x.flight.scheduler.Solver.Sweep(x.curve.PricesSPerJ[:], observed.EdgeJ[:])
 	o.Observe(observed)
 	limitJ, insurance := o.HeadroomJ(), budget.Insurance{}
 	if x.insurance != nil {

@@ -111,13 +111,14 @@ func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each 
 // at the speed given once a target is reached.
 func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
 	t.Observe(c, s, d)
-	t.Solver.Solve(c, s, priceSPerJ, d)
+	t.Solver.At(priceSPerJ, d)
 	t.Move(c, s, speedMPS, d)
 }
 
 // Observe begins a slot: its users are added to those that motion is planned for.
 func (t *Scheduler) Observe(c *physics.Constants, s *slot.Snapshot, d *slot.Decision) {
 	d.Resize(s)
+	t.Solver.Begin(c, s)
 	t.planner.Observe(s.Users)
 	t.targets = t.planner.Targets(c, s.Aircraft, t.targets)
 }
@@ -125,7 +126,7 @@ func (t *Scheduler) Observe(c *physics.Constants, s *slot.Snapshot, d *slot.Deci
 // SpendAboveFloorJ dispatches the slot at a price and returns what that spends above
 // the flight floor, in joules, by a measured multiplier of flight power.
 func (t *Scheduler) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, priceSPerJ, multiplier float64, d *slot.Decision) float64 {
-	t.Solver.Solve(c, s, priceSPerJ, d)
+	t.Solver.At(priceSPerJ, d)
 	return t.planner.SpendAboveFloorJ(c, s, t.targets, &motion.Air{}, multiplier, d)
 }
 
