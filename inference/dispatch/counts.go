@@ -106,7 +106,7 @@ func (v *valuer) start(s *Solver, members []int, weight float64) {
 
 // at begins another price. Everybody computes locally then.
 func (v *valuer) at(priceSPerJ float64) {
-	v.priceSPerJ = priceSPerJ
+	v.priceSPerJ, v.loose = priceSPerJ, v.aircraft > 3
 	for i := range v.columns {
 		v.columns[i].count = -1
 	}
@@ -208,7 +208,7 @@ func (v *valuer) value(counts []int) float64 {
 			}
 		}
 	}
-	v.offer(counts, gainS)
+	v.keepIfBetter(counts, gainS)
 	return gainS
 }
 
@@ -217,8 +217,8 @@ const (
 	looseRounds = 2
 )
 
-// offer keeps the present assignment if it is the best so far.
-func (v *valuer) offer(counts []int, gainS float64) {
+// keepIfBetter keeps the present assignment if it is the best so far.
+func (v *valuer) keepIfBetter(counts []int, gainS float64) {
 	if gainS > v.found.gainS+tolerance*(1+math.Abs(v.found.gainS)) {
 		v.found.gainS = gainS
 		copy(v.found.counts, counts)
@@ -239,7 +239,7 @@ func (v *valuer) keepOwnCounts() (gainS float64) {
 			}
 		}
 	}
-	v.offer(counts, gainS)
+	v.keepIfBetter(counts, gainS)
 	return gainS
 }
 

@@ -45,10 +45,8 @@ func (v *valuer) search(priceSPerJ float64, starts ...[]int) {
 		return
 	}
 	if len(starts) == 0 {
-		v.loose = v.aircraft > 3
 		v.scan()
 	}
-	v.loose = v.aircraft > 3
 	for _, counts := range starts {
 		if v.aircraft > 2 {
 			v.climbFrom(counts, 0.12, 0.06)
@@ -70,7 +68,6 @@ func (v *valuer) search(priceSPerJ float64, starts ...[]int) {
 // finish climbs from the best counts by fine steps, and makes the assignment the best with
 // these.
 func (v *valuer) finish(step float64) {
-	v.loose = v.aircraft > 3
 	v.climb(step, leastStep)
 	if v.loose && v.weight == 1 && len(v.members) <= maxUnsampled {
 		v.loose = false
@@ -292,8 +289,8 @@ func (v *valuer) isSingle(step float64) bool {
 	return true
 }
 
-// tries values the best counts with one changed by so many, and another by so many.
-func (v *valuer) tries(m, change, q, otherChange int) (improved bool) {
+// try values the best counts with one changed by so many, and another by so many.
+func (v *valuer) try(m, change, q, otherChange int) (improved bool) {
 	n := v.trial()
 	copy(n, v.found.counts)
 	n[m] += change
@@ -323,13 +320,13 @@ func (v *valuer) trySuggested(step float64) (improved bool) {
 	for m, slopeS := range v.slopeS {
 		d := v.change(m, step)
 		if slopeS < 0 {
-			improved = v.tries(m, -d, m, 0) || improved
-			improved = v.tries(m, -d, largest, d) || improved
+			improved = v.try(m, -d, m, 0) || improved
+			improved = v.try(m, -d, largest, d) || improved
 			continue
 		}
 		taken := min(d, v.found.counts[least])
-		improved = v.tries(m, d, m, 0) || improved
-		improved = v.tries(least, -taken, m, taken) || improved
+		improved = v.try(m, d, m, 0) || improved
+		improved = v.try(least, -taken, m, taken) || improved
 	}
 	return improved
 }
@@ -358,11 +355,11 @@ func (v *valuer) slope(m int) (gainS float64) {
 func (v *valuer) tryAll(step float64) (improved bool) {
 	for m := range v.aircraft {
 		d := v.change(m, step)
-		improved = v.tries(m, d, m, 0) || improved
-		improved = v.tries(m, -d, m, 0) || improved
+		improved = v.try(m, d, m, 0) || improved
+		improved = v.try(m, -d, m, 0) || improved
 		for q := range v.aircraft {
 			if d := min(v.change(m, step), v.found.counts[m]); q != m && d > 0 {
-				improved = v.tries(m, -d, q, d) || improved
+				improved = v.try(m, -d, q, d) || improved
 			}
 		}
 	}
