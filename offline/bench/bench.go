@@ -20,6 +20,7 @@ type Report struct {
 	PaperStep     *Step                      `json:"paper_step"` // at the paper's size
 	DecisionP50MS *float64                   `json:"decision_p50_ms"`
 	RolloutS      *float64                   `json:"rollout_s"`
+	Scale         []Scale                    `json:"scale,omitempty"`
 	Leader        map[string]LeaderFootprint `json:"leader"` // by architecture
 	Missing       map[string]string          `json:"missing,omitempty"`
 }

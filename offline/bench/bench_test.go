@@ -108,6 +108,23 @@ func TestMeasureRollout(t *testing.T) {
 	}
 }
 
+// A decision allocates nothing once it has seen as many users, and a table has all sizes.
+func TestMeasureScale(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := measureScale(ck, 100)
+	if err != nil || len(all) != 12 {
+		t.Fatalf("%d sizes, %v", len(all), err)
+	}
+	for _, x := range all {
+		if !(x.P50MS > 0) || x.Allocs > 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 // A training step over random flights runs, at a size that is quick.
 func TestTrainer(t *testing.T) {
 	trainer, err := newTrainer(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2)

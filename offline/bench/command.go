@@ -32,7 +32,7 @@ onnxruntime-node, the step takes turns with ONNX Runtime.
 Flags:
 `
 
-var parts = []string{"step", "rollout", "leader"}
+var parts = []string{"step", "rollout", "scale", "leader"}
 
 // Command is "offline bench".
 func Command(ctx context.Context, call *cli.Call) error {
@@ -102,6 +102,9 @@ func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Ch
 		flightS, decisionMS, err := measureRollout(ck)
 		r.RolloutS, r.DecisionP50MS = &flightS, &decisionMS
 		return err
+	case "scale":
+		r.Scale, err = measureScale(ck, scaleUsers[len(scaleUsers)-1])
+		return err
 	case "leader":
 		for _, t := range leaderBuilds(bin) {
 			l, err := measureLeader(ctx, t, bin, scratch, slots)
@@ -155,6 +158,12 @@ func (r *Report) print(w io.Writer, path string) error {
 	if r.RolloutS != nil {
 		row("\none decision, ms (p50)\t%s", formatOptional(r.DecisionP50MS))
 		row("rollout of 100 slots, s\t%s", formatOptional(r.RolloutS))
+	}
+	if len(r.Scale) > 0 {
+		row("\none decision\tusers\taircraft\tms (p50)\tallocations\texponent from %d users", exponentFrom)
+		for _, x := range r.Scale {
+			row("%s\t%d\t%d\t%.3g\t%g\t%s", x.Request, x.Users, x.Aircraft, x.P50MS, x.Allocs, formatOptional(x.Exponent))
+		}
 	}
 	if len(r.Leader) > 0 {
 		row("\nleader\tbinary MB\tresident MB\tqemu MB\tslots")
