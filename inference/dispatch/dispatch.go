@@ -196,7 +196,15 @@ func (s *Solver) solve(priceSPerJ float64) {
 		for k < len(v.met)-1 && v.met[k].priceSPerJ < priceSPerJ {
 			k++
 		}
-		v.search(priceSPerJ, v.met[k].counts, v.met[max(k-1, 0)].counts)
+		above, below := v.met[k].counts, v.met[max(k-1, 0)].counts
+		if len(s.someMembers) == 0 {
+			v.search(priceSPerJ, above, below)
+			return
+		}
+		v.at(priceSPerJ)
+		v.value(above)
+		v.value(below)
+		v.finish(fineStep)
 		return
 	}
 	if len(s.someMembers) == 0 {
