@@ -70,7 +70,9 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 		return false
 	}
 	step := c.count - a.Count
-	if next != nil && c.count >= next.Count && (c.count-next.Count-1)*c.unitJ <= c.maxSinceCandidateJ {
+	// A reading that follows the reference in fewer joules than the candidate is its own.
+	follows := step >= 0 && (step-1)*c.unitJ <= c.maxJ
+	if next != nil && c.count >= next.Count && (c.count-next.Count-1)*c.unitJ <= c.maxSinceCandidateJ && !(follows && next.Count < a.Count) {
 		switch {
 		case step < 0 && c.count >= a.Count-a.LastStep:
 			a.Count -= a.LastStep
@@ -81,7 +83,7 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	}
 	next = &counterReference{}
 	next.rebase(total, c)
-	next.StepPossible = step >= 0 && (step-1)*c.unitJ <= c.maxJ
+	next.StepPossible = follows
 	a.Candidate = next
 	return false
 }

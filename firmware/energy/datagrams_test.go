@@ -206,6 +206,35 @@ func TestOutlierDoesNotCount(t *testing.T) {
 	}
 }
 
+// An outlier before a pause in which messages are lost does not count either, although
+// the autopilot's time is behind after it, so that the pause seems too short for what was
+// drawn in it.
+func TestOutlierBeforeAPause(t *testing.T) {
+	for _, wildHJ := range []float64{0, 10, 50, 5000} {
+		for _, behindS := range []float64{0, 3, 6.5} {
+			s := newSteadyMeter(0)
+			atBoot := func(behindS float64) func(*Reading) {
+				return func(r *Reading) { r.BootS = 500 + s.now - behindS }
+			}
+			for range 280 {
+				s.addReading(atBoot(0))
+			}
+			s.addReading(func(r *Reading) { atBoot(0)(r); r.ConsumedHJ = wildHJ })
+			s.messages += 7 * 4 // lost
+			s.now = float64(s.messages) / 4
+			for range 8 {
+				s.addReading(atBoot(behindS))
+			}
+			for range 40 {
+				s.addReading(atBoot(0))
+			}
+			if off := s.errorJ(); math.Abs(off) > 2*consumedUnitJ {
+				t.Errorf("%v hJ, then 7 s that seem %v s: %.0f J counted", wildHJ, 7-behindS, off)
+			}
+		}
+	}
+}
+
 // An outlier that the link delivers twice is still one message.
 func TestOutlierDeliveredTwice(t *testing.T) {
 	for _, byHJ := range []float64{40, 10, -30, 1e6} {
