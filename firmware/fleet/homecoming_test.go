@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"prefdt/firmware/clock"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
@@ -311,6 +313,25 @@ func TestHeldPlace(t *testing.T) {
 		got := at(float64(i+1), c.eastM, c.verdict, c.gaveUp)
 		if (got == nil) != (c.want == 0) || got != nil && got.EastM != c.want || a.arrivedS != c.arrived {
 			t.Errorf("%+v: held at %v, arrived since %v", c, got, a.arrivedS)
+		}
+	}
+}
+
+// An aircraft that reports that it is on the ground, and moves or changes its height, is
+// not taken for one that has landed and keeps its motors running: its order goes on.
+func TestLandedStandsStill(t *testing.T) {
+	for name, c := range map[string]struct {
+		sinkMPS, mps float64
+		handed       bool
+	}{"stands": {0, 0, true}, "sinks": {0.5, 0, false}, "moves": {0, 2, false}} {
+		f := &Fleet{Log: slog.New(slog.DiscardHandler), Clock: clock.New()}
+		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{order: OrderHome, phase: PhaseLanding}}
+		for now := 100.0; now < 102+disarmTimeoutS; now++ {
+			a.awaitDisarm(f, now)
+			a.upM -= c.sinkMPS
+		}
+		if handed := a.phase == PhasePilot; handed != c.handed {
+			t.Errorf("one that %s: with its pilot %v", name, handed)
 		}
 	}
 }
