@@ -21,7 +21,7 @@ import (
 const (
 	// unusableS is the gain where nothing can be offloaded: no assignment of any value has it.
 	unusableS = -1e12
-	worstS    = -1e18
+	worstS    = -1e18 // less than any assignment gains
 	// maxGainS bounds a gain, so that one report cannot use up the precision of all sums.
 	maxGainS = 1e9
 	// someColumns is how many counts of an aircraft have their gains remembered, where not

@@ -347,7 +347,7 @@ func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS [
 		}
 		if u.doubtful {
 			_, costS := s.option(i, m, n, priceSPerJ)
-			gainsS[k] = max(min(u.localCostS-costS, maxGainS), unusableS)
+			gainsS[k] = boundGainS(u.localCostS - costS)
 			continue
 		}
 		// See bestOffload.
@@ -360,8 +360,16 @@ func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS [
 		case fullPriceS > u.localS && u.leastRho > 0 && u.leastRho < rho:
 			completionS, rho = u.deadlineS, u.leastRho
 		}
-		gainsS[k] = max(min(u.localCostS-completionS-fullPriceS*rho, maxGainS), unusableS)
+		gainsS[k] = boundGainS(u.localCostS - completionS - fullPriceS*rho)
 	}
+}
+
+// boundGainS bounds a gain, of figures that may overflow: one that is no number is unusable.
+func boundGainS(gainS float64) float64 {
+	if !(gainS > unusableS) {
+		return unusableS
+	}
+	return min(gainS, maxGainS)
 }
 
 // edgeJ is the edge energy of user i at aircraft m when that serves n users.

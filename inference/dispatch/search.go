@@ -154,11 +154,9 @@ func (v *valuer) scan() {
 // scanPairs values a lattice of the counts of two aircraft, in three parts: one has more
 // than twice as many as the other, or neither. From the best of each it climbs.
 func (v *valuer) scanPairs() {
-	v.startCounts = reuse.Slice(v.startCounts, v.aircraft)
 	next := func(c int) int { return max(c+1, c*4/3) }
 	for part := range 3 {
-		v.found, v.kept = v.kept, v.found
-		v.found.gainS = worstS
+		v.beginApart()
 		n, users := v.trial(), len(v.members)
 		for a := 0; a <= users; a = next(a) {
 			if n[0] = a; v.aircraft == 1 {
@@ -173,12 +171,7 @@ func (v *valuer) scanPairs() {
 				}
 			}
 		}
-		if v.found.gainS > worstS {
-			v.climb(0.12, 0.03)
-		}
-		if v.found.gainS <= v.kept.gainS {
-			v.found, v.kept = v.kept, v.found
-		}
+		v.climbApart(0.12, 0.03)
 	}
 }
 
@@ -213,9 +206,20 @@ func (v *valuer) serveAll(serving int) (gainS float64) {
 
 // climbFrom climbs from counts, however much less they gain than the best so far.
 func (v *valuer) climbFrom(counts []int, step, least float64) {
+	v.beginApart()
+	v.value(counts)
+	v.climbApart(step, least)
+}
+
+// beginApart sets the best so far aside, so that what gains less is kept too.
+func (v *valuer) beginApart() {
 	v.found, v.kept = v.kept, v.found
 	v.found.gainS = worstS
-	v.value(counts)
+}
+
+// climbApart climbs from what was found since beginApart, if anything was, and keeps the
+// better of that and the best before.
+func (v *valuer) climbApart(step, least float64) {
 	if v.found.gainS > worstS {
 		v.climb(step, least)
 	}

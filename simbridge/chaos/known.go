@@ -1,7 +1,7 @@
 package chaos
 
 // knownFinding is a rule that the leader is known to break in a situation, until an issue
-// is done. It is printed and fails no run; the list only shrinks.
+// is done. It is printed and fails no run; the list is to shrink.
 type knownFinding struct {
 	rule      string
 	situation string // a fault, as kind or kind@state, or a word of [plan.situation]; empty: any
