@@ -40,7 +40,7 @@ func newTestFlight(slots int) *testFlight {
 	f := &testFlight{Account: newAccount()}
 	for i := range 2 {
 		f.views = append(f.views, fleet.View{
-			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
+			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
 			TransitMPS: f.Physics.Propulsion.BestSpeedMPS(30), CapacityJ: 150e3, FittedJ: 1000,
 			Charge: math.NaN(), Source: energy.Consumed, Measured: true, UpM: 100, TotalJ: 1000, ModelJ: 900,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},

@@ -176,7 +176,7 @@ func (a *aircraft) forgetOld(now float64) {
 		a.landed = nil
 	}
 	if now-a.preArmS > forgottenAfterS {
-		a.preArm = PreArm{}
+		a.preArm = PreArmUnknown
 	}
 }
 

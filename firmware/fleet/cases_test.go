@@ -77,7 +77,7 @@ func (b *fixture) startsOr(t *testing.T, name, want string) {
 	case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 		t.Errorf("%s: start: %v, want %q", name, err, want)
 	case want == "":
-		if err := b.Launch(ordered(OrderFly, 1)); err != nil {
+		if err := b.Launch(ordered(1)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

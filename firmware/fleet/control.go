@@ -10,25 +10,15 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Order is what the leader wants of an aircraft.
-type Order uint8
-
-const (
-	OrderNone Order = iota // leave it alone
-	OrderFly               // follow the setpoints, after a take-off if Launch ordered one
-	OrderHome              // fly to where it took off and land
-	OrderStop              // hand it to its autopilot's Hold
-)
-
-// Phase is how far an order has come.
+// Phase is how far the leader's control of an aircraft has come.
 type Phase uint8
 
 const (
-	PhaseIdle      Phase = iota // it has no order
+	PhaseIdle      Phase = iota // nothing is commanded
 	PhaseClimbing               // arming, taking off
 	PhaseEngaging               // setpoints are sent, OFFBOARD is commanded
 	PhaseFlying                 // in OFFBOARD, by the leader's setpoints
-	PhaseLanding                // Land, or Return, is commanded
+	PhaseLanding                // at the end of its way home: Land, or Return, is commanded
 	PhasePilot                  // under pilot control until Resume in the air, Launch on the ground
 	PhaseStopping               // Hold is commanded
 	PhaseRejoining              // after a restart, its state is not known yet: nothing is commanded
@@ -37,6 +27,9 @@ const (
 func (p Phase) String() string {
 	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping", "not received since the restart"}[p]
 }
+
+// ordered is whether it is to fly, or to fly home.
+func (p Phase) ordered() bool { return p != PhaseIdle && p != PhasePilot && p != PhaseStopping }
 
 const (
 	setpointLifeS             = 2.0  // a setpoint's time to live, slots
@@ -64,10 +57,10 @@ const (
 	disarmTimeoutS            = 30.0 // from the landing
 )
 
-// control is the leader's side of an aircraft's state: its order and what was sent.
+// control is the leader's side of an aircraft's state: what it is to do, and what was sent.
 type control struct {
-	order             Order
 	phase             Phase
+	homeward          bool   // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
 	pilotReason       string // why it is under pilot control
 	trajectory        trajectory
 	transitReference  physics.Position // a transit's reference at transitReferenceS
@@ -195,7 +188,7 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	if a.received && !a.lost && now-a.receivedS > lostAfterS {
 		a.lost = true
 		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.receivedS)
-		if a.order != OrderNone {
+		if a.phase != PhaseIdle {
 			a.handToPilot(f, "lost")
 		}
 	}

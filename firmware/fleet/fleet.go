@@ -1,7 +1,7 @@
 // Package fleet is the leader's side of the MAVLink links to the aircraft.
 //
 // Inputs: MAVLink frames (position, HEARTBEAT, battery, parameters, status text), and
-// the loop's orders: Launch, Resume, Rejoin, ChangeOrder, and each slot a Leg, Goto or
+// the loop's orders: Launch, Resume, Rejoin, SendHome, Stop, and each slot a Leg, Goto or
 // Hold. Outputs: a View of each aircraft's measured state and joules; arming, take-off
 // and mode commands; setpoints ten times a mission second, each checked by package
 // envelope; STATUSTEXT for ground stations. Called by the leader's loop and preflight.

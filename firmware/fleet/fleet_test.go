@@ -246,7 +246,7 @@ func TestMeasuredState(t *testing.T) {
 	before := v.AtS
 	p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
 		&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
-	p.until("it is given to us", func() bool { return f.Resume(resume(1, OrderFly)) == nil }, heartbeatMessage(ModeHold, true), position(500100))
+	p.until("it is given to us", func() bool { return f.Resume(resume(1, false)) == nil }, heartbeatMessage(ModeHold, true), position(500100))
 	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
 	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
 		t.Errorf("after a reboot: %+v", v)
@@ -292,10 +292,10 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false}, // its policy has it hover
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{phase: PhaseClimbing}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
-			control: control{order: OrderFly, phase: c.phase, trajectory: c.trajectory}}
+			control: control{phase: c.phase, trajectory: c.trajectory}}
 		f.aircraft = []*aircraft{a, b}
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.takeoffWaits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)
@@ -315,7 +315,7 @@ func TestTakeOffDoesNotWaitForOneHeld(t *testing.T) {
 	low.aloft(low.home, 5)
 	other.aloft(other.home, 100)
 	w.fly(time.Second, nil)
-	if err := w.Resume(resume(2, OrderFly)); err != nil {
+	if err := w.Resume(resume(2, false)); err != nil {
 		t.Fatal(err)
 	}
 	west := func() bool {
@@ -325,7 +325,7 @@ func TestTakeOffDoesNotWaitForOneHeld(t *testing.T) {
 		return false
 	}
 	w.fly(5*time.Second, west)
-	if err := w.Resume(resume(1, OrderFly)); err != nil {
+	if err := w.Resume(resume(1, false)); err != nil {
 		t.Fatal(err)
 	}
 	w.fly(30*time.Second, west)
@@ -343,7 +343,7 @@ func TestArmsInHold(t *testing.T) {
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 		down := true
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode, control: control{order: OrderFly, phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode, control: control{phase: PhaseClimbing}}
 		out, stream := a.fly(f, 100)
 		if len(out) != 1 || stream {
 			t.Fatalf("%v: sent %v", mode, out)
@@ -527,16 +527,16 @@ func TestPossiblePath(t *testing.T) {
 	if !a.isObstacle() || !slices.Equal(a.possiblePath(3), []physics.Position{last}) {
 		t.Error("the leader before us left it in the air, and it is forgotten")
 	}
-	if err := f.Clear(ordered(OrderNone, 2)); err == nil {
+	if err := f.Clear(ordered(2)); err == nil {
 		t.Error("an aircraft that is received was cleared")
 	}
-	if err := f.Clear(ordered(OrderNone, 1, 2)); err == nil || !a.isObstacle() {
+	if err := f.Clear(ordered(1, 2)); err == nil || !a.isObstacle() {
 		t.Errorf("an order that was refused for another aircraft cleared this one: %v", err)
 	}
-	if err := f.Clear(ordered(OrderNone, 1)); err != nil || a.isObstacle() {
+	if err := f.Clear(ordered(1)); err != nil || a.isObstacle() {
 		t.Errorf("the crew cleared it: %v", err)
 	}
-	if err := f.Clear(ordered(OrderNone, 1)); err == nil {
+	if err := f.Clear(ordered(1)); err == nil {
 		t.Error("cleared twice")
 	}
 	a.located, a.armed, a.landed, a.lastKnownTrack, a.received, a.receivedS = true, true, &up, nil, true, 50
@@ -574,7 +574,7 @@ func TestLagIsMadeUpFor(t *testing.T) {
 func TestClockWraps(t *testing.T) {
 	b := newFixture(t)
 	a := b.aircraft[0]
-	a.order, a.phase = OrderFly, PhaseFlying
+	a.phase = PhaseFlying
 	send := func(ms uint32) {
 		b.clock.Advance(time.Second)
 		a.handlePosition(b.Fleet, b.nowS(), &common.MessageGlobalPositionInt{TimeBootMs: ms, Lat: 470000000, Lon: 80000000})

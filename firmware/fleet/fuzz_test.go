@@ -128,13 +128,16 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 		b.links[at].route(&gomavlib.EventFrame{Frame: fr, Channel: channels[at]})
 		b.mutex.Unlock()
 	case kind == 0x80:
-		if o := Order(uint8(x(1)) % 4); o == OrderFly {
-			b.Launch(ordered(OrderFly, number))
-		} else {
-			b.ChangeOrder(number, o)
+		switch uint8(x(1)) % 3 {
+		case 0:
+			b.Launch(ordered(number))
+		case 1:
+			b.SendHome(number)
+		case 2:
+			b.Stop(number)
 		}
 	case kind == 0x81:
-		b.Resume(resume(number, [...]Order{OrderFly, OrderHome}[uint8(x(1))%2]))
+		b.Resume(resume(number, uint8(x(1))%2 == 1))
 	case kind == 0x82:
 		b.advance(time.Duration(arguments[0]) * 100 * time.Millisecond)
 	case kind == 0x83:
@@ -156,7 +159,7 @@ func (b *fixture) apply(t *testing.T, kind byte, arguments []byte) {
 	case kind == 0x89:
 		b.Rejoin(number)
 	case kind == 0x8a:
-		b.Clear(ordered(OrderNone, number))
+		b.Clear(ordered(number))
 	}
 }
 

@@ -98,7 +98,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		return "its autopilot is " + a.foreign
 	case a.phase == PhasePilot:
 		return "it is with its pilot: " + a.pilotReason
-	case a.order == OrderNone || a.phase == PhaseIdle:
+	case a.phase == PhaseIdle:
 		return "it has no order"
 	case a.phase == PhaseRejoining:
 		return "it was not received since the restart"
@@ -110,7 +110,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 	switch what {
 	case kindArm:
 		switch {
-		case !a.launchOrdered || a.order != OrderFly || a.phase != PhaseClimbing:
+		case !a.launchOrdered || a.homeward || a.phase != PhaseClimbing:
 			return "it has no order to leave the ground"
 		case !a.onGround() || a.armed:
 			return "it is not on the ground with its motors off"
@@ -121,7 +121,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		}
 	case kindTakeOff:
 		switch {
-		case a.order != OrderFly || a.phase != PhaseClimbing:
+		case a.homeward || a.phase != PhaseClimbing:
 			return "it is not to climb"
 		case !a.armed:
 			return "it is not armed"

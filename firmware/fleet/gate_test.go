@@ -69,7 +69,7 @@ func TestGate(t *testing.T) {
 	flies := func(phase Phase, mode Mode) aircraft {
 		return aircraft{
 			number: 1, channel: channels[0], received: true, receivedS: now, heartbeatS: now, located: true, positionS: now, armed: true, landed: &up, mode: mode,
-			control: control{order: OrderFly, phase: phase},
+			control: control{phase: phase},
 		}
 	}
 	grounded := func() aircraft {
@@ -93,7 +93,7 @@ func TestGate(t *testing.T) {
 		{"does not arm without an order to leave the ground", with(grounded(), func(a *aircraft) { a.launchOrdered = false }), armCommand, "no order to leave the ground"},
 		{"does not arm in the air", with(grounded(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},
 		{"does not arm without a report that it is on the ground", with(grounded(), func(a *aircraft) { a.landed = nil }), armCommand, "not on the ground"},
-		{"does not arm on the way home", with(grounded(), func(a *aircraft) { a.order = OrderHome }), armCommand, "no order to leave the ground"},
+		{"does not arm on the way home", with(grounded(), func(a *aircraft) { a.homeward = true }), armCommand, "no order to leave the ground"},
 		{"never by force", grounded(), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1, Param2: 21196}, "no use"},
 		{"never disarms", flies(PhaseFlying, ModeOffboard), &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM}, "no use"},
 		{"takes off once armed", with(grounded(), func(a *aircraft) { a.armed = true }), takeoffCommand, ""},
@@ -103,9 +103,9 @@ func TestGate(t *testing.T) {
 		{"does not take off in flight", flies(PhaseFlying, ModeOffboard), takeoffCommand, "not to climb"},
 		{"OFFBOARD while engaging", flies(PhaseEngaging, ModeHold), offboardCommand, ""},
 		{"not while flying", flies(PhaseFlying, ModeOffboard), offboardCommand, "no use for OFFBOARD"},
-		{"Land on landing", with(flies(PhaseLanding, ModeOffboard), func(a *aircraft) { a.order = OrderHome }), landCommand, ""},
+		{"Land on landing", with(flies(PhaseLanding, ModeOffboard), func(a *aircraft) { a.homeward = true }), landCommand, ""},
 		{"not while flying", flies(PhaseFlying, ModeOffboard), landCommand, "no use for AUTO.LAND"},
-		{"Hold on stopping", with(flies(PhaseStopping, ModeOffboard), func(a *aircraft) { a.order = OrderStop }), holdCommand, ""},
+		{"Hold on stopping", flies(PhaseStopping, ModeOffboard), holdCommand, ""},
 		{"no Hold in the climb", with(flies(PhaseClimbing, ModeTakeoff), func(a *aircraft) { a.launchOrdered = true }), holdCommand, "to be armed"},
 		{"no mode for one whose motors are off", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.armed = false }), offboardCommand, "not armed"},
 		{"a setpoint while engaging", flies(PhaseEngaging, ModeHold), anySetpoint, ""},
@@ -116,7 +116,7 @@ func TestGate(t *testing.T) {
 		{"none without motors", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.armed = false }), anySetpoint, "not armed"},
 		{"none for its pilot's", with(flies(PhasePilot, ModeOffboard), func(a *aircraft) { a.pilotReason = "chose so" }), anySetpoint, "with its pilot: chose so"},
 		{"no command for its pilot's", flies(PhasePilot, ModeHold), offboardCommand, "with its pilot"},
-		{"none without an order", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.order = OrderNone }), anySetpoint, "no order"},
+		{"none without an order", flies(PhaseIdle, ModeOffboard), anySetpoint, "no order"},
 		{"none for an idle one", flies(PhaseIdle, ModeOffboard), anySetpoint, "no order"},
 		{"none by an old position", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.positionS = now - 2 }), anySetpoint, "position is 2.0 s old"},
 		{"setpoints outlive HEARTBEATs", with(flies(PhaseFlying, ModeOffboard), func(a *aircraft) { a.heartbeatS = now - 10 }), anySetpoint, ""},
@@ -141,7 +141,7 @@ func TestGate(t *testing.T) {
 func TestGateOnAddresses(t *testing.T) {
 	b := newFixture(t)
 	a := b.aircraft[0]
-	a.channel, a.order, a.phase, a.armed, a.mode = channels[0], OrderFly, PhaseFlying, true, ModeOffboard
+	a.channel, a.phase, a.armed, a.mode = channels[0], PhaseFlying, true, ModeOffboard
 	a.located, a.positionS, a.heartbeatS = true, b.nowS(), b.nowS()
 	for _, c := range []struct {
 		name string
@@ -166,7 +166,7 @@ func TestGateOnAddresses(t *testing.T) {
 // only what it may send.
 func TestNominalFlightIsNeverRefused(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	if err := v.Launch(ordered(OrderFly, 1)); err != nil {
+	if err := v.Launch(ordered(1)); err != nil {
 		t.Fatal(err)
 	}
 	v.simulate(3*time.Second, v.handleCommand)
@@ -178,7 +178,7 @@ func TestNominalFlightIsNeverRefused(t *testing.T) {
 	if got := v.view(); !got.Flying || got.Reason != "" {
 		t.Fatalf("it does not fly: %+v", got)
 	}
-	v.ChangeOrder(1, OrderHome)
+	v.SendHome(1)
 	v.simulate(5*time.Second, v.handleCommand)
 	if v.mode != ModeLand {
 		t.Fatalf("it does not land: %+v", v.view())
@@ -187,7 +187,7 @@ func TestNominalFlightIsNeverRefused(t *testing.T) {
 	v.simulate(time.Second, v.handleCommand)
 	v.armed = false
 	v.simulate(2*time.Second, v.handleCommand)
-	if got := v.view(); got.Phase != PhaseIdle || got.Order != OrderNone || got.Reason != "" {
+	if got := v.view(); got.Phase != PhaseIdle || got.Homeward || got.Reason != "" {
 		t.Errorf("after the landing: %+v", got)
 	}
 	if n := v.Counts().GateRefused; n > 0 {

@@ -26,7 +26,7 @@ func (w *sky) comeHome(from ...physics.Position) {
 	for i, v := range w.fliers {
 		w.aircraft[i].home = &v.home
 		v.aloft(from[i], w.Limits.AltitudeM)
-		if err := w.Resume(resume(i+1, OrderHome)); err != nil {
+		if err := w.Resume(resume(i+1, true)); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestWaitsForALanding(t *testing.T) {
 		w.fly(20*time.Second, nil)
 		if stopped {
 			w.fliers[0].descentMPS = 0.8
-			w.ChangeOrder(1, OrderStop)
+			w.Stop(1)
 		}
 		if !w.fly(10*time.Minute, w.allDown) {
 			t.Fatalf("%s: not all are down", name)
@@ -117,7 +117,7 @@ func TestWayHomeBarred(t *testing.T) {
 		w.aircraft[0].home = &homes[0]
 		v.aloft(physics.Position{EastM: 500, NorthM: 360}, 100)
 		w.fly(2*time.Second, nil)
-		if err := w.Resume(resume(1, OrderHome)); err != nil {
+		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
 		}
 		began := w.nowS()
@@ -136,20 +136,20 @@ func TestWayHomeBarred(t *testing.T) {
 // broken off, climbs before it flies there; one over its home lands.
 func TestClimbsBeforeItFliesHome(t *testing.T) {
 	for name, c := range map[string]struct {
-		order Order
-		offM  float64
-	}{"home": {OrderHome, 80}, "home in its climb": {OrderFly, 80}, "over home": {OrderHome, 1}} {
+		homeward bool
+		offM     float64
+	}{"home": {true, 80}, "home in its climb": {false, 80}, "over home": {true, 1}} {
 		home := physics.Position{EastM: 500, NorthM: 300}
 		w := newSky(t, home)
 		w.aircraft[0].home = &home
 		v := w.fliers[0]
 		v.aloft(home.Add(physics.Position{EastM: c.offM}), 8)
 		w.fly(time.Second, nil)
-		if err := w.Resume(resume(1, c.order)); err != nil {
+		if err := w.Resume(resume(1, c.homeward)); err != nil {
 			t.Fatal(err)
 		}
 		w.fly(5*time.Second, nil)
-		w.ChangeOrder(1, OrderHome)
+		w.SendHome(1)
 		from, sideways, highest := v.position, 0.0, 0.0
 		w.fly(5*time.Minute, func() bool {
 			if v.upM < 75 && highest < 75 {
@@ -174,7 +174,7 @@ func TestSlowClimbOnTheWayHome(t *testing.T) {
 		v.ascentMPS = ascentMPS
 		v.aloft(home.Add(physics.Position{EastM: 80}), 8)
 		w.fly(time.Second, nil)
-		if err := w.Resume(resume(1, OrderHome)); err != nil {
+		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
 		}
 		if !w.fly(10*time.Minute, w.allDown) {
@@ -206,7 +206,7 @@ func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 		}
 		v.aloft(home.Add(physics.Position{EastM: c.atM}), 100)
 		w.fly(time.Second, nil)
-		if err := w.Resume(resume(1, OrderHome)); err != nil {
+		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
 		}
 		if !w.fly(5*time.Minute, w.allDown) {
@@ -234,7 +234,7 @@ func TestRefusedOffboardLeavesItToItsPilot(t *testing.T) {
 		v.aloft(physics.Position{EastM: 500, NorthM: 500}, 100)
 		take(v)
 		w.fly(2*time.Second, nil)
-		if err := w.Resume(resume(1, OrderHome)); err != nil {
+		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
 		}
 		w.fly(20*time.Second, nil)
@@ -325,7 +325,7 @@ func TestLandedStandsStill(t *testing.T) {
 		handed       bool
 	}{"stands": {0, 0, true}, "sinks": {0.5, 0, false}, "moves": {0, 2, false}} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Clock: clock.New()}
-		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{order: OrderHome, phase: PhaseLanding}}
+		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{homeward: true, phase: PhaseLanding}}
 		for now := 100.0; now < 102+disarmTimeoutS; now++ {
 			a.awaitDisarm(f, now)
 			a.upM -= c.sinkMPS

@@ -9,28 +9,30 @@ import (
 )
 
 // Orders. Launch, Resume and Rejoin put an aircraft under the leader's control, each
-// under its own conditions; ChangeOrder changes the order of one that is.
+// under its own conditions; SendHome and Stop change what one under control does.
 
-// startOrder begins an order, from the aircraft's present state.
-func (a *aircraft) startOrder(o Order, launched bool) {
-	a.order, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = o, "", launched, false, false
+// startOrder begins an order, to fly or home, from the aircraft's present state.
+func (a *aircraft) startOrder(homeward, launched bool) {
+	a.homeward, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = homeward, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
 	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), 0, 0, 0
 }
 
-// Ordered is an aircraft and what it is ordered.
+// Ordered is an aircraft and what it is ordered: unless otherwise said, to follow the
+// setpoints, after a take-off if Launch orders it.
 type Ordered struct {
-	Number  int
-	Order   Order             // OrderNone: it is cleared as an obstacle
-	Engages bool              // OFFBOARD is commanded at once
-	Home    *physics.Position // where one that takes off stands
+	Number   int
+	Homeward bool              // to fly home and land
+	Clear    bool              // nothing, but it is no obstacle any more
+	Engages  bool              // OFFBOARD is commanded at once
+	Home     *physics.Position // where one that takes off stands
 }
 
 // Launch orders aircraft on the ground to take off and fly: all of them, or none. Arming
 // is commanded for ten seconds from the first time on; a disarm after that is the pilot's.
 func (f *Fleet) Launch(all []Ordered) error {
 	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(a *aircraft) {
-		a.startOrder(OrderFly, true)
+		a.startOrder(false, true)
 		a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
 		a.home, a.phase = new(a.position), PhaseClimbing
 	})
@@ -60,9 +62,9 @@ func (a *aircraft) launchRefusal(now float64) error {
 func (f *Fleet) Resume(o Ordered) error {
 	return f.tryAll("resume", []Ordered{o}, (*aircraft).resumeRefusal, func(a *aircraft) {
 		now := f.nowS()
-		a.startOrder(o.Order, false)
+		a.startOrder(o.Homeward, false)
 		a.holdIsOurs = a.mode == ModeHold
-		if o.Order == OrderFly && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+		if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
 			a.phase = PhaseClimbing
 		} else {
 			a.engage(now)
@@ -102,7 +104,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			err = fmt.Errorf("rejoin aircraft %d: is %s", number, a.phase)
 			return
 		}
-		a.startOrder(a.order, false)
+		a.startOrder(a.homeward, false)
 		a.mayEngage = a.restoredOffboard
 		why := ""
 		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
@@ -110,7 +112,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:
 			why = "rebooted while the leader was down"
-		case a.order == OrderHome && a.onGround() && (!a.armed || a.mode == a.landingMode()): // its landing has ended
+		case a.homeward && a.onGround() && (!a.armed || a.mode == a.landingMode()): // its landing has ended
 			a.phase = PhaseLanding
 		case !a.armed:
 			why = "found with its motors off after the restart"
@@ -118,7 +120,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.order == OrderHome && a.mode == a.landingMode() && a.overHome(): // nothing is commanded in it
+		case a.homeward && a.mode == a.landingMode() && a.overHome(): // nothing is commanded in it
 			a.phase = PhaseLanding
 		case a.mode == ModeOffboard, a.mode == ModeHold && high && a.failsafe && a.restoredOffboard: // without setpoints since the previous process
 			a.engage(now)
@@ -135,32 +137,36 @@ func (f *Fleet) Rejoin(number int) (err error) {
 	return err
 }
 
-// ChangeOrder sends an aircraft under control home, or hands it to its autopilot's Hold.
-// One that is sent home before it has reported Hold was never its pilot's.
-func (f *Fleet) ChangeOrder(number int, o Order) {
+// SendHome sends an aircraft under control home. One that a stop has not yet handed to its
+// autopilot's Hold was never its pilot's.
+func (f *Fleet) SendHome(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		stopping := a.phase == PhaseStopping
-		if a.phase == PhaseIdle || o != OrderHome && o != OrderStop || stopping && !a.inAir() {
+		if a.phase == PhaseIdle || a.phase == PhasePilot || stopping && !a.inAir() {
 			return
 		}
-		a.order, a.awaitsHeartbeat, a.nearestHomeM = o, false, math.Inf(1)
-		switch {
-		case o == OrderStop && a.phase == PhaseRejoining: // nothing is commanded before its state is known
-			a.handToPilot(f, "stopped")
-		case o == OrderStop && a.phase != PhasePilot:
-			a.phase = PhaseStopping
-		case o == OrderHome && stopping:
+		a.homeward, a.awaitsHeartbeat, a.nearestHomeM = true, false, math.Inf(1)
+		if stopping {
 			a.engage(now)
+		}
+	})
+}
+
+// Stop hands an aircraft under control to its autopilot's Hold.
+func (f *Fleet) Stop(number int) {
+	f.withAircraft(number, func(a *aircraft, _ float64) {
+		switch {
+		case a.phase == PhaseRejoining: // nothing is commanded before its state is known
+			a.handToPilot(f, "stopped")
+		case a.controlled():
+			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
 		}
 	})
 }
 
 // HandToPilot leaves an aircraft to its pilot.
 func (f *Fleet) HandToPilot(number int, why string) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		a.order = OrderFly
-		a.handToPilot(f, why)
-	})
+	f.withAircraft(number, func(a *aircraft, _ float64) { a.handToPilot(f, why) })
 }
 
 // Clear removes aircraft in the air that are not received from the obstacles, until they

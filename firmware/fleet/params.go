@@ -159,7 +159,7 @@ func (a *aircraft) handleParamValue(f *Fleet, m *common.MessageParamValue) {
 	p := &a.params
 	changed := was.Complete() && was.dataLinkRead == p.dataLinkRead && was.failsafes() != p.failsafes()
 	unsafe := p.UnsafeReason()
-	if a.order == OrderNone || !changed && (was.Complete() || !p.Complete() || unsafe == "") {
+	if a.phase == PhaseIdle || !changed && (was.Complete() || !p.Complete() || unsafe == "") {
 		return
 	}
 	a.failsafeAlarm = ""

@@ -17,6 +17,11 @@ import (
 // interval of HEARTBEATs.
 const modeReportDelayS = 3.0
 
+// controlled is whether the leader controls it.
+func (a *aircraft) controlled() bool {
+	return a.phase != PhaseIdle && a.phase != PhasePilot && a.phase != PhaseRejoining
+}
+
 // handleHeartbeat handles the autopilot's mode and arming state.
 func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeartbeat) {
 	wasMode, wasArmed, wasFailsafe, wasS := a.mode, a.armed, a.failsafe, a.heartbeatS
@@ -26,7 +31,7 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	if a.foreign = ""; m.Autopilot != common.MAV_AUTOPILOT_PX4 { // its modes have other numbers
 		a.foreign = fmt.Sprintf("%s (%d)", strings.TrimPrefix(m.Autopilot.String(), "MAV_AUTOPILOT_"), m.Autopilot)
 	}
-	if a.phase == PhaseIdle || a.phase == PhasePilot || a.phase == PhaseRejoining {
+	if !a.controlled() {
 		return
 	}
 	switch inHold := a.mode == ModeHold && wasMode == ModeHold && !a.holdIsOurs; {
@@ -74,7 +79,7 @@ func (a *aircraft) handToPilot(f *Fleet, why string) {
 	if a.phase == PhasePilot {
 		return
 	}
-	a.phase, a.pilotReason = PhasePilot, why
+	a.phase, a.homeward, a.pilotReason = PhasePilot, false, why
 	if now := f.nowS(); a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
 		a.autopilotText = "" // about something else
 	}
@@ -86,7 +91,7 @@ func (a *aircraft) handleReboot(f *Fleet) {
 	f.Log.Error("autopilot rebooted", "aircraft", a.number)
 	a.params, a.clockRate, a.batteryIDs = Parameters{}, clockRate{}, nil
 	a.requestRounds = 0
-	if a.order != OrderNone {
+	if a.phase != PhaseIdle {
 		a.handToPilot(f, "rebooted")
 		a.pilotReason = "rebooted" // which also disarmed it, or changed its mode
 	}

@@ -13,54 +13,55 @@ import (
 
 // situation is a phase, and how the leader reaches it.
 type situation struct {
-	name       string
-	phase      Phase
-	savedOrder Order // in the ledger, for a restart
-	reach      func(v *simVehicle)
+	name      string
+	phase     Phase
+	continues bool // by a restart
+	homeward  bool
+	reach     func(v *simVehicle)
 }
 
 var situations = []situation{
-	{"idle", PhaseIdle, OrderNone, func(v *simVehicle) {}},
-	{"arming", PhaseClimbing, OrderFly, func(v *simVehicle) {
-		v.Launch(ordered(OrderFly, 1))
+	{"idle", PhaseIdle, false, false, func(v *simVehicle) {}},
+	{"arming", PhaseClimbing, true, false, func(v *simVehicle) {
+		v.Launch(ordered(1))
 		v.simulate(time.Second, nil)
 	}},
-	{"armed on the ground", PhaseClimbing, OrderFly, func(v *simVehicle) {
-		v.Launch(ordered(OrderFly, 1))
+	{"armed on the ground", PhaseClimbing, true, false, func(v *simVehicle) {
+		v.Launch(ordered(1))
 		v.simulate(2500*time.Millisecond, func(m message.Message) {
 			v.handleCommand(m)
 			v.landed, v.upM = true, 0 // TAKEOFF, and not off the ground yet
 		})
 	}},
-	{"in its climb", PhaseClimbing, OrderFly, climb},
-	{"engaging", PhaseEngaging, OrderFly, func(v *simVehicle) {
+	{"in its climb", PhaseClimbing, true, false, climb},
+	{"engaging", PhaseEngaging, true, false, func(v *simVehicle) {
 		climb(v)
 		v.upM, v.mode = 100, ModeHold
 		v.simulate(2*time.Second, nil)
 	}},
-	{"flying", PhaseFlying, OrderFly, fly},
-	{"homing", PhaseFlying, OrderHome, func(v *simVehicle) {
+	{"flying", PhaseFlying, true, false, fly},
+	{"homing", PhaseFlying, true, true, func(v *simVehicle) {
 		fly(v)
 		v.position.EastM += 100
 		v.sendState()
-		v.ChangeOrder(1, OrderHome)
+		v.SendHome(1)
 		v.simulate(time.Second, v.handleCommand)
 	}},
-	{"landing", PhaseLanding, OrderHome, func(v *simVehicle) {
+	{"landing", PhaseLanding, true, true, func(v *simVehicle) {
 		fly(v)
-		v.ChangeOrder(1, OrderHome)
+		v.SendHome(1)
 		v.simulate(3*time.Second, v.handleCommand)
 		v.upM = 60
 	}},
-	{"stopping", PhaseStopping, OrderStop, func(v *simVehicle) {
+	{"stopping", PhaseStopping, false, false, func(v *simVehicle) {
 		fly(v)
-		v.ChangeOrder(1, OrderStop)
+		v.Stop(1)
 		v.simulate(500*time.Millisecond, nil) // commanded, and not done yet
 	}},
 }
 
 func climb(v *simVehicle) {
-	v.Launch(ordered(OrderFly, 1))
+	v.Launch(ordered(1))
 	v.simulate(3*time.Second, v.handleCommand)
 }
 
@@ -120,7 +121,7 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 					}
 					act.do(v)
 					if restart {
-						v.restart(s.savedOrder)
+						v.restart(s.continues)
 					} else {
 						v.simulate(1500*time.Millisecond, nil) // until its next HEARTBEAT
 					}
@@ -131,7 +132,7 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 					if !controlled {
 						want = PhasePilot
 					}
-					if restart && s.savedOrder == OrderStop || restart && s.savedOrder == OrderNone {
+					if restart && !s.continues {
 						want = PhaseIdle // there is no order to continue
 					}
 					got := v.view()
@@ -147,9 +148,9 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 					v.expectNoCommands(30 * time.Second)
 					v.mode = ModeOffboard // its pilot may choose any mode
 					v.expectNoCommands(5 * time.Second)
-					v.ChangeOrder(1, OrderHome)
+					v.SendHome(1)
 					v.expectNoCommands(5 * time.Second)
-					v.ChangeOrder(1, OrderStop)
+					v.Stop(1)
 					v.expectNoCommands(5 * time.Second)
 					if got := v.view(); got.Flying || got.Phase != want {
 						t.Errorf("afterwards it is %s: %+v", got.Phase, got)
@@ -188,10 +189,10 @@ func (v *simVehicle) replaceLeader(saved []SavedAircraft) {
 }
 
 // restart replaces the leader, and continues the order that the vehicle had.
-func (v *simVehicle) restart(o Order) {
+func (v *simVehicle) restart(continues bool) {
 	v.replaceLeader(v.savedUnderCommand())
 	v.expectNoCommands(time.Second)
-	if o == OrderFly || o == OrderHome {
+	if continues {
 		v.Rejoin(1)
 	}
 	v.simulate(500*time.Millisecond, nil)
@@ -209,8 +210,8 @@ func TestRejoinContinues(t *testing.T) {
 			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 			v.simulate(time.Second, nil)
 			s.reach(v)
-			v.restart(s.savedOrder)
-			if got := v.view(); got.Phase != want || got.Order != s.savedOrder {
+			v.restart(s.continues)
+			if got := v.view(); got.Phase != want || got.Homeward != s.homeward {
 				t.Errorf("%s: %s, %+v", name, got.Phase, got)
 			}
 		}
@@ -232,24 +233,24 @@ func TestRejoinLeavesChangedAircraft(t *testing.T) {
 		"rebooted and flies on":     {func(v *simVehicle) { v.bootMS, v.mode = 3000, ModeHold }, "rebooted"},
 		"a failsafe brings it home": {func(v *simVehicle) { v.mode = ModeReturn }, "AUTO.RTL"},
 	} {
-		for _, o := range []Order{OrderFly, OrderHome} {
+		for _, homeward := range []bool{false, true} {
 			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 			v.simulate(time.Second, nil)
 			fly(v)
 			saved := v.savedUnderCommand()
-			saved[0].UnderCommand, saved[0].Homing = o == OrderFly, o == OrderHome
+			saved[0].UnderCommand, saved[0].Homing = !homeward, homeward
 			c.change(v)
 			v.replaceLeader(saved)
 			v.simulate(time.Second, nil)
 			err := v.Rejoin(1)
-			if name == "on the ground" && o == OrderHome { // its way home has ended
+			if name == "on the ground" && homeward { // its way home has ended
 				if got := v.view(); err != nil || got.Phase != PhaseLanding {
 					t.Errorf("landed: %v, %s", err, got.Phase)
 				}
 				continue
 			}
 			if got := v.view(); err == nil || got.Phase != PhasePilot || !strings.Contains(got.Reason, c.want) {
-				t.Errorf("%s, order %d: %v, %s, reason %q", name, o, err, got.Phase, got.Reason)
+				t.Errorf("%s, homeward %v: %v, %s, reason %q", name, homeward, err, got.Phase, got.Reason)
 			}
 			v.expectNoCommands(20 * time.Second)
 		}
@@ -343,11 +344,11 @@ func TestDisarmInTheClimbIsThePilots(t *testing.T) {
 		t.Fatalf("%s: %q", got.Phase, got.Reason)
 	}
 	v.expectNoCommands(200 * time.Second)
-	if err := v.Resume(resume(1, OrderFly)); err == nil {
+	if err := v.Resume(resume(1, false)); err == nil {
 		t.Error("resumed on the ground")
 	}
 	v.expectNoCommands(20 * time.Second)
-	if err := v.Launch(ordered(OrderFly, 1)); err != nil {
+	if err := v.Launch(ordered(1)); err != nil {
 		t.Errorf("an order to leave the ground: %v", err)
 	}
 	if v.simulate(2*time.Second, v.handleCommand); !v.armed {
@@ -362,7 +363,7 @@ func TestArmingIsCommandedForTenSeconds(t *testing.T) {
 		v.mode = mode
 		v.sendHeartbeat()
 		for range 2 {
-			if err := v.Launch(ordered(OrderFly, 1)); err != nil {
+			if err := v.Launch(ordered(1)); err != nil {
 				t.Fatal(err)
 			}
 			asked, lastS, beganS := 0, 0.0, v.nowS()
@@ -390,7 +391,7 @@ func TestStopHandsOver(t *testing.T) {
 		}
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 		s.reach(v)
-		v.ChangeOrder(1, OrderStop)
+		v.Stop(1)
 		asked := 0
 		v.simulate(10*time.Second, func(m message.Message) {
 			if what, mode := classify(m); what == kindMode && mode == ModeHold {
@@ -414,7 +415,7 @@ func TestStopHandsOver(t *testing.T) {
 // A stop follows a take-off that was commanded just before.
 func TestStopAfterATakeOff(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	v.Launch(ordered(OrderFly, 1))
+	v.Launch(ordered(1))
 	took := false
 	for !took {
 		v.simulate(100*time.Millisecond, func(m message.Message) {
@@ -425,7 +426,7 @@ func TestStopAfterATakeOff(t *testing.T) {
 			}
 		})
 	}
-	v.ChangeOrder(1, OrderStop) // its last HEARTBEAT still has Hold
+	v.Stop(1) // its last HEARTBEAT still has Hold
 	v.simulate(100*time.Millisecond, nil)
 	v.mode, v.landed, v.upM = ModeTakeoff, false, 5
 	v.simulate(5*time.Second, v.handleCommand)
@@ -442,7 +443,7 @@ func TestStopRequestsAHeartbeatFirst(t *testing.T) {
 	v.simulate(time.Second, nil)
 	v.simulate(time.Duration(1000-v.bootMS%1000+400)*time.Millisecond, nil) // its HEARTBEAT was 0.4 s ago
 	v.mode = ModePosition
-	v.ChangeOrder(1, OrderStop)
+	v.Stop(1)
 	v.simulate(10*time.Second, v.handleCommand)
 	if got := v.view(); v.mode != ModePosition || got.Phase != PhasePilot || !strings.Contains(got.Reason, "POSCTL") {
 		t.Errorf("in %s, %s: %q", v.mode, got.Phase, got.Reason)
@@ -483,7 +484,7 @@ func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 		if got := v.view(); got.Phase != PhasePilot {
 			t.Fatalf("in %s it is %s", given, got.Phase)
 		}
-		if err := v.Resume(resume(1, OrderFly)); err != nil {
+		if err := v.Resume(resume(1, false)); err != nil {
 			t.Fatal(err)
 		}
 		v.simulate(2*time.Second, nil) // not followed: still in the mode at resume
@@ -513,45 +514,45 @@ func TestOrderConditions(t *testing.T) {
 		}
 	}
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	refused(v.Resume(resume(1, OrderFly)), "resume aircraft 1: is not in the air")
-	refused(v.Launch(ordered(OrderFly, 2)), "launch aircraft 2: no position and HEARTBEAT")
-	refused(v.Launch(ordered(OrderFly, 1, 2)), "launch aircraft 2: no position and HEARTBEAT")
+	refused(v.Resume(resume(1, false)), "resume aircraft 1: is not in the air")
+	refused(v.Launch(ordered(2)), "launch aircraft 2: no position and HEARTBEAT")
+	refused(v.Launch(ordered(1, 2)), "launch aircraft 2: no position and HEARTBEAT")
 	if got := v.view(); got.Phase != PhaseIdle {
 		t.Errorf("an order that was refused for another aircraft launched this one: %v", got.Phase)
 	}
 	fly(v)
-	refused(v.Launch(ordered(OrderFly, 1)), "is flying already")
-	refused(v.Resume(resume(1, OrderHome)), "is flying already")
+	refused(v.Launch(ordered(1)), "is flying already")
+	refused(v.Resume(resume(1, true)), "is flying already")
 	v.mode = ModePosition
 	v.simulate(1500*time.Millisecond, nil)
-	refused(v.Launch(ordered(OrderFly, 1)), "not on the ground")
+	refused(v.Launch(ordered(1)), "not on the ground")
 	refused(v.Rejoin(1), "with its pilot")
 	v.silent = true
 	v.simulate(3*time.Second, nil)
-	refused(v.Resume(resume(1, OrderFly)), "its position is 3")
+	refused(v.Resume(resume(1, false)), "its position is 3")
 }
 
 // An aircraft in the air that is not received stays an obstacle until the crew clears
 // it, and is one again once it is received.
 func TestClearedUntilReceived(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	if err := v.Clear(ordered(OrderNone, 1)); err == nil {
+	if err := v.Clear(ordered(1)); err == nil {
 		t.Error("one on the ground was cleared")
 	}
 	fly(v)
-	if err := v.Clear(ordered(OrderNone, 1)); err == nil {
+	if err := v.Clear(ordered(1)); err == nil {
 		t.Error("an aircraft that is received was cleared")
 	}
 	v.silent = true
 	v.simulate(9*time.Second, nil)
-	if err := v.Clear(ordered(OrderNone, 1)); err == nil || !strings.Contains(err.Error(), "received 9") {
+	if err := v.Clear(ordered(1)); err == nil || !strings.Contains(err.Error(), "received 9") {
 		t.Errorf("before it is lost: %v", err)
 	}
 	v.simulate(2*time.Second, nil)
 	if len(v.SavedState()[0].PossiblePath) == 0 {
 		t.Error("it is forgotten")
 	}
-	if err := v.Clear(ordered(OrderNone, 1)); err != nil || len(v.SavedState()[0].PossiblePath) > 0 {
+	if err := v.Clear(ordered(1)); err != nil || len(v.SavedState()[0].PossiblePath) > 0 {
 		t.Errorf("lost: %v, %v", err, v.SavedState()[0].PossiblePath)
 	}
 	v.silent = false
@@ -565,7 +566,7 @@ func TestClearedUntilReceived(t *testing.T) {
 func TestDisarmedDoesNotFly(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	fly(v)
-	if got := v.view(); !got.Flying || !got.InAir || got.OnGround {
+	if got := v.view(); !got.Flying || !got.InAir {
 		t.Fatalf("%+v", got)
 	}
 	v.armed = false
@@ -654,7 +655,7 @@ func TestOffboardIsDurableFirst(t *testing.T) {
 	home.disk = "hangs"
 	home.upM, home.mode = 100, ModeHold
 	home.simulate(time.Second, nil)
-	home.ChangeOrder(1, OrderHome)
+	home.SendHome(1)
 	if modes := home.commandedModes(3*time.Second, home.handleCommand); len(modes) == 0 || modes[0] != ModeLand {
 		t.Errorf("sent home: %v commanded, want %v", modes, ModeLand)
 	}
@@ -667,13 +668,13 @@ func TestHomeWhileTheDiskHangs(t *testing.T) {
 	v.simulate(time.Second, nil)
 	fly(v)
 	v.position.EastM += 100
-	v.ChangeOrder(1, OrderStop)
+	v.Stop(1)
 	v.simulate(5*time.Second, v.handleCommand)
 	if got := v.view(); got.Phase != PhasePilot {
 		t.Fatalf("stopped: %s in %s", got.Phase, got.Mode)
 	}
 	v.disk = "hangs"
-	if err := v.Resume(resume(1, OrderHome)); err != nil {
+	if err := v.Resume(resume(1, true)); err != nil {
 		t.Fatal(err)
 	}
 	v.simulate(5*time.Second, v.handleCommand)
@@ -697,7 +698,7 @@ func TestHomeIsOfTheLastTakeOff(t *testing.T) {
 	if got := v.view(); !got.Flying || got.Home == nil || got.Home.Sub(v.position).Norm() > 1 {
 		t.Fatalf("%s, home %v", got.Phase, got.Home)
 	}
-	v.ChangeOrder(1, OrderHome)
+	v.SendHome(1)
 	v.simulate(3*time.Second, v.handleCommand)
 	if got := v.view(); got.Phase != PhaseLanding {
 		t.Errorf("sent home where it took off last: %s", got.Phase)
@@ -727,7 +728,7 @@ func TestGapInTheStream(t *testing.T) {
 			v.position.EastM += 100
 			v.simulate(200*time.Millisecond, nil)
 			if c.home {
-				v.ChangeOrder(1, OrderHome)
+				v.SendHome(1)
 			}
 			v.mode, v.failsafe = ModeHold, true
 			setpoints := 0
@@ -791,7 +792,7 @@ func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
 		if got := v.view(); got.Phase != PhasePilot {
 			t.Fatalf("%s: a failsafe in the climb left it %s", name, got.Phase)
 		}
-		if err := v.Resume(resume(1, OrderFly)); err != nil {
+		if err := v.Resume(resume(1, false)); err != nil {
 			t.Fatal(err)
 		}
 		v.failsafe = lasts
@@ -808,7 +809,7 @@ func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
 
 // Nothing is commanded before Rejoin has decided; a stop meanwhile leaves it to its pilot.
 func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
-	for _, o := range []Order{OrderHome, OrderStop} {
+	for _, stopped := range []bool{false, true} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 		v.simulate(time.Second, nil)
 		fly(v)
@@ -817,11 +818,15 @@ func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
 		if got := v.view(); got.Phase != PhaseRejoining || !got.UnderCommand() {
 			t.Fatalf("it is %s, under command %v", got.Phase, got.UnderCommand())
 		}
-		v.ChangeOrder(1, o)
+		if stopped {
+			v.Stop(1)
+		} else {
+			v.SendHome(1)
+		}
 		v.expectNoCommands(5 * time.Second)
 		err := v.Rejoin(1)
-		if got := v.view(); (err == nil) != (o == OrderHome) || err == nil && got.Order != OrderHome || err != nil && got.Phase != PhasePilot {
-			t.Errorf("order %d: %v, %s, order %d", o, err, got.Phase, got.Order)
+		if got := v.view(); (err != nil) != stopped || err == nil && !got.Homeward || err != nil && got.Phase != PhasePilot {
+			t.Errorf("stopped %v: %v, %s, on its way home %v", stopped, err, got.Phase, got.Homeward)
 		}
 	}
 }

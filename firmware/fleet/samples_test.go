@@ -244,7 +244,7 @@ func TestOneOnGroundInTheAir(t *testing.T) {
 		landed                 bool
 	}{"at H": {100, 0, 0, false}, "low, climbing": {10, 3, 0, false}, "low, flying": {10, 0, 5, false}, "on the ground": {0.5, 0.1, 0.2, true}} {
 		v := flying(t)
-		v.ChangeOrder(1, OrderHome)
+		v.SendHome(1)
 		v.upM, v.velocity.EastM = c.upM, c.eastMPS
 		v.sendState()
 		m := v.positionMessage()
@@ -252,8 +252,8 @@ func TestOneOnGroundInTheAir(t *testing.T) {
 		v.transmit(m)
 		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
 		got := v.view()
-		if got.InAir == c.landed || got.OnGround != c.landed || got.Obstacle == c.landed || (got.Landed != nil) != c.landed {
-			t.Errorf("%s: in the air %v, on the ground %v, an obstacle %v, landed %v", name, got.InAir, got.OnGround, got.Obstacle, got.Landed)
+		if got.InAir == c.landed || got.Obstacle == c.landed || (got.Landed != nil) != c.landed {
+			t.Errorf("%s: in the air %v, an obstacle %v, landed %v", name, got.InAir, got.Obstacle, got.Landed)
 		}
 	}
 }
@@ -285,7 +285,7 @@ func TestLandedHasAnAge(t *testing.T) {
 		t.Errorf("after 4.9 s: %+v", got)
 	}
 	only(300 * time.Millisecond)
-	if got := v.view(); !got.InAir || got.OnGround || got.Landed != nil {
+	if got := v.view(); !got.InAir || got.Landed != nil {
 		t.Errorf("after 5.2 s: in the air %v, landed %v", got.InAir, got.Landed)
 	}
 	for _, m := range []message.Message{&common.MessageExtendedSysState{}, &common.MessageSysStatus{}} {
@@ -294,10 +294,10 @@ func TestLandedHasAnAge(t *testing.T) {
 		}
 	}
 	v.transmit(&common.MessageSysStatus{OnboardControlSensorsHealth: common.MAV_SYS_STATUS_PREARM_CHECK})
-	if v.view().NoPreArm {
+	if v.view().PreArm == PreArmUnknown {
 		t.Error("SYS_STATUS does not count")
 	}
-	if only(5200 * time.Millisecond); !v.view().NoPreArm {
+	if only(5200 * time.Millisecond); v.view().PreArm != PreArmUnknown {
 		t.Error("an old pre-arm check counts")
 	}
 }
@@ -336,7 +336,7 @@ func TestOtherAutopilots(t *testing.T) {
 		v.transmit(m)
 		v.sendState()
 		v.sendState()
-		err := v.Launch(ordered(OrderFly, 1))
+		err := v.Launch(ordered(1))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("launch: %v, want %q", err, want)
 		}
@@ -350,11 +350,11 @@ func TestOtherAutopilots(t *testing.T) {
 		m.BaseMode = common.MAV_MODE_FLAG_SAFETY_ARMED
 		v.transmit(m)
 		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR})
-		if err := v.Resume(resume(1, OrderFly)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := v.Resume(resume(1, false)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("resume: %v, want %q", err, want)
 		}
 		a := v.Fleet.aircraft[0]
-		a.startOrder(OrderFly, false) // of a ledger, say
+		a.startOrder(false, false) // of a ledger, say
 		a.engage(b.nowS())
 		if v.advance(3 * time.Second); len(movingMessages(v.sent.drain())) > 0 {
 			t.Error("it is commanded")

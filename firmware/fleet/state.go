@@ -26,11 +26,11 @@ type SavedAircraft struct {
 
 // Order is the state once an aircraft has been ordered something.
 func (s *SavedAircraft) Order(o Ordered) {
-	if o.Order == OrderNone {
+	if o.Clear {
 		s.PossiblePath = nil
 		return
 	}
-	s.UnderCommand, s.Homing, s.Offboard = o.Order == OrderFly, o.Order == OrderHome, o.Engages
+	s.UnderCommand, s.Homing, s.Offboard = !o.Homeward, o.Homeward, o.Engages
 	s.WithPilot, s.Reason, s.Lost = false, "", false
 	if o.Home != nil {
 		s.Home = &[2]float64{o.Home.EastM, o.Home.NorthM}
@@ -54,10 +54,9 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	defer f.mutex.Unlock()
 	now := f.nowS()
 	for _, a := range f.aircraft {
-		controlled := a.phase != PhasePilot
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
-			UnderCommand: controlled && a.order == OrderFly, Homing: controlled && a.order == OrderHome, Offboard: a.engaged(), WithPilot: !controlled, Reason: a.pilotReason, Lost: a.lost,
+			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Offboard: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS,
 		}
 		if a.home != nil {
@@ -99,12 +98,9 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			}
 			switch {
 			case s.WithPilot:
-				a.order = OrderFly
 				a.handToPilot(f, s.Reason)
-			case s.Homing:
-				a.order, a.phase = OrderHome, PhaseRejoining
-			case s.UnderCommand:
-				a.order, a.phase = OrderFly, PhaseRejoining
+			case s.Homing, s.UnderCommand:
+				a.phase, a.homeward = PhaseRejoining, s.Homing
 			}
 		})
 	}

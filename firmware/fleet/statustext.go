@@ -23,13 +23,34 @@ const (
 	maxTextChars    = 250 // of an autopilot's text; the rest is not read, nor sent
 )
 
-// PreArm is the autopilot's own check on whether it would arm now, in the mode
-// that it is in. PX4 sets the health bit alone, and in every SYS_STATUS: where one came,
-// that bit counts, whatever the bits of presence say.
-type PreArm struct{ Known, OK bool }
+// PreArm is the autopilot's own check on whether it would arm now, in the mode that it is in.
+type PreArm uint8
 
+const (
+	PreArmUnknown   PreArm = iota // no SYS_STATUS came lately
+	PreArmOtherMode               // it is in a mode in which it is not armed: after a landing, in that in which it flew
+	PreArmFails
+	PreArmGood
+)
+
+func (p PreArm) String() string {
+	return [...]string{"not known", "not for this mode", "not good", "good"}[p]
+}
+
+// preArmOf reads a SYS_STATUS. PX4 sets the health bit alone, and in every one: where one
+// came, that bit counts, whatever the bits of presence say.
 func preArmOf(m *common.MessageSysStatus) PreArm {
-	return PreArm{Known: true, OK: m.OnboardControlSensorsHealth&common.MAV_SYS_STATUS_PREARM_CHECK != 0}
+	if m.OnboardControlSensorsHealth&common.MAV_SYS_STATUS_PREARM_CHECK != 0 {
+		return PreArmGood
+	}
+	return PreArmFails
+}
+
+func (a *aircraft) preArmNow() PreArm {
+	if a.preArm != PreArmUnknown && (a.armed || a.mode != ModeHold && a.mode != ModeTakeoff) {
+		return PreArmOtherMode
+	}
+	return a.preArm
 }
 
 // textAssembler assembles a text that arrives in chunks.
@@ -114,7 +135,7 @@ func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
 		return
 	}
 	if a.autopilotText != text || now-a.autopilotTextS > textRelevantS {
-		if a.textLoggedS == 0 || now-a.textLoggedS >= commandRetryS || a.order != OrderNone {
+		if a.textLoggedS == 0 || now-a.textLoggedS >= commandRetryS || a.phase != PhaseIdle {
 			f.Log.Warn("autopilot reports", "aircraft", a.number, "reason", text)
 			a.textLoggedS = now
 		}
@@ -131,7 +152,7 @@ func (a *aircraft) reason() string {
 		switch {
 		case a.takeoffWaits:
 			why = "take-off waits: another aircraft flies near"
-		case !a.armed && a.autopilotText == "" && a.preArm.Known && !a.preArm.OK && a.inArmableMode():
+		case a.autopilotText == "" && a.preArmNow() == PreArmFails:
 			why = "the autopilot's prearm check fails"
 		}
 	}
@@ -143,10 +164,6 @@ func (a *aircraft) reason() string {
 	}
 	return why + ": " + a.autopilotText
 }
-
-// inArmableMode is whether its mode permits arming: the prearm check is about the
-// present mode, and after landing that is the mode it flew in.
-func (a *aircraft) inArmableMode() bool { return a.mode == ModeHold || a.mode == ModeTakeoff }
 
 // noBattery is whether a message is about no battery: nothing of one was measured.
 func noBattery(r *energy.Reading) bool {

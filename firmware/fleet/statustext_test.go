@@ -53,7 +53,7 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 		var text *strings.Builder
 		text, b.Log = captureLog()
 		v := newSimVehicle(b, 1, physics.Position{EastM: 300, NorthM: 300})
-		if err := v.Launch(ordered(OrderFly, 1)); err != nil {
+		if err := v.Launch(ordered(1)); err != nil {
 			t.Fatal(err)
 		}
 		v.simulate(4*time.Second, func(m message.Message) {
@@ -123,20 +123,20 @@ func TestPreArm(t *testing.T) {
 		mode                     Mode
 		want                     PreArm
 	}{
-		{"good", bit, bit, bit, ModeHold, PreArm{true, true}},
-		{"bad", bit, bit, 0, ModeHold, PreArm{true, false}},
-		{"PX4's, good", 0, 0, bit, ModeHold, PreArm{true, true}},
-		{"PX4's, bad", 0, 0, 0, ModeHold, PreArm{true, false}},
-		{"in OFFBOARD after a landing", bit, bit, 0, ModeOffboard, PreArm{false, false}},
+		{"good", bit, bit, bit, ModeHold, PreArmGood},
+		{"bad", bit, bit, 0, ModeHold, PreArmFails},
+		{"PX4's, good", 0, 0, bit, ModeHold, PreArmGood},
+		{"PX4's, bad", 0, 0, 0, ModeHold, PreArmFails},
+		{"in OFFBOARD after a landing", bit, bit, 0, ModeOffboard, PreArmOtherMode},
 	} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{})
 		v.mode = c.mode
 		v.sendHeartbeat()
 		v.transmit(&common.MessageSysStatus{OnboardControlSensorsPresent: c.present, OnboardControlSensorsEnabled: c.enabled, OnboardControlSensorsHealth: c.health})
 		if got := v.view().PreArm; got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
-		if v.Launch(ordered(OrderFly, 1)); c.want == (PreArm{true, false}) && v.view().Reason != "the autopilot's prearm check fails" {
+		if v.Launch(ordered(1)); c.want == PreArmFails && v.view().Reason != "the autopilot's prearm check fails" {
 			t.Errorf("%s: reason %q", c.name, v.view().Reason)
 		}
 	}

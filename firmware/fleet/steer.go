@@ -11,22 +11,20 @@ import (
 	"prefdt/inference/physics"
 )
 
-// steer advances the aircraft's order by one tick. It returns the commands to send and
+// steer advances the control of the aircraft by one tick. It returns the commands to send and
 // whether a setpoint is due; the gate decides whether they may be sent.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.checkReception(f, now)
-	if !a.fresh(now) || a.phase == PhaseIdle || a.phase == PhasePilot || a.phase == PhaseRejoining {
+	if !a.fresh(now) || !a.controlled() {
 		return nil, false
 	}
-	switch a.order {
-	case OrderFly:
-		return a.fly(f, now)
-	case OrderHome:
-		return a.flyHome(f, now)
-	case OrderStop:
+	switch {
+	case a.phase == PhaseStopping:
 		return a.stop(f, now)
+	case a.homeward:
+		return a.flyHome(f, now)
 	}
-	return nil, false
+	return a.fly(f, now)
 }
 
 func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream bool) {
@@ -95,7 +93,7 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch {
 	case !a.armed:
-		a.phase, a.order = PhaseIdle, OrderNone
+		a.phase = PhaseIdle
 	case a.mode == ModeLand || a.mode == ModeReturn:
 		a.handToPilot(f, "stopped in "+a.mode.String())
 	case a.mode == ModeHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[ModeHold] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
@@ -230,7 +228,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		return out, stream
 	case PhaseLanding:
 		if !a.armed {
-			a.phase, a.order = PhaseIdle, OrderNone
+			a.phase, a.homeward = PhaseIdle, false
 			f.Log.Info("landed", "aircraft", a.number)
 			return nil, false
 		}
@@ -310,7 +308,7 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	}
 	limitS, queue := homeBlockedS, 0
 	for _, b := range f.aircraft {
-		if b != a && b.isObstacle() && (b.order == OrderHome && b.phase != PhasePilot || b.mode == ModeLand || b.mode == ModeReturn) {
+		if b != a && b.isObstacle() && (b.homeward || b.mode == ModeLand || b.mode == ModeReturn) {
 			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM)), queue+1
 		}
 	}

@@ -52,7 +52,7 @@ func (f *Fleet) tick() {
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		v.FenceExempt, v.Landing = a.order == OrderHome, a.phase == PhaseLanding && a.mode == ModeLand
+		v.FenceExempt, v.Landing = a.homeward, a.phase == PhaseLanding && a.mode == ModeLand
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
 	verdicts := f.envelopeChecker.Check(vehicles, limits)
@@ -90,7 +90,7 @@ func (f *Fleet) checkMeasured(obstacles []*aircraft) {
 			continue // about to take off, or not measured
 		}
 		alarm := ""
-		if a.phase == PhaseFlying && a.order == OrderFly {
+		if a.phase == PhaseFlying && !a.homeward {
 			alarm = f.Limits.Alarm(a.position, a.upM)
 		}
 		for _, b := range obstacles[:i] {

@@ -69,7 +69,7 @@ func TestHeldOutsideStaysClear(t *testing.T) {
 	w.fliers[1].aloft(w.fliers[1].home, 100)
 	w.fliers[0].aloft(w.fliers[0].home, 100)
 	w.fly(time.Second, nil)
-	if err := w.Resume(resume(1, OrderFly)); err != nil {
+	if err := w.Resume(resume(1, false)); err != nil {
 		t.Fatal(err)
 	}
 	w.fly(time.Minute, func() bool { w.Goto(1, physics.Position{EastM: 100, NorthM: 400}); return false })
@@ -119,7 +119,7 @@ func (w *sky) launchAll() {
 	w.t.Helper()
 	var all []Ordered
 	for i := range w.fliers {
-		all = append(all, Ordered{Number: i + 1, Order: OrderFly})
+		all = append(all, Ordered{Number: i + 1})
 	}
 	w.fly(time.Second, nil)
 	if err := w.Launch(all); err != nil {
@@ -135,7 +135,7 @@ func TestTakeOffWaitsForOneAboutToPass(t *testing.T) {
 	other.mode = ModePosition // its pilot's
 	on := func() bool { other.hold.NorthM += 0.5; return false }
 	w.fly(4*time.Second, on)
-	if err := w.Launch(ordered(OrderFly, 1)); err != nil {
+	if err := w.Launch(ordered(1)); err != nil {
 		t.Fatal(err)
 	}
 	w.fly(15*time.Second, on)
@@ -154,7 +154,7 @@ func TestResumedLowWaitsBelowAnother(t *testing.T) {
 	w.fliers[0].aloft(w.fliers[0].home, 8)
 	w.fliers[1].aloft(w.fliers[1].home, 100)
 	w.fly(time.Second, nil)
-	if err := w.Resume(resume(1, OrderFly)); err != nil {
+	if err := w.Resume(resume(1, false)); err != nil {
 		t.Fatal(err)
 	}
 	w.fly(20*time.Second, nil)

@@ -29,7 +29,7 @@ type View struct {
 	Landed   *bool
 	Charge   float64 // NaN: unknown
 	Phase    Phase
-	Order    Order
+	Homeward bool   // under control, on its way home or landing
 	Foreign  string // its autopilot, unless that is PX4, the only one that is flown
 	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	Lost     bool
@@ -43,10 +43,8 @@ type View struct {
 	Flying   bool // in OFFBOARD by the leader's setpoints, with a fresh state
 	InAir    bool // and not lost: its flight costs joules
 	Measured bool // position and current of the last second were received: neither flight nor joules are extrapolated far
-	OnGround bool // by its own report
 	Obstacle bool // it is in the air or about to be, by its last messages, however old they are
 	PreArm   PreArm
-	NoPreArm bool // no SYS_STATUS tells it
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
 	ClockRate float64
@@ -81,9 +79,8 @@ const (
 // WithPilot is whether it is under pilot control.
 func (v *View) WithPilot() bool { return v.Phase == PhasePilot }
 
-// UnderCommand is whether it has the order to fly, is not under pilot control, and is
-// not lost.
-func (v *View) UnderCommand() bool { return v.Order == OrderFly && !v.WithPilot() && !v.Lost }
+// UnderCommand is whether it is to fly by the loop's setpoints.
+func (v *View) UnderCommand() bool { return v.Phase.ordered() && !v.Homeward }
 
 // Ready returns what keeps an aircraft from taking off, by its own reports.
 func (v *View) Ready() error {
@@ -96,11 +93,11 @@ func (v *View) Ready() error {
 		return fmt.Errorf("no position or no HEARTBEAT for %.1f s; see to its link and its position fix", v.StaleS)
 	case !v.Params.Complete():
 		return errors.New(v.Params.UnsafeReason() + "; send it again")
-	case v.Armed || v.InAir:
+	case v.Armed:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
 	case v.Landed == nil:
 		return fmt.Errorf("it is not known whether it is on the ground: no EXTENDED_SYS_STATE says so for %v s; see that its autopilot sends it", forgottenAfterS)
-	case !v.OnGround:
+	case !*v.Landed:
 		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE); set it down and wait for that")
 	case math.Abs(v.UpM) > groundMaxUpM:
 		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundMaxUpM)
@@ -110,9 +107,9 @@ func (v *View) Ready() error {
 		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate, 100*clockRateTolerance)
 	case len(v.UnmeteredBatteries()) > 0:
 		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0; remove them", v.UnmeteredBatteries())
-	case v.NoPreArm:
+	case v.PreArm == PreArmUnknown:
 		return fmt.Errorf("its pre-arm checks are not known: no SYS_STATUS for %v s; see that its autopilot sends it", forgottenAfterS)
-	case v.PreArm.Known && !v.PreArm.OK:
+	case v.PreArm == PreArmFails:
 		if v.Reason != "" {
 			return fmt.Errorf("its pre-arm checks fail: %s; cure that", v.Reason)
 		}
@@ -136,11 +133,11 @@ func (f *Fleet) Views(dst []View) []View {
 			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
-			Phase: a.phase, Order: a.order, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
+			Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 || a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
-			OnGround: a.onGround(), Obstacle: a.isObstacle(), PreArm: PreArm{a.preArm.Known && a.inArmableMode() && !a.armed, a.preArm.OK}, NoPreArm: !a.preArm.Known, ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
+			Obstacle: a.isObstacle(), PreArm: a.preArmNow(), ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
 			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})

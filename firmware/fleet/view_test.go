@@ -9,7 +9,7 @@ import (
 // Whatever keeps an aircraft on the ground, the crew is told what to do about it.
 func TestNotReady(t *testing.T) {
 	ready := View{
-		Received: true, Fresh: true, Landed: new(true), OnGround: true, ClockRate: 1, PreArm: PreArm{Known: true, OK: true}, BatteryIDs: []uint8{0},
+		Received: true, Fresh: true, Landed: new(true), ClockRate: 1, PreArm: PreArmGood, BatteryIDs: []uint8{0},
 		Params: Parameters{readMask: 1<<requiredParameters - 1},
 	}
 	if err := ready.Ready(); err != nil {
@@ -23,16 +23,16 @@ func TestNotReady(t *testing.T) {
 		{func(v *View) { v.Fresh, v.StaleS = false, 4 }, "for 4.0 s; see to its link and its position fix"},
 		{func(v *View) { v.Params = Parameters{} }, "were not read yet; send it again"},
 		{func(v *View) { v.Armed, v.Mode = true, ModeHold }, "want it on the ground with its motors off"},
-		{func(v *View) { v.Landed, v.OnGround = new(false), false }, "set it down and wait for that"},
-		{func(v *View) { v.Landed, v.OnGround = nil, false }, "no EXTENDED_SYS_STATE says so for 5 s"},
+		{func(v *View) { v.Landed = new(false) }, "set it down and wait for that"},
+		{func(v *View) { v.Landed = nil }, "no EXTENDED_SYS_STATE says so for 5 s"},
 		{func(v *View) { v.Foreign = "ARDUPILOTMEGA (3)" }, "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown"},
-		{func(v *View) { v.NoPreArm = true }, "no SYS_STATUS for 5 s"},
+		{func(v *View) { v.PreArm = PreArmUnknown }, "no SYS_STATUS for 5 s"},
 		{func(v *View) { v.UpM = 21 }, "is the origin right?"},
 		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},
 		{func(v *View) { v.ClockRate = 0.25 }, "slot_ms must be that of its speed"},
 		{func(v *View) { v.BatteryIDs = []uint8{0, 1} }, "with the ids [1] beside the one that is metered, id 0; remove them"},
-		{func(v *View) { v.PreArm.OK, v.Reason = false, "heading" }, "its pre-arm checks fail: heading; cure that"},
-		{func(v *View) { v.PreArm.OK = false }, "a ground station shows which"},
+		{func(v *View) { v.PreArm, v.Reason = PreArmFails, "heading" }, "its pre-arm checks fail: heading; cure that"},
+		{func(v *View) { v.PreArm = PreArmFails }, "a ground station shows which"},
 	} {
 		v := ready
 		c.change(&v)

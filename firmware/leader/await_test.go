@@ -140,11 +140,11 @@ func TestWrittenBeforeItIsOrdered(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
 	s := l.ledgerState()
-	s.Fleet[1].Order(fleet.Ordered{Number: 2, Order: fleet.OrderFly, Home: &l.views[1].Position})
+	s.Fleet[1].Order(fleet.Ordered{Number: 2, Home: &l.views[1].Position})
 	if a := s.Fleet[1]; !a.UnderCommand || a.Offboard || a.Home == nil || a.Home[0] != l.views[1].Position.EastM {
 		t.Errorf("ordered to take off: %+v", a)
 	}
-	s.Fleet[0].Order(fleet.Ordered{Number: 1, Order: fleet.OrderHome, Engages: true})
+	s.Fleet[0].Order(fleet.Ordered{Number: 1, Homeward: true, Engages: true})
 	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Offboard || a.WithPilot {
 		t.Errorf("ordered home: %+v", a)
 	}

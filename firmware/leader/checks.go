@@ -37,7 +37,7 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", o.BudgetJ(), most)
 	}
 	for _, v := range c.views {
-		all = append(all, fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Home: &v.Position})
+		all = append(all, fleet.Ordered{Number: v.Number, Home: &v.Position})
 		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)
 		if err := c.ready(&v, start); err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
 		case !v.InAir || v.Mode != fleet.ModeHold:
 		default:
-			stopped = append(stopped, fleet.Ordered{Number: v.Number, Order: fleet.OrderHome, Engages: true})
+			stopped = append(stopped, fleet.Ordered{Number: v.Number, Homeward: true, Engages: true})
 		}
 	}
 	if len(stopped) == 0 && !stopping {
@@ -105,11 +105,8 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 		switch {
 		case !named && len(m.Aircraft) > 0:
 		case v.WithPilot() && v.Fresh && v.InAir:
-			o := fleet.Ordered{Number: v.Number, Order: fleet.OrderFly, Engages: true}
-			if c.mission.Ending() || c.account.SpareJ(&v) < 0 {
-				o.Order = fleet.OrderHome
-			}
-			resumed = append(resumed, o)
+			home := c.mission.Ending() || c.account.SpareJ(&v) < 0
+			resumed = append(resumed, fleet.Ordered{Number: v.Number, Homeward: home, Engages: true})
 		case named && !v.InAir && !v.Lost:
 			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
@@ -156,7 +153,7 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 		if err := c.besideAnother(v, m.Aircraft); err != nil {
 			return nil, err
 		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderFly, Home: &v.Position})
+		ordered = append(ordered, fleet.Ordered{Number: number, Home: &v.Position})
 	}
 	return ordered, c.fleet.CheckLaunch(ordered)
 }
@@ -173,7 +170,7 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 		case o.Number == v.Number || !o.Located || d >= least-1:
 		case !o.InAir && (slices.Contains(launched, o.Number) || o.Phase == fleet.PhaseClimbing):
 			return fmt.Errorf("aircraft %d and %d are %.1f m apart on the ground, want at least %v; carry one away, or launch it later", v.Number, o.Number, d, least)
-		case o.Obstacle && (o.WithPilot() || o.Lost || o.Order == fleet.OrderNone) && o.SpeedMPS < 1:
+		case o.Obstacle && (o.WithPilot() || o.Phase == fleet.PhaseIdle) && o.SpeedMPS < 1:
 			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one", o.Number, d, v.Number, least)
 		}
 	}
@@ -187,7 +184,7 @@ func (c *checks) clear(m *telemetry.Mission) (ordered []fleet.Ordered, err error
 		if v := &c.views[number-1]; !v.Lost && v.Received {
 			return nil, fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
 		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Order: fleet.OrderNone})
+		ordered = append(ordered, fleet.Ordered{Number: number, Clear: true})
 	}
 	return ordered, c.fleet.CheckClear(ordered)
 }

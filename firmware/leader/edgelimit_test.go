@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -214,7 +213,7 @@ func TestCommittedEnergyIsReleased(t *testing.T) {
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.account.SetCommitted(2, 6000, 5)
 	before := l.account.SpareJ(&l.views[1])
-	l.views[1].Order, l.views[1].Flying = fleet.OrderHome, true // sent home: it is in no snapshot
+	l.views[1].Homeward, l.views[1].Flying = true, true // sent home: it is in no snapshot
 	setDecision(l, 1e9)
 	l.current.decision.Move = make([]physics.Position, 1)
 	l.commandFleet()

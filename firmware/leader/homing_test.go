@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/firmware/fleet"
 	"prefdt/telemetry"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestHomingAircraftServesNobody(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
-	l.views[0].Order = fleet.OrderHome
+	l.views[0].Homeward = true
 	if serving := l.appendServing(nil, 0); len(serving) != 1 || serving[0].Number != 2 {
 		t.Errorf("%+v serve", serving)
 	}

@@ -292,11 +292,9 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 		case mission.HoldFleet:
 			l.fleet.Hold(number)
 		case mission.ReturnFleet:
-			if l.views[i].Order != fleet.OrderNone {
-				l.fleet.ChangeOrder(number, fleet.OrderHome)
-			}
+			l.fleet.SendHome(number)
 		case mission.StopFleet:
-			l.fleet.ChangeOrder(number, fleet.OrderStop)
+			l.fleet.Stop(number)
 		}
 	}
 	l.refreshViews()
@@ -325,7 +323,7 @@ func (l *Leader) beginSlots() {
 
 func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
 	log.Error("aircraft returns: "+why, "aircraft", number)
-	f.ChangeOrder(number, fleet.OrderHome)
+	f.SendHome(number)
 }
 
 // firstMessageIterations is how many iterations a restarted leader waits for an
@@ -335,7 +333,7 @@ const firstMessageIterations = 30
 // allLanded is whether no aircraft under this leader's control is still on its way home.
 func (l *Leader) allLanded() bool {
 	return !slices.ContainsFunc(l.views, func(v fleet.View) bool {
-		return v.Order == fleet.OrderHome && !v.WithPilot() && !v.Lost && (v.Received || l.current.iterations < firstMessageIterations)
+		return v.Homeward && (v.Received || l.current.iterations < firstMessageIterations)
 	})
 }
 

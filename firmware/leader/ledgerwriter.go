@@ -179,7 +179,7 @@ func missionAndPhase(m *mission.Mission) string { return m.ID() + " " + m.Phase(
 
 // leftInAir is whether an aircraft flies by itself or its pilot.
 func leftInAir(views []fleet.View) bool {
-	return slices.ContainsFunc(views, func(v fleet.View) bool { return v.InAir && !v.OnGround })
+	return slices.ContainsFunc(views, func(v fleet.View) bool { return v.InAir })
 }
 
 // ledgerState is the present state, as a restart needs it.

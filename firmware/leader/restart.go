@@ -206,7 +206,7 @@ func (l *Leader) rejoinAircraft() {
 			l.fleet.HandToPilot(v.Number, "stopped")
 		default:
 			if l.mission.Ending() {
-				l.fleet.ChangeOrder(v.Number, fleet.OrderHome)
+				l.fleet.SendHome(v.Number)
 			}
 			l.fleet.Rejoin(v.Number) // on an error it is left to its pilot, which is logged
 		}

@@ -76,7 +76,7 @@ func (l *Leader) publishBeacon(n int) {
 // these are offered to users. The policy knows no larger packs than the airframe's.
 func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
 	for _, v := range l.views {
-		if !v.Flying || v.Order != fleet.OrderFly {
+		if !v.Flying || v.Homeward {
 			continue
 		}
 		dst = append(dst, slot.Aircraft{
@@ -231,7 +231,7 @@ func (l *Leader) commandFleet() {
 		if !flying || v.Phase == fleet.PhaseEngaging {
 			l.fleet.Hold(v.Number)
 		}
-		if v.Flying && v.Order == fleet.OrderFly && l.account.SpareJ(&v) < 0 {
+		if v.Flying && !v.Homeward && l.account.SpareJ(&v) < 0 {
 			sendHome(l.fleet, l.Log, v.Number, "battery low")
 		}
 	}

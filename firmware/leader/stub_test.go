@@ -45,7 +45,7 @@ func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, sc
 	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})
 	for i := range 2 {
 		l.views = append(l.views, fleet.View{
-			Number: i + 1, SystemID: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Order: fleet.OrderFly,
+			Number: i + 1, SystemID: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
 			TransitMPS: p.Propulsion.BestSpeedMPS(p.SpeedMaxMPS), CapacityJ: p.BatteryCapacityJ, CapacityKnown: true,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, UpM: 100, Charge: math.NaN(), Source: energy.Current,
 		})

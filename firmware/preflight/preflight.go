@@ -485,7 +485,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case off > p.config.Flight.StartWithinM:
 		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
 	default:
-		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, preArmText(v.PreArm))
+		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, v.PreArm)
 	}
 	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/v.TransitMPS, p.config.Flight.ClimbS
 	if climbS > limitS {
@@ -536,16 +536,6 @@ func (p *preflight) separation(views []fleet.View, k physics.Constants) {
 	if !p.fails("separation", leader.CheckSeparation(&p.config, &k, views)) {
 		p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
 	}
-}
-
-func preArmText(c fleet.PreArm) string {
-	switch {
-	case !c.Known:
-		return "not known"
-	case c.OK:
-		return "good"
-	}
-	return "not good"
 }
 
 func chargeText(x float64) string {
