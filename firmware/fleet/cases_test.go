@@ -68,7 +68,7 @@ func playCase(t *testing.T, name string, untilMS float64, change func(ms float64
 // startsOr checks that a case's aircraft may start, or why not.
 func (b *fixture) startsOr(t *testing.T, name, want string) {
 	t.Helper()
-	v := b.Views(nil)[0]
+	v := b.Views()[0]
 	err := v.Ready()
 	if unsafe := v.Params.UnsafeReason(); unsafe != "" {
 		t.Errorf("%s: %s", name, unsafe)

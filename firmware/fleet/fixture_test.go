@@ -283,4 +283,4 @@ func (v *simVehicle) handleCommand(m message.Message) {
 	}
 }
 
-func (v *simVehicle) view() View { return v.Views(nil)[v.number-1] }
+func (v *simVehicle) view() View { return v.Views()[v.number-1] }

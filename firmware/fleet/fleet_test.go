@@ -197,7 +197,7 @@ func TestAcceptedFrames(t *testing.T) {
 	now := &clock.Manual{} // stopped: no time-out can occur
 	now.Advance(time.Second)
 	f, address := newFleetWithClock(t, nil, now)
-	view := func() View { return f.Views(nil)[0] }
+	view := func() View { return f.Views()[0] }
 	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
 	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id of no aircraft here"), heartbeatMessage(ModeHold, true))
@@ -232,7 +232,7 @@ func TestMeasuredState(t *testing.T) {
 			Vx: 300, Vy: -400, RelativeAlt: 12345, // relative to the vehicle's home, of no use here
 		}
 	}
-	view := func() View { return f.Views(nil)[0] }
+	view := func() View { return f.Views()[0] }
 	var v View
 	p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, heartbeatMessage(ModeHold, true), position(500000),
 		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
@@ -433,7 +433,7 @@ func TestTransitFliesBestSpeed(t *testing.T) {
 func TestSignedPartner(t *testing.T) {
 	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
 	f, address := newSignedFleet(t, key('k'))
-	view := func() View { return f.Views(nil)[0] }
+	view := func() View { return f.Views()[0] }
 	refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
 	for name, p := range map[string]*peer{"unsigned": newPeer(t, address, 7, 1), "another key": newSignedPeer(t, address, 7, 1, key('x'))} {
 		before := refused()

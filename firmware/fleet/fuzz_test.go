@@ -20,7 +20,7 @@ import (
 // checkViews checks what the slot loop relies on.
 func (b *fixture) checkViews(t *testing.T) {
 	t.Helper()
-	for _, v := range b.Views(nil) {
+	for _, v := range b.Views() {
 		for name, x := range map[string]float64{"east": v.Position.EastM, "north": v.Position.NorthM, "up": v.UpM, "speed": v.SpeedMPS,
 			"total": v.TotalJ, "model": v.ModelJ, "error": v.UncertaintyJ, "boot": v.BootMS, "rate": v.ClockMSPerS} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {

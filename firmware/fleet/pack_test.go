@@ -91,7 +91,7 @@ func TestPackIsKeptOverRestarts(t *testing.T) {
 	for name, restore := range map[string]func(*Fleet){"the same mission": func(f *Fleet) { f.Restore(saved) }, "another": func(f *Fleet) { f.RestorePacks(saved) }} {
 		next := newFixture(t)
 		restore(next.Fleet)
-		v := next.Views(nil)[1]
+		v := next.Views()[1]
 		if got := v.TotalJ - v.FittedJ; math.Abs(got-70e3) > 1e-6 || v.CapacityJ != 99e3 || next.aircraft[1].meter.CapacityJ != 99e3 {
 			t.Errorf("%s: %v J drawn of %v", name, got, v.CapacityJ)
 		}
@@ -102,7 +102,7 @@ func TestPackIsKeptOverRestarts(t *testing.T) {
 	saved[1].SystemID = 77
 	next := newFixture(t)
 	next.RestorePacks(saved[1:])
-	if v := next.Views(nil)[1]; v.FittedJ != 0 || v.CapacityJ != 150e3 {
+	if v := next.Views()[1]; v.FittedJ != 0 || v.CapacityJ != 150e3 {
 		t.Errorf("of another aircraft: %v J of %v", v.FittedJ, v.CapacityJ)
 	}
 }
@@ -222,7 +222,7 @@ func TestViewHasTheWayHome(t *testing.T) {
 	first := vehicles[0].view()
 	passS := 5 + first.Params.DescentS(100) - first.Params.DescentS(70)
 	waits := func() (list [3]float64) {
-		for i, v := range b.Views(nil) {
+		for i, v := range b.Views() {
 			list[i] = math.Round(v.WaitS / passS)
 		}
 		return list
@@ -241,7 +241,7 @@ func TestViewHasTheWayHome(t *testing.T) {
 		t.Errorf("in flight they wait for %v others", got)
 	}
 	vehicles[2].transmit(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 3})
-	for _, v := range b.Views(nil) {
+	for _, v := range b.Views() {
 		if math.Abs(v.TransitMPS-3) > 1e-6 || v.TransitMPS != b.transitSpeedMPS() {
 			t.Errorf("aircraft %d: home at %v m/s", v.Number, v.TransitMPS)
 		}

@@ -122,14 +122,15 @@ func foreignError(autopilot string) error {
 	return fmt.Errorf("its autopilot is %s, and only PX4 (%d) is flown; see to its firmware, or to the system id", autopilot, common.MAV_AUTOPILOT_PX4)
 }
 
-// Views appends every aircraft, in order of number, to dst.
-func (f *Fleet) Views(dst []View) []View {
+// Views returns every aircraft, in order of number.
+func (f *Fleet) Views() (views []View) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	now, transitMPS := f.nowS(), f.transitSpeedMPS()
+	views = make([]View, 0, len(f.aircraft))
 	for _, a := range f.aircraft {
 		a.forgetOld(now)
-		dst = append(dst, View{
+		views = append(views, View{
 			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
@@ -142,7 +143,7 @@ func (f *Fleet) Views(dst []View) []View {
 			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})
 	}
-	return dst
+	return views
 }
 
 // BatteryReading returns an aircraft's last battery reading.

@@ -15,7 +15,7 @@ import (
 )
 
 // newWithLedger is a leader in a phase, with a ledger of its own.
-func newWithLedger(t *testing.T, phase string) *Leader {
+func newWithLedger(t *testing.T, phase string) *inPhase {
 	t.Helper()
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, phase, nil, frozen.Physics, &frozen.GoalConstants)
@@ -25,7 +25,7 @@ func newWithLedger(t *testing.T, phase string) *Leader {
 }
 
 // command is a control message with an unsigned command.
-func command(t *testing.T, l *Leader, kind telemetry.Kind, topic, body string) link.ControlMessage {
+func command(t *testing.T, l *inPhase, kind telemetry.Kind, topic, body string) link.ControlMessage {
 	t.Helper()
 	c, err := crew.Keys{AcceptUnsigned: true}.DecodeCommand(kind, telemetry.Message{Topic: topic, Payload: []byte(body)})
 	if err != nil {
@@ -160,11 +160,11 @@ func TestNewWhileALostOneMayFly(t *testing.T) {
 		l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true}
 	}
 	m := &telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-9"}
-	if _, err := l.checks().newMission(m); err != nil {
+	if _, err := l.checks(l.views).newMission(m); err != nil {
 		t.Fatal(err)
 	}
 	l.views[1].Lost, l.views[1].Obstacle = true, true
-	if _, err := l.checks().newMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
+	if _, err := l.checks(l.views).newMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
 		t.Errorf("with one lost in the air: %v", err)
 	}
 }
@@ -204,8 +204,7 @@ func TestSlotBeforeTheBrokerIsMissed(t *testing.T) {
 func TestRowsOfAFailedWrite(t *testing.T) {
 	l := newWithLedger(t, telemetry.StateFlying)
 	l.WallClock = time.Now
-	settled := l.settle(0)
-	l.startCommit(settled)
+	l.startCommit(l.settle(0))
 	<-l.ledgerWriter.pending // it succeeded, and is taken for a failure
 	l.handleCommit(errors.New("no space left on device"))
 	if len(l.ledgerWriter.rows) != 1 {

@@ -28,8 +28,8 @@ type checks struct {
 	views   []fleet.View
 }
 
-func (l *Leader) checks() *checks {
-	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, l.Log, l.views}
+func (l *Leader) checks(views []fleet.View) *checks {
+	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, l.Log, views}
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {

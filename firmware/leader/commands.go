@@ -62,7 +62,7 @@ func (l *Leader) commitCommands() {
 	}
 	l.waitForCommit() // a settlement being written is older
 	if len(l.ledgerWriter.rows) > 0 {
-		l.startCommit(nil)
+		l.startCommit(nil, nil)
 		l.waitForCommit()
 	}
 	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
@@ -125,7 +125,7 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		adopt = func() { l.account.SetPreference(p.Setting) } // cannot fail: it was checked
 	} else {
 		b := c.Budget
-		if err := checkBudget(b, &objective, packsJ(l.views)); err != nil {
+		if err := checkBudget(b, &objective, packsJ(l.fleet.Views())); err != nil {
 			return err
 		}
 		if err := objective.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
@@ -195,11 +195,11 @@ func actsAtOnce(c *crew.Command) bool {
 // decideMission decides a mission command: everything is checked before anything
 // changes.
 func (l *Leader) decideMission(m *telemetry.Mission) error {
-	l.refreshViews()
+	views := l.fleet.Views()
 	from, action := l.mission.Phase(), missionActions[m.Action]
 	for _, number := range m.Aircraft {
-		if number > len(l.views) {
-			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(l.views))
+		if number > len(views) {
+			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(views))
 		}
 	}
 	changesState := !action.aircraftOnly && !(m.Action == telemetry.ActionResume && from != telemetry.StateHolding)
@@ -216,7 +216,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	}
 	var ordered []fleet.Ordered
 	if action.decide != nil {
-		if ordered, err = action.decide(l.checks(), m); err != nil {
+		if ordered, err = action.decide(l.checks(views), m); err != nil {
 			return fmt.Errorf("cannot %s: %w", m.Action, err)
 		}
 	}
@@ -235,7 +235,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 				l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
 			}
 		}
-		l.performEffect(from, effect)
+		l.performEffect(from, effect, l.fleet.Views())
 	}
 	if action.atOnce {
 		adopt()

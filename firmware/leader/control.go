@@ -18,8 +18,7 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving, (l.Clock.Now() - l.current.lastTickAt).Seconds())
 		}
 	case c.BrokerConnected:
-		l.refreshViews()
-		l.publishStatus()
+		l.publish(l.status(l.fleet.Views()))
 	case c.DeclaredOffline: // a newcomer's will
 		l.mqtt.RepublishOnline()
 	case c.Beacon != nil:

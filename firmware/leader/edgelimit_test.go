@@ -42,9 +42,9 @@ func TestWaterLevel(t *testing.T) {
 
 // setDecision has n users with tasks of so many cycles, fully offloaded to aircraft 1
 // of a leader's two.
-func setDecision(l *Leader, cycles ...float64) {
+func setDecision(l *inPhase, cycles ...float64) {
 	s, d := &l.current.snapshot, &l.current.decision
-	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
+	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot, l.views)
 	s.Users, d.Users, d.EdgeJ = nil, nil, make([]float64, 2)
 	for i, c := range cycles {
 		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Gain: []float64{1e-9, 1e-9}, Task: physics.Task{Bits: c / 1000, CyclesPerBit: 1000, DeadlineS: 1}})
@@ -110,11 +110,11 @@ func (h offloadAll) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 }
 
 // openOfferedSlot opens a slot with an offer of the serving aircraft.
-func openOfferedSlot(l *Leader, n int) {
+func openOfferedSlot(l *inPhase, n int) {
 	l.users.OpenSlot(n)
 	l.current.decided, l.current.offeredAircraft = false, true
 	s := &l.current.snapshot
-	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot)
+	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot, l.views)
 	l.users.Offer(n, s.Aircraft)
 }
 
@@ -133,12 +133,12 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
 		}
 		l.expireResults(n)
-		names := l.buildSnapshot(n)
-		l.decide(n, names)
+		names := l.buildSnapshot(n, l.views)
+		l.decide(n, names, l.views)
 		for u := range 300 { // and as many that report having taken the offer
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("stranger%d-%d", n, u), Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
 		}
-		l.commandFleet()
+		l.commandFleet(l.views)
 		for i := range l.views {
 			v := &l.views[i]
 			if e := l.current.decision.EdgeJ[i]; e > most*1.001 {
@@ -179,7 +179,7 @@ func TestStrangersClaimNothing(t *testing.T) {
 				}
 			}
 			l.expireResults(n)
-			l.decide(n, l.buildSnapshot(n))
+			l.decide(n, l.buildSnapshot(n, l.views), l.views)
 			for i := range strangers {
 				claim(fmt.Sprintf("stranger-%d", i), n)
 			}
@@ -216,7 +216,7 @@ func TestCommittedEnergyIsReleased(t *testing.T) {
 	l.views[1].Homeward, l.views[1].Flying = true, true // sent home: it is in no snapshot
 	setDecision(l, 1e9)
 	l.current.decision.Move = make([]physics.Position, 1)
-	l.commandFleet()
+	l.commandFleet(l.views)
 	if got := l.account.SpareJ(&l.views[1]); math.Abs(got-before-6000) > 1e-6 || l.account.ServedUsers(2) != 0 {
 		t.Errorf("%v J are spare after %v, it serves %d", got, before, l.account.ServedUsers(2))
 	}
@@ -231,7 +231,7 @@ func TestFliesOnWithoutABroker(t *testing.T) {
 	if err := l.account.SetBudget(60000, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	l.decide(0, nil)
+	l.decide(0, nil, l.views)
 	if of.Objective.Budgeted() || of.Objective.Setting() != 1 {
 		t.Errorf("flies on at setting %v", of.Objective.Setting())
 	}

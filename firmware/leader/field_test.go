@@ -129,7 +129,7 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 					}
 				}
 				l.expireResults(n)
-				names := l.buildSnapshot(n)
+				names := l.buildSnapshot(n, l.views)
 
 				s := &l.current.snapshot
 				for what, lists := range map[string][2][]slot.User{"users": {s.Users, truth.Users}, "idle users": {s.IdleUsers, truth.IdleUsers}} {
@@ -169,8 +169,8 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 					}
 				}
 
-				l.decide(n, names)
-				l.commandFleet()
+				l.decide(n, names, l.views)
+				l.commandFleet(l.views)
 				a := world.Action{Server: make([]int, len(truth.Users)), Offload: make([]float64, len(truth.Users)), Move: l.current.decision.Move}
 				for i := range truth.Users {
 					d := &l.current.decision.Users[slices.Index(names, fmt.Sprintf("u%d", truth.Users[i].ID))]
@@ -206,12 +206,12 @@ func TestRefusedTimesAreCounted(t *testing.T) {
 		r := telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-13}}
 		l.handleUserMessage(link.UserMessage{User: user, Report: &r}, true)
 	}
-	l.decide(0, l.buildSnapshot(0))
+	l.decide(0, l.buildSnapshot(0, l.views), l.views)
 	for user, localS := range map[string]float64{"honest": 0.9, "liar": 1e-6} {
 		l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{CompletionS: 0.9, By: telemetry.ByLocal, LocalS: &localS}}, true)
 	}
 	l.users.OpenSlot(1)
-	l.buildSnapshot(1)
+	l.buildSnapshot(1, l.views)
 	want := []slot.Result{{CompletionS: 0.9, LocalS: 0.9, LocalCycles: 1e9}}
 	if got := l.current.snapshot.Results; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)

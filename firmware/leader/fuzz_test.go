@@ -54,7 +54,7 @@ func FuzzSlot(f *testing.F) {
 			l.users.OpenSlot(n)
 			l.current.decided, l.current.offeredAircraft = false, true
 			s := &l.current.snapshot
-			s.Aircraft = l.appendServing(s.Aircraft[:0], n)
+			s.Aircraft = l.appendServing(s.Aircraft[:0], n, l.views)
 			offer := l.users.Offer(n, s.Aircraft)
 			for u := range 3 {
 				honest := telemetry.Report{Slot: n, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
@@ -63,7 +63,7 @@ func FuzzSlot(f *testing.F) {
 			}
 			l.handleUserMessage(link.UserMessage{User: "x", Report: &report}, true)
 			l.expireResults(n)
-			names := l.buildSnapshot(n)
+			names := l.buildSnapshot(n, l.views)
 			honest, others := 0, l.current.snapshot.Results
 			for i := range others {
 				r := &others[i]
@@ -77,7 +77,7 @@ func FuzzSlot(f *testing.F) {
 			if want := min(n, 1) * 3; honest != want || len(others)-honest > 1 {
 				t.Fatalf("slot %d has %+v, want %d of honest users", n, others, want)
 			}
-			l.decide(n, names)
+			l.decide(n, names, l.views)
 			for m, number := range []int{1, 2} {
 				l.account.SetCommitted(number, l.current.decision.EdgeJ[m], l.current.decision.ServedBy(m+1))
 				if asked, limit := cyclesOf(l, m+1), l.Policy.Physics.EdgeCPUHz; asked > limit*(1+1e-9) {
@@ -97,7 +97,7 @@ func FuzzSlot(f *testing.F) {
 			}
 			rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 			l.schedule.Advance(n, l.schedule.StartOf(n+1))
-			l.publishStatus()
+			l.publish(l.status(l.views))
 			if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: offer}); err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +125,7 @@ func FuzzSlot(f *testing.F) {
 }
 
 // cyclesOf is what a decision gives an aircraft, counted from 1 in the snapshot.
-func cyclesOf(l *Leader, server int) (sum float64) {
+func cyclesOf(l *inPhase, server int) (sum float64) {
 	for i, u := range l.current.decision.Users {
 		if u.Server == server {
 			sum += u.Offload * l.current.snapshot.Users[i].Task.Cycles()
@@ -219,7 +219,7 @@ func FuzzInbox(f *testing.F) {
 			}
 		}
 		counts := l.mqtt.Rejects.Total()
-		if l.publishStatus(); l.mqtt.Rejects.Total() != counts {
+		if l.publish(l.status(l.views)); l.mqtt.Rejects.Total() != counts {
 			t.Fatalf("no status: %v", l.mqtt.Rejects.Counts())
 		}
 		if err := l.ledgerWriter.ledger.Close(); err != nil {

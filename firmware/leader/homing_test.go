@@ -14,7 +14,7 @@ func TestHomingAircraftServesNobody(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 	l.views[0].Homeward = true
-	if serving := l.appendServing(nil, 0); len(serving) != 1 || serving[0].Number != 2 {
+	if serving := l.appendServing(nil, 0, l.views); len(serving) != 1 || serving[0].Number != 2 {
 		t.Errorf("%+v serve", serving)
 	}
 }
@@ -28,7 +28,7 @@ func TestLowBatteryInTheClimb(t *testing.T) {
 		l.Log = slog.New(slog.NewTextHandler(&log, nil))
 		v := &l.views[0]
 		v.Charge = (l.account.HomeJ(v) + l.Config.Flight.ReserveJ + spareJ) / frozen.Physics.BatteryCapacityJ
-		l.climb()
+		l.climb(l.views)
 		if got := strings.Contains(log.String(), "battery low in the climb"); got != returns {
 			t.Errorf("%v J to spare: %s", spareJ, &log)
 		}

@@ -37,7 +37,7 @@ func TestLaunchBesideAnother(t *testing.T) {
 			*v = fleet.View{Number: i + 1, Received: true, Located: true, Position: physics.Position{EastM: 400 + c.apartM*float64(i), NorthM: 400}}
 		}
 		c.set(&l.views[1])
-		err := l.checks().besideAnother(&l.views[0], c.launched)
+		err := l.checks(l.views).besideAnother(&l.views[0], c.launched)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

@@ -59,7 +59,6 @@ type Leader struct {
 	users        users.Users
 	crew         crew.Handler
 
-	views   []fleet.View // of the aircraft, as of the last refresh
 	current loopState
 }
 
@@ -113,7 +112,7 @@ func (l *Leader) Run(ctx context.Context) error {
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots, "speed", l.Config.SpeedFactor())
 	l.reportIteration()
 	for ctx.Err() == nil && l.current.yieldReason == nil {
-		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded() {
+		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded(l.fleet.Views()) {
 			break
 		}
 		l.current.iterations++
@@ -217,14 +216,14 @@ func (l *Leader) configure() {
 // idleTick is one mission second outside the slots.
 func (l *Leader) idleTick(ctx context.Context) {
 	l.receiveUntil(ctx, l.Clock.Now()+min(l.Config.WallTime(1), statusEvery))
-	l.refreshViews()
-	l.account.SettleTransit(l.views)
+	views := l.fleet.Views()
+	l.account.SettleTransit(views)
 	if l.mission.Phase() == telemetry.StateClimbing {
-		l.climb()
+		l.climb(views)
 	}
-	l.tick()
-	l.setClockReferences(l.Clock.Now())
-	l.startCommit(nil)
+	views = l.tick(views)
+	l.setClockReferences(l.Clock.Now(), views)
+	l.startCommit(nil, views)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do
 	}
@@ -234,8 +233,8 @@ func (l *Leader) idleTick(ctx context.Context) {
 const statusEvery = 4 * time.Second
 
 // climb directs the aircraft to their starts.
-func (l *Leader) climb() {
-	for _, v := range l.views {
+func (l *Leader) climb(views []fleet.View) {
+	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
 		}
@@ -247,12 +246,12 @@ func (l *Leader) climb() {
 }
 
 // tickInput collects what mission.Tick needs: time passed, connection, positions.
-func (l *Leader) tickInput() mission.TickInput {
+func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 	now := l.Clock.Now()
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
-	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded()}
-	for _, v := range l.views {
+	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded(views)}
+	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
 		}
@@ -265,29 +264,30 @@ func (l *Leader) tickInput() mission.TickInput {
 	return in
 }
 
-// tick advances the mission's state by the time that passed, and performs the effect.
-func (l *Leader) tick() {
-	l.rejoinAircraft()
+// tick advances the mission's state by the time that passed, and performs the effect. It
+// returns the aircraft afterwards.
+func (l *Leader) tick(views []fleet.View) []fleet.View {
+	views = l.rejoinAircraft(views)
 	phase := l.mission.Phase()
-	c := l.mission.Tick(l.tickInput())
+	c := l.mission.Tick(l.tickInput(views))
 	if c.Reason == "" {
-		return
+		return views
 	}
 	level := slog.LevelWarn
 	if c.Expected {
 		level = slog.LevelInfo
 	}
 	l.Log.Log(context.Background(), level, c.Reason, "from", phase, "slot", l.schedule.Current())
-	l.performEffect(phase, c.Effect)
+	return l.performEffect(phase, c.Effect, views)
 }
 
-// performEffect performs the effect of a change of the mission's state, and logs it.
-func (l *Leader) performEffect(from string, e mission.Effect) {
-	l.refreshViews()
+// performEffect performs the effect of a change of the mission's state, and logs it. It
+// returns the aircraft afterwards.
+func (l *Leader) performEffect(from string, e mission.Effect, views []fleet.View) []fleet.View {
 	if e == mission.BeginSlots {
-		l.beginSlots()
+		l.beginSlots(views)
 	}
-	for i := range l.views {
+	for i := range views {
 		switch number := i + 1; e {
 		case mission.HoldFleet:
 			l.fleet.Hold(number)
@@ -297,17 +297,17 @@ func (l *Leader) performEffect(from string, e mission.Effect) {
 			l.fleet.Stop(number)
 		}
 	}
-	l.refreshViews()
 	if to := l.mission.Phase(); to != from {
 		l.Log.Info("mission", "from", from, "to", to, "slot", l.schedule.Current())
 	}
+	return l.fleet.Views()
 }
 
 // beginSlots makes this moment the start of slot 0. Aircraft that are not flying
 // yet are sent home.
-func (l *Leader) beginSlots() {
+func (l *Leader) beginSlots(views []fleet.View) {
 	flying := 0
-	for _, v := range l.views {
+	for _, v := range views {
 		switch {
 		case !v.UnderCommand():
 		case v.Flying:
@@ -317,8 +317,8 @@ func (l *Leader) beginSlots() {
 		}
 	}
 	l.schedule.Begin(l.Clock.Now())
-	l.account.BeginSlots(l.views, flying)
-	l.setClockReferences(l.Clock.Now())
+	l.account.BeginSlots(views, flying)
+	l.setClockReferences(l.Clock.Now(), views)
 }
 
 func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
@@ -331,12 +331,10 @@ func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
 const firstMessageIterations = 30
 
 // allLanded is whether no aircraft under this leader's control is still on its way home.
-func (l *Leader) allLanded() bool {
-	return !slices.ContainsFunc(l.views, func(v fleet.View) bool {
+func (l *Leader) allLanded(views []fleet.View) bool {
+	return !slices.ContainsFunc(views, func(v fleet.View) bool {
 		return v.Homeward && (v.Received || l.current.iterations < firstMessageIterations)
 	})
 }
-
-func (l *Leader) refreshViews() { l.views = l.fleet.Views(l.views[:0]) }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

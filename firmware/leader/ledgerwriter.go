@@ -53,9 +53,9 @@ func (l *Leader) closeLedger() {
 
 // startCommit begins to write rows, those whose write failed before, and the state after
 // them.
-func (l *Leader) startCommit(rows []account.Row) {
+func (l *Leader) startCommit(rows []account.Row, views []fleet.View) {
 	l.waitForCommit()
-	l.stamp(rows)
+	l.stamp(rows, views)
 	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
 	w.rows = append(w.rows, rows...)
 	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), missionAndPhase(&l.mission)
@@ -108,16 +108,15 @@ const diskHangsS = 30.0
 // keepWithoutLedger is a mission second in which the loop waits for the disk. No slot is
 // decided in it, so setpoints expire; aircraft return from a disk that does not answer.
 func (l *Leader) keepWithoutLedger(waitedS float64) {
-	l.refreshViews()
-	from := l.mission.Phase()
+	views, from := l.fleet.Views(), l.mission.Phase()
 	switch {
 	case waitedS == diskHangsS && l.mission.InFlight() && !l.mission.Ending():
 		l.Log.Error("the disk does not answer; returning", "waited_s", waitedS)
-		l.performEffect(from, l.mission.DiskFailed())
+		views = l.performEffect(from, l.mission.DiskFailed(), views)
 	case from == telemetry.StateReturning:
-		l.tick()
+		views = l.tick(views)
 	}
-	l.publishStatus()
+	l.publish(l.status(views))
 	l.reportIteration()
 }
 
@@ -131,8 +130,7 @@ func (l *Leader) handleCommit(err error) {
 	if err != nil {
 		l.Log.Error("settlement could not be written", "reason", err)
 		from := l.mission.Phase()
-		l.performEffect(from, l.mission.DiskFailed())
-		l.publishStatus()
+		l.publish(l.status(l.performEffect(from, l.mission.DiskFailed(), l.fleet.Views())))
 		return
 	}
 	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
@@ -142,11 +140,11 @@ func (l *Leader) handleCommit(err error) {
 		l.publish(*settled)
 		return
 	}
-	l.publishStatus()
+	l.publish(l.status(l.fleet.Views()))
 }
 
 // stamp completes the rows of a settlement with the time and the status after it.
-func (l *Leader) stamp(rows []account.Row) {
+func (l *Leader) stamp(rows []account.Row, views []fleet.View) {
 	if len(rows) == 0 {
 		return
 	}
@@ -154,16 +152,15 @@ func (l *Leader) stamp(rows []account.Row) {
 	for i := range rows {
 		rows[i].UnixMS = unixMS
 	}
-	l.refreshViews()
-	s := l.status()
+	s := l.status(views)
 	rows[len(rows)-1].Status, l.ledgerWriter.settled = &s, &s
 }
 
 // startFiling begins to write the files of missions that have none, once after each change
 // to a state with nothing to fly that is durable: no slot waits for the disk then.
 func (l *Leader) startFiling() {
-	w, now, phase := &l.ledgerWriter, missionAndPhase(&l.mission), l.mission.Phase()
-	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded() || leftInAir(l.views) {
+	w, now, phase, views := &l.ledgerWriter, missionAndPhase(&l.mission), l.mission.Phase(), l.fleet.Views()
+	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded(views) || leftInAir(views) {
 		return
 	}
 	w.filed = now
@@ -201,7 +198,7 @@ func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
 	m.Begin(id)
 	a, u := l.account, l.users
 	a.Recorder = nil
-	a.Begin(l.Config.Slots, l.views)
+	a.Begin(l.Config.Slots, l.fleet.Views())
 	requestDefaults(&l.Config, &a) // an error is that of beginMission
 	u.Initialize()
 	return ledger.State{

@@ -23,8 +23,12 @@ func TestBudgetIsAtMostThePacks(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	for joules, accepted := range map[float64]bool{249e3: true, 249001: false, 300e3: false} {
 		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
-		l.views[1].CapacityJ = 99e3
-		err := l.decideCommand(&crew.Command{Budget: &telemetry.Budget{ID: "b1", EnergyJ: joules, Mode: telemetry.ModeTarget}}, &telemetry.Ack{})
+		l.Config.Aircraft[1].PackJ = 99e3
+		var err error
+		if l.fleet, err = NewFleet(&l.Config, frozen.Physics, l.Clock, l.Log); err != nil {
+			t.Fatal(err)
+		}
+		err = l.decideCommand(&crew.Command{Budget: &telemetry.Budget{ID: "b1", EnergyJ: joules, Mode: telemetry.ModeTarget}}, &telemetry.Ack{})
 		if (err == nil) != accepted || err != nil && !strings.Contains(err.Error(), "at most 249000") {
 			t.Errorf("%v J of packs of 150 and 99 kJ: %v", joules, err)
 		}
@@ -39,7 +43,7 @@ func TestStartNeedsABudgetThatThePacksHold(t *testing.T) {
 	if err := l.account.SetBudget(250e3, goal.Target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.checks().start(nil); err == nil || !strings.Contains(err.Error(), "250000 J, want at most 249000") {
+	if _, err := l.checks(l.views).start(nil); err == nil || !strings.Contains(err.Error(), "250000 J, want at most 249000") {
 		t.Errorf("%v", err)
 	}
 }
@@ -64,7 +68,7 @@ func TestReserveHasTheWind(t *testing.T) {
 	v := &l.views[0]
 	v.Home = &physics.Position{EastM: v.Position.EastM - 333, NorthM: v.Position.NorthM - 500}
 	calmJ, spareJ := l.account.HomeJ(v), l.account.SpareJ(v)
-	l.decide(0, nil)
+	l.decide(0, nil, l.views)
 	if got := l.account.HomeJ(v); got < calmJ+6e3 || math.Abs(spareJ-l.account.SpareJ(v)-(got-calmJ)) > 1e-6 {
 		t.Errorf("home takes %.0f J against 12 m/s, %.0f J in calm air", got, calmJ)
 	}
@@ -88,8 +92,9 @@ func TestAnotherMissionKnowsThePacks(t *testing.T) {
 	if err := l.beginOrContinue(saved, true); err != nil {
 		t.Fatal(err)
 	}
+	views := l.fleet.Views()
 	for i, want := range []float64{29e3, 150e3} {
-		if got := l.account.ResidualJ(&l.views[i]); math.Abs(got-want) > 1e-6 {
+		if got := l.account.ResidualJ(&views[i]); math.Abs(got-want) > 1e-6 {
 			t.Errorf("aircraft %d has %v J left, want %v", i+1, got, want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // newInField is a leader in flight without links, with the policy of a configuration.
-func newInField(t *testing.T, c *config.Config) *Leader {
+func newInField(t *testing.T, c *config.Config) *inPhase {
 	t.Helper()
 	p, _, err := LoadPolicy(c)
 	if err != nil {
@@ -42,7 +42,7 @@ type inField struct {
 }
 
 // decide has a leader decide the present slot on what its users report.
-func (f *inField) decide(l *Leader) {
+func (f *inField) decide(l *inPhase) {
 	n := f.world.Slot
 	l.users.OpenSlot(n)
 	l.current.decided = false
@@ -53,13 +53,13 @@ func (f *inField) decide(l *Leader) {
 		}
 	}
 	l.expireResults(n)
-	l.decide(n, l.buildSnapshot(n))
-	l.commandFleet()
+	l.decide(n, l.buildSnapshot(n, l.views), l.views)
+	l.commandFleet(l.views)
 }
 
 // step applies the first leader's decision to the world, or none, and has the leaders
 // receive the results and measure the flight.
-func (f *inField) step(leaders ...*Leader) {
+func (f *inField) step(leaders ...*inPhase) {
 	a := world.Action{Server: make([]int, len(f.truth.Users)), Offload: make([]float64, len(f.truth.Users)), Move: make([]physics.Position, len(f.world.Aircraft))}
 	if len(leaders) > 0 {
 		d, s := &leaders[0].current.decision, &leaders[0].current.snapshot
@@ -92,7 +92,7 @@ func (f *inField) step(leaders ...*Leader) {
 	}
 }
 
-func settleSlot(l *Leader, n int) []account.Row {
+func settleSlot(l *inPhase, n int) []account.Row {
 	rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 	l.schedule.Advance(n, l.schedule.StartOf(n+1))
 	return rows
@@ -150,7 +150,6 @@ func TestRestartKeepsBeliefs(t *testing.T) {
 			again := newInField(t, &conf)
 			again.openLedger(t, dir)
 			defer again.ledgerWriter.ledger.Close()
-			views := again.views
 			saved, found, err := again.ledgerWriter.ledger.Load()
 			if err == nil {
 				err = again.beginOrContinue(saved, found)
@@ -158,7 +157,6 @@ func TestRestartKeepsBeliefs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again.views = views
 			f.firstHeard = killed + 2
 			f.step() // nobody decides
 			for i := range l.views {
@@ -188,7 +186,7 @@ func TestRestartKeepsBeliefs(t *testing.T) {
 					}
 				}
 				f.step(l, again)
-				for _, x := range []*Leader{l, again} {
+				for _, x := range []*inPhase{l, again} {
 					settleSlot(x, n)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // enqueuePreference queues a preference for the loop.
-func enqueuePreference(t *testing.T, l *Leader, n int) {
+func enqueuePreference(t *testing.T, l *inPhase, n int) {
 	t.Helper()
 	m := telemetry.Message{Topic: l.mqtt.Topics.Preference(), Payload: fmt.Appendf(nil, `{"id":"c%d","setting":0.4}`, n)}
 	c, err := crew.Keys{AcceptUnsigned: true}.DecodeCommand(telemetry.KindPreference, m)

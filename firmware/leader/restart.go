@@ -24,9 +24,6 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	}
 	if !resume {
 		l.fleet.RestorePacks(s.Fleet)
-	}
-	l.refreshViews()
-	if !resume {
 		l.current.statusSeq = s.StatusSeq
 		if err := l.beginMission(l.Config.Mission); err != nil {
 			return err
@@ -128,7 +125,7 @@ func (l *Leader) beginMission(id string) error {
 	}
 	l.current.decided = false
 	l.schedule.Restore(schedule.State{})
-	l.account.Begin(l.Config.Slots, l.views)
+	l.account.Begin(l.Config.Slots, l.fleet.Views())
 	l.users.Initialize()
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
@@ -158,8 +155,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	if !l.waitForFleet(ctx) {
 		return
 	}
-	l.refreshViews()
-	elapsed, known := l.schedule.ElapsedSlots(clockReadings(l.views))
+	elapsed, known := l.schedule.ElapsedSlots(clockReadings(l.fleet.Views()))
 	downtime := elapsed
 	if !known {
 		l.Log.Error("every autopilot was rebooted: the number of missed slots is unknown")
@@ -169,7 +165,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	for i := range s.Fleet {
 		l.fleet.RestoreMeter(i+1, s.Fleet[i].Meter, elapsed)
 	}
-	l.rejoinAircraft()
+	l.rejoinAircraft(l.fleet.Views())
 	if !l.mission.InSlots() {
 		return
 	}
@@ -184,13 +180,13 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 const rejoinIterations = 10
 
 // rejoinAircraft decides on the aircraft that had an order before the restart, once each
-// is received.
-func (l *Leader) rejoinAircraft() {
-	if !slices.ContainsFunc(l.views, func(v fleet.View) bool { return v.Phase == fleet.PhaseRejoining }) {
-		return
+// is received. It returns the aircraft afterwards.
+func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
+	if !slices.ContainsFunc(views, func(v fleet.View) bool { return v.Phase == fleet.PhaseRejoining }) {
+		return views
 	}
-	for i := range l.views {
-		v := &l.views[i]
+	for i := range views {
+		v := &views[i]
 		if v.Phase != fleet.PhaseRejoining {
 			continue
 		}
@@ -211,7 +207,7 @@ func (l *Leader) rejoinAircraft() {
 			l.fleet.Rejoin(v.Number) // on an error it is left to its pilot, which is logged
 		}
 	}
-	l.refreshViews()
+	return l.fleet.Views()
 }
 
 // waitForFleet waits until every aircraft that was under command is received and the
@@ -222,16 +218,16 @@ func (l *Leader) rejoinAircraft() {
 // slot. It returns false when ctx ends.
 func (l *Leader) waitForFleet(ctx context.Context) bool {
 	const checksPerSlot, bufferedMS = 50, 200
-	bootMS, atS := make([]float64, len(l.views)), make([]float64, len(l.views))
+	bootMS, atS := make([]float64, len(l.Config.Aircraft)), make([]float64, len(l.Config.Aircraft))
 	statusAt, newSince := l.Clock.Now(), 0
 	for waited := 0; ; waited++ {
 		l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1.0/checksPerSlot))
 		if ctx.Err() != nil {
 			return false
 		}
-		l.refreshViews()
+		views := l.fleet.Views()
 		received, expected, old := 0, 0, false // aircraft, and whether what they sent was buffered
-		for i, v := range l.views {
+		for i, v := range views {
 			old = old || v.BootMS-bootMS[i] > 2*1000*(v.AtS-atS[i])+bufferedMS
 			bootMS[i], atS[i] = v.BootMS, v.AtS
 			if v.Phase == fleet.PhaseRejoining {
@@ -258,7 +254,7 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 		}
 		if now := l.Clock.Now(); now-statusAt >= statusEvery {
 			statusAt = now
-			l.publishStatus()
+			l.publish(l.status(views))
 		}
 	}
 }

@@ -19,22 +19,22 @@ func (l *Leader) runSlot(ctx context.Context) {
 		return // ctx ended, or the mission left its slots while waiting
 	}
 	began := l.Clock.Now()
-	l.publishBeacon(n)
+	l.publishBeacon(n, l.fleet.Views())
 	l.receiveUntil(ctx, began+milliseconds(l.Config.ReportByMS))
 	l.expireResults(n)
 	l.waitForCommit()
-	l.refreshViews()
-	names := l.buildSnapshot(n)
-	l.decide(n, names)
-	l.commandFleet()
+	views := l.fleet.Views()
+	names := l.buildSnapshot(n, views)
+	l.decide(n, names, views)
+	l.commandFleet(views)
 	publishDecisions(l.mqtt, n, names, &l.current.snapshot, &l.current.decision)
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
 	}
-	rows := l.settle(n)
-	l.tick() // its change of state stands in the status of this settlement
-	l.startCommit(rows)
+	rows, views := l.settle(n)
+	views = l.tick(views) // its change of state stands in the status of this settlement
+	l.startCommit(rows, views)
 }
 
 // openSlot waits for the next slot's start and returns its number. A slot that is
@@ -58,11 +58,10 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 	}
 }
 
-func (l *Leader) publishBeacon(n int) {
+func (l *Leader) publishBeacon(n int, views []fleet.View) {
 	l.users.OpenSlot(n)
-	l.refreshViews()
 	s := &l.current.snapshot
-	s.Aircraft = l.appendServing(s.Aircraft[:0], n)
+	s.Aircraft = l.appendServing(s.Aircraft[:0], n, views)
 	l.current.offeredAircraft = len(s.Aircraft) > 0
 	l.current.lastBeacon, l.current.reachedBroker = n, l.current.reachedBroker || l.mqtt.Connected()
 	l.mqtt.PublishBeacon(telemetry.Slot{
@@ -74,8 +73,8 @@ func (l *Leader) publishBeacon(n int) {
 
 // appendServing appends the aircraft that follow this leader's setpoints in slot n: only
 // these are offered to users. The policy knows no larger packs than the airframe's.
-func (l *Leader) appendServing(dst []slot.Aircraft, n int) []slot.Aircraft {
-	for _, v := range l.views {
+func (l *Leader) appendServing(dst []slot.Aircraft, n int, views []fleet.View) []slot.Aircraft {
+	for _, v := range views {
 		if !v.Flying || v.Homeward {
 			continue
 		}
@@ -169,15 +168,15 @@ func (l *Leader) expireResults(n int) {
 }
 
 // buildSnapshot fills in the snapshot, and returns the names of its users with a task.
-func (l *Leader) buildSnapshot(n int) (names []string) {
+func (l *Leader) buildSnapshot(n int, views []fleet.View) (names []string) {
 	s := &l.current.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
-	s.Aircraft = l.appendServing(s.Aircraft[:0], n)
+	s.Aircraft = l.appendServing(s.Aircraft[:0], n, views)
 	s.Results = l.account.TakeResults(s.Results[:0])
 	return l.users.Snapshot(s)
 }
 
-func (l *Leader) decide(n int, names []string) {
+func (l *Leader) decide(n int, names []string, views []fleet.View) {
 	began := l.Clock.Now()
 	objective, d := l.account.Objective(), &l.current.decision
 	if !l.mqtt.Connected() {
@@ -194,7 +193,7 @@ func (l *Leader) decide(n int, names []string) {
 	}
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
-	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&l.views[number-1]) })
+	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
 	l.account.AddDecision(account.SlotDecision{
@@ -212,11 +211,11 @@ func (l *Leader) endRecord() {
 
 // commandFleet hands the displacements to the fleet, which checks each setpoint against
 // the envelope just before it is sent.
-func (l *Leader) commandFleet() {
+func (l *Leader) commandFleet(views []fleet.View) {
 	s, d := &l.current.snapshot, &l.current.decision
 	flying := l.mission.Phase() == telemetry.StateFlying
-	for i := range l.views {
-		l.account.SetCommitted(l.views[i].Number, 0, 0) // also of aircraft that serve no users any more
+	for i := range views {
+		l.account.SetCommitted(views[i].Number, 0, 0) // also of aircraft that serve no users any more
 	}
 	factor := l.account.Objective().PropulsionMultiplier()
 	for m := range s.Aircraft {
@@ -227,7 +226,7 @@ func (l *Leader) commandFleet() {
 			l.fleet.Leg(number, d.Move[m])
 		}
 	}
-	for _, v := range l.views {
+	for _, v := range views {
 		if !flying || v.Phase == fleet.PhaseEngaging {
 			l.fleet.Hold(v.Number)
 		}
@@ -250,15 +249,15 @@ func publishDecisions(to *link.MQTT, n int, names []string, s *slot.Snapshot, de
 	}
 }
 
-// settle settles slot n, and with it the slots missed before it, and returns the rows.
-// The caller writes them; the status follows once they are durable.
-func (l *Leader) settle(n int) (rows []account.Row) {
-	l.refreshViews()
+// settle settles slot n, and with it the slots missed before it, and returns the rows, and
+// the aircraft afterwards. The caller writes them; the status follows once they are durable.
+func (l *Leader) settle(n int) (rows []account.Row, views []fleet.View) {
+	views = l.fleet.Views()
 	if afterEnd := l.Clock.Now() - l.schedule.StartOf(l.Config.Slots); n == l.Config.Slots-1 && afterEnd > 0 {
 		unsettled := l.Clock.Now() - l.schedule.StartOf(l.account.Objective().Slot())
-		l.account.SettleAfterEnd(l.views, afterEnd.Seconds()/unsettled.Seconds())
+		l.account.SettleAfterEnd(views, afterEnd.Seconds()/unsettled.Seconds())
 	}
-	rows = l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
+	rows = l.account.Settle(n, views, l.users.OfferUsersEdgeJ)
 	for i := range rows {
 		if rows[i].Missed || !l.current.reachedBroker {
 			l.schedule.Missed++ // no user had a beacon
@@ -266,18 +265,17 @@ func (l *Leader) settle(n int) (rows []account.Row) {
 		l.current.lastRow = rows[i]
 	}
 	l.schedule.Advance(n, l.Clock.Now())
-	l.setClockReferences(l.schedule.StartOf(l.schedule.Current()))
+	l.setClockReferences(l.schedule.StartOf(l.schedule.Current()), views)
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
 		from := l.mission.Phase()
-		l.performEffect(from, l.mission.SlotsOver()) // no effect if the mission was stopped in the last slot
+		views = l.performEffect(from, l.mission.SlotsOver(), views) // no effect if the mission was stopped in the last slot
 	}
-	return rows
+	return rows, views
 }
 
 // setClockReferences records the autopilots' times at a moment: those clocks run on
 // while the leader restarts.
-func (l *Leader) setClockReferences(at time.Duration) {
-	l.refreshViews()
-	l.schedule.SetReferences(clockReadings(l.views), float64(l.Clock.Now()-at)/float64(l.Config.WallTime(1)))
+func (l *Leader) setClockReferences(at time.Duration, views []fleet.View) {
+	l.schedule.SetReferences(clockReadings(views), views[0].AtS-at.Seconds()*l.Config.SpeedFactor())
 }

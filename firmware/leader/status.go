@@ -11,9 +11,6 @@ import (
 	"prefdt/telemetry"
 )
 
-// publishStatus publishes the present state.
-func (l *Leader) publishStatus() { l.publish(l.status()) }
-
 // publish publishes a status with the next sequence number and the present challenge.
 func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
@@ -25,7 +22,7 @@ func (l *Leader) publish(s telemetry.Status) {
 }
 
 // status composes the present state, without sequence number and challenge.
-func (l *Leader) status() telemetry.Status {
+func (l *Leader) status(views []fleet.View) telemetry.Status {
 	o := l.account.Objective()
 	if o.SlotsLeft() > 0 || !o.Budgeted() { // after the last slot a budget has no setting that it amounts to
 		l.current.setting = o.Setting()
@@ -46,7 +43,7 @@ func (l *Leader) status() telemetry.Status {
 	if o.Slot() > 0 {
 		s.PredictedEndJ = &end
 	}
-	for i, v := range l.views {
+	for i, v := range views {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
@@ -100,7 +97,7 @@ func (l *Leader) reportIteration() {
 		PriceSPerJ: l.users.PriceSPerJ, LedgerMS: l.ledgerWriter.lastWriteMS, Connected: l.mqtt.Connected(), LastRow: l.current.lastRow,
 		RejectedMessages: l.mqtt.Rejects.Counts(), DroppedMessages: l.mqtt.Dropped(), RejectedFrames: l.fleet.RejectedFrames(), FleetCounts: l.fleet.Counts(),
 	}
-	for i, v := range l.views {
+	for i, v := range l.fleet.Views() {
 		r.Aircraft = append(r.Aircraft, AircraftReport{v, l.account.SpentJ(i)})
 	}
 	l.OnIteration(r)

@@ -18,7 +18,7 @@ func TestSettingAfterTheLastSlot(t *testing.T) {
 		if err := l.account.SetBudget(33_000, goal.Target); err != nil {
 			t.Fatal(err)
 		}
-		want := l.status().Setting
+		want := l.status(l.views).Setting
 		if want < 0.01 || want > 0.99 || math.Abs(want-preference) < 0.01 {
 			t.Fatalf("the budget is setting %v", want)
 		}
@@ -27,7 +27,7 @@ func TestSettingAfterTheLastSlot(t *testing.T) {
 			want = preference
 		}
 		l.settle(l.Config.Slots - 1)
-		if got := l.status(); math.Abs(got.Setting-want) > 1e-9 || (got.BudgetJ == nil) != prefers {
+		if got := l.status(l.views); math.Abs(got.Setting-want) > 1e-9 || (got.BudgetJ == nil) != prefers {
 			t.Errorf("after the last slot the setting is %v, want %v", got.Setting, want)
 		}
 	}

@@ -28,19 +28,24 @@ type frozenClock struct{ clock.Clock }
 func (frozenClock) Now() time.Duration                   { return time.Second }
 func (frozenClock) After(time.Duration) <-chan time.Time { return nil }
 
-// newInPhase is a leader without links, in a state of its mission, with two
-// aircraft in flight as far as views say: what it does in a slot, without waiting
-// for anything.
-func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, scales *goal.Constants) *Leader {
+// inPhase is a leader without links, and two aircraft in flight as far as views say.
+type inPhase struct {
+	*Leader
+	views []fleet.View
+}
+
+// newInPhase is one in a state of its mission: what it does in a slot, without waiting for
+// anything.
+func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, scales *goal.Constants) *inPhase {
 	t.Helper()
 	c := config.Defaults()
 	for i := range 2 {
 		c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp:127.0.0.1:14540"})
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	l := &Leader{
+	l := &inPhase{Leader: &Leader{
 		Config: c, Clock: frozenClock{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales, UserPrior: dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
-	}
+	}}
 	l.configure()
 	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})
 	for i := range 2 {

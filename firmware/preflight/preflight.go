@@ -435,7 +435,7 @@ func (p *preflight) autopilots(ctx context.Context) {
 	var views []fleet.View
 	end := now.Now() + p.wait
 	for { // two battery messages make an energy source; arming checks may pass with time
-		views = f.Views(views[:0])
+		views = f.Views()
 		complete := true
 		for i := range views {
 			v := &views[i]
