@@ -50,7 +50,11 @@ func (u *User) RateFactors(c *physics.Channel, m int) RateFactors {
 	if m < len(u.Doubt.GainStdDev) && u.Doubt.GainStdDev[m] > 0 {
 		rate := c.RateBPS(u.Gain[m], 1)
 		for k, x := range pointStdDevs {
-			f[k] = c.RateBPS(u.Gain[m]*math.Exp(x*u.Doubt.GainStdDev[m]), 1) / rate
+			factor := math.Exp(x * u.Doubt.GainStdDev[m])
+			// Where a rate rounds to zero, it is proportional to the gain.
+			if f[k] = c.RateBPS(u.Gain[m]*factor, 1) / rate; !(f[k] > 0 && f[k] <= math.MaxFloat64) {
+				f[k] = factor
+			}
 		}
 	}
 	return f

@@ -66,6 +66,14 @@ type User struct {
 // ReportedGain is whether the gain to an aircraft, by its index, is a sounding.
 func (u *User) ReportedGain(m int) bool { return m >= len(u.GainMissing) || !u.GainMissing[m] }
 
+// Reaches reports whether the user's whole task can be uploaded to aircraft m, an index into
+// the snapshot's, within a day, the longest that a task may take by any means: over a gain
+// that the wire allows the rate may round to zero.
+func (u *User) Reaches(c *physics.Channel, m int) bool {
+	const dayS = 86400
+	return u.Task.Bits <= dayS*c.RateBPS(u.Gain[m], c.BandwidthHz)
+}
+
 // Result is how a task ended, as its user reports it.
 type Result struct {
 	User        int // its ID
@@ -121,12 +129,16 @@ func (d *Decision) Equal(e *Decision) bool {
 }
 
 // Evaluate computes, from the users' Server and Offload, each user's CPU share and
-// completion time and the slot's delay and edge energy.
+// completion time and the slot's delay and edge energy. A user that does not reach its
+// server computes locally instead.
 func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 	d.DelayS = 0
 	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
 	d.servedCounts = reuse.Slice(d.servedCounts, len(s.Aircraft)+1)
 	for i := range d.Users {
+		if u := &d.Users[i]; u.Server > 0 && !s.Users[i].Reaches(&c.Channel, u.Server-1) {
+			u.Server, u.Offload = 0, 0
+		}
 		d.servedCounts[d.Users[i].Server]++
 	}
 	for m := range s.Aircraft {
