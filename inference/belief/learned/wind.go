@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/kernel"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
+	"prefdt/inference/robust"
 	"prefdt/inference/slot"
 )
 
@@ -18,7 +19,9 @@ import (
 // multiplier, and from slot to slot every candidate gives some of its probability to its
 // neighbours.
 //
-// A filter cannot forget one old reading. So there are several, begun at different slots
+// A reading may be wrong, with a small probability: so none excludes a wind by itself. One
+// that contradicts a whole filter counts with the next one, if that agrees (package
+// robust). A filter cannot forget one old reading. So there are several, begun at different slots
 // and each begun anew once it is as old as the memory: none knows of anything older, and
 // the oldest one of almost everything that is younger.
 type windGrid struct {
@@ -32,15 +35,17 @@ type windGrid struct {
 	slot           int // of the last reading
 	began          bool
 
-	scratch []windState
-	models  []airPower
-	likely  []float32 // of each candidate, how well it explains a reading
+	scratch   []windState
+	models    []airPower
+	explained []explained
+	likely    []float32 // of each candidate, how well it explains a reading
 }
 
 // windFilter is one filter of the grid.
 type windFilter struct {
 	begun    int // slot
 	readings int
+	doubt    robust.Doubt
 	states   []windState
 }
 
@@ -49,6 +54,9 @@ type windState struct{ weight, mean, variance float64 }
 
 // airPower is the model's power in one candidate wind, and its slope with airspeed.
 type airPower struct{ watt, slope float64 }
+
+// explained is how far a reading is from one candidate's expectation, and how exact that is.
+type explained struct{ residual, precision float64 }
 
 const (
 	windStepMPS    = 1.5
@@ -65,6 +73,11 @@ const (
 	multiplierSD   = 0.15
 	leastWeight    = 1e-9 // below which a candidate is given up
 	unexplained    = -745 // exponent of a likelihood that is 0
+	wrongReading   = 0.01 // probability that a reading shows nothing
+	wrongDensity   = 0.25 // of the logarithm of such a reading
+	// contradicts is the density of the logarithm of a reading below which it contradicts a
+	// filter: all but what the wrong ones have.
+	contradicts = 1.5 * wrongReading * wrongDensity
 )
 
 func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
@@ -101,7 +114,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	for range min(mostFilters, window) {
 		g.filters = append(g.filters, windFilter{states: make([]windState, n)})
 	}
-	g.scratch, g.models, g.likely = make([]windState, n), make([]airPower, n), make([]float32, n)
+	g.scratch, g.models, g.explained, g.likely = make([]windState, n), make([]airPower, n), make([]explained, n), make([]float32, n)
 	g.reset()
 	return g
 }
@@ -110,7 +123,7 @@ func (g *windGrid) reset() { g.began = false }
 
 // begin makes a filter one that knows of no reading.
 func (g *windGrid) begin(f *windFilter, slot int) {
-	f.begun, f.readings = slot, 0
+	f.begun, f.readings, f.doubt = slot, 0, 0
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
 		if !g.payload {
@@ -185,32 +198,79 @@ func (g *windGrid) measure(flown *slot.Flown) {
 	}
 	for j := range g.filters {
 		f := &g.filters[j]
-		f.readings++
-		best := math.Inf(-1)
-		for i := range f.states {
-			s := &f.states[i]
-			if g.likely[i] = float32(math.Inf(-1)); s.weight == 0 {
+		expectedW, density := g.update(f, flown.FlightJ)
+		if off := math.Log(flown.FlightJ / expectedW); density*flown.FlightJ < contradicts {
+			if !f.doubt.Agrees(off) {
+				f.doubt = robust.Doubt(off)
 				continue
 			}
-			p := &g.models[i]
-			a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
-			precision := 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b))
-			residual := flown.FlightJ - p.watt*s.mean
-			exponent := -residual * residual * precision / 2
-			best = max(best, exponent)
-			g.likely[i] = float32(exponent)
-			s.weight *= math.Sqrt(precision)
-			gain := p.watt * s.variance * precision
-			s.mean += gain * residual
-			s.variance *= 1 - gain*p.watt
+			g.loosen(f, off)
+			_, density = g.update(f, flown.FlightJ)
 		}
-		kernel.Softmax(g.likely) // exponentials over their sum, which does not change a probability
-		for i := range f.states {
-			f.states[i].weight *= float64(g.likely[i])
-		}
-		if best < unexplained || !f.normalise() { // nothing explains the reading
+		f.states, g.scratch = g.scratch, f.states
+		if f.readings, f.doubt = f.readings+1, 0; density == 0 || !f.normalise() { // nothing explains the reading
 			g.begin(f, f.begun)
 		}
+	}
+}
+
+// update writes into scratch a filter's states after a reading, not normalised, and returns
+// what was expected, with the reading's density.
+func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density float64) {
+	best, bestAt := math.Inf(-1), 0
+	for i := range f.states {
+		s, p, x := &f.states[i], &g.models[i], &g.explained[i]
+		if g.likely[i] = float32(math.Inf(-1)); s.weight == 0 {
+			continue
+		}
+		a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
+		x.precision = 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b))
+		x.residual = flightJ - p.watt*s.mean
+		expectedW += s.weight * p.watt * s.mean
+		exponent := -x.residual * x.residual * x.precision / 2
+		if exponent > best {
+			best, bestAt = exponent, i
+		}
+		g.likely[i] = float32(exponent)
+	}
+	if best < unexplained {
+		return expectedW, 0
+	}
+	kernel.Softmax(g.likely) // exponentials over their sum
+	scale := math.Exp(best) / float64(g.likely[bestAt]) / math.Sqrt(2*math.Pi)
+	wrong := wrongReading * wrongDensity / flightJ
+	for i := range f.states {
+		s, p, x := f.states[i], &g.models[i], &g.explained[i]
+		if s.weight > 0 {
+			right := (1 - wrongReading) * math.Sqrt(x.precision) * float64(g.likely[i]) * scale
+			share := right / (right + wrong) // that the reading is right, in this wind
+			gain := p.watt * s.variance * x.precision
+			step := gain * x.residual
+			s.weight *= right + wrong
+			s.mean += share * step
+			s.variance = s.variance*(1-share*gain*p.watt) + share*(1-share)*step*step
+			density += s.weight
+		}
+		g.scratch[i] = s
+	}
+	return expectedW, density
+}
+
+// loosen prepares a filter for a second reading that contradicts it by the same factor: that
+// much flight power may have changed, or the wind may be any.
+func (g *windGrid) loosen(f *windFilter, off float64) {
+	prior := windFilter{states: g.scratch}
+	g.begin(&prior, 0)
+	for i := range f.states {
+		s, p := &f.states[i], &prior.states[i]
+		if g.payload {
+			x := s.mean * min(math.Abs(math.Expm1(off)), 1)
+			s.variance += x * x
+		}
+		weight := s.weight + p.weight
+		mean := (s.weight*s.mean + p.weight*p.mean) / weight
+		square := (s.weight*(s.variance+s.mean*s.mean) + p.weight*(p.variance+p.mean*p.mean)) / weight
+		*s = windState{weight / 2, mean, max(square-mean*mean, 1e-6)}
 	}
 }
 

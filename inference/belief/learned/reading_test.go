@@ -1,0 +1,124 @@
+package learned
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// readings flies a fleet through a steady wind, and returns what is believed after each
+// slot. change turns a true reading into what the battery shows.
+func readings(seed uint64, wind physics.Position, aircraft int, payload float64, change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
+	r := rand.New(rand.NewPCG(seed, 4))
+	c := physics.DefaultConstants()
+	m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: true}, 20)
+	s := slot.Snapshot{Aircraft: make([]slot.Aircraft, aircraft)}
+	for ; s.Slot < 100; s.Slot++ {
+		for i := range s.Aircraft {
+			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
+			ground := wind.Add(physics.Position{EastM: 8 * cos, NorthM: 8 * sin})
+			flown := slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM, FlightJ: payload * c.Propulsion.PowerW(8) * (1 + readingNoise*r.NormFloat64())}
+			change(s.Slot, i, &flown)
+			s.Aircraft[i].Flown = flown
+		}
+		m.Observe(&s)
+		var a motion.Air
+		m.wind.air(&a)
+		believed = append(believed, a)
+	}
+	return believed
+}
+
+func clean(int, int, *slot.Flown) {}
+
+// One wrong reading moves what is believed of wind and multiplier little, and not for long:
+// it had turned the wind by up to 13 m/s, and by more than 2 m/s for 20 slots.
+func TestOneWrongReading(t *testing.T) {
+	for _, factor := range []float64{2, 1.5, 0.5, 0.1, 30} {
+		worstMPS, worstMultiplier, longest := 0.0, 0.0, 0
+		for seed := range uint64(12) {
+			sin, cos := math.Sincos(float64(seed))
+			wind := physics.Position{EastM: 7 * cos, NorthM: 7 * sin}
+			aircraft := 1 + int(seed%3)
+			without := readings(seed, wind, aircraft, 1.1, clean)
+			with := readings(seed, wind, aircraft, 1.1, func(n, i int, f *slot.Flown) {
+				if n == 40 && i == 0 {
+					f.FlightJ *= factor
+				}
+			})
+			slots := 0
+			for n := range with {
+				off := with[n].MeanMPS().Sub(without[n].MeanMPS()).Norm()
+				if off > 2 {
+					slots++
+				}
+				worstMPS = max(worstMPS, off)
+				worstMultiplier = max(worstMultiplier, math.Abs(with[n].Multiplier-without[n].Multiplier))
+			}
+			longest = max(longest, slots)
+		}
+		t.Logf("times %v: %.1f m/s, %d slots above 2 m/s, %.3f", factor, worstMPS, longest, worstMultiplier)
+		if worstMPS > 4 || longest > 2 || worstMultiplier > 0.05 {
+			t.Errorf("one reading times %v moves the wind by up to %.1f m/s, by more than 2 m/s for %d slots, the multiplier by %.3f", factor, worstMPS, longest, worstMultiplier)
+		}
+	}
+}
+
+// One in a hundred readings doubled, halved or the one before again costs nothing of what
+// is known of the wind.
+func TestFewWrongReadings(t *testing.T) {
+	var last slot.Flown
+	for name, wrong := range map[string]func(*slot.Flown){
+		"doubled": func(f *slot.Flown) { f.FlightJ *= 2 },
+		"halved":  func(f *slot.Flown) { f.FlightJ /= 2 },
+		"frozen":  func(f *slot.Flown) { f.FlightJ = last.FlightJ },
+	} {
+		var square [2]float64 // of the wind's error, clean and not
+		for seed := range uint64(20) {
+			wind := physics.Position{EastM: 6}
+			r := rand.New(rand.NewPCG(seed, 99))
+			with := readings(seed, wind, 2, 1.1, func(_, i int, f *slot.Flown) {
+				if was := *f; r.IntN(100) == 0 {
+					wrong(f)
+				} else {
+					last = was
+				}
+			})
+			for k, list := range [][]motion.Air{readings(seed, wind, 2, 1.1, clean), with} {
+				for _, a := range list[20:] {
+					d := a.MeanMPS().Sub(wind).Norm()
+					square[k] += d * d / 80 / 20
+				}
+			}
+		}
+		if cleanMPS, mps := math.Sqrt(square[0]), math.Sqrt(square[1]); mps > 1.05*cleanMPS {
+			t.Errorf("%s: the wind is known to %.2f m/s, with clean readings to %.2f", name, mps, cleanMPS)
+		}
+	}
+}
+
+// A change of flight power that lasts is followed, whatever was believed.
+func TestLastingChangeOfPower(t *testing.T) {
+	for _, factor := range []float64{1.5, 0.6} {
+		for seed := range uint64(6) {
+			wind := physics.Position{EastM: 5, NorthM: -3}
+			list := readings(seed, wind, 1+int(seed%2), 1.1, func(n, _ int, f *slot.Flown) {
+				if n >= 40 {
+					f.FlightJ *= factor
+				}
+			})
+			name := fmt.Sprintf("seed %d, times %v", seed, factor)
+			if a := list[55]; math.Abs(a.Multiplier/(1.1*factor)-1) > 0.15 {
+				t.Errorf("%s: after 15 slots the multiplier is %.2f", name, a.Multiplier)
+			}
+			if a := list[70]; math.Abs(a.Multiplier/(1.1*factor)-1) > 0.1 || a.MeanMPS().Sub(wind).Norm() > 2.5 {
+				t.Errorf("%s: after 30 slots the multiplier is %.2f, the wind %v", name, a.Multiplier, a.MeanMPS())
+			}
+		}
+	}
+}
