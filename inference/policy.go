@@ -86,10 +86,12 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		}
 		return &Policy{published: paperform.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
 	}
-	return &Policy{
+	p := &Policy{
 		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped,
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
-	}, nil
+	}
+	p.outputs.SkipChoice = p.dispatches()
+	return p, nil
 }
 
 // EdgeCurve returns the prior of what a slot spends at its price, out of a checkpoint's

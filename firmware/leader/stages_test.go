@@ -155,7 +155,7 @@ func BenchmarkSlot(b *testing.B) {
 		{"step", func(b *testing.B, c *crowd) func() {
 			builder := token.NewBuilder(&c.Policy.Physics, c.Policy.Scales, &frozen.Statistics)
 			var rows token.Rows
-			var outputs model.Outputs
+			outputs := model.Outputs{SkipChoice: true} // as the dispatch decoder does
 			builder.Fill(&rows, &c.current.snapshot, c.account.Objective(), make([]physics.Position, len(c.views)))
 			cache := frozen.Net.NewCache()
 			return func() { frozen.Net.Step(&rows, cache, &outputs) }

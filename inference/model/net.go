@@ -15,8 +15,8 @@ type Net struct {
 	weights *Weights[stored]
 }
 
-// stored is a parameter as the step reads it: a matrix packed, in float16, or a
-// vector.
+// stored is a parameter as the step reads it: a matrix packed, in float16, or its
+// numbers, of a vector and of the two matrices that are multiplied in parts.
 type stored struct {
 	matrix *kernel.Packed
 	vector []float32
@@ -31,6 +31,7 @@ func NewNet(a Arch, parameters []float32) (*Net, error) {
 	if len(parameters) != a.Parameters() {
 		return nil, fmt.Errorf("network of %d parameters, this architecture has %d", len(parameters), a.Parameters())
 	}
+	layout := a.Layout()
 	weights := mapWeights(a, func(t Tensor) stored {
 		values := parameters[:t.Size()]
 		parameters = parameters[t.Size():]
@@ -40,6 +41,13 @@ func NewNet(a Arch, parameters []float32) (*Net, error) {
 		half := make([]uint16, len(values))
 		for i, v := range values {
 			half[i] = kernel.ToFloat16(v)
+		}
+		if t.Name == layout.UserKey.Name || t.Name == layout.UserValue.Name {
+			values = slices.Clone(values)
+			for i, h := range half {
+				values[i] = kernel.FromFloat16(h)
+			}
+			return stored{vector: values}
 		}
 		return stored{matrix: kernel.PackFloat16(half, t.Rows, t.Cols)}
 	})

@@ -21,6 +21,7 @@ type Inputs struct {
 
 // Outputs are what a step computes. Their rows grow once and are reused.
 type Outputs struct {
+	SkipChoice    bool      // set by a caller that reads no Choice: most of what a pair costs
 	Move          []float32 // (M, 2) east and north, each in (-1, 1)
 	Choice        []float32 // (M, U, Choices)
 	FrontPosition float32   // y on the price axis
@@ -74,11 +75,9 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 	a0 := s.gelu(s.linear(&w.Aircraft, kernel.View(in.Aircraft, M, AircraftFeatures))) // (M, d)
 	z := s.gelu(s.linear(&w.Pair, kernel.View(in.Pairs, M*U, PairFeatures)))           // (M*U, p)
 
-	q, k, v := s.matMul(&w.UserQuery, a0), s.matMul(&w.UserKey, z), s.matMul(&w.UserValue, z)
-	pooled := s.alloc(M, d)
+	q, pooled := s.matMul(&w.UserQuery, a0), s.alloc(M, d)
 	for m := range M {
-		first, end := m*U, (m+1)*U
-		attendSet(s, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), k.Slice(first, end, 0, d), v.Slice(first, end, 0, d), heads)
+		n.gatherUsers(s, pooled.Slice(m, m+1, 0, d), q.Slice(m, m+1, 0, d), z.Slice(m*U, (m+1)*U, 0, z.Cols))
 	}
 	a2 := s.linear(&w.UserOut, pooled)
 	kernel.Add(a2.Data, a0.Data) // A1
@@ -139,17 +138,20 @@ func (n *Net) Step(in *Inputs, c *Cache, out *Outputs) {
 		out.Move[i] = float32(math.Tanh(float64(v)))
 	}
 
+	// Price.
+	out.FrontPosition = s.linear(&w.PriceOut, s.gelu(s.linear(&w.PriceHidden, e))).Data[0]
+
 	// Choice, per aircraft and user.
+	if out.Choice = out.Choice[:0]; out.SkipChoice {
+		return
+	}
 	each := s.matMul(&w.ChoiceAircraft, h) // (M, p)
 	kernel.AddBias(each, s.matMul(&w.ChoiceContext, e).Data)
 	c0 := s.linear(&w.ChoicePair, z)
 	for m := range M {
 		kernel.AddBias(c0.Slice(m*U, (m+1)*U, 0, c0.Cols), each.Row(m))
 	}
-	out.Choice = append(out.Choice[:0], s.linear(&w.ChoiceOut, s.gelu(s.linear(&w.ChoiceHidden, s.gelu(c0)))).Data...)
-
-	// Price.
-	out.FrontPosition = s.linear(&w.PriceOut, s.gelu(s.linear(&w.PriceHidden, e))).Data[0]
+	out.Choice = append(out.Choice, s.linear(&w.ChoiceOut, s.gelu(s.linear(&w.ChoiceHidden, s.gelu(c0)))).Data...)
 }
 
 // attend sets dst (rows, d) to what the queries gather from the first filled
@@ -190,6 +192,31 @@ func attendSet(s *arena, dst, q, k, v matrix, heads int) {
 		kernel.MatMulTransB(scores, q.Slice(0, 1, c, c+width), k.Slice(0, k.Rows, c, c+width), false)
 		kernel.Softmax(scores.Data)
 		kernel.MatMul(dst.Slice(0, 1, c, c+width), scores, v.Slice(0, v.Rows, c, c+width), false)
+	}
+}
+
+// gatherUsers sets the row dst (d) to what an aircraft's query gathers from its pairs
+// z (U, p), head by head: attention over the keys z·pool.k and the values z·pool.v. A
+// weighted mean of products is the product of the weighted mean, so that neither is
+// computed for any pair: the query is multiplied by pool.k's transpose, and the mean by
+// pool.v. No users give zero.
+func (n *Net) gatherUsers(s *arena, dst, q, z matrix) {
+	p, heads, width := z.Cols, n.Arch.Heads, n.Arch.Width/n.Arch.Heads
+	key, value := kernel.View(n.weights.UserKey.vector, p, n.Arch.Width), kernel.View(n.weights.UserValue.vector, p, n.Arch.Width)
+	queries, means, scores := s.alloc(heads, p), s.alloc(heads, p), s.alloc(heads, z.Rows)
+	kernel.Scale(q.Data, float32(1/math.Sqrt(float64(width))))
+	for h := range heads {
+		c := h * width
+		kernel.MatMulTransB(queries.Slice(h, h+1, 0, p), q.Slice(0, 1, c, c+width), key.Slice(0, p, c, c+width), false)
+	}
+	kernel.MatMulTransB(scores, queries, z, false)
+	for h := range heads {
+		kernel.Softmax(scores.Row(h))
+	}
+	kernel.MatMul(means, scores, z, false)
+	for h := range heads {
+		c := h * width
+		kernel.MatMul(dst.Slice(0, 1, c, c+width), means.Slice(h, h+1, 0, p), value.Slice(0, p, c, c+width), false)
 	}
 }
 
