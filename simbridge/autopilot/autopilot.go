@@ -319,14 +319,20 @@ func (a *Autopilot) read() {
 		switch e := event.(type) {
 		case *gomavlib.EventFrame:
 			var out []message.Message
+			m, cut := e.Message(), false
 			a.withVehicle(func(v *vehicle) {
-				if v.linksCut() {
+				if cut = v.linksCut(); cut {
 					a.traffic.Cut++
 				} else {
-					out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, e.Message(), &a.traffic)
+					out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, m, &a.traffic)
 				}
 			})
 			a.send(out)
+			// PX4 forwards what is for everyone to its other links, with its sender's ids. What is
+			// for another system goes where that was received: here it never was.
+			if system, _ := target(m); system <= 0 && !cut {
+				a.node.WriteFrameExcept(e.Channel, e.Frame) // cannot fail: it was read with the dialect
+			}
 		case *gomavlib.EventParseError:
 			a.withVehicle(func(*vehicle) { a.traffic.Malformed++ })
 		}

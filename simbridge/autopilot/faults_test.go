@@ -1,14 +1,18 @@
 package autopilot
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/configs/freeport"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
@@ -138,6 +142,85 @@ func TestExternalBattery(t *testing.T) {
 				t.Errorf("relayed %d times", n)
 			}
 		})
+	}
+}
+
+// PX4 forwards what a link receives for everyone to its other links, with its sender's ids:
+// a leader receives the battery that is injected by the ground station's link twice, once as
+// the autopilot's. What is for the autopilot, it keeps.
+func TestForwardsToItsOtherLinks(t *testing.T) {
+	t.Parallel()
+	const batteryComponent = 180
+	node := func(e gomavlib.EndpointConf, system, component byte) *gomavlib.Node {
+		n := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{e}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
+			OutSystemID: system, OutComponentID: component, HeartbeatDisable: true}
+		if err := n.Initialize(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.Close)
+		return n
+	}
+	conf := testConfig()
+	conf.Battery = battery.Fields{}
+	station, err := freeport.Port()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf.SecondLink = fmt.Sprintf("127.0.0.1:%d", station)
+	monitor := node(gomavlib.EndpointUDPServer{Address: conf.SecondLink}, conf.SystemID, batteryComponent)
+	a := &Autopilot{Config: conf}
+	if err := a.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	leader := node(gomavlib.EndpointUDPClient{Address: a.Addr()}, 245, 191)
+
+	type source struct {
+		component byte
+		id        uint8
+	}
+	sources, stop := map[source]bool{}, make(chan struct{})
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	defer close(stop)
+	sending.Go(func() { // until both ways are open, and something came through both
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
+			monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: conf.SystemID, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
+			monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
+		}
+	})
+	heartbeat := false
+	for timeout := time.After(20 * time.Second); len(sources) < 2 || !heartbeat; {
+		select {
+		case e := <-leader.Events():
+			f, ok := e.(*gomavlib.EventFrame)
+			if !ok {
+				continue
+			}
+			switch m := f.Message().(type) {
+			case *common.MessageBatteryStatus:
+				if m.CurrentBattery == 1234 {
+					sources[source{f.ComponentID(), m.Id}] = true
+				}
+			case *common.MessageCommandLong:
+				t.Fatal("forwards a command to itself")
+			}
+		case e := <-monitor.Events():
+			if f, ok := e.(*gomavlib.EventFrame); ok && f.SystemID() == 245 {
+				heartbeat = true
+			}
+		case <-timeout:
+			t.Fatalf("the leader received the battery from %v, the station a HEARTBEAT %v", sources, heartbeat)
+		}
+	}
+	if want := map[source]bool{{1, math.MaxUint8}: true, {batteryComponent, 0}: true}; !maps.Equal(sources, want) {
+		t.Errorf("the leader received the battery from %v, want %v", sources, want)
 	}
 }
 
