@@ -22,7 +22,7 @@ import (
 
 // crowd is a leader all of whose users have a task in every slot.
 type crowd struct {
-	*Leader
+	*inPhase
 	n        int // the open slot
 	payloads [][]byte
 	messages []link.UserMessage // reports
@@ -33,7 +33,7 @@ type crowd struct {
 
 func newCrowd(b *testing.B, users int) *crowd {
 	frozen := loadCheckpoint(b)
-	c := &crowd{Leader: newInPhase(b, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)}
+	c := &crowd{inPhase: newInPhase(b, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)}
 	c.mqtt.UserMessages = make(chan link.UserMessage, users)
 	c.Config.Slots = 1e9 // more than a benchmark needs
 	c.account.Begin(c.Config.Slots, c.views)
@@ -76,7 +76,7 @@ func (c *crowd) report() {
 		c.mqtt.UserMessages <- c.messages[i]
 	}
 	c.drain(c.Clock.Now())
-	c.names = c.buildSnapshot(c.n)
+	c.names = c.buildSnapshot(c.n, c.views)
 }
 
 // decideOn decides on the snapshot, at a price.
@@ -101,7 +101,7 @@ func (c *crowd) settleResults() []account.Row {
 
 // slot is a whole one.
 func (c *crowd) slot() {
-	c.users.Offer(c.n, c.appendServing(nil, c.n))
+	c.users.Offer(c.n, c.appendServing(nil, c.n, c.views))
 	c.report()
 	c.decideOn()
 	c.settleResults()
@@ -192,7 +192,7 @@ func BenchmarkSlot(b *testing.B) {
 		{"ledger", func(b *testing.B, c *crowd) func() { return writeRows(b, c, false) }},
 		{"ledger-seen", func(b *testing.B, c *crowd) func() { return writeRows(b, c, true) }},
 		{"offer", func(b *testing.B, c *crowd) func() {
-			aircraft := c.appendServing(nil, c.n)
+			aircraft := c.appendServing(nil, c.n, c.views)
 			return func() {
 				c.n++
 				c.users.Offer(c.n, aircraft)
@@ -222,7 +222,7 @@ func BenchmarkSlot(b *testing.B) {
 }
 
 func (c *crowd) statusWithChallenge() telemetry.Status {
-	s := c.status()
+	s := c.status(c.views)
 	s.Challenge = telemetry.NewChallenge()
 	return s
 }
