@@ -97,6 +97,10 @@ func ordered(numbers ...int) (all []Ordered) {
 }
 
 // resume is an order to resume an aircraft.
+func (b *fixture) Launch(all []Ordered) error { return b.Order(Launch, all) }
+func (b *fixture) Resume(o Ordered) error     { return b.Order(Resume, []Ordered{o}) }
+func (b *fixture) Clear(all []Ordered) error  { return b.Order(Clear, all) }
+
 func resume(number int, homeward bool) Ordered { return Ordered{Number: number, Homeward: homeward} }
 
 // recorder is a link's node: it keeps the frames written.

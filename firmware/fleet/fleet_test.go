@@ -246,7 +246,7 @@ func TestMeasuredState(t *testing.T) {
 	before := v.AtS
 	p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
 		&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
-	p.until("it is given to us", func() bool { return f.Resume(resume(1, false)) == nil }, heartbeatMessage(ModeHold, true), position(500100))
+	p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil }, heartbeatMessage(ModeHold, true), position(500100))
 	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
 	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
 		t.Errorf("after a reboot: %+v", v)
@@ -527,16 +527,16 @@ func TestPossiblePath(t *testing.T) {
 	if !a.isObstacle() || !slices.Equal(a.possiblePath(3), []physics.Position{last}) {
 		t.Error("the leader before us left it in the air, and it is forgotten")
 	}
-	if err := f.Clear(ordered(2)); err == nil {
+	if err := f.Order(Clear, ordered(2)); err == nil {
 		t.Error("an aircraft that is received was cleared")
 	}
-	if err := f.Clear(ordered(1, 2)); err == nil || !a.isObstacle() {
+	if err := f.Order(Clear, ordered(1, 2)); err == nil || !a.isObstacle() {
 		t.Errorf("an order that was refused for another aircraft cleared this one: %v", err)
 	}
-	if err := f.Clear(ordered(1)); err != nil || a.isObstacle() {
+	if err := f.Order(Clear, ordered(1)); err != nil || a.isObstacle() {
 		t.Errorf("the crew cleared it: %v", err)
 	}
-	if err := f.Clear(ordered(1)); err == nil {
+	if err := f.Order(Clear, ordered(1)); err == nil {
 		t.Error("cleared twice")
 	}
 	a.located, a.armed, a.landed, a.lastKnownTrack, a.received, a.receivedS = true, true, &up, nil, true, 50

@@ -28,19 +28,65 @@ type Ordered struct {
 	Home     *physics.Position // where one that takes off stands
 }
 
-// Launch orders aircraft on the ground to take off and fly: all of them, or none. Arming
-// is commanded for ten seconds from the first time on; a disarm after that is the pilot's.
-func (f *Fleet) Launch(all []Ordered) error {
-	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(a *aircraft) {
-		a.startOrder(false, true)
-		a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
-		a.home, a.phase = new(a.position), PhaseClimbing
-	})
+// Action is what the crew orders aircraft.
+type Action struct {
+	name    string
+	refusal func(a *aircraft, now float64) error
+	begin   func(f *Fleet, a *aircraft, o *Ordered)
+	each    bool // each decides for itself
 }
 
-// CheckLaunch returns why Launch would refuse, and orders nothing.
-func (f *Fleet) CheckLaunch(all []Ordered) error {
-	return f.tryAll("launch", all, (*aircraft).launchRefusal, func(*aircraft) {})
+var (
+	// Launch has aircraft on the ground take off and fly. Arming is commanded for ten seconds
+	// from the first time on; a disarm after that is the pilot's.
+	Launch = Action{"launch", (*aircraft).launchRefusal, (*Fleet).launch, false}
+	// Resume ends pilots' control of aircraft in the air: they fly on, or home. It never
+	// arms, nor takes off from the ground.
+	Resume = Action{"resume", (*aircraft).resumeRefusal, (*Fleet).resume, true}
+	// Clear has aircraft in the air that are not received be no obstacles, until they are.
+	Clear = Action{"clear", (*aircraft).clearRefusal, func(_ *Fleet, a *aircraft, _ *Ordered) { a.cleared = true }, false}
+)
+
+// Check returns why an action would be ordered of none.
+func (f *Fleet) Check(x Action, all []Ordered) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	able, err := f.able(x, all)
+	if len(able) > 0 {
+		return nil
+	}
+	return err
+}
+
+// Order orders aircraft an action: all of them or, if one refuses, none; where each decides
+// for itself, those that do not refuse.
+func (f *Fleet) Order(x Action, all []Ordered) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	able, err := f.able(x, all)
+	for i := range able {
+		x.begin(f, f.aircraft[able[i].Number-1], &able[i])
+	}
+	return err
+}
+
+// able returns which aircraft do not refuse an action, and why others do.
+func (f *Fleet) able(x Action, all []Ordered) (able []Ordered, err error) {
+	now := f.nowS()
+	for _, o := range all {
+		if why := x.refusal(f.aircraft[o.Number-1], now); why == nil {
+			able = append(able, o)
+		} else if err = fmt.Errorf("%s aircraft %d: %w", x.name, o.Number, why); !x.each {
+			return nil, err
+		}
+	}
+	return able, err
+}
+
+func (f *Fleet) launch(a *aircraft, _ *Ordered) {
+	a.startOrder(false, true)
+	a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
+	a.home, a.phase = new(a.position), PhaseClimbing
 }
 
 func (a *aircraft) launchRefusal(now float64) error {
@@ -57,24 +103,14 @@ func (a *aircraft) launchRefusal(now float64) error {
 	return nil
 }
 
-// Resume ends a pilot's control of an aircraft in the air: to fly on, or home. It
-// never arms, nor takes off from the ground.
-func (f *Fleet) Resume(o Ordered) error {
-	return f.tryAll("resume", []Ordered{o}, (*aircraft).resumeRefusal, func(a *aircraft) {
-		now := f.nowS()
-		a.startOrder(o.Homeward, false)
-		a.holdIsOurs = a.mode == ModeHold
-		if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
-			a.phase = PhaseClimbing
-		} else {
-			a.engage(now)
-		}
-	})
-}
-
-// CheckResume returns why Resume would refuse, and orders nothing.
-func (f *Fleet) CheckResume(o Ordered) error {
-	return f.tryAll("resume", []Ordered{o}, (*aircraft).resumeRefusal, func(*aircraft) {})
+func (f *Fleet) resume(a *aircraft, o *Ordered) {
+	a.startOrder(o.Homeward, false)
+	a.holdIsOurs = a.mode == ModeHold
+	if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+		a.phase = PhaseClimbing
+	} else {
+		a.engage(f.nowS())
+	}
 }
 
 func (a *aircraft) resumeRefusal(now float64) error {
@@ -169,17 +205,6 @@ func (f *Fleet) HandToPilot(number int, why string) {
 	f.withAircraft(number, func(a *aircraft, _ float64) { a.handToPilot(f, why) })
 }
 
-// Clear removes aircraft in the air that are not received from the obstacles, until they
-// are received again: all of them, or none.
-func (f *Fleet) Clear(all []Ordered) error {
-	return f.tryAll("clear", all, (*aircraft).clearRefusal, func(a *aircraft) { a.cleared = true })
-}
-
-// CheckClear returns why Clear would refuse, and changes nothing.
-func (f *Fleet) CheckClear(all []Ordered) error {
-	return f.tryAll("clear", all, (*aircraft).clearRefusal, func(*aircraft) {})
-}
-
 func (a *aircraft) clearRefusal(now float64) error {
 	switch {
 	case !a.isObstacle():
@@ -242,20 +267,4 @@ func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	do(f.aircraft[number-1], f.nowS())
-}
-
-// tryAll gives an order to aircraft unless one of them refuses it.
-func (f *Fleet) tryAll(order string, all []Ordered, refusal func(a *aircraft, now float64) error, do func(*aircraft)) error {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	now := f.nowS()
-	for _, o := range all {
-		if err := refusal(f.aircraft[o.Number-1], now); err != nil {
-			return fmt.Errorf("%s aircraft %d: %w", order, o.Number, err)
-		}
-	}
-	for _, o := range all {
-		do(f.aircraft[o.Number-1])
-	}
-	return nil
 }

@@ -49,7 +49,7 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 	if err := CheckSeparation(c.config, c.physics, c.views); err != nil {
 		return nil, err
 	}
-	return all, c.fleet.CheckLaunch(all) // with a later look than the views'
+	return all, c.fleet.Check(fleet.Launch, all) // with a later look than the views'
 }
 
 // returnStopped sends home the aircraft that a stop has left in the air.
@@ -73,7 +73,7 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 	if len(stopped) == 0 && !stopping {
 		return nil, why
 	}
-	return stopped, c.anyResumes(stopped)
+	return stopped, c.fleet.Check(fleet.Resume, stopped)
 }
 
 func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
@@ -118,26 +118,7 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 	if len(resumed) == 0 && c.mission.Phase() != telemetry.StateHolding {
 		return nil, fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot: nothing is to be resumed", c.mission.Phase())
 	}
-	return resumed, c.anyResumes(resumed)
-}
-
-// anyResumes fails only if no aircraft can be resumed: one that changed since it was
-// last received must not keep the others from it.
-func (c *checks) anyResumes(ordered []fleet.Ordered) (err error) {
-	for _, o := range ordered {
-		if err = c.fleet.CheckResume(o); err == nil {
-			return nil
-		}
-	}
-	return err
-}
-
-// resumeControl puts aircraft in the air under this leader's control again.
-func resumeControl(f *fleet.Fleet, ordered []fleet.Ordered) (err error) {
-	for _, o := range ordered {
-		err = errors.Join(err, f.Resume(o))
-	}
-	return err
+	return resumed, c.fleet.Check(fleet.Resume, resumed)
 }
 
 // launch checks aircraft that are to take off from inside the area.
@@ -155,7 +136,7 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 		}
 		ordered = append(ordered, fleet.Ordered{Number: number, Home: &v.Position})
 	}
-	return ordered, c.fleet.CheckLaunch(ordered)
+	return ordered, c.fleet.Check(fleet.Launch, ordered)
 }
 
 // besideAnother returns why an aircraft must not be launched where it stands: another is to
@@ -186,7 +167,7 @@ func (c *checks) clear(m *telemetry.Mission) (ordered []fleet.Ordered, err error
 		}
 		ordered = append(ordered, fleet.Ordered{Number: number, Clear: true})
 	}
-	return ordered, c.fleet.CheckClear(ordered)
+	return ordered, c.fleet.Check(fleet.Clear, ordered)
 }
 
 // CheckSeparation returns an error that names two aircraft too close to take off

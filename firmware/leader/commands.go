@@ -173,18 +173,18 @@ func (l *Leader) effectiveSlot() int {
 var missionActions = map[string]struct {
 	// decide returns what the fleet is ordered, or why the command is refused.
 	decide       func(*checks, *telemetry.Mission) ([]fleet.Ordered, error)
-	order        func(*fleet.Fleet, []fleet.Ordered) error // orders it; nil: the mission's change of state does
-	aircraftOnly bool                                      // it changes aircraft, and never the mission's state
-	atOnce       bool                                      // it holds or ends the flight: no disk is waited for
+	order        *fleet.Action // nil: the mission's change of state orders it
+	aircraftOnly bool          // it changes aircraft, and never the mission's state
+	atOnce       bool          // it holds or ends the flight: no disk is waited for
 }{
-	telemetry.ActionStart:  {decide: (*checks).start, order: (*fleet.Fleet).Launch},
+	telemetry.ActionStart:  {decide: (*checks).start, order: &fleet.Launch},
 	telemetry.ActionHold:   {atOnce: true},
-	telemetry.ActionReturn: {decide: (*checks).returnStopped, order: resumeControl, atOnce: true},
+	telemetry.ActionReturn: {decide: (*checks).returnStopped, order: &fleet.Resume, atOnce: true},
 	telemetry.ActionStop:   {atOnce: true},
 	telemetry.ActionNew:    {decide: (*checks).newMission},
-	telemetry.ActionResume: {decide: (*checks).resume, order: resumeControl},
-	telemetry.ActionLaunch: {decide: (*checks).launch, order: (*fleet.Fleet).Launch, aircraftOnly: true},
-	telemetry.ActionClear:  {decide: (*checks).clear, order: (*fleet.Fleet).Clear, aircraftOnly: true},
+	telemetry.ActionResume: {decide: (*checks).resume, order: &fleet.Resume},
+	telemetry.ActionLaunch: {decide: (*checks).launch, order: &fleet.Launch, aircraftOnly: true},
+	telemetry.ActionClear:  {decide: (*checks).clear, order: &fleet.Clear, aircraftOnly: true},
 }
 
 // actsAtOnce is whether a message is a command that holds or ends the flight.
@@ -222,7 +222,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	}
 	adopt := func() {
 		if action.order != nil {
-			if err := action.order(l.fleet, ordered); err != nil { // they could be ordered so when it was decided
+			if err := l.fleet.Order(*action.order, ordered); err != nil { // they could be ordered so when it was decided
 				l.Log.Error("an aircraft does not obey", "order", m.Action, "reason", err)
 			}
 		}
