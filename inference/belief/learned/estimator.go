@@ -60,26 +60,40 @@ func (e *Estimator) Reset() { e.memory.Reset() }
 // Memory returns what the estimator remembers.
 func (e *Estimator) Memory() *Memory { return e.memory }
 
+// usersAtOnce is how many users the networks are run for at once: what they compute of a
+// user's observations, 30 kB for each aircraft, is then read again while it is in the
+// processor's cache, and takes no more memory for more users.
+const usersAtOnce = 32
+
 // Estimate fills b for a slot and remembers what the slot shows.
 func (e *Estimator) Estimate(s *slot.Snapshot, b *belief.Belief) {
-	m := e.memory
-	m.Observe(s)
-	if m.Wind || m.Payload {
-		m.wind.air(&b.Air)
+	e.memory.remember(s)
+	if e.memory.Wind || e.memory.Payload {
+		e.memory.wind.air(&b.Air)
 	}
+	for first := 0; first < len(s.Users); first += usersAtOnce {
+		next := min(first+usersAtOnce, len(s.Users))
+		e.memory.query(s, s.Users[first:next])
+		e.estimateUsers(s.Users[first:next], len(s.Aircraft), b.Users[first:next])
+	}
+}
+
+// estimateUsers fills the beliefs of users that the memory was queried for.
+func (e *Estimator) estimateUsers(users []slot.User, aircraft int, b []belief.User) {
+	m := e.memory
 	if len(m.Soundings) > 0 {
 		y := e.networks.Links.Forward(&m.Links)
 		for i := range m.Soundings {
 			mixture := Change(&m.Soundings[i], y.Row(i))
 			mean, sd := mixture.Moments()
-			b.Users[i/len(s.Aircraft)].SetLink(i%len(s.Aircraft), mean, sd)
+			b[i/aircraft].SetLink(i%aircraft, mean, sd)
 		}
 	}
-	if m.Slow > 0 && len(s.Users) > 0 {
+	if m.Slow > 0 {
 		y := e.networks.Phones.Forward(&m.Phones)
-		for i := range s.Users {
-			doubt := &b.Users[i].Doubt
-			doubt.SlowCPUHz, doubt.SlowProbability = m.Slow*s.Users[i].CPUHz, Throttled(y.Data[i])
+		for i := range users {
+			doubt := &b[i].Doubt
+			doubt.SlowCPUHz, doubt.SlowProbability = m.Slow*users[i].CPUHz, Throttled(y.Data[i])
 		}
 	}
 }

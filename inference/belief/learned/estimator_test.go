@@ -238,6 +238,40 @@ func TestUsersAreBounded(t *testing.T) {
 	}
 }
 
+// Of many users the networks hear some at a time: each is believed what it is when they hear
+// all at once, and what they compute takes the memory of some.
+func TestManyUsers(t *testing.T) {
+	c := field()
+	const users, slots = 3*usersAtOnce + 5, 8
+	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = users, users, users, 1
+	p := random(20)
+	e, whole, networks := New(surroundings(&c), p), NewMemory(surroundings(&c), p.Window), NewNetworks(p.Data)
+	var b belief.Belief
+	for _, s := range flight(c, 99_962, slots) {
+		b.Resize(&s)
+		e.Estimate(&s, &b)
+		whole.Observe(&s)
+		links, phones := networks.Links.Forward(&whole.Links), networks.Phones.Forward(&whole.Phones)
+		for i := range s.Users {
+			for m := range s.Aircraft {
+				at := i*len(s.Aircraft) + m
+				mixture := Change(&whole.Soundings[at], links.Row(at))
+				mean, sd := mixture.Moments()
+				if got := b.Users[i]; math.Abs(math.Log(got.Gain[m])-mean) > 1e-4 || math.Abs(got.Doubt.GainStdDev[m]-sd) > 1e-4 {
+					t.Fatalf("slot %d, user %d, aircraft %d: %+v, want %v +- %v", s.Slot, i, m, got, mean, sd)
+				}
+			}
+			if slow := Throttled(phones.Data[i]); math.Abs(b.Users[i].Doubt.SlowProbability-slow) > 1e-5 {
+				t.Fatalf("slot %d, user %d: %+v, want %v", s.Slot, i, b.Users[i].Doubt, slow)
+			}
+		}
+	}
+	n, all := cap(e.networks.Links.Keys.Data), cap(networks.Links.Keys.Data)
+	if n == 0 || 2*n > all {
+		t.Errorf("the estimator's networks have %d numbers of keys, those that hear all users at once %d", n, all)
+	}
+}
+
 func TestSteadySlotsDoNotAllocate(t *testing.T) {
 	c := field()
 	snapshots := flight(c, 99_964, 60)
@@ -285,7 +319,7 @@ func TestParametersFile(t *testing.T) {
 
 // BenchmarkEstimate times a slot of a full memory: its cost grows with users times aircraft.
 func BenchmarkEstimate(b *testing.B) {
-	for _, users := range []int{10, 50} {
+	for _, users := range []int{10, 50, 1000} {
 		b.Run(fmt.Sprintf("users=%d", users), func(b *testing.B) {
 			c := field()
 			c.Users, c.ActiveMin, c.ActiveMax = users, users, users

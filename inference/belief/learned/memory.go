@@ -41,7 +41,7 @@ type Memory struct {
 
 	present []observation // of one user, by aircraft
 
-	Links     Batch // of the present slot: users with a task, in order, with each aircraft
+	Links     Batch // of users with a task in the present slot, in order, with each aircraft
 	Soundings []Link
 	Phones    Batch // of those users
 }
@@ -133,6 +133,13 @@ func newer(ring []observation, had, slot int) (count int) {
 
 // Observe remembers what a slot's snapshot shows and fills what the networks read.
 func (m *Memory) Observe(s *slot.Snapshot) {
+	m.remember(s)
+	m.query(s, s.Users)
+}
+
+// remember remembers what a slot's snapshot shows but the soundings of its users with a
+// task, which query does.
+func (m *Memory) remember(s *slot.Snapshot) {
 	for m.ends.next != &m.ends && (m.ends.next.seen <= s.Slot-m.Window || m.ends.next.seen > s.Slot) {
 		m.remove(m.ends.next)
 	}
@@ -140,9 +147,6 @@ func (m *Memory) Observe(s *slot.Snapshot) {
 	if m.Wind || m.Payload {
 		m.wind.observe(s)
 	}
-	m.Links.Reset()
-	m.Phones.Reset()
-	m.Soundings = m.Soundings[:0]
 	if !m.Sounding && m.Slow == 0 {
 		return
 	}
@@ -157,9 +161,17 @@ func (m *Memory) Observe(s *slot.Snapshot) {
 	for i := range s.IdleUsers {
 		m.observeSoundings(s, &s.IdleUsers[i], false)
 	}
-	for i := range s.Users {
-		m.observeSoundings(s, &s.Users[i], true)
-		m.queryPhone(s, &s.Users[i])
+}
+
+// query fills what the networks read of some of a snapshot's users, and remembers their
+// soundings. It is called once for each user that has a task.
+func (m *Memory) query(s *slot.Snapshot, users []slot.User) {
+	m.Links.Reset()
+	m.Phones.Reset()
+	m.Soundings = m.Soundings[:0]
+	for i := range users {
+		m.observeSoundings(s, &users[i], true)
+		m.queryPhone(s, &users[i])
 	}
 }
 
