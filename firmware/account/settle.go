@@ -22,7 +22,8 @@ type Row struct {
 	Reported             int           `json:"heard"`
 	Offloaded            int           `json:"offloaded"`
 	DecisionMS           float64       `json:"decision_ms"`
-	Missed               bool          `json:"missed,omitempty"` // no decision was made in it
+	Undecided            int           `json:"undecided,omitempty"` // users left to the offer for want of time; the leader sets it
+	Missed               bool          `json:"missed,omitempty"`    // no decision was made in it
 	Aircraft             []AircraftRow `json:"aircraft"`
 	Seen                 *Seen         `json:"seen,omitempty"` // where an estimator remembers the slot
 	// Status is the one that was published after the settlement, without its sequence

@@ -52,7 +52,7 @@ func FuzzSlot(f *testing.F) {
 		l := newInPhase(t, telemetry.StateFlying, policy, frozen.Physics, &frozen.GoalConstants)
 		for n := range 3 {
 			l.users.OpenSlot(n)
-			l.current.decided, l.current.offeredAircraft = false, true
+			l.current.decided, l.current.offeredAircraft, l.current.beaconAt = false, true, l.Clock.Now()
 			s := &l.current.snapshot
 			s.Aircraft = l.appendServing(s.Aircraft[:0], n, l.views)
 			offer := l.users.Offer(n, s.Aircraft)
@@ -84,7 +84,7 @@ func FuzzSlot(f *testing.F) {
 					t.Fatalf("aircraft %d is given %v cycles in a slot, its CPU does %v", number, asked, limit)
 				}
 			}
-			publishDecisions(l.mqtt, n, names, &l.current.snapshot, &l.current.decision)
+			l.publishDecisions(n, names)
 			if noResult == nil {
 				l.handleUserMessage(link.UserMessage{User: "x", Result: &result}, true)
 			}

@@ -18,16 +18,16 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if !ok {
 		return // ctx ended, or the mission left its slots while waiting
 	}
-	began := l.Clock.Now()
+	l.current.beaconAt = l.Clock.Now()
 	l.publishBeacon(n, l.fleet.Views())
-	l.receiveUntil(ctx, began+milliseconds(l.Config.ReportByMS))
+	l.receiveUntil(ctx, l.current.beaconAt+milliseconds(l.Config.ReportByMS))
 	l.expireResults(n)
 	l.waitForCommit()
 	views := l.fleet.Views()
-	names := l.buildSnapshot(n, views)
+	names := l.limitUsers(l.buildSnapshot(n, views))
 	l.decide(n, names, views)
 	l.commandFleet(views)
-	publishDecisions(l.mqtt, n, names, &l.current.snapshot, &l.current.decision)
+	l.countUndecided(len(names), l.publishDecisions(n, names))
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
@@ -236,17 +236,28 @@ func (l *Leader) commandFleet(views []fleet.View) {
 	}
 }
 
-// publishDecisions sends each user with a task its decision: where to compute.
-func publishDecisions(to *link.MQTT, n int, names []string, s *slot.Snapshot, decided *slot.Decision) {
+// publishDecisions sends each user with a task its decision, where to compute, and returns
+// how many. From decide_by_ms on a user has taken the offer, and ignores a decision.
+func (l *Leader) publishDecisions(n int, names []string) (sent int) {
+	s := &l.current.snapshot
 	for i, name := range names {
-		d := &decided.Users[i]
+		if l.Clock.Now() >= l.decideBy() {
+			l.pace.observeLate(len(names), l.Clock.Now())
+			return i
+		}
+		d := &l.current.decision.Users[i]
 		out := telemetry.Decision{Slot: n}
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
 			out.Aircraft = s.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
 		}
-		to.PublishDecision(name, out)
+		if i == len(names)-1 {
+			l.pace.users, l.pace.delivered = len(names), l.mqtt.PublishLastDecision(name, out)
+			break
+		}
+		l.mqtt.PublishDecision(name, out)
 	}
+	return len(names)
 }
 
 // settle settles slot n, and with it the slots missed before it, and returns the rows, and
@@ -261,6 +272,9 @@ func (l *Leader) settle(n int) (rows []account.Row, views []fleet.View) {
 	for i := range rows {
 		if rows[i].Missed || !l.current.reachedBroker {
 			l.schedule.Missed++ // no user had a beacon
+		}
+		if rows[i].Slot == n && !rows[i].Missed {
+			rows[i].Undecided = l.current.undecided
 		}
 		l.current.lastRow = rows[i]
 	}

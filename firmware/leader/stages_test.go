@@ -35,6 +35,7 @@ func newCrowd(b *testing.B, users int) *crowd {
 	frozen := loadCheckpoint(b)
 	c := &crowd{inPhase: newInPhase(b, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)}
 	c.mqtt.UserMessages = make(chan link.UserMessage, users)
+	c.current.beaconAt = c.Clock.Now()
 	c.Config.Slots = 1e9 // more than a benchmark needs
 	c.account.Begin(c.Config.Slots, c.views)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -170,7 +171,7 @@ func BenchmarkSlot(b *testing.B) {
 			}
 		}},
 		{"decisions", func(b *testing.B, c *crowd) func() {
-			return func() { publishDecisions(c.mqtt, c.n, c.names, &c.current.snapshot, &c.current.decision) }
+			return func() { c.publishDecisions(c.n, c.names) }
 		}},
 		{"account", func(b *testing.B, c *crowd) func() {
 			return func() {

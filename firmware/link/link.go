@@ -221,6 +221,23 @@ func (l *MQTT) PublishDecision(user string, d telemetry.Decision) {
 	encodeAndPublish(l, l.Topics.Decision(user), 1, false, d)
 }
 
+// PublishLastDecision does so too. The channel receives when the broker has the decision, and
+// with it all that was published before; nothing if it never has.
+func (l *MQTT) PublishLastDecision(user string, d telemetry.Decision) <-chan time.Duration {
+	payload, err := telemetry.Encode(d)
+	if err != nil || !l.Connected() {
+		l.PublishDecision(user, d) // counts why it is not sent
+		return nil
+	}
+	delivered := make(chan time.Duration, 1)
+	go func() {
+		if l.client.PublishWait(l.ctx, telemetry.Publication{Topic: l.Topics.Decision(user), QoS: 1, Payload: payload}) == nil {
+			delivered <- l.Clock.Now()
+		}
+	}()
+	return delivered
+}
+
 // PublishAck acknowledges a command.
 func (l *MQTT) PublishAck(a telemetry.Ack) { encodeAndPublish(l, l.Topics.Ack(a.ID), 1, false, a) }
 

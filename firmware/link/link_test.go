@@ -509,3 +509,34 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// The time of the last decision is that at which the broker has it; without a broker there is none.
+func TestPublishLastDecision(t *testing.T) {
+	b := newBroker(t)
+	decisions := make(chan telemetry.Message, 1)
+	newClient(t, b, &telemetry.Client{
+		Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}}, Handle: func(m telemetry.Message) { decisions <- m },
+	})
+	l := newLink(b, nil)
+	if err := l.Start(t.Context(), false, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	began := l.Clock.Now()
+	select {
+	case at := <-l.PublishLastDecision("u1", telemetry.Decision{Slot: 3}):
+		if now := l.Clock.Now(); at < began || at > now {
+			t.Errorf("the broker had it at %v, between %v and %v", at, began, now)
+		}
+	case <-time.After(patience):
+		t.Fatal("it was not delivered")
+	}
+	if m := <-decisions; m.Topic != topics.Decision("u1") {
+		t.Errorf("it came on %s", m.Topic)
+	}
+	l.Close()
+	for name, d := range map[string]telemetry.Decision{"closed": {Slot: 4}, "invalid": {Slot: -1}} {
+		if l.PublishLastDecision("u1", d) != nil {
+			t.Errorf("%s: it is waited for", name)
+		}
+	}
+}

@@ -34,6 +34,7 @@ type Monitor struct {
 	ready      bool
 	last       leader.LoopReport
 	reported   uint64
+	undecided  uint64
 	decisionMS metrics.Histogram
 	lastSlot   int
 }
@@ -75,6 +76,7 @@ func (m *Monitor) OnIteration(r leader.LoopReport) {
 	if row := r.LastRow; row.DecisionMS > 0 && row.Slot != m.lastSlot {
 		m.lastSlot = row.Slot
 		m.reported += uint64(row.Reported)
+		m.undecided += uint64(row.Undecided)
 		m.decisionMS.Observe(row.DecisionMS)
 	}
 	m.ready = true
@@ -129,6 +131,7 @@ func (m *Monitor) writePage(p *metrics.Page) {
 	p.Gauge("prefdt_price_seconds_per_joule", "Of the last decision.", s.PriceSPerJ)
 	p.Gauge("prefdt_users_heard", "Reports in time in the last slot.", float64(s.LastRow.Reported))
 	p.Counter("prefdt_reports_heard_total", "Reports in time, since the leader's start.", float64(m.reported))
+	p.Counter("prefdt_undecided_total", "Users left to the offer for want of time, since the leader's start.", float64(m.undecided))
 	p.Histogram("prefdt_decision_ms", "Time of one decision in ms.", &m.decisionMS)
 	p.Gauge("prefdt_ledger_ms", "Time of the last durable transaction in ms.", s.LedgerMS)
 	p.Gauge("prefdt_broker_connected", "1 while the broker is connected.", boolean(s.Connected))

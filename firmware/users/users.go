@@ -48,6 +48,7 @@ type Users struct {
 	names    []string
 	idle     []string
 	bounded  []slot.User
+	turn     int // of the users, counted from the first, whose turn in Limit it is
 }
 
 // user is one user's last report.
@@ -191,6 +192,21 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	u.observeTasks(s.Users)
 	u.forecast.AnnotateSnapshot(s)
 	u.maxTasks = max(u.maxTasks, len(s.Users))
+	return u.names
+}
+
+// Limit leaves all but so many of a snapshot's users to the offer, and returns the names of
+// the others. Those that are left are others in each slot, in turn.
+func (u *Users) Limit(s *slot.Snapshot, most int) (names []string) {
+	n, kept := len(s.Users), 0
+	for i := range s.Users {
+		if (i+n-u.turn%n)%n < most {
+			s.Users[kept], u.names[kept] = s.Users[i], u.names[i]
+			kept++
+		}
+	}
+	u.turn += most
+	s.Users, u.names = s.Users[:kept], u.names[:kept]
 	return u.names
 }
 

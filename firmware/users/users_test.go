@@ -166,3 +166,35 @@ func TestOfferNamesAircraft(t *testing.T) {
 		t.Errorf("after a restart the price is %v", got)
 	}
 }
+
+// Of more users than there is time for, as many as there is time for are kept, in their order
+// and with their names, and in the slots each in its turn.
+func TestLimit(t *testing.T) {
+	u, kept := newUsers(5), map[string]int{}
+	s := slot.Snapshot{Slots: 100, Aircraft: oneAircraft()}
+	for n := range 14 {
+		u.OpenSlot(n)
+		for i := range 7 {
+			u.AddReport(fmt.Sprintf("u%d", i), taskReport(n), true)
+		}
+		all := u.Snapshot(&s)
+		ids := map[string]int{}
+		for i := range all {
+			ids[all[i]] = s.Users[i].ID
+		}
+		names := u.Limit(&s, 3)
+		if len(names) != 3 || len(s.Users) != 3 {
+			t.Fatalf("slot %d: %d names of %d users, want 3", n, len(names), len(s.Users))
+		}
+		for i, name := range names {
+			if kept[name]++; s.Users[i].ID != ids[name] || i > 0 && s.Users[i].ID <= s.Users[i-1].ID {
+				t.Errorf("slot %d: %q are users %+v", n, names, s.Users)
+			}
+		}
+	}
+	for name, slots := range kept {
+		if slots != 6 {
+			t.Errorf("%s was kept in %d slots of 14, want 6", name, slots)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package leader
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"prefdt/firmware/clock"
+	"prefdt/firmware/link"
+	"prefdt/firmware/users"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+func TestPace(t *testing.T) {
+	const window = 500 * time.Millisecond
+	type took struct {
+		users int
+		took  time.Duration
+	}
+	for _, c := range []struct {
+		name string
+		seen []took
+		want int
+	}{
+		{"nothing is known", nil, users.MaxPerSlot},
+		{"a millisecond a user", []took{{436, 500 * time.Millisecond}}, 436},
+		{"few users say what many take", []took{{0, 6400 * time.Microsecond}}, 4936},
+		{"slower is believed at once", []took{{136, 20 * time.Millisecond}, {136, 400 * time.Millisecond}}, 186},
+		{"faster by halves", []took{{136, 400 * time.Millisecond}, {136, 0}}, 436},
+		{"no fewer than cutting helps", []took{{10, 10 * time.Second}}, fixedUsers},
+	} {
+		var p pace
+		for _, s := range c.seen {
+			p.observe(s.users, s.took)
+		}
+		p.begin(7 * time.Second)
+		if got := p.most(7*time.Second + window); got != c.want {
+			t.Errorf("%s: %d users, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// A slot is measured until the broker has its last decision or, where it has not got it by the
+// close of the next window, until then.
+func TestPaceIsMeasuredToTheBroker(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		delivered time.Duration // 0: not
+		want      time.Duration
+	}{{"delivered", 1100 * time.Millisecond, time.Millisecond}, {"not yet", 0, 10 * time.Millisecond}} {
+		var p pace
+		p.begin(time.Second)
+		done := make(chan time.Duration, 1)
+		p.users, p.delivered = 100-fixedUsers, done
+		if c.delivered > 0 {
+			done <- c.delivered
+		}
+		p.begin(2 * time.Second)
+		if p.perUser != c.want || p.delivered != nil {
+			t.Errorf("%s: %v a user, want %v", c.name, p.perUser, c.want)
+		}
+	}
+}
+
+// manualClock goes on only when it is set.
+type manualClock struct {
+	clock.Clock
+	now time.Duration
+}
+
+func (c *manualClock) Now() time.Duration { return c.now }
+
+// slowBoard is a scheduler that takes so long for each user.
+type slowBoard struct {
+	offloadAll
+	clock   *manualClock
+	perUser time.Duration
+}
+
+func (b *slowBoard) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
+	b.clock.now += b.perUser * time.Duration(len(s.Users))
+	return b.offloadAll.Decide(s, o, d)
+}
+
+// On a board that cannot decide for all users in time, all but the first slot are decided in
+// time: for as many users as fit, each in its turn; the others are counted in the slot's row
+// and learn nothing too late.
+func TestSlowBoardKeepsTheDeadline(t *testing.T) {
+	const crowd, slots, fit = 1000, 12, 400
+	p := physics.DefaultConstants()
+	board := &slowBoard{offloadAll: offloadAll{p}, clock: &manualClock{}, perUser: 500 * time.Millisecond / (fit + fixedUsers)}
+	l := newInPhase(t, telemetry.StateFlying, board, p, &loadCheckpoint(t).GoalConstants)
+	l.Clock, l.Config.ReportByMS, l.Config.DecideByMS = board.clock, 300, 800
+	decided := map[string]int{} // slots in which a user was
+	for n := range slots {
+		board.clock.now = time.Duration(n+1) * time.Second
+		l.current.decided, l.current.beaconAt = false, board.clock.now
+		l.users.OpenSlot(n)
+		for u := range crowd {
+			r := telemetry.Report{Slot: n, PositionM: [2]float64{float64(u), 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9, 2: 1e-9}}
+			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%04d", u), Report: &r}, true)
+		}
+		board.clock.now += milliseconds(l.Config.ReportByMS)
+		l.expireResults(n)
+		names := l.limitUsers(l.buildSnapshot(n, l.views))
+		l.decide(n, names, l.views)
+		sent := l.publishDecisions(n, names)
+		l.countUndecided(len(names), sent)
+		if sent == len(names) { // the broker has them at once
+			delivered := make(chan time.Duration, 1)
+			delivered <- board.clock.now
+			l.pace.users, l.pace.delivered = sent, delivered
+		}
+		for i := range sent {
+			decided[names[i]]++
+		}
+		rows, _ := l.settle(n)
+		row := rows[0]
+		switch {
+		case n == 0 && sent > 0:
+			t.Errorf("%d decisions were sent after the deadline", sent)
+		case n > 0 && (sent < fit/2 || board.clock.now >= l.decideBy()):
+			t.Errorf("slot %d: %d decisions, want %d or so, by %v before the deadline", n, sent, fit, l.decideBy()-board.clock.now)
+		}
+		if row.Undecided != crowd-sent || row.Reported != crowd {
+			t.Errorf("slot %d: %d of %d users are undecided in the row, want %d", n, row.Undecided, row.Reported, crowd-sent)
+		}
+	}
+	least, most := slots, 0
+	for u := range crowd {
+		k := decided[fmt.Sprintf("u%04d", u)]
+		least, most = min(least, k), max(most, k)
+	}
+	if least < 1 || most-least > 1 {
+		t.Errorf("a user was decided for in %d to %d slots", least, most)
+	}
+}
