@@ -1,6 +1,10 @@
 package goal
 
-import "math"
+import (
+	"math"
+
+	"prefdt/inference/robust"
+)
 
 // PropulsionEstimate estimates the propulsion multiplier, measured flight power
 // over the model's, from one noisy measurement a slot: gusts are averaged, and a
@@ -8,7 +12,9 @@ import "math"
 // mean since the last change. A change is detected by the windowed generalised
 // likelihood ratio (Lai, Sequential changepoint detection in quality control and
 // dynamical systems, 1995), which compares each run of the latest measurements
-// with those before it.
+// with those before it. One measurement alone may be a wrong reading: a change that rests
+// on it is undone, unless the next measurement agrees (package robust), and a larger jump
+// counts then only.
 type PropulsionEstimate struct {
 	Multiplier        float64               `json:"factor"`
 	MultiplierWeight  float64               `json:"factor_weight"` // number of measurements in the mean
@@ -16,13 +22,22 @@ type PropulsionEstimate struct {
 	StdDevPairs       int                   `json:"factor_count"`  // pairs of measurements that RelativeStdDev rests on
 	RecentMultipliers [recentWindow]float64 `json:"factor_recent"` // measurements since the last change, the newest first
 	RecentCount       int                   `json:"factor_held"`   // entries of RecentMultipliers in use
-	OutlierPending    bool                  `json:"factor_odd"`    // the last measurement was an outlier, and was left out
+	// Doubt is of the last measurement, if that was an outlier, or a change alone: then
+	// Before is the estimate without it.
+	Doubt  robust.Doubt   `json:"factor_doubt,omitempty"`
+	Before EstimateBefore `json:"factor_before,omitzero"`
+}
+
+// EstimateBefore has the fields of a PropulsionEstimate that one measurement changes.
+type EstimateBefore struct {
+	Multiplier, MultiplierWeight, RelativeStdDev float64
+	StdDevPairs, RecentCount                     int
 }
 
 const (
 	recentWindow   = 16
 	changeLogRatio = 10    // log likelihood ratio that counts as a change: one measurement 4.5 deviations off, or two 3.2
-	maxJump        = 2     // a ratio beyond this is an outlier, unless the next measurement confirms it
+	maxJump        = 2     // a ratio beyond this is an outlier, unless the next measurement agrees
 	initialWeight  = 3     // weight of the archived airframe, in measurements
 	intervalWeight = 0.01  // weight of an estimate from an interval
 	maxWeight      = 100   // the mean forgets older measurements, so that it follows a drift
@@ -39,12 +54,16 @@ func initialEstimate() PropulsionEstimate {
 
 // addMeasurement adds a measured multiplier and reports whether it reveals a change.
 func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
-	jump := measured / e.Multiplier
-	if outlier := jump > maxJump || jump < 1.0/maxJump; outlier && !e.OutlierPending {
-		e.OutlierPending = true
+	if e.Before != (EstimateBefore{}) && !e.Doubt.Agrees(math.Log(measured/e.Before.Multiplier)) {
+		e.undo()
+	}
+	off, doubt := math.Log(measured/e.Multiplier), e.Doubt
+	e.Doubt, e.Before = 0, EstimateBefore{}
+	if math.Abs(off) > math.Log(maxJump) && !doubt.Agrees(off) {
+		e.Doubt = robust.Doubt(off)
 		return false
 	}
-	e.OutlierPending = false
+	before := EstimateBefore{e.Multiplier, e.MultiplierWeight, e.RelativeStdDev, e.StdDevPairs, e.RecentCount}
 	if e.RecentCount > 0 {
 		e.updateStdDev(measured/e.RecentMultipliers[0] - 1)
 	}
@@ -53,7 +72,19 @@ func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 	e.RecentCount = min(e.RecentCount+1, recentWindow)
 	e.MultiplierWeight = min(e.MultiplierWeight+1, maxWeight)
 	e.Multiplier += (measured - e.Multiplier) / e.MultiplierWeight
-	return e.detectChange()
+	if changed = e.detectChange(); changed && e.MultiplierWeight == 1 && doubt == 0 {
+		e.Doubt, e.Before = robust.Doubt(off), before
+	}
+	return changed
+}
+
+// undo drops the last measurement.
+func (e *PropulsionEstimate) undo() {
+	b := &e.Before
+	e.Multiplier, e.MultiplierWeight, e.RelativeStdDev = b.Multiplier, b.MultiplierWeight, b.RelativeStdDev
+	e.StdDevPairs, e.RecentCount = b.StdDevPairs, min(b.RecentCount, recentWindow-1)
+	copy(e.RecentMultipliers[:], e.RecentMultipliers[1:])
+	e.Doubt = 0
 }
 
 // addInterval adds a slot whose multiplier is only known to lie between two bounds,

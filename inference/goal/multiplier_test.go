@@ -84,6 +84,44 @@ func TestOutlierAndDrift(t *testing.T) {
 	}
 }
 
+// A measurement that stands alone lasts one slot, if that: whatever its size, and whatever
+// another one beside it is.
+func TestMeasurementsThatStandAlone(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wrong []float64
+		now   float64 // most that the multiplier is off while they are there
+	}{
+		{"one aircraft of two reads twice as much", []float64{1.5}, 0.5}, {"a half", []float64{0.75}, 0.25}, {"twice", []float64{2.02}, 1e-3},
+		{"in both directions", []float64{2.3, 0.3}, 1e-3}, {"in both directions", []float64{0.3, 2.3}, 1e-3},
+		{"smaller in both directions", []float64{1.4, 0.7}, 0.4}, {"one after the other", []float64{2.3, 1.0, 2.3}, 1e-3},
+	} {
+		for _, gust := range []float64{0, 0.035} {
+			r := rand.New(rand.NewPCG(5, 6))
+			e := initialEstimate()
+			for range 40 {
+				e.addMeasurement(1.1 * (1 + gust*r.NormFloat64()))
+			}
+			before, stdDev := e.Multiplier, e.RelativeStdDev
+			for _, x := range c.wrong {
+				e.addMeasurement(1.1 * x)
+				if off := math.Abs(e.Multiplier/before - 1); off > c.now+4*gust/5 {
+					t.Errorf("%s, gusts %v: the multiplier is off by %.3f", c.name, gust, off)
+				}
+			}
+			for k := range 3 {
+				e.addMeasurement(1.1 * (1 + gust*r.NormFloat64()))
+				if off := math.Abs(e.Multiplier/before - 1); k > 0 && off > 0.01+gust/5 || e.MultiplierWeight < 30 {
+					t.Errorf("%s, gusts %v: %d slots later the multiplier is off by %.3f, with a weight of %v", c.name, gust, k, off, e.MultiplierWeight)
+				}
+			}
+			if e.RelativeStdDev > stdDev*1.3+0.02 {
+				t.Errorf("%s, gusts %v: the noise was %.3f, and is %.3f", c.name, gust, stdDev, e.RelativeStdDev)
+			}
+		}
+	}
+}
+
 // A ledger written before the estimate had these fields is read.
 func TestOldEstimate(t *testing.T) {
 	e := PropulsionEstimate{Multiplier: 1.3, RelativeStdDev: 0.02}
