@@ -13,14 +13,15 @@ type flightMark struct {
 	position physics.Position
 	readS    float64 // the last battery reading: since then joules are extrapolated
 	readJ    float64
-	gaps     int // of what was measured, until then
+	gaps     int     // of what was measured, until then
+	coarseJ  float64 // the resolution of what measured it
 }
 
 // markFlights is called at each settlement.
 func (a *Account) markFlights(views []fleet.View) {
 	for i := range views {
 		v, marks := &views[i], &a.aircraft[i].marks
-		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReadJ, v.Gaps}
+		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReadJ, v.Gaps, v.ResolutionJ}
 	}
 }
 
@@ -28,13 +29,14 @@ func (a *Account) markFlights(views []fleet.View) {
 // displacement by the time between the settlements, for one may be late, and what it
 // drew for flight by the time between the last battery readings before them. It is zero
 // where either end was not measured, or what was measured cannot be one slot's flight:
-// a position that jumped, a meter that corrected itself, an autopilot that rebooted. It
+// a position that jumped, a meter that corrected itself, an autopilot that rebooted, a
+// counter alone, which is as coarse as a slot. It
 // is zero, too, if a user took the slot's offer: on which aircraft it computed is not
 // known, and how much, and alone it may draw as much as the flight.
 func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	from, to := &a.aircraft[number-1].marks[0], &a.aircraft[number-1].marks[1]
 	r := a.results[slotNumber]
-	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps {
+	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps || from.coarseJ+to.coarseJ > 0 {
 		return slot.Flown{}
 	}
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }

@@ -10,6 +10,8 @@ const (
 	// beside a current that may be worse than assumed, and beside the model.
 	sensorTrust = 0.8
 	modelTrust  = 0.5
+
+	correctedShare = 0.15 // of an interval: what a counter adds to it or takes from it at most
 )
 
 // Meter is one aircraft's joules. Times are mission seconds on one clock; calls
@@ -251,8 +253,14 @@ func (m *Meter) integrate(r arrival) {
 	}
 	const settledHJ = 4 // a counter corrects what was estimated in a gap within so many counts
 	sinceGapHJ := r.ConsumedHJ - m.gapHJ
-	if s.afterGap || !s.measured && source != Consumed {
+	// So much more or less by a counter is not of this interval: another counter took over,
+	// or one corrects what nothing measured.
+	corrected := s.measured && math.Abs(total.J-prior.J) > consumedUnitJ/2+correctedShare*s.drawn.J
+	switch {
+	case s.afterGap || corrected || !s.measured && source != Consumed:
 		m.gaps, m.gapHJ, sinceGapHJ = m.gaps+1, r.ConsumedHJ, 0
+	case math.IsNaN(m.gapHJ): // the first count since
+		m.gapHJ, sinceGapHJ = r.ConsumedHJ, 0
 	}
 	if m.resolutionJ = 0; !s.measured || sinceGapHJ >= 0 && sinceGapHJ < settledHJ {
 		m.resolutionJ = consumedUnitJ
