@@ -54,6 +54,7 @@ type Policy struct {
 	Insurance budget.Insurance // of budgets; New sets the shipped one
 	// Estimator says what to believe beyond the reports; nil: they are exact, in calm air.
 	Estimator belief.Estimator
+	Claims    slot.Claims // the most that a report weighs; New sets the checkpoint's
 
 	published  *paperform.Policy // nil in the shipped form; else it decides, and all below is unused
 	checkpoint *checkpoint.Checkpoint
@@ -62,6 +63,7 @@ type Policy struct {
 
 	belief          belief.Belief
 	believed        slot.Snapshot
+	weighed         slot.Weighed
 	planner         motion.Planner
 	targets         []physics.Position
 	rowBuilder      *token.Builder
@@ -87,7 +89,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		return &Policy{published: paperform.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
 	}
 	p := &Policy{
-		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped,
+		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped, Claims: c.Claims(),
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}
 	p.outputs.SkipChoice = p.dispatches()
@@ -136,7 +138,7 @@ func (p *Policy) Recall(s *slot.Snapshot) {
 		p.belief.Resize(s)
 		p.Estimator.Estimate(s, &p.belief)
 	}
-	p.planner.Observe(s.Users)
+	p.planner.Observe(p.Claims.Weigh(s, &p.weighed).Users)
 }
 
 // Belief returns what the last decision believed, until the next; nil: what was reported.
@@ -162,6 +164,19 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 		p.belief.Apply(s, &p.believed)
 		s = &p.believed
 	}
+	claimed := s
+	s = p.Claims.Weigh(s, &p.weighed)
+	observed = p.decide(s, o, d)
+	if s != claimed {
+		observed.WeighedDelayS = d.DelayS
+		p.weighed.Restore(d)
+		d.Evaluate(&p.checkpoint.Physics, claimed)
+	}
+	return observed
+}
+
+// decide is Decide on what is believed of a slot, and on claims that are bounded.
+func (p *Policy) decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observed goal.Observation) {
 	if synthetic := s.SyntheticUsers; len(s.Users) == 0 && len(synthetic) > 0 && synthetic[0].ID >= 0 {
 		p.planner.Observe(synthetic) // drawn from past reports
 	} else {

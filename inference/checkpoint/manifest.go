@@ -15,6 +15,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 	"prefdt/inference/token"
 )
 
@@ -123,6 +124,12 @@ func (m *Manifest) UserPrior() dispatch.UserPrior {
 		return m.Published.UserPrior
 	}
 	return m.Statistics.UserPrior()
+}
+
+// Claims returns the most that a report weighs.
+func (m *Manifest) Claims() slot.Claims {
+	p := m.UserPrior()
+	return p.Claims()
 }
 
 // graph returns the graph that the manifest's architecture calls for.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -23,12 +24,14 @@ import (
 type Forecast struct {
 	Prior UserPrior // of the users, while none has reported
 
-	recentUsers     [64]slot.User // from the latest reports, without gains
+	recentUsers     [64]slot.User // from the latest reports, without gains, as they are weighed
+	recentCycles    [64]float64   // of their tasks as they are
 	reportCount     int
 	taskCounts      [32]int // tasks in each of the last slots
 	settledSlots    int
 	unreportedShare float64 // of the tasks, filtered over slots
 
+	weighed           slot.Weighed
 	solver            Solver
 	syntheticSlot     slot.Snapshot
 	syntheticDecision slot.Decision
@@ -60,9 +63,11 @@ func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior} }
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
-	for _, u := range users {
+	weighed := f.Prior.Claims().Weigh(&slot.Snapshot{Users: users}, &f.weighed)
+	for i, u := range weighed.Users {
 		u.Gain = nil
 		f.recentUsers[f.reportCount%len(f.recentUsers)] = u
+		f.recentCycles[f.reportCount%len(f.recentUsers)] = users[i].Task.Cycles()
 		f.reportCount++
 	}
 }
@@ -151,6 +156,17 @@ type UserPrior struct {
 	CPUHz                float64
 }
 
+// Claims returns the most that a report weighs: a little more than the largest task of the
+// corpus, whose bits spread evenly by half about their mean, and than it takes on the
+// slowest of its users' CPUs.
+func (p *UserPrior) Claims() slot.Claims {
+	const largestTask, longestTask = 1.6, 2.2 // over the mean
+	if !(p.CPUHz > 0) {
+		return slot.Claims{}
+	}
+	return slot.Claims{Bits: largestTask * p.TaskMean.Bits, Cycles: largestTask * p.TaskMean.Cycles(), LocalS: longestTask * p.TaskMean.LocalTimeS(p.CPUHz)}
+}
+
 // sample draws a user with a uniform position. Its ID is -1, which no reported one has.
 func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
 	uniform := func(mean, stdDev float64) float64 {
@@ -210,10 +226,7 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expect
 	}
 	largest := math.Inf(1)
 	if f.reportCount > 0 {
-		largest = 0
-		for _, u := range f.recentUsers[:min(f.reportCount, len(f.recentUsers))] {
-			largest = max(largest, u.Task.Cycles())
-		}
+		largest = slices.Max(f.recentCycles[:min(f.reportCount, len(f.recentCycles))])
 	}
 	for _, x := range f.offered {
 		perCycleJ := c.SwitchedCapacitance * x.shareHz * x.shareHz

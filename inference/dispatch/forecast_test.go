@@ -103,7 +103,7 @@ func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 500 {
-		f.Observe([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 3e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
+		f.Observe([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 1.4e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
 		f.Settle(7, 0)
 	}
 	f.Offer(&c, twoAircraft(&c), 0.01, r)
@@ -114,9 +114,28 @@ func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 		t.Fatalf("%d users", len(s.SyntheticUsers))
 	}
 	for _, u := range s.SyntheticUsers {
-		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 3e6 || len(u.Gain) != 2 || u.Gain[0] == 1 {
+		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 1.4e6 || len(u.Gain) != 2 || u.Gain[0] == 1 {
 			t.Errorf("%+v", u)
 		}
+	}
+}
+
+// What a report claims beyond what it weighs is not in the synthetic slot; how much a user of
+// the offer may have drawn is bounded by the claim itself.
+func TestSyntheticClaimsAreBounded(t *testing.T) {
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
+	most := f.Prior.Claims()
+	f.Observe([]slot.User{{ID: 1, CPUHz: 1e9, Task: physics.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 1}}})
+	f.Settle(3, 0)
+	f.Offer(&c, twoAircraft(&c), 0.001, rand.New(rand.NewPCG(5, 6)))
+	for _, u := range f.syntheticSlot.Users {
+		if u.Task.Cycles() > most.Cycles*(1+1e-9) || u.Task.LocalTimeS(u.CPUHz) > most.LocalS*(1+1e-9) {
+			t.Errorf("%+v is expected", u)
+		}
+	}
+	if _, mostJ := f.OfferUsersEdgeJ(&c, 1); mostJ < 1e4 {
+		t.Errorf("1e12 cycles by the offer may have drawn %v J", mostJ)
 	}
 }
 

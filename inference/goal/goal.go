@@ -94,6 +94,8 @@ type State struct {
 	SavedJ float64 `json:"saved_j"`
 	// Air is that of the slot in progress, as the last decision believed it to be.
 	Air Air `json:"air,omitzero"`
+	// WeighedDelayS bounds the delay of that slot which counts in DelayToGoS; 0: it is not bounded.
+	WeighedDelayS float64 `json:"weighed_delay_s,omitempty"`
 }
 
 // Objective is the request of one mission and what is left of it. Readers are given
@@ -334,8 +336,9 @@ func (o *Objective) Settle(s Settlement) {
 	if o.Budgeted() {
 		state.EnergyToGoJ = state.BudgetJ - state.SpentJ // exact, however many slots were summed
 	} else {
-		state.DelayToGoS -= s.DelayS
+		state.DelayToGoS -= min(s.DelayS, cmp.Or(state.WeighedDelayS, s.DelayS))
 	}
+	state.WeighedDelayS = 0
 	if s.Measured == nil {
 		s.Measured = &Measurement{s.EnergyJ, s.EdgeJ, s.MinEdgeJ, s.MaxEdgeJ, s.ModelFlightJ, 0}
 	}
@@ -345,11 +348,15 @@ func (o *Objective) Settle(s Settlement) {
 	}
 }
 
-// CorrectDelay adds to the delay of slots already settled, as results arrive late.
+// CorrectDelay adds to the delay of slots already settled, as a result arrives late. It
+// changes the delay to go by no more than all tasks of a mean slot take on their users' own
+// CPUs.
 func (o *Objective) CorrectDelay(delayS float64) {
 	o.state.DelayS += delayS
 	if !o.Budgeted() {
-		o.state.DelayToGoS -= delayS
+		delays := o.constants.Conditioner.DelayS
+		most := math.Abs(delays[len(delays)-1]) / float64(o.constants.Slots)
+		o.state.DelayToGoS -= min(max(delayS, -most), most)
 	}
 }
 

@@ -45,6 +45,9 @@ type Observation struct {
 	Known bool                 // EdgeJ is
 	EdgeJ [CurvePoints]float64 // what the slot spends on edge computing at each price, whole fleet
 	Air   Air
+	// WeighedDelayS is the slot's expected delay where a claim was beyond what it may weigh,
+	// with what it weighs; 0: none was.
+	WeighedDelayS float64
 }
 
 // Air is what a decision believes of the air, as factors of flight power. Its zero value
@@ -66,6 +69,7 @@ func (a *Air) hold() float64 { return cmp.Or(a.Hold, 1) }
 // Observe keeps what a decision observed: the air, and in the edge demand what the slot
 // would spend.
 func (o *Objective) Observe(s Observation) {
+	o.state.WeighedDelayS = s.WeighedDelayS
 	if o.state.Air = s.Air; !s.Known {
 		return
 	}

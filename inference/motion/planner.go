@@ -62,6 +62,9 @@ func (p *Planner) Observe(users []slot.User) {
 	if p.userIndex == nil {
 		p.userIndex = make(map[int]int)
 	}
+	if p.observed.slots >= memorySlots {
+		p.observed.halve()
+	}
 	p.observed.slots++
 	for i := range users {
 		id, position, task := users[i].ID, users[i].Position, users[i].Task
@@ -90,6 +93,9 @@ func (p *Planner) Observe(users []slot.User) {
 		p.oldest = (p.oldest + 1) % MaxUsers
 	}
 }
+
+// memorySlots is after how many slots what is known of the tasks counts half.
+const memorySlots = 256
 
 // MoveToward returns one slot's displacement from a position towards a target. Far
 // from the target it is transitM metres long, or stepM if that is more; near the

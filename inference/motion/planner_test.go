@@ -112,3 +112,27 @@ func BenchmarkTargets(b *testing.B) {
 		targets = planner.Targets(&testPhysics, aircraft, targets)
 	}
 }
+
+// What was known of the tasks long ago is forgotten: after tasks of another kind for 1,000
+// slots the planner expects those, and one report among them moves it by its part.
+func TestTasksAreForgotten(t *testing.T) {
+	c := physics.DefaultConstants()
+	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 4e10}}
+	user := func(bits float64) []slot.User {
+		return []slot.User{{ID: 1, CPUHz: 1e9, Task: physics.Task{Bits: bits, CyclesPerBit: 1000, DeadlineS: 1}}}
+	}
+	var p Planner
+	meanBits := func() float64 {
+		p.Targets(&c, aircraft, nil)
+		return p.tasks.bits / p.tasks.tasks
+	}
+	for range 10_000 {
+		p.Observe(user(1e6))
+	}
+	for range 1000 {
+		p.Observe(user(2e6))
+	}
+	if bits := meanBits(); bits < 1.9e6 {
+		t.Errorf("tasks are expected to have %v bits, now all have 2e6", bits)
+	}
+}

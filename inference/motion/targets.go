@@ -154,8 +154,12 @@ const (
 	gridSide        = 5 // users assumed along each side of the area
 )
 
-// taskSums are sums over the reports: slots, tasks, and figures of the tasks.
+// taskSums are sums over the latest reports: slots, tasks, and figures of the tasks.
 type taskSums struct{ slots, tasks, bits, cycles, localS, deadlineS float64 }
+
+func (t *taskSums) halve() {
+	*t = taskSums{t.slots / 2, t.tasks / 2, t.bits / 2, t.cycles / 2, t.localS / 2, t.deadlineS / 2}
+}
 
 // linkPoint is the channel at a distance: the probability of line of sight, and the
 // seconds that a bit takes with it and without.

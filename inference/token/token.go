@@ -170,7 +170,7 @@ type Builder struct {
 	Statistics    *Statistics
 
 	bestSpeedMPS   float64 // v*
-	edgeScaleJ     float64 // edge energy of a slot's tasks at a third of a CPU each, mean so far
+	edgeScaleJ     float64 // edge energy of a slot's tasks at a third of a CPU each, mean of the latest slots
 	edgeScaleSlots float64
 	lastAction     [model.ActionFeatures]float64
 	bestAircraft   []int // per user, the aircraft with the best gain
@@ -254,6 +254,9 @@ func (b *Builder) computeRates(s *slot.Snapshot) {
 	}
 }
 
+// edgeScaleMemory is how many slots the edge scale is a mean of at most.
+const edgeScaleMemory = 256
+
 // updateEdgeScale updates the mean edge energy of a slot whose tasks are all
 // offloaded at the balance point, three to an aircraft. An allowance is large or
 // small relative to it, in any world.
@@ -266,7 +269,7 @@ func (b *Builder) updateEdgeScale(s *slot.Snapshot) {
 		sum += b.Physics.EdgeJ(task, third, physics.BalancedOffload(task.LocalTimeS(s.Users[u].CPUHz), task.OffloadTimeS(third)))
 	}
 	if sum > 0 {
-		b.edgeScaleSlots++
+		b.edgeScaleSlots = min(b.edgeScaleSlots+1, edgeScaleMemory)
 		b.edgeScaleJ += (sum - b.edgeScaleJ) / b.edgeScaleSlots
 	}
 }

@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference"
+	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// besideStrangers flies a mission with the reports of others among those of the world's own
+// users, and returns the delay of the own ones and what is left of the budget, if there is
+// one; else at a delay share. It is the closed form of the decisions.
+func besideStrangers(ck *checkpoint.Checkpoint, seed uint64, budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
+	w := world.New(world.Standard(), seed)
+	p, err := inference.New(ck, inference.DecoderDispatch)
+	if err != nil {
+		panic(err)
+	}
+	c := &w.Config.Physics
+	o := goal.New(&ck.GoalConstants, c, w.Config.Slots, len(w.Aircraft))
+	if o.SetOmega(omega); budgetJ > 0 {
+		if err := o.SetBudget(budgetJ, goal.Target); err != nil {
+			panic(err)
+		}
+	}
+	r := rand.New(rand.NewPCG(seed, 38))
+	var s slot.Snapshot
+	var d slot.Decision
+	var a world.Action
+	for !w.Done() {
+		w.Snapshot(&s)
+		own := len(s.Users)
+		for _, u := range others(s.Slot) {
+			if u.Gain == nil {
+				for m := range s.Aircraft {
+					u.Gain = append(u.Gain, c.Channel.MeanGain(u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM)*r.ExpFloat64())
+				}
+			}
+			s.Users = append(s.Users, u)
+		}
+		o.Observe(p.Decide(&s, o, &d))
+		settled := goal.Settlement{DelayS: d.DelayS, EdgeJ: d.TotalEdgeJ(), MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ(), Flying: len(s.Aircraft)}
+		for i := range s.Users {
+			x := c.PenalizedDelayS(s.Users[i].Task, d.Users[i].CompletionS)
+			if i < own {
+				delayS += x
+			} else { // as the account bounds it
+				settled.DelayS -= max(x-60, 0)
+			}
+		}
+		for _, v := range d.Move {
+			settled.ModelFlightJ += c.Propulsion.PowerW(v.Norm())
+		}
+		settled.EnergyJ = settled.ModelFlightJ + settled.EdgeJ
+		o.Settle(settled)
+		s.Users, d.Users = s.Users[:own], d.Users[:own]
+		w.FillAction(&s, &d, &a)
+		w.Step(a)
+	}
+	return delayS, budgetJ - o.SpentJ()
+}
+
+// TestStrangers: whatever one report claims, in one slot or in each, the others' delay is no
+// more than beside as many honest users, and 5 %.
+func TestStrangers(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(id int, task physics.Task, cpuHz float64) slot.User {
+		return slot.User{ID: id, Task: task, CPUHz: cpuHz, Position: physics.Position{EastM: 400, NorthM: 450}}
+	}
+	const seeds = 6
+	mean := func(budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
+		for seed := range uint64(seeds) {
+			s, j := besideStrangers(ck, 100_000+seed, budgetJ, omega, others)
+			delayS, leftJ = delayS+s/seeds, leftJ+j/seeds
+		}
+		return delayS, leftJ
+	}
+	claims := []struct {
+		name  string
+		task  physics.Task
+		cpuHz float64
+		gain  []float64
+	}{
+		{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, 1e9, nil},
+		{"1e11 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e5, DeadlineS: 1}, 1e9, nil},
+		{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, 1e9, nil},
+		{"1e9 cycles on a slow CPU", physics.Task{Bits: 1e6, CyclesPerBit: 1e3, DeadlineS: 1}, 1.2e4, nil},
+		{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600}, 1.2e7, nil},
+		{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, 1e9, []float64{1, 1}},
+	}
+	for _, x := range []struct{ budgetJ, omega float64 }{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}} {
+		none, _ := mean(x.budgetJ, x.omega, func(int) []slot.User { return nil })
+		r := rand.New(rand.NewPCG(3, 3))
+		honest, _ := mean(x.budgetJ, x.omega, func(int) []slot.User {
+			return []slot.User{user(1000, physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}, 1e9)}
+		})
+		for _, claim := range claims {
+			one := user(1000, claim.task, claim.cpuHz)
+			one.Gain = claim.gain
+			once, left := mean(x.budgetJ, x.omega, func(n int) []slot.User {
+				if n == 10 {
+					return []slot.User{one}
+				}
+				return nil
+			})
+			always, leftAlways := mean(x.budgetJ, x.omega, func(int) []slot.User { return []slot.User{one} })
+			t.Logf("%v J, omega %v, %s: alone %.1f s, beside an honest user %.1f, once %.1f (%.0f J left), always %.1f (%.0f)", x.budgetJ, x.omega, claim.name, none, honest, once, left, always, leftAlways)
+			if most := 1.05 * max(none, honest); math.Max(once, always) > most {
+				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f s, at most %.1f s", x.budgetJ, x.omega, claim.name, once, always, most)
+			}
+		}
+	}
+}
