@@ -149,11 +149,11 @@ func (d *decoder) value(s *shape, v reflect.Value) {
 }
 
 func (d *decoder) number(s *shape, v reflect.Value) {
-	token := string(d.rawToken())
-	x, err := strconv.ParseFloat(token, 64)
+	token := d.rawToken()
+	x, err := strconv.ParseFloat(string(token), 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		d.fail("non-finite", "%s is not finite", quoteRaw([]byte(token)))
+		d.fail("non-finite", "%s is not finite", quoteRaw(token))
 	case !s.limits.contains(x):
 		d.fail("range", "%g is outside %s", x, s.limits.text)
 	case s.kind == reflect.Int && x != math.Trunc(x):
@@ -161,7 +161,7 @@ func (d *decoder) number(s *shape, v reflect.Value) {
 	case v.CanInt():
 		v.SetInt(int64(x))
 	case v.CanUint():
-		n, err := strconv.ParseUint(token, 10, 64)
+		n, err := strconv.ParseUint(string(token), 10, 64)
 		if err != nil { // 1e3, which a float64 holds exactly
 			n = uint64(x)
 		}
@@ -172,7 +172,7 @@ func (d *decoder) number(s *shape, v reflect.Value) {
 }
 
 func (d *decoder) text(s *shape, v reflect.Value) {
-	text := d.stringValue()
+	text := string(d.stringValue())
 	switch {
 	case s.enum != nil && !slices.Contains(s.enum, text):
 		d.fail("value", "%s, want one of %s", quote(text), strings.Join(s.enum, ", "))
@@ -190,13 +190,13 @@ func (d *decoder) object(s *shape, v reflect.Value) {
 	d.pos++
 	for d.peek() != '}' {
 		key := d.stringValue()
-		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == key })
+		i := slices.IndexFunc(s.fields, func(f field) bool { return f.name == string(key) })
 		if i < 0 {
 			d.skip()
 			continue
 		}
 		seen |= 1 << i
-		d.path = append(d.path, key)
+		d.path = append(d.path, s.fields[i].name)
 		d.value(s.fields[i].shape, v.Field(s.fields[i].index))
 		d.path = d.path[:len(d.path)-1]
 	}
@@ -216,9 +216,9 @@ func (d *decoder) mapping(s *shape, v reflect.Value) {
 	d.pos++
 	for d.peek() != '}' {
 		key := d.stringValue()
-		n, err := strconv.Atoi(key)
-		if err != nil || !s.keys.contains(float64(n)) || strconv.Itoa(n) != key {
-			d.fail("key", "key %s, want an integer in %s", quote(key), s.keys.text)
+		n, err := strconv.Atoi(string(key))
+		if err != nil || !s.keys.contains(float64(n)) || strconv.Itoa(n) != string(key) {
+			d.fail("key", "key %s, want an integer in %s", quote(string(key)), s.keys.text)
 		}
 		d.value(s.elem, elem)
 		m.SetMapIndex(reflect.ValueOf(n), elem)

@@ -86,7 +86,7 @@ func TestEveryMissingFieldIsNamed(t *testing.T) {
 		s.peek()
 		for s.pos++; s.peek() != '}'; {
 			from := s.pos
-			name := s.stringValue()
+			name := string(s.stringValue())
 			s.skip()
 			without := example[:from] + `"unknown":[{}]` + example[s.pos:]
 			_, err := decoders[kind]([]byte(without))
@@ -379,6 +379,14 @@ func FuzzTopic(f *testing.F) {
 			t.Fatalf("%q is read as %s %q, which is %q", topic, kind, id, again[kind])
 		}
 	})
+}
+
+// A report is read 4,096 times a slot: what it allocates is what its message holds, and its path.
+func TestDecodeReportAllocates(t *testing.T) {
+	const most = 8 // the report, its task, gains and their two keys; the path and two values of reflection
+	if n := testing.AllocsPerRun(100, func() { DecodeReport([]byte(reportExample)) }); n > most {
+		t.Errorf("%v allocations, want %d at most", n, most)
+	}
 }
 
 func BenchmarkDecodeReport(b *testing.B) {

@@ -59,7 +59,7 @@ func LooksSigned(payload []byte) bool {
 		return false
 	}
 	for s.pos++; s.peek() != '}'; s.skip() {
-		if s.stringValue() == "signature" {
+		if string(s.stringValue()) == "signature" {
 			return true
 		}
 	}

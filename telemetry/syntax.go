@@ -61,12 +61,13 @@ func (s *scanner) check(depth int) error {
 			return fmt.Errorf("nested deeper than %d", maxDepth)
 		}
 		s.pos++
-		var keys []string
+		var few [16][]byte
+		keys := few[:0]
 		for s.peek() != '}' && s.peek() != ']' {
 			if c == '{' {
 				key := s.stringValue()
-				if slices.Contains(keys, key) {
-					return fmt.Errorf("key %s twice", quote(key))
+				if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+					return fmt.Errorf("key %s twice", quote(string(key)))
 				}
 				if keys = append(keys, key); len(keys) > maxMembers {
 					return fmt.Errorf("more than %d fields in one object", maxMembers)
@@ -92,11 +93,11 @@ func (s *scanner) rawToken() []byte {
 	quoted := s.peek() == '"'
 	start := s.pos
 	if !quoted {
-		n := bytes.IndexAny(s.input[s.pos:], " \t\n\r,:]}")
-		if n < 0 {
-			n = len(s.input) - s.pos
+		for ; s.pos < len(s.input); s.pos++ {
+			if c := s.input[s.pos]; c <= ' ' || c == ',' || c == ':' || c == ']' || c == '}' {
+				break
+			}
 		}
-		s.pos += n
 		return s.input[start:s.pos]
 	}
 	for s.pos++; s.input[s.pos] != '"'; s.pos++ {
@@ -108,14 +109,15 @@ func (s *scanner) rawToken() []byte {
 	return s.input[start:s.pos]
 }
 
-func (s *scanner) stringValue() string {
+// stringValue returns the next string's characters, where it has no escapes in the input itself.
+func (s *scanner) stringValue() []byte {
 	raw := s.rawToken()
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
+		return raw[1 : len(raw)-1]
 	}
 	var text string
 	json.Unmarshal(raw, &text) // cannot fail: json.Valid accepted it
-	return text
+	return []byte(text)
 }
 
 func (s *scanner) skip() {

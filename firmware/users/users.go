@@ -248,7 +248,7 @@ func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	r := &x.report
 	out := slot.User{
 		ID: x.id, Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]},
-		QueueBits: r.QueueBits, CPUHz: r.CPUHz,
+		QueueBits: r.QueueBits, CPUHz: r.CPUHz, Gain: make([]float64, 0, len(aircraft)),
 	}
 	if r.Task != nil {
 		out.Task = physics.Task(*r.Task)
