@@ -144,6 +144,7 @@ type Energy struct {
 type Quantiles struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
 }
 
@@ -200,7 +201,7 @@ type AircraftSummary struct {
 	Lost             bool    `json:"lost,omitempty"`      // no link to it, for good
 }
 
-// QuantilesOf returns the median, the 95th percentile (nearest rank) and the greatest.
+// QuantilesOf returns the median, the 95th and the 99th percentile (nearest rank) and the greatest.
 func QuantilesOf(x []float64) Quantiles {
 	if len(x) == 0 {
 		return Quantiles{}
@@ -208,7 +209,7 @@ func QuantilesOf(x []float64) Quantiles {
 	x = slices.Clone(x)
 	slices.Sort(x)
 	rank := func(p float64) float64 { return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)] }
-	return Quantiles{rank(0.5), rank(0.95), x[len(x)-1]}
+	return Quantiles{rank(0.5), rank(0.95), rank(0.99), x[len(x)-1]}
 }
 
 // Write makes all files in a folder.

@@ -17,16 +17,16 @@ import (
 
 func TestQuantiles(t *testing.T) {
 	for _, c := range []struct {
-		x        []float64
-		p50, p95 float64
+		x             []float64
+		p50, p95, p99 float64
 	}{
-		{nil, 0, 0},
-		{[]float64{3}, 3, 3},
-		{[]float64{4, 1, 3, 2}, 2, 4},
-		{hundredToOne(), 50, 95},
+		{nil, 0, 0, 0},
+		{[]float64{3}, 3, 3, 3},
+		{[]float64{4, 1, 3, 2}, 2, 4, 4},
+		{hundredToOne(), 50, 95, 99},
 	} {
-		if s := QuantilesOf(c.x); s.P50 != c.p50 || s.P95 != c.p95 {
-			t.Errorf("%v: %+v, want %v and %v", c.x, s, c.p50, c.p95)
+		if s := QuantilesOf(c.x); s.P50 != c.p50 || s.P95 != c.p95 || s.P99 != c.p99 {
+			t.Errorf("%v: %+v, want %v, %v and %v", c.x, s, c.p50, c.p95, c.p99)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestSummaryKeys(t *testing.T) {
 	for key, inner := range map[string][]string{
 		"slots": nil, "missed_slots": nil, "reports": {"expected", "heard"}, "decisions": nil,
 		"budget": {"requested_j", "revised_j", "spent_j", "error"}, "delay_s": nil, "energy_source": nil,
-		"decision_ms": {"p50", "p95"}, "min_separation_m": nil, "max_speed_mps": nil, "setpoints": nil,
+		"decision_ms": {"p50", "p95", "p99"}, "min_separation_m": nil, "max_speed_mps": nil, "setpoints": nil,
 		"commands": nil, "traffic": {"control_bytes", "offloaded_bits", "ratio"},
 	} {
 		value, ok := got[key]
