@@ -20,6 +20,9 @@ func TestShippedConfiguration(t *testing.T) {
 	if c.SpeedFactor() != 10 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() {
 		t.Errorf("%+v", c)
 	}
+	if want := Defaults().Flight; c.Flight != want { // each key is there with its default
+		t.Errorf("flight is %+v, its defaults %+v", c.Flight, want)
+	}
 }
 
 // The leader of a flight with PX4 SITL: real time, and commands that simbridge px4

@@ -423,8 +423,12 @@ func TestUnverifiedAreAnsweredOnceASecond(t *testing.T) {
 	if ack := d.send(preferenceTopic, d.sign("crew-1", 2, stale, preferenceTopic, `{"id":"c","setting":0.1}`)); ack != nil {
 		t.Errorf("a second refusal within a second: %+v", ack)
 	}
-	d.clock.now += 1100 * time.Millisecond
-	if ack := d.send(preferenceTopic, unverified(51)); ack == nil {
+	d.clock.now += 900 * time.Millisecond
+	if ack := d.send(preferenceTopic, unverified(51)); ack != nil {
+		t.Errorf("answered after 0.9 s: %+v", ack)
+	}
+	d.clock.now += 200 * time.Millisecond
+	if ack := d.send(preferenceTopic, unverified(53)); ack == nil {
 		t.Error("after a second nothing was answered")
 	}
 	// Refused unverified, its id is free for the crew's.

@@ -85,6 +85,23 @@ func TestCurrentHoldsBetweenSlowReadings(t *testing.T) {
 	}
 }
 
+// Of a battery that falls silent the measured power holds for two intervals and a half, for
+// 2 s at least and 6.5 s at most; then the model counts.
+func TestHowLongAReadingHolds(t *testing.T) {
+	for everyS, want := range map[float64]float64{0.5: 2, 1: 2.5, 2: 5, 6: 6.5} {
+		m := newMeter()
+		lastS := 5 * everyS
+		for i := range 6 {
+			now := float64(i) * everyS
+			m.SetSpeed(now, 8.4, true)
+			m.AddReading(now, sentReading(150*now, 150, 50+now))
+		}
+		if before, after := m.Source(lastS+want-0.01), m.Source(lastS+want+0.01); before == Model || after != Model {
+			t.Errorf("every %v s: from %s before %v s of silence, then from %s", everyS, before, want, after)
+		}
+	}
+}
+
 // An aircraft that has landed draws no more, though its battery measures that seconds later.
 func TestLandedBetweenSlowReadings(t *testing.T) {
 	m := newMeter()

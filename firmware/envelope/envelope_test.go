@@ -194,7 +194,7 @@ func TestWayInIsALeg(t *testing.T) {
 				checker.Check(vehicles, testLimits)
 				v = vehicles[0]
 				move := v.commandedVelocity()
-				if left := testLimits.outsideM(at.Add(move)); left > max(0, outM-wayInMPS)+tolerance {
+				if left := testLimits.outsideM(at.Add(move)); left > max(0, outM-8)+tolerance {
 					t.Errorf("%v m outside, asked to %s: in a second %v m outside", outM, name, left)
 				}
 				if r := max(move.Norm(), v.FeedForwardMPS.Norm()); r > testLimits.SpeedMaxMPS+tolerance || testLimits.outsideM(v.Target) > outM {

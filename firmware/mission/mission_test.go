@@ -104,6 +104,37 @@ func TestBrokerBackEndsItsHold(t *testing.T) {
 	}
 }
 
+// Five seconds of contact in ten end a hold, also with a gap between them; in eleven they do
+// not. A tick that finds the broker connected again counts from the next one on.
+func TestContactOfFiveSecondsInTen(t *testing.T) {
+	for gap, want := range map[int]string{0: "flying", 4: "flying", 5: "holding"} { // seconds away after three of contact
+		broker := inPhase("flying")
+		tickFor(broker, 40, TickInput{})
+		tickFor(broker, 4, TickInput{Connected: true})
+		tickFor(broker, gap, TickInput{})
+		if tickFor(broker, 3, TickInput{Connected: true}); broker.Phase() != want {
+			t.Errorf("the broker away for %d s: %s, want %s", gap, broker.Phase(), want)
+		}
+	}
+	for gap, want := range map[int]string{4: "flying", 5: "flying", 6: "holding"} { // seconds between two heartbeats
+		crew := inPhase("flying")
+		crew.Heartbeat("crew-1", false, 0)
+		tickFor(crew, 40, TickInput{Connected: true})
+		for range 4 {
+			crew.Heartbeat("crew-1", false, 0)
+			tickFor(crew, 1, TickInput{Connected: true})
+		}
+		tickFor(crew, gap-1, TickInput{Connected: true})
+		for range 3 {
+			crew.Heartbeat("crew-1", false, 0)
+			tickFor(crew, 1, TickInput{Connected: true})
+		}
+		if crew.Phase() != want {
+			t.Errorf("no heartbeat for %d s: %s, want %s", gap, crew.Phase(), want)
+		}
+	}
+}
+
 // A broker or a crew's radio that is there for 4 s in 20 is contact with nobody: both
 // failsafes act as if it were away all the time.
 func TestContactMustLast(t *testing.T) {
