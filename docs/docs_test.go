@@ -21,6 +21,7 @@ import (
 	"prefdt/configs"
 	"prefdt/configs/freeport"
 	"prefdt/firmware/config"
+	"prefdt/firmware/envelope"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
@@ -236,6 +237,30 @@ func TestPackagesListed(t *testing.T) {
 	}
 }
 
+// What documents state of times and lengths that the leader or its service has by default.
+// The figures that the leader's packages keep for themselves are held by their own tests.
+func TestStatedDefaults(t *testing.T) {
+	f := config.Defaults().Flight
+	watchdog := regexp.MustCompile(`(?m)^WatchdogSec=(\d+)$`).FindStringSubmatch(read(t, "configs/systemd/prefdt-leader.service"))
+	if watchdog == nil {
+		t.Fatal("the service has no WatchdogSec in seconds")
+	}
+	for text, path := range map[string]string{
+		fmt.Sprintf("holds at %v s, returns at %v s", f.BrokerHoldS, f.BrokerReturnS):                                 "docs/failures.md",
+		fmt.Sprintf("hold after %v s, return after %v s (configurable)", f.BrokerHoldS, f.BrokerReturnS):              "docs/wire.md",
+		fmt.Sprintf("holds %v s after the last heartbeat or command, returns after %v s", f.CrewHoldS, f.CrewReturnS): "docs/failures.md",
+		fmt.Sprintf("none for %v s holds and for %v s returns", f.CrewHoldS, f.CrewReturnS):                           "docs/wire.md",
+		fmt.Sprintf("silent for %v s, the fleet holds; for %v s, it returns", f.CrewHoldS, f.CrewReturnS):             "docs/crew.md",
+		fmt.Sprintf("walk out of range, and the leader holds after %v s", f.CrewHoldS):                                "docs/console.md",
+		fmt.Sprintf("the next comes to its home once the one before is %v m lower", envelope.LandingBelowM):           "docs/failures.md",
+		fmt.Sprintf("loop stalled for %s s | systemd kills and restarts it", watchdog[1]):                             "docs/failures.md",
+	} {
+		if !strings.Contains(strings.Join(strings.Fields(read(t, path)), " "), text) {
+			t.Errorf("%s does not say %q", path, text)
+		}
+	}
+}
+
 // block is a fenced block.
 type block struct {
 	path     string
@@ -330,20 +355,22 @@ func (b *block) runs() bool {
 
 // Every command in the documents is run in a copy of the repository, one shell for
 // each document; those that need hours, hardware, root or the like are checked for
-// programs, flags and files that are not there.
+// programs, flags and files that are not there. A document that flies waits for the clock
+// most of the time: it has a copy and ports of its own, and the others run meanwhile.
 func TestCommands(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the programs and flies")
 	}
 	folder := t.TempDir()
-	ports := freePorts(t)
-	copyRepository(t, folder, ports)
+	copyRepository(t, folder, freePorts(t))
 	build := exec.Command("make", "build")
 	build.Dir = folder
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("make build: %v\n%s", err, out)
 	}
 	run, checked := 0, 0
+	type document struct{ name, script string }
+	var flying, computing []document
 	for _, path := range documents(t) {
 		var script strings.Builder
 		for _, b := range blocks(t, path) {
@@ -356,21 +383,40 @@ func TestCommands(t *testing.T) {
 				continue
 			}
 			run++
-			b.text = ports.Replace(b.text)
 			if _, marked := b.mark("terminal"); marked {
 				fmt.Fprintf(&script, "{\n%s} >terminal-%d.log 2>&1 &\n", b.text, b.line)
 			} else {
 				fmt.Fprintf(&script, "echo '# %s:%d'\nset -x\n%s{ set +x; } 2>/dev/null\n", b.path, b.line, b.text)
 			}
 		}
-		if script.Len() > 0 {
-			t.Run(filepath.Base(path), func(t *testing.T) { runScript(t, folder, script.String()) })
+		switch d := (document{filepath.Base(path), script.String()}); {
+		case strings.Contains(d.script, "bin/simbridge fly"):
+			flying = append(flying, d)
+		case d.script != "":
+			computing = append(computing, d)
 		}
 	}
 	t.Logf("%d blocks run, %d checked", run, checked)
-	if run < 8 || checked < 8 {
-		t.Errorf("%d blocks run, %d checked: want both in plenty", run, checked)
+	if run < 8 || checked < 8 || len(flying) < 2 {
+		t.Errorf("%d blocks run, %d checked, %d documents fly: want all in plenty", run, checked, len(flying))
 	}
+	for _, d := range flying {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			own, ports := t.TempDir(), freePorts(t)
+			copyRepository(t, own, ports)
+			if err := os.Symlink(filepath.Join(folder, "bin"), filepath.Join(own, "bin")); err != nil {
+				t.Fatal(err)
+			}
+			runScript(t, own, ports.Replace(d.script))
+		})
+	}
+	t.Run("computing", func(t *testing.T) {
+		t.Parallel()
+		for _, d := range computing {
+			t.Run(d.name, func(t *testing.T) { runScript(t, folder, d.script) })
+		}
+	})
 }
 
 // freePorts gives the ports of the shipped configurations free ones in their place.
@@ -412,7 +458,8 @@ func runScript(t *testing.T, folder, script string) {
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", "-eu", "-c", script)
 	shell.Dir = folder
-	shell.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"), "GOFLAGS=-trimpath")
+	// `make lint` vets, once.
+	shell.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"), "GOFLAGS=-trimpath -vet=off")
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell's terminals end with it
 	group := func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) }
 	shell.Cancel, shell.WaitDelay = group, 10*time.Second
