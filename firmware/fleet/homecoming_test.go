@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestWayHomeBarred(t *testing.T) {
 		least, mostS float64
 		parked       bool
 	}{
-		"a minute": {90, 60, 110, false}, "its battery": {12, 15, 50, false}, "above another": {90, 60, 130, true},
+		"a minute": {90, 60, 72, false}, "its battery": {12, 15, 50, false}, "above another": {90, 60, 72, true},
 	} {
 		homes := []physics.Position{{EastM: 500, NorthM: 300}, {EastM: 500, NorthM: 305}, {EastM: 500, NorthM: 325}}
 		w := newSky(t, homes...)
@@ -133,7 +134,7 @@ func TestWayHomeBarred(t *testing.T) {
 }
 
 // An aircraft that is sent home from low in the air, or whose climb somewhere else is
-// broken off, climbs before it flies there; one over its home lands.
+// broken off, climbs to 20 m below its height before it flies there; one over its home lands.
 func TestClimbsBeforeItFliesHome(t *testing.T) {
 	for name, c := range map[string]struct {
 		homeward bool
@@ -150,16 +151,16 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 		}
 		w.fly(5*time.Second, nil)
 		w.SendHome(1)
-		from, sideways, highest := v.position, 0.0, 0.0
+		from, leftAtM, highest := v.position, 0.0, 0.0
 		w.fly(5*time.Minute, func() bool {
-			if v.upM < 75 && highest < 75 {
-				sideways = max(sideways, v.position.Sub(from).Norm())
-			}
 			highest = max(highest, v.upM)
+			if leftAtM == 0 && v.position.Sub(from).Norm() > 0.5 {
+				leftAtM = v.upM
+			}
 			return w.allDown()
 		})
-		if off := v.position.Sub(home).Norm(); !w.allDown() || off > homeWithinM || sideways > 2 || (highest > 75) != (c.offM > 5) {
-			t.Errorf("%s: down %v, %.1f m from home, up to %.0f m high, %.0f m sideways on the way up", name, w.allDown(), off, highest, sideways)
+		if off := v.position.Sub(home).Norm(); !w.allDown() || off > homeWithinM || (leftAtM > 80 && leftAtM < 83) != (c.offM > 5) || (highest > 80) != (c.offM > 5) {
+			t.Errorf("%s: down %v, %.1f m from home, up to %.0f m high, it left where it was at %.1f m", name, w.allDown(), off, highest, leftAtM)
 		}
 	}
 }
@@ -186,8 +187,8 @@ func TestSlowClimbOnTheWayHome(t *testing.T) {
 	}
 }
 
-// An autopilot that refuses OFFBOARD on the way home is asked for a limited time; then it
-// returns by itself or, if it refuses that too, lands. Over its home it lands at once.
+// An autopilot that refuses OFFBOARD on the way home is asked for half a minute; then it
+// returns by itself or, if it refuses that for as long, lands. Over its home it lands at once.
 func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusesReturn, unknownHome bool
@@ -208,6 +209,22 @@ func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 		w.fly(time.Second, nil)
 		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
+		}
+		waits, began := 0.0, w.nowS()
+		if c.refusesReturn {
+			waits = 30
+		}
+		if !c.unknownHome && c.atM > 5 {
+			waits += 30
+		}
+		lands := ModeReturn
+		if c.refusesReturn || c.atM < 5 {
+			lands = ModeLand
+		}
+		a := w.aircraft[0]
+		w.fly(5*time.Minute, func() bool { return a.phase == PhaseLanding && a.landingMode() == lands })
+		if waited := w.nowS() - began; math.Abs(waited-waits) > 1 {
+			t.Errorf("%s: it waited %.1f s, want %v", name, waited, waits)
 		}
 		if !w.fly(5*time.Minute, w.allDown) {
 			t.Fatalf("%s: it is %v in %v", name, w.aircraft[0].phase, v.mode)
@@ -260,11 +277,11 @@ func TestLandedButNotDisarmed(t *testing.T) {
 	v.neverDisarms = true
 	w.comeHome(home)
 	touched := w.fly(5*time.Minute, func() bool { return v.landed })
-	w.fly(20*time.Second, nil)
+	w.fly(28*time.Second, nil)
 	if got := v.view(); !touched || got.Phase != PhaseLanding {
 		t.Fatalf("on the ground %v, it is %v", touched, got.Phase)
 	}
-	w.fly(15*time.Second, nil)
+	w.fly(4*time.Second, nil)
 	got := v.view()
 	if got.Phase != PhasePilot || got.Reason != "landed, but its motors still run" || got.InAir || got.Obstacle || !v.armed {
 		t.Errorf("it is %v: %q", got.Phase, got.Reason)
@@ -326,7 +343,7 @@ func TestLandedStandsStill(t *testing.T) {
 	}{"stands": {0, 0, true}, "sinks": {0.5, 0, false}, "moves": {0, 2, false}} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Clock: clock.New()}
 		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{homeward: true, phase: PhaseLanding}}
-		for now := 100.0; now < 102+disarmTimeoutS; now++ {
+		for now := 100.0; now < 132; now++ {
 			a.awaitDisarm(f, now)
 			a.upM -= c.sinkMPS
 		}

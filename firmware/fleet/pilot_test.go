@@ -288,12 +288,12 @@ func TestRejoinInTheFailsafesHold(t *testing.T) {
 			countSetpoints := v.onlySetpoints(&setpoints)
 			v.simulate(500*time.Millisecond, countSetpoints)
 			v.mode, v.failsafe = ModeHold, true
-			v.simulate(5*time.Second, countSetpoints)
-			if v.view().Phase != PhaseEngaging || setpoints < 40 {
+			v.simulate(9*time.Second, countSetpoints)
+			if v.view().Phase != PhaseEngaging || setpoints < 80 {
 				t.Fatalf("%s after %d setpoints", v.view().Phase, setpoints)
 			}
 			c.then(v)
-			v.simulate(6*time.Second, countSetpoints)
+			v.simulate(2*time.Second, countSetpoints) // ten seconds are over
 			if got := v.view(); got.Phase != c.want || !strings.Contains(got.Reason, c.why) {
 				t.Errorf("%s: %q", got.Phase, got.Reason)
 			}

@@ -183,6 +183,23 @@ func TestRebootIsBelieved(t *testing.T) {
 	}
 }
 
+// A clock that began again is that of a reboot once positions show it for half a second.
+func TestHowLongAClockShowsAReboot(t *testing.T) {
+	v := flying(t)
+	v.bootMS = 300
+	for afterMS := 0; afterMS <= 540; afterMS += 45 {
+		if got := v.view(); got.Reason != "" {
+			t.Fatalf("%q before %d ms", got.Reason, afterMS)
+		}
+		v.transmit(v.positionMessage())
+		v.clock.Advance(45 * time.Millisecond)
+		v.bootMS += 45
+	}
+	if got := v.view(); got.Reason != "rebooted" {
+		t.Errorf("%q after 540 ms", got.Reason)
+	}
+}
+
 // Late copies of positions, some of every second, reboot nothing, whatever their number.
 func TestLateCopies(t *testing.T) {
 	v := flying(t)

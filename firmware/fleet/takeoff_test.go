@@ -148,6 +148,18 @@ func TestTakeOffWaitsForOneAboutToPass(t *testing.T) {
 	}
 }
 
+// One that is resumed more than 20 m below its height climbs there first.
+func TestResumedLowClimbsFirst(t *testing.T) {
+	for upM, want := range map[float64]Phase{78: PhaseClimbing, 82: PhaseEngaging} {
+		w := newSky(t, physics.Position{EastM: 500, NorthM: 500})
+		w.fliers[0].aloft(w.fliers[0].home, upM)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, false)); err != nil || w.aircraft[0].phase != want {
+			t.Errorf("resumed at %v m: %v, %v, want %v", upM, w.aircraft[0].phase, err, want)
+		}
+	}
+}
+
 // Resumed low in the air, it does not take off below another: it waits in its Hold.
 func TestResumedLowWaitsBelowAnother(t *testing.T) {
 	w := newSky(t, physics.Position{EastM: 500, NorthM: 500}, physics.Position{EastM: 503, NorthM: 500})
