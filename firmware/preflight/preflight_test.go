@@ -52,6 +52,7 @@ func runCheck(t *testing.T, path, wait string) (code int, results, details map[s
 }
 
 func TestCheckPasses(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
 	code, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
 	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1", "aircraft 2"} {
@@ -78,6 +79,7 @@ func TestCheckPasses(t *testing.T) {
 
 // An interruption does not wait for a broker, nor for autopilots.
 func TestCheckIsInterrupted(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
@@ -90,6 +92,7 @@ func TestCheckIsInterrupted(t *testing.T) {
 
 // Each thing that is wrong on the ground is a line of its own.
 func TestCheckFails(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	readOnly := filepath.Join(t.TempDir(), "file")
 	os.WriteFile(readOnly, nil, 0o400)
@@ -117,6 +120,7 @@ func TestCheckFails(t *testing.T) {
 
 // An autopilot whose pre-arm checks fail is found by its health bit, which PX4 sets alone.
 func TestCheckFindsFailingPreArmChecks(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
 	r.Autopilots[1].DenyArming("Compass 0 missing")
 	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "15s")
@@ -130,6 +134,7 @@ func TestCheckFindsFailingPreArmChecks(t *testing.T) {
 
 // An autopilot that is not PX4 is named, whatever else it sends.
 func TestCheckNamesAnotherAutopilot(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	address := rig.FreeAddress(t)
 	n := &gomavlib.Node{
@@ -151,6 +156,7 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 }
 
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
 	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
 		r.ReplaceParameters(i, p)
@@ -169,6 +175,7 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 // The links are tried with the signing key, and not at all with one that is
 // unusable.
 func TestCheckOfTheSigningKey(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	file := func(text string, mode os.FileMode) string {
 		path := filepath.Join(t.TempDir(), "mavlink.key")
@@ -205,6 +212,7 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 // The check before a flight takes a pack for what its autopilot or the configuration says,
 // less what the ledger has drawn from it, and needs as much as `start` does.
 func TestCheckOfPacks(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
 	r.ReplaceAutopilot(0, func(c *autopilot.Config) { c.CapacityJ = 20e3 })
 	r.ReplaceParameters(2, map[string]float64{"BAT1_CAPACITY": 0})
