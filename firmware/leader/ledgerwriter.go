@@ -166,7 +166,7 @@ func (l *Leader) startFiling() {
 	w.filed = now
 	w.filing.Wait()
 	w.filing.Go(func() {
-		if err := w.ledger.WriteFiles(phase != telemetry.StateIdle); err != nil {
+		if err := w.ledger.WriteFiles(); err != nil {
 			l.Log.Error("the files of finished missions could not be written", "reason", err)
 		}
 	})

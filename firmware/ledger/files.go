@@ -15,6 +15,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"prefdt/firmware/account"
+	"prefdt/telemetry"
 )
 
 // Finished missions are files, for whatever copies files from a vehicle: each appears
@@ -30,10 +31,10 @@ const (
 func FilesPath(dir string) string { return filepath.Join(dir, filesFolder) }
 
 // WriteFiles writes a file for each mission of the ledger that has rows and no file yet;
-// for the present one only if it is over. A file is what `leader log export -json` writes
+// for the present one only once nothing is left of it to fly. A file is what `leader log export -json` writes
 // of the mission, gzipped; its name begins with the time of the first row, UTC. The
 // oldest are deleted beyond the bytes that rows may have. It may be called beside a write.
-func (l *Ledger) WriteFiles(presentOver bool) error {
+func (l *Ledger) WriteFiles() error {
 	folder := FilesPath(filepath.Dir(l.path))
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
@@ -43,12 +44,13 @@ func (l *Ledger) WriteFiles(presentOver bool) error {
 		return err
 	}
 	err = l.db.View(func(tx *bolt.Tx) error {
-		if err := eachFlight(tx, func(b *bolt.Bucket) error {
-			return l.writeFile(folder, b.Get(keyState), b.Bucket(bucketSlots), commands)
-		}); err != nil || !presentOver {
-			return err
-		}
-		return l.writeFile(folder, tx.Bucket(bucketState).Get(keyState), tx.Bucket(bucketSlots), commands)
+		return eachFlight(tx, func(state []byte, slots *bolt.Bucket, present bool) error {
+			f := Flight{}
+			if err := l.decodeWithChecksum(state, &f.State); err != nil || present && telemetry.UnderWay(f.State.Phase) {
+				return err
+			}
+			return l.writeFile(folder, &f, slots, commands)
+		})
 	})
 	if err != nil {
 		return err
@@ -58,14 +60,13 @@ func (l *Ledger) WriteFiles(presentOver bool) error {
 
 // writeFile writes one mission's file, unless it has one or no rows. Rows are copied as
 // they are stored: a file costs no memory.
-func (l *Ledger) writeFile(folder string, encoded []byte, slots *bolt.Bucket, commands []Command) (err error) {
+func (l *Ledger) writeFile(folder string, f *Flight, slots *bolt.Bucket, commands []Command) error {
 	_, raw := slots.Cursor().First()
-	if encoded == nil || raw == nil {
+	if raw == nil {
 		return nil
 	}
 	var first account.Row
-	f := Flight{}
-	if err := errors.Join(l.decodeWithChecksum(raw, &first), l.decodeWithChecksum(encoded, &f.State)); err != nil {
+	if err := l.decodeWithChecksum(raw, &first); err != nil {
 		return err
 	}
 	path := filepath.Join(folder, time.UnixMilli(first.UnixMS).UTC().Format("20060102T150405Z-")+f.State.Mission+fileSuffix)
@@ -84,7 +85,7 @@ func (l *Ledger) writeFile(folder string, encoded []byte, slots *bolt.Bucket, co
 	}
 	defer os.Remove(part) // in vain once it is renamed
 	z := gzip.NewWriter(file)
-	err = errors.Join(l.writeFlight(z, &f, slots), z.Close(), file.Sync(), file.Close())
+	err = errors.Join(l.writeFlight(z, f, slots), z.Close(), file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(part, path)
 	}

@@ -50,9 +50,12 @@ func TestFilesOfMissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	state := func(mission, phase string) State {
+		return State{State: missions.State{Mission: mission, Phase: phase}, Place: &Place{Fleet: "demo"}}
+	}
 	fly := func(mission string, unixMS int64) {
 		t.Helper()
-		s := State{State: missions.State{Mission: mission, Phase: "done"}, Place: &Place{Fleet: "demo"}}
+		s := state(mission, "returning")
 		rows := []account.Row{{Slot: 0, UnixMS: unixMS, Aircraft: []account.AircraftRow{{Number: 1, UpM: 99.5}}}, {Slot: 1, UnixMS: unixMS + 1000}}
 		if err := l.WriteCommands(s, []Command{{ID: "start-" + mission, Ack: json.RawMessage(`{"accepted":true}`), Mission: mission}}); err != nil {
 			t.Fatal(err)
@@ -63,19 +66,22 @@ func TestFilesOfMissions(t *testing.T) {
 	}
 	first, second := "20260102T030405Z-m-1.json.gz", "20260102T040405Z-m-2.json.gz"
 	fly("m-1", 1767323045000)
-	write := func(presentOver bool, want ...string) {
+	write := func(want ...string) {
 		t.Helper()
-		if err := l.WriteFiles(presentOver); err != nil {
+		if err := l.WriteFiles(); err != nil {
 			t.Fatal(err)
 		}
 		if got := fileNames(t, dir); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	write(false) // it is not over
+	write() // it is not over
 	fly("m-2", 1767326645000)
-	write(false, first)
-	write(true, first, second)
+	write(first) // whatever its state was: another one is the present mission
+	if err := l.WriteRows(state("m-2", "done"), nil); err != nil {
+		t.Fatal(err)
+	}
+	write(first, second)
 	all, err := l.Flights()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +100,7 @@ func TestFilesOfMissions(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(FilesPath(dir), second), []byte("as it was"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	write(true, first, second)
+	write(first, second)
 	if raw, _ := os.ReadFile(filepath.Join(FilesPath(dir), second)); string(raw) != "as it was" {
 		t.Error("a file was written twice")
 	}
@@ -103,5 +109,5 @@ func TestFilesOfMissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.SetMaxRowBytes(0)
-	write(true, second)
+	write(second)
 }

@@ -104,22 +104,27 @@ func (l *Ledger) dropOldFlights(flights *bolt.Bucket) error {
 	return err
 }
 
-// eachFlight calls f with every earlier flight, oldest first.
-func eachFlight(tx *bolt.Tx, f func(*bolt.Bucket) error) error {
-	flights := tx.Bucket(bucketFlights)
-	if flights == nil { // a ledger of one mission
-		return nil
+// eachFlight calls f with the stored state and rows of every flight: the earlier ones, the
+// oldest first, and then the present mission, if one was begun.
+func eachFlight(tx *bolt.Tx, f func(state []byte, slots *bolt.Bucket, present bool) error) error {
+	if flights := tx.Bucket(bucketFlights); flights != nil { // nil: a ledger of one mission
+		if err := flights.ForEachBucket(func(name []byte) error {
+			b := flights.Bucket(name)
+			return f(b.Get(keyState), b.Bucket(bucketSlots), false)
+		}); err != nil {
+			return err
+		}
 	}
-	return flights.ForEachBucket(func(name []byte) error { return f(flights.Bucket(name)) })
+	if state := tx.Bucket(bucketState).Get(keyState); state != nil {
+		return f(state, tx.Bucket(bucketSlots), true)
+	}
+	return nil
 }
 
 // Flights returns all records, the earliest first and the present mission last.
 func (l *Ledger) Flights() (all []Flight, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {
-		read := func(state []byte, slots *bolt.Bucket) error {
-			if state == nil {
-				return nil
-			}
+		return eachFlight(tx, func(state []byte, slots *bolt.Bucket, _ bool) error {
 			var f Flight
 			if err := l.decodeWithChecksum(state, &f.State); err != nil {
 				return err
@@ -132,11 +137,7 @@ func (l *Ledger) Flights() (all []Flight, err error) {
 			})
 			all = append(all, f)
 			return err
-		}
-		if err := eachFlight(tx, func(b *bolt.Bucket) error { return read(b.Get(keyState), b.Bucket(bucketSlots)) }); err != nil {
-			return err
-		}
-		return read(tx.Bucket(bucketState).Get(keyState), tx.Bucket(bucketSlots))
+		})
 	})
 	return all, err
 }

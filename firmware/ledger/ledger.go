@@ -108,10 +108,7 @@ func openVerified(path string, options *bolt.Options) (*Ledger, error) {
 	if info.Size() == 0 || info.Size() > maxFileBytes {
 		return nil, damageError{path, fmt.Errorf("its size is %d bytes", info.Size())}
 	}
-	switch err := lockAndCheckPages(path, info.Size()); {
-	case errors.Is(err, ErrInUse):
-		return nil, fmt.Errorf("ledger %s is %w", path, err)
-	case err != nil:
+	if err := lockAndCheckPages(path, info.Size()); err != nil {
 		return nil, openError(path, err)
 	}
 	l, err := openFile(path, options)
@@ -131,20 +128,21 @@ func openFile(path string, options *bolt.Options) (*Ledger, error) {
 		l.db, err = bolt.Open(path, 0o640, options)
 		return err
 	})
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("ledger %s is %w", path, ErrInUse)
-	case errors.As(err, new(damageError)):
-		return nil, err
+	if err != nil {
+		return nil, openError(path, err)
 	}
-	return nil, openError(path, err)
+	return l, nil
 }
 
-// openError tells a file system that refuses, whatever the file holds, from damage.
+// openError tells a file in use, and a file system that refuses, whatever the file holds,
+// from damage.
 func openError(path string, err error) error {
-	if errors.As(err, new(syscall.Errno)) {
+	switch {
+	case errors.Is(err, ErrInUse), errors.Is(err, bolterrors.ErrTimeout):
+		return fmt.Errorf("ledger %s is %w", path, ErrInUse)
+	case errors.As(err, new(damageError)):
+		return err
+	case errors.As(err, new(syscall.Errno)):
 		return fmt.Errorf("open ledger %s: %w; the leader must be able to read and write it", path, err)
 	}
 	return damageError{path, err}
@@ -227,22 +225,20 @@ func (l *Ledger) check() error {
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{formatVersion}) {
 			return damageError{l.path, fmt.Errorf("its format is %v", got)}
 		}
-		l.rowBytes = 0
-		err := tx.Bucket(bucketSlots).ForEach(func(_, encoded []byte) error {
-			l.rowBytes += rowCost(encoded)
-			return l.decodeWithChecksum(encoded, nil)
-		})
-		if err != nil {
-			return err
-		}
 		if err := tx.Bucket(bucketCommands).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
 			return err
 		}
-		return eachFlight(tx, func(flight *bolt.Bucket) error {
-			if err := l.decodeWithChecksum(flight.Get(keyState), nil); err != nil {
+		l.rowBytes = 0
+		return eachFlight(tx, func(state []byte, slots *bolt.Bucket, present bool) error {
+			if err := l.decodeWithChecksum(state, nil); err != nil {
 				return err
 			}
-			return flight.Bucket(bucketSlots).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) })
+			return slots.ForEach(func(_, encoded []byte) error {
+				if present {
+					l.rowBytes += rowCost(encoded)
+				}
+				return l.decodeWithChecksum(encoded, nil)
+			})
 		})
 	})
 }
