@@ -21,28 +21,22 @@ const (
 	stationSilentS = 3.0
 )
 
-// lasting returns how long contact must last, and in which time, where its loss holds the
+// proportion is the share of these times that is asked for where a loss of contact holds the
 // mission after holdS.
-func lasting(holdS float64) (forS, inS float64) {
-	short := min(1, holdS/30)
-	return short * lastsS, short * windowS
-}
+func proportion(holdS float64) float64 { return min(1, holdS/30) }
 
 // span is a time of contact.
 type span struct{ fromS, toS float64 }
 
-// lasted is the time of contact in the last withinS before now.
-func lasted(spans []span, now, withinS float64) (s float64) {
-	for _, x := range spans {
-		s += max(0, x.toS-max(x.fromS, now-withinS))
+// lasts adds the latest time of contact, and reports whether contact has lasted where its
+// loss holds the mission after holdS. Spans too old to count are forgotten.
+func lasts(spans *[]span, latest span, holdS float64) bool {
+	*spans = append(slices.DeleteFunc(*spans, func(old span) bool { return old.toS < latest.toS-windowS }), latest)
+	short, s := proportion(holdS), 0.0
+	for _, x := range *spans {
+		s += max(0, x.toS-max(x.fromS, latest.toS-short*windowS))
 	}
-	return s
-}
-
-// add adds a time of contact, and forgets what is too old to count.
-func add(spans []span, x span) []span {
-	spans = slices.DeleteFunc(spans, func(old span) bool { return old.toS < x.toS-windowS })
-	return append(spans, x)
+	return s >= short*lastsS
 }
 
 // maxStations bounds the stations that are remembered.
@@ -70,11 +64,12 @@ func (m *Mission) Heartbeat(station string, leaving bool, afterTickS float64) {
 		c.Stations = append(c.Stations, station)
 	}
 	now := m.uptimeS + afterTickS
+	from := now
 	if m.crewReceived && now-m.heartbeatS <= stationSilentS {
-		m.crewSpans = add(m.crewSpans, span{m.heartbeatS, now})
+		from = m.heartbeatS
 	}
 	m.crewReceived, m.heartbeatS = true, now
-	if forS, inS := lasting(m.Limits.CrewHoldS); lasted(m.crewSpans, now, inS) >= forS {
+	if lasts(&m.crewSpans, span{from, now}, m.Limits.CrewHoldS) {
 		c.CrewLostS = 0
 	}
 }
@@ -113,7 +108,7 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		return !in.Connected && m.uptimeS >= contactGraceS && c.BrokerLostS >= limitS
 	}
 	crewSilent := func(limitS float64) bool { return len(c.Stations) > 0 && c.CrewLostS >= limitS }
-	crewHere := m.crewReceived && m.uptimeS-m.heartbeatS <= stationSilentS*min(1, limits.CrewHoldS/30)
+	crewHere := m.crewReceived && m.uptimeS-m.heartbeatS <= stationSilentS*proportion(limits.CrewHoldS)
 	crewLost := func(limitS float64) bool { return m.connectedS >= contactGraceS && !crewHere && crewSilent(limitS) }
 	for _, t := range []struct {
 		event  event
@@ -148,11 +143,8 @@ func (m *Mission) updateContact(in TickInput) {
 	m.missionS += in.MissionS
 	if !in.Connected {
 		m.connectedS = 0
-	} else if m.wasConnected { // from one tick to the next
-		m.brokerSpans = add(m.brokerSpans, span{m.missionS - in.MissionS, m.missionS})
-		if forS, inS := lasting(m.Limits.BrokerHoldS); lasted(m.brokerSpans, m.missionS, inS) >= forS {
-			c.BrokerLostS = 0
-		}
+	} else if m.wasConnected && lasts(&m.brokerSpans, span{m.missionS - in.MissionS, m.missionS}, m.Limits.BrokerHoldS) {
+		c.BrokerLostS = 0 // connected from one tick to the next, for long enough
 	}
 	m.wasConnected = in.Connected
 }
