@@ -9,9 +9,6 @@ import "time"
 type Clock interface {
 	Now() time.Duration
 	After(d time.Duration) <-chan time.Time
-	// Ticker ticks every d, which must be positive, until stop is called. One tick that
-	// is not received is kept; further ones are dropped.
-	Ticker(d time.Duration) (ticks <-chan time.Time, stop func())
 }
 
 // Real is the host's monotonic clock, counted from New.
@@ -22,8 +19,3 @@ func New() *Real { return &Real{time.Now()} }
 
 func (c *Real) Now() time.Duration                     { return time.Since(c.start) }
 func (c *Real) After(d time.Duration) <-chan time.Time { return time.After(d) }
-
-func (c *Real) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	t := time.NewTicker(d)
-	return t.C, t.Stop
-}

@@ -38,29 +38,6 @@ func TestManualIsStopped(t *testing.T) {
 	}
 }
 
-func TestManualTicker(t *testing.T) {
-	var c Manual
-	ticks, stop := c.Ticker(100 * time.Millisecond)
-	for i := range 3 {
-		if c.Advance(100 * time.Millisecond); !fired(ticks) {
-			t.Fatalf("tick %d did not come", i)
-		}
-	}
-	c.Advance(time.Second) // not received: one is kept
-	if !fired(ticks) || fired(ticks) {
-		t.Error("want one tick of those not received")
-	}
-	c.Advance(50 * time.Millisecond)
-	if fired(ticks) {
-		t.Error("off its period after ticks were dropped")
-	}
-	stop()
-	stop()
-	if c.Advance(time.Second); fired(ticks) {
-		t.Error("ticks after it was stopped")
-	}
-}
-
 // Timers due in one Advance fire in order of time, with the clock at it.
 func TestManualFiresInOrder(t *testing.T) {
 	var c Manual
@@ -71,14 +48,10 @@ func TestManualFiresInOrder(t *testing.T) {
 	}
 }
 
-func TestRealTicker(t *testing.T) {
+func TestReal(t *testing.T) {
 	c := New()
 	began := c.Now()
-	ticks, stop := c.Ticker(time.Millisecond)
-	defer stop()
-	<-ticks
-	<-ticks
-	if c.Now()-began < 2*time.Millisecond {
-		t.Error("ticked too early")
+	if <-c.After(time.Millisecond); c.Now()-began < time.Millisecond {
+		t.Error("rang too early")
 	}
 }

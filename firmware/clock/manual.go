@@ -11,14 +11,13 @@ import (
 type Manual struct {
 	mutex  sync.Mutex
 	now    time.Duration
-	timers []*timer
+	timers []timer
 }
 
-// timer is a pending After, or a Ticker.
+// timer is a pending After.
 type timer struct {
-	at     time.Duration
-	period time.Duration // 0: fires once
-	fires  chan time.Time
+	at    time.Duration
+	fires chan time.Time // has room for the one time
 }
 
 func (c *Manual) Now() time.Duration {
@@ -28,28 +27,12 @@ func (c *Manual) Now() time.Duration {
 }
 
 func (c *Manual) After(d time.Duration) <-chan time.Time {
-	return c.add(d, 0).fires
-}
-
-func (c *Manual) add(d, period time.Duration) *timer {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	a := &timer{at: c.now + max(d, 0), period: period, fires: make(chan time.Time, 1)}
-	c.timers = append(c.timers, a)
+	fires := make(chan time.Time, 1)
+	c.timers = append(c.timers, timer{c.now + max(d, 0), fires})
 	c.fireDue()
-	return a
-}
-
-func (c *Manual) Ticker(d time.Duration) (<-chan time.Time, func()) {
-	if d <= 0 {
-		panic("clock: ticker with a period that is not positive")
-	}
-	a := c.add(d, d)
-	return a.fires, func() {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		c.timers = slices.DeleteFunc(c.timers, func(t *timer) bool { return t == a })
-	}
+	return fires
 }
 
 // Advance advances the clock. Timers that are due fire in order of their time, each
@@ -75,19 +58,11 @@ func (c *Manual) Advance(d time.Duration) {
 
 // fireDue fires every timer that is due. Called with the mutex held.
 func (c *Manual) fireDue() {
-	left := c.timers[:0]
-	for _, a := range c.timers {
-		if a.at <= c.now {
-			select {
-			case a.fires <- time.Unix(0, 0).Add(c.now):
-			default: // the last tick was not received
-			}
-			if a.period == 0 {
-				continue
-			}
-			a.at += a.period
+	c.timers = slices.DeleteFunc(c.timers, func(a timer) bool {
+		if a.at > c.now {
+			return false
 		}
-		left = append(left, a)
-	}
-	c.timers = left
+		a.fires <- time.Unix(0, 0).Add(c.now)
+		return true
+	})
 }

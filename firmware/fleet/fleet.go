@@ -153,16 +153,16 @@ func (f *Fleet) Close() {
 // nowS is the mission time in seconds since the leader's clock started.
 func (f *Fleet) nowS() float64 { return f.Clock.Now().Seconds() * f.Speed }
 
-// run ticks at 10 Hz of mission time.
+// run ticks at 10 Hz of mission time; a tick that a stall delays comes once.
 func (f *Fleet) run() {
-	ticks, stop := f.Clock.Ticker(max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)))
-	defer stop()
+	period, next := max(time.Millisecond, time.Duration(float64(100*time.Millisecond)/f.Speed)), f.Clock.Now()
 	announcedS := math.Inf(-1)
 	for {
+		next = max(next+period, f.Clock.Now())
 		select {
 		case <-f.stop:
 			return
-		case <-ticks:
+		case <-f.Clock.After(next - f.Clock.Now()):
 			if now := f.nowS(); now-announcedS >= 1 {
 				announcedS = now
 				f.mutex.Lock()

@@ -64,5 +64,3 @@ func (c *Clock) After(d time.Duration) <-chan time.Time {
 	defer c.mutex.Unlock()
 	return c.manual.After(d + c.passed())
 }
-
-func (c *Clock) Ticker(d time.Duration) (<-chan time.Time, func()) { return c.manual.Ticker(d) }
