@@ -2,8 +2,8 @@ package logtool
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"prefdt/firmware/account"
@@ -17,26 +17,16 @@ import (
 
 // hasBeliefs reports whether any slot was decided on beliefs.
 func hasBeliefs(flights []ledger.Flight) bool {
-	for _, f := range flights {
-		for i := range f.Rows {
-			if f.Rows[i].Seen != nil {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(flights, func(f ledger.Flight) bool {
+		return slices.ContainsFunc(f.Rows, func(r account.Row) bool { return r.Seen != nil })
+	})
 }
 
 // airHead are the columns of what a slot's decision believed of the air, and then of how
 // each aircraft flew in the slot.
 func airHead(aircraft int) []string {
 	head := []string{"wind_east_mps", "wind_north_mps", "wind_sd_mps", "power_multiplier"}
-	for n := range aircraft {
-		for _, c := range []string{"flown_east_mps", "flown_north_mps", "flight_j"} {
-			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
-		}
-	}
-	return head
+	return append(head, aircraftHead(aircraft, "flown_east_mps", "flown_north_mps", "flight_j")...)
 }
 
 // airLine returns the fields of row i, empty where nothing is known.
@@ -48,7 +38,7 @@ func airLine(rows []account.Row, i, aircraft int) []string {
 		}
 		line[3] = known(x.Believed.PowerMultiplier)
 	}
-	if next := seenAt(rows, i+1, rows[i].Slot+1); next != nil {
+	if next := seenAfter(rows, i, 1); next != nil {
 		for _, a := range next.Snapshot.Aircraft {
 			if a.Flown.FlightJ > 0 && a.Number >= 1 && a.Number <= aircraft {
 				copy(line[4+3*(a.Number-1):], []string{formatFloat(a.Flown.EastMPS), formatFloat(a.Flown.NorthMPS), formatFloat(a.Flown.FlightJ)})
@@ -58,12 +48,12 @@ func airLine(rows []account.Row, i, aircraft int) []string {
 	return line
 }
 
-// seenAt returns what was seen in row i, if that is a slot's.
-func seenAt(rows []account.Row, i, slot int) *account.Seen {
-	if i >= len(rows) || rows[i].Slot != slot {
+// seenAfter returns what was seen some slots after that of row i, if its row is there.
+func seenAfter(rows []account.Row, i, slots int) *account.Seen {
+	if i+slots >= len(rows) || rows[i+slots].Slot != rows[i].Slot+slots {
 		return nil
 	}
-	return rows[i].Seen
+	return rows[i+slots].Seen
 }
 
 // known is a figure of which 0 says that there is none.
@@ -79,22 +69,19 @@ const resultSlots = 3
 
 // outcome returns the result of a user's task in row i, and the gain that a timed upload
 // ran at.
-func outcome(rows []account.Row, i, user int) (found slot.Result, gain float64) {
+func outcome(rows []account.Row, i, user int) (slot.Result, float64) {
 	for k := 1; k <= resultSlots; k++ {
-		x := seenAt(rows, i+k, rows[i].Slot+k)
+		x := seenAfter(rows, i, k)
 		if x == nil {
 			continue
 		}
 		for j, r := range x.Snapshot.Results {
 			if r.User == user && r.Slot == rows[i].Slot {
-				if j < len(x.UploadGain) {
-					gain = x.UploadGain[j]
-				}
-				return r, gain
+				return r, at(x.UploadGain, j)
 			}
 		}
 	}
-	return found, 0
+	return slot.Result{}, 0
 }
 
 // writeUsersCSV writes one line for each user with a task in a slot that was decided on
@@ -104,11 +91,7 @@ func writeUsersCSV(w io.Writer, flights []ledger.Flight) error {
 	most := mostAircraft(flights)
 	head := []string{"mission", "slot", "user", "cpu_hz", "slow_probability", "completion_s", "local_s", "local_cycles", "computed_on", "upload_s", "upload_bits", "upload_gain"}
 	fixed := len(head)
-	for n := range most {
-		for _, c := range []string{"reported_gain", "gain", "gain_log_sd"} {
-			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
-		}
-	}
+	head = append(head, aircraftHead(most, "reported_gain", "gain", "gain_log_sd")...)
 	out := csv.NewWriter(w)
 	if err := out.Write(head); err != nil {
 		return err

@@ -86,7 +86,15 @@ func checkRow(row *account.Row, spent map[int]float64, fault func(format string,
 
 func notFinite(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }
 
-var aircraftColumns = []string{"energy_j", "spent_j", "energy_source", "east_m", "north_m", "up_m", "boot_ms"}
+// aircraftHead are the columns that each aircraft has, by its number.
+func aircraftHead(aircraft int, columns ...string) (head []string) {
+	for n := range aircraft {
+		for _, c := range columns {
+			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
+		}
+	}
+	return head
+}
 
 // writeCSV writes one line a slot. Each aircraft has seven columns, by its number, and
 // where decisions were made on beliefs, what was believed of the air follows.
@@ -94,11 +102,8 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 	most, beliefs := mostAircraft(flights), hasBeliefs(flights)
 	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms", "unix_ms", "state", "setting", "budget_j"}
 	fixed := len(head)
-	for n := range most {
-		for _, c := range aircraftColumns {
-			head = append(head, fmt.Sprintf("aircraft%d_%s", n+1, c))
-		}
-	}
+	head = append(head, aircraftHead(most, "energy_j", "spent_j", "energy_source", "east_m", "north_m", "up_m", "boot_ms")...)
+	air := len(head)
 	if beliefs {
 		head = append(head, airHead(most)...)
 	}
@@ -121,11 +126,11 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 			}
 			for _, a := range r.Aircraft {
 				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
-					copy(line[fixed+len(aircraftColumns)*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM), formatFloat(a.UpM), known(a.BootMS)})
+					copy(line[fixed+7*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM), formatFloat(a.UpM), known(a.BootMS)})
 				}
 			}
 			if beliefs {
-				copy(line[fixed+len(aircraftColumns)*most:], airLine(f.Rows, i, most))
+				copy(line[air:], airLine(f.Rows, i, most))
 			}
 			if err := out.Write(line); err != nil {
 				return err
