@@ -45,11 +45,11 @@ func (l *Ledger) WriteFiles() error {
 	}
 	err = l.db.View(func(tx *bolt.Tx) error {
 		return eachFlight(tx, func(state []byte, slots *bolt.Bucket, present bool) error {
-			f := Flight{}
-			if err := l.decodeWithChecksum(state, &f.State); err != nil || present && telemetry.UnderWay(f.State.Phase) {
+			f, err := l.flight(state, commands)
+			if err != nil || present && telemetry.UnderWay(f.State.Phase) {
 				return err
 			}
-			return l.writeFile(folder, &f, slots, commands)
+			return l.writeFile(folder, &f, slots)
 		})
 	})
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Ledger) WriteFiles() error {
 
 // writeFile writes one mission's file, unless it has one or no rows. Rows are copied as
 // they are stored: a file costs no memory.
-func (l *Ledger) writeFile(folder string, f *Flight, slots *bolt.Bucket, commands []Command) error {
+func (l *Ledger) writeFile(folder string, f *Flight, slots *bolt.Bucket) error {
 	_, raw := slots.Cursor().First()
 	if raw == nil {
 		return nil
@@ -72,11 +72,6 @@ func (l *Ledger) writeFile(folder string, f *Flight, slots *bolt.Bucket, command
 	path := filepath.Join(folder, time.UnixMilli(first.UnixMS).UTC().Format("20060102T150405Z-")+f.State.Mission+fileSuffix)
 	if _, err := os.Stat(path); err == nil {
 		return nil
-	}
-	for _, c := range commands {
-		if c.Mission == f.State.Mission {
-			f.Commands = append(f.Commands, c)
-		}
 	}
 	part := path + unfinished
 	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)

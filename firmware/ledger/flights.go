@@ -15,7 +15,7 @@ import (
 type Flight struct {
 	State    State         `json:"state"`
 	Rows     []account.Row `json:"rows"`
-	Commands []Command     `json:"commands,omitempty"` // handled in it, of those that are kept; see Ledger.Commands
+	Commands []Command     `json:"commands,omitempty"` // handled in it, of those that are kept
 }
 
 const (
@@ -121,15 +121,30 @@ func eachFlight(tx *bolt.Tx, f func(state []byte, slots *bolt.Bucket, present bo
 	return nil
 }
 
+// flight decodes a flight without its rows.
+func (l *Ledger) flight(state []byte, commands []Command) (f Flight, err error) {
+	err = l.decodeWithChecksum(state, &f.State)
+	for _, c := range commands {
+		if c.Mission == f.State.Mission {
+			f.Commands = append(f.Commands, c)
+		}
+	}
+	return f, err
+}
+
 // Flights returns all records, the earliest first and the present mission last.
 func (l *Ledger) Flights() (all []Flight, err error) {
+	commands, err := l.Commands()
+	if err != nil {
+		return nil, err
+	}
 	err = l.db.View(func(tx *bolt.Tx) error {
 		return eachFlight(tx, func(state []byte, slots *bolt.Bucket, _ bool) error {
-			var f Flight
-			if err := l.decodeWithChecksum(state, &f.State); err != nil {
+			f, err := l.flight(state, commands)
+			if err != nil {
 				return err
 			}
-			err := slots.ForEach(func(_, raw []byte) error {
+			err = slots.ForEach(func(_, raw []byte) error {
 				var r account.Row
 				err := l.decodeWithChecksum(raw, &r)
 				f.Rows = append(f.Rows, r)

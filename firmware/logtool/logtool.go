@@ -81,19 +81,7 @@ func readFlights(path string) ([]ledger.Flight, error) {
 		return nil, err
 	}
 	defer l.Close()
-	flights, err := l.Flights()
-	if err != nil {
-		return nil, err
-	}
-	commands, err := l.Commands()
-	for i := range flights {
-		for _, c := range commands {
-			if c.Mission == flights[i].State.Mission {
-				flights[i].Commands = append(flights[i].Commands, c)
-			}
-		}
-	}
-	return flights, err
+	return l.Flights()
 }
 
 func check(ctx context.Context, o *options, stdout io.Writer) error {
