@@ -191,19 +191,10 @@ func (m *Mission) Command(action string) (Effect, error) {
 		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
 		return HoldFleet, nil
 	}
-	if err := m.Allows(action); err != nil {
-		return None, err
+	if m.transition(event(action)) == nil {
+		return None, fmt.Errorf("cannot %s: %w", action, m.Refusal())
 	}
-	return m.effectOf(event(action)), nil
-}
-
-// Allows returns why an action does not change the present state, with the actions
-// that are accepted, or nil.
-func (m *Mission) Allows(action string) error {
-	if m.transition(event(action)) != nil {
-		return nil
-	}
-	return fmt.Errorf("cannot %s: %w", action, m.Refusal())
+	return m.apply(event(action)), nil
 }
 
 // Refusal names the present state and every action that is accepted in it.
@@ -239,10 +230,10 @@ func (m *Mission) transition(e event) *transition {
 }
 
 // apply makes the change that the table has for an event, if it has one.
-func (m *Mission) apply(e event) (effect Effect, changed bool) {
+func (m *Mission) apply(e event) Effect {
 	t := m.transition(e)
 	if t == nil {
-		return None, false
+		return None
 	}
 	if t.to != m.state.Phase {
 		m.state.HeldBy = holdCauses[e]
@@ -250,16 +241,11 @@ func (m *Mission) apply(e event) (effect Effect, changed bool) {
 	if m.state.Phase = t.to; t.effect == LaunchFleet {
 		m.state.ClimbS = 0
 	}
-	return t.effect, true
+	return t.effect
 }
 
 // SlotsOver is called once the last slot is settled.
-func (m *Mission) SlotsOver() Effect { return m.effectOf(slotsOver) }
+func (m *Mission) SlotsOver() Effect { return m.apply(slotsOver) }
 
 // DiskFailed is called when a settlement could not be stored.
-func (m *Mission) DiskFailed() Effect { return m.effectOf(diskFailed) }
-
-func (m *Mission) effectOf(e event) Effect {
-	effect, _ := m.apply(e)
-	return effect
-}
+func (m *Mission) DiskFailed() Effect { return m.apply(diskFailed) }

@@ -124,11 +124,8 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		{climbDone, in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
 		{landed, in.AllLanded, "landed"},
 	} {
-		if !t.holds {
-			continue
-		}
-		if effect, changed := m.apply(t.event); changed {
-			return TickResult{effect, t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
+		if t.holds && m.transition(t.event) != nil {
+			return TickResult{m.apply(t.event), t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
 		}
 	}
 	return TickResult{}
