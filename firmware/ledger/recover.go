@@ -38,7 +38,7 @@ type commandRecord struct {
 // Recovered is what a damaged file still contains.
 type Recovered struct {
 	Flights  []Flight // the present mission last
-	Commands []commandRecord
+	Commands []Command
 	counters map[string]uint64
 }
 
@@ -66,7 +66,7 @@ func recoverBytes(raw []byte) *Recovered {
 	s := &Recovered{counters: map[string]uint64{}}
 	rows := map[string]map[int]account.Row{}
 	states := map[string]stateRecord{}
-	commands := map[uint64]commandRecord{}
+	commands := map[uint64]Command{} // by sequence number
 	for at := 0; ; {
 		next := bytes.IndexByte(raw[at:], '{')
 		if next < 0 {
@@ -96,7 +96,7 @@ func recoverBytes(raw []byte) *Recovered {
 		case commandPrefix:
 			var r commandRecord
 			if json.Unmarshal(value, &r) == nil {
-				commands[r.Sequence] = r
+				commands[r.Sequence] = r.Command
 			}
 		}
 	}
@@ -112,8 +112,9 @@ func recoverBytes(raw []byte) *Recovered {
 		settled := slices.SortedFunc(maps.Values(rows[r.Mission]), func(a, b account.Row) int { return a.Slot - b.Slot })
 		s.Flights = append(s.Flights, Flight{State: r.State, Rows: settled})
 	}
-	s.Commands = slices.SortedFunc(maps.Values(commands), func(a, b commandRecord) int { return int(a.Sequence) - int(b.Sequence) })
-	for _, c := range s.Commands {
+	for _, sequence := range slices.Sorted(maps.Keys(commands)) {
+		c := commands[sequence]
+		s.Commands = append(s.Commands, c)
 		if c.PublicKey != "" {
 			s.counters[c.PublicKey] = max(s.counters[c.PublicKey], c.Counter)
 		}
@@ -174,11 +175,7 @@ func (r *Recovered) Save(dir string) error {
 		}
 	}
 	last := r.Flights[len(r.Flights)-1].State
-	var commands []Command
-	for _, c := range r.Commands {
-		commands = append(commands, c.Command)
-	}
-	if err := l.WriteCommands(last, commands); err != nil {
+	if err := l.WriteCommands(last, r.Commands); err != nil {
 		return err
 	}
 	return l.update(last, func(tx *bolt.Tx) error {
