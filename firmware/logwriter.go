@@ -48,13 +48,12 @@ func (w *logWriter) run(to io.Writer) {
 		select {
 		case line := <-w.lines:
 			write(line)
-			continue
 		case <-w.stop:
+			for len(w.lines) > 0 {
+				write(<-w.lines)
+			}
+			return
 		}
-		for len(w.lines) > 0 {
-			write(<-w.lines)
-		}
-		return
 	}
 }
 

@@ -62,23 +62,20 @@ func (n *Notifier) Watchdog() time.Duration {
 // Starting reports what a leader waits for before its loop begins: a broker, which may
 // take any time. A boot must not wait with it, so the service counts as started; and
 // there is no loop yet to feed a watchdog.
-func (n *Notifier) Starting(status string) {
-	n.send("READY=1\n" + n.watchdogLine(0) + "STATUS=" + oneLine(status))
-}
+func (n *Notifier) Starting(status string) { n.ready(0, status) }
 
 // Ready reports that the mission's loop begins, from where on the watchdog counts, and
 // returns whether the manager has it. systemd restarts a service whose READY=1 it never
 // received, so Ready is called until it has.
-func (n *Notifier) Ready(status string) bool {
-	return n.send("READY=1\n" + n.watchdogLine(n.Watchdog()) + "STATUS=" + oneLine(status))
-}
+func (n *Notifier) Ready(status string) bool { return n.ready(n.Watchdog(), status) }
 
-// watchdogLine sets the manager's time-out, 0 for none, if it has a watchdog.
-func (n *Notifier) watchdogLine(timeout time.Duration) string {
-	if n.Watchdog() == 0 {
-		return ""
+// ready sets the watchdog's time-out too, 0 for none, where the manager has a watchdog.
+func (n *Notifier) ready(timeout time.Duration, status string) bool {
+	watchdog := ""
+	if n.Watchdog() > 0 {
+		watchdog = fmt.Sprintf("WATCHDOG_USEC=%d\n", timeout.Microseconds())
 	}
-	return fmt.Sprintf("WATCHDOG_USEC=%d\n", timeout.Microseconds())
+	return n.send("READY=1\n" + watchdog + "STATUS=" + oneLine(status))
 }
 
 // Alive feeds the watchdog, with the loop's state in a line.
