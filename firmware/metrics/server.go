@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
+	"net/http"
 	"sync"
 	"time"
 )
@@ -66,23 +66,19 @@ func (s *Server) run() {
 	}
 }
 
-// answer reads one HTTP/1 request, whose headers do not matter, and closes the
-// connection after the answer.
-func (s *Server) answer(w io.Writer, r *bufio.Reader) {
-	first, ok := readRequest(r)
-	method, rest, _ := strings.Cut(first, " ")
-	target, protocol, _ := strings.Cut(rest, " ")
-	target, _, _ = strings.Cut(target, "?")
+// answer reads one HTTP/1 request; the connection is closed after the answer.
+func (s *Server) answer(w io.Writer, reader *bufio.Reader) {
 	status, body, kind := "400 Bad Request", "want GET /metrics or /healthz\n", "text/plain; charset=utf-8"
+	r, err := http.ReadRequest(reader)
 	switch {
-	case !ok || !strings.HasPrefix(protocol, "HTTP/1."):
-	case method != "GET" && method != "HEAD":
+	case err != nil || r.ProtoMajor != 1:
+	case r.Method != "GET" && r.Method != "HEAD":
 		status = "405 Method Not Allowed"
-	case target == "/metrics":
+	case r.URL.Path == "/metrics":
 		p := &Page{}
 		s.Page(p)
 		status, body, kind = "200 OK", p.b.String(), "text/plain; version=0.0.4; charset=utf-8"
-	case target == "/healthz":
+	case r.URL.Path == "/healthz":
 		alive, text := s.Alive()
 		status, body = "200 OK", text+"\n"
 		if !alive {
@@ -92,24 +88,7 @@ func (s *Server) answer(w io.Writer, r *bufio.Reader) {
 		status = "404 Not Found"
 	}
 	fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, kind, len(body))
-	if method != "HEAD" {
+	if err != nil || r.Method != "HEAD" {
 		io.WriteString(w, body)
-	}
-}
-
-// readRequest reads up to the empty line and returns the first one.
-func readRequest(r *bufio.Reader) (first string, ok bool) {
-	for n := 0; ; n++ {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return first, false
-		}
-		line = strings.TrimRight(line, "\r\n")
-		switch {
-		case n == 0:
-			first = line
-		case line == "":
-			return first, true
-		}
 	}
 }
