@@ -52,7 +52,7 @@ func (c Claims) Weigh(s *Snapshot, w *Weighed) *Snapshot {
 // raised returns a limit as what is common raises it. The limit has a voice itself, so that
 // a user alone raises nothing.
 func (w *Weighed) raised(limit float64, users []User, of func(*User) float64) float64 {
-	w.list = append(w.list[:0], limit)
+	w.list = append(w.list[:0], limit/commonFactor)
 	for i := range users {
 		w.list = append(w.list, of(&users[i]))
 	}

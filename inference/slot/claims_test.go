@@ -23,18 +23,18 @@ func TestClaims(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		user       User
-		mostCycles float64 // five quarters of the largest honest one, of a quarter of these
+		mostCycles float64
 		offload    float64 // what half of the bounded task is of the one claimed
 	}{
-		{"1e12 cycles", claim(1e12, 1e9), 1.875e9, 0.5 * 1.875e-3},
-		{"1e10 cycles", claim(1e10, 1e9), 1.875e9, 0.5 * 0.1875},
+		{"1e12 cycles", claim(1e12, 1e9), 1.6e9, 0.8e-3},
+		{"1e10 cycles", claim(1e10, 1e9), 1.6e9, 0.08},
 		{"a slow CPU", claim(1e9, 1e6), 1e9, 0.5},
-		{"1e12 bits", User{CPUHz: 1e9, Task: physics.Task{Bits: 1e12, CyclesPerBit: 1e-3, DeadlineS: 1}}, 1875, 0.5 * 1.875e-6},
+		{"1e12 bits", User{CPUHz: 1e9, Task: physics.Task{Bits: 1e12, CyclesPerBit: 1e-3, DeadlineS: 1}}, 1600, 0.8e-6},
 	} {
 		s := &Snapshot{Users: append([]User{c.user}, honest...)}
 		got := limits.Weigh(s, &w)
 		u := &got.Users[0]
-		if got == s || u.Task.Cycles() > c.mostCycles*(1+1e-12) || u.Task.LocalTimeS(u.CPUHz) > limits.LocalS*(1+1e-12) || u.Task.Bits > 1.875e6 {
+		if got == s || u.Task.Cycles() > c.mostCycles*(1+1e-12) || u.Task.LocalTimeS(u.CPUHz) > limits.LocalS*(1+1e-12) || u.Task.Bits > limits.Bits {
 			t.Errorf("%s weighs %+v", c.name, u)
 		}
 		for i := range honest {

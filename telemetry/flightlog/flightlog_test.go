@@ -198,7 +198,7 @@ func filed(t *testing.T, f ledger.Flight) (kept ledger.Flight, path string) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := errors.Join(l.WriteCommands(f.State, f.Commands), l.WriteRows(f.State, f.Rows), l.WriteFiles(true)); err != nil {
+	if err := errors.Join(l.WriteCommands(f.State, f.Commands), l.WriteRows(f.State, f.Rows), l.WriteFiles()); err != nil {
 		t.Fatal(err)
 	}
 	all, err := l.Flights()
