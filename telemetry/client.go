@@ -231,7 +231,7 @@ func (c *Client) prepare() error {
 	o := mqtt.NewClientOptions().SetProtocolVersion(4).SetCleanSession(true)
 	// This client reconnects by itself: paho's reconnect would resend old messages.
 	o.SetAutoReconnect(false).SetConnectRetry(false).SetConnectTimeout(dialTimeout)
-	o.SetKeepAlive(5 * time.Second).SetPingTimeout(3 * time.Second).SetWriteTimeout(3 * time.Second)
+	o.SetKeepAlive(5 * time.Second).SetPingTimeout(3 * time.Second).SetWriteTimeout(writeTimeout)
 	if c.Broker.Username != "" {
 		o.SetUsername(c.Broker.Username).SetPassword(password)
 	}
@@ -244,7 +244,7 @@ func (c *Client) prepare() error {
 		if err != nil {
 			return nil, err
 		}
-		return newLimitedConn(conn), nil
+		return newLimitedConn(newBatchConn(conn)), nil
 	})
 	// In order, and without blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
