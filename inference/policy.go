@@ -182,11 +182,12 @@ func (p *Policy) decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	} else {
 		p.planner.Observe(s.Users)
 	}
+	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
 	if len(s.Aircraft) == 0 {
 		d.Evaluate(&p.checkpoint.Physics, s)
+		observed.Air = p.air(s, d)
 		return observed
 	}
-	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
 	view := p.viewForNetwork(s)
 	p.rowBuilder.Fill(&p.rows, view, o, p.targets)
 	p.checkpoint.Net.Step(&p.rows, p.cache, &p.outputs)
@@ -357,7 +358,11 @@ func (p *Policy) air(s *slot.Snapshot, d *slot.Decision) goal.Air {
 		airW += air.ModelW(c, d.Move[m])
 		groundW += c.Propulsion.PowerW(d.Move[m].Norm())
 	}
-	return goal.Air{Flown: airW / groundW, Hold: p.planner.HoldW(c, air) / p.planner.HoldW(c, &motion.Air{})}
+	flown := 1.0
+	if groundW > 0 {
+		flown = airW / groundW
+	}
+	return goal.Air{Flown: flown, Hold: p.planner.HoldW(c, air) / p.planner.HoldW(c, &motion.Air{})}
 }
 
 // move moves each aircraft in the direction of the network's flight head, at the speed

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
@@ -258,5 +259,39 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 		} else if got.EdgeDemandSlots != slots || math.Abs(2*got.EdgeDemandW[0]-capacityJ) > 1e-9*capacityJ {
 			t.Errorf("%s: %v J a slot over %d slots at price zero, want %v J over %d", mode, 2*got.EdgeDemandW[0], got.EdgeDemandSlots, capacityJ, slots)
 		}
+	}
+}
+
+// A slot in which no aircraft serves does not change what is believed of the air, nor what
+// the slots left must take.
+func TestNoServingAircraftKeepsTheWind(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	p, err := New(ck, DecoderDispatch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &ck.Physics, Wind: true})
+	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
+	var d slot.Decision
+	r := rand.New(rand.NewPCG(1, 9))
+	wind := physics.Position{EastM: 12}
+	for i := range 30 {
+		s := randomSnapshot(r, i, 2, 4)
+		for m := range s.Aircraft {
+			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
+			ground := physics.Position{EastM: 8 * cos, NorthM: 8 * sin}
+			s.Aircraft[m].Flown = slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM, FlightJ: ck.Physics.Propulsion.PowerW(ground.Sub(wind).Norm())}
+		}
+		o.Observe(p.Decide(s, o, &d))
+	}
+	before := o.FloorToGoJ()
+	_, calmW := ck.Physics.MinPower()
+	if before < 1.02*calmW*200 {
+		t.Fatalf("in a wind the floor is %v J, in calm air %v", before, calmW*200)
+	}
+	s := randomSnapshot(r, 30, 0, 4)
+	o.Observe(p.Decide(s, o, &d))
+	if after := o.FloorToGoJ(); math.Abs(after/before-1) > 0.01 {
+		t.Errorf("after a slot without a serving aircraft the floor is %v J, before it %v", after, before)
 	}
 }

@@ -25,7 +25,9 @@ type Planner struct {
 	userIndex map[int]int // user's ID -> index into userIDs and positions
 	userIDs   []int
 	positions []physics.Position
-	oldest    int // index to be reused once full
+	seen      []int // per user, reports when it last reported
+	reports   int   // slots with a report so far
+	oldest    int   // index to be reused once full
 
 	observed taskSums // of the tasks reported so far
 
@@ -37,7 +39,8 @@ type Planner struct {
 	penaltyS         float64
 	edgeTimeS        float64            // of the mean task on an aircraft
 	samplePositions  []physics.Position // of the users that delays are computed for
-	views            []userView         // (user, aircraft)
+	mortonCodes      []mortonCode
+	views            []userView // (user, aircraft)
 	fleetSize        int
 	searchOrder      []int
 	savedDelayS      []float64 // per aircraft, per slot at its target instead of where it is
@@ -51,7 +54,7 @@ type Planner struct {
 // Reset forgets every user and task, for another mission.
 func (p *Planner) Reset() {
 	clear(p.userIndex)
-	p.userIDs, p.positions, p.oldest = p.userIDs[:0], p.positions[:0], 0
+	p.userIDs, p.positions, p.seen, p.oldest, p.reports = p.userIDs[:0], p.positions[:0], p.seen[:0], 0, 0
 	p.observed = taskSums{}
 	clear(p.lastMoves)
 }
@@ -66,6 +69,9 @@ func (p *Planner) Observe(users []slot.User) {
 		p.observed.halve()
 	}
 	p.observed.slots++
+	if len(users) > 0 {
+		p.reports++
+	}
 	for i := range users {
 		id, position, task := users[i].ID, users[i].Position, users[i].Task
 		if localS := task.LocalTimeS(users[i].CPUHz); localS > 0 && localS < 1e6 && task.Bits < 1e12 && task.DeadlineS > 0 && task.DeadlineS < 1e6 {
@@ -79,17 +85,17 @@ func (p *Planner) Observe(users []slot.User) {
 			continue
 		}
 		if k, ok := p.userIndex[id]; ok {
-			p.positions[k] = position
+			p.positions[k], p.seen[k] = position, p.reports
 			continue
 		}
 		if len(p.positions) < MaxUsers {
 			p.userIndex[id] = len(p.positions)
-			p.userIDs, p.positions = append(p.userIDs, id), append(p.positions, position)
+			p.userIDs, p.positions, p.seen = append(p.userIDs, id), append(p.positions, position), append(p.seen, p.reports)
 			continue
 		}
 		delete(p.userIndex, p.userIDs[p.oldest])
 		p.userIndex[id] = p.oldest
-		p.userIDs[p.oldest], p.positions[p.oldest] = id, position
+		p.userIDs[p.oldest], p.positions[p.oldest], p.seen[p.oldest] = id, position, p.reports
 		p.oldest = (p.oldest + 1) % MaxUsers
 	}
 }

@@ -18,6 +18,7 @@ import (
 // order of their numbers, then smaller ones.
 func (p *Planner) Targets(c *physics.Constants, aircraft []slot.Aircraft, dst []physics.Position) []physics.Position {
 	dst = dst[:0]
+	p.bestSpeedMPS, p.minFlightW = c.MinPower()
 	if len(aircraft) == 0 {
 		return dst
 	}
@@ -29,7 +30,8 @@ func (p *Planner) Targets(c *physics.Constants, aircraft []slot.Aircraft, dst []
 		p.searchOrder = append(p.searchOrder, m)
 	}
 	slices.SortFunc(p.searchOrder, func(a, b int) int { return cmp.Compare(aircraft[a].Number, aircraft[b].Number) })
-	least := p.expectedDelayS()
+	present := p.expectedDelayS()
+	least := present
 	for stepM := c.AreaSideM / 8; stepM >= minStepM; stepM /= 2 {
 		for round, improved := 0, true; improved && round < maxRounds; round++ {
 			improved = false
@@ -51,8 +53,28 @@ func (p *Planner) Targets(c *physics.Constants, aircraft []slot.Aircraft, dst []
 		p.savedDelayS[m] = max(p.expectedDelayS()-least, 0)
 		p.updateViews(m, dst[m])
 	}
+	p.shareJointSaving(present - least)
 	return dst
 }
+
+// shareJointSaving adds to what each aircraft saves at its target with all others at theirs.
+// Where these leave it little, because each could do without the other, all together still
+// save what none does that stays where it is: then each has its part.
+func (p *Planner) shareJointSaving(jointS float64) {
+	apartS := 0.0
+	for _, s := range p.savedDelayS {
+		apartS += s
+	}
+	if lackS := jointS - apartS/leastApart; lackS > 0 {
+		for m := range p.savedDelayS {
+			p.savedDelayS[m] += lackS / float64(p.fleetSize)
+		}
+	}
+}
+
+// leastApart is the part of the joint saving that the savings of each alone add up to
+// where aircraft have places of their own.
+const leastApart = 0.25
 
 var directions = [...]physics.Position{{EastM: 1}, {NorthM: 1}, {EastM: -1}, {NorthM: -1}}
 
@@ -124,7 +146,6 @@ func (p *Planner) prepare(c *physics.Constants, aircraft []slot.Aircraft) {
 		p.tasks = p.observed
 	}
 	p.penaltyS, p.fleetSize = c.PenaltyS, len(aircraft)
-	p.bestSpeedMPS, p.minFlightW = c.MinPower()
 	cpuHz := 0.0
 	for m := range aircraft {
 		cpuHz += aircraft[m].CPUHz
@@ -137,10 +158,12 @@ func (p *Planner) prepare(c *physics.Constants, aircraft []slot.Aircraft) {
 		p.delayTable[k] = userView{losProbability: l.losProbability, losDelayS: p.meanTaskDelayS(bits * l.losBitTimeS), nlosDelayS: p.meanTaskDelayS(bits * l.nlosBitTimeS)}
 	}
 	p.samplePositions = p.samplePositions[:0]
-	stride := (len(p.positions) + maxSampleUsers - 1) / maxSampleUsers
-	for k := 0; k < len(p.positions); k += max(stride, 1) {
-		p.samplePositions = append(p.samplePositions, p.positions[k])
+	for k, position := range p.positions {
+		if p.reports-p.seen[k] < silentSlots {
+			p.samplePositions = append(p.samplePositions, position)
+		}
 	}
+	p.thinOut()
 	for k := 0; k < gridSide*gridSide && len(p.positions) == 0; k++ {
 		cell := c.AreaSideM / gridSide
 		p.samplePositions = append(p.samplePositions, physics.Position{EastM: cell * (0.5 + float64(k%gridSide)), NorthM: cell * (0.5 + float64(k/gridSide))})
@@ -148,10 +171,45 @@ func (p *Planner) prepare(c *physics.Constants, aircraft []slot.Aircraft) {
 	p.views = reuse.Slice(p.views, len(p.samplePositions)*p.fleetSize)
 }
 
+// thinOut leaves as many of many users, at equal steps along a Morton curve through their
+// places, so that each part of the area has its share of them.
+func (p *Planner) thinOut() {
+	n := len(p.samplePositions)
+	if n <= maxSampleUsers {
+		return
+	}
+	p.mortonCodes = p.mortonCodes[:0]
+	for _, at := range p.samplePositions {
+		cell := at.ClampToArea(p.areaM).Scale((1 << 16) / (p.areaM + 1))
+		p.mortonCodes = append(p.mortonCodes, mortonCode{interleaved(uint32(cell.EastM))<<1 | interleaved(uint32(cell.NorthM)), at})
+	}
+	slices.SortStableFunc(p.mortonCodes, func(a, b mortonCode) int { return cmp.Compare(a.code, b.code) })
+	p.samplePositions = p.samplePositions[:maxSampleUsers]
+	for k := range p.samplePositions {
+		p.samplePositions[k] = p.mortonCodes[(2*k+1)*n/(2*maxSampleUsers)].at
+	}
+}
+
+// mortonCode is a place and where it is on the curve.
+type mortonCode struct {
+	code uint64
+	at   physics.Position
+}
+
+// interleaved spreads the bits of x to every second place.
+func interleaved(x uint32) (spread uint64) {
+	for bit := range 16 {
+		spread |= uint64(x>>bit&1) << (2 * bit)
+	}
+	return spread
+}
+
 const (
 	tableRangeSides = 1.5 // range of the channel's table, in sides of the area
 	maxSampleUsers  = 48
 	gridSide        = 5 // users assumed along each side of the area
+	// A user that is silent in so many slots in which others report counts no more.
+	silentSlots = 120
 )
 
 // taskSums are sums over the latest reports: slots, tasks, and figures of the tasks.
