@@ -3,11 +3,13 @@ package checkpoint_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +33,7 @@ func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 		p[i] = float32(r.NormFloat64())
 	}
 	manifest, graph, _, err := export.Encode(checkpoint.Manifest{
-		Arch: smallArch, Statistics: token.IdentityStatistics(), Physics: physics.DefaultConstants(),
+		Arch: smallArch, Statistics: statistics(), Physics: physics.DefaultConstants(),
 		GoalConstants: goal.Constants{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}},
 		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
@@ -41,6 +43,16 @@ func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 		t.Fatal(err)
 	}
 	return manifest, graph
+}
+
+// statistics are those of users with tasks of 1 Mbit and 1 s.
+func statistics() token.Statistics {
+	s, l := token.IdentityStatistics(), token.Features()
+	for _, name := range []string{"bits", "cycles per bit", "deadline", "T_loc"} {
+		s.Pair.Mean[slices.Index(l.Pair, name)] = 1
+	}
+	s.State.Mean[slices.Index(l.State, "users")] = 1
+	return s
 }
 
 // withGraphHash puts a graph's hash into a manifest, so that what follows the hash
@@ -338,6 +350,20 @@ func TestHostileGraphs(t *testing.T) {
 	}
 }
 
+// withStatistics puts statistics into a manifest.
+func withStatistics(manifest []byte, s *token.Statistics) []byte {
+	var m checkpoint.Manifest
+	if err := json.Unmarshal(manifest, &m); err != nil {
+		panic(err)
+	}
+	m.Statistics = *s
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
 func TestHostileManifests(t *testing.T) {
 	manifest, graph := validCheckpoint(t)
 	replace := func(old, new string) func([]byte) []byte {
@@ -384,6 +410,21 @@ func TestHostileManifests(t *testing.T) {
 		{"a price axis that falls", "price axis knot 1", replace("2.7", "-1")},
 		{"a band out of order", "attainable band", replace(`"band": [
     0`, `"band": [2`)},
+		{"a constant energy", "want a front", replace("39000", "27000")},
+		{"a constant delay", "want a front", replace("700", "90")},
+		{"a local time of zero", "prior over users", func(m []byte) []byte {
+			s := statistics()
+			s.Pair.Mean[slices.Index(token.Features().Pair, "T_loc")] = 0
+			return withStatistics(m, &s)
+		}},
+		{"negative bits", "prior over users", func(m []byte) []byte {
+			s := statistics()
+			s.Pair.Mean[slices.Index(token.Features().Pair, "bits")] = -1
+			return withStatistics(m, &s)
+		}},
+		{"Nakagami fading of 1e17", "nakagami is 1e+17, want an integer", replace(`"nakagami": 3`, `"nakagami": 1e17`)},
+		{"Nakagami fading of 0.5", "nakagami is 0.5, want an integer", replace(`"nakagami": 1`, `"nakagami": 0.5`)},
+		{"a CPU that melts", "kappa is 1e+300", replace(`"kappa": 1e-28`, `"kappa": 1e300`)},
 		{"an altitude of zero", "physics constant altitude_m", replace(`"altitude_m": 100`, `"altitude_m": 0`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

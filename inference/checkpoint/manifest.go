@@ -80,7 +80,7 @@ func (m *Manifest) Check() error {
 	if m.Format != Format {
 		return fmt.Errorf("checkpoint has format %d, this program reads format %d", m.Format, Format)
 	}
-	form := []func() error{m.Arch.Check, m.Features.Check, m.Statistics.Check}
+	form := []func() error{m.Arch.Check, m.Features.Check, m.Statistics.Check, m.checkUserPrior}
 	if m.Published != nil {
 		form = []func() error{m.checkPublished}
 	}
@@ -93,6 +93,12 @@ func (m *Manifest) Check() error {
 		return fmt.Errorf("attainable band is %v, want two increasing shares in [0, 1]", m.OmegaBand)
 	}
 	return cmp.Or(checkFigures(m.Training), checkFigures(m.Evaluation), m.Estimator.check())
+}
+
+// checkUserPrior checks what the statistics imply of the users.
+func (m *Manifest) checkUserPrior() error {
+	p := m.Statistics.UserPrior()
+	return p.Check()
 }
 
 // checkPublished checks what stands in place of the shipped form's entries.

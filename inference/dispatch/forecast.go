@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -154,6 +155,21 @@ type UserPrior struct {
 	ActiveUsers          float64 // with a task in a slot, mean
 	TaskMean, TaskStdDev physics.Task
 	CPUHz                float64
+}
+
+// Check returns an error unless the means are positive and the deviations are not negative.
+func (p *UserPrior) Check() error {
+	for _, x := range []float64{p.TaskMean.Bits, p.TaskMean.CyclesPerBit, p.TaskMean.DeadlineS, p.CPUHz, p.ActiveUsers} {
+		if !(x > 0 && x < 1e15) {
+			return fmt.Errorf("prior over users is %+v, want positive means", *p)
+		}
+	}
+	for _, x := range []float64{p.TaskStdDev.Bits, p.TaskStdDev.CyclesPerBit, p.TaskStdDev.DeadlineS} {
+		if !(x >= 0 && x < 1e15) { // nor NaN
+			return fmt.Errorf("prior over users is %+v, want no negative deviation", *p)
+		}
+	}
+	return nil
 }
 
 // Claims returns the most that a report weighs: a little more than the largest task of the

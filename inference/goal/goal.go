@@ -53,6 +53,10 @@ func (c *Constants) Check() error {
 	if err := c.Conditioner.Check(); err != nil {
 		return err
 	}
+	last := len(c.Conditioner.Omegas) - 1
+	if delayS, energyJ := c.Conditioner.DelayS, c.Conditioner.EnergyJ; delayS[0] == delayS[last] || energyJ[0] == energyJ[last] {
+		return fmt.Errorf("conditioner has the delay %v s and the energy %v J at both ends, want a front", delayS[0], energyJ[0])
+	}
 	if err := c.CeilingMargin.check(); err != nil {
 		return err
 	}

@@ -1,10 +1,6 @@
 package paperform
 
-import (
-	"fmt"
-
-	"prefdt/inference/dispatch"
-)
+import "prefdt/inference/dispatch"
 
 // Archived is what a checkpoint's manifest holds of the published form beside the weights.
 type Archived struct {
@@ -22,16 +18,8 @@ func (a *Archived) Check() error {
 	if err := a.Form.Check(); err != nil {
 		return err
 	}
-	p := &a.UserPrior
-	for _, x := range []float64{p.TaskMean.Bits, p.TaskMean.CyclesPerBit, p.TaskMean.DeadlineS, p.CPUHz, p.ActiveUsers} {
-		if !(x > 0 && x < 1e15) {
-			return fmt.Errorf("prior over users is %+v, want positive means", *p)
-		}
-	}
-	for _, x := range []float64{p.TaskStdDev.Bits, p.TaskStdDev.CyclesPerBit, p.TaskStdDev.DeadlineS} {
-		if !(x >= 0 && x < 1e15) { // nor NaN
-			return fmt.Errorf("prior over users is %+v, want no negative deviation", *p)
-		}
+	if err := a.UserPrior.Check(); err != nil {
+		return err
 	}
 	return a.Statistics.check(&a.Form)
 }

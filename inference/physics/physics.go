@@ -85,8 +85,28 @@ func DefaultConstants() Constants {
 }
 
 // Check returns an error that names, by its YAML key, the first constant that is not
-// finite, or not positive where it has to be.
-func (c Constants) Check() error { return checkConstants("", reflect.ValueOf(c)) }
+// finite, or not positive where it has to be, or so large that powers and rates are no
+// numbers any more.
+func (c Constants) Check() error {
+	if err := checkConstants("", reflect.ValueOf(c)); err != nil {
+		return err
+	}
+	if w := c.SwitchedCapacitance * c.EdgeCPUHz * c.EdgeCPUHz * c.EdgeCPUHz; !(w <= maxPowerW) {
+		return fmt.Errorf("physics constant kappa is %v: a CPU of %v Hz draws %v W, want at most %v", c.SwitchedCapacitance, c.EdgeCPUHz, w, maxPowerW)
+	}
+	if w := c.Propulsion.PowerW(c.SpeedMaxMPS); !(w <= maxPowerW) {
+		return fmt.Errorf("physics constants of propulsion give %v W at %v m/s, want at most %v", w, c.SpeedMaxMPS, maxPowerW)
+	}
+	return nil
+}
+
+// Bounds of the constants, far beyond any aircraft.
+const (
+	maxConstant = 1e15
+	maxPowerW   = 1e9
+	maxDB       = 300
+	maxNakagami = 64 // the fading of which is next to none
+)
 
 // mayBeZero lists the keys of the constants for which zero is a meaningful value.
 var mayBeZero = map[string]bool{"excess_db": true, "shadow_db": true, "penalty_s": true, "parasite": true, "separation_m": true}
@@ -104,7 +124,14 @@ func checkConstants(prefix string, v reflect.Value) error {
 			switch {
 			case math.IsNaN(x) || math.IsInf(x, 0):
 				return fmt.Errorf("physics constant %s%s is %v, want a finite number", prefix, key, x)
-			case key == "noise_dbm": // any finite level in decibels
+			case key == "noise_dbm":
+				if math.Abs(x) > maxDB {
+					return fmt.Errorf("physics constant %s%s is %v, want -%v to %v", prefix, key, x, maxDB, maxDB)
+				}
+			case key == "nakagami" && (x != math.Round(x) || x > maxNakagami):
+				return fmt.Errorf("physics constant %s%s is %v, want an integer from 1 to %v", prefix, key, x, maxNakagami)
+			case x > maxConstant || (key == "excess_db" || key == "shadow_db") && x > maxDB:
+				return fmt.Errorf("physics constant %s%s is %v, which is too large", prefix, key, x)
 			case x < 0 || x == 0 && !mayBeZero[key]:
 				return fmt.Errorf("physics constant %s%s is %v, want a positive number", prefix, key, x)
 			}

@@ -102,9 +102,18 @@ func TestCheck(t *testing.T) {
 		"channel.los.nakagami":   func(c *Constants) { c.Channel.LoS.NakagamiM = -1 },
 		"propulsion.induced_mps": func(c *Constants) { c.Propulsion.InducedMPS = math.NaN() },
 		"channel.noise_dbm":      func(c *Constants) { c.Channel.NoiseDBm = math.Inf(-1) },
+
+		"channel.noise_dbm of nothing":           func(c *Constants) { c.Channel.NoiseDBm = -1e5 },
+		"channel.nlos.nakagami that never ends":  func(c *Constants) { c.Channel.NLoS.NakagamiM = 1e17 },
+		"channel.los.nakagami that is no number": func(c *Constants) { c.Channel.LoS.NakagamiM = 0.5 },
+		"channel.nlos.shadow_db beyond bounds":   func(c *Constants) { c.Channel.NLoS.ShadowDB = 1e6 },
+		"kappa of a furnace":                     func(c *Constants) { c.SwitchedCapacitance = 1e-10 },
+		"kappa beyond any number":                func(c *Constants) { c.SwitchedCapacitance = 1e300 },
+		"channel.transmit_w beyond any number":   func(c *Constants) { c.Channel.TransmitW = 1e300 },
 	} {
 		c := DefaultConstants()
 		corrupt(&c)
+		key, _, _ = strings.Cut(key, " ")
 		if err := c.Check(); err == nil || !strings.Contains(err.Error(), "constant "+key+" is") {
 			t.Errorf("invalid %s: %v", key, err)
 		}

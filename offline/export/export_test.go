@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ var smallArch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context
 
 func testManifest(a model.Arch) checkpoint.Manifest {
 	return checkpoint.Manifest{
-		Arch: a, Statistics: token.IdentityStatistics(), Physics: physics.DefaultConstants(),
+		Arch: a, Statistics: statistics(), Physics: physics.DefaultConstants(),
 		GoalConstants: goal.Constants{
 			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 			Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
@@ -34,6 +35,16 @@ func testManifest(a model.Arch) checkpoint.Manifest {
 		Training:  map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
 		Seeds: map[string]int64{"train_first": 0, "train_last": 99999},
 	}
+}
+
+// statistics are those of users with tasks of 1 Mbit and 1 s.
+func statistics() token.Statistics {
+	s, l := token.IdentityStatistics(), token.Features()
+	for _, name := range []string{"bits", "cycles per bit", "deadline", "T_loc"} {
+		s.Pair.Mean[slices.Index(l.Pair, name)] = 1
+	}
+	s.State.Mean[slices.Index(l.State, "users")] = 1
+	return s
 }
 
 // testBeliefs returns parameters of an estimator that make every observation count.
