@@ -14,7 +14,7 @@ import (
 // A start is sent again, each time with a new id, while time cures what it is
 // refused for; what time does not cure ends the flight with the leader's reason.
 func TestStartWaitsForTheLeader(t *testing.T) {
-	ground := buildGround(t)
+	tool := ground(t)
 	const unread = "cannot start: aircraft 1: parameters [COM_OF_LOSS_T] were not read yet"
 	for name, c := range map[string]struct {
 		refusals []string
@@ -33,10 +33,10 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conf, links := testConfig(t)
-			conf.Ground, conf.StartRetryS = []string{ground}, c.startS
+			conf.Ground, conf.StartRetryS = []string{tool}, c.startS
 			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
 			if c.state != telemetry.StateIdle {
-				conf.TimeoutS = 3
+				conf.TimeoutS = 6 // no longer than the others take
 			}
 			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50, refusals: c.refusals, state: c.state}
 			ctx, cancel := context.WithCancel(context.Background())

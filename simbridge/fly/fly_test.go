@@ -10,7 +10,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strconv"
@@ -37,13 +36,14 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// buildGround makes the crew's real tool.
-func buildGround(t *testing.T) string {
-	path := filepath.Join(t.TempDir(), "ground")
-	if out, err := exec.Command("go", "build", "-o", path, "prefdt/telemetry/ground").CombinedOutput(); err != nil {
-		t.Fatalf("build ground: %v\n%s", err, out)
+// ground is the crew's real tool.
+func ground(t *testing.T) string {
+	t.Helper()
+	folder, err := buildPrograms()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return path
+	return filepath.Join(folder, "ground")
 }
 
 func testConfig(t *testing.T) (Config, []string) {
@@ -89,7 +89,7 @@ func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary
 // sockets, with the crew's real tool.
 func TestMission(t *testing.T) {
 	c, links := testConfig(t)
-	c.Ground = []string{buildGround(t)}
+	c.Ground = []string{ground(t)}
 	c.Commands = []Command{
 		{-1, []string{"budget", "-energy", "5000"}},
 		{-1, []string{"mission", "start"}},
@@ -192,7 +192,7 @@ func TestMission(t *testing.T) {
 func TestEndedEarly(t *testing.T) {
 	c, links := testConfig(t)
 	c.World.Shock = world.Shock{}
-	c.Ground = []string{buildGround(t)}
+	c.Ground = []string{ground(t)}
 	c.Commands = []Command{
 		{-1, []string{"budget", "-energy", "5000"}},
 		{-1, []string{"mission", "start"}},
@@ -244,7 +244,7 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 
 // A leader that was configured for another world is an error that says how they differ.
 func TestAnotherWorld(t *testing.T) {
-	ground := buildGround(t)
+	tool := ground(t)
 	for name, c := range map[string]struct {
 		change func(*Config, *standInLeader)
 		want   string
@@ -257,7 +257,7 @@ func TestAnotherWorld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conf, links := testConfig(t)
-			conf.Ground = []string{ground}
+			conf.Ground = []string{tool}
 			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
 			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 12, slotMS: 50}
 			c.change(&conf, leader)
@@ -429,7 +429,7 @@ func TestWindReachesTheBattery(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Seed, c.World.Shock = 1_000_003, world.Shock{}
-	c.Ground, c.Commands = []string{buildGround(t)}, []Command{{-1, []string{"mission", "start"}}}
+	c.Ground, c.Commands = []string{ground(t)}, []Command{{-1, []string{"mission", "start"}}}
 	inWind, calm := 0.0, 0.0
 	for flightJ, w := range map[*float64]world.Config{&inWind: c.World, &calm: world.Standard()} {
 		for w := world.New(w, c.Seed); w.Slot < slots; {
