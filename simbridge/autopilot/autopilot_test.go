@@ -310,6 +310,57 @@ func TestTakeOffAndLanding(t *testing.T) {
 	}
 }
 
+// At PX4's own rates a descent from 100 m takes 74 s and 12.5 kJ, as measured.
+func TestDescentTakesAsLongAsPX4s(t *testing.T) {
+	v := hovering().vehicle
+	from, drawnJ := v.timeUS, v.battery.Total().J()
+	for v.requestMode(ModeLand); !v.groundContact; {
+		v.step()
+	}
+	if s, j := v.elapsedS(from), v.battery.Total().J()-drawnJ; math.Abs(s-74) > 1.5 || math.Abs(j-12.5e3) > 250 {
+		t.Errorf("it took %.1f s and %.0f J, PX4 74 s and 12500 J", s, j)
+	}
+}
+
+// A HEARTBEAT is CRITICAL in the modes that a failsafe chose, and in no others: it tells
+// whether a Hold is the autopilot's or its pilot's.
+func TestFailsafeIsCritical(t *testing.T) {
+	a := hovering()
+	v := a.vehicle
+	expect := func(what string, mode Mode, status common.MAV_STATE) {
+		t.Helper()
+		if m := heartbeat(v).(*common.MessageHeartbeat); Mode(m.CustomMode) != mode || m.SystemStatus != status {
+			t.Errorf("%s: %v, %v; want %v, %v", what, Mode(m.CustomMode), m.SystemStatus, mode, status)
+		}
+	}
+	stream := func(seconds float64) {
+		for range int(seconds * 1e6 / stepUS) {
+			v.setpointUS = v.timeUS
+			v.step()
+		}
+	}
+	expect("in Hold by command", ModeHold, common.MAV_STATE_ACTIVE)
+	stream(1)
+	v.requestMode(ModeOffboard)
+	stream(1)
+	expect("with setpoints", ModeOffboard, common.MAV_STATE_ACTIVE)
+	fly(v, 2)
+	expect("without them", ModeHold, common.MAV_STATE_CRITICAL)
+	stream(1)
+	expect("with setpoints again", ModeOffboard, common.MAV_STATE_ACTIVE)
+	fly(v, 2)
+	a.SetModeByRC(ModeHold)
+	expect("its pilot chooses Hold", ModeHold, common.MAV_STATE_ACTIVE)
+	stream(2)
+	expect("with setpoints in its pilot's Hold", ModeHold, common.MAV_STATE_ACTIVE)
+	v.requestMode(ModeOffboard)
+	v.externalBattery = &common.MessageBatteryStatus{BatteryRemaining: 4}
+	stream(1)
+	expect("with a low battery", ModeHold, common.MAV_STATE_CRITICAL)
+	stream(5)
+	expect("and 5 s later", ModeLand, common.MAV_STATE_CRITICAL)
+}
+
 // Return climbs first, in a cone over home, and reports landing when it descends.
 func TestReturn(t *testing.T) {
 	v := hovering().vehicle
@@ -397,8 +448,10 @@ func TestMessageIntervals(t *testing.T) {
 		return 0, 0
 	}
 	const set, get = common.MAV_CMD_SET_MESSAGE_INTERVAL, common.MAV_CMD_GET_MESSAGE_INTERVAL
-	if us, r := ask(get, 33); us != 20_000 || r != accepted {
-		t.Errorf("GLOBAL_POSITION_INT is sent every %d us by default, %v", us, r)
+	for m, want := range map[message.Message]int32{&common.MessageGlobalPositionInt{}: 20_000, &common.MessageSysStatus{}: 200_000, &common.MessageBatteryStatus{}: 2_000_000} {
+		if us, r := ask(get, float64(m.GetID())); us != want || r != accepted {
+			t.Errorf("%T is sent every %d us by default, %v; PX4 %d", m, us, r, want)
+		}
 	}
 	for requested, granted := range map[float64]int32{250_000: 250_000, 1000: 1000, 0: 20_000, -1: 0} {
 		if _, r := ask(set, 33, requested); r != accepted {
@@ -620,6 +673,9 @@ func TestAbsentBatteryFields(t *testing.T) {
 			if int(m.CurrentBattery) != c.current || int(s.CurrentBattery) != c.system ||
 				int(m.EnergyConsumed) != c.energy || int(m.BatteryRemaining) != c.remain {
 				t.Errorf("%+v, %+v", m, s)
+			}
+			if m.Voltages[0] != 16200 || m.Voltages[1] != math.MaxUint16 {
+				t.Errorf("voltages %v, want a full pack's 16200 mV in the first", m.Voltages)
 			}
 		})
 	}

@@ -364,8 +364,12 @@ func TestRefuseArming(t *testing.T) {
 	v := newVehicle(testConfig())
 	a := &Autopilot{vehicle: v}
 	a.RefuseArming("Throttle is not zero")
-	if v.arm() || !v.canArm() {
-		t.Errorf("armed %v, checks pass %v", v.armed, v.canArm())
+	v.gcsHeartbeatUS = 1 // a ground station is there, and gets the reason beside the acknowledgement
+	if r := v.armOrDisarm([7]float64{1}); r != rejected || v.armed || !v.canArm() {
+		t.Errorf("%v, armed %v, checks pass %v", r, v.armed, v.canArm())
+	}
+	if n := len(v.statusTexts); n != 1 || v.statusTexts[0].Text != "Arming denied: Throttle is not zero\t" || v.statusTexts[0].Severity != common.MAV_SEVERITY_CRITICAL {
+		t.Errorf("%+v", v.statusTexts)
 	}
 	if a.RefuseArming(""); !v.arm() {
 		t.Error("still refuses")
