@@ -126,10 +126,11 @@ func parseSerial(port string) (device string, baud int, err error) {
 type Autopilot struct {
 	Config
 
-	mutex   sync.Mutex
-	vehicle *vehicle
-	traffic Traffic
-	radio   radio
+	mutex    sync.Mutex
+	vehicle  *vehicle
+	traffic  Traffic
+	radio    radio
+	stations map[*gomavlib.Channel]float64 // links with a ground station, and when it was last received
 
 	link           *udpLink // nil: serial
 	node           *gomavlib.Node
@@ -151,7 +152,7 @@ func (a *Autopilot) Initialize() error {
 	if err != nil {
 		return err
 	}
-	a.vehicle = newVehicle(a.Config)
+	a.vehicle, a.stations = newVehicle(a.Config), map[*gomavlib.Channel]float64{}
 	a.node = &gomavlib.Node{
 		Endpoints: endpoints,
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
@@ -212,7 +213,7 @@ func (a *Autopilot) Close() {
 // Addr is the bound UDP address.
 func (a *Autopilot) Addr() string { return a.link.LocalAddr().String() }
 
-// withVehicle calls f under the mutex, which guards vehicle, traffic and radio.
+// withVehicle calls f under the mutex, which guards vehicle, traffic, radio and stations.
 func (a *Autopilot) withVehicle(f func(v *vehicle)) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -308,9 +309,24 @@ func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind
 	return out, v.timeUS+stepUS <= toUS
 }
 
+// send sends messages on all links, texts only where a ground station is, as PX4 does.
 func (a *Autopilot) send(out []message.Message) {
-	for _, m := range out {
-		a.node.WriteMessageAll(m) // cannot fail: every message is of the dialect
+	for _, m := range out { // cannot fail: every message is of the dialect
+		if _, text := m.(*common.MessageStatustext); !text {
+			a.node.WriteMessageAll(m)
+			continue
+		}
+		var to []*gomavlib.Channel
+		a.withVehicle(func(v *vehicle) {
+			for c, receivedS := range a.stations {
+				if v.timeS()-receivedS <= gcsTimeoutS {
+					to = append(to, c)
+				}
+			}
+		})
+		for _, c := range to {
+			a.node.WriteMessageTo(c, m)
+		}
 	}
 }
 
@@ -323,9 +339,12 @@ func (a *Autopilot) read() {
 			a.withVehicle(func(v *vehicle) {
 				if cut = v.linksCut(); cut {
 					a.traffic.Cut++
-				} else {
-					out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, m, &a.traffic)
+					return
 				}
+				if h, ok := m.(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
+					a.stations[e.Channel] = v.timeS()
+				}
+				out = v.handleMessage(sender{e.SystemID(), e.ComponentID()}, m, &a.traffic)
 			})
 			a.send(out)
 			// PX4 forwards what is for everyone to its other links, with its sender's ids. What is
@@ -333,6 +352,8 @@ func (a *Autopilot) read() {
 			if system, _ := target(m); system <= 0 && !cut {
 				a.node.WriteFrameExcept(e.Channel, e.Frame) // cannot fail: it was read with the dialect
 			}
+		case *gomavlib.EventChannelClose:
+			a.withVehicle(func(*vehicle) { delete(a.stations, e.Channel) })
 		case *gomavlib.EventParseError:
 			a.withVehicle(func(*vehicle) { a.traffic.Malformed++ })
 		}

@@ -1,7 +1,6 @@
 package autopilot
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net"
@@ -145,12 +144,10 @@ func TestExternalBattery(t *testing.T) {
 	}
 }
 
-// PX4 forwards what a link receives for everyone to its other links, with its sender's ids:
-// a leader receives the battery that is injected by the ground station's link twice, once as
-// the autopilot's. What is for the autopilot, it keeps.
-func TestForwardsToItsOtherLinks(t *testing.T) {
-	t.Parallel()
-	const batteryComponent = 180
+// twoLinks starts an autopilot with a leader on its first link, and on its second a node
+// with the autopilot's system id.
+func twoLinks(t *testing.T, monitorComponent byte) (a *Autopilot, leader, monitor *gomavlib.Node) {
+	t.Helper()
 	node := func(e gomavlib.EndpointConf, system, component byte) *gomavlib.Node {
 		n := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{e}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
 			OutSystemID: system, OutComponentID: component, HeartbeatDisable: true}
@@ -162,40 +159,53 @@ func TestForwardsToItsOtherLinks(t *testing.T) {
 	}
 	conf := testConfig()
 	conf.Battery = battery.Fields{}
-	station, err := freeport.Port()
-	if err != nil {
+	var err error
+	if conf.SecondLink, err = freeport.Address(); err != nil {
 		t.Fatal(err)
 	}
-	conf.SecondLink = fmt.Sprintf("127.0.0.1:%d", station)
-	monitor := node(gomavlib.EndpointUDPServer{Address: conf.SecondLink}, conf.SystemID, batteryComponent)
-	a := &Autopilot{Config: conf}
+	monitor = node(gomavlib.EndpointUDPServer{Address: conf.SecondLink}, conf.SystemID, monitorComponent)
+	a = &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	leader := node(gomavlib.EndpointUDPClient{Address: a.Addr()}, 245, 191)
+	return a, node(gomavlib.EndpointUDPClient{Address: a.Addr()}, 245, 191), monitor
+}
 
-	type source struct {
-		component byte
-		id        uint8
-	}
-	sources, stop := map[source]bool{}, make(chan struct{})
+// repeat calls send every 20 ms until the test ends: what is sent before a link is open is lost.
+func repeat(t *testing.T, send func()) {
+	stop := make(chan struct{})
 	var sending sync.WaitGroup
-	defer sending.Wait()
-	defer close(stop)
-	sending.Go(func() { // until both ways are open, and something came through both
+	t.Cleanup(func() { close(stop); sending.Wait() })
+	sending.Go(func() {
 		for {
 			select {
 			case <-stop:
 				return
 			case <-time.After(20 * time.Millisecond):
+				send()
 			}
-			leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
-			monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: conf.SystemID, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
-			monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
 		}
 	})
-	heartbeat := false
+}
+
+// PX4 forwards what a link receives for everyone to its other links, with its sender's ids:
+// a leader receives the battery that is injected by the ground station's link twice, once as
+// the autopilot's. What is for the autopilot, it keeps.
+func TestForwardsToItsOtherLinks(t *testing.T) {
+	t.Parallel()
+	const batteryComponent = 180
+	_, leader, monitor := twoLinks(t, batteryComponent)
+	repeat(t, func() {
+		leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
+		monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
+		monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
+	})
+	type source struct {
+		component byte
+		id        uint8
+	}
+	sources, heartbeat := map[source]bool{}, false
 	for timeout := time.After(20 * time.Second); len(sources) < 2 || !heartbeat; {
 		select {
 		case e := <-leader.Events():
@@ -221,6 +231,39 @@ func TestForwardsToItsOtherLinks(t *testing.T) {
 	}
 	if want := map[source]bool{{1, math.MaxUint8}: true, {batteryComponent, 0}: true}; !maps.Equal(sources, want) {
 		t.Errorf("the leader received the battery from %v, want %v", sources, want)
+	}
+}
+
+// A text reaches the links with a ground station alone, whichever link it answers.
+func TestStatustextByLink(t *testing.T) {
+	t.Parallel()
+	a, leader, monitor := twoLinks(t, 190)
+	a.RefuseArming("Throttle is not zero")
+	repeat(t, func() {
+		monitor.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
+		leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+	})
+	texts, acks := 0, 0
+	for timeout := time.After(20 * time.Second); texts < 5 || acks < 5; {
+		select {
+		case e := <-leader.Events():
+			if f, ok := e.(*gomavlib.EventFrame); ok {
+				switch f.Message().(type) {
+				case *common.MessageStatustext:
+					t.Fatal("a text reaches a link without a ground station")
+				case *common.MessageCommandAck:
+					acks++
+				}
+			}
+		case e := <-monitor.Events():
+			if f, ok := e.(*gomavlib.EventFrame); ok {
+				if _, ok := f.Message().(*common.MessageStatustext); ok {
+					texts++
+				}
+			}
+		case <-timeout:
+			t.Fatalf("%d texts, %d acknowledgements", texts, acks)
+		}
 	}
 }
 

@@ -241,8 +241,8 @@ func (v *vehicle) disarm(why string) {
 // gcsTimeoutS is how long a ground station counts as connected after its HEARTBEAT.
 const gcsTimeoutS = 2.5
 
-// queueStatusText queues a STATUSTEXT, in chunks as PX4 does; it is not sent on a link
-// without a ground station. PX4 appends a tab when there is an event message as well.
+// queueStatusText queues a STATUSTEXT, in chunks as PX4 does; nobody receives it where no
+// link has a ground station. PX4 appends a tab when there is an event message as well.
 func (v *vehicle) queueStatusText(severity common.MAV_SEVERITY, text string) {
 	const chunk = 50
 	text += "\t"
