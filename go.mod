@@ -13,6 +13,7 @@ require (
 	github.com/parquet-go/parquet-go v0.25.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	go.etcd.io/bbolt v1.5.0
+	golang.org/x/net v0.44.0
 	golang.org/x/sys v0.45.0
 	golang.org/x/term v0.43.0
 	gonum.org/v1/gonum v0.17.0
@@ -45,7 +46,6 @@ require (
 	github.com/stretchr/testify v1.11.1 // indirect
 	go.bug.st/serial v1.7.1 // indirect
 	golang.org/x/image v0.30.0 // indirect
-	golang.org/x/net v0.44.0 // indirect
 	golang.org/x/sync v0.20.0 // indirect
 	golang.org/x/text v0.29.0 // indirect
 	golang.org/x/tools v0.36.0 // indirect

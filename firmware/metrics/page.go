@@ -5,8 +5,8 @@
 // text exposition format, over HTTP. Called by package monitor; requests are answered
 // on goroutines of their own and cannot delay the loop.
 //
-// The exposition format and the HTTP server it needs are written here to keep the leader's
-// binary under 20 MB (docs/decisions.md).
+// The exposition format is written here to keep the leader's binary small
+// (docs/decisions.md).
 package metrics
 
 import (

@@ -1,14 +1,16 @@
 package metrics
 
 import (
-	"bufio"
-	"errors"
+	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Server answers GET /metrics and GET /healthz on the loopback interface. Set
@@ -18,13 +20,13 @@ type Server struct {
 	Page  func(p *Page)                    // writes the page; called on a goroutine of a connection
 	Alive func() (alive bool, text string) // for /healthz
 
-	listener    net.Listener
-	connections chan struct{} // connections at a time
-	done        sync.WaitGroup
+	listener net.Listener
+	server   http.Server
+	done     sync.WaitGroup
 }
 
 const (
-	maxConnections  = 8
+	maxConnections  = 8 // at a time
 	maxRequestBytes = 8 << 10
 	requestTimeout  = 5 * time.Second // for reading one request and writing its answer
 )
@@ -34,61 +36,40 @@ func (s *Server) Initialize() (err error) {
 	if s.listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port)); err != nil {
 		return fmt.Errorf("listen for metrics: %w", err)
 	}
-	s.connections = make(chan struct{}, maxConnections)
-	s.done.Go(s.run)
+	s.server = http.Server{
+		Handler: http.HandlerFunc(s.answer), ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, MaxHeaderBytes: maxRequestBytes,
+		ErrorLog: log.New(io.Discard, "", 0), // a client must not fill the log
+	}
+	s.server.SetKeepAlivesEnabled(false)
+	s.done.Go(func() { s.server.Serve(netutil.LimitListener(s.listener, maxConnections)) })
 	return nil
+}
+
+func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
+	const usage = "want GET /metrics or /healthz"
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		http.Error(w, usage, http.StatusMethodNotAllowed)
+	case r.URL.Path == "/metrics":
+		p := &Page{}
+		s.Page(p)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		w.Write(p.b.Bytes())
+	case r.URL.Path == "/healthz":
+		alive, text := s.Alive()
+		if !alive {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprintln(w, text)
+	default:
+		http.Error(w, usage, http.StatusNotFound)
+	}
 }
 
 // Close ends it and waits for the answers in progress.
 func (s *Server) Close() {
-	s.listener.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	s.server.Shutdown(ctx)
 	s.done.Wait()
-}
-
-func (s *Server) run() {
-	for {
-		s.connections <- struct{}{}
-		conn, err := s.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors, perhaps: try again
-			<-s.connections
-			time.Sleep(100 * time.Millisecond)
-			continue
-		}
-		s.done.Go(func() {
-			defer func() { <-s.connections }()
-			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(requestTimeout))
-			s.answer(conn, bufio.NewReader(io.LimitReader(conn, maxRequestBytes)))
-		})
-	}
-}
-
-// answer reads one HTTP/1 request; the connection is closed after the answer.
-func (s *Server) answer(w io.Writer, reader *bufio.Reader) {
-	status, body, kind := "400 Bad Request", "want GET /metrics or /healthz\n", "text/plain; charset=utf-8"
-	r, err := http.ReadRequest(reader)
-	switch {
-	case err != nil || r.ProtoMajor != 1:
-	case r.Method != "GET" && r.Method != "HEAD":
-		status = "405 Method Not Allowed"
-	case r.URL.Path == "/metrics":
-		p := &Page{}
-		s.Page(p)
-		status, body, kind = "200 OK", p.b.String(), "text/plain; version=0.0.4; charset=utf-8"
-	case r.URL.Path == "/healthz":
-		alive, text := s.Alive()
-		status, body = "200 OK", text+"\n"
-		if !alive {
-			status = "503 Service Unavailable"
-		}
-	default:
-		status = "404 Not Found"
-	}
-	fmt.Fprintf(w, "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n", status, kind, len(body))
-	if err != nil || r.Method != "HEAD" {
-		io.WriteString(w, body)
-	}
 }
