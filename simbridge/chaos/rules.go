@@ -118,7 +118,7 @@ var rules = []rule{
 	{"energy", "true joules, statuses", "the resolution of the messages and the gaps that the model bridges", contract + "joules", over, (*judge).checkEnergy},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", over, (*judge).checkEnergyBySlot},
 	{"delay", "true delays of the users' tasks, the ledger's total", "half as much again and 20 s", contract + "results", over, (*judge).checkDelay},
-	{"wind", "true wind, the ledger's rows", "what is believed of it, in the mean of the later slots, within 8 m/s, without a shock, a hold or a low limit of speed", "inference/belief", over, (*judge).checkWind},
+	{"wind", "true wind, the ledger's rows", "what is believed of it, in the mean of the later slots, within 8 m/s or three of its standard deviations, without a shock, a hold or a low limit of speed", "inference/belief", over, (*judge).checkWind},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", over, (*judge).checkTransit},
 
 	// Whether it did anything.

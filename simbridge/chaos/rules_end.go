@@ -154,18 +154,20 @@ func (j *judge) checkDelay(e *event) string {
 }
 
 // checkWind compares what is believed of the wind with the truth, once there was time to
-// observe it.
+// observe it. A fleet that stands still sees little of it, and says so by its deviation.
 func (j *judge) checkWind(e *event) string {
-	const settledSlot, leastRows, offMPS = 15, 10, 8
-	off, rows := physics.Position{}, 0.0
+	const settledSlot, leastRows, offMPS, offDeviations = 15, 10, 8, 3
+	off, sdMPS, rows := physics.Position{}, 0.0, 0.0
 	for _, r := range e.ended.flight.Rows {
 		if r.Slot >= settledSlot && r.Slot < len(e.ended.windMPS) && r.Seen != nil && r.Seen.Believed.WindMPS != nil {
 			w := r.Seen.Believed.WindMPS
+			sdMPS += r.Seen.Believed.WindSDMPS
 			off, rows = off.Add(physics.Position{EastM: w[0], NorthM: w[1]}).Sub(e.ended.windMPS[r.Slot]), rows+1
 		}
 	}
-	if d := off.Norm() / max(rows, 1); rows >= leastRows && d > offMPS {
-		return fmt.Sprintf("the wind that is believed in is off by %.1f m/s in the mean of %.0f slots", d, rows)
+	rows = max(rows, 1)
+	if d, sd := off.Norm()/rows, sdMPS/rows; rows >= leastRows && d > max(offMPS, offDeviations*sd) {
+		return fmt.Sprintf("the wind that is believed in is off by %.1f m/s in the mean of %.0f slots, its deviation is %.1f", d, rows, sd)
 	}
 	return ""
 }

@@ -126,12 +126,12 @@ func end(change func(*judge, *ended)) func(*judge) {
 }
 
 // believeWind has the ledger believe in a wind from the west in 30 slots, where 5 m/s blow.
-func believeWind(eastMPS float64) func(*judge, *ended) {
+func believeWind(eastMPS, sdMPS float64) func(*judge, *ended) {
 	return func(_ *judge, e *ended) {
 		e.flight.Rows, e.lastSlot, e.bySlot = nil, 29, make([]float64, 31)
 		for n := range 30 {
 			e.windMPS = append(e.windMPS, physics.Position{EastM: 5})
-			e.flight.Rows = append(e.flight.Rows, account.Row{Slot: n, Seen: &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{eastMPS, 0}}}})
+			e.flight.Rows = append(e.flight.Rows, account.Row{Slot: n, Seen: &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{eastMPS, 0}, WindSDMPS: sdMPS}}})
 		}
 	}
 }
@@ -614,8 +614,9 @@ var ruleCases = []struct {
 	{"energy by slot", "booked later", end(func(_ *judge, e *ended) { e.bySlot[0] = 2000 }), false},
 	{"delay", "of a stranger", end(func(_ *judge, e *ended) { e.delayS, e.flight.State.Account.Objective.DelayS = 10, 500 }), false},
 	{"delay", "as it was", end(func(_ *judge, e *ended) { e.delayS, e.flight.State.Account.Objective.DelayS = 100, 140 }), true},
-	{"wind", "from the other side", end(believeWind(-4)), false},
-	{"wind", "as it blows", end(believeWind(4)), true},
+	{"wind", "from the other side", end(believeWind(-4, 2)), false},
+	{"wind", "from the other side, hardly known", end(believeWind(-4, 4)), true},
+	{"wind", "as it blows", end(believeWind(4, 0.1)), true},
 	{"transit", "booked in slots", end(func(_ *judge, e *ended) { e.flight.State.Account.Aircraft[0].TransitJ = 2000 }), false},
 
 	{"rescue", "by its pilot", end(func(j *judge, _ *ended) { j.aircraft[1].rescued = "its pilot" }), false},
