@@ -75,6 +75,7 @@ type Policy struct {
 	positions       []physics.Position
 	networkSnapshot slot.Snapshot // see viewForNetwork
 	networkDecision slot.Decision // of networkSnapshot
+	began           bool          // a decision was made since New or Reset
 }
 
 // New returns a policy at the start of a mission.
@@ -101,7 +102,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
 	g := &c.GoalConstants
 	_, minFlightW := c.Physics.MinPower()
-	x.PricesSPerJ = budget.PriceGrid(c.PriceAxis.PriceSPerJ(1))
+	x.PricesSPerJ = goal.PriceGrid(c.PriceAxis.PriceSPerJ(1))
 	for k, price := range x.PricesSPerJ {
 		low, high := 0.0, 1.0 // the front position rises with omega
 		for range 50 {
@@ -129,6 +130,7 @@ func (p *Policy) Reset() {
 	p.planner.Reset()
 	p.rowBuilder.Reset()
 	p.cache.Reset()
+	p.began = false
 }
 
 // Recall has the estimator and the planner remember a slot that was decided before: those
@@ -158,6 +160,10 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 		return observed
 	}
 	d.Resize(s)
+	if !p.began {
+		p.rowBuilder.Resume(o.State().Rows)
+		p.began = true
+	}
 	if p.Estimator != nil {
 		p.belief.Resize(s)
 		p.Estimator.Estimate(s, &p.belief)
@@ -167,6 +173,7 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	claimed := s
 	s = p.Claims.Weigh(s, &p.weighed)
 	observed = p.decide(s, o, d)
+	observed.Rows = p.rowBuilder.Carried()
 	if s != claimed {
 		observed.WeighedDelayS = d.DelayS
 		p.weighed.Restore(d)
@@ -337,8 +344,12 @@ func (p *Policy) limitSpending(s *slot.Snapshot, o *goal.Objective, d *slot.Deci
 		}
 		spentJ = spend(budget.Within(d.PriceSPerJ, limitJ, spend))
 	}
-	if excess := spentJ - limitJ; excess > 0 && d.TotalEdgeJ() > 0 {
-		keep := max(1-excess/d.TotalEdgeJ(), 0)
+	usersJ := 0.0 // the rest is of the unreported load, which nothing decided here reduces
+	for u := range d.Users {
+		usersJ += c.EdgeJ(s.Users[u].Task, physics.Share{CPUHz: d.Users[u].CPUHz}, d.Users[u].Offload)
+	}
+	if excess := spentJ - limitJ; excess > 0 && usersJ > 0 {
+		keep := max(1-excess/usersJ, 0)
 		for u := range d.Users {
 			d.Users[u].Offload *= keep
 		}

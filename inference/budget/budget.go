@@ -46,23 +46,9 @@ var changes = [...]struct{ factor, probability float64 }{{1.2, 0.5}, {1.3, 0.3},
 
 // Curve is the prior of what a slot spends on edge computing at a grid of prices.
 type Curve struct {
-	PricesSPerJ [goal.CurvePoints]float64 // of PriceGrid
+	PricesSPerJ [goal.CurvePoints]float64 // of goal.PriceGrid
 	EdgeW       [goal.CurvePoints]float64 // per aircraft, falling to 0
 }
-
-// PriceGrid returns zero and prices in geometric progression over four decades, up to
-// the price at which nothing is offloaded any more.
-func PriceGrid(maxSPerJ float64) (grid [goal.CurvePoints]float64) {
-	last := len(grid) - 1
-	for k := 1; k <= last; k++ {
-		grid[k] = maxSPerJ * math.Pow(1e-4, float64(last-k)/float64(last-1))
-	}
-	return grid
-}
-
-// minPriceShare is the least price, as a share of the price at which nothing is
-// offloaded any more: 0.0005 s/J in the standard world.
-const minPriceShare = 0.0005
 
 // priorSlots is the weight of the prior curve, in slots.
 const priorSlots = 5
@@ -117,7 +103,7 @@ func (c *Curve) PriceSPerJ(o *goal.Objective, x Insurance) float64 {
 		changed += k.probability * min(c.priceOf(&meanJ, shareJ-(k.factor-1)*floorJ), max(x.MaxPriceShare*maxSPerJ, calm))
 	}
 	probability := x.Probability * n / float64(max(o.Slots(), 1))
-	return max(minPriceShare*maxSPerJ, calm, calm+probability*(changed-calm))
+	return max(goal.LeastPriceShare*maxSPerJ, calm, calm+probability*(changed-calm))
 }
 
 // Within returns a price above least at which spend is at most limitJ and, unless

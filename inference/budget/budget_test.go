@@ -21,7 +21,7 @@ func testObjective(totalJ float64) goal.Objective {
 
 // testCurve spends 75 W at price zero and less in proportion to the price's rank.
 func testCurve() (c Curve) {
-	c.PricesSPerJ = PriceGrid(1)
+	c.PricesSPerJ = goal.PriceGrid(1)
 	last := len(c.EdgeW) - 1
 	for k := range c.EdgeW {
 		c.EdgeW[k] = 75 * float64(last-k) / float64(last)
@@ -68,7 +68,7 @@ func TestCalmPrice(t *testing.T) {
 			t.Errorf("with half the demand, at the price for %v J a mean slot spends %v J", shareJ, got)
 		}
 	}
-	if o := testObjective(60e3); c.PriceSPerJ(&o, Insurance{}) != minPriceShare {
+	if o := testObjective(60e3); c.PriceSPerJ(&o, Insurance{}) != goal.LeastPriceShare {
 		t.Error("more than can be spent has not the least price")
 	}
 	if o := testObjective(20e3); c.PriceSPerJ(&o, Shipped) != c.PricesSPerJ[len(c.PricesSPerJ)-1] {

@@ -100,6 +100,7 @@ type State struct {
 	Air Air `json:"air,omitzero"`
 	// WeighedDelayS bounds the delay of that slot which counts in DelayToGoS; 0: it is not bounded.
 	WeighedDelayS float64 `json:"weighed_delay_s,omitempty"`
+	Rows          Rows    `json:"rows,omitzero"`
 }
 
 // Objective is the request of one mission and what is left of it. Readers are given

@@ -30,6 +30,23 @@ func (m *CeilingMargin) check() error {
 // CurvePoints is the number of prices at which a slot's edge energy is observed.
 const CurvePoints = 16
 
+// The grid is zero, and prices in geometric progression over so many decades up to that at
+// which nothing is offloaded any more.
+const gridDecades = 4.0
+
+// PriceGrid returns the grid up to a price.
+func PriceGrid(maxSPerJ float64) (grid [CurvePoints]float64) {
+	last := len(grid) - 1
+	for k := 1; k <= last; k++ {
+		grid[k] = maxSPerJ * math.Pow(1e-4, float64(last-k)/float64(last-1))
+	}
+	return grid
+}
+
+// LeastPriceShare is the least price at which joules of a budget are spent, as a share of
+// the grid's largest: 0.0005 s/J in the standard world.
+const LeastPriceShare = 0.0005
+
 // EdgeDemand is what past slots would have spent on edge computing at each price of a
 // grid, the first of which is zero: per aircraft, the mean over the slots observed.
 type EdgeDemand struct {
@@ -48,6 +65,15 @@ type Observation struct {
 	// WeighedDelayS is the slot's expected delay where a claim was beyond what it may weigh,
 	// with what it weighs; 0: none was.
 	WeighedDelayS float64
+	Rows          Rows
+}
+
+// Rows is what the policy's rows carry from slot to slot, for a restart: the mean edge
+// energy of a slot's tasks at a third of a CPU each, and the summary of the last action.
+type Rows struct {
+	EdgeScaleJ     float64     `json:"edge_scale_j"`
+	EdgeScaleSlots float64     `json:"edge_scale_slots"`
+	LastAction     [10]float64 `json:"last_action"`
 }
 
 // Air is what a decision believes of the air, as factors of flight power. Its zero value
@@ -69,7 +95,7 @@ func (a *Air) hold() float64 { return cmp.Or(a.Hold, 1) }
 // Observe keeps what a decision observed: the air, and in the edge demand what the slot
 // would spend.
 func (o *Objective) Observe(s Observation) {
-	o.state.WeighedDelayS = s.WeighedDelayS
+	o.state.WeighedDelayS, o.state.Rows = s.WeighedDelayS, s.Rows
 	if o.state.Air = s.Air; !s.Known {
 		return
 	}
@@ -145,12 +171,16 @@ func (o Objective) SlotLimitJ() float64 {
 }
 
 // PredictedEndJ returns the total expected at the end: under a budget that budget,
-// held to between the floor and what can be spent; under a preference the floor
-// and edge computing at its recent power.
+// held to between the floor and what is spent at the least price; under a preference the
+// floor and edge computing at its recent power.
 func (o Objective) PredictedEndJ() float64 {
 	left := float64(o.SlotsLeft())
 	if o.Budgeted() && o.state.EdgeDemandSlots > 0 {
-		return o.FloorJ() + min(o.HeadroomJ(), o.state.EdgeDemandW[0]*float64(o.state.Flying)*left)
+		const last = CurvePoints - 1
+		at := last + (last-1)/gridDecades*math.Log10(LeastPriceShare)
+		k, f := int(at), at-math.Floor(at)
+		w := &o.state.EdgeDemandW
+		return o.FloorJ() + min(o.HeadroomJ(), (w[k]+f*(w[k+1]-w[k]))*float64(o.state.Flying)*left)
 	}
 	return o.FloorJ() + o.state.EdgePowerW*left
 }

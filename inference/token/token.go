@@ -169,12 +169,10 @@ type Builder struct {
 	GoalConstants *goal.Constants
 	Statistics    *Statistics
 
-	bestSpeedMPS   float64 // v*
-	edgeScaleJ     float64 // edge energy of a slot's tasks at a third of a CPU each, mean of the latest slots
-	edgeScaleSlots float64
-	lastAction     [model.ActionFeatures]float64
-	bestAircraft   []int // per user, the aircraft with the best gain
-	ratesBPS       []float64
+	bestSpeedMPS float64 // v*
+	carried      goal.Rows
+	bestAircraft []int // per user, the aircraft with the best gain
+	ratesBPS     []float64
 }
 
 // NewBuilder returns a builder at the start of a mission.
@@ -187,9 +185,14 @@ func NewBuilder(p *physics.Constants, c *goal.Constants, s *Statistics) *Builder
 // Reset begins another mission, under the constants that b now holds.
 func (b *Builder) Reset() {
 	b.bestSpeedMPS, _ = b.Physics.MinPower()
-	b.lastAction = [model.ActionFeatures]float64{}
-	b.edgeScaleJ, b.edgeScaleSlots = 0, 0
+	b.carried = goal.Rows{}
 }
+
+// Carried returns what the rows carry to the next slot.
+func (b *Builder) Carried() goal.Rows { return b.carried }
+
+// Resume continues from what the rows of an earlier builder carried.
+func (b *Builder) Resume(carried goal.Rows) { b.carried = carried }
 
 // Fill computes a slot's rows. targets are in the order of the snapshot's aircraft.
 func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []physics.Position) {
@@ -208,7 +211,7 @@ func (b *Builder) Fill(r *Rows, s *slot.Snapshot, o goal.Objective, targets []ph
 	}
 	r.State = b.appendState(r.State, s, o)
 	r.Return = b.appendReturn(r.Return, s, o)
-	r.Action = standardise(r.Action, &b.Statistics.Action, b.lastAction[:])
+	r.Action = standardise(r.Action, &b.Statistics.Action, b.carried.LastAction[:])
 }
 
 // RecordAction keeps the slot's decision for the next slot's action row.
@@ -230,7 +233,7 @@ func (b *Builder) RecordAction(s *slot.Snapshot, o goal.Objective, d *slot.Decis
 	m := max(float64(len(d.Move)), 1)
 	n := max(float64(len(d.Users)), 1)
 	delayShare, position, dropped := b.preferenceFeatures(o)
-	b.lastAction = [model.ActionFeatures]float64{
+	b.carried.LastAction = [model.ActionFeatures]float64{
 		east / m / b.Physics.SpeedMaxMPS, north / m / b.Physics.SpeedMaxMPS,
 		offloading / n, offload / max(offloading, 1), d.TotalEdgeJ() / m / 60,
 		d.DelayS / n, load / 4, delayShare, position, dropped,
@@ -269,8 +272,8 @@ func (b *Builder) updateEdgeScale(s *slot.Snapshot) {
 		sum += b.Physics.EdgeJ(task, third, physics.BalancedOffload(task.LocalTimeS(s.Users[u].CPUHz), task.OffloadTimeS(third)))
 	}
 	if sum > 0 {
-		b.edgeScaleSlots = min(b.edgeScaleSlots+1, edgeScaleMemory)
-		b.edgeScaleJ += (sum - b.edgeScaleJ) / b.edgeScaleSlots
+		b.carried.EdgeScaleSlots = min(b.carried.EdgeScaleSlots+1, edgeScaleMemory)
+		b.carried.EdgeScaleJ += (sum - b.carried.EdgeScaleJ) / b.carried.EdgeScaleSlots
 	}
 }
 
@@ -358,7 +361,7 @@ func (b *Builder) appendReturn(dst []float32, s *slot.Snapshot, o goal.Objective
 	left := float64(max(o.SlotsLeft(), 1))
 	fleet := float64(max(len(s.Aircraft), 1))
 	energy := 1 - boolFeature(o.PriceOnly())
-	scale := max(b.edgeScaleJ, 1)
+	scale := max(b.carried.EdgeScaleJ, 1)
 	headroom := energy * min(max(o.EnergyToGoJ()-o.FloorToGoJ(), 0), maxAllowanceScales*scale*left)
 	allowance := headroom / left * 2 / fleet // per two aircraft
 	row := [model.ReturnFeatures]float64{

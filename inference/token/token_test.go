@@ -24,10 +24,10 @@ func TestEdgeScaleForgets(t *testing.T) {
 		}
 	}
 	observe(10_000)
-	before := b.edgeScaleJ
+	before := b.carried.EdgeScaleJ
 	s.Users = append(s.Users, user)
 	observe(1000)
-	if now := b.edgeScaleJ / before; math.Abs(now-2) > 0.05 {
+	if now := b.carried.EdgeScaleJ / before; math.Abs(now-2) > 0.05 {
 		t.Errorf("the edge scale is %.2f times what it was, want 2", now)
 	}
 }
