@@ -237,13 +237,17 @@ func TestPackagesListed(t *testing.T) {
 	}
 }
 
-// What documents state of times and lengths that the leader or its service has by default.
-// The figures that the leader's packages keep for themselves are held by their own tests.
+// What documents state of times and lengths that the leader, its service or the crew's tool
+// has by default. Figures that the leader's packages keep for themselves are held by their
+// own tests.
 func TestStatedDefaults(t *testing.T) {
 	f := config.Defaults().Flight
-	watchdog := regexp.MustCompile(`(?m)^WatchdogSec=(\d+)$`).FindStringSubmatch(read(t, "configs/systemd/prefdt-leader.service"))
-	if watchdog == nil {
-		t.Fatal("the service has no WatchdogSec in seconds")
+	seconds := func(path, key string) string {
+		match := regexp.MustCompile(`(?m)^` + key + `[=:] ?(\d+)$`).FindStringSubmatch(read(t, path))
+		if match == nil {
+			t.Fatalf("%s has no %s in whole seconds", path, key)
+		}
+		return match[1]
 	}
 	for text, path := range map[string]string{
 		fmt.Sprintf("holds at %v s, returns at %v s", f.BrokerHoldS, f.BrokerReturnS):                                 "docs/failures.md",
@@ -253,7 +257,8 @@ func TestStatedDefaults(t *testing.T) {
 		fmt.Sprintf("silent for %v s, the fleet holds; for %v s, it returns", f.CrewHoldS, f.CrewReturnS):             "docs/crew.md",
 		fmt.Sprintf("walk out of range, and the leader holds after %v s", f.CrewHoldS):                                "docs/console.md",
 		fmt.Sprintf("the next comes to its home once the one before is %v m lower", envelope.LandingBelowM):           "docs/failures.md",
-		fmt.Sprintf("loop stalled for %s s | systemd kills and restarts it", watchdog[1]):                             "docs/failures.md",
+		"loop stalled for " + seconds("configs/systemd/prefdt-leader.service", "WatchdogSec") + " s | systemd kills":  "docs/failures.md",
+		"after " + seconds("configs/ground.yaml", "stale_s") + " s LINK LOST":                                         "docs/failures.md",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(read(t, path)), " "), text) {
 			t.Errorf("%s does not say %q", path, text)

@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"prefdt/simbridge/rig"
+	"prefdt/telemetry"
 )
 
 func TestImports(t *testing.T) {
@@ -102,6 +105,34 @@ func TestHelp(t *testing.T) {
 		if code := program.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), want) {
 			t.Errorf("%s: status %d, %q, %q", args, code, &stdout, &stderr)
 		}
+	}
+}
+
+// One that finds another leader ends with a status of its own: a supervisor must not restart it.
+func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
+	r := rig.NewRealTime(t, 1, 10, 1000)
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 5, SlotMS: 1000, Speed: 1, ReportByMS: 350, DecideByMS: 600, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	var beacons sync.WaitGroup
+	beacons.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(100 * time.Millisecond):
+				r.PublishRaw(r.Topics.Slot(), string(beacon))
+			}
+		}
+	})
+	var stderr bytes.Buffer
+	code := program.Run(t.Context(), []string{"-config", r.WriteConfig("log: error")}, io.Discard, &stderr)
+	close(ended)
+	beacons.Wait()
+	if code != 3 || !strings.Contains(stderr.String(), "another leader is flying this fleet") {
+		t.Errorf("status %d: %s", code, &stderr)
 	}
 }
 
