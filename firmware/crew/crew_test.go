@@ -316,10 +316,13 @@ func TestStaleSignature(t *testing.T) {
 // leader's own clock alone.
 func TestWithheldCommandExpires(t *testing.T) {
 	d := newHarness(t, "crew-1")
-	withheld := d.sign("crew-1", 1, d.Challenge(), missionTopic, `{"id":"s","action":"start"}`)
-	for range 61 {
+	first := d.Challenge()
+	withheld := d.sign("crew-1", 1, first, missionTopic, `{"id":"s","action":"start"}`)
+	for s := 1; s <= 61; s++ {
 		d.clock.now += time.Second
-		d.Challenge()
+		if present := d.Challenge() == first; present != (s < 30) { // new every 30 s
+			t.Errorf("after %d s the challenge is the first one: %v", s, present)
+		}
 	}
 	d.mustRefuse(missionTopic, withheld, "sign again")
 	if len(d.applied) != 0 {
