@@ -135,10 +135,7 @@ func (p *preflight) run(ctx context.Context, path string) {
 // policy loads the checkpoint, its hash with it, and times one step.
 func (p *preflight) policy() {
 	policy, frozen, err := leader.LoadPolicy(&p.config)
-	if p.fails("checkpoint", err) {
-		return
-	}
-	if p.fails("checkpoint", frozen.Fits(len(p.config.Aircraft), p.config.Slots)) {
+	if p.fails("checkpoint", err) || p.fails("checkpoint", frozen.Fits(len(p.config.Aircraft), p.config.Slots)) {
 		return
 	}
 	p.fails("configuration", p.config.CheckStarts(frozen.Physics.AreaSideM))
@@ -300,12 +297,11 @@ func (p *preflight) signing() {
 		}
 		return
 	}
-	key, err := fleet.ReadKey(m.KeyFile)
-	if err != nil {
+	var err error
+	if p.mavlinkKey, err = fleet.ReadKey(m.KeyFile); err != nil {
 		p.add(ResultFail, "signing", "mavlink.key_file: %v", err)
 		return
 	}
-	p.mavlinkKey = key
 	if !p.warnOfReaders("signing", m.KeyFile) {
 		p.add(ResultOK, "signing", "frames are signed with %s, and others refused", m.KeyFile)
 	}
@@ -453,7 +449,9 @@ func (p *preflight) autopilots(ctx context.Context) {
 	for i := range views {
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)
 	}
-	p.separation(views, k)
+	if len(views) > 1 && !p.fails("separation", leader.CheckSeparation(c, &k, views)) {
+		p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
+	}
 	for reason, n := range f.RejectedFrames() {
 		if strings.HasPrefix(reason, fleet.OtherComponentReason) {
 			continue
@@ -521,26 +519,13 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case v.Charge < 0.5:
 		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
 	default:
-		p.add(ResultOK, item, "joules from %s (%s)%s of %.0f J", v.Source, has, chargeText(v.Charge), v.CapacityJ)
+		charge := "charge unknown"
+		if !math.IsNaN(v.Charge) {
+			charge = fmt.Sprintf("battery at %.0f %%", 100*v.Charge)
+		}
+		p.add(ResultOK, item, "joules from %s (%s), %s of %.0f J", v.Source, has, charge, v.CapacityJ)
 	}
 	if !v.CapacityKnown {
 		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (BAT1_CAPACITY): %.0f J are assumed; set pack_j", v.CapacityJ)
 	}
-}
-
-// separation checks the distances between the aircraft, and between their starts.
-func (p *preflight) separation(views []fleet.View, k physics.Constants) {
-	if len(views) < 2 {
-		return
-	}
-	if !p.fails("separation", leader.CheckSeparation(&p.config, &k, views)) {
-		p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
-	}
-}
-
-func chargeText(x float64) string {
-	if math.IsNaN(x) {
-		return ", charge unknown"
-	}
-	return fmt.Sprintf(", battery at %.0f %%", 100*x)
 }
