@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
 
@@ -25,12 +26,7 @@ type commandLine struct {
 
 // listCommands writes the last commands that a ledger keeps, of all missions or one.
 func listCommands(_ context.Context, o *options, stdout io.Writer) error {
-	l, err := open(o.path)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	all, err := l.Commands()
+	all, err := read(o.path, (*ledger.Ledger).Commands)
 	if err != nil {
 		return err
 	}

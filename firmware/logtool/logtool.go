@@ -67,25 +67,20 @@ func Command(ctx context.Context, call *cli.Call) error {
 	return actions[action](ctx, &o, call.Stdout)
 }
 
-func open(path string) (*ledger.Ledger, error) {
+// read opens a ledger and returns one list of it.
+func read[T any](path string, list func(*ledger.Ledger) ([]T, error)) ([]T, error) {
 	l, err := ledger.OpenReadOnly(path)
 	if errors.Is(err, ledger.ErrInUse) {
-		err = fmt.Errorf("%w; copy the file, and read the copy", err)
-	}
-	return l, err
-}
-
-func readFlights(path string) ([]ledger.Flight, error) {
-	l, err := open(path)
-	if err != nil {
+		return nil, fmt.Errorf("%w; copy the file, and read the copy", err)
+	} else if err != nil {
 		return nil, err
 	}
 	defer l.Close()
-	return l.Flights()
+	return list(l)
 }
 
 func check(ctx context.Context, o *options, stdout io.Writer) error {
-	flights, err := readFlights(o.path)
+	flights, err := read(o.path, (*ledger.Ledger).Flights)
 	if err != nil {
 		return err
 	}
@@ -122,7 +117,7 @@ func check(ctx context.Context, o *options, stdout io.Writer) error {
 }
 
 func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
-	flights, err := readFlights(o.path)
+	flights, err := read(o.path, (*ledger.Ledger).Flights)
 	if err != nil {
 		return err
 	}
