@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,6 +181,12 @@ func (c *Client) Dropped() map[string]uint64 {
 		counts[cmp.Or(q.name, "messages")] = q.dropped.Load()
 	}
 	return counts
+}
+
+// Waiting is whether messages of a queue were received that Handle has not handled yet. Call
+// it after Initialize.
+func (c *Client) Waiting(name string) bool {
+	return slices.ContainsFunc(c.queues, func(q *queue) bool { return q.name == name && q.unhandled.Load() > 0 })
 }
 
 // Publish queues a publication and never blocks. An error means that it was dropped;
@@ -470,6 +477,7 @@ func (c *Client) dispatch(ctx context.Context, q *queue) {
 		case m := <-q.inbox:
 			q.bytes.Add(-int64(len(m.Payload)))
 			c.Handle(m)
+			q.unhandled.Add(-1)
 		case <-ctx.Done():
 			return
 		}

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"net"
 	"testing"
@@ -9,8 +10,8 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// acknowledge is a broker that accepts everything and sends nothing on.
-func acknowledge(b *testing.B) (url string) {
+// acknowledge is a broker that accepts everything, and sends an answer to each publication.
+func acknowledge(b *testing.B, answer []byte) (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
@@ -35,6 +36,11 @@ func acknowledge(b *testing.B) (url string) {
 				ack := packets.NewControlPacket(packets.Puback).(*packets.PubackPacket)
 				ack.MessageID = p.MessageID
 				ack.Write(writer)
+				writer.Write(answer)
+			case *packets.SubscribePacket:
+				ack := packets.NewControlPacket(packets.Suback).(*packets.SubackPacket)
+				ack.MessageID, ack.ReturnCodes = p.MessageID, p.Qoss
+				ack.Write(writer)
 			}
 			if reader.Buffered() == 0 {
 				writer.Flush()
@@ -49,7 +55,7 @@ func acknowledge(b *testing.B) (url string) {
 func BenchmarkPublish(b *testing.B) {
 	for _, users := range []int{10, 100, 1000, 4096} {
 		b.Run(fmt.Sprintf("users=%d", users), func(b *testing.B) {
-			c := &Client{Broker: Broker{URL: acknowledge(b)}, Name: "test"}
+			c := &Client{Broker: Broker{URL: acknowledge(b, nil)}, Name: "test"}
 			if err := c.Initialize(b.Context()); err != nil {
 				b.Fatal(err)
 			}
@@ -68,6 +74,39 @@ func BenchmarkPublish(b *testing.B) {
 				}
 				if err := c.PublishWait(b.Context(), decisions[users-1]); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkReceive times a slot's reports from the broker until the last is handled, undecoded.
+func BenchmarkReceive(b *testing.B) {
+	for _, users := range []int{10, 100, 1000, 4096} {
+		b.Run(fmt.Sprintf("users=%d", users), func(b *testing.B) {
+			topics, _ := NewTopics("demo")
+			var reports bytes.Buffer
+			for i := range users {
+				p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+				p.TopicName, p.Payload = topics.Report(fmt.Sprintf("u%04d", i)), []byte(reportExample)
+				p.Write(&reports)
+			}
+			handled := make(chan bool, users)
+			c := &Client{
+				Broker: Broker{URL: acknowledge(b, reports.Bytes())}, Name: "test",
+				Subscriptions: []Subscription{{Filter: topics.AllReports()}}, Handle: func(Message) { handled <- true },
+			}
+			if err := c.Initialize(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := c.Publish(Publication{Topic: topics.Slot(), QoS: 1, Payload: []byte("{}")}); err != nil {
+					b.Fatal(err)
+				}
+				for range users {
+					<-handled
 				}
 			}
 		})

@@ -15,12 +15,13 @@ const (
 
 // queue is where the messages of some subscriptions wait for the callbacks.
 type queue struct {
-	name    string
-	filters []string
-	inbox   chan Message
-	events  chan func()  // OnConnect and OnDisconnect; nil but for the queue without a name
-	bytes   atomic.Int64 // of payloads in inbox
-	dropped atomic.Uint64
+	name      string
+	filters   []string
+	inbox     chan Message
+	events    chan func()  // OnConnect and OnDisconnect; nil but for the queue without a name
+	bytes     atomic.Int64 // of payloads in inbox
+	unhandled atomic.Int64 // messages in inbox or with the callback
+	dropped   atomic.Uint64
 }
 
 // newQueues returns the queues that subscriptions name, the one without a name
@@ -52,6 +53,7 @@ func queueOf(queues []*queue, topic string) *queue {
 // put never blocks: a message that does not fit is dropped and counted.
 func (q *queue) put(m Message) {
 	size := int64(len(m.Payload))
+	q.unhandled.Add(1)
 	if q.bytes.Add(size) <= queueBytes {
 		select {
 		case q.inbox <- m:
@@ -59,6 +61,7 @@ func (q *queue) put(m Message) {
 		default:
 		}
 	}
+	q.unhandled.Add(-1)
 	q.bytes.Add(-size)
 	q.dropped.Add(1)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // While many reports fill their queue and its callback blocks, commands are delivered
@@ -105,6 +106,31 @@ func TestFilterMatches(t *testing.T) {
 	} {
 		if got := matches(c.filter, c.topic); got != c.want {
 			t.Errorf("%s covers %s: %v", c.filter, c.topic, got)
+		}
+	}
+}
+
+// A message waits until it was handled, in its own queue.
+func TestWaiting(t *testing.T) {
+	begun, end := make(chan bool), make(chan bool)
+	c := &Client{queues: newQueues([]Subscription{{Filter: "users/+", Queue: "reports"}}), Handle: func(Message) {
+		begun <- true
+		<-end
+	}}
+	q := queueOf(c.queues, "users/u1")
+	go c.dispatch(t.Context(), q)
+	if c.Waiting("reports") {
+		t.Error("one waits before any has come")
+	}
+	q.put(Message{Topic: "users/u1", Payload: []byte("{}")})
+	<-begun
+	if !c.Waiting("reports") || c.Waiting("") || c.Waiting("others") {
+		t.Error("while one is handled, it does not wait, or elsewhere")
+	}
+	end <- true
+	for deadline := time.Now().Add(time.Minute); c.Waiting("reports"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it waits when it was handled")
 		}
 	}
 }

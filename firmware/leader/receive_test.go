@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"prefdt/firmware/crew"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
+	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
 
@@ -101,5 +103,54 @@ func TestWaitingCommandsShareTransactions(t *testing.T) {
 	l.receiveUntil(ctx, l.Clock.Now()+l.Config.WallTime(1e6))
 	if n := transactionCount(t, dir) - before; n != 2 || acked != most {
 		t.Errorf("%d commands took %d transactions, %d were acknowledged", most, n, acked)
+	}
+}
+
+// slowDecoder decodes a report each time that the loop waits.
+type slowDecoder struct {
+	manualClock
+	to       chan link.UserMessage
+	messages []link.UserMessage // not decoded yet
+}
+
+func (d *slowDecoder) waiting() bool { return len(d.messages) > 0 }
+
+func (d *slowDecoder) After(wait time.Duration) <-chan time.Time {
+	d.now += wait
+	d.to <- d.messages[0]
+	d.messages = d.messages[1:]
+	passed := make(chan time.Time)
+	close(passed)
+	return passed
+}
+
+// Reports that arrived in the window and are not decoded when it closes count, as long as a
+// tenth of a slot lasts; the first message that came after it ends the wait.
+func TestReportsThatWaitToBeDecoded(t *testing.T) {
+	p := physics.DefaultConstants()
+	for _, c := range []struct {
+		name              string
+		inTime, late      int
+		reported, decoded int
+	}{
+		{"in time", 40, 0, 40, 40},
+		{"others arrive without end", 40, 200, 40, 41},
+		{"more than there is time for", 150, 0, 100, 101}, // of a second's tenth, a millisecond each
+	} {
+		l := newInPhase(t, telemetry.StateFlying, nil, p, &loadCheckpoint(t).GoalConstants)
+		d := &slowDecoder{manualClock: manualClock{now: time.Second}, to: make(chan link.UserMessage, 1)}
+		l.Clock, l.mqtt.UserMessages = d, d.to
+		for i := range c.inTime + c.late {
+			m := link.UserMessage{User: fmt.Sprintf("u%d", i), Report: &telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9}, Received: d.now}
+			if i >= c.inTime {
+				m.Received++
+			}
+			d.messages = append(d.messages, m)
+		}
+		l.users.OpenSlot(0)
+		l.drain(d.now, d.waiting)
+		if got := c.inTime + c.late - len(d.messages); l.users.Reported() != c.reported || got != c.decoded {
+			t.Errorf("%s: %d reports count of %d decoded, want %d of %d", c.name, l.users.Reported(), got, c.reported, c.decoded)
+		}
 	}
 }

@@ -110,7 +110,7 @@ func (l *Leader) receiveUntil(ctx context.Context, until time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-timer:
-			l.drain(until)
+			l.drain(until, l.mqtt.Waiting)
 			return
 		}
 	}
@@ -131,19 +131,26 @@ func (c *loopState) nextControl(arrived chan link.ControlMessage) (m link.Contro
 	}
 }
 
-// drain handles the messages still queued, for at most a tenth of a slot: more would
-// delay the decision.
-func (l *Leader) drain(until time.Duration) {
+// drain handles the messages that arrived by a moment, for at most a tenth of a slot: more
+// would delay the decision. Some may not be decoded yet, as waiting says.
+func (l *Leader) drain(until time.Duration, waiting func() bool) {
 	for l.Clock.Now() <= until+l.Config.WallTime(0.1) {
 		if c, ok := l.current.nextControl(l.mqtt.ControlMessages); ok {
 			l.handleControl(c)
 			continue
 		}
-		select {
-		case r := <-l.mqtt.UserMessages:
-			l.handleUserMessage(r, r.Received <= until)
-		default:
-			return
+		undecoded := waiting() // asked before the queue is found empty
+		if len(l.mqtt.UserMessages) == 0 {
+			if !undecoded {
+				return
+			}
+			<-l.Clock.After(time.Millisecond) // what waits may be invalid, and never come
+			continue
+		}
+		r := <-l.mqtt.UserMessages
+		l.handleUserMessage(r, r.Received <= until)
+		if r.Received > until {
+			return // they come in the order of their arrival
 		}
 	}
 }

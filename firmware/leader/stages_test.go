@@ -76,7 +76,7 @@ func (c *crowd) report() {
 		c.messages[i].Report.Slot = c.n
 		c.mqtt.UserMessages <- c.messages[i]
 	}
-	c.drain(c.Clock.Now())
+	c.drain(c.Clock.Now(), c.mqtt.Waiting)
 	c.names = c.buildSnapshot(c.n, c.views)
 }
 

@@ -167,6 +167,9 @@ func (l *MQTT) slotTime(n float64) time.Duration { return time.Duration(n * floa
 // Connected is whether the session is connected to the broker.
 func (l *MQTT) Connected() bool { return l.initialized.Load() && l.client.Connected() }
 
+// Waiting is whether messages from users have arrived that are not in UserMessages yet.
+func (l *MQTT) Waiting() bool { return l.initialized.Load() && l.client.Waiting(reportsQueue) }
+
 // Close releases the leader's session.
 func (l *MQTT) Close() {
 	l.stop()
