@@ -63,7 +63,8 @@ type Simulator struct {
 	rejects telemetry.RejectCounter
 
 	mutex        sync.Mutex
-	current      []world.Arrival      // active users of currentSlot, without gains
+	current      map[int]physics.Task // of the active users of currentSlot
+	arrivals     []world.Arrival      // working memory
 	currentSlot  int                  // -1 before the first
 	reportCounts map[int]ReportCounts // by slot
 	outcomes     []Outcome
@@ -207,14 +208,13 @@ func (s *Simulator) task(slot, user int) (task physics.Task, active bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.currentSlot != slot {
-		s.current, s.currentSlot = s.truth.Active(slot, s.current[:0]), slot
-	}
-	for _, a := range s.current {
-		if a.User == user {
-			return a.Task, true
+		s.arrivals, s.current, s.currentSlot = s.truth.Active(slot, s.arrivals[:0]), map[int]physics.Task{}, slot
+		for _, a := range s.arrivals {
+			s.current[a.User] = a.Task
 		}
 	}
-	return physics.Task{}, false
+	task, active = s.current[user]
+	return task, active
 }
 
 // countReport counts a report that is due in a slot, and decides whether it is lost.
