@@ -61,9 +61,10 @@ func BenchmarkPublish(b *testing.B) {
 			}
 			defer c.Close()
 			topics, _ := NewTopics("demo")
+			payload := []byte(`{"slot":17,"aircraft":1,"offload":0.7312345678901234,"cpu_hz":8000000000}`)
 			var decisions []Publication
 			for i := range users {
-				decisions = append(decisions, Publication{Topic: topics.Decision(fmt.Sprintf("u%04d", i)), QoS: 1, Payload: []byte(`{"slot":17,"aircraft":1,"offload":0.7312345678901234,"cpu_hz":8000000000}`)})
+				decisions = append(decisions, Publication{Topic: topics.Decision(fmt.Sprintf("u%04d", i)), QoS: 1, Payload: payload})
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -77,6 +77,7 @@ func (l *Leader) limitUsers(names []string) []string {
 func (l *Leader) countUndecided(decided, sent int) {
 	l.current.undecided += decided - sent
 	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
-		l.Log.Warn("too many users for this board; some keep the offer", "slot", l.current.snapshot.Slot, "undecided", l.current.undecided, "users", l.current.undecided+sent)
+		l.Log.Warn("too many users for this board; some keep the offer",
+			"slot", l.current.snapshot.Slot, "undecided", l.current.undecided, "users", l.current.undecided+sent)
 	}
 }

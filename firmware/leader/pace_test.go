@@ -100,7 +100,10 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 		l.current.decided, l.current.beaconAt = false, board.clock.now
 		l.users.OpenSlot(n)
 		for u := range crowd {
-			r := telemetry.Report{Slot: n, PositionM: [2]float64{float64(u), 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9, 2: 1e-9}}
+			r := telemetry.Report{
+				Slot: n, PositionM: [2]float64{float64(u), 500}, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-9},
+				Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
+			}
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%04d", u), Report: &r}, true)
 		}
 		board.clock.now += milliseconds(l.Config.ReportByMS)

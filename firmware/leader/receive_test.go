@@ -141,7 +141,8 @@ func TestReportsThatWaitToBeDecoded(t *testing.T) {
 		d := &slowDecoder{manualClock: manualClock{now: time.Second}, to: make(chan link.UserMessage, 1)}
 		l.Clock, l.mqtt.UserMessages = d, d.to
 		for i := range c.inTime + c.late {
-			m := link.UserMessage{User: fmt.Sprintf("u%d", i), Report: &telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9}, Received: d.now}
+			report := &telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9}
+			m := link.UserMessage{User: fmt.Sprintf("u%d", i), Report: report, Received: d.now}
 			if i >= c.inTime {
 				m.Received++
 			}

@@ -41,7 +41,8 @@ func newCrowd(b *testing.B, users int) *crowd {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range users {
 		payload, err := telemetry.Encode(telemetry.Report{
-			PositionM: [2]float64{1000 * r.Float64(), 1000 * r.Float64()}, CPUHz: 1e9, Gain: map[int]float64{1: 1e-11 * r.ExpFloat64(), 2: 1e-11 * r.ExpFloat64()},
+			PositionM: [2]float64{1000 * r.Float64(), 1000 * r.Float64()}, CPUHz: 1e9,
+			Gain: map[int]float64{1: 1e-11 * r.ExpFloat64(), 2: 1e-11 * r.ExpFloat64()},
 			Task: &telemetry.Task{Bits: 5e5 + 1e6*r.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()},
 		})
 		if err != nil {
@@ -50,8 +51,8 @@ func newCrowd(b *testing.B, users int) *crowd {
 		c.payloads = append(c.payloads, payload)
 		name := fmt.Sprintf("u%04d", i)
 		c.messages = append(c.messages, link.UserMessage{User: name, Report: decodedReport(b, payload)})
-		localS := 0.2
-		c.results = append(c.results, link.UserMessage{User: name, Result: &telemetry.Result{CompletionS: 0.4, By: telemetry.ByDecision, LocalS: &localS, UploadS: new(0.3)}})
+		result := &telemetry.Result{CompletionS: 0.4, By: telemetry.ByDecision, LocalS: new(0.2), UploadS: new(0.3)}
+		c.results = append(c.results, link.UserMessage{User: name, Result: result})
 	}
 	for range 4 { // results expire
 		c.slot()
