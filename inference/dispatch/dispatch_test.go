@@ -156,28 +156,40 @@ type gapCase struct {
 	mean, worst     float64 // bounds of the gap
 }
 
-// gap measures the cost above a reference's, over slots and prices.
-func gap(t *testing.T, seed uint64, x gapCase, prices []float64, reference func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision)) (mean, worst float64) {
+// eachSlot draws the slots of a case, half of them with an unreported load.
+func eachSlot(seed uint64, x gapCase, f func(c *physics.Constants, s *slot.Snapshot)) {
 	r := rand.New(rand.NewPCG(seed, uint64(1000*x.users+x.aircraft)))
-	var solver Solver
-	var a, b slot.Decision
 	c := physics.DefaultConstants()
-	edgeJ := make([]float64, len(prices))
 	for k := range x.slots {
 		s := randomSnapshot(r, &c, x.aircraft, x.users)
 		if k%2 == 0 {
 			addUnreported(r, s)
 		}
-		solver.Begin(&c, s)
-		solver.Sweep(prices, edgeJ)
-		for _, price := range prices {
-			solver.At(price, &a)
-			reference(&c, s, price, &b)
-			g := decisionCostS(&c, s, &a, price)/decisionCostS(&c, s, &b, price) - 1
-			worst, mean = max(worst, g), mean+g/float64(x.slots*len(prices))
-		}
+		f(&c, s)
 	}
-	return mean, worst
+}
+
+// gap measures the cost above a reference's, over slots and prices, and how far the joules
+// of the spending curve are from the reference's in the mean.
+func gap(seed uint64, x gapCase, prices []float64, reference func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision)) (mean, worst, curve float64) {
+	var solver Solver
+	var a, b slot.Decision
+	edgeJ := make([]float64, len(prices))
+	eachSlot(seed, x, func(c *physics.Constants, s *slot.Snapshot) {
+		solver.Begin(c, s)
+		solver.Sweep(prices, edgeJ)
+		for k, price := range prices {
+			solver.At(price, &a)
+			reference(c, s, price, &b)
+			g := decisionCostS(c, s, &a, price)/decisionCostS(c, s, &b, price) - 1
+			n := float64(x.slots * len(prices))
+			worst, mean = max(worst, g), mean+g/n
+			if j := b.TotalEdgeJ(); j > 0 {
+				curve += math.Abs(edgeJ[k]/j-1) / n
+			}
+		}
+	})
+	return mean, worst, curve
 }
 
 // gridPrices are those of a budget's spending curve.
@@ -193,7 +205,7 @@ func gridPrices() (prices []float64) {
 func TestSmallSlotsAreExact(t *testing.T) {
 	var exact peerSolver
 	for _, x := range []gapCase{{1, 30, 20, 1e-9, 1e-9}, {2, 6, 60, 1e-9, 1e-9}, {2, 10, 40, 1e-9, 1e-9}, {2, 20, 6, 1e-9, 1e-9}, {3, 6, 30, 1e-9, 1e-9}, {3, 10, 6, 1e-9, 1e-9}} {
-		mean, worst := gap(t, 3, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
+		mean, worst, _ := gap(3, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
 			exact.prepare(c, s, price)
 			exact.solveExact()
 			exact.writeDecision(d)
@@ -216,7 +228,7 @@ func TestGapToLocalSearch(t *testing.T) {
 		if testing.Short() && (x.users > 50 || x.aircraft == 8 && x.users > 8) { // an emulator takes minutes
 			continue
 		}
-		mean, worst := gap(t, 4, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
+		mean, worst, _ := gap(4, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
 			peer.prepare(c, s, price)
 			peer.solveSearch()
 			peer.writeDecision(d)
@@ -238,6 +250,9 @@ func TestPermutation(t *testing.T) {
 	for trial := range 400 {
 		aircraft := []int{1, 2, 3, 5}[trial%4]
 		s := randomSnapshot(r, &c, aircraft, 1+r.IntN(9))
+		if trial%40 < 4 { // is searched
+			s = randomSnapshot(r, &c, aircraft, 30+r.IntN(40))
+		}
 		price := randomPrice(r)
 		users, fleet := r.Perm(len(s.Users)), r.Perm(aircraft)
 		p := &slot.Snapshot{}
@@ -326,6 +341,9 @@ func TestHostileValues(t *testing.T) {
 		c := physics.DefaultConstants()
 		c.Contention = trial%2 == 0
 		s := randomSnapshot(r, &c, r.IntN(6), r.IntN(8))
+		if trial%40 == 0 { // is searched
+			s = randomSnapshot(r, &c, 1+r.IntN(9), 24+r.IntN(80))
+		}
 		for i := range s.Users {
 			corruptUser(r, &s.Users[i])
 		}
@@ -393,7 +411,7 @@ func TestOffer(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	c := physics.DefaultConstants()
-	for _, size := range [][2]int{{2, 6}, {3, 8}, {5, 20}} {
+	for _, size := range [][2]int{{2, 6}, {3, 8}, {5, 20}, {2, 60}, {3, 60}, {8, 60}, {2, 250}, {8, 250}} {
 		s := randomSnapshot(r, &c, size[0], size[1])
 		var solver Solver
 		var d slot.Decision
