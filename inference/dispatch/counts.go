@@ -16,7 +16,11 @@ import (
 // valuer finds it in three steps: some rounds in which each aircraft's multiplier is set
 // so that it alone would have its count; the assignment by these multipliers, which is
 // the best for its own counts; and moves along the best chains of users from where there
-// is one too many to where there is one too few, each of which keeps it so.
+// is one too many to where there is one too few, each of which keeps it so. Any
+// multipliers bound what counts can gain, and the last ones already rule most counts out.
+//
+// With more than a few aircraft, where not all counts are valued, the assignment is valued
+// at its own counts once these are near those wanted.
 
 const (
 	// unusableS is the gain where nothing can be offloaded: no assignment of any value has it.
@@ -24,8 +28,8 @@ const (
 	worstS    = -1e18 // less than any assignment gains
 	// maxGainS bounds a gain, so that one report cannot use up the precision of all sums.
 	maxGainS = 1e9
-	// someColumns is how many counts of an aircraft have their gains remembered, where not
-	// all counts are valued.
+	// someColumns is how many counts of an aircraft have their gains remembered, where many
+	// are valued more than once.
 	someColumns = 4
 )
 
@@ -38,18 +42,21 @@ type valuer struct {
 	aircraft   int
 	loose      bool // counts near those wanted will do
 
-	ways, uses    int       // columns of each aircraft, and how many were used
-	columns       []column  // (aircraft, way)
-	multiplierS   []float64 // by aircraft, of the last vector
-	active        []int     // aircraft that serve anyone
-	gains         [][]float64
-	laterS        []float64 // (active, member): the best of the aircraft that come later
-	bestS         []float64 // by member: the best so far, less multipliers
+	ways, uses    int         // columns of each aircraft, and how many were used
+	columns       []column    // (aircraft, way)
+	multiplierS   []float64   // by aircraft, of the last vector
+	active        []int       // aircraft that serve anyone
+	gains         [][]float64 // by active
+	gainsOf       [][]float64 // by server
+	laterS        []float64   // (active, member): the best of the aircraft that come later
+	bestS         []float64   // by member: the best so far, less multipliers
 	marginS       []float64
 	scratch       []float64
 	server        []int // by member, 0: local
 	count         []int // by server, of the present assignment
 	wanted        []int // by server
+	served        []int // the users of each server, one server after another
+	servedEnd     []int // by server
 	exchangeS     []float64
 	exchangeOf    []int
 	pathS         []float64
@@ -58,8 +65,10 @@ type valuer struct {
 	startCounts   []int
 	serves        []bool
 	slopeS        []float64
-	bestOfS, ownS []float64 // by subset of the members, see partition
-	choice        []uint16  // (aircraft, subset)
+	near          []neighbours // by server, see polish
+	nobodyS       []float64    // what members gain where nobody is served
+	bestOfS, ownS []float64    // by subset of the members, see partition
+	choice        []uint16     // (aircraft, subset)
 
 	found, kept solution   // the best, and another
 	met         []metPrice // by the last sweep
@@ -86,19 +95,20 @@ type solution struct {
 func (v *valuer) start(s *Solver, members []int, weight float64) {
 	v.solver, v.members, v.weight, v.aircraft = s, members, weight, len(s.fleet)
 	n, m := len(members), v.aircraft
-	v.ways = someColumns
-	if v.enumerable() || v.partitions() {
-		v.ways = n + 1
+	v.ways, v.loose = someColumns, m > fewAircraft
+	if few := v.enumerable() || v.partitions(); few || m <= 2 && n <= maxUnsampled {
+		v.ways, v.loose = n+2, v.loose && !few // a count of one more than all is asked for
 	}
 	v.columns = slices.Grow(v.columns[:0], m*v.ways)[:m*v.ways]
 	v.multiplierS = reuse.Slice(v.multiplierS, m)
 	v.laterS = reuse.Slice(v.laterS, n*m)
 	v.bestS, v.marginS, v.scratch = reuse.Slice(v.bestS, n), reuse.Slice(v.marginS, n), reuse.Slice(v.scratch, n)
-	v.server = reuse.Slice(v.server, n)
+	v.server, v.served, v.nobodyS = reuse.Slice(v.server, n), reuse.Slice(v.served, n), reuse.Slice(v.nobodyS, n)
 	for _, x := range []*solution{&v.found, &v.kept} {
 		x.server, x.counts, x.multiplierS = reuse.Slice(x.server, n), reuse.Slice(x.counts, m), reuse.Slice(x.multiplierS, m)
 	}
-	v.count, v.wanted = reuse.Slice(v.count, m+1), reuse.Slice(v.wanted, m+1)
+	v.count, v.wanted, v.servedEnd = reuse.Slice(v.count, m+1), reuse.Slice(v.wanted, m+1), reuse.Slice(v.servedEnd, m+1)
+	v.near, v.gainsOf = reuse.Slice(v.near, m+1), reuse.Slice(v.gainsOf, m+1)
 	v.exchangeS, v.exchangeOf = reuse.Slice(v.exchangeS, (m+1)*(m+1)), reuse.Slice(v.exchangeOf, (m+1)*(m+1))
 	v.pathS, v.pathFrom = reuse.Slice(v.pathS, m+1), reuse.Slice(v.pathFrom, m+1)
 	v.at(0)
@@ -106,15 +116,14 @@ func (v *valuer) start(s *Solver, members []int, weight float64) {
 
 // at begins another price. Everybody computes locally then.
 func (v *valuer) at(priceSPerJ float64) {
-	v.priceSPerJ, v.loose = priceSPerJ, v.aircraft > 3
+	v.priceSPerJ = priceSPerJ
 	for i := range v.columns {
 		v.columns[i].count = -1
 	}
 	v.found.gainS = 0
 	for m := range v.aircraft {
-		v.found.gainS -= v.solver.unreportedCostS(m, 0, v.priceSPerJ)
+		v.found.gainS -= v.unreportedCostS(m, 0)
 	}
-	v.found.gainS /= v.weight
 	clear(v.found.counts)
 	clear(v.found.server)
 	clear(v.found.multiplierS)
@@ -127,13 +136,22 @@ func (v *valuer) column(m, n int) *column {
 		return c
 	}
 	c.count = n
-	users := int(math.Round(float64(n) * v.weight))
-	c.costS = v.solver.unreportedCostS(m, users, v.priceSPerJ) / v.weight
+	c.costS = v.unreportedCostS(m, n)
 	c.gainsS = slices.Grow(c.gainsS[:0], len(v.members))[:len(v.members)]
 	if n > 0 {
-		v.solver.fillGains(m, users, v.priceSPerJ, v.members, c.gainsS)
+		v.solver.fillGains(m, v.usersOf(n), v.priceSPerJ, v.members, c.gainsS)
 	}
 	return c
+}
+
+// usersOf returns how many users so many members stand for.
+func (v *valuer) usersOf(members int) int { return int(math.Round(float64(members) * v.weight)) }
+
+// unreportedCostS is the expected cost of aircraft m's unreported load, in members' seconds,
+// when it serves n members.
+func (v *valuer) unreportedCostS(m, n int) float64 {
+	delayS, edgeJ := v.solver.unreported(m, v.usersOf(n))
+	return (delayS + v.priceSPerJ*edgeJ) / v.weight
 }
 
 // place is where a column is remembered: its own, where each has one, or that of the one
@@ -158,68 +176,81 @@ func (v *valuer) place(m, n int) *column {
 	return &all[oldest]
 }
 
-// rounds bounds the rounds of multipliers for a count vector.
-const rounds = 6
+const (
+	tolerance = 1e-12
+	// Rounds of multipliers for a count vector, and the share of the members that may be
+	// elsewhere after a round. They are moved one by one, for which the share is small and
+	// grows with the rounds; or they are left there.
+	rounds, offShare           = 6, 1.0 / 256
+	looseRounds, looseOffShare = 2, 1.0 / 16
+	// looseCountShare is the share of a count by which a multiplier may miss it.
+	looseCountShare = 1.0 / 12
+)
 
-// value returns what the best assignment with these counts gains, and keeps it in
-// v.found if it is the best so far. It returns -Inf where that cannot be.
-func (v *valuer) value(counts []int) float64 {
-	v.active, v.gains = v.active[:0], v.gains[:0]
+// value finds what the best assignment with these counts gains, or with counts near them,
+// and keeps it in v.found if it is the best so far.
+func (v *valuer) value(counts []int) {
 	total, costS := 0, 0.0
+	for _, n := range counts {
+		total += n
+	}
+	if total > len(v.members) {
+		return
+	}
+	v.active, v.gains = v.active[:0], v.gains[:0]
 	for m, n := range counts {
 		c := v.column(m, n)
 		costS += c.costS
 		v.wanted[m+1] = n
 		if n > 0 {
-			v.active, v.gains = append(v.active, m), append(v.gains, c.gainsS)
+			v.active, v.gains, v.gainsOf[m+1] = append(v.active, m), append(v.gains, c.gainsS), c.gainsS
 		}
-		total += n
-	}
-	if total > len(v.members) {
-		return math.Inf(-1)
 	}
 	v.wanted[0] = len(v.members) - total
-	for round := range rounds {
-		boundS := v.round(counts) - costS
-		if boundS <= v.found.gainS+tolerance*(1+math.Abs(v.found.gainS)) {
-			return math.Inf(-1)
+	off, enoughS := 0, v.enoughS()
+	boundS := v.bound(counts)
+	for round := 0; ; round++ {
+		if boundS-costS <= enoughS {
+			return
 		}
-		off := 0
+		v.assign()
+		off = 0
 		for k, n := range v.count {
 			off += max(n-v.wanted[k], 0)
 		}
-		if v.loose && (off <= 2+len(v.members)/16 || round == looseRounds-1) {
-			return v.keepOwnCounts()
+		most, share := rounds, offShare*float64(round)
+		if v.loose {
+			most, share = looseRounds, looseOffShare
 		}
-		if off <= 2+len(v.members)/64 || round == rounds-1 {
-			for ; off > 0; off-- {
-				if !v.moveAlongBestPath() {
-					return math.Inf(-1)
-				}
-			}
+		if round == most || off <= 2+int(share*float64(len(v.members))) {
 			break
+		}
+		boundS = v.round(counts)
+	}
+	if v.loose {
+		v.keepOwnCounts()
+		return
+	}
+	for ; off > 0; off-- {
+		if !v.moveAlongBestPath() {
+			return
 		}
 	}
 	gainS := -costS
-	for k, a := range v.active {
-		for i, server := range v.server {
-			if server == a+1 {
-				gainS += v.gains[k][i]
-			}
+	for i, server := range v.server {
+		if server > 0 {
+			gainS += v.gainsOf[server][i]
 		}
 	}
 	v.keepIfBetter(counts, gainS)
-	return gainS
 }
 
-const (
-	tolerance   = 1e-12
-	looseRounds = 2
-)
+// enoughS is what more than is a gain better than the best so far.
+func (v *valuer) enoughS() float64 { return v.found.gainS + tolerance*(1+math.Abs(v.found.gainS)) }
 
 // keepIfBetter keeps the present assignment if it is the best so far.
 func (v *valuer) keepIfBetter(counts []int, gainS float64) {
-	if gainS > v.found.gainS+tolerance*(1+math.Abs(v.found.gainS)) {
+	if gainS > v.enoughS() {
 		v.found.gainS = gainS
 		copy(v.found.counts, counts)
 		copy(v.found.server, v.server)
@@ -227,108 +258,161 @@ func (v *valuer) keepIfBetter(counts []int, gainS float64) {
 	}
 }
 
-// keepOwnCounts values the present assignment at its own counts, near those wanted.
-func (v *valuer) keepOwnCounts() (gainS float64) {
-	counts := v.count[1:]
+// keepOwnCounts values the present assignment at its own counts.
+func (v *valuer) keepOwnCounts() {
+	end := 0
+	for k, n := range v.count {
+		v.servedEnd[k] = end
+		end += n
+	}
+	for i, server := range v.server {
+		v.served[v.servedEnd[server]] = v.members[i]
+		v.servedEnd[server]++
+	}
+	gainS, counts := 0.0, v.count[1:]
 	for m, n := range counts {
-		c := v.column(m, n)
-		gainS -= c.costS
-		for i, server := range v.server {
-			if server == m+1 {
-				gainS += c.gainsS[i]
-			}
+		gainS -= v.unreportedCostS(m, n)
+		if n == 0 {
+			continue
+		}
+		gains, end := v.marginS[:n], v.servedEnd[m+1]
+		v.solver.fillGains(m, v.usersOf(n), v.priceSPerJ, v.served[end-n:end], gains)
+		for _, g := range gains {
+			gainS += g
 		}
 	}
 	v.keepIfBetter(counts, gainS)
-	return gainS
+}
+
+// bound returns the dual value of the present multipliers: no assignment with these counts
+// gains more, whatever the multipliers. It leaves what each member gains in v.bestS.
+func (v *valuer) bound(counts []int) (boundS float64) {
+	best := v.bestS
+	clear(best)
+	for k, m := range v.active {
+		muS := v.multiplierS[m]
+		boundS += muS * float64(counts[m])
+		for i, g := range v.gains[k][:len(best)] {
+			best[i] = max(best[i], g-muS)
+		}
+	}
+	for _, x := range best {
+		boundS += x
+	}
+	return boundS
 }
 
 // round sets each multiplier in turn so that its aircraft has its count, the others'
-// as they are, assigns each member to its best, and returns the dual value: no
-// assignment with these counts gains more.
+// as they are, and returns the bound.
 func (v *valuer) round(counts []int) (boundS float64) {
 	n := len(v.members)
 	last := len(v.active) - 1
 	for k := last - 1; k >= 0; k-- { // the best of the later ones
-		later, next, muS := v.laterS[k*n:][:n], v.laterS[(k+1)*n:][:n], v.multiplierS[v.active[k+1]]
-		for i, g := range v.gains[k+1][:n] {
-			x := g - muS
-			if k+1 < last && next[i] > x {
-				x = next[i]
+		later, muS := v.laterS[k*n:][:n], v.multiplierS[v.active[k+1]]
+		if k+1 == last {
+			for i, g := range v.gains[k+1][:n] {
+				later[i] = g - muS
 			}
-			later[i] = x
+			continue
+		}
+		next := v.laterS[(k+1)*n:][:n]
+		for i, g := range v.gains[k+1][:n] {
+			later[i] = max(g-muS, next[i])
 		}
 	}
-	clear(v.bestS)
-	clear(v.server)
-	clear(v.count)
+	best, margin := v.bestS[:n], v.marginS[:n]
+	clear(best)
 	for k, m := range v.active {
 		gains, later := v.gains[k][:n], v.laterS[k*n:][:n]
-		margin, best := v.marginS[:n], v.bestS[:n]
 		if k == last {
-			for i := range margin {
-				margin[i] = gains[i] - best[i]
+			for i, g := range gains {
+				margin[i] = g - best[i]
 			}
 		} else {
-			for i := range margin {
-				margin[i] = gains[i] - max(best[i], later[i])
+			for i, g := range gains {
+				margin[i] = g - max(best[i], later[i])
 			}
 		}
 		muS := v.threshold(margin, counts[m], v.multiplierS[m])
 		v.multiplierS[m] = muS
 		boundS += muS * float64(counts[m])
 		for i, g := range gains {
-			if x := g - muS; x > best[i] {
-				best[i], v.server[i] = x, m+1
-			}
+			best[i] = max(best[i], g-muS)
 		}
 	}
-	for i, x := range v.bestS {
+	for _, x := range best {
 		boundS += x
-		v.count[v.server[i]]++
 	}
 	return boundS
 }
 
-// threshold returns a number that n of the margins exceed, by one that about as many did.
-func (v *valuer) threshold(margins []float64, n int, aboutS float64) float64 {
-	const nearby = 4
-	above, leastS, nextS := 0, math.Inf(1), math.Inf(-1)
-	for _, x := range margins {
-		if x > aboutS {
-			above++
-			leastS = min(leastS, x)
-		} else {
-			nextS = max(nextS, x)
+// assign gives each member what it gains most by, which bound or round left in v.bestS.
+func (v *valuer) assign() {
+	server := v.server[:len(v.bestS)]
+	clear(server)
+	for k := len(v.active) - 1; k >= 0; k-- {
+		m, gains := v.active[k], v.gains[k][:len(server)]
+		muS := v.multiplierS[m]
+		for i, x := range v.bestS {
+			if gains[i]-muS == x && x > 0 {
+				server[i] = m + 1
+			}
 		}
 	}
-	switch {
-	case above > n+nearby || above < n-nearby:
-		copy(v.scratch, margins)
-		x := v.scratch[:len(margins)]
-		leastS, nextS = selectLargest(x, n-1), math.Inf(-1)
-		for _, y := range x[n:] {
-			nextS = max(nextS, y)
-		}
-	default:
-		for ; above > n; above-- { // the least of them goes below, where others may equal it
-			aboutS, nextS = leastS, leastS
-			leastS = math.Inf(1)
-			for _, x := range margins {
-				if x > aboutS {
-					leastS = min(leastS, x)
-				}
+	clear(v.count)
+	for _, k := range server {
+		v.count[k]++
+	}
+}
+
+// threshold returns a number that n of the margins exceed, or about n where that will do,
+// beginning with one that about as many did.
+func (v *valuer) threshold(margins []float64, n int, aboutS float64) float64 {
+	const (
+		passes  = 6
+		few     = 8   // margins between two numbers that are sorted
+		spreadS = 2.0 // of the margins, about
+	)
+	slack := 0
+	if v.loose {
+		slack = int(looseCountShare * float64(n))
+	}
+	low, high, aboveLow, aboveHigh := math.Inf(-1), math.Inf(1), len(margins), 0
+	for range passes {
+		above := 0
+		for _, x := range margins { // alone in the loop, so that it does not branch
+			if x > aboutS {
+				above++
 			}
 		}
-		for ; above < n; above++ {
-			aboutS, leastS = nextS, nextS
-			nextS = math.Inf(-1)
-			for _, x := range margins {
-				if x < aboutS {
-					nextS = max(nextS, x)
-				}
-			}
+		switch {
+		case above >= n-slack && above <= n+slack:
+			return aboutS
+		case above > n:
+			low, aboveLow = aboutS, above
+		default:
+			high, aboveHigh = aboutS, above
 		}
+		if aboveLow-aboveHigh <= few {
+			break
+		}
+		if math.IsInf(low, -1) || math.IsInf(high, 1) {
+			aboutS += spreadS * float64(above-n) / float64(len(margins))
+		} else {
+			share := float64(aboveLow-n) / float64(aboveLow-aboveHigh)
+			aboutS = low + (high-low)*min(max(share, 0.1), 0.9)
+		}
+	}
+	between := v.scratch[:0]
+	for _, x := range margins {
+		if x > low && x <= high {
+			between = append(between, x)
+		}
+	}
+	n -= aboveHigh
+	leastS, nextS := selectLargest(between, n-1), math.Inf(-1)
+	for _, x := range between[n:] {
+		nextS = max(nextS, x)
 	}
 	const most = 0.5 // also below the last margin
 	return leastS - min((leastS-nextS)/2, most)
@@ -376,16 +460,17 @@ func (v *valuer) moveAlongBestPath() bool {
 		v.exchangeS[i] = math.Inf(-1)
 	}
 	for i, from := range v.server {
+		exchangeS, exchangeOf := v.exchangeS[from*width:][:width], v.exchangeOf[from*width:][:width]
 		nowS := 0.0
 		if from > 0 {
-			nowS = v.columnOf(from)[i]
-			if e := from * width; -nowS > v.exchangeS[e] {
-				v.exchangeS[e], v.exchangeOf[e] = -nowS, i
+			nowS = v.gainsOf[from][i]
+			if -nowS > exchangeS[0] {
+				exchangeS[0], exchangeOf[0] = -nowS, i
 			}
 		}
 		for k, m := range v.active {
-			if e := from*width + m + 1; m+1 != from && v.gains[k][i]-nowS > v.exchangeS[e] {
-				v.exchangeS[e], v.exchangeOf[e] = v.gains[k][i]-nowS, i
+			if x := v.gains[k][i] - nowS; x > exchangeS[m+1] && m+1 != from {
+				exchangeS[m+1], exchangeOf[m+1] = x, i
 			}
 		}
 	}
@@ -433,10 +518,4 @@ func (v *valuer) leadsThrough(b, a int) bool {
 		}
 	}
 	return false
-}
-
-// columnOf returns the gains at a server's present count.
-func (v *valuer) columnOf(server int) []float64 {
-	k, _ := slices.BinarySearch(v.active, server-1)
-	return v.gains[k]
 }

@@ -217,9 +217,6 @@ func (s *Solver) solve(priceSPerJ float64) {
 	v.finish(fineStep)
 }
 
-// fineStep is the step of a search that begins with the counts of a sample.
-const fineStep = 0.04
-
 // scaled returns the counts of all users that those of the sample stand for.
 func (s *Solver) scaled(counts []int) []int {
 	n, left := s.all.trial(), len(s.users)
@@ -268,15 +265,6 @@ const anchorEvery = 8
 func (v *valuer) sweep(prices []float64) {
 	last := len(prices) - 1
 	v.met = slices.Grow(v.met[:0], len(prices))[:len(prices)]
-	if v.enumerable() {
-		v.search(prices[last])
-		v.keep(last)
-		for k := last - 1; k >= 0; k-- {
-			v.search(prices[k], v.met[k+1].counts)
-			v.keep(k)
-		}
-		return
-	}
 	for k := last; k >= 0; k -= anchorEvery {
 		v.search(prices[k])
 		v.keep(k)
@@ -301,41 +289,36 @@ func (v *valuer) keep(k int) {
 	x.edgeJ = 0
 	for i, server := range v.found.server {
 		if server > 0 {
-			users := int(math.Round(float64(v.found.counts[server-1]) * v.weight))
-			x.edgeJ += v.weight * v.solver.edgeJ(v.members[i], server-1, users, v.priceSPerJ)
+			x.edgeJ += v.weight * v.solver.edgeJ(v.members[i], server-1, v.usersOf(v.found.counts[server-1]), v.priceSPerJ)
 		}
 	}
 	for m, n := range v.found.counts {
-		x.edgeJ += v.solver.unreportedJ(m, int(math.Round(float64(n)*v.weight)))
+		_, edgeJ := v.solver.unreported(m, v.usersOf(n))
+		x.edgeJ += edgeJ
 	}
 	x.delayS = -v.weight*v.found.gainS - v.priceSPerJ*x.edgeJ
 }
 
-func (s *Solver) unreported(m int) (*slot.UnreportedLoad, float64) {
+func (s *Solver) unreportedLoad(m int) (load *slot.UnreportedLoad, cpuHz float64) {
 	a := &s.snapshot.Aircraft[s.fleet[m]]
 	return &a.Unreported, a.CPUHz
 }
 
-// unreportedCostS is the expected cost of aircraft m's unreported load when it serves n users.
-func (s *Solver) unreportedCostS(m, n int, priceSPerJ float64) float64 {
-	load, hz := s.unreported(m)
+// unreported returns the expected delay and edge energy of aircraft m's unreported load when
+// it serves n users.
+func (s *Solver) unreported(m, n int) (delayS, edgeJ float64) {
+	load, hz := s.unreportedLoad(m)
 	if !(load.ExpectedUsers > 0) {
-		return 0
+		return 0, 0
 	}
 	squares, reciprocals := load.ShareSums(n)
-	return load.CyclesPerUser * (priceSPerJ*s.constants.SwitchedCapacitance*hz*hz*squares + reciprocals/hz)
-}
-
-func (s *Solver) unreportedJ(m, n int) float64 {
-	load, hz := s.unreported(m)
-	squares, _ := load.ShareSums(n)
-	return load.CyclesPerUser * s.constants.SwitchedCapacitance * hz * hz * squares
+	return load.CyclesPerUser * reciprocals / hz, load.CyclesPerUser * s.constants.SwitchedCapacitance * hz * hz * squares
 }
 
 // fillGains writes what members gain at aircraft m, when it serves n users, over
 // computing locally.
 func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS []float64) {
-	load, _ := s.unreported(m)
+	load, _ := s.unreportedLoad(m)
 	sharers := max(load.EffectiveUsers(n), 1)
 	links := s.links[m*len(s.users):][:len(s.users)]
 	perSharers, penaltyS := priceSPerJ/(sharers*sharers), s.constants.PenaltyS
@@ -375,7 +358,7 @@ func boundGainS(gainS float64) float64 {
 // edgeJ is the edge energy of user i at aircraft m when that serves n users.
 func (s *Solver) edgeJ(i, m, n int, priceSPerJ float64) float64 {
 	rho, _ := s.option(i, m, n, priceSPerJ)
-	load, _ := s.unreported(m)
+	load, _ := s.unreportedLoad(m)
 	sharers := max(load.EffectiveUsers(n), 1)
 	return rho * s.links[m*len(s.users)+i].fullJ / (sharers * sharers)
 }

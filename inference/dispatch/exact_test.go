@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"flag"
 	"math"
 	"slices"
 	"testing"
@@ -141,6 +142,28 @@ func (p *exactPeer) leastS(x *candidate, i, but int) float64 {
 		}
 	}
 	return leastS
+}
+
+// moreSlots makes the measured gap a figure of its own: 16 are a minute.
+var moreSlots = flag.Int("gap-slots", 1, "times as many slots of TestGapToExact")
+
+// Slots too large to be solved exactly cost little more than the optimum, and their
+// spending curve is near that of the optima.
+func TestGapToExact(t *testing.T) {
+	var exact exactPeer
+	for _, x := range []gapCase{
+		{2, 50, 4, .0002, .005}, {2, 100, 2, .0002, .005}, {3, 24, 4, .0005, .03}, {3, 50, 1, .0005, .03},
+	} {
+		x.slots *= *moreSlots
+		mean, worst, curve := gap(6, x, gridPrices(), exact.Solve)
+		t.Logf("M=%d U=%d: %+.4f %% in the mean, %+.3f %% at worst; joules %.2f %% off", x.aircraft, x.users, 100*mean, 100*worst, 100*curve)
+		if mean > x.mean || worst > x.worst {
+			t.Errorf("M=%d U=%d: above exact by %.3g in the mean, %.3g at worst", x.aircraft, x.users, mean, worst)
+		}
+		if curve > .01 && x.users >= 50 {
+			t.Errorf("M=%d U=%d: the joules of the spending curve are off by %.3g in the mean", x.aircraft, x.users, curve)
+		}
+	}
 }
 
 // The two exact methods agree.

@@ -18,7 +18,14 @@ const (
 	// partitionUsers is how many users are assigned by their subsets, where there are more
 	// aircraft than count vectors can be enumerated for.
 	partitionUsers = 8
-	leastStep      = 0.01
+	// fewAircraft is how many there may be so that any counts are valued exactly; and for so
+	// many, more starts are tried.
+	fewAircraft = 3
+	// polishedUsers is up to how many users single ones are moved at the end, where there are
+	// more than two aircraft.
+	polishedUsers = 400
+	// Steps of counts: the first, the first from the counts of a sample, and the last.
+	firstStep, fineStep, leastStep = 0.12, 0.04, 0.01
 )
 
 // metPrice is what was found at a price.
@@ -49,33 +56,39 @@ func (v *valuer) search(priceSPerJ float64, starts ...[]int) {
 	}
 	for _, counts := range starts {
 		if v.aircraft > 2 {
-			v.climbFrom(counts, 0.12, 0.06)
+			v.climbFrom(counts, firstStep, firstStep/2)
 		} else {
 			v.value(counts)
 		}
 	}
-	if len(starts) > 0 && v.aircraft > 2 { // or all at one, as at a high price
-		n := v.trial()
-		for m := range n {
-			n[m] = len(v.members)
-			v.value(n)
-			n[m] = 0
-		}
+	if len(starts) > 0 && v.aircraft > 2 {
+		v.tryAllAtOne()
 	}
-	v.finish(0.12)
+	v.finish(firstStep)
 }
 
-// finish climbs from the best counts by fine steps, and makes the assignment the best with
-// these.
+// tryAllAtOne tries to have everybody served by one aircraft, as at a high price.
+func (v *valuer) tryAllAtOne() {
+	const nearShare = 0.5 // of the best so far, below which few moves do not lead to a better one
+	for m := range v.aircraft {
+		v.beginApart()
+		n := v.trial()
+		n[m] = len(v.members)
+		v.value(n)
+		v.endApart(v.aircraft <= fewAircraft && v.found.gainS > v.kept.gainS-nearShare*math.Abs(v.kept.gainS))
+	}
+}
+
+// finish climbs from the best counts by steps, and looks around where that leads.
 func (v *valuer) finish(step float64) {
 	v.climb(step, leastStep)
-	if v.loose && v.weight == 1 && len(v.members) <= maxUnsampled {
-		v.loose = false
-		copy(v.trial(), v.found.counts)
-		v.value(v.trialCounts)
-		for v.trySuggested(leastStep) {
-		}
+	if v.aircraft == fewAircraft && len(v.members) <= maxUnsampled {
+		v.trySwaps()
 	}
+	if v.looksNearby() {
+		v.tryNearby()
+	}
+	v.polish()
 }
 
 // enumerable is whether all count vectors are few.
@@ -121,11 +134,12 @@ func (v *valuer) trial() []int {
 
 // scan finds a first solution. The value of counts has several basins: one aircraft may be a
 // fast lane and another a slow one, and at a high price few serve many. For up to two
-// aircraft all pairs of a geometric series of counts are valued. For more, all aircraft
-// serve at first, then one fewer at a time; and each such set is climbed from.
+// aircraft a lattice of counts is valued. For more, all aircraft serve at first, then one
+// fewer at a time; and each such set is climbed from.
 func (v *valuer) scan() {
 	if v.aircraft <= 2 {
 		v.scanPairs()
+		v.trySwaps()
 		return
 	}
 	v.serves, v.startCounts = reuse.Slice(v.serves, v.aircraft), reuse.Slice(v.startCounts, v.aircraft)
@@ -149,12 +163,19 @@ func (v *valuer) scan() {
 		}
 		v.serves[drop] = false
 	}
+	if v.aircraft == fewAircraft {
+		v.trySwaps()
+	}
 }
 
 // scanPairs values a lattice of the counts of two aircraft, in three parts: one has more
-// than twice as many as the other, or neither. From the best of each it climbs.
+// than twice as many as the other, or neither. From the best of each it climbs. A sample
+// has a lattice of a geometric series: it cannot tell its counts apart more finely.
 func (v *valuer) scanPairs() {
-	next := func(c int) int { return max(c+1, c*4/3) }
+	next := func(c int) int { return c + 2 + len(v.members)/50 }
+	if v.weight != 1 {
+		next = func(c int) int { return max(c+1, c*3/2) }
+	}
 	for part := range 3 {
 		v.beginApart()
 		n, users := v.trial(), len(v.members)
@@ -171,7 +192,7 @@ func (v *valuer) scanPairs() {
 				}
 			}
 		}
-		v.climbApart(0.12, 0.03)
+		v.climbApart(firstStep, firstStep/4)
 	}
 }
 
@@ -217,32 +238,35 @@ func (v *valuer) beginApart() {
 	v.found.gainS = worstS
 }
 
-// climbApart climbs from what was found since beginApart, if anything was, and keeps the
-// better of that and the best before.
+// climbApart climbs from what was found since beginApart, if anything was, and ends that.
 func (v *valuer) climbApart(step, least float64) {
 	if v.found.gainS > worstS {
 		v.climb(step, least)
+	}
+	v.endApart(v.found.gainS > worstS)
+}
+
+// endApart polishes what was found since beginApart, if it is worth it, and keeps the better
+// of that and the best before.
+func (v *valuer) endApart(worthPolishing bool) {
+	if worthPolishing {
+		v.polish()
 	}
 	if v.found.gainS <= v.kept.gainS {
 		v.found, v.kept = v.kept, v.found
 	}
 }
 
-// fullPassVectors is how many changes of one or two counts a step may have at which all of
-// them are tried once those that the derivative suggests improve nothing.
-const fullPassVectors = 12
-
-// climb improves the best counts by changes of one or two of them, by a share of a count
-// that is halved when none improves, down to least or to one user.
+// climb improves the best counts by changes of all of them, or of one or two of two, by a
+// share of a count that is halved when none improves, down to least or to one user.
 func (v *valuer) climb(step, least float64) {
 	if v.aircraft > 2 {
 		v.tryToggling()
 	}
-	full := v.aircraft*(v.aircraft+1) <= fullPassVectors
 	for {
-		switch single := v.isSingle(step); {
-		case v.trySuggested(step) || full && v.tryAll(step):
-		case single || step <= least:
+		switch fine := v.isFine(step); {
+		case v.tryTogether(step) || v.aircraft <= 2 && v.tryAll(step):
+		case fine || step <= least:
 			return
 		default:
 			step /= 2
@@ -251,7 +275,7 @@ func (v *valuer) climb(step, least float64) {
 }
 
 // tryToggling tries to have each aircraft that serves serve nobody, the others as many
-// more, and each that does not serve as many as another.
+// more, and each that does not serve as many as another, or a few.
 func (v *valuer) tryToggling() {
 	for m := range v.aircraft {
 		total, serving := 0, 0
@@ -260,33 +284,44 @@ func (v *valuer) tryToggling() {
 				serving++
 			}
 		}
-		own := v.found.counts[m]
-		if own == 0 {
-			own = -total / (serving + 1)
-		}
-		if own == 0 || own == total {
+		if own := v.found.counts[m]; own > 0 {
+			v.tryAt(m, 0, total)
 			continue
 		}
-		n := v.trial()
-		factor := float64(total) / float64(total-own)
-		if own < 0 {
-			factor = float64(total+own) / float64(total)
+		v.tryAt(m, total/(serving+1), total)
+		if v.aircraft <= fewAircraft {
+			v.tryAt(m, total/6, total)
 		}
-		for q, c := range v.found.counts {
-			n[q] = int(float64(c) * factor)
-		}
-		n[m] = max(-own, 0)
-		v.value(n)
 	}
+}
+
+// tryAt tries to have an aircraft serve n, and the others the rest of a total, in
+// proportion.
+func (v *valuer) tryAt(m, n, total int) {
+	others := total - v.found.counts[m]
+	if others == 0 || n == v.found.counts[m] {
+		return
+	}
+	counts := v.trial()
+	for q, c := range v.found.counts {
+		counts[q] = c * (total - n) / others
+	}
+	counts[m] = n
+	v.value(counts)
 }
 
 // change is a step of an aircraft's count.
 func (v *valuer) change(m int, step float64) int { return max(int(step*float64(v.found.counts[m])), 1) }
 
-// isSingle is whether no change of a step is of more than one user.
-func (v *valuer) isSingle(step float64) bool {
+// isFine is whether no change of a step is of more than one user, or of those that are
+// tried in any case.
+func (v *valuer) isFine(step float64) bool {
+	most := 1
+	if v.looksNearby() {
+		most = nearby
+	}
 	for m := range v.aircraft {
-		if v.change(m, step) > 1 {
+		if v.change(m, step) > most {
 			return false
 		}
 	}
@@ -302,57 +337,96 @@ func (v *valuer) try(m, change, q, otherChange int) (improved bool) {
 	if n[m] < 0 || n[q] < 0 || m == q && otherChange != 0 {
 		return false
 	}
+	return v.improves(n)
+}
+
+// tryTogether tries to change all counts of those who serve, each in proportion to what one
+// user more there gains: its multiplier, less what the others there lose.
+func (v *valuer) tryTogether(step float64) (improved bool) {
+	v.slopeS = reuse.Slice(v.slopeS, v.aircraft)
+	total, meanS := 0, 0.0
+	for m, n := range v.found.counts {
+		if n == 0 {
+			continue
+		}
+		d := max(min(v.change(m, step), len(v.members)-n), 1)
+		now, more := v.column(m, n), v.column(m, n+d)
+		gainS := now.costS - more.costS
+		for i, server := range v.found.server {
+			if server == m+1 {
+				gainS += more.gainsS[i] - now.gainsS[i]
+			}
+		}
+		v.slopeS[m] = v.found.multiplierS[m] + gainS/float64(d)
+		total, meanS = total+n, meanS+float64(n)*v.slopeS[m]
+	}
+	if total < len(v.members) { // more can be served
+		meanS = 0
+	}
+	meanS /= max(float64(total), 1)
+	largestS := 0.0
+	for m, n := range v.found.counts {
+		if n > 0 {
+			largestS = max(largestS, math.Abs(v.slopeS[m]-meanS))
+		}
+	}
+	if largestS == 0 {
+		return false
+	}
+	n, left := v.trial(), len(v.members)
+	most := 0
+	for m, c := range v.found.counts {
+		if c > 0 {
+			n[m] = max(c+int(math.Round(step*float64(c)*(v.slopeS[m]-meanS)/largestS)), 0)
+		}
+		left -= n[m]
+		if n[m] > n[most] {
+			most = m
+		}
+	}
+	n[most] += min(left, 0)
+	return n[most] >= 0 && v.improves(n)
+}
+
+// improves values counts and reports whether that improved the best.
+func (v *valuer) improves(counts []int) bool {
 	before := v.found.gainS
-	v.value(n)
+	v.value(counts)
 	return v.found.gainS > before
 }
 
-// trySuggested tries to change each count in the direction of its derivative, and to
-// move users from the one with the least to the one with the largest.
-func (v *valuer) trySuggested(step float64) (improved bool) {
-	least, largest := 0, 0
-	v.slopeS = reuse.Slice(v.slopeS, v.aircraft)
-	for m := range v.slopeS {
-		v.slopeS[m] = v.slope(m)
-		if v.slopeS[m] < v.slopeS[least] {
-			least = m
-		}
-		if v.slopeS[m] > v.slopeS[largest] {
-			largest = m
+// trySwaps climbs from the best counts with those of two aircraft swapped.
+func (v *valuer) trySwaps() {
+	v.startCounts = append(v.startCounts[:0], v.found.counts...)
+	n := v.startCounts
+	for m := range n {
+		for q := range m {
+			if n[m] != n[q] {
+				n[m], n[q] = n[q], n[m]
+				v.climbFrom(n, firstStep, firstStep/4)
+				n[m], n[q] = n[q], n[m]
+			}
 		}
 	}
-	for m, slopeS := range v.slopeS {
-		d := v.change(m, step)
-		if slopeS < 0 {
-			improved = v.try(m, -d, m, 0) || improved
-			improved = v.try(m, -d, largest, d) || improved
-			continue
-		}
-		taken := min(d, v.found.counts[least])
-		improved = v.try(m, d, m, 0) || improved
-		improved = v.try(least, -taken, m, taken) || improved
-	}
-	return improved
 }
 
-// slope is about what one user more at an aircraft gains: its multiplier, less what the
-// others there lose.
-func (v *valuer) slope(m int) (gainS float64) {
-	n := v.found.counts[m]
-	now, more := v.column(m, n), v.column(m, n+1)
-	gainS = v.found.multiplierS[m] + now.costS - more.costS
-	if n == 0 {
-		for _, g := range more.gainsS {
-			gainS = max(gainS, g)
+// nearby is how far from the best counts of two aircraft all others are tried.
+const nearby = 3
+
+func (v *valuer) looksNearby() bool {
+	return v.aircraft == 2 && v.weight == 1 && len(v.members) <= maxUnsampled
+}
+
+// tryNearby tries all counts of two aircraft near the best.
+func (v *valuer) tryNearby() {
+	a, b := v.found.counts[0], v.found.counts[1]
+	for x := max(a-nearby, 0); x <= a+nearby; x++ {
+		for y := max(b-nearby, 0); y <= b+nearby; y++ {
+			n := v.trial()
+			n[0], n[1] = x, y
+			v.value(n)
 		}
-		return gainS
 	}
-	for i, server := range v.found.server {
-		if server == m+1 {
-			gainS += more.gainsS[i] - now.gainsS[i]
-		}
-	}
-	return gainS
 }
 
 // tryAll tries each change of a step, from whatever is the best by then.
