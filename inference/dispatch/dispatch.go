@@ -308,7 +308,7 @@ func (s *Solver) unreportedLoad(m int) (load *slot.UnreportedLoad, cpuHz float64
 // it serves n users.
 func (s *Solver) unreported(m, n int) (delayS, edgeJ float64) {
 	load, hz := s.unreportedLoad(m)
-	if !(load.ExpectedUsers > 0) {
+	if !(load.ExpectedUsers > 0 && hz > 0) {
 		return 0, 0
 	}
 	squares, reciprocals := load.ShareSums(n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"prefdt/inference/physics"
@@ -404,6 +405,42 @@ func TestOffer(t *testing.T) {
 		}
 		if got := offer.Choose(&c, &user); got != d.Users[0] {
 			t.Fatalf("trial %d: offer %+v, dispatch %+v", trial, got, d.Users[0])
+		}
+	}
+}
+
+// What a solver dispatched before leaves no trace, also with more aircraft than users.
+func TestEachSlotAnew(t *testing.T) {
+	r := rand.New(rand.NewPCG(27, 28))
+	c := physics.DefaultConstants()
+	var used Solver
+	var a, b slot.Decision
+	for trial := range 40 {
+		s, price := randomSnapshot(r, &c, 2+r.IntN(20), 9+r.IntN(12)), randomPrice(r)
+		var fresh Solver
+		fresh.Solve(&c, s, price, &a)
+		used.Solve(&c, s, price, &b)
+		if !slices.Equal(a.Users, b.Users) {
+			t.Fatalf("trial %d, M=%d U=%d: %+v, after other slots %+v", trial, len(s.Aircraft), len(s.Users), a.Users, b.Users)
+		}
+	}
+}
+
+// An aircraft that computes nothing, though users without a decision are expected there,
+// changes nothing for the others.
+func TestUnreportedLoadWithoutCPU(t *testing.T) {
+	r := rand.New(rand.NewPCG(29, 30))
+	c := physics.DefaultConstants()
+	var solver Solver
+	var without, with slot.Decision
+	for _, users := range []int{6, 40} {
+		s := randomSnapshot(r, &c, 2, users)
+		s.Aircraft[1].CPUHz = 0
+		solver.Solve(&c, s, 0.01, &without)
+		s.Aircraft[1].Unreported = slot.UnreportedLoad{ExpectedUsers: 1, CyclesPerUser: 1e9}
+		solver.Solve(&c, s, 0.01, &with)
+		if without.ServedBy(1) == 0 || !slices.Equal(without.Users, with.Users) {
+			t.Errorf("%d users: %d served, %d with an unreported load elsewhere", users, without.ServedBy(1), with.ServedBy(1))
 		}
 	}
 }

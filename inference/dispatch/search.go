@@ -200,7 +200,7 @@ func (v *valuer) scanPairs() {
 // counts, leaves the counts in v.trialCounts and returns what that gains at these.
 func (v *valuer) serveAll(serving int) (gainS float64) {
 	n := v.trial()
-	equal := len(v.members) / serving
+	equal := max(len(v.members)/serving, 1)
 	for i := range v.members {
 		best, bestS := -1, unusableS/2
 		for m, serves := range v.serves {
