@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"net"
@@ -216,21 +217,20 @@ func (c *Config) checkRanges() error {
 }
 
 func (c *Config) checkChoices() error {
-	for _, e := range []struct {
-		key, value string
-		want       []string
-	}{
-		{"request.mode", c.Request.Mode, []string{string(goal.Target), string(goal.Ceiling)}},
-		{"commands.unsigned", c.Commands.Unsigned, []string{"loopback", "yes", "no"}},
-		{"flight.failsafe", c.Flight.Failsafe, []string{"refuse", "alarm"}},
-		{"decoder", c.Decoder, decoders()},
-		{"log", c.LogLevel, []string{"debug", "info", "warn", "error"}},
-	} {
-		if !slices.Contains(e.want, e.value) {
-			return fmt.Errorf("%s is %q, want one of %q", e.key, e.value, e.want)
-		}
+	return cmp.Or(
+		checkChoice("request.mode", goal.Mode(c.Request.Mode), goal.Target, goal.Ceiling),
+		checkChoice("commands.unsigned", c.Commands.Unsigned, "loopback", "yes", "no"),
+		checkChoice("flight.failsafe", c.Flight.Failsafe, "refuse", "alarm"),
+		checkChoice("decoder", inference.Decoder(c.Decoder), inference.Decoders()...),
+		checkChoice("log", c.LogLevel, "debug", "info", "warn", "error"),
+	)
+}
+
+func checkChoice[T ~string](key string, value T, want ...T) error {
+	if slices.Contains(want, value) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s is %q, want one of %q", key, value, want)
 }
 
 func (c *Config) checkAircraft() error {
@@ -284,11 +284,4 @@ func (c *Config) AcceptsUnsigned() bool {
 	}
 	u, err := url.Parse(c.Broker.URL)
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
-}
-
-func decoders() (names []string) {
-	for _, d := range inference.Decoders() {
-		names = append(names, string(d))
-	}
-	return names
 }
