@@ -126,7 +126,10 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 			}
 			for _, a := range r.Aircraft {
 				if a.Number >= 1 && a.Number <= telemetry.MaxAircraft {
-					copy(line[fixed+7*(a.Number-1):], []string{formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source), formatFloat(a.EastM), formatFloat(a.NorthM), formatFloat(a.UpM), known(a.BootMS)})
+					copy(line[fixed+7*(a.Number-1):], []string{
+						formatFloat(a.EnergyJ), formatFloat(a.SpentJ), string(a.Source),
+						formatFloat(a.EastM), formatFloat(a.NorthM), formatFloat(a.UpM), known(a.BootMS),
+					})
 				}
 			}
 			if beliefs {
