@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 
@@ -82,24 +83,22 @@ func (l *Ledger) WriteCommands(s State, commands []Command) error {
 			if err != nil {
 				return err
 			}
-			if _, err := l.putWithChecksum(log, encodeUint64(sequence), commandRecord{c, sequence}); err != nil {
+			key := encodeUint64(sequence)
+			if _, err := l.putWithChecksum(log, key, commandRecord{c, sequence}); err != nil {
 				return err
 			}
-			if err := l.put(ids, []byte(c.ID), encodeUint64(sequence)); err != nil {
+			if err := cmp.Or(l.put(ids, []byte(c.ID), key), l.dropOldCommand(log, ids, sequence)); err != nil {
 				return err
-			}
-			if sequence > MaxCommands {
-				if err := l.forget(log, ids, encodeUint64(sequence-MaxCommands)); err != nil {
-					return err
-				}
 			}
 		}
 		return nil
 	})
 }
 
-func (l *Ledger) forget(log, ids *bolt.Bucket, sequence []byte) error {
-	raw := log.Get(sequence)
+// dropOldCommand deletes the command that is one too many beside the newest.
+func (l *Ledger) dropOldCommand(log, ids *bolt.Bucket, newest uint64) error {
+	key := encodeUint64(newest - MaxCommands) // no command has it while there are fewer
+	raw := log.Get(key)
 	if raw == nil {
 		return nil
 	}
@@ -107,8 +106,5 @@ func (l *Ledger) forget(log, ids *bolt.Bucket, sequence []byte) error {
 	if err := l.decodeWithChecksum(raw, &old); err != nil {
 		return err
 	}
-	if err := l.remove(ids, []byte(old.ID)); err != nil {
-		return err
-	}
-	return l.remove(log, sequence)
+	return cmp.Or(l.remove(ids, []byte(old.ID)), l.remove(log, key))
 }
