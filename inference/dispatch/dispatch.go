@@ -204,7 +204,7 @@ func (s *Solver) solve(priceSPerJ float64) {
 		v.at(priceSPerJ)
 		v.value(above)
 		v.value(below)
-		v.finish(fineStep)
+		v.finishSampled()
 		return
 	}
 	if len(s.someMembers) == 0 {
@@ -214,7 +214,7 @@ func (s *Solver) solve(priceSPerJ float64) {
 	s.sample.search(priceSPerJ)
 	v.at(priceSPerJ)
 	v.value(s.scaled(s.sample.found.counts))
-	v.finish(fineStep)
+	v.finishSampled()
 }
 
 // scaled returns the counts of all users that those of the sample stand for.
@@ -241,7 +241,7 @@ func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) {
 			if k+1 < len(v.met) {
 				v.value(v.met[k+1].counts)
 			}
-			v.finish(fineStep)
+			v.finishSampled()
 			v.keep(k)
 		}
 	} else {

@@ -91,6 +91,17 @@ func (v *valuer) finish(step float64) {
 	v.polish()
 }
 
+// finishSampled is finish from the counts of a sample. Of many aircraft each has few of its
+// users, which say little about the counts; where polish does not follow either, each count
+// is tried by a coarser step before.
+func (v *valuer) finishSampled() {
+	if v.aircraft > fewAircraft && len(v.members) > polishedUsers {
+		for v.tryEach(2 * fineStep) {
+		}
+	}
+	v.finish(fineStep)
+}
+
 // enumerable is whether all count vectors are few.
 func (v *valuer) enumerable() bool {
 	vectors := 1.0
@@ -429,12 +440,20 @@ func (v *valuer) tryNearby() {
 	}
 }
 
-// tryAll tries each change of a step, from whatever is the best by then.
-func (v *valuer) tryAll(step float64) (improved bool) {
+// tryEach tries to change each count by a step, from whatever is the best by then.
+func (v *valuer) tryEach(step float64) (improved bool) {
 	for m := range v.aircraft {
 		d := v.change(m, step)
 		improved = v.try(m, d, m, 0) || improved
 		improved = v.try(m, -d, m, 0) || improved
+	}
+	return improved
+}
+
+// tryAll tries that, and to move as many users from each aircraft to each other.
+func (v *valuer) tryAll(step float64) (improved bool) {
+	improved = v.tryEach(step)
+	for m := range v.aircraft {
 		for q := range v.aircraft {
 			if d := min(v.change(m, step), v.found.counts[m]); q != m && d > 0 {
 				improved = v.try(m, -d, q, d) || improved
