@@ -159,6 +159,9 @@ func (u *Users) Offer(n int, aircraft []slot.Aircraft) telemetry.Offer {
 	o := u.forecast.Offer(&u.Physics, aircraft, u.PriceSPerJ, rand.New(rand.NewPCG(uint64(n), 0)))
 	out := telemetry.Offer{PriceSPerJ: o.PriceSPerJ, Aircraft: []telemetry.OfferAircraft{}}
 	for _, a := range o.Aircraft {
+		if a.CPUHz == 0 {
+			continue
+		}
 		out.Aircraft = append(out.Aircraft, telemetry.OfferAircraft{
 			Number: a.Number, PositionM: [2]float64{a.Position.EastM, a.Position.NorthM}, CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
 		})

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
 	"prefdt/inference/slot"
 )
 
@@ -18,7 +19,9 @@ import (
 // none. All that they have in common is the beacon. So Forecast draws a synthetic
 // slot, with as many users as had a task in one of the last slots and with tasks
 // and positions from past reports; the dispatch of that slot at the price gives
-// each aircraft's load; and the offer publishes those loads as expected users.
+// each aircraft's load; and the offer publishes those loads as expected users, or, where
+// reports are lost, what they become when the users without one choose by the offer: who
+// expects n sharers finds n.
 //
 // When users have reported, they are dispatched with an unreported load: of the
 // users that the offer expects, the share that did not report in the past.
@@ -30,13 +33,15 @@ type Forecast struct {
 	reportCount     int
 	taskCounts      [32]int // tasks in each of the last slots
 	settledSlots    int
-	unreportedShare float64 // of the tasks, filtered over slots
+	unreportedShare float64 // of the tasks, mean of the latest slots
+	shareSlots      float64 // of which it is a mean
 
 	weighed           slot.Weighed
 	solver            Solver
 	syntheticSlot     slot.Snapshot
 	syntheticDecision slot.Decision
 	offered           []offeredLoad // of the last offer
+	dispatched, came  []float64     // working memory of balance
 }
 
 // offeredLoad is the load that an offer leads to at one aircraft if no user reports.
@@ -52,8 +57,7 @@ type offeredLoad struct {
 const InitialPriceSPerJ = 0.01
 
 const (
-	// unreportedMemory is the weight of the past in unreportedShare: about twenty slots.
-	unreportedMemory = 0.95
+	unreportedMemory = 20 // slots that unreportedShare is a mean of at most
 	// maxSyntheticUsers bounds the synthetic slot; beyond it one user represents several.
 	maxSyntheticUsers = 128
 	maxExpectedUsers  = 1e5 // the most that an offer may expect
@@ -78,7 +82,8 @@ func (f *Forecast) Settle(tasks, unreported int) {
 	f.taskCounts[f.settledSlots%len(f.taskCounts)] = tasks
 	f.settledSlots++
 	if tasks > 0 {
-		f.unreportedShare = unreportedMemory*f.unreportedShare + (1-unreportedMemory)*float64(unreported)/float64(tasks)
+		f.shareSlots++
+		f.unreportedShare += (float64(unreported)/float64(tasks) - f.unreportedShare) / min(f.shareSlots, unreportedMemory)
 	}
 }
 
@@ -109,16 +114,106 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 	f.solver.Solve(&scaled, s, priceSPerJ, &f.syntheticDecision)
 	offer := Offer{PriceSPerJ: f.syntheticDecision.PriceSPerJ}
 	f.offered = f.offered[:0]
-	for m, a := range aircraft {
+	for m, a := range s.Aircraft {
 		users, cycles := servedLoad(s, &f.syntheticDecision, m)
-		x := OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: usersPerSynthetic * users}
-		offer.Aircraft = append(offer.Aircraft, x)
-		f.offered = append(f.offered, offeredLoad{
-			number: x.Number, users: x.ExpectedUsers, cyclesPerUser: cycles / max(users, 1),
-			shareHz: usersPerSynthetic * s.Aircraft[m].CPUHz / max(x.ExpectedUsers, 1),
-		})
+		offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: users})
+		f.offered = append(f.offered, offeredLoad{number: a.Number, users: users, cyclesPerUser: cycles / max(users, 1)})
+	}
+	if f.unreportedShare > 0 {
+		f.balance(&scaled, &offer)
+	}
+	for m := range offer.Aircraft {
+		x, o := &offer.Aircraft[m], &f.offered[m]
+		o.shareHz = x.CPUHz * usersPerSynthetic / max(usersPerSynthetic*x.ExpectedUsers, 1)
+		x.CPUHz, x.ExpectedUsers, o.users = usersPerSynthetic*x.CPUHz, usersPerSynthetic*x.ExpectedUsers, usersPerSynthetic*o.users
 	}
 	return offer
+}
+
+const (
+	balanceSteps = 40 // responses of the users that an offer is made from
+	// crowding is how many times the users expected may come, as synthetic users are not
+	// the ones that will: an offer that is worse than local then is none.
+	crowding = 1.4
+)
+
+// balance changes the users that an offer expects, which are those of a dispatch, until as
+// many come: the part that is dispatched, and of the others those that choose an aircraft by
+// the offer itself. It is the mean of their responses to the means before (fictitious play,
+// Brown 1951), and leaves in f.offered the mean load of the later responses. Aircraft that
+// would be no better than local are taken off the offer, one after another.
+func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
+	f.dispatched = f.dispatched[:0]
+	for m := range f.offered {
+		f.dispatched = append(f.dispatched, f.offered[m].users)
+	}
+	for range offer.Aircraft {
+		f.respond(c, offer)
+		worst, at := 1.0, -1
+		for m := range offer.Aircraft {
+			if x := f.overLocal(c, offer, m); offer.Aircraft[m].CPUHz > 0 && x >= worst {
+				worst, at = x, m
+			}
+		}
+		if at < 0 {
+			return
+		}
+		offer.Aircraft[at].CPUHz, offer.Aircraft[at].ExpectedUsers = 0, 0
+	}
+	f.respond(c, offer)
+}
+
+// respond is balance with the aircraft that are on offer.
+func (f *Forecast) respond(c *physics.Constants, offer *Offer) {
+	share := min(f.unreportedShare, 1)
+	for m := range f.offered {
+		f.offered[m].users, f.offered[m].cyclesPerUser = 0, 0
+	}
+	f.came = reuse.Slice(f.came, len(offer.Aircraft))
+	for k := range balanceSteps {
+		clear(f.came)
+		for i := range f.syntheticSlot.Users {
+			u := &f.syntheticSlot.Users[i]
+			choice := offer.Choose(c, u)
+			if choice.Server == 0 {
+				continue
+			}
+			f.came[choice.Server-1]++
+			if k >= balanceSteps/2 {
+				o := &f.offered[choice.Server-1]
+				o.users++
+				o.cyclesPerUser += (choice.Offload*u.Task.Cycles() - o.cyclesPerUser) / o.users
+			}
+		}
+		for m := range offer.Aircraft {
+			if x := &offer.Aircraft[m]; x.CPUHz > 0 {
+				x.ExpectedUsers += ((1-share)*f.dispatched[m] + share*f.came[m] - x.ExpectedUsers) / float64(k+2)
+			}
+		}
+	}
+	for m := range f.offered {
+		f.offered[m].users /= balanceSteps - balanceSteps/2
+	}
+}
+
+// overLocal returns the delay of those that choose an aircraft, if more come than it
+// expects, over what it is when they compute locally; 1 if nobody does.
+func (f *Forecast) overLocal(c *physics.Constants, offer *Offer, m int) float64 {
+	x := &offer.Aircraft[m]
+	crowd := min(crowding*max(x.ExpectedUsers, 1), max(float64(len(f.syntheticSlot.Users)), x.ExpectedUsers))
+	delayS, allLocalS := 0.0, 0.0
+	for i := range f.syntheticSlot.Users {
+		u := &f.syntheticSlot.Users[i]
+		if choice := offer.Choose(c, u); choice.Server == m+1 {
+			localS := u.Task.LocalTimeS(u.CPUHz)
+			delayS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], x.CPUHz, crowd)), choice.Offload))
+			allLocalS += c.PenalizedDelayS(u.Task, localS)
+		}
+	}
+	if allLocalS == 0 {
+		return 1
+	}
+	return delayS / allLocalS
 }
 
 // servedLoad returns how many users a decision gives aircraft m, and their cycles there.

@@ -18,7 +18,7 @@ type Offer struct {
 type OfferAircraft struct {
 	Number        int // as slot.Aircraft.Number
 	Position      physics.Position
-	CPUHz         float64
+	CPUHz         float64 // 0: it is not on offer, because nobody would choose it
 	ExpectedUsers float64 // that will share it
 }
 

@@ -1,0 +1,105 @@
+package dispatch
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// offered flies slots of static users of whose reports a part is lost, and returns how far in
+// the mean those that came to an aircraft are from those that it expected, as a share of all
+// users, and the delay of a slot, with offers and with none.
+func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, delayS, localS float64) {
+	c := physics.DefaultConstants()
+	r := rand.New(rand.NewPCG(seed, 12))
+	prior := testPrior()
+	prior.ActiveUsers = float64(users)
+	f := Forecast{Prior: prior}
+	var fleet []slot.Aircraft
+	for m := range aircraft {
+		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 1000 * float64(m+1) / float64(aircraft+1), NorthM: 500}})
+	}
+	var all []slot.User
+	for i := range users {
+		u := prior.sample(c.AreaSideM, r)
+		u.ID = i
+		all = append(all, u)
+	}
+	const price = 0.004
+	expected, come := make([]float64, aircraft), make([]float64, aircraft)
+	var solver Solver
+	var d slot.Decision
+	for n := range slots {
+		offer := f.Offer(&c, fleet, price, rand.New(rand.NewPCG(seed, uint64(n))))
+		s := slot.Snapshot{Aircraft: append([]slot.Aircraft(nil), fleet...)}
+		var without []slot.User
+		for i := range all {
+			u := &all[i]
+			u.Task = prior.sample(c.AreaSideM, r).Task
+			u.Gain = nil
+			for m := range fleet {
+				u.Gain = append(u.Gain, sampleGain(&c.Channel, u.Position.Sub(fleet[m].Position).Norm(), c.AltitudeM, r))
+			}
+			if r.Float64() < lost {
+				without = append(without, *u)
+			} else {
+				s.Users = append(s.Users, *u)
+			}
+		}
+		f.Observe(s.Users)
+		f.AnnotateSnapshot(&s)
+		d.Resize(&s)
+		solver.Solve(&c, &s, price, &d)
+		for i := range without {
+			x := offer.Choose(&c, &without[i])
+			s.Users, d.Users = append(s.Users, without[i]), append(d.Users, x)
+		}
+		f.Settle(users, len(without))
+		for m := range s.Aircraft {
+			s.Aircraft[m].Unreported = slot.UnreportedLoad{}
+		}
+		d.Evaluate(&c, &s)
+		if n < slots/4 {
+			continue
+		}
+		for m := range fleet {
+			if offer.Aircraft[m].CPUHz > 0 {
+				expected[m] += offer.Aircraft[m].ExpectedUsers
+				come[m] += float64(d.ServedBy(m + 1))
+			}
+		}
+		delayS += d.DelayS
+		for i := range s.Users {
+			localS += c.PenalizedDelayS(s.Users[i].Task, s.Users[i].Task.LocalTimeS(s.Users[i].CPUHz))
+		}
+	}
+	flown := float64(slots - slots/4)
+	for m := range fleet {
+		off = max(off, math.Abs(come[m]-expected[m])/flown/float64(users))
+	}
+	return off, delayS / flown, localS / flown
+}
+
+// Who expects n sharers finds n, however many users there are and however many reports are
+// lost, and no offer is worse than none.
+func TestOfferIsAnEquilibrium(t *testing.T) {
+	for _, aircraft := range []int{1, 2, 4, 8} {
+		for _, users := range []int{10, 60, 100, 150, 1000} {
+			for _, lost := range []float64{0.1, 0.4, 1} {
+				if users > 150 && lost < 1 {
+					continue // where few offers are made and most is the dispatch's
+				}
+				off, delayS, localS := offered(users, aircraft, lost, 16, uint64(users))
+				name := fmt.Sprintf("%d users, %d aircraft, %.0f %% lost", users, aircraft, 100*lost)
+				t.Logf("%s: %.1f %% of the users elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
+				if off > 0.15 || delayS > localS {
+					t.Errorf("%s: %.1f %% of the users come elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
+				}
+			}
+		}
+	}
+}
