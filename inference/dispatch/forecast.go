@@ -135,6 +135,8 @@ const (
 	// crowding is how many times the users expected may come, as synthetic users are not
 	// the ones that will: an offer that is worse than local then is none.
 	crowding = 1.4
+	// So many more or fewer users than expected, or such a share of all, are as expected.
+	balancedUsers, balancedShare = 2, 0.05
 )
 
 // balance changes the users that an offer expects, which are those of a dispatch, until as
@@ -146,6 +148,9 @@ func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 	f.dispatched = f.dispatched[:0]
 	for m := range f.offered {
 		f.dispatched = append(f.dispatched, f.offered[m].users)
+	}
+	if f.isBalanced(c, offer) {
+		return
 	}
 	for range offer.Aircraft {
 		f.respond(c, offer)
@@ -161,6 +166,24 @@ func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 		offer.Aircraft[at].CPUHz, offer.Aircraft[at].ExpectedUsers = 0, 0
 	}
 	f.respond(c, offer)
+}
+
+// isBalanced reports whether about as many come as an offer expects. Of few users the
+// dispatch is as good as that, and cheaper for all.
+func (f *Forecast) isBalanced(c *physics.Constants, offer *Offer) bool {
+	f.came = reuse.Slice(f.came, len(offer.Aircraft))
+	for i := range f.syntheticSlot.Users {
+		if choice := offer.Choose(c, &f.syntheticSlot.Users[i]); choice.Server > 0 {
+			f.came[choice.Server-1]++
+		}
+	}
+	most := max(balancedUsers, balancedShare*float64(len(f.syntheticSlot.Users)))
+	for m := range f.came {
+		if math.Abs(f.came[m]-offer.Aircraft[m].ExpectedUsers) > most {
+			return false
+		}
+	}
+	return true
 }
 
 // respond is balance with the aircraft that are on offer.
