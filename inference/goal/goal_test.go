@@ -237,3 +237,21 @@ func TestCorrectedDelayIsSettled(t *testing.T) {
 		}
 	}
 }
+
+// Of a slot with a claim beyond what it may weigh, no more delay counts in the delay to go
+// than was expected with what it weighs; of a late result, no more than a mean slot's.
+func TestWeighedDelay(t *testing.T) {
+	o := newObjective()
+	before := o.DelayToGoS()
+	o.Observe(Observation{WeighedDelayS: 2})
+	o.Settle(Settlement{DelayS: 60, EnergyJ: 300, Flying: 2})
+	if got := before - o.DelayToGoS(); got != 2 || o.DelayS() != 60 {
+		t.Errorf("%v s of 60 count in the delay to go, %v in the delay, want 2 and 60", got, o.DelayS())
+	}
+	o.Observe(Observation{})
+	o.Settle(Settlement{DelayS: 3, EnergyJ: 300, Flying: 2})
+	o.CorrectDelay(50)
+	if got := before - o.DelayToGoS(); got != 2+3+7 || o.DelayS() != 113 {
+		t.Errorf("%v s count in the delay to go, %v in the delay, want 12 and 113", got, o.DelayS())
+	}
+}
