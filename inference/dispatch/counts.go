@@ -44,6 +44,7 @@ type valuer struct {
 
 	ways, uses    int         // columns of each aircraft, and how many were used
 	columns       []column    // (aircraft, way)
+	columnsS      []float64   // (aircraft, way, member): their gains
 	multiplierS   []float64   // by aircraft, of the last vector
 	active        []int       // aircraft that serve anyone
 	gains         [][]float64 // by active
@@ -100,6 +101,10 @@ func (v *valuer) start(s *Solver, members []int, weight float64) {
 		v.ways, v.loose = n+2, v.loose && !few // a count of one more than all is asked for
 	}
 	v.columns = slices.Grow(v.columns[:0], m*v.ways)[:m*v.ways]
+	v.columnsS = slices.Grow(v.columnsS[:0], m*v.ways*n)[:m*v.ways*n]
+	for k := range v.columns { // at once, so that a count that no slot had before allocates nothing
+		v.columns[k].gainsS = v.columnsS[k*n:][:n]
+	}
 	v.multiplierS = reuse.Slice(v.multiplierS, m)
 	v.laterS = reuse.Slice(v.laterS, n*m)
 	v.bestS, v.marginS, v.scratch = reuse.Slice(v.bestS, n), reuse.Slice(v.marginS, n), reuse.Slice(v.scratch, n)
@@ -137,7 +142,6 @@ func (v *valuer) column(m, n int) *column {
 	}
 	c.count = n
 	c.costS = v.unreportedCostS(m, n)
-	c.gainsS = slices.Grow(c.gainsS[:0], len(v.members))[:len(v.members)]
 	if n > 0 {
 		v.solver.fillGains(m, v.usersOf(n), v.priceSPerJ, v.members, c.gainsS)
 	}

@@ -96,8 +96,7 @@ func (v *valuer) finish(step float64) {
 // is tried by a coarser step before.
 func (v *valuer) finishSampled() {
 	if v.aircraft > fewAircraft && len(v.members) > polishedUsers {
-		for v.tryEach(2 * fineStep) {
-		}
+		v.tryEach(2 * fineStep)
 	}
 	v.finish(fineStep)
 }
