@@ -52,7 +52,7 @@ func FuzzSlot(f *testing.F) {
 		l := newInPhase(t, telemetry.StateFlying, policy, frozen.Physics, &frozen.GoalConstants)
 		for n := range 3 {
 			l.users.OpenSlot(n)
-			l.current.decided, l.current.offeredAircraft, l.current.beaconAt = false, true, l.Clock.Now()
+			l.current.decided, l.current.offeredAircraft, l.current.decideBy = false, true, l.Clock.Now()+time.Second
 			s := &l.current.snapshot
 			s.Aircraft = l.appendServing(s.Aircraft[:0], n, l.views)
 			offer := l.users.Offer(n, s.Aircraft)

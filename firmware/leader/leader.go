@@ -66,9 +66,9 @@ type Leader struct {
 // loopState is the state of the slot in progress and of the loop's iteration.
 type loopState struct {
 	snapshot        slot.Snapshot
-	beaconAt        time.Duration
-	offeredAircraft bool // the slot's beacon offered at least one aircraft
-	undecided       int  // users of the slot that are left to the offer for want of time
+	decideBy        time.Duration // when the slot's users take the offer
+	offeredAircraft bool          // the slot's beacon offered at least one aircraft
+	undecided       int           // users of the slot that are left to the offer for want of time
 	decision        slot.Decision
 	decided         bool // the slot is decided: a command takes effect in the next one
 	lastRow         account.Row

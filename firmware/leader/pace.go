@@ -55,29 +55,14 @@ func (p *pace) most(until time.Duration) int {
 	return max(int((until-p.from)/p.perUser)-fixedUsers, fixedUsers)
 }
 
-// decideBy is when the open slot's users take the offer.
-func (l *Leader) decideBy() time.Duration {
-	return l.current.beaconAt + milliseconds(l.Config.DecideByMS)
-}
-
 // limitUsers leaves those users to the offer that there is no time to decide for, and
 // returns the names of the others.
 func (l *Leader) limitUsers(names []string) []string {
 	l.pace.begin(l.Clock.Now())
 	l.current.undecided = 0
-	if most := l.pace.most(l.decideBy()); len(names) > most {
+	if most := l.pace.most(l.current.decideBy); len(names) > most {
 		l.current.undecided = len(names) - most
 		names = l.users.Limit(&l.current.snapshot, most)
 	}
 	return names
-}
-
-// countUndecided counts those of so many users whose decisions were not sent, with those that
-// limitUsers left to the offer, and warns of the first slot that had any.
-func (l *Leader) countUndecided(decided, sent int) {
-	l.current.undecided += decided - sent
-	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
-		l.Log.Warn("too many users for this board; some keep the offer",
-			"slot", l.current.snapshot.Slot, "undecided", l.current.undecided, "users", l.current.undecided+sent)
-	}
 }

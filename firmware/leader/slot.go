@@ -18,16 +18,17 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if !ok {
 		return // ctx ended, or the mission left its slots while waiting
 	}
-	l.current.beaconAt = l.Clock.Now()
+	began := l.Clock.Now()
+	l.current.decideBy = began + milliseconds(l.Config.DecideByMS)
 	l.publishBeacon(n, l.fleet.Views())
-	l.receiveUntil(ctx, l.current.beaconAt+milliseconds(l.Config.ReportByMS))
+	l.receiveUntil(ctx, began+milliseconds(l.Config.ReportByMS))
 	l.expireResults(n)
 	l.waitForCommit()
 	views := l.fleet.Views()
 	names := l.limitUsers(l.buildSnapshot(n, views))
 	l.decide(n, names, views)
 	l.commandFleet(views)
-	l.countUndecided(len(names), l.publishDecisions(n, names))
+	l.publishDecisions(n, names)
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
@@ -244,14 +245,16 @@ func (l *Leader) commandFleet(views []fleet.View) {
 }
 
 // publishDecisions sends each user with a task its decision, where to compute, and returns
-// how many. From decide_by_ms on a user has taken the offer, and ignores a decision.
+// how many. From decide_by_ms on a user has taken the offer, and ignores a decision: those are
+// counted with the users that limitUsers left to it, and the first slot that has any is warned of.
 func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	s := &l.current.snapshot
 	for i, name := range names {
-		if l.Clock.Now() >= l.decideBy() {
+		if l.Clock.Now() >= l.current.decideBy {
 			l.pace.observeLate(len(names), l.Clock.Now())
-			return i
+			break
 		}
+		sent++
 		d := &l.current.decision.Users[i]
 		out := telemetry.Decision{Slot: n}
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
@@ -264,7 +267,11 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 		}
 		l.mqtt.PublishDecision(name, out)
 	}
-	return len(names)
+	l.current.undecided += len(names) - sent
+	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
+		l.Log.Warn("too many users for this board; some keep the offer", "slot", n, "undecided", l.current.undecided, "users", l.current.undecided+sent)
+	}
+	return sent
 }
 
 // settle settles slot n, and with it the slots missed before it, and returns the rows, and

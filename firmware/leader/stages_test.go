@@ -35,7 +35,7 @@ func newCrowd(b *testing.B, users int) *crowd {
 	frozen := loadCheckpoint(b)
 	c := &crowd{inPhase: newInPhase(b, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)}
 	c.mqtt.UserMessages = make(chan link.UserMessage, users)
-	c.current.beaconAt = c.Clock.Now()
+	c.current.decideBy = c.Clock.Now() + time.Second
 	c.Config.Slots = 1e9 // more than a benchmark needs
 	c.account.Begin(c.Config.Slots, c.views)
 	r := rand.New(rand.NewPCG(1, 2))
