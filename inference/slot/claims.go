@@ -18,8 +18,8 @@ type Claims struct {
 // commonShare and commonFactor let a limit rise with what is common in a slot: to so many
 // times what that share of its users claims at most.
 const (
-	commonShare  = 0.75
-	commonFactor = 1.25
+	commonShare  = 0.5
+	commonFactor = 1.5
 )
 
 // Weighed is a snapshot in which every claim is bounded. Its memory is reused.

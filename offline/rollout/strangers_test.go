@@ -119,4 +119,24 @@ func TestStrangers(t *testing.T) {
 			}
 		}
 	}
+
+	// Two of a few users, who are most in some slots.
+	both := func(claimed bool) func(int) []slot.User {
+		r := rand.New(rand.NewPCG(3, 4))
+		return func(int) (users []slot.User) {
+			for i := range 2 {
+				task := physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
+				if claimed {
+					task = claims[0].task
+				}
+				users = append(users, user(1000+i, task, 1e9))
+			}
+			return users
+		}
+	}
+	honest, _ := mean(33e3, 0, both(false))
+	strange, _ := mean(33e3, 0, both(true))
+	if t.Logf("33 kJ beside two honest users %.1f s, beside two strangers %.1f", honest, strange); strange > 1.06*honest {
+		t.Errorf("beside two strangers %.1f s, beside two honest users %.1f", strange, honest)
+	}
 }
