@@ -93,7 +93,11 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 				if users > 150 && lost < 1 {
 					continue // where few offers are made and most is the dispatch's
 				}
-				off, delayS, localS := offered(users, aircraft, lost, 16, uint64(users))
+				slots := 16
+				if users < 60 {
+					slots = 64 // of few users each counts
+				}
+				off, delayS, localS := offered(users, aircraft, lost, slots, uint64(users))
 				name := fmt.Sprintf("%d users, %d aircraft, %.0f %% lost", users, aircraft, 100*lost)
 				t.Logf("%s: %.1f %% of the users elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
 				if off > 0.15 || delayS > localS {
