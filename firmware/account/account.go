@@ -38,7 +38,7 @@ type Account struct {
 	edges                 []*slotEdge          // of the last slots that were decided
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
-	allLocalDelayS        float64              // the last slot's delay, had all been computed locally
+	allLocal              LocalDelay           // what a missed slot is taken to have cost
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 }
 
@@ -59,10 +59,25 @@ type AircraftAccount struct {
 
 // State is what a restart needs.
 type State struct {
-	Objective      goal.State        `json:"goal"`
-	AllLocalDelayS float64           `json:"local_s"`
-	Aircraft       []AircraftAccount `json:"aircraft"`
-	Observed       []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
+	Objective goal.State `json:"goal"`
+	LocalDelay
+	Aircraft []AircraftAccount `json:"aircraft"`
+	Observed []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
+}
+
+// LocalDelay is the mean delay of a slot whose tasks are all computed locally.
+type LocalDelay struct {
+	MeanS float64 `json:"local_s"`
+	Slots int     `json:"local_slots"` // that it is the mean of, at most localDelaySlots: older ones fade
+}
+
+// localDelaySlots are enough for a mean within a tenth or so, few enough to follow users
+// that come and go.
+const localDelaySlots = 32
+
+func (d *LocalDelay) add(delayS float64) {
+	d.Slots = min(d.Slots+1, localDelaySlots)
+	d.MeanS += (delayS - d.MeanS) / float64(d.Slots)
 }
 
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
@@ -70,7 +85,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.edges = nil
-	a.aircraft, a.results, a.observed, a.allLocalDelayS = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, 0
+	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
 	a.flownSlot, a.Air = -1, motion.Air{}
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
@@ -92,14 +107,14 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.allLocalDelayS, append([]AircraftAccount(nil), a.aircraft...), a.pending()}
+	return State{a.objective.State(), a.allLocal, append([]AircraftAccount(nil), a.aircraft...), a.pending()}
 }
 
 // Restore continues a mission.
 func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
-	a.aircraft, a.allLocalDelayS, a.results, a.unmeasuredSettlements = s.Aircraft, s.AllLocalDelayS, map[int]*slotResults{}, restartSettlements
+	a.aircraft, a.allLocal, a.results, a.unmeasuredSettlements = s.Aircraft, s.LocalDelay, map[int]*slotResults{}, restartSettlements
 	a.observed, a.flownSlot = s.Observed, -1
 }
 

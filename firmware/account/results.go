@@ -62,7 +62,7 @@ func (a *Account) AddDecision(d SlotDecision) {
 	for i := range d.Snapshot.Aircraft {
 		r.offerShare[d.Snapshot.Aircraft[i].Number-1] = 1 / float64(len(d.Snapshot.Aircraft))
 	}
-	a.allLocalDelayS = 0
+	localS := 0.0
 	for i, name := range d.Users {
 		u, c := &d.Snapshot.Users[i], &d.Decision.Users[i]
 		e := taskEntry{
@@ -73,10 +73,13 @@ func (a *Account) AddDecision(d SlotDecision) {
 		r.tasks[name] = e
 		r.DelayS += e.delayS
 		r.addEdgeJ(&e, 1)
-		a.allLocalDelayS += a.delayS(u.Task, e.localCompletionS)
+		localS += a.delayS(u.Task, e.localCompletionS)
 		if c.Server > 0 {
 			r.Offloaded++
 		}
+	}
+	if d.Reported > 0 { // otherwise no link is seen, and nothing of the tasks
+		a.allLocal.add(localS)
 	}
 	a.results[d.Slot] = r
 }

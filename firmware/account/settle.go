@@ -70,7 +70,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	p := &a.Physics
 	mostEdgeJ := p.SwitchedCapacitance * p.EdgeCPUHz * p.EdgeCPUHz * p.EdgeCPUHz * float64(len(by))
 	for k := first; k <= n; k++ {
-		row := Row{Slot: k, DelayS: a.allLocalDelayS, Missed: true}
+		row := Row{Slot: k, DelayS: a.allLocal.MeanS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
 			r.settled = true
 			expectedJ, mostJ := offerEdgeJ(r.offerUsers)

@@ -56,6 +56,12 @@ func (r *clockRate) mostMS(now float64) float64 {
 	return r.prompt.bootMS + clockFastest*1000*(now-r.prompt.receivedS) + clockSlackMS
 }
 
+// sentS is when a message was sent that was received later: no message is known to have
+// been faster than the promptest.
+func (r *clockRate) sentS(bootMS, receivedS float64) float64 {
+	return math.Min(r.prompt.receivedS+(bootMS-r.prompt.bootMS)/r.msPerS(), receivedS)
+}
+
 // promptForS is how long a sample counts as the promptest. Clocks drift.
 const promptForS = 60
 

@@ -117,7 +117,8 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		d = doubt{sinceS: s.receivedS}
 	}
 	d.last, d.count = *s, d.count+1
-	// Since the last believed position an autopilot cannot have run for longer than time has.
+	// Since the last believed position was sent an autopilot cannot have run for longer than time has.
+	last.receivedS = a.clockRate.sentS(a.bootMS, a.positionS)
 	d.reboot = a.located && !inTime && float64(s.bootMS) <= s.mostMS(&last)
 	a.doubt = d
 	ahead := a.located && !d.reboot && since > 0 && !inTime

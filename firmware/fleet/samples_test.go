@@ -168,10 +168,18 @@ func TestRebootIsBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		silent time.Duration // while it boots
 		bootMS uint32
-	}{"at once": {0, 300}, "after 5 s": {5 * time.Second, 4500}, "long after": {9 * time.Second, 8000}} {
+		late   bool // its last position before the boot is only received after it, as from a radio that packs frames
+	}{
+		"at once": {0, 300, false}, "after 5 s": {5 * time.Second, 4500, false}, "long after": {9 * time.Second, 8000, false},
+		"behind a late position": {6 * time.Second, 5500, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			v := flying(t)
 			v.clock.Advance(c.silent)
+			if c.late {
+				v.bootMS += 100
+				v.transmit(v.positionMessage())
+			}
 			v.bootMS = c.bootMS
 			v.cruise(200*time.Millisecond, nil)
 			moved := v.cruise(800*time.Millisecond, nil)

@@ -36,9 +36,9 @@ func testState(slot int) State {
 		State:             mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew", Contact: mission.Contact{CrewLostS: 3.5, Stations: []string{"ops"}}},
 		ConfiguredMission: "m1", StatusSeq: int64(slot) + 7, Schedule: schedule.State{Next: slot + 1, Missed: 2, References: []schedule.ClockReference{{BootMS: 5e3, MSPerSlot: 1000}}},
 		Account: account.State{
-			Objective:      goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
-			AllLocalDelayS: 3.25,
-			Aircraft:       []account.AircraftAccount{{AccountedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
+			Objective:  goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
+			LocalDelay: account.LocalDelay{MeanS: 3.25, Slots: 4},
+			Aircraft:   []account.AircraftAccount{{AccountedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
 		},
 		Users:       users.State{PriceSPerJ: 0.01},
 		Fleet:       []fleet.SavedAircraft{{Number: 1, SystemID: 7, UnderCommand: true, Home: &[2]float64{1, 2}}},
