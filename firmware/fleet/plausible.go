@@ -125,7 +125,8 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	switch lastsS := s.receivedS - d.sinceS; {
 	case d.reboot && d.count >= rebootConfirmN && lastsS >= rebootConfirmS:
 	case ahead && lastsS > staleAfterS:
-	case d.count > 1 && !(a.located && s.receivedS-a.positionS <= lostAfterS): // there is nothing else to believe
+	case d.count > 1 && !a.located && a.continuesTrack(f, s): // there is nothing that contradicts it
+	case lastsS > staleAfterS && !(a.located && s.receivedS-a.positionS <= lostAfterS): // nor anything else to believe
 	default:
 		return why
 	}
@@ -143,6 +144,20 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	}
 	a.doubt = doubt{}
 	return ""
+}
+
+// continuesTrack is whether an aircraft can have come to a position since the previous leader
+// process saved where it may be.
+func (a *aircraft) continuesTrack(f *Fleet, s *positionSample) bool {
+	sinceS := float64(s.bootMS)/1000 - a.restoredBootS
+	if len(a.lastKnownTrack) == 0 || a.restoredBootS == 0 || sinceS < 0 {
+		return true
+	}
+	reachM := positionErrorM + (math.Max(s.speedMPS(), f.Physics.SpeedMaxMPS)+speedMarginMPS)*(sinceS+clockSlackMS/1000)
+	for i, corner := range a.lastKnownTrack {
+		reachM += corner.Sub(a.lastKnownTrack[max(i-1, 0)]).Norm()
+	}
+	return s.position.Sub(a.lastKnownTrack[0]).Norm() <= reachM
 }
 
 // mayHaveRebooted is whether the last positions are of an autopilot that booted, or seem to

@@ -162,6 +162,47 @@ func TestFirstPositionOfAll(t *testing.T) {
 	}
 }
 
+// Half a second of positions 5.5 km away are the first that are received of an aircraft in
+// flight, after a gap or by the next leader process: it is not believed to be there, and
+// nothing sends it anywhere because of them. True ones are believed with the second.
+func TestFirstPositionsInFlightAreWrong(t *testing.T) {
+	wrong := func(m *common.MessageGlobalPositionInt) { m.Lat += 500000 }
+	for name, begin := range map[string]func(v *simVehicle){
+		"after a restart": func(v *simVehicle) {
+			saved := v.SavedState()
+			v.fixture = newFixture(t)
+			v.Restore(saved)
+			v.sendHeartbeat()
+		},
+		"after a gap": func(v *simVehicle) {
+			v.clock.Advance(12 * time.Second)
+			v.bootMS += 12000
+			v.sendHeartbeat()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := flying(t)
+			v.transmit(&common.MessageBatteryStatus{BatteryRemaining: 90, EnergyConsumed: 1, CurrentBattery: 1000, CurrentConsumed: 10})
+			begin(v)
+			for range 5 {
+				m := v.positionMessage()
+				wrong(m)
+				v.transmit(m)
+				v.clock.Advance(100 * time.Millisecond)
+				v.bootMS += 100
+			}
+			if got := v.view(); got.Position.NorthM > 1000 {
+				t.Errorf("believed to be at %v", got.Position)
+			}
+			v.transmit(v.positionMessage())
+			v.transmit(v.positionMessage())
+			if got := v.view(); !got.Located || got.Position.Sub(v.position).Norm() > 1 {
+				t.Errorf("at %v, located %v, and not at %v", got.Position, got.Located, v.position)
+			}
+		})
+	}
+}
+
 // A true reboot is believed within a second, and nothing that moves the aircraft is sent
 // from the second message on by the new clock. It is one also while it stays armed.
 func TestRebootIsBelieved(t *testing.T) {
