@@ -80,7 +80,8 @@ func TestMission(t *testing.T) {
 	if complete == 0 {
 		t.Error("in no slot all four users were sent a decision")
 	}
-	if c.Held+c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
+	heldForNothing := c.Held > 0 && s.MissedSlots < 2 // after two missed slots aircraft hold, as they should
+	if heldForNothing || c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
 		t.Errorf("flight: %+v", c)
 	}
 }
