@@ -16,7 +16,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures clean
+.PHONY: help run test race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ study: bin/offline ## the comparison of all arms on one protocol, resumable; see
 pictures: build ## fly the demonstration and draw docs/images anew
 	bin/simbridge fly -config configs/fly.yaml -out out/pictures
 	cp out/pictures/flight.gif out/pictures/energy.png docs/images/
+
+notice: ## collect the licences of the modules that the programs are linked with, into NOTICE
+	.ci/notice >NOTICE
 
 clean: ## remove what was built and flown
 	rm -rf bin out

@@ -144,12 +144,27 @@ var (
 	absentPattern = regexp.MustCompile(`\b(CONTRACT|DESIGN|FIELD_NOTES|FIELD_WORLDS|LAB'?s)\b|\(faults? \d`)
 )
 
+// NOTICE has the licence of every module that the programs are linked with.
+func TestNotice(t *testing.T) {
+	want, err := exec.Command(filepath.Join(root, ".ci/notice")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(root, "NOTICE"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("NOTICE is not what `make notice` writes")
+	}
+}
+
 // No file points at a document that is not in the repository.
 func TestNoAbsentDocuments(t *testing.T) {
 	checked := 0
 	repositoryFiles(t, func(path string) {
 		text := []byte(read(t, path))
-		if bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(path, "docs/docs_test") || strings.Contains(path, "testdata/") || strings.HasSuffix(path, "/uplot.txt") /* a licence */ {
+		if bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(path, "docs/docs_test") || strings.Contains(path, "testdata/") || strings.HasSuffix(path, "/uplot.txt") || path == "NOTICE" /* licences */ {
 			return
 		}
 		checked++

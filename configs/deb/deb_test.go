@@ -52,7 +52,7 @@ func TestContents(t *testing.T) {
 	for _, want := range []string{
 		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
 		"-rw-r--r--|./usr/share/prefdt/checkpoint/policy.onnx", "-rw-r--r--|./usr/share/prefdt/checkpoint/manifest.json",
-		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml", "|./usr/share/doc/prefdt/mosquitto/acl",
+		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/copyright", "|./usr/share/doc/prefdt/mosquitto/acl",
 	} {
 		mode, file, _ := strings.Cut(want, "|")
 		found := false
