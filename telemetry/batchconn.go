@@ -44,6 +44,9 @@ func (c *batchConn) Write(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
+	if c.closing { // Close would wait for a writer that goes on
+		return 0, net.ErrClosed
+	}
 	c.waiting = append(c.waiting, p...)
 	if !c.sending {
 		c.sending = true

@@ -93,3 +93,30 @@ func TestBatchConnCloses(t *testing.T) {
 		t.Fatal("it waits")
 	}
 }
+
+// Closing takes no more to send: it would last for as long as somebody writes before each
+// batch has been read.
+func TestBatchConnClosing(t *testing.T) {
+	near, far := net.Pipe()
+	c := newBatchConn(near)
+	c.flushTimeout = time.Hour
+	if _, err := c.Write([]byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }() // waits for the reader
+	for closing := false; !closing; time.Sleep(time.Millisecond) {
+		c.mutex.Lock()
+		closing = c.closing
+		c.mutex.Unlock()
+	}
+	if n, err := c.Write([]byte("after")); n != 0 || err == nil {
+		t.Errorf("%d bytes were accepted while it closes, %v", n, err)
+	}
+	if got, err := io.ReadAll(far); string(got) != "before" || err != nil {
+		t.Errorf("%q was sent, %v", got, err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
