@@ -79,7 +79,8 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			slots += linkLossExtraSlots
 		}
 		flew := m.flew(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, BrokerRestart)
-		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = a.TimeS() })
+		nowS := a.TimeS() // not with the judge's lock, for which an aircraft that moves waits with its own
+		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = nowS })
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
 		if slots > lostS+1 { // it is its pilot's until resume

@@ -210,7 +210,8 @@ func (a *observedAircraft) requireNothing() {
 // led reports whether an aircraft is the leader's to command.
 func (a *observedAircraft) led() bool { return a.pilot == nil }
 
-// withAll calls f for each aircraft under the mutex.
+// withAll calls f for each aircraft under the mutex. f must not call an autopilot, which
+// waits for the mutex with its own held.
 func (j *judge) withAll(f func(i int, a *observedAircraft)) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -219,7 +220,7 @@ func (j *judge) withAll(f func(i int, a *observedAircraft)) {
 	}
 }
 
-// with calls f for one aircraft under the mutex.
+// with calls f for one aircraft under the mutex, likewise.
 func (j *judge) with(i int, f func(a *observedAircraft)) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()

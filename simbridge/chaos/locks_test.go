@@ -1,0 +1,61 @@
+package chaos
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/geo"
+)
+
+// An aircraft that moves holds its own lock and waits for the judge's. A fault that holds
+// the judge's must not wait for the aircraft: both would wait for ever.
+func TestFaultsWhileAircraftMove(t *testing.T) {
+	kinds := []FaultKind{LinkLoss, HeartbeatGap, OutOfOrder, Reboot, PilotPosition, PilotHold, PilotDisarm, LowBattery, BatterySwap, SecondBattery, ArmingRefused}
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			const rounds = 50
+			m := &mission{Config: Config{Aircraft: 1}, plan: plan{Speed: 1000, Slots: 40}, crew: &crew{}, host: &hostMonitor{}}
+			m.starts, m.stands = make([]physics.Position, 1), make([]physics.Position, 1)
+			m.judge = newJudge(physics.DefaultConstants(), 1, m.plan.Speed)
+			a := &autopilot.Autopilot{Config: autopilot.Config{
+				SystemID: 1, Listen: "127.0.0.1:0", Speed: m.plan.Speed, CapacityJ: 1e5, Log: slog.New(slog.DiscardHandler),
+				PowerW:   func(int, geo.Local) float64 { return 100 },
+				OnMotion: func(_ int, s autopilot.State) { m.judge.handleMotion(0, s) },
+			}}
+			if err := a.Initialize(); err != nil {
+				t.Fatal(err)
+			}
+			m.autopilots = []*autopilot.Autopilot{a}
+			go func() {
+				for ; t.Context().Err() == nil; time.Sleep(100 * time.Microsecond) {
+					m.judge.withAll(func(int, *observedAircraft) { time.Sleep(time.Millisecond) }) // both come to wait for it
+				}
+			}()
+			over := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel() // no fault lasts
+				for range rounds {
+					if _, err := m.injectFault(ctx, fault{coverageCell: coverageCell{kind, Flying}, DurationSlots: 1}); err != nil {
+						over <- err
+						return
+					}
+				}
+				over <- nil
+			}()
+			select {
+			case err := <-over:
+				if err != nil {
+					t.Error(err)
+				}
+				a.Close()
+			case <-time.After(30 * time.Second):
+				t.Fatal("the aircraft and the fault wait for each other")
+			}
+		})
+	}
+}
