@@ -35,9 +35,9 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	}
 	switch {
 	case *buildJump != "":
-		return chaos.BuildJump(*buildJump)
+		return chaos.BuildJump(ctx, *buildJump)
 	case *buildDisk != "":
-		return chaos.BuildDisk(*buildDisk, nil)
+		return chaos.BuildDisk(ctx, *buildDisk, nil)
 	case *listRules:
 		fmt.Fprint(call.Stdout, chaos.RuleTable())
 		return nil

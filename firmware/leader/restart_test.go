@@ -123,7 +123,7 @@ func TestClockJumps(t *testing.T) {
 	r.Config.Request.BudgetJ = 14000
 	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")
-	if err := chaos.BuildJump(args[0]); err != nil {
+	if err := chaos.BuildJump(t.Context(), args[0]); err != nil {
 		t.Fatal(err)
 	}
 	p := r.StartProgram(args)

@@ -284,7 +284,11 @@ func (a *Autopilot) run() {
 			out, behind = a.advance(now, pieceUS)
 			a.send(out)
 			if behind {
-				time.Sleep(100 * time.Microsecond)
+				select {
+				case <-a.stop: // one that cannot keep up would go on for ever
+					return
+				case <-time.After(100 * time.Microsecond):
+				}
 			}
 		}
 	}

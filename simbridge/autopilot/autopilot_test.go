@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"net"
@@ -860,5 +861,34 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 	}
 	if next < len(px4) || worst > 2 {
 		t.Errorf("up to %.1f m/s from PX4", worst)
+	}
+}
+
+// An aircraft that cannot keep up with its clock is closed all the same.
+func TestCloseWhileBehind(t *testing.T) {
+	moved := make(chan struct{}, 1)
+	a := &Autopilot{Config: Config{
+		SystemID: 1, Listen: "127.0.0.1:0", Speed: 1000, CapacityJ: 1e5, Log: slog.New(slog.DiscardHandler),
+		PowerW: func(int, geo.Local) float64 { return 100 },
+		OnMotion: func(int, State) {
+			time.Sleep(5 * time.Millisecond) // in which the clock advances by five seconds
+			select {
+			case moved <- struct{}{}:
+			default:
+			}
+		},
+	}}
+	if err := a.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	for range 400 {
+		<-moved
+	}
+	closed := make(chan struct{})
+	go func() { a.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it catches up for ever")
 	}
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,7 +15,7 @@ type change struct{ file, before, after string }
 
 // buildLeader builds the leader with files replaced, by their path in this module, and
 // with changes elsewhere.
-func buildLeader(program string, overlay map[string][]byte, changes ...change) error {
+func buildLeader(ctx context.Context, program string, overlay map[string][]byte, changes ...change) error {
 	folder, err := os.MkdirTemp("", "leader")
 	if err != nil {
 		return err
@@ -43,7 +44,10 @@ func buildLeader(program string, overlay map[string][]byte, changes ...change) e
 	if nice, err := exec.LookPath("nice"); err == nil { // missions may fly meanwhile
 		build = append([]string{nice, "-n", "19"}, build...)
 	}
-	if out, err := exec.Command(build[0], build[1:]...).CombinedOutput(); err != nil {
+	command := exec.CommandContext(ctx, build[0], build[1:]...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // Go removes its work folder
+	command.WaitDelay = closingIn
+	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil

@@ -16,13 +16,16 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -119,6 +122,7 @@ type Outcome struct {
 	Plan      string
 	Broken    []string // rules, but for known findings
 	NotJudged bool
+	Hung      string // why it could not be flown to its end; empty: it was
 }
 
 // Failure is a mission to fly again with -only.
@@ -151,7 +155,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		}
 		m := &mission{
 			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p,
-			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan struct{}),
+			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan *mission, 1),
 		}
 		m.Aircraft = m.plan.Aircraft
 		missions = append(missions, m)
@@ -167,14 +171,14 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	for range c.Jobs {
 		go func() {
 			for m := range next {
-				m.interrupted = m.run(ctx)
-				close(m.over)
+				m.plan.Speed /= m.host.slowdown()
+				m.over <- m.watch(ctx, m.plan.limit()+overtime, m.run)
 			}
 		}()
 	}
 	for i, m := range missions {
 		missions[i] = nil // the memory of hundreds would keep the collector busy, and hold up those that fly
-		<-m.over
+		m = <-m.over
 		if m.interrupted != nil {
 			return r, fmt.Errorf("interrupted: %w", m.interrupted)
 		}
@@ -247,6 +251,50 @@ func (m *mission) hadTimeToRecover() bool {
 	return m.slotsEndedAt-m.lastFaultEndInSlots >= quiet && !slices.ContainsFunc(m.pendingFaults, neverBegan)
 }
 
+const (
+	overtime  = time.Minute // beyond the longest flight: for the start and the end of its programs
+	closingIn = time.Second // a mission that is interrupted ends its programs
+)
+
+// watch runs the mission and returns it once it is over. In place of one that is not over
+// within a limit, or soon after an interruption, it returns another that says so: what hangs
+// may still change the mission.
+func (m *mission) watch(ctx context.Context, limit time.Duration, run func(context.Context) error) *mission {
+	other := &mission{Config: m.Config, number: m.number, plan: m.plan, folder: m.folder, took: limit}
+	over := make(chan error, 1)
+	go func() { over <- run(ctx) }()
+	select {
+	case m.interrupted = <-over:
+		return m
+	case <-time.After(limit):
+		path := filepath.Join(m.folder, "goroutines.txt")
+		other.hung, other.failure = true, fmt.Sprintf("hung: not over within %.0f s, see %s", limit.Seconds(), path)
+		if err := writeGoroutines(path); err != nil {
+			other.failure += ": " + err.Error()
+		}
+	case <-ctx.Done():
+		select {
+		case <-over:
+		case <-time.After(closingIn):
+		}
+		other.interrupted = ctx.Err()
+	}
+	if leader := m.leader.Load(); leader != nil && leader.Process != nil {
+		leader.Signal(syscall.SIGKILL)
+	}
+	return other
+}
+
+// writeGoroutines writes the stacks of all goroutines.
+func writeGoroutines(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	const asOnePanics = 2
+	return errors.Join(pprof.Lookup("goroutine").WriteTo(file, asOnePanics), file.Close())
+}
+
 // run flies the mission in a folder of its own and decides whether it failed.
 func (m *mission) run(ctx context.Context) error {
 	if ctx.Err() != nil {
@@ -256,7 +304,6 @@ func (m *mission) run(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	m.plan.Speed /= m.host.slowdown()
 	err := m.fly(ctx)
 	if m.judge != nil && m.crew != nil && m.users != nil {
 		m.heldUp = float64(unionDuration(m.host.canary.within(m.began, time.Now()))) / float64(time.Since(m.began))
@@ -303,7 +350,11 @@ func (r *Result) addOutcome(m *mission) {
 	o := &m.outcome
 	r.Missions++
 	unknown := slices.DeleteFunc(slices.Clone(m.brokenRules), func(rule string) bool { return m.plan.knownIssue(rule) != "" })
-	r.Outcomes = append(r.Outcomes, Outcome{m.number, m.plan.String(), unknown, m.notJudged})
+	hung := ""
+	if m.hung {
+		hung = m.failure
+	}
+	r.Outcomes = append(r.Outcomes, Outcome{m.number, m.plan.String(), unknown, m.notJudged, hung})
 	for _, rule := range m.brokenRules {
 		if m.plan.knownIssue(rule) != "" {
 			r.Known[rule]++

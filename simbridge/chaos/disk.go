@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"path/filepath"
 	"runtime"
 )
@@ -12,9 +13,9 @@ import (
 // fail. There is no other way to see from outside what
 // a program has synced. program is its file, overlay further files of this module to
 // replace, by their path in it.
-func BuildDisk(program string, overlay map[string][]byte) error {
+func BuildDisk(ctx context.Context, program string, overlay map[string][]byte) error {
 	const declared = "func Fdatasync(fd int) (err error) {"
-	return buildLeader(program, overlay, change{
+	return buildLeader(ctx, program, overlay, change{
 		file:   filepath.Join("syscall", "zsyscall_linux_"+runtime.GOARCH+".go"),
 		before: declared,
 		after: `func Fdatasync(fd int) (err error) {

@@ -121,7 +121,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
 		if f.Severe && slices.Contains([]State{Flying, Holding, Returning}, f.State) {
-			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(f.DurationSlots) })
+			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(ctx, f.DurationSlots) })
 		}
 		return true, m.restartLeader(ctx, slots, nil)
 	case PowerCut:
@@ -577,7 +577,7 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 
 // startElsewhere starts the leader by a configuration of another place, speed or fleet. It
 // must not continue the mission.
-func (m *mission) startElsewhere(which int) error {
+func (m *mission) startElsewhere(ctx context.Context, which int) error {
 	const withinS = 20
 	what := ""
 	path, err := m.writeLeaderConfig("elsewhere", m.links, func(values map[string]any) {
@@ -609,6 +609,8 @@ func (m *mission) startElsewhere(which int) error {
 			return nil
 		}
 	case <-time.After(withinS * time.Second):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	return fmt.Errorf("a leader with %s continues the mission", what)
 }

@@ -12,10 +12,15 @@ import (
 	"prefdt/telemetry"
 )
 
+// limit is how long the mission may fly.
+func (p *plan) limit() time.Duration {
+	return time.Duration((float64(p.Slots)+500)/p.Speed*float64(time.Second)) + 40*time.Second
+}
+
 // fly runs the mission to its end, with the crew's commands in their order; the faults
 // are injected concurrently, see runFaults.
 func (m *mission) fly(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration((float64(m.plan.Slots)+500)/m.plan.Speed*float64(time.Second))+40*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, m.plan.limit())
 	defer cancel()
 	if err := m.setUp(ctx); err != nil {
 		return err

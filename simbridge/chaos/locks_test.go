@@ -17,7 +17,8 @@ func TestFaultsWhileAircraftMove(t *testing.T) {
 	kinds := []FaultKind{LinkLoss, HeartbeatGap, OutOfOrder, Reboot, PilotPosition, PilotHold, PilotDisarm, LowBattery, BatterySwap, SecondBattery, ArmingRefused}
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			const rounds = 50
+			t.Parallel()
+			const rounds = 60
 			m := &mission{Config: Config{Aircraft: 1}, plan: plan{Speed: 1000, Slots: 40}, crew: &crew{}, host: &hostMonitor{}}
 			m.starts, m.stands = make([]physics.Position, 1), make([]physics.Position, 1)
 			m.judge = newJudge(physics.DefaultConstants(), 1, m.plan.Speed)
@@ -31,8 +32,8 @@ func TestFaultsWhileAircraftMove(t *testing.T) {
 			}
 			m.autopilots = []*autopilot.Autopilot{a}
 			go func() {
-				for ; t.Context().Err() == nil; time.Sleep(100 * time.Microsecond) {
-					m.judge.withAll(func(int, *observedAircraft) { time.Sleep(time.Millisecond) }) // both come to wait for it
+				for t.Context().Err() == nil {
+					m.judge.with(0, func(*observedAircraft) { time.Sleep(2 * time.Millisecond) }) // both come to wait for it
 				}
 			}()
 			over := make(chan error, 1)
@@ -40,6 +41,7 @@ func TestFaultsWhileAircraftMove(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel() // no fault lasts
 				for range rounds {
+					time.Sleep(time.Millisecond) // the aircraft moves on
 					if _, err := m.injectFault(ctx, fault{coverageCell: coverageCell{kind, Flying}, DurationSlots: 1}); err != nil {
 						over <- err
 						return

@@ -83,7 +83,8 @@ type mission struct {
 	failure     string        // why the mission failed; empty: it did not
 	took        time.Duration // wall time
 	interrupted error         // the run was interrupted, or its folder cannot be used
-	over        chan struct{} // closed once it was flown
+	hung        bool          // it was not over in time
+	over        chan *mission // receives it once it was flown, or what stands in its place
 
 	began               time.Time
 	accountRows         strings.Builder

@@ -1,6 +1,8 @@
 package mutants
 
 import (
+	"context"
+	"errors"
 	"go/ast"
 	"go/build"
 	"go/importer"
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/simbridge/chaos"
 )
@@ -151,5 +154,35 @@ func TestCaught(t *testing.T) {
 		if !slices.ContainsFunc(all, func(f Fault) bool { return f.ID == x.ID }) {
 			t.Errorf("a result of %s, which is no fault", x.ID)
 		}
+	}
+}
+
+// Unit tests that run are ended with a run that is interrupted: their program, too, which
+// the go command starts.
+func TestTestsInterrupted(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\nsleep 60 & sleep 60\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
+	all, err := Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := runner{Config: Config{Root: "../.."}}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(500*time.Millisecond, cancel)
+	over := make(chan error, 1)
+	go func() {
+		_, err := r.runTests(ctx, all[0])
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("it ends with %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it is waited for")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"prefdt/simbridge/chaos"
@@ -110,7 +111,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 	}
 	err = nil
 	r.baseline = baseline{config: c, flown: map[int]func() ([]string, error){}}
-	if err := r.baseline.open(); err != nil {
+	if err := r.baseline.open(ctx); err != nil {
 		return nil, err
 	}
 	left := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
@@ -118,7 +119,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 	})
 	// All are built before the first flies: a compiler beside it would hold its leader up.
 	fmt.Fprintf(progress, "building %d leaders\n", len(left))
-	if err = each(left, runtime.NumCPU(), r.build); err == nil {
+	if err = each(left, runtime.NumCPU(), func(f Fault) error { return r.build(ctx, f) }); err == nil {
 		err = each(left, c.Jobs, func(f Fault) error { return r.seek(ctx, f) })
 	}
 	var ordered []Caught
@@ -169,7 +170,7 @@ func (r *runner) program(f Fault) (string, error) {
 }
 
 // build builds it.
-func (r *runner) build(f Fault) error {
+func (r *runner) build(ctx context.Context, f Fault) error {
 	mutated, err := f.apply(r.Root)
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func (r *runner) build(f Fault) error {
 	if err != nil {
 		return err
 	}
-	if err := chaos.BuildDisk(leader, map[string][]byte{f.File: mutated}); err != nil {
+	if err := chaos.BuildDisk(ctx, leader, map[string][]byte{f.File: mutated}); err != nil {
 		return fmt.Errorf("fault %s: %w", f.ID, err)
 	}
 	return nil
@@ -223,7 +224,6 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 		return err
 	}
 	folder := filepath.Join(r.Out, f.ID)
-	defer os.RemoveAll(folder)
 	began, caught := time.Now(), Caught{ID: f.ID, Mission: -1}
 	conf := r.missions(leader, folder)
 	for _, k := range r.plans.Fitting(f.Missions, r.Most) {
@@ -242,7 +242,18 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 		}
 	}
 	os.Remove(leader)
+	os.RemoveAll(folder)
 	return r.add(caught, time.Since(began))
+}
+
+// flyOne flies the one mission of a configuration. One that hangs is an error: that is the
+// simulator's fault, whatever the leader does.
+func flyOne(ctx context.Context, conf chaos.Config) (chaos.Result, error) {
+	result, err := chaos.Run(ctx, conf, io.Discard)
+	if err == nil && result.Outcomes[0].Hung != "" {
+		err = fmt.Errorf("mission %d %s", result.Outcomes[0].Mission, result.Outcomes[0].Hung)
+	}
+	return result, err
 }
 
 // shown returns a rule that the leader of a configuration breaks in a mission, and the
@@ -252,7 +263,7 @@ func (r *runner) shown(ctx context.Context, conf chaos.Config, mission int) (rul
 	conf.Only = []int{mission}
 	var broken []string
 	for flight := range 2 {
-		result, err := chaos.Run(ctx, conf, io.Discard)
+		result, err := flyOne(ctx, conf)
 		if err != nil {
 			return "", err
 		}
@@ -314,6 +325,8 @@ func (r *runner) runTests(ctx context.Context, f Fault) (string, error) {
 	for _, pkg := range f.Tests {
 		command := exec.CommandContext(ctx, "go", append([]string{"test", "-overlay", overlay}, strings.Fields(pkg)...)...)
 		command.Dir = root
+		command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the test's program has no other end
+		command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 		out, err := command.CombinedOutput()
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -344,11 +357,11 @@ type baseline struct {
 	flown  map[int]func() ([]string, error) // by mission; each is flown once
 }
 
-func (b *baseline) open() (err error) {
+func (b *baseline) open(ctx context.Context) (err error) {
 	if b.leader, err = filepath.Abs(filepath.Join(b.config.Out, "leader")); err != nil {
 		return err
 	}
-	return chaos.BuildDisk(b.leader, nil)
+	return chaos.BuildDisk(ctx, b.leader, nil)
 }
 
 // broken returns the rules that it breaks in a mission.
@@ -359,7 +372,7 @@ func (b *baseline) broken(ctx context.Context, mission int) ([]string, error) {
 		flown = sync.OnceValues(func() ([]string, error) {
 			conf := b.config.missions(b.leader, filepath.Join(b.config.Out, "unplanted"))
 			conf.Only = []int{mission}
-			result, err := chaos.Run(ctx, conf, io.Discard)
+			result, err := flyOne(ctx, conf)
 			if err != nil {
 				return nil, err
 			}
