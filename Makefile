@@ -29,17 +29,27 @@ else
 	bin/offline compare -flight out/$(WORLD)
 endif
 
-# What flies in real time goes first, one package at a time: two flights on the
-# same cores would be late for each other. `make lint` vets everything, once.
+# What flies in real time goes one package at a time: two flights on the same cores would be
+# late for each other. It mostly waits; what only computes, and asks for no time, takes what is
+# left, at the lowest priority. `make lint` vets everything, once.
 FLYING = ./firmware/... ./simbridge/... ./docs
+COMPUTING = ./inference/... ./offline/...
 test: ## all tests
+	@$(MAKE) --no-print-directory -j 2 fly-tests compute-tests
+
+.PHONY: fly-tests compute-tests
+fly-tests:
 	$(GO) test -vet=off -p 1 $(FLYING)
-	$(GO) test -vet=off ./telemetry/... ./configs/... ./inference/... ./offline/...
+	$(GO) test -vet=off ./telemetry/... ./configs/...
+compute-tests:
+	nice -n 19 $(GO) test -vet=off -p 1 $(COMPUTING)
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
+# Where nothing is started beside the test, nor guarded, it has nothing to find.
 race: ## the tests of what flies, under the race detector
-	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 $$($(GO) list ./firmware/... ./telemetry/... | grep -v -e firmware/leader -e ground/serve)
+	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync' firmware telemetry | \
+		sed 's,^,./,; s,/[^/]*$$,,' | sort -u | grep -v -e firmware/leader -e ground/serve)
 	CGO_ENABLED=1 $(GO) test -vet=off -race -short ./telemetry/ground/serve
 	CGO_ENABLED=1 $(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations

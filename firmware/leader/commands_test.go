@@ -335,6 +335,7 @@ func TestStartNeedsAReserve(t *testing.T) {
 // A pack that does not hold what a flight takes is refused, by its own capacity: what its
 // autopilot says, and before that what the configuration does.
 func TestStartNeedsAPack(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		configuredJ float64
 		accepted    bool

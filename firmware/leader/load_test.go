@@ -48,7 +48,7 @@ func TestLatenessIsDetected(t *testing.T) {
 	stalled, missed := f.Report().FleetCounts.ExpiredSetpoints, r.LastStatus().MissedSlots
 	w := startLatencyProbe(t, r.Config.WallTime(1))
 	first := r.LastStatus().Slot
-	const burns = 18
+	const burns = 12
 	for n := first; n < first+3*burns; n += 3 {
 		r.Await("the third slot", rig.SlotSettled(n))
 		r.BurnNextDecision(250 * time.Millisecond)

@@ -88,6 +88,7 @@ func TestArmingDeniedIsReported(t *testing.T) {
 
 // HEARTBEATs that are lost for eight seconds do not end OFFBOARD: they are requested.
 func TestFliesOnWithoutHeartbeats(t *testing.T) {
+	t.Parallel()
 	r := rig.NewAt(t, 1, 100000, 100)
 	r.FlyToSlot(5)
 	s := r.LastStatus()

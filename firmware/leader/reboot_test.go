@@ -13,8 +13,10 @@ import (
 // before the boot is estimated by the model. If it fell it drew nothing, and what was
 // settled meanwhile, at hover, is stated as an error.
 func TestRebootCostsNoJoules(t *testing.T) {
+	t.Parallel()
 	for name, inAir := range map[string]bool{"flies on": true, "falls": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := rig.NewAt(t, 2, 2000, 100)
 			f := r.FlyToSlot(6)
 			r.Autopilots[1].Reboot(inAir)

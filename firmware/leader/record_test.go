@@ -16,6 +16,7 @@ import (
 // the decisions and the objectives that they were made for must be equal to the
 // last bit.
 func TestLeaderDecidesAsRollout(t *testing.T) {
+	t.Parallel()
 	frozen := loadCheckpoint(t)
 	const slots = 60
 	for _, c := range []struct {

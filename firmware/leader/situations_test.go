@@ -22,6 +22,7 @@ import (
 // (TestBrokerLost), pilot (TestPilotTakesOver), wrong state (TestTransitions),
 // restart (TestRestart, TestKilledInEverySlot), duplicate id (fleet).
 func TestSituations(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		situation, action string
 		try               func(t *testing.T, r *rig.Rig)
@@ -215,6 +216,7 @@ func (localOnly) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (s
 // Stopped in the last slot, the state is stopped and no aircraft is commanded home.
 // The last decision waits until the command is there.
 func TestStopInTheLastSlot(t *testing.T) {
+	t.Parallel()
 	r := rig.NewAt(t, 2, 12, 200)
 	ordered := make(chan struct{})
 	r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {

@@ -11,6 +11,7 @@ import (
 // A return after a stop brings home every aircraft that the stop has left in the air,
 // whether it has reported its Hold yet or not; a pilot's stays in the air.
 func TestReturnAfterStop(t *testing.T) {
+	t.Parallel()
 	for name, inHold := range map[string]bool{"at once": false, "once they hold": true} {
 		t.Run(name, func(t *testing.T) {
 			r := rig.New(t, 3, 100000)
