@@ -2,8 +2,10 @@ package inference
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"prefdt/inference/belief/learned"
@@ -39,9 +41,9 @@ func (w *wireUser) user(id, aircraft int) slot.User {
 	return u
 }
 
-// checkWire flies some slots with one user of this kind among ordinary ones, under a
+// checkDecide flies some slots with one user of this kind among ordinary ones, under a
 // preference and under a budget: what leaves the policy can be written and obeyed.
-func checkWire(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder Decoder, seed uint64) {
+func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder Decoder, seed uint64) {
 	for _, budgeted := range []bool{false, true} {
 		for _, believing := range []bool{false, true} {
 			r := rand.New(rand.NewPCG(seed, 21))
@@ -50,7 +52,7 @@ func checkWire(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder Deco
 				t.Fatal(err)
 			}
 			c := ck.Physics
-			c.Contention = believing
+			c.Contention = c.Contention || believing
 			if believing {
 				p.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &c, Sounding: true, Wind: true, Payload: true, Slow: 0.45})
 			}
@@ -67,34 +69,46 @@ func checkWire(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder Deco
 				s := randomSnapshot(r, i, 2, 5)
 				s.Slots = slots
 				s.Users = append(s.Users, w.user(5, 2))
-				s.Aircraft[0].Flown = slot.Flown{EastMPS: 5, FlightJ: 150}
+				flightJ := 0.0 // of the model
+				for m := range s.Aircraft {
+					a := &s.Aircraft[m]
+					a.CPUHz, a.RemainingJ, a.SpeedMPS = c.EdgeCPUHz, c.BatteryCapacityJ, min(8, c.SpeedMaxMPS)
+					flightJ += c.Propulsion.PowerW(a.SpeedMPS)
+				}
+				s.Aircraft[0].Flown = slot.Flown{EastMPS: s.Aircraft[0].SpeedMPS, FlightJ: flightJ / 2}
 				offer := forecast.Offer(&ck.Physics, s.Aircraft, d.PriceSPerJ, r)
 				forecast.AnnotateSnapshot(s)
 				if i == slots-1 {
 					s.Users = nil
 				}
-				o.Observe(p.Decide(s, o, &d))
+				observed := p.Decide(s, o, &d)
+				o.Observe(observed)
 				forecast.Observe(s.Users)
 				forecast.Settle(len(s.Users), i%2)
-				settled := goal.Settlement{DelayS: d.DelayS, EnergyJ: 280 + d.TotalEdgeJ(), EdgeJ: d.TotalEdgeJ(), MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ(), ModelFlightJ: 270, Flying: 2}
+				edgeJ, mostJ := forecast.OfferUsersEdgeJ(&c, i%2)
+				settled := goal.Settlement{
+					DelayS: d.DelayS, EnergyJ: 1.03*flightJ + d.TotalEdgeJ(), EdgeJ: d.TotalEdgeJ() + edgeJ,
+					MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ() + mostJ, ModelFlightJ: flightJ, Flying: 2,
+				}
 				o.Settle(settled)
-				for _, x := range []any{&d, o.State(), settled, offer, p.Belief()} {
+				name := fmt.Sprintf("%s, slot %d, budgeted %v, believing %v, %+v", decoder, i, budgeted, believing, w)
+				for _, x := range []any{&d, o.State(), observed, settled, offer, p.Belief()} {
 					if _, err := json.Marshal(x); err != nil {
-						t.Fatalf("%s, slot %d, budgeted %v, believing %v, %+v: %T %+v cannot be written: %v", decoder, i, budgeted, believing, w, x, x, err)
+						t.Fatalf("%s: %T %+v cannot be written: %v", name, x, x, err)
 					}
 				}
 				for u, x := range d.Users {
 					if x.Server < 0 || x.Server > 2 || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS >= 0) || (x.Server == 0) != (x.CPUHz == 0) {
-						t.Fatalf("%s, slot %d, %+v: user %d gets %+v", decoder, i, w, u, x)
+						t.Fatalf("%s: user %d gets %+v", name, u, x)
 					}
 				}
 				for _, v := range d.Move {
-					if !(v.Norm() <= ck.Physics.SpeedMaxMPS*(1+1e-9)) {
-						t.Fatalf("%s, slot %d, %+v: an aircraft moves %v", decoder, i, w, v)
+					if !(v.Norm() <= c.SpeedMaxMPS*(1+1e-9)) {
+						t.Fatalf("%s: an aircraft moves %v", name, v)
 					}
 				}
 				if x := o.SlotLimitJ() + o.HeadroomJ() + o.FloorJ() + o.PredictedEndJ() + o.Setting(); math.IsNaN(x) || math.IsInf(x, 0) {
-					t.Fatalf("%s, slot %d, %+v: limits are no numbers: %+v", decoder, i, w, o.State())
+					t.Fatalf("%s: limits are no numbers: %+v", name, o.State())
 				}
 			}
 		}
@@ -120,21 +134,100 @@ func TestWireLimits(t *testing.T) {
 			if !w.valid() {
 				t.Fatalf("limit %d is not valid on the wire: %+v", i, w)
 			}
-			checkWire(t, ck, w, decoder, uint64(i))
+			checkDecide(t, ck, w, decoder, uint64(i))
 		}
 	}
 }
 
-func FuzzWire(f *testing.F) {
+// figures returns what a manifest says in numbers, apart from the network.
+func figures(m *checkpoint.Manifest) (all []reflect.Value) {
+	var add func(v reflect.Value)
+	add = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				add(v.Field(i))
+			}
+		case reflect.Slice, reflect.Array:
+			for i := range v.Len() {
+				add(v.Index(i))
+			}
+		case reflect.Float64, reflect.Int:
+			all = append(all, v)
+		}
+	}
+	for _, part := range []any{&m.Physics, &m.GoalConstants, &m.PriceAxis, &m.OmegaBand, &m.Statistics} {
+		add(reflect.ValueOf(part).Elem())
+	}
+	return all
+}
+
+// edit is a change of one figure of a manifest: times a factor or, where it is 0, to it.
+type edit struct {
+	figure int
+	factor float64
+}
+
+// edited returns a checkpoint whose manifest is changed, if it would be accepted.
+func edited(ck *checkpoint.Checkpoint, edits ...edit) (*checkpoint.Checkpoint, bool) {
+	raw, err := json.Marshal(&ck.Manifest)
+	if err != nil {
+		panic(err)
+	}
+	e := &checkpoint.Checkpoint{Net: ck.Net, Beliefs: ck.Beliefs}
+	if err := json.Unmarshal(raw, &e.Manifest); err != nil {
+		panic(err)
+	}
+	all := figures(&e.Manifest)
+	for _, x := range edits {
+		switch v := all[x.figure%len(all)]; {
+		case v.Kind() == reflect.Int:
+			v.SetInt(int64(float64(v.Int()) * min(max(x.factor, -1e9), 1e9)))
+		case v.Float() == 0:
+			v.SetFloat(x.factor)
+		default:
+			v.SetFloat(v.Float() * x.factor)
+		}
+	}
+	return e, e.Manifest.Check() == nil
+}
+
+// Each figure of a manifest far off, of those that it is accepted with.
+func TestManifestLimits(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	n := len(figures(&ck.Manifest))
+	factors := []float64{0, 1e-300, 1e-20, 1e-9, 1e-3, 0.1, 0.5, 0.9, 1.1, 2, 10, 1e3, 1e9, 1e20, 1e300, -1}
+	accepted := 0
+	for i := range n {
+		for j := range factors {
+			factor := factors[len(factors)-1-j]
+			if e, ok := edited(ck, edit{i, factor}); ok {
+				accepted++
+				if accepted%8 > 0 || testing.Short() && accepted%64 > 0 { // FuzzDecide flies the others
+					continue
+				}
+				t.Run(fmt.Sprintf("figure %d times %g", i, factor), func(t *testing.T) {
+					checkDecide(t, e, wireLimits[i%len(wireLimits)], Decoders()[(i+j)%len(Decoders())], uint64(i))
+				})
+			}
+		}
+	}
+	t.Logf("%d figures, %d edits are accepted", n, accepted)
+}
+
+// FuzzDecide flies all that the wire and a manifest allow.
+func FuzzDecide(f *testing.F) {
 	ck := shippedCheckpoint(f)
 	for i, w := range wireLimits {
-		f.Add(uint8(i), uint64(i), w.bits, w.cyclesPerBit, w.deadlineS, w.cpuHz, w.gain, w.eastM, w.northM, w.queueBits)
+		f.Add(uint8(i), uint64(i), w.bits, w.cyclesPerBit, w.deadlineS, w.cpuHz, w.gain, w.eastM, w.northM, w.queueBits, uint16(i), 1.0, uint16(3*i+7), 2.0)
 	}
-	f.Fuzz(func(t *testing.T, decoder uint8, seed uint64, bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits float64) {
+	f.Fuzz(func(t *testing.T, decoder uint8, seed uint64, bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits float64, i uint16, x float64, j uint16, y float64) {
 		w := wireUser{bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits}
 		if !w.valid() {
 			return
 		}
-		checkWire(t, ck, w, Decoders()[int(decoder)%len(Decoders())], seed)
+		if e, ok := edited(ck, edit{int(i), x}, edit{int(j), y}); ok {
+			checkDecide(t, e, w, Decoders()[int(decoder)%len(Decoders())], seed)
+		}
 	})
 }

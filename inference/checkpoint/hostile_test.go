@@ -425,6 +425,8 @@ func TestHostileManifests(t *testing.T) {
 		{"Nakagami fading of 1e17", "nakagami is 1e+17, want an integer", replace(`"nakagami": 3`, `"nakagami": 1e17`)},
 		{"Nakagami fading of 0.5", "nakagami is 0.5, want an integer", replace(`"nakagami": 1`, `"nakagami": 0.5`)},
 		{"a CPU that melts", "kappa is 1e+300", replace(`"kappa": 1e-28`, `"kappa": 1e300`)},
+		{"a carrier of next to no frequency", "a mean gain of +Inf", replace(`"carrier_hz": 2000000000`, `"carrier_hz": 1e-290`)},
+		{"shadowing without a mean", "a mean gain of +Inf", replace(`"shadow_db": 6`, `"shadow_db": 300`)},
 		{"an altitude of zero", "physics constant altitude_m", replace(`"altitude_m": 100`, `"altitude_m": 0`)},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,8 +85,8 @@ func DefaultConstants() Constants {
 }
 
 // Check returns an error that names, by its YAML key, the first constant that is not
-// finite, or not positive where it has to be, or so large that powers and rates are no
-// numbers any more.
+// finite, or not positive where it has to be, or so large or small that powers and rates are
+// no numbers any more.
 func (c Constants) Check() error {
 	if err := checkConstants("", reflect.ValueOf(c)); err != nil {
 		return err
@@ -96,6 +96,9 @@ func (c Constants) Check() error {
 	}
 	if w := c.Propulsion.PowerW(c.SpeedMaxMPS); !(w <= maxPowerW) {
 		return fmt.Errorf("physics constants of propulsion give %v W at %v m/s, want at most %v", w, c.SpeedMaxMPS, maxPowerW)
+	}
+	if gain := c.Channel.MeanGain(0, c.AltitudeM); !(gain > 0 && gain <= 1) {
+		return fmt.Errorf("physics constants of channel give a mean gain of %v below the aircraft, want above 0 and at most 1", gain)
 	}
 	return nil
 }
