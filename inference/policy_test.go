@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -150,18 +151,48 @@ func TestUnknownDecoder(t *testing.T) {
 	}
 }
 
+// decideInTurn returns a function that decides under a budget, each time on another slot.
+func decideInTurn(t testing.TB, ck *checkpoint.Checkpoint, decoder Decoder, aircraft, users int, believing bool) func() {
+	r := rand.New(rand.NewPCG(7, 8))
+	var slots []*slot.Snapshot
+	for range 8 {
+		slots = append(slots, randomSnapshot(r, 30, aircraft, users))
+	}
+	p, err := New(ck, decoder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if believing {
+		p.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &ck.Physics, Sounding: true, Wind: true, Slow: 0.45})
+	}
+	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, aircraft)
+	if err := o.SetBudget(1.2*o.FloorJ(), goal.Target); err != nil {
+		t.Fatal(err)
+	}
+	var d slot.Decision
+	next := 0
+	return func() {
+		o.Observe(p.Decide(slots[next%len(slots)], o, &d))
+		next++
+	}
+}
+
 func BenchmarkDecide(b *testing.B) {
 	ck := shippedCheckpoint(b)
-	s := randomSnapshot(rand.New(rand.NewPCG(7, 8)), 30, 2, 6)
 	for _, decoder := range Decoders() {
-		b.Run(string(decoder), func(b *testing.B) {
-			p, _ := New(ck, decoder)
-			o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
-			var d slot.Decision
-			for b.Loop() {
-				o.Observe(p.Decide(s, o, &d))
+		for _, aircraft := range []int{2, 8} {
+			for _, users := range []int{10, 50, 100, 300, 1000, 4000} {
+				if decoder != DecoderDispatch && users > 10 {
+					break
+				}
+				b.Run(fmt.Sprintf("%s/M=%d/U=%d", decoder, aircraft, users), func(b *testing.B) {
+					decide := decideInTurn(b, ck, decoder, aircraft, users, false)
+					for b.Loop() {
+						decide()
+					}
+				})
 			}
-		})
+		}
 	}
 }
 

@@ -91,6 +91,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		return err
 	}
 	defer l.closeLedger()
+	l.measureBoard()
 	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}

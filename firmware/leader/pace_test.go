@@ -85,15 +85,18 @@ func (b *slowBoard) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision)
 	return b.offloadAll.Decide(s, o, d)
 }
 
-// On a board that cannot decide for all users in time, all but the first slot are decided in
-// time: for as many users as fit, each in its turn; the others are counted in the slot's row
-// and learn nothing too late.
+func (b *slowBoard) Reset() {}
+
+// On a board that cannot decide for all users in time, every slot is decided in time, the
+// first too: for as many users as fit, each in its turn; the others are counted in the slot's
+// row and learn nothing too late.
 func TestSlowBoardKeepsTheDeadline(t *testing.T) {
-	const crowd, slots, fit = 1000, 12, 400
+	const crowd, slots, fit, cautious = 1000, 16, 400, 4 // the first slots are decided for fewer than fit
 	p := physics.DefaultConstants()
 	board := &slowBoard{offloadAll: offloadAll{p}, clock: &manualClock{}, perUser: 500 * time.Millisecond / (fit + fixedUsers)}
 	l := newInPhase(t, telemetry.StateFlying, board, p, &loadCheckpoint(t).GoalConstants)
 	l.Clock, l.Config.ReportByMS, l.Config.DecideByMS = board.clock, 300, 800
+	l.measureBoard()
 	decided := map[string]int{} // slots in which a user was
 	for n := range slots {
 		board.clock.now = time.Duration(n+1) * time.Second
@@ -121,11 +124,8 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 		}
 		rows, _ := l.settle(n)
 		row := rows[0]
-		switch {
-		case n == 0 && sent > 0:
-			t.Errorf("%d decisions were sent after the deadline", sent)
-		case n > 0 && (sent < fit/2 || board.clock.now >= l.current.decideBy):
-			t.Errorf("slot %d: %d decisions, want %d or so, by %v before the deadline", n, sent, fit, l.current.decideBy-board.clock.now)
+		if sent == 0 || n >= cautious && sent < fit/2 || board.clock.now >= l.current.decideBy {
+			t.Errorf("slot %d: %d decisions, want %d or so, %v before the deadline", n, sent, fit, l.current.decideBy-board.clock.now)
 		}
 		if row.Undecided != crowd-sent || row.Reported != crowd {
 			t.Errorf("slot %d: %d of %d users are undecided in the row, want %d", n, row.Undecided, row.Reported, crowd-sent)
