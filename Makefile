@@ -62,9 +62,11 @@ fuzz: ## every fuzz target in turn, FUZZTIME=10m each; FUZZ=Budget for those so 
 	@grep -ro --include=*_test.go '^func Fuzz[A-Za-z]*' . | sed 's,/[^/]*:func , ,' | grep '$(FUZZ)' | sort | while read dir target; do \
 		echo "$$dir $$target"; $(GO) test $$dir -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x || exit 1; done
 
-bench: build arm64 armv7 ## Go's benchmarks, for benchstat; then step, rollout and leader, with PREFDT_ORT beside ONNX Runtime
+bench: build arm64 armv7 ## Go's benchmarks, for benchstat; instructions on arm64; then step, rollout and leader, with PREFDT_ORT beside ONNX Runtime
 	$(GO) test -run '^$$' -bench . -benchtime 0.2s ./inference/... ./telemetry ./simbridge/world ./offline/...
+	.ci/instructions $(INSTRUCTIONS)
 	bin/offline bench
+INSTRUCTIONS = M=2/U=10 M=2/U=100 M=8/U=10
 
 build: $(PROGRAMS:%=bin/%) ## leader, simbridge, offline and ground for this machine, into bin/
 

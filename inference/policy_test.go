@@ -125,22 +125,23 @@ func TestPermutation(t *testing.T) {
 	}
 }
 
+// A decision on a new slot of a known size allocates nothing, with an estimator neither.
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	r := rand.New(rand.NewPCG(5, 6))
-	s := randomSnapshot(r, 30, 2, 8)
 	for _, decoder := range Decoders() {
-		p, _ := New(ck, decoder)
-		o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
-		if err := o.SetBudget(34e3, goal.Ceiling); err != nil {
-			t.Fatal(err)
-		}
-		var d slot.Decision
-		for range 25 {
-			o.Observe(p.Decide(s, o, &d))
-		}
-		if n := testing.AllocsPerRun(100, func() { o.Observe(p.Decide(s, o, &d)) }); n != 0 {
-			t.Errorf("%s: %v allocations a slot", decoder, n)
+		for _, size := range [][2]int{{2, 8}, {2, 250}, {8, 60}} {
+			if size[1] > 8 && decoder != DecoderDispatch {
+				continue // which takes longest and remembers most
+			}
+			for _, believing := range []bool{false, true} {
+				decide := decideInTurn(t, ck, decoder, size[0], size[1], believing)
+				for range 25 {
+					decide()
+				}
+				if n := testing.AllocsPerRun(8, decide); n != 0 {
+					t.Errorf("%s, M=%d U=%d, believing %v: %v allocations a slot", decoder, size[0], size[1], believing, n)
+				}
+			}
 		}
 	}
 }
