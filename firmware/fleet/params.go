@@ -31,24 +31,25 @@ type Parameters struct {
 
 // parameterTable has the parameters that are requested. Without the first
 // requiredParameters no aircraft takes off; for the others PX4's defaults are assumed.
+// The table of docs/hardware.md is this one.
 var parameterTable = [...]struct {
-	name string
-	set  func(*Parameters, float64)
+	name, want, what string
+	set              func(*Parameters, float64)
 }{
-	{"COM_OF_LOSS_T", func(p *Parameters, x float64) { p.OffboardLossS = x }},
-	{"COM_OBL_RC_ACT", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
-	{"MPC_XY_VEL_MAX", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{"COM_LOW_BAT_ACT", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
-	{"MPC_XY_P", func(p *Parameters, x float64) { p.GainPerS = x }},
-	{"BAT1_CAPACITY", func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
-	{"BAT1_N_CELLS", func(p *Parameters, x float64) { p.Cells = x }},
-	{"BAT1_V_CHARGED", func(p *Parameters, x float64) { p.CellFullV = x }},
-	{"BAT1_V_EMPTY", func(p *Parameters, x float64) { p.CellEmptyV = x }},
-	{"MPC_Z_V_AUTO_DN", func(p *Parameters, x float64) { p.DescentMPS = x }},
-	{"MPC_LAND_SPEED", func(p *Parameters, x float64) { p.LandMPS = x }},
-	{"MPC_LAND_ALT1", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
-	{"MPC_Z_V_AUTO_UP", func(p *Parameters, x float64) { p.ClimbMPS = x }},
-	{"NAV_DLL_ACT", func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
+	{"COM_OF_LOSS_T", "0.3 to 10, best 1 s", "OFFBOARD is lost after so long without setpoints", func(p *Parameters, x float64) { p.OffboardLossS = x }},
+	{"COM_OBL_RC_ACT", "5 (Hold), 3 (Return) or 4 (Land)", "what the autopilot then does", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
+	{"MPC_XY_VEL_MAX", "above 0, m/s", "the speed limit, unless the configuration's is lower", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
+	{"COM_LOW_BAT_ACT", "2 (Land) or 3 (Return); not 0 where COM_OBL_RC_ACT is 5", "what it does at low battery", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
+	{"MPC_XY_P", "up to 2, else 0.95 is assumed", "gain of its position loop", func(p *Parameters, x float64) { p.GainPerS = x }},
+	{"BAT1_CAPACITY", "the pack's, mAh", "how much a full pack holds", func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
+	{"BAT1_N_CELLS", "the pack's", "cells in series", func(p *Parameters, x float64) { p.Cells = x }},
+	{"BAT1_V_CHARGED", "the pack's, V", "of a full cell", func(p *Parameters, x float64) { p.CellFullV = x }},
+	{"BAT1_V_EMPTY", "the pack's, V", "of an empty cell", func(p *Parameters, x float64) { p.CellEmptyV = x }},
+	{"MPC_Z_V_AUTO_DN", "any, m/s", "descent of Land and Return", func(p *Parameters, x float64) { p.DescentMPS = x }},
+	{"MPC_LAND_SPEED", "any, m/s", "of the last metres", func(p *Parameters, x float64) { p.LandMPS = x }},
+	{"MPC_LAND_ALT1", "any, m", "the height of these", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
+	{"MPC_Z_V_AUTO_UP", "any, m/s", "climb", func(p *Parameters, x float64) { p.ClimbMPS = x }},
+	{"NAV_DLL_ACT", "0, or a ground station that it receives besides", "what it does without one", func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
 }
 
 const requiredParameters = 4
