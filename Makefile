@@ -32,7 +32,7 @@ endif
 # What flies in real time goes one package at a time: two flights on the same cores would be
 # late for each other. It mostly waits; what only computes, and asks for no time, takes what is
 # left, at the lowest priority. `make lint` vets everything, once.
-FLYING = ./firmware/... ./simbridge/... ./docs
+FLYING = ./firmware/... ./simbridge/...
 COMPUTING = ./inference/... ./offline/...
 test: ## all tests
 	@$(MAKE) --no-print-directory -j 2 fly-tests compute-tests
@@ -40,7 +40,7 @@ test: ## all tests
 .PHONY: fly-tests compute-tests
 fly-tests:
 	$(GO) test -vet=off -p 1 $(FLYING)
-	$(GO) test -vet=off ./telemetry/... ./configs/...
+	$(GO) test -vet=off ./telemetry/... ./configs/... ./docs
 compute-tests:
 	nice -n 19 $(GO) test -vet=off -p 1 $(COMPUTING)
 
