@@ -8,7 +8,7 @@ import "slices"
 //	json     the name on the wire; omitempty: may be absent, or null
 //	range    interval of allowed numbers, of each element for arrays and maps
 //	enum     the allowed strings
-//	match    a form of text: id (see [ValidID]), challenge or digest
+//	match    a form of text: id (see [ValidID]), challenge, station or digest
 //	max      most elements of a list, or bytes of a string (default 200)
 //	keys     interval of a map's keys
 //
@@ -124,7 +124,7 @@ type Ack struct {
 	// With a refusal for a stale challenge or counter, and only then: the values to
 	// sign the command with again.
 	Challenge   string  `json:"challenge,omitempty" match:"challenge"`
-	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // last accepted from that key; 0: none
+	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // last accepted from that key and station; 0: none
 }
 
 // Heartbeat shows that a crew station watches, once a second of wall time.

@@ -56,6 +56,7 @@ type textForm struct {
 var textForms = map[string]*textForm{
 	"id":        newTextForm("A-Z a-z 0-9 . _ -", 1, 64),
 	"challenge": newTextForm("A-Z a-z 0-9 _ -", 22, 64), // base64url of 16 bytes or more
+	"station":   newTextForm("A-Z a-z 0-9 _ -", 8, 32),  // base64url of 6 bytes or more
 	"digest":    newTextForm("0-9 a-f", 64, 64),         // SHA-256 in hexadecimal
 }
 

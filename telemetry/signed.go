@@ -8,31 +8,37 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
-// Envelope is a signed message: the message's JSON as a string, the name of the key,
-// and a challenge and a counter against replay. The challenge is one that the leader
-// published a short time ago; the counter exceeds every earlier one of that key.
+// Envelope is a signed message: the message's JSON as a string, the names of the key and
+// of the station, and a challenge and a counter against replay. The challenge is one that
+// the leader published a short time ago; the counter exceeds every earlier one of that key
+// and station.
 type Envelope struct {
 	Key       string `json:"key" match:"id"`
-	Counter   uint64 `json:"counter" range:"[1, 9223372036854775807]"` // a clock's nanoseconds fit
+	Station   string `json:"station,omitempty" match:"station"` // new at each start of a client; absent: a client of version 2
+	Counter   uint64 `json:"counter" range:"[1, 9223372036854775807]"`
 	Challenge string `json:"challenge" match:"challenge"`
-	Body      string `json:"body" max:"32768"`
+	Body      string `json:"body" max:"8192"`
 	Signature string `json:"signature" max:"100"` // base64 of Ed25519 over signedText
 }
 
-// signedText is what is signed. Neither key, challenge, counter nor a topic of the
+// signedText is what is signed. Neither key, station, challenge, counter nor a topic of the
 // fleet holds a newline, so two different envelopes never have the same text.
-func signedText(topic, key, challenge string, counter uint64, body string) []byte {
-	return []byte("prefdt-command-2\n" + topic + "\n" + key + "\n" + challenge + "\n" + strconv.FormatUint(counter, 10) + "\n" + body)
+func (e *Envelope) signedText(topic string) []byte {
+	head := []string{"prefdt-command-2", topic, e.Key}
+	if e.Station != "" {
+		head = []string{"prefdt-command-3", topic, e.Key, e.Station}
+	}
+	return []byte(strings.Join(append(head, e.Challenge, strconv.FormatUint(e.Counter, 10), e.Body), "\n"))
 }
 
-// Sign wraps a message's payload for its topic. The challenge is the one in the
-// leader's status; the counter must never have been used with this key before,
-// see [NextCounter].
-func Sign(key string, private ed25519.PrivateKey, counter uint64, challenge, topic string, body []byte) ([]byte, error) {
-	signature := ed25519.Sign(private, signedText(topic, key, challenge, counter, string(body)))
-	return Encode(Envelope{key, counter, challenge, string(body), base64.StdEncoding.EncodeToString(signature)})
+// Sign completes an envelope for a topic with its signature, and encodes it. The challenge
+// is the one in the leader's status.
+func (e Envelope) Sign(private ed25519.PrivateKey, topic string) ([]byte, error) {
+	e.Signature = base64.StdEncoding.EncodeToString(ed25519.Sign(private, e.signedText(topic)))
+	return Encode(e)
 }
 
 // NewChallenge returns an unpredictable challenge: 16 random bytes.
@@ -80,7 +86,7 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 		return Envelope{}, &InvalidError{"envelope: unknown key", fmt.Sprintf("envelope: key %s is not known", quote(e.Key))}
 	}
 	signature, err := base64.StdEncoding.Strict().DecodeString(e.Signature)
-	if err != nil || !ed25519.Verify(public, signedText(topic, e.Key, e.Challenge, e.Counter, e.Body), signature) {
+	if err != nil || !ed25519.Verify(public, e.signedText(topic), signature) {
 		return Envelope{}, &InvalidError{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s", quote(e.Key), topic)}
 	}
 	return e, nil

@@ -10,9 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 )
 
 func TestSignedCommand(t *testing.T) {
@@ -37,7 +35,7 @@ func TestSignedCommand(t *testing.T) {
 	}
 	keys := map[string]ed25519.PublicKey{"crew-1": public}
 	topic := "prefdt/f1/command/budget"
-	payload, err := Sign("crew-1", private, 1732, challengeExample, topic, []byte(budgetExample))
+	payload, err := Envelope{Key: "crew-1", Counter: 1732, Challenge: challengeExample, Body: budgetExample}.Sign(private, topic)
 	if err != nil || !LooksSigned(payload) || LooksSigned([]byte(budgetExample)) {
 		t.Fatalf("%s, %v", payload, err)
 	}
@@ -55,7 +53,7 @@ func TestSignedCommand(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
-	if _, err := Sign("crew-1", private, 1, "short", topic, nil); err == nil {
+	if _, err := (Envelope{Key: "crew-1", Counter: 1, Challenge: "short"}).Sign(private, topic); err == nil {
 		t.Error("signed with an invalid challenge")
 	}
 }
@@ -94,6 +92,12 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 		"challenge and counter moved into the body": func(p *parts) {
 			p.Body = fmt.Sprintf("%s\n%d\n%s", p.Challenge, p.Counter, p.Body)
 		},
+		"another station":  func(p *parts) { p.Station = "laptop-2" },
+		"no station":       func(p *parts) { p.Station = "" },
+		"station as a key": func(p *parts) { p.Key, p.Station = "crew-2", p.Key+"-and-more" },
+		"station moved into the challenge": func(p *parts) {
+			p.Station, p.Challenge = "", p.Station+p.Challenge
+		},
 		"one bit of the signature": func(p *parts) {
 			raw, _ := base64.StdEncoding.DecodeString(p.Signature)
 			raw[random.IntN(len(raw))] ^= 1 << random.IntN(8)
@@ -103,7 +107,7 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 	for range 100 {
 		counter := 1000 + random.Uint64N(1<<62)
 		topic := "prefdt/f1/command/budget"
-		payload, err := Sign("crew-1", private, counter, NewChallenge(), topic, []byte(budgetExample))
+		payload, err := Envelope{Key: "crew-1", Station: "laptop-1", Counter: counter, Challenge: NewChallenge(), Body: budgetExample}.Sign(private, topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,18 +129,22 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 	}
 }
 
-// testdata/signature.json is an example of the signature, for clients in
-// other languages. OpenSSL signed it: openssl pkeyutl -sign -rawin.
+// testdata/signature.json has examples of the signatures, for clients in other languages:
+// of version 2, without a station, and of version 3. OpenSSL signed them:
+// openssl pkeyutl -sign -rawin.
 func TestSignatureIsTheContracts(t *testing.T) {
 	raw, err := os.ReadFile("testdata/signature.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	type example struct {
+		Envelope
+		Topic, Text, Payload, Of string
+	}
 	var v struct {
-		Seed, Public                                 string // base64
-		Key, Challenge, Topic, Body, Text, Signature string
-		Counter                                      uint64
-		Payload, Of                                  string
+		Seed, Public string // base64
+		example
+		Version3 example `json:"version_3"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
@@ -145,20 +153,21 @@ func TestSignatureIsTheContracts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	payload, err := Sign(v.Key, ed25519.NewKeyFromSeed(seed), v.Counter, v.Challenge, v.Topic, []byte(v.Body))
-	if err != nil || string(payload) != v.Payload || Digest(payload) != v.Of {
-		t.Errorf("got %s, %v\nwant %s", payload, err, v.Payload)
-	}
-	if text := string(signedText(v.Topic, v.Key, v.Challenge, v.Counter, v.Body)); text != v.Text {
-		t.Errorf("signed %q\nwant %q", text, v.Text)
-	}
 	public, err := ParsePublicKey(v.Public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := Verify(v.Topic, []byte(v.Payload), map[string]ed25519.PublicKey{v.Key: public})
-	if err != nil || e != (Envelope{v.Key, v.Counter, v.Challenge, v.Body, v.Signature}) {
-		t.Errorf("%+v, %v", e, err)
+	for _, x := range []example{v.example, v.Version3} {
+		payload, err := x.Envelope.Sign(ed25519.NewKeyFromSeed(seed), x.Topic)
+		if err != nil || string(payload) != x.Payload || Digest(payload) != x.Of {
+			t.Errorf("got %s, %v\nwant %s", payload, err, x.Payload)
+		}
+		if text := string(x.signedText(x.Topic)); text != x.Text {
+			t.Errorf("signed %q\nwant %q", text, x.Text)
+		}
+		if e, err := Verify(x.Topic, []byte(x.Payload), map[string]ed25519.PublicKey{x.Key: public}); err != nil || e != x.Envelope {
+			t.Errorf("%+v, %v", e, err)
+		}
 	}
 }
 
@@ -179,7 +188,7 @@ func TestClaimedID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := Sign("crew-9", private, 1, NewChallenge(), "x", []byte(missionExample))
+	signed, err := Envelope{Key: "crew-9", Counter: 1, Challenge: NewChallenge(), Body: missionExample}.Sign(private, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,78 +200,6 @@ func TestClaimedID(t *testing.T) {
 		if got := ClaimedID([]byte(payload)); got != want {
 			t.Errorf("%s: %q, want %q", payload, got, want)
 		}
-	}
-}
-
-func TestCountersAreNeverReused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "crew.key")
-	seen := make(chan uint64, 100)
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for i := range 5 {
-				n, err := NextCounter(path, time.Unix(0, int64(i)), 0) // a clock that hardly advances
-				if err != nil {
-					t.Error(err)
-				}
-				seen <- n
-			}
-		})
-	}
-	group.Wait()
-	close(seen)
-	used := map[uint64]bool{}
-	for n := range seen {
-		if used[n] || n < 1 || n > 20 {
-			t.Errorf("counter %d", n)
-		}
-		used[n] = true
-	}
-	if err := os.WriteFile(path+".counter", []byte("-3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NextCounter(path, time.Now(), 0); err == nil || !strings.Contains(err.Error(), "is not a count") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A key on a second machine, or with its counter file lost, is ahead of what was
-// accepted by its clock; with a clock that is behind, by what the leader reports.
-// Before, a spare laptop began at 1 and its stop was dropped.
-func TestCounterFollowsClockAndLeader(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "crew.key")
-	at := time.Unix(1_763_712_345, 678_901_235)
-	clock := uint64(at.UnixNano())
-	for _, c := range []struct {
-		name  string
-		now   time.Time
-		above uint64
-		want  uint64
-	}{
-		{"no counter file", at, 0, clock},
-		{"the same clock again", at, 0, clock + 1},
-		{"a clock stepped back", at.Add(-time.Hour), 0, clock + 2},
-		{"a clock before 1970", time.Unix(-5, 0), 0, clock + 3},
-		{"the leader accepted less", at, 7, clock + 4},
-		{"the leader accepted more", at, clock + 100, clock + 101},
-		{"afterwards", at, 0, clock + 102},
-		{"a clock that is ahead", at.Add(time.Hour), 0, clock + uint64(time.Hour)},
-	} {
-		if got, err := NextCounter(path, c.now, c.above); err != nil || got != c.want {
-			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
-		}
-	}
-	if n, err := NextCounter(path, at, 1<<62+1); err == nil {
-		t.Errorf("a forged acknowledgement raised the counter to %d", n)
-	}
-	if n, err := NextCounter(path, at, 0); err != nil || n != clock+uint64(time.Hour)+1 {
-		t.Errorf("after a forged one: %d, %v", n, err)
-	}
-	if err := os.WriteFile(path+".counter", []byte("9223372036854775807\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := NextCounter(path, at, 0); err == nil || !strings.Contains(err.Error(), "make a new key") {
-		t.Errorf("above the largest: %d, %v", n, err)
 	}
 }
 

@@ -29,9 +29,8 @@ type Handler struct {
 	Log     *slog.Logger
 	Publish func(telemetry.Ack)
 
-	challenges        challenges
-	counters          map[string]uint64 // last accepted, by public key; the ledger has them too
-	heartbeatCounters map[string]uint64 // last of heartbeats, not durable: a heartbeat expires with its challenge
+	challenges           challenges
+	commands, heartbeats counters // used, of each kind of message
 
 	decided []answer // not given to the ledger yet
 	writing []answer // given to it, not durable yet
@@ -55,15 +54,9 @@ const MaxBatch = 256
 // key for stale challenges and counters, and in all for what cannot be verified.
 const refusalInterval = time.Second
 
-// Initialize reads the keys' counters from the ledger.
-func (c *Handler) Initialize(last *telemetry.LastCommand) error {
-	counters, err := c.Ledger.Counters()
-	if err != nil {
-		return err
-	}
-	c.counters, c.heartbeatCounters, c.refusedAt = counters, map[string]uint64{}, map[string]time.Duration{}
-	c.lastCommand = last
-	return nil
+// Initialize prepares for commands after the last one that the ledger has.
+func (c *Handler) Initialize(last *telemetry.LastCommand) {
+	c.commands, c.heartbeats, c.refusedAt, c.lastCommand = counters{}, counters{}, map[string]time.Duration{}, last
 }
 
 // Challenge is the text that a command must be signed over now.
@@ -77,10 +70,12 @@ func (c *Handler) AcceptHeartbeat(h *Heartbeat) bool {
 	if h.KeyName == "" {
 		return true
 	}
-	if !c.challenges.valid(h.Challenge, c.Clock.Now()) || h.Counter <= c.heartbeatCounters[h.PublicKey] {
+	now := c.Clock.Now()
+	end, valid := c.challenges.end(h.Challenge, now)
+	if !valid || h.Counter <= c.heartbeats.last(h.Signer, now) {
 		return false
 	}
-	c.heartbeatCounters[h.PublicKey] = h.Counter
+	c.heartbeats.note(h.Signer, now, end)
 	return true
 }
 
@@ -105,14 +100,18 @@ func (c *Handler) Admit(m *Command) bool {
 		earlier.ack.Of = m.PayloadDigest
 		c.decided = append(c.decided, answer{entry: ledger.Command{ID: m.ID}, ack: earlier.ack, isRepeat: true})
 		return false
-	}
-	now := c.Clock.Now()
-	if last := c.counters[m.PublicKey]; m.KeyName != "" && !m.admitted && (m.Counter <= last || !c.challenges.valid(m.Challenge, now)) {
-		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
+	case c.challenges.usedID(m.ID):
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used, and its answer is no longer kept; send this one with an id of its own", m.ID)})
 		return false
 	}
-	if m.KeyName != "" {
-		c.counters[m.PublicKey] = max(c.counters[m.PublicKey], m.Counter)
+	now := c.Clock.Now()
+	if m.KeyName != "" && !m.admitted {
+		end, valid := c.challenges.end(m.Challenge, now)
+		if last := c.commands.last(m.Signer, now); !valid || m.Counter <= last {
+			c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
+			return false
+		}
+		c.commands.note(m.Signer, now, end)
 	}
 	m.admitted = true
 	return true
@@ -129,7 +128,7 @@ func (c *Handler) Answer(m *Command, ack telemetry.Ack) {
 	if m.InvalidReason == "" { // invalid ones are counted, and a burst of them must not fill the log
 		c.Log.Info("command", "ack", string(raw))
 	}
-	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, PublicKey: m.PublicKey, Counter: m.Counter, What: m.summary()}
+	entry := ledger.Command{ID: m.ID, Ack: json.RawMessage(raw), BodyDigest: m.BodyDigest, What: m.summary()}
 	ack.Of = m.PayloadDigest
 	c.decided = append(c.decided, answer{entry: entry, ack: ack})
 }
@@ -208,6 +207,9 @@ func (c *Handler) Written(last *telemetry.LastCommand, err error) {
 	}
 	c.lastCommand = last
 	for _, b := range batch {
+		if b.ack.Key != "" && !b.isRepeat {
+			c.challenges.noteID(b.entry.ID)
+		}
 		c.Publish(b.ack)
 	}
 }
@@ -217,10 +219,13 @@ func (c *Handler) Written(last *telemetry.LastCommand, err error) {
 // twice that, and no clock but the leader's own is trusted.
 const challengeLifetimeS = 30
 
-// challenges are the present challenge and the one before.
+// challenges are the present challenge and the one before, each with the ids of the signed
+// commands that were handled under it: of more commands than the ledger keeps, none may be
+// applied again while its challenge is valid.
 type challenges struct {
 	current, previous string
 	since             time.Duration
+	ids, previousIDs  map[string]bool
 }
 
 // currentAt returns the present challenge, renewed if its time is over.
@@ -228,13 +233,22 @@ func (c *challenges) currentAt(now time.Duration) string {
 	switch age := now - c.since; {
 	case c.current == "" || age >= 2*challengeLifetimeS*time.Second: // both have expired
 		c.previous, c.current, c.since = "", telemetry.NewChallenge(), now
+		c.previousIDs, c.ids = nil, map[string]bool{}
 	case age >= challengeLifetimeS*time.Second:
 		c.previous, c.current, c.since = c.current, telemetry.NewChallenge(), now
+		c.previousIDs, c.ids = c.ids, map[string]bool{}
 	}
 	return c.current
 }
 
-func (c *challenges) valid(challenge string, now time.Duration) bool {
+// end returns until when a challenge is valid; false: it is not.
+func (c *challenges) end(challenge string, now time.Duration) (time.Duration, bool) {
 	present := c.currentAt(now)
-	return challenge != "" && (challenge == present || challenge == c.previous)
+	if challenge == present {
+		return c.since + 2*challengeLifetimeS*time.Second, true
+	}
+	return c.since + challengeLifetimeS*time.Second, challenge != "" && challenge == c.previous
 }
+
+func (c *challenges) noteID(id string)      { c.ids[id] = true }
+func (c *challenges) usedID(id string) bool { return c.ids[id] || c.previousIDs[id] }

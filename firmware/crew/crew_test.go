@@ -39,6 +39,7 @@ type harness struct {
 	acks    []telemetry.Ack
 	keys    Keys
 	private map[string]ed25519.PrivateKey
+	station string // that signs; empty: a client of version 2
 
 	applied []string // ids that the mission executed, in order
 	setting float64  // of the last preference
@@ -105,9 +106,7 @@ func (d *harness) start() {
 		Ledger: l, Clock: d.clock, Log: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Publish: func(a telemetry.Ack) { d.acks = append(d.acks, a) },
 	}
-	if err := d.Initialize(s.LastCommand); err != nil {
-		d.t.Fatal(err)
-	}
+	d.Initialize(s.LastCommand)
 }
 
 func (d *harness) restart() {
@@ -123,7 +122,7 @@ const preferenceTopic, missionTopic = "prefdt/test/command/preference", "prefdt/
 // sign returns a payload signed with a key.
 func (d *harness) sign(name string, counter uint64, challenge, topic, body string) string {
 	d.t.Helper()
-	raw, err := telemetry.Sign(name, d.private[name], counter, challenge, topic, []byte(body))
+	raw, err := telemetry.Envelope{Key: name, Station: d.station, Counter: counter, Challenge: challenge, Body: body}.Sign(d.private[name], topic)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -301,7 +300,7 @@ func TestStaleSignature(t *testing.T) {
 			d.mustAccept(preferenceTopic, payload)
 			continue
 		}
-		last, n := d.counters[d.decode(preferenceTopic, payload).PublicKey], len(d.applied)
+		last, n := d.commands.last(d.decode(preferenceTopic, payload).Signer, d.clock.now), len(d.applied)
 		ack := d.mustRefuse(preferenceTopic, payload, "sign again")
 		if ack.Challenge != d.Challenge() || ack.LastCounter == nil || *ack.LastCounter != last || ack.Key != "crew-1" || len(d.applied) != n {
 			t.Errorf("%s: %+v, want challenge %s and counter %d", c.name, ack, d.Challenge(), last)
@@ -373,7 +372,6 @@ func TestRenamedKey(t *testing.T) {
 	d.clock.now += 2 * time.Second
 	d.keys.Public["renamed"], d.private["renamed"] = d.keys.Public["crew-1"], d.private["crew-1"]
 	delete(d.keys.Public, "crew-1")
-	d.restart()
 	ack := d.mustRefuse(preferenceTopic, d.sign("renamed", 50, d.Challenge(), preferenceTopic, `{"id":"c","setting":0.1}`), "sign again")
 	if *ack.LastCounter != 50 {
 		t.Errorf("the last counter is %d", *ack.LastCounter)
@@ -384,20 +382,103 @@ func TestRenamedKey(t *testing.T) {
 	d.mustAccept(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic, `{"id":"d","setting":0.1}`))
 }
 
-// TestCountersSurviveARestart, those of refused commands too.
-func TestCountersSurviveARestart(t *testing.T) {
+// Counters belong to a station, to the challenges under which they counted and to this
+// process. Before, two laptops with one key shared a durable counter: with one clock ahead
+// nothing of the other's counted, and one counter of 2^62 made the key useless elsewhere.
+func TestCountersBelongToAStation(t *testing.T) {
 	d := newHarness(t, "crew-1")
-	d.mustAccept(preferenceTopic, d.sign("crew-1", 40, d.Challenge(), preferenceTopic, `{"id":"a","setting":0.1}`))
+	n := 0
+	send := func(station string, counter uint64) *telemetry.Ack {
+		d.station, n = station, n+1
+		d.clock.now += refusalInterval
+		return d.send(preferenceTopic, d.sign("crew-1", counter, d.Challenge(), preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.1}`, n)))
+	}
+	for _, c := range []struct {
+		name, station string
+		waitS         int
+		counter       uint64
+		accepted      bool
+		last          uint64 // that a refusal names
+	}{
+		{"a laptop whose clock is ahead", "laptop-1", 0, 1 << 62, true, 0},
+		{"another with the same key", "laptop-2", 0, 1, true, 0},
+		{"a client of version 2", "", 0, 1, true, 0},
+		{"that client's counter again", "", 0, 1, false, 1},
+		{"the other's counter again", "laptop-2", 0, 1, false, 1},
+		{"the other's next", "laptop-2", 20, 2, true, 0},
+		{"a lower one, under the next challenge", "laptop-2", 25, 1, false, 2},
+		{"when the challenges it counted under have ended", "laptop-2", 60, 1, true, 0},
+		{"so has the one that was ahead", "laptop-1", 0, 1, true, 0},
+	} {
+		for range c.waitS {
+			d.clock.now += time.Second
+			d.Challenge() // as each status asks
+		}
+		ack := send(c.station, c.counter)
+		if ack == nil || ack.Accepted != c.accepted || !c.accepted && *ack.LastCounter != c.last {
+			t.Errorf("%s: %+v, want accepted %v, last counter %d", c.name, ack, c.accepted, c.last)
+		}
+	}
 	d.refusal = "not now"
-	d.mustRefuse(preferenceTopic, d.sign("crew-1", 41, d.Challenge(), preferenceTopic, `{"id":"b","setting":0.1}`), "not now")
+	if ack := send("laptop-1", 40); ack == nil || ack.Reason != "not now" {
+		t.Errorf("a refused command: %+v", ack)
+	}
+	if ack := send("laptop-1", 40); ack == nil || ack.LastCounter == nil || *ack.LastCounter != 40 {
+		t.Errorf("a refused command's counter again: %+v", ack)
+	}
 	d.restart()
 	d.refusal = ""
-	if ack := d.mustRefuse(preferenceTopic, d.sign("crew-1", 41, d.Challenge(), preferenceTopic, `{"id":"c","setting":0.1}`), "sign again"); *ack.LastCounter != 41 {
-		t.Errorf("the last counter is %d", *ack.LastCounter)
+	if ack := send("laptop-1", 1); ack == nil || !ack.Accepted {
+		t.Errorf("after a restart: %+v", ack)
 	}
-	if last := d.LastCommand(); last == nil || last.ID != "a" || last.Key != "crew-1" || last.Slot != 7 {
-		t.Errorf("the last command is %+v", last)
+}
+
+// Of more than 64 stations of a key the longest silent is forgotten, and of no other key; and
+// what it was is not applied again, though more commands came than the ledger keeps.
+func TestManyStations(t *testing.T) {
+	d := newHarness(t, "crew-1", "crew-2")
+	heartbeat := func(key, station string, counter uint64) bool {
+		const topic = "prefdt/test/crew/ops/heartbeat"
+		d.station = station
+		h, err := d.keys.DecodeHeartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(d.sign(key, counter, d.Challenge(), topic, `{"seq":1}`))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.clock.now += time.Millisecond
+		return d.AcceptHeartbeat(h)
 	}
+	name := func(i int) string { return fmt.Sprintf("station-%d", i) }
+	heartbeat("crew-2", name(0), 9)
+	for i := range maxStations {
+		if !heartbeat("crew-1", name(i), 9) {
+			t.Fatalf("the first of station %d", i)
+		}
+	}
+	heartbeat("crew-1", name(0), 10) // is not the longest silent any more
+	heartbeat("crew-1", name(maxStations), 9)
+	for station, want := range map[string]bool{name(0): false, name(1): true, name(3): false, name(maxStations): false} {
+		if got := heartbeat("crew-1", station, 9); got != want {
+			t.Errorf("%s again: counts %v, want %v", station, got, want)
+		}
+	}
+	if heartbeat("crew-2", name(0), 9) {
+		t.Error("another key's station was forgotten")
+	}
+
+	d.station = "early-one"
+	first := d.sign("crew-1", 1, d.Challenge(), missionTopic, `{"id":"first","action":"hold"}`)
+	d.mustAccept(missionTopic, first)
+	for i := range ledger.MaxCommands {
+		d.station = name(i)
+		d.HandleCommand(d.decode(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.1}`, i))))
+	}
+	d.Commit()
+	d.mustRefuse(missionTopic, first, "id first was used")
+	for range 2 * challengeLifetimeS {
+		d.clock.now += time.Second
+		d.Challenge()
+	}
+	d.mustRefuse(missionTopic, first, "sign again")
 }
 
 // TestUnverifiedAreAnsweredOnceASecond in all, and each key's stale commands once a

@@ -34,6 +34,7 @@ type Command struct {
 type Signer struct {
 	KeyName   string // in the configuration; empty: unsigned
 	PublicKey string // base64
+	Station   string // empty: of version 2
 	Counter   uint64
 	Challenge string
 }
@@ -60,7 +61,7 @@ func (k Keys) verify(m telemetry.Message) (body []byte, signer Signer, err error
 	if err != nil {
 		return nil, signer, err
 	}
-	return []byte(e.Body), Signer{e.Key, base64.StdEncoding.EncodeToString(k.Public[e.Key]), e.Counter, e.Challenge}, nil
+	return []byte(e.Body), Signer{e.Key, base64.StdEncoding.EncodeToString(k.Public[e.Key]), e.Station, e.Counter, e.Challenge}, nil
 }
 
 // DecodeCommand decodes a command. It is nil if it has no usable id, and so cannot be

@@ -141,7 +141,7 @@ func FuzzInbox(f *testing.F) {
 	frozen := loadCheckpoint(f)
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := map[string]ed25519.PublicKey{"crew-1": private.Public().(ed25519.PublicKey)}
-	signed, err := telemetry.Sign("crew-1", private, 7, "AAAAAAAAAAAAAAAAAAAAAA", "prefdt/f1/command/budget", []byte(`{"id":"s1","energy_j":36000,"mode":"target"}`))
+	signed, err := telemetry.Envelope{Key: "crew-1", Counter: 7, Challenge: "AAAAAAAAAAAAAAAAAAAAAA", Body: `{"id":"s1","energy_j":36000,"mode":"target"}`}.Sign(private, "prefdt/f1/command/budget")
 	if err != nil {
 		f.Fatal(err)
 	}

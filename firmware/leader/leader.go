@@ -172,12 +172,10 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		return saved, false, err
 	}
 	l.crew = crew.Handler{Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
-	if saved, found, err = l.ledgerWriter.ledger.Load(); err == nil {
-		err = l.crew.Initialize(saved.LastCommand)
-	}
-	if err != nil {
+	if saved, found, err = l.ledgerWriter.ledger.Load(); err != nil {
 		l.ledgerWriter.ledger.Close()
 	}
+	l.crew.Initialize(saved.LastCommand)
 	return saved, found, err
 }
 

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/json"
 
 	bolt "go.etcd.io/bbolt"
@@ -15,9 +14,7 @@ const MaxCommands = 1024
 type Command struct {
 	ID         string          `json:"id"`
 	Ack        json.RawMessage `json:"ack"`
-	BodyDigest string          `json:"body,omitempty"` // digest of the body, to tell a repeat from another command of the same id
-	PublicKey  string          `json:"key,omitempty"`  // public key that signed it
-	Counter    uint64          `json:"counter,omitempty"`
+	BodyDigest string          `json:"body,omitempty"`    // digest of the body, to tell a repeat from another command of the same id
 	Mission    string          `json:"mission,omitempty"` // in which it was handled; `new` in the one that it began
 	What       string          `json:"what,omitempty"`    // what was requested, for people; empty: it could not be read
 }
@@ -48,37 +45,12 @@ func (l *Ledger) Command(id string) (c Command, found bool, err error) {
 	return c, found, err
 }
 
-// Counters returns the last counter accepted from each key.
-func (l *Ledger) Counters() (last map[string]uint64, err error) {
-	err = l.db.View(func(tx *bolt.Tx) error {
-		last = readCounters(tx)
-		return nil
-	})
-	return last, err
-}
-
-func readCounters(tx *bolt.Tx) map[string]uint64 {
-	last := map[string]uint64{}
-	tx.Bucket(bucketKeys).ForEach(func(key, value []byte) error {
-		if len(value) == 8 {
-			last[string(key)] = binary.BigEndian.Uint64(value)
-		}
-		return nil
-	})
-	return last
-}
-
 // WriteCommands writes commands, in order, and the state after them, in one durable
 // transaction. Beyond MaxCommands the oldest are deleted.
 func (l *Ledger) WriteCommands(s State, commands []Command) error {
 	return l.update(s, func(tx *bolt.Tx) error {
-		log, ids, keys := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs), tx.Bucket(bucketKeys)
+		log, ids := tx.Bucket(bucketCommands), tx.Bucket(bucketIDs)
 		for _, c := range commands {
-			if c.PublicKey != "" {
-				if err := l.put(keys, []byte(c.PublicKey), encodeUint64(c.Counter)); err != nil {
-					return err
-				}
-			}
 			sequence, err := log.NextSequence()
 			if err != nil {
 				return err

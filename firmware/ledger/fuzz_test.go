@@ -17,7 +17,7 @@ import (
 )
 
 // fullLedger is a ledger with everything it may contain: earlier flights, rows in a
-// tree of pages, commands, keys and a list of free pages.
+// tree of pages, commands and a list of free pages.
 func fullLedger(f *testing.F) []byte {
 	dir := f.TempDir()
 	l, err := Open(dir)
@@ -37,7 +37,7 @@ func fullLedger(f *testing.F) []byte {
 		if err := l.WriteRows(s, rows); err != nil {
 			f.Fatal(err)
 		}
-		if err := l.WriteCommands(s, []Command{{ID: "c-" + name, Ack: json.RawMessage(`{"id":"c"}`), PublicKey: "crew", Counter: uint64(len(rows))}}); err != nil {
+		if err := l.WriteCommands(s, []Command{{ID: "c-" + name, Ack: json.RawMessage(`{"id":"c"}`)}}); err != nil {
 			f.Fatal(err)
 		}
 	}
@@ -123,11 +123,9 @@ func FuzzFile(f *testing.F) {
 		l.db.NoSync, l.db.NoGrowSync = true, true
 		s, _, err := l.Load()
 		oneLine(err)
-		_, err = l.Counters()
-		oneLine(err)
 		_, _, err = l.Command("c-m1")
 		oneLine(err)
-		oneLine(l.WriteCommands(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 99}}))
+		oneLine(l.WriteCommands(s, []Command{{ID: "new", Ack: json.RawMessage(`{}`)}}))
 		oneLine(l.WriteRows(s, []account.Row{{Slot: 61}}))
 		oneLine(l.WriteCommands(missionState("m3", 0), nil))
 	})
@@ -137,7 +135,7 @@ func FuzzFile(f *testing.F) {
 // consistent.
 func FuzzValues(f *testing.F) {
 	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
-	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`), PublicKey: "crew", Counter: 9}, 4}), []byte("crew"), uint64(1))
+	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`)}, 4}), []byte("crew"), uint64(1))
 	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`), []byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
 	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`), []byte{}, uint64(0))
 	dir := f.TempDir()
@@ -156,7 +154,7 @@ func FuzzValues(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, row, state, command, key []byte, n uint64) {
 		err := l.update(State{}, func(tx *bolt.Tx) error {
-			for _, name := range [][]byte{bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+			for _, name := range [][]byte{bucketSlots, bucketCommands, bucketIDs} {
 				if err := tx.DeleteBucket(name); err != nil {
 					return err
 				}
@@ -168,7 +166,6 @@ func FuzzValues(f *testing.F) {
 			tx.Bucket(bucketCommands).Put(encodeUint64(n), sealed(command))
 			tx.Bucket(bucketIDs).Put([]byte("c1"), encodeUint64(n))
 			if len(key) > 0 && len(key) < 1000 {
-				tx.Bucket(bucketKeys).Put(key, encodeUint64(n))
 				tx.Bucket(bucketSlots).Put(key, sealed(row))
 			}
 			return tx.Bucket(bucketState).Put(keyState, sealed(state))
@@ -183,7 +180,6 @@ func FuzzValues(f *testing.F) {
 			l.WriteRows(s, []account.Row{{Slot: 61}})
 		}
 		l.Command("c1")
-		l.Counters()
 		var file []byte
 		for _, v := range [][]byte{row, command, state} {
 			file = append(file, sealed(v)...)

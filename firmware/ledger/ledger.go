@@ -1,6 +1,6 @@
 // Package ledger keeps in a bbolt file what must survive a restart of the leader, one
 // durable transaction a slot: the mission's state, a row per settled slot, the
-// commands handled and the counters of their keys.
+// commands handled.
 //
 // Inputs: the state with the rows of a settlement, or with a batch of commands.
 // Outputs: after a restart the last state, earlier commands by id, and all flights; a file
@@ -37,12 +37,11 @@ const (
 var (
 	bucketState    = []byte("state")
 	bucketSlots    = []byte("slots")
-	bucketCommands = []byte("commands")                                                                        // sequence number -> Command
-	bucketIDs      = []byte("ids")                                                                             // command id -> sequence number
-	bucketKeys     = []byte("keys")                                                                            // public key -> last counter
-	bucketMissions = []byte("missions")                                                                        // ids ever used, so that none is used again
-	bucketFlights  = []byte("flights")                                                                         // sequence number -> an earlier mission's state and slots
-	buckets        = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys, bucketMissions} // of every ledger
+	bucketCommands = []byte("commands")                                                            // sequence number -> Command
+	bucketIDs      = []byte("ids")                                                                 // command id -> sequence number
+	bucketMissions = []byte("missions")                                                            // ids ever used, so that none is used again
+	bucketFlights  = []byte("flights")                                                             // sequence number -> an earlier mission's state and slots
+	buckets        = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketMissions} // of every ledger
 	keyState       = []byte("state")
 	keyFormat      = []byte("format")
 )

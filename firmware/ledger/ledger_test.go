@@ -95,7 +95,7 @@ func TestRemembersTheLastCommands(t *testing.T) {
 	for i := 0; i < n; i += 50 {
 		batch := []Command{}
 		for j := i; j < min(i+50, n); j++ {
-			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), BodyDigest: "digest", PublicKey: "crew", Counter: uint64(j + 1)})
+			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), BodyDigest: "digest"})
 		}
 		if err := l.WriteCommands(testState(3), batch); err != nil {
 			t.Fatal(err)
@@ -113,20 +113,15 @@ func TestRemembersTheLastCommands(t *testing.T) {
 			t.Fatalf("command %d: %+v", i, c)
 		}
 	}
-	counters, err := l.Counters()
-	if err != nil || counters["crew"] != n {
-		t.Errorf("counters %v, %v", counters, err)
-	}
 }
 
 // TestMissionsAreUsedOnce: the id of every mission that was ever begun is kept, also of
-// those whose record was deleted since, and so are commands and counters over a new
-// mission.
+// those whose record was deleted since, and so are commands over a new mission.
 func TestMissionsAreUsedOnce(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, dir)
 	l.SetMaxRowBytes(0)
-	if err := l.WriteCommands(missionState("m0", -1), []Command{{ID: "c0", Ack: json.RawMessage(`{}`), PublicKey: "key", Counter: 9}}); err != nil {
+	if err := l.WriteCommands(missionState("m0", -1), []Command{{ID: "c0", Ack: json.RawMessage(`{}`)}}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
@@ -146,9 +141,6 @@ func TestMissionsAreUsedOnce(t *testing.T) {
 	if _, found, err := l.Command("c0"); !found || err != nil {
 		t.Errorf("the command of an earlier mission: %v, %v", found, err)
 	}
-	if counters, err := l.Counters(); counters["key"] != 9 || err != nil {
-		t.Errorf("the counters are %v, %v", counters, err)
-	}
 }
 
 // A ledger of another format is refused with one line, and not changed.
@@ -159,7 +151,7 @@ func TestOtherFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.Update(func(tx *bolt.Tx) error { // as version 1 wrote it
-		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketKeys} {
+		for _, name := range [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	bolt "go.etcd.io/bbolt"
-
 	"prefdt/firmware/account"
 	"prefdt/firmware/mission"
 )
@@ -24,9 +22,8 @@ import (
 // stateRecord is State as it is stored.
 type stateRecord struct {
 	State
-	Tx       int               `json:"tx"`            // transaction that wrote it; the greatest is the newest
-	Sum      *uint64           `json:"sum,omitempty"` // of all other entries, see sumOf
-	Counters map[string]uint64 `json:"counters,omitempty"`
+	Tx  int     `json:"tx"`            // transaction that wrote it; the greatest is the newest
+	Sum *uint64 `json:"sum,omitempty"` // of all other entries, see sumOf
 }
 
 // commandRecord is Command as it is stored.
@@ -39,7 +36,6 @@ type commandRecord struct {
 type Recovered struct {
 	Flights  []Flight // the present mission last
 	Commands []Command
-	counters map[string]uint64
 }
 
 // maxValueBytes bounds one value: a row of the most aircraft is shorter, and so is one
@@ -63,7 +59,7 @@ func Recover(path string) (*Recovered, error) {
 }
 
 func recoverBytes(raw []byte) *Recovered {
-	s := &Recovered{counters: map[string]uint64{}}
+	s := &Recovered{}
 	rows := map[string]map[int]account.Row{}
 	states := map[string]stateRecord{}
 	commands := map[uint64]Command{} // by sequence number
@@ -106,18 +102,11 @@ func recoverBytes(raw []byte) *Recovered {
 		}
 	}
 	for _, r := range slices.SortedFunc(maps.Values(states), func(a, b stateRecord) int { return a.Tx - b.Tx }) {
-		for key, n := range r.Counters {
-			s.counters[key] = max(s.counters[key], n)
-		}
 		settled := slices.SortedFunc(maps.Values(rows[r.Mission]), func(a, b account.Row) int { return a.Slot - b.Slot })
 		s.Flights = append(s.Flights, Flight{State: r.State, Rows: settled})
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(commands)) {
-		c := commands[sequence]
-		s.Commands = append(s.Commands, c)
-		if c.PublicKey != "" {
-			s.counters[c.PublicKey] = max(s.counters[c.PublicKey], c.Counter)
-		}
+		s.Commands = append(s.Commands, commands[sequence])
 	}
 	s.Commands = s.Commands[max(0, len(s.Commands)-MaxCommands):]
 	return s
@@ -174,16 +163,5 @@ func (r *Recovered) Save(dir string) error {
 			}
 		}
 	}
-	last := r.Flights[len(r.Flights)-1].State
-	if err := l.WriteCommands(last, r.Commands); err != nil {
-		return err
-	}
-	return l.update(last, func(tx *bolt.Tx) error {
-		for key, n := range r.counters {
-			if err := l.put(tx.Bucket(bucketKeys), []byte(key), encodeUint64(n)); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return l.WriteCommands(r.Flights[len(r.Flights)-1].State, r.Commands)
 }

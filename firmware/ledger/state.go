@@ -107,7 +107,7 @@ func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), &l.sum, readCounters(tx)})
+		raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), &l.sum})
 		if err != nil {
 			return err
 		}

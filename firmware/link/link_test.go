@@ -128,7 +128,7 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 	key := newKey()
 	// A proof signed with the genuine key, recorded when it answered another hello.
 	body := payload(telemetry.Proof{Instance: telemetry.NewChallenge(), Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-	recorded, err := telemetry.Sign(leaderKeyName, key, 9, telemetry.NewChallenge(), topics.Proof(), body)
+	recorded, err := telemetry.Envelope{Key: leaderKeyName, Counter: 9, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(key, topics.Proof())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 					}
 					asked.Add(1)
 					body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-					raw, _ := telemetry.Sign(leaderKeyName, forged, 1, telemetry.NewChallenge(), topics.Proof(), body)
+					raw, _ := telemetry.Envelope{Key: leaderKeyName, Counter: 1, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(forged, topics.Proof())
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
 				},
@@ -260,7 +260,8 @@ func TestIdleLeaderRequestsProof(t *testing.T) {
 	c := newClient(t, b, &telemetry.Client{Name: "other"})
 	prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
 		t.Helper()
-		raw, err := telemetry.Sign(name, signer, 5, telemetry.NewChallenge(), topics.Proof(), payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot}))
+		body := payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot})
+		raw, err := telemetry.Envelope{Key: name, Counter: 5, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(signer, topics.Proof())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -133,7 +133,8 @@ func (l *MQTT) answerHello(h *telemetry.Hello) {
 	proof.Instance = h.Instance
 	body, err := telemetry.Encode(proof)
 	if err == nil {
-		body, err = telemetry.Sign(leaderKeyName, l.LeaderKey, l.proofCounter.Add(1), proof.Challenge, l.Topics.Proof(), body)
+		e := telemetry.Envelope{Key: leaderKeyName, Counter: l.proofCounter.Add(1), Challenge: proof.Challenge, Body: string(body)}
+		body, err = e.Sign(l.LeaderKey, l.Topics.Proof())
 	}
 	if err != nil {
 		l.Rejects.Add(l.Topics.Proof(), err)

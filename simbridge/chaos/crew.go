@@ -50,7 +50,7 @@ type crew struct {
 	state             State // by the last acknowledgement, beacon or status
 	online            bool
 	slot              int
-	signCounter       uint64 // of the key
+	signCounter       uint64 // of the station
 	heartbeatsSent    int64
 	heartbeats        [][]byte  // the last ones as they were sent, as anybody may have recorded them
 	downAt            time.Time // the leader or the broker was last absent
@@ -105,7 +105,7 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 	}
 	c := &crew{
 		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
-		signCounter: uint64(time.Now().UnixNano()), onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
 	c.client = &telemetry.Client{
 		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.handleMessage,
@@ -406,7 +406,7 @@ func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
 	}
 	c.signCounter++
 	body := fmt.Appendf(nil, `{"id":"withheld-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
-	payload, err := telemetry.Sign(crewKeyName, c.key, c.signCounter+ahead, c.status.Challenge, c.topics.Budget(), body)
+	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead, Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, c.topics.Budget())
 	if err != nil {
 		return nil
 	}
@@ -419,7 +419,7 @@ func (c *crew) sign(topic string, body []byte) []byte {
 		return body
 	}
 	c.signCounter++
-	payload, err := telemetry.Sign(crewKeyName, c.key, c.signCounter, c.status.Challenge, topic, body)
+	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, topic)
 	if err != nil { // before the first status
 		return body
 	}
@@ -428,6 +428,9 @@ func (c *crew) sign(topic string, body []byte) []byte {
 
 // crewKeyName is the name of the crew's key and of its station.
 const crewKeyName = "crew-1"
+
+// crewStation is the crew's, of which there is one in a mission.
+const crewStation = "chaos-crew"
 
 func (c *crew) publish(topic string, payload []byte) {
 	c.client.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
@@ -621,7 +624,7 @@ func (c *crew) forge(r *rand.Rand) {
 		challenge, counter := c.status.Challenge, c.signCounter+1_000_000
 		c.mutex.Unlock()
 		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
-		if signed, err := telemetry.Sign(crewKeyName, key, counter, challenge, topic, body); err == nil {
+		if signed, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: counter, Challenge: challenge, Body: string(body)}.Sign(key, topic)); err == nil {
 			body = signed
 		}
 	}

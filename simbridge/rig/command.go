@@ -56,10 +56,11 @@ func (r *Rig) Challenge() string {
 	return r.Await("a challenge", func(s telemetry.Status) bool { return s.Challenge != "" }).Challenge
 }
 
-// SignAs signs a message with any key, counter and challenge.
+// SignAs signs a message with any key, counter and challenge, as a client of version 2 of the
+// wire, which names no station.
 func (r *Rig) SignAs(name string, private ed25519.PrivateKey, counter uint64, challenge, topic, body string) string {
 	r.test.Helper()
-	payload, err := telemetry.Sign(name, private, counter, challenge, topic, []byte(body))
+	payload, err := telemetry.Envelope{Key: name, Counter: counter, Challenge: challenge, Body: body}.Sign(private, topic)
 	if err != nil {
 		r.test.Fatal(err)
 	}

@@ -75,10 +75,10 @@ func (x *Exchange) notePayload(payload []byte) {
 }
 
 // preparePayload returns what to publish, signed where there is a key.
-func (x *Exchange) preparePayload(challenge string, lastCounter uint64) (payload []byte, err error) {
+func (x *Exchange) preparePayload(challenge string) (payload []byte, err error) {
 	payload = x.body
 	if x.Signer != nil {
-		payload, err = x.Signer.Sign(x.topic, challenge, lastCounter, x.body)
+		payload, err = x.Signer.Sign(x.topic, challenge, x.body)
 	}
 	if err == nil {
 		x.notePayload(payload)
@@ -98,7 +98,7 @@ func (x *Exchange) handleStatus(s *telemetry.Status) (publish []byte, err error)
 			return nil, err
 		}
 	}
-	return x.preparePayload(s.Challenge, 0)
+	return x.preparePayload(s.Challenge)
 }
 
 // HandleMessage handles a received message. It returns a payload to publish now, or the
@@ -133,7 +133,7 @@ func (x *Exchange) HandleMessage(m telemetry.Message) (publish []byte, answer *t
 			answer = &ack
 		default:
 			x.signedAgain = true
-			publish, err = x.preparePayload(ack.Challenge, *ack.LastCounter)
+			publish, err = x.preparePayload(ack.Challenge)
 		}
 	}
 	return publish, answer, err

@@ -75,7 +75,7 @@ func (h *Heartbeats) nextPayload(leaving bool) ([]byte, error) {
 	if err != nil || h.Signer == nil {
 		return body, err
 	}
-	return h.Signer.Sign(h.Topic, *challenge, 0, body)
+	return h.Signer.Sign(h.Topic, *challenge, body)
 }
 
 // HandleStatus keeps the challenge of a status.

@@ -53,7 +53,7 @@ type fakeLeader struct {
 
 	keys             map[string]ed25519.PublicKey // nil: unsigned commands count
 	challenge        string
-	lastCounters     map[string]uint64 // counters
+	lastCounters     map[string]uint64 // by key and station
 	alwaysStale      bool              // answers every command as stale
 	receivedCommands chan []byte       // every command as received, once
 	answers          map[string][]byte // by the digest of the command
@@ -90,10 +90,10 @@ func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey
 			switch {
 			case e.Challenge != l.challenge || l.alwaysStale:
 				stale = "the challenge is stale"
-			case e.Counter <= l.lastCounters[key]:
+			case e.Counter <= l.lastCounters[key+e.Station]:
 				stale = "the counter is stale"
 			default:
-				l.lastCounters[key] = e.Counter
+				l.lastCounters[key+e.Station] = e.Counter
 			}
 		}
 		slot, no, floor := 31, false, 27113.5
@@ -123,7 +123,7 @@ func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey
 			}
 		}
 		if stale != "" {
-			last := l.lastCounters[key]
+			last := uint64(0)
 			ack = telemetry.Ack{ID: ack.ID, Key: key, Of: ack.Of, Reason: stale, Challenge: l.challenge, LastCounter: &last}
 		} else {
 			l.applied <- m.Topic + " " + string(body)
