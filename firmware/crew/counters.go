@@ -16,6 +16,8 @@ type counters map[sender]used
 // sender is a station of a public key. The same key has one under each of its names.
 type sender struct{ publicKey, station string }
 
+func (s Signer) sender() sender { return sender{s.PublicKey, s.Station} }
+
 type used struct {
 	counter   uint64
 	at, until time.Duration // of the last message; end of the last challenge
@@ -23,7 +25,7 @@ type used struct {
 
 // last returns the last counter of a message's station under the valid challenges, 0: none.
 func (c counters) last(s Signer, now time.Duration) uint64 {
-	if u := c[sender{s.PublicKey, s.Station}]; now < u.until {
+	if u := c[s.sender()]; now < u.until {
 		return u.counter
 	}
 	return 0
@@ -32,7 +34,7 @@ func (c counters) last(s Signer, now time.Duration) uint64 {
 // note enters the counter of a message that was accepted under a challenge with that end.
 func (c counters) note(s Signer, now, end time.Duration) {
 	maps.DeleteFunc(c, func(_ sender, u used) bool { return now >= u.until })
-	key := sender{s.PublicKey, s.Station}
+	key := s.sender()
 	if _, known := c[key]; !known {
 		c.makePlace(s.PublicKey)
 	}
