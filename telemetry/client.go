@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,15 +34,16 @@ type Client struct {
 	Log    *slog.Logger  // nil: slog.Default
 
 	Subscriptions []Subscription // filters must not overlap, or a message is delivered once for each
+	MaxPayload    int            // of what is received: a longer payload is cut to a byte more; 0: MaxStatus
+	Newest        bool           // of each topic only the newest message waits for Handle, in the place of the first: who floods delays nobody
 
-	// The callbacks run on goroutines of the client, one for each queue that
-	// Subscriptions name, and must not be changed after Initialize. Messages of one
-	// queue are handled in the order of arrival, those of several concurrently. A
-	// callback may publish, and block; meanwhile the messages of its queue queue up,
-	// and are dropped and counted when it is full. It must not call Close.
+	// The callbacks run on one goroutine of the client and must not be changed after
+	// Initialize. A callback may publish, and block; meanwhile messages queue up, and are
+	// dropped and counted when that queue is full. It must not call Close. Messages that
+	// others must neither delay nor displace, in the broker either, have a client of their own.
 	Handle       func(Message) // nil: nothing is subscribed to
-	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained. In the queue without a name
-	OnDisconnect func(error)   // after a connection was lost; likewise
+	OnConnect    func()        // after the subscriptions of each connection; publishes what is retained
+	OnDisconnect func(error)   // after a connection was lost
 
 	prefix    string // of the client ids
 	address   string
@@ -54,7 +54,8 @@ type Client struct {
 	done      sync.WaitGroup
 	session   atomic.Pointer[session] // nil while not connected
 
-	queues              []*queue      // from the broker, to the callbacks; the first is the one without a name
+	inbox               *queue        // from the broker, to the callbacks
+	events              chan func()   // OnConnect and OnDisconnect
 	outbox              chan outgoing // from Publish, to the broker
 	droppedPublications atomic.Uint64
 }
@@ -63,10 +64,6 @@ type Client struct {
 type Subscription struct {
 	Filter string
 	QoS    byte
-
-	// Queue names the queue in which its messages wait for Handle. Messages that a
-	// flood of others must neither delay nor displace have a queue of their own.
-	Queue string
 }
 
 // Message is a received publication.
@@ -140,7 +137,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	c.queues = newQueues(c.Subscriptions)
+	c.inbox, c.events = newQueue(c.Newest), make(chan func(), 64) // connections and losses during one callback
 	c.outbox = make(chan outgoing, queueLength)
 	s, err := c.connect(ctx, true)
 	if err != nil {
@@ -149,9 +146,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	c.session.Store(s)
-	for _, q := range c.queues {
-		c.done.Go(func() { c.dispatch(run, q) })
-	}
+	c.done.Go(func() { c.dispatch(run) })
 	c.done.Go(func() { c.run(run, s) })
 	return nil
 }
@@ -172,22 +167,21 @@ func (c *Client) Close() {
 // Connected reports whether there is a connection now.
 func (c *Client) Connected() bool { return c.session.Load() != nil }
 
-// Dropped counts the messages lost to a full queue or a lost connection: received
-// ones by the name of their queue, those of the queue without a name as "messages",
-// and publications as "publications". Call it after Initialize.
-func (c *Client) Dropped() map[string]uint64 {
-	counts := map[string]uint64{"publications": c.droppedPublications.Load()}
-	for _, q := range c.queues {
-		counts[cmp.Or(q.name, "messages")] = q.dropped.Load()
-	}
-	return counts
+// Dropped counts what was lost to a full queue, a lost connection or a newer message of
+// the same topic. Call it after Initialize.
+func (c *Client) Dropped() (d Dropped) {
+	d.Messages, d.Replaced = c.inbox.counts()
+	d.Publications = c.droppedPublications.Load()
+	return d
 }
 
-// Waiting is whether messages of a queue were received that Handle has not handled yet. Call
-// it after Initialize.
-func (c *Client) Waiting(name string) bool {
-	return slices.ContainsFunc(c.queues, func(q *queue) bool { return q.name == name && q.unhandled.Load() > 0 })
-}
+// Dropped are counts of messages received and not handled, those that a newer one of the
+// topic replaced, and publications not sent.
+type Dropped struct{ Messages, Replaced, Publications uint64 }
+
+// Waiting is whether messages were received that Handle has not handled yet. Call it after
+// Initialize.
+func (c *Client) Waiting() bool { return c.inbox.unhandled() }
 
 // Publish queues a publication and never blocks. An error means that it was dropped;
 // nil does not mean that it was delivered.
@@ -251,7 +245,7 @@ func (c *Client) prepare() error {
 		if err != nil {
 			return nil, err
 		}
-		return newLimitedConn(newBatchConn(conn)), nil
+		return newLimitedConn(newBatchConn(conn), cmp.Or(c.MaxPayload, MaxStatus)), nil
 	})
 	// In order, and without blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
@@ -260,7 +254,7 @@ func (c *Client) prepare() error {
 }
 
 func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
-	queueOf(c.queues, m.Topic()).put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
+	c.inbox.put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
 }
 
 // connect retries until there is a session with its subscriptions, or ctx ends.
@@ -399,7 +393,7 @@ func (c *Client) notify(ctx context.Context, f func()) {
 		return
 	}
 	select {
-	case c.queues[0].events <- f:
+	case c.events <- f:
 	case <-ctx.Done():
 	}
 }
@@ -460,26 +454,25 @@ func (c *Client) drain() {
 	}
 }
 
-// dispatch calls the callbacks of one queue, one at a time. Events have priority
-// over messages, so that OnDisconnect is not called after the first messages of the
-// next connection.
-func (c *Client) dispatch(ctx context.Context, q *queue) {
-	for {
+// dispatch calls the callbacks, one at a time. Events have priority over messages, so
+// that OnDisconnect is not called after the first messages of the next connection.
+func (c *Client) dispatch(ctx context.Context) {
+	for ctx.Err() == nil {
 		select {
-		case f := <-q.events:
+		case f := <-c.events:
 			f()
 			continue
 		default:
 		}
+		if m := c.inbox.take(); m != nil {
+			c.Handle(*m)
+			continue
+		}
 		select {
-		case f := <-q.events:
+		case f := <-c.events:
 			f()
-		case m := <-q.inbox:
-			q.bytes.Add(-int64(len(m.Payload)))
-			c.Handle(m)
-			q.unhandled.Add(-1)
+		case <-c.inbox.ready:
 		case <-ctx.Done():
-			return
 		}
 	}
 }

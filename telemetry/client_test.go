@@ -407,7 +407,7 @@ func TestPublishNeverWaits(t *testing.T) {
 		}
 	}
 	took := time.Since(start)
-	if out := c.Dropped()["publications"]; full == 0 || out != uint64(full) {
+	if out := c.Dropped().Publications; full == 0 || out != uint64(full) {
 		t.Errorf("%d dropped, %d counted", full, out)
 	}
 	if took > 2*time.Second { // one that waited would do so for the 3 s of a write's timeout

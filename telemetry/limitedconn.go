@@ -8,26 +8,23 @@ import (
 	"net"
 )
 
-// maxPacketBytes is the longest body of an MQTT packet passed on to paho: the longest
-// topic and a payload just too long to be decoded. MQTT allows 256 MB and paho
-// allocates what the header announces; a message from any client must cost a companion
-// computer neither its memory nor its connection.
-const maxPacketBytes = 64<<10 + MaxPayload
-
-// limitedConn is a connection to a broker that cuts longer publications short, so
-// that they are rejected like any other invalid payload. It follows the framing of
-// MQTT 3.1.1 section 2.2: a type byte, then the body's length in seven bits a
-// byte, low bits first.
+// limitedConn is a connection to a broker that cuts publications short whose payload is
+// longer than maxPayload, to a byte more, so that they are rejected like any other invalid
+// payload. MQTT allows 256 MB and paho allocates what the header announces; a message from
+// any client must cost a companion computer neither its memory nor its connection. The framing
+// is that of MQTT 3.1.1 section 2.2: a type byte, then the body's length in seven bits a byte,
+// low bits first; the body of a publication begins with the topic's length and the topic.
 type limitedConn struct {
 	net.Conn
-	reader    *bufio.Reader
-	header    []byte // of the packet, not passed on yet
-	passBytes int    // bytes of its body to pass on
-	dropBytes int    // bytes after those to drop
+	maxPayload int
+	reader     *bufio.Reader
+	header     []byte // of the packet, not passed on yet
+	passBytes  int    // bytes of its body to pass on
+	dropBytes  int    // bytes after those to drop
 }
 
-func newLimitedConn(conn net.Conn) *limitedConn {
-	return &limitedConn{Conn: conn, reader: bufio.NewReader(conn)}
+func newLimitedConn(conn net.Conn, maxPayload int) *limitedConn {
+	return &limitedConn{Conn: conn, maxPayload: maxPayload, reader: bufio.NewReader(conn)}
 }
 
 func (c *limitedConn) Read(p []byte) (int, error) {
@@ -69,12 +66,21 @@ func (c *limitedConn) readHeader() error {
 			break
 		}
 	}
-	if length > maxPacketBytes {
+	if length > c.maxPayload {
 		const publish = 3
 		if kind>>4 != publish {
 			return fmt.Errorf("the broker sent a packet of type %d with %d bytes", kind>>4, length)
 		}
-		c.dropBytes, length = length-maxPacketBytes, maxPacketBytes
+		topic, err := c.reader.Peek(2)
+		if err != nil {
+			return err
+		}
+		before := 2 + int(binary.BigEndian.Uint16(topic))
+		if qos := kind >> 1 & 3; qos > 0 {
+			before += 2 // the packet's identifier
+		}
+		c.dropBytes = max(0, length-before-c.maxPayload-1)
+		length -= c.dropBytes
 	}
 	c.passBytes = length
 	c.header = binary.AppendUvarint(append(c.header[:0], kind), uint64(length))

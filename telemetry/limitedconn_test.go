@@ -23,10 +23,11 @@ func (c bytesConn) Read(p []byte) (int, error) { return c.r.Read(p[:1+c.random.I
 
 func TestLimitedConnFollowsTheFraming(t *testing.T) {
 	var wire bytes.Buffer
-	sizes := []int{0, 1, 127 - 3, 128 - 3, 16383 - 3, 16384 - 3, maxPacketBytes - 3, maxPacketBytes - 2, 1 << 20, 3 << 20} // 3: the topic
+	const most = 20000
+	sizes := []int{0, 1, 127 - 3, 128 - 3, 16383 - 3, 16384 - 3, most - 1, most, most + 1, most + 2, 1 << 20, 3 << 20} // 3: the topic
 	for _, size := range sizes {
 		p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
-		p.TopicName, p.Payload = "t", bytes.Repeat([]byte{byte(size)}, size)
+		p.TopicName, p.Payload, p.Qos = "t", bytes.Repeat([]byte{byte(size)}, size), byte(size%2)
 		if err := p.Write(&wire); err != nil {
 			t.Fatal(err)
 		}
@@ -35,14 +36,14 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 		}
 	}
 	wire.Write([]byte{packets.Suback << 4, 0x81, 0x80, 0x80, 0x01}) // 2 MB of it
-	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))})
+	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))}, most)
 	for _, size := range sizes {
 		got, err := packets.ReadPacket(conn)
 		if err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 		p, ok := got.(*packets.PublishPacket)
-		if want := bytes.Repeat([]byte{byte(size)}, min(size, maxPacketBytes-3)); !ok || p.TopicName != "t" || !bytes.Equal(p.Payload, want) {
+		if want := bytes.Repeat([]byte{byte(size)}, min(size, most+1)); !ok || p.TopicName != "t" || !bytes.Equal(p.Payload, want) {
 			t.Fatalf("%d bytes: got %v", size, got)
 		}
 		if got, err = packets.ReadPacket(conn); err != nil {
@@ -54,7 +55,7 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 	if _, err := packets.ReadPacket(conn); err == nil || !strings.Contains(err.Error(), "packet of type 9 with 2097153 bytes") {
 		t.Fatalf("a large packet of another type: %v", err)
 	}
-	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))})
+	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))}, most)
 	if _, err := endless.Read(make([]byte, 9)); err == nil || err == io.EOF {
 		t.Fatalf("endless length: %v", err)
 	}
@@ -67,7 +68,7 @@ func FuzzPackets(f *testing.F) {
 	f.Add([]byte{0x90, 0xff, 0xff, 0xff, 0x7f})
 	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))})
+		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))}, MaxPayload)
 		for left := len(wire); ; left-- { // a packet has two bytes or more
 			if left < 0 {
 				t.Fatal("packets without end")
@@ -76,7 +77,7 @@ func FuzzPackets(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if p, ok := p.(*packets.PublishPacket); ok && len(p.Payload) > maxPacketBytes {
+			if p, ok := p.(*packets.PublishPacket); ok && len(p.Payload) > MaxPayload+1 {
 				t.Fatalf("a payload of %d bytes", len(p.Payload))
 			}
 		}
@@ -92,40 +93,13 @@ func TestHugePublication(t *testing.T) {
 		connectClient(t, untrusted)
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
-		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 65536 are read") {
+		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 8192 are read") {
 			t.Errorf("huge: %v", err)
 		}
 		if _, err := DecodeReport(nextEvent(t, "message after it", messages).Payload); err != nil {
 			t.Error(err)
 		}
 	})
-}
-
-// The queue of received messages is bounded in bytes too.
-func TestQueueIsBounded(t *testing.T) {
-	address, _ := startMochi(t, brokerSetup{})
-	entered, release := make(chan bool, 1), make(chan bool)
-	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
-	c.Handle = func(Message) {
-		select {
-		case entered <- true:
-		default:
-		}
-		<-release
-	}
-	connectClient(t, c, "x")
-	t.Cleanup(func() { close(release) }) // before Close
-	untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
-	connectClient(t, untrusted)
-	payload := make([]byte, 64<<10)
-	publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: payload})
-	nextEvent(t, "first message", entered)
-	for c.Dropped()["messages"] == 0 {
-		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: payload})
-	}
-	if n := len(c.queues[0].inbox); n > queueBytes/len(payload) {
-		t.Errorf("%d messages of %d bytes are queued", n, len(payload))
-	}
 }
 
 // Go turns Nagle's algorithm off on every TCP connection; the slot's deadlines depend on it.

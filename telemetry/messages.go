@@ -125,6 +125,8 @@ type Ack struct {
 	// sign the command with again.
 	Challenge   string  `json:"challenge,omitempty" match:"challenge"`
 	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // last accepted from that key and station; 0: none
+
+	Signature string `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }
 
 // Heartbeat shows that a crew station watches, once a second of wall time.
@@ -170,6 +172,7 @@ type Status struct {
 	Challenge     string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
 	LastCommand   *LastCommand     `json:"last_command"`                                                                // null before the first
 	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
+	Signature     string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }
 
 // LastCommand is the last command that was applied.

@@ -1,10 +1,6 @@
 package telemetry
 
-import (
-	"slices"
-	"strings"
-	"sync/atomic"
-)
+import "sync"
 
 // Bounds of a queue: the reports of two slots of 4,096 users, the most that a slot may
 // have.
@@ -13,75 +9,77 @@ const (
 	queueBytes  = 16 << 20 // of payloads
 )
 
-// queue is where the messages of some subscriptions wait for the callbacks.
+// queue is where received messages wait for Handle.
 type queue struct {
-	name      string
-	filters   []string
-	inbox     chan Message
-	events    chan func()  // OnConnect and OnDisconnect; nil but for the queue without a name
-	bytes     atomic.Int64 // of payloads in inbox
-	unhandled atomic.Int64 // messages in inbox or with the callback
-	dropped   atomic.Uint64
+	newest bool // of each topic one alone waits: the newest, in the place of the first
+
+	mutex    sync.Mutex
+	waiting  []*Message
+	byTopic  map[string]*Message // of waiting, where newest is set
+	bytes    int                 // of payloads
+	handling bool
+	dropped  uint64
+	replaced uint64
+	ready    chan struct{} // receives after a message came
 }
 
-// newQueues returns the queues that subscriptions name, the one without a name
-// first.
-func newQueues(subscriptions []Subscription) []*queue {
-	// 64 events: connections and losses during one callback
-	queues := []*queue{{inbox: make(chan Message, queueLength), events: make(chan func(), 64)}}
-	for _, sub := range subscriptions {
-		i := slices.IndexFunc(queues, func(q *queue) bool { return q.name == sub.Queue })
-		if i < 0 {
-			i = len(queues)
-			queues = append(queues, &queue{name: sub.Queue, inbox: make(chan Message, queueLength)})
-		}
-		queues[i].filters = append(queues[i].filters, sub.Filter)
-	}
-	return queues
-}
-
-// queueOf returns the queue of a topic's messages, the first one by default.
-func queueOf(queues []*queue, topic string) *queue {
-	for _, q := range queues[1:] {
-		if slices.ContainsFunc(q.filters, func(filter string) bool { return matches(filter, topic) }) {
-			return q
-		}
-	}
-	return queues[0]
+func newQueue(newest bool) *queue {
+	return &queue{newest: newest, byTopic: map[string]*Message{}, ready: make(chan struct{}, 1)}
 }
 
 // put never blocks: a message that does not fit is dropped and counted.
 func (q *queue) put(m Message) {
-	size := int64(len(m.Payload))
-	q.unhandled.Add(1)
-	if q.bytes.Add(size) <= queueBytes {
-		select {
-		case q.inbox <- m:
-			return
-		default:
-		}
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	old := q.byTopic[m.Topic]
+	size := len(m.Payload)
+	if old != nil {
+		size -= len(old.Payload)
 	}
-	q.unhandled.Add(-1)
-	q.bytes.Add(-size)
-	q.dropped.Add(1)
+	if q.bytes+size > queueBytes || old == nil && len(q.waiting) >= queueLength {
+		q.dropped++
+		return
+	}
+	q.bytes += size
+	if old != nil {
+		q.replaced++
+		m.Received = old.Received // a queue is in the order of arrival
+		*old = m
+		return
+	}
+	if q.newest {
+		q.byTopic[m.Topic] = &m
+	}
+	q.waiting = append(q.waiting, &m)
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
 }
 
-// matches reports whether a subscription's filter covers a topic (MQTT 3.1.1
-// section 4.7; the fleet has no topics that begin with $).
-func matches(filter, topic string) bool {
-	for {
-		level, filterRest, filterMore := strings.Cut(filter, "/")
-		name, topicRest, topicMore := strings.Cut(topic, "/")
-		switch {
-		case level == "#":
-			return true
-		case level != "+" && level != name:
-			return false
-		case !topicMore:
-			return !filterMore || filterRest == "#"
-		case !filterMore:
-			return false
-		}
-		filter, topic = filterRest, topicRest
+// take returns the first message, nil if none waits. The one before was handled.
+func (q *queue) take() *Message {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	if q.handling = len(q.waiting) > 0; !q.handling {
+		return nil
 	}
+	m := q.waiting[0]
+	q.waiting[0], q.waiting = nil, q.waiting[1:]
+	q.bytes -= len(m.Payload)
+	delete(q.byTopic, m.Topic)
+	return m
+}
+
+// unhandled is whether messages wait, or one is being handled.
+func (q *queue) unhandled() bool {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	return len(q.waiting) > 0 || q.handling
+}
+
+func (q *queue) counts() (dropped, replaced uint64) {
+	q.mutex.Lock()
+	defer q.mutex.Unlock()
+	return q.dropped, q.replaced
 }

@@ -1,134 +1,116 @@
 package telemetry
 
 import (
-	"maps"
-	"strconv"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 )
 
-// While many reports fill their queue and its callback blocks, commands are delivered
-// and none is dropped. With one queue for both they would follow the reports, or be
-// dropped with them.
-func TestReportsDoNotDelayCommands(t *testing.T) {
+// One user sends a thousand reports while a hundred others send one each, and the reader is
+// busy. Of the flood one waits, its newest, in the place of its first; the others are all
+// handled, and none is dropped. Before, a flood filled the queue, and all others were dropped.
+func TestOneUsersFloodDelaysNobody(t *testing.T) {
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{})
 		topics, err := NewTopics("f1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		entered, release := make(chan bool, 1), make(chan bool)
-		reports, commands := make(chan string, queueLength), make(chan string, 10)
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", Subscriptions: []Subscription{
-			{Filter: topics.Online(), QoS: 1}, {Filter: topics.AllReports(), QoS: 1, Queue: "reports"}, {Filter: topics.AllCommands(), QoS: 1, Queue: "commands"},
-		}}
+		const flood, others = 1000, 100
+		entered, release, handled := make(chan bool), make(chan bool), make(chan Message, flood+others)
+		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", Newest: true, Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
 		c.Handle = func(m Message) {
-			if kind, _, _ := topics.Parse(m.Topic); kind == KindReport {
-				select {
-				case entered <- true:
-				default:
-				}
+			if string(m.Payload) == "first" {
+				entered <- true
 				<-release
-				reports <- strings.TrimSpace(string(m.Payload))
 				return
 			}
-			commands <- string(m.Payload)
+			handled <- m
 		}
 		connectClient(t, c)
-		t.Cleanup(func() { // before Close, also of a test that failed
-			select {
-			case <-release:
-			default:
-				close(release)
-			}
-		})
-		others := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "others"}
-		connectClient(t, others)
-		report := func(i int) {
-			padded := strconv.Itoa(i) + strings.Repeat(" ", MaxPayload-len(strconv.Itoa(i)))
-			publish(t, others, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(padded)})
+		client := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "users"}
+		connectClient(t, client)
+		report := func(user, text string) {
+			t.Helper()
+			publish(t, client, Publication{Topic: topics.Report(user), QoS: 1, Payload: []byte(text)})
 		}
-		report(0)
+		report("busy", "first")
 		nextEvent(t, "first report", entered) // it waits in Handle
-		const fit, tooMany = queueBytes / MaxPayload, 43
-		for i := 1; i <= fit+tooMany; i++ {
-			report(i)
-		}
-		for _, id := range []string{"hold", "stop"} {
-			publish(t, others, Publication{Topic: topics.Mission(), QoS: 1, Payload: []byte(id)})
-			if got := nextEvent(t, "command", commands); got != id {
-				t.Errorf("command %s, want %s", got, id)
+		for i := range flood {
+			report("flood", fmt.Sprint(i))
+			if i%(flood/others) == 0 {
+				report(fmt.Sprintf("u%d", i), fmt.Sprint(i))
 			}
 		}
-		if len(reports) > 0 {
-			t.Errorf("%d reports were handled before the commands", len(reports))
+		for deadline := time.Now().Add(time.Minute); c.Dropped().Replaced < flood-1; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%+v, want %d replaced", c.Dropped(), flood-1)
+			}
 		}
-		want := map[string]uint64{"reports": tooMany, "commands": 0, "messages": 0, "publications": 0}
-		if got := c.Dropped(); !maps.Equal(got, want) { // the broker keeps the order: the reports precede the commands
-			t.Errorf("dropped %v, want %v", got, want)
-		}
+		report("last", "end")
 		close(release)
-		for i := range 1 + fit {
-			if got := nextEvent(t, "report", reports); got != strconv.Itoa(i) {
-				t.Fatalf("report %s, want %d", got, i)
+		var list []Message
+		for len(list) == 0 || list[len(list)-1].Topic != topics.Report("last") {
+			list = append(list, nextEvent(t, "report", handled))
+		}
+		if len(list) != 1+others+1 || list[0].Topic != topics.Report("flood") || string(list[0].Payload) != fmt.Sprint(flood-1) {
+			t.Errorf("%d were handled, the first %s on %s", len(list), list[0].Payload, list[0].Topic)
+		}
+		for i := range list[1:] {
+			if list[i+1].Received.Before(list[i].Received) {
+				t.Errorf("report %d was received before the one in front of it", i+1)
 			}
 		}
-		const next = 1 + fit + tooMany
-		report(next)
-		if got := nextEvent(t, "next report", reports); got != strconv.Itoa(next) {
-			t.Errorf("report %s was counted as dropped, and delivered", got)
+		if d := c.Dropped(); d != (Dropped{Replaced: flood - 1}) {
+			t.Errorf("dropped %+v", d)
 		}
 	})
 }
 
-func TestFilterMatches(t *testing.T) {
-	for _, c := range []struct {
-		filter, topic string
-		want          bool
-	}{
-		{"prefdt/f1/slot", "prefdt/f1/slot", true},
-		{"prefdt/f1/slot", "prefdt/f1/slots", false},
-		{"prefdt/f1/slot", "prefdt/f1/slot/x", false},
-		{"prefdt/f1/slot/x", "prefdt/f1/slot", false},
-		{"prefdt/f1/users/+/report", "prefdt/f1/users/u1/report", true},
-		{"prefdt/f1/users/+/report", "prefdt/f1/users//report", true},
-		{"prefdt/f1/users/+/report", "prefdt/f1/users/u1/result", false},
-		{"prefdt/f1/users/+/report", "prefdt/f1/users/a/b/report", false},
-		{"prefdt/f1/command/+", "prefdt/f1/command/stop", true},
-		{"prefdt/f1/command/+", "prefdt/f1/command", false},
-		{"prefdt/f1/#", "prefdt/f1/users/u1/report", true},
-		{"prefdt/f1/#", "prefdt/f1", true},
-		{"prefdt/f1/#", "prefdt/f2", false},
-		{"#", "prefdt/f1", true},
-		{"+", "prefdt", true},
-		{"+", "prefdt/f1", false},
-	} {
-		if got := matches(c.filter, c.topic); got != c.want {
-			t.Errorf("%s covers %s: %v", c.filter, c.topic, got)
+// A queue holds a bounded number of messages and bytes; what does not fit is counted, and what
+// is taken makes place.
+func TestQueueIsBounded(t *testing.T) {
+	for _, newest := range []bool{false, true} {
+		q := newQueue(newest)
+		for i := range queueLength + 3 {
+			q.put(Message{Topic: fmt.Sprint(i)})
+		}
+		q.take()
+		q.put(Message{Topic: "place", Payload: make([]byte, queueBytes)})
+		q.put(Message{Topic: "too much", Payload: make([]byte, 1)})
+		if dropped, _ := q.counts(); dropped != 4 || len(q.waiting) != queueLength {
+			t.Errorf("newest %v: dropped %d, %d wait", newest, dropped, len(q.waiting))
+		}
+		q.put(Message{Topic: "place", Payload: []byte("small")}) // in the place of the large one
+		if _, replaced := q.counts(); newest && (replaced != 1 || q.bytes != len("small")) || !newest && replaced != 0 {
+			t.Errorf("newest %v: replaced %d, %d bytes", newest, replaced, q.bytes)
+		}
+		for q.take() != nil {
+		}
+		if q.bytes != 0 || len(q.byTopic) != 0 || q.unhandled() {
+			t.Errorf("newest %v: %d bytes and %d topics remain", newest, q.bytes, len(q.byTopic))
 		}
 	}
 }
 
-// A message waits until it was handled, in its own queue.
+// A message waits until it was handled.
 func TestWaiting(t *testing.T) {
 	begun, end := make(chan bool), make(chan bool)
-	c := &Client{queues: newQueues([]Subscription{{Filter: "users/+", Queue: "reports"}}), Handle: func(Message) {
+	c := &Client{inbox: newQueue(true), Handle: func(Message) {
 		begun <- true
 		<-end
 	}}
-	q := queueOf(c.queues, "users/u1")
-	go c.dispatch(t.Context(), q)
-	if c.Waiting("reports") {
+	go c.dispatch(t.Context())
+	if c.Waiting() {
 		t.Error("one waits before any has come")
 	}
-	q.put(Message{Topic: "users/u1", Payload: []byte("{}")})
+	c.inbox.put(Message{Topic: "users/u1", Payload: []byte("{}")})
 	<-begun
-	if !c.Waiting("reports") || c.Waiting("") || c.Waiting("others") {
-		t.Error("while one is handled, it does not wait, or elsewhere")
+	if !c.Waiting() {
+		t.Error("while one is handled, it does not wait")
 	}
 	end <- true
-	for deadline := time.Now().Add(time.Minute); c.Waiting("reports"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); c.Waiting(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it waits when it was handled")
 		}

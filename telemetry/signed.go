@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -41,6 +42,35 @@ func (e Envelope) Sign(private ed25519.PrivateKey, topic string) ([]byte, error)
 	return Encode(e)
 }
 
+// answerField begins the last field of a signed acknowledgement or status.
+const answerField = `,"signature":"`
+
+func answerText(topic string, payload []byte) []byte {
+	return append([]byte("prefdt-answer-3\n"+topic+"\n"), payload...)
+}
+
+// SignAnswer completes the payload of an acknowledgement or a status with the leader's
+// signature over the topic and all bytes before that field.
+func SignAnswer(private ed25519.PrivateKey, topic string, payload []byte) []byte {
+	payload = payload[:len(payload)-1] // without the last brace
+	signature := ed25519.Sign(private, answerText(topic, payload))
+	return append(append(payload, answerField...), base64.StdEncoding.EncodeToString(signature)+`"}`...)
+}
+
+// VerifyAnswer returns why a payload on topic is not what the leader with that key signed.
+func VerifyAnswer(topic string, payload []byte, leader ed25519.PublicKey) error {
+	at := bytes.LastIndex(payload, []byte(answerField))
+	if at < 0 {
+		return &InvalidError{"answer: unsigned", "answer: no signature of the leader"}
+	}
+	text, closed := strings.CutSuffix(string(payload[at+len(answerField):]), `"}`)
+	signature, err := base64.StdEncoding.Strict().DecodeString(text)
+	if !closed || err != nil || !ed25519.Verify(leader, answerText(topic, payload[:at]), signature) {
+		return &InvalidError{"answer: bad signature", "answer: the signature is not the leader's on " + quote(topic)}
+	}
+	return nil
+}
+
 // NewChallenge returns an unpredictable challenge: 16 random bytes.
 func NewChallenge() string {
 	var raw [16]byte
@@ -57,7 +87,7 @@ func Digest(payload []byte) string {
 // LooksSigned reports whether a payload is meant as a signed command: a JSON object
 // with a signature field.
 func LooksSigned(payload []byte) bool {
-	if checkSyntax(payload) != nil {
+	if checkSyntax(payload, MaxPayload) != nil {
 		return false
 	}
 	s := scanner{input: payload}

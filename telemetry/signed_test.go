@@ -130,7 +130,7 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 }
 
 // testdata/signature.json has examples of the signatures, for clients in other languages:
-// of version 2, without a station, and of version 3. OpenSSL signed them:
+// of version 2, without a station, of version 3, and of an answer. OpenSSL signed them:
 // openssl pkeyutl -sign -rawin.
 func TestSignatureIsTheContracts(t *testing.T) {
 	raw, err := os.ReadFile("testdata/signature.json")
@@ -144,7 +144,8 @@ func TestSignatureIsTheContracts(t *testing.T) {
 	var v struct {
 		Seed, Public string // base64
 		example
-		Version3 example `json:"version_3"`
+		Version3 example                               `json:"version_3"`
+		Answer   struct{ Topic, Text, Payload string } // the leader's
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)
@@ -168,6 +169,16 @@ func TestSignatureIsTheContracts(t *testing.T) {
 		if e, err := Verify(x.Topic, []byte(x.Payload), map[string]ed25519.PublicKey{x.Key: public}); err != nil || e != x.Envelope {
 			t.Errorf("%+v, %v", e, err)
 		}
+	}
+	ack, _, _ := strings.Cut(v.Answer.Payload, answerField)
+	if got := SignAnswer(ed25519.NewKeyFromSeed(seed), v.Answer.Topic, []byte(ack+"}")); string(got) != v.Answer.Payload || string(answerText(v.Answer.Topic, []byte(ack))) != v.Answer.Text {
+		t.Errorf("got %s\nwant %s", got, v.Answer.Payload)
+	}
+	if err := VerifyAnswer(v.Answer.Topic, []byte(v.Answer.Payload), public); err != nil {
+		t.Error(err)
+	}
+	if _, err := DecodeAck([]byte(v.Answer.Payload)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 // Limits on any payload, so that a hostile one costs little time and memory.
 const (
-	MaxPayload     = 64 << 10 // bytes
+	MaxPayload     = 8 << 10  // bytes
+	MaxStatus      = 64 << 10 // bytes of a status or a beacon, which name each aircraft
 	maxDepth       = 8        // nested objects and lists
 	maxMembers     = 256      // fields of one object
 	maxDigits      = 64       // characters of one number
@@ -21,10 +22,10 @@ const (
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
 // in one object. An accepted payload can be scanned without further errors.
-func checkSyntax(payload []byte) error {
+func checkSyntax(payload []byte, most int) error {
 	switch {
-	case len(payload) > MaxPayload:
-		return fmt.Errorf("%d bytes, at most %d are read", len(payload), MaxPayload)
+	case len(payload) > most:
+		return fmt.Errorf("%d bytes, at most %d are read", len(payload), most)
 	case !utf8.Valid(payload):
 		return fmt.Errorf("not UTF-8")
 	case !json.Valid(payload):

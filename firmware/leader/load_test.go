@@ -177,7 +177,7 @@ func TestFlood(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	lost := func() (n uint64) { // what waits in a queue may be dropped still
-		n = flood.Dropped()["publications"]
+		n = flood.Dropped().Publications
 		for _, dropped := range f.Report().DroppedMessages {
 			n += dropped
 		}

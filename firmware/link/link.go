@@ -2,7 +2,9 @@
 //
 // Inputs: messages from the broker, decoded and verified here and queued on two
 // channels, so that no burst of reports delays the crew's commands: UserMessages with
-// reports and results, ControlMessages with everything else. Outputs: beacons,
+// reports and results, ControlMessages with everything else. Users have a connection of their
+// own, on which the newest message of each topic alone waits, so that neither does the broker
+// queue commands behind reports, nor one user's reports before the others'. Outputs: beacons,
 // decisions, acknowledgements and statuses, which are never waited for, and the search
 // for another leader of the fleet before a session is claimed. Called by the leader's
 // loop, which reads both channels.
@@ -14,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,11 +43,12 @@ type MQTT struct {
 	instanceID        string        // random, of this leader
 	onlinePublishedAt time.Duration // when RepublishOnline last did
 	proofCounter      atomic.Uint64
-	helloAnswers      int // proofs since helloAnswersSince, on the rivals' queue alone
+	helloAnswers      int // proofs since helloAnswersSince, on the rivals' connection alone
 	helloAnswersSince time.Duration
 	lastStatus        atomic.Pointer[telemetry.Proof] // what the last status stated
-	client            *telemetry.Client
-	initialized       atomic.Bool // client.Initialize returned
+	client            *telemetry.Client               // to the crew; publishes
+	users, rivals     *telemetry.Client               // receive alone
+	initialized       atomic.Bool                     // their Initialize returned
 	ctx               context.Context
 	stop              context.CancelFunc
 }
@@ -72,8 +76,6 @@ type ControlMessage struct {
 const (
 	userMessagesCapacity    = 3 * 4096 // what a slot of 4,096 users brings while the loop decides
 	controlMessagesCapacity = 1024
-	reportsQueue            = "reports" // a queue of their own: commands never wait behind them
-	rivalsQueue             = "rivals"  // messages of other leaders: a hello is answered without delay
 )
 
 // Start listens for another leader, then claims the leader's session on the broker. A
@@ -89,19 +91,22 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 	l.proofCounter.Store(uint64(time.Now().UnixNano())) // above what this key signed before
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	t := l.Topics
-	l.client = &telemetry.Client{
-		Broker: l.Broker, Name: "leader", Retry: l.retryDelay(), Log: l.Log,
-		Will: &telemetry.Publication{Topic: t.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)},
-		Subscriptions: []telemetry.Subscription{
-			{Filter: t.AllCommands(), QoS: 1}, {Filter: t.AllHeartbeats()}, {Filter: t.Online(), QoS: 1},
-			{Filter: t.Slot(), Queue: rivalsQueue}, {Filter: t.Status(), Queue: rivalsQueue}, {Filter: t.Hello(), QoS: 1, Queue: rivalsQueue}, {Filter: t.Proof(), QoS: 1, Queue: rivalsQueue},
-			{Filter: t.AllReports(), Queue: reportsQueue}, {Filter: t.AllResults(), QoS: 1, Queue: reportsQueue},
-		},
-		Handle: l.handle,
-		OnConnect: func() {
-			l.publishOnline()
-			l.enqueueControl(ControlMessage{BrokerConnected: true})
-		},
+	newClient := func(name string, maxPayload int, subscriptions ...telemetry.Subscription) *telemetry.Client {
+		return &telemetry.Client{
+			Broker: l.Broker, Name: name, Retry: l.retryDelay(), Log: l.Log, Handle: l.handle, Subscriptions: subscriptions, MaxPayload: maxPayload,
+		}
+	}
+	l.users = newClient("leader-users", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllReports()}, telemetry.Subscription{Filter: t.AllResults(), QoS: 1})
+	l.users.Newest = true
+	// A hello is answered without delay, also while commands wait to be verified.
+	l.rivals = newClient("leader-rivals", telemetry.MaxStatus, telemetry.Subscription{Filter: t.Slot()}, telemetry.Subscription{Filter: t.Status()},
+		telemetry.Subscription{Filter: t.Hello(), QoS: 1}, telemetry.Subscription{Filter: t.Proof(), QoS: 1})
+	l.client = newClient("leader", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllCommands(), QoS: 1}, telemetry.Subscription{Filter: t.AllHeartbeats()},
+		telemetry.Subscription{Filter: t.Online(), QoS: 1})
+	l.client.Will = &telemetry.Publication{Topic: t.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)}
+	l.client.OnConnect = func() {
+		l.publishOnline()
+		l.enqueueControl(ControlMessage{BrokerConnected: true})
 	}
 	if inFlight {
 		l.startInFlight(clear)
@@ -118,11 +123,23 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 }
 
 func (l *MQTT) connect(ctx context.Context) error {
-	if err := l.client.Initialize(ctx); err != nil {
-		return err
+	for _, c := range l.clients() {
+		if err := c.Initialize(ctx); err != nil {
+			l.closeClients()
+			return err
+		}
 	}
 	l.initialized.Store(true)
 	return nil
+}
+
+// clients are the leader's, the one last that makes it known.
+func (l *MQTT) clients() []*telemetry.Client { return []*telemetry.Client{l.users, l.rivals, l.client} }
+
+func (l *MQTT) closeClients() {
+	for _, c := range slices.Backward(l.clients()) {
+		c.Close()
+	}
 }
 
 // startInFlight claims the session in the background, while the leader already flies.
@@ -168,22 +185,25 @@ func (l *MQTT) slotTime(n float64) time.Duration { return time.Duration(n * floa
 func (l *MQTT) Connected() bool { return l.initialized.Load() && l.client.Connected() }
 
 // Waiting is whether messages from users have arrived that are not in UserMessages yet.
-func (l *MQTT) Waiting() bool { return l.initialized.Load() && l.client.Waiting(reportsQueue) }
+func (l *MQTT) Waiting() bool { return l.initialized.Load() && l.users.Waiting() }
 
 // Close releases the leader's session.
 func (l *MQTT) Close() {
 	l.stop()
 	if l.initialized.Load() {
-		l.client.Close()
+		l.closeClients()
 	}
 }
 
-// Dropped counts the messages dropped for a full queue, by queue.
+// Dropped counts the messages dropped for a full queue or a newer one, by connection.
 func (l *MQTT) Dropped() map[string]uint64 {
 	if !l.initialized.Load() {
 		return nil
 	}
-	return l.client.Dropped()
+	users, rivals, crew := l.users.Dropped(), l.rivals.Dropped(), l.client.Dropped()
+	return map[string]uint64{
+		"messages": crew.Messages, "publications": crew.Publications, "rivals": rivals.Messages, "reports": users.Messages, "replaced": users.Replaced,
+	}
 }
 
 // RepublishOnline publishes `online` again after another client set it to false, at
@@ -206,22 +226,27 @@ func (l *MQTT) send(p telemetry.Publication) {
 	}
 }
 
-// encodeAndPublish sends a message, or counts why it would be invalid.
-func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte, retained bool, v T) {
+// encodeAndPublish sends a message, signed if there is a key, or counts why it would be invalid.
+func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte, retained bool, v T, key ed25519.PrivateKey) {
 	payload, err := telemetry.Encode(v)
 	if err != nil {
 		l.Rejects.Add(topic, err)
 		return
 	}
+	if key != nil {
+		payload = telemetry.SignAnswer(key, topic, payload)
+	}
 	l.send(telemetry.Publication{Topic: topic, QoS: qos, Retained: retained, Payload: payload})
 }
 
 // PublishBeacon opens a slot.
-func (l *MQTT) PublishBeacon(s telemetry.Slot) { encodeAndPublish(l, l.Topics.Slot(), 0, false, s) }
+func (l *MQTT) PublishBeacon(s telemetry.Slot) {
+	encodeAndPublish(l, l.Topics.Slot(), 0, false, s, nil)
+}
 
 // PublishDecision sends a user its decision.
 func (l *MQTT) PublishDecision(user string, d telemetry.Decision) {
-	encodeAndPublish(l, l.Topics.Decision(user), 1, false, d)
+	encodeAndPublish(l, l.Topics.Decision(user), 1, false, d, nil)
 }
 
 // PublishLastDecision does so too. The channel receives when the broker has the decision, and
@@ -242,12 +267,14 @@ func (l *MQTT) PublishLastDecision(user string, d telemetry.Decision) <-chan tim
 }
 
 // PublishAck acknowledges a command.
-func (l *MQTT) PublishAck(a telemetry.Ack) { encodeAndPublish(l, l.Topics.Ack(a.ID), 1, false, a) }
+func (l *MQTT) PublishAck(a telemetry.Ack) {
+	encodeAndPublish(l, l.Topics.Ack(a.ID), 1, false, a, l.LeaderKey)
+}
 
 // PublishStatus publishes the mission's state, retained.
 func (l *MQTT) PublishStatus(s telemetry.Status) {
 	l.lastStatus.Store(&telemetry.Proof{Challenge: s.Challenge, Seq: s.Seq, Slot: s.Slot})
-	encodeAndPublish(l, l.Topics.Status(), 0, true, s)
+	encodeAndPublish(l, l.Topics.Status(), 0, true, s, l.LeaderKey)
 }
 
 // CountReject counts a message that was decoded and not accepted.
@@ -265,6 +292,10 @@ func (l *MQTT) handle(m telemetry.Message) {
 	}
 	if m.Retained && (kind == telemetry.KindSlot || kind == telemetry.KindStatus || kind == telemetry.KindHello || kind == telemetry.KindProof) {
 		return // retained, so from the past
+	}
+	if m.Retained && (kind == telemetry.KindReport || kind == telemetry.KindResult) {
+		l.CountReject(m.Topic, string(kind)+": retained", "%s: retained, so from the past", kind)
+		return
 	}
 	r := UserMessage{Received: l.Clock.Now() - time.Since(m.Received), User: id}
 	var c ControlMessage

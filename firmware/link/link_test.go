@@ -3,10 +3,12 @@ package link
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -515,6 +517,38 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		}
 		for len(l.ControlMessages) > 0 {
 			<-l.ControlMessages
+		}
+	}
+}
+
+// Where there is a leader key, acknowledgements and statuses end in a signature over their
+// topic and every byte before it; a beacon does not, and without a key nothing does.
+func TestAnswersAreSigned(t *testing.T) {
+	key := newKey()
+	for name, key := range map[string]ed25519.PrivateKey{"with a key": key, "without": nil} {
+		b := newBroker(t)
+		received := make(chan telemetry.Message, 10)
+		newClient(t, b, &telemetry.Client{Subscriptions: []telemetry.Subscription{{Filter: topics.AllAcks(), QoS: 1}, {Filter: topics.Status()}, {Filter: topics.Slot()}}, Handle: func(m telemetry.Message) {
+			received <- m
+		}})
+		l := startLink(t, b, key)
+		slot := 3
+		l.PublishAck(telemetry.Ack{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: telemetry.Digest(nil)})
+		l.PublishStatus(telemetry.Status{State: telemetry.StateIdle, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+		l.PublishBeacon(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+		for _, topic := range []string{topics.Ack("a"), topics.Status(), topics.Slot()} {
+			m := <-received
+			text, signature, signed := strings.Cut(string(m.Payload), `,"signature":"`)
+			if m.Topic != topic || signed != (key != nil && topic != topics.Slot()) {
+				t.Errorf("%s, %s: %s on %s", name, topic, m.Payload, m.Topic)
+			}
+			if !signed {
+				continue
+			}
+			raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(signature, `"}`))
+			if err != nil || !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte("prefdt-answer-3\n"+topic+"\n"+text), raw) {
+				t.Errorf("%s, %s: %s: %v", name, topic, m.Payload, err)
+			}
 		}
 	}
 }

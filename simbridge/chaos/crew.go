@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // crew is a ground crew that checks the leader: it keeps its requests and their
 // answers, and compares the status with them.
 type crew struct {
 	client     *telemetry.Client
+	users      *telemetry.Client // what users send and receive: the judge alone looks at it
 	topics     telemetry.Topics
 	onBeacon   func(telemetry.Slot, time.Time)
 	onReport   func(user string, r telemetry.Report)
@@ -50,7 +52,8 @@ type crew struct {
 	state             State // by the last acknowledgement, beacon or status
 	online            bool
 	slot              int
-	signCounter       uint64 // of the station
+	signCounter       uint64          // of the station
+	leader            *command.Leader // whose answers are signed; nil: without keys
 	heartbeatsSent    int64
 	heartbeats        [][]byte  // the last ones as they were sent, as anybody may have recorded them
 	downAt            time.Time // the leader or the broker was last absent
@@ -107,19 +110,25 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
 		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
-	c.client = &telemetry.Client{
-		Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.handleMessage,
-		OnDisconnect: func(error) { c.noteOutage() },
-		Subscriptions: []telemetry.Subscription{
-			{Filter: topics.AllAcks(), QoS: 1}, {Filter: topics.Status()}, {Filter: topics.Online(), QoS: 1}, {Filter: topics.Slot()},
-			{Filter: topics.AllReports(), Queue: usersQueue}, {Filter: topics.AllDecisions(), QoS: 1, Queue: usersQueue},
-		},
+	newClient := func(subscriptions ...telemetry.Subscription) *telemetry.Client {
+		return &telemetry.Client{
+			Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.handleMessage,
+			Subscriptions: subscriptions,
+		}
 	}
-	return c, c.client.Initialize(ctx)
+	c.client = newClient(telemetry.Subscription{Filter: topics.AllAcks(), QoS: 1}, telemetry.Subscription{Filter: topics.Status()},
+		telemetry.Subscription{Filter: topics.Online(), QoS: 1}, telemetry.Subscription{Filter: topics.Slot()})
+	c.client.OnDisconnect = func(error) { c.noteOutage() }
+	c.users = newClient(telemetry.Subscription{Filter: topics.AllReports()}, telemetry.Subscription{Filter: topics.AllDecisions(), QoS: 1})
+	if err := c.users.Initialize(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.client.Initialize(ctx); err != nil {
+		c.users.Close()
+		return nil, err
+	}
+	return c, nil
 }
-
-// usersQueue is where what users send and receive waits: the judge alone looks at it.
-const usersQueue = "users"
 
 // noteOutage notes that the leader or the broker is, or was, absent.
 func (c *crew) noteOutage() {
@@ -200,11 +209,14 @@ var stateAfter = map[string]State{
 
 func (c *crew) handleStatus(m telemetry.Message) {
 	s, err := telemetry.DecodeStatus(m.Payload)
-	if err != nil {
-		c.lostFindings = append(c.lostFindings, "status: "+err.Error())
+	if s.Slots == forgedSlots {
 		return
 	}
-	if s.Slots == forgedSlots {
+	if err == nil {
+		_, err = c.leader.Status(m)
+	}
+	if err != nil {
+		c.lostFindings = append(c.lostFindings, "status: "+err.Error())
 		return
 	}
 	c.status = s
@@ -279,7 +291,7 @@ func valueOrNone(x *float64) any {
 // handleAck returns the mission command that is answered, if any.
 func (c *crew) handleAck(id string, m telemetry.Message) *request {
 	req := c.requests[id]
-	ack, err := telemetry.DecodeAck(m.Payload)
+	ack, err := c.leader.Ack(m)
 	switch {
 	case err != nil || ack.ID != id:
 		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))

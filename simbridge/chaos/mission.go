@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -27,6 +28,7 @@ import (
 	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 const fleetName = "chaos"
@@ -254,13 +256,18 @@ func (m *mission) setUp(ctx context.Context) error {
 	if m.crew, err = newCrew(ctx, m.url, m); err != nil {
 		return err
 	}
-	m.closers = append(m.closers, m.crew.client.Close)
+	m.closers = append(m.closers, m.crew.users.Close, m.crew.client.Close)
 	m.crew.mayHold = m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn)
 	m.crew.leaderEnded, m.crew.onAnswer, m.crew.onStatus = m.leaderEnded, m.handleAnswer, m.recordAccounts
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
 			return err
 		}
+		leaderKey, err := telemetry.ReadKey(m.keyPath("leader"))
+		if err != nil {
+			return err
+		}
+		m.crew.leader = &command.Leader{Key: leaderKey.Public().(ed25519.PublicKey)}
 	}
 	m.users = m.newUsers()
 	if err := m.users.Initialize(ctx); err != nil {

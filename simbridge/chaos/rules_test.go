@@ -66,14 +66,14 @@ func land(j *judge, i int, at geo.Local, downMPS, timeS float64) {
 	j.handleMotion(i, s)
 }
 
-func command(id common.MAV_CMD, timeS float64, param ...float64) autopilot.Received {
+func commanded(id common.MAV_CMD, timeS float64, param ...float64) autopilot.Received {
 	r := autopilot.Received{Command: id, TimeS: timeS, Target: 1}
 	copy(r.Param[:], param)
 	return r
 }
 
 func armCommand(timeS float64) autopilot.Received {
-	return command(common.MAV_CMD_COMPONENT_ARM_DISARM, timeS, 1)
+	return commanded(common.MAV_CMD_COMPONENT_ARM_DISARM, timeS, 1)
 }
 
 // pilotTakesPosition is a pilot's choice of Position, and the HEARTBEATs that show it.
@@ -310,7 +310,7 @@ var ruleCases = []struct {
 	{"pilot", "again and again: each HEARTBEAT is no new act", func(j *judge) {
 		pilotTakesPosition(j, 10, 10.9)
 		pilotTakesPosition(j, 11.5, 11.9)
-		j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 11.96, 1, 4, 6))
+		j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 11.96, 1, 4, 6))
 	}, false},
 	{"pilot", "while the machine was held up", func(j *judge) {
 		setHostDelay(j, 0.2)
@@ -329,11 +329,11 @@ var ruleCases = []struct {
 	}, true},
 	{"pilot", "OFFBOARD", func(j *judge) {
 		pilotTakesPosition(j, 10, 10.9)
-		j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 13, 1, 6))
+		j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 13, 1, 6))
 	}, false},
 	{"pilot", "a request", func(j *judge) {
 		pilotTakesPosition(j, 10, 10.9)
-		j.handleReceived(0, command(common.MAV_CMD_SET_MESSAGE_INTERVAL, 13))
+		j.handleReceived(0, commanded(common.MAV_CMD_SET_MESSAGE_INTERVAL, 13))
 	}, true},
 	{"pilot", "returned to the leader", func(j *judge) {
 		pilotTakesPosition(j, 10, 10.9)
@@ -353,19 +353,19 @@ var ruleCases = []struct {
 	{"whitelist", "a parameter", func(j *judge) {
 		j.handleReceived(0, autopilot.Received{Other: &common.MessageParamSet{ParamId: "COM_OBL_RC_ACT"}, Target: 1})
 	}, false},
-	{"whitelist", "Position", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 3)) }, false},
+	{"whitelist", "Position", func(j *judge) { j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 1, 1, 3)) }, false},
 	{"whitelist", "Hold, as it lands", func(j *judge) {
-		r := command(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 3)
+		r := commanded(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 3)
 		r.Mode = autopilot.ModeLand
 		j.handleReceived(0, r)
 	}, false},
-	{"whitelist", "Land", func(j *judge) { j.handleReceived(0, command(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 6)) }, true},
+	{"whitelist", "Land", func(j *judge) { j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 1, 1, 4, 6)) }, true},
 	{"whitelist", "a take-off to another height", func(j *judge) {
 		nan := math.NaN()
-		j.handleReceived(0, command(common.MAV_CMD_NAV_TAKEOFF, 1, 0, 0, 0, nan, nan, nan, 110))
+		j.handleReceived(0, commanded(common.MAV_CMD_NAV_TAKEOFF, 1, 0, 0, 0, nan, nan, nan, 110))
 	}, false},
 	{"disarm", "by force in the air", func(j *judge) {
-		j.handleReceived(0, command(common.MAV_CMD_COMPONENT_ARM_DISARM, 1, 0, 21196))
+		j.handleReceived(0, commanded(common.MAV_CMD_COMPONENT_ARM_DISARM, 1, 0, 21196))
 	}, false},
 	{"address", "to all", func(j *judge) { r := armCommand(1); r.Target = 0; j.handleReceived(0, r) }, false},
 	{"address", "to another on the link", func(j *judge) {

@@ -25,6 +25,7 @@ type Exchange struct {
 	Request    Request
 	Topics     telemetry.Topics
 	Signer     *Signer // nil: the command is sent unsigned
+	Leader     *Leader // whose answers count; nil: anyone's
 	BelowFloor bool    // send a budget below the floor too, see [Request.Check]
 
 	id          string
@@ -112,13 +113,13 @@ func (x *Exchange) HandleMessage(m telemetry.Message) (publish []byte, answer *t
 			x.online = &online
 		}
 	case x.Topics.Status():
-		if s, e := telemetry.DecodeStatus(m.Payload); e != nil {
+		if s, e := x.Leader.Status(m); e != nil {
 			x.unreadable = e
 		} else {
 			publish, err = x.handleStatus(&s)
 		}
 	case x.Topics.Ack(x.id):
-		ack, e := telemetry.DecodeAck(m.Payload)
+		ack, e := x.Leader.Ack(m)
 		switch {
 		case e != nil:
 			x.unreadable = e

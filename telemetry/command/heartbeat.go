@@ -19,6 +19,7 @@ type Heartbeats struct {
 	Client *telemetry.Client
 	Topic  string  // see [telemetry.Topics.Heartbeat]
 	Signer *Signer // nil: unsigned
+	Leader *Leader // whose challenge is signed; nil: anyone's
 	Log    *slog.Logger
 
 	challenge atomic.Pointer[string] // of the last status; nil: none was received yet
@@ -80,7 +81,7 @@ func (h *Heartbeats) nextPayload(leaving bool) ([]byte, error) {
 
 // HandleStatus keeps the challenge of a status.
 func (h *Heartbeats) HandleStatus(m telemetry.Message) {
-	if s, err := telemetry.DecodeStatus(m.Payload); err == nil {
+	if s, err := h.Leader.Status(m); err == nil {
 		h.challenge.Store(&s.Challenge)
 	}
 }

@@ -159,7 +159,10 @@ func (t *tool) send(x *command.Exchange) (err error) {
 	if err := x.Initialize(); err != nil {
 		return cli.BadInput(err)
 	}
-	if x.Signer, err = command.NewSigner(t.config.Key); err != nil {
+	if x.Signer, err = command.NewSigner(t.config.Key); err == nil {
+		x.Leader, err = command.NewLeader(t.config.LeaderKeys, t.config.Fleet)
+	}
+	if err != nil {
 		return cli.BadInput(err)
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"sync"
@@ -408,7 +409,7 @@ func TestConfigFileIsTheDefaults(t *testing.T) {
 	if err := configs.Load("../../configs/ground.yaml", &got); err != nil {
 		t.Fatal(err)
 	}
-	if got != defaults() {
+	if !reflect.DeepEqual(got, defaults()) {
 		t.Errorf("got %+v\nwant %+v", got, defaults())
 	}
 }

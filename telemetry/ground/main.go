@@ -24,12 +24,13 @@ const exitRefused = 3
 
 // Config is configs/ground.yaml, which documents the fields.
 type Config struct {
-	Fleet    string           `yaml:"fleet"`
-	Broker   telemetry.Broker `yaml:"broker"`
-	Key      string           `yaml:"key"`
-	Name     string           `yaml:"name"`
-	TimeoutS float64          `yaml:"timeout_s"`
-	StaleS   float64          `yaml:"stale_s"`
+	Fleet      string            `yaml:"fleet"`
+	Broker     telemetry.Broker  `yaml:"broker"`
+	Key        string            `yaml:"key"`
+	LeaderKeys map[string]string `yaml:"leader_keys"`
+	Name       string            `yaml:"name"`
+	TimeoutS   float64           `yaml:"timeout_s"`
+	StaleS     float64           `yaml:"stale_s"`
 }
 
 func defaults() Config {

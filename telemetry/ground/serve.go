@@ -65,21 +65,25 @@ func serveConsole(t *tool) error {
 		return cli.BadInput(err)
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
+	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, Newest: true}
 	pages := s.Fleets
 	if len(pages) == 0 {
 		pages = []*serve.Server{s}
 	}
 	var stations []*station
 	for _, f := range pages {
-		filters, err := f.Subscriptions()
+		if f.Leader, err = command.NewLeader(t.config.LeaderKeys, f.Fleet); err != nil {
+			return cli.BadInput(err)
+		}
+		filters, ofUsers, err := f.Subscriptions()
 		if err != nil {
 			return cli.BadInput(err)
 		}
-		client.Subscriptions = append(client.Subscriptions, filters...)
+		client.Subscriptions, users.Subscriptions = append(client.Subscriptions, filters...), append(users.Subscriptions, ofUsers...)
 		if *silent {
 			continue
 		}
-		operators, own, err := t.operators(client, f.Fleet)
+		operators, own, err := t.operators(client, f)
 		if err != nil {
 			return cli.BadInput(err)
 		}
@@ -106,6 +110,7 @@ func serveConsole(t *tool) error {
 			}
 		}
 	}
+	users.Handle = client.Handle
 	connected := func(yes bool) {
 		for _, f := range pages {
 			f.Connected(yes)
@@ -117,9 +122,12 @@ func serveConsole(t *tool) error {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
-	err = client.Initialize(ctx)
+	if err = users.Initialize(ctx); err == nil {
+		err = client.Initialize(ctx)
+	}
 	cancel()
 	if err != nil {
+		users.Close()
 		s.Close()
 		if t.ctx.Err() != nil {
 			return nil
@@ -129,6 +137,7 @@ func serveConsole(t *tool) error {
 	<-t.ctx.Done()
 	s.Close() // before the client's: it may withdraw
 	client.Close()
+	users.Close()
 	return nil
 }
 
@@ -208,8 +217,8 @@ func (x *station) heartbeat(leaving bool) {
 }
 
 // operators has a fleet's, one for each key, or without keys a single one that does not sign.
-func (t *tool) operators(client *telemetry.Client, fleet string) (list []*serve.Operator, stations []*station, err error) {
-	topics, err := telemetry.NewTopics(fleet)
+func (t *tool) operators(client *telemetry.Client, f *serve.Server) (list []*serve.Operator, stations []*station, err error) {
+	topics, err := telemetry.NewTopics(f.Fleet)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -226,7 +235,7 @@ func (t *tool) operators(client *telemetry.Client, fleet string) (list []*serve.
 			return nil, nil, err
 		}
 		x := &station{
-			Heartbeats:  command.Heartbeats{Client: client, Topic: topics.Heartbeat(name), Signer: signer, Log: t.log()},
+			Heartbeats:  command.Heartbeats{Client: client, Topic: topics.Heartbeat(name), Signer: signer, Leader: f.Leader, Log: t.log()},
 			statusTopic: topics.Status(), beats: make(chan time.Time, 1),
 		}
 		o := &serve.Operator{Heartbeat: x.heartbeat}
@@ -234,7 +243,7 @@ func (t *tool) operators(client *telemetry.Client, fleet string) (list []*serve.
 			o.Name = signer.Name
 		}
 		o.Send = func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error) {
-			x := command.Exchange{Request: r, Topics: topics, Signer: signer, BelowFloor: belowFloor}
+			x := command.Exchange{Request: r, Topics: topics, Signer: signer, Leader: f.Leader, BelowFloor: belowFloor}
 			if err := x.Initialize(); err != nil {
 				return telemetry.Ack{}, err
 			}

@@ -14,6 +14,7 @@ import (
 // Rendering takes the time as an argument and changes nothing.
 type view struct {
 	fleet           string
+	leader          *command.Leader
 	brokerConnected bool
 	brokerChangedAt time.Time // connected or lost since
 	leaderOnline    *bool     // last published by the leader or its will; nil: nothing

@@ -47,6 +47,10 @@ func watch(t *tool) error {
 		}
 	}
 	v := &view{fleet: t.config.Fleet, staleAfter: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
+	var err error
+	if v.leader, err = command.NewLeader(t.config.LeaderKeys, t.config.Fleet); err != nil {
+		return cli.BadInput(err)
+	}
 	show := printLines(t.Stdout)
 	if *asJSON {
 		show = printJSON(t.Stdout)
@@ -77,7 +81,7 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Log: log}
+	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Leader: v.leader, Log: log}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
 			heartbeats.HandleStatus(m)
@@ -148,7 +152,7 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 			return false
 		}
 		var s telemetry.Status
-		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
+		if s, err = v.leader.Status(*m); err == nil {
 			v.status, v.statusPayload, v.statusReceived, v.statusRetained = &s, m.Payload, m.Received, m.Retained
 		}
 	}

@@ -54,7 +54,8 @@ func flyMission(t *testing.T, slots int) *flown {
 			}
 		}
 	}}
-	client.Subscriptions, _ = c.Subscriptions()
+	leader, users, _ := c.Subscriptions()
+	client.Subscriptions = append(leader, users...)
 	if err := client.Initialize(t.Context()); err != nil {
 		t.Fatal(err)
 	}

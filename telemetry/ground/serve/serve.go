@@ -35,10 +35,11 @@ type Server struct {
 	Certificate *tls.Certificate // nil: HTTP without TLS
 	Hosts       []string         // further names, with port, by which browsers reach it
 	Fleet       string
-	AreaM       [2]float64    // the fence, east and north of the origin
-	StaleAfter  time.Duration // age from which a value of a mission under way is shown as lost
-	Operators   []*Operator   // who may command; none: pages only watch
-	Links       io.Writer     // where links with tokens are written
+	AreaM       [2]float64      // the fence, east and north of the origin
+	StaleAfter  time.Duration   // age from which a value of a mission under way is shown as lost
+	Leader      *command.Leader // whose statuses are shown; nil: anyone's
+	Operators   []*Operator     // who may command; none: pages only watch
+	Links       io.Writer       // where links with tokens are written
 	Log         *slog.Logger
 	Picture     *Picture          // beneath the map; nil: none
 	Replay      *flightlog.Flight // shown in place of the fleet, with no Operators; nil: none

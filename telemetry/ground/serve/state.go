@@ -136,13 +136,12 @@ func (s *Server) Connected(connected bool) {
 	s.state.notify()
 }
 
-// Subscriptions are what a client of the server subscribes with.
-func (s *Server) Subscriptions() ([]telemetry.Subscription, error) {
+// Subscriptions are what two clients of the server subscribe with: to the leader's messages, and
+// to those of users, behind which no status waits.
+func (s *Server) Subscriptions() (leader, users []telemetry.Subscription, err error) {
 	t, err := telemetry.NewTopics(s.Fleet)
-	return []telemetry.Subscription{
-		{Filter: t.Status()}, {Filter: t.Online(), QoS: 1}, {Filter: t.Slot()},
-		{Filter: t.AllReports()}, {Filter: t.AllDecisions()}, {Filter: t.AllResults()},
-	}, err
+	leader = []telemetry.Subscription{{Filter: t.Status()}, {Filter: t.Online(), QoS: 1}, {Filter: t.Slot()}}
+	return leader, []telemetry.Subscription{{Filter: t.AllReports()}, {Filter: t.AllDecisions()}, {Filter: t.AllResults()}}, err
 }
 
 // Handle takes one MQTT message; an error is why it was rejected.
@@ -156,7 +155,7 @@ func (s *Server) Handle(m telemetry.Message) error {
 	}
 	switch kind {
 	case telemetry.KindStatus:
-		status, err := telemetry.DecodeStatus(m.Payload)
+		status, err := s.Leader.Status(m)
 		if err == nil {
 			s.state.takeStatus(&status, m)
 		}
@@ -430,6 +429,6 @@ func withoutChallenge(s *telemetry.Status) *telemetry.Status {
 		return nil
 	}
 	c := *s
-	c.Challenge = "" // a page signs nothing
+	c.Challenge, c.Signature = "", "" // a page signs nothing
 	return &c
 }
