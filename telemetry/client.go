@@ -35,7 +35,9 @@ type Client struct {
 
 	Subscriptions []Subscription // filters must not overlap, or a message is delivered once for each
 	MaxPayload    int            // of what is received: a longer payload is cut to a byte more; 0: MaxStatus
-	Newest        bool           // of each topic only the newest message waits for Handle, in the place of the first: who floods delays nobody
+	// NewestEvery has of each topic only the newest message wait for Handle, in the place of the
+	// first, and for so long after the one before it: who floods one delays nobody. 0: all wait.
+	NewestEvery time.Duration
 
 	// The callbacks run on one goroutine of the client and must not be changed after
 	// Initialize. A callback may publish, and block; meanwhile messages queue up, and are
@@ -137,7 +139,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	c.inbox, c.events = newQueue(c.Newest), make(chan func(), 64) // connections and losses during one callback
+	c.inbox, c.events = newQueue(c.NewestEvery), make(chan func(), 64) // connections and losses during one callback
 	c.outbox = make(chan outgoing, queueLength)
 	s, err := c.connect(ctx, true)
 	if err != nil {
@@ -181,7 +183,7 @@ type Dropped struct{ Messages, Replaced, Publications uint64 }
 
 // Waiting is whether messages were received that Handle has not handled yet. Call it after
 // Initialize.
-func (c *Client) Waiting() bool { return c.inbox.unhandled() }
+func (c *Client) Waiting() bool { return c.inbox.unhandled(time.Now()) }
 
 // Publish queues a publication and never blocks. An error means that it was dropped;
 // nil does not mean that it was delivered.
@@ -464,7 +466,8 @@ func (c *Client) dispatch(ctx context.Context) {
 			continue
 		default:
 		}
-		if m := c.inbox.take(); m != nil {
+		m, again := c.inbox.take(time.Now())
+		if m != nil {
 			c.Handle(*m)
 			continue
 		}
@@ -472,6 +475,7 @@ func (c *Client) dispatch(ctx context.Context) {
 		case f := <-c.events:
 			f()
 		case <-c.inbox.ready:
+		case <-again:
 		case <-ctx.Done():
 		}
 	}

@@ -68,7 +68,7 @@ func Encode[T message](v T) ([]byte, error) {
 
 func decode[T message](payload []byte) (v T, err error) {
 	s := shapeOf(reflect.TypeFor[T]())
-	if err := checkSyntax(payload, s.maxBytes); err != nil {
+	if err := checkSyntax(payload, s.limit); err != nil {
 		return v, &InvalidError{s.name + ": syntax", s.name + ": " + err.Error()}
 	}
 	d := decoder{scanner: scanner{input: payload}, name: s.name}

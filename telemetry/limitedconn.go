@@ -24,7 +24,7 @@ type limitedConn struct {
 }
 
 func newLimitedConn(conn net.Conn, maxPayload int) *limitedConn {
-	return &limitedConn{Conn: conn, maxPayload: maxPayload, reader: bufio.NewReader(conn)}
+	return &limitedConn{Conn: conn, maxPayload: maxPayload, reader: bufio.NewReaderSize(conn, 64<<10)}
 }
 
 func (c *limitedConn) Read(p []byte) (int, error) {

@@ -22,7 +22,7 @@ type shape struct {
 	max      int // elements, of an array exactly so many, or bytes
 	elem     *shape
 	fields   []field // of a struct, at most 64
-	maxBytes int     // of a message's payload
+	limit    limit   // of a message
 }
 
 // jsonType is the characters with which a value may begin, and its name in errors.
@@ -123,9 +123,9 @@ func shapeOf(t reflect.Type) *shape {
 }
 
 func newShape(t reflect.Type, tag reflect.StructTag) *shape {
-	s := &shape{name: strings.ToLower(t.Name()), kind: t.Kind(), max: 200, maxBytes: MaxPayload}
+	s := &shape{name: strings.ToLower(t.Name()), kind: t.Kind(), max: 200, limit: smallLimit}
 	if t == reflect.TypeFor[Status]() || t == reflect.TypeFor[Slot]() {
-		s.maxBytes = MaxStatus
+		s.limit = statusLimit
 	}
 	s.limits, s.keys = parseInterval(tag.Get("range")), parseInterval(tag.Get("keys"))
 	if e := tag.Get("enum"); e != "" {

@@ -87,7 +87,7 @@ func Digest(payload []byte) string {
 // LooksSigned reports whether a payload is meant as a signed command: a JSON object
 // with a signature field.
 func LooksSigned(payload []byte) bool {
-	if checkSyntax(payload, MaxPayload) != nil {
+	if checkSyntax(payload, smallLimit) != nil {
 		return false
 	}
 	s := scanner{input: payload}

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,34 +12,44 @@ import (
 
 // Limits on any payload, so that a hostile one costs little time and memory.
 const (
-	MaxPayload     = 8 << 10  // bytes
-	MaxStatus      = 64 << 10 // bytes of a status or a beacon, which name each aircraft
-	maxDepth       = 8        // nested objects and lists
-	maxMembers     = 256      // fields of one object
-	maxDigits      = 64       // characters of one number
-	maxQuoted      = 40       // characters of a value shown in an error
-	maxRejectKinds = 256      // kinds that RejectCounter distinguishes
+	MaxPayload      = 8 << 10  // bytes
+	MaxStatus       = 64 << 10 // bytes of a status or a beacon, which name each aircraft
+	maxDepth        = 8        // nested objects and lists
+	maxValues       = 256      // in one payload, of a command for 64 aircraft for example
+	maxStatusValues = 4096
+	maxDigits       = 64  // characters of one number
+	maxQuoted       = 40  // characters of a value shown in an error
+	maxRejectKinds  = 256 // kinds that RejectCounter distinguishes
 )
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
 // in one object. An accepted payload can be scanned without further errors.
-func checkSyntax(payload []byte, most int) error {
+func checkSyntax(payload []byte, limit limit) error {
 	switch {
-	case len(payload) > most:
-		return fmt.Errorf("%d bytes, at most %d are read", len(payload), most)
+	case len(payload) > limit.bytes:
+		return fmt.Errorf("%d bytes, at most %d are read", len(payload), limit.bytes)
 	case !utf8.Valid(payload):
 		return fmt.Errorf("not UTF-8")
 	case !json.Valid(payload):
 		return fmt.Errorf("not JSON")
 	}
-	s := scanner{input: payload}
+	s := scanner{input: payload, mayHold: limit.values}
 	return s.check(0)
 }
 
+// limit is the size of a kind of payload.
+type limit struct{ bytes, values int }
+
+var (
+	smallLimit  = limit{MaxPayload, maxValues}
+	statusLimit = limit{MaxStatus, maxStatusValues}
+)
+
 // scanner walks JSON that json.Valid has accepted.
 type scanner struct {
-	input []byte
-	pos   int
+	input   []byte
+	pos     int
+	mayHold int // values that check still accepts
 }
 
 // peek returns the first byte of the next token.
@@ -56,6 +67,9 @@ func (s *scanner) peek() byte {
 
 // check walks over one value and applies the limits.
 func (s *scanner) check(depth int) error {
+	if s.mayHold--; s.mayHold < 0 {
+		return errors.New("more values than any message has")
+	}
 	switch c := s.peek(); c {
 	case '{', '[':
 		if depth == maxDepth {
@@ -70,9 +84,7 @@ func (s *scanner) check(depth int) error {
 				if slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
 					return fmt.Errorf("key %s twice", quote(string(key)))
 				}
-				if keys = append(keys, key); len(keys) > maxMembers {
-					return fmt.Errorf("more than %d fields in one object", maxMembers)
-				}
+				keys = append(keys, key)
 			}
 			if err := s.check(depth + 1); err != nil {
 				return err

@@ -207,7 +207,7 @@ func TestBridge(t *testing.T) {
 	fieldPort, clusterPort := freePort(t), freePort(t)
 	link := newRadio(t, "127.0.0.1:"+clusterPort)
 	adapt := func(text, folder, port string) string {
-		return strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1", "cluster.example:8883", link.Addr().String()).Replace(text)
+		return strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1", "listener 8885", "listener "+freePort(t), "cluster.example:8883", link.Addr().String()).Replace(text)
 	}
 	fieldConf := adapt(read("mosquitto.conf")+read("bridge.conf"), field, fieldPort)
 	broker := func(folder, port, name string) telemetry.Broker {

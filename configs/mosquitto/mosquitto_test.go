@@ -73,7 +73,7 @@ func startMosquitto(t *testing.T) *testBroker {
 	}
 	os.Chmod(filepath.Join(dir, "passwords"), 0o644)
 	s := &testBroker{dir: dir}
-	tls, passwords := freePort(t), freePort(t)
+	tls, passwords, local := freePort(t), freePort(t), freePort(t)
 	s.tlsAddress, s.passwordAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords
 	text := ""
 	for _, file := range []string{"mosquitto.conf", "password.conf"} {
@@ -88,7 +88,7 @@ func startMosquitto(t *testing.T) *testBroker {
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, "acl"), acl, 0o644)
-	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
+	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885", "listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
 	conf := filepath.Join(dir, "mosquitto.conf")
 	os.WriteFile(conf, []byte(text), 0o644)
 	c := exec.Command(program, "-c", conf)

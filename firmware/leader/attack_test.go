@@ -40,7 +40,7 @@ func TestAttacks(t *testing.T) {
 		{"an unknown key name", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
 		{"replayed as another command", r.Topics.Mission(), honest, "envelope: bad signature"},
 		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
-		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 90<<10) + `"}`, ""},
+		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 60<<10) + `"}`, ""},
 		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"` + telemetry.NewChallenge() + `","body":"{}","signature":""}`, "envelope: bad signature"},
 	} {
 		counts, total := f.Report().RejectedMessages, f.RejectedMessages("")

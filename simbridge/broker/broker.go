@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"strings"
 	"syscall"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
@@ -32,10 +33,11 @@ type Broker struct {
 // Initialize starts listening.
 func (b *Broker) Initialize() error {
 	capabilities := mqtt.NewDefaultServerCapabilities()
-	capabilities.MaximumPacketSize = 2 * telemetry.MaxPayload
-	capabilities.MaximumSessionExpiryInterval = 0 // no session outlives its connection
+	capabilities.MaximumPacketSize = telemetry.MaxStatus + 1024 // with the longest topic of a fleet
+	capabilities.MaximumInflight = 4096                         // for a client that reads slowly; a slot may have as many results
+	capabilities.MaximumSessionExpiryInterval = 0               // no session outlives its connection
 	server := mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler), SysTopicResendInterval: math.MaxInt32})
-	if err := server.AddHook(&allowAll{}, nil); err != nil {
+	if err := server.AddHook(&hook{}, nil); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
 	l, err := net.Listen("tcp", b.Address)
@@ -63,15 +65,26 @@ func (b *Broker) Close() {
 	}
 }
 
-// allowAll lets every client connect and use any topic.
-type allowAll struct{ mqtt.HookBase }
+// hook lets every client connect and use any topic, and keeps nothing for those that are
+// away: neither a session, whatever the client asks for, nor what a user wants retained.
+type hook struct{ mqtt.HookBase }
 
-func (*allowAll) ID() string { return "allow-all" }
+func (*hook) ID() string { return "hook" }
 
-func (*allowAll) Provides(b byte) bool {
-	return b == mqtt.OnConnectAuthenticate || b == mqtt.OnACLCheck
+func (*hook) Provides(b byte) bool {
+	return b == mqtt.OnConnectAuthenticate || b == mqtt.OnACLCheck || b == mqtt.OnConnect || b == mqtt.OnPublish
 }
 
-func (*allowAll) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
+func (*hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
 
-func (*allowAll) OnACLCheck(*mqtt.Client, string, bool) bool { return true }
+func (*hook) OnACLCheck(*mqtt.Client, string, bool) bool { return true }
+
+func (*hook) OnConnect(c *mqtt.Client, _ packets.Packet) error {
+	c.Properties.Clean = true
+	return nil
+}
+
+func (*hook) OnPublish(_ *mqtt.Client, p packets.Packet) (packets.Packet, error) {
+	p.FixedHeader.Retain = p.FixedHeader.Retain && !strings.Contains(p.TopicName, "/users/")
+	return p, nil
+}

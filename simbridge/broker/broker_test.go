@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	paho "github.com/eclipse/paho.mqtt.golang"
 )
 
 func TestAddressInUse(t *testing.T) {
@@ -23,6 +25,56 @@ func TestAddressInUse(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	nowhere.Close()
+}
+
+// Nothing is kept for those who are away: a client that asks for a session does not receive
+// what was published meanwhile, a decision of a slot long over, and a user's report is not
+// retained; a status is.
+func TestKeepsNothing(t *testing.T) {
+	b := &Broker{Address: "127.0.0.1:0"}
+	if err := b.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	received := make(chan string, 10)
+	connect := func(id string) paho.Client {
+		t.Helper()
+		o := paho.NewClientOptions().AddBroker(b.URL()).SetClientID(id).SetCleanSession(false).SetAutoReconnect(false)
+		o.SetDefaultPublishHandler(func(_ paho.Client, m paho.Message) { received <- m.Topic() })
+		c := paho.NewClient(o)
+		wait(t, c.Connect())
+		t.Cleanup(func() { c.Disconnect(0) })
+		return c
+	}
+	user := connect("user")
+	wait(t, user.Subscribe("prefdt/f/users/u1/decision", 1, nil))
+	user.Disconnect(0)
+	leader := connect("leader")
+	wait(t, leader.Publish("prefdt/f/users/u1/decision", 1, false, "late"))
+	wait(t, leader.Publish("prefdt/f/users/u1/report", 1, true, "lie"))
+	wait(t, leader.Publish("prefdt/f/status", 1, true, "status"))
+	again := connect("user")
+	wait(t, again.Subscribe("prefdt/f/#", 1, nil))
+	wait(t, leader.Publish("prefdt/f/end", 1, false, "end"))
+	var got []string
+	for len(got) == 0 || got[len(got)-1] != "prefdt/f/end" {
+		select {
+		case topic := <-received:
+			got = append(got, topic)
+		case <-time.After(time.Minute):
+			t.Fatalf("received %v, and no end", got)
+		}
+	}
+	if strings.Join(got, " ") != "prefdt/f/status prefdt/f/end" {
+		t.Errorf("received %v", got)
+	}
+}
+
+func wait(t *testing.T, token paho.Token) {
+	t.Helper()
+	if !token.WaitTimeout(time.Minute) || token.Error() != nil {
+		t.Fatal(token.Error())
+	}
 }
 
 // Bytes that are not MQTT end their own connection only.

@@ -117,19 +117,33 @@ func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) 
 	for i := range aircraft {
 		r.addAutopilot(i)
 	}
+	r.connectCrew()
+	return r
+}
+
+// UseBroker makes leader, users and crew use another broker. Call it before a leader is
+// started.
+func (r *Rig) UseBroker(url string) {
+	r.test.Helper()
+	r.Config.Broker.URL = url
+	r.crew.Close()
+	r.connectCrew()
+}
+
+func (r *Rig) connectCrew() {
+	r.test.Helper()
 	r.crew = &telemetry.Client{
-		Broker: c.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
+		Broker: r.Config.Broker, Name: "crew", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{
 			{Filter: r.Topics.Status()}, {Filter: r.Topics.AllAcks(), QoS: 1}, {Filter: r.Topics.Slot()},
 			{Filter: r.Topics.AllDecisions(), QoS: 1}, {Filter: r.Topics.Online(), QoS: 1},
 		},
 		Handle: r.receive,
 	}
-	if err := r.crew.Initialize(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := r.crew.Initialize(r.test.Context()); err != nil {
+		r.test.Fatal(err)
 	}
-	t.Cleanup(r.crew.Close)
-	return r
+	r.test.Cleanup(r.crew.Close)
 }
 
 // addAutopilot makes one aircraft of the fleet, at its start.

@@ -35,10 +35,11 @@ type Config struct {
 
 func defaults() Config {
 	return Config{
-		Fleet:    "demo",
-		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883", ClientID: "ground"},
-		TimeoutS: 10,
-		StaleS:   3,
+		Fleet:      "demo",
+		Broker:     telemetry.Broker{URL: "tcp://127.0.0.1:1883", ClientID: "ground"},
+		LeaderKeys: map[string]string{},
+		TimeoutS:   10,
+		StaleS:     3,
 	}
 }
 

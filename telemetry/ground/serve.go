@@ -65,7 +65,7 @@ func serveConsole(t *tool) error {
 		return cli.BadInput(err)
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
-	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, Newest: true}
+	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, NewestEvery: 50 * time.Millisecond}
 	pages := s.Fleets
 	if len(pages) == 0 {
 		pages = []*serve.Server{s}

@@ -1,0 +1,246 @@
+package leader_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"prefdt/simbridge/rig"
+	"prefdt/telemetry"
+)
+
+// neighbourSlots is how many slots of a second each bad neighbour of TestBadNeighbour is
+// measured for: `go test ./firmware/leader -run BadNeighbour -v -neighbour-slots 60`.
+var neighbourSlots = flag.Int("neighbour-slots", 0, "slots of a second beside each bad neighbour; 0: five, beside two of them")
+
+const honestUsers = 100
+
+// neighbours are what one client may do to a broker with the shipped configuration. Each runs
+// in a process of its own until it is killed.
+var neighbours = []struct {
+	name  string
+	run   func(address string)
+	short bool // also without -neighbour-slots
+}{
+	{"nobody", func(string) { select {} }, false},
+	{"8 KiB reports at 50 MB/s", func(address string) { flood(address, numbers(8100), 50e6) }, false},
+	{"8 KiB reports at 110 MB/s", func(address string) { flood(address, numbers(8100), 110e6) }, true},
+	{"60 kB reports at 110 MB/s", func(address string) { flood(address, numbers(60000), 110e6) }, false},
+	{"50,000 small reports a second", func(address string) { flood(address, smallReport, 50000*float64(len(smallReport))) }, true},
+	{"a slow subscriber, 8 KiB reports at 50 MB/s", func(address string) {
+		slow := connectRaw(address, "slow")
+		p := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
+		p.MessageID, p.Topics, p.Qoss = 1, []string{"#"}, []byte{1}
+		p.Write(slow) // and reads nothing
+		flood(address, numbers(8100), 50e6)
+	}, false},
+	{"2,000 idle connections", func(address string) {
+		var idle []net.Conn
+		for len(idle) < 2000 {
+			if c, err := net.Dial("tcp", address); err == nil {
+				idle = append(idle, c)
+			}
+		}
+		select {}
+	}, false},
+	{"retained lies", func(address string) {
+		c := connectRaw(address, "liar")
+		for n := range 4000 { // of slots to come; they are there when the leader subscribes
+			report := fmt.Sprintf(`{"slot":%d,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, n/100)
+			publishRaw(c, fmt.Sprintf("prefdt/test/users/lie%d/report", n), []byte(report), true)
+		}
+		select {}
+	}, false},
+}
+
+const smallReport = `{"slot":999999999,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`
+
+// numbers is a report whose ignored field makes it so long: the dearest to decode.
+func numbers(length int) string {
+	head := strings.TrimSuffix(smallReport, "}") + `,"x":[1`
+	return head + strings.Repeat(",1", (length-len(head)-2)/2) + "]}"
+}
+
+func connectRaw(address, id string) net.Conn {
+	for {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			p := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
+			p.ProtocolName, p.ProtocolVersion, p.CleanSession, p.ClientIdentifier = "MQTT", 4, true, id
+			p.Write(c)
+			if _, err = io.ReadFull(c, make([]byte, 4)); err == nil { // CONNACK
+				return c
+			}
+			c.Close()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func publishRaw(c net.Conn, topic string, payload []byte, retained bool) error {
+	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+	p.TopicName, p.Payload, p.Retain = topic, payload, retained
+	return p.Write(c)
+}
+
+// flood publishes one user's reports at so many bytes a second, and connects again when the
+// broker ends the connection.
+func flood(address, report string, bytesPerSecond float64) {
+	var batch bytes.Buffer
+	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+	p.TopicName, p.Payload = "prefdt/test/users/flood/report", []byte(report)
+	for n := 0; n == 0 || batch.Len() < 60000; n++ {
+		p.Write(&batch)
+	}
+	c := connectRaw(address, "flood")
+	began, sent := time.Now(), 0.0
+	for {
+		if ahead := sent/bytesPerSecond - time.Since(began).Seconds(); ahead > 0.002 {
+			time.Sleep(time.Duration(ahead * 1e9))
+		} else if ahead < -0.1 { // the broker is slower: no burst later
+			began, sent = time.Now(), 0
+		}
+		if _, err := c.Write(batch.Bytes()); err != nil {
+			c.Close()
+			c = connectRaw(address, "flood")
+		}
+		sent += float64(batch.Len())
+	}
+}
+
+const neighbourEnv = "PREFDT_NEIGHBOUR"
+
+// TestNeighbour is a bad neighbour, when it is started as one.
+func TestNeighbour(t *testing.T) {
+	if i, address, ok := strings.Cut(os.Getenv(neighbourEnv), " "); ok {
+		n, err := strconv.Atoi(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		neighbours[n].run(address)
+	}
+}
+
+// startShippedBroker runs mosquitto with the file that ships, on a port of its own.
+func startShippedBroker(t *testing.T) (address string, broker *exec.Cmd) {
+	t.Helper()
+	program, err := exec.LookPath("mosquitto")
+	if err != nil {
+		t.Skip("mosquitto is not installed")
+	}
+	text, err := os.ReadFile("../../configs/mosquitto.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = rig.FreeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	path := filepath.Join(t.TempDir(), "mosquitto.conf")
+	if err := os.WriteFile(path, bytes.Replace(text, []byte("listener 18830 "), []byte("listener "+port+" "), 1), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broker = exec.Command(program, "-c", path)
+	if err := broker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { broker.Process.Kill(); broker.Wait() })
+	if !rig.Eventually(func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}) {
+		t.Fatal("mosquitto does not listen")
+	}
+	return address, broker
+}
+
+// peakMB is the most memory that a process had.
+func peakMB(t *testing.T, pid int) (mb float64) {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(raw), "VmHWM:")
+	fmt.Sscan(after, &mb)
+	return mb / 1024
+}
+
+// One bad neighbour beside a hundred honest users, at mosquitto as it is shipped: the reports
+// of the honest count, and a stop is acknowledged. What the machine itself makes late is told
+// by the latency probe.
+func TestBadNeighbour(t *testing.T) {
+	slots := *neighbourSlots
+	for i, x := range neighbours {
+		if slots == 0 && (!x.short || testing.Short()) {
+			continue
+		}
+		t.Run(x.name, func(t *testing.T) {
+			address, broker := startShippedBroker(t)
+			r := rig.NewRealTime(t, 1, 100000, 1000)
+			r.UseBroker("tcp://" + address)
+			r.SetUsers(honestUsers, 0)
+			neighbour := exec.Command(os.Args[0], "-test.run=^TestNeighbour$")
+			neighbour.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", neighbourEnv, i, address))
+			if err := neighbour.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { neighbour.Process.Kill(); neighbour.Wait() })
+			f := r.FlyToSlot(1)
+			n := max(slots, 5)
+			first := r.LastStatus().Slot + 1
+			check := watchLateness(t, r, f)
+			var waits []time.Duration
+			command := func(send func() telemetry.Ack) {
+				began := time.Now()
+				if ack := send(); !ack.Accepted {
+					t.Errorf("%+v", ack)
+				}
+				waits = append(waits, time.Since(began))
+			}
+			for k := range n {
+				r.Await("the next slot", rig.SlotSettled(first+k))
+				id := fmt.Sprintf("p%d", k)
+				command(func() telemetry.Ack {
+					return r.SendCommand(r.Topics.Preference(), fmt.Sprintf(`{"id":%q,"setting":0.5}`, id), id)
+				})
+			}
+			command(func() telemetry.Ack { return r.SendAction(telemetry.ActionStop) })
+			stop := waits[len(waits)-1]
+			slices.Sort(waits)
+			late := check()
+			heard, most := 0, 0
+			for _, s := range r.Statuses() {
+				if s.Slot >= first && s.Slot < first+n {
+					heard += min(s.UsersHeard, honestUsers)
+					most = max(most, s.UsersHeard)
+				}
+			}
+			t.Logf("%s: %d of %d honest reports in time (%.1f %%), at most %d users in a slot; %d commands acknowledged after %v in the median, %v at most, stop after %v; broker %.0f MB; dropped %v",
+				x.name, heard, n*honestUsers, 100*float64(heard)/float64(n*honestUsers), most, len(waits), waits[len(waits)/2].Round(time.Millisecond), waits[len(waits)-1].Round(time.Millisecond),
+				stop.Round(time.Millisecond), peakMB(t, broker.Process.Pid), f.Report().DroppedMessages)
+			if heard < (n-2*late)*honestUsers*99/100 {
+				t.Errorf("%d reports of %d counted, on a machine that was late in %d slots", heard, n*honestUsers, late)
+			}
+			if most > honestUsers && x.name == "retained lies" {
+				t.Errorf("%d users counted in a slot", most)
+			}
+			if mb := peakMB(t, broker.Process.Pid); mb > 256 {
+				t.Errorf("the broker took %.0f MB", mb)
+			}
+		})
+	}
+}
