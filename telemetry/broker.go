@@ -85,11 +85,11 @@ func (b Broker) tls(host string) (*tls.Config, error) {
 		}
 	}
 	if b.Cert != "" || b.Key != "" {
-		pair, err := tls.LoadX509KeyPair(b.Cert, b.Key)
+		pair, err := LoadCertificate(b.Cert, b.Key)
 		if err != nil {
 			return nil, fmt.Errorf("broker cert %q and key %q: %w", b.Cert, b.Key, err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		config.Certificates = []tls.Certificate{*pair}
 	}
 	return config, nil
 }

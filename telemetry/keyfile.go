@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -43,7 +45,7 @@ func NewKey(path string) (public string, err error) {
 
 // ReadKey reads a private key file.
 func ReadKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
+	text, err := readPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
@@ -52,6 +54,32 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("read key %s: %w", path, err)
 	}
 	return ed25519.NewKeyFromSeed(seed), nil
+}
+
+// readPrivate reads a file that not everybody on this machine may read.
+func readPrivate(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o007 != 0 && runtime.GOOS != "windows" { // which has no such modes
+		return nil, fmt.Errorf("%s: its mode %04o lets everybody here use it; chmod 600 it, or 640 for a group", path, mode)
+	}
+	return os.ReadFile(path)
+}
+
+// LoadCertificate reads a certificate and its private key, in PEM.
+func LoadCertificate(certificate, key string) (*tls.Certificate, error) {
+	public, err := os.ReadFile(certificate)
+	if err != nil {
+		return nil, err
+	}
+	private, err := readPrivate(key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(public, private)
+	return &pair, err
 }
 
 // writeDurably replaces a file atomically: a power cut leaves the old or the new one.

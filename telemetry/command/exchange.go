@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"prefdt/telemetry"
@@ -170,28 +172,76 @@ func (x *Exchange) NoAnswerReason() string {
 	return fmt.Sprintf("%s; command %s may still be applied", why, x.id)
 }
 
-// Send connects to the broker, publishes the command, again as it was every 2 s, and
-// waits for the answer until the caller's context ends. It subscribes to the answer before it
-// publishes.
-func (x *Exchange) Send(caller context.Context, broker telemetry.Broker, log *slog.Logger) (telemetry.Ack, error) {
-	ctx, cancel := context.WithCancel(caller)
-	defer cancel()
-	messages := make(chan telemetry.Message, 16)
-	client := &telemetry.Client{Broker: broker, Name: "ground", Log: log, Subscriptions: x.Filters()}
-	client.Handle = func(m telemetry.Message) {
+// Desk sends commands over one connection that lasts: none of them waits for a connection, or
+// for the messages of users. It serves any number of fleets, and of commands at a time.
+type Desk struct {
+	Client *telemetry.Client // its Handle passes every message on to HandleMessage
+
+	mutex sync.Mutex
+	last  map[string]telemetry.Message // status and online of each fleet, by topic
+	open  map[*Exchange]chan telemetry.Message
+}
+
+// NewDesk returns one whose Client is to be initialized. The subscriptions are to status,
+// online and acknowledgements.
+func NewDesk(broker telemetry.Broker, subscriptions []telemetry.Subscription, log *slog.Logger) *Desk {
+	d := &Desk{last: map[string]telemetry.Message{}, open: map[*Exchange]chan telemetry.Message{}}
+	d.Client = &telemetry.Client{Broker: broker, Name: "ground", Log: log, Subscriptions: subscriptions, Handle: d.HandleMessage}
+	return d
+}
+
+// HandleMessage passes a message on to the commands that wait for their answers.
+func (d *Desk) HandleMessage(m telemetry.Message) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if !strings.Contains(m.Topic, "/ack/") {
+		d.last[m.Topic] = m
+	}
+	for _, messages := range d.open {
 		select {
 		case messages <- m:
-		case <-ctx.Done():
+		default: // of a command that is sent again, and answered again
 		}
 	}
-	if err := client.Initialize(ctx); err != nil {
+}
+
+// begin has an exchange receive what was received last, and all from now on.
+func (d *Desk) begin(x *Exchange) <-chan telemetry.Message {
+	messages := make(chan telemetry.Message, 256)
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for _, topic := range []string{x.Topics.Online(), x.Topics.Status()} {
+		if m, known := d.last[topic]; known {
+			messages <- m
+		}
+	}
+	d.open[x] = messages
+	return messages
+}
+
+func (d *Desk) end(x *Exchange) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	delete(d.open, x)
+}
+
+// Send connects to the broker for one command, and sends it as a [Desk] does.
+func (x *Exchange) Send(ctx context.Context, broker telemetry.Broker, log *slog.Logger) (telemetry.Ack, error) {
+	d := NewDesk(broker, x.Filters(), log)
+	if err := d.Client.Initialize(ctx); err != nil {
 		return telemetry.Ack{}, err
 	}
-	defer client.Close()
-	defer cancel() // before Close, which waits for Handle
+	defer d.Client.Close()
+	return d.Send(ctx, x)
+}
+
+// Send publishes a command, again as it was every 2 s, and waits for the answer until ctx ends.
+func (d *Desk) Send(ctx context.Context, x *Exchange) (telemetry.Ack, error) {
+	messages := d.begin(x)
+	defer d.end(x)
 	publish := func(payload []byte) {
 		if payload != nil { // dropped without a connection: sent again below
-			client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
+			d.Client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
 		}
 	}
 	resend := time.NewTicker(resendInterval)
@@ -212,7 +262,7 @@ func (x *Exchange) Send(caller context.Context, broker telemetry.Broker, log *sl
 			publish(x.payload)
 		case <-ctx.Done():
 			err := ErrNoAnswer
-			if errors.Is(caller.Err(), context.Canceled) {
+			if errors.Is(ctx.Err(), context.Canceled) {
 				err = fmt.Errorf("interrupted, %w", err)
 			}
 			return telemetry.Ack{}, fmt.Errorf("%w: %s", err, x.NoAnswerReason())

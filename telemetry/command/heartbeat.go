@@ -3,7 +3,7 @@ package command
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"prefdt/telemetry"
@@ -14,15 +14,18 @@ const HeartbeatInterval = time.Second
 
 // Heartbeats sends the leader the heartbeats of a station that somebody watches. A
 // leader that received one holds the mission, and later returns, when they stop: a
-// bridge or a replay must never send any. Set the exported fields, then Run.
+// bridge or a replay must never send any, and neither does a station that does not see
+// the fleet. Set the exported fields, then Run.
 type Heartbeats struct {
-	Client *telemetry.Client
-	Topic  string  // see [telemetry.Topics.Heartbeat]
-	Signer *Signer // nil: unsigned
-	Leader *Leader // whose challenge is signed; nil: anyone's
-	Log    *slog.Logger
+	Client     *telemetry.Client
+	Topic      string  // see [telemetry.Topics.Heartbeat]
+	Signer     *Signer // nil: unsigned
+	Leader     *Leader // whose challenge is signed; nil: anyone's
+	StaleAfter time.Duration
+	Log        *slog.Logger
 
-	challenge atomic.Pointer[string] // of the last status; nil: none was received yet
+	mutex sync.Mutex
+	link  Link // by the statuses alone: without the broker nothing is sent, without the leader nothing received
 
 	seq         int64
 	lastProblem string // logged last
@@ -45,7 +48,7 @@ func (h *Heartbeats) Run(ctx context.Context, ticks <-chan time.Time) {
 }
 
 func (h *Heartbeats) send(ctx context.Context, leaving bool) {
-	payload, err := h.nextPayload(leaving)
+	payload, err := h.nextPayload(time.Now(), leaving)
 	if err != nil {
 		if err.Error() != h.lastProblem {
 			h.lastProblem = err.Error()
@@ -65,10 +68,11 @@ func (h *Heartbeats) send(ctx context.Context, leaving bool) {
 	h.Client.Publish(p) // one dropped without a connection is replaced by the next
 }
 
-// nextPayload returns the next heartbeat; nil while nothing can be signed yet.
-func (h *Heartbeats) nextPayload(leaving bool) ([]byte, error) {
-	challenge := h.challenge.Load()
-	if h.Signer != nil && challenge == nil {
+// nextPayload returns the next heartbeat; nil while there is nothing to see, or to sign.
+func (h *Heartbeats) nextPayload(now time.Time, leaving bool) ([]byte, error) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.link.Status == nil || !leaving && h.link.Blind(now) {
 		return nil, nil
 	}
 	h.seq++
@@ -76,12 +80,15 @@ func (h *Heartbeats) nextPayload(leaving bool) ([]byte, error) {
 	if err != nil || h.Signer == nil {
 		return body, err
 	}
-	return h.Signer.Sign(h.Topic, *challenge, body)
+	return h.Signer.Sign(h.Topic, h.link.Status.Challenge, body)
 }
 
-// HandleStatus keeps the challenge of a status.
+// HandleStatus keeps a status, for its time and its challenge.
 func (h *Heartbeats) HandleStatus(m telemetry.Message) {
 	if s, err := h.Leader.Status(m); err == nil {
-		h.challenge.Store(&s.Challenge)
+		h.mutex.Lock()
+		defer h.mutex.Unlock()
+		h.link.Broker, h.link.StaleAfter = true, h.StaleAfter
+		h.link.Take(&s, m)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"prefdt/configs/freeport"
 	"prefdt/simbridge/broker"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // testTimeout is how long a test waits for an event before it gives up: long enough for a
@@ -514,7 +515,8 @@ func TestDisplay(t *testing.T) {
 	yes, no := true, false
 	fresh := func(change func(v *view)) *view {
 		s := exampleStatus(17)
-		v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &yes, status: &s, statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, colour: true}
+		v := &view{Link: command.Link{Online: &yes, Status: &s, Received: now.Add(-time.Second), StaleAfter: 3 * time.Second}, fleet: "f1", colour: true}
+		v.SetBroker(true, now.Add(-time.Minute))
 		change(v)
 		return v
 	}
@@ -528,35 +530,35 @@ func TestDisplay(t *testing.T) {
 	}{
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
 		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NO MESSAGE YET"},
-		{"saturated", fresh(func(v *view) { v.status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
-		{"link lost above saturated", fresh(func(v *view) { v.status.Saturated = true; v.leaderOnline = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
-		{"broker unreachable above all", fresh(func(v *view) { v.brokerConnected, v.leaderOnline = false, &no }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
-		{"no status", fresh(func(v *view) { v.statusReceived = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
-		{"retained", fresh(func(v *view) { v.statusRetained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
-		{"no status in a minute, on the ground", fresh(func(v *view) { v.status.State = telemetry.StateDone; v.statusReceived = now.Add(-time.Minute) }), "\x1b[31;1mLINK LOST: no status for 60 s", true, grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
+		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
+		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
+		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
+		{"no status", fresh(func(v *view) { v.Received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
+		{"retained", fresh(func(v *view) { v.Retained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
+		{"no status in a minute, on the ground", fresh(func(v *view) { v.Status.State = telemetry.StateDone; v.Received = now.Add(-time.Minute) }), "\x1b[31;1mLINK LOST: no status for 60 s", true, grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
 		{"between two statuses on the ground", fresh(func(v *view) {
-			v.status.State, v.status.Aircraft, v.statusReceived = telemetry.StateIdle, nil, now.Add(-7*time.Second)
+			v.Status.State, v.Status.Aircraft, v.Received = telemetry.StateIdle, nil, now.Add(-7*time.Second)
 		}), "fleet f1   idle", false, "status 7.0 s old"},
 		{"left in the air by a leader that is gone", fresh(func(v *view) {
-			v.status.State, v.status.Aircraft[0].Mode, v.statusReceived = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
+			v.Status.State, v.Status.Aircraft[0].Mode, v.Received = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
 		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1maircraft 1 is LEFT IN THE AIR", true, ""},
-		{"aircraft lost", fresh(func(v *view) { *v.status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
-		{"preference", fresh(func(v *view) { v.status.BudgetJ, v.status.Mode, v.status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
-		{"no leader yet", fresh(func(v *view) { v.status, v.leaderOnline = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
-		{"just connected", fresh(func(v *view) { v.status, v.leaderOnline, v.brokerChangedAt = nil, nil, now }), "fleet f1   no status yet", false, ""},
-		{"escape sequences", fresh(func(v *view) { v.status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
+		{"aircraft lost", fresh(func(v *view) { *v.Status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
+		{"preference", fresh(func(v *view) { v.Status.BudgetJ, v.Status.Mode, v.Status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
+		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
+		{"just connected", fresh(func(v *view) { v.Status, v.Online = nil, nil; v.SetBroker(true, now) }), "fleet f1   no status yet", false, ""},
+		{"escape sequences", fresh(func(v *view) { v.Status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
 		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent\n"},
 		{"heartbeats and the last command", fresh(func(v *view) {
 			v.station = "crew-2"
-			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
+			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
 		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
 		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
-			v.status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
+			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
 		}), "fleet f1", false, "no heartbeats sent   last command b1 unsigned from slot 18: budget 42000 J\n"},
-		{"left in the air", fresh(func(v *view) { v.status.State, v.status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
+		{"left in the air", fresh(func(v *view) { v.Status.State, v.Status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
 			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
-		{"a reason", fresh(func(v *view) { v.status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
+		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
 		got := c.view.render(now, 0, 0)
@@ -564,7 +566,7 @@ func TestDisplay(t *testing.T) {
 		if !strings.HasPrefix(text, c.first) || !strings.Contains(text, c.wantSomehow) {
 			t.Errorf("%s: %q", c.name, text)
 		}
-		if c.view.status == nil {
+		if c.view.Status == nil {
 			continue
 		}
 		for _, line := range got {
@@ -582,7 +584,7 @@ func TestRepeatedStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	online := true
-	v := &view{brokerConnected: true, leaderOnline: &online, staleAfter: 3 * time.Second}
+	v := &view{Link: command.Link{Broker: true, Online: &online, StaleAfter: 3 * time.Second}}
 	receive := func(atS int64, retained bool, payload []byte) bool {
 		return v.handleEvent(event{message: &telemetry.Message{Topic: topics.Status(), Payload: payload, Retained: retained, Received: time.Unix(atS, 0)}}, topics, nil)
 	}
@@ -602,7 +604,8 @@ func TestRepeatedStatus(t *testing.T) {
 func TestScreen(t *testing.T) {
 	var out bytes.Buffer
 	draw, end := redraw(&out, func() (int, int) { return 80, 24 })
-	v := &view{fleet: "f1", brokerConnected: true, brokerChangedAt: time.Unix(0, 0), staleAfter: time.Second}
+	v := &view{Link: command.Link{StaleAfter: time.Second}, fleet: "f1"}
+	v.SetBroker(true, time.Unix(0, 0))
 	draw(v, nil, false, time.Unix(0, 0))
 	end()
 	if want := fmt.Sprintf("\x1b[?25l\x1b[H%s\x1b[K\r\n\x1b[J\x1b[?25h", "fleet f1   no status yet"); out.String() != want {
@@ -618,8 +621,8 @@ func TestDisplayFits(t *testing.T) {
 	s.State, s.Saturated, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, true, 123456789, "AUTO.LOITER"
 	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
 	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12, What: "budget 42000 J, target"}
-	v := &view{fleet: strings.Repeat("f", 64), brokerConnected: true, brokerChangedAt: now.Add(-time.Minute), leaderOnline: &online, status: &s,
-		statusReceived: now.Add(-time.Second), staleAfter: 3 * time.Second, refusedMessages: 3}
+	v := &view{Link: command.Link{Broker: true, Online: &online, Status: &s, Received: now.Add(-time.Second), StaleAfter: 3 * time.Second},
+		fleet: strings.Repeat("f", 64), refusedMessages: 3}
 	letters := func(lines []string) string { return strings.Join(strings.Fields(strings.Join(lines, "")), "") }
 	for columns := 40; columns <= 250; columns++ {
 		v.station = strings.Repeat("s", min(max(columns-18, 1), 64)) // as long as a line, but for the label before it

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -122,7 +123,7 @@ func (t *tool) parse(most int) (words []string, err error) {
 	return words, cli.BadInput(err)
 }
 
-// seconds is a duration flag of a field in seconds.
+// seconds is a duration flag of a field in seconds: a number without a unit is seconds too.
 type seconds float64
 
 func (s *seconds) String() string {
@@ -130,6 +131,9 @@ func (s *seconds) String() string {
 }
 
 func (s *seconds) Set(text string) error {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s" // as in the configuration
+	}
 	d, err := time.ParseDuration(text)
 	*s = seconds(d.Seconds())
 	return err
@@ -137,6 +141,10 @@ func (s *seconds) Set(text string) error {
 
 func (t *tool) timeout() time.Duration {
 	return time.Duration(t.config.TimeoutS * float64(time.Second))
+}
+
+func (t *tool) stale() time.Duration {
+	return time.Duration(t.config.StaleS * float64(time.Second))
 }
 
 func (t *tool) log() *slog.Logger {

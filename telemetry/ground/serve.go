@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -38,17 +37,15 @@ func serveConsole(t *tool) error {
 	if _, err := t.parse(0); err != nil {
 		return err
 	}
-	s.Fleet, s.StaleAfter = t.config.Fleet, time.Duration(t.config.StaleS*float64(time.Second))
+	s.Fleet, s.StaleAfter = t.config.Fleet, t.stale()
 	if *hosts != "" {
 		s.Hosts = strings.Split(*hosts, ",")
 	}
 	var err error
 	if *certificate != "" || *key != "" {
-		pair, e := tls.LoadX509KeyPair(*certificate, *key)
-		if e != nil {
-			return cli.BadInputf("-tls-cert %q and -tls-key %q: %w", *certificate, *key, e)
+		if s.Certificate, err = telemetry.LoadCertificate(*certificate, *key); err != nil {
+			return cli.BadInputf("-tls-cert %q and -tls-key %q: %w", *certificate, *key, err)
 		}
-		s.Certificate = &pair
 	}
 	if side, ok := parseMetres(*area, 2); ok {
 		s.AreaM = [2]float64(side)
@@ -64,8 +61,9 @@ func serveConsole(t *tool) error {
 	if err := t.nameFleets(s, *fleets); err != nil {
 		return cli.BadInput(err)
 	}
-	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: t.log()}
+	// What users send is before neither a status nor an answer: it comes over a connection of its own.
 	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, NewestEvery: 50 * time.Millisecond}
+	desk := command.NewDesk(t.config.Broker, nil, t.log())
 	pages := s.Fleets
 	if len(pages) == 0 {
 		pages = []*serve.Server{s}
@@ -75,19 +73,19 @@ func serveConsole(t *tool) error {
 		if f.Leader, err = command.NewLeader(t.config.LeaderKeys, f.Fleet); err != nil {
 			return cli.BadInput(err)
 		}
-		filters, ofUsers, err := f.Subscriptions()
+		ofLeader, ofUsers, err := f.Subscriptions()
 		if err != nil {
 			return cli.BadInput(err)
 		}
-		client.Subscriptions, users.Subscriptions = append(client.Subscriptions, filters...), append(users.Subscriptions, ofUsers...)
+		desk.Client.Subscriptions, users.Subscriptions = append(desk.Client.Subscriptions, ofLeader...), append(users.Subscriptions, ofUsers...)
 		if *silent {
 			continue
 		}
-		operators, own, err := t.operators(client, f)
+		own, err := t.addOperators(f, desk)
 		if err != nil {
 			return cli.BadInput(err)
 		}
-		f.Operators, stations = operators, append(stations, own...)
+		stations = append(stations, own...)
 	}
 	if len(s.Fleets) > 0 { // the same keys for each: a link is good for all
 		for _, o := range pages[0].Operators {
@@ -98,46 +96,47 @@ func serveConsole(t *tool) error {
 		return cli.BadInput(err)
 	}
 	rejects := &telemetry.RejectCounter{Log: t.log()}
-	client.Handle = func(m telemetry.Message) {
-		for _, x := range stations {
-			if m.Topic == x.statusTopic {
-				x.HandleStatus(m)
-			}
-		}
+	users.Handle = func(m telemetry.Message) {
 		for _, f := range pages {
 			if err := f.Handle(m); err != nil {
 				rejects.Add(m.Topic, err)
 			}
 		}
 	}
-	users.Handle = client.Handle
+	desk.Client.Handle = func(m telemetry.Message) {
+		for _, x := range stations {
+			if m.Topic == x.statusTopic {
+				x.HandleStatus(m)
+			}
+		}
+		desk.HandleMessage(m)
+		users.Handle(m)
+	}
 	connected := func(yes bool) {
 		for _, f := range pages {
 			f.Connected(yes)
 		}
 	}
-	client.OnConnect = func() { connected(true) }
-	client.OnDisconnect = func(error) { connected(false) }
+	desk.Client.OnConnect = func() { connected(true) }
+	desk.Client.OnDisconnect = func(error) { connected(false) }
 	if err := s.Initialize(); err != nil {
 		return err
 	}
+	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.ctx, t.timeout())
-	if err = users.Initialize(ctx); err == nil {
-		err = client.Initialize(ctx)
-	}
-	cancel()
-	if err != nil {
-		users.Close()
-		s.Close()
-		if t.ctx.Err() != nil {
-			return nil
+	defer cancel()
+	for _, c := range []*telemetry.Client{users, desk.Client} {
+		if err := c.Initialize(ctx); err != nil {
+			if t.ctx.Err() != nil {
+				return nil
+			}
+			return err
 		}
-		return err
+		defer c.Close()
 	}
+	s.Start()
 	<-t.ctx.Done()
-	s.Close() // before the client's: it may withdraw
-	client.Close()
-	users.Close()
+	s.Close() // before the clients: it may withdraw
 	return nil
 }
 
@@ -183,6 +182,7 @@ func (t *tool) serveReplay(s *serve.Server, path, mission string) error {
 	if err := s.Initialize(); err != nil {
 		return err
 	}
+	s.Start()
 	<-t.ctx.Done()
 	s.Close()
 	return nil
@@ -216,26 +216,29 @@ func (x *station) heartbeat(leaving bool) {
 	}
 }
 
-// operators has a fleet's, one for each key, or without keys a single one that does not sign.
-func (t *tool) operators(client *telemetry.Client, f *serve.Server) (list []*serve.Operator, stations []*station, err error) {
+// addOperators gives a fleet's page an operator for each key, or without keys a single one that
+// does not sign.
+func (t *tool) addOperators(f *serve.Server, desk *command.Desk) (stations []*station, err error) {
 	topics, err := telemetry.NewTopics(f.Fleet)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	desk.Client.Subscriptions = append(desk.Client.Subscriptions, telemetry.Subscription{Filter: topics.AllAcks(), QoS: 1})
 	paths := strings.Split(t.config.Key, ",")
 	first := *t
 	first.config.Key = paths[0]
 	name, err := first.stationName()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, path := range paths {
 		signer, err := command.NewSigner(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		x := &station{
-			Heartbeats:  command.Heartbeats{Client: client, Topic: topics.Heartbeat(name), Signer: signer, Leader: f.Leader, Log: t.log()},
+			Heartbeats: command.Heartbeats{Client: desk.Client, Topic: topics.Heartbeat(name), Signer: signer, Leader: f.Leader,
+				StaleAfter: f.StaleAfter, Log: t.log()},
 			statusTopic: topics.Status(), beats: make(chan time.Time, 1),
 		}
 		o := &serve.Operator{Heartbeat: x.heartbeat}
@@ -243,15 +246,15 @@ func (t *tool) operators(client *telemetry.Client, f *serve.Server) (list []*ser
 			o.Name = signer.Name
 		}
 		o.Send = func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error) {
-			x := command.Exchange{Request: r, Topics: topics, Signer: signer, Leader: f.Leader, BelowFloor: belowFloor}
+			x := &command.Exchange{Request: r, Topics: topics, Signer: signer, Leader: f.Leader, BelowFloor: belowFloor}
 			if err := x.Initialize(); err != nil {
 				return telemetry.Ack{}, err
 			}
-			return x.Send(ctx, t.config.Broker, t.log())
+			return desk.Send(ctx, x)
 		}
-		list, stations = append(list, o), append(stations, x)
+		f.Operators, stations = append(f.Operators, o), append(stations, x)
 	}
-	return list, stations, nil
+	return stations, nil
 }
 
 // parseMetres reads n numbers with commas between them.

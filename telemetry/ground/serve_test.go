@@ -21,13 +21,53 @@ import (
 // console is a page's requests to a running ground serve.
 type console struct {
 	*http.Client
-	t   *testing.T
-	url string
+	t      *testing.T
+	url    string
+	secret string // of its commands
+}
+
+func (c *console) login(token string) {
+	c.t.Helper()
+	code, text := c.post("login", fmt.Sprintf(`{"token":%q}`, token))
+	var got struct{ Secret string }
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != http.StatusOK {
+		c.t.Fatalf("login: %d %s", code, text)
+	}
+	c.secret = got.Secret
+}
+
+// events opens the event stream, and returns a function that reads until one contains a text.
+func (c *console) events(prefix string) (await func(text string) string) {
+	c.t.Helper()
+	r, err := c.Get(c.url + prefix + "events")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { r.Body.Close() })
+	lines := bufio.NewReader(r.Body)
+	return func(text string) string {
+		c.t.Helper()
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				c.t.Fatalf("no event with %q: %v", text, err)
+			}
+			if strings.Contains(line, text) {
+				return line
+			}
+		}
+	}
 }
 
 func (c *console) post(path, body string) (code int, text string) {
 	c.t.Helper()
-	r, err := c.Post(c.url+path, "application/json", strings.NewReader(body))
+	q, err := http.NewRequestWithContext(c.t.Context(), "POST", c.url+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Authorization", "Bearer "+c.secret)
+	r, err := c.Do(q)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -37,26 +77,23 @@ func (c *console) post(path, body string) (code int, text string) {
 	return r.StatusCode, out.String()
 }
 
-// budget orders one until it is sent, since the status may be on its way, and returns the id
-// with which it was. An order is as old as the server says; its answers have its time.
+// budget orders one once the page has a status, and returns its id. An order is as old as the
+// server says; its events have its time.
 func (c *console) budget(prefix, name string) (id string) {
 	c.t.Helper()
-	var answer struct{ At int64 }
-	for try := range 100 {
-		id = fmt.Sprintf("b-%s-%d", name, try)
-		code, text := c.post(prefix+"command", fmt.Sprintf(`{"id":%q,"at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":45000}`, id, answer.At))
-		if code == http.StatusOK {
-			if !strings.Contains(text, "budget of 42000 J (ceiling) accepted from slot 31, not below the floor of 27114 J") || !strings.Contains(text, "key "+name) {
-				c.t.Fatalf("%s: %s", name, text)
-			}
-			return id
-		}
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
-			c.t.Fatalf("%s: %d %s", name, code, text)
-		}
+	await := c.events(prefix)
+	var e struct{ T int64 }
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(await(`"floor_j":`), "data: ")), &e); err != nil {
+		c.t.Fatal(err)
 	}
-	c.t.Fatalf("%s: never sent", name)
-	return ""
+	id = "b-" + name
+	if code, text := c.post(prefix+"command", fmt.Sprintf(`{"id":%q,"at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":42000}`, id, e.T)); code != http.StatusAccepted {
+		c.t.Fatalf("%s: %d %s", name, code, text)
+	}
+	if text := await(`"id":"` + id); !strings.Contains(text, "budget of 42000 J (ceiling) accepted from slot 31, not below the floor of 27114 J") || !strings.Contains(text, "key "+name) {
+		c.t.Fatalf("%s: %s", name, text)
+	}
+	return id
 }
 
 var linkPattern = regexp.MustCompile(`(?m)^(watch|command.*), once: (http://\S+/)#([A-Z2-7]{26})$`)
@@ -95,10 +132,8 @@ func TestServe(t *testing.T) {
 	}
 	for _, m := range links {
 		jar, _ := cookiejar.New(nil)
-		c := &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2]}
-		if code, text := c.post("login", fmt.Sprintf(`{"token":%q}`, m[3])); code != http.StatusNoContent {
-			t.Fatalf("%s: %d %s", m[1], code, text)
-		}
+		c := &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2], ""}
+		c.login(m[3])
 		pages[m[1]] = c
 		t.Cleanup(c.CloseIdleConnections)
 	}
@@ -215,10 +250,8 @@ func TestServeFleets(t *testing.T) {
 			continue
 		}
 		jar, _ := cookiejar.New(nil)
-		c = &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2]}
-		if code, text := c.post("login", fmt.Sprintf(`{"token":%q}`, m[3])); code != http.StatusNoContent {
-			t.Fatalf("login: %d %s", code, text)
-		}
+		c = &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2], ""}
+		c.login(m[3])
 	}
 	t.Cleanup(c.CloseIdleConnections)
 	c.budget("f1/", "crew-1")

@@ -13,17 +13,10 @@ import (
 // view is the state that watch displays, with the times at which it was received.
 // Rendering takes the time as an argument and changes nothing.
 type view struct {
+	command.Link
 	fleet           string
 	leader          *command.Leader
-	brokerConnected bool
-	brokerChangedAt time.Time // connected or lost since
-	leaderOnline    *bool     // last published by the leader or its will; nil: nothing
-	status          *telemetry.Status
-	statusPayload   []byte // of status
-	statusReceived  time.Time
-	statusRetained  bool // the status was published before the subscription, at an unknown time
 	refusedMessages uint64
-	staleAfter      time.Duration
 	station         string // name in the heartbeats; empty: none are sent
 	colour          bool
 }
@@ -44,30 +37,14 @@ func (v *view) paint(code, text string) string {
 
 // alarm is why the display may be out of date; empty if it is current.
 func (v *view) alarm(now time.Time) string {
-	switch {
-	case !v.brokerConnected:
-		return "LINK LOST: the broker is unreachable"
-	case v.leaderOnline == nil && now.Sub(v.brokerChangedAt) <= v.staleAfter: // retained messages are on their way
-	case v.leaderOnline == nil:
-		return "NO LEADER was ever at this broker"
-	case !*v.leaderOnline:
-		return "LINK LOST: the leader is offline"
-	case v.status != nil && !v.statusRetained && now.Sub(v.statusReceived) > v.lostAfter():
-		return fmt.Sprintf("LINK LOST: no status for %s", formatAge(now.Sub(v.statusReceived)))
+	switch why := v.Lost(now); why {
+	case "", command.NoLeader:
+		return why
+	case command.NoStatus:
+		return "LINK LOST: no status for " + formatAge(v.Age(now))
+	default:
+		return "LINK LOST: " + why
 	}
-	return ""
-}
-
-// statusInterval is the longest time between statuses of a leader with no slot to settle,
-// docs/wire.md.
-const statusInterval = 5 * time.Second
-
-// lostAfter is the age of a status from which the link counts as lost.
-func (v *view) lostAfter() time.Duration {
-	if telemetry.UnderWay(v.status.State) {
-		return v.staleAfter
-	}
-	return v.staleAfter + statusInterval
 }
 
 // render is the display in so many columns and rows; 0: any number.
@@ -92,12 +69,12 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	if alarm != "" {
 		out = append(out, paragraph{parts: []string{alarm}, colour: red})
 	}
-	s := v.status
+	s := v.Status
 	if s == nil {
 		return append(out, paragraph{parts: []string{"fleet " + v.fleet, "no status yet"}})
 	}
-	label := "status " + formatAge(now.Sub(v.statusReceived)) + " old"
-	if v.statusRetained {
+	label := "status " + formatAge(v.Age(now)) + " old"
+	if v.Retained {
 		label = "STALE: retained by the broker, age unknown"
 	} else if alarm != "" {
 		label = "STALE: " + label
@@ -108,7 +85,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	}
 	var reasons []paragraph
 	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter); old && a.AgeS != nil && !stale {
+		if _, old := aircraftParts(a, v.Age(now), v.StaleAfter); old && a.AgeS != nil && !stale {
 			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
 		}
 		if a.Reason != "" {
@@ -128,7 +105,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
 	add("  crew       ", v.crewParts()...)
 	for _, a := range s.Aircraft {
-		parts, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter)
+		parts, old := aircraftParts(a, v.Age(now), v.StaleAfter)
 		out = append(out, paragraph{"  ", parts, cmp.Or(grey, staleColour(old))})
 	}
 	if v.refusedMessages > 0 {
@@ -183,7 +160,7 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
-	s := v.status
+	s := v.Status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
 		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, command.Joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
 		command.Joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
@@ -191,7 +168,7 @@ func (v *view) slotLine(now time.Time) string {
 		text += "  SATURATED"
 	}
 	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, now.Sub(v.statusReceived), v.staleAfter); old {
+		if _, old := aircraftParts(a, v.Age(now), v.StaleAfter); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
 		if a.Reason != "" {
@@ -204,7 +181,7 @@ func (v *view) slotLine(now time.Time) string {
 	if s.LastCommand != nil {
 		text += "  " + lastCommandText(s.LastCommand)
 	}
-	if v.statusRetained {
+	if v.Retained {
 		text += "  STALE: retained by the broker, age unknown"
 	}
 	return text
@@ -217,9 +194,9 @@ func (v *view) crewParts() []string {
 		station = "heartbeats as " + v.station
 	}
 	parts := []string{station}
-	if c := v.status.LastCommand; c != nil {
+	if c := v.Status.LastCommand; c != nil {
 		text := lastCommandText(c)
-		if ago := v.status.Slot + 1 - c.Slot; ago > 0 {
+		if ago := v.Status.Slot + 1 - c.Slot; ago > 0 {
 			text += fmt.Sprintf(", %d s ago", ago)
 		}
 		parts = append(parts, text)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -46,7 +45,7 @@ func watch(t *tool) error {
 			return cli.BadInput(err)
 		}
 	}
-	v := &view{fleet: t.config.Fleet, staleAfter: time.Duration(t.config.StaleS * float64(time.Second)), station: station}
+	v := &view{Link: command.Link{StaleAfter: t.stale()}, fleet: t.config.Fleet, station: station}
 	var err error
 	if v.leader, err = command.NewLeader(t.config.LeaderKeys, t.config.Fleet); err != nil {
 		return cli.BadInput(err)
@@ -81,7 +80,7 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Leader: v.leader, Log: log}
+	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Leader: v.leader, Log: log, StaleAfter: v.StaleAfter}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
 			heartbeats.HandleStatus(m)
@@ -111,7 +110,7 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 		defer sending.Wait() // the last heartbeat is sent before Close
 		defer every.Stop()
 	}
-	v.brokerConnected, v.brokerChangedAt = true, time.Now()
+	v.SetBroker(true, time.Now())
 	ages := time.NewTicker(500 * time.Millisecond) // they grow between messages
 	defer ages.Stop()
 	for {
@@ -134,10 +133,7 @@ var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind", Text: "t
 func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.RejectCounter) bool {
 	m := e.message
 	if m == nil {
-		v.brokerConnected, v.brokerChangedAt = e.brokerConnected, time.Now()
-		if !e.brokerConnected {
-			v.leaderOnline = nil // unknown until the next connection
-		}
+		v.SetBroker(e.brokerConnected, time.Now())
 		return false
 	}
 	var err error
@@ -145,15 +141,12 @@ func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.
 	case topics.Online():
 		var online bool
 		if online, err = telemetry.DecodeOnline(m.Payload); err == nil {
-			v.leaderOnline = &online
+			v.Online = &online
 		}
 	case topics.Status():
-		if bytes.Equal(m.Payload, v.statusPayload) { // again by a broker or a bridge that connects: no newer
-			return false
-		}
 		var s telemetry.Status
 		if s, err = v.leader.Status(*m); err == nil {
-			v.status, v.statusPayload, v.statusReceived, v.statusRetained = &s, m.Payload, m.Received, m.Retained
+			return v.Take(&s, *m)
 		}
 	}
 	if err != nil {
@@ -185,7 +178,7 @@ func printLines(out io.Writer) display {
 	lastAlarm := "" // the last one printed, without its age
 	return func(v *view, e *event, valid bool, now time.Time) {
 		if valid && isStatus(e) {
-			fmt.Fprintln(out, v.slotLine(v.statusReceived))
+			fmt.Fprintln(out, v.slotLine(v.Received))
 		}
 		text := v.alarm(now)
 		if kind, _, _ := strings.Cut(text, " for "); kind != lastAlarm {
@@ -204,9 +197,9 @@ func printJSON(out io.Writer) display {
 		case e.message == nil:
 			lines.Encode(map[string]any{"broker": e.brokerConnected})
 		case valid && isStatus(e):
-			lines.Encode(map[string]any{"retained": v.statusRetained, "status": v.status})
+			lines.Encode(map[string]any{"retained": v.Retained, "status": v.Status})
 		case valid:
-			lines.Encode(map[string]any{"online": *v.leaderOnline})
+			lines.Encode(map[string]any{"online": *v.Online})
 		}
 	}
 }

@@ -58,23 +58,20 @@ func (s *Server) summary() summary {
 	x.mutex.Lock()
 	defer x.mutex.Unlock()
 	line := summary{Fleet: s.Fleet, State: "-", Text: "no status yet", Stale: true}
-	q := x.status
+	q := x.link.Status
 	if q == nil {
 		return line
 	}
 	line.State = q.State
-	ageMS, limitMS := x.ms(s.Clock())-x.receivedMS, s.StaleAfter.Milliseconds()
-	if !telemetry.UnderWay(q.State) {
-		limitMS += 5000 // a status comes every 5 s at least
-	}
-	line.Stale = ageMS >= limitMS || !x.broker || x.online != nil && !*x.online
+	ageS, lost := x.link.Age(s.Clock()).Seconds(), x.link.Lost(s.Clock())
+	line.Stale = lost != "" || x.link.Retained
 	switch {
-	case line.Stale:
-		line.Text, line.Alarm = fmt.Sprintf("LINK LOST, last status %.0f s ago", float64(ageMS)/1000), true
-	case x.retained:
-		line.Text, line.Stale = "kept by the broker, its age is unknown", true
+	case lost != "":
+		line.Text, line.Alarm = fmt.Sprintf("LINK LOST, last status %.0f s ago", ageS), true
+	case x.link.Retained:
+		line.Text = "kept by the broker, its age is unknown"
 	default:
-		line.Text = fmt.Sprintf("%.1f s old", float64(ageMS)/1000)
+		line.Text = fmt.Sprintf("%.1f s old", ageS)
 	}
 	line.Text += fmt.Sprintf("; slot %d of %d, spent %.1f kJ", q.Slot, q.Slots, q.SpentJ/1000)
 	if q.BudgetJ != nil {

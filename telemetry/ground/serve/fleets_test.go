@@ -97,8 +97,11 @@ func TestFleets(t *testing.T) {
 	}
 
 	order := fmt.Sprintf(`{"id":"h1","kind":"mission","action":"hold","at":%d}`, c.Fleets[1].state.ms(c.Clock()))
-	if r := b.do("POST", "/f2/command", headers, order); r.status != http.StatusOK {
+	if r := b.do("POST", "/f2/command", headers, order); r.status != http.StatusAccepted {
 		t.Errorf("command: %d %s", r.status, r.body)
+	}
+	for len(sent()) == 0 {
+		time.Sleep(time.Millisecond)
 	}
 	for _, q := range []struct {
 		b            *browser

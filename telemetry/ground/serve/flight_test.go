@@ -21,7 +21,7 @@ import (
 var record = flag.Bool("record", false, "write the flight's screenshots into docs/images")
 
 // A flight is flown wholly from the page, signed, against the simulated world: a budget, start
-// by slide until the autopilots are ready, a revision, hold, resume, return.
+// by press until the autopilots are ready, a revision, hold, resume, return.
 func TestFlightFromThePage(t *testing.T) {
 	needBrowser(t)
 	folder := t.TempDir()
@@ -105,8 +105,9 @@ func TestFlightFromThePage(t *testing.T) {
 	budget(150)
 	phone.until("start", func() bool { // refused while readiness is not there, with the reason
 		n := eval[int](phone, "document.querySelectorAll('#answers li').length")
-		phone.slide("start", 1)
-		phone.wait(fmt.Sprintf("document.querySelectorAll('#answers li').length > %d", n))
+		phone.press("#act-start .hold", func() bool {
+			return eval[bool](phone, fmt.Sprintf("document.querySelectorAll('#answers li').length > %d", n))
+		})
 		return answered("mission start accepted from slot 0")()
 	})
 	state("flying")

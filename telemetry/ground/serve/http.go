@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -41,6 +42,7 @@ var files = map[string]file{
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("POST /logout", s.forAll(s.logout))
 	if len(s.Fleets) == 0 {
 		s.addRoutes(mux, "")
 	} else {
@@ -97,20 +99,42 @@ func addFiles(mux *http.ServeMux, prefix string, from embed.FS, files map[string
 	}
 }
 
-// login exchanges a token for a cookie. The next token is written where the server was
-// started: who holds that terminal decides who comes.
+// login exchanges a token for a cookie and a secret. The next token is written where the server
+// was started: who holds that terminal decides who comes.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var body struct{ Token string }
 	if !readBody(w, r, &body) {
 		return
 	}
-	value, operator, ok := s.access.exchange(body.Token, s.Clock())
-	if !ok {
-		http.Error(w, "this link was used, or is of an earlier start; the server's terminal shows a new one", http.StatusForbidden)
-		return
+	now := s.Clock()
+	t, ok, expired := s.access.take(body.Token, now)
+	if ok || expired {
+		s.offer(t.operator)
 	}
-	s.offer(operator)
-	http.SetCookie(w, s.access.cookie(value))
+	present := s.access.session(r, now)
+	var secret string
+	switch {
+	case !ok:
+		http.Error(w, "this link was used, is older than an hour, or is of an earlier start; the server's terminal shows a new one", http.StatusForbidden)
+		return
+	case present != nil && present.operator != nil && t.operator == nil: // stays one who may command
+	default:
+		if present != nil {
+			s.access.end(present)
+		}
+		var cookie string
+		cookie, secret = s.access.begin(t.operator, now)
+		http.SetCookie(w, s.access.newCookie(cookie))
+		s.logVisit(r, "login to "+t.operator.role())
+	}
+	writeJSON(w, map[string]string{"secret": secret})
+}
+
+// logout ends the session of a browser, all its pages included.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request, session *session) {
+	s.access.end(session)
+	s.logVisit(r, "logout from "+session.operator.role())
+	http.SetCookie(w, s.access.newCookie(""))
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -131,15 +155,22 @@ func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
 			http.Error(w, "open the link that the server's terminal shows", http.StatusUnauthorized)
 			return
 		}
+		if session.operator != nil {
+			markOperator(r.Context())
+		}
 		h(w, r, session)
 	}
 }
 
-// forOperators wants a session that may command.
+// forOperators wants a session that may command, and its secret.
 func (s *Server) forOperators(h sessionHandler) http.HandlerFunc {
 	return s.forAll(func(w http.ResponseWriter, r *http.Request, session *session) {
 		if s.operator(session) == nil {
 			http.Error(w, "this page may watch, and not command", http.StatusForbidden)
+			return
+		}
+		if !session.bearsSecret(r) {
+			http.Error(w, "without the secret of this browser; open a new link that the server's terminal shows", http.StatusForbidden)
 			return
 		}
 		h(w, r, session)
@@ -266,13 +297,17 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 		gap.Reset(minStreamGap)
 		select {
 		case <-gap.C:
+			select {
+			case <-changed:
+			case <-seconds.C:
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
-			return
 		}
-		select {
-		case <-changed:
-		case <-seconds.C:
-		case <-ctx.Done():
+		if ctx.Err() != nil {
+			if s.access.session(r, s.Clock()) == session { // another page has its place
+				io.WriteString(w, "data: {\"replaced\":true}\n\n")
+			}
 			return
 		}
 	}
@@ -283,6 +318,10 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 func (s *Server) alive(w http.ResponseWriter, r *http.Request, session *session) {
 	if !s.access.watched(session, s.Fleet) {
 		http.Error(w, "a page without its event stream does not watch", http.StatusConflict)
+		return
+	}
+	if s.state.blind(s.Clock()) {
+		http.Error(w, "who does not see the fleet does not watch it", http.StatusConflict)
 		return
 	}
 	s.beat(s.operator(session), false)
@@ -309,7 +348,8 @@ func (s *Server) beat(o *Operator, leaving bool) {
 	o.Heartbeat(leaving)
 }
 
-// command sends a command and answers with what became of it; every page receives that.
+// command sends a command. What became of it is told to every page by its stream, and this
+// request does not wait for it: a browser has few connections, and STOP must find one.
 func (s *Server) command(w http.ResponseWriter, r *http.Request, session *session) {
 	var q request
 	if !readBody(w, r, &q) {
@@ -317,44 +357,48 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 	}
 	operator := s.operator(session)
 	a := answer{ID: q.ID, By: operator.Name}
-	respond := func(code int, text string) {
+	finish := func(text string) {
 		a.AtMS, a.Text = s.state.ms(s.Clock()), telemetry.Printable(text)
 		s.state.addAnswer(a)
+	}
+	refuse := func(code int, text string) {
+		finish("not sent: " + text)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		w.Write(encode(a))
 	}
 	if age := time.Duration(s.state.ms(s.Clock())-q.AtMS) * time.Millisecond; age.Abs() > sendLimit {
-		respond(http.StatusConflict, fmt.Sprintf("not sent: it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
+		refuse(http.StatusConflict, fmt.Sprintf("it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
 		return
 	}
 	status := s.state.latest()
 	meant, err := q.command(status)
 	if err != nil {
-		respond(http.StatusUnprocessableEntity, "not sent: "+err.Error())
+		refuse(http.StatusUnprocessableEntity, err.Error())
 		return
 	}
 	if err := q.checkReplaced(status); err != nil {
-		respond(http.StatusConflict, "not sent: "+err.Error())
+		refuse(http.StatusConflict, err.Error())
 		return
 	}
-	select {
-	case s.sending <- struct{}{}:
-		defer func() { <-s.sending }()
-	default:
-		respond(http.StatusTooManyRequests, "not sent: other commands wait for their answers")
+	leave, ok := operator.reserve(meant)
+	if !ok {
+		refuse(http.StatusTooManyRequests, "other commands wait for their answers")
 		return
 	}
-	// A page that goes meanwhile does not take back what was sent.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), sendLimit)
-	defer cancel()
-	ack, err := operator.Send(ctx, meant, q.BelowFloor)
-	if err != nil {
-		respond(http.StatusGatewayTimeout, fmt.Sprintf("%s: %v", meant, err))
-		return
-	}
-	a.Accepted = ack.Accepted
-	respond(http.StatusOK, meant.Answer(ack))
+	s.done.Go(func() { // a page that goes meanwhile does not take back what was sent
+		defer leave()
+		ctx, cancel := context.WithTimeout(s.ctx, sendLimit)
+		defer cancel()
+		ack, err := operator.Send(ctx, meant, q.BelowFloor)
+		a.Accepted = err == nil && ack.Accepted
+		if err != nil {
+			finish(fmt.Sprintf("%s: %v", meant, err))
+			return
+		}
+		finish(meant.Answer(ack))
+	})
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // preview answers what a command would do, in words, and sends nothing.

@@ -25,14 +25,13 @@ func composeReplay(f *flightlog.Flight) (json.RawMessage, error) {
 	var s state
 	var at cursor
 	r := replay{Mission: f.Mission}
-	online := true
 	var given []answer // before the next status
 	for i, answers := range f.Answers() {
 		x := &f.Slots[i]
 		now := time.UnixMilli(times[i])
 		if s.began.IsZero() {
-			s.start(now)
-			s.broker, s.online, s.slotMS = true, &online, 1000
+			s.start(now, time.Hour)
+			s.link.Broker, s.slotMS = true, 1000
 			if f.Place != nil {
 				s.slotMS = f.Place.SlotMS
 			}
@@ -61,7 +60,6 @@ func composeReplay(f *flightlog.Flight) (json.RawMessage, error) {
 	first := r.Events[0].T // of an earlier slot that was missed
 	for i := range r.Events {
 		r.Events[i].T -= first
-		r.Events[i].State.ReceivedMS -= first
 		for k := range r.Events[i].Answers {
 			r.Events[i].Answers[k].AtMS -= first
 		}

@@ -57,9 +57,10 @@ type Server struct {
 	access   *access // shared with the Fleets
 	listener net.Listener
 	http     *http.Server
-	hosts    []string      // that a request may name
-	sending  chan struct{} // commands on their way, at most cap
-	stall    time.Duration // a client that reads nothing for so long is dropped; 0: stallAfter
+	hosts    []string        // that a request may name
+	stall    time.Duration   // a client that reads nothing for so long is dropped; 0: stallAfter
+	ctx      context.Context // of the commands on their way
+	cancel   func()
 	done     sync.WaitGroup
 }
 
@@ -71,8 +72,28 @@ type Operator struct {
 	// Heartbeat sends one of the crew's heartbeats; leaving withdraws the station.
 	Heartbeat func(leaving bool)
 
-	mutex sync.Mutex
-	beat  time.Time // last heartbeat that was sent
+	mutex   sync.Mutex
+	beat    time.Time // last heartbeat that was sent
+	pending [2]int    // commands that wait for their answers: stop, which has places of its own, and the others
+}
+
+// reserve takes a place for a command until leave is called; not ok: others wait for their answers.
+func (o *Operator) reserve(r command.Request) (leave func(), ok bool) {
+	kind := 1
+	if r.Mission != nil && r.Mission.Action == telemetry.ActionStop {
+		kind = 0
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if o.pending[kind] >= maxSending {
+		return nil, false
+	}
+	o.pending[kind]++
+	return func() {
+		o.mutex.Lock()
+		defer o.mutex.Unlock()
+		o.pending[kind]--
+	}, true
 }
 
 // Picture is an image of the ground with its place: the corners' metres east and north.
@@ -87,8 +108,7 @@ type Picture struct {
 const sendLimit = 5 * time.Second
 
 const (
-	maxStreams   = 32 // event streams at a time
-	maxSending   = 4  // commands at a time
+	maxSending   = 4 // commands of an operator at a time, and as many of stop
 	maxBodyBytes = 4 << 10
 	maxConns     = 128
 	minStreamGap = 200 * time.Millisecond // between two events of a stream
@@ -113,6 +133,11 @@ func (s *Server) Check() error {
 	if !(s.AreaM[0] > 0 && s.AreaM[0] <= 1e5 && s.AreaM[1] > 0 && s.AreaM[1] <= 1e5) {
 		return fmt.Errorf("area %g x %g m: want sides above 0 and at most 100000", s.AreaM[0], s.AreaM[1])
 	}
+	for i, o := range s.Operators {
+		if slices.ContainsFunc(s.Operators[:i], func(x *Operator) bool { return x.Name == o.Name }) {
+			return fmt.Errorf("two keys are named %s: a command of one would be signed by the other", o.Name)
+		}
+	}
 	if err := s.checkFleets(); err != nil || s.Replay == nil || s.replay != nil {
 		return err
 	}
@@ -125,7 +150,7 @@ func (s *Server) Check() error {
 	return nil
 }
 
-// Initialize listens, writes the links and starts to answer.
+// Initialize listens. Messages may come from then on; browsers are answered from Start on.
 func (s *Server) Initialize() (err error) {
 	if err := s.Check(); err != nil {
 		return err
@@ -137,15 +162,15 @@ func (s *Server) Initialize() (err error) {
 		s.stall = stallAfter
 	}
 	s.access = &access{}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, f := range append([]*Server{s}, s.Fleets...) {
 		if len(s.Fleets) == 0 || f != s {
 			if f.topics, err = telemetry.NewTopics(f.Fleet); err != nil {
 				return err
 			}
 		}
-		f.Clock, f.access, f.listed, f.stall = s.Clock, s.access, f != s, s.stall
-		f.sending = make(chan struct{}, maxSending)
-		f.state.start(s.Clock())
+		f.Clock, f.access, f.listed, f.stall, f.ctx = s.Clock, s.access, f != s, s.stall, s.ctx
+		f.state.start(s.Clock(), f.StaleAfter)
 	}
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("listen for browsers: %w", err)
@@ -158,25 +183,29 @@ func (s *Server) Initialize() (err error) {
 		WriteTimeout:      s.stall,          // an event stream has it for each event
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    8 << 10,
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelInfo),
 	}
+	s.access.secure, s.access.port = s.Certificate != nil, s.port()
+	return nil
+}
+
+// Start answers browsers, and writes the links.
+func (s *Server) Start() {
 	serve := s.http.Serve
-	limited := net.Listener(&limitedListener{Listener: s.listener, places: make(chan struct{}, maxConns)})
 	if s.Certificate != nil {
 		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*s.Certificate}, MinVersion: tls.VersionTLS13}
 		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
 	}
 	s.done.Go(func() {
-		if err := serve(limited); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(&limitedListener{Listener: s.listener}); !errors.Is(err, http.ErrServerClosed) {
 			s.Log.Error("the console ended", "reason", err)
 		}
 	})
-	s.access.secure, s.access.port = s.Certificate != nil, s.port()
 	s.offer(nil)
 	for _, o := range s.Operators {
 		s.offer(o)
 	}
-	return nil
 }
 
 // Close withdraws the operators whose pages are live, and ends every connection.
@@ -185,7 +214,9 @@ func (s *Server) Close() {
 	for _, f := range fleets {
 		f.state.close()
 	}
+	s.cancel()
 	s.http.Close()
+	s.listener.Close() // without Start nothing else does
 	s.done.Wait()
 	for _, f := range fleets {
 		for _, o := range f.Operators {
@@ -250,38 +281,21 @@ func (s *Server) allowedHosts() (list []string) {
 
 // offer writes a link with a fresh token: for an operator, or for those who watch.
 func (s *Server) offer(o *Operator) {
-	role := "watch"
-	if o != nil {
-		role = "command"
-		if o.Name != "" {
-			role += " as " + o.Name
-		}
+	fmt.Fprintf(s.Links, "%s, once: %s#%s\n", o.role(), s.URL(), s.access.newToken(o, s.Clock()))
+}
+
+// role is what a link is for.
+func (o *Operator) role() string {
+	switch {
+	case o == nil:
+		return "watch"
+	case o.Name == "":
+		return "command"
 	}
-	fmt.Fprintf(s.Links, "%s, once: %s#%s\n", role, s.URL(), s.access.newToken(o))
+	return "command as " + o.Name
 }
 
-// limitedListener accepts so many connections at a time as there are places.
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-}
-
-func (l *limitedListener) Accept() (net.Conn, error) {
-	l.places <- struct{}{}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
+// logVisit notes who came or left, where the links are.
+func (s *Server) logVisit(r *http.Request, what string) {
+	fmt.Fprintf(s.Links, "%s %s, from %s, %s\n", s.Clock().UTC().Format(time.RFC3339), what, r.RemoteAddr, telemetry.Printable(r.UserAgent()))
 }

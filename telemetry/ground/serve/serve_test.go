@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -118,6 +119,7 @@ func startConsole(t testing.TB, change ...func(c *console)) *console {
 	if err := c.Initialize(); err != nil {
 		t.Fatal(err)
 	}
+	c.Start()
 	c.Connected(true)
 	t.Cleanup(c.Close)
 	return c
@@ -184,6 +186,7 @@ type browser struct {
 	c      *console
 	client *http.Client
 	cookie string
+	secret string // of its commands
 }
 
 func (c *console) newBrowser(role string) *browser {
@@ -195,11 +198,21 @@ func (c *console) newBrowser(role string) *browser {
 	}
 	_, token, _ := strings.Cut(c.links.link(role), "#")
 	r := b.do("POST", "/login", map[string]string{"Content-Type": "application/json"}, fmt.Sprintf(`{"token":%q}`, token))
-	if r.status != http.StatusNoContent {
+	if r.status != http.StatusOK {
 		c.t.Fatalf("login as %q: %d %s", role, r.status, r.body)
 	}
-	b.cookie, _, _ = strings.Cut(r.header.Get("Set-Cookie"), ";")
+	b.take(r)
 	return b
+}
+
+// take keeps what a login gave.
+func (b *browser) take(r response) {
+	b.cookie, _, _ = strings.Cut(r.header.Get("Set-Cookie"), ";")
+	var got struct{ Secret string }
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil {
+		b.c.t.Fatal(err)
+	}
+	b.secret = got.Secret
 }
 
 type response struct {
@@ -217,6 +230,7 @@ func (b *browser) do(method, path string, header map[string]string, body string)
 	q.URL.Opaque = path // as it is written, uncleaned
 	if b.cookie != "" {
 		q.Header.Set("Cookie", b.cookie)
+		q.Header.Set("Authorization", "Bearer "+b.secret)
 	}
 	for name, value := range header {
 		if name == "Host" {
@@ -239,10 +253,27 @@ func (b *browser) post(path, body string) response {
 	return b.do("POST", path, map[string]string{"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}, body)
 }
 
-// command is a command's body, given now.
+// command gives a command now, and waits for what becomes of it.
 func (b *browser) command(fields string) response {
 	b.c.t.Helper()
-	return b.post("/command", fmt.Sprintf(`{"at":%d,%s}`, b.c.state.ms(b.c.Clock()), fields))
+	before := b.c.state.seen()
+	r := b.post("/command", fmt.Sprintf(`{"at":%d,%s}`, b.c.state.ms(b.c.Clock()), fields))
+	for r.status == http.StatusAccepted && b.c.state.seen() == before {
+		time.Sleep(time.Millisecond)
+	}
+	if r.status == http.StatusAccepted {
+		b.c.state.mutex.Lock()
+		defer b.c.state.mutex.Unlock()
+		r.body = string(encode(b.c.state.answers[len(b.c.state.answers)-1]))
+	}
+	return r
+}
+
+// seen counts the answers.
+func (s *state) seen() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.answersSeen
 }
 
 // events opens the event stream; next reads one event.
@@ -389,7 +420,7 @@ func TestAttacks(t *testing.T) {
 	if sent, beats := c.commands(), c.beats(); len(sent)+len(beats) > 0 {
 		t.Errorf("the fleet was sent %q and heartbeats %q", sent, beats)
 	}
-	if r := roles["command"].post("/command", good); r.status != 200 || len(c.commands()) != 1 {
+	if r := roles["command"].command(start); r.status != 202 || len(c.commands()) != 1 {
 		t.Errorf("afterwards: %d %s, sent %q", r.status, r.body, c.commands())
 	}
 }
@@ -440,9 +471,9 @@ func TestLogin(t *testing.T) {
 		}
 		nobody := c.newBrowser("")
 		_, token, _ := strings.Cut(link, "#")
-		for _, want := range []int{204, 403} {
+		for _, want := range []int{200, 403} {
 			r := nobody.post("/login", `{"token":"`+token+`"}`)
-			if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 204 && !regexp.MustCompile(x.cookie).MatchString(cookie) || want == 403 && cookie != "" {
+			if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 200 && !regexp.MustCompile(x.cookie).MatchString(cookie) || want == 403 && cookie != "" {
 				t.Errorf("%s: %d, cookie %q", x.name, r.status, cookie)
 			}
 		}
@@ -478,37 +509,44 @@ func TestTLSVersion(t *testing.T) {
 	}
 }
 
-// Some commands may wait for their answers at a time, and one more is refused until one is answered.
+// Some commands of an operator may wait for their answers at a time, and one more is refused until one
+// is answered. They keep out neither another operator's nor a STOP, of which as many may wait.
 func TestSendingPlaces(t *testing.T) {
-	begun, answer := make(chan bool), make(chan bool)
+	answer := make(chan bool)
 	c := startConsole(t)
-	c.Operators[0].Send = func(_ context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
-		begun <- true
-		<-answer
-		return telemetry.Ack{ID: r.ID(), Reason: "test"}, nil
-	}
-	b := c.newBrowser("command as crew-1")
-	order := func(i int) response {
-		return b.command(fmt.Sprintf(`"id":"m%d","kind":"mission","action":"hold"`, i))
-	}
-	answered := make(chan response, maxSending+1)
-	for i := range maxSending {
-		go func() { answered <- order(i) }()
-		<-begun
-	}
-	if r := order(maxSending); r.status != 429 || !strings.Contains(r.body, "not sent") {
-		t.Errorf("one too many: %d %s", r.status, r.body)
-	}
-	answer <- true
-	<-answered
-	go func() { answered <- order(maxSending) }()
-	<-begun
-	close(answer)
-	for range maxSending {
-		if r := <-answered; r.status != 200 {
-			t.Errorf("%d %s", r.status, r.body)
+	for _, o := range c.Operators {
+		o.Send = func(_ context.Context, r command.Request, _ bool) (telemetry.Ack, error) {
+			<-answer
+			return telemetry.Ack{ID: r.ID(), Reason: "test"}, nil
 		}
 	}
+	n := 0
+	order := func(b *browser, action string, want int) {
+		t.Helper()
+		n++
+		r := b.post("/command", fmt.Sprintf(`{"id":"m%d","kind":"mission","action":%q,"at":%d}`, n, action, c.state.ms(c.Clock())))
+		if r.status != want || want == 429 && !strings.Contains(r.body, "not sent") {
+			t.Errorf("%s, the %d. in all: %d %s, want %d", action, n, r.status, r.body, want)
+		}
+	}
+	first, second := c.newBrowser("command as crew-1"), c.newBrowser("command as crew-2")
+	for _, action := range []string{"hold", "stop"} {
+		for range maxSending {
+			order(first, action, 202)
+		}
+		order(first, action, 429)
+		order(second, action, 202)
+	}
+	seen := c.state.seen()
+	answer <- true
+	for c.state.seen() == seen {
+		time.Sleep(time.Millisecond)
+	}
+	close(answer)
+	for c.state.seen() < n {
+		time.Sleep(time.Millisecond)
+	}
+	order(first, "hold", 202)
 }
 
 // Each operator's commands are sent with its own key.
@@ -517,7 +555,7 @@ func TestOperators(t *testing.T) {
 	publish(c, topics.Status(), false, exampleStatus(17))
 	for _, name := range []string{"crew-1", "crew-2"} {
 		r := c.newBrowser("command as " + name).command(`"id":"b-` + name + `","kind":"budget","energy":"42 kJ","mode":"target","replaces_j":45000`)
-		if r.status != 200 || !strings.Contains(r.body, `"by":"`+name+`","ok":true`) || !strings.Contains(r.body, "key "+name) || !strings.Contains(r.body, "from slot 31") {
+		if r.status != 202 || !strings.Contains(r.body, `"by":"`+name+`","ok":true`) || !strings.Contains(r.body, "key "+name) || !strings.Contains(r.body, "from slot 31") {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
@@ -536,7 +574,7 @@ func TestOperators(t *testing.T) {
 	c.ack = func(string, command.Request) (telemetry.Ack, error) {
 		return telemetry.Ack{}, errors.New("no acknowledgement within 5s: \x1b[2J<b>")
 	}
-	if r := c.newBrowser("command as crew-1").command(start); r.status != 504 || !strings.Contains(r.body, `?[2J\u003cb\u003e`) {
+	if r := c.newBrowser("command as crew-1").command(start); r.status != 202 || !strings.Contains(r.body, `"ok":false`) || !strings.Contains(r.body, `?[2J\u003cb\u003e`) {
 		t.Errorf("no answer: %d %s", r.status, r.body)
 	}
 }
@@ -549,7 +587,7 @@ func TestEvents(t *testing.T) {
 	b := c.newBrowser("watch")
 	next := b.events()
 	e := next()
-	if e.State == nil || !e.State.Retained || e.State.Status.Slot != 3 || len(e.Samples) != 0 || e.State.Status.Challenge != "" {
+	if e.State == nil || !e.Link.Retained || e.State.Status.Slot != 3 || len(e.Samples) != 0 || e.State.Status.Challenge != "" {
 		t.Fatalf("first %+v", e)
 	}
 	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
@@ -572,8 +610,8 @@ func TestEvents(t *testing.T) {
 		e = next()
 		samples, users = append(samples, e.Samples...), users+string(e.Users)
 	}
-	if e.State.Retained || e.State.SlotMS != 250 || e.State.ReceivedMS != receivedMS {
-		t.Errorf("state %+v", e.State)
+	if e.Link.Retained || e.State.SlotMS != 250 || e.T-e.Link.AgeMS != receivedMS {
+		t.Errorf("state %+v, link %+v", e.State, e.Link)
 	}
 	if !strings.Contains(users, `["u1",312,844,2]`) || !strings.Contains(users, `["u2",312,844,-1]`) {
 		t.Errorf("users %s", users)
@@ -587,8 +625,8 @@ func TestEvents(t *testing.T) {
 	c.Connected(true)
 	for e = next(); e.State == nil; e = next() {
 	}
-	if e.State.ReceivedMS != receivedMS || e.State.Retained {
-		t.Errorf("a repeated status counts as new: %+v", e.State)
+	if e.T-e.Link.AgeMS != receivedMS || e.Link.Retained {
+		t.Errorf("a repeated status counts as new: %+v", e.Link)
 	}
 	// A page that comes now is told the same.
 	late := c.newBrowser("watch").events()()
@@ -610,6 +648,10 @@ func TestHeartbeats(t *testing.T) {
 	b, second := c.newBrowser("command as crew-1"), c.newBrowser("command as crew-1")
 	next := b.events()
 	next()
+	if r := b.post("/alive", "{}"); r.status != 409 || !strings.Contains(r.body, "does not see the fleet") {
+		t.Errorf("before a status: %d %s", r.status, r.body)
+	}
+	publish(c, topics.Status(), false, exampleStatus(17))
 	if r := second.post("/alive", "{}"); r.status != 409 {
 		t.Errorf("a page without events: %d", r.status)
 	}
@@ -620,6 +662,9 @@ func TestHeartbeats(t *testing.T) {
 	}
 	if got := c.beats(); len(got) != 3 {
 		t.Errorf("heartbeats %q, want 3", got)
+	}
+	if r := b.post("/alive", "{}"); r.status != 409 || len(c.beats()) != 3 { // LINK LOST at 3 s
+		t.Errorf("of a page that is blind: %d, heartbeats %q", r.status, c.beats())
 	}
 	c.advance(time.Minute) // no page says anything: nothing is sent for it
 	if got := c.beats(); len(got) != 3 {
@@ -639,6 +684,7 @@ func TestHeartbeats(t *testing.T) {
 		c := startConsole(t)
 		b := c.newBrowser("command as crew-1")
 		b.events()()
+		publish(c, topics.Status(), false, exampleStatus(17))
 		b.post("/alive", "{}")
 		c.advance(x.since)
 		c.Close()
@@ -666,24 +712,24 @@ func TestPicture(t *testing.T) {
 }
 
 // Streams have places. A session's newest page takes the place of its oldest, so that a phone's
-// connections that no longer carry anything do not keep it out; others' places it does not take.
+// connections that no longer carry anything do not keep it out. Those who watch find none when
+// others have all; an operator always does.
 func TestStreamPlaces(t *testing.T) {
 	c := startConsole(t)
 	first := c.newBrowser("watch")
-	const each = maxStreams / 4
-	var ended []<-chan struct{}
-	for range each {
+	var ended []<-chan string
+	for range maxTabs {
 		e, _ := first.stream()
 		ended = append(ended, e)
 	}
 	for i := range 2 {
 		first.stream()
-		first.streamEnds("the oldest page", ended[i])
+		first.streamEnds("the oldest page", ended[i], true)
 	}
 	var leave func()
-	for range maxStreams/each - 1 {
+	for range maxStreams/maxTabs - 1 {
 		b := c.newBrowser("watch")
-		for range each {
+		for range maxTabs {
 			_, leave = b.stream()
 		}
 	}
@@ -691,13 +737,37 @@ func TestStreamPlaces(t *testing.T) {
 		t.Errorf("one page too many: %d", r.status)
 	}
 	first.stream()
-	first.streamEnds("the oldest page, all places taken", ended[2])
-	for _, e := range ended[3:] {
-		select {
-		case <-e:
-			t.Error("another page's stream ended")
-		default:
+	first.streamEnds("the oldest page, all places taken", ended[2], true)
+	select {
+	case <-ended[3]:
+		t.Error("another page's stream ended")
+	default:
+	}
+	lone := c.newBrowser("command as crew-1") // with all places of those who watch taken
+	loneEnds, _ := lone.stream()
+	ended = nil
+	for range maxStreams/maxTabs - 1 {
+		b := c.newBrowser("command as crew-1")
+		for range maxTabs {
+			e, _ := b.stream()
+			ended = append(ended, e)
 		}
+	}
+	for _, pages := range []int{maxTabs - 1, 1} { // the last places, and then another's
+		b := c.newBrowser("command as crew-1")
+		for range pages {
+			b.stream()
+		}
+	}
+	n := 0
+	for until := time.Now().Add(testTimeout); n != 1 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		n = 0
+		for _, e := range ended {
+			n += len(e)
+		}
+	}
+	if n != 1 || len(loneEnds) > 0 {
+		t.Errorf("%d pages of browsers with several made room, the only one of its browser %v", n, len(loneEnds) > 0)
 	}
 	leave() // a page that goes leaves its place
 	newcomer := c.newBrowser("watch")
@@ -716,11 +786,14 @@ func TestStreamPlaces(t *testing.T) {
 	}
 }
 
-// More connections than there are places wait, and are answered when others go.
+// However many connections stand idle, the next one is answered; an operator's stays.
 func TestConnectionPlaces(t *testing.T) {
 	c := startConsole(t)
+	publish(c, topics.Status(), false, exampleStatus(17))
+	operator := c.newBrowser("command as crew-1")
+	ended, _ := operator.stream()
 	var conns []net.Conn
-	for range maxConns {
+	for range 2 * maxConns {
 		conn, err := net.Dial("tcp", c.listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -728,27 +801,16 @@ func TestConnectionPlaces(t *testing.T) {
 		defer conn.Close()
 		conns = append(conns, conn)
 	}
-	answered := make(chan error, 1)
-	go func() {
-		r, err := http.Get(c.URL())
-		if err == nil {
-			r.Body.Close()
-		}
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		t.Errorf("one connection too many is answered: %v", err)
-	case <-time.After(200 * time.Millisecond):
+	conns[0].SetReadDeadline(time.Now().Add(testTimeout))
+	if _, err := conns[0].Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the oldest idle connection keeps its place")
 	}
-	conns[0].Close()
-	select {
-	case err := <-answered:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(testTimeout):
-		t.Error("not answered after another connection went")
+	newcomer := c.newBrowser("command as crew-2")
+	if r := newcomer.command(start); r.status != 202 {
+		t.Errorf("a newcomer's command: %d %s", r.status, r.body)
+	}
+	if r := operator.command(`"id":"s1","kind":"mission","action":"stop"`); r.status != 202 || len(ended) > 0 {
+		t.Errorf("the operator's: %d %s, stream ended %v", r.status, r.body, len(ended) > 0)
 	}
 }
 
@@ -841,7 +903,7 @@ func (c *console) sessions() (list []*session) {
 func (s *state) ageMS(now time.Time) int64 {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.ms(now) - s.receivedMS
+	return s.link.Age(now).Milliseconds()
 }
 
 func (c *console) deadline() context.Context {
@@ -897,14 +959,14 @@ func TestReplaces(t *testing.T) {
 		status      int
 	}{
 		{"a budget over one not shown", `"kind":"budget","energy":"42 kJ","mode":"target"`, true, 409},
-		{"a budget over none", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":null`, false, 200},
-		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 200}, // the leader's to refuse
+		{"a budget over none", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":null`, false, 202},
+		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 202}, // the leader's to refuse
 		{"a preference over a budget not shown", `"kind":"preference","setting":0.5`, true, 409},
 		{"a preference over another budget", `"kind":"preference","setting":0.5,"replaces_j":41000`, true, 409},
-		{"a preference over the budget", `"kind":"preference","setting":0.5,"replaces_j":45000`, true, 200},
-		{"a preference over none", `"kind":"preference","setting":0.5`, false, 200},
-		{"a preference over a budget that is over", `"kind":"preference","setting":0.5,"replaces_j":41000`, false, 200},
-		{"a hold", `"kind":"mission","action":"hold"`, true, 200},
+		{"a preference over the budget", `"kind":"preference","setting":0.5,"replaces_j":45000`, true, 202},
+		{"a preference over none", `"kind":"preference","setting":0.5`, false, 202},
+		{"a preference over a budget that is over", `"kind":"preference","setting":0.5,"replaces_j":41000`, false, 202},
+		{"a hold", `"kind":"mission","action":"hold"`, true, 202},
 	} {
 		c := startConsole(t)
 		s := exampleStatus(17)
@@ -913,7 +975,7 @@ func TestReplaces(t *testing.T) {
 		}
 		publish(c, topics.Status(), false, s)
 		r := c.newBrowser("command as crew-1").command(`"id":"x",` + x.order)
-		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 200) || x.status == 409 && !strings.Contains(r.body, "a budget of 45000 J is in force") {
+		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 202) || x.status == 409 && !strings.Contains(r.body, "a budget of 45000 J is in force") {
 			t.Errorf("%s: %d %s, sent %q", x.name, r.status, r.body, c.commands())
 		}
 	}
@@ -925,27 +987,34 @@ func (b *browser) get(path string) (*http.Response, error) {
 	return b.client.Do(q)
 }
 
-// stream opens the event stream, and returns a channel that is closed when it ends; leave
-// ends it from here.
-func (b *browser) stream() (ended <-chan struct{}, leave func()) {
+// stream opens the event stream, and returns a channel that has its last event when it ends;
+// leave ends it from here.
+func (b *browser) stream() (ended <-chan string, leave func()) {
 	b.c.t.Helper()
 	r, err := b.get("/events")
 	if err != nil || r.StatusCode != http.StatusOK {
 		b.c.t.Fatalf("events: %v %v", r, err)
 	}
-	done := make(chan struct{})
+	done := make(chan string, 1)
 	go func() {
-		io.Copy(io.Discard, r.Body)
+		last := ""
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+			last = cmp.Or(lines.Text(), last)
+		}
 		r.Body.Close()
-		close(done)
+		done <- last
 	}()
 	return done, func() { r.Body.Close() }
 }
 
-func (b *browser) streamEnds(what string, ended <-chan struct{}) {
+// streamEnds waits for a stream's end, and checks whether the page was told that another has its place.
+func (b *browser) streamEnds(what string, ended <-chan string, replaced bool) {
 	b.c.t.Helper()
 	select {
-	case <-ended:
+	case last := <-ended:
+		if (last == `data: {"replaced":true}`) != replaced {
+			b.c.t.Errorf("%s: the last event is %.80q", what, last)
+		}
 	case <-time.After(testTimeout):
 		b.c.t.Errorf("%s: its stream does not end", what)
 	}
@@ -954,13 +1023,14 @@ func (b *browser) streamEnds(what string, ended <-chan struct{}) {
 // A page is shown nothing any more when its cookie is over.
 func TestStreamEndsWithSession(t *testing.T) {
 	c := startConsole(t)
+	publish(c, topics.Status(), false, exampleStatus(17))
 	b := c.newBrowser("command as crew-1")
 	ended, _ := b.stream()
 	if r := b.post("/alive", "{}"); r.status != 204 {
 		t.Errorf("alive: %d", r.status)
 	}
 	c.advance(sessionLasts + time.Second)
-	b.streamEnds("a day later", ended)
+	b.streamEnds("a day later", ended, false)
 }
 
 // Who reads nothing is dropped, with a cookie or without one, and leaves its place; who does not

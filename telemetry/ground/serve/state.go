@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // state is what is known of the fleet, with its history.
@@ -20,14 +20,9 @@ type state struct {
 	changed chan struct{} // closed, and replaced, with each change
 	closed  bool
 
-	broker     bool // connected
-	online     *bool
-	status     *telemetry.Status
-	raw        []byte // the status as received
-	receivedMS int64  // since began, when the status was new
-	retained   bool   // published before we subscribed, at an unknown time
-	seq        uint64 // of changes to the status and what is above it
-	slotMS     float64
+	link   command.Link
+	seq    uint64 // of changes to the link
+	slotMS float64
 
 	history int // counts histories: another mission begins another
 	samples []sample
@@ -99,10 +94,10 @@ type answer struct {
 	Text     string `json:"text"`
 }
 
-func (s *state) start(now time.Time) {
+func (s *state) start(now time.Time, staleAfter time.Duration) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.began, s.changed = now, make(chan struct{})
+	s.began, s.changed, s.link.StaleAfter = now, make(chan struct{}), staleAfter
 	s.users, s.delays = map[string]user{}, map[int]slotDelay{}
 }
 
@@ -128,10 +123,7 @@ func (s *state) notify() {
 func (s *Server) Connected(connected bool) {
 	s.state.mutex.Lock()
 	defer s.state.mutex.Unlock()
-	s.state.broker = connected
-	if !connected {
-		s.state.online = nil // unknown until the next connection
-	}
+	s.state.link.SetBroker(connected, s.Clock())
 	s.state.seq++
 	s.state.notify()
 }
@@ -197,21 +189,19 @@ func (s *Server) Handle(m telemetry.Message) error {
 func (s *state) takeOnline(online bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.online = &online
+	s.link.Online = &online
 	s.seq++
 	s.notify()
 }
 
-// takeStatus keeps a status. One that a broker or a bridge repeats, byte for byte, is not
-// new, and makes nothing younger: a leader's next status has another seq.
+// takeStatus keeps a status that is new.
 func (s *state) takeStatus(status *telemetry.Status, m telemetry.Message) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.raw != nil && bytes.Equal(s.raw, m.Payload) {
+	last := s.link.Status
+	if !s.link.Take(status, m) {
 		return
 	}
-	last := s.status
-	s.status, s.raw, s.retained, s.receivedMS = status, m.Payload, m.Retained, s.ms(m.Received)
 	s.seq++
 	s.usersSeq++ // whose decisions did not come shows now
 	if last != nil && (status.Slot < last.Slot || status.Slots != last.Slots || status.SpentJ < last.SpentJ-1) {
@@ -278,7 +268,7 @@ func (s *state) takeBeacon(beacon *telemetry.Slot) {
 func (s *state) takeReport(id string, r *telemetry.Report) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.status != nil && (r.Slot < s.status.Slot || r.Slot > s.status.Slot+resultSlots) {
+	if q := s.link.Status; q != nil && (r.Slot < q.Slot || r.Slot > q.Slot+resultSlots) {
 		return
 	}
 	u, known := s.users[id]
@@ -316,7 +306,7 @@ func (s *state) takeResult(id string, r *telemetry.Result) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	u, known := s.users[id]
-	if s.status == nil || r.Slot <= s.status.Slot-resultSlots || !known || r.Slot > u.slot || r.Slot <= u.result {
+	if q := s.link.Status; q == nil || r.Slot <= q.Slot-resultSlots || !known || r.Slot > u.slot || r.Slot <= u.result {
 		return
 	}
 	u.result = r.Slot
@@ -340,13 +330,14 @@ func (s *state) addAnswer(a answer) {
 func (s *state) latest() *telemetry.Status {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.status
+	return s.link.Status
 }
 
 // event is one server-sent event: all that is known at first, then what changed.
 type event struct {
 	T       int64    `json:"t"` // ms since the server's start, when this was composed
 	Welcome *welcome `json:"welcome,omitempty"`
+	Link    *link    `json:"link,omitempty"`
 
 	State   *stateEvent       `json:"state,omitempty"`
 	History int               `json:"history"` // with another number, earlier samples are of another mission
@@ -356,16 +347,20 @@ type event struct {
 	Answers []answer          `json:"answers,omitempty"`
 }
 
+// link is how current the status is. A page that hears nothing more lets the age grow to its limit.
+type link struct {
+	Lost     string `json:"lost"` // why; empty: it is not
+	Retained bool   `json:"retained"`
+	AgeMS    int64  `json:"age"` // of the status
+	LimitMS  int64  `json:"limit"`
+}
+
 // stateEvent is the last status with what is known beside it.
 type stateEvent struct {
-	Broker     bool              `json:"broker"`
-	Online     *bool             `json:"online"`
-	ReceivedMS int64             `json:"received"`
-	Retained   bool              `json:"retained"`
-	SlotMS     float64           `json:"slot_ms"` // 0: unknown
-	Status     *telemetry.Status `json:"status"`
-	Before     map[string]string `json:"before"` // what each action would do now
-	Left       []string          `json:"left"`   // a line for each aircraft left in the air
+	SlotMS float64           `json:"slot_ms"` // 0: unknown
+	Status *telemetry.Status `json:"status"`
+	Before map[string]string `json:"before"` // what each action would do now
+	Left   []string          `json:"left"`   // a line for each aircraft left in the air
 }
 
 // cursor is how much a page has received.
@@ -376,15 +371,28 @@ type cursor struct {
 	answers          int
 }
 
+// judge is the link as a page is told of it. The mutex is held.
+func (s *state) judge(now time.Time) *link {
+	return &link{s.link.Lost(now), s.link.Retained, s.link.Age(now).Milliseconds(), s.link.Limit().Milliseconds()}
+}
+
+// blind is whether nobody here sees the fleet.
+func (s *state) blind(now time.Time) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.link.Blind(now)
+}
+
 // next returns what a page has not received yet, and moves its cursor. A page that reads
 // slowly gets fewer events, and never old ones from a queue.
 func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}, closed bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e = event{T: s.ms(now), History: s.history}
+	e = event{T: s.ms(now), History: s.history, Link: s.judge(now)}
 	if !c.begun || c.seq != s.seq {
 		c.seq = s.seq
-		e.State = &stateEvent{s.broker, s.online, s.receivedMS, s.retained, s.slotMS, withoutChallenge(s.status), consequences(s.status), leftInAir(s.status)}
+		q := s.link.Status
+		e.State = &stateEvent{s.slotMS, withoutChallenge(q), consequences(q), leftInAir(q)}
 	}
 	if c.history != s.history {
 		c.history, c.samples = s.history, 0
@@ -411,8 +419,8 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 // encodeUsers lists those who reported lately. Ids have no character that JSON escapes.
 func (s *state) encodeUsers() json.RawMessage {
 	settled := -1
-	if s.status != nil {
-		settled = s.status.Slot
+	if s.link.Status != nil {
+		settled = s.link.Status.Slot
 	}
 	list := []byte{'['}
 	for id, u := range s.users {

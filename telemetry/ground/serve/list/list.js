@@ -42,7 +42,9 @@ async function login() {
   const token = location.hash.slice(1);
   if (token) {
     history.replaceState(null, '', location.pathname);
-    await fetch('login', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({token})}).catch(() => null);
+    const r = await fetch('login', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({token})}).catch(() => null);
+    const {secret} = r && r.ok ? await r.json().catch(() => ({})) : {};
+    if (secret) localStorage.setItem('secret', secret); // for the commands of every fleet's page
   }
 }
 

@@ -20,6 +20,7 @@ function checkSleep() { // a clock that stood still while the device slept makes
 
 // ---- What is known.
 let welcome = null, state = null, users = [], answers = [];
+let judged = null; // how current the status is, by the server; its age grows here
 let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
@@ -27,8 +28,10 @@ let replay = null; // of a mission that was flown, in place of the stream
 let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '', loginText = '';
 
 function takeEvent(e) {
+  if (e.replaced) return makeRoom();
   if (!replay) offset = Math.min(e.welcome ? Infinity : offset, performance.now() - e.t); // another start, another scale
   eventMS = performance.now();
+  judged = {...e.link, receivedMS: e.t - e.link.age};
   if (e.welcome) takeWelcome(e.welcome);
   if (e.history !== history_) {
     history_ = e.history;
@@ -58,12 +61,13 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   welcome = w;
   samples = samples.map(() => []);
   trails = new Map();
-  answers = [];
+  answers = answers.filter(a => a.note); // the others come again
   $('back').hidden = !w.listed;
   $('fleet').textContent = w.fleet;
   document.title = `${w.fleet} - ground`;
   document.body.dataset.role = w.role;
   $('commands').hidden = w.role !== 'command';
+  $('logout').hidden = w.role === 'replay';
   $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
   if (w.picture) {
     const [west, south, east, north] = w.picture;
@@ -95,20 +99,29 @@ function takeAnswer(a) {
 // ---- The stream: opened again without limit, at once when the page is looked at again.
 let source = null, retry = 0, waitMS = 500;
 
-async function connect() {
-  if (replay) return;
+function connectLater() {
   clearTimeout(retry);
+  retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
+}
+
+function disconnect() {
   source?.close();
   source = null;
   streamOpen = false;
-  retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
+}
+
+async function connect() {
+  if (replay) return;
+  disconnect();
+  connectLater(); // whatever becomes of this attempt
   const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
   denied = r && !r.ok ? loginText + text : '';
   requestRender();
-  if (!r || !r.ok || !text || source) return; // without text: cut off on its way
+  let session = null;
+  try { session = r && r.ok && JSON.parse(text); } catch { /* cut off on its way, or of something else */ }
+  if (!session || source) return;
   clearTimeout(retry);
-  const session = JSON.parse(text);
   if (session.role === 'replay') return openReplay(session);
   openedMS = performance.now();
   const opened = source = new EventSource('events');
@@ -116,12 +129,16 @@ async function connect() {
   opened.onmessage = m => { waitMS = 500; takeEvent(JSON.parse(m.data)); };
   opened.onerror = () => {
     if (opened !== source) return;
-    opened.close();
-    source = null;
-    streamOpen = false;
-    clearTimeout(retry);
-    retry = setTimeout(connect, waitMS = Math.min(2 * waitMS, 5000));
+    disconnect();
+    connectLater();
   };
+}
+
+// makeRoom is for another page of this browser, which took this one's place. It comes back when it is looked at.
+function makeRoom() {
+  disconnect();
+  clearTimeout(retry);
+  if (!document.hidden) connectLater();
 }
 
 // checkStream opens the stream again when it is silent, since the server says something each second
@@ -138,13 +155,16 @@ async function login() {
   if (token) {
     history.replaceState(null, '', location.pathname);
     const r = await post('login', {token}).catch(() => null);
-    loginText = r && !r.ok ? await r.text().catch(() => '') + '; ' : '';
+    loginText = r && !r.ok ? (await r.text().catch(() => '')).trim() + '; ' : '';
+    const {secret} = r && r.ok ? await r.json().catch(() => ({})) : {};
+    if (secret) localStorage.setItem('secret', secret); // of this origin alone, unlike a cookie
   }
   connect();
 }
 
 function post(path, body) {
-  return fetch(path, {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
+  const headers = {'Content-Type': 'application/json', Authorization: `Bearer ${localStorage.getItem('secret')}`};
+  return fetch(path, {method: 'POST', headers, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
 }
 
 // ---- Words.
@@ -157,21 +177,18 @@ function link() {
   const s = state && state.status;
   if (denied) return {lost: true, stale: true, text: denied};
   if (!s) return {lost: false, stale: true, text: 'no status yet', ageMS: NaN};
-  const ageMS = serverNow() - state.received;
-  // Outside a mission a status comes every 5 s at least.
-  const limitMS = welcome.stale_ms + (underWay(s.state) ? 0 : 5000);
-  const lost = ageMS >= limitMS || state.online === false || !state.broker;
+  const ageMS = serverNow() - judged.receivedMS;
+  const lost = ageMS >= judged.limit || judged.lost !== '';
   let text = '';
   if (lost) {
-    text = `LINK LOST: ${state.retained ? 'only what the broker had kept' : `last status ${ageText(ageMS)} ago`}`;
+    text = `LINK LOST: ${judged.retained ? 'only what the broker had kept' : `last status ${ageText(ageMS)} ago`}`;
     if (!streamOpen) text += ', the page has no connection to ground serve';
-    else if (!state.broker) text += ', the broker is unreachable';
-    else if (state.online === false) text += ', the leader is offline';
+    else if (judged.lost && judged.lost !== 'no status') text += `, ${judged.lost}`;
   }
-  return {lost, stale: lost || state.retained, text, ageMS};
+  return {lost, stale: lost || judged.retained, text, ageMS};
 }
 
-const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + Math.max(0, serverNow() - state.received);
+const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + Math.max(0, serverNow() - judged.receivedMS);
 
 // banners are the alarms, the gravest first. They end by themselves with their cause.
 function banners(l) {
@@ -179,7 +196,7 @@ function banners(l) {
   if (l.text) add(l.lost ? 'alarm' : 'warn', 'link', l.text);
   const s = state && state.status;
   if (!s) return list;
-  if (!l.lost && state.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
+  if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
@@ -193,7 +210,7 @@ function banners(l) {
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
-  if (a && serverNow() - a.at < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
+  if (a && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
 }
 
@@ -245,7 +262,24 @@ function requestRender() {
 function setText(element, text) { if (element.textContent !== text) element.textContent = text; }
 function setAttributes(element, list) { for (const name in list) element.setAttribute(name, list[name]); }
 
+// Nothing moves under a finger: what is drawn above the button that is pointed at, or else above the
+// first that can be seen, grows and shrinks away from it. Where the page cannot scroll up, room is left.
+let pointed = null, room = 0;
+for (const kind of ['pointerdown', 'pointermove', 'focusin']) document.addEventListener(kind, e => { pointed = e.target.closest?.('.hold'); });
+
 function render() {
+  const seen = b => b && b.getClientRects().length && b.getBoundingClientRect().bottom > 0 && b.getBoundingClientRect().top < innerHeight;
+  const anchor = seen(pointed) ? pointed : [...document.querySelectorAll('#commands .hold')].find(seen), top = anchor?.getBoundingClientRect().top;
+  draw();
+  const moved = anchor ? anchor.getBoundingClientRect().top - top : 0;
+  if (!moved) return;
+  const roomBefore = room;
+  room = Math.max(0, room - moved - (moved < 0 ? Math.min(scrollY, -moved) : 0));
+  $('room').style.height = `${room}px`;
+  scrollBy({top: moved + room - roomBefore, behavior: 'instant'});
+}
+
+function draw() {
   const l = link(), s = state && state.status;
   document.body.dataset.age = l.ageMS;
   document.body.dataset.link = l.lost ? 'lost' : l.stale ? 'stale' : 'live';
@@ -273,7 +307,7 @@ function renderList(parent, list, make, fill) {
 }
 
 function renderValues(s, l) {
-  const age = isNaN(l.ageMS) ? '' : state.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`;
+  const age = isNaN(l.ageMS) ? '' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`;
   const slots = samples[0], n = slots.length - 1, c = s.last_command;
   const budget = s.budget_j !== null;
   const share = budget && s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
@@ -405,15 +439,15 @@ addEventListener('resize', () => { samplesNew = true; requestRender(); });
 
 // ---- Acts that are meant. A press counts time in frames of 100 ms at most, so that a page
 // that was busy does not take a tap for a press.
-function makeHold(button, act) {
+function makeHold(button, act, lastsMS = 1000) {
   let frame = 0, heldMS = 0, last = 0;
-  const show = () => button.style.setProperty('--done', `${Math.min(100, heldMS / 10)}%`);
+  const show = () => button.style.setProperty('--done', `${Math.min(100, 100 * heldMS / lastsMS)}%`);
   const cancel = () => { cancelAnimationFrame(frame); frame = heldMS = 0; show(); };
   const step = () => {
     const now = performance.now();
     heldMS += Math.min(now - last, 100);
     last = now;
-    if (heldMS >= 1000) { cancel(); act(); return; }
+    if (heldMS >= lastsMS) { cancel(); act(); return; }
     show();
     frame = requestAnimationFrame(step);
   };
@@ -431,74 +465,35 @@ function makeHold(button, act) {
   document.addEventListener('visibilitychange', cancel);
 }
 
-// A slide acts when it is let go at its end. Ten steps of the arrow key reach it.
-function makeSlide(slide, act) {
-  const [done, , thumb] = slide.children;
-  let from = null, share = 0, idle = 0;
-  const room = () => slide.clientWidth - thumb.offsetWidth - 4;
-  const set = x => {
-    share = Math.max(0, Math.min(1, x));
-    done.style.setProperty('--done', `${100 * share}%`);
-    thumb.style.setProperty('--at', `${share * room()}px`);
-    thumb.setAttribute('aria-valuenow', Math.round(100 * share));
-  };
-  const reset = () => { clearTimeout(idle); from = null; set(0); };
-  const finish = () => { const full = share > .95; reset(); if (full) act(); };
-  thumb.addEventListener('pointerdown', e => { if (e.button === 0) { thumb.setPointerCapture(e.pointerId); from = e.clientX; } });
-  thumb.addEventListener('pointermove', e => { if (from !== null) set((e.clientX - from) / room()); });
-  thumb.addEventListener('pointerup', () => { if (from !== null) finish(); });
-  for (const kind of ['pointercancel', 'blur']) thumb.addEventListener(kind, reset);
-  thumb.addEventListener('keydown', e => {
-    if (e.key === 'ArrowRight' || e.key === 'ArrowLeft') {
-      e.preventDefault();
-      if (e.repeat) return; // a key that something lies on
-      set(share + (e.key === 'ArrowRight' ? .1 : -.1));
-      clearTimeout(idle);
-      idle = setTimeout(reset, 2000);
-      if (share > .95) finish();
-    } else if (e.key === 'Escape') reset();
-  });
-  document.addEventListener('visibilitychange', reset);
-}
-
 // ---- Commands.
-const actions = [ // action, kind of control, label, states in which the leader may accept it
-  ['start', 'slide', 'Slide: START', ['idle']],
-  ['hold', 'hold', 'Press: hold positions', ['flying', 'holding']], // makes a hold for lost contact the crew's own
-  ['resume', 'hold', 'Press: resume', [...inSlots, 'returning', 'done']],
-  ['return', 'hold', 'Press: return and land', [...inSlots, 'stopped']],
-  ['stop', 'slide', 'Slide: STOP', [...inSlots, 'returning']],
-  ['launch', 'slide', 'Slide: LAUNCH ticked', inSlots],
-  ['clear', 'hold', 'Press: clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
+const actions = [ // action, seconds of its press, label, states in which the leader may accept it
+  ['start', 2, 'START', ['idle']],
+  ['hold', 1, 'hold positions', ['flying', 'holding']], // makes a hold for lost contact the crew's own
+  ['resume', 1, 'resume', [...inSlots, 'returning', 'done']],
+  ['return', 1, 'return and land', [...inSlots, 'stopped']],
+  ['stop', 2, 'STOP', [...inSlots, 'returning']],
+  ['launch', 2, 'LAUNCH ticked', inSlots],
+  ['clear', 1, 'clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
 ];
 const forms = {budget: ['idle', ...inSlots], preference: ['idle', ...inSlots], next: ['idle', 'done', 'stopped']};
-for (const [action, kind, label] of actions) {
-  const box = document.createElement('div'), before = document.createElement('p'), text = document.createElement('span');
+for (const [action, seconds, label] of actions) {
+  const box = document.createElement('div'), before = document.createElement('p'), button = document.createElement('button'), text = document.createElement('span');
   box.className = 'act';
   box.id = `act-${action}`;
   before.className = 'before data';
   before.id = `before-${action}`;
-  text.textContent = label;
-  const control = document.createElement(kind === 'slide' ? 'div' : 'button');
-  control.className = kind;
-  control.append(document.createElement('i'), text);
-  const act = () => {
-    const aircraft = ticked();
+  text.textContent = `Press ${seconds} s: ${label}`;
+  button.type = 'button';
+  button.className = 'hold';
+  button.append(document.createElement('i'), text);
+  button.setAttribute('aria-describedby', before.id);
+  makeHold(button, () => {
+    const aircraft = namesAircraft.includes(action) ? ticked() : [];
     if (action !== 'resume' && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
-    send({kind: 'mission', action, ...namesAircraft.includes(action) && aircraft.length ? {aircraft} : {}});
-  };
-  if (kind === 'slide') {
-    const thumb = document.createElement('b');
-    thumb.textContent = '>>';
-    setAttributes(thumb, {tabindex: 0, role: 'slider', 'aria-label': label, 'aria-valuemin': 0, 'aria-valuemax': 100, 'aria-valuenow': 0, 'aria-describedby': before.id});
-    control.append(thumb);
-    makeSlide(control, act);
-  } else {
-    control.type = 'button';
-    control.setAttribute('aria-describedby', before.id);
-    makeHold(control, act);
-  }
-  box.append(before, control);
+    if (aircraft.length) for (const tick of document.querySelectorAll('#aircraft input')) tick.checked = false; // a choice ends with its command
+    send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
+  }, 1000 * seconds);
+  box.append(before, button);
   $('actions').append(box);
 }
 
@@ -540,14 +535,15 @@ function renderCommands(s) {
     'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
 }
 
-function note(text) { takeAnswer({at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
+function note(text) { takeAnswer({note: true, at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
 
 function newID(kind) {
   return kind[0] + '-' + [...crypto.getRandomValues(new Uint8Array(12))].map(x => 'abcdefghijklmnopqrstuvwxyz234567'[x & 31]).join('');
 }
 
 const given = new Set();
-// send gives a command once. It is repeated by nobody but ground serve, for 5 s.
+// send gives a command once. It is repeated by nobody but ground serve, for 5 s; what became of it comes
+// with the events.
 async function send(q) {
   const id = newID(q.kind), at = Math.round(serverNow());
   given.add(id);
@@ -555,7 +551,7 @@ async function send(q) {
     const r = await post('command', {id, at, ...q});
     const text = await r.text();
     if (r.headers.get('Content-Type') === 'application/json') takeAnswer(JSON.parse(text));
-    else note(text);
+    else if (!r.ok) note(text);
     requestRender();
   } catch (error) {
     note(`${q.action || q.kind}: no answer (${error.message}); the last command shows whether it was applied`);
@@ -565,6 +561,7 @@ async function send(q) {
 // A form's command is sent as it was last explained, and not otherwise: the total that a budget
 // replaces is the one that stood in the explanation.
 function makeForm(kind, fields, button, before, read) {
+  const form = $(fields[0]).form, first = $(before).textContent;
   let explained = null, timer = 0, asking = 0;
   const update = async () => {
     explained = null;
@@ -580,11 +577,13 @@ function makeForm(kind, fields, button, before, read) {
   makeHold($(button), async () => {
     const q = read();
     if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
-    await send({kind, ...q, replaces_j: explained.replaces});
-    $('below').checked = false; // it is said of each budget anew
-    update();
+    const done = send({kind, ...q, replaces_j: explained.replaces});
+    form.reset(); // a choice ends with its command
+    explained = null;
+    $(before).textContent = first;
+    await done;
   });
-  $(fields[0]).form.addEventListener('submit', e => e.preventDefault());
+  form.addEventListener('submit', e => e.preventDefault());
 }
 makeForm('budget', ['energy', 'mode', 'below'], 'send-budget', 'budget-before',
   () => $('energy').value.trim() ? {energy: $('energy').value.trim(), mode: $('mode').value, below_floor: $('below').checked} : null);
@@ -593,17 +592,24 @@ makeForm('preference', ['setting'], 'send-preference', 'preference-before',
 makeForm('mission', ['mission'], 'send-new', 'new-before',
   () => $('mission').value.trim() ? {action: 'new', mission: $('mission').value.trim()} : null);
 
+makeHold($('logout'), async () => { // of all pages of this browser
+  if (welcome.role === 'command' && !leaving) await post('leave', {}).catch(() => null);
+  await post(`${welcome.listed ? '../' : ''}logout`, {}).catch(() => null);
+  localStorage.removeItem('secret');
+  location.reload();
+});
+
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
 let leaving = false, beat = null, beatFailed = false;
 makeHold($('leave'), async () => {
   leaving = !leaving;
-  $('leave').lastChild.textContent = leaving ? 'Press: watch again' : 'Press: stop watching';
+  $('leave').lastChild.textContent = leaving ? 'Press 1 s: watch again' : 'Press 1 s: stop watching';
   requestRender();
   await beat; // one that came after it would undo it
   if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) note('stop watching: no answer; without another heartbeat the fleet will hold');
 });
 setInterval(() => {
-  if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000) return;
+  if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000 || !state?.status || link().lost) return;
   beat = post('alive', {}).then(r => { beatFailed = !r.ok; }, () => { beatFailed = true; });
 }, 1000);
 
