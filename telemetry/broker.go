@@ -101,7 +101,7 @@ func (b Broker) password() (string, error) {
 	if b.Username == "" {
 		return "", fmt.Errorf("broker password_file %s: set username too", b.PasswordFile)
 	}
-	text, err := os.ReadFile(b.PasswordFile)
+	text, err := readPrivate(b.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("broker password: %w", err)
 	}

@@ -31,7 +31,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
-		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), Aircraft: []telemetry.StatusAircraft{},
+		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(), Aircraft: []telemetry.StatusAircraft{},
 	}
 	if o.Budgeted() {
 		s.BudgetJ, s.Mode, s.RemainingJ = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ())

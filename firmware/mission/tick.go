@@ -74,6 +74,15 @@ func (m *Mission) Heartbeat(station string, leaving bool, afterTickS float64) {
 	}
 }
 
+// CrewAgeS is the wall time since contact with the crew counted; nil: no station that stays has sent
+// a heartbeat.
+func (m *Mission) CrewAgeS() *float64 {
+	if len(m.state.Contact.Stations) == 0 {
+		return nil
+	}
+	return new(m.state.Contact.CrewLostS)
+}
+
 // CommandReceived counts a verified command as contact that has lasted. Later silence has an effect
 // only if a station sent heartbeats: one that sends commands alone is silent between
 // them.

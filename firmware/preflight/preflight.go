@@ -8,7 +8,6 @@ package preflight
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -276,7 +275,7 @@ func (p *preflight) commandKeys() {
 	if b.Cert == "" {
 		return
 	}
-	pair, err := tls.LoadX509KeyPair(b.Cert, b.Key)
+	pair, err := telemetry.LoadCertificate(b.Cert, b.Key)
 	switch now := time.Now(); {
 	case p.fails("certificate", err):
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):

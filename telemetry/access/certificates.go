@@ -48,7 +48,7 @@ type Certificate struct {
 	Name  string // its common name, by which the broker knows the client; also the files'
 	Role  string
 	Hosts []string // by which the broker is reached
-	Made  bool     // now; otherwise it was there
+	State string   // made, renewed or kept
 
 	CertificateMode, KeyMode os.FileMode // of the files; only of what Issue returns
 
@@ -70,16 +70,31 @@ const (
 // Validity is how long new certificates are valid from now on.
 type Validity struct{ Authority, Others time.Duration }
 
-// Issue makes what a folder lacks of an authority and the certificates it signs. What is
-// there is kept, so that a name is added later by the same call; it is an error if that
-// was signed by another authority or has expired.
+// MaxValidity is the longest that others accept: what is lost is not good for ever.
+const MaxValidity = 825 * 24 * time.Hour
+
+// renewBefore its end a certificate is signed anew, for the key that it has.
+const renewBefore = 30 * 24 * time.Hour
+
+// Issue makes what a folder lacks of an authority, the certificates it signs and the list of
+// those that are revoked. What is there is kept, so that a name is added later by the same
+// call, and renewed when it soon ends; it is an error if another authority signed it. A new
+// authority is good for the hosts of wanted alone.
 func Issue(folder string, wanted []Certificate, valid Validity, now time.Time) ([]Certificate, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder: %w", err)
 	}
 	authority := Certificate{Name: NameAuthority, Role: RoleAuthority}
+	for _, c := range wanted {
+		authority.Hosts = append(authority.Hosts, c.Hosts...)
+	}
 	if err := authority.issue(folder, nil, valid.Authority, now); err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(folder, RevokedFile)); errors.Is(err, os.ErrNotExist) {
+		if err := authority.writeRevoked(folder, nil, now); err != nil {
+			return nil, err
+		}
 	}
 	all := []Certificate{authority}
 	for _, c := range wanted {
@@ -120,16 +135,19 @@ func (c *Certificate) issue(folder string, authority *Certificate, valid time.Du
 	}
 	certFile, _ := Files(folder, c.Name)
 	switch {
-	case now.After(found.X509.NotAfter):
-		return fmt.Errorf("%s expired on %s; remove it and its key to have another made", certFile, found.X509.NotAfter.Format(time.DateOnly))
+	case authority == nil && now.After(found.X509.NotAfter):
+		return fmt.Errorf("%s expired on %s; use another folder to have all made anew", certFile, found.X509.NotAfter.Format(time.DateOnly))
 	case authority != nil && found.X509.CheckSignatureFrom(authority.X509) != nil:
 		return fmt.Errorf("%s was signed by another authority than this folder's; remove it and its key to have another made", certFile)
 	case found.Role != c.Role:
 		return fmt.Errorf("%s is of a %q, want a %s; remove it and its key to have another made", certFile, found.Role, c.Role)
-	case !slices.Equal(slices.Sorted(slices.Values(found.Hosts)), slices.Sorted(slices.Values(c.Hosts))):
+	case authority != nil && !slices.Equal(slices.Sorted(slices.Values(found.Hosts)), slices.Sorted(slices.Values(c.Hosts))):
 		return fmt.Errorf("%s is for %s, want %s; remove it and its key to have another made", certFile, strings.Join(found.Hosts, ", "), strings.Join(c.Hosts, ", "))
+	case authority != nil && now.Add(renewBefore).After(found.X509.NotAfter) && found.X509.NotAfter.Before(authority.X509.NotAfter):
+		return c.sign(folder, found.X509.PublicKey, authority, valid, now, "renewed")
 	}
 	*c = found
+	c.State = "kept"
 	return nil
 }
 
@@ -142,6 +160,20 @@ func (c *Certificate) make(folder string, authority *Certificate, valid time.Dur
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode the key of %s: %w", c.Name, err)
+	}
+	_, keyFile := Files(folder, c.Name)
+	if err := write(keyFile, os.O_EXCL, "PRIVATE KEY", private, KeyMode); err != nil { // never in the place of another
+		return err
+	}
+	c.key = key
+	return c.sign(folder, &key.PublicKey, authority, valid, now, "made")
+}
+
+// sign makes the certificate of a key, in the place of an earlier one.
+func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Certificate, valid time.Duration, now time.Time, state string) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return fmt.Errorf("make a serial number: %w", err)
@@ -150,21 +182,27 @@ func (c *Certificate) make(folder string, authority *Certificate, valid time.Dur
 		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: c.Name, OrganizationalUnit: []string{c.Role}},
 		NotBefore: now.Add(-backdated), NotAfter: now.Add(valid), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
+	var names []string
+	var addresses []net.IP
 	for _, host := range c.Hosts {
 		if ip := net.ParseIP(host); ip != nil {
-			template.IPAddresses = append(template.IPAddresses, ip)
+			addresses = append(addresses, ip)
 		} else {
-			template.DNSNames = append(template.DNSNames, host)
+			names = append(names, host)
 		}
 	}
-	parent, signer := template, crypto.Signer(key)
+	parent, signer := template, c.key
 	switch c.Role {
 	case RoleAuthority:
+		constrain(template, names, addresses)
 		template.IsCA, template.MaxPathLenZero, template.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
 	case RoleBroker:
+		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	default:
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		// Without a name of its kind OpenSSL takes a CN with a dot for a host, and refuses it.
+		template.DNSNames = []string{"client." + noHost}
 	}
 	if authority != nil {
 		parent, signer = authority.X509, authority.key
@@ -172,29 +210,100 @@ func (c *Certificate) make(folder string, authority *Certificate, valid time.Dur
 			template.NotAfter = end
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, signer)
 	if err != nil {
 		return fmt.Errorf("sign the certificate of %s: %w", c.Name, err)
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encode the key of %s: %w", c.Name, err)
+	if made, e := x509.ParseCertificate(der); e == nil && authority != nil {
+		roots := x509.NewCertPool()
+		roots.AddCert(authority.X509)
+		if _, err := made.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: template.ExtKeyUsage}); err != nil {
+			return fmt.Errorf("%s for %s: nobody would accept it, %w; use another folder", c.Name, strings.Join(c.Hosts, ", "), err)
+		}
 	}
-	certFile, keyFile := Files(folder, c.Name)
-	if err := writeNew(keyFile, "PRIVATE KEY", private, KeyMode); err != nil {
-		return err
-	}
-	if err := writeNew(certFile, "CERTIFICATE", der, CertificateMode); err != nil {
+	certFile, _ := Files(folder, c.Name)
+	if err := write(certFile, os.O_TRUNC, "CERTIFICATE", der, CertificateMode); err != nil {
 		return err
 	}
 	*c, err = Read(folder, c.Name)
-	c.Made = true
+	c.State = state
 	return err
 }
 
-// writeNew never overwrites a file.
-func writeNew(path, kind string, raw []byte, mode os.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+// noHost is a domain that cannot be, RFC 2606.
+const noHost = "invalid"
+
+// constrain has an authority's certificates count for some hosts and no others, whoever
+// trusts it.
+func constrain(template *x509.Certificate, names []string, addresses []net.IP) {
+	if len(addresses) == 0 {
+		addresses = []net.IP{net.IPv4zero}
+	}
+	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, append(names, noHost)
+	for _, ip := range addresses {
+		if v4 := ip.To4(); v4 != nil {
+			ip = v4
+		}
+		template.PermittedIPRanges = append(template.PermittedIPRanges, &net.IPNet{IP: ip, Mask: net.CIDRMask(8*len(ip), 8*len(ip))})
+	}
+}
+
+// RevokedFile has the certificates of a folder's authority that are good no more, for the broker.
+const RevokedFile = "ca.crl"
+
+// Revoke adds a name's certificate to the revoked ones, and removes it with its key, so that
+// Issue makes another.
+func Revoke(folder, name string, now time.Time) error {
+	c, err := Read(folder, name)
+	if err != nil {
+		return err
+	}
+	authority, err := Read(folder, NameAuthority)
+	if err == nil {
+		err = c.X509.CheckSignatureFrom(authority.X509)
+	}
+	if err == nil {
+		err = authority.writeRevoked(folder, c.X509, now)
+	}
+	if err != nil {
+		return fmt.Errorf("revoke %s: %w", name, err)
+	}
+	certFile, keyFile := Files(folder, name)
+	if err := os.Remove(keyFile); err != nil && !errors.Is(err, os.ErrNotExist) { // it may be on its machine alone
+		return err
+	}
+	return os.Remove(certFile)
+}
+
+// writeRevoked writes the list anew, with one more certificate if there is one. The list is good as
+// long as the authority: a broker refuses everybody when it has ended.
+func (c *Certificate) writeRevoked(folder string, more *x509.Certificate, now time.Time) error {
+	path := filepath.Join(folder, RevokedFile)
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-backdated), NextUpdate: c.X509.NotAfter}
+	if raw, err := os.ReadFile(path); err == nil {
+		block, _ := pem.Decode(raw)
+		if block == nil {
+			return fmt.Errorf("%s is no list in PEM", path)
+		}
+		before, err := x509.ParseRevocationList(block.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		list.Number.Add(before.Number, list.Number)
+		list.RevokedCertificateEntries = before.RevokedCertificateEntries
+	}
+	if more != nil {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: more.SerialNumber, RevocationTime: now})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, c.X509, c.key)
+	if err != nil {
+		return err
+	}
+	return write(path, os.O_TRUNC, "X509 CRL", der, CertificateMode)
+}
+
+func write(path string, flags int, kind string, raw []byte, mode os.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|flags, mode)
 	if err != nil {
 		return fmt.Errorf("write: %w; remove it to have another made", err)
 	}
@@ -238,9 +347,12 @@ func Read(folder, name string) (c Certificate, err error) {
 	if err != nil {
 		return c, fmt.Errorf("%s: %w", certFile, err)
 	}
-	c = Certificate{Name: parsed.Subject.CommonName, Role: strings.Join(parsed.Subject.OrganizationalUnit, ""), X509: parsed, Hosts: slices.Clone(parsed.DNSNames)}
-	for _, ip := range parsed.IPAddresses {
-		c.Hosts = append(c.Hosts, ip.String())
+	c = Certificate{Name: parsed.Subject.CommonName, Role: strings.Join(parsed.Subject.OrganizationalUnit, ""), X509: parsed}
+	if c.Role == RoleBroker {
+		c.Hosts = slices.Clone(parsed.DNSNames)
+		for _, ip := range parsed.IPAddresses {
+			c.Hosts = append(c.Hosts, ip.String())
+		}
 	}
 	if name != NameAuthority {
 		return c, nil

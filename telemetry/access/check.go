@@ -25,20 +25,18 @@ type Finding struct {
 // as refused.
 const quiet = 2 * time.Second
 
-// checker connects once as each name, and notes who received whose publications.
+// checker connects as each name, and notes who received whose publications.
 type checker struct {
 	folder  string
 	broker  telemetry.Broker
-	topics  telemetry.Topics
 	all     []Certificate // of clients
-	list    []topicRight
+	rows    []topicRight
 	mark    string              // begins the payloads of this check: no program reads them as a message
 	clients []*telemetry.Client // one for each certificate; nil: it cannot connect
 
-	mutex         sync.Mutex
-	eavesdroppers []*telemetry.Client
-	received      map[delivery]bool
-	lastAt        time.Time // of the last delivery
+	mutex    sync.Mutex
+	received map[delivery]bool
+	lastAt   time.Time // of the last delivery
 }
 
 // delivery is a publication that was received.
@@ -54,25 +52,23 @@ type delivery struct {
 // that broker counts them as malformed.
 func Check(ctx context.Context, folder string, broker telemetry.Broker, topics telemetry.Topics, all []Certificate) (findings []Finding, err error) {
 	c := &checker{
-		folder: folder, broker: broker, topics: topics, all: all, list: topicRights(topics, all), clients: make([]*telemetry.Client, len(all)),
-		mark: "ground certs -check " + rand.Text() + " ", received: map[delivery]bool{}, lastAt: time.Now(),
+		folder: folder, broker: broker, all: all, rows: topicRights(topics, all), clients: make([]*telemetry.Client, len(all)),
+		mark: "ground certs -check " + rand.Text() + " ", received: map[delivery]bool{},
 	}
-	defer c.close()
-	problems := make([]error, len(all))
-	c.each(func(i int) { problems[i] = c.connect(ctx, i) })
-	for i, err := range problems {
-		if err != nil {
-			findings = append(findings, Finding{all[i].Name, "cannot connect: " + err.Error()})
+	defer func() {
+		for _, i := range c.connected(nil) {
+			c.clients[i].Close()
 		}
+	}()
+	refused := c.each(func(i int) error { return c.connect(ctx, i, topics.All()) })
+	for i, err := range refused {
+		findings = append(findings, Finding{all[i].Name, "cannot connect: " + err.Error()})
 	}
 	if len(findings) == len(all) {
-		return nil, fmt.Errorf("no name can connect; as %s: %w", all[0].Name, problems[0])
+		return nil, fmt.Errorf("no name can connect; as %s: %w", all[0].Name, refused[0])
 	}
-	c.each(func(i int) { problems[i] = c.publishAll(ctx, i) })
-	for i, err := range problems {
-		if err != nil {
-			findings = append(findings, Finding{all[i].Name, err.Error()})
-		}
+	for i, err := range c.each(func(i int) error { return c.publishAll(ctx, i) }) {
+		findings = append(findings, Finding{all[i].Name, err.Error()})
 	}
 	c.mutex.Lock()
 	c.lastAt = time.Now()
@@ -82,60 +78,59 @@ func Check(ctx context.Context, folder string, broker telemetry.Broker, topics t
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	for _, r := range c.list {
+	for _, r := range c.rows {
 		findings = append(findings, c.compare(r)...)
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int { return strings.Compare(a.Name, b.Name) })
 	return findings, nil
 }
 
-// each calls f for every certificate, concurrently.
-func (c *checker) each(f func(i int)) {
+// each calls f for every certificate, concurrently, and returns the errors.
+func (c *checker) each(f func(i int) error) map[int]error {
+	var mutex sync.Mutex
+	failed := map[int]error{}
 	var done sync.WaitGroup
 	for i := range c.all {
-		done.Go(func() { f(i) })
+		done.Go(func() {
+			if err := f(i); err != nil {
+				mutex.Lock()
+				defer mutex.Unlock()
+				failed[i] = err
+			}
+		})
 	}
 	done.Wait()
-}
-
-func (c *checker) close() {
-	for _, client := range append(c.clients, c.eavesdroppers...) {
-		if client != nil {
-			client.Close()
-		}
-	}
+	return failed
 }
 
 // connectTimeout is for one name. One that is refused for its certificate ends the
 // connection, which looks like a broker that is away.
 const connectTimeout = 3 * time.Second
 
-// connect connects as one name: once with the topics that it may receive, and once more
-// with all of the fleet, which a broker may refuse.
-func (c *checker) connect(ctx context.Context, i int) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	own, everything := []telemetry.Subscription{}, []telemetry.Subscription{{Filter: c.topics.All(), QoS: 1}}
-	for _, r := range c.list {
-		if r.allows(r.readers, &c.all[i]) {
-			own = append(own, telemetry.Subscription{Filter: r.topic, QoS: 1})
+// connect connects as one name, to receive everything of the fleet; where a broker refuses
+// that, what the name may receive.
+func (c *checker) connect(ctx context.Context, i int, everything string) (err error) {
+	for _, filters := range [][]string{{everything}, nil} {
+		if filters == nil {
+			for _, r := range c.rows {
+				if r.allows(r.readers, &c.all[i]) {
+					filters = append(filters, r.topic)
+				}
+			}
+		}
+		client := c.newClient(i, filters)
+		one, cancel := context.WithTimeout(ctx, connectTimeout)
+		err = client.Initialize(one)
+		cancel()
+		if err == nil {
+			c.clients[i] = client
+			break
 		}
 	}
-	client := c.newClient(i, own)
-	if err := client.Initialize(ctx); err != nil {
-		return err
-	}
-	c.clients[i] = client
-	eavesdropper := c.newClient(i, everything)
-	if eavesdropper.Initialize(ctx) == nil {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		c.eavesdroppers = append(c.eavesdroppers, eavesdropper)
-	}
-	return nil
+	return err
 }
 
-func (c *checker) newClient(reader int, subscriptions []telemetry.Subscription) *telemetry.Client {
+func (c *checker) newClient(reader int, filters []string) *telemetry.Client {
 	broker := c.broker
 	broker.CA, _ = Files(c.folder, NameAuthority)
 	broker.Cert, broker.Key = Files(c.folder, c.all[reader].Name)
@@ -150,19 +145,20 @@ func (c *checker) newClient(reader int, subscriptions []telemetry.Subscription) 
 		c.received[delivery{m.Topic, writer, reader}] = true
 		c.lastAt = time.Now()
 	}
-	return &telemetry.Client{Broker: broker, Name: "check", Log: slog.New(slog.DiscardHandler), Subscriptions: subscriptions, Handle: handle}
+	client := &telemetry.Client{Broker: broker, Name: "check", Log: slog.New(slog.DiscardHandler), Handle: handle}
+	for _, f := range filters {
+		client.Subscriptions = append(client.Subscriptions, telemetry.Subscription{Filter: f, QoS: 1})
+	}
+	return client
 }
 
 // publishAll publishes each topic as one name. That a forbidden publication ends the
 // connection is as good a refusal as any.
 func (c *checker) publishAll(ctx context.Context, i int) error {
 	client := c.clients[i]
-	if client == nil {
-		return nil
-	}
-	for _, r := range c.list {
+	for _, r := range c.rows {
 		permitted := r.allows(r.writers, &c.all[i])
-		if !permitted && !r.sampled {
+		if client == nil || !permitted && !r.sampled {
 			continue
 		}
 		for wait := time.Now(); !client.Connected() && time.Since(wait) < connectTimeout && ctx.Err() == nil; {
@@ -194,50 +190,42 @@ func (c *checker) awaitQuiet(ctx context.Context) error {
 	}
 }
 
+// connected are the places of those that are connected, and among some.
+func (c *checker) connected(among func(*Certificate) bool) (list []int) {
+	for i := range c.all {
+		if c.clients[i] != nil && (among == nil || among(&c.all[i])) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
 // compare compares who received a topic from whom with the rule for it.
 func (c *checker) compare(r topicRight) (findings []Finding) {
-	all, clients := c.all, c.clients
-	reached := func(writer, reader int) bool { return c.received[delivery{r.topic, writer, reader}] }
-	var writers, readers []int // that are permitted, and connected
-	for i := range all {
-		if clients[i] == nil {
-			continue
-		}
-		if r.allows(r.writers, &all[i]) {
-			writers = append(writers, i)
-		}
-		if r.allows(r.readers, &all[i]) {
-			readers = append(readers, i)
-		}
+	arrived := func(writers, readers []int) bool {
+		return slices.ContainsFunc(writers, func(w int) bool {
+			return slices.ContainsFunc(readers, func(d int) bool { return c.received[delivery{r.topic, w, d}] })
+		})
 	}
-	add := func(who int, format string, args ...any) {
-		findings = append(findings, Finding{all[who].Name, fmt.Sprintf(format, args...)})
-	}
-	for i := range all {
-		byThis := func(reader int) bool { return reached(i, reader) }
-		toThis := func(writer int) bool { return reached(writer, i) }
-		switch canWrite := slices.Contains(writers, i); {
-		case clients[i] == nil:
-			continue
-		case canWrite && len(readers) > 0 && !slices.ContainsFunc(readers, byThis):
-			add(i, "publishes %s: refused, nobody received it", r.topic)
-		case !canWrite && slices.ContainsFunc(indices(all), byThis):
-			add(i, "publishes %s: PERMITTED, want it refused", r.topic)
-		}
-		delivered := slices.ContainsFunc(writers, func(w int) bool { return slices.ContainsFunc(readers, func(r int) bool { return reached(w, r) }) })
-		switch canRead := slices.Contains(readers, i); {
-		case canRead && delivered && !slices.ContainsFunc(writers, toThis):
-			add(i, "receives %s: refused, others received it", r.topic)
-		case !canRead && slices.ContainsFunc(indices(all), toThis):
-			add(i, "receives %s: PERMITTED, want it refused", r.topic)
+	all := c.connected(nil)
+	writers := c.connected(func(x *Certificate) bool { return r.allows(r.writers, x) })
+	readers := c.connected(func(x *Certificate) bool { return r.allows(r.readers, x) })
+	for _, i := range all {
+		one := []int{i}
+		writes, reads := slices.Contains(writers, i), slices.Contains(readers, i)
+		for _, x := range []struct {
+			wrong   bool
+			problem string
+		}{
+			{writes && len(readers) > 0 && !arrived(one, readers), "publishes %s: refused, nobody received it"},
+			{!writes && arrived(one, all), "publishes %s: PERMITTED, want it refused"},
+			{reads && arrived(writers, readers) && !arrived(writers, one), "receives %s: refused, others received it"},
+			{!reads && arrived(all, one), "receives %s: PERMITTED, want it refused"},
+		} {
+			if x.wrong {
+				findings = append(findings, Finding{c.all[i].Name, fmt.Sprintf(x.problem, r.topic)})
+			}
 		}
 	}
 	return findings
-}
-
-func indices(all []Certificate) (list []int) {
-	for i := range all {
-		list = append(list, i)
-	}
-	return list
 }

@@ -1,6 +1,8 @@
 package access
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,7 +52,8 @@ func (r topicRight) allows(roles []string, c *Certificate) bool {
 	return slices.Contains(roles, c.Role) || slices.Contains(roles, ofOwner) && c.Name == r.owner
 }
 
-// topicRights are the rights on every topic of some certificates.
+// topicRights are the rights on every topic of some certificates. What users publish, the
+// others may not publish under their own names either.
 func topicRights(t telemetry.Topics, all []Certificate) (list []topicRight) {
 	for _, r := range rights {
 		if r.owners == "" {
@@ -58,9 +61,12 @@ func topicRights(t telemetry.Topics, all []Certificate) (list []topicRight) {
 		}
 		owners := 0
 		for _, c := range all {
-			if c.Role == r.owners {
+			switch {
+			case c.Role == r.owners:
 				owners++
 				list = append(list, topicRight{r.topic(t, c.Name), c.Name, r.writers, r.readers, owners <= 2})
+			case r.owners == RoleUser && slices.Contains(r.writers, ofOwner):
+				list = append(list, topicRight{r.topic(t, c.Name), "", nil, r.readers, true})
 			}
 		}
 	}
@@ -85,12 +91,24 @@ func MosquittoACL(shipped, fleet string, crew []string) string {
 		}
 		text += strings.ReplaceAll("user "+exampleCrew+"\n"+block, exampleCrew, name)
 	}
-	return text
+	return text + written + digestOf(text) + "\n"
+}
+
+// written begins the last line of an ACL, which tells one that was edited since.
+const written = "# Written by ground certs, SHA-256 of what is above: "
+
+func digestOf(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
+
+// Edited is whether an ACL is not as [MosquittoACL] made it.
+func Edited(acl string) bool {
+	text, digest, _ := strings.Cut(acl, written)
+	return strings.TrimSpace(digest) != digestOf(text)
 }
 
 // FleetOf is the fleet that an ACL of [MosquittoACL] is for; empty if it is none.
 func FleetOf(acl string) string {
-	_, after, _ := strings.Cut(acl, "user "+NameLeader+"\ntopic write prefdt/")
+	_, after, _ := strings.Cut(acl, "user "+NameLeader+"\n")
+	_, after, _ = strings.Cut(after, " prefdt/")
 	fleet, _, _ := strings.Cut(after, "/")
 	if !telemetry.ValidID(fleet) {
 		return ""

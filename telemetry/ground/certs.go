@@ -26,12 +26,13 @@ const (
 
 // certs makes the certificates of a fleet's broker and its clients, or tries them.
 func certs(t *tool) error {
-	out := t.Flags.String("out", "tls", "`folder` of the certificates; what is there is kept")
+	out := t.Flags.String("out", "tls", "`folder` of the certificates; what is there is kept, and renewed when it soon ends")
 	hosts := t.Flags.String("host", "localhost,127.0.0.1", "`names` and addresses by which clients reach the broker")
 	crew := t.Flags.String("crew", "crew-1", "`names` of the crew")
 	users := t.Flags.String("users", "10", "`number` of users, u01 and so on; or their names, with commas between them")
 	days := t.Flags.Int("days", 825, "`days` of validity")
 	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
+	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the folder's ca.crl")
 	check := t.Flags.Bool("check", false, "publish and subscribe at the broker with every certificate, and name what it refuses or permits in error")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` a check may take")
 	if _, err := t.parse(0); err != nil {
@@ -39,6 +40,13 @@ func certs(t *tool) error {
 	}
 	if *check {
 		return t.checkBroker(*out)
+	}
+	if *revoke != "" {
+		if err := access.Revoke(*out, *revoke, time.Now()); err != nil {
+			return cli.BadInput(err)
+		}
+		fmt.Fprintf(t.Stdout, "revoked %s in %s: install that at the broker and restart it\n", *revoke, filepath.Join(*out, access.RevokedFile))
+		return nil
 	}
 	if c, err := access.Read(*out, access.NameBroker); err == nil && !t.Given("host") {
 		*hosts = strings.Join(c.Hosts, ",")
@@ -53,16 +61,17 @@ func certs(t *tool) error {
 	for _, x := range []struct {
 		flag string
 		days int
-	}{{"days", *days}, {"ca-days", *authorityDays}} {
-		if x.days < 1 || x.days > 36500 {
-			return cli.BadInputf("-%s %d is outside [1, 36500]", x.flag, x.days)
+		most int
+	}{{"days", *days, int(access.MaxValidity / day)}, {"ca-days", *authorityDays, 3650}} {
+		if x.days < 1 || x.days > x.most {
+			return cli.BadInputf("-%s %d is outside [1, %d]", x.flag, x.days, x.most)
 		}
 	}
 	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day, Others: time.Duration(*days) * day}, time.Now())
 	if err != nil {
 		return err
 	}
-	if err := writeACL(*out, t.config.Fleet); err != nil {
+	if err := t.writeACL(*out); err != nil {
 		return err
 	}
 	return t.printCertificates(*out, splitList(*hosts)[0], splitList(*crew)[0], all)
@@ -71,8 +80,9 @@ func certs(t *tool) error {
 // aclFile has the rights of a fleet, beside the certificates.
 const aclFile = "acl"
 
-// writeACL writes the rights of a fleet, with all of the crew that a folder has.
-func writeACL(folder, fleet string) error {
+// writeACL writes the rights of a fleet, with all of the crew that a folder has. One that was
+// edited is kept, and the rights go beside it.
+func (t *tool) writeACL(folder string) error {
 	all, err := access.List(folder)
 	if err != nil {
 		return err
@@ -83,8 +93,13 @@ func writeACL(folder, fleet string) error {
 			crew = append(crew, c.Name)
 		}
 	}
-	text := access.MosquittoACL(mosquitto.ACL, fleet, crew)
-	if err := os.WriteFile(filepath.Join(folder, aclFile), []byte(text), access.CertificateMode); err != nil {
+	path := filepath.Join(folder, aclFile)
+	if raw, err := os.ReadFile(path); err == nil && access.Edited(string(raw)) {
+		path += ".new"
+		fmt.Fprintf(t.Stdout, "%s was edited and is kept; the rights are in %s\n", aclFile, path)
+	}
+	text := access.MosquittoACL(mosquitto.ACL, t.config.Fleet, crew)
+	if err := os.WriteFile(path, []byte(text), access.CertificateMode); err != nil {
 		return fmt.Errorf("write the ACL: %w", err)
 	}
 	return nil
@@ -141,11 +156,7 @@ func (t *tool) printCertificates(folder, host, crew string, all []access.Certifi
 	fmt.Fprintf(t.Stdout, "In %s, with the modes of NAME.crt and NAME.key:\n", folder)
 	table := tabwriter.NewWriter(t.Stdout, 0, 0, 2, ' ', 0)
 	for _, c := range all {
-		state := "kept"
-		if c.Made {
-			state = "made"
-		}
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, state, c.CertificateMode, c.KeyMode, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, c.State, c.CertificateMode, c.KeyMode, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
 	}
 	if err := table.Flush(); err != nil {
 		return err

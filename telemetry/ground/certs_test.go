@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -46,7 +49,7 @@ func startMosquitto(t *testing.T, folder, acl string) (url string) {
 		}
 		return string(raw)
 	}
-	for _, name := range []string{"ca.crt", "broker.crt", "broker.key"} { // as docs/broker.md installs them
+	for _, name := range []string{"ca.crt", "ca.crl", "broker.crt", "broker.key"} { // as docs/broker.md installs them
 		copyOf(name, read(filepath.Join(folder, name)))
 	}
 	copyOf("acl", acl)
@@ -105,7 +108,7 @@ func TestCerts(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(folder)
-	if err != nil || len(files) != 2*16+1 {
+	if err != nil || len(files) != 2*16+2 {
 		t.Errorf("%d files, %v", len(files), err)
 	}
 	before := map[string]string{}
@@ -121,7 +124,7 @@ func TestCerts(t *testing.T) {
 		raw, _ := os.ReadFile(filepath.Join(folder, f.Name()))
 		before[f.Name()] = string(raw)
 	}
-	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") || !strings.Contains(acl, "user bo\ntopic write prefdt/f7/command/#\ntopic write prefdt/f7/crew/bo/heartbeat\n") {
+	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") || !strings.Contains(acl, "user bo\ntopic deny prefdt/f7/users/bo/+\ntopic write prefdt/f7/command/#\ntopic write prefdt/f7/crew/bo/heartbeat\n") {
 		t.Errorf("the ACL:\n%s", acl)
 	}
 	os.Chmod(filepath.Join(folder, "u10.key"), 0o640)
@@ -134,7 +137,7 @@ func TestCerts(t *testing.T) {
 			t.Errorf("%s was changed", name)
 		}
 	}
-	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\ntopic write prefdt/f7/command/#\n") {
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\ntopic deny prefdt/f7/users/carl/+\ntopic write prefdt/f7/command/#\n") {
 		t.Errorf("the ACL after that:\n%s", raw)
 	}
 	makeCerts(t, folder, "-fleet", "f8")
@@ -156,6 +159,8 @@ func TestCerts(t *testing.T) {
 		{[]string{"-users", "a b"}, 2, `name "a b"`},
 		{[]string{"-host", "a,,b"}, 2, "-host wants names"},
 		{[]string{"-days", "0"}, 2, "-days 0 is outside"},
+		{[]string{"-days", "826"}, 2, "-days 826 is outside [1, 825]"},
+		{[]string{"-revoke", "nobody"}, 2, "nobody.crt: no such file"},
 		{[]string{"-host", "other.example"}, 1, "broker.crt is for broker.example, 10.0.0.7, want other.example; remove it"},
 		{[]string{"-users", "anna"}, 2, ""},
 		{[]string{"-crew", "u11", "-users", "0"}, 1, `u11.crt is of a "user", want a crew`},
@@ -194,12 +199,14 @@ func TestCertsCheck(t *testing.T) {
 		want     []string // findings; none: all is well
 	}{
 		"as it ships, for ten users":        {"", "", nil},
-		"a user's report":                   {"pattern write prefdt/+/users/%u/report\n", "", []string{"u01 publishes prefdt/demo/users/u01/report: refused", "u03 publishes prefdt/demo/users/u03/report: refused"}},
+		"a user's report":                   {"pattern write prefdt/demo/users/%u/report\n", "", []string{"u01 publishes prefdt/demo/users/u01/report: refused", "u03 publishes prefdt/demo/users/u03/report: refused"}},
 		"users publish as others":           {"users/%u/result", "users/+/result", []string{"u03 publishes prefdt/demo/users/u01/result: PERMITTED", "crew-1 publishes prefdt/demo/users/u02/result: PERMITTED"}},
-		"users receive others' decisions":   {"pattern read prefdt/+/users/%u/decision", "pattern read prefdt/+/users/+/decision", []string{"u02 receives prefdt/demo/users/u01/decision: PERMITTED"}},
+		"users receive others' decisions":   {"pattern read prefdt/demo/users/%u/decision", "pattern read prefdt/demo/users/+/decision", []string{"u02 receives prefdt/demo/users/u01/decision: PERMITTED"}},
 		"the leader's status":               {"topic write prefdt/demo/status\n", "", []string{"leader publishes prefdt/demo/status: refused"}},
-		"anybody commands":                  {"pattern read prefdt/+/slot\n", "pattern read prefdt/+/slot\npattern write prefdt/+/command/#\n", []string{"u01 publishes prefdt/demo/command/budget: PERMITTED", "leader publishes prefdt/demo/command/mission: PERMITTED"}},
+		"anybody commands":                  {"pattern read prefdt/demo/slot\n", "pattern read prefdt/demo/slot\npattern write prefdt/+/command/#\n", []string{"u01 publishes prefdt/demo/command/budget: PERMITTED", "leader publishes prefdt/demo/command/mission: PERMITTED"}},
 		"one of the crew is forgotten":      {"user crew-2\n", "user crew-9\n", []string{"crew-2 publishes prefdt/demo/command/mission: refused", "crew-2 receives prefdt/demo/ack/certs-check: refused, others received it"}},
+		"observer reports as a user":        {"topic deny prefdt/demo/users/observer/+\n", "", []string{"observer publishes prefdt/demo/users/observer/report: PERMITTED"}},
+		"the crew reports as users":         {"topic deny prefdt/demo/users/crew-2/+\n", "", []string{"crew-2 publishes prefdt/demo/users/crew-2/result: PERMITTED"}},
 		"the leader receives no heartbeats": {"topic read prefdt/demo/crew/+/heartbeat\n", "", []string{"leader receives prefdt/demo/crew/crew-1/heartbeat: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,6 +238,10 @@ func TestCertsCheck(t *testing.T) {
 		makeCerts(t, other)
 		if err := os.CopyFS(mixed, os.DirFS(folder)); err != nil {
 			t.Fatal(err)
+		}
+		keys, _ := filepath.Glob(filepath.Join(mixed, "*.key"))
+		for _, path := range keys { // as they were
+			os.Chmod(path, 0o600)
 		}
 		for _, file := range []string{"u02.crt", "u02.key"} {
 			raw, _ := os.ReadFile(filepath.Join(other, file))
@@ -304,4 +315,117 @@ func TestCertsLines(t *testing.T) {
 	}
 	connect("observer", sim.Broker.For("observer"), received, demo.AllCommands())
 	connect("ground", line("ground.yaml").Broker.Broker, received, demo.Status())
+}
+
+// What soon ends is renewed for the key that its owner has; what was edited is kept; an authority is
+// good for its hosts alone.
+func TestCertsKeepAndRenew(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	makeCerts(t, folder, "-host", "10.0.0.7", "-users", "u1", "-days", "29")
+	before, err := tls.LoadX509KeyPair(filepath.Join(folder, "u1.crt"), filepath.Join(folder, "u1.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := makeCerts(t, folder, "-users", "u1", "-days", "29"); !regexp.MustCompile(`u1 +user +renewed`).MatchString(out) {
+		t.Errorf("29 days before its end:\n%s", out)
+	}
+	if out := makeCerts(t, folder, "-users", "u1"); !regexp.MustCompile(`u1 +user +renewed`).MatchString(out) {
+		t.Errorf("29 days before its end:\n%s", out)
+	}
+	after, err := tls.LoadX509KeyPair(filepath.Join(folder, "u1.crt"), filepath.Join(folder, "u1.key"))
+	if err != nil || after.Leaf.SerialNumber.Cmp(before.Leaf.SerialNumber) == 0 || time.Until(after.Leaf.NotAfter) < 800*24*time.Hour {
+		t.Errorf("%v until %v", err, after.Leaf.NotAfter)
+	}
+	if out := makeCerts(t, folder, "-users", "u1"); !regexp.MustCompile(`u1 +user +kept`).MatchString(out) {
+		t.Errorf("825 days before its end:\n%s", out)
+	}
+	acl := filepath.Join(folder, "acl")
+	raw, _ := os.ReadFile(acl)
+	edited := "# ours\n" + string(raw)
+	os.WriteFile(acl, []byte(edited), 0o644)
+	if out := makeCerts(t, folder, "-crew", "bo", "-users", "u1"); !strings.Contains(out, "acl was edited and is kept") {
+		t.Errorf("an ACL that was edited:\n%s", out)
+	}
+	if raw, _ := os.ReadFile(acl); string(raw) != edited {
+		t.Error("an ACL that was edited was overwritten")
+	}
+	if raw, _ := os.ReadFile(acl + ".new"); !strings.Contains(string(raw), "user bo\n") {
+		t.Errorf("beside it: %s", raw)
+	}
+	for _, name := range []string{"broker.crt", "broker.key"} {
+		os.Remove(filepath.Join(folder, name))
+	}
+	if code, _, stderr := runGround(t, "certs", "-out", folder, "-host", "10.0.0.8"); code != 1 || !strings.Contains(stderr, "nobody would accept it") {
+		t.Errorf("another host than the authority's: %d %s", code, stderr)
+	}
+}
+
+// A lost phone's certificate is refused by the broker once it is revoked; others are not, a name with a dot
+// among them, and the name's next certificate neither.
+func TestCertsRevoke(t *testing.T) {
+	folder, lost := t.TempDir(), t.TempDir()
+	args := []string{"-host", "127.0.0.1", "-users", "u1,tent.2"}
+	makeCerts(t, folder, args...)
+	for _, name := range []string{"ca.crt", "u1.crt", "u1.key"} {
+		raw, _ := os.ReadFile(filepath.Join(folder, name))
+		os.WriteFile(filepath.Join(lost, name), raw, 0o600)
+	}
+	if code, stdout, stderr := runGround(t, "certs", "-out", folder, "-revoke", "u1"); code != 0 || !strings.Contains(stdout, "ca.crl: install that at the broker and restart it") {
+		t.Fatal(stdout, stderr)
+	}
+	makeCerts(t, folder, args...)
+	acl, err := os.ReadFile(filepath.Join(folder, "acl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := startMosquitto(t, folder, string(acl))
+	for _, x := range []struct {
+		folder, name string
+		want         bool
+	}{{lost, "u1", false}, {folder, "u1", true}, {folder, "tent.2", true}} {
+		at := func(file string) string { return filepath.Join(x.folder, file) }
+		b := telemetry.Broker{URL: url, CA: at("ca.crt"), Cert: at(x.name + ".crt"), Key: at(x.name + ".key")}
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		refused := writerFunc(func() { cancel() })
+		c := &telemetry.Client{Broker: b, Name: "test", Log: slog.New(slog.NewTextHandler(refused, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		if err := c.Initialize(ctx); (err == nil) != x.want {
+			t.Errorf("%s of %s: %v", x.name, x.folder, err)
+		} else if err == nil {
+			c.Close()
+		}
+		cancel()
+	}
+}
+
+// writerFunc is a log that calls a function with each line.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
+
+// A key that everybody on the machine may read signs nothing, and opens no connection.
+func TestKeysOfEverybody(t *testing.T) {
+	folder := t.TempDir()
+	makeCerts(t, folder, "-host", "127.0.0.1")
+	key := filepath.Join(t.TempDir(), "crew-1.key")
+	if _, err := telemetry.NewKey(key); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(folder, name) }
+	config := filepath.Join(t.TempDir(), "ground.yaml")
+	os.WriteFile(config, fmt.Appendf(nil, "broker: {url: \"tls://127.0.0.1:1\", ca: %q, cert: %q, key: %q}\n", at("ca.crt"), at("crew-1.crt"), at("crew-1.key")), 0o600)
+	for _, path := range []string{key, at("crew-1.key"), at("broker.key")} {
+		os.Chmod(path, 0o644)
+	}
+	for _, args := range [][]string{
+		{"mission", "stop", "-key", key}, {"mission", "stop", "-config", config},
+		{"serve", "-tls-cert", at("broker.crt"), "-tls-key", at("broker.key"), "-listen", ":8480"},
+	} {
+		if code, _, stderr := runGround(t, args...); code != 2 || !strings.Contains(stderr, "its mode 0644 lets everybody here use it; chmod 600 it") {
+			t.Errorf("%v: %d %s", args, code, stderr)
+		}
+	}
+	os.Chmod(key, 0o640) // a group's
+	if _, err := telemetry.ReadKey(key); err != nil {
+		t.Error(err)
+	}
 }

@@ -95,8 +95,12 @@ func askTerminal(in *os.File, out io.Writer) func(question string) string {
 func preference(t *tool) error {
 	t.commandFlags()
 	setting := t.Flags.Float64("setting", math.NaN(), "0 is least delay, 1 least energy")
-	if _, err := t.parse(0); err != nil {
+	words, err := t.parse(1)
+	if err != nil {
 		return err
+	}
+	if len(words) > 0 {
+		return cli.BadInputf("unexpected %.40q; did you mean -setting %[1]s?", words[0])
 	}
 	if math.IsNaN(*setting) || math.IsInf(*setting, 0) {
 		return cli.BadInputf("-setting wants a number from 0 to 1")
@@ -109,12 +113,18 @@ func mission(t *tool) error {
 	t.commandFlags()
 	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
 	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before; the time unless given")
-	words, err := t.parse(1)
-	if err != nil {
+	words, err := t.parse(2)
+	switch {
+	case err != nil:
 		return err
-	}
-	if len(words) == 0 {
+	case len(words) == 0:
 		return cli.BadInputf("want one of %s", missionActions)
+	case len(words) == 2:
+		name := "aircraft"
+		if words[0] == telemetry.ActionNew {
+			name = "mission"
+		}
+		return cli.BadInputf("unexpected %.40q; did you mean -%s %[1]s?", words[1], name)
 	}
 	m := telemetry.Mission{ID: t.newID("m"), Action: words[0], Mission: *next}
 	if t.Given("aircraft") {

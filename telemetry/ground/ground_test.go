@@ -158,6 +158,31 @@ func (l *fakeLeader) publishStatus(t testing.TB, s telemetry.Status) {
 	l.publishRetained(t, topics.Status(), payload)
 }
 
+// fly publishes a status again and again, each a new one, until stop.
+func (l *fakeLeader) fly(t testing.TB, s telemetry.Status) (stop func()) {
+	quit, ended := make(chan struct{}), make(chan struct{})
+	l.publishStatus(t, s)
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-quit:
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			s.Seq++
+			payload, err := telemetry.Encode(s)
+			if err != nil {
+				t.Error(err)
+			}
+			l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: payload})
+		}
+	}()
+	stop = sync.OnceFunc(func() { close(quit); <-ended })
+	t.Cleanup(stop)
+	return stop
+}
+
 func (l *fakeLeader) publishRetained(t testing.TB, topic string, payload []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -361,6 +386,11 @@ func TestBadInput(t *testing.T) {
 		{[]string{"budget", "-joules", "1"}, "ground budget: flag provided but not defined: -joules"},
 		{[]string{"preference", "-setting", "1.5"}, "ground preference: preference.setting: 1.5 is outside [0, 1]"},
 		{[]string{"preference"}, "ground preference: -setting wants a number from 0 to 1"},
+		{[]string{"preference", "0.3"}, `ground preference: unexpected "0.3"; did you mean -setting 0.3?`},
+		{[]string{"mission", "launch", "2"}, `ground mission: unexpected "2"; did you mean -aircraft 2?`},
+		{[]string{"mission", "new", "m-2"}, `ground mission: unexpected "m-2"; did you mean -mission m-2?`},
+		{[]string{"watch", "-timeout", "0"}, "ground watch: timeout: 0 s is outside (0, 3600]"},
+		{[]string{"mission", "stop", "-timeout", "5000"}, "ground mission: timeout: 5000 s is outside (0, 3600]"},
 		{[]string{"mission"}, "ground mission: want one of start, hold, resume, return, stop, launch, clear, new"},
 		{[]string{"mission", "launch"}, "ground mission: mission.aircraft: missing"},
 		{[]string{"mission", "launch", "-aircraft", "two"}, `ground mission: -aircraft "two": want numbers with commas between them, as in 2,3`},

@@ -99,7 +99,7 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				case <-time.After(10 * time.Millisecond):
 				}
 			}
-			l.publishStatus(t, s)
+			stop := l.fly(t, s)
 			counter := uint64(0)
 			for i := range int64(3) {
 				h, station, e := nextHeartbeat(t, heartbeats, keys)
@@ -111,8 +111,9 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				}
 				counter = e.Counter
 			}
-			s.Challenge = telemetry.NewChallenge() // the leader's next one
-			l.publishStatus(t, s)
+			stop()
+			s.Seq, s.Challenge = s.Seq+1e6, telemetry.NewChallenge() // the leader's next one
+			l.fly(t, s)
 			for {
 				if h, _, e := nextHeartbeat(t, heartbeats, keys); keys == nil || e.Challenge == s.Challenge {
 					if h.Leaving {
@@ -137,12 +138,44 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 	}
 }
 
+// A station that does not see the fleet does not watch it: its heartbeats end with the statuses, and
+// come again with them. It withdraws all the same when it is ended.
+func TestHeartbeatsOfTheBlind(t *testing.T) {
+	url, _ := startBroker(t)
+	heartbeats := listenHeartbeats(t, url)
+	l := startFakeLeader(t, url, nil)
+	s := exampleStatus(3)
+	stop := l.fly(t, s)
+	out, end := startWatch(t, url, "-stale", "1")
+	nextHeartbeat(t, heartbeats, nil)
+	stop()
+	awaitLine(t, out, "LINK LOST: no status for")
+	for len(heartbeats) > 0 {
+		<-heartbeats
+	}
+	select { // three of its intervals
+	case m := <-heartbeats:
+		t.Errorf("blind, and a heartbeat: %s", m.Payload)
+	case <-time.After(3500 * time.Millisecond):
+	}
+	s.Seq += 1e6
+	l.fly(t, s)
+	nextHeartbeat(t, heartbeats, nil)
+	if code := end(); code != 0 {
+		t.Errorf("ended with %d", code)
+	}
+	for leaving := false; !leaving; {
+		h, _, _ := nextHeartbeat(t, heartbeats, nil)
+		leaving = h.Leaving
+	}
+}
+
 // Two stations without a name have different ones, and a silent one sends no heartbeat.
 func TestStationsAreApart(t *testing.T) {
 	url, _ := startBroker(t)
 	heartbeats := listenHeartbeats(t, url)
 	l := startFakeLeader(t, url, nil)
-	l.publishStatus(t, exampleStatus(3))
+	l.fly(t, exampleStatus(3))
 	silent, endSilent := startWatch(t, url, "-silent", "-name", "quiet")
 	awaitLine(t, silent, "slot 3/100")
 	_, endA := startWatch(t, url)

@@ -114,7 +114,7 @@ func TestServe(t *testing.T) {
 	l := startFakeLeader(t, url, maps.Clone(keys))
 	status := exampleStatus(17)
 	status.Challenge = l.challenge
-	l.publishStatus(t, status)
+	l.fly(t, status)
 	heartbeats := listenHeartbeats(t, url)
 	ctx, end := context.WithCancel(t.Context())
 	out, ended := make(lineWriter, 1000), make(chan int, 1)
@@ -140,7 +140,7 @@ func TestServe(t *testing.T) {
 	for _, name := range []string{"crew-1", "crew-2"} {
 		id := pages["command as "+name].budget("", name)
 		for got := ""; !strings.Contains(got, `"id":"`+id+`"`); { // after those whose answers came too late
-			if got = <-l.applied; !strings.Contains(got, `"energy_j":42000,"mode":"ceiling","replaces_j":45000`) {
+			if got = <-l.applied; !strings.Contains(got, `"energy_j":42000,"mode":"ceiling","replaces_j":42000`) {
 				t.Errorf("the leader got %s", got)
 			}
 		}
@@ -233,7 +233,7 @@ func TestServeFleets(t *testing.T) {
 	l := startFakeLeader(t, url, maps.Clone(keys))
 	status := exampleStatus(17)
 	status.Challenge = l.challenge
-	l.publishStatus(t, status)
+	l.fly(t, status)
 	heartbeats := listenHeartbeats(t, url)
 	ctx, end := context.WithCancel(t.Context())
 	out, ended := make(lineWriter, 1000), make(chan int, 1)

@@ -103,7 +103,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	add("  energy     ", "spent "+command.Joules(s.SpentJ), "remaining "+joulesOrDash(s.RemainingJ), "predicted end "+joulesOrDash(s.PredictedEndJ),
 		"floor "+command.Joules(s.FloorJ), "transit "+command.Joules(s.TransitJ), "from "+s.EnergySource)
 	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
-	add("  crew       ", v.crewParts()...)
+	add("  crew       ", v.crewParts(now)...)
 	for _, a := range s.Aircraft {
 		parts, old := aircraftParts(a, v.Age(now), v.StaleAfter)
 		out = append(out, paragraph{"  ", parts, cmp.Or(grey, staleColour(old))})
@@ -188,12 +188,15 @@ func (v *view) slotLine(now time.Time) string {
 }
 
 // crewParts are the name in the station's heartbeats and the leader's last command.
-func (v *view) crewParts() []string {
+func (v *view) crewParts(now time.Time) []string {
 	station := "no heartbeats sent"
 	if v.station != "" {
 		station = "heartbeats as " + v.station
 	}
-	parts := []string{station}
+	parts := []string{station, "leader hears no crew"}
+	if age := v.Status.CrewAgeS; age != nil {
+		parts[1] = "leader heard the crew " + formatAge(time.Duration(*age*float64(time.Second))+v.Age(now)) + " ago"
+	}
 	if c := v.Status.LastCommand; c != nil {
 		text := lastCommandText(c)
 		if ago := v.Status.Slot + 1 - c.Slot; ago > 0 {

@@ -540,6 +540,10 @@ func TestPageReconnects(t *testing.T) {
 		const real = window.fetch;
 		window.fetch = async () => { window.fetch = real; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
 	})(), ` + shown)
+	again(`(() => {
+		const real = window.fetch;
+		window.fetch = async () => { window.fetch = real; return new Response('{"role": "wat', {status: 200}); };
+	})(), ` + shown)
 	refused := r.refuse(true)
 	b.until("refusals", func() bool { return r.refuse(true) >= refused+2 })
 	b.wait("document.body.dataset.link === 'lost'")
@@ -835,11 +839,12 @@ func TestPageShows(t *testing.T) {
 	}
 }
 
-// However many alarms there are, the commands stay in reach.
+// However many alarms come and go, and however long the lines above grow, a button stays where the finger is, on
+// a phone and on a laptop, and can be pressed.
 func TestPageCommandsInReach(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	c.change = func(s *telemetry.Status) {
+	alarms := func(s *telemetry.Status) {
 		for n := 3; n <= 12; n++ {
 			a := s.Aircraft[0]
 			a.Number, a.SystemID = n, n
@@ -849,10 +854,40 @@ func TestPageCommandsInReach(t *testing.T) {
 			s.Aircraft[i].Reason, s.Aircraft[i].AgeS = "left OFFBOARD for POSCTL while flying: "+strings.Repeat("failsafe ", 10), new(7.0)
 		}
 	}
+	set := func(change func(s *telemetry.Status)) {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		c.change = change
+	}
 	c.leader(100 * time.Millisecond)
-	b := c.open(t, "command as crew-1", 390, 844)
-	b.waitText("aircraft 12: left OFFBOARD")
-	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
+	for _, width := range []int{390, 1280} {
+		set(nil)
+		b := c.open(t, "command as crew-1", width, 844)
+		b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#aircraft li').length === 2")
+		for _, button := range []string{"#act-hold .hold", "#act-stop .hold"} {
+			x, y := b.box(button)
+			b.mouse("mouseMoved", x, y)
+			top := func() float64 {
+				return eval[float64](b, fmt.Sprintf("document.querySelector(%q).getBoundingClientRect().top", button))
+			}
+			before := top()
+			set(alarms)
+			b.waitText("aircraft 12: left OFFBOARD")
+			b.wait("document.querySelectorAll('#aircraft li').length === 12")
+			if moved := top() - before; moved < -1 || moved > 1 {
+				t.Errorf("%d px wide: alarms move %s by %.0f px", width, button, moved)
+			}
+			n := len(c.commands())
+			b.mouse("mousePressed", x, y) // where it was
+			b.until(button, func() bool { return len(c.commands()) > n })
+			b.mouse("mouseReleased", x, y)
+			set(nil)
+			b.wait("document.querySelectorAll('#aircraft li').length === 2")
+			if moved := top() - before; moved < -1 || moved > 1 {
+				t.Errorf("%d px wide: their end moves %s by %.0f px", width, button, moved)
+			}
+		}
+	}
 }
 
 // A tap does nothing, nor does a press of a second where two are wanted: what is sent is what was
@@ -1292,11 +1327,46 @@ func TestPageOutdoors(t *testing.T) {
 	check("stale")
 }
 
-// A page is the crew's sign of life while it can be seen, and not when another covers it.
+// STOP goes out at once from a browser with eight tabs open, whose operator's other commands all wait for
+// answers. A browser has six connections to a server without TLS.
+func TestPageStopWithEightTabs(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	answer := make(chan bool)
+	send := c.Operators[0].Send
+	c.Operators[0].Send = func(ctx context.Context, r command.Request, belowFloor bool) (telemetry.Ack, error) {
+		if r.Mission == nil {
+			<-answer
+		}
+		return send(ctx, r, belowFloor)
+	}
+	t.Cleanup(func() { close(answer) })
+	c.leader(200 * time.Millisecond)
+	b := c.open(t, "command as crew-1", 390, 844)
+	for range 7 {
+		eval[any](b, "open(location.pathname), null")
+	}
+	b.until("the other tabs", func() bool { return len(c.sessions()[0].streams) == maxTabs })
+	b.wait("document.body.dataset.link === 'live'")
+	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST', headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.getItem('secret')},
+		body: JSON.stringify({id: 'p' + i, at: %d, kind: 'preference', setting: .5, replaces_j: 45000})}).then(r => r.status)))`, c.state.ms(time.Now())))
+	slices.Sort(codes)
+	if !slices.Equal(codes, []int{202, 202, 202, 202, 429}) {
+		t.Errorf("five preferences without an answer: %d", codes)
+	}
+	b.press("#act-stop .hold", func() bool { return len(c.commands()) > 0 })
+	if got := c.commands()[0]; !strings.Contains(got, `"action":"stop"`) {
+		t.Errorf("sent %s", got)
+	}
+	b.waitText("mission stop accepted")
+}
+
+// A page is the crew's sign of life while it can be seen and sees the fleet, and not when another covers it
+// or the link is lost. What it noted itself stays when it connects again.
 func TestPageHeartbeat(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	c.leader(200 * time.Millisecond)
+	die := c.leader(200 * time.Millisecond)
 	watch := c.open(t, "watch", 390, 844)
 	watch.waitText("slot")
 	b := c.open(t, "command as crew-1", 390, 844)
@@ -1317,6 +1387,24 @@ func TestPageHeartbeat(t *testing.T) {
 	b.waitText("the heartbeat of this page does not get through")
 	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('stop watching: no answer')") })
 	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('Press 1 s: stop watching')") })
+	eval[any](b, `(() => {
+		window.opened = 0;
+		const Source = EventSource;
+		window.EventSource = function(url) { const source = new Source(url); source.addEventListener('message', () => opened++); return source; };
+		document.dispatchEvent(new Event('visibilitychange'));
+	})()`)
+	b.wait("opened > 1")
+	if !eval[bool](b, "document.getElementById('answers').innerText.includes('stop watching: no answer')") {
+		t.Error("a note went with the connection")
+	}
 	eval[any](b, "window.fetch = real, null")
 	b.wait("!document.getElementById('banners').innerText.includes('heartbeat of this page')")
+	b.until("the page again", func() bool { return c.beats()[len(c.beats())-1] == "crew-2" })
+	die()
+	b.wait("document.body.dataset.link === 'lost'")
+	eval[any](b, "(() => { window.posts = 0; window.fetch = (path, ...x) => { if (path === 'alive') posts++; return real(path, ...x); }; })()")
+	eval[any](b, "new Promise(done => setTimeout(done, 3100))")
+	if posts := eval[int](b, "posts"); posts != 0 {
+		t.Errorf("a page that shows LINK LOST posted %d times", posts)
+	}
 }

@@ -363,6 +363,13 @@ func TestAttacks(t *testing.T) {
 		{"who may watch is a sign of life", "watch", "POST", "/alive", js, "{}", 403},
 		{"who may watch withdraws the crew", "watch", "POST", "/leave", js, "{}", 403},
 		{"a heartbeat without a page that receives", "command", "POST", "/alive", js, "{}", 409},
+		{"the cookie alone, as another port of this host receives it", "command", "POST", "/command", with("Authorization", ""), good, 403},
+		{"the cookie with a secret made up", "command", "POST", "/command", with("Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"), good, 403},
+		{"the secret of another session", "command", "POST", "/command", with("Authorization", "Bearer "+roles["watch"].secret), good, 403},
+		{"the secret without a cookie", "nobody", "POST", "/command", with("Authorization", "Bearer "+roles["command"].secret), good, 401},
+		{"a heartbeat with the cookie alone", "command", "POST", "/alive", with("Authorization", ""), "{}", 403},
+		{"the crew is withdrawn with the cookie alone", "command", "POST", "/leave", with("Authorization", ""), "{}", 403},
+		{"somebody else is logged out", "command", "POST", "/logout", with("Sec-Fetch-Site", "same-site"), "{}", 403},
 		{"a form's encoding, which needs no preflight", "command", "POST", "/command", with("Content-Type", "text/plain"), good, 415},
 		{"no encoding", "command", "POST", "/command", with("Content-Type", ""), good, 415},
 		{"a body of 1 MB", "command", "POST", "/command", js, now + `"id":"` + strings.Repeat("a", 1<<20) + `"}`, 413},
@@ -497,6 +504,63 @@ func TestLogin(t *testing.T) {
 		if r := b.do("GET", "/session", nil, ""); r.status != 401 {
 			t.Errorf("%s: a day later %d", x.name, r.status)
 		}
+	}
+}
+
+// A link is good for an hour; one that comes later is told so, and the terminal shows another. One who may
+// command stays so with a link to watch. Who came and left is noted where the links are.
+func TestLinks(t *testing.T) {
+	c := startConsole(t)
+	b := c.newBrowser("command as crew-1")
+	old := b.cookie
+	_, token, _ := strings.Cut(c.links.link("watch"), "#")
+	if r := b.post("/login", `{"token":"`+token+`"}`); r.status != 200 || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("a link to watch: %d, cookie %q", r.status, r.header.Get("Set-Cookie"))
+	}
+	if r := b.command(start); r.status != 202 {
+		t.Errorf("after a link to watch: %d %s", r.status, r.body)
+	}
+	ended, _ := b.stream()
+	_, token, _ = strings.Cut(c.links.link("command as crew-2"), "#")
+	b.take(b.post("/login", `{"token":"`+token+`"}`))
+	b.streamEnds("another operator's link", ended, false)
+	if r := b.do("GET", "/session", map[string]string{"Cookie": old}, ""); r.status != 401 {
+		t.Errorf("the session before another operator's link: %d", r.status)
+	}
+	ended, _ = b.stream()
+	if r := b.post("/logout", "{}"); r.status != 204 || !strings.Contains(r.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("logout: %d %q", r.status, r.header.Get("Set-Cookie"))
+	}
+	b.streamEnds("after the logout", ended, false)
+	if r := b.command(start); r.status != 401 {
+		t.Errorf("after the logout: %d %s", r.status, r.body)
+	}
+	link := c.links.link("command as crew-1")
+	c.advance(linkLasts + time.Second)
+	_, token, _ = strings.Cut(link, "#")
+	if r := c.newBrowser("").post("/login", `{"token":"`+token+`"}`); r.status != 403 || !strings.Contains(r.body, "older than an hour") {
+		t.Errorf("an hour later: %d %s", r.status, r.body)
+	}
+	if c.links.link("command as crew-1") == link {
+		t.Error("no new link for one that is too old")
+	}
+	c.newBrowser("command as crew-1")
+	for _, want := range []string{"login to command as crew-1, from 127.0.0.1:", "login to command as crew-2, from 127.0.0.1:", "logout from command as crew-2, from 127.0.0.1:"} {
+		if !regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[\d:]+Z ` + want).MatchString(c.links.text.String()) {
+			t.Errorf("no %q in\n%s", want, c.links.text.String())
+		}
+	}
+}
+
+// Sessions have places. The oldest goes for a new one, and an operator's after all of those who watch.
+func TestSessionPlaces(t *testing.T) {
+	c := startConsole(t)
+	operator := c.newBrowser("command as crew-1")
+	for range maxSessions {
+		c.newBrowser("watch")
+	}
+	if r := operator.do("GET", "/session", nil, ""); r.status != 200 {
+		t.Errorf("the operator: %d", r.status)
 	}
 }
 
@@ -819,6 +883,10 @@ func TestCheck(t *testing.T) {
 	s := &Server{Listen: ":8480", Certificate: newCertificate(t, "crew-1", x509.ExtKeyUsageClientAuth), AreaM: [2]float64{1, 1}}
 	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "certificate of crew-1: for a client") {
 		t.Errorf("a client's certificate: %v", err)
+	}
+	s = &Server{Listen: "127.0.0.1:0", AreaM: [2]float64{1, 1}, Operators: []*Operator{{Name: "crew-1"}, {Name: "crew-1"}}}
+	if err := s.Check(); err == nil || !strings.Contains(err.Error(), "two keys are named crew-1") {
+		t.Errorf("two keys of one name: %v", err)
 	}
 	for listen, want := range map[string]struct{ plain, tls string }{
 		"127.0.0.1:8480":    {"", ""},

@@ -198,6 +198,7 @@ function banners(l) {
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
+  if (unheard(s)) add('warn', 'unheard', 'the leader receives no heartbeat of this page: the name of this ground serve must be that of its certificate');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
@@ -531,6 +532,7 @@ function renderCommands(s) {
     $(id).classList.toggle('unfit', !fit);
     setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
+  setText($('heard'), s.crew_age_s === null ? 'The leader hears no crew.' : `The leader heard the crew ${ageText(1000 * s.crew_age_s)} ago.`);
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
 }
@@ -599,17 +601,22 @@ makeHold($('logout'), async () => { // of all pages of this browser
   location.reload();
 });
 
+// unheard is whether heartbeats were sent for 10 s, and the leader knows of none or of none that lasts.
+const unheard = s => welcome.role === 'command' && beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s === null || s.crew_age_s > 10);
+
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
-let leaving = false, beat = null, beatFailed = false;
+let leaving = false, beat = null, beatFailed = false, beatsFromMS = 0; // 0: none is sent
 makeHold($('leave'), async () => {
   leaving = !leaving;
+  beatsFromMS = 0;
   $('leave').lastChild.textContent = leaving ? 'Press 1 s: watch again' : 'Press 1 s: stop watching';
   requestRender();
   await beat; // one that came after it would undo it
   if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) note('stop watching: no answer; without another heartbeat the fleet will hold');
 });
 setInterval(() => {
-  if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000 || !state?.status || link().lost) return;
+  if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000 || !state?.status || link().lost) { beatsFromMS = 0; return; }
+  beatsFromMS ||= serverNow();
   beat = post('alive', {}).then(r => { beatFailed = !r.ok; }, () => { beatFailed = true; });
 }, 1000);
 
