@@ -577,15 +577,15 @@ func TestDisplay(t *testing.T) {
 		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.Status, v.Online = nil, nil; v.SetBroker(true, now) }), "fleet f1   no status yet", false, ""},
 		{"escape sequences", fresh(func(v *view) { v.Status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
-		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent\n"},
+		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent   leader hears no crew\n"},
 		{"heartbeats and the last command", fresh(func(v *view) {
-			v.station = "crew-2"
+			v.station, v.Status.CrewAgeS = "crew-2", new(0.2)
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
-		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   leader heard the crew 1.2 s ago   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
 		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
-		}), "fleet f1", false, "no heartbeats sent   last command b1 unsigned from slot 18: budget 42000 J\n"},
+		}), "fleet f1", false, "no heartbeats sent   leader hears no crew   last command b1 unsigned from slot 18: budget 42000 J\n"},
 		{"left in the air", fresh(func(v *view) { v.Status.State, v.Status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
 			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
 		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},

@@ -67,7 +67,6 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   document.title = `${w.fleet} - ground`;
   document.body.dataset.role = w.role;
   $('commands').hidden = w.role !== 'command';
-  $('logout').hidden = w.role === 'replay';
   $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
   if (w.picture) {
     const [west, south, east, north] = w.picture;
@@ -113,13 +112,13 @@ function disconnect() {
 async function connect() {
   if (replay) return;
   disconnect();
-  connectLater(); // whatever becomes of this attempt
+  connectLater(); // unless this one succeeds
   const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
   denied = r && !r.ok ? loginText + text : '';
   requestRender();
   let session = null;
-  try { session = r && r.ok && JSON.parse(text); } catch { /* cut off on its way, or of something else */ }
+  try { session = r && r.ok && JSON.parse(text); } catch { /* cut off on its way */ }
   if (!session || source) return;
   clearTimeout(retry);
   if (session.role === 'replay') return openReplay(session);
@@ -134,7 +133,7 @@ async function connect() {
   };
 }
 
-// makeRoom is for another page of this browser, which took this one's place. It comes back when it is looked at.
+// makeRoom is for another page of this browser; this one comes back when it is looked at.
 function makeRoom() {
   disconnect();
   clearTimeout(retry);
@@ -198,7 +197,7 @@ function banners(l) {
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
-  if (unheard(s)) add('warn', 'unheard', 'the leader receives no heartbeat of this page: the name of this ground serve must be that of its certificate');
+  if (unheard(s)) add('warn', 'unheard', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
@@ -216,7 +215,6 @@ function banners(l) {
 }
 
 // ---- Sound and vibration, for what is new, and not more often than every 5 s.
-// A browser lets a page sound only after a touch or a key; until then the button says so.
 let audio = null, muted = false, soundedMS = -Infinity, sounded = new Set();
 const soundText = () => muted ? 'Sound off' : audio && audio.state === 'running' ? 'Sound on' : 'Touch for sound';
 function sound(list) {
@@ -263,8 +261,8 @@ function requestRender() {
 function setText(element, text) { if (element.textContent !== text) element.textContent = text; }
 function setAttributes(element, list) { for (const name in list) element.setAttribute(name, list[name]); }
 
-// Nothing moves under a finger: what is drawn above the button that is pointed at, or else above the
-// first that can be seen, grows and shrinks away from it. Where the page cannot scroll up, room is left.
+// Nothing moves under a finger: the button that is pointed at, or else the first in view, stays where it
+// is. Where the page cannot scroll up, room is left above.
 let pointed = null, room = 0;
 for (const kind of ['pointerdown', 'pointermove', 'focusin']) document.addEventListener(kind, e => { pointed = e.target.closest?.('.hold'); });
 
@@ -301,7 +299,6 @@ function draw() {
   renderCommands(s);
 }
 
-// renderList keeps one element for each entry.
 function renderList(parent, list, make, fill) {
   while (parent.children.length > list.length) parent.lastChild.remove();
   list.forEach((x, i) => fill(parent.children[i] || parent.appendChild(make(x)), x));
@@ -462,7 +459,7 @@ function makeHold(button, act, lastsMS = 1000) {
     if (!e.repeat) start();
   });
   button.addEventListener('keyup', cancel);
-  button.addEventListener('contextmenu', e => e.preventDefault()); // a long touch
+  button.addEventListener('contextmenu', e => e.preventDefault());
   document.addEventListener('visibilitychange', cancel);
 }
 
@@ -491,7 +488,7 @@ for (const [action, seconds, label] of actions) {
   makeHold(button, () => {
     const aircraft = namesAircraft.includes(action) ? ticked() : [];
     if (action !== 'resume' && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
-    if (aircraft.length) for (const tick of document.querySelectorAll('#aircraft input')) tick.checked = false; // a choice ends with its command
+    for (const n of document.querySelectorAll('#aircraft input')) n.checked &&= !aircraft.length; // a choice ends with its command
     send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
   }, 1000 * seconds);
   box.append(before, button);
@@ -544,8 +541,7 @@ function newID(kind) {
 }
 
 const given = new Set();
-// send gives a command once. It is repeated by nobody but ground serve, for 5 s; what became of it comes
-// with the events.
+// send gives a command once; what became of it comes with the events.
 async function send(q) {
   const id = newID(q.kind), at = Math.round(serverNow());
   given.add(id);
@@ -595,14 +591,14 @@ makeForm('mission', ['mission'], 'send-new', 'new-before',
   () => $('mission').value.trim() ? {action: 'new', mission: $('mission').value.trim()} : null);
 
 makeHold($('logout'), async () => { // of all pages of this browser
-  if (welcome.role === 'command' && !leaving) await post('leave', {}).catch(() => null);
-  await post(`${welcome.listed ? '../' : ''}logout`, {}).catch(() => null);
+  if (welcome?.role === 'command' && !leaving) await post('leave', {}).catch(() => null);
+  await post(`${welcome?.listed ? '../' : ''}logout`, {}).catch(() => null);
   localStorage.removeItem('secret');
   location.reload();
 });
 
-// unheard is whether heartbeats were sent for 10 s, and the leader knows of none or of none that lasts.
-const unheard = s => welcome.role === 'command' && beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s === null || s.crew_age_s > 10);
+// unheard is whether the leader knows nothing of 10 s of heartbeats.
+const unheard = s => beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s ?? 99) > 10;
 
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
 let leaving = false, beat = null, beatFailed = false, beatsFromMS = 0; // 0: none is sent
