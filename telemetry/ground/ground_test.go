@@ -57,6 +57,7 @@ type fakeLeader struct {
 	challenge        string
 	lastCounters     map[string]uint64 // by key and station
 	alwaysStale      bool              // answers every command as stale
+	mute             bool              // answers no preference
 	receivedCommands chan []byte       // every command as received, once
 	answers          map[string][]byte // by the digest of the command
 }
@@ -109,6 +110,9 @@ func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey
 			no = b.EnergyJ < floor
 			ack.ID, ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = b.ID, &b.EnergyJ, b.Mode, &no, &floor
 		case telemetry.KindPreference:
+			if l.mute {
+				return
+			}
 			p, err := telemetry.DecodePreference(body)
 			if err != nil {
 				return

@@ -1347,6 +1347,8 @@ func TestPageStopWithEightTabs(t *testing.T) {
 		eval[any](b, "open(location.pathname), null")
 	}
 	b.until("the other tabs", func() bool { return len(c.sessions()[0].streams) == maxTabs })
+	b.call("Page.bringToFront", map[string]any{}, nil)
+	b.wait("!document.hidden")
 	b.wait("document.body.dataset.link === 'live'")
 	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST', headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.getItem('secret')},
 		body: JSON.stringify({id: 'p' + i, at: %d, kind: 'preference', setting: .5, replaces_j: 45000})}).then(r => r.status)))`, c.state.ms(time.Now())))
