@@ -77,7 +77,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 func TestEveryMissingFieldIsNamed(t *testing.T) {
 	optional := map[string]bool{"report.task": true, "report.gain": true, "decision.report_slot": true,
 		"result.local_s": true, "result.upload_s": true, "budget.replaces_j": true, "heartbeat.leaving": true,
-		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true, "ack.key": true, "ack.of": true, "ack.energy_j": true, "ack.mode": true}
+		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true, "ack.key": true, "ack.of": true, "ack.energy_j": true, "ack.mode": true, "status.crew_age_s": true}
 	for kind, example := range examples {
 		if kind == "online" {
 			continue

@@ -171,7 +171,7 @@ type Status struct {
 	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the least accurate of the aircraft
 	Challenge     string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
 	LastCommand   *LastCommand     `json:"last_command"`                                                                // null before the first
-	CrewAgeS      *float64         `json:"crew_age_s" range:"[0, 1e9]"`                                                 // wall time since contact with the crew counted; null: no station sends heartbeats
+	CrewAgeS      *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`                                       // wall time since contact with the crew counted; absent: no station sends heartbeats
 	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
 	Signature     string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }

@@ -223,7 +223,11 @@ func newTestCertificates(t testing.TB) *testCertificates {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cert, key, write(name+".pem", "CERTIFICATE", der), write(name+".key", "PRIVATE KEY", pkcs8)
+		keyFile := write(name+".key", "PRIVATE KEY", pkcs8)
+		if name == "client" { // the broker's is for the user that mosquitto runs as
+			os.Chmod(keyFile, 0o600)
+		}
+		return cert, key, write(name+".pem", "CERTIFICATE", der), keyFile
 	}
 	c := &testCertificates{}
 	ca, caKey, caFile, _ := issue("ca", nil, nil)

@@ -28,7 +28,7 @@ func issue(t *testing.T, folder string) {
 	wanted := []access.Certificate{
 		{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
 		{Name: access.NameLeader, Role: access.RoleLeader}, {Name: "crew-1", Role: access.RoleCrew},
-		{Name: "u1", Role: access.RoleUser}, {Name: "u2", Role: access.RoleUser},
+		{Name: "u1", Role: access.RoleUser}, {Name: "u2", Role: access.RoleUser}, {Name: "north", Role: access.RoleUser},
 	}
 	if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -87,6 +87,7 @@ func startMosquitto(t *testing.T) *testBroker {
 	if err != nil {
 		t.Fatal(err)
 	}
+	acl = append(acl, "\n# The leader of another fleet at the same broker.\nuser north\ntopic readwrite prefdt/north/#\n"...)
 	os.WriteFile(filepath.Join(dir, "acl"), acl, 0o644)
 	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885", "listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
 	conf := filepath.Join(dir, "mosquitto.conf")
@@ -199,6 +200,9 @@ func TestPublishRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := connect(t, s.configWithCertificate("north"), note, "prefdt/north/#"); err != nil {
+		t.Fatal(err)
+	}
 	u1, err := connect(t, s.configWithCertificate("u1"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -267,6 +271,12 @@ func TestPublishRights(t *testing.T) {
 		{"crew", crew, "prefdt/demo/users/u1/report", false},
 		{"crew", crew, "prefdt/demo/slot", false},
 		{"crew", crew, "prefdt/demo/online", false},
+		{"u1 in another fleet", u1, "prefdt/north/users/u1/report", false},
+		{"u1 in another fleet", u1, "prefdt/north/users/u1/result", false},
+		{"crew as a user", crew, "prefdt/demo/users/crew-1/report", false},
+		{"crew as a user", crew, "prefdt/demo/users/crew-1/result", false},
+		{"leader as a user", leader, "prefdt/demo/users/leader/report", false},
+		{"leader as a user", leader, "prefdt/demo/users/leader/result", false},
 		{"leader", leader, "prefdt/demo/slot", true},
 		{"leader", leader, "prefdt/demo/users/u1/decision", true},
 		{"leader", leader, "prefdt/demo/ack/b1", true},
@@ -287,7 +297,7 @@ func TestPublishRights(t *testing.T) {
 func TestSubscribeRights(t *testing.T) {
 	s := startMosquitto(t)
 	received := make(chan string, 100)
-	all := []string{"prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
+	all := []string{"prefdt/north/slot", "prefdt/north/users/+/decision", "prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
 	if _, err := connect(t, s.configWithCertificate("u1"), func(m telemetry.Message) { received <- m.Topic }, all...); err != nil {
 		t.Fatal(err)
 	}
@@ -295,10 +305,16 @@ func TestSubscribeRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	north, err := connect(t, s.configWithCertificate("north"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		topic string
 		want  bool
 	}{
+		{"prefdt/north/slot", false},
+		{"prefdt/north/users/u1/decision", false},
 		{"prefdt/demo/users/u2/decision", false},
 		{"prefdt/demo/ack/b1", false},
 		{"prefdt/demo/slot", true},
@@ -307,7 +323,11 @@ func TestSubscribeRights(t *testing.T) {
 		{"prefdt/demo/users/u1/decision", true},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-		if err := leader.PublishWait(ctx, telemetry.Publication{Topic: c.topic, QoS: 1, Payload: []byte("x")}); err != nil {
+		from := leader
+		if strings.HasPrefix(c.topic, "prefdt/north/") {
+			from = north
+		}
+		if err := from.PublishWait(ctx, telemetry.Publication{Topic: c.topic, QoS: 1, Payload: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 		cancel()

@@ -529,7 +529,7 @@ function renderCommands(s) {
     $(id).classList.toggle('unfit', !fit);
     setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
-  setText($('heard'), s.crew_age_s === null ? 'The leader hears no crew.' : `The leader heard the crew ${ageText(1000 * s.crew_age_s)} ago.`);
+  setText($('heard'), !('crew_age_s' in s) ? 'The leader hears no crew.' : `The leader heard the crew ${ageText(1000 * s.crew_age_s)} ago.`);
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
 }
