@@ -235,6 +235,28 @@ func TestStationThatLeftIsNotMissed(t *testing.T) {
 	}
 }
 
+// A station whose heartbeats do not come, as one whose name is not its certificate's, is not heard; of one that
+// came, the silence since is known, and of one that left nothing.
+func TestCrewAge(t *testing.T) {
+	m := inPhase("flying")
+	tickFor(m, 10, TickInput{Connected: true})
+	if got := m.CrewAgeS(); got != nil {
+		t.Errorf("no station was heard: %v s", *got)
+	}
+	m.Heartbeat("crew-1", false, 0)
+	if got := m.CrewAgeS(); got == nil || *got != 0 {
+		t.Errorf("heard now: %v", got)
+	}
+	tickFor(m, 7, TickInput{Connected: true})
+	if got := m.CrewAgeS(); got == nil || *got != 7 {
+		t.Errorf("7 s later: %v", got)
+	}
+	m.Heartbeat("crew-1", true, 0)
+	if got := m.CrewAgeS(); got != nil {
+		t.Errorf("it left: %v s", *got)
+	}
+}
+
 func TestCommandCountsAsContact(t *testing.T) {
 	m := inPhase("flying")
 	m.Heartbeat("crew-1", false, 0)
