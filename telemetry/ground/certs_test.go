@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"prefdt/configs"
+	"prefdt/configs/cli"
 	"prefdt/configs/freeport"
 	"prefdt/telemetry"
 )
@@ -427,5 +429,20 @@ func TestKeysOfEverybody(t *testing.T) {
 	os.Chmod(key, 0o640) // a group's
 	if _, err := telemetry.ReadKey(key); err != nil {
 		t.Error(err)
+	}
+}
+
+// A station is named after its certificate, by which the broker knows whose heartbeats to take.
+func TestStationName(t *testing.T) {
+	folder := t.TempDir()
+	makeCerts(t, folder, "-host", "127.0.0.1")
+	x := newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, io.Discard))
+	x.config.Key, x.config.Broker.Cert, x.config.Broker.Key = "anna.key", filepath.Join(folder, "crew-1.crt"), filepath.Join(folder, "crew-1.key")
+	if name, err := x.stationName(); name != "crew-1" || err != nil {
+		t.Errorf("%q, %v", name, err)
+	}
+	x.config.Name = "tent"
+	if name, err := x.stationName(); name != "tent" || err != nil {
+		t.Errorf("with -name: %q, %v", name, err)
 	}
 }

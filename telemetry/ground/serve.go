@@ -31,7 +31,7 @@ func serveConsole(t *tool) error {
 	fleets := t.Flags.String("fleets", "", "`names` of fleets with commas between them: a list of them, and each its own page")
 	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with these key `files`, commas between them: one operator each")
-	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the first key's name, or the broker user's, unless given")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; its certificate's, the first key's, or the broker user's, unless given")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
 	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as lost")
 	if _, err := t.parse(0); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs/freeport"
 	"prefdt/telemetry"
 )
 
@@ -222,6 +223,18 @@ func TestServeBadInput(t *testing.T) {
 		if code, _, stderr := runGround(t, append([]string{"serve"}, x.args...)...); code != 2 || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: %d %q", x.args, code, stderr)
 		}
+	}
+}
+
+// A link is printed when there is somebody to follow it: not before the broker is reached.
+func TestServeWithoutBroker(t *testing.T) {
+	nobody, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runGround(t, "serve", "-broker", "tcp://"+nobody, "-listen", "127.0.0.1:0", "-timeout", "0.3")
+	if code != 1 || stdout != "" || !strings.Contains(stderr, "unreachable") {
+		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
 }
 

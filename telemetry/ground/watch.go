@@ -28,7 +28,7 @@ func watch(t *tool) error {
 	asJSON := t.Flags.Bool("json", false, "print one JSON object per line instead")
 	silent := t.Flags.Bool("silent", false, "only watch: send the leader no heartbeat")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign heartbeats with this key `file`")
-	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; the key's name, or the broker user's, unless given")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; its certificate's, the key's, or the broker user's, unless given")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
 	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as stale")
 	if _, err := t.parse(0); err != nil {

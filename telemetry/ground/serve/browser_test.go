@@ -41,7 +41,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
-		flag.Set("test.parallel", "8") // pages wait for most of their time
+		flag.Set("test.parallel", "4") // pages wait for most of their time
 	}
 	code := m.Run()
 	cancelBrowser()
@@ -182,7 +182,7 @@ func tryEval[T any](b *tab, expression string) (value T, err error) {
 // pages there is no document to evaluate it in.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for until := time.Now().Add(browserTimeout); ; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(browserTimeout); ; time.Sleep(50 * time.Millisecond) {
 		holds, err := tryEval[bool](b, "!!("+expression+")")
 		if err == nil && holds {
 			return

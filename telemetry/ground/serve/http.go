@@ -220,10 +220,11 @@ type welcome struct {
 	StaleMS int64       `json:"stale_ms"`
 	Picture *[4]float64 `json:"picture,omitempty"`
 	Listed  bool        `json:"listed"` // a list of fleets is one level up
+	Signed  bool        `json:"signed"` // answers and statuses are verified by the leader's key
 }
 
 func (s *Server) welcome(session *session) *welcome {
-	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds(), Listed: s.listed}
+	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds(), Listed: s.listed, Signed: s.Leader != nil}
 	if o := s.operator(session); o != nil {
 		x.Role, x.Name = "command", o.Name
 	}

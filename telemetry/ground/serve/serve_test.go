@@ -630,6 +630,9 @@ func TestOperators(t *testing.T) {
 	if got := c.commands(); !slices.Equal(got, want) {
 		t.Errorf("sent %q", got)
 	}
+	if r := c.newBrowser("watch").do("GET", "/session", nil, ""); !strings.Contains(r.body, `"signed":false`) {
+		t.Errorf("answers that nobody verifies: %s", r.body)
+	}
 	// Every page is told of both, also one that comes later.
 	e := c.newBrowser("watch").events()()
 	if len(e.Answers) != 2 || e.Answers[0].By != "crew-1" || e.Answers[1].By != "crew-2" || e.Welcome.Role != "watch" || e.Welcome.Name != "" {

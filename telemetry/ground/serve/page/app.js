@@ -68,6 +68,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   document.body.dataset.role = w.role;
   $('commands').hidden = w.role !== 'command';
   $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
+  $('signed').textContent = w.signed ? 'signed by the leader' : 'not signed: who has the broker can forge them';
   if (w.picture) {
     const [west, south, east, north] = w.picture;
     setAttributes($('picture'), {href: 'picture', x: west, y: -north, width: east - west, height: north - south});
