@@ -238,6 +238,17 @@ func TestUsersAreBounded(t *testing.T) {
 	}
 }
 
+// A slot in which no user has a task leaves no questions of the slot before to train on.
+func TestSlotWithoutTasks(t *testing.T) {
+	c := field()
+	e, snapshots := New(surroundings(&c), random(20)), flight(c, 99_963, 2)
+	snapshots[1].Users = nil
+	believe(e, snapshots)
+	if m := e.Memory(); len(m.Soundings)+len(m.Links.Counts)+len(m.Phones.Counts) > 0 {
+		t.Errorf("%d links and %d CPUs are asked for", len(m.Soundings), len(m.Phones.Counts))
+	}
+}
+
 // Of many users the networks hear some at a time: each is believed what it is when they hear
 // all at once, and what they compute takes the memory of some.
 func TestManyUsers(t *testing.T) {

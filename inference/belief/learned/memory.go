@@ -144,6 +144,7 @@ func (m *Memory) remember(s *slot.Snapshot) {
 		m.remove(m.ends.next)
 	}
 	m.slot = s.Slot
+	m.query(s, nil)
 	if m.Wind || m.Payload {
 		m.wind.observe(s)
 	}
