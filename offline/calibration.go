@@ -146,22 +146,25 @@ func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, 
 		w, err := rollout.WorldOf(&ck.Manifest)
 		return ck, w, nil, err
 	}
-	m, p, err := loadTrained(corpusDir, trainDir)
+	m, ck, parameters, err := loadTrained(corpusDir, trainDir)
 	if err != nil {
 		return nil, world.Config{}, nil, err
 	}
-	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
-	return ck, m.World, p.Data, err
+	return ck, m.World, parameters, nil
 }
 
-// loadTrained reads a corpus and the parameters trained on it.
-func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *train.Params[float32], error) {
+// loadTrained reads a corpus and the parameters trained on it, as a checkpoint that is not calibrated.
+func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *checkpoint.Checkpoint, []float32, error) {
 	m, err := corpus.Read(filepath.Join(corpusDir, "manifest.json"))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	p, err := train.ReadParams(filepath.Join(trainDir, "state.bin"))
-	return m, p, err
+	arch, parameters, err := train.ReadParams(filepath.Join(trainDir, "state.bin"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ck, err := m.UncalibratedCheckpoint(arch, parameters, m.Statistics)
+	return m, ck, parameters, err
 }
 
 const exportUsage = `offline export writes a trained and calibrated policy as a checkpoint: policy.onnx,
@@ -211,16 +214,12 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		return call.Result(*asJSON, map[string]any{"checkpoint": *dir, "estimator_parameters": len(beliefs.Data), "window": beliefs.Window},
 			"an estimator of %d parameters that remembers %d slots, in %s", len(beliefs.Data), beliefs.Window, *dir)
 	}
-	m, p, err := loadTrained(*corpusDir, *trainDir)
+	m, ck, parameters, err := loadTrained(*corpusDir, *trainDir)
 	if err == nil {
 		err = command.CheckWritable(*out)
 	}
 	if err != nil {
 		return cli.BadInput(err)
-	}
-	ck, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
-	if err != nil {
-		return err
 	}
 	var cal calibrate.Calibration
 	raw, err := os.ReadFile(filepath.Join(*trainDir, "calibration.json"))
@@ -231,12 +230,12 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		return cli.BadInputf("read the calibration (offline calibrate makes it): %w", err)
 	}
 	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin
-	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(p.Arch.Parameters())}
+	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters))}
 	ck.Evaluation = cal.BudgetMetrics
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.SeedCount)}
 	ck.Estimator = record
-	if err := export.Write(*out, ck.Manifest, p.Data, beliefs); err != nil {
+	if err := export.Write(*out, ck.Manifest, parameters, beliefs); err != nil {
 		return err
 	}
-	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": p.Arch.Parameters()}, "checkpoint of %d parameters in %s", p.Arch.Parameters(), *out)
+	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": len(parameters)}, "checkpoint of %d parameters in %s", len(parameters), *out)
 }

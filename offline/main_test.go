@@ -69,7 +69,7 @@ func TestBadInput(t *testing.T) {
 		"papertrain of no tokens":           {[]string{"papertrain", "-tokens", "1", "-out", none}, "-tokens is 1"},
 		"papertrain of an odd width":        {[]string{"papertrain", "-config", file("form: {width: 130}\n", "odd.yaml"), "-out", none}, "not a multiple"},
 		"papertrain exports nothing":        {[]string{"papertrain", "-export", filepath.Join(dir, "x"), "-out", none}, "cooldown.bin"},
-		"papertrain of a mean alone":        {[]string{"papertrain", "-mean", "-out", none}, "-export"},
+		"papertrain of a state alone":       {[]string{"papertrain", "-state", "x", "-out", none}, "-export"},
 		"study of less than no seeds":       {[]string{"study", "-seeds", "-2"}, "-seeds"},
 		"study of a shard beyond n":         {[]string{"study", "-shard", "8/8"}, `-shard is "8/8"`},
 		"study of no arm":                   {[]string{"study", "-shard", "0/8", "-only", "best"}, `no arm is called "best"`},

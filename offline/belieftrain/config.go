@@ -6,8 +6,8 @@ import (
 
 	"prefdt/inference/belief/learned"
 	"prefdt/offline/command"
+	"prefdt/offline/nn"
 	"prefdt/offline/seeds"
-	"prefdt/offline/train"
 )
 
 // Config is one training, in two stages. With the same Config two runs give the same
@@ -24,19 +24,19 @@ type Config struct {
 
 // Stage is a part of a training with a schedule of its own.
 type Stage struct {
-	Batch        int            `json:"batch" yaml:"batch"`                 // flights a step
-	StudentsFrom int            `json:"students_from" yaml:"students_from"` // step from which most flights are the student's
-	Schedule     train.Schedule `json:"schedule" yaml:"schedule"`
+	Batch        int         `json:"batch" yaml:"batch"`                 // flights a step
+	StudentsFrom int         `json:"students_from" yaml:"students_from"` // step from which most flights are the student's
+	Schedule     nn.Schedule `json:"schedule" yaml:"schedule"`
 }
 
 // Default is a training of 128,000 flights, 85 core-minutes.
 func Default() Config {
 	return Config{
 		Window: 40, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
-		First: Stage{Batch: 8, StudentsFrom: 1600, Schedule: train.Schedule{
+		First: Stage{Batch: 8, StudentsFrom: 1600, Schedule: nn.Schedule{
 			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 8000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		}},
-		Refine: Stage{Batch: 16, Schedule: train.Schedule{
+		Refine: Stage{Batch: 16, Schedule: nn.Schedule{
 			PeakRate: 1e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 4000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
 		}},
 	}

@@ -10,7 +10,7 @@
 // whoever flies: the true gain of each upload, and which users are throttled. The loss is
 // the negative logarithm of their probability.
 //
-// Steps, optimiser, state and log are those of package train.
+// Steps, optimiser, state and log are those of package nn.
 package belieftrain
 
 import (
@@ -27,8 +27,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
-	"prefdt/offline/corpus"
-	"prefdt/offline/train"
+	"prefdt/offline/nn"
 	"prefdt/simbridge/world"
 )
 
@@ -40,7 +39,7 @@ func SurroundingsOf(c *world.Config) learned.Surroundings {
 	}
 }
 
-// worker is one worker's part in training. It implements train.Network.
+// worker is one worker's part in training. It implements nn.Network.
 type worker struct {
 	network *network[float32]
 	source  source
@@ -57,8 +56,8 @@ const (
 // them the loss, and the mean squared error of the logarithm of gain.
 func lossNames() []string { return []string{"loss", "links", "cpus", "gain_error"} }
 
-// AddGradient implements train.Network.
-func (k *worker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
+// AddGradient implements nn.Network.
+func (k *worker) AddGradient(i int, scale float64) ([]float64, error) {
 	var sum Losses
 	s := &k.source
 	perSlot := 1 / (s.slotShare * float64(world.Standard().Slots))
@@ -101,7 +100,7 @@ type subject struct {
 }
 
 // newTrainer starts a stage, with parameters to begin with or nil: drawn.
-func (c *Config) newTrainer(s stage, from *learned.Parameters) (*train.Trainer, error) {
+func (c *Config) newTrainer(s stage, from *learned.Parameters) (*nn.Trainer, error) {
 	list, err := c.seeds()
 	if err != nil {
 		return nil, err
@@ -117,11 +116,11 @@ func (c *Config) newTrainer(s stage, from *learned.Parameters) (*train.Trainer, 
 		}
 		sum = hash.Sum32()
 	}
-	run := train.Config{Batch: s.Batch, Workers: c.Workers, Seed: c.Seed, Schedule: s.Schedule}
-	t, err := train.NewTask(run, train.Task{
+	run := nn.Config{Batch: s.Batch, Workers: c.Workers, Seed: c.Seed, Schedule: s.Schedule}
+	t, err := nn.New(run, nn.Task{
 		Tensors: learned.Tensors(), Losses: lossNames(),
 		Subject: subject{c.Window, learned.Layout, c.Seeds, c.SlotShare, s.StudentsFrom, s.firstFlight, sum},
-		Network: func(w, g *train.Params[float32]) train.Network {
+		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
 			return &worker{
 				network: newNetwork(w.Data, g.Data),
 				source:  source{stage: s, window: c.Window, slotShare: c.SlotShare, seeds: list, params: w.Data},
@@ -160,7 +159,7 @@ func Run(ctx context.Context, c Config, from *learned.Parameters, dir string, sa
 			return nil, err
 		}
 		fmt.Fprintf(stdout, "stage %s, a memory of %d slots: ", s.name, c.Window)
-		if err := t.Run(ctx, filepath.Join(dir, s.name), save, 0, nil, stdout); err != nil {
+		if err := t.Run(ctx, nn.Files{Dir: filepath.Join(dir, s.name), Save: save}, stdout); err != nil {
 			return nil, fmt.Errorf("stage %s: %w", s.name, err)
 		}
 		from = &learned.Parameters{Window: c.Window, Data: t.Params.Data}

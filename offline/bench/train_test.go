@@ -8,6 +8,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 	"prefdt/offline/train"
 )
 
@@ -35,7 +36,7 @@ func BenchmarkTrainingStep(b *testing.B) {
 	}
 }
 
-func newTrainer(a model.Arch, batch, slots, workers int) (*train.Trainer, error) {
+func newTrainer(a model.Arch, batch, slots, workers int) (*nn.Trainer, error) {
 	c := train.Default()
 	c.Arch, c.Batch, c.Workers = a, batch, workers
 	r := rand.New(rand.NewPCG(5, 6))

@@ -7,7 +7,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/offline/train"
+	"prefdt/offline/nn"
 )
 
 // The networks of the methods that learn by reward share what they read of a slot and
@@ -187,7 +187,7 @@ func encoderTensors(name string, fleet, user, width, userPart int) encoder[model
 }
 
 // encode returns one row for each slot.
-func encode[T kernel.Float](t *train.Tape[T], e *encoder[train.Param[T]], fleet, users *train.Var[T], slotOfUser []int, slots int) *train.Var[T] {
+func encode[T kernel.Float](t *nn.Tape[T], e *encoder[nn.Param[T]], fleet, users *nn.Var[T], slotOfUser []int, slots int) *nn.Var[T] {
 	mean := t.MeanRows(t.Gelu(t.Linear(users, &e.Embed)), slotOfUser, slots)
 	h := t.Gelu(t.Add(t.Linear(fleet, &e.Fleet), t.MatMul(mean, &e.Users)))
 	return t.Gelu(t.Linear(h, &e.Hidden))
@@ -217,14 +217,14 @@ func actorTensors(aircraft, width, userPart, flight int) actor[model.Tensor] {
 
 // distribution is the actor's over the actions of some slots.
 type distribution[T kernel.Float] struct {
-	choice *train.Var[T] // (N, M+2)
-	flight *train.Var[T] // (S, flightActions M)
-	logStd *train.Var[T] // (1, flightActions M + 1)
+	choice *nn.Var[T] // (N, M+2)
+	flight *nn.Var[T] // (S, flightActions M)
+	logStd *nn.Var[T] // (1, flightActions M + 1)
 }
 
 // act returns the actor's distribution; own is what each user's decisions read of itself, beside
 // the summary of its slot.
-func act[T kernel.Float](t *train.Tape[T], a *actor[train.Param[T]], fleet, users, own *train.Var[T], slotOfUser []int, slots int) distribution[T] {
+func act[T kernel.Float](t *nn.Tape[T], a *actor[nn.Param[T]], fleet, users, own *nn.Var[T], slotOfUser []int, slots int) distribution[T] {
 	h := encode(t, &a.Encoder, fleet, users, slotOfUser, slots)
 	user := t.Gelu(t.AddRows(t.Linear(own, &a.User), t.MatMul(h, &a.Context), slotOfUser))
 	return distribution[T]{t.Linear(user, &a.Choice), t.Linear(h, &a.Flight), t.Lookup(&a.LogStd, []int{0})}
@@ -271,7 +271,7 @@ func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog
 		for i := range logits {
 			logits[i] = float64(row[i])
 		}
-		loss, _ := train.CrossEntropy(logits, a.server[u]) // and their gradient in their place
+		loss, _ := nn.CrossEntropy(logits, a.server[u]) // and their gradient in their place
 		log -= loss
 		if dlog != 0 {
 			for i, g := range logits {

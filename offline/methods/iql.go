@@ -14,10 +14,9 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
-	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -151,22 +150,22 @@ type iqlBatch struct {
 type iqlNetwork[T kernel.Float] struct {
 	settings *IQLSettings
 	aircraft int
-	weights  iqlWeights[train.Param[T]]
-	tape     train.Tape[T]
+	weights  iqlWeights[nn.Param[T]]
+	tape     nn.Tape[T]
 
 	distribution distribution[T]
-	v            *train.Var[T]
-	q            [2]*train.Var[T]
+	v            *nn.Var[T]
+	q            [2]*nn.Var[T]
 	weight       []float64 // (S) exp(beta A), for tests
 }
 
-func newIQLNetwork[T kernel.Float](s *IQLSettings, aircraft int, w, g *train.Params[T]) *iqlNetwork[T] {
+func newIQLNetwork[T kernel.Float](s *IQLSettings, aircraft int, w, g *nn.Params[T]) *iqlNetwork[T] {
 	n := &iqlNetwork[T]{settings: s, aircraft: aircraft}
-	train.Bind(n.weights.list(), w, g)
+	nn.Bind(n.weights.list(), w, g)
 	return n
 }
 
-func (n *iqlNetwork[T]) critic(c *critic[train.Param[T]], fleet, users []float32, o *observation, slotOfUser []int) *train.Var[T] {
+func (n *iqlNetwork[T]) critic(c *critic[nn.Param[T]], fleet, users []float32, o *observation, slotOfUser []int) *nn.Var[T] {
 	t := &n.tape
 	f := t.Input(fleet, o.slots, c.Encoder.Fleet.Weight.Value.Rows)
 	u := t.Input(users, len(slotOfUser), c.Encoder.Embed.Weight.Value.Rows)
@@ -174,7 +173,7 @@ func (n *iqlNetwork[T]) critic(c *critic[train.Param[T]], fleet, users []float32
 }
 
 // values copies a critic's outputs; the tape is then free for a pass with gradients.
-func (n *iqlNetwork[T]) values(c *critic[train.Param[T]], fleet, users []float32, o *observation) []float64 {
+func (n *iqlNetwork[T]) values(c *critic[nn.Param[T]], fleet, users []float32, o *observation) []float64 {
 	n.tape.Reset()
 	out := n.critic(c, fleet, users, o, o.slotOfUser()).Value.Data
 	v := make([]float64, len(out))
@@ -234,7 +233,7 @@ func (n *iqlNetwork[T]) setLoss(b *iqlBatch, q, bootstrap []float64, scale float
 		loss[0] += k * l
 		dv.Data[i] = T(-scale * k * du)
 		for j := range dq {
-			l, grad := train.SquaredError(float64(n.q[j].Value.Data[i]), bootstrap[i], k)
+			l, grad := nn.SquaredError(float64(n.q[j].Value.Data[i]), bootstrap[i], k)
 			loss[1] += l
 			dq[j].Data[i] = T(scale * grad)
 		}
@@ -245,7 +244,7 @@ func (n *iqlNetwork[T]) setLoss(b *iqlBatch, q, bootstrap []float64, scale float
 	return loss
 }
 
-// iqlWorker is a worker's part in training; it implements train.Network.
+// iqlWorker is a worker's part in training; it implements nn.Network.
 type iqlWorker struct {
 	*iqlNetwork[float32]
 	data   *dataset
@@ -255,8 +254,8 @@ type iqlWorker struct {
 	batch  iqlBatch
 }
 
-// AddGradient implements train.Network: of a part of a step's transitions.
-func (w *iqlWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
+// AddGradient implements nn.Network: of a part of a step's transitions.
+func (w *iqlWorker) AddGradient(i int, scale float64) ([]float64, error) {
 	rng := rand.New(rand.NewPCG(w.settings.Seed, uint64(i)))
 	now := make([]int, w.settings.Batch/w.settings.Workers)
 	next := make([]int, len(now))
@@ -290,7 +289,7 @@ func (w *iqlWorker) reward(s int) float64 {
 // iql is a run in progress.
 type iql struct {
 	settings *IQLSettings
-	trainer  *train.Trainer
+	trainer  *nn.Trainer
 	network  *iqlNetwork[float32]
 }
 
@@ -307,11 +306,10 @@ func newIQL(s *IQLSettings, c world.Config, scales Scales, data *dataset) (*iql,
 	}
 	q := &iql{settings: s}
 	var err error
-	q.trainer, err = train.NewTask(train.Config{
-		Arch:  model.Arch{Width: s.Width, PairWidth: s.UserWidth, Layers: 1, Heads: 1, Context: 1},
+	q.trainer, err = nn.New(nn.Config{
 		Batch: s.Workers, Workers: s.Workers, Seed: s.Seed,
-		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.Steps, Beta1: 0.9, Beta2: 0.999},
-	}, train.Task{Tensors: iqlTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss", "v", "q", "policy"}, Network: func(w, g *train.Params[float32]) train.Network {
+		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.Steps, Beta1: 0.9, Beta2: 0.999},
+	}, nn.Task{Tensors: iqlTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss", "v", "q", "policy"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
 		return &iqlWorker{
 			iqlNetwork: newIQLNetwork(s, c.Aircraft, w, g), data: data, flight: flight, floorJ: float64(c.Aircraft) * minW,
 			scales: [objectives]float64{scales.DelayS / perSlot, scales.EnergyJ / perSlot},
@@ -329,7 +327,7 @@ func newIQL(s *IQLSettings, c world.Config, scales Scales, data *dataset) (*iql,
 func (q *iql) average(alpha float64) {
 	w := &q.network.weights
 	for k := range w.Q {
-		from, to := model.Parameters[train.Param[float32]](&w.Q[k]), model.Parameters[train.Param[float32]](&w.Averaged[k])
+		from, to := model.Parameters[nn.Param[float32]](&w.Q[k]), model.Parameters[nn.Param[float32]](&w.Averaged[k])
 		for i := range from {
 			for j, x := range from[i].Value.Data {
 				to[i].Value.Data[j] += float32(alpha) * (x - to[i].Value.Data[j])

@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/model"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/nn"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -47,8 +46,7 @@ func TestIQLGradient(t *testing.T) {
 	s := Default().IQL
 	s.Width, s.UserWidth, s.Beta = 8, 6, 0.5
 	tensors := iqlTensors(2, s.Width, s.UserWidth)
-	var none model.Arch
-	w, g := train.NewParams[float64](none, tensors), train.NewParams[float64](none, tensors)
+	w, g := nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
 	for i := range w.Data {
 		w.Data[i] = 0.4 * rng.NormFloat64()
 	}

@@ -22,8 +22,8 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
+	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -288,7 +288,7 @@ func (r *Run) GoalConstants() *goal.Constants {
 // trainToEnd trains until done says total, by rounds, from the state in a file if there is
 // one. The state is saved there after every so many rounds, at the end, and when ctx ends,
 // which ends the training.
-func trainToEnd(ctx context.Context, t *train.Trainer, path string, total, every int, done func() int, round func() error, progress func(done int)) error {
+func trainToEnd(ctx context.Context, t *nn.Trainer, path string, total, every int, done func() int, round func() error, progress func(done int)) error {
 	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -121,12 +121,15 @@ type PEDASettings struct {
 	Corpus   DatasetSettings `json:"corpus" yaml:"corpus"`
 }
 
+func (s *PEDASettings) arch() model.Arch {
+	return model.Arch{Width: s.Width, PairWidth: s.Width / 2, Layers: s.Layers, Heads: s.Heads, Context: s.Context}
+}
+
 // trainConfig returns the optimiser's configuration.
-func (s *PEDASettings) trainConfig() train.Config {
-	return train.Config{
-		Arch:  model.Arch{Width: s.Width, PairWidth: s.Width / 2, Layers: s.Layers, Heads: s.Heads, Context: s.Context},
+func (s *PEDASettings) trainConfig() nn.Config {
+	return nn.Config{
 		Batch: s.Batch, Workers: s.Workers, Seed: s.Seed,
-		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.02, WarmUpSteps: s.WarmUp, Steps: s.Steps, Beta1: 0.9, Beta2: 0.98, WeightDecay: s.Decay, ClipNorm: s.ClipNorm},
+		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.02, WarmUpSteps: s.WarmUp, Steps: s.Steps, Beta1: 0.9, Beta2: 0.98, WeightDecay: s.Decay, ClipNorm: s.ClipNorm},
 	}
 }
 
@@ -135,10 +138,8 @@ func (s *PEDASettings) Check() error {
 	if s.Steps < 1 || s.Steps > 1e9 || !(s.Rate > 0 && s.Rate <= 1) || s.WarmUp < 0 || !(s.Decay >= 0 && s.Decay <= 1) || !(s.ClipNorm >= 0 && s.ClipNorm <= 1e6) {
 		return fmt.Errorf("steps %d, rate %v, warm_up %d, decay %v, clip_norm %v; want 1 at least, above 0 to 1, 0 at least, 0 to 1, 0 to 1e6", s.Steps, s.Rate, s.WarmUp, s.Decay, s.ClipNorm)
 	}
-	if err := s.trainConfig().Check(); err != nil {
-		return err
-	}
-	return s.Corpus.Check()
+	c := s.trainConfig()
+	return cmp.Or(s.arch().Check(), c.Check(), s.Corpus.Check())
 }
 
 // The published method has the paper's tokens without the closed forms psi: of a user's
@@ -230,20 +231,20 @@ type pedaNetwork[T kernel.Float] struct {
 	arch    model.Arch
 	sizes   pedaSizes
 	form    sequenceForm
-	weights pedaWeights[train.Param[T]]
-	tape    train.Tape[T]
+	weights pedaWeights[nn.Param[T]]
+	tape    nn.Tape[T]
 
 	// (S, 2M), (S, users (M+1)), (S, users); on a path of its own each user has a row
-	flight, choice, offload *train.Var[T]
+	flight, choice, offload *nn.Var[T]
 }
 
-func newPEDANetwork[T kernel.Float](z pedaSizes, form sequenceForm, w, g *train.Params[T]) *pedaNetwork[T] {
-	n := &pedaNetwork[T]{arch: w.Arch, sizes: z, form: form}
-	n.weights.Blocks = make([]model.Block[train.Param[T]], w.Arch.Layers)
+func newPEDANetwork[T kernel.Float](a model.Arch, z pedaSizes, form sequenceForm, w, g *nn.Params[T]) *pedaNetwork[T] {
+	n := &pedaNetwork[T]{arch: a, sizes: z, form: form}
+	n.weights.Blocks = make([]model.Block[nn.Param[T]], a.Layers)
 	if form.Pooled {
-		n.weights.Pool = make([]pooling[train.Param[T]], 1)
+		n.weights.Pool = make([]pooling[nn.Param[T]], 1)
 	}
-	train.Bind(n.weights.list(), w, g)
+	nn.Bind(n.weights.list(), w, g)
 	return n
 }
 
@@ -279,14 +280,14 @@ func (n *pedaNetwork[T]) appendRaw(dst, row []float32) []float32 {
 }
 
 // pooledState returns the summed-up state.
-func (n *pedaNetwork[T]) pooledState(o *observation) *train.Var[T] {
+func (n *pedaNetwork[T]) pooledState(o *observation) *nn.Var[T] {
 	t, w, z := &n.tape, &n.weights.Pool[0], n.sizes
 	fleet, width := fleetWidth(z.aircraft), userWidth(z.aircraft)
 	var aircraft, pairs []float32
-	var groups []train.AttentionGroup
+	var groups []nn.AttentionGroup
 	for s := range o.slots {
 		for m := range z.aircraft {
-			groups = append(groups, train.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth, KeyCount: o.first[s+1] - o.first[s]})
+			groups = append(groups, nn.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth, KeyCount: o.first[s+1] - o.first[s], Stride: 1})
 			aircraft = append(aircraft, o.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
 			for u := o.first[s]; u < o.first[s+1]; u++ {
 				row := o.users[u*width : (u+1)*width]
@@ -340,7 +341,7 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 			o.fleet[(s+1)*width-1] = 0
 		}
 	}
-	var state *train.Var[T]
+	var state *nn.Var[T]
 	if len(w.Pool) > 0 {
 		state = n.pooledState(o)
 	} else {
@@ -368,7 +369,7 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 		raw = n.appendRaw(raw, o.users[u*width:(u+1)*width])
 	}
 	users, slotOfUser := t.Input(raw, len(o.ids), rawUserWidth(n.sizes.aircraft)), o.slotOfUser()
-	own := func(head int, out *model.Linear[train.Param[T]]) *train.Var[T] {
+	own := func(head int, out *model.Linear[nn.Param[T]]) *nn.Var[T] {
 		hidden := t.AddRows(t.Linear(users, &w.Own[head-1]), t.Linear(e, &w.Hidden[head]), slotOfUser)
 		return t.Linear(t.Gelu(hidden), out)
 	}
@@ -384,15 +385,20 @@ func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
 	return s, o.ids[u]
 }
 
+// pedaLosses are the terms of the loss, and the part of the users whose association is the corpus's.
+type pedaLosses struct{ Association, Offload, Flight, Right float64 }
+
+func (l pedaLosses) loss() float64 { return l.Flight + l.Association + l.Offload }
+
 // setLoss is the decision transformer's mixed loss over the active users, equally
 // weighted, with gradients by the outputs times scale.
-func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.LossTerms) {
+func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum pedaLosses) {
 	z, o, a := n.sizes, &win.observation, &win.actions
 	dflight, dchoice, doffload := n.tape.ZeroGrad(n.flight), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
 	flight := a.polar()
 	for i, want := range flight {
-		l, grad := train.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(flight)))
-		sum.Move += l
+		l, grad := nn.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(flight)))
+		sum.Flight += l
 		dflight.Data[i] = T(scale * grad)
 	}
 	k := 1 / float64(max(len(a.server), 1))
@@ -403,20 +409,19 @@ func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum train.Loss
 			for i := range logits {
 				logits[i] = float64(n.choice.Value.Row(r)[place*(z.aircraft+1)+i])
 			}
-			l, right := train.CrossEntropy(logits, a.server[u])
+			l, right := nn.CrossEntropy(logits, a.server[u])
 			sum.Association += k * l
 			if right {
-				sum.Accuracy += k
+				sum.Right += k
 			}
 			for i, g := range logits {
 				dchoice.Row(r)[place*(z.aircraft+1)+i] = T(scale * k * g)
 			}
-			l, grad := train.SquaredError(float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k)
+			l, grad := nn.SquaredError(float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k)
 			sum.Offload += l
 			doffload.Row(r)[place] = T(scale * grad)
 		}
 	}
-	sum.Loss = sum.Move + sum.Association + sum.Offload
 	return sum
 }
 
@@ -590,7 +595,7 @@ func (p *pedaData) window(win *pedaWindow, flight int) {
 	win.actions.gather(&p.actions, &p.observation, slots)
 }
 
-// pedaWorker is a worker's part in training; it implements train.Network.
+// pedaWorker is a worker's part in training; it implements nn.Network.
 type pedaWorker struct {
 	*pedaNetwork[float32]
 	data *pedaData
@@ -598,8 +603,8 @@ type pedaWorker struct {
 	win  pedaWindow
 }
 
-// AddGradient implements train.Network: a random flight, cut into windows at random.
-func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]float64, error) {
+// AddGradient implements nn.Network: a random flight, cut into windows at random.
+func (w *pedaWorker) AddGradient(i int, scale float64) ([]float64, error) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
 	flight := rng.IntN(len(w.data.omega))
 	n, context := w.data.first[flight+1]-w.data.first[flight], w.arch.Context
@@ -611,7 +616,7 @@ func (w *pedaWorker) AddGradient(i int, _ *corpus.Example, scale float64) ([]flo
 	w.forward(&w.win)
 	sum := w.setLoss(&w.win, scale)
 	w.tape.Backward()
-	return sum.List(), nil
+	return []float64{sum.loss(), sum.Association, sum.Offload, sum.Flight, sum.Right}, nil
 }
 
 // pedaPolicy flies a network: a window of the last slots, computed anew in each.
@@ -717,7 +722,7 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 		return nil, err
 	}
 	return func() (rollout.Policy, error) {
-		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(s.arch(), z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
 		p.Reset()
 		return p, nil
 	}, nil
@@ -741,10 +746,10 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 	return keep.flown, nil
 }
 
-func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*train.Trainer, pedaSizes, error) {
+func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*nn.Trainer, pedaSizes, error) {
 	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := train.NewTask(s.trainConfig(), train.Task{Tensors: pedaTensors(s.trainConfig().Arch, z, form), Losses: train.LossNames(), Network: func(w, g *train.Params[float32]) train.Network {
-		return &pedaWorker{pedaNetwork: newPEDANetwork(z, form, w, g), data: data, seed: s.Seed}
+	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: []string{"loss", "choice", "offload", "flight", "right"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+		return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
 	}})
 	return t, z, err
 }

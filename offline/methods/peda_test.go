@@ -12,9 +12,9 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -36,11 +36,11 @@ func TestWindowsInOnePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	a := model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
 	z, form := pedaSizes{2, 10, 5}, prefdtForm(nil)
-	w := train.NewParams[float64](a, pedaTensors(a, z, form))
+	w := nn.NewParams[float64](pedaTensors(a, z, form))
 	for i := range w.Data {
 		w.Data[i] = 0.3 * rng.NormFloat64()
 	}
-	n := newPEDANetwork[float64](z, form, w, nil)
+	n := newPEDANetwork[float64](a, z, form, w, nil)
 	whole := drawWindow(rng)
 	whole.windows = []int{1, 2}
 	n.forward(whole)
@@ -68,11 +68,11 @@ func TestPEDAGradient(t *testing.T) {
 		a := model.Arch{Width: 8, PairWidth: 4, Layers: 1, Heads: 2, Context: 3}
 		z := pedaSizes{2, 10, 5}
 		tensors := pedaTensors(a, z, form)
-		w, g := train.NewParams[float64](a, tensors), train.NewParams[float64](a, tensors)
+		w, g := nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
 		for i := range w.Data {
 			w.Data[i] = 0.3 * rng.NormFloat64()
 		}
-		n := newPEDANetwork(z, form, w, g)
+		n := newPEDANetwork(a, z, form, w, g)
 		win := drawWindow(rng)
 		win.windows = []int{1, 2}
 		n.forward(win)
@@ -80,7 +80,7 @@ func TestPEDAGradient(t *testing.T) {
 		n.tape.Backward()
 		loss := func() float64 {
 			n.forward(win)
-			return n.setLoss(win, 1).Loss
+			return n.setLoss(win, 1).loss()
 		}
 		nonzero := 0
 		for i := 0; i < len(w.Data); i += 7 {

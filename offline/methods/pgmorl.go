@@ -15,11 +15,11 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
+	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -492,7 +492,7 @@ func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), er
 	if err := p.evolve(ctx, save, command.Progress(r.Log, "tasks of PGMORL", p.Tasks*(p.Generations+2))); err != nil {
 		return nil, err
 	}
-	var params []*train.Params[float32]
+	var params []*nn.Params[float32]
 	for _, m := range p.Archive {
 		run, err := p.policy()
 		if err == nil {

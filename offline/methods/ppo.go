@@ -15,12 +15,11 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
-	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
+	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -81,11 +80,10 @@ func (s *PPOSettings) iterations(slots int) int { return max(s.Steps/(s.Episodes
 func (s *PPOSettings) gradientSteps() int { return s.Epochs * s.Minibatches } // of an update
 
 // trainConfig returns the optimiser's configuration: Adam without weight decay.
-func (s *PPOSettings) trainConfig(slots int, seed uint64) train.Config {
-	return train.Config{
-		Arch:  model.Arch{Width: s.Width, PairWidth: s.UserWidth, Layers: 1, Heads: 1, Context: 1},
+func (s *PPOSettings) trainConfig(slots int, seed uint64) nn.Config {
+	return nn.Config{
 		Batch: 1, Workers: 1, Seed: seed,
-		Schedule: train.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.iterations(slots) * s.gradientSteps(), Beta1: 0.9, Beta2: 0.999, ClipNorm: s.ClipNorm},
+		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.iterations(slots) * s.gradientSteps(), Beta1: 0.9, Beta2: 0.999, ClipNorm: s.ClipNorm},
 	}
 }
 
@@ -126,17 +124,17 @@ func (b *ppoBatch) gather(from *ppoBatch, slots []int) {
 
 // ppoNetwork computes distributions and values of a batch.
 type ppoNetwork[T kernel.Float] struct {
-	weights ppoWeights[train.Param[T]]
-	tape    train.Tape[T]
+	weights ppoWeights[nn.Param[T]]
+	tape    nn.Tape[T]
 	pooled  bool // of the settings
 
 	distribution distribution[T]
-	value        *train.Var[T] // (S, objectives)
+	value        *nn.Var[T] // (S, objectives)
 }
 
-func newPPONetwork[T kernel.Float](w, g *train.Params[T], pooled bool) *ppoNetwork[T] {
+func newPPONetwork[T kernel.Float](w, g *nn.Params[T], pooled bool) *ppoNetwork[T] {
 	n := &ppoNetwork[T]{pooled: pooled}
-	train.Bind(model.Parameters[train.Param[T]](&n.weights), w, g)
+	nn.Bind(model.Parameters[nn.Param[T]](&n.weights), w, g)
 	return n
 }
 
@@ -182,7 +180,7 @@ func (n *ppoNetwork[T]) setLoss(s *PPOSettings, b *ppoBatch) (loss float64) {
 			p.logProbability(&b.observation, &b.actions, i, -k*dlog)
 		}
 		for j, want := range b.returns[i] {
-			l, grad := train.SquaredError(float64(n.value.Value.Row(i)[j]), want, k*s.Value)
+			l, grad := nn.SquaredError(float64(n.value.Value.Row(i)[j]), want, k*s.Value)
 			loss += l
 			dvalue.Row(i)[j] = T(grad)
 		}
@@ -220,12 +218,12 @@ func addEntropy[T kernel.Float](logits, grad []T, weight float64) (entropy float
 	return weight * entropy
 }
 
-// ppo is one policy in training. It implements train.Network: each gradient step of the
+// ppo is one policy in training. It implements nn.Network: each gradient step of the
 // trainer is on the next minibatch.
 type ppo struct {
 	settings PPOSettings
 	scales   Scales
-	trainer  *train.Trainer
+	trainer  *nn.Trainer
 	learner  *ppoNetwork[float32] // bound to the gradient, too
 	actor    *ppoNetwork[float32]
 	worlds   []*world.World
@@ -248,7 +246,7 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	}
 	_, minW := c.Physics.MinPower()
 	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
-	p.trainer, err = train.NewTask(s.trainConfig(c.Slots, seed), train.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"}, Network: func(w, g *train.Params[float32]) train.Network {
+	p.trainer, err = nn.New(s.trainConfig(c.Slots, seed), nn.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
 		p.learner = newPPONetwork(w, g, s.Pooled)
 		return p
 	}})
@@ -265,8 +263,8 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 // iteration returns how many updates were made.
 func (p *ppo) iteration() int { return p.trainer.Step / p.settings.gradientSteps() }
 
-// AddGradient implements train.Network.
-func (p *ppo) AddGradient(i int, _ *corpus.Example, _ float64) ([]float64, error) {
+// AddGradient implements nn.Network.
+func (p *ppo) AddGradient(i int, _ float64) ([]float64, error) {
 	slots := p.batch.observation.slots
 	k := i % p.settings.Minibatches
 	if k == 0 || len(p.order) != slots {
@@ -417,7 +415,7 @@ type actorPolicy struct {
 	done      actions
 }
 
-func newActorPolicy(w *train.Params[float32], c *physics.Constants, s PPOSettings) *actorPolicy {
+func newActorPolicy(w *nn.Params[float32], c *physics.Constants, s PPOSettings) *actorPolicy {
 	return &actorPolicy{constants: c, network: newPPONetwork(w, nil, s.Pooled), now: observation{plain: s.Plain}, done: actions{plain: s.Plain}}
 }
 
@@ -448,7 +446,7 @@ func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decisi
 }
 
 // newMembers returns what makes policies of trained parameters.
-func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64, params []*train.Params[float32]) func() (rollout.Policy, error) {
+func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64, params []*nn.Params[float32]) func() (rollout.Policy, error) {
 	return func() (rollout.Policy, error) {
 		m := &memberPolicy{keys: keys, key: key}
 		for _, w := range params {
@@ -459,13 +457,13 @@ func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(go
 }
 
 // trainMembers trains one policy for each key, several at a time.
-func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64, weights func(p *ppo, key float64) func() [objectives]float64) ([]*train.Params[float32], error) {
+func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64, weights func(p *ppo, key float64) func() [objectives]float64) ([]*nn.Params[float32], error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
 	updates := s.iterations(r.World.Slots)
 	done := sumProgress(command.Progress(r.Log, "updates of "+what, updates*len(keys)), len(keys))
-	params := make([]*train.Params[float32], len(keys))
+	params := make([]*nn.Params[float32], len(keys))
 	return params, jobs.Do(ctx, len(keys), r.Workers, jobs.Stateless, func(_ struct{}, i int) error {
 		p, err := newPPO(s, r.World, r.Scales, s.Seed+uint64(i))
 		if err != nil {
@@ -535,7 +533,7 @@ var ppoVariants = []*ppoVariant{
 }
 
 // trainPPO trains one policy for each preference.
-func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*train.Params[float32], omegas []float64, err error) {
+func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*nn.Params[float32], omegas []float64, err error) {
 	omegas = rollout.Linspace(0, 1, s.Preferences)
 	params, err = trainMembers(ctx, r, s, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
 		return func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }

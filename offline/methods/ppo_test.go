@@ -15,10 +15,10 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -90,7 +90,7 @@ func checkPPOGradient(t *testing.T, plain bool) {
 	s := Default().PPO
 	s.Entropy = 0.1
 	tensors := ppoTensors(2, 8, 6, flightWidth(plain))
-	w, g := train.NewParams[float64](s.trainConfig(100, 1).Arch, tensors), train.NewParams[float64](s.trainConfig(100, 1).Arch, tensors)
+	w, g := nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
 	for i := range w.Data {
 		w.Data[i] = 0.4 * rng.NormFloat64()
 	}

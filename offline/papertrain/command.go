@@ -52,7 +52,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
 	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
 	state := f.String("state", "", "with -export: state `FILE` instead of the cool-down's in -out")
-	mean := f.Bool("mean", false, "with -export: the mean of the parameters over the last steps instead of the last ones")
 	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are flown on")
 	limit := command.LimitFlag(f)
 	if _, err := call.Parse(usage, 0); err != nil {
@@ -73,10 +72,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-tokens is %g, want a step's %.0f at least; -validate is %g, want 0 at least", *tokens, c.tokensPerStep(), *validate)
 	}
 	if *exportTo != "" {
-		return exportCommand(ctx, call, c, *out, cmp.Or(*state, filepath.Join(*out, coolDownFile)), *mean, *flights, *exportTo)
+		return exportCommand(ctx, call, c, *out, cmp.Or(*state, filepath.Join(*out, coolDownFile)), *flights, *exportTo)
 	}
-	if *state != "" || *mean {
-		return cli.BadInputf("-state and -mean are of -export")
+	if *state != "" {
+		return cli.BadInputf("-state is of -export")
 	}
 	var begin *start
 	if _, none := os.Stat(filepath.Join(*out, stateFile)); *from != "" && (none != nil || !*resume) {
@@ -90,7 +89,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInputf("%s holds a run (%s): add -resume to continue it, or give another -out", *out, name)
 		}
 	}
-	if head, err := readHeaderOf(filepath.Join(*out, stateFile)); err == nil {
+	if head, err := readHeader(filepath.Join(*out, stateFile)); err == nil {
 		if was, err := json.Marshal(head.Config); err != nil || string(was) != mustJSON(c) {
 			return cli.BadInputf("%s holds a run of another configuration, %s: give that one, or another -out", *out, was)
 		}
@@ -110,7 +109,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return interrupted(err)
 	}
-	t, err := startTrainer(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
+	t, err := startRun(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
 	if err != nil {
 		return interrupted(err)
 	}
@@ -119,23 +118,18 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
-	check := func(t *Trainer) error {
-		if err := t.validate(ctx, m, *out, call.Stdout); err != nil && ctx.Err() == nil {
-			return err
-		}
-		return nil
-	}
-	return t.Run(ctx, *out, *tokens, *validate, check, call.Stdout)
+	check := func(ctx context.Context, log io.Writer) error { return t.check(ctx, m, *out, log, call.Stdout) }
+	return t.run(ctx, *out, *tokens, *validate, check, call.Stdout)
 }
 
 const calibrationSeeds = seeds.CalibrationLast - seeds.CalibrationFirst + 1
 
-func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state string, mean bool, flights int, out string) error {
-	head, err := readHeaderOf(state)
+func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state string, flights int, out string) error {
+	head, err := readHeader(state)
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if d := head.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
+	if d := head.Subject.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
 		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step, d.From+d.Steps)
 	}
 	if flights < 2 || flights > calibrationSeeds {
@@ -147,13 +141,13 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	if err := command.CheckWritable(out); err != nil {
 		return cli.BadInput(err)
 	}
-	ck, err := finish(ctx, c, dir, state, mean, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
+	ck, err := finish(ctx, c, dir, state, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
 	if command.Ended(ctx, err) {
 		return command.Interrupted(ctx, " while settings were calibrated; the same command begins that anew")
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Tokens/1e6, out)
+	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Progress.Tokens/1e6, out)
 	return err
 }
 
@@ -223,42 +217,28 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	return m, nil
 }
 
-// validate appends two lines to the validation's log, the loss and the front of the last
-// parameters and of their mean, and keeps the state with the largest hypervolume of all.
-func (t *Trainer) validate(ctx context.Context, m *Corpus, dir string, stdout io.Writer) error {
-	path := filepath.Join(dir, t.logFile("validation"))
-	log, err := openLog(path, validationHeader, t.Step-1)
+// check appends a line to the validation's log, the loss and the front of the parameters, and
+// keeps the state with the largest hypervolume of all.
+func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.Writer) error {
+	l := r.validate()
+	front, err := m.fly(ctx, &r.Form, r.Params.Data, r.flights, r.settings, r.Workers)
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	best, text := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(path)), ""
-	better := false
-	for _, x := range []struct {
-		name   string
-		params []float32
-	}{{"last", t.Params}, {"mean", t.mean}} {
-		terms := t.Validate(x.params)
-		front, err := m.fly(ctx, &t.Config.Form, x.params, t.flights, t.settings, t.Config.Workers)
-		if err != nil {
-			return err
-		}
-		better = better || front.Hypervolume > best
-		fmt.Fprintf(stdout, "validation at step %d, %s: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", t.Step, x.name,
-			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front)
-		text += fmt.Sprintf("%d,%d,%s,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", t.Step, t.Tokens, x.name,
-			terms.Loss(), terms.Association, terms.Offload, terms.Flight, terms.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
-	}
-	if better {
-		if err := t.Save(filepath.Join(dir, bestFile)); err != nil {
+	best := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(filepath.Join(dir, "cooldown-validation.csv")))
+	fmt.Fprintf(stdout, "validation at step %d: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", r.Step,
+		l.total(), l.Association, l.Offload, l.Flight, l.Right, front)
+	if front.Hypervolume > best {
+		if err := r.Save(filepath.Join(dir, bestFile)); err != nil {
 			return err
 		}
 	}
-	_, err = io.WriteString(log, text)
+	_, err = fmt.Fprintf(log, "%d,%d,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", r.Step, r.progress.Tokens,
+		l.total(), l.Association, l.Offload, l.Flight, l.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
 	return err
 }
 
-const validationHeader = "step,tokens,weights,loss,choice,offload,flight,right,hypervolume_1e6,fidelity,reach_s,corner_s\n"
+const validationHeader = "step,tokens,loss,choice,offload,flight,right,hypervolume_1e6,fidelity,reach_s,corner_s\n"
 
 // largestHypervolume returns that of a validation log's lines, 0 without any.
 func largestHypervolume(path string) (best float64) {
@@ -271,7 +251,7 @@ func largestHypervolume(path string) (best float64) {
 		return 0
 	}
 	for _, row := range rows[min(1, len(rows)):] {
-		if x, err := strconv.ParseFloat(row[8], 64); err == nil {
+		if x, err := strconv.ParseFloat(row[7], 64); err == nil {
 			best = max(best, x)
 		}
 	}

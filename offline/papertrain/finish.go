@@ -16,23 +16,18 @@ import (
 // calibrationSettings are flown to fit the setting map.
 const calibrationSettings = 41
 
-// finish calibrates a run's parameters on calibration seeds and writes the checkpoint: those
-// of a state file, the last or, with mean, their mean over the last steps.
-func finish(ctx context.Context, c Config, dir, state string, mean bool, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
+// finish calibrates the parameters of a state file on calibration seeds and writes the checkpoint.
+func finish(ctx context.Context, c Config, dir, state string, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
 	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
 	if err != nil {
 		return nil, err
 	}
-	n, err := readTrained(state)
+	n, parameters, err := readTrained(state)
 	if err != nil {
 		return nil, err
 	}
-	if n.Corpus != m.Hash() {
-		return nil, fmt.Errorf("%s was trained on corpus %.12s, the one beside it is %.12s", state, n.Corpus, m.Hash())
-	}
-	parameters := n.Params
-	if mean {
-		parameters = n.Mean
+	if n.Subject.Corpus != m.Hash() {
+		return nil, fmt.Errorf("%s was trained on corpus %.12s, the one beside it is %.12s", state, n.Subject.Corpus, m.Hash())
 	}
 	form := &n.Config.Form
 	ck, err := m.Checkpoint(form, parameters)
@@ -56,7 +51,7 @@ func finish(ctx context.Context, c Config, dir, state string, mean bool, flights
 	}
 	ck.GoalConstants.SettingMap = cal.SettingMap
 	ck.Training = map[string]float64{
-		"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)), "steps": float64(n.Step), "tokens": float64(n.Tokens),
+		"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)), "steps": float64(n.Step), "tokens": float64(n.Progress.Tokens),
 		"conditioner_r2_delay": m.Fit.R2DelayS, "conditioner_r2_energy": m.Fit.R2EnergyJ,
 	}
 	for k := range m.Fit.DelayS { // coefficients of eq. (reg); the manifest's conditioner tabulates them

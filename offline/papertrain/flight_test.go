@@ -31,8 +31,8 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	c.Slots = 12
 	f := smallForm()
 	params := randomParameters[float32](&f, 3)
-	rounded := rounded(&f, params)
-	net, err := paperform.NewNet(&f, params)
+	rounded := rounded(params)
+	net, err := paperform.NewNet(&f, params.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestPolicyEqualsTraining(t *testing.T) {
 			b.action, b.server, b.motion = append(b.action, x.action...), append(b.server, x.server...), append(b.motion, x.motion...)
 		}
 		n.forward(&b)
-		got := n.motion.Row(n.motion.Rows - 1)
+		got := n.motion.Value.Row(n.motion.Value.Rows - 1)
 		length, heading := paperform.Polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
 		if math.Abs(float64(got[0]-length)) > 2e-4 || math.Abs(float64(got[1]-heading)) > 2e-3 {
 			t.Errorf("slot %d: training answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
 		}
 		for u, server := range whole[s].server {
-			row := n.choice.Row(n.choice.Rows - len(whole[s].server) + u)
+			row := n.choice.Value.Row(n.choice.Value.Rows - len(whole[s].server) + u)
 			for i, v := range row {
 				if v > row[server]+1e-3 {
 					t.Errorf("slot %d, user %d: training prefers %d, the policy chose %d", s, u, i, server)
@@ -222,7 +222,7 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testConfig()
-	ck, err := m.Checkpoint(&c.Form, randomParameters[float32](&c.Form, 3))
+	ck, err := m.Checkpoint(&c.Form, randomParameters[float32](&c.Form, 3).Data)
 	if err != nil {
 		t.Fatal(err)
 	}

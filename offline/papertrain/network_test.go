@@ -9,6 +9,8 @@ import (
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
+	"prefdt/offline/nn"
+	"prefdt/offline/nn/nntest"
 )
 
 func smallForm() paperform.Form {
@@ -47,51 +49,34 @@ func randomBatch(r *rand.Rand, f *paperform.Form, windows []int) *batch {
 	return b
 }
 
-func randomParameters[T float32 | float64](f *paperform.Form, seed uint64) []T {
-	r := rand.New(rand.NewPCG(seed, 1))
-	data := make([]T, 0, f.Parameters())
-	for _, t := range f.Tensors() {
+func randomParameters[T float32 | float64](f *paperform.Form, seed uint64) *nn.Params[T] {
+	r, p := rand.New(rand.NewPCG(seed, 1)), nn.NewParams[T](f.Tensors())
+	at := 0
+	for _, t := range p.Tensors {
 		for range t.Size() {
-			data = append(data, T(t.InitMean+(t.InitStdDev+0.1)*r.NormFloat64()))
+			p.Data[at] = T(t.InitMean + (t.InitStdDev+0.1)*r.NormFloat64())
+			at++
 		}
 	}
-	return data
+	return p
 }
 
 // Every tensor's gradient agrees with central differences in float64.
 func TestGradients(t *testing.T) {
 	f := smallForm()
-	w, g := randomParameters[float64](&f, 1), make([]float64, f.Parameters())
+	w, g := randomParameters[float64](&f, 1), nn.NewParams[float64](f.Tensors())
 	n := newNetwork(&f, w, g)
 	b := randomBatch(rand.New(rand.NewPCG(3, 4)), &f, []int{5, 1, 3})
 	loss := func() float64 {
 		n.forward(b)
-		return n.loss(len(b.slotNumber), len(b.server)).Loss()
+		return n.loss(b, len(b.slotNumber), len(b.server)).total()
 	}
 	loss()
-	n.backward()
-	at := 0
-	for _, tensor := range f.Tensors() {
-		var worst, scale float64
-		for k := range 12 {
-			i := at + (k*7919+5*tensor.Cols)%tensor.Size()
-			saved := w[i]
-			const h = 1e-5
-			w[i] = saved + h
-			up := loss()
-			w[i] = saved - h
-			down := loss()
-			w[i] = saved
-			want := (up - down) / (2 * h)
-			worst, scale = max(worst, math.Abs(g[i]-want)), max(scale, math.Abs(want), math.Abs(g[i]))
-		}
+	n.tape.Backward()
+	for k, scale := range nntest.Gradients(t, w, g, 1e-9, loss) {
 		if scale < 1e-7 {
-			t.Errorf("%s: gradient %.2g, the check would be empty", tensor.Name, scale)
+			t.Errorf("%s: gradient %.2g, the check would be empty", w.Tensors[k].Name, scale)
 		}
-		if worst > 1e-5*scale+1e-9 {
-			t.Errorf("%s: gradient off by %.3g of %.3g", tensor.Name, worst, scale)
-		}
-		at += tensor.Size()
 	}
 }
 
@@ -99,24 +84,23 @@ func TestGradients(t *testing.T) {
 func TestFloat32FollowsFloat64(t *testing.T) {
 	f := paperform.Published(32)
 	w32 := randomParameters[float32](&f, 2)
-	w64 := make([]float64, len(w32))
-	for i, x := range w32 {
-		w64[i] = float64(x)
+	w64, g32, g64 := nn.NewParams[float64](f.Tensors()), nn.NewParams[float32](f.Tensors()), nn.NewParams[float64](f.Tensors())
+	for i, x := range w32.Data {
+		w64.Data[i] = float64(x)
 	}
-	g32, g64 := make([]float32, len(w32)), make([]float64, len(w32))
 	b := randomBatch(rand.New(rand.NewPCG(5, 6)), &f, []int{20, 7, 20, 1})
 	n32, n64 := newNetwork(&f, w32, g32), newNetwork(&f, w64, g64)
 	n32.forward(b)
 	n64.forward(b)
-	a, c := n32.loss(len(b.slotNumber), len(b.server)), n64.loss(len(b.slotNumber), len(b.server))
-	if math.Abs(a.Loss()-c.Loss()) > 1e-3*c.Loss() {
+	a, c := n32.loss(b, len(b.slotNumber), len(b.server)), n64.loss(b, len(b.slotNumber), len(b.server))
+	if math.Abs(a.total()-c.total()) > 1e-3*c.total() {
 		t.Errorf("loss %v in float32, %v in float64", a, c)
 	}
-	n32.backward()
-	n64.backward()
+	n32.tape.Backward()
+	n64.tape.Backward()
 	var off, norm float64
-	for i, x := range g64 {
-		off += math.Pow(x-float64(g32[i]), 2)
+	for i, x := range g64.Data {
+		off += math.Pow(x-float64(g32.Data[i]), 2)
 		norm += x * x
 	}
 	if off > 1e-6*norm {
@@ -132,7 +116,7 @@ func TestCausal(t *testing.T) {
 	b := randomBatch(r, &f, []int{3, 5, 2})
 	n.forward(b)
 	const slot = 3 + 2 // the third of the second window
-	motion := slices.Clone(n.motion.Row(slot))
+	motion := slices.Clone(n.motion.Value.Row(slot))
 	other := randomBatch(r, &f, []int{3, 5, 2})
 	keep := func(dst, src []float32, first, end, width int) {
 		copy(dst[first*width:end*width], src[first*width:end*width])
@@ -156,7 +140,7 @@ func TestCausal(t *testing.T) {
 	changed := *b
 	changed.aircraft, changed.returns, changed.action, changed.omega, changed.users = aircraft, returns, action, omega, userRows
 	n.forward(&changed)
-	for i, x := range n.motion.Row(slot) {
+	for i, x := range n.motion.Value.Row(slot) {
 		if math.Abs(float64(x-motion[i])) > 1e-5 {
 			t.Errorf("flight control %d is %v, with other slots elsewhere %v", i, motion[i], x)
 		}
@@ -165,7 +149,7 @@ func TestCausal(t *testing.T) {
 
 func BenchmarkStep(b *testing.B) {
 	f := paperform.Published(128)
-	w, g := randomParameters[float32](&f, 2), make([]float32, f.Parameters())
+	w, g := randomParameters[float32](&f, 2), nn.NewParams[float32](f.Tensors())
 	n := newNetwork(&f, w, g)
 	for _, count := range []int{4, 8, 16, 32} {
 		windows := slices.Repeat([]int{20, 20, 20, 12}, count/4)
@@ -174,8 +158,8 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(map[int]string{4: "4", 8: "8", 16: "16", 32: "32"}[count], func(b *testing.B) {
 			for b.Loop() {
 				n.forward(in)
-				n.loss(len(in.slotNumber), len(in.server))
-				n.backward()
+				n.loss(in, len(in.slotNumber), len(in.server))
+				n.tape.Backward()
 			}
 			b.ReportMetric(float64(3*len(in.slotNumber))*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 		})
@@ -183,10 +167,10 @@ func BenchmarkStep(b *testing.B) {
 }
 
 // rounded returns parameters as a checkpoint keeps them: matrices as float16.
-func rounded(f *paperform.Form, data []float32) []float32 {
-	out := slices.Clone(data)
+func rounded(p *nn.Params[float32]) *nn.Params[float32] {
+	out := slices.Clone(p.Data)
 	at := 0
-	for _, t := range f.Tensors() {
+	for _, t := range p.Tensors {
 		for i := range t.Size() {
 			if t.IsMatrix() {
 				out[at+i] = kernel.FromFloat16(kernel.ToFloat16(out[at+i]))
@@ -194,5 +178,5 @@ func rounded(f *paperform.Form, data []float32) []float32 {
 		}
 		at += t.Size()
 	}
-	return out
+	return &nn.Params[float32]{Tensors: p.Tensors, Data: out}
 }

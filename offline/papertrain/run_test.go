@@ -195,20 +195,24 @@ var testStores = sync.OnceValues(func() ([2]*store, error) {
 	if err != nil {
 		return [2]*store{}, err
 	}
-	t, err := startTrainer(context.Background(), testConfig(), m, nil)
+	t, err := startRun(context.Background(), testConfig(), m, nil)
 	if err != nil {
 		return [2]*store{}, err
 	}
 	return [2]*store{t.store, t.held}, nil
 })
 
-func testTrainer(t *testing.T, c Config) *Trainer {
+func testRun(t *testing.T, c Config) *run {
 	stores, err := testStores()
 	if err != nil {
 		t.Fatal(err)
 	}
 	m, _ := testCorpus()
-	return newTrainer(c, m.Hash(), stores[0], stores[1])
+	r, err := newRun(c, m.Hash(), stores[0], stores[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // A run that is stopped and resumed, in its cool-down too, ends with the parameters of one
@@ -217,12 +221,12 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	c := testConfig()
 	tokens := 20 * c.tokensPerStep() // 16 steps and 4
 	whole, parts := t.TempDir(), t.TempDir()
-	train := func(dir string, tokens float64, stop int) *Trainer {
-		run := testTrainer(t, c)
+	train := func(dir string, tokens float64, stop int) *run {
+		run := testRun(t, c)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		err := run.Run(ctx, dir, tokens, c.tokensPerStep(), func(x *Trainer) error {
-			if x.Step == stop {
+		err := run.run(ctx, dir, tokens, c.tokensPerStep(), func(context.Context, io.Writer) error {
+			if run.Step == stop {
 				cancel()
 			}
 			return nil
@@ -236,21 +240,21 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	train(parts, tokens, 7)
 	train(parts, tokens, 18)
 	got := train(parts, tokens, 0)
-	if got.Step != 20 || want.Step != 20 || !slices.Equal(got.Params, want.Params) || !slices.Equal(got.mean, want.mean) {
+	if got.Step != 20 || want.Step != 20 || !slices.Equal(got.Params.Data, want.Params.Data) || got.progress != want.progress {
 		t.Errorf("in parts it ends at step %d with other parameters, whole at %d", got.Step, want.Step)
 	}
 	longer, direct := train(parts, 1.5*tokens, 0), train(t.TempDir(), 1.5*tokens, 0)
-	if longer.Step != 30 || !slices.Equal(longer.Params, direct.Params) {
+	if longer.Step != 30 || !slices.Equal(longer.Params.Data, direct.Params.Data) {
 		t.Errorf("with more tokens it ends at step %d, not with the parameters of a run of as many", longer.Step)
 	}
-	if head, err := readHeaderOf(filepath.Join(parts, "cooldown-16.bin")); err != nil || head.Step != 20 {
+	if head, err := readHeader(filepath.Join(parts, "cooldown-16.bin")); err != nil || head.Step != 20 {
 		t.Errorf("what was cooled down before is kept at step %d, %v", head.Step, err)
 	}
-	if log, err := os.ReadFile(filepath.Join(parts, "cooldown-log.csv")); err != nil || strings.Contains(string(log), "\n20,") || !strings.Contains(string(log), "\n30,") {
+	if log, err := os.ReadFile(filepath.Join(parts, "cooldown-log.csv")); err != nil || strings.Contains(string(log), "\n19,") || !strings.Contains(string(log), "\n29,") {
 		t.Errorf("the cool-down's log has the lines of another: %s, %v", log, err)
 	}
 	c.Seed++
-	other := testTrainer(t, testConfig())
+	other := testRun(t, testConfig())
 	other.Config.Seed++
 	if err := other.Load(filepath.Join(whole, stateFile)); err == nil || !strings.Contains(err.Error(), "it was trained with") {
 		t.Errorf("a state of another configuration gives %v", err)
@@ -259,14 +263,14 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 
 func TestLossFalls(t *testing.T) {
 	c := testConfig()
-	run := testTrainer(t, c)
-	before := run.Validate(run.Params).Loss()
+	run := testRun(t, c)
+	before := run.validate().total()
 	for range 60 {
 		if _, err := run.Next(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after := run.Validate(run.Params).Loss(); after > 0.6*before {
+	if after := run.validate().total(); after > 0.6*before {
 		t.Errorf("the validation's loss is %v after 60 steps, %v before", after, before)
 	}
 }
@@ -370,14 +374,14 @@ func TestCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, dir, out := testConfig(), t.TempDir(), t.TempDir()
-	run := testTrainer(t, c)
-	if err := run.Run(context.Background(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard); err != nil {
+	run := testRun(t, c)
+	if err := run.run(t.Context(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), false, 2, 2, out, nil); err != nil {
+	if _, err := finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), 2, 2, out, nil); err != nil {
 		t.Fatal(err)
 	}
 	ck, err := checkpoint.Load(out)
@@ -401,20 +405,20 @@ func TestCheckpoint(t *testing.T) {
 			t.Errorf("%d aircraft and %d slots give %v", x.aircraft, x.slots, err)
 		}
 	}
-	again := testTrainer(t, c)
+	again := testRun(t, c)
 	from, err := readStart(out, &c.Form)
 	if err == nil {
 		err = again.begin(from, m)
 	}
-	if err != nil || again.Step != run.Step || again.Tokens != run.Tokens {
-		t.Fatalf("from its checkpoint a run begins at step %d with %d tokens, it ended at %d with %d: %v", again.Step, again.Tokens, run.Step, run.Tokens, err)
+	if err != nil || again.Step != run.Step || again.progress != run.progress {
+		t.Fatalf("from its checkpoint a run begins at step %d with %d tokens, it ended at %d with %d: %v", again.Step, again.progress.Tokens, run.Step, run.progress.Tokens, err)
 	}
-	for i, x := range run.Params {
-		if math.Abs(float64(again.Params[i]-x)) > 1e-3*math.Abs(float64(x))+1e-6 { // float16
-			t.Fatalf("parameter %d is %v, it was %v", i, again.Params[i], x)
+	for i, x := range run.Params.Data {
+		if math.Abs(float64(again.Params.Data[i]-x)) > 1e-3*math.Abs(float64(x))+1e-6 { // float16
+			t.Fatalf("parameter %d is %v, it was %v", i, again.Params.Data[i], x)
 		}
 	}
-	if was, is := run.Validate(run.Params).Loss(), again.Validate(again.Params).Loss(); math.Abs(is-was) > 0.01*was {
+	if was, is := run.validate().total(), again.validate().total(); math.Abs(is-was) > 0.01*was {
 		t.Errorf("the loss is %v, it was %v", is, was)
 	}
 	other := c.Form
@@ -528,7 +532,7 @@ func TestHostileCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testConfig()
-	parameters := randomParameters[float32](&c.Form, 4)
+	parameters := randomParameters[float32](&c.Form, 4).Data
 	ck, err := m.Checkpoint(&c.Form, parameters)
 	if err != nil {
 		t.Fatal(err)
@@ -577,10 +581,10 @@ func TestHostileCheckpoints(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readTrained(filepath.Join(dir, checkpoint.GraphFile)); err == nil || !strings.Contains(err.Error(), "it starts with") {
+	if _, _, err := readTrained(filepath.Join(dir, checkpoint.GraphFile)); err == nil || !strings.Contains(err.Error(), "it starts with") {
 		t.Errorf("a graph read as a state gives %v", err)
 	}
-	if _, err := readTrained(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := readTrained(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no state gives %v", err)
 	}
 }
@@ -600,12 +604,12 @@ func TestLogs(t *testing.T) {
 	}
 	var tokens = 4 * c.tokensPerStep()
 	for _, stop := range []int{1, 3, 0} {
-		run := testTrainer(t, c)
+		run := testRun(t, c)
 		run.flights, run.settings = 1, 4
 		ctx, cancel := context.WithCancel(context.Background())
-		err := run.Run(ctx, dir, tokens, c.tokensPerStep(), func(x *Trainer) error {
-			err := x.validate(context.Background(), m, dir, io.Discard)
-			if x.Step == stop {
+		err := run.run(ctx, dir, tokens, c.tokensPerStep(), func(_ context.Context, log io.Writer) error {
+			err := run.check(t.Context(), m, dir, log, io.Discard)
+			if run.Step == stop {
 				cancel()
 			}
 			return err
@@ -616,7 +620,7 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	best, bestStep := 0.0, 0
-	for name, want := range map[string][]string{"validation.csv": {"1", "1", "2", "2"}, "cooldown-validation.csv": {"3", "3", "4", "4"}, "log.csv": {"2"}, "cooldown-log.csv": {"4"}} {
+	for name, want := range map[string][]string{"validation.csv": {"1", "2"}, "cooldown-validation.csv": {"3", "4"}, "log.csv": {"1"}, "cooldown-log.csv": {"3"}} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -626,7 +630,7 @@ func TestLogs(t *testing.T) {
 			fields := strings.Split(line, ",")
 			if steps = append(steps, fields[0]); strings.Contains(name, "validation") {
 				step, _ := strconv.Atoi(fields[0])
-				if x, err := strconv.ParseFloat(fields[8], 64); err != nil {
+				if x, err := strconv.ParseFloat(fields[7], 64); err != nil {
 					t.Error(err)
 				} else if x > best || x == best && step < bestStep {
 					best, bestStep = x, step
@@ -637,7 +641,7 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s has the steps %q, want %q", name, steps, want)
 		}
 	}
-	head, err := readHeaderOf(filepath.Join(dir, bestFile))
+	head, err := readHeader(filepath.Join(dir, bestFile))
 	if err != nil || head.Step != bestStep {
 		t.Errorf("best.bin is of step %d, the largest hypervolume, %v, of step %d: %v", head.Step, best, bestStep, err)
 	}

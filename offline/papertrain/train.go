@@ -5,12 +5,11 @@
 // states of a run, logs, and a checkpoint's folder. "offline papertrain" calls it.
 //
 // A step is a batch of windows of Context slots, drawn from all flights at random. The rows
-// of all flights are in memory, the windows of a chunk are rows of the same products, and
-// the forward and the backward pass are written out (network.go, backward.go): nearly all
-// of a step is matrix products.
+// of all flights are in memory, and the windows of a chunk are rows of the same products.
 package papertrain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
-	"prefdt/offline/train"
+	"prefdt/offline/nn"
 )
 
 // Config is one run.
@@ -72,31 +71,68 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Trainer is a run in progress.
-type Trainer struct {
-	Config Config
-	Step   int
-	Tokens int64 // seen so far
-	Params []float32
-
-	flights, settings int // of a validation, on training seeds that the corpus does not use
-
-	coolDown   coolDown
-	corpusHash string
-	adam       *train.Adam
-	mean       []float32 // running mean of the weights
-	store      *store
-	held       *store // for validation
-	workers    []worker
+// Schedule is AdamW's: a linear warm-up, then a constant rate for as long as the run goes on, then
+// a cool-down in 1 - sqrt to nothing (Hägele et al., Scaling Laws and Compute-Optimal Training
+// Beyond Fixed Training Durations, 2024). The constant part needs no length in advance: a run
+// can be stopped, cooled down and measured at any step, and then go on from where the
+// cool-down began.
+type Schedule struct {
+	Rate        float64 `json:"rate" yaml:"rate"`
+	WarmUpSteps int     `json:"warm_up" yaml:"warm_up"`
+	CoolDown    float64 `json:"cool_down" yaml:"cool_down"` // fraction of a run's steps
+	Beta1       float64 `json:"beta1" yaml:"beta1"`
+	Beta2       float64 `json:"beta2" yaml:"beta2"`
+	WeightDecay float64 `json:"decay" yaml:"decay"`         // of the matrices
+	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient; 0: not clipped
+	Average     float64 `json:"average" yaml:"average"`     // not used; the keys of stored results have it
 }
 
+// coolDown is when a cool-down began and how long it is; Steps 0: it has not.
+type coolDown struct {
+	From  int `json:"from"`
+	Steps int `json:"steps"`
+}
+
+// rate returns the learning rate of a step, from 0.
+func (s *Schedule) rate(step int, c coolDown) float64 {
+	rate := s.Rate * min(float64(step+1)/float64(max(s.WarmUpSteps, 1)), 1)
+	if c.Steps > 0 && step >= c.From {
+		rate *= 1 - math.Sqrt(min(float64(step-c.From+1)/float64(c.Steps+1), 1))
+	}
+	return rate
+}
+
+// run is a training in progress.
+type run struct {
+	Config
+	*nn.Trainer
+	subject  subject
+	progress progress
+	workers  []*worker
+	store    *store
+	held     *store // for validation
+
+	flights, settings int // of a validation, on training seeds that the corpus does not use
+}
+
+// subject is what a state depends on beside the configuration.
+type subject struct {
+	Corpus   string   `json:"corpus"` // its hash
+	CoolDown coolDown `json:"cool_down"`
+}
+
+type progress struct {
+	Tokens int64 `json:"tokens"` // seen so far
+}
+
+type state = nn.State[Config, subject, progress]
+
+// worker is one worker's part in training. It implements nn.Network.
 type worker struct {
-	network *network[float32]
-	grads   []float32
-	batch   batch
-	windows []window
-	slots   int // of the windows
-	terms   Terms
+	*network[float32]
+	run    *run
+	number int
+	batch  batch
 }
 
 // chunkWindows is how many windows are one pass: enough for large products, few enough for
@@ -106,12 +142,9 @@ const chunkWindows = 12
 // heldFlights are kept for validation.
 const heldFlights = 256
 
-// startTrainer starts a run on a corpus.
-func startTrainer(ctx context.Context, c Config, m *Corpus, progress func(done int)) (*Trainer, error) {
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	if err := c.Form.Fits(m.World.Aircraft, m.World.Slots); err != nil {
+// startRun starts a run on a corpus.
+func startRun(ctx context.Context, c Config, m *Corpus, progress func(done int)) (*run, error) {
+	if err := cmp.Or(c.Check(), c.Form.Fits(m.World.Aircraft, m.World.Slots)); err != nil {
 		return nil, err
 	}
 	flown, err := load(ctx, m, &c.Form, m.Flights, c.Workers, progress)
@@ -122,124 +155,103 @@ func startTrainer(ctx context.Context, c Config, m *Corpus, progress func(done i
 	if err != nil {
 		return nil, err
 	}
-	return newTrainer(c, m.Hash(), flown, held), nil
+	return newRun(c, m.Hash(), flown, held)
 }
 
-func newTrainer(c Config, corpusHash string, flown, held *store) *Trainer {
-	t := &Trainer{Config: c, flights: 10, settings: 11, Params: make([]float32, 0, c.Form.Parameters()), corpusHash: corpusHash, store: flown, held: held}
-	r := rand.New(rand.NewPCG(c.Seed, 0x7072656664740000))
+func newRun(c Config, corpusHash string, flown, held *store) (*run, error) {
+	r := &run{Config: c, subject: subject{Corpus: corpusHash}, store: flown, held: held, flights: 10, settings: 11}
+	s := &c.Schedule
+	config := nn.Config{Batch: c.Workers, Workers: c.Workers, Seed: c.Seed, Schedule: nn.Schedule{ // a worker's windows are one example
+		Steps: 1, Beta1: s.Beta1, Beta2: s.Beta2, WeightDecay: s.WeightDecay, ClipNorm: s.ClipNorm,
+	}}
+	var err error
+	r.Trainer, err = nn.New(config, nn.Task{
+		Tensors: c.Form.Tensors(), Losses: []string{"loss", "choice", "offload", "flight", "right"}, Config: &r.Config, Subject: &r.subject, Progress: &r.progress,
+		Rate: func(step int) float64 { return s.rate(step, r.subject.CoolDown) }, Unit: "tokens", PerStep: c.tokensPerStep(),
+		Network: func(k int, w, g *nn.Params[float32]) nn.Network {
+			r.workers = append(r.workers, &worker{network: newNetwork(&r.Form, w, g), run: r, number: k})
+			return r.workers[k]
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	rng, data := rand.New(rand.NewPCG(c.Seed, 0x7072656664740000)), r.Params.Data[:0]
 	for _, x := range c.Form.Tensors() {
 		for range x.Size() {
-			t.Params = append(t.Params, float32(x.InitMean+x.InitStdDev*r.NormFloat64()))
+			data = append(data, float32(x.InitMean+x.InitStdDev*rng.NormFloat64()))
 		}
 	}
-	t.adam, t.mean = train.NewAdam(c.Form.Tensors()), slices.Clone(t.Params)
-	for range c.Workers {
-		grads := make([]float32, len(t.Params))
-		t.workers = append(t.workers, worker{network: newNetwork(&t.Config.Form, t.Params, grads), grads: grads})
-	}
-	return t
+	return r, nil
 }
 
-// Line is what one step logs.
-type Line struct {
-	Step   int
-	Rate   float64
-	Norm   float64 // of the gradient, before the clip
-	Tokens int
-	Terms
+// step is the windows of a step, by worker, and what they have in all.
+type step struct {
+	windows      [][]window
+	slots, users int
 }
 
-// Next runs one step.
-func (t *Trainer) Next() (Line, error) {
-	line := Line{Step: t.Step, Rate: t.Config.Schedule.rate(t.Step, t.coolDown)}
-	for k := range t.workers {
-		t.workers[k].windows, t.workers[k].slots = t.workers[k].windows[:0], 0
+// draw draws the windows of a step. Each goes to the worker with the least work so far: they
+// end together.
+func (r *run) draw(number int) step {
+	x, slots := step{windows: make([][]window, len(r.workers))}, make([]int, len(r.workers))
+	rng := rand.New(rand.NewPCG(r.Config.Seed, uint64(number)))
+	for range r.Config.Batch {
+		w := r.store.draw(rng)
+		x.slots, x.users = x.slots+w.end-w.first, x.users+r.store.users(w)
+		k := slices.Index(slots, slices.Min(slots))
+		x.windows[k], slots[k] = append(x.windows[k], w), slots[k]+w.end-w.first
 	}
-	slots, users := 0, 0
-	r := rand.New(rand.NewPCG(t.Config.Seed, uint64(t.Step)))
-	for range t.Config.Batch {
-		w := t.store.draw(r)
-		slots += w.end - w.first
-		users += t.store.users(w)
-		least := 0 // the worker with the least work so far: they end together
-		for k := range t.workers {
-			if t.workers[k].slots < t.workers[least].slots {
-				least = k
-			}
+	return x
+}
+
+// AddGradient implements nn.Network: of a worker's windows.
+func (w *worker) AddGradient(i int, scale float64) ([]float64, error) {
+	x := w.run.draw(i / len(w.run.workers))
+	if w.number == 0 {
+		w.run.progress.Tokens += int64(model.TokensPerSlot * x.slots)
+	}
+	l := w.pass(w.run.store, x.windows[w.number], x.slots, x.users, true)
+	k := 1 / scale // the means are over the windows of all workers already
+	return []float64{k * l.total(), k * l.Association, k * l.Offload, k * l.Flight, k * l.Right}, nil
+}
+
+// pass takes windows through the network, a chunk at a time.
+func (w *worker) pass(s *store, windows []window, slots, users int, learn bool) (sum losses) {
+	for chunk := range slices.Chunk(windows, chunkWindows) {
+		w.batch.reset()
+		for _, x := range chunk {
+			s.append(&w.batch, x)
 		}
-		k := &t.workers[least]
-		k.windows, k.slots = append(k.windows, w), k.slots+w.end-w.first
-	}
-	line.Tokens = model.TokensPerSlot * slots
-	t.each(func(k *worker) {
-		clear(k.grads)
-		k.pass(t.store, slots, users, true)
-	})
-	grads := make([][]float32, len(t.workers))
-	for k := range t.workers {
-		line.add(t.workers[k].terms)
-		grads[k] = t.workers[k].grads
-	}
-	if loss := line.Loss(); math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return line, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, loss)
-	}
-	line.Norm = t.adam.Step(t.Config.Schedule.step(t.Step, t.coolDown), t.Params, grads...)
-	t.Config.Schedule.takeMean(t.Step, len(grads), t.mean, t.Params)
-	t.Step++
-	t.Tokens += int64(line.Tokens)
-	return line, nil
-}
-
-// pass takes a worker's windows through the network, a chunk at a time.
-func (k *worker) pass(s *store, slots, users int, learn bool) {
-	k.terms = Terms{}
-	for first := 0; first < len(k.windows); first += chunkWindows {
-		k.batch.reset()
-		for _, w := range k.windows[first:min(first+chunkWindows, len(k.windows))] {
-			s.append(&k.batch, w)
-		}
-		k.network.forward(&k.batch)
-		k.terms.add(k.network.loss(slots, users))
+		w.forward(&w.batch)
+		sum.add(w.loss(&w.batch, slots, users))
 		if learn {
-			k.network.backward()
+			w.tape.Backward()
 		}
 	}
+	return sum
 }
 
-// each runs f for every worker at once.
-func (t *Trainer) each(f func(*worker)) {
+// validate returns the loss on windows of flights that training does not see: the whole of
+// each flight, at the contexts at which it is flown.
+func (r *run) validate() (sum losses) {
+	x, j := step{windows: make([][]window, len(r.workers))}, 0
+	for i, f := range r.held.flights {
+		for end := len(f.userCounts); end > 0; end -= r.Form.Context {
+			w := window{i, max(end-r.Form.Context, 0), end}
+			k := j % len(r.workers)
+			x.windows[k] = append(x.windows[k], w)
+			x.slots, x.users, j = x.slots+w.end-w.first, x.users+r.held.users(w), j+1
+		}
+	}
+	parts := make([]losses, len(r.workers))
 	var wait sync.WaitGroup
-	for k := range t.workers {
-		wait.Go(func() { f(&t.workers[k]) })
+	for k, w := range r.workers {
+		wait.Go(func() { parts[k] = w.pass(r.held, x.windows[k], x.slots, x.users, false) })
 	}
 	wait.Wait()
-}
-
-// Validate returns the loss of parameters on windows of flights that training does not
-// see: the whole of each flight, at the contexts at which it is flown.
-func (t *Trainer) Validate(parameters []float32) (sum Terms) {
-	slots, users, j := 0, 0, 0
-	for k := range t.workers {
-		t.workers[k].windows = t.workers[k].windows[:0]
-	}
-	for i, f := range t.held.flights {
-		for end := len(f.userCounts); end > 0; end -= t.Config.Form.Context {
-			w := window{i, max(end-t.Config.Form.Context, 0), end}
-			k := &t.workers[j%len(t.workers)]
-			k.windows = append(k.windows, w)
-			slots, users, j = slots+w.end-w.first, users+t.held.users(w), j+1
-		}
-	}
-	t.each(func(k *worker) {
-		own := worker{network: newNetwork[float32](&t.Config.Form, parameters, nil), windows: k.windows}
-		own.network.arena = k.network.arena // its memory
-		own.pass(t.held, slots, users, false)
-		k.network.arena = own.network.arena
-		k.terms = own.terms
-	})
-	for k := range t.workers {
-		sum.add(t.workers[k].terms)
+	for _, l := range parts {
+		sum.add(l)
 	}
 	return sum
 }

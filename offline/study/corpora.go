@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 
+	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/experiment"
+	"prefdt/offline/nn"
 	"prefdt/offline/search"
 	"prefdt/offline/train"
 )
@@ -107,7 +109,8 @@ const historySlots = 20
 type trainingResult struct {
 	manifest *corpus.Manifest
 	standard token.Statistics
-	params   *train.Params[float32]
+	arch     model.Arch
+	params   []float32
 }
 
 // trainRun completes a training run, from where it was interrupted if it was.
@@ -158,9 +161,9 @@ func (s *study) trainRun(ctx context.Context, name string) (*trainingResult, err
 	if err != nil {
 		return nil, err
 	}
-	if err := run.Run(ctx, dir, 100, 0, nil, s.Log); err != nil {
+	if err := run.Run(ctx, nn.Files{Dir: dir, Save: 100}, s.Log); err != nil {
 		return nil, err
 	}
-	t.params = run.Params
+	t.arch, t.params = c.Arch, run.Params.Data
 	return t, nil
 }

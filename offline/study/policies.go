@@ -50,7 +50,7 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		if err != nil {
 			return nil, err
 		}
-		ck, err := t.manifest.UncalibratedCheckpoint(t.params.Arch, t.params.Data, t.standard)
+		ck, err := t.manifest.UncalibratedCheckpoint(t.arch, t.params, t.standard)
 		if err != nil {
 			return nil, err
 		}

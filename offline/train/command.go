@@ -1,19 +1,16 @@
 package train
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 )
 
 const usage = `offline train fits the policy network to a corpus by imitation.
@@ -86,81 +83,16 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	check := func(ctx context.Context, p *Params[float32]) (Validation, error) { return Validate(ctx, m, p) }
-	if err := t.Run(ctx, *out, *save, *validate, check, stdout); err != nil || !*asJSON {
-		return err
-	}
-	return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": t.Config.Arch.Parameters()})
-}
-
-// Run trains from the state in dir, if there is one, to the end, or to the end
-// of ctx. check measures the parameters every so many steps, unless that is 0.
-func (t *Trainer) Run(ctx context.Context, dir string, save, validate int, check func(context.Context, *Params[float32]) (Validation, error), stdout io.Writer) error {
-	state := filepath.Join(dir, "state.bin")
-	if err := t.Load(state); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	log, _, err := openLog(filepath.Join(dir, "log.csv"), logHeader(t.task.Losses), t.Step)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	var checks *os.File
-	validated := 0
-	if validate > 0 {
-		if checks, validated, err = openLog(filepath.Join(dir, "validation.csv"), validationHeader, t.Step+1); err != nil {
-			return err
-		}
-		defer checks.Close()
-	}
-	fmt.Fprintf(stdout, "%d parameters, %d steps of %d episodes\n", len(t.Params.Data), t.Config.Schedule.Steps, t.Config.Batch)
-	started, first := time.Now(), t.Step
-	for {
-		last := t.Step == t.Config.Schedule.Steps
-		due := validate > 0 && t.Step > validated && (t.Step%validate == 0 || last)
-		if due && ctx.Err() == nil { // else -resume does it first
-			figures, err := check(ctx, t.Params)
-			if err == nil {
-				fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, figures)
-				if err := t.recordValidation(dir, checks, figures); err != nil {
-					return err
-				}
-				due = false
-			} else if ctx.Err() == nil {
-				return err
-			}
-		}
-		if last && !due {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return cmp.Or(t.Save(state), command.Interrupted(ctx, " at step %d of %d; the same command with -resume continues", t.Step, t.Config.Schedule.Steps))
-		}
-		at := time.Now()
-		line, err := t.Next()
+	files := nn.Files{Dir: *out, Save: *save, Validate: *validate, Header: validationHeader, Validation: func(ctx context.Context, log io.Writer) error {
+		v, err := validation(ctx, m, c.Arch, t.Params.Data)
 		if err != nil {
 			return err
 		}
-		if err := line.Write(log, t.Config.Batch, time.Since(at)); err != nil {
-			return fmt.Errorf("training log: %w", err)
-		}
-		last = t.Step == t.Config.Schedule.Steps
-		if t.Step%50 == 0 || last {
-			left := time.Since(started) / time.Duration(t.Step-first) * time.Duration(t.Config.Schedule.Steps-t.Step)
-			fmt.Fprintf(stdout, "step %d/%d  %s  left %s\n", t.Step, t.Config.Schedule.Steps, t.summary(&line, time.Since(at)), left.Round(time.Second))
-		}
-		if t.Step%save == 0 || last {
-			if err := t.Save(state); err != nil {
-				return err
-			}
-		}
+		fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, v)
+		return record(t, *out, log, v)
+	}}
+	if err := t.Run(ctx, files, stdout); err != nil || !*asJSON {
+		return err
 	}
-}
-
-func (t *Trainer) summary(l *LogLine, took time.Duration) string {
-	var text strings.Builder
-	for i, name := range t.task.Losses {
-		fmt.Fprintf(&text, "%s %.5g  ", name, l.Losses[i])
-	}
-	return fmt.Sprintf("%s%.1f flights/s", &text, float64(t.Config.Batch)/took.Seconds())
+	return call.PrintJSON(map[string]any{"folder": *out, "steps": t.Step, "parameters": c.Arch.Parameters()})
 }

@@ -5,6 +5,7 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 )
 
 // LossWeights balance the terms of the loss.
@@ -30,17 +31,6 @@ func LossNames() []string {
 // List returns the terms in the order of LossNames.
 func (t LossTerms) List() []float64 {
 	return []float64{t.Loss, t.Association, t.Offload, t.DeadlineClass, t.Move, t.Price, t.Accuracy}
-}
-
-// AddScaled adds other terms times k.
-func (t *LossTerms) AddScaled(k float64, o LossTerms) {
-	t.Loss += k * o.Loss
-	t.Association += k * o.Association
-	t.Offload += k * o.Offload
-	t.DeadlineClass += k * o.DeadlineClass
-	t.Move += k * o.Move
-	t.Price += k * o.Price
-	t.Accuracy += k * o.Accuracy
 }
 
 // setLoss compares a forward pass with the teacher, eq. (bypass1): squared errors
@@ -76,11 +66,11 @@ func (n *network[T]) setLoss(ex *corpus.Example, scale float64) LossTerms {
 			}
 			ratio := float64(labels.MoveScale)
 			for i := 2 * row; i < 2*(row+fleet); i++ {
-				loss, grad := SquaredError(float64(n.move.Value.Data[i])*ratio, float64(labels.Move[i]), weight/max(aircraft, 1))
+				loss, grad := nn.SquaredError(float64(n.move.Value.Data[i])*ratio, float64(labels.Move[i]), weight/max(aircraft, 1))
 				sum.Move += loss
 				dmove.Data[i] = T(scale * w.Move * grad * ratio)
 			}
-			loss, grad := SquaredError(float64(n.price.Value.Data[s]), float64(labels.PricePosition[s]), weight/max(slots, 1))
+			loss, grad := nn.SquaredError(float64(n.price.Value.Data[s]), float64(labels.PricePosition[s]), weight/max(slots, 1))
 			sum.Price += loss
 			dprice.Data[s] = T(scale * w.Price * grad)
 		}
@@ -98,7 +88,7 @@ func (n *network[T]) userLoss(sum *LossTerms, dchoice kernel.Matrix[T], labels *
 	for m := range fleet {
 		n.logits = append(n.logits, float64(n.choice.Value.Row(pair + m*users)[0]))
 	}
-	loss, right := CrossEntropy(n.logits, server)
+	loss, right := nn.CrossEntropy(n.logits, server)
 	sum.Association += k * loss
 	if right {
 		sum.Accuracy += k
@@ -111,38 +101,12 @@ func (n *network[T]) userLoss(sum *LossTerms, dchoice kernel.Matrix[T], labels *
 	}
 	row, grad := n.choice.Value.Row(pair+(server-1)*users), dchoice.Row(pair+(server-1)*users)
 	rho := sigmoid(float64(row[1]))
-	loss, drho := SquaredError(rho, float64(labels.Offload[user]), kOffload)
+	loss, drho := nn.SquaredError(rho, float64(labels.Offload[user]), kOffload)
 	sum.Offload += loss
 	grad[1] = T(scale * w.Offload * drho * rho * (1 - rho))
 	z, class := float64(row[2]), float64(labels.MeetsDeadline[user])
 	sum.DeadlineClass += kOffload * (max(z, 0) - z*class + math.Log1p(math.Exp(-math.Abs(z))))
 	grad[2] = T(scale * w.DeadlineClass * kOffload * (sigmoid(z) - class))
-}
-
-// CrossEntropy returns the loss -log softmax(logits)[want], and whether that is
-// the greatest logit. It leaves the gradient by the logits in their place.
-func CrossEntropy(logits []float64, want int) (loss float64, right bool) {
-	best, chosen, total := 0, logits[want], 0.0
-	for i, v := range logits {
-		if v > logits[best] {
-			best = i
-		}
-	}
-	top := logits[best]
-	for i, v := range logits {
-		logits[i] = math.Exp(v - top)
-		total += logits[i]
-	}
-	for i := range logits {
-		logits[i] /= total
-	}
-	logits[want]--
-	return math.Log(total) + top - chosen, best == want
-}
-
-// SquaredError returns weight times the square of y's error, and its gradient by y.
-func SquaredError(y, want, weight float64) (loss, grad float64) {
-	return weight * (y - want) * (y - want), weight * 2 * (y - want)
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }

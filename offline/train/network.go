@@ -4,6 +4,7 @@ import (
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 )
 
 // network is the policy network over a whole flight. Shapes: R rows of aircraft
@@ -12,33 +13,33 @@ import (
 type network[T kernel.Float] struct {
 	arch    model.Arch
 	loss    LossWeights
-	weights *model.Weights[Param[T]]
-	tape    Tape[T]
+	weights *model.Weights[nn.Param[T]]
+	tape    nn.Tape[T]
 
-	move   *Var[T] // (R, 2)
-	choice *Var[T] // (N, 3)
-	price  *Var[T] // (S, 1)
+	move   *nn.Var[T] // (R, 2)
+	choice *nn.Var[T] // (N, 3)
+	price  *nn.Var[T] // (S, 1)
 
 	// Which slot, or aircraft row, a row belongs to.
 	slotOfAircraft, aircraftOfPair []int
-	usersOf                        []AttentionGroup // each aircraft's pairs
-	fleetOf                        []AttentionGroup // each slot's aircraft
-	logits                         []float64        // of one user
+	usersOf                        []nn.AttentionGroup // each aircraft's pairs
+	fleetOf                        []nn.AttentionGroup // each slot's aircraft
+	logits                         []float64           // of one user
 }
 
 // newNetwork returns a network of parameters w that adds to the gradient g.
-func newNetwork[T kernel.Float](loss LossWeights, w, g *Params[T]) *network[T] {
-	n := &network[T]{arch: w.Arch, loss: loss, weights: model.NewWeights[Param[T]](w.Arch)}
-	Bind(n.weights.List(), w, g)
+func newNetwork[T kernel.Float](a model.Arch, loss LossWeights, w, g *nn.Params[T]) *network[T] {
+	n := &network[T]{arch: a, loss: loss, weights: model.NewWeights[nn.Param[T]](a)}
+	nn.Bind(n.weights.List(), w, g)
 	return n
 }
 
-// AddGradient implements Network.
-func (n *network[T]) AddGradient(_ int, ex *corpus.Example, scale float64) ([]float64, error) {
+// addGradient adds, to the gradient, that of the loss on an example, times scale.
+func (n *network[T]) addGradient(ex *corpus.Example, scale float64) LossTerms {
 	n.forward(ex)
 	terms := n.setLoss(ex, scale)
 	n.tape.Backward()
-	return terms.List(), nil
+	return terms
 }
 
 // index lists which rows belong together.
@@ -46,10 +47,10 @@ func (n *network[T]) index(ex *corpus.Example) {
 	n.slotOfAircraft, n.aircraftOfPair = n.slotOfAircraft[:0], n.aircraftOfPair[:0]
 	n.usersOf, n.fleetOf = n.usersOf[:0], n.fleetOf[:0]
 	for s := range ex.Slots {
-		n.fleetOf = append(n.fleetOf, AttentionGroup{s, len(n.slotOfAircraft), ex.AircraftPerSlot[s]})
+		n.fleetOf = append(n.fleetOf, nn.AttentionGroup{Query: s, FirstKey: len(n.slotOfAircraft), KeyCount: ex.AircraftPerSlot[s], Stride: 1})
 		for range ex.AircraftPerSlot[s] {
 			row := len(n.slotOfAircraft)
-			n.usersOf = append(n.usersOf, AttentionGroup{row, len(n.aircraftOfPair), ex.UsersPerSlot[s]})
+			n.usersOf = append(n.usersOf, nn.AttentionGroup{Query: row, FirstKey: len(n.aircraftOfPair), KeyCount: ex.UsersPerSlot[s], Stride: 1})
 			n.slotOfAircraft = append(n.slotOfAircraft, s)
 			for range ex.UsersPerSlot[s] {
 				n.aircraftOfPair = append(n.aircraftOfPair, row)
@@ -72,8 +73,8 @@ func (n *network[T]) forward(ex *corpus.Example) {
 	a0 := t.Gelu(t.Linear(aircraft, &w.Aircraft)) // (R, d)
 	z := t.Gelu(t.Linear(pairs, &w.Pair))         // (N, p)
 	users := t.SetAttention(t.MatMul(a0, &w.UserQuery), t.MatMul(z, &w.UserKey), t.MatMul(z, &w.UserValue), n.usersOf, heads)
-	a1 := t.Add(a0, t.Linear(users, &w.UserOut))
-	a2 := t.Add(a1, t.MLP(t.LayerNorm(a1, &w.EncoderNorm), &w.EncoderUp, &w.EncoderDown))
+	a1 := t.AddLinear(a0, users, &w.UserOut)
+	a2 := t.AddLinear(a1, t.Gelu(t.Linear(t.LayerNorm(a1, &w.EncoderNorm), &w.EncoderUp)), &w.EncoderDown)
 	query := t.Lookup(&w.FleetQuery, make([]int, ex.Slots)) // (S, d), the same row
 	fleet := t.SetAttention(query, t.MatMul(a2, &w.FleetKey), t.MatMul(a2, &w.FleetValue), n.fleetOf, heads)
 

@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 )
 
 // TestTrainingForwardEqualsStreamingStep trains what flies: the forward pass of a
@@ -15,7 +16,7 @@ import (
 func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	r := rand.New(rand.NewPCG(1, 1))
-	p := NewParams[float32](a, a.Tensors())
+	p := nn.NewParams[float32](a.Tensors())
 	i := 0
 	for _, tensor := range a.Tensors() {
 		for range tensor.Size() {
@@ -49,7 +50,7 @@ func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 		net.Step(&in, cache, &out)
 		steps = append(steps, out)
 	}
-	n := newNetwork(Default().LossWeights, p, nil)
+	n := newNetwork(a, Default().LossWeights, p, nil)
 	n.forward(ex)
 	near := func(slot int, what string, got, want []float32) []float32 {
 		t.Helper()

@@ -19,25 +19,27 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/goal"
+	"prefdt/inference/model"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 )
 
-// Validation is how parameters did on training seeds.
-type Validation struct {
+// figures are how parameters did on training seeds.
+type figures struct {
 	Hypervolume      float64 // of a coarse front, 1e6 J s
 	TightHypervolume float64 // with the tight reference point, 1e6 J s
 	Fidelity         float64
 	BudgetError      float64 // mean absolute, relative
 }
 
-// Validate flies parameters in a corpus's world on ten training seeds, the last
+// validation flies parameters in a corpus's world on ten training seeds, the last
 // of the range, over a front of eleven settings and three budgets.
-func Validate(ctx context.Context, m *corpus.Manifest, p *Params[float32]) (v Validation, err error) {
-	unfitted, err := m.UncalibratedCheckpoint(p.Arch, p.Data, m.Statistics)
+func validation(ctx context.Context, m *corpus.Manifest, a model.Arch, parameters []float32) (v figures, err error) {
+	unfitted, err := m.UncalibratedCheckpoint(a, parameters, m.Statistics)
 	if err != nil {
 		return v, err
 	}
@@ -68,19 +70,19 @@ func Validate(ctx context.Context, m *corpus.Manifest, p *Params[float32]) (v Va
 }
 
 // String is what training prints.
-func (v Validation) String() string {
+func (v figures) String() string {
 	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.TightHypervolume, v.Fidelity, 100*v.BudgetError)
 }
 
 // score ranks parameters: a percent of budget error weighs as much as 1e6 of
 // hypervolume, which is about a percent too.
-func (v Validation) score() float64 { return v.Hypervolume - 100*v.BudgetError }
+func (v figures) score() float64 { return v.Hypervolume - 100*v.BudgetError }
 
 const validationHeader = "step,hypervolume_1e6,tight_1e6,fidelity,budget_error\n"
 
-// recordValidation appends a line to validation.csv, keeps best.bin if no validation
+// record appends a line to validation.csv, keeps best.bin if no validation
 // before scored as high, and draws training.png anew.
-func (t *Trainer) recordValidation(dir string, log io.Writer, v Validation) error {
+func record(t *nn.Trainer, dir string, log io.Writer, v figures) error {
 	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.TightHypervolume, v.Fidelity, v.BudgetError); err != nil {
 		return fmt.Errorf("validation log: %w", err)
 	}

@@ -1,4 +1,4 @@
-package train
+package nn
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows
 	perSlot := query.Value.Rows / max(slots, 1)
 	blocks := attentionBlocks(a, windows)
 	if last := len(blocks) - 1; last >= 0 && blocks[last].s1 != slots {
-		panic(fmt.Sprintf("train: windows of %v slots in a stream of %d", windows, slots))
+		panic(fmt.Sprintf("nn: windows of %v slots in a stream of %d", windows, slots))
 	}
 	queries := func(m kernel.Matrix[T], b *attentionBlock) kernel.Matrix[T] {
 		return m.Slice(perSlot*b.s0, perSlot*b.s1, b.head*dh, (b.head+1)*dh)
@@ -97,8 +97,8 @@ func (t *Tape[T]) windowAttention(query, keyValue *Var[T], a model.Arch, windows
 	})
 }
 
-// AttentionGroup is one set of a set attention: a query row and a run of key rows.
-type AttentionGroup struct{ Query, FirstKey, KeyCount int }
+// AttentionGroup is one set of a set attention: a query row and, Stride apart, its key rows.
+type AttentionGroup struct{ Query, FirstKey, KeyCount, Stride int }
 
 // SetAttention is attention of one query over an unordered set, eq. (attn): the
 // users of an aircraft, or the aircraft of a fleet. It returns each query row's
@@ -110,7 +110,7 @@ func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads i
 	for _, g := range groups {
 		total += g.KeyCount * heads
 	}
-	weights := t.arena.Take(total) // per group and head, KeyCount values
+	weights := t.arena.take(total) // per group and head, KeyCount values
 	value := t.zeros(q.Value.Rows, q.Value.Cols)
 	at := 0
 	for _, g := range groups {
@@ -119,11 +119,11 @@ func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads i
 			w := weights[at : at+g.KeyCount]
 			at += g.KeyCount
 			for i := range w {
-				w[i] = scale * kernel.Dot(q.Value.Row(g.Query)[low:high], k.Value.Row(g.FirstKey + i)[low:high])
+				w[i] = scale * kernel.Dot(q.Value.Row(g.Query)[low:high], k.Value.Row(g.FirstKey + i*g.Stride)[low:high])
 			}
 			kernel.Softmax(w)
 			for i, p := range w {
-				kernel.AddScaled(value.Row(g.Query)[low:high], p, v.Value.Row(g.FirstKey + i)[low:high])
+				kernel.AddScaled(value.Row(g.Query)[low:high], p, v.Value.Row(g.FirstKey + i*g.Stride)[low:high])
 			}
 		}
 	}
@@ -131,20 +131,20 @@ func (t *Tape[T]) SetAttention(q, k, v *Var[T], groups []AttentionGroup, heads i
 		dq, dk, dv := t.zeros(q.Value.Rows, q.Value.Cols), t.zeros(k.Value.Rows, k.Value.Cols), t.zeros(v.Value.Rows, v.Value.Cols)
 		at := 0
 		for _, g := range groups {
-			dw := t.arena.Take(g.KeyCount)
+			dw := t.arena.take(g.KeyCount)
 			for h := range heads {
 				low, high := h*dh, (h+1)*dh
 				w := weights[at : at+g.KeyCount]
 				at += g.KeyCount
 				out := dy.Row(g.Query)[low:high]
 				for i := range w {
-					dw[i] = kernel.Dot(out, v.Value.Row(g.FirstKey + i)[low:high])
-					kernel.AddScaled(dv.Row(g.FirstKey + i)[low:high], w[i], out)
+					dw[i] = kernel.Dot(out, v.Value.Row(g.FirstKey + i*g.Stride)[low:high])
+					kernel.AddScaled(dv.Row(g.FirstKey + i*g.Stride)[low:high], w[i], out)
 				}
 				kernel.SoftmaxBackward(dw, dw, w)
 				for i := range w {
-					kernel.AddScaled(dq.Row(g.Query)[low:high], scale*dw[i], k.Value.Row(g.FirstKey + i)[low:high])
-					kernel.AddScaled(dk.Row(g.FirstKey + i)[low:high], scale*dw[i], q.Value.Row(g.Query)[low:high])
+					kernel.AddScaled(dq.Row(g.Query)[low:high], scale*dw[i], k.Value.Row(g.FirstKey + i*g.Stride)[low:high])
+					kernel.AddScaled(dk.Row(g.FirstKey + i*g.Stride)[low:high], scale*dw[i], q.Value.Row(g.Query)[low:high])
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package train
+package nn
 
 import (
 	"math"
@@ -31,41 +31,29 @@ func (s Schedule) rate(step int) float64 {
 	return s.PeakRate * (s.FinalFraction + (1-s.FinalFraction)*(1+math.Cos(math.Pi*min(x, 1)))/2)
 }
 
-// step is what a step of the schedule is made with.
-func (s Schedule) step(n int) AdamStep {
-	return AdamStep{n, s.rate(n), s.Beta1, s.Beta2, s.WeightDecay, s.ClipNorm}
-}
-
-// Adam is the state of AdamW.
-type Adam struct {
-	M, V  []float32 // both moments
+// adam is the state of AdamW.
+type adam struct {
+	m, v  []float32 // both moments
 	decay []bool    // per value: does weight decay apply
 }
 
-// AdamStep is what one step is made with.
-type AdamStep struct {
-	Number                              int // of the steps before it
-	Rate                                float64
-	Beta1, Beta2, WeightDecay, ClipNorm float64 // as in Schedule
-}
-
-// NewAdam returns the state before the first step.
-func NewAdam(tensors []model.Tensor) *Adam {
-	o := &Adam{}
+// newAdam returns the state before the first step.
+func newAdam(tensors []model.Tensor) *adam {
+	o := &adam{}
 	for _, t := range tensors {
 		o.decay = append(o.decay, slices.Repeat([]bool{t.IsMatrix()}, t.Size())...)
 	}
-	o.M, o.V = make([]float32, len(o.decay)), make([]float32, len(o.decay))
+	o.m, o.v = make([]float32, len(o.decay)), make([]float32, len(o.decay))
 	return o
 }
 
-// Step applies the sum of gradients, which is left in the first, to w and
-// returns the norm it had before the clip. Each worker has a part of the
+// step applies the sum of gradients, which is left in the first, to w at a rate, after n
+// steps, and returns the norm it had before the clip. Each worker has a part of the
 // parameters; the norm is the sum of their sums in order.
-func (o *Adam) Step(s AdamStep, w []float32, grads ...[]float32) (norm float64) {
+func (o *adam) step(s *Schedule, n int, rate float64, w []float32, grads [][]float32) (norm float64) {
 	g := grads[0]
 	norms := make([]float64, len(grads))
-	ParallelRanges(len(grads), len(w), func(k, first, end int) {
+	parallelRanges(len(grads), len(w), func(k, first, end int) {
 		for _, other := range grads[1:] {
 			kernel.Add(g[first:end], other[first:end])
 		}
@@ -73,8 +61,8 @@ func (o *Adam) Step(s AdamStep, w []float32, grads ...[]float32) (norm float64) 
 			norms[k] += float64(x) * float64(x)
 		}
 	})
-	for _, n := range norms {
-		norm += n
+	for _, x := range norms {
+		norm += x
 	}
 	norm = math.Sqrt(norm)
 	clip := float32(1)
@@ -82,11 +70,11 @@ func (o *Adam) Step(s AdamStep, w []float32, grads ...[]float32) (norm float64) 
 		clip = float32(s.ClipNorm / norm)
 	}
 	b1, b2 := float32(s.Beta1), float32(s.Beta2)
-	rate1 := float32(s.Rate / (1 - math.Pow(s.Beta1, float64(s.Number+1))))
-	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(s.Number+1))))
-	shrink := float32(1 - s.Rate*s.WeightDecay)
-	ParallelRanges(len(grads), len(w), func(_, first, end int) {
-		w, g, m, v, decay := w[first:end], g[first:end], o.M[first:end], o.V[first:end], o.decay[first:end]
+	rate1 := float32(rate / (1 - math.Pow(s.Beta1, float64(n+1))))
+	scale2 := float32(1 / (1 - math.Pow(s.Beta2, float64(n+1))))
+	shrink := float32(1 - rate*s.WeightDecay)
+	parallelRanges(len(grads), len(w), func(_, first, end int) {
+		w, g, m, v, decay := w[first:end], g[first:end], o.m[first:end], o.v[first:end], o.decay[first:end]
 		for i, x := range g {
 			x *= clip
 			m[i] = b1*m[i] + (1-b1)*x
@@ -100,8 +88,8 @@ func (o *Adam) Step(s AdamStep, w []float32, grads ...[]float32) (norm float64) 
 	return norm
 }
 
-// ParallelRanges calls f for each worker's part of n values, at once, and waits.
-func ParallelRanges(workers, n int, f func(k, first, end int)) {
+// parallelRanges calls f for each worker's part of n values, at once, and waits.
+func parallelRanges(workers, n int, f func(k, first, end int)) {
 	var wait sync.WaitGroup
 	for k := range workers {
 		wait.Go(func() { f(k, n*k/workers, n*(k+1)/workers) })

@@ -1,4 +1,4 @@
-package train
+package nn
 
 import "prefdt/inference/kernel"
 
@@ -21,7 +21,8 @@ type Param[T kernel.Float] struct{ Value, Grad kernel.Matrix[T] }
 // The memory of one pass is lent by an arena and reused by the next.
 type Tape[T kernel.Float] struct {
 	operations []operation[T]
-	arena      Arena[T]
+	arena      arena[T]
+	mark       arena[T] // what a backward pass of blocks must keep, see beginBlock
 }
 
 // operation is a recorded backward pass: given the gradient dy by its output y,
@@ -34,7 +35,7 @@ type operation[T kernel.Float] struct {
 // Reset begins another pass; what the last one computed is lost.
 func (t *Tape[T]) Reset() {
 	t.operations = t.operations[:0]
-	t.arena.Reset()
+	t.arena.reset()
 }
 
 // Backward adds the gradient of the loss to the parameters'. Before it, the loss
@@ -92,7 +93,7 @@ func (t *Tape[T]) addGrad(x *Var[T], dx kernel.Matrix[T]) {
 
 // matrix lends undefined numbers, until the next Reset.
 func (t *Tape[T]) matrix(rows, cols int) kernel.Matrix[T] {
-	return t.arena.Matrix(rows, cols)
+	return t.arena.matrix(rows, cols)
 }
 
 // zeros lends a matrix to add to.

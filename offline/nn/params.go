@@ -1,16 +1,4 @@
-// Package train fits the policy network to a corpus by imitation, Sec. IV-B:
-// one whole flight a forward pass, under the sliding-window causal mask that
-// makes the flying step's rolling cache exact.
-//
-// Inputs: examples of a corpus, and a Config. Outputs: parameters, as a state
-// file that calibration and export read, and logs. "offline train" calls it, and
-// the study, which also trains a network of its own with it (see Network).
-//
-// A network is its forward pass alone, written with the operations of a Tape;
-// each operation has its backward pass beneath it. In float64 they run the
-// kernels' naive references and are what the gradient checks check; in float32
-// the same lines run the tuned kernels.
-package train
+package nn
 
 import (
 	"math/rand/v2"
@@ -22,19 +10,17 @@ import (
 // Params are a network's parameters as one vector, tensor after tensor. A
 // gradient is a Params too.
 type Params[T kernel.Float] struct {
-	Arch    model.Arch
 	Tensors []model.Tensor
 	Data    []T
 }
 
-// NewParams returns zeros in the shape of a network's tensors; those of the
-// policy network are a.Tensors().
-func NewParams[T kernel.Float](a model.Arch, tensors []model.Tensor) *Params[T] {
+// NewParams returns zeros in the shape of a network's tensors.
+func NewParams[T kernel.Float](tensors []model.Tensor) *Params[T] {
 	size := 0
 	for _, t := range tensors {
 		size += t.Size()
 	}
-	return &Params[T]{Arch: a, Tensors: tensors, Data: make([]T, size)}
+	return &Params[T]{Tensors: tensors, Data: make([]T, size)}
 }
 
 // Init draws the initial values, see model.Tensor.

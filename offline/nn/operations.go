@@ -1,4 +1,4 @@
-package train
+package nn
 
 import (
 	"math"
@@ -9,28 +9,44 @@ import (
 
 // Linear returns x·Weight + Bias.
 func (t *Tape[T]) Linear(x *Var[T], l *model.Linear[Param[T]]) *Var[T] {
-	return t.linear(x, &l.Weight, &l.Bias)
+	value := t.product(x, &l.Weight)
+	kernel.AddBias(value, l.Bias.Value.Data)
+	return t.record(value, func(dy kernel.Matrix[T]) { t.linearBackward(dy, x, l) })
 }
 
 // MatMul returns x·w.
-func (t *Tape[T]) MatMul(x *Var[T], w *Param[T]) *Var[T] { return t.linear(x, w, nil) }
+func (t *Tape[T]) MatMul(x *Var[T], w *Param[T]) *Var[T] {
+	return t.record(t.product(x, w), func(dy kernel.Matrix[T]) { t.productBackward(dy, x, w) })
+}
 
-func (t *Tape[T]) linear(x *Var[T], w, b *Param[T]) *Var[T] {
+// AddLinear returns x + (y·Weight + Bias), the residual of a block.
+func (t *Tape[T]) AddLinear(x, y *Var[T], l *model.Linear[Param[T]]) *Var[T] {
+	value := t.product(y, &l.Weight)
+	kernel.AddBias(value, l.Bias.Value.Data)
+	kernel.Add(value.Data, x.Value.Data)
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		t.linearBackward(dy, y, l)
+		t.addGrad(x, dy)
+	})
+}
+
+func (t *Tape[T]) product(x *Var[T], w *Param[T]) kernel.Matrix[T] {
 	value := t.matrix(x.Value.Rows, w.Value.Cols)
 	kernel.MatMul(value, x.Value, w.Value, false)
-	if b != nil {
-		kernel.AddBias(value, b.Value.Data)
+	return value
+}
+
+func (t *Tape[T]) productBackward(dy kernel.Matrix[T], x *Var[T], w *Param[T]) {
+	kernel.MatMulTransA(w.Grad, x.Value, dy, true)
+	if !x.constant {
+		dx, accumulate := t.gradOf(x)
+		kernel.MatMulTransB(dx, dy, w.Value, accumulate)
 	}
-	return t.record(value, func(dy kernel.Matrix[T]) {
-		kernel.MatMulTransA(w.Grad, x.Value, dy, true)
-		if b != nil {
-			kernel.AddBiasBackward(b.Grad.Data, dy)
-		}
-		if !x.constant {
-			dx, accumulate := t.gradOf(x)
-			kernel.MatMulTransB(dx, dy, w.Value, accumulate)
-		}
-	})
+}
+
+func (t *Tape[T]) linearBackward(dy kernel.Matrix[T], x *Var[T], l *model.Linear[Param[T]]) {
+	t.productBackward(dy, x, &l.Weight)
+	kernel.AddBiasBackward(l.Bias.Grad.Data, dy)
 }
 
 // Add returns a + b.
@@ -164,7 +180,7 @@ func (t *Tape[T]) Tanh(x *Var[T]) *Var[T] {
 // LayerNorm returns the layer norm of each row.
 func (t *Tape[T]) LayerNorm(x *Var[T], n *model.Norm[Param[T]]) *Var[T] {
 	value := t.matrix(x.Value.Rows, x.Value.Cols)
-	mean, rstd := t.arena.Take(x.Value.Rows), t.arena.Take(x.Value.Rows)
+	mean, rstd := t.arena.take(x.Value.Rows), t.arena.take(x.Value.Rows)
 	gain := n.Gain.Value.Data
 	kernel.LayerNorm(value, x.Value, gain, n.Bias.Value.Data, model.NormEpsilon, mean, rstd)
 	return t.record(value, func(dy kernel.Matrix[T]) {
@@ -196,14 +212,35 @@ func columns[T kernel.Float](l *model.Linear[Param[T]], low, high int) *model.Li
 func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *Var[T], windows []int, read int) *Var[T] {
 	for l := range blocks {
 		b := &blocks[l]
+		x = t.beginBlock(x)
 		all := t.LayerNorm(x, &b.Norm1)
 		queried, token := all, 0
 		if l == len(blocks)-1 {
 			x, queried, token = t.everyNth(x, model.TokensPerSlot, read), t.everyNth(all, model.TokensPerSlot, read), read
 		}
 		query, keyValue := t.Linear(queried, columns(&b.QKV, 0, a.Width)), t.Linear(all, columns(&b.QKV, a.Width, 3*a.Width))
-		x = t.Add(x, t.Linear(t.windowAttention(query, keyValue, a, windows, token), &b.Proj))
-		x = t.Add(x, t.MLP(t.LayerNorm(x, &b.Norm2), &b.Up, &b.Down))
+		x = t.AddLinear(x, t.windowAttention(query, keyValue, a, windows, token), &b.Proj)
+		x = t.AddLinear(x, t.Gelu(t.Linear(t.LayerNorm(x, &b.Norm2), &b.Up)), &b.Down)
 	}
-	return x
+	return t.endBlocks(x)
+}
+
+// beginBlock returns x as the input of a block of operations that read nothing else with a
+// gradient. When their backward passes are done, the memory in which they worked is taken
+// back while it is still in the cache.
+func (t *Tape[T]) beginBlock(x *Var[T]) *Var[T] {
+	dx := t.matrix(x.Value.Rows, x.Value.Cols)
+	return t.record(x.Value, func(dy kernel.Matrix[T]) {
+		copy(dx.Data, dy.Data)
+		t.arena.release(t.mark)
+		t.addGrad(x, dx)
+	})
+}
+
+// endBlocks returns x as the output of the last block.
+func (t *Tape[T]) endBlocks(x *Var[T]) *Var[T] {
+	return t.record(x.Value, func(dy kernel.Matrix[T]) {
+		t.mark = t.arena
+		t.addGrad(x, dy)
+	})
 }

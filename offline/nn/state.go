@@ -1,0 +1,179 @@
+package nn
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+
+	"prefdt/configs/cli"
+	"prefdt/inference/model"
+	"prefdt/offline/command"
+)
+
+// stateMagic begins the state file of a run, which is everything that a resumed run needs
+// to equal an uninterrupted one: a header, then the parameters and both moments.
+const stateMagic = "PREFDTT1"
+
+type stateHeader struct {
+	Step     int             `json:"step"`
+	Config   json.RawMessage `json:"config"`
+	Subject  json.RawMessage `json:"subject,omitempty"` // see Task
+	Progress json.RawMessage `json:"progress,omitempty"`
+}
+
+func (t *Trainer) header() (h stateHeader) {
+	h.Step, h.Config = t.Step, mustMarshal(t.config())
+	if t.task.Subject != nil {
+		h.Subject = mustMarshal(t.task.Subject)
+	}
+	if t.task.Progress != nil {
+		h.Progress = mustMarshal(t.task.Progress)
+	}
+	return h
+}
+
+func (t *Trainer) config() any {
+	if t.task.Config != nil {
+		return t.task.Config
+	}
+	return t.Config
+}
+
+// Save writes the run's state durably.
+func (t *Trainer) Save(path string) error {
+	return writeState(path, stateMagic, t.header(), t.Params.Data, t.adam.m, t.adam.v)
+}
+
+// Load continues a saved run; its configuration and its subject must be this one's.
+func (t *Trainer) Load(path string) error {
+	var head stateHeader
+	return readState(path, stateMagic, &head, func() ([][]float32, error) {
+		want := t.header()
+		had := reflect.New(reflect.TypeOf(t.config())) // leaves out what this program does not know
+		if err := json.Unmarshal(head.Config, had.Interface()); err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(mustMarshal(had.Interface()), want.Config) {
+			return nil, fmt.Errorf("it was trained with %s, this run asks for %s", head.Config, want.Config)
+		}
+		if !bytes.Equal(head.Subject, want.Subject) {
+			return nil, fmt.Errorf("it was trained with %s, this run asks for %s", head.Subject, want.Subject)
+		}
+		if t.task.Progress != nil {
+			if err := json.Unmarshal(head.Progress, t.task.Progress); err != nil {
+				return nil, err
+			}
+		}
+		t.Step = head.Step
+		return [][]float32{t.Params.Data, t.adam.m, t.adam.v}, nil
+	})
+}
+
+// State is the header of a state file.
+type State[C, S, P any] struct {
+	Step     int `json:"step"`
+	Config   C   `json:"config"`
+	Subject  S   `json:"subject"`
+	Progress P   `json:"progress"`
+}
+
+// Read reads the header of a state file into head, a pointer to a State, and then the
+// parameters in the shape of the tensors that it returns.
+func Read(path string, head any, tensors func() ([]model.Tensor, error)) (p *Params[float32], err error) {
+	err = readState(path, stateMagic, head, func() ([][]float32, error) {
+		list, err := tensors()
+		if err != nil {
+			return nil, err
+		}
+		p = NewParams[float32](list)
+		return [][]float32{p.Data}, nil
+	})
+	return p, err
+}
+
+func mustMarshal(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // checked when the run was started
+	}
+	return raw
+}
+
+// writeState writes a state file durably: eight bytes of magic, the length of a JSON header,
+// the header, then numbers as little-endian float32.
+func writeState(path, magic string, head any, numbers ...[]float32) error {
+	err := command.ReplaceFile(path, func(w io.Writer) error {
+		b := bufio.NewWriter(w)
+		raw, err := json.Marshal(head)
+		if err != nil {
+			return err
+		}
+		b.WriteString(magic)
+		binary.Write(b, binary.LittleEndian, uint32(len(raw)))
+		b.Write(raw)
+		for _, x := range numbers {
+			binary.Write(b, binary.LittleEndian, x)
+		}
+		return b.Flush() // the first error of all
+	})
+	if err != nil {
+		return fmt.Errorf("save training state: %w", err)
+	}
+	return nil
+}
+
+// readState reads a state file: its header into head, then what follows into the numbers
+// that into returns once the header is read. What is wrong with the file is bad input.
+func readState(path, magic string, head any, into func() ([][]float32, error)) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read training state: %w", err)
+	}
+	defer f.Close()
+	rest := bufio.NewReader(f)
+	damaged := func(err error) error {
+		return cli.BadInputf("training state %s is damaged (%v): remove it, and what it holds is trained again", path, err)
+	}
+	if err := readHeader(rest, magic, head); err != nil {
+		return damaged(err)
+	}
+	numbers, err := into()
+	if err != nil {
+		return cli.BadInputf("training state %s: %w", path, err)
+	}
+	for _, x := range numbers {
+		if err := binary.Read(rest, binary.LittleEndian, x); err != nil {
+			return damaged(err)
+		}
+		for i, v := range x {
+			if v-v != 0 {
+				return damaged(fmt.Errorf("number %d is %v", i, v))
+			}
+		}
+	}
+	return nil
+}
+
+func readHeader(r io.Reader, magic string, head any) error {
+	fixed := make([]byte, len(magic)+4)
+	if _, err := io.ReadFull(r, fixed); err != nil {
+		return err
+	}
+	if string(fixed[:len(magic)]) != magic {
+		return fmt.Errorf("it starts with %q, want %q", fixed[:len(magic)], magic)
+	}
+	n := binary.LittleEndian.Uint32(fixed[len(magic):])
+	if n > 1<<16 {
+		return fmt.Errorf("its header claims %d bytes", n)
+	}
+	raw := make([]byte, n)
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, head)
+}
