@@ -25,6 +25,24 @@ type CMDPSettings struct {
 	PPO            PPOSettings `json:"ppo" yaml:"ppo"` // its preferences are not used
 }
 
+func (s *CMDPSettings) setDefault() {
+	*s = CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20}
+	s.PPO.setDefault()
+}
+
+func (s *CMDPSettings) scale(fraction float64) { s.PPO.scale(fraction) }
+
+var cmdpMethod = Method{
+	Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
+	Settings: func(c *Config) any { return c.CMDP },
+	Budget: func(r *Run) Budget {
+		return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
+	},
+	BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
+	New:      makeCMDP,
+	Paper:    &Paper{Ours: true},
+}
+
 // Check returns what is wrong with the settings.
 func (s *CMDPSettings) Check() error {
 	if len(s.BudgetsJ) == 0 || len(s.BudgetsJ) > 100 {

@@ -42,6 +42,8 @@ type DatasetSettings struct {
 	Seed      uint64  `json:"seed" yaml:"seed"`           // of the draws
 }
 
+var defaultDataset = DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1}
+
 // Check returns what is wrong with the settings.
 func (s *DatasetSettings) Check() error {
 	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) || !(s.Corner >= 0 && s.Corner <= 1) {

@@ -1,11 +1,13 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 
 	"prefdt/configs/cli"
 	"prefdt/inference/goal"
@@ -48,21 +50,87 @@ type IQLSettings struct {
 	Corpus    DatasetSettings `json:"corpus" yaml:"corpus"`
 }
 
-// Check returns what is wrong with the settings.
-func (s *IQLSettings) Check() error {
-	for _, r := range []struct {
-		name      string
-		x, lo, hi float64
-	}{
-		{"steps", float64(s.Steps), 1, 1e9}, {"batch", float64(s.Batch), 1, 1e6}, {"workers", float64(s.Workers), 1, float64(s.Batch)},
-		{"tau", s.Tau, 0.5, 1 - 1e-6}, {"beta", s.Beta, 0, 1e6}, {"gamma", s.Gamma, 0, 1 - 1e-6}, {"average", s.Average, 1e-6, 1}, {"rate", s.Rate, 1e-9, 1},
-		{"width", float64(s.Width), 8, 1024}, {"user_width", float64(s.UserWidth), 4, 1024},
-	} {
-		if !(r.x >= r.lo && r.x <= r.hi) {
-			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
+func (s *IQLSettings) setDefault() {
+	*s = IQLSettings{
+		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1, Corpus: defaultDataset,
+	}
+}
+
+func (s *IQLSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
+
+// IQLBetas are further inverse temperatures, each a method of its own.
+type IQLBetas []float64
+
+func (b *IQLBetas) setDefault() { *b = IQLBetas{0.3, 1, 10, 30, 100} }
+
+func (b *IQLBetas) scale(float64) {}
+
+// Check returns what is wrong with them.
+func (b *IQLBetas) Check() error {
+	for i, beta := range *b {
+		if !(beta >= 0 && beta <= 1e6) || slices.Contains((*b)[:i], beta) {
+			return fmt.Errorf("%v, want 0 to 1e6, each once", beta)
 		}
 	}
-	return s.Corpus.Check()
+	return nil
+}
+
+// iqlMethods learn at some inverse temperatures from two corpora.
+func iqlMethods(betas ...float64) (list []Method) {
+	for _, x := range []struct {
+		name, flown, learnsFrom string
+		corner                  func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
+		front                   func(context.Context, *Run) (front, error)
+	}{
+		{"iql-archive", "the searched rules", "", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
+		{"iql-ppo", "the PPO policies", plainPPO.name, func(*IQLSettings) float64 { return 0 }, ppoFront(plainPPO)},
+	} {
+		for _, beta := range betas {
+			settings := func(c *Config) IQLSettings {
+				s := c.IQL
+				s.Beta, s.Corpus.Corner = beta, x.corner(&s)
+				return s
+			}
+			list = append(list, Method{
+				Name: x.name, LearnsFrom: x.learnsFrom, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
+				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain(), corpusRecipe} },
+				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
+				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+					f, err := x.front(ctx, r)
+					if err != nil {
+						return nil, err
+					}
+					return makeIQL(ctx, r, settings(&r.Config), f)
+				},
+				Paper: &Paper{Ours: true},
+			})
+		}
+	}
+	return list
+}
+
+// iqlBetaMethods are those at the further inverse temperatures; of the PPO policies' corpus none is in the paper's tables.
+func iqlBetaMethods(betas IQLBetas) []Method {
+	list := iqlMethods(betas...)
+	for i := range list {
+		list[i].Name += fmt.Sprintf("-beta%v", betas[i%len(betas)])
+		if list[i].Paper = nil; list[i].LearnsFrom == "" {
+			list[i].Paper = &Paper{Few: true}
+		}
+	}
+	return list
+}
+
+// Check returns what is wrong with the settings.
+func (s *IQLSettings) Check() error {
+	return cmp.Or(
+		command.InRange("steps", s.Steps, 1, 1e9), command.InRange("batch", s.Batch, 1, 1e6),
+		command.InRange("workers", s.Workers, 1, s.Batch), command.InRange("tau", s.Tau, 0.5, 1-1e-6),
+		command.InRange("beta", s.Beta, 0, 1e6), command.InRange("gamma", s.Gamma, 0, 1-1e-6),
+		command.InRange("average", s.Average, 1e-6, 1), command.InRange("rate", s.Rate, 1e-9, 1),
+		command.InRange("width", s.Width, 8, 1024), command.InRange("user_width", s.UserWidth, 4, 1024),
+		s.Corpus.Check(),
+	)
 }
 
 // maxAdvantageWeight bounds exp(beta A), as in the authors' code.

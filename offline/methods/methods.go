@@ -17,11 +17,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/model"
 	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -35,36 +35,43 @@ type Scales struct {
 
 // Config has the settings of every method.
 type Config struct {
-	Scales    Scales         `json:"scales" yaml:"scales"`
-	SCAOracle SCASettings    `json:"sca_oracle" yaml:"sca_oracle"`
-	SCAMPC    SCASettings    `json:"sca_mpc" yaml:"sca_mpc"`
-	PPO       PPOSettings    `json:"ppo" yaml:"ppo"`
-	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
-	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
-	IQL       IQLSettings    `json:"iql" yaml:"iql"`
-	PEDA      PEDASettings   `json:"peda" yaml:"peda"`
-	// IQLBetas are further inverse temperatures, each a method of its own.
-	IQLBetas []float64 `json:"iql_betas" yaml:"iql_betas"`
+	Scales    Scales            `json:"scales" yaml:"scales"`
+	SCAOracle SCAOracleSettings `json:"sca_oracle" yaml:"sca_oracle"`
+	SCAMPC    SCAMPCSettings    `json:"sca_mpc" yaml:"sca_mpc"`
+	PPO       PPOSettings       `json:"ppo" yaml:"ppo"`
+	CMDP      CMDPSettings      `json:"cmdp" yaml:"cmdp"`
+	PGMORL    PGMORLSettings    `json:"pgmorl" yaml:"pgmorl"`
+	IQL       IQLSettings       `json:"iql" yaml:"iql"`
+	PEDA      PEDASettings      `json:"peda" yaml:"peda"`
+	IQLBetas  IQLBetas          `json:"iql_betas" yaml:"iql_betas"`
+}
+
+// settings are a method's: a field of Config.
+type settings interface {
+	setDefault()
+	Check() error
+	scale(fraction float64) // what the method is declared to spend: on learning, or a solver's iterations
+}
+
+// settings returns a configuration's, by their names.
+func (c *Config) settings() (list []settings, names []string) {
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		if s, ok := v.Field(i).Addr().Interface().(settings); ok {
+			list, names = append(list, s), append(names, v.Type().Field(i).Tag.Get("yaml"))
+		}
+	}
+	return list, names
 }
 
 // Default is configs/methods.yaml.
-func Default() Config {
-	sca := SCASettings{Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60, TrustM: 200}
-	mpc := sca
-	mpc.Iterations, mpc.Window = 3, 5
-	ppo := PPOSettings{
-		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3, Value: 0.5,
-		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
+func Default() (c Config) {
+	c.Scales = Scales{DelayS: 605, EnergyJ: 12356}
+	list, _ := c.settings()
+	for _, s := range list {
+		s.setDefault()
 	}
-	cmdp := CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20, PPO: ppo}
-	iql := IQLSettings{
-		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1,
-		Corpus: DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1},
-	}
-	pgmorl := PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2, Episodes: 10, PPO: ppo}
-	peda := PEDASettings{Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: iql.Corpus}
-	peda.Corpus.Corner = 0
-	return Config{PEDA: peda, PGMORL: pgmorl, IQL: iql, IQLBetas: []float64{0.3, 1, 10, 30, 100}, Scales: Scales{DelayS: 605, EnergyJ: 12356}, SCAOracle: sca, SCAMPC: mpc, PPO: ppo, CMDP: cmdp}
+	return c
 }
 
 // Check returns what is wrong with a configuration.
@@ -72,36 +79,28 @@ func (c *Config) Check() error {
 	if !(c.Scales.DelayS > 0 && c.Scales.DelayS < 1e12) || !(c.Scales.EnergyJ > 0 && c.Scales.EnergyJ < 1e12) {
 		return fmt.Errorf("scales are %v s and %v J, want positive numbers", c.Scales.DelayS, c.Scales.EnergyJ)
 	}
-	for _, x := range []struct {
-		name  string
-		check func() error
-	}{{"sca_oracle", c.SCAOracle.Check}, {"sca_mpc", c.SCAMPC.Check}, {"ppo", c.PPO.Check}, {"cmdp", c.CMDP.Check}, {"pgmorl", c.PGMORL.Check}, {"iql", c.IQL.Check}, {"peda", c.PEDA.Check}} {
-		if err := x.check(); err != nil {
-			return fmt.Errorf("methods %s: %w", x.name, err)
+	list, names := c.settings()
+	for i, s := range list {
+		if err := s.Check(); err != nil {
+			return fmt.Errorf("methods %s: %w", names[i], err)
 		}
-	}
-	for i, beta := range c.IQLBetas {
-		if !(beta >= 0 && beta <= 1e6) || slices.Contains(c.IQLBetas[:i], beta) {
-			return fmt.Errorf("methods iql_betas: %v, want 0 to 1e6, each once", beta)
-		}
-	}
-	if c.SCAMPC.Window < 1 {
-		return fmt.Errorf("methods sca_mpc: window is %d, want 1 at least", c.SCAMPC.Window)
 	}
 	return nil
 }
 
-// Scale multiplies what a method is declared to spend: on learning, or a solver's iterations. The PPO
-// policies whose flights others learn from are the same for all fractions.
+// Scale multiplies what a method is declared to spend. The PPO policies whose flights others
+// learn from are the same for all fractions.
 func (c *Config) Scale(method string, fraction float64) {
-	own := []*int{&c.CMDP.PPO.Steps, &c.PGMORL.WarmUp, &c.PGMORL.Updates, &c.IQL.Steps, &c.PEDA.Steps, &c.SCAOracle.Iterations, &c.SCAMPC.Iterations}
-	if strings.HasPrefix(method, "ppo") {
-		own = append(own, &c.PPO.Steps)
-	}
-	for _, steps := range own {
-		*steps = max(int(float64(*steps)*fraction), 1)
+	list, _ := c.settings()
+	for _, s := range list {
+		if s != settings(&c.PPO) || strings.HasPrefix(method, "ppo") {
+			s.scale(fraction)
+		}
 	}
 }
+
+// scaled returns a fraction of what a method is declared to spend.
+func scaled(n int, fraction float64) int { return max(int(float64(n)*fraction), 1) }
 
 // Budget is what a method spends before it flies: environment steps for those that
 // interact, tokens or transitions read for those that learn from stored flights. They are
@@ -153,112 +152,29 @@ type Method struct {
 	// New trains it, from where a training was interrupted, and returns a function that
 	// makes its policies, one for each worker.
 	New func(context.Context, *Run) (func() (rollout.Policy, error), error)
+	// Paper is how it is measured for the paper's tables; nil: it is not.
+	Paper *Paper
 }
 
-// Methods lists all of a configuration, in the order of the paper's table.
+// Paper is how a method is measured for the paper's tables.
+type Paper struct {
+	Few      bool     // on fewer episodes, as many as the paper has
+	Ours     bool     // our instantiation: the text leaves settings open
+	Optional bool     // where it is asked for
+	Tests    []string // beside its front, the measurements of package paper
+}
+
+// Methods lists all of a configuration, in the order in which the paper's tables are measured: the
+// one list that a method is added to.
 func Methods(c *Config) []Method {
-	var list []Method
-	for _, x := range sequenceForms {
-		flown, corpus := plainPPO, ", on the corpus of the PPO policies"
-		if x.form.WeakerPPO {
-			flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
-		}
-		newFront, learnsFrom := ppoFront(flown), flown.name
-		if x.form.Rules {
-			newFront, learnsFrom, corpus = archiveFront, "", ""
-		}
-		list = append(list, Method{
-			Name: x.name, Description: x.description + corpus, Training: cmp.Or(x.training, x.name), LearnsFrom: learnsFrom,
-			Settings: func(c *Config) any { return []any{c.PEDA, flown.settings(c.PPO), x.form, corpusRecipe} },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
-			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				f, err := newFront(ctx, r)
-				if err != nil {
-					return nil, err
-				}
-				return makePEDA(ctx, r, r.PEDA, x.form, f)
-			},
-		})
-	}
-	for _, x := range []struct {
-		name, flown, learnsFrom string
-		corner                  func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
-		front                   func(context.Context, *Run) (front, error)
-	}{
-		{"archive", "the searched rules", "", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
-		{"ppo", "the PPO policies", plainPPO.name, func(*IQLSettings) float64 { return 0 }, ppoFront(plainPPO)},
-	} {
-		for k, beta := range slices.Concat([]float64{c.IQL.Beta}, c.IQLBetas) {
-			name := "iql-" + x.name
-			if k > 0 {
-				name += fmt.Sprintf("-beta%v", beta)
-			}
-			settings := func(c *Config) IQLSettings {
-				s := c.IQL
-				s.Beta, s.Corpus.Corner = beta, x.corner(&s)
-				return s
-			}
-			list = append(list, Method{
-				Name: name, LearnsFrom: x.learnsFrom, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
-				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain(), corpusRecipe} },
-				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
-				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-					f, err := x.front(ctx, r)
-					if err != nil {
-						return nil, err
-					}
-					return makeIQL(ctx, r, settings(&r.Config), f)
-				},
-			})
-		}
-	}
-	for _, x := range ppoVariants {
-		list = append(list, Method{
-			Name: x.name, Description: x.description,
-			Settings: func(c *Config) any { return x.settings(c.PPO) },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * x.settings(r.PPO).Steps}
-			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return makePPO(ctx, r, x.settings(r.PPO))
-			},
-		})
-	}
-	list = append(list, []Method{
-		{
-			Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
-			Settings: func(c *Config) any { return c.PGMORL },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
-			},
-			New: makePGMORL,
-		},
-		{
-			Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
-			Settings: func(c *Config) any { return c.CMDP },
-			Budget: func(r *Run) Budget {
-				return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
-			},
-			BudgetsJ: func(c *Config) []float64 { return c.CMDP.BudgetsJ },
-			New:      makeCMDP,
-		},
-		{
-			Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
-			Settings: func(c *Config) any { return c.SCAOracle },
-			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return makeSCAOracle(r.SCAOracle, &r.World.Physics, r.Scales) }, nil
-			},
-		},
-		{
-			Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
-			Settings: func(c *Config) any { return c.SCAMPC },
-			New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return func() (rollout.Policy, error) { return makeSCAMPC(r.SCAMPC, &r.World.Physics, r.Scales) }, nil
-			},
-		},
-	}...)
+	list := slices.Concat(
+		[]Method{scaOracleMethod, scaMPCMethod},
+		ppoMethods(),
+		[]Method{cmdpMethod, pgmorlMethod},
+		iqlMethods(c.IQL.Beta),
+		sequenceMethods(),
+		iqlBetaMethods(c.IQLBetas),
+	)
 	for i := range list {
 		list[i].Training = cmp.Or(list[i].Training, list[i].Name)
 	}

@@ -77,31 +77,65 @@ var sequenceForms = []struct {
 	name, description string
 	training          string // whose network it flies, if not its own
 	form              sequenceForm
+	paper             Paper
 }{
-	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear}},
-	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear}},
-	{"prefdt", "the same with a path of each user's own and a quadratic conditioner: PrefDT", "", prefdtForm(nil)},
-	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal })},
-	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns = true })},
-	{"unconditioned", "PrefDT without returns or preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true })},
+	{"prefdt", "PrefDT: attention pooling of the users, a path of each user's own, a quadratic conditioner", "", prefdtForm(nil), Paper{Ours: true, Tests: []string{"whole", "budgets", "entry", "arrivals"}}},
+	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal }), Paper{Few: true}},
+	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear}, Paper{Ours: true, Tests: []string{"whole"}}},
+	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear}, Paper{Ours: true, Tests: []string{"whole"}}},
+	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Tests: []string{"whole"}}},
+	{"unconditioned", "PrefDT without returns or preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true }), Paper{Few: true}},
+	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false }), Paper{}},
+	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true }), Paper{}},
+	{"prefdt-state", "PrefDT with the preference beside states alone", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true }), Paper{}},
+	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference = true }), Paper{}},
+	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "", prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true }), Paper{Tests: []string{"budgets", "entry"}}},
+	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true }), Paper{}},
+	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 }), Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context1", "without returns, with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 }), Paper{}},
+	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 }), Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context10", "without returns, with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 }), Paper{}},
+	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 }), Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context50", "without returns, with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 }), Paper{}},
+	{"prefdt-weaker", "PrefDT", "", prefdtForm(func(f *sequenceForm) { f.WeakerPPO = true }), Paper{}},
+	{"peda-weaker", "PEDA as published", "", sequenceForm{Targets: targetsLinear, WeakerPPO: true}, Paper{}},
+	{"omega-bc-weaker", "PrefDT without returns", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.WeakerPPO = true, true }), Paper{}},
+	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true }), Paper{}},
+	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules", prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear }), Paper{}},
+}
 
-	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false })},
-	{"prefdt-state", "PrefDT with the preference beside states alone", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true })},
-	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference = true })},
-	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true })},
-	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "", prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true })},
-	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true })},
-	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 })},
-	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 })},
-	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 })},
-	{"omega-bc-context1", "without returns, with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 })},
-	{"omega-bc-context10", "without returns, with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 })},
-	{"omega-bc-context50", "without returns, with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 })},
-	{"peda-weaker", "PEDA as published", "", sequenceForm{Targets: targetsLinear, WeakerPPO: true}},
-	{"prefdt-weaker", "PrefDT", "", prefdtForm(func(f *sequenceForm) { f.WeakerPPO = true })},
-	{"omega-bc-weaker", "PrefDT without returns", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.WeakerPPO = true, true })},
-	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true })},
-	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules", prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear })},
+// sequenceMethods are these.
+func sequenceMethods() (list []Method) {
+	for _, x := range sequenceForms {
+		list = append(list, sequenceMethod(x.name, x.description, x.training, x.form, x.paper))
+	}
+	return list
+}
+
+func sequenceMethod(name, description, training string, form sequenceForm, paper Paper) Method {
+	flown, corpus := plainPPO, ", on the corpus of the PPO policies"
+	if form.WeakerPPO {
+		flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
+	}
+	newFront, learnsFrom := ppoFront(flown), flown.name
+	if form.Rules {
+		newFront, learnsFrom, corpus = archiveFront, "", ""
+	}
+	return Method{
+		Name: name, Description: description + corpus, Training: training, LearnsFrom: learnsFrom,
+		Settings: func(c *Config) any { return []any{c.PEDA, flown.settings(c.PPO), form, corpusRecipe} },
+		Budget: func(r *Run) Budget {
+			return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
+		},
+		New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+			f, err := newFront(ctx, r)
+			if err != nil {
+				return nil, err
+			}
+			return makePEDA(ctx, r, r.PEDA, form, f)
+		},
+		Paper: &paper,
+	}
 }
 
 // PEDASettings of one policy.
@@ -120,6 +154,15 @@ type PEDASettings struct {
 	Seed     uint64          `json:"seed" yaml:"seed"`
 	Corpus   DatasetSettings `json:"corpus" yaml:"corpus"`
 }
+
+func (s *PEDASettings) setDefault() {
+	*s = PEDASettings{
+		Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: defaultDataset,
+	}
+	s.Corpus.Corner = 0
+}
+
+func (s *PEDASettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
 
 func (s *PEDASettings) arch() model.Arch {
 	return model.Arch{Width: s.Width, PairWidth: s.Width / 2, Layers: s.Layers, Heads: s.Heads, Context: s.Context}

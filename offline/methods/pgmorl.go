@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,20 +46,35 @@ type PGMORLSettings struct {
 	PPO         PPOSettings `json:"ppo" yaml:"ppo"`           // its preferences and steps are not used
 }
 
+func (s *PGMORLSettings) setDefault() {
+	*s = PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2, Episodes: 10}
+	s.PPO.setDefault()
+}
+
+func (s *PGMORLSettings) scale(fraction float64) {
+	s.WarmUp, s.Updates = scaled(s.WarmUp, fraction), scaled(s.Updates, fraction)
+}
+
+var pgmorlMethod = Method{
+	Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
+	Settings: func(c *Config) any { return c.PGMORL },
+	Budget: func(r *Run) Budget {
+		return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
+	},
+	New:   makePGMORL,
+	Paper: &Paper{Few: true, Ours: true},
+}
+
 // Check returns what is wrong with the settings.
 func (s *PGMORLSettings) Check() error {
-	for _, r := range []struct {
-		name      string
-		x, lo, hi float64
-	}{
-		{"tasks", float64(s.Tasks), 2, 1000}, {"warm_up", float64(s.WarmUp), 1, 1e9}, {"generations", float64(s.Generations), 0, 1e6}, {"updates", float64(s.Updates), 1, 1e9}, {"stored", float64(s.Stored), 1, 1e9},
-		{"weights", float64(s.Weights), 2, 1001}, {"sparsity", s.Sparsity, 0, 1e6}, {"buffers", float64(s.Buffers), 1, 1000}, {"keep", float64(s.Keep), 1, 1000}, {"episodes", float64(s.Episodes), 1, 1000},
-	} {
-		if !(r.x >= r.lo && r.x <= r.hi) {
-			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
-		}
-	}
-	return s.PPO.Check()
+	return cmp.Or(
+		command.InRange("tasks", s.Tasks, 2, 1000), command.InRange("warm_up", s.WarmUp, 1, 1e9),
+		command.InRange("generations", s.Generations, 0, 1e6), command.InRange("updates", s.Updates, 1, 1e9),
+		command.InRange("stored", s.Stored, 1, 1e9), command.InRange("weights", s.Weights, 2, 1001),
+		command.InRange("sparsity", s.Sparsity, 0, 1e6), command.InRange("buffers", s.Buffers, 1, 1000),
+		command.InRange("keep", s.Keep, 1, 1000), command.InRange("episodes", s.Episodes, 1, 1000),
+		s.PPO.Check(),
+	)
 }
 
 func (s *PGMORLSettings) environmentSteps(slots int) int {

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,23 +56,28 @@ type PPOSettings struct {
 	Seed      uint64 `json:"seed" yaml:"seed"`
 }
 
+func (s *PPOSettings) setDefault() {
+	*s = PPOSettings{
+		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3, Value: 0.5,
+		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
+	}
+}
+
+func (s *PPOSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
+
 // Check returns what is wrong with the settings.
 func (s *PPOSettings) Check() error {
-	for _, r := range []struct {
-		name      string
-		x, lo, hi float64
-	}{
-		{"preferences", float64(s.Preferences), 2, 1001}, {"steps", float64(s.Steps), 1, 1e10}, {"episodes", float64(s.Episodes), 1, 10000},
-		{"epochs", float64(s.Epochs), 1, 1000}, {"minibatches", float64(s.Minibatches), 1, 10000}, {"gamma", s.Gamma, 0, 1 - 1e-6}, {"lambda", s.Lambda, 0, 1},
-		{"clip", s.Clip, 1e-6, 10}, {"entropy", s.Entropy, 0, 10}, {"value", s.Value, 0, 1000}, {"rate", s.Rate, 1e-9, 1}, {"clip_norm", s.ClipNorm, 0, 1e6},
-		{"width", float64(s.Width), 8, 1024}, {"user_width", float64(s.UserWidth), 4, 1024},
-	} {
-		if !(r.x >= r.lo && r.x <= r.hi) {
-			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
-		}
-	}
 	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
-	return err
+	return cmp.Or(
+		command.InRange("preferences", s.Preferences, 2, 1001), command.InRange("steps", s.Steps, 1, 2e9),
+		command.InRange("episodes", s.Episodes, 1, 10000), command.InRange("epochs", s.Epochs, 1, 1000),
+		command.InRange("minibatches", s.Minibatches, 1, 10000), command.InRange("gamma", s.Gamma, 0, 1-1e-6),
+		command.InRange("lambda", s.Lambda, 0, 1), command.InRange("clip", s.Clip, 1e-6, 10),
+		command.InRange("entropy", s.Entropy, 0, 10), command.InRange("value", s.Value, 0, 1000),
+		command.InRange("rate", s.Rate, 1e-9, 1), command.InRange("clip_norm", s.ClipNorm, 0, 1e6),
+		command.InRange("width", s.Width, 8, 1024), command.InRange("user_width", s.UserWidth, 4, 1024),
+		err,
+	)
 }
 
 // iterations returns how many updates the steps make, one at least.
@@ -516,20 +522,21 @@ func (s PPOSettings) weaker() PPOSettings {
 type ppoVariant struct {
 	name, description string
 	settings          func(PPOSettings) PPOSettings
+	ours              bool
 }
 
 // The variants whose flights others learn from.
 var (
-	plainPPO  = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain}
-	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker}
+	plainPPO  = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain, true}
+	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker, false}
 )
 
 // ppoVariants are all.
 var ppoVariants = []*ppoVariant{
 	plainPPO,
-	{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled},
+	{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled, false},
 	weakerPPO,
-	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }},
+	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }, true},
 }
 
 // trainPPO trains one policy for each preference.
@@ -545,4 +552,22 @@ func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*nn.Params[f
 func makePPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
 	params, omegas, err := trainPPO(ctx, r, s)
 	return newMembers(&r.World.Physics, s, omegas, goal.Objective.Omega, params), err
+}
+
+// ppoMethods are the variants.
+func ppoMethods() (list []Method) {
+	for _, x := range ppoVariants {
+		list = append(list, Method{
+			Name: x.name, Description: x.description,
+			Settings: func(c *Config) any { return x.settings(c.PPO) },
+			Budget: func(r *Run) Budget {
+				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * x.settings(r.PPO).Steps}
+			},
+			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+				return makePPO(ctx, r, x.settings(r.PPO))
+			},
+			Paper: &Paper{Ours: x.ours},
+		})
+	}
+	return list
 }

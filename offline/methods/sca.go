@@ -1,8 +1,9 @@
 package methods
 
 import (
+	"cmp"
+	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -10,6 +11,7 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -41,21 +43,39 @@ type SCASettings struct {
 	Window         int     `json:"window,omitempty" yaml:"window,omitempty"` // slots, of the receding horizon
 }
 
+// SCAOracleSettings are the oracle's.
+type SCAOracleSettings struct {
+	SCASettings `yaml:",inline"`
+}
+
+func (s *SCAOracleSettings) setDefault() {
+	s.SCASettings = SCASettings{
+		Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60, TrustM: 200,
+	}
+}
+
+func (s *SCASettings) scale(fraction float64) { s.Iterations = scaled(s.Iterations, fraction) }
+
+var scaOracleMethod = Method{
+	Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
+	Settings: func(c *Config) any { return c.SCAOracle },
+	New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+		return func() (rollout.Policy, error) {
+			return makeSCAOracle(r.SCAOracle.SCASettings, &r.World.Physics, r.Scales)
+		}, nil
+	},
+	Paper: &Paper{Few: true, Ours: true},
+}
+
 // Check returns what is wrong with the settings.
 func (s *SCASettings) Check() error {
-	for _, r := range []struct {
-		name      string
-		x, lo, hi float64
-	}{
-		{"iterations", float64(s.Iterations), 1, 1000}, {"tolerance", s.Tolerance, 0, 1}, {"jittered", float64(s.Jittered), 0, 100},
-		{"jitter_mps", s.JitterMPS, 0, 30}, {"slot_iterations", float64(s.SlotIterations), 1, 100}, {"slot_steps", float64(s.SlotSteps), 1, 10000},
-		{"round_below", s.RoundBelow, 0, 1}, {"path_steps", float64(s.PathSteps), 1, 10000}, {"trust_m", s.TrustM, 1e-3, 1e4}, {"window", float64(s.Window), 0, 1000},
-	} {
-		if !(r.x >= r.lo && r.x <= r.hi) {
-			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.lo, r.hi)
-		}
-	}
-	return nil
+	return cmp.Or(
+		command.InRange("iterations", s.Iterations, 1, 1000), command.InRange("tolerance", s.Tolerance, 0, 1),
+		command.InRange("jittered", s.Jittered, 0, 100), command.InRange("jitter_mps", s.JitterMPS, 0, 30),
+		command.InRange("slot_iterations", s.SlotIterations, 1, 100), command.InRange("slot_steps", s.SlotSteps, 1, 10000),
+		command.InRange("round_below", s.RoundBelow, 0, 1), command.InRange("path_steps", s.PathSteps, 1, 10000),
+		command.InRange("trust_m", s.TrustM, 1e-3, 1e4), command.InRange("window", s.Window, 0, 1000),
+	)
 }
 
 // demandUser is a user's task as it is expected in a slot to come.

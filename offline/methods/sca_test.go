@@ -186,7 +186,7 @@ func TestMinimiseSurrogate(t *testing.T) {
 func TestSlotAgainstExactDispatch(t *testing.T) {
 	c := physics.DefaultConstants()
 	sums := [2]float64{}
-	d := Default().SCAOracle
+	d := Default().SCAOracle.SCASettings
 	rng := rand.New(rand.NewPCG(5, 1))
 	for range 300 {
 		s := drawProgram(rng, &c, 6)
@@ -221,7 +221,7 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	policy, err := makeSCAOracle(Default().SCAOracle, &c.Physics, Default().Scales)
+	policy, err := makeSCAOracle(Default().SCAOracle.SCASettings, &c.Physics, Default().Scales)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,9 +272,9 @@ func TestSCAOptimum(t *testing.T) {
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
 	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": makeSCAOracle, "mpc": makeSCAMPC} {
-		settings := run.SCAOracle
+		settings := run.SCAOracle.SCASettings
 		if name == "mpc" {
-			settings = run.SCAMPC
+			settings = run.SCAMPC.SCASettings
 		}
 		policy, err := newPolicy(settings, &c.Physics, run.Scales)
 		if err != nil {
@@ -308,8 +308,8 @@ func TestSCAWorlds(t *testing.T) {
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
 	run := &Run{Config: Default(), World: c}
 	for _, newPolicy := range []func() (rollout.Policy, error){
-		func() (rollout.Policy, error) { return makeSCAOracle(run.SCAOracle, &run.World.Physics, run.Scales) },
-		func() (rollout.Policy, error) { return makeSCAMPC(run.SCAMPC, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return makeSCAOracle(run.SCAOracle.SCASettings, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) { return makeSCAMPC(run.SCAMPC.SCASettings, &run.World.Physics, run.Scales) },
 	} {
 		run.World.Physics.Contention = false
 		policy, err := newPolicy()

@@ -1,6 +1,8 @@
 package methods
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -23,6 +25,33 @@ type scaMPC struct {
 	ids   []int // in the order of their first report
 	tasks taskMean
 	slots int
+}
+
+// SCAMPCSettings are the receding horizon's.
+type SCAMPCSettings struct {
+	SCASettings `yaml:",inline"`
+}
+
+func (s *SCAMPCSettings) setDefault() {
+	(*SCAOracleSettings)(s).setDefault()
+	s.Iterations, s.Window = 3, 5
+}
+
+// Check returns what is wrong with the settings.
+func (s *SCAMPCSettings) Check() error {
+	if s.Window < 1 {
+		return fmt.Errorf("window is %d, want 1 at least", s.Window)
+	}
+	return s.SCASettings.Check()
+}
+
+var scaMPCMethod = Method{
+	Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
+	Settings: func(c *Config) any { return c.SCAMPC },
+	New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
+		return func() (rollout.Policy, error) { return makeSCAMPC(r.SCAMPC.SCASettings, &r.World.Physics, r.Scales) }, nil
+	},
+	Paper: &Paper{Few: true, Ours: true},
 }
 
 // userRecord is what was received of a user.

@@ -73,28 +73,15 @@ func (c *Config) makers() []maker {
 		{Name: "published-fleet4", description: "the same retrained for 4 aircraft", Form: &form{Aircraft: 4}},
 		{Name: "published-fleet8", description: "the same retrained for 8 aircraft", Form: &form{Aircraft: 8}},
 	}
-	method := func(name string, m maker) maker {
-		m.Name, m.Method = name, name
-		return m
-	}
-	list = append(list,
-		method("sca-oracle", maker{few: true, ours: true}), method("sca-mpc", maker{few: true, ours: true}),
-		method("ppo-plain", maker{ours: true}), method("ppo-pooled", maker{}), method("ppo-weaker", maker{}), method("ppo", maker{ours: true}), method("cmdp", maker{ours: true}), method("pgmorl", maker{few: true, ours: true}),
-		method("iql-archive", maker{ours: true}), method("iql-ppo", maker{ours: true}),
-		method("prefdt", maker{ours: true, tests: []measurement{whole, budgets, entry, arrivals}}), method("prefdt-ideal", maker{few: true}),
-		method("peda", maker{ours: true, tests: []measurement{whole}}), method("peda-pooled", maker{ours: true, tests: []measurement{whole}}),
-		method("omega-bc", maker{tests: []measurement{whole}}), method("unconditioned", maker{few: true}),
-		method("prefdt-padded", maker{}),
-		method("prefdt-two-sites", maker{}), method("prefdt-state", maker{}), method("prefdt-return", maker{}),
-		method("prefdt-scalar", maker{tests: []measurement{budgets, entry}}), method("prefdt-no-preference", maker{}),
-	)
-	for _, slots := range []int{1, 10, 50} {
-		list = append(list, method(fmt.Sprintf("prefdt-context%d", slots), maker{tests: []measurement{arrivals}}), method(fmt.Sprintf("omega-bc-context%d", slots), maker{}))
-	}
-	list = append(list, method("prefdt-weaker", maker{}), method("peda-weaker", maker{}), method("omega-bc-weaker", maker{}))
-	list = append(list, method("prefdt-rules", maker{}), method("prefdt-rules-linear", maker{}))
-	for _, beta := range c.Methods.IQLBetas {
-		list = append(list, method(fmt.Sprintf("iql-archive-beta%v", beta), maker{few: true}))
+	for _, m := range methods.Methods(&c.Methods) {
+		if m.Paper == nil {
+			continue
+		}
+		x := maker{Name: m.Name, Method: m.Name, few: m.Paper.Few, ours: m.Paper.Ours, optional: m.Paper.Optional}
+		for _, name := range m.Paper.Tests {
+			x.tests = append(x.tests, measurement(name))
+		}
+		list = append(list, x)
 	}
 	if c.longestArm() == fullArm { // last, as it takes the longest
 		list = append(list, full)

@@ -20,6 +20,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/inference/paperform"
+	"prefdt/offline/command"
 	"prefdt/offline/nn"
 )
 
@@ -52,18 +53,14 @@ func (c *Config) Check() error {
 		return err
 	}
 	s := &c.Schedule
-	for _, r := range []struct {
-		name         string
-		x, low, high float64
-	}{
-		{"flights", float64(c.Flights), 2 * statisticFlights, validationFirst}, {"episodes", float64(c.Episodes), 1, 10000},
-		{"batch", float64(c.Batch), 1, 1e5}, {"workers", float64(c.Workers), 1, 256}, {"rate", s.Rate, 1e-9, 1}, {"warm_up", float64(s.WarmUpSteps), 0, 1e6},
-		{"cool_down", s.CoolDown, 0.01, 0.9}, {"beta1", s.Beta1, 0, 0.9999}, {"beta2", s.Beta2, 0, 0.99999}, {"decay", s.WeightDecay, 0, 10},
-		{"clip_norm", s.ClipNorm, 0, 1e6}, {"average", s.Average, 0, 1},
-	} {
-		if !(r.x >= r.low && r.x <= r.high) {
-			return fmt.Errorf("training's %s is %v, want %v to %v", r.name, r.x, r.low, r.high)
-		}
+	if err := cmp.Or(
+		command.InRange("flights", c.Flights, 2*statisticFlights, validationFirst), command.InRange("episodes", c.Episodes, 1, 10000),
+		command.InRange("batch", c.Batch, 1, 1e5), command.InRange("workers", c.Workers, 1, 256), command.InRange("rate", s.Rate, 1e-9, 1),
+		command.InRange("warm_up", s.WarmUpSteps, 0, 1e6), command.InRange("cool_down", s.CoolDown, 0.01, 0.9),
+		command.InRange("beta1", s.Beta1, 0, 0.9999), command.InRange("beta2", s.Beta2, 0, 0.99999), command.InRange("decay", s.WeightDecay, 0, 10),
+		command.InRange("clip_norm", s.ClipNorm, 0, 1e6), command.InRange("average", s.Average, 0, 1),
+	); err != nil {
+		return fmt.Errorf("training's %w", err)
 	}
 	if c.Workers > c.Batch {
 		return errors.New("training has more workers than windows in a batch")
