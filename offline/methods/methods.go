@@ -44,6 +44,8 @@ type Config struct {
 	IQL       IQLSettings       `json:"iql" yaml:"iql"`
 	PEDA      PEDASettings      `json:"peda" yaml:"peda"`
 	IQLBetas  IQLBetas          `json:"iql_betas" yaml:"iql_betas"`
+
+	OmegaBCDispatch OmegaBCDispatchSettings `json:"omega_bc_dispatch" yaml:"omega_bc_dispatch"`
 }
 
 // settings are a method's: a field of Config.
@@ -173,6 +175,7 @@ func Methods(c *Config) []Method {
 		[]Method{cmdpMethod, pgmorlMethod},
 		iqlMethods(c.IQL.Beta),
 		sequenceMethods(),
+		[]Method{omegaBCDispatchMethod()},
 		iqlBetaMethods(c.IQLBetas),
 	)
 	for i := range list {

@@ -1,0 +1,74 @@
+package methods
+
+import (
+	"context"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/goal"
+	"prefdt/inference/slot"
+	"prefdt/offline/command"
+	"prefdt/offline/rollout"
+)
+
+// omega-BC with dispatch: behaviour cloning on the preference, whose network is trained and
+// flies as omega-BC's, while the exact dispatch of this repository (package dispatch) decides
+// who computes where. Its price is the slope of the front that the corpus's quadratic
+// regression describes at the preference: the seconds for which a joule less is bought there.
+
+// OmegaBCDispatchSettings are all that it adds to omega-BC's, which are those of peda.
+type OmegaBCDispatchSettings struct {
+	Span float64 `json:"span" yaml:"span"` // of preferences over which the slope is taken
+}
+
+func (s *OmegaBCDispatchSettings) setDefault() { s.Span = 0.02 }
+
+func (s *OmegaBCDispatchSettings) scale(float64) {}
+
+// Check returns what is wrong with the settings.
+func (s *OmegaBCDispatchSettings) Check() error { return command.InRange("span", s.Span, 1e-6, 1) }
+
+func omegaBCDispatchMethod() Method {
+	m := sequenceMethod("omega-bc-dispatch", "omega-BC's flight, users dispatched exactly at the price of its preference", "omega-bc",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Optional: true})
+	settings, train := m.Settings, m.New
+	m.Settings = func(c *Config) any { return []any{settings(c), c.OmegaBCDispatch} }
+	m.New = func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+		newPolicy, err := train(ctx, r)
+		return func() (rollout.Policy, error) {
+			p, err := newPolicy()
+			if err != nil {
+				return nil, err
+			}
+			return &dispatchedPolicy{pedaPolicy: p.(*pedaPolicy), span: r.OmegaBCDispatch.Span}, nil
+		}, err
+	}
+	return m
+}
+
+// dispatchedPolicy flies a network whose users are dispatched.
+type dispatchedPolicy struct {
+	*pedaPolicy
+	span   float64
+	solver dispatch.Solver
+}
+
+// Decide implements rollout.Policy.
+func (p *dispatchedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	observed := p.pedaPolicy.Decide(s, g, d)
+	p.solver.Solve(p.constants, s, p.priceSPerJ(float64(p.win.omega)), d)
+	done := &p.win.actions // the network's context is what was done
+	for u, x := range d.Users {
+		i := len(done.server) - len(d.Users) + u
+		done.server[i], done.offload[i] = x.Server, float32(2*x.Offload-1)
+	}
+	return observed
+}
+
+// priceSPerJ is the slope of the front at a preference, 0 where it spares no energy.
+func (p *dispatchedPolicy) priceSPerJ(omega float64) float64 {
+	low, high := p.data.at(omega-p.span/2), p.data.at(omega+p.span/2)
+	if saved := low[1] - high[1]; saved > 0 {
+		return (high[0] - low[0]) / saved
+	}
+	return 0
+}
