@@ -50,6 +50,7 @@ func (c *Config) coolDownAfter(step int) coolDown {
 func (r *run) run(ctx context.Context, dir string, tokens, checkTokens float64, check func(context.Context, io.Writer) error, stdout io.Writer) error {
 	f := nn.Files{Dir: dir, Line: 50, Validate: int(math.Ceil(checkTokens / r.tokensPerStep())), Header: validationHeader, Validation: check}
 	r.Trainer.Config.Schedule.Steps = r.plan(tokens)
+	fmt.Fprintf(stdout, "%d windows a step, %.1f million tokens in all\n", r.Config.Batch, tokens/1e6)
 	if err := r.Trainer.Run(ctx, f, stdout); err != nil {
 		return err
 	}
