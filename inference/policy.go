@@ -62,8 +62,7 @@ type Policy struct {
 	curve      budget.Curve
 
 	belief          belief.Belief
-	believed        slot.Snapshot
-	weighed         slot.Weighed
+	views           views
 	planner         motion.Planner
 	targets         []physics.Position
 	rowBuilder      *token.Builder
@@ -73,9 +72,40 @@ type Policy struct {
 	solver          dispatch.Solver
 	limiter         motion.Limiter
 	positions       []physics.Position
-	networkSnapshot slot.Snapshot // see viewForNetwork
-	networkDecision slot.Decision // of networkSnapshot
+	networkDecision slot.Decision // of views.network
 	began           bool          // a decision was made since New or Reset
+}
+
+// views are a slot as it is seen on its way to a decision. Each shares the memory of the one before.
+type views struct {
+	believed slot.Snapshot // as reported, but gains and CPUs as they are believed to be
+	weighed  slot.Weighed  // with every claim bounded: what is decided on
+	network  networkView
+}
+
+// networkView is the slot of which the network's rows are: the one decided on, unless a part
+// of its load is unreported. The network was not trained on such loads, and it infers the price
+// from what it last did; so it is given the slot without them or, if no user reported, the
+// synthetic users.
+type networkView struct {
+	slot.Snapshot
+	synthetic  bool // its users are the synthetic ones: they give the price, there is nobody to decide for
+	unreported bool // it leaves a load out that is decided with
+}
+
+// set makes v the view of a slot; dispatched is whether users are dispatched, with their load.
+func (v *networkView) set(s *slot.Snapshot, dispatched bool) {
+	v.Slot, v.Slots, v.Users, v.Aircraft = s.Slot, s.Slots, s.Users, append(v.Aircraft[:0], s.Aircraft...)
+	v.unreported = dispatched && slices.ContainsFunc(s.Aircraft, func(a slot.Aircraft) bool { return a.Unreported.ExpectedUsers > 0 })
+	v.synthetic = len(s.Users) == 0 && (v.unreported || len(s.SyntheticUsers) > 0)
+	if v.synthetic {
+		v.Users = s.SyntheticUsers
+	}
+	if v.synthetic || v.unreported {
+		for m := range v.Aircraft {
+			v.Aircraft[m].Unreported = slot.UnreportedLoad{}
+		}
+	}
 }
 
 // New returns a policy at the start of a mission.
@@ -140,7 +170,8 @@ func (p *Policy) Recall(s *slot.Snapshot) {
 		p.belief.Resize(s)
 		p.Estimator.Estimate(s, &p.belief)
 	}
-	p.planner.Observe(p.Claims.Weigh(s, &p.weighed).Users)
+	weighed, _ := p.Claims.Weigh(s, &p.views.weighed)
+	p.planner.Observe(weighed.Users)
 }
 
 // Belief returns what the last decision believed, until the next; nil: what was reported.
@@ -167,60 +198,57 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	if p.Estimator != nil {
 		p.belief.Resize(s)
 		p.Estimator.Estimate(s, &p.belief)
-		p.belief.Apply(s, &p.believed)
-		s = &p.believed
+		p.belief.Apply(s, &p.views.believed)
+		s = &p.views.believed
 	}
-	claimed := s
-	s = p.Claims.Weigh(s, &p.weighed)
-	observed = p.decide(s, o, d)
+	weighed, bounded := p.Claims.Weigh(s, &p.views.weighed)
+	observed = p.decide(weighed, o, d)
 	observed.Rows = p.rowBuilder.Carried()
-	if s != claimed {
+	if bounded {
 		observed.WeighedDelayS = d.DelayS
-		p.weighed.Restore(d)
-		d.Evaluate(&p.checkpoint.Physics, claimed)
+		p.views.weighed.Restore(d)
+		d.Evaluate(&p.checkpoint.Physics, s)
 	}
 	return observed
 }
 
 // decide is Decide on what is believed of a slot, and on claims that are bounded.
 func (p *Policy) decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (observed goal.Observation) {
-	if synthetic := s.SyntheticUsers; len(s.Users) == 0 && len(synthetic) > 0 && synthetic[0].ID >= 0 {
-		p.planner.Observe(synthetic) // drawn from past reports
-	} else {
-		p.planner.Observe(s.Users)
-	}
+	p.planner.Observe(s.LikelyUsers())
 	p.targets = p.planner.Targets(&p.checkpoint.Physics, s.Aircraft, p.targets)
 	if len(s.Aircraft) == 0 {
 		d.Evaluate(&p.checkpoint.Physics, s)
 		observed.Air = p.air(s, d)
 		return observed
 	}
-	view := p.viewForNetwork(s)
-	p.rowBuilder.Fill(&p.rows, view, o, p.targets)
+	view := &p.views.network
+	view.set(s, p.dispatches())
+	p.rowBuilder.Fill(&p.rows, &view.Snapshot, o, p.targets)
 	p.checkpoint.Net.Step(&p.rows, p.cache, &p.outputs)
-	if len(s.Users) > 0 || view == s {
-		observed = p.schedule(s, &o, d)
-	} else { // synthetic users give the price; there is nobody to decide for
-		observed = p.schedule(view, &o, &p.networkDecision)
+	if view.synthetic {
+		observed = p.schedule(&view.Snapshot, &o, &p.networkDecision, true)
 		d.PriceSPerJ = p.networkDecision.PriceSPerJ
 		d.Evaluate(&p.checkpoint.Physics, s)
+	} else {
+		observed = p.schedule(s, &o, d, false)
 	}
 	p.move(s, d)
 	observed.Air = p.air(s, d)
-	if view != s {
-		if len(s.Users) > 0 {
-			p.solver.Solve(&p.checkpoint.Physics, view, d.PriceSPerJ, &p.networkDecision)
+	done := d
+	if view.synthetic || view.unreported {
+		done = &p.networkDecision
+		if !view.synthetic {
+			p.solver.Solve(&p.checkpoint.Physics, &view.Snapshot, d.PriceSPerJ, done)
 		}
-		p.networkDecision.Move = append(p.networkDecision.Move[:0], d.Move...)
-		d = &p.networkDecision
+		done.Move = append(done.Move[:0], d.Move...)
 	}
-	p.rowBuilder.RecordAction(view, o, d)
+	p.rowBuilder.RecordAction(&view.Snapshot, o, done)
 	return observed
 }
 
-// schedule decides who computes where, within the budget. o is Decide's own copy,
-// so that this slot's observation already counts in its price.
-func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
+// schedule decides who computes where, within the budget; synthetic says that all users are. o is
+// Decide's own copy, so that this slot's observation already counts in its price.
+func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, synthetic bool) (observed goal.Observation) {
 	d.Resize(s)
 	if p.dispatches() {
 		p.solver.Begin(&p.checkpoint.Physics, s)
@@ -231,43 +259,20 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision)
 		observed.Air = p.air(s, d) // the moves are not decided yet: it is the floor that counts
 		o.Observe(observed)
 	}
-	p.decode(s, o, d)
+	p.decode(s, o, d, synthetic)
 	if o.Budgeted() && p.decoder != DecoderPrice {
 		p.limitSpending(s, o, d)
 	}
 	return observed
 }
 
-// viewForNetwork returns the snapshot from which the network's rows are computed:
-// the slot itself, unless part of the load is unreported. The network was not
-// trained on unreported loads, and it infers the price from what it last did; so
-// it is given the slot without them or, if no user reported, the synthetic users.
-func (p *Policy) viewForNetwork(s *slot.Snapshot) *slot.Snapshot {
-	unreported := len(s.Users) == 0 && len(s.SyntheticUsers) > 0
-	for m := range s.Aircraft {
-		unreported = unreported || p.dispatches() && s.Aircraft[m].Unreported.ExpectedUsers > 0
-	}
-	if !unreported {
-		return s
-	}
-	p.networkSnapshot.Slot, p.networkSnapshot.Slots, p.networkSnapshot.Users = s.Slot, s.Slots, s.Users
-	if len(s.Users) == 0 {
-		p.networkSnapshot.Users = s.SyntheticUsers
-	}
-	p.networkSnapshot.Aircraft = append(p.networkSnapshot.Aircraft[:0], s.Aircraft...)
-	for m := range p.networkSnapshot.Aircraft {
-		p.networkSnapshot.Aircraft[m].Unreported = slot.UnreportedLoad{}
-	}
-	return &p.networkSnapshot
-}
-
 // dispatches reports whether users are dispatched exactly, at a price.
 func (p *Policy) dispatches() bool { return p.decoder == DecoderDispatch || p.decoder == DecoderPrice }
 
 // decode turns the outputs into associations and offload ratios.
-func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision) {
+func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, synthetic bool) {
 	position := float64(p.outputs.FrontPosition)
-	if o.PriceOnly() || !o.Budgeted() && s == &p.networkSnapshot { // the preference itself gives the price
+	if o.PriceOnly() || !o.Budgeted() && synthetic { // the preference itself gives the price
 		position = p.checkpoint.GoalConstants.FrontPosition(o.Omega())
 	}
 	price := p.checkpoint.PriceAxis.PriceSPerJ(position)

@@ -68,7 +68,7 @@ func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior} }
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
-	weighed := f.Prior.Claims().Weigh(&slot.Snapshot{Users: users}, &f.weighed)
+	weighed, _ := f.Prior.Claims().Weigh(&slot.Snapshot{Users: users}, &f.weighed)
 	for i, u := range weighed.Users {
 		u.Gain = nil
 		f.recentUsers[f.reportCount%len(f.recentUsers)] = u
@@ -307,7 +307,7 @@ func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
 		return max(mean+math.Sqrt(3)*stdDev*(2*r.Float64()-1), mean/100)
 	}
 	return slot.User{
-		ID: -1, CPUHz: p.CPUHz, Position: physics.Position{EastM: areaM * r.Float64(), NorthM: areaM * r.Float64()},
+		ID: slot.PriorID, CPUHz: p.CPUHz, Position: physics.Position{EastM: areaM * r.Float64(), NorthM: areaM * r.Float64()},
 		Task: physics.Task{
 			Bits: uniform(p.TaskMean.Bits, p.TaskStdDev.Bits), CyclesPerBit: p.TaskMean.CyclesPerBit, DeadlineS: uniform(p.TaskMean.DeadlineS, p.TaskStdDev.DeadlineS),
 		},

@@ -29,13 +29,13 @@ type Weighed struct {
 	list   []float64
 }
 
-// Weigh returns s itself if no claim in it is beyond the limits, else w, of s.
-func (c Claims) Weigh(s *Snapshot, w *Weighed) *Snapshot {
+// Weigh returns s itself if no claim in it is beyond the limits, else w, of s, and that it is bounded.
+func (c Claims) Weigh(s *Snapshot, w *Weighed) (weighed *Snapshot, bounded bool) {
 	beyond := func(u *User) bool {
 		return u.Task.Bits > c.Bits || u.Task.Cycles() > c.Cycles || u.Task.LocalTimeS(u.CPUHz) > c.LocalS
 	}
 	if c == (Claims{}) || !slices.ContainsFunc(s.Users, func(u User) bool { return beyond(&u) }) {
-		return s
+		return s, false
 	}
 	c.Bits = w.raised(c.Bits, s.Users, func(u *User) float64 { return u.Task.Bits })
 	c.Cycles = w.raised(c.Cycles, s.Users, func(u *User) float64 { return u.Task.Cycles() })
@@ -46,7 +46,7 @@ func (c Claims) Weigh(s *Snapshot, w *Weighed) *Snapshot {
 	for i := range users {
 		w.shares[i] = c.Bound(&users[i])
 	}
-	return &w.Snapshot
+	return &w.Snapshot, true
 }
 
 // raised returns a limit as what is common raises it. The limit has a voice itself, so that

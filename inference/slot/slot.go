@@ -30,6 +30,18 @@ type Snapshot struct {
 	Results []Result `json:"results,omitempty"`
 }
 
+// PriorID is the ID of a synthetic user that is drawn from the prior: of nobody.
+const PriorID = -1
+
+// LikelyUsers returns the users that motion goes by: those that reported a task or, where
+// none did, synthetic ones that are drawn from past reports. Those of the prior are nowhere.
+func (s *Snapshot) LikelyUsers() []User {
+	if len(s.Users) == 0 && len(s.SyntheticUsers) > 0 && s.SyntheticUsers[0].ID != PriorID {
+		return s.SyntheticUsers
+	}
+	return s.Users
+}
+
 // Aircraft is an aircraft that can serve users, as measured at the slot's start.
 type Aircraft struct {
 	Number         int              `json:"number"` // from 1, in the order of the configuration

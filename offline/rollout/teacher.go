@@ -20,9 +20,7 @@ func (p *constantPricePolicy) Reset() { p.scheduler = teacher.Scheduler{} }
 
 func (p *constantPricePolicy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
 	x := *s
-	if len(x.Users) == 0 && len(x.SyntheticUsers) > 0 && x.SyntheticUsers[0].ID >= 0 {
-		x.Users = x.SyntheticUsers // motion goes by the users that may be there
-	}
+	x.Users = s.LikelyUsers() // for motion
 	propulsion := &p.constants.Propulsion
 	p.scheduler.Decide(p.constants, &x, p.priceSPerJ, propulsion.BestSpeedMPS(p.constants.SpeedMaxMPS), d)
 	d.Users = d.Users[:len(s.Users)]

@@ -19,7 +19,8 @@ import (
 func (f *flight) awaitLeader(ctx context.Context) error {
 	f.view.printLine("waiting for the leader")
 	err := f.waitFor(ctx, func() bool {
-		return f.observer.latest().checkReady() == nil || !f.noteLost() || f.lostError() != nil
+		f.logLost()
+		return f.observer.latest().checkReady() == nil || f.lostError() != nil
 	})
 	if dead := f.lostError(); err == nil && dead != nil {
 		return dead
@@ -53,7 +54,7 @@ func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if f.noteLost(); f.lostError() != nil {
+		if f.logLost(); f.lostError() != nil {
 			return f.lostError()
 		}
 	}

@@ -112,9 +112,8 @@ func (f *fleet) waitUntilReady(ctx context.Context) error {
 	return nil
 }
 
-// findLost returns the attached autopilots that were lost since the last call, and
-// whether any is left.
-func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
+// findLost returns the attached autopilots that were lost since the last call.
+func (f *fleet) findLost(now time.Time) (numbers []int) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for i, a := range f.vehicles {
@@ -123,7 +122,14 @@ func (f *fleet) findLost(now time.Time) (numbers []int, left bool) {
 			numbers = append(numbers, i+1)
 		}
 	}
-	return numbers, slices.Contains(f.lost, false)
+	return numbers
+}
+
+// allLost reports whether no autopilot is left, as of the last findLost.
+func (f *fleet) allLost() bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return !slices.Contains(f.lost, false)
 }
 
 func (f *fleet) isLost(i int) bool {

@@ -313,7 +313,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 		f.handleStatus(status)
 		f.showStatus(status)
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped && f.staysStopped() || f.speedDiffers() || !f.noteLost()
+		f.logLost()
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped && f.staysStopped() || f.speedDiffers() || f.fleet.allLost()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -323,7 +324,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if !f.noteLost() {
+	f.logLost()
+	if f.fleet.allLost() {
 		return f.lostError()
 	}
 	if f.speedDiffers() {
@@ -374,7 +376,7 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 		select {
 		case <-poll.C:
 			f.showStatus(f.observer.latest().status)
-			f.noteLost()
+			f.logLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")
 		}

@@ -9,15 +9,13 @@ import (
 // Attached autopilots may be lost in flight. The leader then flies on with the
 // others, and so does this flight: it ends with an error, and its report.
 
-// noteLost logs autopilots that were lost, and reports whether any is left.
-func (f *flight) noteLost() bool {
-	numbers, left := f.fleet.findLost(time.Now())
-	for _, n := range numbers {
+// logLost logs autopilots that were lost since the last call.
+func (f *flight) logLost() {
+	for _, n := range f.fleet.findLost(time.Now()) {
 		latest, system := f.observer.latest(), f.Aircraft[n-1].SystemID
 		f.log.Error("autopilot lost", "aircraft", n, "system", system, "slot", latest.lastSlot, "state", latest.status.State)
 		f.view.printLine(fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, system))
 	}
-	return left
 }
 
 // lostError is the error with which a flight ends that lost autopilots, nil without one.
