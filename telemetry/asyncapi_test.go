@@ -32,6 +32,7 @@ var wireChannels = []struct {
 	{"status", fleetTemplate.Status(), "send", 0, true, []string{"status"}},
 	{"online", fleetTemplate.Online(), "send", 1, true, []string{"online"}},
 	{"heartbeat", fleetTemplate.Heartbeat("{station}"), "receive", 0, false, []string{"heartbeat", "envelope"}},
+	{"worker", "prefdt/{fleet}/aircraft/{aircraft}/worker", "receive", 0, false, []string{"worker"}},
 	{"hello", fleetTemplate.Hello(), "send receive", 1, false, []string{"hello"}},
 	{"proof", fleetTemplate.Proof(), "send receive", 1, false, []string{"envelope"}},
 }
@@ -43,7 +44,7 @@ var messageTypes = map[string]reflect.Type{
 	"slot": reflect.TypeFor[Slot](), "report": reflect.TypeFor[Report](), "decision": reflect.TypeFor[Decision](),
 	"result": reflect.TypeFor[Result](), "budget": reflect.TypeFor[Budget](), "preference": reflect.TypeFor[Preference](),
 	"mission": reflect.TypeFor[Mission](), "ack": reflect.TypeFor[Ack](), "status": reflect.TypeFor[Status](),
-	"heartbeat": reflect.TypeFor[Heartbeat](), "hello": reflect.TypeFor[Hello](), "proof": reflect.TypeFor[Proof](),
+	"heartbeat": reflect.TypeFor[Heartbeat](), "worker": reflect.TypeFor[Worker](), "hello": reflect.TypeFor[Hello](), "proof": reflect.TypeFor[Proof](),
 	"envelope": reflect.TypeFor[Envelope](), "online": reflect.TypeFor[bool](),
 }
 

@@ -13,7 +13,7 @@ import (
 
 // message is any payload that is a JSON object.
 type message interface {
-	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Heartbeat | Hello | Proof | Envelope
+	Slot | Report | Decision | Result | Budget | Preference | Mission | Ack | Status | Heartbeat | Worker | Hello | Proof | Envelope
 }
 
 // InvalidError is why a payload was rejected.
@@ -39,6 +39,7 @@ func DecodeMission(payload []byte) (Mission, error)       { return decode[Missio
 func DecodeAck(payload []byte) (Ack, error)               { return decode[Ack](payload) }
 func DecodeStatus(payload []byte) (Status, error)         { return decode[Status](payload) }
 func DecodeHeartbeat(payload []byte) (Heartbeat, error)   { return decode[Heartbeat](payload) }
+func DecodeWorker(payload []byte) (Worker, error)         { return decode[Worker](payload) }
 func DecodeHello(payload []byte) (Hello, error)           { return decode[Hello](payload) }
 func DecodeProof(payload []byte) (Proof, error)           { return decode[Proof](payload) }
 

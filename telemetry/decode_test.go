@@ -43,6 +43,7 @@ var decoders = map[string]func([]byte) (any, error){
 	"ack":        func(b []byte) (any, error) { return DecodeAck(b) },
 	"status":     func(b []byte) (any, error) { return DecodeStatus(b) },
 	"heartbeat":  func(b []byte) (any, error) { return DecodeHeartbeat(b) },
+	"worker":     func(b []byte) (any, error) { return DecodeWorker(b) },
 	"hello":      func(b []byte) (any, error) { return DecodeHello(b) },
 	"proof":      func(b []byte) (any, error) { return DecodeProof(b) },
 	"envelope":   func(b []byte) (any, error) { return decode[Envelope](b) },
@@ -68,7 +69,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 		}
 	}
 	r, err := DecodeReport([]byte(reportExample))
-	want := Report{Slot: 17, PositionM: [2]float64{312, 844.5}, Task: &Task{1.1e6, 1000, 0.9}, CPUHz: 1e9, Gain: map[int]float64{1: 3.2e-9, 2: 8.8e-11}}
+	want := Report{Slot: 17, PositionM: [2]float64{312, 844.5}, Task: &Task{Bits: 1.1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, CPUHz: 1e9, Gain: map[int]float64{1: 3.2e-9, 2: 8.8e-11}}
 	if err != nil || !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v, %v, want %+v", r, err, want)
 	}

@@ -1,6 +1,9 @@
 package telemetry
 
-import "slices"
+import (
+	"net"
+	"slices"
+)
 
 // The payloads, which docs/wire.md describes. The tags define each field's name and
 // range; decoding, encoding and the test of asyncapi.yaml all read them.
@@ -8,7 +11,7 @@ import "slices"
 //	json     the name on the wire; omitempty: may be absent, or null
 //	range    interval of allowed numbers, of each element for arrays and maps
 //	enum     the allowed strings
-//	match    a form of text: id (see [ValidID]), challenge, station or digest
+//	match    a form of text: id (see [ValidID]), challenge, station, digest or grant
 //	max      most elements of a list, or bytes of a string (default 200)
 //	keys     interval of a map's keys
 //
@@ -40,6 +43,7 @@ type OfferAircraft struct {
 	PositionM     [2]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north
 	CPUHz         float64    `json:"cpu_hz" range:"(0, 1e15]"`
 	ExpectedUsers float64    `json:"expected_users" range:"[0, 1e5]"`
+	Worker        string     `json:"worker,omitempty" max:"100"` // host:port of its worker; absent: nothing computes there
 }
 
 // Report is a user's report of one slot.
@@ -58,6 +62,7 @@ type Task struct {
 	Bits         float64 `json:"bits" range:"[1, 1e12]"`
 	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
+	Function     string  `json:"function,omitempty" match:"id"` // that a worker computes it with; absent: computed nowhere but by its user
 }
 
 // Decision is where a user computes its task. Local is aircraft 0 with offload 0.
@@ -67,6 +72,7 @@ type Decision struct {
 	Offload    float64 `json:"offload" range:"[0, 1]"`
 	CPUHz      float64 `json:"cpu_hz" range:"[0, 1e15]"`               // this user's share; 0 when local
 	ReportSlot *int    `json:"report_slot,omitempty" range:"[0, 1e9]"` // decided from this older report
+	Grant      string  `json:"grant,omitempty" match:"grant"`          // for the aircraft's worker, see telemetry/task
 }
 
 // Result is how a user's task ended.
@@ -135,6 +141,24 @@ type Heartbeat struct {
 	Leaving bool  `json:"leaving,omitempty"` // the station stops watching, on purpose
 }
 
+// Worker shows once a second of wall time what the worker of an aircraft can compute. Its
+// will is empty: without capacity, users are not sent there.
+type Worker struct {
+	CPUHz       float64          `json:"cpu_hz,omitempty" range:"[0, 1e15]"`       // what it can compute now, as measured
+	QueueCycles float64          `json:"queue_cycles,omitempty" range:"[0, 1e18]"` // accepted and not computed
+	CPUS        float64          `json:"cpu_s,omitempty" range:"[0, 1e12]"`        // CPU time of all tasks since it began
+	ComputeJ    *float64         `json:"compute_j,omitempty" range:"[0, 1e12]"`    // measured joules of them; null: not measured
+	Functions   []WorkerFunction `json:"functions,omitempty" max:"64"`
+	Refused     int64            `json:"refused,omitempty" range:"[0, 9007199254740992]"` // requests since it began
+}
+
+// WorkerFunction is one function of a worker.
+type WorkerFunction struct {
+	ID           string  `json:"id" match:"id"`
+	Digest       string  `json:"digest" match:"digest"` // SHA-256 of its program
+	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
+}
+
 // Hello asks for another leader that flies the fleet already.
 type Hello struct {
 	Instance string `json:"instance" match:"id"` // random, of the leader that asks
@@ -155,6 +179,7 @@ type Status struct {
 	Slot          int              `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
 	Slots         int              `json:"slots" range:"[0, 1e9]"`
 	MissionS      float64          `json:"mission_s" range:"[0, 1e9]"`
+	Mission       string           `json:"mission,omitempty" match:"id"`
 	State         string           `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
 	Setting       float64          `json:"setting" range:"[0, 1]"`
 	BudgetJ       *float64         `json:"budget_j" range:"(0, 1e12]"` // null under a preference
@@ -198,6 +223,14 @@ type StatusAircraft struct {
 	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
 	SpentJ       float64     `json:"spent_j" range:"[0, 1e12]"`
 	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // of the last message received
+
+	Worker *StatusWorker `json:"worker,omitempty"` // absent: no aircraft of the fleet is configured with one
+}
+
+// StatusWorker is the state of an aircraft's worker.
+type StatusWorker struct {
+	State string   `json:"state" enum:"ok,silent,none"` // none: not configured
+	CPUHz *float64 `json:"cpu_hz,omitempty" range:"[0, 1e15]"`
 }
 
 // Values of the enumerated fields.
@@ -226,6 +259,10 @@ const (
 	StateDone      = "done"    // the last slot was settled
 	StateStopped   = "stopped" // by a stop command
 
+	WorkerOK     = "ok"
+	WorkerSilent = "silent"
+	WorkerNone   = "none"
+
 	SourceEnergyConsumed  = "energy_consumed"
 	SourceCurrentVoltage  = "current_voltage"
 	SourceRemainingCharge = "remaining_charge"
@@ -252,8 +289,17 @@ func (s *Slot) check() (field, problem string) {
 		if slices.ContainsFunc(s.Offer.Aircraft[:i], func(b OfferAircraft) bool { return a.Number == b.Number }) {
 			return "offer.aircraft", "a number twice"
 		}
+		if !validAddress(a.Worker) {
+			return "offer.aircraft.worker", "not host:port"
+		}
 	}
 	return "", ""
+}
+
+// validAddress is whether a worker's address is host:port, or there is none.
+func validAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	return address == "" || err == nil && host != "" && port != ""
 }
 
 // Limits of one user's task. More would take the fleet from all other users.

@@ -56,9 +56,10 @@ type textForm struct {
 // textForms are the values of the tag match.
 var textForms = map[string]*textForm{
 	"id":        newTextForm("A-Z a-z 0-9 . _ -", 1, 64),
-	"challenge": newTextForm("A-Z a-z 0-9 _ -", 22, 64), // base64url of 16 bytes or more
-	"station":   newTextForm("A-Z a-z 0-9 _ -", 8, 32),  // base64url of 6 bytes or more
-	"digest":    newTextForm("0-9 a-f", 64, 64),         // SHA-256 in hexadecimal
+	"challenge": newTextForm("A-Z a-z 0-9 _ -", 22, 64),   // base64url of 16 bytes or more
+	"station":   newTextForm("A-Z a-z 0-9 _ -", 8, 32),    // base64url of 6 bytes or more
+	"digest":    newTextForm("0-9 a-f", 64, 64),           // SHA-256 in hexadecimal
+	"grant":     newTextForm("A-Z a-z 0-9 + / =", 76, 76), // base64 of 56 bytes
 }
 
 func newTextForm(chars string, least, most int) *textForm {

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +22,7 @@ const (
 	KindStatus     Kind = "status"
 	KindOnline     Kind = "online"
 	KindHeartbeat  Kind = "heartbeat"
+	KindWorker     Kind = "worker"
 	KindHello      Kind = "hello"
 	KindProof      Kind = "proof"
 )
@@ -54,8 +56,11 @@ func (t Topics) Ack(command string) string    { return t.root + "ack/" + command
 func (t Topics) Status() string               { return t.root + "status" }
 func (t Topics) Online() string               { return t.root + "online" }
 func (t Topics) Heartbeat(name string) string { return t.root + "crew/" + name + "/heartbeat" }
-func (t Topics) Hello() string                { return t.root + "hello" }
-func (t Topics) Proof() string                { return t.root + "proof" }
+func (t Topics) Worker(aircraft int) string {
+	return t.root + "aircraft/" + strconv.Itoa(aircraft) + "/worker"
+}
+func (t Topics) Hello() string { return t.root + "hello" }
+func (t Topics) Proof() string { return t.root + "proof" }
 
 // Filters to subscribe with. They do not overlap.
 
@@ -68,8 +73,9 @@ func (t Topics) AllResults() string    { return t.root + "users/+/result" }
 func (t Topics) AllCommands() string   { return t.root + "command/+" }
 func (t Topics) AllAcks() string       { return t.root + "ack/+" }
 func (t Topics) AllHeartbeats() string { return t.root + "crew/+/heartbeat" }
+func (t Topics) AllWorkers() string    { return t.root + "aircraft/+/worker" }
 
-// Parse returns a topic's kind and the user, station or command id in it. ok is false
+// Parse returns a topic's kind and the user, station, command id or aircraft number in it. ok is false
 // for a topic of another fleet, of an unknown kind or with an invalid id.
 func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 	rest, ok := strings.CutPrefix(topic, t.root)
@@ -89,6 +95,10 @@ func (t Topics) Parse(topic string) (kind Kind, id string, ok bool) {
 		switch levels[0] + "/" + levels[2] {
 		case "crew/heartbeat", "users/report", "users/decision", "users/result":
 			return Kind(levels[2]), levels[1], true
+		case "aircraft/worker":
+			if n, err := strconv.Atoi(levels[1]); err == nil && n >= 1 && n <= MaxAircraft && strconv.Itoa(n) == levels[1] {
+				return KindWorker, levels[1], true
+			}
 		}
 	}
 	return "", "", false

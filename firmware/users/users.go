@@ -254,7 +254,7 @@ func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 		QueueBits: r.QueueBits, CPUHz: r.CPUHz, Gain: make([]float64, 0, len(aircraft)),
 	}
 	if r.Task != nil {
-		out.Task = physics.Task(*r.Task)
+		out.Task = physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
 	}
 	for i := range aircraft {
 		a := &aircraft[i]
