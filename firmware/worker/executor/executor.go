@@ -1,0 +1,180 @@
+// Package executor runs functions in processes of their own, which can be stopped and
+// killed whatever they do, behind a pipe.
+//
+// Inputs: a command line, and a function's input in chunks. Outputs: the output of each
+// chunk, and the CPU time that it took by the process's own account. The frames are
+// little-endian, on standard input and output:
+//
+//	to the process    u32 function, u32 n, n bytes of input
+//	from the process  u64 cpu_ns, i32 n, n bytes of output; n < 0: the function failed
+//
+// A process serves one chunk after another until its input ends. The worker and the user's
+// program keep processes warm; package sdk is the other end, in Go and in C.
+package executor
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Errors of a chunk.
+var (
+	ErrFailed = errors.New("the function failed")               // the process goes on
+	ErrBroken = errors.New("the executor broke its protocol")   // it is killed
+	ErrOutput = errors.New("the executor's output is too long") // it is killed
+)
+
+// Program is a program that speaks the pipe.
+type Program struct {
+	Command     []string
+	MemoryBytes uint64 // of data, at most; 0: no limit
+}
+
+// Process is one running program.
+type Process struct {
+	command     *exec.Cmd
+	in          io.WriteCloser
+	out         *bufio.Reader
+	ended       chan struct{}
+	dead        atomic.Bool
+	memoryBytes uint64
+
+	reportedNS atomic.Int64 // CPU time by its own account, of all chunks
+	startNS    atomic.Int64 // by the kernel's, until its first answer
+}
+
+// Start starts a program. It ends with the process that started it.
+func (p *Program) Start() (*Process, error) {
+	c := exec.Command(p.Command[0], p.Command[1:]...)
+	c.Env = []string{} // nothing of the worker's is its to know
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start executor: %w", err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start executor: %w", err)
+	}
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("start executor: %w", err)
+	}
+	x := &Process{command: c, in: in, out: bufio.NewReaderSize(out, 1<<16), ended: make(chan struct{}), memoryBytes: p.MemoryBytes}
+	if p.MemoryBytes > 0 {
+		limit := unix.Rlimit{Cur: p.MemoryBytes, Max: p.MemoryBytes}
+		if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
+			x.Kill()
+			return nil, fmt.Errorf("limit the executor's memory: %w", err)
+		}
+	}
+	return x, nil
+}
+
+// Run computes a chunk. After any error but [ErrFailed] the process is killed.
+func (x *Process) Run(function uint32, input []byte, most int) (output []byte, cpu time.Duration, err error) {
+	output, cpu, err = x.run(function, input, most)
+	if err != nil && err != ErrFailed {
+		x.Kill()
+	}
+	return output, cpu, err
+}
+
+func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Duration, error) {
+	if x.out.Buffered() > 0 {
+		return nil, 0, ErrBroken // more than one answer to the chunk before
+	}
+	head := binary.LittleEndian.AppendUint32(nil, function)
+	head = binary.LittleEndian.AppendUint32(head, uint32(len(input)))
+	if _, err := x.in.Write(append(head, input...)); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	var answer [12]byte
+	if _, err := io.ReadFull(x.out, answer[:]); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	ns, n := binary.LittleEndian.Uint64(answer[0:]), int32(binary.LittleEndian.Uint32(answer[8:]))
+	if ns > uint64(time.Hour) {
+		return nil, 0, fmt.Errorf("%w: %d ns of CPU time for a chunk", ErrBroken, ns)
+	}
+	cpu := time.Duration(ns)
+	if x.reportedNS.Add(int64(cpu)) == int64(cpu) { // what it took to start is no chunk's
+		kernel, _, _ := x.CPU()
+		x.startNS.Store(int64(max(kernel-cpu, 0)))
+	}
+	if n < 0 {
+		return nil, cpu, ErrFailed
+	}
+	if int(n) > most {
+		return nil, cpu, ErrOutput
+	}
+	output := make([]byte, n)
+	if _, err := io.ReadFull(x.out, output); err != nil {
+		return nil, cpu, fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return output, cpu, nil
+}
+
+// Stop stops the process until Continue.
+func (x *Process) Stop() { x.signal(syscall.SIGSTOP) }
+
+// Continue continues a stopped process.
+func (x *Process) Continue() { x.signal(syscall.SIGCONT) }
+
+// signal is for the group: what the process started is stopped with it.
+func (x *Process) signal(s syscall.Signal) { syscall.Kill(-x.command.Process.Pid, s) }
+
+// Kill ends the process, whatever it does. A chunk in progress ends with an error.
+func (x *Process) Kill() {
+	if x.dead.Swap(true) {
+		<-x.ended
+		return
+	}
+	x.signal(syscall.SIGKILL)
+	x.in.Close()
+	x.command.Wait()
+	close(x.ended)
+}
+
+// Dead is whether it was killed.
+func (x *Process) Dead() bool { return x.dead.Load() }
+
+// Exceeds is whether the process has more memory than its limit. Where the kernel holds it to
+// the limit, it ends by itself before; not every kernel does.
+func (x *Process) Exceeds() bool {
+	statm, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/statm")
+	if err != nil || x.memoryBytes == 0 {
+		return false
+	}
+	fields := strings.Fields(string(statm))
+	pages, _ := strconv.ParseUint(fields[1], 10, 64)
+	return pages*uint64(os.Getpagesize()) > x.memoryBytes
+}
+
+// CPU is the CPU time that the process has had since it started, by the kernel's account in steps of 10 ms,
+// and by its own. Reading the former costs more than a chunk: it is for what is suspect.
+func (x *Process) CPU() (kernel, reported time.Duration, ok bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/stat")
+	if err != nil {
+		return 0, 0, false
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 13 {
+		return 0, 0, false
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go knows
+	return time.Duration(user+system)*tick - time.Duration(x.startNS.Load()), time.Duration(x.reportedNS.Load()), true
+}
