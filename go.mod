@@ -12,6 +12,7 @@ require (
 	github.com/owulveryck/onnx-go v0.5.0
 	github.com/parquet-go/parquet-go v0.25.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	github.com/tetratelabs/wazero v1.12.0
 	go.etcd.io/bbolt v1.5.0
 	golang.org/x/net v0.44.0
 	golang.org/x/sys v0.45.0

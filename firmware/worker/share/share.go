@@ -13,6 +13,7 @@ package share
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -186,6 +187,9 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 		}
 	}
 	t.limitNS = max(overrun*f.nsPerByte*float64(len(input)), float64(leastGranted))
+	if f.nsPerByte == 0 { // not calibrated
+		t.limitNS = math.Inf(1)
+	}
 	if len(input) == 0 {
 		s.mutex.Unlock()
 		return nil, nil

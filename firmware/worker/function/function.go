@@ -1,0 +1,159 @@
+// Package function is a function that tasks name, as a configuration describes it: a program
+// that speaks the pipe, a WebAssembly module, or an HTTP service of one's own.
+//
+// Inputs: the configuration. Outputs: what package share runs, and the digest by which
+// grants name the program. The worker and the user's program use it.
+package function
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"prefdt/firmware/worker/executor"
+	"prefdt/firmware/worker/share"
+	"prefdt/telemetry"
+)
+
+// Config is one function; configs/worker.yaml explains every key.
+type Config struct {
+	ID          string   `yaml:"id"`
+	Command     []string `yaml:"command"`
+	WASM        string   `yaml:"wasm"`
+	HTTP        string   `yaml:"http"`
+	Index       int      `yaml:"index"`
+	UnitBytes   int      `yaml:"unit_bytes"`
+	OutputBytes int      `yaml:"output_bytes"`
+	MemoryMB    float64  `yaml:"memory_mb"`
+	Sample      string   `yaml:"sample"`
+	CPUHz       float64  `yaml:"cpu_hz"`
+	Concurrency int      `yaml:"concurrency"`
+}
+
+// Check returns what is wrong.
+func (c *Config) Check() error {
+	backends := 0
+	for _, set := range []bool{len(c.Command) > 0, c.WASM != "", c.HTTP != ""} {
+		if set {
+			backends++
+		}
+	}
+	switch {
+	case !telemetry.ValidID(c.ID):
+		return fmt.Errorf("function id %q, want 1 to 64 of A-Z a-z 0-9 . _ -", c.ID)
+	case backends != 1:
+		return fmt.Errorf("function %s: want one of command, wasm and http", c.ID)
+	case c.UnitBytes < 1 || c.UnitBytes > 1<<24 || c.OutputBytes < 1 || c.OutputBytes > 1<<24:
+		return fmt.Errorf("function %s: unit_bytes %d and output_bytes %d, want each 1 to 16777216", c.ID, c.UnitBytes, c.OutputBytes)
+	case c.Index < 0 || c.MemoryMB < 0 || c.MemoryMB > 1<<16:
+		return fmt.Errorf("function %s: index %d, memory_mb %v, want index 0 or more and memory_mb 0 to 65536", c.ID, c.Index, c.MemoryMB)
+	case c.HTTP != "" && !(c.CPUHz > 0 && c.CPUHz <= 1e15 && c.Concurrency >= 1 && c.Concurrency <= 1024):
+		return fmt.Errorf("function %s: http wants cpu_hz, what its service can compute, and concurrency, 1 to 1024", c.ID)
+	}
+	if u, err := url.Parse(c.HTTP); err != nil || c.HTTP != "" && (u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		return fmt.Errorf("function %s: http %q, want http://host:port/path", c.ID, c.HTTP)
+	}
+	return nil
+}
+
+// Digest is the SHA-256 of the function's program and place in it; of a service, its address.
+func (c *Config) Digest() (string, error) {
+	h := sha256.New()
+	if c.HTTP != "" {
+		io.WriteString(h, c.HTTP)
+		return hex.EncodeToString(h.Sum(nil)), nil
+	}
+	path := c.WASM
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath(c.Command[0]); err != nil {
+			return "", fmt.Errorf("function %s: %w", c.ID, err)
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("function %s: %w", c.ID, err)
+	}
+	defer f.Close()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("function %s: %w", c.ID, err)
+	}
+	fmt.Fprintf(h, "\n%d", c.Index)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// New is the function for a scheduler. Modules are run by a command of their own, to which
+// the module's path, its memory in bytes and the cache's folder are added; nil: there is none.
+func (c *Config) New(modules []string, cache string) (*share.Function, error) {
+	f := &share.Function{Index: uint32(c.Index), UnitBytes: c.UnitBytes, MaxOutput: c.OutputBytes}
+	p := executor.Program{Command: c.Command, MemoryBytes: uint64(c.MemoryMB * (1 << 20))}
+	switch {
+	case c.HTTP != "":
+		f.Start = func() (share.Executor, error) { return newService(c.HTTP), nil }
+		return f, nil
+	case c.WASM != "" && modules == nil:
+		return nil, fmt.Errorf("function %s: this program runs no modules, want command", c.ID)
+	case c.WASM != "":
+		most := p.MemoryBytes
+		if most == 0 {
+			most = 64 << 20
+		}
+		p = executor.Program{Command: append(modules[:len(modules):len(modules)], c.WASM, strconv.FormatUint(most, 10), cache)} // the module's memory is bounded by its host
+	}
+	f.Start = func() (share.Executor, error) { return p.Start() }
+	return f, nil
+}
+
+// service is one connection to an HTTP service: a chunk is the body of a POST, its output
+// that of the answer.
+type service struct {
+	url    string
+	client http.Client
+	ctx    context.Context
+	kill   context.CancelFunc
+}
+
+func newService(url string) *service {
+	s := &service{url: url, client: http.Client{Timeout: 3 * time.Second}}
+	s.ctx, s.kill = context.WithCancel(context.Background())
+	return s
+}
+
+func (s *service) Run(_ uint32, input []byte, most int) ([]byte, time.Duration, error) {
+	began := time.Now()
+	request, err := http.NewRequestWithContext(s.ctx, http.MethodPost, s.url, bytes.NewReader(input))
+	if err != nil {
+		return nil, 0, err
+	}
+	answer, err := s.client.Do(request)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", executor.ErrBroken, err)
+	}
+	defer answer.Body.Close()
+	output, err := io.ReadAll(io.LimitReader(answer.Body, int64(most)+1))
+	took := time.Since(began)
+	switch {
+	case err != nil:
+		return nil, took, fmt.Errorf("%w: %w", executor.ErrBroken, err)
+	case answer.StatusCode != http.StatusOK:
+		return nil, took, executor.ErrFailed
+	case len(output) > most:
+		return nil, took, executor.ErrOutput
+	}
+	return output, took, nil
+}
+
+func (s *service) Stop()                                     {} // its service shares its own CPU
+func (s *service) Continue()                                 {}
+func (s *service) Kill()                                     { s.kill() }
+func (s *service) Exceeds() bool                             { return false }
+func (s *service) CPU() (kernel, own time.Duration, ok bool) { return 0, 0, false }

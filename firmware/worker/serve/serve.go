@@ -1,0 +1,278 @@
+// Package serve is a worker's door: users' connections, what they ask for, and which of it
+// is computed.
+//
+// Inputs: TCP connections with TLS 1.3, requests with grants or by the standing offer, the
+// leader's beacons and statuses. Outputs: answers, and counts for the heartbeat. The program
+// worker starts it; package share computes.
+//
+// Nothing is read before it is known to be allowed: a header has a fixed size, the input
+// at most as many bytes as were granted, and every step an end in time.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"prefdt/firmware/worker/executor"
+	"prefdt/firmware/worker/share"
+	"prefdt/telemetry"
+	"prefdt/telemetry/access"
+	"prefdt/telemetry/task"
+)
+
+// Function is one function that users may name.
+type Function struct {
+	ID        string
+	Digest    string // SHA-256 of its program, in hexadecimal
+	Function  *share.Function
+	Scheduler *share.Scheduler
+}
+
+// Limits bound what users can take, of the worker as a whole and each address.
+type Limits struct {
+	Connections           int
+	ConnectionsPerAddress int
+	NewPerAddress         float64 // connections a second
+	Handshakes            int     // at once
+	Idle                  time.Duration
+	Transfer              time.Duration // of a handshake, an input, an answer
+	InputBytes            int64         // of all inputs at once
+}
+
+// DefaultLimits are for a few hundred users.
+func DefaultLimits() Limits {
+	return Limits{
+		Connections: 1024, ConnectionsPerAddress: 64, NewPerAddress: 20, Handshakes: 4,
+		Idle: 2 * time.Minute, Transfer: 3 * time.Second, InputBytes: 64 << 20,
+	}
+}
+
+// Server serves users. Set the exported fields, then Start.
+type Server struct {
+	Fleet      string
+	Aircraft   int
+	Key        *task.Key // grants are verified with; nil: by the standing offer alone
+	TLS        *tls.Config
+	Functions  []Function
+	OfferBytes int
+	Limits     Limits
+	Log        *slog.Logger
+
+	admission  *admission
+	functions  map[string]*served
+	listener   net.Listener
+	handshakes chan struct{}
+	inputBytes atomic.Int64
+	refused    atomic.Int64
+	addresses  addresses
+	done       sync.WaitGroup
+	mutex      sync.Mutex
+	open       map[net.Conn]struct{} // nil: closed
+}
+
+// served is a function with its digest as grants have it.
+type served struct {
+	Function
+	hash [12]byte
+}
+
+// Start serves what a listener accepts, until Close.
+func (s *Server) Start(l net.Listener) error {
+	s.admission = newAdmission(s.Fleet, s.Aircraft, s.Key, s.OfferBytes)
+	s.functions = map[string]*served{}
+	for _, f := range s.Functions {
+		hash, err := task.FunctionHash(f.Digest)
+		if err != nil {
+			return err
+		}
+		s.functions[f.ID] = &served{f, hash}
+	}
+	s.listener, s.open = l, map[net.Conn]struct{}{}
+	s.handshakes = make(chan struct{}, s.Limits.Handshakes)
+	s.addresses = addresses{most: s.Limits.ConnectionsPerAddress, perSecond: s.Limits.NewPerAddress, of: map[string]*address{}}
+	s.done.Go(s.accept)
+	return nil
+}
+
+// OpenSlot takes a beacon, SetMission the mission of a status.
+func (s *Server) OpenSlot(b telemetry.Slot) { s.admission.openSlot(b) }
+func (s *Server) SetMission(mission string) { s.admission.setMission(mission) }
+func (s *Server) Refused() int64            { return s.refused.Load() }
+func (s *Server) Address() net.Addr         { return s.listener.Addr() }
+
+// Close ends all connections.
+func (s *Server) Close() {
+	s.listener.Close()
+	s.mutex.Lock()
+	for c := range s.open {
+		c.Close()
+	}
+	s.open = nil
+	s.mutex.Unlock()
+	s.done.Wait()
+}
+
+func (s *Server) accept() {
+	for {
+		c, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no file descriptor is free, or the like
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		if !s.addresses.enter(host, time.Now()) || !s.keep(c) {
+			s.refused.Add(1)
+			c.Close()
+			continue
+		}
+		s.done.Go(func() {
+			s.serve(c)
+			c.Close()
+			s.mutex.Lock()
+			delete(s.open, c)
+			s.mutex.Unlock()
+			s.addresses.leave(host)
+		})
+	}
+}
+
+// keep enters a connection, if there is room.
+func (s *Server) keep(c net.Conn) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.open == nil || len(s.open) >= s.Limits.Connections {
+		host, _, _ := net.SplitHostPort(c.RemoteAddr().String())
+		s.addresses.leave(host)
+		return false
+	}
+	s.open[c] = struct{}{}
+	return true
+}
+
+// serve answers the requests of one connection.
+func (s *Server) serve(raw net.Conn) {
+	c := tls.Server(raw, s.TLS)
+	user, err := s.handshake(c)
+	if err != nil {
+		s.refused.Add(1)
+		return
+	}
+	var header [task.HeaderSize]byte
+	for {
+		c.SetReadDeadline(time.Now().Add(s.Limits.Idle))
+		if _, err := io.ReadFull(c, header[:1]); err != nil {
+			return
+		}
+		c.SetReadDeadline(time.Now().Add(s.Limits.Transfer))
+		if _, err := io.ReadFull(c, header[1:]); err != nil {
+			s.refused.Add(1)
+			return
+		}
+		a := s.request(c, &header, user)
+		if a.Status >= task.Busy {
+			s.refused.Add(1)
+		}
+		if a.Status == unread {
+			return
+		}
+		c.SetWriteDeadline(time.Now().Add(s.Limits.Transfer))
+		if _, err := c.Write(a.Append(nil)); err != nil {
+			return
+		}
+		if a.Status >= task.Refused {
+			s.drain(c)
+			return
+		}
+	}
+}
+
+// unread is the status of an input that did not come: there is nobody to answer.
+const unread = task.Status(1 << 31)
+
+// handshake returns the user that a certificate names, or "".
+func (s *Server) handshake(c *tls.Conn) (user string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), s.Limits.Transfer)
+	defer cancel()
+	select {
+	case s.handshakes <- struct{}{}:
+		defer func() { <-s.handshakes }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	if err := c.HandshakeContext(ctx); err != nil {
+		return "", err
+	}
+	if chains := c.ConnectionState().VerifiedChains; len(chains) > 0 {
+		subject := chains[0][0].Subject
+		if len(subject.OrganizationalUnit) == 1 && subject.OrganizationalUnit[0] == access.RoleUser && telemetry.ValidID(subject.CommonName) {
+			return subject.CommonName, nil
+		}
+	}
+	return "", nil
+}
+
+// drain reads what is still coming, so that the answer is not lost with a reset.
+func (s *Server) drain(c *tls.Conn) {
+	c.CloseWrite()
+	c.SetReadDeadline(time.Now().Add(s.Limits.Transfer / 3))
+	io.Copy(io.Discard, io.LimitReader(c.NetConn(), 1<<20))
+}
+
+// request reads and computes one request.
+func (s *Server) request(c net.Conn, header *[task.HeaderSize]byte, user string) task.Answer {
+	r, err := task.ParseRequest(header)
+	if err != nil {
+		return task.Answer{Status: task.Refused}
+	}
+	f := s.functions[r.Function]
+	switch {
+	case f == nil:
+		return task.Answer{Status: task.Function}
+	case r.Bytes > task.MaxBytes:
+		return task.Answer{Status: task.Oversize}
+	}
+	weight, status := s.admission.admit(&r, f.hash, user)
+	if status != task.OK {
+		return task.Answer{Status: status}
+	}
+	defer s.inputBytes.Add(int64(-r.Bytes))
+	if s.inputBytes.Add(int64(r.Bytes)) > s.Limits.InputBytes {
+		return task.Answer{Status: task.Refused}
+	}
+	input := make([]byte, r.Bytes)
+	c.SetReadDeadline(time.Now().Add(s.Limits.Transfer))
+	if _, err := io.ReadFull(c, input); err != nil {
+		return task.Answer{Status: unread}
+	}
+	began := time.Now()
+	output, err := f.Scheduler.Run(f.Function.Function, weight, input)
+	a := task.Answer{EdgeNS: uint64(time.Since(began)), Output: output, Status: statusOf(err)}
+	if err != nil {
+		s.Log.Warn("task", "function", r.Function, "slot", r.Slot, "bytes", r.Bytes, "reason", err)
+	}
+	return a
+}
+
+func statusOf(err error) task.Status {
+	switch {
+	case err == nil:
+		return task.OK
+	case errors.Is(err, share.ErrStopped), errors.Is(err, share.ErrMemory):
+		return task.Stopped
+	case errors.Is(err, share.ErrBusy), errors.Is(err, share.ErrClosed):
+		return task.Busy
+	case errors.Is(err, executor.ErrFailed):
+		return task.Failed
+	}
+	return task.Failed
+}
