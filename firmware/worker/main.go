@@ -58,7 +58,7 @@ func newComputers(c *Config) (*computers, error) {
 	if err != nil {
 		return nil, err
 	}
-	modules := []string{filepath.Join(filepath.Dir(self), "worker-module")}
+	module := filepath.Join(filepath.Dir(self), "worker-module")
 	x := &computers{config: c, programs: &share.Scheduler{Cores: c.Cores, MaxTasks: c.MaxTasks}}
 	x.schedulers = []*share.Scheduler{x.programs}
 	for i := range c.Functions {
@@ -67,7 +67,7 @@ func newComputers(c *Config) (*computers, error) {
 		if err != nil {
 			return nil, err
 		}
-		run, err := f.New(modules, c.Cache)
+		run, err := f.New(module, c.Cache)
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -33,6 +34,7 @@ const (
 	RoleObserver  = "observer" // receives everything and publishes nothing
 	RoleCrew      = "crew"
 	RoleUser      = "user"
+	RoleWorker    = "worker" // computes on an aircraft; users connect to it
 )
 
 // Names of the certificates of which there is one.
@@ -42,6 +44,14 @@ const (
 	NameLeader    = "leader"
 	NameObserver  = "observer"
 )
+
+// WorkerName is the name of the worker of an aircraft.
+func WorkerName(aircraft int) string { return "worker-" + strconv.Itoa(aircraft) }
+
+// GrantKeyFile is the path of the key that an aircraft's worker shares with the leader.
+func GrantKeyFile(folder string, aircraft int) string {
+	return filepath.Join(folder, WorkerName(aircraft)+".grant")
+}
 
 // Certificate is a certificate and its private key, in two files of a folder.
 type Certificate struct {
@@ -199,6 +209,8 @@ func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Ce
 	case RoleBroker:
 		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	case RoleWorker:
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	default:
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		// Without a name of its kind OpenSSL takes a CN with a dot for a host, and refuses it.

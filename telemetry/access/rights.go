@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"prefdt/telemetry"
@@ -26,9 +27,9 @@ func noOwner(topic func(telemetry.Topics) string) func(telemetry.Topics, string)
 
 // rights are those of docs/wire.md. What is not here is refused.
 var rights = []right{
-	{noOwner(telemetry.Topics.Slot), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
-	{noOwner(telemetry.Topics.Status), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
-	{noOwner(telemetry.Topics.Online), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser}},
+	{noOwner(telemetry.Topics.Slot), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
+	{noOwner(telemetry.Topics.Status), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
+	{noOwner(telemetry.Topics.Online), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
 	{func(t telemetry.Topics, _ string) string { return t.Ack("certs-check") }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew}},
 	{noOwner(telemetry.Topics.Hello), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
 	{noOwner(telemetry.Topics.Proof), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
@@ -38,7 +39,14 @@ var rights = []right{
 	{telemetry.Topics.Heartbeat, RoleCrew, []string{ofOwner}, []string{RoleLeader, RoleObserver}},
 	{telemetry.Topics.Report, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},
 	{telemetry.Topics.Result, RoleUser, []string{ofOwner}, []string{RoleLeader, RoleObserver, RoleCrew}},
+	{workerTopic, RoleWorker, []string{ofOwner}, []string{RoleLeader, RoleObserver}},
 	{telemetry.Topics.Decision, RoleUser, []string{RoleLeader}, []string{RoleObserver, RoleCrew, ofOwner}},
+}
+
+// workerTopic is the topic of the worker with a certificate's name.
+func workerTopic(t telemetry.Topics, name string) string {
+	aircraft, _ := strconv.Atoi(strings.TrimPrefix(name, "worker-"))
+	return t.Worker(aircraft)
 }
 
 // topicRight is a right on one topic.
@@ -79,9 +87,9 @@ const (
 	exampleCrew  = "crew-1"
 )
 
-// MosquittoACL is an ACL file for a fleet and its crew, made of the one that ships, whose
-// last block is that of one crew member. Users need no line: patterns hold for each.
-func MosquittoACL(shipped, fleet string, crew []string) string {
+// MosquittoACL is an ACL file for a fleet, its crew and workers, made of the one that ships,
+// whose last block is that of one crew member. Users need no line: patterns hold for each.
+func MosquittoACL(shipped, fleet string, crew, workers []string) string {
 	shipped = strings.ReplaceAll(shipped, "/"+exampleFleet+"/", "/"+fleet+"/")
 	head, block, _ := strings.Cut(shipped, "user "+exampleCrew+"\n")
 	text := head
@@ -90,6 +98,12 @@ func MosquittoACL(shipped, fleet string, crew []string) string {
 			text += "\n"
 		}
 		text += strings.ReplaceAll("user "+exampleCrew+"\n"+block, exampleCrew, name)
+	}
+	topics, err := telemetry.NewTopics(fleet)
+	for _, name := range workers {
+		if err == nil {
+			text += "\nuser " + name + "\ntopic deny " + strings.TrimSuffix(topics.Report(name), "report") + "+" + "\ntopic write " + workerTopic(topics, name) + "\n"
+		}
 	}
 	return text + written + digestOf(text) + "\n"
 }

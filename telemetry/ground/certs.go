@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"prefdt/configs/mosquitto"
 	"prefdt/telemetry"
 	"prefdt/telemetry/access"
+	"prefdt/telemetry/task"
 )
 
 const (
@@ -30,6 +32,7 @@ func certs(t *tool) error {
 	hosts := t.Flags.String("host", "localhost,127.0.0.1", "`names` and addresses by which clients reach the broker")
 	crew := t.Flags.String("crew", "crew-1", "`names` of the crew")
 	users := t.Flags.String("users", "10", "`number` of users, u01 and so on; or their names, with commas between them")
+	workers := t.Flags.String("workers", "", "`hosts` by which users reach the workers, of aircraft 1 and so on, with commas between them; - for an aircraft without one")
 	days := t.Flags.Int("days", 825, "`days` of validity")
 	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
 	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the folder's ca.crl")
@@ -54,7 +57,7 @@ func certs(t *tool) error {
 	if raw, err := os.ReadFile(filepath.Join(*out, aclFile)); err == nil && t.config.Fleet == defaults().Fleet && !t.Given("fleet") {
 		t.config.Fleet = cmp.Or(access.FleetOf(string(raw)), t.config.Fleet)
 	}
-	wanted, err := wantedCertificates(splitList(*hosts), splitList(*crew), *users)
+	wanted, err := wantedCertificates(splitList(*hosts), splitList(*crew), *users, splitList(*workers))
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -70,6 +73,13 @@ func certs(t *tool) error {
 	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day, Others: time.Duration(*days) * day}, time.Now())
 	if err != nil {
 		return err
+	}
+	for i := range splitList(*workers) {
+		if slices.ContainsFunc(wanted, func(c access.Certificate) bool { return c.Name == access.WorkerName(i+1) }) {
+			if err := task.WriteKey(access.GrantKeyFile(*out, i+1)); err != nil && !errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("write the grants' key: %w", err)
+			}
+		}
 	}
 	if err := t.writeACL(*out); err != nil {
 		return err
@@ -87,10 +97,13 @@ func (t *tool) writeACL(folder string) error {
 	if err != nil {
 		return err
 	}
-	var crew []string
+	var crew, workers []string
 	for _, c := range all {
-		if c.Role == access.RoleCrew {
+		switch c.Role {
+		case access.RoleCrew:
 			crew = append(crew, c.Name)
+		case access.RoleWorker:
+			workers = append(workers, c.Name)
 		}
 	}
 	path := filepath.Join(folder, aclFile)
@@ -98,7 +111,7 @@ func (t *tool) writeACL(folder string) error {
 		path += ".new"
 		fmt.Fprintf(t.Stdout, "%s was edited and is kept; the rights are in %s\n", aclFile, path)
 	}
-	text := access.MosquittoACL(mosquitto.ACL, t.config.Fleet, crew)
+	text := access.MosquittoACL(mosquitto.ACL, t.config.Fleet, crew, workers)
 	if err := os.WriteFile(path, []byte(text), access.CertificateMode); err != nil {
 		return fmt.Errorf("write the ACL: %w", err)
 	}
@@ -113,7 +126,7 @@ func splitList(text string) (list []string) {
 }
 
 // wantedCertificates are those of a fleet, or an error about a name.
-func wantedCertificates(hosts, crew []string, users string) ([]access.Certificate, error) {
+func wantedCertificates(hosts, crew []string, users string, workers []string) ([]access.Certificate, error) {
 	names := splitList(users)
 	if n, err := strconv.Atoi(users); err == nil {
 		if n < 0 || n > maxUsers {
@@ -134,6 +147,11 @@ func wantedCertificates(hosts, crew []string, users string) ([]access.Certificat
 	}
 	for _, name := range names {
 		wanted = append(wanted, access.Certificate{Name: name, Role: access.RoleUser})
+	}
+	for i, host := range workers {
+		if host != "" && host != "-" {
+			wanted = append(wanted, access.Certificate{Name: access.WorkerName(i + 1), Role: access.RoleWorker, Hosts: []string{host}})
+		}
 	}
 	seen := map[string]bool{access.NameAuthority: true}
 	for _, c := range wanted {

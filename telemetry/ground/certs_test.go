@@ -20,6 +20,8 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/configs/freeport"
 	"prefdt/telemetry"
+	"prefdt/telemetry/access"
+	"prefdt/telemetry/task"
 )
 
 // startMosquitto runs the real broker with the shipped configuration, a folder's
@@ -189,8 +191,8 @@ func TestCerts(t *testing.T) {
 // the name that it is about.
 func TestCertsCheck(t *testing.T) {
 	folder, ten := t.TempDir(), t.TempDir()
-	makeCerts(t, folder, "-host", "127.0.0.1", "-crew", "crew-1,crew-2", "-users", "3")
-	makeCerts(t, ten, "-host", "127.0.0.1", "-crew", "crew-1,crew-2")
+	makeCerts(t, folder, "-host", "127.0.0.1", "-crew", "crew-1,crew-2", "-users", "3", "-workers", "127.0.0.1,-,127.0.0.1")
+	makeCerts(t, ten, "-host", "127.0.0.1", "-crew", "crew-1,crew-2", "-workers", "127.0.0.1")
 	raw, err := os.ReadFile(filepath.Join(folder, "acl"))
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +211,8 @@ func TestCertsCheck(t *testing.T) {
 		"one of the crew is forgotten":      {"user crew-2\n", "user crew-9\n", []string{"crew-2 publishes prefdt/demo/command/mission: refused", "crew-2 receives prefdt/demo/ack/certs-check: refused, others received it"}},
 		"observer reports as a user":        {"topic deny prefdt/demo/users/observer/+\n", "", []string{"observer publishes prefdt/demo/users/observer/report: PERMITTED"}},
 		"the crew reports as users":         {"topic deny prefdt/demo/users/crew-2/+\n", "", []string{"crew-2 publishes prefdt/demo/users/crew-2/result: PERMITTED"}},
+		"one of the workers is forgotten":   {"user worker-3\n", "user worker-9\n", []string{"worker-3 publishes prefdt/demo/aircraft/3/worker: refused"}},
+		"anybody is a worker":               {"pattern read prefdt/demo/slot\n", "pattern read prefdt/demo/slot\npattern write prefdt/+/aircraft/+/worker\n", []string{"u01 publishes prefdt/demo/aircraft/1/worker: PERMITTED", "worker-3 publishes prefdt/demo/aircraft/1/worker: PERMITTED"}},
 		"the leader receives no heartbeats": {"topic read prefdt/demo/crew/+/heartbeat\n", "", []string{"leader receives prefdt/demo/crew/crew-1/heartbeat: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +227,7 @@ func TestCertsCheck(t *testing.T) {
 			}
 			url := startMosquitto(t, folder, acl)
 			code, stdout, stderr := runGround(t, "certs", "-check", "-out", folder, "-broker", url)
-			if (code == 0) != (len(c.want) == 0) || code == 0 && strings.Count(stdout, "ok ") != 14 {
+			if (code == 0) != (len(c.want) == 0) || code == 0 && strings.Count(stdout, "ok ") != 15 {
 				t.Errorf("%d %s%s", code, stdout, stderr)
 			}
 			for _, want := range c.want {
@@ -254,6 +258,27 @@ func TestCertsCheck(t *testing.T) {
 			t.Errorf("%d %s", code, stdout)
 		}
 	})
+}
+
+// A worker has a certificate for its host and a key that it shares with the leader, which is
+// made once.
+func TestWorkersCerts(t *testing.T) {
+	folder := t.TempDir()
+	makeCerts(t, folder, "-users", "1", "-workers", "uav1.example,-")
+	first, err := task.ReadKey(access.GrantKeyFile(folder, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeCerts(t, folder, "-users", "1", "-workers", "uav1.example,10.0.0.2")
+	again, err := task.ReadKey(access.GrantKeyFile(folder, 1))
+	second, err2 := task.ReadKey(access.GrantKeyFile(folder, 2))
+	if err != nil || err2 != nil || *again != *first || *second == *first {
+		t.Errorf("keys of the grants: %v, %v", err, err2)
+	}
+	c, err := access.Read(folder, access.WorkerName(2))
+	if err != nil || c.Role != access.RoleWorker || !slices.Equal(c.Hosts, []string{"10.0.0.2"}) {
+		t.Errorf("%+v, %v", c, err)
+	}
 }
 
 // The lines that are printed for the configurations work as they are, for the leader,

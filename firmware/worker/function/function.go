@@ -91,23 +91,23 @@ func (c *Config) Digest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// New is the function for a scheduler. Modules are run by a command of their own, to which
-// the module's path, its memory in bytes and the cache's folder are added; nil: there is none.
-func (c *Config) New(modules []string, cache string) (*share.Function, error) {
+// New is the function for a scheduler. Modules are run by the program module, with a
+// folder for compiled ones; empty: there is none.
+func (c *Config) New(module, cache string) (*share.Function, error) {
 	f := &share.Function{Index: uint32(c.Index), UnitBytes: c.UnitBytes, MaxOutput: c.OutputBytes}
 	p := executor.Program{Command: c.Command, MemoryBytes: uint64(c.MemoryMB * (1 << 20))}
 	switch {
 	case c.HTTP != "":
 		f.Start = func() (share.Executor, error) { return newService(c.HTTP), nil }
 		return f, nil
-	case c.WASM != "" && modules == nil:
+	case c.WASM != "" && module == "":
 		return nil, fmt.Errorf("function %s: this program runs no modules, want command", c.ID)
 	case c.WASM != "":
 		most := p.MemoryBytes
 		if most == 0 {
 			most = 64 << 20
 		}
-		p = executor.Program{Command: append(modules[:len(modules):len(modules)], c.WASM, strconv.FormatUint(most, 10), cache)} // the module's memory is bounded by its host
+		p = executor.Program{Command: []string{module, "-file", c.WASM, "-memory", strconv.FormatUint(most, 10), "-cache", cache}} // the module's memory is bounded by its host
 	}
 	f.Start = func() (share.Executor, error) { return p.Start() }
 	return f, nil

@@ -60,7 +60,7 @@ func TestService(t *testing.T) {
 		if err := config.Check(); err != nil {
 			t.Fatal(err)
 		}
-		f, err := config.New(nil, "")
+		f, err := config.New("", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestService(t *testing.T) {
 		s.Close()
 	}
 	gone := Config{ID: "f", HTTP: "http://127.0.0.1:1/", UnitBytes: 1, OutputBytes: 1}
-	f, _ := gone.New(nil, "")
+	f, _ := gone.New("", "")
 	x, _ := f.Start()
 	if _, _, err := x.Run(0, nil, 1); !errors.Is(err, executor.ErrBroken) {
 		t.Errorf("no service: %v", err)
@@ -94,7 +94,7 @@ func TestDigest(t *testing.T) {
 	if _, err := c.Digest(); err == nil {
 		t.Error("a module that is not there has a digest")
 	}
-	if _, err := c.New(nil, ""); err == nil {
+	if _, err := c.New("", ""); err == nil {
 		t.Error("a module without a program that runs it")
 	}
 }

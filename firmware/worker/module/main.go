@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -30,25 +29,23 @@ var program = cli.Program{
 	Name:  "worker-module",
 	Usage: "worker-module runs a WebAssembly module as an executor; worker starts it.",
 	Commands: []cli.Command{
-		{Args: "FILE BYTES [CACHE]", Summary: "serve the pipe with a module that has at most so much memory; compiled modules are kept in the folder CACHE", Run: serve},
+		{Args: "-file FILE [-memory BYTES] [-cache FOLDER]", Summary: "serve the pipe with a module", Run: serve},
 	},
 }
 
 func main() { program.Main() }
 
 func serve(_ context.Context, call *cli.Call) error {
-	words, err := call.Parse("", 3)
-	if err != nil {
+	file := call.Flags.String("file", "", "the module's `file`")
+	most := call.Flags.Uint64("memory", 64<<20, "its memory in `bytes`, at most")
+	cache := call.Flags.String("cache", "", "`folder` of compiled modules; empty: none")
+	if _, err := call.Parse("", 0); err != nil {
 		return err
 	}
-	if len(words) < 2 {
-		return cli.BadInputf("want a module's file and bytes of memory; worker-module -h explains")
+	if *file == "" {
+		return cli.BadInputf("want -file FILE; worker-module -h explains")
 	}
-	most, err := strconv.ParseUint(words[1], 10, 32)
-	if err != nil {
-		return cli.BadInputf("bytes of memory %q, want an integer", words[1])
-	}
-	f, err := load(words[0], append(words, "")[2], most)
+	f, err := load(*file, *cache, *most)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // The test's own program is the executor.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && strings.HasSuffix(os.Args[1], ".wasm") {
+	if len(os.Args) > 2 && os.Args[1] == "-file" {
 		main()
 	}
 	os.Exit(m.Run())
@@ -57,7 +57,7 @@ func guestOf(t *testing.T, binary []byte) *share.Function {
 	if err := os.WriteFile(path, binary, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := executor.Program{Command: []string{os.Args[0], path, "4194304"}, MemoryBytes: 256 << 20}
+	p := executor.Program{Command: []string{os.Args[0], "-file", path, "-memory", "4194304"}, MemoryBytes: 256 << 20}
 	return &share.Function{UnitBytes: 1, MaxOutput: 1, Start: func() (share.Executor, error) { return p.Start() }}
 }
 
