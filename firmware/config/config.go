@@ -77,6 +77,8 @@ type Aircraft struct {
 	Endpoint string      `yaml:"endpoint"`
 	StartM   *[2]float64 `yaml:"start_m"`
 	PackJ    float64     `yaml:"pack_j"`
+	Worker   string      `yaml:"worker"`
+	GrantKey string      `yaml:"grant_key"`
 }
 
 // MAVLink is the leader on the links.
@@ -244,6 +246,9 @@ func (c *Config) checkAircraft() error {
 		}
 		if s := a.StartM; s != nil && !(min(s[0], s[1]) >= 0) { // CheckStarts knows the area
 			return fmt.Errorf("start_m of aircraft %d is %v, want each 0 or more, inside the area", i+1, *s)
+		}
+		if host, port, err := net.SplitHostPort(a.Worker); a.Worker != "" && (err != nil || host == "" || port == "") || a.GrantKey != "" && a.Worker == "" {
+			return fmt.Errorf("aircraft %d has worker %q and grant_key %q, want host:port for a grant_key", i+1, a.Worker, a.GrantKey)
 		}
 		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)

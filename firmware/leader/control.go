@@ -17,6 +17,8 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 		if l.crew.AcceptHeartbeat(c.Heartbeat) {
 			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving, (l.Clock.Now() - l.current.lastTickAt).Seconds())
 		}
+	case c.Worker != nil:
+		l.workers.Receive(c.Worker.Aircraft, &c.Worker.Worker, c.Worker.Received)
 	case c.BrokerConnected:
 		l.publish(l.status(l.fleet.Views()))
 	case c.DeclaredOffline: // a newcomer's will

@@ -41,6 +41,24 @@ func limitEdgeLoad(s *slot.Snapshot, d *slot.Decision, p *physics.Constants, spa
 	}
 }
 
+// keepUncomputable leaves to its user each task whose aircraft has no worker that can be
+// reached, or none with the task's function.
+func (l *Leader) keepUncomputable(s *slot.Snapshot, names []string, d *slot.Decision) {
+	kept := false
+	for i := range d.Users {
+		u := &d.Users[i]
+		if u.Server == 0 {
+			continue
+		}
+		if a := &s.Aircraft[u.Server-1]; a.CPUHz == 0 || !l.workers.Computes(a.Number, l.users.Function(names[i])) {
+			u.Server, u.Offload, kept = 0, 0, true
+		}
+	}
+	if kept {
+		d.Evaluate(&l.Policy.Physics, s)
+	}
+}
+
 // waterLevel returns the level down to which amounts must be cut so that their sum
 // is at most a limit, or the largest amount if the sum is within it. It sorts them.
 func waterLevel(amounts []float64, limit float64) float64 {

@@ -51,7 +51,7 @@ func reportOf(n int, u *slot.User) telemetry.Report {
 		r.Gain[m+1] = gain
 	}
 	if u.Task.Bits > 0 {
-		r.Task = (*telemetry.Task)(&u.Task)
+		r.Task = &telemetry.Task{Bits: u.Task.Bits, CyclesPerBit: u.Task.CyclesPerBit, DeadlineS: u.Task.DeadlineS}
 	}
 	return r
 }

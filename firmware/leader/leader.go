@@ -33,6 +33,7 @@ import (
 	"prefdt/firmware/mission"
 	"prefdt/firmware/schedule"
 	"prefdt/firmware/users"
+	"prefdt/firmware/workers"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
@@ -57,6 +58,7 @@ type Leader struct {
 	schedule     schedule.Schedule
 	account      account.Account
 	users        users.Users
+	workers      workers.Workers
 	crew         crew.Handler
 	pace         pace
 
@@ -168,6 +170,10 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		}
 	}
 	l.configure()
+	if err := l.workers.Initialize(); err != nil {
+		return saved, false, err
+	}
+	l.mqtt.Workers = l.workers.Configured()
 	if err := l.ledgerWriter.open(c, l.Log); err != nil {
 		return saved, false, err
 	}
@@ -213,6 +219,10 @@ func (l *Leader) configure() {
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
 	l.users.Initialize()
+	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz}
+	for _, a := range c.Aircraft {
+		l.workers.Workers = append(l.workers.Workers, workers.Worker{Address: a.Worker, GrantKey: a.GrantKey})
+	}
 }
 
 // idleTick is one mission second outside the slots.

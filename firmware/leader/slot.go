@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"prefdt/firmware/account"
@@ -63,12 +64,16 @@ func (l *Leader) publishBeacon(n int, views []fleet.View) {
 	l.users.OpenSlot(n)
 	s := &l.current.snapshot
 	s.Aircraft = l.appendServing(s.Aircraft[:0], n, views)
-	l.current.offeredAircraft = len(s.Aircraft) > 0
+	l.current.offeredAircraft = slices.ContainsFunc(s.Aircraft, func(a slot.Aircraft) bool { return a.CPUHz > 0 })
 	l.current.lastBeacon, l.current.reachedBroker = n, l.current.reachedBroker || l.mqtt.Connected()
+	offer := l.users.Offer(n, s.Aircraft)
+	for i := range offer.Aircraft {
+		offer.Aircraft[i].Worker = l.workers.Address(offer.Aircraft[i].Number)
+	}
 	l.mqtt.PublishBeacon(telemetry.Slot{
 		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.SpeedFactor(),
 		ReportByMS: l.Config.ReportByMS, DecideByMS: l.Config.DecideByMS,
-		Offer: l.users.Offer(n, s.Aircraft),
+		Offer: offer,
 	})
 }
 
@@ -81,7 +86,7 @@ func (l *Leader) appendServing(dst []slot.Aircraft, n int, views []fleet.View) [
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.Policy.Physics.EdgeCPUHz, ServedLastSlot: l.account.ServedUsers(v.Number),
+			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()), ServedLastSlot: l.account.ServedUsers(v.Number),
 			Flown: l.account.Flown(v.Number, n-1),
 		})
 	}
@@ -201,6 +206,7 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) {
 	}
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
+	l.keepUncomputable(&l.current.snapshot, names, d)
 	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
 	l.current.decided = true
 	l.users.PriceSPerJ = d.PriceSPerJ
@@ -260,6 +266,7 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
 			out.Aircraft = s.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
+			out.Grant = l.workers.Grant(l.mission.ID(), name, l.users.Function(name), out.Aircraft, n, out.Offload*s.Users[i].Task.Bits, out.CPUHz, l.Clock.Now())
 		}
 		if i == len(names)-1 {
 			l.pace.users, l.pace.delivered = len(names), l.mqtt.PublishLastDecision(name, out)

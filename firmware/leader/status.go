@@ -28,7 +28,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		l.current.setting = o.Setting()
 	}
 	s := telemetry.Status{
-		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), State: l.mission.Phase(),
+		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), Mission: l.mission.ID(), State: l.mission.Phase(),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(), Aircraft: []telemetry.StatusAircraft{},
@@ -47,6 +47,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
+			Worker: l.workers.Status(v.Number, l.Clock.Now()),
 		}
 		if v.Received {
 			a.AgeS, a.Mode = new(math.Max(v.AgeS, 0)), v.Mode.String()

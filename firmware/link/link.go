@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ type MQTT struct {
 	SlotDuration time.Duration // wall time of one
 	Keys         crew.Keys
 	LeaderKey    ed25519.PrivateKey // the leaders' own key, nil: none
+	Workers      bool               // aircraft have workers, whose heartbeats are received
 	Clock        clock.Clock
 	Log          *slog.Logger
 
@@ -65,12 +67,20 @@ type UserMessage struct {
 type ControlMessage struct {
 	Command         *crew.Command
 	Heartbeat       *crew.Heartbeat
+	Worker          *Worker
 	BrokerConnected bool              // a connection was made
 	DeclaredOffline bool              // `online` was set to false by another client
 	Beacon          *telemetry.Slot   // on the fleet's topic, perhaps this leader's own
 	Status          *telemetry.Status // likewise
 	RivalProof      *telemetry.Proof  // another leader's answer to this leader's hello
 	YieldReason     error             // another leader already leads this fleet
+}
+
+// Worker is a heartbeat of an aircraft's worker.
+type Worker struct {
+	Aircraft int
+	Received time.Duration // on the leader's clock
+	telemetry.Worker
 }
 
 const (
@@ -107,6 +117,9 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 	l.client.OnConnect = func() {
 		l.publishOnline()
 		l.enqueueControl(ControlMessage{BrokerConnected: true})
+	}
+	if l.Workers {
+		l.client.Subscriptions = append(l.client.Subscriptions, telemetry.Subscription{Filter: t.AllWorkers()})
 	}
 	if inFlight {
 		l.startInFlight(clear)
@@ -309,6 +322,12 @@ func (l *MQTT) handle(m telemetry.Message) {
 		c.Command, err = l.Keys.DecodeCommand(kind, m)
 	case telemetry.KindHeartbeat:
 		c.Heartbeat, err = l.Keys.DecodeHeartbeat(id, m)
+	case telemetry.KindWorker:
+		w := Worker{Received: r.Received}
+		w.Aircraft, _ = strconv.Atoi(id) // the topic's form was checked
+		if w.Worker, err = telemetry.DecodeWorker(m.Payload); err == nil && !m.Retained {
+			c.Worker = &w
+		}
 	case telemetry.KindOnline:
 		var online bool
 		online, err = telemetry.DecodeOnline(m.Payload)

@@ -213,6 +213,14 @@ func (u *Users) Limit(s *slot.Snapshot, most int) (names []string) {
 	return u.names
 }
 
+// Function is the function that a user's last report names.
+func (u *Users) Function(name string) string {
+	if x := u.byName[name]; x != nil && x.report.Task != nil {
+		return x.report.Task.Function
+	}
+	return ""
+}
+
 // IdleNames returns the names of the last snapshot's idle users, in order.
 func (u *Users) IdleNames() []string { return u.idle }
 
