@@ -3,11 +3,15 @@ export CGO_ENABLED = 0
 GOFLAGS ?= -trimpath
 export GOFLAGS
 GO ?= go
-PROGRAMS = leader simbridge offline ground
+PROGRAMS = leader simbridge offline ground worker worker-module user blobs
 leader_PKG = ./firmware
 simbridge_PKG = ./simbridge
 offline_PKG = ./offline
 ground_PKG = ./telemetry/ground
+worker_PKG = ./firmware/worker
+worker-module_PKG = ./firmware/worker/module
+user_PKG = ./firmware/user
+blobs_PKG = ./firmware/worker/blobs
 LDFLAGS = -s -w
 
 # The pipeline's folders and sizes; see docs/researcher.md.
@@ -21,8 +25,10 @@ CHECKPOINT ?= configs/checkpoint
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: where things last that no report says
-ifeq ($(WORLD),)
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: where things last that no report says; TASKS=real: one whose tasks are computed
+ifeq ($(TASKS),real)
+	bin/simbridge fly -config configs/fly-tasks.yaml -checkpoint $(CHECKPOINT)
+else ifeq ($(WORLD),)
 	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT)
 else
 	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)
@@ -68,7 +74,7 @@ bench: build arm64 armv7 ## Go's benchmarks, for benchstat; instructions on arm6
 	bin/offline bench
 INSTRUCTIONS = M=2/U=10 M=2/U=100 M=8/U=10
 
-build: $(PROGRAMS:%=bin/%) ## leader, simbridge, offline and ground for this machine, into bin/
+build: $(PROGRAMS:%=bin/%) ## all programs for this machine, into bin/
 
 arm64: ## the same for arm64, into bin/arm64/
 	@$(MAKE) --no-print-directory cross GOARCH=arm64 DIR=bin/arm64
@@ -81,8 +87,7 @@ cross: export GOOS = linux
 cross: export GOARCH := $(GOARCH)
 cross: export GOARM := $(GOARM)
 cross:
-	@for p in leader:./firmware simbridge:./simbridge offline:./offline ground:./telemetry/ground; do \
-		echo "$(DIR)/$${p%%:*}"; $(GO) build -ldflags "$(LDFLAGS)" -o "$(DIR)/$${p%%:*}" "$${p##*:}" || exit 1; done
+	@$(foreach p,$(PROGRAMS),echo "$(DIR)/$(p)"; $(GO) build -ldflags "$(LDFLAGS)" -o "$(DIR)/$(p)" "$($(p)_PKG)" || exit 1;)
 
 # go build knows better than make what is up to date.
 $(PROGRAMS:%=bin/%): bin/%:

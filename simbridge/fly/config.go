@@ -36,6 +36,11 @@ type Config struct {
 	Leader   LeaderConfig `yaml:"leader"`
 	Ground   []string     `yaml:"ground"`
 	Commands []Command    `yaml:"commands"`
+
+	Execute bool     `yaml:"execute"` // tasks are computed by the programs below, in real time
+	Worker  []string `yaml:"worker"`
+	User    []string `yaml:"user"`
+	Blobs   []string `yaml:"blobs"`
 }
 
 // BrokerConfig is a broker in this process when Listen is set, and one elsewhere at URL otherwise.
@@ -132,6 +137,9 @@ func (c *Config) Check() error {
 		if len(ways) != 1 {
 			return fmt.Errorf("aircraft %d has %d of listen, serial and attach, want one", i+1, len(ways))
 		}
+	}
+	if c.Execute && (c.Speed != 1 || c.Broker.Listen == "" || len(c.Worker) == 0 || len(c.User) == 0 || len(c.Blobs) == 0 || c.Leader.Config == "" || c.World.HidesState() || c.World.Users > 100) {
+		return fmt.Errorf("execute: want speed 1, broker.listen, a leader with its configuration, worker, user and blobs, and a world of at most 100 users that hides nothing")
 	}
 	if len(c.Commands) > 0 && len(c.Ground) == 0 {
 		return fmt.Errorf("ground: empty, want the program that sends the %d commands", len(c.Commands))

@@ -45,7 +45,8 @@ type flight struct {
 	killed     int // how often it was
 	leaderArgs []string
 	view       *view
-	closers    []func() // of what was started, in that order
+	executed   *execution // nil: tasks are not computed
+	closers    []func()   // of what was started, in that order
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -160,7 +161,7 @@ func (f *flight) start(ctx context.Context) error {
 		}
 	}
 	f.users = &users.Simulator{Config: users.Config{
-		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at, SharedConnection: f.Users.SharedConnection,
+		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at, SharedConnection: f.Users.SharedConnection, External: f.Execute,
 		Position: f.fleet.position, Log: f.log,
 		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.vehicles[m].AddEdgeJ(slot, joules) },
 	}}
@@ -173,6 +174,13 @@ func (f *flight) start(ctx context.Context) error {
 	}
 	f.closers = append(f.closers, f.users.Close)
 	f.warnOfCheckpoint()
+	if f.Execute {
+		f.executed = &execution{flight: f}
+		f.closers = append(f.closers, f.executed.stop)
+		if err := f.executed.start(ctx); err != nil {
+			return err
+		}
+	}
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
 	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
 	if err != nil {
@@ -215,6 +223,9 @@ func (f *flight) stop() {
 func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
+	if f.executed != nil {
+		f.executed.openSlot(b.Slot)
+	}
 	latest, bodies := f.observer.latest(), f.fleet.bodies()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()

@@ -2,6 +2,7 @@ package fly
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -19,6 +20,8 @@ type LeaderConfig struct {
 
 	Checkpoint string `yaml:"-"` // folder of its policy; empty: its configuration's
 	slots      int    // of its mission; 0: its configuration's
+	// workers are the addresses and grant keys of the aircraft's workers; nil: none is started.
+	workers []map[string]any
 	// surroundings are what its estimator has to expect, and the radio; nil: its configuration's.
 	surroundings map[string]any
 }
@@ -42,6 +45,13 @@ func (l *LeaderConfig) configuration() (map[string]any, error) {
 	}
 	if l.slots > 0 {
 		values["slots"] = l.slots
+	}
+	if fleet, ok := values["aircraft"].([]any); ok && l.workers != nil {
+		for i := range fleet {
+			if aircraft, ok := fleet[i].(map[string]any); ok && i < len(l.workers) {
+				maps.Copy(aircraft, l.workers[i])
+			}
+		}
 	}
 	if l.surroundings != nil {
 		values["surroundings"] = l.surroundings

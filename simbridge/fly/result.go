@@ -35,6 +35,10 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		spent[m] = a.BySlot()
 	}
 	r.Rows = make([]report.Row, flownSlots(&o))
+	var executed *report.Executed
+	if f.executed != nil {
+		executed = f.executed.summarize()
+	}
 	f.users.ComputeUnopened(len(r.Rows))
 	f.fillRows(r, spent, records.statusBySlot)
 
@@ -45,6 +49,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 	}
+	s.Executed = executed
 	if f.World.HidesState() {
 		s.World = &f.World
 		for _, o := range f.users.Outcomes() {

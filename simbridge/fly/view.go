@@ -134,6 +134,12 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "reports    %d due, %d dropped on purpose, %d received\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
+	if x := s.Executed; x != nil {
+		fmt.Fprintf(w, "computed   %d tasks, %d parts on aircraft of %d decided and %d by the offer; %d outputs identical to the whole's; %d blobs found\n",
+			x.Tasks, x.Done, x.Decided, x.ByOffer, x.Identical, x.Found)
+		fmt.Fprintf(w, "           measured over modelled, median (p90 of the size): upload %+.1f (%.1f) %%, own part %+.1f (%.1f) %%, edge part %+.1f (%.1f) %%, delay %.1f of %.1f s\n",
+			100*x.UploadError, 100*x.UploadP90, 100*x.LocalError, 100*x.LocalP90, 100*x.EdgeError, 100*x.EdgeP90, x.MeasuredDelayS, x.ModelledDelayS)
+	}
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
 	switch {
 	case s.Budget.RevisedJ > 0 && early != "":

@@ -111,6 +111,29 @@ type Summary struct {
 	Traffic           Traffic           `json:"traffic"`
 	Aircraft          []AircraftSummary `json:"aircraft"`
 	Latency           Latency           `json:"latency"`
+	Executed          *Executed         `json:"executed,omitempty"` // tasks that were computed
+}
+
+// Executed is how tasks were computed, beside the model of them. Errors are relative, the
+// measured time over the modelled one less 1, in the median; P90 are those of their sizes.
+type Executed struct {
+	Tasks     int `json:"tasks"`
+	Decided   int `json:"decided"`   // decisions with an aircraft
+	ByOffer   int `json:"by_offer"`  // parts that users sent to an aircraft without a decision
+	Done      int `json:"done"`      // of both, computed there
+	Identical int `json:"identical"` // outputs of all tasks that equal the whole's
+	Found     int `json:"found"`     // blobs, in all pictures
+
+	UploadError float64 `json:"upload_error"`
+	LocalError  float64 `json:"local_error"`
+	EdgeError   float64 `json:"edge_error"`
+	UploadP90   float64 `json:"upload_p90"`
+	LocalP90    float64 `json:"local_p90"`
+	EdgeP90     float64 `json:"edge_p90"`
+
+	MeasuredDelayS float64        `json:"measured_delay_s"` // of the mission
+	ModelledDelayS float64        `json:"modelled_delay_s"` // of the same decisions, by the world's closed forms
+	Problems       map[string]int `json:"problems,omitempty"`
 }
 
 type Reports struct {

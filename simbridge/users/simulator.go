@@ -35,6 +35,7 @@ type Config struct {
 	ReportLoss        float64 // fraction of the reports that is lost
 	Fleet             string
 	Broker            telemetry.Broker
+	External          bool          // the users are processes of their own
 	SharedConnection  bool          // one connection for all, instead of one each
 	ReconnectInterval time.Duration // between attempts to connect again; 0: the client's
 
@@ -87,6 +88,9 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 	s.truth = world.NewScenario(&s.World, s.Seed)
 	for i := range s.World.UserCount() {
 		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1, opened: map[int]bool{}})
+	}
+	if s.External {
+		return nil
 	}
 	if s.SharedConnection {
 		return s.connect(ctx, s.users, s.topics.AllDecisions())

@@ -1,0 +1,335 @@
+// Package device is a user's side of tasks that run: it reports a task, follows the decision
+// or else the offer, computes its own part, has the rest computed on an aircraft, and joins both.
+//
+// Inputs: the leader's beacons and decisions, tasks of the device, what it can compute, and
+// answers of workers. Outputs: reports and results on MQTT, requests to workers, and each
+// task's output. Program user is one use of it; an application may be another.
+package device
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+	"prefdt/telemetry/task"
+)
+
+// Function is a function of tasks: it maps each unit of input by itself.
+type Function struct {
+	ID           string
+	UnitBytes    int
+	OutputBytes  int     // for a unit, at most
+	CyclesPerBit float64 // as calibrated on the aircraft
+}
+
+// Task is one task of the device.
+type Task struct {
+	Input     []byte // whole units
+	DeadlineS float64
+}
+
+// Outcome is how a task ended.
+type Outcome struct {
+	Slot        int      `json:"slot"`
+	By          string   `json:"by"`       // telemetry.ByDecision, ByOffer or ByLocal
+	Aircraft    int      `json:"aircraft"` // that computed a part; 0: none
+	Chosen      int      `json:"chosen"`   // that was to compute a part
+	Bytes       int      `json:"bytes"`
+	EdgeBytes   int      `json:"edge_bytes"` // that were to be computed there
+	CPUHz       float64  `json:"cpu_hz"`     // of the aircraft, as decided or expected
+	CompletionS float64  `json:"completion_s"`
+	LocalS      *float64 `json:"local_s,omitempty"`
+	UploadS     *float64 `json:"upload_s,omitempty"`
+	EdgeS       *float64 `json:"edge_s,omitempty"`
+	Problem     string   `json:"problem,omitempty"` // why the aircraft did not compute its part
+	Output      []byte   `json:"-"`
+	Err         error    `json:"-"` // the task could not be computed at all
+}
+
+// Device is one user. Set the exported fields, then Initialize.
+type Device struct {
+	ID, Fleet string
+	Broker    telemetry.Broker
+	TLS       *tls.Config // for workers; nil: everything is computed here
+	From      string      // address from which workers are reached; empty: any
+	Function  Function
+	CPUHz     float64 // that this device effectively has for the function
+	Physics   physics.Constants
+
+	Position func() [2]float64
+	Gain     func(aircraft int) float64                    // power gain as measured; 0: not known. nil: none is
+	Next     func(slot int) (t Task, ok bool)              // the task of a slot that opens
+	Compute  func(input []byte) (output []byte, err error) // here
+	Done     func(Outcome)
+	Log      *slog.Logger
+
+	topics  telemetry.Topics
+	client  *telemetry.Client
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mutex   sync.Mutex
+	slot    int // of the last beacon
+	pending *pending
+	links   map[string]*link // by address
+}
+
+// pending is a task between beacon and decision.
+type pending struct {
+	Task
+	beacon   telemetry.Slot
+	decideBy time.Time
+	timer    *time.Timer
+}
+
+// Initialize connects to the broker.
+func (d *Device) Initialize(ctx context.Context) (err error) {
+	if d.topics, err = telemetry.NewTopics(d.Fleet); err != nil {
+		return err
+	}
+	if !telemetry.ValidID(d.ID) || d.Function.UnitBytes < 1 || !(d.CPUHz > 0) {
+		return fmt.Errorf("device %q: want an id, a function's unit_bytes and cpu_hz", d.ID)
+	}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	d.slot, d.links = -1, map[string]*link{}
+	d.client = &telemetry.Client{
+		Broker: d.Broker, Name: "user", Log: d.Log,
+		Subscriptions: []telemetry.Subscription{{Filter: d.topics.Slot()}, {Filter: d.topics.Decision(d.ID), QoS: 1}},
+		Handle:        d.handle,
+	}
+	return d.client.Initialize(ctx)
+}
+
+// Close waits for the tasks in progress.
+func (d *Device) Close() {
+	d.mutex.Lock()
+	if p := d.pending; p != nil {
+		p.timer.Stop()
+		d.pending = nil
+	}
+	d.mutex.Unlock()
+	d.stop()
+	d.running.Wait()
+	d.client.Close()
+	for _, l := range d.links {
+		l.close()
+	}
+}
+
+func (d *Device) handle(m telemetry.Message) {
+	kind, _, ok := d.topics.Parse(m.Topic)
+	if !ok || m.Retained {
+		return
+	}
+	switch kind {
+	case telemetry.KindSlot:
+		if b, err := telemetry.DecodeSlot(m.Payload); err == nil {
+			d.openSlot(b, m.Received)
+		}
+	case telemetry.KindDecision:
+		if x, err := telemetry.DecodeDecision(m.Payload); err == nil {
+			d.follow(x, m.Received)
+		}
+	}
+}
+
+// openSlot reports the slot's task, and opens connections to the workers that are named.
+func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if b.Slot == d.slot {
+		return
+	}
+	d.slot = b.Slot
+	if d.pending != nil {
+		d.takeOffer(d.pending)
+	}
+	for _, a := range b.Offer.Aircraft {
+		if d.TLS != nil && a.Worker != "" {
+			d.link(a.Worker).open()
+		}
+	}
+	t, ok := d.Next(b.Slot)
+	if !ok || len(t.Input) == 0 {
+		return
+	}
+	report := telemetry.Report{
+		Slot: b.Slot, PositionM: d.Position(), CPUHz: d.CPUHz, Gain: map[int]float64{},
+		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS, Function: d.Function.ID},
+	}
+	for _, a := range b.Offer.Aircraft {
+		if d.Gain != nil {
+			if g := d.Gain(a.Number); g > 0 && g <= 1 {
+				report.Gain[a.Number] = g
+			}
+		}
+	}
+	p := &pending{Task: t, beacon: b, decideBy: received.Add(time.Duration(b.DecideByMS * float64(time.Millisecond)))}
+	p.timer = time.AfterFunc(time.Until(p.decideBy), func() {
+		d.mutex.Lock()
+		defer d.mutex.Unlock()
+		if d.pending == p {
+			d.takeOffer(p)
+		}
+	})
+	d.pending = p
+	if payload, err := telemetry.Encode(report); err == nil {
+		d.client.Publish(telemetry.Publication{Topic: d.topics.Report(d.ID), Payload: payload})
+	} else {
+		d.Log.Error("report", "reason", err)
+	}
+}
+
+// follow begins what was decided. One for another slot, or after decide_by_ms, is ignored.
+func (d *Device) follow(x telemetry.Decision, received time.Time) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	p := d.pending
+	if p == nil || x.Slot != p.beacon.Slot || x.ReportSlot != nil || received.After(p.decideBy) {
+		return
+	}
+	way := way{by: telemetry.ByDecision, aircraft: x.Aircraft, offload: x.Offload, cpuHz: x.CPUHz}
+	for _, a := range p.beacon.Offer.Aircraft {
+		if a.Number == x.Aircraft {
+			way.worker = a.Worker
+		}
+	}
+	if x.Grant != "" {
+		way.grant, _ = base64.StdEncoding.DecodeString(x.Grant) // the decoder has checked its form
+	}
+	d.begin(p, way, received)
+}
+
+// takeOffer begins what is best by the beacon's offer. Workers know a user without a
+// decision by its certificate.
+func (d *Device) takeOffer(p *pending) {
+	way := way{by: telemetry.ByLocal}
+	if d.TLS != nil && len(d.TLS.Certificates) > 0 {
+		o := dispatch.Offer{PriceSPerJ: p.beacon.Offer.PriceSPerJ}
+		position := d.Position()
+		self := slot.User{
+			Position: physics.Position{EastM: position[0], NorthM: position[1]}, CPUHz: d.CPUHz,
+			Task: physics.Task{Bits: 8 * float64(len(p.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: p.DeadlineS},
+		}
+		var offered []telemetry.OfferAircraft
+		for _, a := range p.beacon.Offer.Aircraft {
+			if a.Worker == "" {
+				continue
+			}
+			gain := -1.0 // the closed-form mean stands in
+			if d.Gain != nil {
+				if g := d.Gain(a.Number); g > 0 {
+					gain = g
+				}
+			}
+			self.Gain = append(self.Gain, gain)
+			o.Aircraft = append(o.Aircraft, dispatch.OfferAircraft{
+				Number: a.Number, Position: physics.Position{EastM: a.PositionM[0], NorthM: a.PositionM[1]}, CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
+			})
+			offered = append(offered, a)
+		}
+		if choice := o.Choose(&d.Physics, &self); choice.Server > 0 {
+			a := offered[choice.Server-1]
+			way.by, way.aircraft, way.offload, way.cpuHz, way.worker = telemetry.ByOffer, a.Number, choice.Offload, choice.CPUHz, a.Worker
+		}
+	}
+	from := time.Now()
+	if from.After(p.decideBy) {
+		from = p.decideBy
+	}
+	d.begin(p, way, from)
+}
+
+// way is where a task is computed.
+type way struct {
+	by       string
+	aircraft int
+	offload  float64
+	cpuHz    float64
+	worker   string
+	grant    []byte
+}
+
+// begin computes a task. The mutex is held.
+func (d *Device) begin(p *pending, w way, from time.Time) {
+	d.pending = nil
+	p.timer.Stop()
+	var l *link
+	if w.worker != "" && d.TLS != nil {
+		l = d.link(w.worker)
+	}
+	d.running.Go(func() { d.run(p, w, l, from) })
+}
+
+// run computes both parts of a task at a time, and what an aircraft did not compute after that.
+func (d *Device) run(p *pending, w way, l *link, from time.Time) {
+	speed := p.beacon.Speed
+	seconds := func(t time.Duration) *float64 { return new(t.Seconds() * speed) }
+	units := len(p.Input) / d.Function.UnitBytes
+	cut := int(w.offload*float64(units)) * d.Function.UnitBytes
+	out := Outcome{Slot: p.beacon.Slot, By: w.by, Chosen: w.aircraft, Bytes: len(p.Input), EdgeBytes: cut, CPUHz: w.cpuHz}
+	var there answer
+	edge := make(chan struct{})
+	go func() {
+		defer close(edge)
+		if cut > 0 {
+			there = l.compute(d.ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut], cut/d.Function.UnitBytes*d.Function.OutputBytes)
+		}
+	}()
+	began := time.Now()
+	here, err := d.Compute(p.Input[cut:])
+	out.LocalS = seconds(time.Since(began))
+	<-edge
+	switch {
+	case err != nil:
+	case cut == 0:
+		out.Output = here
+	case there.err == nil:
+		out.Aircraft, out.UploadS, out.EdgeS = w.aircraft, seconds(there.upload), seconds(there.edge)
+		out.Output = append(there.output, here...)
+	default:
+		var first []byte
+		out.By, out.Problem, out.LocalS = telemetry.ByLocal, there.err.Error(), nil
+		if first, err = d.Compute(p.Input[:cut]); err == nil {
+			out.Output = append(first, here...)
+		}
+	}
+	out.CompletionS, out.Err = *seconds(time.Since(from)), err
+	if err == nil {
+		d.publish(&out)
+	}
+	d.Done(out)
+}
+
+func (d *Device) publish(o *Outcome) {
+	r := telemetry.Result{Slot: o.Slot, CompletionS: o.CompletionS, By: o.By, LocalS: o.LocalS, UploadS: o.UploadS}
+	payload, err := telemetry.Encode(r)
+	if err != nil {
+		d.Log.Error("result", "reason", err)
+		return
+	}
+	d.client.Publish(telemetry.Publication{Topic: d.topics.Result(d.ID), QoS: 1, Payload: payload})
+}
+
+// link is the connection to a worker. The mutex is held.
+func (d *Device) link(address string) *link {
+	l := d.links[address]
+	if l == nil {
+		l = &link{address: address, tls: d.TLS, from: d.From}
+		d.links[address] = l
+	}
+	return l
+}
+
+// errNoWorker is why a part is computed here that was decided to be elsewhere.
+var errNoWorker = errors.New("the aircraft's worker has no address")
