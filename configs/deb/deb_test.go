@@ -50,7 +50,7 @@ func TestContents(t *testing.T) {
 	path := packageFile(t)
 	contents := runCommand(t, "dpkg-deb", "--contents", path)
 	for _, want := range []string{
-		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
+		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/worker", "-rwxr-xr-x|./usr/bin/worker-module", "-rwxr-xr-x|./usr/bin/user", "-rw-r--r--|./lib/systemd/system/prefdt-worker.service", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
 		"-rw-r--r--|./usr/share/prefdt/checkpoint/policy.onnx", "-rw-r--r--|./usr/share/prefdt/checkpoint/manifest.json",
 		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/copyright", "|./usr/share/doc/prefdt/mosquitto/acl",
 	} {

@@ -44,10 +44,8 @@ type execution struct {
 
 	mutex    sync.Mutex
 	slot     int                 // open now
-	prepared int                 // slots whose tasks were dropped
 	rates    map[[3]int]float64  // bit/s by slot, user and aircraft
 	outcomes map[string]*outcome // by the task's file
-	readers  sync.WaitGroup
 }
 
 // outcome is a line of a user's output.
@@ -118,6 +116,9 @@ func (e *execution) start(ctx context.Context) error {
 	function := map[string]any{"id": "blobs", "command": append([]string{program}, e.Blobs[1:]...), "unit_bytes": tileBytes, "output_bytes": answerBytes}
 	if err := e.startWorkers(ctx, tls, function); err != nil {
 		return err
+	}
+	for slot := range staged {
+		e.stage(slot)
 	}
 	e.prepare(0)
 	return e.startUsers(tls, function)
@@ -223,10 +224,14 @@ func (e *execution) startUsers(tls string, function map[string]any) error {
 		if err := user.Start(); err != nil {
 			return fmt.Errorf("start %s: %w", args[0], err)
 		}
-		e.readers.Go(func() { e.read(i, lines) })
+		read := make(chan struct{})
+		go func() {
+			e.read(i, lines)
+			close(read)
+		}()
 		e.closers = append(e.closers, func() {
 			user.Process.Signal(syscall.SIGTERM)
-			e.readers.Wait()
+			<-read
 			user.Wait()
 			log.Close()
 		})
@@ -267,30 +272,45 @@ func (e *execution) openSlot(slot int) {
 	e.mutex.Lock()
 	e.slot = slot
 	e.mutex.Unlock()
-	time.AfterFunc(600*time.Millisecond, func() { e.prepare(slot + 1) })
+	time.AfterFunc(600*time.Millisecond, func() {
+		e.prepare(slot + 1)
+		e.stage(slot + staged)
+	})
 }
 
-// prepare drops a slot's images and measured gains.
-func (e *execution) prepare(slot int) {
+// staged is for how many slots ahead images are made: that takes a while on a busy machine.
+const staged = 8
+
+// stage makes the images of a slot.
+func (e *execution) stage(slot int) {
 	for i := range e.World.Users {
 		folder := filepath.Join(e.folder, userID(i))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			e.log.Error("tasks", "reason", err)
 		}
+		if t := e.users.Task(slot, i); t.Bits > 0 {
+			image, err := e.imageOf(t, uint64(slot)*1000+uint64(i))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(folder, fmt.Sprintf(".%04d", slot)), image, 0o644)
+			}
+			if err != nil {
+				e.log.Error("tasks", "reason", err)
+			}
+		}
+	}
+}
+
+// prepare drops a slot's images and measured gains.
+func (e *execution) prepare(slot int) {
+	for i := range e.World.Users {
 		gains := map[int]float64{}
 		for m := range e.Aircraft {
 			gains[m+1] = e.users.Upload(slot, i, m)
 		}
 		raw, _ := json.Marshal(gains)
 		e.replace(filepath.Join(e.folder, userID(i)+".gain"), raw)
-		if t := e.users.Task(slot, i); t.Bits > 0 {
-			image, err := e.imageOf(t, uint64(slot)*1000+uint64(i))
-			if err != nil {
-				e.log.Error("tasks", "reason", err)
-				continue
-			}
-			e.replace(filepath.Join(folder, fmt.Sprintf("%04d", slot)), image)
-		}
+		name := fmt.Sprintf("%04d", slot)
+		os.Rename(filepath.Join(e.folder, userID(i), "."+name), filepath.Join(e.folder, userID(i), name)) // if it has a task
 	}
 }
 

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/configs/cli"
+)
+
+// Every mistake is one line and a status.
+func TestBadInput(t *testing.T) {
+	dir := t.TempDir()
+	good := "functions: [{id: f, command: [cat], unit_bytes: 1, output_bytes: 1}]\n"
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		want string
+	}{
+		{"nothing", nil, 2, "-config"},
+		{"unknown key", []string{"-config", file("a", good+"speed: 1\n")}, 2, "speed"},
+		{"no function", []string{"-config", file("b", "aircraft: 1\n")}, 2, "functions (how many) is 0"},
+		{"a function twice", []string{"-config", file("c", strings.Replace(good, "}]", "}, {id: f, command: [cat], unit_bytes: 1, output_bytes: 1}]", 1))}, 2, "function f stands twice"},
+		{"aircraft 0", []string{"-config", file("d", good+"aircraft: 0\n")}, 2, "aircraft is 0, want 1 to 64"},
+		{"no certificate", []string{"-config", file("e", good)}, 1, "cert"},
+		{"calibrate nothing", []string{"calibrate", "-config", file("f", good), "-tasks", "0"}, 2, "-tasks 0"},
+		{"calibrate a program that is none", []string{"calibrate", "-config", file("g", strings.Replace(good, "cat", "no-such-program", 1))}, 1, "no-such-program"},
+	} {
+		var stderr bytes.Buffer
+		code := program.Run(t.Context(), c.args, io.Discard, &stderr)
+		if code != c.code || !strings.Contains(stderr.String(), c.want) || strings.Count(stderr.String(), "\n") != 1 {
+			t.Errorf("%s: status %d, %q; want %d and %q", c.name, code, &stderr, c.code, c.want)
+		}
+	}
+}
+
+// What ships is read, and its values are the defaults where there are some.
+func TestShippedConfiguration(t *testing.T) {
+	c, want := defaults(), defaults()
+	if err := configs.Load("../../configs/worker.yaml", &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	functions := c.Functions
+	if c.Functions = nil; len(functions) != 1 || c.Fleet != want.Fleet || c.Listen != want.Listen || c.Cores != want.Cores || c.CoreHz != want.CoreHz ||
+		c.MaxTasks != want.MaxTasks || c.OfferBytes != want.OfferBytes || c.Calibration != want.Calibration || c.Broker != want.Broker {
+		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+// The unit isolates: what flies comes first, no devices, no memory without end; and modules
+// can be compiled in it.
+func TestUnit(t *testing.T) {
+	raw, err := os.ReadFile("../../configs/systemd/prefdt-worker.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(raw), "\n")
+	for _, want := range []string{
+		"CPUSchedulingPolicy=idle", "CPUWeight=2", "OOMScoreAdjust=500", "PrivateDevices=yes", "DevicePolicy=closed", "NoNewPrivileges=yes",
+		"ProtectSystem=strict", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=any", "CapabilityBoundingSet=",
+	} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("no line %s", want)
+		}
+	}
+	for _, want := range []string{`(?m)^MemoryMax=`, `(?m)^TasksMax=`} {
+		if !regexp.MustCompile(want).Match(raw) {
+			t.Errorf("no line %s", want)
+		}
+	}
+	if regexp.MustCompile(`(?m)^MemoryDenyWriteExecute`).Match(raw) {
+		t.Error("MemoryDenyWriteExecute: modules would be interpreted")
+	}
+}
+
+// A calibration is what was measured, of the program as it is; the program refuses another.
+func TestCalibrate(t *testing.T) {
+	executor := filepath.Join(t.TempDir(), "upper.sh")
+	// It answers any chunk as if it took 1 ms of CPU time for its 64 bytes.
+	script := "#!/bin/sh\nwhile head -c 8 >/dev/null && head -c 64 >/dev/null; do printf '\\100\\102\\017\\000\\000\\000\\000\\000\\001\\000\\000\\000x'; done\n"
+	if err := os.WriteFile(executor, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(executor)
+	path, sampleFile := filepath.Join(dir, "worker.yaml"), filepath.Join(dir, "sample")
+	os.WriteFile(sampleFile, make([]byte, 64), 0o600)
+	text := "core_hz: 2e9\ncalibration: " + filepath.Join(dir, "state", "c.json") + "\nfunctions: [{id: f, command: [" + executor + "], unit_bytes: 64, output_bytes: 1, sample: " + sampleFile + "}]\n"
+	os.WriteFile(path, []byte(text), 0o600)
+	var out bytes.Buffer
+	if code := program.Run(t.Context(), []string{"calibrate", "-config", path, "-tasks", "3", "-every", "0s"}, &out, &out); code != cli.ExitOK {
+		t.Skipf("no shell here that reads so few bytes: %s", &out)
+	}
+	if !strings.Contains(out.String(), "f: 15625.0 ns a byte in the median of 3 tasks, 15625.0 to 15625.0: 3906 cycles a bit") {
+		t.Errorf("%s", &out)
+	}
+	c := defaults()
+	if err := configs.Load(path, &c); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.readCalibration()
+	digest, _ := c.Functions[0].Digest()
+	if err != nil || all["f"] != (calibrated{digest, 15625}) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	x, err := newComputers(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.close()
+	f := &x.functions[0]
+	f.Scheduler.SetNSPerByte(f.Function, 15625)
+	w := x.heartbeat(3)
+	if w.CPUHz != 2e9 || w.Refused != 3 || len(w.Functions) != 1 || w.Functions[0].Digest != digest || w.Functions[0].CyclesPerBit < 3906 || w.Functions[0].CyclesPerBit > 3907 {
+		t.Errorf("%+v", w)
+	}
+}
