@@ -19,9 +19,11 @@ import (
 
 func TestImports(t *testing.T) {
 	for packages, others := range map[string][]string{
-		"prefdt/firmware":      {"prefdt/offline", "prefdt/simbridge"},
-		"prefdt/telemetry/...": {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
-		"prefdt/inference/...": {"prefdt/firmware", "prefdt/telemetry", "prefdt/offline", "prefdt/simbridge"},
+		"prefdt/firmware":        {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/worker/", "prefdt/firmware/user/", "github.com/tetratelabs/wazero"},
+		"prefdt/firmware/worker": {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/leader", "github.com/tetratelabs/wazero"},
+		"prefdt/firmware/user":   {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/leader", "github.com/tetratelabs/wazero"},
+		"prefdt/telemetry/...":   {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
+		"prefdt/inference/...":   {"prefdt/firmware", "prefdt/telemetry", "prefdt/offline", "prefdt/simbridge"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", packages).Output()
 		if err != nil {

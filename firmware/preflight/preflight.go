@@ -126,6 +126,9 @@ func (p *preflight) run(ctx context.Context, path string) {
 	p.signing()
 	p.clock()
 	p.broker(ctx)
+	if ctx.Err() == nil {
+		p.workers(ctx)
+	}
 	if ctx.Err() == nil && (p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil) {
 		p.autopilots(ctx) // nothing is sent unsigned where a key is configured
 	}

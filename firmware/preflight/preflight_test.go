@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +75,37 @@ func TestCheckPasses(t *testing.T) {
 	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("decide_by_ms: 39")}, &stdout, &stdout)
 	if code := call.Exit(preflight.Command(t.Context(), call)); code != 0 || !strings.Contains(stdout.String(), "ok    checkpoint") {
 		t.Errorf("status %d: %s", code, &stdout)
+	}
+}
+
+// Each worker that is configured must be heard; one that is not, or has no key, is named.
+func TestCheckOfWorkers(t *testing.T) {
+	t.Parallel()
+	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
+	r.Config.Aircraft[0].Worker, r.Config.Aircraft[1].Worker = "uav1:7300", "uav2:7300"
+	ended := make(chan struct{})
+	var heartbeats sync.WaitGroup
+	heartbeats.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(50 * time.Millisecond):
+				r.PublishRaw(r.Topics.Worker(1), `{"cpu_hz":3.1e10}`)
+				r.PublishRaw(r.Topics.Worker(2), `{}`)
+			}
+		}
+	})
+	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "6s")
+	close(ended)
+	heartbeats.Wait()
+	for _, want := range []string{"aircraft 1: 3.1e+10 Hz", "aircraft 2: no heartbeat with capacity on prefdt/test/aircraft/2/worker", "aircraft 3 has none", "aircraft 1: no grant_key"} {
+		if !strings.Contains(details["worker"], want) {
+			t.Errorf("no %q in %s", want, details["worker"])
+		}
+	}
+	if results["worker"] != preflight.ResultFail {
+		t.Errorf("the worker of aircraft 2 is %s", results["worker"])
 	}
 }
 

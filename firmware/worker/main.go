@@ -182,8 +182,8 @@ func serveCommand(ctx context.Context, call *cli.Call) error {
 					server.OpenSlot(s)
 				}
 			case telemetry.KindStatus:
-				if s, err := telemetry.DecodeStatus(m.Payload); err == nil && s.Mission != "" {
-					server.SetMission(s.Mission)
+				if s, err := telemetry.DecodeStatus(m.Payload); err == nil && s.Mission != "" && !m.Retained { // a retained one may be old
+					server.SetMission(s.Mission, s.State != telemetry.StateIdle && s.State != telemetry.StateClimbing)
 				}
 			}
 		},

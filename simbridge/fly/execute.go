@@ -42,6 +42,8 @@ type execution struct {
 	closers []func()
 	stopped sync.Once
 
+	cyclesPerBit float64 // the world's, unless the function is too light for it
+
 	mutex    sync.Mutex
 	slot     int                 // open now
 	rates    map[[3]int]float64  // bit/s by slot, user and aircraft
@@ -149,7 +151,9 @@ func (e *execution) startWorkers(ctx context.Context, tls string, function map[s
 	if err := json.Unmarshal(raw, &measured); err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	c["core_hz"] = 8e9 * e.World.CyclesPerBit / measured["blobs"].NSPerByte
+	coreHz := min(8e9*e.World.CyclesPerBit/measured["blobs"].NSPerByte, e.World.Physics.EdgeCPUHz)
+	e.cyclesPerBit = measured["blobs"].NSPerByte * coreHz / 8e9
+	c["core_hz"] = coreHz
 	for m := range e.Aircraft {
 		address, err := freeport.Address()
 		if err != nil {
@@ -197,7 +201,7 @@ func (e *execution) write(name string, c map[string]any) (path string, err error
 
 // startUsers starts a process for each user of the world.
 func (e *execution) startUsers(tls string, function map[string]any) error {
-	function["cycles_per_bit"] = e.World.CyclesPerBit
+	function["cycles_per_bit"] = e.cyclesPerBit
 	for i := range e.World.Users {
 		id := userID(i)
 		certificate, key := access.Files(tls, id)
@@ -368,13 +372,17 @@ func (e *execution) carry(l net.Listener, m int, worker string) {
 	}
 }
 
+// idle is how long a connection is quiet before an upload is another one. What a sleep takes
+// too long within one is made up for.
+const idle = 100 * time.Millisecond
+
 // shape copies at the rate of the world's gain in the slot that is open.
 func (e *execution) shape(dst io.Writer, src io.Reader, user, m int) {
 	buffer, free := make([]byte, 2048), time.Time{}
 	for {
 		n, err := src.Read(buffer)
 		if n > 0 {
-			if now := time.Now(); free.Before(now) {
+			if now := time.Now(); now.Sub(free) > idle {
 				free = now
 			}
 			free = free.Add(time.Duration(8 * float64(n) / e.rate(user, m) * float64(time.Second)))
@@ -428,7 +436,7 @@ func (e *execution) summarize() *report.Executed {
 			x.Decided++
 		}
 		bits := 8 * float64(o.Bytes)
-		t := physics.Task{Bits: bits, CyclesPerBit: o.task.CyclesPerBit, DeadlineS: o.task.DeadlineS}
+		t := physics.Task{Bits: bits, CyclesPerBit: e.cyclesPerBit, DeadlineS: o.task.DeadlineS}
 		rho := float64(o.EdgeBytes) / float64(o.Bytes)
 		partS, modelledS := (1-rho)*t.LocalTimeS(e.World.UserCPUHz), t.LocalTimeS(e.World.UserCPUHz)
 		if o.LocalS != nil && partS > 0.01 {

@@ -113,8 +113,7 @@ func (f *fleet) startWorker(address string) {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(f.server.Close)
-	f.server.SetMission("m0")
-	f.server.SetMission("m1")
+	f.server.SetMission("m1", false)
 }
 
 func (f *fleet) authority() *x509.CertPool {

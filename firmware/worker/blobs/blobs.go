@@ -27,9 +27,9 @@ func find(input []byte) (output []byte, err error) {
 	return output, nil
 }
 
-// kernel is a binomial filter of 9 by 9 pixels.
-var kernel = func() (k [9][9]int32) {
-	row := [9]int32{1, 8, 28, 56, 70, 56, 28, 8, 1}
+// kernel is a binomial filter of 11 by 11 pixels.
+var kernel = func() (k [11][11]int32) {
+	row := [11]int32{1, 10, 45, 120, 210, 252, 210, 120, 45, 10, 1}
 	for i := range k {
 		for j := range k[i] {
 			k[i][j] = row[i] * row[j]
@@ -38,8 +38,8 @@ var kernel = func() (k [9][9]int32) {
 	return k
 }()
 
-// kernelSum is 4 to the power of 8.
-const kernelSum = 1 << 16
+// kernelSum is 4 to the power of 10.
+const kernelSum = 1 << 20
 
 func smooth(tile []byte) (out [unitBytes]byte) {
 	for y := range side {
@@ -47,7 +47,7 @@ func smooth(tile []byte) (out [unitBytes]byte) {
 			var sum int64
 			for i := range kernel {
 				for j := range kernel[i] {
-					v, u := min(max(y+i-4, 0), side-1), min(max(x+j-4, 0), side-1)
+					v, u := min(max(y+i-5, 0), side-1), min(max(x+j-5, 0), side-1)
 					sum += int64(kernel[i][j]) * int64(tile[v*side+u])
 				}
 			}

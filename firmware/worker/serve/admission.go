@@ -33,16 +33,16 @@ func newAdmission(fleet string, aircraft int, key *task.Key, offerBytes int) *ad
 	return &admission{fleet: fleet, aircraft: aircraft, key: key, offerBytes: offerBytes, slot: -1, offers: map[int]telemetry.OfferAircraft{}, used: map[use]struct{}{}}
 }
 
-// setMission begins a mission. Of one that was under way before this worker began, the slot
-// of the first beacon may have been used.
-func (a *admission) setMission(mission string) {
+// setMission begins a mission. Of one that was in its slots before this worker began, the
+// slot of the first beacon may have been used.
+func (a *admission) setMission(mission string, inSlots bool) {
 	h := task.MissionHash(a.fleet, mission)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if h == a.mission {
 		return
 	}
-	known := a.mission != [8]byte{}
+	known := a.mission != [8]byte{} || !inSlots
 	a.mission, a.slot, a.after = h, -1, -1
 	if !known {
 		a.after = unknownSlot

@@ -101,11 +101,18 @@ func (s *Server) Start(l net.Listener) error {
 	return nil
 }
 
-// OpenSlot takes a beacon, SetMission the mission of a status.
+// OpenSlot takes a beacon.
 func (s *Server) OpenSlot(b telemetry.Slot) { s.admission.openSlot(b) }
-func (s *Server) SetMission(mission string) { s.admission.setMission(mission) }
-func (s *Server) Refused() int64            { return s.refused.Load() }
-func (s *Server) Address() net.Addr         { return s.listener.Addr() }
+
+// SetMission takes the mission of a status that was just published, and whether it is in its
+// slots, or was.
+func (s *Server) SetMission(mission string, inSlots bool) { s.admission.setMission(mission, inSlots) }
+
+// Refused is how many requests and connections were refused.
+func (s *Server) Refused() int64 { return s.refused.Load() }
+
+// Address is where it listens.
+func (s *Server) Address() net.Addr { return s.listener.Addr() }
 
 // Close ends all connections.
 func (s *Server) Close() {

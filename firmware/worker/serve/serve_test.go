@@ -81,8 +81,7 @@ func newBench(t *testing.T, change func(*Server)) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.server.Close)
-	b.server.SetMission("m0")
-	b.server.SetMission("m1")
+	b.server.SetMission("m1", false)
 	b.openSlot(17)
 	return b
 }
@@ -259,7 +258,7 @@ func TestAdmissionOverRestartsAndMissions(t *testing.T) {
 		want    task.Status
 	}{
 		{"nothing is known", func() {}, "m1", 17, task.Foreign},
-		{"no beacon yet", func() { a.setMission("m1") }, "m1", 17, task.Expired},
+		{"no beacon yet", func() { a.setMission("m1", true) }, "m1", 17, task.Expired},
 		{"the slot of the first beacon", func() { open(17) }, "m1", 17, task.Expired},
 		{"the slot after it", func() {}, "m1", 18, task.OK},
 		{"that again", func() { open(18) }, "m1", 18, task.Replayed},
@@ -267,14 +266,20 @@ func TestAdmissionOverRestartsAndMissions(t *testing.T) {
 		{"three slots later", func() { open(21) }, "m1", 18, task.Expired},
 		{"a late beacon changes nothing", func() { open(5) }, "m1", 5, task.Expired},
 		{"another mission's, not begun", func() {}, "m2", 0, task.Foreign},
-		{"another mission's slot 0", func() { a.setMission("m2"); open(0) }, "m2", 0, task.OK},
+		{"another mission's slot 0", func() { a.setMission("m2", true); open(0) }, "m2", 0, task.OK},
 		{"the mission's before it", func() {}, "m1", 0, task.Foreign},
-		{"the same status again", func() { a.setMission("m2") }, "m2", 0, task.Replayed},
+		{"the same status again", func() { a.setMission("m2", true) }, "m2", 0, task.Replayed},
 	} {
 		c.before()
 		if got := try(c.mission, c.slot); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+	a = newAdmission("demo", 1, key, 100)
+	a.setMission("m2", false) // before its slots
+	open(0)
+	if got := try("m2", 0); got != task.OK {
+		t.Errorf("slot 0, by a worker that was there before: %s", got)
 	}
 	if n := len(a.used); n > 1 {
 		t.Errorf("%d uses are remembered", n)

@@ -1,5 +1,7 @@
 // Package share divides a worker's cores among tasks: the task with the least CPU time
-// over its granted share is served next, a chunk of about 3 ms at a time.
+// over its granted share is served next, a chunk of about 3 ms at a time, and none faster
+// than it was granted. Its user computes its own part meanwhile, which was made to take as
+// long: an earlier output would help nobody, and draw more power than the leader has booked.
 //
 // Inputs: tasks with their shares, and functions with the executors that compute them.
 // Outputs: each task's output, or why there is none. Called by the server of requests.
@@ -96,6 +98,7 @@ type task struct {
 	running  int // chunks in progress, stopped ones included
 	held     []*chunk
 	cpuNS    float64 // had
+	began    time.Time
 	startNS  float64 // over share: the least of the others' when it came, so that it owes them nothing
 	limitNS  float64
 	err      error
@@ -118,6 +121,11 @@ type chunk struct {
 
 // used is the measure by which tasks are chosen.
 func (t *task) used() float64 { return t.startNS + t.cpuNS/t.share }
+
+// due is when a task has had less CPU time than was granted until then.
+func (t *task) due(cores int) time.Time {
+	return t.began.Add(time.Duration(t.cpuNS / (t.share * float64(cores))))
+}
 
 func (t *task) waits() bool { return t.err == nil && (len(t.held) > 0 || t.offset < len(t.input)) }
 
@@ -175,7 +183,7 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 	if len(input)%f.UnitBytes != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole units of %d", executor.ErrFailed, len(input), f.UnitBytes)
 	}
-	t := &task{function: f, share: max(share, 1e-4), input: input, finished: make(chan struct{})}
+	t := &task{function: f, share: max(share, 1e-4), began: time.Now(), input: input, finished: make(chan struct{})}
 	s.mutex.Lock()
 	if s.closed || len(s.tasks) >= s.MaxTasks {
 		s.mutex.Unlock()
@@ -233,8 +241,17 @@ func (s *Scheduler) core() {
 func (s *Scheduler) next() *chunk {
 	for {
 		var least *task
+		var soonest time.Time // when another one is due
+		now := time.Now()
 		for _, t := range s.tasks {
-			if t.waits() && (least == nil || t.used() < least.used()) {
+			if !t.waits() {
+				continue
+			}
+			if due := t.due(s.Cores); due.After(now) {
+				if soonest.IsZero() || due.Before(soonest) {
+					soonest = due
+				}
+			} else if least == nil || t.used() < least.used() {
 				least = t
 			}
 		}
@@ -255,7 +272,13 @@ func (s *Scheduler) next() *chunk {
 			s.abandon()
 			return nil
 		}
+		if soonest.IsZero() {
+			s.changed.Wait()
+			continue
+		}
+		wake := time.AfterFunc(time.Until(soonest), s.changed.Broadcast)
 		s.changed.Wait()
+		wake.Stop()
 	}
 }
 
@@ -351,8 +374,9 @@ func (s *Scheduler) charge(c *chunk, cpu time.Duration) {
 }
 
 func (s *Scheduler) othersWait(t *task) bool {
+	now := time.Now()
 	for _, other := range s.tasks {
-		if other != t && other.waits() && other.used() <= t.used() {
+		if other != t && other.waits() && other.used() <= t.used() && !other.due(s.Cores).After(now) {
 			return true
 		}
 	}
