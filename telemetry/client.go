@@ -35,9 +35,9 @@ type Client struct {
 
 	Subscriptions []Subscription // filters must not overlap, or a message is delivered once for each
 	MaxPayload    int            // of what is received: a longer payload is cut to a byte more; 0: MaxStatus
-	// NewestEvery has of each topic only the newest message wait for Handle, in the place of the
-	// first, and for so long after the one before it: who floods one delays nobody. 0: all wait.
-	NewestEvery time.Duration
+	// FloodWindow is for messages of many who may flood: of each topic the newest alone waits for
+	// Handle, in the place of the first, and no more than maxBurst are read in so long. 0: no limit.
+	FloodWindow time.Duration
 
 	// The callbacks run on one goroutine of the client and must not be changed after
 	// Initialize. A callback may publish, and block; meanwhile messages queue up, and are
@@ -60,6 +60,7 @@ type Client struct {
 	events              chan func()   // OnConnect and OnDisconnect
 	outbox              chan outgoing // from Publish, to the broker
 	droppedPublications atomic.Uint64
+	flooded             atomic.Uint64 // messages of a topic that had maxBurst before
 }
 
 // Subscription is a topic filter with the highest quality of service of its messages.
@@ -139,7 +140,7 @@ func (c *Client) Initialize(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	c.inbox, c.events = newQueue(c.NewestEvery), make(chan func(), 64) // connections and losses during one callback
+	c.inbox, c.events = newQueue(c.FloodWindow > 0), make(chan func(), 64) // connections and losses during one callback
 	c.outbox = make(chan outgoing, queueLength)
 	s, err := c.connect(ctx, true)
 	if err != nil {
@@ -169,21 +170,22 @@ func (c *Client) Close() {
 // Connected reports whether there is a connection now.
 func (c *Client) Connected() bool { return c.session.Load() != nil }
 
-// Dropped counts what was lost to a full queue, a lost connection or a newer message of
+// Dropped counts what was lost to a full queue, a lost connection or a flood of
 // the same topic. Call it after Initialize.
 func (c *Client) Dropped() (d Dropped) {
 	d.Messages, d.Replaced = c.inbox.counts()
+	d.Replaced += c.flooded.Load()
 	d.Publications = c.droppedPublications.Load()
 	return d
 }
 
-// Dropped are counts of messages received and not handled, those that a newer one of the
+// Dropped are counts of messages received and not handled, those that others of the
 // topic replaced, and publications not sent.
 type Dropped struct{ Messages, Replaced, Publications uint64 }
 
 // Waiting is whether messages were received that Handle has not handled yet. Call it after
 // Initialize.
-func (c *Client) Waiting() bool { return c.inbox.unhandled(time.Now()) }
+func (c *Client) Waiting() bool { return c.inbox.unhandled() }
 
 // Publish queues a publication and never blocks. An error means that it was dropped;
 // nil does not mean that it was delivered.
@@ -247,7 +249,7 @@ func (c *Client) prepare() error {
 		if err != nil {
 			return nil, err
 		}
-		return newLimitedConn(newBatchConn(conn), cmp.Or(c.MaxPayload, MaxStatus)), nil
+		return newLimitedConn(newBatchConn(conn), cmp.Or(c.MaxPayload, MaxStatus), c.FloodWindow, &c.flooded), nil
 	})
 	// In order, and without blocking paho's reader: receive only queues.
 	o.SetOrderMatters(true).SetDefaultPublishHandler(c.receive)
@@ -256,6 +258,9 @@ func (c *Client) prepare() error {
 }
 
 func (c *Client) receive(_ mqtt.Client, m mqtt.Message) {
+	if c.FloodWindow > 0 && len(m.Payload()) == 0 {
+		return // cut by limitedConn; paho acknowledges it
+	}
 	c.inbox.put(Message{m.Topic(), m.Payload(), m.Retained(), time.Now()})
 }
 
@@ -466,8 +471,7 @@ func (c *Client) dispatch(ctx context.Context) {
 			continue
 		default:
 		}
-		m, again := c.inbox.take(time.Now())
-		if m != nil {
+		if m := c.inbox.take(); m != nil {
 			c.Handle(*m)
 			continue
 		}
@@ -475,7 +479,6 @@ func (c *Client) dispatch(ctx context.Context) {
 		case f := <-c.events:
 			f()
 		case <-c.inbox.ready:
-		case <-again:
 		case <-ctx.Done():
 		}
 	}

@@ -3,11 +3,14 @@ package telemetry
 import (
 	"bytes"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
@@ -36,7 +39,7 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 		}
 	}
 	wire.Write([]byte{packets.Suback << 4, 0x81, 0x80, 0x80, 0x01}) // 2 MB of it
-	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))}, most)
+	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))}, most, 0, nil)
 	for _, size := range sizes {
 		got, err := packets.ReadPacket(conn)
 		if err != nil {
@@ -55,9 +58,51 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 	if _, err := packets.ReadPacket(conn); err == nil || !strings.Contains(err.Error(), "packet of type 9 with 2097153 bytes") {
 		t.Fatalf("a large packet of another type: %v", err)
 	}
-	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))}, most)
+	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))}, most, 0, nil)
 	if _, err := endless.Read(make([]byte, 9)); err == nil || err == io.EOF {
 		t.Fatalf("endless length: %v", err)
+	}
+}
+
+// Of a flood on one topic a burst is passed on, of publications that want an acknowledgement the
+// others without a payload; other topics, other packets and the next window are not touched.
+func TestLimitedConnDropsAFlood(t *testing.T) {
+	var wire bytes.Buffer
+	write := func(topic string, qos byte, n int) {
+		for range n {
+			p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+			p.TopicName, p.Qos, p.MessageID, p.Payload = topic, qos, 7, []byte("text")
+			p.Write(&wire)
+			packets.NewControlPacket(packets.Pingresp).Write(&wire)
+		}
+	}
+	write("flood", 0, 100)
+	write("honest", 0, 1)
+	write("acknowledged", 1, 10)
+	var flooded atomic.Uint64
+	conn := newLimitedConn(bytesConn{r: &wire, random: rand.New(rand.NewPCG(3, 4))}, 100, time.Hour, &flooded)
+	read := func() map[string]int {
+		got := map[string]int{}
+		for {
+			p, err := packets.ReadPacket(conn)
+			if err != nil {
+				return got
+			}
+			if x, ok := p.(*packets.PublishPacket); ok {
+				got[x.TopicName+" "+string(x.Payload)]++
+			} else {
+				got["other"]++
+			}
+		}
+	}
+	want := map[string]int{"flood text": maxBurst, "honest text": 1, "acknowledged text": maxBurst, "acknowledged ": 10 - maxBurst, "other": 111}
+	if got := read(); !maps.Equal(got, want) || flooded.Load() != 100-maxBurst+10-maxBurst {
+		t.Errorf("passed %v, want %v; %d flooded", got, want, flooded.Load())
+	}
+	conn.windowBegan = conn.windowBegan.Add(-2 * time.Hour)
+	write("flood", 0, 1)
+	if got := read(); got["flood text"] != 1 {
+		t.Errorf("in the next window: %v", got)
 	}
 }
 
@@ -68,7 +113,7 @@ func FuzzPackets(f *testing.F) {
 	f.Add([]byte{0x90, 0xff, 0xff, 0xff, 0x7f})
 	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))}, MaxPayload)
+		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))}, MaxPayload, time.Hour, new(atomic.Uint64))
 		for left := len(wire); ; left-- { // a packet has two bytes or more
 			if left < 0 {
 				t.Fatal("packets without end")

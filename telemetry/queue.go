@@ -1,10 +1,6 @@
 package telemetry
 
-import (
-	"slices"
-	"sync"
-	"time"
-)
+import "sync"
 
 // Bounds of a queue: the reports of two slots of 4,096 users, the most that a slot may
 // have.
@@ -15,21 +11,20 @@ const (
 
 // queue is where received messages wait for Handle.
 type queue struct {
-	newestEvery time.Duration // see Client.NewestEvery
+	newest bool // of each topic one alone waits: the newest, in the place of the first
 
 	mutex    sync.Mutex
 	waiting  []*Message
-	byTopic  map[string]*Message  // of waiting and early, with newestEvery
-	handled  map[string]time.Time // topics, and until when no other message of them is; likewise
-	bytes    int                  // of payloads
+	byTopic  map[string]*Message // of waiting, with newest
+	bytes    int                 // of payloads
 	handling bool
 	dropped  uint64
 	replaced uint64
 	ready    chan struct{} // receives after a message came
 }
 
-func newQueue(newestEvery time.Duration) *queue {
-	return &queue{newestEvery: newestEvery, byTopic: map[string]*Message{}, handled: map[string]time.Time{}, ready: make(chan struct{}, 1)}
+func newQueue(newest bool) *queue {
+	return &queue{newest: newest, byTopic: map[string]*Message{}, ready: make(chan struct{}, 1)}
 }
 
 // put never blocks: a message that does not fit is dropped and counted.
@@ -52,7 +47,7 @@ func (q *queue) put(m Message) {
 		*old = m
 		return
 	}
-	if q.newestEvery > 0 {
+	if q.newest {
 		q.byTopic[m.Topic] = &m
 	}
 	q.waiting = append(q.waiting, &m)
@@ -62,41 +57,25 @@ func (q *queue) put(m Message) {
 	}
 }
 
-// take returns the first message that is due; nil, and when to ask again, if there is none. The
-// one before was handled.
-func (q *queue) take(now time.Time) (m *Message, again <-chan time.Time) {
+// take returns the first message, nil if none waits. The one before was handled.
+func (q *queue) take() *Message {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
-	for range q.waiting {
-		m = q.waiting[0]
-		q.waiting[0], q.waiting = nil, q.waiting[1:]
-		if now.Before(q.handled[m.Topic]) {
-			q.waiting = append(q.waiting, m)
-			continue
-		}
-		q.bytes -= len(m.Payload)
-		delete(q.byTopic, m.Topic)
-		if q.newestEvery > 0 {
-			if len(q.handled) > 4*queueLength { // of those who may all send again at once
-				clear(q.handled)
-			}
-			q.handled[m.Topic] = now.Add(q.newestEvery)
-		}
-		q.handling = true
-		return m, nil
+	if q.handling = len(q.waiting) > 0; !q.handling {
+		return nil
 	}
-	q.handling = false
-	if len(q.waiting) > 0 {
-		again = time.After(q.newestEvery)
-	}
-	return nil, again
+	m := q.waiting[0]
+	q.waiting[0], q.waiting = nil, q.waiting[1:]
+	q.bytes -= len(m.Payload)
+	delete(q.byTopic, m.Topic)
+	return m
 }
 
-// unhandled is whether messages wait that are due, or one is being handled.
-func (q *queue) unhandled(now time.Time) bool {
+// unhandled is whether messages wait, or one is being handled.
+func (q *queue) unhandled() bool {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
-	return q.handling || slices.ContainsFunc(q.waiting, func(m *Message) bool { return !now.Before(q.handled[m.Topic]) })
+	return len(q.waiting) > 0 || q.handling
 }
 
 func (q *queue) counts() (dropped, replaced uint64) {

@@ -18,7 +18,7 @@ func TestOneUsersFloodDelaysNobody(t *testing.T) {
 		}
 		const flood, others = 1000, 100
 		entered, release, handled := make(chan bool), make(chan bool), make(chan Message, flood+others)
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", NewestEvery: time.Millisecond, Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
+		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", FloodWindow: time.Nanosecond, Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
 		c.Handle = func(m Message) {
 			if string(m.Payload) == "first" {
 				entered <- true
@@ -70,12 +70,12 @@ func TestOneUsersFloodDelaysNobody(t *testing.T) {
 // A queue holds a bounded number of messages and bytes; what does not fit is counted, and what
 // is taken makes place.
 func TestQueueIsBounded(t *testing.T) {
-	for _, newestEvery := range []time.Duration{0, time.Second} {
-		q, now, newest := newQueue(newestEvery), time.Now(), newestEvery > 0
+	for _, newest := range []bool{false, true} {
+		q := newQueue(newest)
 		for i := range queueLength + 3 {
 			q.put(Message{Topic: fmt.Sprint(i)})
 		}
-		q.take(now)
+		q.take()
 		q.put(Message{Topic: "place", Payload: make([]byte, queueBytes)})
 		q.put(Message{Topic: "too much", Payload: make([]byte, 1)})
 		if dropped, _ := q.counts(); dropped != 4 || len(q.waiting) != queueLength {
@@ -85,52 +85,18 @@ func TestQueueIsBounded(t *testing.T) {
 		if _, replaced := q.counts(); newest && (replaced != 1 || q.bytes != len("small")) || !newest && replaced != 0 {
 			t.Errorf("newest %v: replaced %d, %d bytes", newest, replaced, q.bytes)
 		}
-		for m, _ := q.take(now); m != nil; m, _ = q.take(now) {
+		for q.take() != nil {
 		}
-		if q.bytes != 0 || len(q.byTopic) != 0 || q.unhandled(now) {
+		if q.bytes != 0 || len(q.byTopic) != 0 || q.unhandled() {
 			t.Errorf("newest %v: %d bytes and %d topics remain", newest, q.bytes, len(q.byTopic))
 		}
-	}
-}
-
-// A topic's next message waits until its time has come; meanwhile the others are handled, and
-// nobody waits for it: of 50,000 reports a second of one user twenty a slot are decoded.
-func TestMessagesOfOneTopicAreSpaced(t *testing.T) {
-	q, now := newQueue(50*time.Millisecond), time.Now()
-	put := func(topic, payload string) { q.put(Message{Topic: topic, Payload: []byte(payload)}) }
-	take := func() string {
-		m, _ := q.take(now)
-		if m == nil {
-			return ""
-		}
-		return string(m.Payload)
-	}
-	put("flood", "1")
-	if got := take(); got != "1" {
-		t.Errorf("took %q", got)
-	}
-	put("flood", "2")
-	put("honest", "a")
-	put("flood", "3")
-	if got := take(); got != "a" {
-		t.Errorf("took %q, want the other user's", got)
-	}
-	if m, again := q.take(now.Add(49 * time.Millisecond)); m != nil || again == nil || q.unhandled(now) {
-		t.Errorf("took %v before its time, or somebody waits for it", m)
-	}
-	now = now.Add(50 * time.Millisecond)
-	if !q.unhandled(now) {
-		t.Error("it does not wait when its time has come")
-	}
-	if got := take(); got != "3" || take() != "" {
-		t.Errorf("took %q, want the newest, once", got)
 	}
 }
 
 // A message waits until it was handled.
 func TestWaiting(t *testing.T) {
 	begun, end := make(chan bool), make(chan bool)
-	c := &Client{inbox: newQueue(0), Handle: func(Message) {
+	c := &Client{inbox: newQueue(true), Handle: func(Message) {
 		begun <- true
 		<-end
 	}}

@@ -107,7 +107,7 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		}
 	}
 	l.users = newClient("leader-users", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllReports()}, telemetry.Subscription{Filter: t.AllResults(), QoS: 1})
-	l.users.NewestEvery = l.SlotDuration / 20 // a user has one report a slot, and one result
+	l.users.FloodWindow = l.SlotDuration / 4 // a user has one report a slot, and one result
 	// A hello is answered without delay, also while commands wait to be verified.
 	l.rivals = newClient("leader-rivals", telemetry.MaxStatus, telemetry.Subscription{Filter: t.Slot()}, telemetry.Subscription{Filter: t.Status()},
 		telemetry.Subscription{Filter: t.Hello(), QoS: 1}, telemetry.Subscription{Filter: t.Proof(), QoS: 1})

@@ -62,7 +62,7 @@ func serveConsole(t *tool) error {
 		return cli.BadInput(err)
 	}
 	// What users send is before neither a status nor an answer: it comes over a connection of its own.
-	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, NewestEvery: 50 * time.Millisecond}
+	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, FloodWindow: 50 * time.Millisecond}
 	desk := command.NewDesk(t.config.Broker, nil, t.log())
 	pages := s.Fleets
 	if len(pages) == 0 {
