@@ -59,4 +59,4 @@ require (
 
 replace gorgonia.org/tensor => ./inference/checkpoint/tensor
 
-replace github.com/andybalholm/brotli => ./telemetry/flightlog/brotli
+replace github.com/andybalholm/brotli => ./offline/corpus/brotli

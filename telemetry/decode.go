@@ -181,6 +181,8 @@ func (d *decoder) text(s *shape, v reflect.Value) {
 		d.fail("value", "%s, want %s", quote(text), s.form)
 	case len(text) > s.max:
 		d.fail("length", "%d bytes, at most %d", len(text), s.max)
+	case s.shown:
+		v.SetString(visible(text))
 	default:
 		v.SetString(text)
 	}

@@ -13,6 +13,7 @@ import (
 //	enum     the allowed strings
 //	match    a form of text: id (see [ValidID]), challenge, station, digest or grant
 //	max      most elements of a list, or bytes of a string (default 200)
+//	shown    to people: what cannot be seen in the text is read as "?"
 //	keys     interval of a map's keys
 //
 // A pointer without omitempty is always present and null while unknown.
@@ -113,7 +114,7 @@ type Ack struct {
 	ID            string `json:"id" match:"id"`
 	Accepted      bool   `json:"accepted"`
 	EffectiveSlot *int   `json:"effective_slot,omitempty" range:"[0, 1e9]"` // always when accepted
-	Reason        string `json:"reason,omitempty" max:"500"`                // always when refused
+	Reason        string `json:"reason,omitempty" max:"500" shown:"yes"`    // always when refused
 
 	// The command that is answered. Two stations may use the same id.
 	Key string `json:"key,omitempty" match:"id"`    // that signed the command; absent: unsigned
@@ -206,18 +207,18 @@ type LastCommand struct {
 	ID   string `json:"id" match:"id"`
 	Key  string `json:"key" max:"64"` // that signed it; empty: unsigned
 	Slot int    `json:"slot" range:"[0, 1e9]"`
-	What string `json:"what"`
+	What string `json:"what" shown:"yes"`
 }
 
 // StatusAircraft is one aircraft of the status. Measured values are null until the
 // first message of the aircraft.
 type StatusAircraft struct {
 	Number       int         `json:"number" range:"[1, 64]"`
-	Reason       string      `json:"reason" max:"500"` // why it does not fly as commanded, with the autopilot's status text; empty: it does
+	Reason       string      `json:"reason" max:"500" shown:"yes"` // why it does not fly as commanded, with the autopilot's status text; empty: it does
 	SystemID     int         `json:"system_id" range:"[1, 255]"`
 	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
 	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
-	Mode         string      `json:"mode" max:"40"` // the autopilot's, empty until its first HEARTBEAT
+	Mode         string      `json:"mode" max:"40" shown:"yes"` // the autopilot's, empty until its first HEARTBEAT
 	Landed       *bool       `json:"landed"`
 	Battery      *float64    `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
 	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`

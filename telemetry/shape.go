@@ -20,6 +20,7 @@ type shape struct {
 	enum     []string
 	form     *textForm
 	max      int // elements, of an array exactly so many, or bytes
+	shown    bool
 	elem     *shape
 	fields   []field // of a struct, at most 64
 	limit    limit   // of a message
@@ -140,6 +141,7 @@ func newShape(t reflect.Type, tag reflect.StructTag) *shape {
 	if m := tag.Get("max"); m != "" {
 		s.max, _ = strconv.Atoi(m)
 	}
+	s.shown = tag.Get("shown") != ""
 	switch s.kind {
 	case reflect.Pointer:
 		s = newShape(t.Elem(), tag)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -154,6 +155,17 @@ func (s *scanner) skip() {
 			return
 		}
 	}
+}
+
+// visible replaces what cannot be seen: controls, and the marks of Unicode that turn the
+// direction of what follows, or have no width.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
 }
 
 // Printable replaces what is not printable ASCII, and could drive a terminal.

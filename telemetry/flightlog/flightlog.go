@@ -2,12 +2,13 @@
 // formats of other tools.
 //
 // Inputs: a file of the leader's folder of finished missions, or what `leader log export
-// -json` writes. Outputs: [Flight], with a [Slot] for each settled slot; MCAP, Parquet and
-// CSV of it. The program ground calls it, for `ground log` and for replays.
+// -json` writes. Outputs: [Flight], with a [Slot] for each settled slot; MCAP, CSV and
+// JSON of it. The program ground calls it, for `ground log` and for replays.
 package flightlog
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
@@ -41,61 +42,61 @@ type Place struct {
 
 // Slot is one settled slot. What was not recorded is nil or empty.
 type Slot struct {
-	Mission          string   `json:"mission" parquet:"mission,dict"`
-	Slot             int      `json:"slot" parquet:"slot"`
-	UnixMS           int64    `json:"unix_ms" parquet:"unix_ms,timestamp"` // when it was settled
-	State            string   `json:"state,omitempty" parquet:"state,dict"`
-	Setting          *float64 `json:"setting,omitempty" parquet:"setting,optional"`
-	BudgetJ          *float64 `json:"budget_j,omitempty" parquet:"budget_j,optional"` // nil: a preference
-	Mode             string   `json:"mode,omitempty" parquet:"mode,dict"`
-	SpentJ           *float64 `json:"spent_j,omitempty" parquet:"spent_j,optional"`
-	PredictedEndJ    *float64 `json:"predicted_end_j,omitempty" parquet:"predicted_end_j,optional"`
-	FloorJ           *float64 `json:"floor_j,omitempty" parquet:"floor_j,optional"`
-	Saturated        *bool    `json:"saturated,omitempty" parquet:"saturated,optional"`
-	TransitJ         *float64 `json:"transit_j,omitempty" parquet:"transit_j,optional"`
-	EnergyJ          float64  `json:"energy_j" parquet:"energy_j"` // of this slot
-	EdgeJ            float64  `json:"edge_j" parquet:"edge_j"`     // computing in it
-	PropulsionFactor float64  `json:"propulsion_factor" parquet:"propulsion_factor"`
-	DelayS           float64  `json:"delay_s" parquet:"delay_s"` // of all its tasks together
-	PriceSPerJ       float64  `json:"price_s_per_j" parquet:"price_s_per_j"`
-	UsersHeard       int      `json:"users_heard" parquet:"users_heard"`
-	UsersOffloaded   int      `json:"users_offloaded" parquet:"users_offloaded"`
-	DecisionMS       float64  `json:"decision_ms" parquet:"decision_ms"`
-	Missed           bool     `json:"missed" parquet:"missed"` // no decision was made in it
-	MissedSlots      *int     `json:"missed_slots,omitempty" parquet:"missed_slots,optional"`
-	EnergySource     string   `json:"energy_source,omitempty" parquet:"energy_source,dict"`
+	Mission          string   `json:"mission"`
+	Slot             int      `json:"slot"`
+	UnixMS           int64    `json:"unix_ms"` // when it was settled
+	State            string   `json:"state,omitempty"`
+	Setting          *float64 `json:"setting,omitempty"`
+	BudgetJ          *float64 `json:"budget_j,omitempty"` // nil: a preference
+	Mode             string   `json:"mode,omitempty"`
+	SpentJ           *float64 `json:"spent_j,omitempty"`
+	PredictedEndJ    *float64 `json:"predicted_end_j,omitempty"`
+	FloorJ           *float64 `json:"floor_j,omitempty"`
+	Saturated        *bool    `json:"saturated,omitempty"`
+	TransitJ         *float64 `json:"transit_j,omitempty"`
+	EnergyJ          float64  `json:"energy_j"` // of this slot
+	EdgeJ            float64  `json:"edge_j"`   // computing in it
+	PropulsionFactor float64  `json:"propulsion_factor"`
+	DelayS           float64  `json:"delay_s"` // of all its tasks together
+	PriceSPerJ       float64  `json:"price_s_per_j"`
+	UsersHeard       int      `json:"users_heard"`
+	UsersOffloaded   int      `json:"users_offloaded"`
+	DecisionMS       float64  `json:"decision_ms"`
+	Missed           bool     `json:"missed"` // no decision was made in it
+	MissedSlots      *int     `json:"missed_slots,omitempty"`
+	EnergySource     string   `json:"energy_source,omitempty"`
 
 	// What the decision believed, with an estimator.
-	WindEastMPS     *float64 `json:"wind_east_mps,omitempty" parquet:"wind_east_mps,optional"`
-	WindNorthMPS    *float64 `json:"wind_north_mps,omitempty" parquet:"wind_north_mps,optional"`
-	WindSDMPS       *float64 `json:"wind_sd_mps,omitempty" parquet:"wind_sd_mps,optional"`
-	PowerMultiplier *float64 `json:"power_multiplier,omitempty" parquet:"power_multiplier,optional"`
+	WindEastMPS     *float64 `json:"wind_east_mps,omitempty"`
+	WindNorthMPS    *float64 `json:"wind_north_mps,omitempty"`
+	WindSDMPS       *float64 `json:"wind_sd_mps,omitempty"`
+	PowerMultiplier *float64 `json:"power_multiplier,omitempty"`
 
-	Aircraft []Aircraft `json:"aircraft,omitempty" parquet:"aircraft,list"`
+	Aircraft []Aircraft `json:"aircraft,omitempty"`
 
-	Status *telemetry.Status `json:"-" parquet:"-"` // as published, without seq and challenge; nil: a missed slot
+	Status *telemetry.Status `json:"-"` // as published, without seq and challenge; nil: a missed slot
 }
 
 // Aircraft is one aircraft's part of a slot.
 type Aircraft struct {
-	Number       int      `json:"number" parquet:"number"`
-	EastM        *float64 `json:"east_m,omitempty" parquet:"east_m,optional"`
-	NorthM       *float64 `json:"north_m,omitempty" parquet:"north_m,optional"`
-	UpM          *float64 `json:"up_m,omitempty" parquet:"up_m,optional"`
-	LatitudeDeg  *float64 `json:"latitude_deg,omitempty" parquet:"latitude_deg,optional"`
-	LongitudeDeg *float64 `json:"longitude_deg,omitempty" parquet:"longitude_deg,optional"`
-	AMSLM        *float64 `json:"amsl_m,omitempty" parquet:"amsl_m,optional"`
-	BootMS       *float64 `json:"boot_ms,omitempty" parquet:"boot_ms,optional"` // the autopilot's time since boot
-	SpeedMPS     *float64 `json:"speed_mps,omitempty" parquet:"speed_mps,optional"`
-	Mode         string   `json:"mode,omitempty" parquet:"mode,dict"`
-	Landed       *bool    `json:"landed,omitempty" parquet:"landed,optional"`
-	Battery      *float64 `json:"battery,omitempty" parquet:"battery,optional"`
-	AgeS         *float64 `json:"age_s,omitempty" parquet:"age_s,optional"`
-	EnergyJ      float64  `json:"energy_j" parquet:"energy_j"` // in this slot
-	SpentJ       float64  `json:"spent_j" parquet:"spent_j"`   // since slot 0
-	ErrorJ       float64  `json:"error_j" parquet:"error_j"`   // how far off SpentJ may be
-	EnergySource string   `json:"energy_source" parquet:"energy_source,dict"`
-	Reason       string   `json:"reason,omitempty" parquet:"reason,dict"` // why it did not fly as asked
+	Number       int      `json:"number"`
+	EastM        *float64 `json:"east_m,omitempty"`
+	NorthM       *float64 `json:"north_m,omitempty"`
+	UpM          *float64 `json:"up_m,omitempty"`
+	LatitudeDeg  *float64 `json:"latitude_deg,omitempty"`
+	LongitudeDeg *float64 `json:"longitude_deg,omitempty"`
+	AMSLM        *float64 `json:"amsl_m,omitempty"`
+	BootMS       *float64 `json:"boot_ms,omitempty"` // the autopilot's time since boot
+	SpeedMPS     *float64 `json:"speed_mps,omitempty"`
+	Mode         string   `json:"mode,omitempty"`
+	Landed       *bool    `json:"landed,omitempty"`
+	Battery      *float64 `json:"battery,omitempty"`
+	AgeS         *float64 `json:"age_s,omitempty"`
+	EnergyJ      float64  `json:"energy_j"` // in this slot
+	SpentJ       float64  `json:"spent_j"`  // since slot 0
+	ErrorJ       float64  `json:"error_j"`  // how far off SpentJ may be
+	EnergySource string   `json:"energy_source"`
+	Reason       string   `json:"reason,omitempty"` // why it did not fly as asked
 }
 
 // Command is one of the crew's, with its answer.
@@ -104,55 +105,59 @@ type Command struct {
 	Ack      telemetry.Ack
 }
 
-// stored has the fields of the file that are read.
+// stored has the fields of a file's mission that are read.
 type stored struct {
-	State struct {
+	state struct {
 		Mission string `json:"mission"`
 		Phase   string `json:"phase"`
 		Place   *Place `json:"place"`
-	} `json:"state"`
-	Rows []struct {
-		Slot       int     `json:"slot"`
-		UnixMS     int64   `json:"unix_ms"`
-		DelayS     float64 `json:"delay_s"`
-		EnergyJ    float64 `json:"energy_j"`
-		EdgeJ      float64 `json:"edge_j"`
-		Factor     float64 `json:"factor"`
-		PriceSPerJ float64 `json:"price_s_per_j"`
-		Heard      int     `json:"heard"`
-		Offloaded  int     `json:"offloaded"`
-		DecisionMS float64 `json:"decision_ms"`
-		Missed     bool    `json:"missed"`
-		Aircraft   []struct {
-			Number  int     `json:"number"`
-			EnergyJ float64 `json:"energy_j"`
-			SpentJ  float64 `json:"spent_j"`
-			Source  string  `json:"source"`
-			ErrorJ  float64 `json:"error_j"`
-			EastM   float64 `json:"east_m"`
-			NorthM  float64 `json:"north_m"`
-			UpM     float64 `json:"up_m"`
-			BootMS  float64 `json:"boot_ms"`
-		} `json:"aircraft"`
-		Seen *struct {
-			Believed struct {
-				WindMPS         *[2]float64 `json:"wind_mps"`
-				WindSDMPS       float64     `json:"wind_sd_mps"`
-				PowerMultiplier float64     `json:"power"`
-			} `json:"believed"`
-		} `json:"seen"`
-		Status *telemetry.Status `json:"status"`
-	} `json:"rows"`
-	Commands []struct {
-		ID   string          `json:"id"`
-		Ack  json.RawMessage `json:"ack"`
-		What string          `json:"what"`
-	} `json:"commands"`
+	}
+	rows     []storedRow
+	commands []Command
 }
 
+type storedRow struct {
+	Slot       int             `json:"slot"`
+	UnixMS     int64           `json:"unix_ms"`
+	DelayS     float64         `json:"delay_s"`
+	EnergyJ    float64         `json:"energy_j"`
+	EdgeJ      float64         `json:"edge_j"`
+	Factor     float64         `json:"factor"`
+	PriceSPerJ float64         `json:"price_s_per_j"`
+	Heard      int             `json:"heard"`
+	Offloaded  int             `json:"offloaded"`
+	DecisionMS float64         `json:"decision_ms"`
+	Missed     bool            `json:"missed"`
+	Aircraft   json.RawMessage `json:"aircraft"` // of storedAircraft
+	Seen       *struct {
+		Believed struct {
+			WindMPS         *[2]float64 `json:"wind_mps"`
+			WindSDMPS       float64     `json:"wind_sd_mps"`
+			PowerMultiplier float64     `json:"power"`
+		} `json:"believed"`
+	} `json:"seen"`
+	Status json.RawMessage `json:"status"`
+}
+
+type storedAircraft struct {
+	Number  int     `json:"number"`
+	EnergyJ float64 `json:"energy_j"`
+	SpentJ  float64 `json:"spent_j"`
+	Source  string  `json:"source"`
+	ErrorJ  float64 `json:"error_j"`
+	EastM   float64 `json:"east_m"`
+	NorthM  float64 `json:"north_m"`
+	UpM     float64 `json:"up_m"`
+	BootMS  float64 `json:"boot_ms"`
+}
+
+// Bounds of a file that anyone may have made.
 const (
-	maxBytes  = 1 << 30 // of what is read, uncompressed
-	maxUnixMS = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
+	maxBytes    = 1 << 28 // uncompressed
+	maxRowBytes = 4 << 20 // of a row, with what 4,096 users reported
+	maxElements = 1 << 18 // rows, commands and missions
+	maxUnixMS   = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
+	maxFigure   = 1e12    // as in a status
 )
 
 // ReadFile reads a file, see Read.
@@ -193,52 +198,139 @@ func Read(r io.Reader) ([]Flight, error) {
 		r = in
 	}
 	limited := &io.LimitedReader{R: r, N: maxBytes}
-	d := json.NewDecoder(limited)
-	var list []stored
-	if err := d.Decode(&list); err != nil {
-		if limited.N == 0 {
-			return nil, fmt.Errorf("more than %d bytes", maxBytes)
-		}
-		return nil, fmt.Errorf("not a mission's file or an export of them: %w", err)
-	}
-	flights := make([]Flight, len(list))
-	for i := range list {
-		if err := list[i].flight(&flights[i]); err != nil {
-			return nil, fmt.Errorf("mission %s: %w", telemetry.Printable(list[i].State.Mission), err)
+	d := decoder{Decoder: json.NewDecoder(limited)}
+	flights, err := d.flights()
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF { // the end has gzip's checksum
+			err = cmp.Or(end, errors.New("more behind the list of missions"))
 		}
 	}
-	return flights, nil
+	switch {
+	case err == nil:
+		return flights, nil
+	case limited.N == 0:
+		return nil, fmt.Errorf("more than %d bytes", maxBytes)
+	}
+	return nil, err
 }
 
-func (s *stored) flight(f *Flight) error {
-	if !telemetry.ValidID(s.State.Mission) {
-		return errors.New("no mission's id")
+// decoder reads a file element by element, so that what it allocates is a small multiple of
+// what it has read, and it stops at the first element that is wrong.
+type decoder struct {
+	*json.Decoder
+	elements int
+}
+
+// each calls f at every element of the list that comes next, or at every value of the object,
+// which f must read.
+func (d *decoder) each(open json.Delim, f func(key string) error) error {
+	switch t, err := d.Token(); {
+	case err != nil:
+		return err
+	case t == nil: // a list that Go wrote as null
+		return nil
+	case t != open:
+		return fmt.Errorf("%v in the place of %v", t, open)
 	}
-	*f = Flight{Mission: s.State.Mission, State: s.State.Phase, Place: s.State.Place}
-	if p := f.Place; p != nil {
-		if err := p.check(); err != nil {
+	for d.More() {
+		key := ""
+		if open == '{' {
+			t, err := d.Token()
+			if err != nil {
+				return err
+			}
+			key = t.(string)
+		} else if d.elements++; d.elements > maxElements {
+			return fmt.Errorf("more than %d rows, commands and missions", maxElements)
+		}
+		if err := f(key); err != nil {
 			return err
 		}
 	}
-	for i := range s.Rows {
-		x, err := s.slot(i)
-		if err == nil && i > 0 && x.Slot <= s.Rows[i-1].Slot {
-			err = fmt.Errorf("after slot %d", s.Rows[i-1].Slot)
+	_, err := d.Token()
+	return err
+}
+
+func (d *decoder) flights() (list []Flight, err error) {
+	err = d.each('[', func(string) error {
+		var s stored
+		if err := d.each('{', func(key string) error { return d.part(&s, key) }); err != nil {
+			return err
 		}
+		f, err := s.flight()
 		if err != nil {
-			return fmt.Errorf("slot %d: %w", s.Rows[i].Slot, err)
+			return fmt.Errorf("mission %s: %w", telemetry.Printable(s.state.Mission), err)
+		}
+		list = append(list, f)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("not a mission's file or an export of them: %w", err)
+	}
+	return list, nil
+}
+
+// part reads the value of a mission's key.
+func (d *decoder) part(s *stored, key string) error {
+	var raw json.RawMessage
+	switch key {
+	case "state":
+		return d.Decode(&s.state)
+	case "rows":
+		return d.each('[', func(string) error {
+			var r storedRow
+			if err := d.Decode(&raw); err != nil || len(raw) > maxRowBytes {
+				return cmp.Or(err, fmt.Errorf("a row of %d bytes", len(raw)))
+			}
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return err
+			}
+			if n := len(s.rows); n > 0 && r.Slot <= s.rows[n-1].Slot {
+				return fmt.Errorf("slot %d: after slot %d", r.Slot, s.rows[n-1].Slot)
+			}
+			s.rows = append(s.rows, r)
+			return nil
+		})
+	case "commands":
+		return d.each('[', func(string) error {
+			var c struct {
+				ID   string          `json:"id"`
+				Ack  json.RawMessage `json:"ack"`
+				What string          `json:"what"`
+			}
+			if err := d.Decode(&c); err != nil {
+				return err
+			}
+			ack, err := telemetry.DecodeAck(c.Ack)
+			if err != nil {
+				return fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
+			}
+			ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
+			s.commands = append(s.commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
+			return nil
+		})
+	}
+	return d.Decode(&raw)
+}
+
+func (s *stored) flight() (f Flight, err error) {
+	if !telemetry.ValidID(s.state.Mission) {
+		return f, errors.New("no mission's id")
+	}
+	f = Flight{Mission: s.state.Mission, State: telemetry.Printable(s.state.Phase), Place: s.state.Place, Commands: s.commands}
+	if p := f.Place; p != nil {
+		if err := p.check(); err != nil {
+			return f, err
+		}
+	}
+	for i := range s.rows {
+		x, err := s.slot(i)
+		if err != nil {
+			return f, fmt.Errorf("slot %d: %w", s.rows[i].Slot, err)
 		}
 		f.Slots = append(f.Slots, x)
 	}
-	for _, c := range s.Commands {
-		ack, err := telemetry.DecodeAck(c.Ack)
-		if err != nil {
-			return fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
-		}
-		ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
-		f.Commands = append(f.Commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
-	}
-	return nil
+	return f, nil
 }
 
 func (p *Place) check() error {
@@ -255,16 +347,21 @@ func (p *Place) check() error {
 
 // slot turns row i, with its status, into a Slot.
 func (s *stored) slot(i int) (x Slot, err error) {
-	r := &s.Rows[i]
-	if r.Slot < 0 || r.Slot > 1e9 || r.UnixMS < 0 || r.UnixMS > maxUnixMS || len(r.Aircraft) > telemetry.MaxAircraft {
-		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(r.Aircraft))
+	r := &s.rows[i]
+	var aircraft []storedAircraft
+	var q *telemetry.Status
+	if err := cmp.Or(decodePart(r.Aircraft, &aircraft), decodePart(r.Status, &q), r.checkFigures(aircraft)); err != nil {
+		return x, err
+	}
+	if r.Slot < 0 || r.Slot > 1e9 || r.UnixMS < 0 || r.UnixMS > maxUnixMS || len(aircraft) > telemetry.MaxAircraft {
+		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(aircraft))
 	}
 	x = Slot{
-		Mission: s.State.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ, PropulsionFactor: r.Factor,
-		PriceSPerJ: r.PriceSPerJ, UsersHeard: r.Heard, UsersOffloaded: r.Offloaded, DecisionMS: r.DecisionMS, Missed: r.Missed, Status: r.Status,
+		Mission: s.state.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ, PropulsionFactor: r.Factor,
+		PriceSPerJ: r.PriceSPerJ, UsersHeard: r.Heard, UsersOffloaded: r.Offloaded, DecisionMS: r.DecisionMS, Missed: r.Missed, Status: q,
 	}
-	if q := r.Status; q != nil {
-		if err := checkStatus(*q, r.Slot); err != nil {
+	if q != nil {
+		if err := checkStatus(q, r.Slot); err != nil {
 			return x, err
 		}
 		x.State, x.Setting, x.BudgetJ, x.SpentJ, x.PredictedEndJ, x.FloorJ = q.State, &q.Setting, q.BudgetJ, &q.SpentJ, q.PredictedEndJ, &q.FloorJ
@@ -283,23 +380,23 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		}
 	}
 	// A slot that was missed was settled with the next one, and has the places of that moment.
-	measured := !r.Missed || i+1 == len(s.Rows) || s.Rows[i+1].UnixMS != r.UnixMS
-	for _, a := range r.Aircraft {
+	measured := !r.Missed || i+1 == len(s.rows) || s.rows[i+1].UnixMS != r.UnixMS
+	for _, a := range aircraft {
 		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
 			return x, fmt.Errorf("aircraft %d", a.Number)
 		}
-		y := Aircraft{Number: a.Number, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: a.Source}
+		y := Aircraft{Number: a.Number, EnergyJ: a.EnergyJ, SpentJ: a.SpentJ, ErrorJ: a.ErrorJ, EnergySource: telemetry.Printable(a.Source)}
 		if measured && a.BootMS > 0 {
 			y.BootMS = &a.BootMS
 		}
 		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; measured && isPosition(p, a.BootMS) {
 			y.EastM, y.NorthM, y.UpM = &p[0], &p[1], &p[2]
-			if x := s.State.Place; x != nil {
+			if x := s.state.Place; x != nil {
 				latitude, longitude, amsl := x.Origin.Geodetic(p[0], p[1], p[2])
 				y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
 			}
 		}
-		if q := r.Status; q != nil {
+		if q != nil {
 			for k := range q.Aircraft {
 				if b := &q.Aircraft[k]; b.Number == a.Number {
 					y.SpeedMPS, y.Mode, y.Landed, y.Battery, y.AgeS, y.Reason = b.SpeedMPS, b.Mode, b.Landed, b.Battery, b.AgeS, b.Reason
@@ -321,12 +418,49 @@ func isPosition(p [3]float64, bootMS float64) bool {
 	return !slices.ContainsFunc(p[:], func(m float64) bool { return math.Abs(m) > 1e5 })
 }
 
-// checkStatus is telemetry's check of a status that was kept without its challenge.
-func checkStatus(s telemetry.Status, slot int) error {
+// decodePart reads a part of a row, which is no longer than a status may be.
+func decodePart(raw json.RawMessage, v any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	if len(raw) > telemetry.MaxStatus {
+		return fmt.Errorf("%d bytes of aircraft or status", len(raw))
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// checkFigures returns which of a row's numbers none has: later arithmetic must not overflow.
+func (r *storedRow) checkFigures(aircraft []storedAircraft) error {
+	figures := []float64{r.DelayS, r.EnergyJ, r.EdgeJ, r.Factor, r.PriceSPerJ, float64(r.Heard), float64(r.Offloaded), r.DecisionMS}
+	for _, a := range aircraft {
+		figures = append(figures, a.EnergyJ, a.SpentJ, a.ErrorJ, a.BootMS) // positions: see isPosition
+	}
+	if r.Seen != nil {
+		b := &r.Seen.Believed
+		figures = append(figures, b.WindSDMPS, b.PowerMultiplier)
+		if b.WindMPS != nil {
+			figures = append(figures, b.WindMPS[:]...)
+		}
+	}
+	for _, x := range figures {
+		if !(math.Abs(x) <= maxFigure) {
+			return fmt.Errorf("%g, want at most %g", x, maxFigure)
+		}
+	}
+	return nil
+}
+
+// checkStatus is telemetry's check of a status that was kept without its challenge, and has its
+// texts as telemetry reads them.
+func checkStatus(s *telemetry.Status, slot int) error {
 	if s.Slot != slot {
 		return fmt.Errorf("status of slot %d", s.Slot)
 	}
-	_, err := EncodeStatus(s, 0)
+	payload, err := EncodeStatus(*s, 0)
+	if err == nil {
+		*s, err = telemetry.DecodeStatus(payload)
+	}
+	s.Challenge = ""
 	return err
 }
 

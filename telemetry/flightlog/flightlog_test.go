@@ -6,16 +6,17 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/foxglove/mcap/go/mcap"
-	"github.com/parquet-go/parquet-go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"prefdt/firmware/account"
@@ -336,36 +337,25 @@ func TestTables(t *testing.T) {
 	rows := append(append([]account.Row{}, first.Rows...), second.Rows...)
 
 	var b bytes.Buffer
-	if err := WriteParquet(&b, flights); err != nil {
-		t.Fatal(err)
-	}
-	back, err := parquet.Read[Slot](bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil || len(back) != 10 {
-		t.Fatalf("%d rows, %v", len(back), err)
-	}
-	b.Reset()
 	if err := WriteJSON(&b, flights); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	for i := range rows {
-		fromParquet, _ := json.Marshal(back[i])
-		for _, raw := range [][]byte{fromParquet, []byte(lines[i])} {
-			m := fields(t, raw)
-			list, _ := m["aircraft"].([]any)
-			delete(m, "aircraft")
-			if want := wantSlot(&rows[i]); !reflect.DeepEqual(m, want) {
-				t.Errorf("row %d: got %v, want %v", i, m, want)
-			}
-			if len(list) != len(rows[i].Aircraft) {
-				t.Errorf("row %d: %d aircraft", i, len(list))
-			}
-			for k, x := range list {
-				a := x.(map[string]any)
-				near(t, a, &rows[i], k, "latitude_deg", "longitude_deg", "amsl_m")
-				if want := wantAircraft(&rows[i], k); !reflect.DeepEqual(a, want) {
-					t.Errorf("row %d: got %v, want %v", i, a, want)
-				}
+		m := fields(t, []byte(lines[i]))
+		list, _ := m["aircraft"].([]any)
+		delete(m, "aircraft")
+		if want := wantSlot(&rows[i]); !reflect.DeepEqual(m, want) {
+			t.Errorf("row %d: got %v, want %v", i, m, want)
+		}
+		if len(list) != len(rows[i].Aircraft) {
+			t.Errorf("row %d: %d aircraft", i, len(list))
+		}
+		for k, x := range list {
+			a := x.(map[string]any)
+			near(t, a, &rows[i], k, "latitude_deg", "longitude_deg", "amsl_m")
+			if want := wantAircraft(&rows[i], k); !reflect.DeepEqual(a, want) {
+				t.Errorf("row %d: got %v, want %v", i, a, want)
 			}
 		}
 	}
@@ -503,6 +493,66 @@ func TestTextsAreShown(t *testing.T) {
 			t.Errorf("%q", text)
 		}
 	}
+	// Nor does what a status says turn on a page into what it does not say, or compute in a spreadsheet.
+	f.Rows[0].Status.Aircraft[0].Reason, f.Rows[0].Status.Aircraft[1].Reason = "not \u202edennod\u200bbraga", `=HYPERLINK("http://example")`
+	f.Rows[0].Status.LastCommand.What = "\u2066stop"
+	flights := mustRead(t, export(t, f))
+	s := flights[0].Slots[0]
+	if got := s.Status.Aircraft[0].Reason + s.Aircraft[0].Reason + s.Status.LastCommand.What; got != "not ?dennod?braganot ?dennod?braga?stop" {
+		t.Errorf("%q", got)
+	}
+	var b bytes.Buffer
+	if err := WriteCSV(&b, flights); err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range table[0] {
+		if name == "aircraft_reason" && table[2][i] != `'=HYPERLINK("http://example")` {
+			t.Errorf("%q", table[2][i])
+		}
+		if name == "floor_j" && table[1][i] != "29000" {
+			t.Errorf("%q", table[1][i])
+		}
+	}
+}
+
+// What reading a file allocates is a small multiple of its size, whatever it holds. Before, a
+// file of nothing but empty rows, which gzip makes a thousand times smaller, took 246 bytes of
+// memory for each of its own.
+func TestReadingAllocatesLittle(t *testing.T) {
+	const size = 1 << 20
+	times := func(head, one, tail string) []byte {
+		return []byte(head + one + strings.Repeat(","+one, size/(len(one)+1)) + tail)
+	}
+	row := func(n int) string { return fmt.Sprintf(`{"slot":%d}`, n) }
+	var rising strings.Builder
+	rising.WriteString(`[{"state":{"mission":"m-1"},"rows":[` + row(0))
+	for n := 1; rising.Len() < size; n++ {
+		rising.WriteString("," + row(n))
+	}
+	for name, c := range map[string]struct {
+		text []byte
+		most float64 // bytes for each of its own
+	}{
+		"missions":       {times(`[`, `{}`, `]`), 1},
+		"rows":           {times(`[{"state":{"mission":"m-1"},"rows":[`, `{}`, `]}]`), 1},
+		"rows that rise": {[]byte(rising.String() + `]}]`), 250},
+		"aircraft":       {times(`[{"state":{"mission":"m-1"},"rows":[{"aircraft":[`, `{}`, `]}]}]`), 10},
+		"commands":       {times(`[{"state":{"mission":"m-1"},"commands":[`, `{}`, `]}]`), 1},
+		"ignored":        {times(`[{"state":{"mission":"m-1"},"other":[`, `0`, `]}]`), 10},
+		"an honest one":  {export(t, record("m-1", 300)), 40},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		flights, err := Read(bytes.NewReader(zipped(c.text)))
+		runtime.ReadMemStats(&after)
+		if each := (float64(after.TotalAlloc-before.TotalAlloc) - 1<<20) / float64(len(c.text)); each > c.most {
+			t.Errorf("%s: %.1f bytes allocated for each, want at most %v (%d missions, %v)", name, each, c.most, len(flights), err)
+		}
+	}
 }
 
 func TestBadFiles(t *testing.T) {
@@ -514,6 +564,10 @@ func TestBadFiles(t *testing.T) {
 		{"cut short", whole[:len(whole)/2], "not a mission's file"},
 		{"cut short, zipped", string(zipped([]byte(whole))[:300]), "unexpected EOF"},
 		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "the leader's ledger itself"},
+		{"a damaged end", string(damagedEnd(zipped([]byte(whole)))), "checksum"},
+		{"more behind it", whole + "[]", "more behind the list"},
+		{"joules that overflow", strings.Replace(whole, `"delay_s": 2,`, `"delay_s": 1e308,`, 1), "1e+308, want at most 1e+12"},
+		{"an aircraft's that overflow", strings.Replace(whole, `"error_j": 10,`, `"error_j": -1e308,`, 1), "-1e+308, want at most 1e+12"},
 		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
 		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1), "status of slot 7"},
 		{"a status that none may send", strings.Replace(whole, `"state": "flying"`, `"state": "sleeping"`, 1), "state"},
@@ -529,6 +583,12 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+}
+
+// damagedEnd is a gzip file with another checksum.
+func damagedEnd(raw []byte) []byte {
+	raw[len(raw)-8] ^= 1
+	return raw
 }
 
 // Whatever a file has, reading it ends with missions that can be written, or an error.

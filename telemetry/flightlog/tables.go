@@ -7,8 +7,6 @@ import (
 	"io"
 	"reflect"
 	"strings"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // slots has the slots of all flights, in order.
@@ -17,14 +15,6 @@ func slots(flights []Flight) (all []Slot) {
 		all = append(all, flights[i].Slots...)
 	}
 	return all
-}
-
-// WriteParquet writes a row for each slot, with its aircraft as a list.
-func WriteParquet(w io.Writer, flights []Flight) error {
-	if err := parquet.Write(w, slots(flights), parquet.Compression(&parquet.Snappy)); err != nil {
-		return fmt.Errorf("parquet: %w", err)
-	}
-	return nil
 }
 
 // WriteJSON writes one object on a line for each slot.
@@ -76,6 +66,9 @@ func columns(v reflect.Value, prefix string) (names, texts []string) {
 			text = fmt.Sprint(field.Interface())
 		} else if !field.IsNil() {
 			text = fmt.Sprint(field.Elem().Interface())
+		}
+		if field.Kind() == reflect.String && text != "" && strings.Contains("=+-@\t\r", text[:1]) {
+			text = "'" + text // or a spreadsheet computes it
 		}
 		names, texts = append(names, prefix+name), append(texts, text)
 	}

@@ -20,7 +20,6 @@ var formats = []struct {
 	write       func(w io.Writer, flights []flightlog.Flight) error
 }{
 	{"mcap", "MCAP `file` to write, of one mission, for Lichtblick, Foxglove and PlotJuggler", writeMCAP},
-	{"parquet", "Parquet `file` to write, a row for each slot", flightlog.WriteParquet},
 	{"csv", "CSV `file` to write, a line for each slot and aircraft", flightlog.WriteCSV},
 	{"json", "JSON `file` to write, an object on a line for each slot", flightlog.WriteJSON},
 }
@@ -93,7 +92,8 @@ func readFlights(path, mission string) ([]flightlog.Flight, error) {
 // writeFile writes a file whole, or leaves none.
 func writeFile(path string, write func(io.Writer) error) error {
 	part := path + ".part"
-	f, err := os.Create(part)
+	os.Remove(part)                                                       // left by one that was ended
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // never through a link that is there
 	if err != nil {
 		return err
 	}

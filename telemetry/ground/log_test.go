@@ -40,6 +40,31 @@ func exportedMissions(t *testing.T) (path string) {
 	return path
 }
 
+// What a link in the folder points at is not overwritten: a file is written under a name of
+// its own, and then renamed.
+func TestLogFollowsNoLink(t *testing.T) {
+	path, dir := exportedMissions(t), t.TempDir()
+	victim, out := filepath.Join(dir, "victim"), filepath.Join(dir, "m.csv")
+	if err := os.WriteFile(victim, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{out + ".part", out} {
+		if err := os.Symlink(victim, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var text bytes.Buffer
+	if code := program.Run(t.Context(), []string{"log", path, "-csv", out}, &text, &text); code != 0 {
+		t.Errorf("status %d: %s", code, &text)
+	}
+	if raw, err := os.ReadFile(victim); string(raw) != "precious" {
+		t.Errorf("the link's file has %.20q, %v", raw, err)
+	}
+	if raw, err := os.ReadFile(out); !strings.HasPrefix(string(raw), "mission,") {
+		t.Errorf("the output has %.20q, %v", raw, err)
+	}
+}
+
 func TestLog(t *testing.T) {
 	path, dir := exportedMissions(t), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -53,7 +78,7 @@ func TestLog(t *testing.T) {
 	}{
 		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1000 J, 0 commands\nm-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 500 J, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
-		{path + " -parquet " + at("m.parquet") + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
+		{path + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
 		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},
 		{path + " -mission not-flown", 2, "has no slot of a mission \"not-flown\"; it has m-1, m-2\n"},
 		{"", 2, "want a mission's file"},

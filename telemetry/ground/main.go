@@ -75,7 +75,7 @@ var program = cli.Program{
 		{Name: "serve", Args: "[-listen ADDRESS] [-silent]", Summary: "serve a web page that shows the fleet and sends commands", Run: withTool(serveConsole)},
 		{Name: "serve", Args: "-fleets NAME,NAME [-silent]", Summary: "serve a list of fleets, and a page of each"},
 		{Name: "serve", Args: "-replay FILE [-mission ID]", Summary: "serve the same page of a flown mission, with a scrubber; nothing is sent"},
-		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-parquet F] [-csv F] [-json F]", Summary: "write the record of flown missions for other tools, or say what it has", Run: withTool(logOfFlights)},
+		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-csv F] [-json F]", Summary: "write the record of flown missions for other tools, or say what it has", Run: withTool(logOfFlights)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
 		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]", Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
 	},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -261,7 +262,7 @@ func (t *tool) addOperators(f *serve.Server, desk *command.Desk) (stations []*st
 func parseMetres(text string, n int) (list []float64, ok bool) {
 	for part := range strings.SplitSeq(text, ",") {
 		x, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
-		if err != nil {
+		if err != nil || !(math.Abs(x) <= 1e6) { // nor NaN
 			return nil, false
 		}
 		list = append(list, x)

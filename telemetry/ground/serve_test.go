@@ -214,6 +214,8 @@ func TestServeBadInput(t *testing.T) {
 		{[]string{"-area", "0,5"}, "area 0 x 5 m"},
 		{[]string{"-picture", "map.png"}, "want FILE,WEST,SOUTH,EAST,NORTH"},
 		{[]string{"-picture", "map.svg,0,0,9,9"}, "want a .png or .jpg file"},
+		{[]string{"-picture", "map.png,NaN,0,9,9"}, "want FILE,WEST,SOUTH,EAST,NORTH"},
+		{[]string{"-picture", "map.png,0,0,9,Inf"}, "want FILE,WEST,SOUTH,EAST,NORTH"},
 		{[]string{"-key", "none.key"}, "no such file"},
 		{[]string{"-fleet", "a/b"}, `fleet "a/b"`},
 		{[]string{"-fleets", "f1,a/b"}, `fleet "a/b"`},
