@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -32,13 +31,11 @@ func NewKey(path string) (public string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("write key: %w", err)
 	}
-	f.Close()
-	if err := writeDurably(path, base64.StdEncoding.EncodeToString(private.Seed())+"\n", 0o600); err != nil {
-		return "", err
-	}
+	_, err = f.WriteString(base64.StdEncoding.EncodeToString(private.Seed()) + "\n")
 	public = base64.StdEncoding.EncodeToString(pub)
-	if err := writeDurably(base+".pub", public+"\n", 0o644); err != nil {
-		return "", err
+	if err = cmp.Or(err, f.Sync(), f.Close(), os.WriteFile(base+".pub", []byte(public+"\n"), 0o644)); err != nil {
+		os.Remove(path)
+		return "", fmt.Errorf("write key: %w", err)
 	}
 	return public, nil
 }
@@ -80,26 +77,4 @@ func LoadCertificate(certificate, key string) (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(public, private)
 	return &pair, err
-}
-
-// writeDurably replaces a file atomically: a power cut leaves the old or the new one.
-func writeDurably(path, text string, mode os.FileMode) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed, as intended
-	_, err = f.WriteString(text)
-	if err = cmp.Or(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
-	}
-	if d, err := os.Open(dir); err == nil { // for the name; not every system can sync a directory
-		d.Sync()
-		d.Close()
-	}
-	return nil
 }

@@ -105,15 +105,16 @@ type Command struct {
 	Ack      telemetry.Ack
 }
 
-// stored has the fields of a file's mission that are read.
+// stored has the fields of a file's mission that are read. Lists stay JSON until each element is
+// read, so that a file of empty elements takes no more memory than an honest one.
 type stored struct {
-	state struct {
+	State struct {
 		Mission string `json:"mission"`
 		Phase   string `json:"phase"`
 		Place   *Place `json:"place"`
-	}
-	rows     []storedRow
-	commands []Command
+	} `json:"state"`
+	Rows     []json.RawMessage `json:"rows"`
+	Commands []json.RawMessage `json:"commands"`
 }
 
 type storedRow struct {
@@ -153,11 +154,10 @@ type storedAircraft struct {
 
 // Bounds of a file that anyone may have made.
 const (
-	maxBytes    = 1 << 28 // uncompressed
-	maxRowBytes = 4 << 20 // of a row, with what 4,096 users reported
-	maxElements = 1 << 18 // rows, commands and missions
-	maxUnixMS   = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
-	maxFigure   = 1e12    // as in a status
+	maxBytes  = 1 << 28 // uncompressed
+	maxRows   = 1 << 18 // of all missions
+	maxUnixMS = 1e13    // in the year 2286: MCAP's nanoseconds go to 2554
+	maxFigure = 1e12    // as in a status
 )
 
 // ReadFile reads a file, see Read.
@@ -197,138 +197,79 @@ func Read(r io.Reader) ([]Flight, error) {
 	default:
 		r = in
 	}
-	limited := &io.LimitedReader{R: r, N: maxBytes}
-	d := decoder{Decoder: json.NewDecoder(limited)}
-	flights, err := d.flights()
+	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1)) // to the end, where gzip has its checksum
+	if err == nil && len(text) > maxBytes {
+		err = fmt.Errorf("more than %d bytes", maxBytes)
+	}
+	var list []json.RawMessage
 	if err == nil {
-		if _, end := d.Token(); end != io.EOF { // the end has gzip's checksum
-			err = cmp.Or(end, errors.New("more behind the list of missions"))
-		}
+		err = json.Unmarshal(text, &list)
 	}
-	switch {
-	case err == nil:
-		return flights, nil
-	case limited.N == 0:
-		return nil, fmt.Errorf("more than %d bytes", maxBytes)
-	}
-	return nil, err
-}
-
-// decoder reads a file element by element, so that what it allocates is a small multiple of
-// what it has read, and it stops at the first element that is wrong.
-type decoder struct {
-	*json.Decoder
-	elements int
-}
-
-// each calls f at every element of the list that comes next, or at every value of the object,
-// which f must read.
-func (d *decoder) each(open json.Delim, f func(key string) error) error {
-	switch t, err := d.Token(); {
-	case err != nil:
-		return err
-	case t == nil: // a list that Go wrote as null
-		return nil
-	case t != open:
-		return fmt.Errorf("%v in the place of %v", t, open)
-	}
-	for d.More() {
-		key := ""
-		if open == '{' {
-			t, err := d.Token()
-			if err != nil {
-				return err
-			}
-			key = t.(string)
-		} else if d.elements++; d.elements > maxElements {
-			return fmt.Errorf("more than %d rows, commands and missions", maxElements)
-		}
-		if err := f(key); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return err
-}
-
-func (d *decoder) flights() (list []Flight, err error) {
-	err = d.each('[', func(string) error {
-		var s stored
-		if err := d.each('{', func(key string) error { return d.part(&s, key) }); err != nil {
-			return err
-		}
-		f, err := s.flight()
-		if err != nil {
-			return fmt.Errorf("mission %s: %w", telemetry.Printable(s.state.Mission), err)
-		}
-		list = append(list, f)
-		return nil
-	})
 	if err != nil {
 		return nil, fmt.Errorf("not a mission's file or an export of them: %w", err)
 	}
-	return list, nil
-}
-
-// part reads the value of a mission's key.
-func (d *decoder) part(s *stored, key string) error {
-	var raw json.RawMessage
-	switch key {
-	case "state":
-		return d.Decode(&s.state)
-	case "rows":
-		return d.each('[', func(string) error {
-			var r storedRow
-			if err := d.Decode(&raw); err != nil || len(raw) > maxRowBytes {
-				return cmp.Or(err, fmt.Errorf("a row of %d bytes", len(raw)))
-			}
-			if err := json.Unmarshal(raw, &r); err != nil {
-				return err
-			}
-			if n := len(s.rows); n > 0 && r.Slot <= s.rows[n-1].Slot {
-				return fmt.Errorf("slot %d: after slot %d", r.Slot, s.rows[n-1].Slot)
-			}
-			s.rows = append(s.rows, r)
-			return nil
-		})
-	case "commands":
-		return d.each('[', func(string) error {
-			var c struct {
-				ID   string          `json:"id"`
-				Ack  json.RawMessage `json:"ack"`
-				What string          `json:"what"`
-			}
-			if err := d.Decode(&c); err != nil {
-				return err
-			}
-			ack, err := telemetry.DecodeAck(c.Ack)
-			if err != nil {
-				return fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
-			}
-			ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
-			s.commands = append(s.commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
-			return nil
-		})
+	var flights []Flight
+	rows := 0
+	for _, raw := range list {
+		var s stored
+		err := json.Unmarshal(raw, &s)
+		if rows += len(s.Rows); err == nil && rows > maxRows {
+			err = fmt.Errorf("more than %d slots", maxRows)
+		}
+		var f Flight
+		if err == nil {
+			f, err = s.flight()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("mission %s: %w", telemetry.Printable(s.State.Mission), err)
+		}
+		flights = append(flights, f)
 	}
-	return d.Decode(&raw)
+	return flights, nil
 }
 
 func (s *stored) flight() (f Flight, err error) {
-	if !telemetry.ValidID(s.state.Mission) {
+	if !telemetry.ValidID(s.State.Mission) {
 		return f, errors.New("no mission's id")
 	}
-	f = Flight{Mission: s.state.Mission, State: telemetry.Printable(s.state.Phase), Place: s.state.Place, Commands: s.commands}
+	f = Flight{Mission: s.State.Mission, State: telemetry.Printable(s.State.Phase), Place: s.State.Place}
 	if p := f.Place; p != nil {
 		if err := p.check(); err != nil {
 			return f, err
 		}
 	}
-	for i := range s.rows {
-		x, err := s.slot(i)
+	rows := make([]storedRow, len(s.Rows))
+	for i, raw := range s.Rows {
+		if err := json.Unmarshal(raw, &rows[i]); err != nil {
+			return f, err
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		x, err := s.slot(r, i+1 == len(rows) || rows[i+1].UnixMS != r.UnixMS)
+		if err == nil && i > 0 && x.Slot <= f.Slots[i-1].Slot {
+			err = fmt.Errorf("after slot %d", f.Slots[i-1].Slot)
+		}
 		if err != nil {
-			return f, fmt.Errorf("slot %d: %w", s.rows[i].Slot, err)
+			return f, fmt.Errorf("slot %d: %w", r.Slot, err)
 		}
 		f.Slots = append(f.Slots, x)
+	}
+	for _, raw := range s.Commands {
+		var c struct {
+			ID   string          `json:"id"`
+			Ack  json.RawMessage `json:"ack"`
+			What string          `json:"what"`
+		}
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return f, err
+		}
+		ack, err := telemetry.DecodeAck(c.Ack)
+		if err != nil {
+			return f, fmt.Errorf("command %s: %w", telemetry.Printable(c.ID), err)
+		}
+		ack.Reason = telemetry.Printable(ack.Reason) // it may quote an autopilot
+		f.Commands = append(f.Commands, Command{telemetry.Printable(c.ID), telemetry.Printable(c.What), ack})
 	}
 	return f, nil
 }
@@ -345,9 +286,8 @@ func (p *Place) check() error {
 	return nil
 }
 
-// slot turns row i, with its status, into a Slot.
-func (s *stored) slot(i int) (x Slot, err error) {
-	r := &s.rows[i]
+// slot turns a row, with its status, into a Slot; alone is whether no other was settled with it.
+func (s *stored) slot(r *storedRow, alone bool) (x Slot, err error) {
 	var aircraft []storedAircraft
 	var q *telemetry.Status
 	if err := cmp.Or(decodePart(r.Aircraft, &aircraft), decodePart(r.Status, &q), r.checkFigures(aircraft)); err != nil {
@@ -357,7 +297,7 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(aircraft))
 	}
 	x = Slot{
-		Mission: s.state.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ, PropulsionFactor: r.Factor,
+		Mission: s.State.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ, PropulsionFactor: r.Factor,
 		PriceSPerJ: r.PriceSPerJ, UsersHeard: r.Heard, UsersOffloaded: r.Offloaded, DecisionMS: r.DecisionMS, Missed: r.Missed, Status: q,
 	}
 	if q != nil {
@@ -380,7 +320,7 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		}
 	}
 	// A slot that was missed was settled with the next one, and has the places of that moment.
-	measured := !r.Missed || i+1 == len(s.rows) || s.rows[i+1].UnixMS != r.UnixMS
+	measured := !r.Missed || alone
 	for _, a := range aircraft {
 		if a.Number < 1 || a.Number > telemetry.MaxAircraft {
 			return x, fmt.Errorf("aircraft %d", a.Number)
@@ -391,7 +331,7 @@ func (s *stored) slot(i int) (x Slot, err error) {
 		}
 		if p := [3]float64{a.EastM, a.NorthM, a.UpM}; measured && isPosition(p, a.BootMS) {
 			y.EastM, y.NorthM, y.UpM = &p[0], &p[1], &p[2]
-			if x := s.state.Place; x != nil {
+			if x := s.State.Place; x != nil {
 				latitude, longitude, amsl := x.Origin.Geodetic(p[0], p[1], p[2])
 				y.LatitudeDeg, y.LongitudeDeg, y.AMSLM = &latitude, &longitude, &amsl
 			}

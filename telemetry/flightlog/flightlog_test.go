@@ -537,11 +537,11 @@ func TestReadingAllocatesLittle(t *testing.T) {
 		text []byte
 		most float64 // bytes for each of its own
 	}{
-		"missions":       {times(`[`, `{}`, `]`), 1},
-		"rows":           {times(`[{"state":{"mission":"m-1"},"rows":[`, `{}`, `]}]`), 1},
+		"missions":       {times(`[`, `{}`, `]`), 60},
+		"rows":           {times(`[{"state":{"mission":"m-1"},"rows":[`, `{}`, `]}]`), 60},
 		"rows that rise": {[]byte(rising.String() + `]}]`), 250},
-		"aircraft":       {times(`[{"state":{"mission":"m-1"},"rows":[{"aircraft":[`, `{}`, `]}]}]`), 10},
-		"commands":       {times(`[{"state":{"mission":"m-1"},"commands":[`, `{}`, `]}]`), 1},
+		"aircraft":       {times(`[{"state":{"mission":"m-1"},"rows":[{"aircraft":[`, `{}`, `]}]}]`), 60},
+		"commands":       {times(`[{"state":{"mission":"m-1"},"commands":[`, `{}`, `]}]`), 60},
 		"ignored":        {times(`[{"state":{"mission":"m-1"},"other":[`, `0`, `]}]`), 10},
 		"an honest one":  {export(t, record("m-1", 300)), 40},
 	} {
@@ -565,7 +565,7 @@ func TestBadFiles(t *testing.T) {
 		{"cut short, zipped", string(zipped([]byte(whole))[:300]), "unexpected EOF"},
 		{"a ledger", strings.Repeat("\x00", 16) + "\xed\xda\x0c\xed", "the leader's ledger itself"},
 		{"a damaged end", string(damagedEnd(zipped([]byte(whole)))), "checksum"},
-		{"more behind it", whole + "[]", "more behind the list"},
+		{"more behind it", whole + "[]", "after top-level value"},
 		{"joules that overflow", strings.Replace(whole, `"delay_s": 2,`, `"delay_s": 1e308,`, 1), "1e+308, want at most 1e+12"},
 		{"an aircraft's that overflow", strings.Replace(whole, `"error_j": 10,`, `"error_j": -1e308,`, 1), "-1e+308, want at most 1e+12"},
 		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
