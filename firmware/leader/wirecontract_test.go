@@ -174,8 +174,8 @@ func userReports(n int) map[string][]string {
 		"some-gain": {fmt.Sprintf(`{"slot":%d.0,"position_m":[500,500],%s,"queue_bits":2.5e5,"cpu_hz":5e8,"gain":{"2":1e-9}}`, n, task)},
 		"idle":      {fmt.Sprintf(`{"slot":%d,"position_m":[1,2],"queue_bits":0,"cpu_hz":1e9}`, n)},
 		"idle-null": {fmt.Sprintf(`{"slot":%d,"position_m":[1,2],"task":null,"queue_bits":0,"cpu_hz":1e9,"gain":null}`, n)},
-		// The first valid one counts: a bad one before it does not, a second after it does not.
-		"twice": {`{"slot":`, fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task), fmt.Sprintf(`{"slot":%d,"position_m":[300,500],"queue_bits":0,"cpu_hz":1e9}`, n)},
+		// One valid report counts, the first or, of those still queued, the newest: a bad one before it does not.
+		"twice": {`{"slot":`, fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task), fmt.Sprintf(`{"slot":%d,"position_m":[310,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task)},
 		"late":  {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n-1, task)},
 		"early": {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n+1, task)},
 		"wrong": {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":-1}`, n, task)},
@@ -219,7 +219,7 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	// online and status.
 	s.await("online", "true", func(h receivedLine) bool { return h.payload == "true" && h.qos == "1" })
 	idle := s.await("status", "status", anyLine)
-	if want := "aircraft budget_j challenge decision_ms energy_source floor_j last_command missed_slots mission_s mode predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want || idle.qos != "0" {
+	if want := "aircraft budget_j challenge decision_ms energy_source floor_j last_command missed_slots mission mission_s mode predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want || idle.qos != "0" {
 		t.Errorf("status has %s, QoS %s", keysOf(idle.fields), idle.qos)
 	}
 	if a := idle.fields["aircraft"].([]any); len(a) != 2 || keysOf(a[0].(map[string]any)) != "age_s battery energy_source landed mode number position_m reason speed_mps spent_j system_id" {
