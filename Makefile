@@ -40,15 +40,11 @@ endif
 # left, at the lowest priority. `make lint` vets everything, once.
 FLYING = ./firmware/... ./simbridge/...
 COMPUTING = ./inference/... ./offline/...
+IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
 test: ## all tests
-	@$(MAKE) --no-print-directory -j 2 fly-tests compute-tests
-
-.PHONY: fly-tests compute-tests
-fly-tests:
-	$(GO) test -vet=off -p 1 $(FLYING)
-	$(GO) test -vet=off ./telemetry/... ./configs/... ./docs
-compute-tests:
-	nice -n 19 $(GO) test -vet=off -p 1 $(COMPUTING)
+	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
+	$(GO) test -vet=off -p 1 $(FLYING) && $(GO) test -vet=off ./telemetry/... ./configs/... ./docs; flying=$$?; \
+	wait $$computing && exit $$flying
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.

@@ -50,7 +50,7 @@ func TestPipeline(t *testing.T) {
 	for _, run := range []string{"first", "second"} {
 		for _, again := range []string{"", "made before"} {
 			var said bytes.Buffer
-			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "1000", "-episodes", "20", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
+			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
@@ -104,7 +104,7 @@ func TestAnotherWorld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "600", "-episodes", "10")
+	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "300", "-episodes", "5")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer
 	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard, &refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {

@@ -131,7 +131,7 @@ func TestCeilings(t *testing.T) {
 	}
 	// Short flights, for a fast test; no shock, which is not distinguishable from noise in
 	// the first slots.
-	c.Slots = 20
+	c.Slots = 12
 	defer func(all []flightCondition) { conditions = all }(conditions)
 	conditions = conditions[:3]
 	var last float64

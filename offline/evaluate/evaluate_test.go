@@ -32,9 +32,20 @@ func TestShippedCheckpoint(t *testing.T) {
 	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.DistinctSettings < 20 || r.Hypervolume.N != 5 {
 		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.DistinctSettings)
 	}
-	again, err := runEvaluate(t, "-seeds", "1000000:1000005", "-json", "-workers", "1")
-	if err != nil || again != text {
-		t.Errorf("another number of workers gave another report, %v", err)
+}
+
+// A report does not depend on how many work on it.
+func TestWorkers(t *testing.T) {
+	var reports []string
+	for _, workers := range []string{"1", "3"} {
+		text, err := runEvaluate(t, "-seeds", "1000000:1000003", "-settings", "5", "-prices", "5", "-json", "-workers", workers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, text)
+	}
+	if reports[0] != reports[1] || !strings.Contains(reports[0], "hypervolume") {
+		t.Errorf("another number of workers gave another report:\n%s\n%s", reports[0], reports[1])
 	}
 }
 
