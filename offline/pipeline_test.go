@@ -104,7 +104,7 @@ func TestAnotherWorld(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "300", "-episodes", "5")
+	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "5")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer
 	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard, &refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {

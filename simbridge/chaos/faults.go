@@ -555,6 +555,9 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 		}
 	}
 	m.sleepSlots(ctx, slots)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	m.mutex.Lock()
 	m.leaderAbsentS += slots
 	m.mutex.Unlock()

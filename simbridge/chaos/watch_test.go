@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"prefdt/inference/physics"
 )
 
 // A mission that hangs fails, with the stacks of all goroutines, and holds up no run; nor
@@ -66,6 +68,26 @@ func TestElsewhereInterrupted(t *testing.T) {
 	if err := m.startElsewhere(ctx, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}
+}
+
+// Nor is another leader started then, which nobody would end.
+func TestRestartInterrupted(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "leader")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := &mission{Config: Config{Leader: program}, plan: plan{Speed: 20, Slots: 40}, folder: t.TempDir(), crew: &crew{}}
+	m.judge = newJudge(physics.DefaultConstants(), 0, m.plan.Speed)
+	m.crew.leaderEnded = m.leaderEnded
+	if err := m.startLeader(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.restartLeader(ctx, 0, nil); !errors.Is(err, context.Canceled) || m.leaderStarts != 1 {
+		t.Errorf("%d leaders were started: %v", m.leaderStarts, err)
+	}
+	m.leader.Load().Kill()
 }
 
 // A build is not waited for, either.
