@@ -114,7 +114,7 @@ func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
 		l.OpenRecord = func(o goal.State) *record.Writer {
 			h := record.Header{
 				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics, Objective: o,
-				OutOfDistribution: policy.OutOfDistribution,
+				OutOfDistribution: policy.OutOfDistribution, Claims: policy.Claims,
 			}
 			if c.Surroundings.Hidden() {
 				expected := c.Surroundings.Expected(nil)

@@ -56,7 +56,7 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 			if believing {
 				p.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &c, Sounding: true, Wind: true, Payload: true, Slow: 0.45})
 			}
-			forecast := dispatch.Forecast{Prior: ck.UserPrior()}
+			forecast := dispatch.Forecast{Prior: ck.UserPrior(), Claims: ck.Claims()}
 			const slots = 6
 			o := goal.New(&ck.GoalConstants, &ck.Physics, slots, 2)
 			if budgeted {

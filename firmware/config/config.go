@@ -65,10 +65,11 @@ type Commands struct {
 	Keys     map[string]string `yaml:"keys"`
 }
 
-// Users limits who may report.
+// Users limits who may report, and how much a report weighs.
 type Users struct {
-	Max   int      `yaml:"max"`
-	Allow []string `yaml:"allow"`
+	Max          int      `yaml:"max"`
+	Allow        []string `yaml:"allow"`
+	LargestClaim float64  `yaml:"largest_claim"` // over a large task of the checkpoint's corpus
 }
 
 // Aircraft is one aircraft; its place in the list is its number.
@@ -106,7 +107,7 @@ func Defaults() Config {
 		Request:  Request{Setting: 0.5, Mode: "target"},
 		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883"},
 		Commands: Commands{Unsigned: "loopback"},
-		Users:    Users{Max: 4096},
+		Users:    Users{Max: 4096, LargestClaim: 1},
 		MAVLink:  MAVLink{SystemID: 250},
 		Origin:   fleet.Origin{LatitudeDeg: 47.3977, LongitudeDeg: 8.5456, AltitudeM: 488},
 		Flight: Flight{
@@ -200,6 +201,7 @@ func (c *Config) checkRanges() error {
 		{"metrics_port", float64(c.MetricsPort), 0, 65535},
 		{"ledger_mb", c.LedgerMB, 1, 2048},
 		{"users.max", float64(c.Users.Max), 1, 4096},
+		{"users.largest_claim", c.Users.LargestClaim, 1, 1e6},
 		{"aircraft (how many)", float64(len(c.Aircraft)), 1, telemetry.MaxAircraft},
 		{"mavlink.system_id", float64(c.MAVLink.SystemID), 1, 255},
 		{"flight.speed_max_mps", c.Flight.SpeedMaxMPS, 1, 100},

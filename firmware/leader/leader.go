@@ -217,7 +217,7 @@ func (l *Leader) configure() {
 	l.mission.Limits = c.Flight.Limits
 	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: milliseconds(c.DecideByMS)}
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
-	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior}
+	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior, Claims: l.Policy.Claims}
 	l.users.Initialize()
 	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz}
 	for _, a := range c.Aircraft {

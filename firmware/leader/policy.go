@@ -25,6 +25,7 @@ type Policy struct {
 	Physics           physics.Constants
 	Scales            *goal.Constants
 	UserPrior         dispatch.UserPrior // users as expected before any report was received
+	Claims            slot.Claims        // the most that a report weighs
 	OutOfDistribution bool               // see goal.Objective.SetOutOfDistribution
 	RecallSlots       int                // before a restart, from which the scheduler believes as though there had been none
 }
@@ -59,6 +60,8 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	if err != nil {
 		return Policy{}, nil, err
 	}
+	claims := here.Claims().Times(c.Users.LargestClaim)
+	scheduler.Claims = claims
 	recallSlots := 0
 	if c.Surroundings.Hidden() {
 		if here.Beliefs == nil {
@@ -68,7 +71,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 		recallSlots = here.Beliefs.Window + resultSlots
 	}
 	return Policy{
-		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(),
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims,
 		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/world"
 )
@@ -70,6 +71,36 @@ func TestPolicyInItsSurroundings(t *testing.T) {
 		}
 		if p.Physics != w.Physics {
 			t.Errorf("%s: the policy has %+v, the world %+v", c.world, p.Physics, w.Physics)
+		}
+	}
+}
+
+// users.largest_claim is how much of a task that is larger than the corpus knows counts.
+func TestLargestClaim(t *testing.T) {
+	const cycles = 5e9
+	for _, c := range []struct{ factor, offloadedCycles float64 }{{1, 1.6e9}, {2, 3.2e9}, {8, cycles}} {
+		conf := config.Defaults()
+		conf.Checkpoint, conf.Users.LargestClaim = "../../configs/checkpoint", c.factor
+		p, _, err := LoadPolicy(&conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := slot.Snapshot{
+			Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: p.Physics.EdgeCPUHz}},
+			Users: []slot.User{{Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 1e9, Gain: []float64{1e-7}, Task: physics.Task{Bits: 1e6, CyclesPerBit: cycles / 1e6, DeadlineS: 1}}},
+		}
+		o := goal.New(p.Scales, &p.Physics, 100, 1)
+		if err := o.SetPreference(0); err != nil { // of the least delay, whatever it takes
+			t.Fatal(err)
+		}
+		var d slot.Decision
+		p.Decide(&s, o, &d)
+		if got := d.Users[0].Offload * cycles; got > c.offloadedCycles*(1+1e-3) || got < 0.8*c.offloadedCycles {
+			t.Errorf("users.largest_claim %v: %.3g cycles are offloaded, want %.3g or a little less", c.factor, got, c.offloadedCycles)
+		}
+		l := Leader{Config: conf, Policy: p}
+		if l.configure(); l.users.Claims != p.Claims || p.Claims.Cycles < 1.59e9*c.factor {
+			t.Errorf("users.largest_claim %v: offers are made of claims up to %+v", c.factor, l.users.Claims)
 		}
 	}
 }

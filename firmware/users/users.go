@@ -31,6 +31,7 @@ type Users struct {
 	Allow   []string // ids; empty: any user
 	Physics physics.Constants
 	Prior   dispatch.UserPrior // users as the checkpoint expects them before any report
+	Claims  slot.Claims        // the most that a report weighs in later offers
 
 	PriceSPerJ float64 // s/J, of the last decision, for the next offer; Initialize sets the first
 
@@ -76,7 +77,7 @@ func (u *Users) Initialize() {
 	for _, name := range u.Allow {
 		u.allowed[name] = true
 	}
-	u.forecast = dispatch.Forecast{Prior: u.Prior}
+	u.forecast = dispatch.Forecast{Prior: u.Prior, Claims: u.Claims}
 	u.PriceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 

@@ -26,7 +26,8 @@ import (
 // When users have reported, they are dispatched with an unreported load: of the
 // users that the offer expects, the share that did not report in the past.
 type Forecast struct {
-	Prior UserPrior // of the users, while none has reported
+	Prior  UserPrior   // of the users, while none has reported
+	Claims slot.Claims // the most that a report weighs in later offers
 
 	recentUsers     [64]slot.User // from the latest reports, without gains, as they are weighed
 	recentCycles    [64]float64   // of their tasks as they are
@@ -64,11 +65,11 @@ const (
 )
 
 // Reset prepares for another mission.
-func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior} }
+func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior, Claims: f.Claims} }
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
-	weighed, _ := f.Prior.Claims().Weigh(&slot.Snapshot{Users: users}, &f.weighed)
+	weighed, _ := f.Claims.Weigh(&slot.Snapshot{Users: users}, &f.weighed)
 	for i, u := range weighed.Users {
 		u.Gain = nil
 		f.recentUsers[f.reportCount%len(f.recentUsers)] = u

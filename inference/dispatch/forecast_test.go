@@ -124,8 +124,9 @@ func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 // the offer may have drawn is bounded by the claim itself.
 func TestSyntheticClaimsAreBounded(t *testing.T) {
 	c := physics.DefaultConstants()
-	f := Forecast{Prior: testPrior()}
-	most := f.Prior.Claims()
+	prior := testPrior()
+	most := prior.Claims()
+	f := Forecast{Prior: prior, Claims: most}
 	f.Observe([]slot.User{{ID: 1, CPUHz: 1e9, Task: physics.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 1}}})
 	f.Settle(3, 0)
 	f.Offer(&c, twoAircraft(&c), 0.001, rand.New(rand.NewPCG(5, 6)))

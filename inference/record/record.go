@@ -36,6 +36,8 @@ type Header struct {
 	// it had none.
 	Expected        *learned.Surroundings `json:"expected,omitempty"`
 	EstimatorSHA256 string                `json:"estimator,omitempty"`
+	// Claims is the most that a report weighed; zero: the checkpoint's.
+	Claims slot.Claims `json:"claims,omitzero"`
 }
 
 // Slot is one decision, and the events between it and the next.

@@ -10,9 +10,14 @@ import (
 // it, whatever it claims. What a task has beyond that is left to its user, so that it takes
 // no more from the others than a large honest one. Its zero value bounds nothing.
 type Claims struct {
-	Bits   float64 // of a task
-	Cycles float64 // likewise
-	LocalS float64 // that it takes on its user's own CPU
+	Bits   float64 `json:"bits"`    // of a task
+	Cycles float64 `json:"cycles"`  // likewise
+	LocalS float64 `json:"local_s"` // that it takes on its user's own CPU
+}
+
+// Times returns limits that are so many times as large.
+func (c Claims) Times(factor float64) Claims {
+	return Claims{factor * c.Bits, factor * c.Cycles, factor * c.LocalS}
 }
 
 // commonShare and commonFactor let a limit rise with what is common in a slot: to so many

@@ -37,6 +37,9 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (sl
 	if err != nil {
 		return 0, err
 	}
+	if h.Claims != (slot.Claims{}) {
+		p.Claims = h.Claims
+	}
 	if h.Expected != nil {
 		if frozen.Estimator == nil || frozen.Estimator.GraphSHA256 != h.EstimatorSHA256 {
 			return 0, fmt.Errorf("the record is of a flight with the estimator %.12s, which the checkpoint has not", h.EstimatorSHA256)

@@ -109,3 +109,36 @@ func TestReplayFindsDifferences(t *testing.T) {
 		}
 	}
 }
+
+// A record says how much a report weighed.
+func TestReplayWeighsAsRecorded(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.Physics = ck.Physics
+	for _, told := range []bool{true, false} {
+		f, err := New(ck, inference.DecoderDispatch, c, ReportLink{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		claims := ck.Claims().Times(0.5) // less than many tasks
+		f.policy.(*inference.Policy).Claims = claims
+		var out bytes.Buffer
+		f.newRecord = func(start goal.State) *record.Writer {
+			h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: c.Physics, Objective: start}
+			if told {
+				h.Claims = claims
+			}
+			return record.NewWriter(&out, h)
+		}
+		f.Fly(parityFirstSeed, Request{Mode: goal.Preference, Omega: 0.5})
+		if err := f.recorder.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Replay(t.Context(), &out, ck); (err == nil) != told {
+			t.Errorf("told %v: %v", told, err)
+		}
+	}
+}

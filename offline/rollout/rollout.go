@@ -119,7 +119,7 @@ func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l Report
 	if x, ok := p.(Privileged); ok {
 		x.Watch(w)
 	}
-	return &Runner{policy: p, goalConstants: constants, world: w, link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior}}}, nil
+	return &Runner{policy: p, goalConstants: constants, world: w, link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior, Claims: l.Prior.Claims()}}}, nil
 }
 
 // Fly flies one episode.
