@@ -141,14 +141,14 @@ const (
 )
 
 // balance changes the users that an offer expects, which are those of a dispatch, until as
-// many come: the part that is dispatched, and of the others those that choose an aircraft by
-// the offer itself. It is the mean of their responses to the means before (fictitious play,
+// many come: of the part that reports those that are dispatched beside the others, and of the
+// others those that choose an aircraft by the offer itself. It is the mean of their responses to the means before (fictitious play,
 // Brown 1951), and leaves in f.offered the mean load of the later responses. Aircraft that
 // would be no better than local are taken off the offer, one after another.
 func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 	f.dispatched = f.dispatched[:0]
 	for m := range f.offered {
-		f.dispatched = append(f.dispatched, f.offered[m].users)
+		f.dispatched = append(f.dispatched, (1-min(f.unreportedShare, 1))*f.offered[m].users)
 	}
 	if f.isBalanced(c, offer) {
 		return
@@ -189,6 +189,33 @@ func (f *Forecast) isBalanced(c *physics.Constants, offer *Offer) bool {
 
 // respond is balance with the aircraft that are on offer.
 func (f *Forecast) respond(c *physics.Constants, offer *Offer) {
+	f.choose(c, offer)
+	for range dispatchRounds {
+		f.dispatch(c, offer)
+		f.choose(c, offer)
+	}
+}
+
+// dispatchRounds is how often those that report are dispatched beside the others.
+const dispatchRounds = 2
+
+// dispatch finds how many of those that report are dispatched to each aircraft, beside the
+// load of those that chose it.
+func (f *Forecast) dispatch(c *physics.Constants, offer *Offer) {
+	s, share := f.syntheticSlot, min(f.unreportedShare, 1) // a copy: its users are drawn in any order
+	s.Users = s.Users[:int(math.Round((1-share)*float64(len(s.Users))))]
+	for m := range s.Aircraft {
+		s.Aircraft[m].Unreported = slot.UnreportedLoad{ExpectedUsers: share * f.offered[m].users, CyclesPerUser: f.offered[m].cyclesPerUser}
+	}
+	f.solver.Solve(c, &s, offer.PriceSPerJ, &f.syntheticDecision)
+	for m := range s.Aircraft {
+		f.dispatched[m], _ = servedLoad(&s, &f.syntheticDecision, m)
+		s.Aircraft[m].Unreported = slot.UnreportedLoad{}
+	}
+}
+
+// choose has all users choose by the offer, time and again.
+func (f *Forecast) choose(c *physics.Constants, offer *Offer) {
 	share := min(f.unreportedShare, 1)
 	for m := range f.offered {
 		f.offered[m].users, f.offered[m].cyclesPerUser = 0, 0
@@ -211,7 +238,7 @@ func (f *Forecast) respond(c *physics.Constants, offer *Offer) {
 		}
 		for m := range offer.Aircraft {
 			if x := &offer.Aircraft[m]; x.CPUHz > 0 {
-				x.ExpectedUsers += ((1-share)*f.dispatched[m] + share*f.came[m] - x.ExpectedUsers) / float64(k+2)
+				x.ExpectedUsers += (f.dispatched[m] + share*f.came[m] - x.ExpectedUsers) / float64(k+2)
 			}
 		}
 	}
