@@ -43,8 +43,9 @@ type Solver struct {
 	// another order of the same slot gets the same decision.
 	order, fleet []int
 	users        []userTerms
-	links        []linkTerms        // (aircraft, user)
-	factors      []slot.RateFactors // (aircraft, user), empty where all figures are exact
+	links        []linkTerms // (aircraft, user)
+	doubtUsers   []doubtUser // of the users whose figures are not exact
+	doubtLinks   []doubtLink // (aircraft, user), likewise
 
 	outcomes slot.Outcomes // working memory
 
@@ -110,7 +111,6 @@ func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 			}
 		}
 	}
-	s.factors = s.factors[:0]
 	if doubtful {
 		s.expandDoubt()
 	}
@@ -159,19 +159,6 @@ func (s *Solver) sort() {
 		}
 		return 0
 	})
-}
-
-// expandDoubt computes the possible rates of users whose figures are not exact.
-func (s *Solver) expandDoubt() {
-	for m, a := range s.fleet {
-		for k, i := range s.order {
-			f := slot.RateFactors{1, 1, 1}
-			if s.links[m*len(s.order)+k].perSharerS > 0 {
-				f = s.snapshot.Users[i].RateFactors(&s.constants.Channel, a)
-			}
-			s.factors = append(s.factors, f)
-		}
-	}
 }
 
 // Solve is Begin and At, for a slot that is dispatched at one price.
@@ -329,7 +316,7 @@ func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS [
 			continue
 		}
 		if u.doubtful {
-			_, costS := s.option(i, m, n, priceSPerJ)
+			_, costS := s.expectedOffload(i, m, sharers, priceSPerJ)
 			gainsS[k] = boundGainS(u.localCostS - costS)
 			continue
 		}
@@ -375,43 +362,15 @@ func clampPrice(priceSPerJ float64) float64 {
 // option returns the best offload ratio of user i at aircraft m when that serves n
 // users, and its cost in seconds, which is +Inf where nothing can be offloaded.
 func (s *Solver) option(i, m, n int, priceSPerJ float64) (rho, costS float64) {
-	link := m*len(s.users) + i
-	if s.links[link].perSharerS == 0 {
+	if s.links[m*len(s.users)+i].perSharerS == 0 {
 		return 0, math.Inf(1)
 	}
 	a, u := &s.snapshot.Aircraft[s.fleet[m]], &s.snapshot.Users[s.order[i]]
-	share := s.constants.EqualShare(u.Gain[s.fleet[m]], a.CPUHz, a.Unreported.EffectiveUsers(n))
 	if s.users[i].doubtful {
-		u.Outcomes(share, &s.factors[link], &s.outcomes)
-		return bestExpectedOffload(s.constants, u.Task, &s.outcomes, priceSPerJ*s.constants.EdgeJ(u.Task, share, 1))
+		return s.expectedOffload(i, m, max(a.Unreported.EffectiveUsers(n), 1), priceSPerJ)
 	}
+	share := s.constants.EqualShare(u.Gain[s.fleet[m]], a.CPUHz, a.Unreported.EffectiveUsers(n))
 	return bestOffload(s.constants, u.Task, s.users[i].localS, share, priceSPerJ)
-}
-
-// bestExpectedOffload is bestOffload in the mean over a user's possible outcomes, by the
-// price of offloading all of a task. Between the balances and the ratios at which an
-// outcome begins to meet its deadline, or ends to, the expected cost is linear: these
-// are the candidates.
-func bestExpectedOffload(c *physics.Constants, t physics.Task, outcomes *slot.Outcomes, fullPriceS float64) (rho, costS float64) {
-	costS = math.Inf(1)
-	try := func(x float64) {
-		if !(x > 0 && x <= 1) {
-			return
-		}
-		if _, delayS := outcomes.Expect(c, t, x); delayS+fullPriceS*x < costS {
-			rho, costS = x, delayS+fullPriceS*x
-		}
-	}
-	for _, o := range outcomes.All() {
-		try(physics.BalancedOffload(o.LocalS, o.OffloadS))
-		if least, ok := physics.LeastOffloadForDeadline(o.LocalS, o.OffloadS, t.DeadlineS); ok {
-			try(least)
-		}
-		if most := t.DeadlineS / o.OffloadS; most < 1 {
-			try(most * (1 - 1e-12)) // rounding must not miss the deadline
-		}
-	}
-	return rho, costS
 }
 
 // bestOffload returns the offload ratio of least cost for a task at a share, and the cost.

@@ -25,26 +25,35 @@ func addDoubt(r *rand.Rand, s *slot.Snapshot) {
 }
 
 // No offload ratio costs less in expectation than the better of the option's and of
-// computing locally.
+// computing locally; and the option costs what it says.
 func TestExpectedOffload(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	c := physics.DefaultConstants()
-	for trial := range 2000 {
+	var solver Solver
+	for trial := range 4000 {
+		c.Contention = trial%2 == 0
 		s := randomSnapshot(r, &c, 1, 1)
 		addDoubt(r, s)
-		u, price := &s.Users[0], randomPrice(r)
-		share := c.EqualShare(u.Gain[0], s.Aircraft[0].CPUHz, float64(1+r.IntN(6)))
+		u, price, n := &s.Users[0], randomPrice(r), 1+r.IntN(6)
+		if u.Doubt.None() {
+			continue
+		}
+		share := c.EqualShare(u.Gain[0], s.Aircraft[0].CPUHz, float64(n))
 		factors := u.RateFactors(&c.Channel, 0)
 		var outcomes slot.Outcomes
 		u.Outcomes(share, &factors, &outcomes)
 		full := price * c.EdgeJ(u.Task, share, 1)
-		rho, best := bestExpectedOffload(&c, u.Task, &outcomes, full)
+		solver.Begin(&c, s)
+		rho, best := solver.option(0, 0, n, price)
 		_, localS := outcomes.Expect(&c, u.Task, 0)
-		if _, delayS := outcomes.Expect(&c, u.Task, rho); math.Abs(delayS+full*rho-best) > 1e-12 {
+		if _, delayS := outcomes.Expect(&c, u.Task, rho); math.Abs(delayS+full*rho-best) > 1e-9 {
 			t.Fatalf("trial %d: the cost is %v, not %v", trial, delayS+full*rho, best)
 		}
-		for k := 1; k <= 4000; k++ {
-			x := float64(k) / 4000
+		if _, first := bestExpectedOffload(&c, u.Task, &outcomes, full); math.Abs(first-best) > 1e-9 {
+			t.Fatalf("trial %d: the option costs %v, by all candidates %v", trial, best, first)
+		}
+		for k := 1; k <= 1000; k++ {
+			x := float64(k) / 1000
 			if _, delayS := outcomes.Expect(&c, u.Task, x); delayS+full*x < min(best, localS)-1e-9 {
 				t.Fatalf("trial %d: offloading %v costs %v, the option's %v %v, locally %v", trial, x, delayS+full*x, rho, best, localS)
 			}

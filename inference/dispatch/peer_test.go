@@ -690,3 +690,29 @@ func (s *peerSolver) bestSwap() (first, second int, changeS float64) {
 	}
 	return first, second, changeS
 }
+
+// bestExpectedOffload is Solver.expectedOffload by the price of offloading all of a task,
+// as it was at first. Between the balances and the ratios at which an
+// outcome begins to meet its deadline, or ends to, the expected cost is linear: these
+// are the candidates.
+func bestExpectedOffload(c *physics.Constants, t physics.Task, outcomes *slot.Outcomes, fullPriceS float64) (rho, costS float64) {
+	costS = math.Inf(1)
+	try := func(x float64) {
+		if !(x > 0 && x <= 1) {
+			return
+		}
+		if _, delayS := outcomes.Expect(c, t, x); delayS+fullPriceS*x < costS {
+			rho, costS = x, delayS+fullPriceS*x
+		}
+	}
+	for _, o := range outcomes.All() {
+		try(physics.BalancedOffload(o.LocalS, o.OffloadS))
+		if least, ok := physics.LeastOffloadForDeadline(o.LocalS, o.OffloadS, t.DeadlineS); ok {
+			try(least)
+		}
+		if most := t.DeadlineS / o.OffloadS; most < 1 {
+			try(most * (1 - 1e-12)) // rounding must not miss the deadline
+		}
+	}
+	return rho, costS
+}

@@ -41,8 +41,9 @@ type RateFactors [gainPoints]float64
 
 const gainPoints = 3
 
-// pointStdDevs and pointWeights give a normal distribution's moments up to the fifth.
-var pointStdDevs, pointWeights = [gainPoints]float64{-math.Sqrt(3), 0, math.Sqrt(3)}, [gainPoints]float64{1. / 6, 2. / 3, 1. / 6}
+// pointStdDevs and RateWeights, the probabilities of RateFactors, give a normal
+// distribution's moments up to the fifth.
+var pointStdDevs, RateWeights = [gainPoints]float64{-math.Sqrt(3), 0, math.Sqrt(3)}, [gainPoints]float64{1. / 6, 2. / 3, 1. / 6}
 
 // RateFactors returns the possible rates to aircraft m, an index into the snapshot's.
 func (u *User) RateFactors(c *physics.Channel, m int) RateFactors {
@@ -85,7 +86,7 @@ func (o *Outcomes) add(probability, localS float64, t physics.Task, share physic
 		o.n++
 	default:
 		for k, f := range factors {
-			o.list[o.n] = Outcome{probability * pointWeights[k], localS, t.OffloadTimeS(physics.Share{CPUHz: share.CPUHz, RateBPS: share.RateBPS * f})}
+			o.list[o.n] = Outcome{probability * RateWeights[k], localS, t.OffloadTimeS(physics.Share{CPUHz: share.CPUHz, RateBPS: share.RateBPS * f})}
 			o.n++
 		}
 	}
