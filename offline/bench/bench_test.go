@@ -115,7 +115,7 @@ func TestMeasureScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := measureScale(ck, 100)
-	if err != nil || len(all) != 12 {
+	if err != nil || len(all) != 18 {
 		t.Fatalf("%d sizes, %v", len(all), err)
 	}
 	for _, x := range all {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"prefdt/inference"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
@@ -19,7 +20,7 @@ import (
 type Scale struct {
 	Users    int     `json:"users"`
 	Aircraft int     `json:"aircraft"`
-	Request  string  `json:"request"` // preference or budget
+	Request  string  `json:"request"` // preference, budget, or a budget with an estimator of beliefs
 	P50MS    float64 `json:"p50_ms"`
 	Allocs   float64 `json:"allocs"` // of a decision, once it has seen as many users
 	// Exponent is that of the growth with the users, from 100 up; null for fewer than 300.
@@ -41,7 +42,7 @@ const (
 func measureScale(ck *checkpoint.Checkpoint, mostUsers int) (all []Scale, err error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, aircraft := range scaleAircraft {
-		for _, request := range []string{"preference", "budget"} {
+		for _, request := range []string{"preference", "budget", "estimator"} {
 			fromMS := 0.0 // at exponentFrom
 			for _, users := range scaleUsers {
 				if users > mostUsers {
@@ -90,13 +91,16 @@ func measureSize(ck *checkpoint.Checkpoint, users, aircraft int, request string)
 	if err != nil {
 		return x, err
 	}
+	if request == "estimator" {
+		policy.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &c.Physics, Sounding: true, Wind: true, Payload: true, Slow: 0.45})
+	}
 	meter := &decisionMeter{Policy: policy}
 	runner, err := rollout.NewWithPolicy(meter, &ck.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		return x, err
 	}
 	r := rollout.Request{Mode: goal.Preference, Omega: 0.5}
-	if request == "budget" {
+	if request != "preference" {
 		const aboveFloor = 1.2
 		o := goal.New(&ck.GoalConstants, &c.Physics, c.Slots, c.Aircraft)
 		r = rollout.Request{Mode: goal.Target, BudgetJ: aboveFloor * o.FloorJ()}
