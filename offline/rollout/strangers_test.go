@@ -16,8 +16,8 @@ import (
 // besideStrangers flies a mission with the reports of others among those of the world's own
 // users, and returns the delay of the own ones and what is left of the budget, if there is
 // one; else at a delay share. It is the closed form of the decisions.
-func besideStrangers(ck *checkpoint.Checkpoint, seed uint64, budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
-	w := world.New(world.Standard(), seed)
+func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
+	w := world.New(in, seed)
 	p, err := inference.New(ck, inference.DecoderDispatch)
 	if err != nil {
 		panic(err)
@@ -79,7 +79,7 @@ func TestStrangers(t *testing.T) {
 	const seeds = 6
 	mean := func(budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
 		for seed := range uint64(seeds) {
-			s, j := besideStrangers(ck, 100_000+seed, budgetJ, omega, others)
+			s, j := besideStrangers(ck, world.Standard(), 100_000+seed, budgetJ, omega, others)
 			delayS, leftJ = delayS+s/seeds, leftJ+j/seeds
 		}
 		return delayS, leftJ
@@ -138,5 +138,43 @@ func TestStrangers(t *testing.T) {
 	strange, _ := mean(33e3, 0, both(true))
 	if t.Logf("33 kJ beside two honest users %.1f s, beside two strangers %.1f", honest, strange); strange > 1.06*honest {
 		t.Errorf("beside two strangers %.1f s, beside two honest users %.1f", strange, honest)
+	}
+}
+
+// Ten strangers of a hundred users take no more from the others than ten honest users more,
+// and 5 %.
+func TestTenStrangersOfAHundred(t *testing.T) {
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const users, strangers, budgetJ = 90, 10, 36e3
+	c := world.Standard()
+	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = users, users, users, 1
+	beside := func(task func(r *rand.Rand) physics.Task) (delayS float64) {
+		r := rand.New(rand.NewPCG(1, 5))
+		places := [strangers]physics.Position{}
+		for i := range places {
+			places[i] = physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
+		}
+		delayS, _ = besideStrangers(ck, c, 100_000, budgetJ, 0, func(int) (others []slot.User) {
+			for i, at := range places {
+				others = append(others, slot.User{ID: 1000 + i, Task: task(r), CPUHz: 1e9, Position: at})
+			}
+			return others
+		})
+		return delayS
+	}
+	honest := func(r *rand.Rand) physics.Task {
+		return physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
+	}
+	honestS := beside(honest)
+	for name, claim := range map[string]physics.Task{
+		"1e12 cycles": {Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, "1e12 bits": {Bits: 1e12, CyclesPerBit: 0.08, DeadlineS: 3600},
+	} {
+		delayS := beside(func(*rand.Rand) physics.Task { return claim })
+		if t.Logf("%s: %.1f s, beside honest users %.1f", name, delayS, honestS); delayS > 1.05*honestS {
+			t.Errorf("%s: %.1f s, beside honest users %.1f", name, delayS, honestS)
+		}
 	}
 }
