@@ -475,6 +475,25 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 	}
 }
 
+// What users send comes over a connection of its own, so that the broker, too, queues no command
+// and no hello behind it.
+func TestUsersHaveAConnectionOfTheirOwn(t *testing.T) {
+	b := newBroker(t)
+	l := startLink(t, b, nil)
+	filters := map[*telemetry.Client][]string{}
+	for _, c := range l.clients() {
+		for _, s := range c.Subscriptions {
+			filters[c] = append(filters[c], s.Filter)
+		}
+	}
+	if got := fmt.Sprint(filters[l.users]); got != fmt.Sprint([]string{topics.AllReports(), topics.AllResults()}) || l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
+		t.Errorf("users: %v", got)
+	}
+	if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) || l.client.FloodWindow != 0 {
+		t.Errorf("the crew: %v", got)
+	}
+}
+
 // TestWhatArrivesIsChecked: an invalid message is counted by kind, answered if it is a
 // command with an id, and never queued otherwise.
 func TestWhatArrivesIsChecked(t *testing.T) {
@@ -490,6 +509,10 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 	}{
 		{"a report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, false, 1, 0, false},
 		{"a report that is not one", topics.Report("u"), `{"slot":1}`, false, 0, 0, true},
+		{"a retained report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, true, 0, 0, true},
+		{"a long report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}` + strings.Repeat(" ", telemetry.MaxPayload), false, 0, 0, true},
+		{"a report of many values", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9,"x":[0` + strings.Repeat(",0", 300) + `]}`, false, 0, 0, true},
+		{"a retained result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, true, 0, 0, true},
 		{"a result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, false, 1, 0, false},
 		{"a result of nothing", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"magic"}`, false, 0, 0, true},
 		{"a command", topics.Mission(), `{"id":"m","action":"stop"}`, false, 0, 1, false},
