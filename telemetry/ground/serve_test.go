@@ -40,7 +40,7 @@ func (c *console) login(token string) {
 // events opens the event stream, and returns a function that reads until one contains a text.
 func (c *console) events(prefix string) (await func(text string) string) {
 	c.t.Helper()
-	r, err := c.Get(c.url + prefix + "events")
+	r, err := c.Get(c.url + prefix + "events?secret=" + c.secret)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestServe(t *testing.T) {
 		t.Error("heartbeats without a page")
 	}
 	c := pages["command as crew-2"]
-	r, err := c.Get(c.url + "events")
+	r, err := c.Get(c.url + "events?secret=" + c.secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestServeFleets(t *testing.T) {
 	}
 	t.Cleanup(c.CloseIdleConnections)
 	c.budget("f1/", "crew-1")
-	r, err := c.Get(c.url + "f1/events")
+	r, err := c.Get(c.url + "f1/events?secret=" + c.secret)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type token struct {
 // session is a browser that came with a valid token.
 type session struct {
 	operator *Operator // nil: may watch
-	secret   digest    // what every command has in its header: other ports of this host receive the cookie, and not that
+	secret   digest    // beside the cookie, which other ports of this host receive too
 	cookie   digest
 	began    time.Time
 	streams  []*eventStream // open ones, the oldest first
@@ -144,11 +144,15 @@ func (a *access) session(r *http.Request, now time.Time) *session {
 	return s
 }
 
-// bearsSecret is whether a request has the secret of its session, which no cookie tells.
+// bearsSecret is whether a request has the secret of its session: in a header, or, since an event
+// stream has none, in its query, which no log and no history receives.
 func (s *session) bearsSecret(r *http.Request) bool {
 	text, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !found {
+		text = r.URL.Query().Get("secret")
+	}
 	given := digestOf(text)
-	return found && len(text) <= maxTokenLength && subtle.ConstantTimeCompare(given[:], s.secret[:]) == 1
+	return len(text) <= maxTokenLength && subtle.ConstantTimeCompare(given[:], s.secret[:]) == 1
 }
 
 // openStream counts an event stream of a session. A session's newest page takes the place of its

@@ -1350,7 +1350,7 @@ func TestPageStopWithEightTabs(t *testing.T) {
 	b.call("Page.bringToFront", map[string]any{}, nil)
 	b.wait("!document.hidden")
 	b.wait("document.body.dataset.link === 'live'")
-	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST', headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.getItem('secret')},
+	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST', headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.secret},
 		body: JSON.stringify({id: 'p' + i, at: %d, kind: 'preference', setting: .5, replaces_j: 45000})}).then(r => r.status)))`, c.state.ms(time.Now())))
 	slices.Sort(codes)
 	if !slices.Equal(codes, []int{202, 202, 202, 202, 429}) {

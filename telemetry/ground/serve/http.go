@@ -74,7 +74,7 @@ func (s *Server) handler() http.Handler {
 func (s *Server) addRoutes(mux *http.ServeMux, prefix string) {
 	addFiles(mux, prefix, page, files)
 	for route, h := range map[string]http.HandlerFunc{
-		"GET /session": s.forAll(s.showSession), "GET /events": s.forAll(s.stream), "GET /replay": s.forAll(s.showReplay), "GET /picture": s.forAll(s.showPicture),
+		"GET /session": s.forAll(s.showSession), "GET /events": s.forAll(s.stream), "GET /replay": s.forAll(s.showReplay), "GET /picture": s.withCookie(s.showPicture),
 		"POST /preview": s.forOperators(s.preview), "POST /command": s.forOperators(s.command), "POST /alive": s.forOperators(s.alive), "POST /leave": s.forOperators(s.leave),
 	} {
 		method, path, _ := strings.Cut(route, " ")
@@ -140,9 +140,23 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, session *session
 
 type sessionHandler func(w http.ResponseWriter, r *http.Request, session *session)
 
-// forAll wants a cookie, and no page of another origin: CrossOriginProtection is for
-// methods that change something, and a GET here answers with the fleet's position.
+// forAll wants a cookie and its secret.
 func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
+	return s.withCookie(func(w http.ResponseWriter, r *http.Request, session *session) {
+		if !session.bearsSecret(r) {
+			http.Error(w, "without the secret of this browser; open a new link that the server's terminal shows", http.StatusForbidden)
+			return
+		}
+		if session.operator != nil {
+			markOperator(r.Context())
+		}
+		h(w, r, session)
+	})
+}
+
+// withCookie wants a cookie, and no page of another origin: CrossOriginProtection is for
+// methods that change something, and a GET here answers with the fleet's position.
+func (s *Server) withCookie(h sessionHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Sec-Fetch-Site") {
 		case "", "none", "same-origin":
@@ -155,22 +169,15 @@ func (s *Server) forAll(h sessionHandler) http.HandlerFunc {
 			http.Error(w, "open the link that the server's terminal shows", http.StatusUnauthorized)
 			return
 		}
-		if session.operator != nil {
-			markOperator(r.Context())
-		}
 		h(w, r, session)
 	}
 }
 
-// forOperators wants a session that may command, and its secret.
+// forOperators wants a session that may command.
 func (s *Server) forOperators(h sessionHandler) http.HandlerFunc {
 	return s.forAll(func(w http.ResponseWriter, r *http.Request, session *session) {
 		if s.operator(session) == nil {
 			http.Error(w, "this page may watch, and not command", http.StatusForbidden)
-			return
-		}
-		if !session.bearsSecret(r) {
-			http.Error(w, "without the secret of this browser; open a new link that the server's terminal shows", http.StatusForbidden)
 			return
 		}
 		h(w, r, session)

@@ -283,6 +283,7 @@ func (b *browser) events() (next func() event) {
 	b.c.t.Cleanup(cancel)
 	q, _ := http.NewRequestWithContext(ctx, "GET", b.c.URL()+"events", nil)
 	q.Header.Set("Cookie", b.cookie)
+	q.Header.Set("Authorization", "Bearer "+b.secret)
 	r, err := b.client.Do(q)
 	if err != nil {
 		b.c.t.Fatal(err)
@@ -364,6 +365,8 @@ func TestAttacks(t *testing.T) {
 		{"who may watch withdraws the crew", "watch", "POST", "/leave", js, "{}", 403},
 		{"a heartbeat without a page that receives", "command", "POST", "/alive", js, "{}", 409},
 		{"the cookie alone, as another port of this host receives it", "command", "POST", "/command", with("Authorization", ""), good, 403},
+		{"the cookie alone, to read", "command", "GET", "/events", with("Authorization", ""), "", 403},
+		{"the cookie alone, to end the session", "command", "POST", "/logout", with("Authorization", ""), "{}", 403},
 		{"the cookie with a secret made up", "command", "POST", "/command", with("Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"), good, 403},
 		{"the secret of another session", "command", "POST", "/command", with("Authorization", "Bearer "+roles["watch"].secret), good, 403},
 		{"the secret without a cookie", "nobody", "POST", "/command", with("Authorization", "Bearer "+roles["command"].secret), good, 401},
@@ -1055,6 +1058,7 @@ func TestReplaces(t *testing.T) {
 func (b *browser) get(path string) (*http.Response, error) {
 	q, _ := http.NewRequestWithContext(b.c.t.Context(), "GET", strings.TrimSuffix(b.c.URL(), "/")+path, nil)
 	q.Header.Set("Cookie", b.cookie)
+	q.Header.Set("Authorization", "Bearer "+b.secret)
 	return b.client.Do(q)
 }
 
@@ -1138,7 +1142,7 @@ func TestSlowReaders(t *testing.T) {
 	dropped(connect(strings.Repeat(request, 300)), request)
 
 	b := c.newBrowser("watch")
-	connect("GET /events HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nCookie: " + b.cookie + "\r\n\r\n")
+	connect("GET /events?secret=" + b.secret + " HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nCookie: " + b.cookie + "\r\n\r\n")
 	session := c.sessions()[0]
 	await := func(watched bool, doing func(i int)) {
 		t.Helper()

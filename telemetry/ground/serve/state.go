@@ -153,43 +153,31 @@ func (s *Server) Handle(m telemetry.Message) error {
 		}
 		return err
 	case telemetry.KindOnline:
-		online, err := telemetry.DecodeOnline(m.Payload)
-		if err == nil {
-			s.state.takeOnline(online)
-		}
-		return err
+		return take(m, telemetry.DecodeOnline, s.state.takeOnline)
 	case telemetry.KindSlot:
-		beacon, err := telemetry.DecodeSlot(m.Payload)
-		if err == nil {
-			s.state.takeBeacon(&beacon)
-		}
-		return err
+		return take(m, telemetry.DecodeSlot, s.state.takeBeacon)
 	case telemetry.KindReport:
-		report, err := telemetry.DecodeReport(m.Payload)
-		if err == nil {
-			s.state.takeReport(id, &report)
-		}
-		return err
+		return take(m, telemetry.DecodeReport, func(r *telemetry.Report) { s.state.takeReport(id, r) })
 	case telemetry.KindDecision:
-		decision, err := telemetry.DecodeDecision(m.Payload)
-		if err == nil {
-			s.state.takeDecision(id, &decision)
-		}
-		return err
+		return take(m, telemetry.DecodeDecision, func(d *telemetry.Decision) { s.state.takeDecision(id, d) })
 	case telemetry.KindResult:
-		result, err := telemetry.DecodeResult(m.Payload)
-		if err == nil {
-			s.state.takeResult(id, &result)
-		}
-		return err
+		return take(m, telemetry.DecodeResult, func(r *telemetry.Result) { s.state.takeResult(id, r) })
 	}
 	return nil
 }
 
-func (s *state) takeOnline(online bool) {
+func take[T any](m telemetry.Message, decode func([]byte) (T, error), keep func(*T)) error {
+	v, err := decode(m.Payload)
+	if err == nil {
+		keep(&v)
+	}
+	return err
+}
+
+func (s *state) takeOnline(online *bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.link.Online = &online
+	s.link.Online = online
 	s.seq++
 	s.notify()
 }

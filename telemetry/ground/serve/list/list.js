@@ -3,7 +3,7 @@ const $ = id => document.getElementById(id);
 let answeredMS = performance.now();
 
 async function update() {
-  const r = await fetch('fleets', {signal: AbortSignal.timeout(4000)}).catch(() => null);
+  const r = await fetch('fleets', {headers: {Authorization: `Bearer ${localStorage.secret}`}, signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
   if (r && !r.ok) problem(text);
   else if (text) { // not cut off on its way
@@ -44,7 +44,7 @@ async function login() {
     history.replaceState(null, '', location.pathname);
     const r = await fetch('login', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: JSON.stringify({token})}).catch(() => null);
     const {secret} = r && r.ok ? await r.json().catch(() => ({})) : {};
-    if (secret) localStorage.setItem('secret', secret); // for the commands of every fleet's page
+    if (secret) localStorage.secret = secret; // for every fleet's page
   }
 }
 

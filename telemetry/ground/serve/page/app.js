@@ -68,7 +68,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   document.body.dataset.role = w.role;
   $('commands').hidden = w.role !== 'command';
   $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
-  $('signed').textContent = w.signed ? 'signed by the leader' : 'not signed: who has the broker can forge them';
+  $('signed').textContent = w.signed ? 'signed by the leader' : 'not signed by the leader';
   if (w.picture) {
     const [west, south, east, north] = w.picture;
     setAttributes($('picture'), {href: 'picture', x: west, y: -north, width: east - west, height: north - south});
@@ -114,7 +114,7 @@ async function connect() {
   if (replay) return;
   disconnect();
   connectLater(); // unless this one succeeds
-  const r = await fetch('session', {signal: AbortSignal.timeout(4000)}).catch(() => null);
+  const r = await fetch('session', {headers: bearer(), signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
   denied = r && !r.ok ? loginText + text : '';
   requestRender();
@@ -124,7 +124,7 @@ async function connect() {
   clearTimeout(retry);
   if (session.role === 'replay') return openReplay(session);
   openedMS = performance.now();
-  const opened = source = new EventSource('events');
+  const opened = source = new EventSource(`events?secret=${localStorage.secret}`);
   opened.onopen = () => { streamOpen = true; };
   opened.onmessage = m => { waitMS = 500; takeEvent(JSON.parse(m.data)); };
   opened.onerror = () => {
@@ -141,9 +141,8 @@ function makeRoom() {
   if (!document.hidden) connectLater();
 }
 
-// checkStream opens the stream again when it is silent, since the server says something each second
-// and a network that went away does not; and sometimes while the link is lost, for another
-// measurement of the server's clock, which may have stood still with the server.
+// checkStream opens the stream again when it is silent, since the server says something each second; and
+// sometimes while the link is lost, to measure the server's clock again.
 function checkStream() {
   const now = performance.now();
   if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
@@ -157,14 +156,14 @@ async function login() {
     const r = await post('login', {token}).catch(() => null);
     loginText = r && !r.ok ? (await r.text().catch(() => '')).trim() + '; ' : '';
     const {secret} = r && r.ok ? await r.json().catch(() => ({})) : {};
-    if (secret) localStorage.setItem('secret', secret); // of this origin alone, unlike a cookie
+    if (secret) localStorage.secret = secret; // of this port alone, unlike a cookie
   }
   connect();
 }
 
+const bearer = () => ({Authorization: `Bearer ${localStorage.secret}`});
 function post(path, body) {
-  const headers = {'Content-Type': 'application/json', Authorization: `Bearer ${localStorage.getItem('secret')}`};
-  return fetch(path, {method: 'POST', headers, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
+  return fetch(path, {method: 'POST', headers: {'Content-Type': 'application/json', ...bearer()}, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
 }
 
 // ---- Words.
@@ -557,8 +556,7 @@ async function send(q) {
   }
 }
 
-// A form's command is sent as it was last explained, and not otherwise: the total that a budget
-// replaces is the one that stood in the explanation.
+// A form's command is sent as it was last explained: the total that a budget replaces stood there.
 function makeForm(kind, fields, button, before, read) {
   const form = $(fields[0]).form, first = $(before).textContent;
   let explained = null, timer = 0, asking = 0;
@@ -594,7 +592,7 @@ makeForm('mission', ['mission'], 'send-new', 'new-before',
 makeHold($('logout'), async () => { // of all pages of this browser
   if (welcome?.role === 'command' && !leaving) await post('leave', {}).catch(() => null);
   await post(`${welcome?.listed ? '../' : ''}logout`, {}).catch(() => null);
-  localStorage.removeItem('secret');
+  delete localStorage.secret;
   location.reload();
 });
 
@@ -620,7 +618,7 @@ setInterval(() => {
 // ---- A replay: the events of a flown mission, taken when their time comes. No heartbeat, no
 // command and no sound is of it.
 async function openReplay(session) {
-  const mission = await fetch('replay').then(r => r.ok && r.json()).catch(() => null);
+  const mission = await fetch('replay', {headers: bearer()}).then(r => r.ok && r.json()).catch(() => null);
   if (replay) return; // another page view asked too
   if (!mission) { retry = setTimeout(connect, 2000); return; }
   replay = {...mission, endMS: mission.events.at(-1).t, atMS: -1, next: 0, timer: 0};
