@@ -61,8 +61,14 @@ func startMosquitto(t *testing.T, folder, acl string) (url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	leaders, err := freeport.Address() // the listener for a leader on the broker's machine
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, number, _ := net.SplitHostPort(port)
-	copyOf("mosquitto.conf", strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1").Replace(read("../../configs/mosquitto/mosquitto.conf")))
+	_, second, _ := net.SplitHostPort(leaders)
+	adapt := strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1", "listener 8885", "listener "+second)
+	copyOf("mosquitto.conf", adapt.Replace(read("../../configs/mosquitto/mosquitto.conf")))
 	c := exec.Command(program, "-c", filepath.Join(dir, "mosquitto.conf"))
 	var log strings.Builder
 	c.Stdout, c.Stderr = &log, &log
