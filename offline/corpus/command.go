@@ -24,7 +24,6 @@ world replays every flight exactly.
   offline corpus                                    the shipped corpus, of the dispatch teacher
   offline corpus -archive out/search/archive.json   of the searched rules
   offline corpus -merge out/search/archive.json     of both: of the searched rules, those that dispatch leaves
-  offline corpus -recipe paper                      by the recipe of the paper's Sec. IV-C
   offline corpus -resume -shard 0/8                 an eighth of its rows, for eight jobs at a time in
                                                     one folder; then the same without -shard
 
@@ -41,7 +40,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	out := f.String("out", "out/corpus", "`FOLDER` for manifest.json")
 	rules := f.String("archive", "", "rule archive `FILE` of offline search, instead of the dispatch teacher")
 	merge := f.String("merge", "", "rule archive `FILE` to merge with the dispatch teacher's")
-	recipe := f.String("recipe", "shipped", `"shipped", or "paper"`)
 	r := ShippedRecipe()
 	for _, x := range r.fractions() {
 		f.Float64Var(x.value, x.name, *x.value, "`fraction` of the flights "+x.description)
@@ -73,13 +71,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	if *force && !share.Whole() {
 		return cli.BadInputf("-force begins anew, -shard is a part of what others have begun: give one of them")
-	}
-	switch *recipe {
-	case "shipped":
-	case "paper":
-		usePaperRecipe(&r, call)
-	default:
-		return cli.BadInputf(`-recipe is %q, want "shipped" or "paper"`, *recipe)
 	}
 	if *workers < 1 || *prices < 3 || *episodes < 1 || *flights < 1 {
 		return cli.BadInputf("-workers, -episodes and -flights must be positive, -prices 3 at least")
@@ -189,20 +180,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	low, high := m.Archive.OmegaBand()
 	return call.Result(*asJSON, m.summary(path), "%d flights in %s, eta %.1f s and %.0f J, band [%.3f, %.3f], %d members, hash %.12s",
 		len(m.Flights), path, etaS, etaJ, low, high, len(m.Archive.Points), m.Hash())
-}
-
-// usePaperRecipe sets the paper's recipe where no flag was given.
-func usePaperRecipe(r *Recipe, call *cli.Call) {
-	paper := paperRecipe()
-	r.Draw = paper.Draw
-	if !call.Given("forget") {
-		r.HidePreviousAction = paper.HidePreviousAction
-	}
-	for i, x := range paper.fractions() {
-		if !call.Given(x.name) {
-			*r.fractions()[i].value = *x.value
-		}
-	}
 }
 
 func anotherCorpus(path string) error {

@@ -27,15 +27,10 @@ const (
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {
-	shares := m.Archive.memberShares()
 	var omegas, delays, energies []float64
 	for i := range m.Flights {
 		if f := &m.Flights[i]; f.fitsConditioner() {
-			omega := f.Omega
-			if m.Recipe.Draw == "paper" {
-				omega = shares[f.Member] // what was flown, not what it was matched to
-			}
-			omegas, delays, energies = append(omegas, omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
+			omegas, delays, energies = append(omegas, f.Omega), append(delays, f.DelayS), append(energies, f.EnergyJ)
 		}
 	}
 	if least := minKnots * minFlightsPerKnot; len(omegas) < least {
@@ -106,6 +101,28 @@ func fitReturn(knots, omegas, ys []float64) ([]float64, error) {
 		return nil, fmt.Errorf("gate: the regression explains %.4f of the returns, want %.2f", r2, minR2)
 	}
 	return strict, nil
+}
+
+// FitPolynomials returns the coefficients of eq. (reg) with powers of omega up to a degree as features,
+// for each of some returns: least squares.
+func FitPolynomials(degree int, omegas []float64, returns ...[]float64) (coefficients [][]float64, err error) {
+	if len(omegas) <= degree {
+		return nil, fmt.Errorf("conditioner: %d expert flights, want %d at least", len(omegas), degree+1)
+	}
+	phi := mat.NewDense(len(omegas), degree+1, nil)
+	for i, omega := range omegas {
+		for k := range degree + 1 {
+			phi.Set(i, k, math.Pow(omega, float64(k)))
+		}
+	}
+	for _, y := range returns {
+		var x mat.VecDense
+		if err := x.SolveVec(phi, mat.NewVecDense(len(y), y)); err != nil {
+			return nil, fmt.Errorf("conditioner: the %d expert flights do not determine it: %w", len(omegas), err)
+		}
+		coefficients = append(coefficients, x.RawVector().Data)
+	}
+	return coefficients, nil
 }
 
 // explainedVariance is the part of the variance between knots that the coefficients explain.

@@ -30,7 +30,7 @@ type ExampleReader struct {
 // some statistics.
 func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
 	r := &ExampleReader{flightRunner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
-	r.rowBuilder = token.NewBuilder(&r.world.Config.Physics, &r.goalConstants, statistics)
+	r.rowBuilder = token.NewBuilder(&r.World.Config.Physics, &r.goalConstants, statistics)
 	return r
 }
 
@@ -63,7 +63,7 @@ func (r *ExampleReader) Read(f *Flight, ex *Example) error {
 	if err != nil {
 		return err
 	}
-	c := &r.world.Config.Physics
+	c := &r.World.Config.Physics
 	r.tracker.Reset()
 	r.rowBuilder.Reset()
 	ex.Reset()
@@ -133,7 +133,7 @@ func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64)
 }
 
 func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *flownSlot, learn bool) {
-	c, snapshot, d := &r.world.Config.Physics, &s.snapshot, &s.decision
+	c, snapshot, d := &r.World.Config.Physics, &s.snapshot, &s.decision
 	if f.UnreportedFraction > 0 {
 		snapshot, d = r.dropLostReports(f, s)
 	}
@@ -179,7 +179,7 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *
 // dropLostReports returns a slot's snapshot and decision without the users whose
 // reports are lost.
 func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot, *slot.Decision) {
-	c := &r.world.Config
+	c := &r.World.Config
 	received, d := s.snapshot, s.decision
 	received.Users, d.Users, d.DelayS = nil, nil, 0
 	for u, user := range s.snapshot.Users {

@@ -12,9 +12,6 @@ import (
 // Recipe defines how settings are drawn and what happens in flight. Its fractions
 // are of all flights; each is a flag of offline corpus.
 type Recipe struct {
-	// Draw is "axis" (settings even along the front, at continuous prices) or
-	// "paper" (Dirichlet tiers, band, nearest member, corner emphasis).
-	Draw         string  `json:"draw" yaml:"draw"`
 	Heuristic    float64 `json:"heuristic" yaml:"heuristic"`
 	PriceChange  float64 `json:"change" yaml:"change"`
 	Shock        float64 `json:"shock" yaml:"shock"`
@@ -55,19 +52,13 @@ func (r *Recipe) fractions() []recipeFraction {
 // ShippedRecipe is the recipe of the shipped checkpoint.
 func ShippedRecipe() Recipe {
 	return Recipe{
-		Draw: "axis", HidePreviousAction: true, PriceChange: 0.4, Shock: 0.3, BudgetOnly: 0.35, PriceOnly: 0.1,
+		HidePreviousAction: true, PriceChange: 0.4, Shock: 0.3, BudgetOnly: 0.35, PriceOnly: 0.1,
 		RandomWorlds: 0.1, WorldCount: 400, Unreported: 0.05, Gust: 0.1, AircraftLoss: 0.05,
 	}
 }
 
-// paperRecipe is the recipe of Sec. IV-C.
-func paperRecipe() Recipe { return Recipe{Draw: "paper", Heuristic: 0.2} }
-
 // Check returns what is wrong with a recipe.
 func (r Recipe) Check() error {
-	if r.Draw != "axis" && r.Draw != "paper" {
-		return fmt.Errorf(`recipe draws by %q, want "axis" or "paper"`, r.Draw)
-	}
 	for _, f := range r.fractions() {
 		if !(*f.value >= 0 && *f.value <= 1) {
 			return fmt.Errorf("recipe %s is %v, want a fraction", f.name, *f.value)
@@ -136,7 +127,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 	}
 	f.Tier, f.Member, f.Price, f.Omega = d.sampleSetting(r)
 	if r.Float64() < d.Recipe.Heuristic {
-		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(heuristicModes), 0
+		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(len(heuristics)), 0
 	}
 	c := &d.World
 	if f.Teacher == dispatchTeacher && i < len(d.Flights)/2 && r.Float64() < 2*d.Recipe.RandomWorlds {
@@ -175,9 +166,6 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 
 // sampleSetting draws a setting and the member, and price, that realises it.
 func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
-	if d.Recipe.Draw == "paper" {
-		return d.samplePaperSetting(r)
-	}
 	var y float64
 	switch x := r.Float64(); {
 	case x < 0.12:
@@ -193,42 +181,4 @@ func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, pr
 		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
 	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.axis.FrontPositions, d.shares, y)
-}
-
-// samplePaperSetting follows Sec. IV-C: Dirichlet tiers of entropy, a third of the
-// draws each, rejected outside the band widened by a tolerance, a quarter of
-// them moved into the share window of the four members of least delay, then
-// the member of nearest realised share.
-func (d *flightSampler) samplePaperSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
-	const tolerance, corner = 0.05, 0.25
-	low, high := d.shares[0], d.shares[len(d.shares)-1]
-	if r.Float64() < corner {
-		window := d.shares[min(3, len(d.shares)-1)]
-		tier, omega = "corner", low+(window-low)*r.Float64()
-	} else {
-		tiers := []int{1, 3, 8}
-		alpha := tiers[r.IntN(len(tiers))]
-		tier = fmt.Sprintf("dirichlet %d", alpha)
-		for {
-			if omega = sampleDirichlet(r, alpha); omega >= low-tolerance && omega <= high+tolerance {
-				break
-			}
-		}
-	}
-	member = pareto.Nearest(d.shares, omega)
-	if d.Archive.Prices != nil {
-		price = d.Archive.Prices[member]
-	}
-	return tier, member, price, omega
-}
-
-// sampleDirichlet draws the first entry of a symmetric two-entry Dirichlet
-// distribution with an integer parameter, as a ratio of gamma variates.
-func sampleDirichlet(r *rand.Rand, alpha int) float64 {
-	a, b := 0.0, 0.0
-	for range alpha {
-		a += r.ExpFloat64()
-		b += r.ExpFloat64()
-	}
-	return a / (a + b)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/motion"
 	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
@@ -13,13 +12,46 @@ import (
 	"prefdt/simbridge/world"
 )
 
+// Flyer flies members of archives and heuristics in a world that was reset. It serves one goroutine.
+type Flyer struct {
+	World     *world.World
+	runner    teacher.Runner
+	scheduler teacher.Scheduler
+	rule      *search.Rule
+}
+
+// Member flies a member of an archive, a price or a rule.
+func (f *Flyer) Member(a *Archive, member int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+	if member < 0 || member >= len(a.Points) {
+		return total, fmt.Errorf("flight of member %d, the archive has %d", member, len(a.Points))
+	}
+	if a.Prices != nil {
+		return f.scheduler.Fly(f.World, teacher.ConstantPrice(a.Prices[member]), each), nil
+	}
+	if f.rule == nil {
+		f.rule, err = search.NewRule(&f.World.Config, a.Genes[member])
+	} else {
+		err = f.rule.SetGenes(a.Genes[member])
+	}
+	if err != nil {
+		return total, err
+	}
+	return f.runner.Fly(f.World, f.rule.Decide, each), nil
+}
+
+// Heuristic flies a mode of the quality pool.
+func (f *Flyer) Heuristic(mode int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+	if mode < 0 || mode >= len(heuristics) {
+		return total, fmt.Errorf("flight of heuristic %d, there are %d", mode, len(heuristics))
+	}
+	return f.runner.Fly(f.World, func(s *slot.Snapshot, d *slot.Decision) { DecideHeuristic(mode, &f.World.Config, s, d) }, each), nil
+}
+
 // flightRunner flies a corpus's flights in one world, each exactly as before. It
 // serves one goroutine.
 type flightRunner struct {
+	Flyer
 	manifest     *Manifest
-	world        *world.World
-	runner       teacher.Runner
-	scheduler    teacher.Scheduler
 	bestSpeedMPS float64
 
 	slots []flownSlot
@@ -36,11 +68,11 @@ type flownSlot struct {
 }
 
 func newFlightRunner(m *Manifest) *flightRunner {
-	return &flightRunner{manifest: m, world: world.New(m.World, 0)}
+	return &flightRunner{Flyer: Flyer{World: world.New(m.World, 0)}, manifest: m}
 }
 
 func (r *flightRunner) reset(f *Flight) {
-	c := &r.world.Config
+	c := &r.World.Config
 	if *c = r.manifest.World; f.World > 0 {
 		*c = r.manifest.Worlds[f.World-1]
 	}
@@ -49,33 +81,26 @@ func (r *flightRunner) reset(f *Flight) {
 	if f.LostSlot > 0 {
 		c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: f.LostSlot}}
 	}
-	r.world.Reset(f.Seed)
+	r.World.Reset(f.Seed)
 	r.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
 }
 
 // fly flies f and returns its slots, valid until the next flight, and their sum.
 func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, err error) {
 	r.reset(f)
-	n := r.world.Config.Slots
+	n := r.World.Config.Slots
 	r.slots = slices.Grow(r.slots[:0], n)[:n] // and the memory of each
 	switch f.Teacher {
 	case dispatchTeacher:
-		total = r.scheduler.Fly(r.world, f.priceAt, r.recordSlot)
+		total = r.scheduler.Fly(r.World, f.priceAt, r.recordSlot)
 	case ruleTeacher:
-		if f.Member < 0 || f.Member >= len(r.manifest.Archive.Genes) {
-			return nil, total, fmt.Errorf("flight of rule %d, the archive has %d", f.Member, len(r.manifest.Archive.Genes))
-		}
-		rule, err := search.NewRule(&r.world.Config, r.manifest.Archive.Genes[f.Member])
-		if err != nil {
-			return nil, total, err
-		}
-		total = r.runner.Fly(r.world, rule.Decide, r.recordSlot)
+		total, err = r.Member(&r.manifest.Archive, f.Member, r.recordSlot)
 	case heuristicTeacher:
-		total = r.runner.Fly(r.world, func(s *slot.Snapshot, d *slot.Decision) { r.decideHeuristic(f.Member, s, d) }, r.recordSlot)
+		total, err = r.Heuristic(f.Member, r.recordSlot)
 	default:
-		return nil, total, fmt.Errorf("flight of teacher %q, want %q, %q or %q", f.Teacher, dispatchTeacher, ruleTeacher, heuristicTeacher)
+		err = fmt.Errorf("flight of teacher %q, want %q, %q or %q", f.Teacher, dispatchTeacher, ruleTeacher, heuristicTeacher)
 	}
-	return r.slots, total, nil
+	return r.slots, total, err
 }
 
 func (f *Flight) priceAt(t int) float64 {
@@ -98,36 +123,5 @@ func (r *flightRunner) recordSlot(t teacher.SettledSlot) {
 		Users: append(s.decision.Users[:0], d.Users...), Move: append(s.decision.Move[:0], d.Move...),
 		PriceSPerJ: d.PriceSPerJ, DelayS: d.DelayS, EdgeJ: append(s.decision.EdgeJ[:0], d.EdgeJ...),
 	}
-	s.settlement = teacher.Settlement(r.world, t.Outcome)
-}
-
-// heuristicModes is the number of scripted modes.
-const heuristicModes = 3
-
-// decideHeuristic is the quality pool of Sec. IV-C: hover and compute locally, fly
-// at v* and offload half of each task, or all of it, to the nearest aircraft.
-func (r *flightRunner) decideHeuristic(mode int, s *slot.Snapshot, d *slot.Decision) {
-	d.Resize(s)
-	for u := range s.Users {
-		if mode > 0 && len(s.Aircraft) > 0 {
-			d.Users[u] = slot.UserDecision{Server: 1 + nearestAircraft(s, u), Offload: 0.5 * float64(mode)}
-		}
-	}
-	d.Evaluate(&r.world.Config.Physics, s)
-	if mode > 0 {
-		for m := range s.Aircraft {
-			d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, r.world.Config.Start(s.Aircraft[m].Number-1), r.bestSpeedMPS, r.bestSpeedMPS)
-		}
-	}
-}
-
-func nearestAircraft(s *slot.Snapshot, u int) int {
-	best := 0
-	at := func(m int) float64 { return s.Users[u].Position.Sub(s.Aircraft[m].Position).Norm() }
-	for m := range s.Aircraft {
-		if at(m) < at(best) {
-			best = m
-		}
-	}
-	return best
+	s.settlement = teacher.Settlement(r.World, t.Outcome)
 }

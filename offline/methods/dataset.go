@@ -14,7 +14,6 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
-	"prefdt/offline/papertrain"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -83,7 +82,7 @@ type labelling func(members []flownMember, etas pareto.Point) (shares []float64)
 // outcomeShares are the paper's: delay's part of a normalised return, from which nothing is subtracted.
 func outcomeShares(members []flownMember, etas pareto.Point) (shares []float64) {
 	for _, m := range members {
-		shares = append(shares, papertrain.Share(m.Point, etas))
+		shares = append(shares, corpus.Share(m.Point, etas))
 	}
 	return shares
 }
@@ -148,12 +147,12 @@ func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members 
 		deciders, err := f()
 		return &worker{deciders: deciders, world: world.New(c, 0)}, err
 	}, func(w *worker, i int) error {
-		omega := papertrain.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
+		omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
 		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
-		mode, heuristic := papertrain.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
+		mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
 		if heuristic {
 			decide = func(s *slot.Snapshot, d *slot.Decision) {
-				papertrain.DecideHeuristic(mode, &w.world.Config, s, d)
+				corpus.DecideHeuristic(mode, &w.world.Config, s, d)
 			}
 		}
 		p := &parts[i]
@@ -173,7 +172,7 @@ func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members 
 		return nil, err
 	}
 	all := &dataset{}
-	all.low, all.high = papertrain.Accepted(shares)
+	all.low, all.high = corpus.Accepted(shares)
 	all.observation.reset()
 	all.grow(parts)
 	for i := range parts {

@@ -10,8 +10,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
-	"prefdt/offline/papertrain"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -106,7 +106,7 @@ func TestIQLGradient(t *testing.T) {
 // the aircraft, the other all tasks at their balance.
 func toyFront(r *Run) front {
 	circle := func(s *slot.Snapshot, d *slot.Decision) {
-		papertrain.DecideHeuristic(1, &r.World, s, d)
+		corpus.DecideHeuristic(1, &r.World, s, d)
 		clear(d.Users)
 	}
 	return func() ([]decider, error) {
@@ -132,7 +132,7 @@ func hesitantFront(r *Run) front {
 	return func() (members []decider, err error) {
 		for _, often := range []float64{0.1, 0.8} {
 			members = append(members, func(s *slot.Snapshot, d *slot.Decision) {
-				papertrain.DecideHeuristic(1, &r.World, s, d)
+				corpus.DecideHeuristic(1, &r.World, s, d)
 				clear(d.Users)
 				draw := uint64(s.Slot)
 				for u := range s.Users {
@@ -200,7 +200,7 @@ func TestIQLRefusesHeldOutSeeds(t *testing.T) {
 func TestMembersWithinTheReference(t *testing.T) {
 	c := world.Standard()
 	fast := func(s *slot.Snapshot, d *slot.Decision) {
-		papertrain.DecideHeuristic(2, &c, s, d)
+		corpus.DecideHeuristic(2, &c, s, d)
 		for m := range d.Move {
 			way := physics.Position{EastM: c.Physics.SpeedMaxMPS}
 			if s.Slot%2 == 1 {
@@ -210,7 +210,7 @@ func TestMembersWithinTheReference(t *testing.T) {
 		}
 	}
 	f := func() ([]decider, error) {
-		return []decider{fast, func(s *slot.Snapshot, d *slot.Decision) { papertrain.DecideHeuristic(1, &c, s, d) }}, nil
+		return []decider{fast, func(s *slot.Snapshot, d *slot.Decision) { corpus.DecideHeuristic(1, &c, s, d) }}, nil
 	}
 	members, err := flyMembers(t.Context(), c, f, []uint64{1, 2}, 1)
 	if err != nil || len(members) != 1 || members[0].index != 1 {

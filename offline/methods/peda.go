@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 
-	"gonum.org/v1/gonum/mat"
-
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -500,26 +498,15 @@ func fitConditioner(targets string, omegas []float64, totals [][objectives]float
 		}
 		return c, nil
 	}
-	if len(omegas) <= degree {
-		return c, fmt.Errorf("conditioner: %d expert flights, want %d at least", len(omegas), degree+1)
+	var delays, energies []float64
+	for _, x := range totals {
+		delays, energies = append(delays, x[0]), append(energies, x[1])
 	}
-	phi, y := mat.NewDense(len(omegas), degree+1, nil), mat.NewDense(len(omegas), objectives, nil)
-	for i, omega := range omegas {
-		for k := range degree + 1 {
-			phi.Set(i, k, math.Pow(omega, float64(k)))
-		}
-		y.SetRow(i, totals[i][:])
+	fitted, err := corpus.FitPolynomials(degree, omegas, delays, energies)
+	if err == nil {
+		c = conditioner(fitted)
 	}
-	var x mat.Dense
-	if err := x.Solve(phi, y); err != nil {
-		return c, fmt.Errorf("conditioner: the %d expert flights do not determine it: %w", len(omegas), err)
-	}
-	for j := range c {
-		for k := range degree + 1 {
-			c[j] = append(c[j], x.At(k, j))
-		}
-	}
-	return c, nil
+	return c, err
 }
 
 // standardised is a corpus whose observations are in deviations from their means, as the states of

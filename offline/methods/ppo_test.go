@@ -195,7 +195,9 @@ func learnsToy(t *testing.T, r *Run, s PPOSettings) {
 	_, leastW := r.World.Physics.MinPower()
 	frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 1})
 	fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0})
-	best := flyToy(t, r, func() (rollout.Policy, error) { return makeSCAOracle(r.SCAOracle.SCASettings, &r.World.Physics, r.Scales) }, rollout.Request{Mode: goal.Preference, Omega: 0})
+	best := flyToy(t, r, func() (rollout.Policy, error) {
+		return makeSCAOracle(r.SCAOracle.SCASettings, &r.World.Physics, r.Scales)
+	}, rollout.Request{Mode: goal.Preference, Omega: 0})
 	t.Logf("frugal %+v, least %.0f J; fast %+v, best %+v", frugal, leastW*float64(r.World.Slots), fast, best)
 	if frugal.EnergyJ > 1.1*leastW*float64(r.World.Slots) {
 		t.Errorf("%v J where energy counts, least %v J", frugal.EnergyJ, leastW*float64(r.World.Slots))

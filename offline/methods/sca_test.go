@@ -308,8 +308,12 @@ func TestSCAWorlds(t *testing.T) {
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
 	run := &Run{Config: Default(), World: c}
 	for _, newPolicy := range []func() (rollout.Policy, error){
-		func() (rollout.Policy, error) { return makeSCAOracle(run.SCAOracle.SCASettings, &run.World.Physics, run.Scales) },
-		func() (rollout.Policy, error) { return makeSCAMPC(run.SCAMPC.SCASettings, &run.World.Physics, run.Scales) },
+		func() (rollout.Policy, error) {
+			return makeSCAOracle(run.SCAOracle.SCASettings, &run.World.Physics, run.Scales)
+		},
+		func() (rollout.Policy, error) {
+			return makeSCAMPC(run.SCAMPC.SCASettings, &run.World.Physics, run.Scales)
+		},
 	} {
 		run.World.Physics.Contention = false
 		policy, err := newPolicy()

@@ -197,7 +197,7 @@ func teacherArchive(ctx context.Context, c Config, w world.Config, dir string, w
 	if err != nil {
 		return corpus.Archive{}, err
 	}
-	return RuleArchive(ctx, &found, c.Episodes, workers)
+	return corpus.FlownRules(ctx, &found, c.Episodes, workers)
 }
 
 // readCorpus reads the corpus of a configuration.

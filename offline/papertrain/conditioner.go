@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"prefdt/inference/goal"
+	"prefdt/offline/corpus"
 )
 
 // Fit is the regression of eq. (reg) with quadratic features, phi = (1, omega, omega²), of
@@ -35,7 +34,7 @@ func at(c *[3]float64, omega float64) float64 { return c[0] + omega*(c[1]+omega*
 // cost, and holds the corpus to both gates: the binned map omega -> E[G | omega] must be
 // monotone, and the regression must fit it.
 func (m *Corpus) fitConditioner() (f Fit, err error) {
-	var rows, delays, energies []float64
+	var omegas, delays, energies []float64
 	type bin struct{ n, omega, delayS, energyJ float64 }
 	bins := make([]bin, gateBins)
 	low, high := m.band()
@@ -44,22 +43,15 @@ func (m *Corpus) fitConditioner() (f Fit, err error) {
 		if x.Heuristic {
 			continue
 		}
-		rows = append(rows, 1, x.Omega, x.Omega*x.Omega)
-		delays, energies = append(delays, x.DelayS), append(energies, x.EnergyJ)
+		omegas, delays, energies = append(omegas, x.Omega), append(delays, x.DelayS), append(energies, x.EnergyJ)
 		b := &bins[min(max(int(gateBins*(x.Omega-low)/(high-low)), 0), gateBins-1)]
 		b.n, b.omega, b.delayS, b.energyJ = b.n+1, b.omega+x.Omega, b.delayS+x.DelayS, b.energyJ+x.EnergyJ
 	}
-	design := mat.NewDense(len(delays), 3, rows)
-	for _, r := range []struct {
-		into *[3]float64
-		y    []float64
-	}{{&f.DelayS, delays}, {&f.EnergyJ, energies}} {
-		var solution mat.VecDense
-		if err := solution.SolveVec(design, mat.NewVecDense(len(r.y), r.y)); err != nil {
-			return f, fmt.Errorf("conditioner: %w", err)
-		}
-		copy(r.into[:], solution.RawVector().Data)
+	fitted, err := corpus.FitPolynomials(2, omegas, delays, energies)
+	if err != nil {
+		return f, err
 	}
+	f.DelayS, f.EnergyJ = [3]float64(fitted[0]), [3]float64(fitted[1])
 
 	var kept []bin
 	for _, b := range bins {

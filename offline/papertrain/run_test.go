@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,6 +25,7 @@ import (
 	"prefdt/inference/paperform"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
+	"prefdt/offline/corpus"
 	"prefdt/offline/export"
 	"prefdt/offline/ort"
 	"prefdt/offline/pareto"
@@ -63,7 +63,7 @@ var testCorpus = sync.OnceValues(func() (*Corpus, error) {
 		found.Members = append(found.Members, search.Member{Genes: []float64{3, scale, 800, 0, 8.4, 1, 0.3, 8.4, 1, 0.3}})
 	}
 	c := testConfig()
-	a, err := RuleArchive(context.Background(), &found, c.Episodes, 2)
+	a, err := corpus.FlownRules(context.Background(), &found, c.Episodes, 2)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("the conditioner is of %v to %v, flights are stored under %v to %v", c.Omegas[0], c.Omegas[len(c.Omegas)-1], low, high)
 	}
 	heuristics, corner, beyond := 0, 0, 0
-	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
+	window := m.Shares[min(4, len(m.Shares))-1]
 	least, most := m.Flights[0].Point, m.Flights[0].Point
 	for i := range m.Flights {
 		f := &m.Flights[i]
@@ -124,7 +124,7 @@ func TestUniformPreferences(t *testing.T) {
 	}
 	uniform := *m
 	uniform.Uniform = true
-	window := m.Shares[min(cornerMembers, len(m.Shares))-1]
+	window := m.Shares[min(4, len(m.Shares))-1]
 	corner := map[bool]int{}
 	for i := range uint64(2000) {
 		for _, x := range []*Corpus{m, &uniform} {
@@ -644,30 +644,5 @@ func TestLogs(t *testing.T) {
 	head, err := readHeader(filepath.Join(dir, bestFile))
 	if err != nil || head.Step != bestStep {
 		t.Errorf("best.bin is of step %d, the largest hypervolume, %v, of step %d: %v", head.Step, best, bestStep, err)
-	}
-}
-
-// Preferences are drawn within the band, matched to the nearest share, and in the corner from its
-// window alone.
-func TestDrawOmega(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 5))
-	shares := []float64{0.2, 0.5, 0.6}
-	var counts [3]int
-	for range 3000 {
-		omega := DrawOmega(rng, shares, 0)
-		if omega < 0.15 || omega > 0.65 {
-			t.Fatalf("omega %v outside the band", omega)
-		}
-		counts[pareto.Nearest(shares, omega)]++
-	}
-	for i, n := range counts {
-		if n < 300 {
-			t.Errorf("member %d is flown %d times", i, n)
-		}
-	}
-	for range 100 {
-		if omega := DrawOmega(rng, []float64{0, 0.01, 0.02, 0.03, 0.5, 1}, 1); omega > 0.03 {
-			t.Errorf("omega %v outside the corner's window", omega)
-		}
 	}
 }

@@ -42,7 +42,7 @@ type reader struct {
 
 func newReader(m *Corpus, f *paperform.Form, s *paperform.Statistics) *reader {
 	r := &reader{flyer: newFlyer(&m.World), corpus: m}
-	r.builder = paperform.NewBuilder(f, &r.world.Config.Physics, s)
+	r.builder = paperform.NewBuilder(f, &r.World.Config.Physics, s)
 	r.maxSpeed = m.World.Physics.SpeedMaxMPS
 	return r
 }
