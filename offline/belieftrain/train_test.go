@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/configs"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/world"
@@ -171,17 +170,6 @@ func TestCheck(t *testing.T) {
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-	}
-}
-
-// The commented file is the defaults' documentation, so it must say the same.
-func TestRecipeFile(t *testing.T) {
-	var c Config
-	if err := configs.Load("../../configs/estimator.yaml", &c); err != nil {
-		t.Fatal(err)
-	}
-	if c != Default() {
-		t.Errorf("configs/estimator.yaml is %+v, want the defaults %+v", c, Default())
 	}
 }
 

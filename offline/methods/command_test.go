@@ -5,27 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 )
-
-// The commented file is the defaults' documentation, so it must say the same.
-func TestRecipeFile(t *testing.T) {
-	var c Config
-	if err := configs.Load("../../configs/methods.yaml", &c); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(c, Default()) {
-		t.Errorf("configs/methods.yaml is %+v, want the defaults %+v", c, Default())
-	}
-	if err := c.Check(); err != nil {
-		t.Error(err)
-	}
-}
 
 func runCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer

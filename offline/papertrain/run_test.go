@@ -9,14 +9,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -35,16 +33,6 @@ import (
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
-
-func TestConfigurationIsTheDefault(t *testing.T) {
-	var c Config
-	if err := configs.Load("../../configs/papertrain.yaml", &c); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(c, Default()) {
-		t.Errorf("configs/papertrain.yaml is %+v, want the defaults %+v", c, Default())
-	}
-}
 
 // testConfig is a run of a tiny network.
 func testConfig() Config {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/seeds"
 )
@@ -195,18 +194,6 @@ func TestHelp(t *testing.T) {
 		if !errors.Is(err, flag.ErrHelp) || !strings.Contains(text, "-evaluate") || !strings.Contains(text, "offline search") {
 			t.Errorf("%s: %q, %v", word, text, err)
 		}
-	}
-}
-
-// The commented file is the defaults' documentation, so it must have the same values.
-func TestConfigurationFile(t *testing.T) {
-	var c Config
-	c.World = Default().World
-	if err := configs.Load("../../configs/search.yaml", &c); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(c, Default()) {
-		t.Errorf("configs/search.yaml is %+v, want the defaults %+v", c, Default())
 	}
 }
 
