@@ -58,6 +58,29 @@ type decider func(s *slot.Snapshot, d *slot.Decision)
 // front is what a corpus is flown by: for each worker, the deciders of its members.
 type front func() ([]decider, error)
 
+// memberFlyer flies a front's members in a world of its own. It serves one goroutine.
+type memberFlyer struct {
+	teacher.Runner
+	deciders []decider
+	world    *world.World
+}
+
+func newMemberFlyer(c world.Config, f front) (*memberFlyer, error) {
+	deciders, err := f()
+	return &memberFlyer{deciders: deciders, world: world.New(c, 0)}, err
+}
+
+// mean flies a decider on some seeds and returns its mean outcome.
+func (f *memberFlyer) mean(decide decider, seeds []uint64) (mean pareto.Point) {
+	for _, seed := range seeds {
+		f.world.Reset(seed)
+		p := f.Fly(f.world, decide, nil)
+		mean.DelayS += p.DelayS / float64(len(seeds))
+		mean.EnergyJ += p.EnergyJ / float64(len(seeds))
+	}
+	return mean
+}
+
 // dataset is a corpus in memory: the slots of its flights, one after another.
 type dataset struct {
 	observation observation
@@ -137,16 +160,8 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 
 // flyDataset flies a corpus whose members have given shares.
 func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f front, workers int, progress func(done int)) (*dataset, error) {
-	type worker struct {
-		teacher.Runner
-		deciders []decider
-		world    *world.World
-	}
 	parts := make([]dataset, s.Flights)
-	err := jobs.Do(ctx, s.Flights, workers, func() (*worker, error) {
-		deciders, err := f()
-		return &worker{deciders: deciders, world: world.New(c, 0)}, err
-	}, func(w *worker, i int) error {
+	err := jobs.Do(ctx, s.Flights, workers, func() (*memberFlyer, error) { return newMemberFlyer(c, f) }, func(w *memberFlyer, i int) error {
 		omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
 		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
 		mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
@@ -229,21 +244,8 @@ func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, wor
 		return nil, err
 	}
 	points := make([]pareto.Point, len(deciders))
-	type worker struct {
-		teacher.Runner
-		deciders []decider
-		world    *world.World
-	}
-	err = jobs.Do(ctx, len(points), workers, func() (*worker, error) {
-		deciders, err := f()
-		return &worker{deciders: deciders, world: world.New(c, 0)}, err
-	}, func(w *worker, i int) error {
-		for _, seed := range list {
-			w.world.Reset(seed)
-			p := w.Fly(w.world, w.deciders[i], nil)
-			points[i].DelayS += p.DelayS / float64(len(list))
-			points[i].EnergyJ += p.EnergyJ / float64(len(list))
-		}
+	err = jobs.Do(ctx, len(points), workers, func() (*memberFlyer, error) { return newMemberFlyer(c, f) }, func(w *memberFlyer, i int) error {
+		points[i] = w.mean(w.deciders[i], list)
 		return nil
 	}, nil)
 	var members []flownMember

@@ -20,7 +20,6 @@ import (
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -378,18 +377,10 @@ func (p *pgmorl) policy() (*ppo, error) {
 }
 
 // outcome flies a policy on the first training episodes.
-func (p *pgmorl) outcome(run *ppo) (mean pareto.Point) {
+func (p *pgmorl) outcome(run *ppo) pareto.Point {
 	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO)
-	w := &world.World{Config: p.run.World}
-	list := p.seeds[:min(p.Episodes, len(p.seeds))]
-	var flyer teacher.Runner
-	for _, seed := range list {
-		w.Reset(seed)
-		x := flyer.Fly(w, a.decide, nil)
-		mean.DelayS += x.DelayS / float64(len(list))
-		mean.EnergyJ += x.EnergyJ / float64(len(list))
-	}
-	return mean
+	f := memberFlyer{world: &world.World{Config: p.run.World}}
+	return f.mean(a.decide, p.seeds[:min(p.Episodes, len(p.seeds))])
 }
 
 // accept adds a generation's policies to population, archive and history; those that its tasks went
