@@ -228,9 +228,14 @@ func (e *execution) startUsers(tls string, function map[string]any) error {
 		if err := user.Start(); err != nil {
 			return fmt.Errorf("start %s: %w", args[0], err)
 		}
+		printed, err := os.Create(filepath.Join(e.folder, id+".json"))
+		if err != nil {
+			return err
+		}
 		read := make(chan struct{})
 		go func() {
-			e.read(i, lines)
+			e.read(i, io.TeeReader(lines, printed))
+			printed.Close()
 			close(read)
 		}()
 		e.closers = append(e.closers, func() {

@@ -360,7 +360,7 @@ func Read(folder, name string) (c Certificate, err error) {
 		return c, fmt.Errorf("%s: %w", certFile, err)
 	}
 	c = Certificate{Name: parsed.Subject.CommonName, Role: strings.Join(parsed.Subject.OrganizationalUnit, ""), X509: parsed}
-	if c.Role == RoleBroker {
+	if c.Role == RoleBroker || c.Role == RoleWorker {
 		c.Hosts = slices.Clone(parsed.DNSNames)
 		for _, ip := range parsed.IPAddresses {
 			c.Hosts = append(c.Hosts, ip.String())

@@ -270,7 +270,7 @@ func TestCertsCheck(t *testing.T) {
 // made once.
 func TestWorkersCerts(t *testing.T) {
 	folder := t.TempDir()
-	makeCerts(t, folder, "-users", "1", "-workers", "uav1.example,-")
+	makeCerts(t, folder, "-users", "1", "-workers", "uav1.example,10.0.0.2,-")
 	first, err := task.ReadKey(access.GrantKeyFile(folder, 1))
 	if err != nil {
 		t.Fatal(err)
