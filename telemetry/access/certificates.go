@@ -210,6 +210,7 @@ func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Ce
 		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	case RoleWorker:
+		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	default:
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
