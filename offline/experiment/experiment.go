@@ -1,9 +1,9 @@
 // Package experiment measures arms, each once, into a folder: the rows of a comparison
 // that is too long for one sitting, or for one machine.
 //
-// Inputs: arms, each with what it needs, a rough cost, and a function that measures it; a
-// folder. Outputs: one JSON file for each arm. The study and the paper's tables are such
-// sets, and write their reports from these files alone.
+// An arm is a policy and the protocols that it is flown through: worlds, links, requests and
+// seeds. Inputs: arms, and a folder. Outputs: one JSON file for each arm. The study and the
+// paper's tables are such sets, and write their reports from these files alone.
 //
 // A set that was interrupted continues where it was, and one more arm costs that arm. Arms
 // are independent but for the training runs that they share: shards of them may be
@@ -13,33 +13,38 @@ package experiment
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
 	"time"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/pareto"
 )
 
 // Need is a file or folder, relative to the set's folder, that is made before an arm is
 // measured. Arms share it.
 type Need struct {
 	Path  string `json:"path"`
-	CoreS int    `json:"core_s"` // rough seconds of one core to make it
+	CoreS int    `json:"core_s"` // seconds of one core that it took; 0: not measured yet
 }
 
-// Arm is one row of a comparison.
+// Arm is one row of a comparison: a policy, and what it is flown through.
 type Arm struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// TrainingRun names what arms share and one process makes; "": nothing.
 	TrainingRun string `json:"run,omitempty"`
 	Needs       []Need `json:"needs"`  // in the order in which they are made
-	CoreS       int    `json:"core_s"` // rough seconds of one core to measure it
+	CoreS       int    `json:"core_s"` // seconds of one core that its flights took; 0: not measured yet
 	// Optional arms are measured where they are named or asked for.
 	Optional bool `json:"optional,omitempty"`
 	// Spends is what is declared to be spent on learning, in words.
@@ -47,24 +52,20 @@ type Arm struct {
 
 	// Key returns a hash of all that the result depends on.
 	Key func() string `json:"-"`
-	// New returns an empty result, that a stored one is read into.
-	New func() Result `json:"-"`
-	// Check, if set, returns what is wrong with a stored result of that key: files are damaged, or edited.
-	Check func(Result) error `json:"-"`
-	// Measure returns the result.
-	Measure func(context.Context) (Result, error) `json:"-"`
+	// Policy makes the policy ready to fly: it trains, or searches, what that needs.
+	Policy func(context.Context) (*Policy, error) `json:"-"`
+	// Recalibrated is the number of settings that are to be even over the front it achieves; 0: as the policy has them.
+	Recalibrated int `json:"-"`
+	// Protocols are what the policy is flown through, each for a sweep.
+	Protocols func(*Policy) []Protocol `json:"-"`
+	// BudgetSeeds are those that totals in joules are flown on; none: it takes no totals.
+	BudgetSeeds []uint64 `json:"-"`
 }
 
-// Result is what an arm measures. It is stored as JSON.
-type Result interface {
-	ResultKey() string // of all that it depends on, as the arm's
-}
+func (a *Arm) resultPath() string { return filepath.Join(a.Name, "result.json") }
 
-// ResultPath is where an arm's result is in a set's folder.
-func (a *Arm) ResultPath() string { return filepath.Join(a.Name, "result.json") }
-
-// PartialPath is where an arm may keep what it has measured so far. It is removed once the result is stored.
-func (a *Arm) PartialPath() string { return filepath.Join(a.Name, "partial.json") }
+// partialPath is where an arm keeps what it has flown so far. It is removed once the result is stored.
+func (a *Arm) partialPath() string { return filepath.Join(a.Name, "partial.json") }
 
 // Set is a comparison in a folder.
 type Set struct {
@@ -74,6 +75,10 @@ type Set struct {
 	Key     string // its configuration, which all of its folders have in common
 	Arms    []Arm
 	Log     io.Writer
+	Workers int
+
+	CalibrationSeeds int  // that settings are calibrated on
+	Rounded          bool // outcomes, for files that are to be kept
 	// OnlyResults is whether a report needs no more than the results: merged folders may be without what
 	// these rest on.
 	OnlyResults bool
@@ -90,7 +95,7 @@ func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *S
 	if err != nil {
 		panic(err) // a checked configuration
 	}
-	return &Set{Command: command, Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, started: time.Now()}
+	return &Set{Command: command, Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, Workers: runtime.GOMAXPROCS(0), started: time.Now()}
 }
 
 // KeyFile holds the key, in every folder of a set.
@@ -131,17 +136,26 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 		return err
 	}
 	s.Logf("%s %s: %s", count, a.Name, a.Description)
-	r, err := a.Measure(ctx)
+	before := cpuTime()
+	r, err := s.fly(ctx, a)
 	if err != nil {
 		return err
 	}
-	if err := command.ReplaceJSON(filepath.Join(s.Dir, a.ResultPath()), "", r); err != nil {
+	if err := command.ReplaceJSON(filepath.Join(s.Dir, a.resultPath()), "", r); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(s.Dir, a.PartialPath())); !errors.Is(err, os.ErrNotExist) {
+	s.Logf("%s %s: took %.0f s of a core", count, a.Name, (cpuTime() - before).Seconds())
+	if err := os.Remove(filepath.Join(s.Dir, a.partialPath())); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
+}
+
+// cpuTime is what this process has spent on all cores.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // check returns what is wrong with a folder and with the arms' results in it:
@@ -191,19 +205,20 @@ func WriteOnce(path, want string, mismatch func(have string) error) error {
 
 // Read returns an arm's result in a set's folder, os.ErrNotExist if there is none. One of another
 // version, configuration or checkpoint is refused: it may have taken hours.
-func (s *Set) Read(dir string, a *Arm) (Result, error) {
-	path := filepath.Join(dir, a.ResultPath())
+func (s *Set) Read(dir string, a *Arm) (*Result, error) {
+	path := filepath.Join(dir, a.resultPath())
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	r := a.New()
+	r := &Result{}
 	err = json.Unmarshal(raw, r)
-	if key := r.ResultKey(); key != a.Key() && (err == nil || key != "") { // the fields of another version may have other types
-		return nil, fmt.Errorf("%s was measured with other flags or another checkpoint than these, or by another version of the program: give the same ones, or remove it, and the arm is measured again", path)
+	if r.Key != a.Key() && (err == nil || r.Key != "") { // the fields of another version may have other types
+		return nil, fmt.Errorf("%s was measured with other flags or another checkpoint than these, or by another version of the program: "+
+			"give the same ones, or remove it, and the arm is measured again", path)
 	}
-	if err == nil && a.Check != nil {
-		err = a.Check(r)
+	if err == nil {
+		err = a.check(r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged (%w): remove it, and the arm is measured again", path, err)
@@ -211,8 +226,74 @@ func (s *Set) Read(dir string, a *Arm) (Result, error) {
 	return r, nil
 }
 
+// ReadAny reads an arm's result in a folder of whatever configuration, for other reports to show beside their own.
+func ReadAny(dir, arm string) (*Result, error) {
+	path := filepath.Join(dir, arm, "result.json")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{}
+	err = json.Unmarshal(raw, r)
+	for _, x := range r.Sweeps {
+		if err == nil {
+			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, len(slices.Concat(x.Outcomes[:min(1, len(x.Outcomes))]...)))
+		}
+	}
+	for _, b := range r.Budgets {
+		if err == nil {
+			err = pareto.CheckOutcomes([]float64{b.BudgetJ}, [][]pareto.Point{b.Outcomes}, max(len(b.Outcomes), 1))
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", path, err)
+	}
+	return r, nil
+}
+
+// Results returns what has been measured, by arm.
+func (s *Set) Results() (map[string]*Result, error) {
+	all := map[string]*Result{}
+	for i := range s.Arms {
+		r, err := s.Read(s.Dir, &s.Arms[i])
+		switch {
+		case err == nil:
+			all[s.Arms[i].Name] = r
+		case !errors.Is(err, os.ErrNotExist):
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Arm returns an arm by name.
+func (s *Set) Arm(name string) *Arm {
+	return &s.Arms[slices.IndexFunc(s.Arms, func(a Arm) bool { return a.Name == name })]
+}
+
 // has reports whether a folder that has been checked holds an arm's result.
 func (a *Arm) has(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, a.ResultPath()))
+	_, err := os.Stat(filepath.Join(dir, a.resultPath()))
 	return err == nil
+}
+
+// Key is a hash of all that a result depends on.
+func Key(parts ...any) string {
+	raw, err := json.Marshal(parts)
+	if err != nil {
+		panic(err) // structs of numbers and strings
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
+}
+
+// Costs are seconds of one core that arms and their needs took, by name and path, as the log of a whole run has them.
+// They deal arms to shards, and tell how long a job takes; no result depends on them.
+type Costs map[string]int
+
+// ReadCosts reads them, as JSON.
+func ReadCosts(raw []byte) (c Costs) {
+	if err := json.Unmarshal(raw, &c); err != nil {
+		panic(err) // a file of the program's own
+	}
+	return c
 }

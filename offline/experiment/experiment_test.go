@@ -3,9 +3,8 @@ package experiment
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,21 +12,19 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/methods"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
 )
 
-// result is what a counting arm measures.
-type result struct {
-	Key   string `json:"key"`
-	Value int    `json:"value"`
-}
-
-func (r *result) ResultKey() string { return r.Key }
-
-// counting returns a set of arms of which each notes in a list that it was measured.
+// counting returns a set of arms of which each notes in a list that it was measured, and flies the even pacer.
 func counting(dir string, done *[]string, log io.Writer) *Set {
 	var arms []Arm
-	for i, x := range []struct {
+	for _, x := range []struct {
 		name, run string
 		costS     int
 		optional  bool
@@ -35,24 +32,26 @@ func counting(dir string, done *[]string, log io.Writer) *Set {
 		arms = append(arms, Arm{
 			Name: x.name, Description: "counts", TrainingRun: x.run, CoreS: x.costS, Optional: x.optional,
 			Key: func() string { return "key of " + x.name },
-			New: func() Result { return &result{} },
-			Check: func(r Result) error {
-				if r.(*result).Value < 0 {
-					return errors.New("a value below zero")
-				}
-				return nil
-			},
-			Measure: func(ctx context.Context) (Result, error) {
-				if err := ctx.Err(); err != nil {
-					return nil, err
-				}
+			Policy: func(ctx context.Context) (*Policy, error) {
 				*done = append(*done, x.name)
-				return &result{"key of " + x.name, i}, nil
+				return ready(evenPacer), ctx.Err()
+			},
+			Protocols: func(p *Policy) []Protocol {
+				return []Protocol{{Name: Nominal, Settings: p.Settings, Request: Target, Seeds: seeds.List(seeds.CalibrationFirst, 1)}}
 			},
 		})
 	}
 	return NewSet("count", "study", dir, map[string]int{"seeds": 3}, arms, log)
 }
+
+// ready is a policy that flies one total.
+func ready(newPolicy func(*world.Config) rollout.Policy) *Policy {
+	return &Policy{World: world.Standard(), Settings: []float64{33e3}, Runner: func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+		return rollout.NewWithPolicy(newPolicy(&c), (&methods.Run{World: c}).GoalConstants(), c, l)
+	}}
+}
+
+func evenPacer(c *world.Config) rollout.Policy { return baseline.NewEven(&c.Physics) }
 
 func noReport(context.Context, bool) error { return nil }
 
@@ -75,10 +74,10 @@ func TestRunContinues(t *testing.T) {
 	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{}, func(context.Context, bool) error { reported = true; return nil }); err != nil || !reported {
 		t.Fatalf("%v, reported %v", err, reported)
 	}
-	if want := []string{"a", "b", "c", "d"}; !slices.Equal(done, want) {
+	if want := []string{"a", "b", "b", "c", "d"}; !slices.Equal(done, want) {
 		t.Errorf("measured %v, want %v", done, want)
 	}
-	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"e"}}, noReport); err != nil || len(done) != 5 {
+	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"e"}}, noReport); err != nil || len(done) != 6 {
 		t.Errorf("an optional arm by its name: %v, %v", err, done)
 	}
 }
@@ -142,10 +141,10 @@ func TestMerge(t *testing.T) {
 		"another set's":   {"study.json", "{}", "another configuration"},
 		"half of a key":   {"study.json", `{"seeds":`, "is damaged"},
 		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
-		"not a result":    {"c/result.json", `{"key":"key of c","value":-1}`, "is damaged (a value below zero)"},
+		"not a result":    {"c/result.json", `{"key":"key of c"}`, "is damaged (\"nominal\" is missing)"},
 		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
 		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
-		"another outcome": {"a/result.json", string(mustJSON(t, result{"key of a", 7})), "differ"},
+		"another outcome": {"a/result.json", `{"key":"key of a","sweeps":[{"name":"nominal","settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
 	} {
 		dir := filepath.Join(t.TempDir(), "bad")
 		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
@@ -189,16 +188,16 @@ func TestMergeResultsAlone(t *testing.T) {
 func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	dir := t.TempDir()
 	s := counting(dir, new([]string), io.Discard)
-	path := filepath.Join(dir, s.Arms[0].PartialPath())
-	if err := command.ReplaceJSON(path, "", "flown so far"); err != nil {
+	path := filepath.Join(dir, s.Arms[0].partialPath())
+	if err := command.ReplaceJSON(path, "", Result{Key: "key of a"}); err != nil {
 		t.Fatal(err)
 	}
-	measure := s.Arms[0].Measure
-	s.Arms[0].Measure = func(ctx context.Context) (Result, error) {
-		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].ResultPath(), "in the way"), 0o755); err != nil {
+	policy := s.Arms[0].Policy
+	s.Arms[0].Policy = func(ctx context.Context) (*Policy, error) {
+		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].resultPath(), "in the way"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return measure(ctx)
+		return policy(ctx)
 	}
 	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err == nil {
 		t.Fatal("a result was stored where it cannot be")
@@ -206,8 +205,8 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("what was flown is gone without a result: %v", err)
 	}
-	os.RemoveAll(filepath.Join(dir, s.Arms[0].ResultPath()))
-	s.Arms[0].Measure = measure
+	os.RemoveAll(filepath.Join(dir, s.Arms[0].resultPath()))
+	s.Arms[0].Policy = policy
 	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +245,54 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-func mustJSON(t *testing.T, v any) []byte {
-	raw, err := json.Marshal(v)
+// A stored result that does not have what was flown is refused, not drawn or computed with.
+func TestDamagedResults(t *testing.T) {
+	arm := counting("", new([]string), io.Discard).Arms[0]
+	whole := func() *Result {
+		row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}} }
+		return &Result{Sweeps: []Sweep{{Name: Nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
+	}
+	if err := arm.check(whole()); err != nil {
+		t.Errorf("what is whole: %v", err)
+	}
+	for want, spoil := range map[string]func(*Result){
+		`"nominal" is missing`:                  func(r *Result) { r.Sweeps = nil },
+		"2 rows of outcomes for 0 settings":     func(r *Result) { r.Sweeps[0].Settings = nil },
+		"0 rows of outcomes for 2 settings":     func(r *Result) { r.Sweeps[0].Outcomes = nil },
+		"0 seeds at setting 1":                  func(r *Result) { r.Sweeps[0].Outcomes[1] = nil },
+		"a mission of 1 s and 0 J at setting 1": func(r *Result) { r.Sweeps[0].Outcomes[1][0].EnergyJ = 0 },
+		"a mission of 1 s and -5 J":             func(r *Result) { r.Sweeps[0].Outcomes[0][0].EnergyJ = -5 },
+		"1 speeds for 2 settings":               func(r *Result) { r.Sweeps[0].SpeedMPS = []float64{1} },
+	} {
+		r := whole()
+		spoil(r)
+		if err := arm.check(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	arm.BudgetSeeds = seeds.List(seeds.CalibrationFirst, 1)
+	if err := arm.check(&Result{}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
+		t.Errorf("budgets without any: %v", err)
+	}
+}
+
+// A cell is found by its column's name, and a figure that there is not is empty.
+func TestTable(t *testing.T) {
+	tables, err := ReadTables([]byte("t:\n  title: T\n  intro: before\n  columns: [arm, \"end, % %+.1f\", n]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return raw
+	x := tables["t"]
+	x.SetHead("n", "seeds")
+	x.Add(Row{"n": 3, "arm": "a", "end, %": 0.25})
+	x.Add(Row{"arm": "b", "end, %": math.NaN()})
+	x.After = []string{"after"}
+	var b strings.Builder
+	if x.WriteMarkdown(&b); b.String() != "\n## T\n\nbefore\n\n| arm | end, % | seeds |\n|---|---|---|\n| a | +0.2 | 3 |\n| b |  |  |\n\n- after\n" {
+		t.Errorf("%q", b.String())
+	}
+	b.Reset()
+	if err := x.WriteCSV(&b); err != nil || b.String() != "arm,\"end, %\",seeds\na,+0.2,3\nb,,\n" {
+		t.Errorf("%q, %v", b.String(), err)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"prefdt/configs/cli"
@@ -17,6 +18,15 @@ import (
 // takeOver copies what the folders have measured. Nothing is written before all of it is known
 // to fit.
 func (s *Set) takeOver(folders []string) error {
+	folders = slices.Clone(folders)
+	for i := range folders {
+		dir, done, err := OpenFolder(folders[i])
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		defer done()
+		folders[i] = dir
+	}
 	found, err := s.collect(folders)
 	if err == nil {
 		err = command.CheckWritable(s.Dir)
@@ -82,14 +92,14 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 				continue
 			}
 			if first, twice := results[a.Name]; twice {
-				if err := checkSame(filepath.Join(first, a.ResultPath()), filepath.Join(dir, a.ResultPath())); err != nil {
+				if err := checkSame(filepath.Join(first, a.resultPath()), filepath.Join(dir, a.resultPath())); err != nil {
 					return nil, err
 				}
 				continue
 			}
 			results[a.Name] = dir
 			f := foundArm{arm: a, dir: dir}
-			for _, n := range append(a.Needs[:len(a.Needs):len(a.Needs)], Need{Path: a.ResultPath()}) {
+			for _, n := range append(a.Needs[:len(a.Needs):len(a.Needs)], Need{Path: a.resultPath()}) {
 				if err := f.add(n.Path); s.OnlyResults && errors.Is(err, os.ErrNotExist) {
 					continue
 				} else if err != nil {
@@ -118,7 +128,7 @@ func (f *foundArm) add(path string) error {
 func (f *foundArm) copyTo(out string) error {
 	for _, path := range f.paths {
 		to := filepath.Join(out, path)
-		if _, err := os.Stat(to); err == nil && path != f.arm.ResultPath() {
+		if _, err := os.Stat(to); err == nil && path != f.arm.resultPath() {
 			continue
 		}
 		in, err := os.Open(filepath.Join(f.dir, path))

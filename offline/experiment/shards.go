@@ -3,15 +3,10 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"prefdt/offline/command"
 )
-
-// WholeS rounds a time up. Costs are whole numbers, so that every process adds them up
-// to the same sums.
-func WholeS(x float64) int { return int(math.Ceil(x)) }
 
 // Part is what one process does of a set. The zero value is all of it.
 type Part struct {

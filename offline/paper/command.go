@@ -24,7 +24,7 @@ folder report of -out. What has not been measured is in the tables as "not run".
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
 -resume continues in the middle of a training run, or after the conditions that an arm has
 flown under. Shards may share the folder -out. The rows of our own policy and of its controllers
-come from a study's folder, -study.
+come from a study's folder, -study. A folder may be within an archive, as in results.tar.gz/arms.
 
 Flags:
 `
@@ -49,13 +49,18 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if _, err := os.Stat(*studyDir); err != nil && call.Given("study") {
+	studied, done, err := experiment.OpenFolder(*studyDir)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	defer done()
+	if _, err := os.Stat(studied); err != nil && call.Given("study") {
 		return cli.BadInput(err)
 	}
 	return common.Do(ctx, call, words, c.arms(nil), func() (*experiment.Set, experiment.Report, error) {
 		s := newSet(c, full, *common.Out, call.Stdout)
 		if c.FirstSeed == study.FirstSeed {
-			s.study, err = readStudy(*studyDir)
+			s.study, err = readStudy(studied)
 		}
 		return s.Set, s.report, err
 	})

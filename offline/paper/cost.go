@@ -3,7 +3,6 @@ package paper
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"math"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"prefdt/offline/experiment"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
@@ -27,8 +27,8 @@ const (
 )
 
 // timeCosts times each route to a new setting on one core, one after another in each round, and
-// returns the median by costRows: NaN where there is nothing to time yet.
-func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]float64, error) {
+// returns the median by route: NaN where there is nothing to time yet.
+func (s *set) timeCosts(ctx context.Context, results map[string]*experiment.Result) ([]float64, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	scratch, err := os.MkdirTemp(s.Dir, ".times-") // an image may have no other folder to write
 	if err != nil {
@@ -37,23 +37,23 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 	defer os.RemoveAll(scratch)
 
 	flight := func(name string) (func() (float64, error), error) {
-		f, err := s.makeFlyer(ctx, s.findMaker(name), front)
+		f, err := s.ready(ctx, s.findPolicy(name), front)
 		if err != nil {
 			return nil, err
 		}
-		runner, err := f.runner(f.world, rollout.ReportLink{})
+		runner, err := f.Runner(f.World, rollout.ReportLink{})
 		seed := uint64(seeds.CalibrationFirst)
 		return func() (float64, error) {
 			seed++
-			runner.Fly(seed, f.request(f.settings[len(f.settings)/2]))
+			runner.Fly(seed, f.Request(f.Settings[len(f.Settings)/2]))
 			return 1, nil
 		}, err
 	}
-	routes := make([]func() (times float64, err error), len(costRows))
+	routes := make([]func() (times float64, err error), len(paperRows.Cost))
 	for _, name := range []string{s.longestArm(), declaredArm} {
 		made := s.full != nil && name == s.longestArm()
 		if !made {
-			c, tokens := s.published(s.findMaker(name))
+			c, tokens := s.published(s.findPolicy(name))
 			if made, err = papertrain.IsTrained(c, filepath.Join(s.Dir, trainingPath(name)), tokens); err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 		}
 	}
 	routes[3] = func() (float64, error) {
-		r, method := s.run(s.findMaker("ppo-plain"))
+		r, method := s.run(s.findPolicy("ppo-plain"))
 		slots := r.World.Slots
 		whole := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // updates of one policy
 		r.PPO.Preferences, r.PPO.Steps = 2, timedUpdates*r.PPO.Episodes*slots
@@ -82,7 +82,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 		return float64(whole) / (2 * timedUpdates), err
 	}
 	routes[4] = func() (float64, error) {
-		c := s.search(s.findMaker(teacherArm).Rules)
+		c := s.search(s.findPolicy(teacherArm).Rules)
 		whole := float64(c.Generations)
 		c.Generations = min(timedGenerated, c.Generations)
 		var state search.State
@@ -116,36 +116,29 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*Result) ([]floa
 	return costs, nil
 }
 
-func (s *set) findMaker(name string) *maker {
-	i := slices.IndexFunc(s.makers, func(m maker) bool { return m.Name == name })
-	return &s.makers[i]
+func (s *set) findPolicy(name string) *policy {
+	return s.policies[slices.IndexFunc(s.policies, func(p *policy) bool { return p.Name == name })]
 }
 
 // costTable is what one new setting costs.
-func (t *tables) costTable() table {
-	x := table{file: "cost", title: "What one new setting costs, by route",
-		intro: "Seconds of one core, the routes one after another; ratios are to the rollout. Training and search are timed in part, and multiplied: their steps cost the same.",
-		head:  []string{"route", "interaction", "core-s", "ratio", "paper's core-s", "paper's ratio", "paper's n"}}
-	for k, r := range costRows {
-		s, ratio := none, none
-		if t.costs != nil {
-			s, ratio = t.costs[k], t.costs[k]/t.costs[0]
+func (t *tables) costTable(x *experiment.Table) {
+	for k, r := range paperRows.Cost {
+		cells := experiment.Row{"route": r.Name, "interaction": r.Interaction, "core-s": "not timed",
+			"paper's core-s": r.CoreS, "paper's ratio": r.CoreS / paperRows.Cost[0].CoreS, "paper's n": r.N}
+		if t.costs != nil && !math.IsNaN(t.costs[k]) {
+			cells["core-s"], cells["ratio"] = t.costs[k], t.costs[k]/t.costs[0]
 		}
-		cell := number("%.3g", s)
-		if cell == "" {
-			cell = "not timed"
-		}
-		x.add(r.name, r.interaction, cell, number("%.3g", ratio), number("%.4g", r.coreS), number("%.3g", r.coreS/costRows[0].coreS), fmt.Sprint(r.n))
+		x.Add(cells)
 	}
 	if t.costs != nil {
-		x.after = append(x.after, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each slot; here the solvers, PPO and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the implementation: a rollout needs nothing beyond its own 100 slots, and no search.")
+		x.After = append(x.After, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each slot; here the solvers, PPO "+
+			"and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the implementation: "+
+			"a rollout needs nothing beyond its own 100 slots, and no search.")
 	}
-	return x
 }
 
 // artifactTable is what the scheduling node spends in a slot.
-func (t *tables) artifactTable() table {
-	x := table{file: "artifact", title: "The scheduling node's cost in a slot", intro: "Of the published form, on one core of this machine; the paper's is an Apple M1.", head: []string{"quantity", "ours", "the paper's"}}
+func (t *tables) artifactTable(x *experiment.Table) {
 	name, r := t.either(front)
 	parameters, decisionS := none, none
 	if r != nil {
@@ -154,12 +147,14 @@ func (t *tables) artifactTable() table {
 	if t.costs != nil {
 		decisionS = t.costs[0] / float64(world.Standard().Slots)
 	}
-	cell := func(missing, format string, x float64) string { return cmp.Or(number(format, x), missing) }
-	x.add("arm", cmp.Or(name, notRun), "PrefDT (shipped)")
-	x.add("parameters, M", cell(notRun, "%.2f", parameters/1e6), "3.23")
-	x.add("size in half precision, MB", cell(notRun, "%.2f", 2*parameters/1e6), "6.5")
-	x.add("decision, ms (ours the mean with the world's slot, the paper's the 95th percentile)", cell("not timed", "%.2f", 1e3*decisionS), "3.7")
-	x.add("as a share of a 1 s slot, %", cell("not timed", "%.3f", 100*decisionS), "0.37")
-	x.add("control channel over offloaded traffic", "see docs/paper.md", "1.2e-3")
-	return x
+	for _, q := range []struct{ quantity, ours, paper string }{
+		{"arm", cmp.Or(name, notRun), "PrefDT (shipped)"},
+		{"parameters, M", cmp.Or(number("%.2f", parameters/1e6), notRun), "3.23"},
+		{"size in half precision, MB", cmp.Or(number("%.2f", 2*parameters/1e6), notRun), "6.5"},
+		{"decision, ms (ours the mean with the world's slot, the paper's the 95th percentile)", cmp.Or(number("%.2f", 1e3*decisionS), "not timed"), "3.7"},
+		{"as a share of a 1 s slot, %", cmp.Or(number("%.3f", 100*decisionS), "not timed"), "0.37"},
+		{"control channel over offloaded traffic", "see docs/paper.md", "1.2e-3"},
+	} {
+		x.Add(experiment.Row{"quantity": q.quantity, "ours": q.ours, "the paper's": q.paper})
+	}
 }

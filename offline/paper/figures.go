@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,34 +9,33 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
-// figures are an arm's on its front, by seed.
+// figures are an arm's on its front, by seed; hypervolumes are in 1e6 s J, and there are no fidelities of what
+// takes no preference.
 type figures struct {
-	hypervolumes []float64 // 1e6 s J
-	igds         []float64 // in unscaled seconds and joules, as the paper's seem to be, against the front of all others
-	calmIGDs     []float64 // of that front's points up to calmJ
-	fidelities   []float64 // none of what takes no preference
-	reaches      []float64 // s
-	corners      []float64 // s, of one setting
-	settings     int
-	distinct     int    // settings whose mean outcomes make a front
-	verdict      string // of eq. (criterion)
+	*experiment.Metrics
+	igds     []float64 // in unscaled seconds and joules, as the paper's seem to be, against the front of all others
+	calmIGDs []float64 // of that front's points up to calmJ
+	corners  []float64 // s, of one setting
+	verdict  string    // of eq. (criterion)
 }
 
 // String returns the figures that methods are compared by, as printed.String does.
 func (f *figures) String() string {
-	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", mean(f.hypervolumes), mean(f.fidelities), mean(f.reaches), f.verdict)
+	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", mean(f.Hypervolumes), mean(f.Fidelities), mean(f.Reaches), f.verdict)
 }
 
-func mean(x []float64) float64 {
+var mean = experiment.Mean
+
+// interval is the 95 % interval of a mean, NaN of none.
+func interval(x []float64) (low, high float64) {
 	if len(x) == 0 {
-		return none
+		return none, none
 	}
-	return pareto.Summarise(x).Mean
+	return pareto.MeanInterval(x)
 }
 
 // teacherArm has the span that reach is judged by.
@@ -44,36 +44,23 @@ const teacherArm = "rules-50"
 // tables is what the report is written from.
 type tables struct {
 	*set
-	results   map[string]*Result
+	results   map[string]*experiment.Result
 	figures   map[string]*figures
 	pool      []pareto.Contributor // fronts that IGD is measured against, each arm's own apart
 	reference pareto.ReferenceFronts
-	costs     []float64 // seconds of a core by costRows; NaN: not timed
+	costs     []float64 // seconds of a core by route; NaN: not timed
 }
 
 // studyArms are the rows of our own policy and of controllers.
 var studyArms = []struct{ arm, name string }{
 	{"flagship", "our shipped policy, exact dispatch"}, {"flagship-snapped", "the same, association by its heads"}, {"flagship-heads", "the same, the paper's heads"},
-	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price", "one price for all slots"}, {"even", "the even pacer"},
+	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price", "one price for all slots"}, {evenPacer, "the even pacer"},
 }
 
-// hasPreference reports whether a maker's settings are requests that outcomes can follow.
-func (m *maker) hasPreference() bool {
-	return m.Rules == nil && m.Scheduler == "" && m.Method != "unconditioned" && m.Method != "cmdp"
-}
+// evenPacer is the policy, and the arm of a study, by which budgets are judged.
+const evenPacer = "even"
 
-// aircraft returns the fleet that a maker flies.
-func (m *maker) aircraft() int {
-	switch {
-	case m.Form != nil && m.Form.Aircraft > 0:
-		return m.Form.Aircraft
-	case m.Rules != nil && m.Rules.Aircraft > 0:
-		return m.Rules.Aircraft
-	}
-	return 2
-}
-
-// references returns the hypervolume's reference point for a fleet.
+// referenceOf returns the hypervolume's reference point for a fleet.
 func referenceOf(aircraft int) pareto.Point {
 	c := world.Standard()
 	c.Aircraft = aircraft
@@ -82,53 +69,58 @@ func referenceOf(aircraft int) pareto.Point {
 }
 
 // newTables computes every arm's figures.
-func (s *set) newTables(results map[string]*Result) *tables {
+func (s *set) newTables(results map[string]*experiment.Result) *tables {
 	t := &tables{set: s, results: results, figures: map[string]*figures{}}
-	for _, m := range s.makers {
-		if r := results[m.Name].sweep(nominal); r != nil && !m.optional && m.Method != "cmdp" && m.aircraft() == 2 {
-			t.pool = append(t.pool, pareto.Contributor{Arm: m.Name, ResultHash: results[m.Name].Key, Outcomes: r.Outcomes})
+	for _, p := range s.policies {
+		if r := results[p.Name].Sweep(nominal); r != nil && !p.Optional && p.Method != "cmdp" && p.aircraft() == 2 {
+			t.pool = append(t.pool, pareto.Contributor{Arm: p.Name, ResultHash: results[p.Name].Key, Outcomes: r.Outcomes})
 		}
 	}
 	t.reference = pareto.PoolFronts(t.pool)
 	span := none
-	if r := results[teacherArm].sweep(nominal); r != nil {
+	if r := results[teacherArm].Sweep(nominal); r != nil {
 		span = mean(pareto.BySeed(r.Outcomes, pareto.ReachS))
 	}
-	for _, m := range s.makers {
+	for _, p := range s.policies {
 		for _, measurement := range []measurement{front, axis, whole, dense} {
-			name := armName(m.Name, measurement)
-			if r := results[name].sweep(nominal); r != nil && m.Method != "cmdp" {
-				t.figures[name] = t.figuresOf(m.Name, r.Settings, r.Outcomes, m.aircraft(), m.hasPreference(), span)
+			name := armName(p.Name, measurement)
+			if r := results[name].Sweep(nominal); r != nil && p.Method != "cmdp" {
+				t.figures[name] = t.figuresOf(p.Name, r, p.aircraft(), p.hasPreference(), span)
 			}
 		}
 	}
 	return t
 }
 
+// of returns an arm's figures, empty ones if it has not run.
+func (t *tables) of(arm string) *figures {
+	return cmp.Or(t.figures[arm], &figures{Metrics: &experiment.Metrics{}})
+}
+
+// span is the teacher's reach.
+func (t *tables) span() float64 { return mean(t.of(teacherArm).Reaches) }
+
 // calmJ is the total that IGD is measured up to as well: above it are a point or two of a seed's
 // front, of the solvers alone, as far from all others as the rest of the front together.
 const calmJ = 45e3
 
 // figuresOf computes the figures of an arm's front; span is the teacher's reach.
-func (t *tables) figuresOf(arm string, settings []float64, outcomes [][]pareto.Point, aircraft int, hasPreference bool, span float64) *figures {
-	f := &figures{
-		hypervolumes: pareto.Hypervolumes(outcomes, referenceOf(aircraft)), reaches: pareto.BySeed(outcomes, pareto.ReachS), corners: corners(outcomes),
-		settings: len(settings), distinct: len(pareto.NonDominated(teacher.MeanPoints(outcomes))), verdict: "—",
+func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPreference bool, span float64) *figures {
+	reference := referenceOf(aircraft)
+	f := &figures{Metrics: x.Measure(reference, reference), corners: corners(x.Outcomes), verdict: "—"}
+	for i := range f.Hypervolumes {
+		f.Hypervolumes[i] /= 1e6
 	}
-	for i := range f.hypervolumes {
-		f.hypervolumes[i] /= 1e6
-	}
-	if hasPreference {
-		f.fidelities = pareto.Fidelities(settings, outcomes)
-		if aircraft == 2 && !math.IsNaN(span) {
-			f.verdict = pareto.Operable(mean(f.fidelities), mean(f.reaches)/span)
-		}
+	if !hasPreference {
+		f.Fidelities = nil
+	} else if aircraft == 2 && !math.IsNaN(span) {
+		f.verdict = pareto.Operable(mean(f.Fidelities), mean(f.Reaches)/span)
 	}
 	if aircraft == 2 {
 		others := slices.DeleteFunc(slices.Clone(t.pool), func(c pareto.Contributor) bool { return c.Arm == arm })
 		for s, pooled := range pareto.PooledFronts(others) {
-			if s < len(outcomes[0]) {
-				own := teacher.SeedPoints(outcomes, s)
+			if s < len(x.Outcomes[0]) {
+				own := teacher.SeedPoints(x.Outcomes, s)
 				f.igds = append(f.igds, distance(own, pooled))
 				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled, func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
 			}
@@ -167,17 +159,15 @@ func distance(points, reference []pareto.Point) (mean float64) {
 }
 
 // retained returns, by seed, the part of an undisturbed front that a condition leaves.
-func retained(r *Result, condition string) []float64 {
-	whole, left := r.sweep(nominal), r.sweep(condition)
-	if whole == nil || left == nil {
+func retained(r *experiment.Result, condition string) []float64 {
+	left, whole := r.Hypervolumes(condition), r.Hypervolumes(nominal)
+	if len(whole) == 0 {
 		return nil
 	}
-	reference := referenceOf(2)
-	a, b := pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes, reference)
-	for i := range a {
-		a[i] /= b[i]
+	for i := range left {
+		left[i] /= whole[i]
 	}
-	return a
+	return left
 }
 
 // differences returns a less b over the seeds that both have.
@@ -186,14 +176,6 @@ func differences(a, b []float64) (d []float64) {
 		d = append(d, a[i]-b[i])
 	}
 	return d
-}
-
-// hypervolumesOf returns an arm's by seed, none if it has not run.
-func (t *tables) hypervolumesOf(arm string) []float64 {
-	if f := t.figures[arm]; f != nil {
-		return f.hypervolumes
-	}
-	return nil
 }
 
 // sentence describes differences by seed, or says that they have not been measured.
@@ -211,15 +193,15 @@ func sentence(what string, d []float64, printed string) string {
 
 // contextInteraction is what a long context adds with the return token less what it adds without.
 func (t *tables) contextInteraction() []string {
-	with := differences(t.hypervolumesOf("prefdt-context50"), t.hypervolumesOf("prefdt-context1"))
-	without := differences(t.hypervolumesOf("omega-bc-context50"), t.hypervolumesOf("omega-bc-context1"))
+	with := differences(t.of("prefdt-context50").Hypervolumes, t.of("prefdt-context1").Hypervolumes)
+	without := differences(t.of("omega-bc-context50").Hypervolumes, t.of("omega-bc-context1").Hypervolumes)
 	return []string{sentence("Context of 50 slots less that of 1, with returns less without, 1e6", differences(with, without), "+7.08")}
 }
 
 // corpusInteraction is what the archive's corpus adds to PrefDT less what it adds to IQL.
 func (t *tables) corpusInteraction() []string {
-	own := differences(t.hypervolumesOf("prefdt-rules"), t.hypervolumesOf("prefdt"))
-	other := differences(t.hypervolumesOf("iql-archive"), t.hypervolumesOf("iql-ppo"))
+	own := differences(t.of("prefdt-rules").Hypervolumes, t.of("prefdt").Hypervolumes)
+	other := differences(t.of("iql-archive").Hypervolumes, t.of("iql-ppo").Hypervolumes)
 	return []string{
 		sentence("The archive's corpus less the PPO corpus, for PrefDT less for IQL, 1e6", differences(own, other), "+4.87"),
 		"Beside the corpus: IQL's of the archive has the corner emphasis, PrefDT's has not (`published-uniform`: it changes next to nothing). PrefDT's heading has the plain error, which is large between 350 and 10 degrees, where the rules fly more often than PPO; the published form's is around the circle, 0.19e6 better on the rules' flights ([departures](../../../docs/departures.md)), and IQL's is a unit vector.",
@@ -236,11 +218,11 @@ func (t *tables) scalarBudgets() (lines []string) {
 		}
 		text := fmt.Sprintf("Consumption under %s, the preference that costs a total beside it:", x.name)
 		for _, b := range r.Budgets {
-			if b.Perturbation == study.PerturbationNone {
+			if b.Perturbation == experiment.PerturbationNone {
 				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(b.Outcomes)/1e3, b.BudgetJ/1e3)
 			}
 		}
-		if high := r.sweep(paperBudgets); high != nil {
+		if high := r.Sweep(paperBudgets); high != nil {
 			for i, j := range high.Settings {
 				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(high.Outcomes[i])/1e3, j/1e3)
 			}
@@ -248,7 +230,7 @@ func (t *tables) scalarBudgets() (lines []string) {
 		lines = append(lines, text[:len(text)-1]+".")
 	}
 	for _, x := range []struct{ maker, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
-		r := t.results[armName(x.maker, entry)].sweep(nominal)
+		r := t.results[armName(x.maker, entry)].Sweep(nominal)
 		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)
 		if r == nil {
 			lines = append(lines, text+"not run.")
@@ -274,7 +256,7 @@ func (t *tables) distinctSettings() (lines []string) {
 			lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: not run.", name, x.name))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name, x.name, f.distinct, f.settings, mean(f.fidelities), mean(f.reaches)))
+		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name, x.name, f.Distinct, f.Settings, mean(f.Fidelities), mean(f.Reaches)))
 	}
 	return lines
 }
@@ -287,10 +269,10 @@ func energyJ(outcomes []pareto.Point) (mean float64) {
 }
 
 // gain is dE/dB over a policy's budgets in calm air.
-func gain(budgets []study.BudgetResult) float64 {
-	var first, last *study.BudgetResult
+func gain(budgets []experiment.BudgetResult) float64 {
+	var first, last *experiment.BudgetResult
 	for i := range budgets {
-		if b := &budgets[i]; b.Perturbation == study.PerturbationNone {
+		if b := &budgets[i]; b.Perturbation == experiment.PerturbationNone {
 			if first == nil || b.BudgetJ < first.BudgetJ {
 				first = b
 			}
@@ -305,36 +287,17 @@ func gain(budgets []study.BudgetResult) float64 {
 	return (energyJ(last.Outcomes) - energyJ(first.Outcomes)) / (last.BudgetJ - first.BudgetJ)
 }
 
-// relativeError is the mean of |E/B - 1| over a sweep of budgets.
-func relativeError(s *Sweep) float64 {
-	if s == nil {
+// relativeError is the mean of |E/B - 1| over a sweep of budgets on its first seeds, NaN of none.
+func relativeError(x *experiment.Sweep, seeds int) float64 {
+	if x == nil {
 		return none
 	}
 	sum, n := 0.0, 0.0
-	for k, row := range s.Outcomes {
-		for _, p := range row {
-			sum += math.Abs(overBudget(p.EnergyJ, s.Settings[k]))
+	for k, row := range x.Outcomes {
+		for _, p := range row[:min(seeds, len(row))] {
+			sum += math.Abs(overBudget(p.EnergyJ, x.Settings[k]))
 			n++
 		}
 	}
 	return sum / n
-}
-
-// first returns a sweep on its first seeds, nil of nil.
-func (s *Sweep) first(seeds int) *Sweep {
-	if s == nil {
-		return nil
-	}
-	short := *s
-	short.Outcomes = nil
-	for _, row := range s.Outcomes {
-		short.Outcomes = append(short.Outcomes, row[:min(seeds, len(row))])
-	}
-	return &short
-}
-
-// arm returns an arm by name.
-func (s *set) arm(name string) *experiment.Arm {
-	i := slices.IndexFunc(s.Arms, func(a experiment.Arm) bool { return a.Name == name })
-	return &s.Arms[i]
 }

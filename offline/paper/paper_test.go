@@ -5,14 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -27,19 +25,13 @@ import (
 	"prefdt/offline/study"
 )
 
-// The file of the defaults is the defaults, and has every key of its own.
-func TestConfigFile(t *testing.T) {
-	c := Config{Form: Default().Form, Methods: Default().Methods}
-	if err := configs.Load("../../configs/paper.yaml", &c); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(c, Default()) {
-		t.Errorf("configs/paper.yaml has %+v, the defaults are %+v", c, Default())
-	}
+// Methods and the published form are declared the same tokens.
+func TestTokens(t *testing.T) {
+	c := Default()
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	if b := c.budget(&maker{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
+	if b := c.budget(&policy{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
 		t.Errorf("methods have %d tokens, the published form %v", b.Tokens, c.Tokens)
 	}
 }
@@ -52,34 +44,34 @@ func TestRows(t *testing.T) {
 		if arms[a.Name] {
 			t.Errorf("two arms are called %q", a.Name)
 		}
-		if arms[a.Name] = true; a.Description == "" || a.CoreS < 1 || a.Spends == "" {
+		if arms[a.Name] = true; a.Description == "" || a.CoreS < 1 || a.Spends == "" || slices.ContainsFunc(a.Needs, func(n experiment.Need) bool { return n.CoreS < 1 }) {
 			t.Errorf("%+v", a)
 		}
 	}
 	check := func(table string, rows []row, want ...string) {
 		var names []string
 		for _, r := range rows {
-			if !arms[r.arm] {
-				t.Errorf("%s: there is no arm %q", table, r.arm)
+			if !arms[r.Arm] {
+				t.Errorf("%s: there is no arm %q", table, r.Arm)
 			}
-			if r.printed != nil {
-				names = append(names, r.name)
+			if r.Printed != nil {
+				names = append(names, r.Name)
 			}
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("%s has rows %q, the paper's are %q", table, names, want)
 		}
 	}
-	check("tab:family", methodRows, "PrefDT (shipped)", "PrefDT (PPO corpus)", "PEDA, as published", "PEDA + attention pooling", "IQL+omega (archive corpus)", "IQL+omega (PPO corpus)",
+	check("tab:family", paperRows.Methods, "PrefDT (shipped)", "PrefDT (PPO corpus)", "PEDA, as published", "PEDA + attention pooling", "IQL+omega (archive corpus)", "IQL+omega (PPO corpus)",
 		"PGMORL", "Per-preference PPO", "omega-BC", "PrefDT, ideal-point targets", "SCA oracle", "SCA-MPC", "Teacher", "Unconditioned DT", "Random")
-	check("tab:incumbent", teacherRows, "NSGA-II pop 101 (best at fixed budget)", "NSGA-II pop 101 (2x budget)", "NSGA-II pop 21", "NSGA-II pop 50 (corpus source)",
+	check("tab:incumbent", paperRows.Teachers, "NSGA-II pop 101 (best at fixed budget)", "NSGA-II pop 101 (2x budget)", "NSGA-II pop 21", "NSGA-II pop 50 (corpus source)",
 		"PrefDT (shipped), K=101", "PrefDT (shipped), K=21", "PrefDT (archive corpus, no corner/physics), K=21")
 	var modules []string
-	for _, r := range removals {
-		modules = append(modules, r.module)
-		for _, x := range r.comparisons {
-			if !arms[x.arm] || !arms[x.base] {
-				t.Errorf("%s compares %+v", r.module, x)
+	for _, r := range paperRows.Removals {
+		modules = append(modules, r.Module)
+		for _, x := range r.Comparisons {
+			if !arms[x.Arm] || !arms[x.Base] {
+				t.Errorf("%s compares %+v", r.Module, x)
 			}
 		}
 	}
@@ -88,23 +80,23 @@ func TestRows(t *testing.T) {
 		t.Errorf("tab:ablation has %q, the paper's is %q", modules, want)
 	}
 	var routes []string
-	for _, r := range costRows {
-		routes = append(routes, r.name)
+	for _, r := range paperRows.Cost {
+		routes = append(routes, r.Name)
 	}
 	if want := []string{"PrefDT, one rollout", "SCA oracle, one convex re-solve", "SCA-MPC, one convex re-solve", "Per-preference PPO, one training run", "Teacher, one re-search"}; !slices.Equal(routes, want) {
 		t.Errorf("tab:unifiedcost has %q", routes)
 	}
 	conditionsOf := map[string]bool{}
 	for _, x := range conditions(link) {
-		conditionsOf[x.name] = true
+		conditionsOf[x.Name] = true
 	}
-	for _, r := range linkRows {
-		if !conditionsOf[r.name] {
-			t.Errorf("nobody flies %q", r.name)
+	for _, r := range paperRows.Link {
+		if !conditionsOf[r.Name] {
+			t.Errorf("nobody flies %q", r.Name)
 		}
 	}
-	for _, r := range substitutionRows {
-		if !conditionsOf[lossName(r.rate, true)] || !conditionsOf[lossName(r.rate, false)] {
+	for _, r := range paperRows.Substitution {
+		if !conditionsOf[lossName(r.Rate, true)] || !conditionsOf[lossName(r.Rate, false)] {
 			t.Errorf("nobody flies %v", r)
 		}
 	}
@@ -123,7 +115,6 @@ func TestRows(t *testing.T) {
 // What an arm learns from is among its needs, in the folder where that is trained as an arm.
 func TestNeeds(t *testing.T) {
 	c := Default()
-	costs := map[string]int{}
 	for _, a := range c.arms(nil) {
 		var paths []string
 		for _, n := range a.Needs {
@@ -135,48 +126,6 @@ func TestNeeds(t *testing.T) {
 		}[a.Name]; checked && !slices.Equal(paths, want) {
 			t.Errorf("%s needs %q, want %q", a.Name, paths, want)
 		}
-		if len(a.Needs) > 0 {
-			costs[a.Name] = a.Needs[0].CoreS
-		}
-	}
-	if all, quarter := costs["ppo-plain"], costs["ppo-weaker"]; all < 4*quarter-4 || all > 4*quarter || all == 0 {
-		t.Errorf("a quarter of the steps takes %d s of %d", quarter, all)
-	}
-}
-
-// Every arm is in one shard, all arms of a training run in the same; half and double budgets
-// are in none unless they are asked for.
-func TestShards(t *testing.T) {
-	c := Default()
-	all := c.arms(nil)
-	shardOf, shardOfRun, optional := map[string]int{}, map[string]int{}, 0
-	const n = 8
-	for i := range n {
-		arms, err := experiment.Select(all, experiment.Part{Shard: command.Shard{I: i, N: n}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, a := range arms {
-			if _, twice := shardOf[a.Name]; twice || a.Optional {
-				t.Errorf("%s is in two shards, or optional", a.Name)
-			}
-			shardOf[a.Name] = i
-			if at, known := shardOfRun[a.TrainingRun]; known && at != i && a.TrainingRun != "" {
-				t.Errorf("run %s is in shards %d and %d", a.TrainingRun, at, i)
-			}
-			shardOfRun[a.TrainingRun] = i
-		}
-	}
-	for _, a := range all {
-		if a.Optional {
-			optional++
-		}
-	}
-	if len(shardOf)+optional != len(all) || optional < 10 || shardOf["prefdt"] != shardOf["prefdt-ideal"] {
-		t.Errorf("%d of %d arms are in shards, %d optional", len(shardOf), len(all), optional)
-	}
-	if arms, err := experiment.Select(all, experiment.Part{Optional: true}); err != nil || len(arms) != len(all) {
-		t.Errorf("with the optional ones %d of %d: %v", len(arms), len(all), err)
 	}
 }
 
@@ -233,120 +182,6 @@ func folderHash(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil))
-}
-
-// Shards in folders of their own, one of them ended early and continued, make, merged, the
-// files that one run makes.
-func TestShardsEqualWhole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains twice")
-	}
-	const only = "even-budgets,random,rules-21,cmdp,prefdt,prefdt-ideal"
-	whole, merged := t.TempDir(), t.TempDir()
-	if status, _, stderr := run(t, t.Context(), miniature, "-out", whole, "-only", only); status != 0 {
-		t.Fatalf("status %d, %s", status, stderr)
-	}
-	var folders []string
-	for i := range 2 {
-		dir := t.TempDir()
-		folders = append(folders, dir)
-		args := []string{"-out", dir, "-only", only, "-resume", "-shard", fmt.Sprintf("%d/2", i)}
-		if status, _, stderr := run(t, t.Context(), miniature, append(args, "-limit", "50ms")...); status != cli.ExitResumable || !strings.Contains(stderr, "-limit is reached in arm ") {
-			t.Errorf("shard %d at its limit: status %d, %s", i, status, stderr)
-		}
-		if status, stdout, stderr := run(t, t.Context(), miniature, args...); status != 0 || !strings.Contains(stdout, "offline paper merge writes the report") {
-			t.Fatalf("shard %d: status %d, %s%s", i, status, stdout, stderr)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "report")); err == nil {
-			t.Error("a shard wrote a report")
-		}
-	}
-	if status, _, stderr := run(t, t.Context(), miniature, append([]string{"merge", "-out", merged, "-only", only}, folders...)...); status != 0 {
-		t.Fatalf("merge: status %d, %s", status, stderr)
-	}
-	if folderHash(t, merged) != folderHash(t, whole) {
-		t.Error("merged shards and one run differ")
-	}
-	if status, _, stderr := run(t, t.Context(), miniature, "merge", "-out", merged, "-only", only+",rules-101"); status != 1 || !strings.Contains(stderr, "1 of 7 arms are not measured yet, and the report is without them: rules-101") {
-		t.Errorf("with an arm missing: status %d, %s", status, stderr)
-	}
-}
-
-// Flights under many conditions go on after those that were flown, and end as if at once.
-func TestFlightsContinue(t *testing.T) {
-	c := Default()
-	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range []struct{ arm, stopAfter, flownBefore, next string }{
-		{"rules-50-link", lossName(0.2, false), nominal, lossName(0.4, false)},
-		{"rules-50-replan", issuedOnce, "revised", issuedTwice}, // the study's totals are flown before the sweeps
-	} {
-		measure := func(ctx context.Context, dir string, log writerFunc) error {
-			s := newSet(c, nil, dir, log)
-			return s.Run(ctx, experiment.Part{Only: []string{x.arm}}, func(context.Context, bool) error { return nil })
-		}
-		whole, parts := t.TempDir(), t.TempDir()
-		if err := measure(t.Context(), whole, func([]byte) {}); err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		if err := measure(ctx, parts, func(p []byte) {
-			if bytes.Contains(p, []byte(x.stopAfter+" 2/2")) {
-				stop()
-			}
-		}); !command.Ended(ctx, err) {
-			t.Fatalf("%s: stopped in flight: %v", x.arm, err)
-		}
-		again := ""
-		if err := measure(t.Context(), parts, func(p []byte) { again += string(p) }); err != nil || strings.Contains(again, x.flownBefore) || !strings.Contains(again, x.next) {
-			t.Errorf("%s: continued: %v\n%s", x.arm, err, again)
-		}
-		if folderHash(t, parts) != folderHash(t, whole) {
-			t.Errorf("%s: continued and at once differ", x.arm)
-		}
-	}
-}
-
-// The published form's training is interrupted and continued, and done once for all arms that
-// fly it.
-func TestPublishedForm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains")
-	}
-	dir := t.TempDir()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	c := Default()
-	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
-		t.Fatal(err)
-	}
-	measure := func(ctx context.Context, log writerFunc, arms ...string) error {
-		s := newSet(c, nil, dir, log)
-		return s.Run(ctx, experiment.Part{Only: arms, NoTimes: true}, func(ctx context.Context, timed bool) error { return s.report(ctx, timed) })
-	}
-	err := measure(ctx, func(p []byte) {
-		if bytes.Contains(p, []byte("windows a step")) {
-			stop()
-		}
-	}, "published", "published-axis")
-	call := cli.NewCall("offline paper", nil, &bytes.Buffer{}, &bytes.Buffer{})
-	if status := call.Exit(err); status != cli.ExitResumable {
-		t.Fatalf("stopped while it trained: status %d, %v", status, err)
-	}
-	trained := 0
-	count := func(p []byte) { trained += bytes.Count(p, []byte("windows a step")) }
-	if err := measure(t.Context(), count, "published", "published-axis"); err != nil || trained != 1 {
-		t.Fatalf("trained %d times, %v", trained, err)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, "published-axis", "result.json"))
-	var r Result
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
-	}
-	if x := r.sweep(nominal); err != nil || x == nil || len(x.Settings) != c.Settings || len(x.Outcomes[0]) != c.Seeds || r.Parameters < 1000 {
-		t.Errorf("%v: %+v", err, r)
-	}
 }
 
 func writeFile(t *testing.T, text string) string {
@@ -438,45 +273,16 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A result that does not have what was flown is refused with its file's name, not drawn or
-// computed with.
-func TestDamagedResults(t *testing.T) {
+// A form that is trained longest with the declared tokens is the declared one, under one name.
+func TestOneForm(t *testing.T) {
 	c := Default()
-	c.Seeds, c.FewSeeds, c.BudgetSeeds = 2, 2, 2
-	s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
-	row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}, {DelayS: 3, EnergyJ: 4}} }
-	whole := func() *Result {
-		return &Result{Sweeps: []Sweep{{Name: nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
-	}
-	m := s.findMaker("ppo")
-	if err := s.check(m, front, whole()); err != nil {
-		t.Errorf("what is whole: %v", err)
-	}
-	for want, spoil := range map[string]func(*Result){
-		`"nominal" is missing`:                  func(r *Result) { r.Sweeps = nil },
-		"2 rows of outcomes for 0 settings":     func(r *Result) { r.Sweeps[0].Settings = nil },
-		"0 rows of outcomes for 2 settings":     func(r *Result) { r.Sweeps[0].Outcomes = nil },
-		"1 seeds at setting 1":                  func(r *Result) { r.Sweeps[0].Outcomes[1] = row()[:1] },
-		"a mission of 3 s and 0 J at setting 1": func(r *Result) { r.Sweeps[0].Outcomes[1][1].EnergyJ = 0 },
-		"a mission of 1 s and -5 J":             func(r *Result) { r.Sweeps[0].Outcomes[0][0].EnergyJ = -5 },
-		"1 speeds for 2 settings":               func(r *Result) { r.Sweeps[0].SpeedMPS = []float64{1} },
-	} {
-		r := whole()
-		spoil(r)
-		if err := s.check(m, front, r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-	if err := s.check(s.findMaker("even"), budgets, &Result{}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
-		t.Errorf("budgets without any: %v", err)
-	}
 	c.FullTokens = c.Tokens
 	for _, a := range c.arms(nil) {
 		if strings.HasPrefix(a.Name, fullArm) {
 			t.Errorf("%s is %s trained for as long", a.Name, declaredArm)
 		}
 	}
-	if rows := c.rows(methodRows); len(rows) != len(methodRows)-1 || rows[0].arm != declaredArm || rows[0].printed == nil || rows[1].arm != "published-whole" {
+	if rows := c.rows(paperRows.Methods); len(rows) != len(paperRows.Methods)-1 || rows[0].Arm != declaredArm || rows[0].Printed == nil || rows[1].Arm != "published-whole" {
 		t.Errorf("rows of one network under two names: %+v", rows[:2])
 	}
 }
@@ -512,12 +318,12 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 	c := Default()
 	c.Seeds, c.FewSeeds, c.BudgetSeeds, c.Settings = 4, 4, 4, 5
 	s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
-	for _, m := range s.makers {
-		x, made := arms[m.Name]
+	for _, p := range s.policies {
+		x, made := arms[p.Name]
 		if !made {
 			continue
 		}
-		sweep := Sweep{Name: nominal, SpeedMPS: make([]float64, c.Settings)}
+		sweep := experiment.Sweep{Name: nominal, SpeedMPS: make([]float64, c.Settings)}
 		for k := range c.Settings {
 			w := float64(k) / float64(c.Settings-1)
 			var row []pareto.Point
@@ -526,7 +332,7 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 			}
 			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
 		}
-		if err := command.ReplaceJSON(filepath.Join(s.Dir, m.Name, "result.json"), "", Result{Key: s.key(&m, front), Sweeps: []Sweep{sweep}}); err != nil {
+		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", experiment.Result{Key: s.key(p, front), Sweeps: []experiment.Sweep{sweep}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -540,9 +346,9 @@ func TestReport(t *testing.T) {
 	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
 	studied := t.TempDir()
 	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
-		r := study.Result{Hash: "of " + arm, Budgets: []study.BudgetResult{{Perturbation: study.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
+		r := experiment.Result{Key: "of " + arm, Budgets: []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
 		if arm == "flagship" {
-			r.Uniform.Omegas, r.Uniform.Points = []float64{0, 1}, [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}
+			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1}, Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
 		}
 		if err := command.ReplaceJSON(filepath.Join(studied, arm, "result.json"), "", r); err != nil {
 			t.Fatal(err)
@@ -589,11 +395,11 @@ func TestReport(t *testing.T) {
 	}
 	r := find("prefdt")
 	figures := s.newTables(mustResults(t, s)).figures
-	hv := mean(figures["prefdt"].hypervolumes)
+	hv := mean(figures["prefdt"].Hypervolumes)
 	if r["HV"] != fmt.Sprintf("%.3f", hv) || r["difference"] != fmt.Sprintf("%+.2f", hv-90.28) || r["n"] != "4" || r["criterion"] != "no (reach)" || r["pairs"] != "4" {
 		t.Errorf("%v, hypervolume %v", r, hv)
 	}
-	if want := pareto.Compare(figures["prefdt"].hypervolumes, figures["published"].hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["p"] != fmt.Sprintf("%.1e", want.P) || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
+	if want := pareto.Compare(figures["prefdt"].Hypervolumes, figures["published"].Hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["p"] != fmt.Sprintf("%.1e", want.P) || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
 		t.Errorf("against the published form: %v, want %v", r, want)
 	}
 	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "" || r["p"] != "" {
@@ -612,7 +418,7 @@ func TestReport(t *testing.T) {
 	if shown < len(studyArms) {
 		t.Errorf("%d rows of budgets", shown)
 	}
-	if len(methods) != len(methodRows)+3 {
+	if len(methods) != len(paperRows.Methods)+3 {
 		t.Errorf("%d rows", len(methods))
 	}
 	text := read("paper.md")
@@ -626,35 +432,42 @@ func TestReport(t *testing.T) {
 			t.Errorf("the report lacks %q", want)
 		}
 	}
-	for _, x := range s.newTables(nil).all() {
-		table(x.file + ".csv")
+	nothing, err := s.newTables(nil).all() // nothing has been measured at all
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range nothing {
+		table(x.Name + ".csv")
 	}
 	ablations := table("ablations.csv")
 	if r := ablations[0]; r["arm"] != "prefdt-padded" || r["taken from"] != "prefdt" || !strings.HasPrefix(r["HV less there"], "-") || r["the paper"] == "" {
 		t.Errorf("%v", r)
 	}
-	for _, x := range s.newTables(nil).all() { // nothing has been measured at all
-		for _, row := range x.rows {
-			if len(row) != len(x.head) {
-				t.Errorf("%s: a row of %d cells under %d heads: %q", x.file, len(row), len(x.head), row)
-			}
-		}
+	measured, err := s.newTables(mustResults(t, s)).all()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, x := range s.newTables(mustResults(t, s)).all() {
-		for _, row := range x.rows {
-			if len(row) != len(x.head) {
-				t.Errorf("%s: a row of %d cells under %d heads: %q", x.file, len(row), len(x.head), row)
+	for _, x := range append(nothing, measured...) { // every cell has a column
+		for _, cells := range x.Rows {
+			for key := range cells {
+				if !slices.ContainsFunc(x.Columns, func(c experiment.Column) bool { return c.Key == key }) {
+					t.Errorf("%s has no column %q", x.Name, key)
+				}
 			}
 		}
 	}
 }
 
-func mustResults(t *testing.T, s *set) map[string]*Result {
-	results, err := s.results()
+func mustResults(t *testing.T, s *set) map[string]*experiment.Result {
+	results, err := s.Results()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return results
+}
+
+func hypervolumes(x ...float64) *figures {
+	return &figures{Metrics: &experiment.Metrics{Hypervolumes: x}}
 }
 
 // Budgets, the link and interactions follow from their sweeps by hand.
@@ -662,7 +475,7 @@ func TestFigures(t *testing.T) {
 	point := func(delayS, energyJ float64) []pareto.Point {
 		return []pareto.Point{{DelayS: delayS, EnergyJ: energyJ}}
 	}
-	r := &Result{Sweeps: []Sweep{
+	r := &experiment.Result{Sweeps: []experiment.Sweep{
 		{Name: nominal, Settings: []float64{0}, Outcomes: [][]pareto.Point{point(500, 41e3)}},                               // 500 s x 100 kJ
 		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},                  // four fifths of it
 		{Name: trainedBudgets, Settings: []float64{30e3, 40e3}, Outcomes: [][]pareto.Point{point(1, 33e3), point(1, 38e3)}}, // +10 %, -5 %
@@ -673,19 +486,22 @@ func TestFigures(t *testing.T) {
 	if kept := retained(r, lossName(0.2, false)); kept != nil {
 		t.Errorf("what was not flown retained %v", kept)
 	}
-	if e := relativeError(r.sweep(trainedBudgets)); math.Abs(e-0.075) > 1e-12 {
+	if e := relativeError(r.Sweep(trainedBudgets), 1); math.Abs(e-0.075) > 1e-12 {
 		t.Errorf("error %v", e)
 	}
-	calm := func(budgetJ, energyJ float64) study.BudgetResult {
-		return study.BudgetResult{Perturbation: study.PerturbationNone, BudgetJ: budgetJ, Outcomes: point(1, energyJ)}
+	calm := func(budgetJ, energyJ float64) experiment.BudgetResult {
+		return experiment.BudgetResult{Perturbation: experiment.PerturbationNone, BudgetJ: budgetJ, Outcomes: point(1, energyJ)}
 	}
-	if g := gain([]study.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
+	if g := gain([]experiment.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
 		t.Errorf("gain %v", g)
 	}
-	full := &tables{set: &set{Config: Default()}, figures: map[string]*figures{"published-full-axis": {hypervolumes: []float64{99.1, 99.2}}}, results: map[string]*Result{"published-full-link": r}}
+	full := &tables{set: &set{Config: Default()}, figures: map[string]*figures{"published-full-axis": hypervolumes(99.1, 99.2)}, results: map[string]*experiment.Result{"published-full-link": r}}
 	rows := map[string][]string{}
-	for _, row := range full.aimTable().rows {
-		rows[row[0]] = row[1:]
+	var aims experiment.Table
+	full.aimTable(&aims)
+	for _, row := range aims.Rows {
+		met, _ := row["met"].(string)
+		rows[row["figure"].(string)] = []string{row["ours"].(string), row["wanted"].(string), met}
 	}
 	for what, want := range map[string][]string{
 		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at preferences even from 0 to 1": {notRun, "0.93 to 1", ""},
@@ -697,7 +513,7 @@ func TestFigures(t *testing.T) {
 	}
 	// An arm is measured against the front of the others, which the better of two does not reach itself.
 	alone := &tables{pool: []pareto.Contributor{{Arm: "good", Outcomes: [][]pareto.Point{point(10, 10)}}, {Arm: "bad", Outcomes: [][]pareto.Point{point(13, 14)}}}}
-	if f := alone.figuresOf("good", []float64{0}, alone.pool[0].Outcomes, 2, false, none); mean(f.igds) != 5 {
+	if f := alone.figuresOf("good", &experiment.Sweep{Settings: []float64{0}, Outcomes: alone.pool[0].Outcomes}, 2, false, none); mean(f.igds) != 5 {
 		t.Errorf("distance from the others' front: %v, want 5", f.igds)
 	}
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
@@ -707,14 +523,14 @@ func TestFigures(t *testing.T) {
 		printed, mean float64
 		want          string
 	}{{none, 1, "prints no difference"}, {-2.9, -2.5, "within our interval"}, {-2.9, -0.5, "not distinguished"}, {-2.9, -9, "the same sign"}, {-2.9, 9, "the other sign"}} {
-		x := comparison{"a", "b", c.printed, false}
+		x := comparison{"a", "b", &c.printed, false}
 		if text := x.sentence(pareto.Paired{Mean: c.mean, Low: c.mean - 1, High: c.mean + 1}); !strings.Contains(text, c.want) {
 			t.Errorf("%v against the paper's %v: %s", c.mean, c.printed, text)
 		}
 	}
 	many := &tables{figures: map[string]*figures{
-		"prefdt-context50": {hypervolumes: []float64{9, 9}}, "prefdt-context1": {hypervolumes: []float64{5, 6}},
-		"omega-bc-context50": {hypervolumes: []float64{4, 4}}, "omega-bc-context1": {hypervolumes: []float64{6, 5}},
+		"prefdt-context50": hypervolumes(9, 9), "prefdt-context1": hypervolumes(5, 6),
+		"omega-bc-context50": hypervolumes(4, 4), "omega-bc-context1": hypervolumes(6, 5),
 	}}
 	if text := many.contextInteraction()[0]; !strings.Contains(text, ": +5.00 [") {
 		t.Errorf("(9-5, 9-6) less (4-6, 4-5) is not %s", text)
@@ -724,7 +540,7 @@ func TestFigures(t *testing.T) {
 // What has been spent counts a training run once, however many arms fly its network.
 func TestSpent(t *testing.T) {
 	s := newSet(Default(), nil, t.TempDir(), io.Discard)
-	x := &tables{set: s, results: map[string]*Result{"prefdt": {}, "prefdt-budgets": {}, "prefdt-ideal": {}, "iql-archive": {}, "rules-50": {}, "rules-50-link": {}, "random": {}}}
+	x := &tables{set: s, results: map[string]*experiment.Result{"prefdt": {}, "prefdt-budgets": {}, "prefdt-ideal": {}, "iql-archive": {}, "rules-50": {}, "rules-50-link": {}, "random": {}}}
 	learned, coreS := x.spent()
 	if want := (methods.Budget{EnvironmentSteps: 600_000, Transitions: 76_800_000, Tokens: 31_200_000}); learned != want {
 		t.Errorf("spent %+v, want %+v", learned, want)

@@ -3,7 +3,6 @@ package paper
 import (
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"gonum.org/v1/plot"
 
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/plots"
 	"prefdt/offline/study"
@@ -24,7 +24,7 @@ import (
 // report writes all that follows from the results into the folder report: paper.md, a CSV of
 // each table, the reference front, and pictures.
 func (s *set) report(ctx context.Context, timed bool) error {
-	results, err := s.results()
+	results, err := s.Results()
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,12 @@ func (s *set) report(ctx context.Context, timed bool) error {
 // write writes the report's files.
 func (t *tables) write() error {
 	dir := filepath.Join(t.Dir, "report")
-	list := t.all()
-	for i := range list {
-		if err := command.ReplaceFile(filepath.Join(dir, list[i].file+".csv"), list[i].writeCSV); err != nil {
+	list, err := t.all()
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		if err := command.ReplaceFile(filepath.Join(dir, x.Name+".csv"), x.WriteCSV); err != nil {
 			return err
 		}
 	}
@@ -65,11 +68,11 @@ func (t *tables) write() error {
 	return nil
 }
 
-// readStudy reads our policy's and its controllers' results in a study's folder, if there are any.
-func readStudy(dir string) (map[string]*study.Result, error) {
-	results := map[string]*study.Result{}
+// readStudy reads our policy's and its controllers' results in a study's folder, of whatever configuration, if there are any.
+func readStudy(dir string) (map[string]*experiment.Result, error) {
+	results := map[string]*experiment.Result{}
 	for _, a := range studyArms {
-		r, err := study.ReadResult(dir, a.arm)
+		r, err := experiment.ReadAny(dir, a.arm)
 		switch {
 		case err == nil:
 			results[a.arm] = r
@@ -80,19 +83,8 @@ func readStudy(dir string) (map[string]*study.Result, error) {
 	return results, nil
 }
 
-// writeCSV writes a table's cells.
-func (x *table) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	out.Write(x.head) // Flush below keeps the error
-	for _, row := range x.rows {
-		out.Write(row)
-	}
-	out.Flush()
-	return out.Error()
-}
-
 // writeMarkdown writes the report that people read.
-func (t *tables) writeMarkdown(w io.Writer, list []table, pictures []picture) error {
+func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures []plots.Picture) error {
 	b := &strings.Builder{}
 	arms, run := map[bool]int{}, map[bool]int{} // by whether they are optional
 	for _, a := range t.Arms {
@@ -101,86 +93,63 @@ func (t *tables) writeMarkdown(w io.Writer, list []table, pictures []picture) er
 		}
 	}
 	learned, coreS := t.spent()
-	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, fewer where a row's n says so; %d settings. %d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. What has been measured learned from %.0f million tokens, %.0f million environment steps and %.0f million stored transitions, each training run and each search counted once, and took about %.1f hours of a core by the rates of `offline paper -list -json`. IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
-		t.Seeds, t.FirstSeed, t.Settings, run[false], arms[false], run[true], arms[true], t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6, float64(learned.Tokens)/1e6, float64(learned.EnvironmentSteps)/1e6, float64(learned.Transitions)/1e6, float64(coreS)/3600, len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
+	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, "+
+		"fewer where a row's n says so; %d settings. ", t.Seeds, t.FirstSeed, t.Settings)
+	fmt.Fprintf(b, "%d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". ",
+		run[false], arms[false], run[true], arms[true])
+	fmt.Fprintf(b, "A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. ",
+		t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6)
+	fmt.Fprintf(b, "What has been measured learned from %.0f million tokens, %.0f million environment steps and %.0f million stored transitions, "+
+		"each training run and each search counted once, and took about %.1f hours of a core by the rates of `offline paper -list -json`. ",
+		float64(learned.Tokens)/1e6, float64(learned.EnvironmentSteps)/1e6, float64(learned.Transitions)/1e6, float64(coreS)/3600)
+	fmt.Fprintf(b, "IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); "+
+		"the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
+		len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
 	for _, x := range list {
-		x.writeMarkdown(b)
-		if x.file == "methods" {
+		x.WriteMarkdown(b)
+		if x.Name == "methods" {
 			b.WriteString("\n### The order of the methods\n\n")
 			for _, line := range t.orderLines() {
 				fmt.Fprintf(b, "- %s\n", line)
 			}
 		}
-		for _, p := range pictures {
-			if p.table == x.file {
-				fmt.Fprintf(b, "\n![%s](%s)\n", p.title, p.file)
-			}
-		}
+		plots.WriteMarkdown(b, pictures, x.Name)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (x *table) writeMarkdown(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", x.title, x.intro, strings.Join(x.head, " | "), strings.Repeat("---|", len(x.head)))
-	for _, row := range x.rows {
-		b.WriteString("|")
-		for _, cell := range row {
-			fmt.Fprintf(b, " %s |", cell)
-		}
-		b.WriteString("\n")
-	}
-	if len(x.after) > 0 {
-		b.WriteString("\n")
-	}
-	for _, line := range x.after {
-		fmt.Fprintf(b, "- %s\n", line)
-	}
-}
-
-// picture is one image of the report, shown below a table.
-type picture struct{ table, file, title string }
-
 // either returns the arm trained for longest, or else that of the declared budget.
-func (t *tables) either(m measurement) (name string, r *Result) {
-	for _, maker := range []string{t.longestArm(), declaredArm} {
-		if r = t.results[armName(maker, m)]; r != nil {
-			return maker, r
+func (t *tables) either(m measurement) (name string, r *experiment.Result) {
+	for _, name := range []string{t.longestArm(), declaredArm} {
+		if r = t.results[armName(name, m)]; r != nil {
+			return name, r
 		}
 	}
 	return "", nil
 }
 
 // draw draws what the results allow.
-func (t *tables) draw(dir string) (done []picture, err error) {
+func (t *tables) draw(dir string) ([]plots.Picture, error) {
 	standard := world.Standard()
 	shipped, _ := t.either(front)
-	for _, p := range []struct {
-		picture
-		panels []*plot.Plot
-	}{
-		{picture{"methods", "fronts.png", fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3)}, plots.Fronts(calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm)))},
-		{picture{"methods", "requested.png", "Requested and achieved"}, plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
-		{picture{"ablations", "propulsion.png", "Propulsion power against speed"}, plots.Propulsion(&standard.Physics)},
-		{picture{"ablations", "speed.png", "Mean speed flown at each setting"}, plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
-		{picture{"budgets", "consumption.png", "Energy and delay under a shock and a revision, the mean over seeds"}, t.consumption()},
-	} {
-		if len(p.panels) == 0 {
-			continue
-		}
-		if err := plots.Save(filepath.Join(dir, p.file), p.title, p.panels); err != nil {
-			return nil, fmt.Errorf("plot %s: %w", p.file, err)
-		}
-		done = append(done, p.picture)
-	}
-	return done, nil
+	fronts := calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
+	return plots.Draw(dir, []plots.Picture{
+		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3), Panels: plots.Fronts(fronts)},
+		{Table: "methods", File: "requested.png", Title: "Requested and achieved",
+			Panels: plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
+		{Table: "ablations", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(&standard.Physics)},
+		{Table: "ablations", File: "speed.png", Title: "Mean speed flown at each setting",
+			Panels: plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
+		{Table: "budgets", File: "consumption.png", Title: "Energy and delay under a shock and a revision, the mean over seeds", Panels: t.consumption()},
+	})
 }
 
 // plotted returns what some arms did at their settings; those that have not run are left out.
 func (t *tables) plotted(names ...string) (arms []plots.Arm) {
 	for _, name := range names {
-		if r := t.results[name].sweep(nominal); r != nil {
-			arms = append(arms, plots.Arm{Label: name, Outcomes: r.Outcomes, Settings: r.Settings, SpeedMPS: r.SpeedMPS})
+		if x := t.results[name].Sweep(nominal); x != nil {
+			arms = append(arms, plots.Arm{Label: name, Outcomes: x.Outcomes, Settings: x.Settings, SpeedMPS: x.SpeedMPS})
 		}
 	}
 	return arms
@@ -202,7 +171,7 @@ func (t *tables) consumption() []*plot.Plot {
 		return nil
 	}
 	var arms []plots.Arm
-	add := func(label string, r *Result, trace int) {
+	add := func(label string, r *experiment.Result, trace int) {
 		if r != nil {
 			arms = append(arms, plots.Arm{Label: label, Trace: &r.Traces[trace]})
 		}

@@ -4,8 +4,11 @@
 package plots
 
 import (
+	"fmt"
 	"image/color"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -120,4 +123,30 @@ func addBand(p *plot.Plot, c color.RGBA, mean, stdDev []float64, scale float64) 
 		p.Add(area)
 	}
 	return xy
+}
+
+// Picture is one image of a report, shown below a table.
+type Picture struct {
+	Table, File, Title string
+	Panels             []*plot.Plot // side by side; none: the results do not have it
+}
+
+// Draw writes pictures to a folder and returns those that have something to show.
+func Draw(dir string, pictures []Picture) ([]Picture, error) {
+	pictures = slices.DeleteFunc(pictures, func(p Picture) bool { return len(p.Panels) == 0 })
+	for _, p := range pictures {
+		if err := Save(filepath.Join(dir, p.File), p.Title, p.Panels); err != nil {
+			return nil, fmt.Errorf("plot %s: %w", p.File, err)
+		}
+	}
+	return pictures, nil
+}
+
+// WriteMarkdown shows the pictures that belong below a table.
+func WriteMarkdown(w io.Writer, pictures []Picture, table string) {
+	for _, p := range pictures {
+		if p.Table == table {
+			fmt.Fprintf(w, "\n![%s](%s)\n", p.Title, p.File)
+		}
+	}
 }

@@ -1,10 +1,12 @@
 package study
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
 
+	"prefdt/configs"
 	"prefdt/inference"
 	"prefdt/inference/model"
 	"prefdt/inference/token"
@@ -25,34 +27,28 @@ const (
 	kindPacer    = "pacer" // a scheduler without a network, which paces a budget
 )
 
-// Arm is one row of the study.
-type Arm struct {
-	Name        string `json:"name"`
-	Description string `json:"-"`
-	Kind        string `json:"kind"`
-	// TrainingRun is the training run that made it, for the trained kinds.
-	TrainingRun string            `json:"run,omitempty"`
-	Decoder     inference.Decoder `json:"decoder,omitempty"`
-	// SearchPopulation of a searched archive.
-	SearchPopulation int `json:"members,omitempty"`
-	// Prices of the dispatch teacher, if not the configuration's.
-	Prices int `json:"prices,omitempty"`
-	// Scheduler is the name of a pacer in package evaluate.
-	Scheduler string `json:"scheduler,omitempty"`
-	// CentroidMotion flies towards centroids in place of these.
-	CentroidMotion bool `json:"centroid,omitempty"`
+// arm is one row of the study: how its policy is made, and what that is flown through.
+type arm struct {
+	Name        string `yaml:"name"`
+	Description string `yaml:"description" json:"-"`
+	Kind        string `yaml:"kind"`
+	TrainingRun string `yaml:"run"` // that made it, for the trained kinds
+	Decoder     inference.Decoder
+	Population  int    // of a searched archive
+	Prices      int    // of the dispatch teacher, if not the configuration's
+	Scheduler   string // the name of a pacer in package evaluate
+	// CentroidMotion flies towards centroids in place of least expected delays.
+	CentroidMotion bool `yaml:"centroid_motion"`
 	// PreferenceWithBudget keeps the delay entry and omega together with a budget, as
 	// the paper does, for networks that were never trained without them.
-	PreferenceWithBudget bool `json:"beside,omitempty"`
-	// Unconditioned arms take no request: they make one point.
-	Unconditioned bool `json:"blind,omitempty"`
-	// BudgetsOnly arms have no front of their own and are flown for budgets alone.
-	BudgetsOnly bool `json:"budgets_only,omitempty"`
-	// AllSeeds arms fly on all seeds.
-	AllSeeds bool `json:"headline,omitempty"`
-	// LossyLink arms are also flown over a lossy link.
-	LossyLink bool `json:"link,omitempty"`
+	PreferenceWithBudget bool `yaml:"preference_with_budget"`
+	Unconditioned        bool // it takes no request: it makes one point
+	BudgetsOnly          bool `yaml:"budgets_only"` // it has no front of its own and is flown for budgets alone
+	AllSeeds             bool `yaml:"all_seeds"`
+	LossyLink            bool `yaml:"lossy_link"` // it is also flown over a lossy link
 }
+
+func (a *arm) isArchive() bool { return a.Kind == kindRules || a.Kind == kindDispatch }
 
 // trainingRun is one training run of the study.
 type trainingRun struct {
@@ -89,6 +85,15 @@ var (
 	toGoFeatures      = []string{"delay to go", "energy to go", "delay per slot"}
 	requestFeatures   = []string{"omega delay", "place", "dropped"}
 )
+
+// trainingRun returns the training run of a name, nil if there is none.
+func (c *Config) trainingRun(name string) *trainingRun {
+	list := c.trainingRuns()
+	if i := slices.IndexFunc(list, func(r trainingRun) bool { return r.name == name }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
 
 // trainingRuns returns the training runs; each differs from the base in one thing.
 func (c *Config) trainingRuns() []trainingRun {
@@ -201,52 +206,24 @@ const (
 	finestPrices     = 256
 )
 
-// arms returns every arm, in the order they are measured: baselines first.
-func (c *Config) arms() []Arm {
-	list := []Arm{
-		{Name: "dispatch-teacher", Description: "exact dispatch at a sweep of prices, motion towards least expected delay", Kind: kindDispatch, AllSeeds: true},
-		{Name: finestTeacherArm, Description: "the same at 256 prices, to whose front all ratios are taken", Kind: kindDispatch, Prices: finestPrices, AllSeeds: true},
-		{Name: evenArm, Description: "the reference even pacer: what is left above the flight floor, over the slots to go", Kind: kindPacer, Scheduler: "even", BudgetsOnly: true},
-		{Name: "capped-even", Description: "the even pacer, never above its share", Kind: kindPacer, Scheduler: "capped even", BudgetsOnly: true},
-		{Name: "constant-price", Description: "the one price at which the archived front spends the budget", Kind: kindPacer, Scheduler: "constant price", BudgetsOnly: true},
-		{Name: "controller", Description: "the price at which it forecasts that what is left is spent", Kind: kindPacer, Scheduler: "controller", BudgetsOnly: true},
-		{Name: "controller-reserve", Description: "the same, with the flagship's reserve for a change of flight power", Kind: kindPacer, Scheduler: "controller with reserve", BudgetsOnly: true},
-		{Name: "greedy", Description: "price zero until nothing is left above the flight floor", Kind: kindPacer, Scheduler: "greedy", BudgetsOnly: true},
-		{Name: "flagship-price", Description: "the shipped checkpoint, at its own price under a budget too, without any limit", Kind: kindFlagship, Decoder: inference.DecoderPrice, BudgetsOnly: true},
-		{Name: "flagship", Description: "the shipped checkpoint, price into exact dispatch", Kind: kindFlagship, Decoder: inference.DecoderDispatch, AllSeeds: true, LossyLink: true},
-		{Name: "flagship-snapped", Description: "the shipped checkpoint, association by the heads, offload in closed form", Kind: kindFlagship, Decoder: inference.DecoderSnapped, AllSeeds: true},
-		{Name: "flagship-heads", Description: "the shipped checkpoint, the paper's heads", Kind: kindFlagship, Decoder: inference.DecoderHeads, AllSeeds: true},
-		{Name: "rules-50", Description: "the paper's teacher: NSGA-II over its ten-gene rule, population 50", Kind: kindRules, SearchPopulation: 50, AllSeeds: true},
-		{Name: "rules-101", Description: "the same, population 101", Kind: kindRules, SearchPopulation: 101, AllSeeds: true},
-		{Name: "random", Description: "every decision at random", Kind: kindRandom, AllSeeds: true},
-		{Name: "dispatch-centroid", Description: "the dispatch teacher, motion towards the users' centroids", Kind: kindDispatch, CentroidMotion: true, AllSeeds: true},
-		{Name: "paper-form", Description: "PrefDT as published, with the study's tokens", Kind: kindPaper, TrainingRun: "published", Decoder: inference.DecoderHeads, LossyLink: true, AllSeeds: true},
-		{Name: "paper-form-dispatch", Description: "the same on flights of the dispatch teacher", Kind: kindPaper, TrainingRun: publishedDispatch, Decoder: inference.DecoderHeads},
-		{Name: "base", Description: "the flagship's recipe, with the study's number of training steps", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderDispatch, AllSeeds: true},
-		{Name: "remembering", Description: "a context of 20 slots and the previous action, as the paper's", Kind: kindTrained, TrainingRun: "remembering", Decoder: inference.DecoderDispatch},
-		{Name: "base-snapped", Description: "exact decoding reverted: the heads' association, closed-form offload", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderSnapped},
-		{Name: "base-heads", Description: "exact decoding reverted: the paper's heads", Kind: kindTrained, TrainingRun: "base", Decoder: inference.DecoderHeads},
-		{Name: "no-price-snapped", Description: "no price head, snapped decoder", Kind: kindTrained, TrainingRun: "no-price", Decoder: inference.DecoderSnapped},
-		{Name: "no-price-heads", Description: "no price head, the paper's heads", Kind: kindTrained, TrainingRun: "no-price", Decoder: inference.DecoderHeads},
-		{Name: "no-allowance", Description: "without the allowance features", Kind: kindTrained, TrainingRun: "no-allowance", Decoder: inference.DecoderDispatch},
-		{Name: "steady-flights", Description: "no price-change and no multiplier flights in the corpus", Kind: kindTrained, TrainingRun: "steady-flights", Decoder: inference.DecoderDispatch},
-		{Name: "no-mask", Description: "loss on all slots, also before a flight's last change", Kind: kindTrained, TrainingRun: "no-mask", Decoder: inference.DecoderDispatch},
-		{Name: "no-dropout", Description: "no budget-only flights; a budget comes with delay entry and omega, as the paper's", Kind: kindTrained, TrainingRun: "no-dropout", Decoder: inference.DecoderDispatch, PreferenceWithBudget: true},
-		{Name: "dmax-move", Description: "the loss of the displacement in units of D_max", Kind: kindTrained, TrainingRun: "dmax-move", Decoder: inference.DecoderDispatch},
-		{Name: "no-track", Description: "no motion target among the aircraft's features", Kind: kindTrained, TrainingRun: "no-track", Decoder: inference.DecoderDispatch},
-		{Name: "paper-features", Description: "user features of the paper alone, exact decoding", Kind: kindTrained, TrainingRun: "paper-features", Decoder: inference.DecoderDispatch},
-		{Name: "paper-features-heads", Description: "user features of the paper alone, the paper's heads", Kind: kindTrained, TrainingRun: "paper-features", Decoder: inference.DecoderHeads},
-		{Name: "unconditioned", Description: "unconditioned DT: conditioning rows zero, one point", Kind: kindTrained, TrainingRun: "unconditioned", Decoder: inference.DecoderHeads, Unconditioned: true, AllSeeds: true},
-		{Name: "omega-bc", Description: "omega-BC: the preference alone, no returns", Kind: kindTrained, TrainingRun: "omega-bc", Decoder: inference.DecoderHeads, PreferenceWithBudget: true, AllSeeds: true},
+//go:embed arms.yaml
+var armsYAML []byte
+
+// arms returns every arm, in the order they are measured.
+func (c *Config) arms() (list []*arm) {
+	if err := configs.Decode(armsYAML, &list); err != nil {
+		panic(err) // a file of the program's own
 	}
 	for _, a := range c.sizes() {
 		if name := c.sizeArmName(a); name != "base" {
-			list = append(list, Arm{Name: name, Description: fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context), Kind: kindTrained, TrainingRun: name, Decoder: inference.DecoderDispatch})
+			text := fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context)
+			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: name, Decoder: inference.DecoderDispatch})
 		}
 	}
 	for _, name := range c.headsArmNames() {
 		if run := strings.TrimSuffix(name, headsSuffix); run != "base" {
-			list = append(list, Arm{Name: name, Description: "the same network, the paper's heads", Kind: kindTrained, TrainingRun: run, Decoder: inference.DecoderHeads})
+			text := "the same network, the paper's heads"
+			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: run, Decoder: inference.DecoderHeads})
 		}
 	}
 	return list

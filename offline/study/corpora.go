@@ -14,16 +14,8 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/experiment"
 	"prefdt/offline/nn"
-	"prefdt/offline/search"
 	"prefdt/offline/train"
 )
-
-// ruleArchive returns the archive of a search, made once.
-func (s *study) ruleArchive(ctx context.Context, population int) (search.Archive, error) {
-	c := search.Default()
-	c.Population, c.Generations = population, 2000/population // the paper's budget of evaluations
-	return search.Ensure(ctx, filepath.Join(s.Dir, ruleArchivePath(population)), c, s.workers, s.progress("generations", c.Generations))
-}
 
 // teacherArchive returns the dispatch teacher's front, which corpora are matched to.
 func (s *study) teacherArchive(ctx context.Context) (corpus.Archive, error) {
@@ -31,7 +23,7 @@ func (s *study) teacherArchive(ctx context.Context) (corpus.Archive, error) {
 		path := filepath.Join(s.Dir, dispatchArchivePath)
 		a, err := corpus.ReadArchive(path)
 		if errors.Is(err, os.ErrNotExist) {
-			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.workers, s.progress("archive episodes", s.ArchiveEpisodes))
+			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.Workers, s.progress("archive episodes", s.ArchiveEpisodes))
 			if err == nil {
 				err = command.ReplaceJSON(path, "", a)
 			}
@@ -64,7 +56,7 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 		if a, err = s.teacherArchive(ctx); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.Workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
 			return nil, err
 		}
 		err = command.ReplaceFile(path, m.Write)

@@ -2,216 +2,122 @@ package study
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 
-	"prefdt/offline/baseline"
-	"prefdt/offline/evaluate"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/teacher"
 )
 
-// Metrics are the metrics of one arm. What it was not measured for is NaN.
-type Metrics struct {
-	Arm         string
-	Description string
-	Seeds       int
-	Settings    int
-	Parameters  int
-	DecisionUS  float64
+// report is what tables, pictures and the summary are made of.
+type report struct {
+	*study
+	arms       []*arm // that have been measured
+	results    map[string]*experiment.Result
+	decisionUS map[string]float64 // median over the slots of some flights, one core; none: not timed
+	reference  pareto.ReferenceFronts
+}
+
+// newReport reads what has been measured, and pools the reference front of every seed that all arms flew.
+func (s *study) newReport() (*report, error) {
+	r := &report{study: s, decisionUS: map[string]float64{}}
+	var err error
+	if r.results, err = s.Results(); err != nil {
+		return nil, err
+	}
+	r.add(s.Config.arms())
+	return r, nil
+}
+
+// add adds those of the arms that have been measured.
+func (r *report) add(arms []*arm) {
+	var list []pareto.Contributor
+	for _, a := range arms {
+		x := r.results[a.Name]
+		if x == nil {
+			continue
+		}
+		r.arms = append(r.arms, a)
+		if front := x.Sweep(experiment.Nominal); front != nil {
+			list = append(list, pareto.Contributor{Arm: a.Name, ResultHash: x.Key, Outcomes: front.Outcomes})
+		}
+	}
+	r.reference = pareto.PoolFronts(list)
+}
+
+// figures are one arm's. What it was not measured for is NaN.
+type figures struct {
+	*arm
+	Seeds, Settings, Distinct, Parameters int
+	DecisionUS                            float64
 
 	Hypervolume, Tight           pareto.Summary // on the arm's own axis
 	HypervolumeRatio, TightRatio float64        // to the dispatch teacher at its finest prices, per seed
 	IGD                          float64        // on the seeds that all arms flew
 	Fidelity                     float64        // on the uniform grid
 	FidelityRecalibrated         float64        // on the arm's own axis
-	NonDominatedSettings         int            // settings whose mean outcomes make a front
 	CornerS, ReachS              float64
 	Operable                     string
 	GustRatio                    float64 // to the dispatch teacher in the same gusts
-	Budgets                      []BudgetFigures
+	Budgets                      experiment.BudgetList
 
 	// Against another arm, paired by seed.
 	Baseline      string
 	pareto.Paired // of the hypervolumes
 }
 
-// poolFronts makes the reference front of every seed that all arms flew.
-func poolFronts(results []*Result) pareto.ReferenceFronts {
-	var list []pareto.Contributor
-	for _, x := range results {
-		if !x.arm.BudgetsOnly {
-			list = append(list, pareto.Contributor{Arm: x.arm.Name, ResultHash: x.Hash, Outcomes: x.Outcomes})
-		}
+// figuresOf computes an arm's, against the arm called baseline; nil if it has not been measured.
+func (r *report) figuresOf(name, baseline string) *figures {
+	i := slices.IndexFunc(r.arms, func(a *arm) bool { return a.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return pareto.PoolFronts(list)
-}
-
-// findResult returns a result by name, or nil.
-func findResult(results []*Result, name string) *Result {
-	for _, r := range results {
-		if r.arm.Name == name {
-			return r
-		}
-	}
-	return nil
-}
-
-// computeMetrics measures an arm, against the arm called baseline.
-func computeMetrics(results []*Result, r *Result, reference *pareto.ReferenceFronts, baseline string) Metrics {
-	none := math.NaN()
-	m := Metrics{
-		Arm: r.arm.Name, Description: r.arm.Description, Settings: len(r.Omegas), Parameters: r.Parameters, DecisionUS: none,
+	own, none := r.results[name], math.NaN()
+	f := &figures{
+		arm: r.arms[i], Parameters: own.Parameters, DecisionUS: none,
 		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
 		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none, CornerS: none, ReachS: none, GustRatio: none,
 		Paired: pareto.NotPaired, Operable: "—",
 	}
-	if even := findResult(results, evenArm); even != nil {
-		m.Budgets = JudgeBudgets(r.Budgets, even.Budgets)
+	if even := r.results[evenArm]; even != nil {
+		f.Budgets = experiment.JudgeBudgets(own.Budgets, even.Budgets)
 	}
-	if r.arm.BudgetsOnly {
-		m.Seeds = len(r.Budgets[0].Outcomes)
-		return m
+	front := own.Sweep(experiment.Nominal)
+	if front == nil {
+		f.Seeds = len(own.Budgets[0].Outcomes)
+		return f
 	}
-	m.Seeds, m.DecisionUS, m.IGD = len(r.Outcomes[0]), r.DecisionUS, 0
-	wide, tight := pareto.Hypervolumes(r.Outcomes, pareto.Reference), pareto.Hypervolumes(r.Outcomes, pareto.TightReference)
-	m.Hypervolume, m.Tight = pareto.Summarise(wide), pareto.Summarise(tight)
-	m.NonDominatedSettings = len(pareto.NonDominated(teacher.MeanPoints(r.Outcomes)))
-	for s, pooled := range reference.BySeed {
-		m.IGD += pareto.IGD(pareto.NonDominated(teacher.SeedPoints(r.Outcomes, s)), pooled) / float64(len(reference.BySeed))
+	if us, timed := r.decisionUS[name]; timed {
+		f.DecisionUS = us
 	}
-	spanned := r.Outcomes
-	if len(r.Uniform.Points) > 0 {
-		spanned = r.Uniform.Points
-		m.Fidelity = pareto.Summarise(pareto.Fidelities(r.Uniform.Omegas, r.Uniform.Points)).Mean
-		m.FidelityRecalibrated = pareto.Summarise(pareto.Fidelities(r.Omegas, r.Outcomes)).Mean
+	m := front.Measure(pareto.Reference, pareto.TightReference)
+	f.Seeds, f.Settings, f.Distinct, f.IGD = len(m.Hypervolumes), m.Settings, m.Distinct, 0
+	f.Hypervolume, f.Tight = pareto.Summarise(m.Hypervolumes), pareto.Summarise(m.Tight)
+	for s, pooled := range r.reference.BySeed {
+		f.IGD += pareto.IGD(pareto.NonDominated(teacher.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
 	}
-	m.CornerS, m.ReachS = meanOverSeeds(spanned, pareto.CornerS), meanOverSeeds(spanned, pareto.ReachS)
-	if expert := findResult(results, finestTeacherArm); expert != nil && len(expert.Omegas) >= m.Settings {
-		m.HypervolumeRatio = pareto.MeanRatio(wide, pareto.Hypervolumes(expert.Outcomes, pareto.Reference))
-		m.TightRatio = pareto.MeanRatio(tight, pareto.Hypervolumes(expert.Outcomes, pareto.TightReference))
-		m.GustRatio = pareto.MeanRatio(pareto.Hypervolumes(r.GustOutcomes, pareto.Reference), pareto.Hypervolumes(expert.GustOutcomes, pareto.Reference))
-		if !math.IsNaN(m.Fidelity) {
-			m.Operable = pareto.Operable(m.Fidelity, m.ReachS/meanOverSeeds(expert.Outcomes, pareto.ReachS))
+	spanned := front
+	if even := own.Sweep(EvenSettings); even != nil {
+		spanned = even
+		f.Fidelity = experiment.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
+		f.FidelityRecalibrated = experiment.Mean(m.Fidelities)
+	}
+	f.CornerS = experiment.Mean(pareto.BySeed(spanned.Outcomes, pareto.CornerS))
+	f.ReachS = experiment.Mean(pareto.BySeed(spanned.Outcomes, pareto.ReachS))
+	if expert := r.results[finestTeacherArm]; expert != nil && len(expert.Sweep(experiment.Nominal).Settings) >= f.Settings {
+		best := expert.Sweep(experiment.Nominal).Measure(pareto.Reference, pareto.TightReference)
+		f.HypervolumeRatio = pareto.MeanRatio(m.Hypervolumes, best.Hypervolumes)
+		f.TightRatio = pareto.MeanRatio(m.Tight, best.Tight)
+		f.GustRatio = pareto.MeanRatio(own.Hypervolumes(gusty), expert.Hypervolumes(gusty))
+		if !math.IsNaN(f.Fidelity) {
+			f.Operable = pareto.Operable(f.Fidelity, f.ReachS/experiment.Mean(best.Reaches))
 		}
 	}
-	if other := findResult(results, baseline); other != nil && other != r {
-		m.Baseline = baseline
-		m.Paired = pareto.Compare(wide, pareto.Hypervolumes(other.Outcomes, pareto.Reference))
+	if other := r.results[baseline]; other != nil && baseline != name {
+		f.Baseline = baseline
+		f.Paired = pareto.Compare(m.Hypervolumes, other.Hypervolumes(experiment.Nominal))
 	}
-	return m
-}
-
-// meanOverSeeds is the mean over seeds of a measure of one seed's outcomes.
-func meanOverSeeds(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) float64 {
-	return pareto.Summarise(pareto.BySeed(outcomes, measure)).Mean
-}
-
-// BudgetFigures is how an arm kept one budget, judged by the budget itself on the
-// keepable seeds: those on which the even pacer ends within baseline.KeepableWithin
-// of it. The arm has no influence on either.
-type BudgetFigures struct {
-	Perturbation string
-	BudgetJ      float64 // as last revised
-	Seeds        int
-	Keepable     int     // of these seeds
-	EvenDelayS   float64 // of the even pacer
-	evaluate.ArmResult
-
-	ends []float64 // by seed; NaN on those that are not keepable
-}
-
-// Measured reports whether the budget can be kept on half of the seeds at least.
-func (b *BudgetFigures) Measured() bool { return 2*b.Keepable >= b.Seeds }
-
-// JudgeBudgets judges an arm's flights by the even pacer's, which flew the same
-// budgets, over the seeds that both flew.
-func JudgeBudgets(flown, even []BudgetResult) (list []BudgetFigures) {
-	for _, b := range flown {
-		i := slices.IndexFunc(even, func(e BudgetResult) bool { return e.Perturbation == b.Perturbation && e.BudgetJ == b.BudgetJ })
-		if i < 0 {
-			continue
-		}
-		pacer := even[i].Outcomes
-		b.Outcomes = b.Outcomes[:min(len(b.Outcomes), len(pacer))]
-		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
-		var keepable []int
-		for s := range b.Outcomes {
-			f.ends = append(f.ends, math.NaN())
-			if pacer[s].EnergyJ <= b.BudgetJ*baseline.KeepableWithin {
-				keepable = append(keepable, s)
-				f.ends[s] = b.Outcomes[s].EnergyJ/b.BudgetJ - 1
-			}
-		}
-		f.Keepable = len(keepable)
-		n := float64(f.Keepable)
-		for _, s := range keepable {
-			f.Add(b.Outcomes[s], b.BudgetJ, n)
-			f.EvenDelayS += pacer[s].DelayS / n
-		}
-		list = append(list, f)
-	}
-	return list
-}
-
-func (m *Metrics) meanBudget(perturbation string) (mean BudgetFigures, measured bool) {
-	return MeanBudget(m.Budgets, perturbation)
-}
-
-// MeanBudget returns the mean over the measured budgets of a perturbation, and whether
-// there are any.
-func MeanBudget(budgets []BudgetFigures, perturbation string) (mean BudgetFigures, measured bool) {
-	mean.Perturbation = perturbation
-	n := 0.0
-	for i := range budgets {
-		if b := &budgets[i]; b.Perturbation == perturbation && b.Measured() {
-			n++
-			mean.DelayS += b.DelayS
-			mean.EvenDelayS += b.EvenDelayS
-			mean.End += b.End
-			mean.MeanOverrun += b.MeanOverrun
-			mean.OverrunRate += b.OverrunRate
-		}
-	}
-	for _, x := range []*float64{&mean.DelayS, &mean.EvenDelayS, &mean.End, &mean.MeanOverrun, &mean.OverrunRate} {
-		*x /= n
-	}
-	return mean, n > 0
-}
-
-// endInterval is the 95 % bootstrap interval, over seeds, of the mean end of a
-// perturbation's measured budgets; NaN where there are none.
-func (m *Metrics) endInterval(perturbation string) (low, high float64) {
-	var cells []*BudgetFigures
-	for i := range m.Budgets {
-		if b := &m.Budgets[i]; b.Perturbation == perturbation && b.Measured() {
-			cells = append(cells, b)
-		}
-	}
-	if len(cells) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	seeds := make([]float64, cells[0].Seeds) // their indexes
-	for s := range seeds {
-		seeds[s] = float64(s)
-	}
-	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), seeds, 10000, 0.95, func(drawn []float64) float64 {
-		mean, measured := 0.0, 0.0
-		for _, b := range cells {
-			sum, n := 0.0, 0.0
-			for _, s := range drawn {
-				if end := b.ends[int(s)]; !math.IsNaN(end) {
-					sum += end
-					n++
-				}
-			}
-			if n > 0 {
-				mean += sum / n
-				measured++
-			}
-		}
-		return mean / max(measured, 1)
-	})
+	return f
 }
 
 // table is one of the report's.
@@ -243,16 +149,16 @@ func (c *Config) tables() []table {
 		{"departures", "Each departure reverted alone", "base",
 			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
 			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, experiment.PerturbationGusts, experiment.PerturbationRevision}},
 		{"context", "What the sequence model gains over a context of one slot", "base",
 			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
 			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock, PerturbationGusts, PerturbationRevision, "gust ratio"}},
+			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, experiment.PerturbationGusts, experiment.PerturbationRevision, "gust ratio"}},
 		{"sizes", "Size against quality", "base", "", sizes,
-			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", PerturbationNone, PerturbationShock, "gust ratio", PerturbationGusts}},
+			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, "gust ratio", experiment.PerturbationGusts}},
 		{"heads", "Size against quality, without the exact dispatch", "base-heads",
 			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
 			c.headsArmNames(),
-			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", PerturbationNone, PerturbationShock}},
+			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock}},
 	}
 }

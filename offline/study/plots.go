@@ -3,76 +3,48 @@ package study
 import (
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg/draw"
 
+	"prefdt/offline/experiment"
 	"prefdt/offline/plots"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/chart"
 )
 
-// picture is one image of the report, shown below a table.
-type picture struct{ table, file, title string }
-
 // drawPictures draws what the results allow.
-func (s *study) drawPictures(dir string, results []*Result, tables map[string][]Metrics) ([]picture, error) {
-	var done []picture
-	for _, p := range []struct {
-		picture
-		panels func() []*plot.Plot // side by side; none: the results do not have it
-	}{
-		{picture{"headline", "fronts.png", "Fronts of the arms"}, func() []*plot.Plot { return frontPanels(results) }},
-		{picture{"headline", "fidelity.png", "Requested and achieved"}, func() []*plot.Plot {
-			return plots.Requested(uniformArms(results, "flagship", "base", "flagship-heads", "paper-form", "paper-form-dispatch", "omega-bc"))
-		}},
-		{picture{"headline", "propulsion.png", "Propulsion power against speed"}, func() []*plot.Plot { return plots.Propulsion(&s.world.Physics) }},
-		{picture{"headline", "speed.png", "Mean speed flown at each setting"}, func() []*plot.Plot {
-			return plots.Speeds(uniformArms(results, "flagship", "omega-bc", "paper-form", "paper-form-dispatch"), &s.world.Physics)
-		}},
-		{picture{"budgets", "budget.png", "Energy and delay under a shock and a revision, the mean over seeds"}, func() []*plot.Plot { return budgetPanels(results) }},
-		{picture{"sizes", "sizes.png", "Hypervolume against size"}, func() []*plot.Plot { return s.sizePanels(tables["sizes"]) }},
-		{picture{"sizes", "gusts.png", "End of budgets in gusts against size"}, func() []*plot.Plot { return s.gustPanels(tables["sizes"]) }},
-	} {
-		panels := p.panels()
-		if len(panels) == 0 {
-			continue
-		}
-		if err := plots.Save(filepath.Join(dir, p.file), p.title, panels); err != nil {
-			return nil, fmt.Errorf("plot %s: %w", p.file, err)
-		}
-		done = append(done, p.picture)
-	}
-	return done, nil
+func (r *report) drawPictures(dir string, tables map[string][]*figures) ([]plots.Picture, error) {
+	constants := &r.world.Physics
+	return plots.Draw(dir, []plots.Picture{
+		{Table: "headline", File: "fronts.png", Title: "Fronts of the arms", Panels: plots.Fronts(r.plotted(experiment.Nominal,
+			"dispatch-teacher", "flagship", "base", "flagship-heads", "rules-101", "paper-form", "omega-bc", "unconditioned"))},
+		{Table: "headline", File: "fidelity.png", Title: "Requested and achieved", Panels: plots.Requested(r.plotted(EvenSettings,
+			"flagship", "base", "flagship-heads", "paper-form", "paper-form-dispatch", "omega-bc"))},
+		{Table: "headline", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(constants)},
+		{Table: "headline", File: "speed.png", Title: "Mean speed flown at each setting", Panels: plots.Speeds(r.plotted(EvenSettings,
+			"flagship", "omega-bc", "paper-form", "paper-form-dispatch"), constants)},
+		{Table: "budgets", File: "budget.png", Title: "Energy and delay under a shock and a revision, the mean over seeds", Panels: r.budgetPanels()},
+		{Table: "sizes", File: "sizes.png", Title: "Hypervolume against size", Panels: r.sizePanels(tables["sizes"])},
+		{Table: "sizes", File: "gusts.png", Title: "End of budgets in gusts against size", Panels: r.gustPanels(tables["sizes"])},
+	})
 }
 
-// frontPanels overlays the mean fronts.
-func frontPanels(results []*Result) []*plot.Plot {
-	var arms []plots.Arm
-	for _, name := range []string{"dispatch-teacher", "flagship", "base", "flagship-heads", "rules-101", "paper-form", "omega-bc", "unconditioned"} {
-		if r := findResult(results, name); r != nil {
-			arms = append(arms, plots.Arm{Label: name, Outcomes: r.Outcomes})
-		}
-	}
-	return plots.Fronts(arms)
-}
-
-// uniformArms are what arms did at even settings; those without are left out.
-func uniformArms(results []*Result, names ...string) (arms []plots.Arm) {
+// plotted returns what arms did in a sweep; those without it are left out.
+func (r *report) plotted(sweep string, names ...string) (arms []plots.Arm) {
 	for _, name := range names {
-		if r := findResult(results, name); r != nil && len(r.Uniform.Points) > 0 {
-			arms = append(arms, plots.Arm{Label: name, Outcomes: r.Uniform.Points, Settings: r.Uniform.Omegas, SpeedMPS: r.Uniform.SpeedMPS})
+		if x := r.results[name].Sweep(sweep); x != nil {
+			arms = append(arms, plots.Arm{Label: name, Outcomes: x.Outcomes, Settings: x.Settings, SpeedMPS: x.SpeedMPS})
 		}
 	}
 	return arms
 }
 
 // budgetPanels shows energy and delay under the shock.
-func budgetPanels(results []*Result) []*plot.Plot {
-	pacer := findResult(results, evenArm)
+func (r *report) budgetPanels() []*plot.Plot {
+	pacer := r.results[evenArm]
 	if pacer == nil {
 		return nil
 	}
@@ -81,22 +53,22 @@ func budgetPanels(results []*Result) []*plot.Plot {
 		arm, label string
 		trace      int
 	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
-		if r := findResult(results, x.arm); r != nil {
-			arms = append(arms, plots.Arm{Label: x.label, Trace: &r.EnergyTraces[x.trace]})
+		if own := r.results[x.arm]; own != nil {
+			arms = append(arms, plots.Arm{Label: x.label, Trace: &own.Traces[x.trace]})
 		}
 	}
-	return Consumption(arms, &pacer.EnergyTraces[0])
+	return Consumption(arms, &pacer.Traces[0])
 }
 
 // Consumption shows traces of FlyBudgets beside the even pacer's.
 func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
-	return plots.Consumption(arms, pacer, []float64{traceRequests[0].BudgetJ, traceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: Shock.FromSlot, Factor: Shock.Factor})
+	return plots.Consumption(arms, pacer, []float64{experiment.TraceRequests[0].BudgetJ, experiment.TraceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: experiment.Shock.FromSlot, Factor: experiment.Shock.Factor})
 }
 
 // sizePanels shows what a size gains or loses against the base.
-func (s *study) sizePanels(rows []Metrics) []*plot.Plot {
-	panels := s.bySize(rows, "hypervolume less the base's (1e6 s J), 95 %", func(r *Metrics) (y, low, high float64) {
-		if r.Arm == "base" {
+func (s *report) sizePanels(rows []*figures) []*plot.Plot {
+	panels := s.bySize(rows, "hypervolume less the base's (1e6 s J), 95 %", func(r *figures) (y, low, high float64) {
+		if r.Name == "base" {
 			return 0, 0, 0
 		}
 		return r.Paired.Mean / 1e6, r.Low / 1e6, r.High / 1e6
@@ -108,10 +80,10 @@ func (s *study) sizePanels(rows []Metrics) []*plot.Plot {
 }
 
 // gustPanels shows where a size ends on budgets in gusts.
-func (s *study) gustPanels(rows []Metrics) []*plot.Plot {
-	panels := s.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *Metrics) (y, low, high float64) {
-		mean, _ := r.meanBudget(PerturbationGusts)
-		low, high = r.endInterval(PerturbationGusts)
+func (s *report) gustPanels(rows []*figures) []*plot.Plot {
+	panels := s.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *figures) (y, low, high float64) {
+		mean := r.Budgets.Mean(experiment.PerturbationGusts)
+		low, high = r.Budgets.EndInterval(experiment.PerturbationGusts)
 		return 100 * mean.End, 100 * low, 100 * high
 	})
 	for _, p := range panels {
@@ -123,7 +95,7 @@ func (s *study) gustPanels(rows []Metrics) []*plot.Plot {
 
 // bySize draws a figure and its interval for every size, those of one width and
 // depth side by side, each context with a marker of its own.
-func (s *study) bySize(rows []Metrics, what string, figure func(*Metrics) (y, low, high float64)) []*plot.Plot {
+func (s *report) bySize(rows []*figures, what string, figure func(*figures) (y, low, high float64)) []*plot.Plot {
 	p := plots.New("", what)
 	var ticks plot.ConstantTicks
 	for i, context := range []int{1, 5, 20} {
@@ -132,11 +104,11 @@ func (s *study) bySize(rows []Metrics, what string, figure func(*Metrics) (y, lo
 			plotter.YErrors
 		}{}
 		for _, a := range s.sizes() {
-			row := slices.IndexFunc(rows, func(r Metrics) bool { return r.Arm == s.sizeArmName(a) })
+			row := slices.IndexFunc(rows, func(r *figures) bool { return r.Name == s.sizeArmName(a) })
 			if row < 0 {
 				continue
 			}
-			y, low, high := figure(&rows[row])
+			y, low, high := figure(rows[row])
 			if math.IsNaN(y + low + high) {
 				continue
 			}

@@ -17,34 +17,47 @@ import (
 	"prefdt/offline/baseline"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/experiment"
 	"prefdt/offline/papertrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/teacher"
+	"prefdt/simbridge/world"
 )
 
-// armPolicy makes the policies of one arm, one for each worker.
-type armPolicy struct {
-	newPolicy      func() (rollout.Policy, error)
-	scales         *goal.Constants
-	omegaBand      [2]float64
-	parameterCount int
-	// memberOmegas are the delay shares of an archive's members; it has no others.
-	memberOmegas []float64
-	// calibrated: the setting map in scales is already this arm's.
-	calibrated bool
+// policy makes an arm's policy ready to fly, and trains it first if it has to be. wrap, if not nil, goes around
+// each that is made.
+func (s *study) policy(ctx context.Context, a *arm, wrap func(rollout.Policy) rollout.Policy) (*experiment.Policy, error) {
+	ready := &experiment.Policy{World: s.world, Constants: &s.flagship.GoalConstants, Band: [2]float64{0, 1}, Request: experiment.Preference}
+	newPolicy, err := s.newPolicy(ctx, a, ready)
+	if err != nil {
+		return nil, err
+	}
+	if a.Unconditioned {
+		ready.Settings = []float64{0.5}
+	}
+	ready.Runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+		p, err := newPolicy()
+		if err != nil {
+			return nil, err
+		}
+		if wrap != nil {
+			p = wrap(p)
+		}
+		return rollout.NewWithPolicy(p, ready.Constants, c, l)
+	}
+	return ready, nil
 }
 
-// prepareArm makes an arm ready to fly, and trains it first if it has to be.
-func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
+// newPolicy returns what makes an arm's policies, and fills in what requests they take.
+func (s *study) newPolicy(ctx context.Context, a *arm, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
 	switch a.Kind {
 	case kindFlagship:
 		if !reflect.DeepEqual(s.flagship.Physics, s.world.Physics) {
 			return nil, fmt.Errorf("%s was trained for other constants of physics than the study's world has", s.Checkpoint)
 		}
-		p := checkpointPolicy(s.flagship, a)
-		p.calibrated = true
-		return p, nil
+		ready.Settings = rollout.CalibratedOmegas(&s.flagship.GoalConstants.SettingMap, s.Settings)
+		return checkpointPolicy(s.flagship, a, ready), nil
 	case kindTrained:
 		t, err := s.trainRun(ctx, a.TrainingRun)
 		if err != nil {
@@ -54,37 +67,37 @@ func (s *study) prepareArm(ctx context.Context, a *Arm) (*armPolicy, error) {
 		if err != nil {
 			return nil, err
 		}
-		return checkpointPolicy(ck, a), nil
+		return checkpointPolicy(ck, a, ready), nil
 	case kindPaper:
 		c, tokens := s.published(a.TrainingRun)
 		ck, err := papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(a.TrainingRun)), tokens, s.Log)
 		if err != nil {
 			return nil, err
 		}
-		p := checkpointPolicy(ck, a)
-		p.parameterCount = c.Form.Parameters()
-		return p, nil
+		newPolicy := checkpointPolicy(ck, a, ready)
+		ready.Parameters = c.Form.Parameters()
+		return newPolicy, nil
 	case kindRules, kindDispatch:
-		return s.prepareArchive(ctx, a)
+		return s.archivePolicy(ctx, a, ready)
 	case kindPacer:
-		return &armPolicy{scales: &s.flagship.GoalConstants, newPolicy: func() (rollout.Policy, error) {
-			return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world)
-		}}, nil
+		return func() (rollout.Policy, error) { return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world) }, nil
 	case kindRandom:
-		return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, newPolicy: func() (rollout.Policy, error) { return &baseline.Random{Physics: &s.world.Physics}, nil }}, nil
+		ready.Settings = rollout.Linspace(0, 1, s.Settings)
+		return func() (rollout.Policy, error) { return &baseline.Random{Physics: &s.world.Physics}, nil }, nil
 	}
 	return nil, fmt.Errorf("arm of kind %q", a.Kind)
 }
 
 // checkpointPolicy is a checkpoint under an arm's decoder.
-func checkpointPolicy(ck *checkpoint.Checkpoint, a *Arm) *armPolicy {
-	return &armPolicy{scales: &ck.GoalConstants, omegaBand: ck.OmegaBand, parameterCount: ck.Arch.Parameters(), newPolicy: func() (rollout.Policy, error) {
+func checkpointPolicy(ck *checkpoint.Checkpoint, a *arm, ready *experiment.Policy) func() (rollout.Policy, error) {
+	ready.Constants, ready.Band, ready.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Arch.Parameters()
+	return func() (rollout.Policy, error) {
 		p, err := inference.New(ck, a.Decoder)
 		if err != nil || !a.PreferenceWithBudget {
 			return p, err
 		}
 		return &preferenceWithBudget{policy: p, scales: &ck.GoalConstants}, nil
-	}}
+	}
 }
 
 // preferenceWithBudget conditions on a budget together with the delay entry and omega of
@@ -126,59 +139,52 @@ func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
 	return (low + high) / 2
 }
 
-// prepareArchive makes a teacher's archive ready to fly.
-func (s *study) prepareArchive(ctx context.Context, a *Arm) (*armPolicy, error) {
-	var c corpus.Archive
+// archivePolicy is a teacher's archive.
+func (s *study) archivePolicy(ctx context.Context, a *arm, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
 	if a.Kind == kindRules {
-		found, err := s.ruleArchive(ctx, a.SearchPopulation)
+		c := search.Default()
+		c.Population, c.Generations = a.Population, 2000/a.Population // the paper's budget of evaluations
+		rules, err := experiment.Rules(ctx, filepath.Join(s.Dir, ruleArchivePath(a.Population)), c, s.Set)
 		if err != nil {
 			return nil, err
 		}
-		if c, err = corpus.RuleArchive(&found, 0); err != nil {
-			return nil, err
-		}
-	} else {
-		full, err := s.teacherArchive(ctx)
-		if err != nil {
-			return nil, err
-		}
-		axis := full.PriceAxis()
-		for _, price := range teacher.Prices(cmp.Or(a.Prices, s.Prices)) {
-			i, f := goal.HatBasis(axis.FrontPositions, axis.FrontPosition(price))
-			p, q := full.Points[i], full.Points[i+1]
-			p.DelayS += f * (q.DelayS - p.DelayS)
-			p.EnergyJ += f * (q.EnergyJ - p.EnergyJ)
-			c.Append(p, price, nil)
-		}
-		if err := c.Check(); err != nil {
-			return nil, err
-		}
+		ready.Settings = rules.Omegas
+		return func() (rollout.Policy, error) { return rules.New(&s.world, false) }, nil
 	}
-	var shares, energies []float64
-	for _, p := range c.Points {
-		shares, energies = append(shares, c.DelayShare(p)), append(energies, p.EnergyJ)
+	full, err := s.teacherArchive(ctx)
+	if err != nil {
+		return nil, err
 	}
+	var c corpus.Archive
+	axis := full.PriceAxis()
+	for _, price := range teacher.Prices(cmp.Or(a.Prices, s.Prices)) {
+		i, f := goal.HatBasis(axis.FrontPositions, axis.FrontPosition(price))
+		p, q := full.Points[i], full.Points[i+1]
+		p.DelayS += f * (q.DelayS - p.DelayS)
+		p.EnergyJ += f * (q.EnergyJ - p.EnergyJ)
+		c.Append(p, price, nil)
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	members := experiment.NewMembers(&c)
+	ready.Settings = members.Omegas
 	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
-	return &armPolicy{scales: &s.flagship.GoalConstants, omegaBand: [2]float64{0, 1}, memberOmegas: shares, newPolicy: func() (rollout.Policy, error) {
-		p := &baseline.Archive{Omegas: shares, EnergiesJ: energies}
-		switch {
-		case a.Kind == kindRules:
-			var err error
-			p.DecideAs, err = search.DecideAs(&s.world, c.Genes)
-			return p, err
-		case a.CentroidMotion:
+	return func() (rollout.Policy, error) {
+		p := &baseline.Archive{Omegas: members.Omegas, EnergiesJ: members.EnergiesJ}
+		if a.CentroidMotion {
 			scheduler := &centroidScheduler{physics: &s.world.Physics, speedMPS: best}
 			p.OnReset = scheduler.reset
 			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
-		default:
-			scheduler := &teacher.Scheduler{}
-			p.OnReset = func() { *scheduler = teacher.Scheduler{} }
-			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) {
-				scheduler.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
-			}
+			return p, nil
+		}
+		scheduler := &teacher.Scheduler{}
+		p.OnReset = func() { *scheduler = teacher.Scheduler{} }
+		p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) {
+			scheduler.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
 		}
 		return p, nil
-	}}, nil
+	}, nil
 }
 
 // centroidScheduler is the dispatch teacher with the paper's motion: each aircraft flies

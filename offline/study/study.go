@@ -22,23 +22,16 @@ package study
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
+	_ "embed"
 	"fmt"
 	"io"
-	"math"
-	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/experiment"
-	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
@@ -95,8 +88,7 @@ func (c *Config) Check() error {
 type study struct {
 	Config
 	*experiment.Set
-	world   world.Config
-	workers int
+	world world.Config
 
 	flagship        *checkpoint.Checkpoint
 	dispatchArchive *corpus.Archive             // swept once
@@ -108,53 +100,158 @@ func open(c Config, out string, log io.Writer) (*study, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	s := &study{Config: c, world: world.Standard(), workers: runtime.GOMAXPROCS(0), corpora: map[string]*corpus.Manifest{}}
+	s := &study{Config: c, world: world.Standard(), corpora: map[string]*corpus.Manifest{}}
 	s.Set = experiment.NewSet("study", "study", out, c, c.planned(s), log)
+	s.Set.CalibrationSeeds = c.CalibrationSeeds
 	var err error
 	s.flagship, err = checkpoint.Load(c.Checkpoint)
 	return s, err
 }
 
+//go:embed costs.json
+var costs []byte
+
+// planned returns the study's arms with what they take. Those of a study in progress can
+// be measured.
+func (c *Config) planned(s *study) []experiment.Arm {
+	list, costs := []experiment.Arm{}, experiment.ReadCosts(costs)
+	for _, a := range c.arms() {
+		x := experiment.Arm{Name: a.Name, Description: a.Description, TrainingRun: a.TrainingRun, Needs: []experiment.Need{}, CoreS: costs[a.Name]}
+		for _, path := range c.needs(a) {
+			x.Needs = append(x.Needs, experiment.Need{Path: path, CoreS: costs[path]})
+		}
+		if (a.Kind == kindTrained || a.Kind == kindPaper) && !a.Unconditioned {
+			x.Recalibrated = c.Settings
+		}
+		if !a.Unconditioned && a.Kind != kindRandom { // these take no totals
+			x.BudgetSeeds = evaluationSeeds(c.AblationSeeds)
+		}
+		if s != nil {
+			x.Key = func() string { return s.key(a) }
+			x.Policy = func(ctx context.Context) (*experiment.Policy, error) { return s.policy(ctx, a, nil) }
+			x.Protocols = func(p *experiment.Policy) []experiment.Protocol { return s.protocols(a, p) }
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// Paths in a study's folder.
+const dispatchArchivePath = "teacher/dispatch.json"
+
+func ruleArchivePath(population int) string { return fmt.Sprintf("search/rules%d.json", population) }
+func corpusPath(recipe string) string       { return filepath.Join("corpus", recipe+".json") }
+func trainingPath(run string) string        { return filepath.Join("train", run) }
+
+// needs returns what is made before an arm is flown.
+func (c *Config) needs(a *arm) []string {
+	switch a.Kind {
+	case kindRules:
+		return []string{ruleArchivePath(a.Population)}
+	case kindDispatch:
+		return []string{dispatchArchivePath}
+	case kindPaper:
+		return []string{trainingPath(a.TrainingRun)}
+	case kindTrained:
+		return []string{dispatchArchivePath, corpusPath(c.trainingRun(a.TrainingRun).recipe), trainingPath(a.TrainingRun)}
+	}
+	return nil
+}
+
+// EvenSettings names the sweep of preferences that are even over the attainable band.
+const EvenSettings = "even settings"
+
+// gusty names the sweep of an arm's own settings in gusts.
+const gusty = "gusts"
+
+// links are the bad links that an arm is flown over.
+var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}}
+
+// fallbacks are what users do without a decision. Only a policy that decides at a price can make a standing offer.
+var fallbacks = []rollout.Fallback{rollout.FallbackLocal, rollout.FallbackLastReport, rollout.FallbackOffer}
+
+// linkName names the sweep over a link.
+func linkName(l rollout.ReportLink) string {
+	return fmt.Sprintf("%.0f %% of reports lost, %d late, %q", 100*l.LossRate, l.LateSlots, l.Fallback)
+}
+
+// protocols returns what an arm is flown through beside budgets in joules.
+func (s *study) protocols(a *arm, p *experiment.Policy) (list []experiment.Protocol) {
+	add := func(x experiment.Protocol) {
+		x.Request = experiment.Preference
+		list = append(list, x)
+	}
+	few := evaluationSeeds(s.AblationSeeds)
+	seeds := few
+	if a.AllSeeds {
+		seeds = evaluationSeeds(s.Seeds)
+	}
+	if !a.BudgetsOnly {
+		add(experiment.Protocol{Name: experiment.Nominal, Settings: p.Settings, Seeds: seeds})
+		if !a.isArchive() && !a.Unconditioned {
+			add(experiment.Protocol{Name: EvenSettings, Settings: rollout.Linspace(p.Band[0], p.Band[1], s.Settings), Seeds: seeds})
+		}
+		add(experiment.Protocol{Name: gusty, Change: func(c *world.Config) { c.Gust = experiment.GustStdDev }, Settings: p.Settings, Seeds: few})
+	}
+	for _, l := range links {
+		l.Prior = s.flagship.Statistics.UserPrior()
+		for _, l.Fallback = range fallbacks {
+			if a.LossyLink && (l.Fallback != rollout.FallbackOffer || a.Kind != kindPaper) {
+				add(experiment.Protocol{Name: linkName(l), Link: l, Settings: p.Settings, Seeds: seeds[:min(s.LinkSeeds, len(seeds))]})
+			}
+		}
+	}
+	return list
+}
+
 // report times decisions and writes the report, from the results alone.
 func (s *study) report(ctx context.Context, timed bool) error {
-	arms := s.arms()
-	var results []*Result
-	for i := range arms {
-		r, err := s.readResult(&arms[i])
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		} else if err != nil {
-			return err
-		}
-		r.DecisionUS = math.NaN()
-		results = append(results, r)
+	r, err := s.newReport()
+	if err != nil {
+		return err
 	}
 	// Decisions are timed one arm after the other, so that the times compare, whatever
 	// else ran on the machine while the arms were measured.
 	if timed {
 		s.Logf("timing decisions")
 	}
-	for _, r := range results {
-		if !timed || r.arm.BudgetsOnly {
+	for _, a := range r.arms {
+		if !timed || a.BudgetsOnly {
 			continue
 		}
-		var err error
-		r.DecisionUS, err = s.timeDecision(ctx, r.arm, r.Omegas)
+		r.decisionUS[a.Name], err = s.timeDecision(ctx, a, r.results[a.Name].Sweep(experiment.Nominal).Settings)
 		if command.Ended(ctx, err) {
 			return command.Interrupted(ctx, " while decisions were timed; the same command with -resume continues")
 		} else if err != nil {
-			return fmt.Errorf("study arm %s: %w", r.arm.Name, err)
+			return fmt.Errorf("study arm %s: %w", a.Name, err)
 		}
 	}
-	return s.writeReport(results)
+	return r.write()
+}
+
+// timeDecision returns the median time of an arm's decisions over some flights, of one core.
+func (s *study) timeDecision(ctx context.Context, a *arm, omegas []float64) (medianUS float64, err error) {
+	timer := &rollout.DecisionTimer{}
+	p, err := s.policy(ctx, a, func(p rollout.Policy) rollout.Policy { timer.Policy = p; return timer })
+	if err != nil {
+		return 0, err
+	}
+	runner, err := p.Runner(s.world, rollout.ReportLink{})
+	if err != nil {
+		return 0, err
+	}
+	for i, seed := range evaluationSeeds(5) {
+		runner.Fly(seed, experiment.Preference(omegas[i*(len(omegas)-1)/4]))
+	}
+	return timer.Median().Seconds() * 1e6, nil
 }
 
 // resultVersion is of what is measured and how it is stored: a result of another
 // version is measured anew.
-const resultVersion = 2
+const resultVersion = 3
 
-// resultHash identifies all that an arm's result depends on.
-func (s *study) resultHash(a *Arm) string {
+// key identifies all that an arm's result depends on.
+func (s *study) key(a *arm) string {
 	parts := []any{resultVersion, a, s.Config}
 	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
 		m := s.flagship.Manifest
@@ -165,49 +262,7 @@ func (s *study) resultHash(a *Arm) string {
 		p, _ := s.published(a.TrainingRun)
 		parts = append(parts, p.Form.Graph().Nodes) // its formulas
 	}
-	raw, err := json.Marshal(parts)
-	if err != nil {
-		panic(err) // structs of numbers and strings
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
-}
-
-// readResult returns an arm's result, os.ErrNotExist if there is none of this arm as it is
-// now defined.
-func (s *study) readResult(a *Arm) (*Result, error) {
-	i := slices.IndexFunc(s.Arms, func(x experiment.Arm) bool { return x.Name == a.Name })
-	stored, err := s.Read(s.Dir, &s.Arms[i])
-	if err != nil {
-		return nil, err
-	}
-	r := stored.(*Result)
-	r.arm = a
-	return r, nil
-}
-
-// ReadResult reads an arm's result in a study's folder, of whatever configuration, for other
-// reports to show beside their own.
-func ReadResult(dir, arm string) (*Result, error) {
-	path := filepath.Join(dir, arm, "result.json")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	r := &Result{}
-	err = json.Unmarshal(raw, r)
-	if x := r.Uniform; err == nil && len(x.Omegas) > 0 && len(x.Points) > 0 {
-		err = pareto.CheckOutcomes(x.Omegas, x.Points, len(x.Points[0]))
-	}
-	for _, b := range r.Budgets {
-		if err == nil {
-			err = pareto.CheckOutcomes([]float64{b.BudgetJ}, [][]pareto.Point{b.Outcomes}, max(len(b.Outcomes), 1))
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s is damaged: %w", path, err)
-	}
-	return r, nil
+	return experiment.Key(parts...)
 }
 
 // FirstSeed is that of the episodes that arms fly.

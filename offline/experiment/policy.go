@@ -1,0 +1,239 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"prefdt/configs/cli"
+	"prefdt/inference/goal"
+	"prefdt/offline/calibrate"
+	"prefdt/offline/command"
+	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
+	"prefdt/simbridge/world"
+)
+
+// Policy is one that is ready to fly.
+type Policy struct {
+	World world.Config
+	// Runner returns a runner in a world, which may be another than World, over a link.
+	Runner func(world.Config, rollout.ReportLink) (*rollout.Runner, error)
+	// Settings are what is asked for: preferences, an archive's members, the budgets of a method that has been trained for some.
+	Settings []float64
+	Request  func(setting float64) rollout.Request
+	// Constants and Band of a policy whose settings can be recalibrated.
+	Constants  *goal.Constants
+	Band       [2]float64
+	Parameters int
+}
+
+// Preference requests a preference.
+func Preference(omega float64) rollout.Request {
+	return rollout.Request{Mode: goal.Preference, Omega: omega}
+}
+
+// Target requests a total of energy.
+func Target(budgetJ float64) rollout.Request {
+	return rollout.Request{Mode: goal.Target, BudgetJ: budgetJ}
+}
+
+// Protocol is a world, a link, requests and seeds: what a policy is flown through for one sweep.
+type Protocol struct {
+	Name     string              // of the sweep
+	Change   func(*world.Config) // nil: none
+	Link     rollout.ReportLink
+	Settings []float64
+	Request  func(setting float64) rollout.Request
+	Seeds    []uint64
+}
+
+// Nominal names the sweep without any disturbance.
+const Nominal = "nominal"
+
+// Result is the outcomes of one arm; figures are computed from it later, together with those of the other
+// arms. It is stored as JSON.
+type Result struct {
+	Key        string  `json:"key"` // a hash of all that it depends on
+	Parameters int     `json:"parameters,omitempty"`
+	Sweeps     []Sweep `json:"sweeps"`
+
+	Budgets []BudgetResult        `json:"budgets,omitempty"`
+	Traces  []rollout.EnergyTrace `json:"traces,omitempty"`
+	// KeptSettings of the calibration's grid make one front.
+	KeptSettings int `json:"kept,omitempty"`
+}
+
+// Sweep is some settings flown on some seeds through one protocol.
+type Sweep struct {
+	Name     string           `json:"name"`
+	Settings []float64        `json:"settings"`
+	Outcomes [][]pareto.Point `json:"outcomes"` // [setting][seed]
+	SpeedMPS []float64        `json:"speed_mps"`
+}
+
+// Sweep returns one by name, nil if there is none.
+func (r *Result) Sweep(name string) *Sweep {
+	if r == nil {
+		return nil
+	}
+	for i := range r.Sweeps {
+		if r.Sweeps[i].Name == name {
+			return &r.Sweeps[i]
+		}
+	}
+	return nil
+}
+
+// Hypervolumes returns those of a sweep by seed, none if there is none.
+func (r *Result) Hypervolumes(sweep string) []float64 {
+	if x := r.Sweep(sweep); x != nil {
+		return pareto.Hypervolumes(x.Outcomes, pareto.Reference)
+	}
+	return nil
+}
+
+// check returns what is wrong with a stored result of an arm: files are damaged, or edited.
+func (a *Arm) check(r *Result) error {
+	if len(a.BudgetSeeds) > 0 {
+		if err := checkBudgets(r, len(a.BudgetSeeds)); err != nil {
+			return err
+		}
+	}
+	for _, p := range a.Protocols(&Policy{}) {
+		x := r.Sweep(p.Name)
+		if x == nil {
+			return fmt.Errorf("%q is missing", p.Name)
+		}
+		if err := pareto.CheckOutcomes(x.Settings, x.Outcomes, len(p.Seeds)); err != nil {
+			return fmt.Errorf("%s: %w", x.Name, err)
+		}
+		if len(x.SpeedMPS) != len(x.Settings) {
+			return fmt.Errorf("%s: %d speeds for %d settings", x.Name, len(x.SpeedMPS), len(x.Settings))
+		}
+	}
+	return nil
+}
+
+// fly flies an arm's policy through its protocols. What it has flown is kept after each.
+func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
+	p, err := a.Policy(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, path, err := s.partial(a)
+	if err != nil {
+		return nil, err
+	}
+	r.Parameters = p.Parameters
+	if a.Recalibrated > 0 {
+		if r.KeptSettings, err = s.recalibrate(ctx, a, p); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.BudgetSeeds) > 0 && r.Budgets == nil {
+		if err := s.flyBudgets(ctx, a, p, r); err != nil {
+			return nil, err
+		}
+		if err := command.ReplaceJSON(path, "", r); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range a.Protocols(p) {
+		if r.Sweep(x.Name) != nil {
+			continue // flown before
+		}
+		sweep, err := s.sweep(ctx, a, p, &x)
+		if err != nil {
+			return nil, err
+		}
+		r.Sweeps = append(r.Sweeps, sweep)
+		if err := command.ReplaceJSON(path, "", r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// partial returns what an arm that was ended early has flown, and the file of that: an hour of flights is
+// worth keeping.
+func (s *Set) partial(a *Arm) (r *Result, path string, err error) {
+	path = filepath.Join(s.Dir, a.partialPath())
+	r = &Result{}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(raw, r)
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
+	case r.Key == a.Key():
+		return r, path, nil
+	}
+	return &Result{Key: a.Key()}, path, nil
+}
+
+// sweep flies a policy through a protocol.
+func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol) (Sweep, error) {
+	c := p.World
+	if x.Change != nil {
+		x.Change(&c)
+	}
+	requests := make([]rollout.Request, len(x.Settings))
+	for i, setting := range x.Settings {
+		requests[i] = x.Request(setting)
+	}
+	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.Runner(c, x.Link) }, c, x.Seeds, requests, s.Workers,
+		command.Progress(s.Log, "  seeds, "+a.Name+", "+x.Name, len(x.Seeds)))
+	if err != nil {
+		return Sweep{}, err
+	}
+	sweep := Sweep{Name: x.Name, Settings: x.Settings, Outcomes: rollout.Outcomes(results)}
+	for k, row := range results {
+		mean := 0.0
+		for i, f := range row {
+			mean += f.MeanSpeedMPS / float64(len(row))
+			sweep.Outcomes[k][i] = pareto.Point{DelayS: s.rounded(f.DelayS), EnergyJ: s.rounded(f.EnergyJ)}
+		}
+		sweep.SpeedMPS = append(sweep.SpeedMPS, s.rounded(mean))
+	}
+	return sweep, nil
+}
+
+// rounded is to a tenth of a millisecond or of a millijoule, far below what any table shows:
+// results are to be kept, and half of a file would be digits that say nothing.
+func (s *Set) rounded(x float64) float64 {
+	if !s.Rounded {
+		return x
+	}
+	return math.Round(x*1e4) / 1e4
+}
+
+// calibrationSettings are flown to spread settings over the front that is achieved.
+const calibrationSettings = 41
+
+// recalibrate sets a policy's settings to some that are even over the front that it achieves, and returns
+// how many of those that were flown for it make that front.
+func (s *Set) recalibrate(ctx context.Context, a *Arm, p *Policy) (kept int, err error) {
+	if p.Constants == nil {
+		return 0, errors.New("its settings cannot be recalibrated")
+	}
+	grid := calibrate.EvenOmegas(p.Constants, p.Band, calibrationSettings)
+	on, err := s.sweep(ctx, a, p, &Protocol{Name: "calibration", Settings: grid, Request: p.Request, Seeds: seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)})
+	if err != nil {
+		return 0, err
+	}
+	cal, err := calibrate.FitSettingMap(grid, on.Outcomes)
+	if err != nil { // it makes no front: the conditioner's shares
+		p.Settings = calibrate.EvenOmegas(p.Constants, p.Band, a.Recalibrated)
+	} else {
+		p.Settings = rollout.CalibratedOmegas(&cal.SettingMap, a.Recalibrated)
+	}
+	return len(cal.FrontIndices), nil
+}

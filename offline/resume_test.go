@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/offline/paper"
+	"prefdt/offline/study"
+)
+
+// The file of a command's defaults is its defaults, and has every key of its own.
+func TestFilesOfDefaults(t *testing.T) {
+	studied, tables := study.Default(), paper.Default()
+	for file, c := range map[string]struct{ read, want any }{
+		"study.yaml": {&study.Config{}, &studied},
+		"paper.yaml": {&paper.Config{Form: tables.Form, Methods: tables.Methods}, &tables}, // these have files of their own
+	} {
+		if err := configs.Load("../configs/"+file, c.read); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(c.read, c.want) {
+			t.Errorf("configs/%s has %+v, the defaults are %+v", file, c.read, c.want)
+		}
+	}
+}
+
+const (
+	smallStudy = `
+checkpoint: ../configs/checkpoint
+seeds: 3
+ablation_seeds: 2
+calibration_seeds: 1
+link_seeds: 1
+settings: 5
+prices: 5
+flights: 700
+episodes: 10
+train:
+  arch: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
+  batch: 2
+  schedule: {steps: 60, warm_up: 10}
+`
+	smallTables = `
+first_seed: 100000
+seeds: 2
+few_seeds: 2
+budget_seeds: 2
+calibration_seeds: 1
+settings: 3
+dense_settings: 4
+tokens: 20000
+full_tokens: 30000
+evaluations: 202
+form:
+  form: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
+  flights: 1000
+  episodes: 3
+  batch: 8
+methods:
+  ppo: {preferences: 5, steps: 1600, episodes: 2}
+  cmdp: {ppo: {steps: 1600, episodes: 2}}
+  peda: {steps: 3, width: 16, layers: 1, context: 4, corpus: {flights: 20, episodes: 3}}
+`
+)
+
+// What was ended in the middle, and what shards have measured in folders of their own, ends as the files of one run; what
+// was done before is not done again.
+func TestInterruptedEqualsWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("trains")
+	}
+	for name, c := range map[string]struct {
+		command, config, only string
+		endAfter              string // in the log
+		before, then          string // what is not done again, and what is done next
+	}{
+		"a study in training":    {"study", smallStudy, "dispatch-teacher,base", "step 50/60", "step 50/60", "step 60/60"},
+		"a study in flight":      {"study", smallStudy, "random,even,controller,flagship-heads", "random, even settings 3/3", "random, nominal", "random, gusts"},
+		"a form in training":     {"paper", smallTables, "published,published-axis", "windows a step", "corpus", "published, nominal"},
+		"rules over a link":      {"paper", smallTables, "random,rules-50-link", "20 % lost 2/2", "5 % lost 2/2", "40 % lost 2/2"},
+		"rules replanned":        {"paper", smallTables, "even-budgets,rules-50-replan", "rules-50-replan, issued once 2/2", "rules-50-replan, budgets", "issued twice"},
+		"methods of one network": {"paper", smallTables, "rules-21,cmdp,prefdt,prefdt-ideal", "cmdp, nominal 2/2", "rules-21, nominal", "prefdt-ideal, nominal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(config, []byte(c.config), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			run := func(ctx context.Context, dir string, want int, args ...string) string {
+				t.Helper()
+				log := &stopAfter{text: c.endAfter, stop: func() {}}
+				if ctx == nil {
+					ctx, log.stop = context.WithCancel(t.Context())
+				}
+				args = append([]string{c.command}, append(args, "-config", config, "-out", dir, "-only", c.only, "-times=false")...)
+				if c.command == "paper" {
+					args = append(args, "-study", t.TempDir())
+				}
+				var stderr bytes.Buffer
+				if status := program.Run(ctx, args, log, &stderr); status != want {
+					t.Fatalf("%q: status %d, want %d: %s", args, status, want, &stderr)
+				}
+				return log.String()
+			}
+			whole, parts := t.TempDir(), t.TempDir()
+			run(t.Context(), whole, 0)
+			run(nil, parts, 75)
+			again := run(t.Context(), parts, 0, "-resume")
+			if strings.Contains(again, c.before) || !strings.Contains(again, c.then) {
+				t.Errorf("continued, without %q and with %q: %s", c.before, c.then, again)
+			}
+			shards := []string{t.TempDir(), t.TempDir()}
+			for i, dir := range shards {
+				run(t.Context(), dir, 0, "-shard", fmt.Sprintf("%d/2", i))
+			}
+			merged := t.TempDir()
+			run(t.Context(), merged, 0, append([]string{"merge"}, shards...)...)
+			for what, dir := range map[string]string{"interrupted": parts, "merged shards": merged} {
+				if folderHash(t, dir) != folderHash(t, whole) {
+					t.Errorf("%s: the files are others", what)
+				}
+			}
+		})
+	}
+}
+
+// stopAfter keeps a log, and calls stop once a text is in it.
+type stopAfter struct {
+	bytes.Buffer
+	text string
+	stop func()
+}
+
+func (s *stopAfter) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if bytes.Contains(p, []byte(s.text)) {
+		s.stop()
+	}
+	return n, err
+}
+
+// folderHash is of the names and the contents of all files below a folder.
+func folderHash(t *testing.T, dir string) string {
+	t.Helper()
+	sum := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "log.csv" { // it has tokens per second
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		raw, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
