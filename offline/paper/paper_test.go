@@ -458,6 +458,43 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The stored results are those that the committed table of methods is made of. No network, and none of the rules, is with them.
+func TestStoredResults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds")
+	}
+	dir, archive := t.TempDir(), "results/results.tar.gz"
+	var out, errs bytes.Buffer
+	call := cli.NewCall("offline paper", []string{"merge", "-out", dir, "-times=false", "-published", "../../configs/paper", "-study", archive + "/study", archive + "/arms"}, &out, &errs)
+	if status := call.Exit(Command(t.Context(), call)); status != 1 || !strings.Contains(errs.String(), "10 of 80 arms are not measured yet") {
+		t.Fatalf("status %d, %s", status, &errs)
+	}
+	read := func(path string) map[string][]string {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[string][]string{}
+		for _, name := range []string{"HV", "std", "fidelity", "reach, s", "p"} {
+			i := slices.Index(lines[0], name)
+			for _, line := range lines {
+				rows[line[2]] = append(rows[line[2]], line[i])
+			}
+		}
+		return rows
+	}
+	committed := read("results/methods.csv")
+	for arm, cells := range read(filepath.Join(dir, "report", "methods.csv")) {
+		if arm != "rules-50" && !slices.Equal(cells, committed[arm]) {
+			t.Errorf("%s has %q, in the committed table %q", arm, cells, committed[arm])
+		}
+	}
+}
+
 func mustResults(t *testing.T, s *set) map[string]*experiment.Result {
 	results, err := s.Results()
 	if err != nil {

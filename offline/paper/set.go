@@ -173,8 +173,7 @@ func (t *tables) spent() (b methods.Budget, coreS int) {
 			coreS += a.CoreS
 			needs := a.Needs
 			if p.Name == t.longestArm() && t.full != nil { // trained elsewhere, so that it is no need
-				path := trainingPath(p.Name)
-				needs = []experiment.Need{{Path: path, CoreS: experiment.ReadCosts(costs)[path]}}
+				needs = []experiment.Need{{Path: t.Published, CoreS: experiment.ReadCosts(costs)[t.Published]}}
 			}
 			for _, n := range needs {
 				if !paths[n.Path] {

@@ -17,14 +17,13 @@ the folder report of -out.
   offline study                          everything, from configs/checkpoint
   offline study -resume                  continue it
   offline study -resume -only flagship,rules-50
-  offline study -list [-json]            the arms; as JSON with what each needs and rough costs
+  offline study -list [-json]            the arms; as JSON with what each needs and took before
   offline study -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline study merge [FOLDER...]        the report, over -out and what other folders have measured
 
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
--resume continues in the middle of a training run. An arm's flights are kept when all are
-flown, minutes of a core each: -list -json tells them. Shards may share the folder -out.
-configs/cluster has jobs for Slurm and Kubernetes.
+-resume continues in the middle of a training run, or after the conditions that an arm has
+flown under. Shards may share the folder -out. configs/cluster has jobs for Slurm and Kubernetes.
 
 Flags:
 `
