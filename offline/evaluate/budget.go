@@ -14,6 +14,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -51,7 +52,7 @@ type BudgetResult struct {
 	Keepable     int       `json:"keepable"` // of these seeds
 	Measured     bool      `json:"measured"` // enough are keepable
 
-	ArmResult // of the policy
+	experiment.BudgetMeans // of the policy, as all figures the mean over keepable seeds
 	// RegretS is its delay above that of the one price which, known in advance, spends
 	// min(budget, the most there is to spend); nil where ceilings alone are measured.
 	RegretS       *float64 `json:"regret_s"`
@@ -59,19 +60,11 @@ type BudgetResult struct {
 	BestArm       string   `json:"best_arm"`     // of the least delay among those that do not fly and keep the limits
 	BestArmDelayS float64  `json:"best_arm_delay_s"`
 
-	Arms map[string]ArmResult `json:"arms"` // by name
-}
-
-// ArmResult is what a cell's budget bought one arm, in the mean over keepable seeds.
-type ArmResult struct {
-	DelayS      float64 `json:"delay_s"`
-	End         float64 `json:"end"`          // energy over the budget, less one
-	MeanOverrun float64 `json:"mean_overrun"` // of max(End, 0)
-	OverrunRate float64 `json:"overrun_rate"` // flights above their budget by more than a millionth
+	Arms map[string]experiment.BudgetMeans `json:"arms"` // by name
 }
 
 // keepsLimits reports whether an arm keeps a cell's limits of overrunning.
-func (a *ArmResult) keepsLimits(mode goal.Mode) bool {
+func keepsLimits(a experiment.BudgetMeans, mode goal.Mode) bool {
 	if mode == goal.Ceiling {
 		return a.OverrunRate <= maxOverrunRate
 	}
@@ -153,7 +146,7 @@ const calmAir = "calm"
 func perturbations() []perturbation {
 	budgets := func(totalsJ ...float64) (list []rollout.Request) {
 		for _, j := range totalsJ {
-			list = append(list, rollout.Request{BudgetJ: j})
+			list = append(list, experiment.Target(j))
 		}
 		return list
 	}
@@ -202,9 +195,8 @@ func perturbations() []perturbation {
 		{"three times the demand from half time", false, false, demand(3), budgets(30e3, 34e3, 38e3)},
 	}
 	for _, percent := range []int{30, 60, 90} {
-		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), true, false, steady, []rollout.Request{
-			{BudgetJ: 35e3, ReviseSlot: percent, RevisedBudgetJ: 32e3}, {BudgetJ: 29e3, ReviseSlot: percent, RevisedBudgetJ: 31e3},
-		}})
+		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), true, false, steady,
+			[]rollout.Request{experiment.Revised(35e3, percent, 32e3), experiment.Revised(29e3, percent, 31e3)}})
 	}
 	return list
 }
@@ -346,7 +338,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 	even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
 	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
-			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}}
+			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]experiment.BudgetMeans{}}
 			if r.ReviseSlot > 0 {
 				row.RevisedFromJ = r.BudgetJ
 			}
@@ -410,23 +402,12 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 	return front[len(front)-1].DelayS
 }
 
-// Add adds one of n flights.
-func (a *ArmResult) Add(x pareto.Point, budgetJ, n float64) {
-	end := x.EnergyJ/budgetJ - 1
-	a.DelayS += x.DelayS / n
-	a.End += end / n
-	a.MeanOverrun += max(end, 0) / n
-	if end > 1e-6 {
-		a.OverrunRate += 1 / n
-	}
-}
-
 // finish completes a cell from its arms' results.
 func (b *BudgetResult) finish(arms []budgetArm) {
-	b.ArmResult, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
+	b.BudgetMeans, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
 	best := math.Inf(1)
 	for _, a := range arms {
-		if x := b.Arms[a.name]; a.name != policyArm && x.keepsLimits(b.Mode) && x.DelayS < best {
+		if x := b.Arms[a.name]; a.name != policyArm && keepsLimits(x, b.Mode) && x.DelayS < best {
 			best, b.BestArm, b.BestArmDelayS = x.DelayS, a.name, x.DelayS
 		}
 	}
@@ -445,7 +426,7 @@ func summarizeArms(arms []budgetArm, rows []BudgetResult) (list []ArmSummary) {
 			s.Cells++
 			s.MeanDelayS += x.DelayS
 			s.EvenRatio += x.DelayS / b.EvenDelayS
-			if x.keepsLimits(b.Mode) {
+			if keepsLimits(x, b.Mode) {
 				s.CellsKept++
 				if x.DelayS <= b.BestArmDelayS {
 					s.CellsBest++

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -197,16 +198,16 @@ func TestLeastDelay(t *testing.T) {
 // summary counts cells with enough keepable seeds alone.
 func TestBestArm(t *testing.T) {
 	arms := []budgetArm{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
-	cell := func(mode goal.Mode, measured bool, fast ArmResult) BudgetResult {
-		b := BudgetResult{Mode: mode, Measured: measured, Arms: map[string]ArmResult{
+	cell := func(mode goal.Mode, measured bool, fast experiment.BudgetMeans) BudgetResult {
+		b := BudgetResult{Mode: mode, Measured: measured, Arms: map[string]experiment.BudgetMeans{
 			policyArm: {DelayS: 101}, evenArm: {DelayS: 200}, "fast": fast, "slow": {DelayS: 120},
 		}}
 		b.finish(arms)
 		return b
 	}
-	over := cell(goal.Target, true, ArmResult{DelayS: 95, MeanOverrun: 0.001, OverrunRate: 1})
-	kept := cell(goal.Target, true, ArmResult{DelayS: 95, MeanOverrun: 0.0004, OverrunRate: 1})
-	passed := cell(goal.Ceiling, true, ArmResult{DelayS: 95, MeanOverrun: 0.0001, OverrunRate: 0.01})
+	over := cell(goal.Target, true, experiment.BudgetMeans{DelayS: 95, MeanOverrun: 0.001, OverrunRate: 1})
+	kept := cell(goal.Target, true, experiment.BudgetMeans{DelayS: 95, MeanOverrun: 0.0004, OverrunRate: 1})
+	passed := cell(goal.Ceiling, true, experiment.BudgetMeans{DelayS: 95, MeanOverrun: 0.0001, OverrunRate: 0.01})
 	for _, x := range []struct {
 		cell BudgetResult
 		best string
@@ -215,7 +216,7 @@ func TestBestArm(t *testing.T) {
 			t.Errorf("%+v, want best %s", b, x.best)
 		}
 	}
-	s := summarizeArms(arms, []BudgetResult{over, kept, passed, cell(goal.Target, false, ArmResult{})})
+	s := summarizeArms(arms, []BudgetResult{over, kept, passed, cell(goal.Target, false, experiment.BudgetMeans{})})
 	if p := s[0]; p.Cells != 3 || p.CellsKept != 3 || p.CellsBest != 2 || p.CellsBehind != 1 || math.Abs(p.EvenRatio-0.505) > 1e-9 || p.MeanDelayS != 101 {
 		t.Errorf("policy %+v", p)
 	}

@@ -180,8 +180,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}},
 		{*uplink, func() (err error) { r.Uplink, err = measureUplink(ctx, ck, c); return err }},
 		{len(sizes) > 0, func() (err error) { r.Fleets, err = measureFleets(ctx, ck, c, sizes); return err }},
-		{*shift, func() error { return r.addPoints(measureShifts(ctx, ck, c)) }},
-		{*missions, func() error { return r.addPoints(measureMissions(ctx, ck, c)) }},
+		{*shift, func() error { return r.addPoints(measureEach(ctx, ck, c, Shifts)) }},
+		{*missions, func() error { return r.addPoints(measureEach(ctx, ck, c, missionShifts)) }},
 		{*worlds > 0, func() error {
 			points, over, err := measureRandomWorlds(ctx, ck, c, *worlds)
 			r.RandomWorlds = over

@@ -12,12 +12,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"prefdt/inference"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -121,87 +123,77 @@ func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	if t := c.World.Trace; t != nil {
 		r.Trace = &Trace{File: t.File, SHA256: t.SHA256, Users: len(t.Users), Rows: t.Len()}
 	}
-	expert, err := sweepTeacher(ctx, c)
+	taught, err := c.sweepTeacher(ctx)
 	if err != nil {
 		return r, err
 	}
 	uniform := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], c.Settings)
-	axis := rollout.Linspace(0, 1, c.Settings)
-	onUniform, err := sweep(ctx, ck, c, rollout.PreferenceRequests(uniform), "uniform settings")
+	onUniform, err := c.sweep(ctx, ck, rollout.ReportLink{}, rollout.PreferenceRequests(uniform), "uniform settings")
 	if err != nil {
 		return r, err
 	}
-	onAxis, err := sweep(ctx, ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings)), "recalibrated settings")
+	onAxis, err := c.sweep(ctx, ck, rollout.ReportLink{}, c.recalibrated(ck, c.Settings), "recalibrated settings")
 	if err != nil {
 		return r, err
 	}
-
-	policy, policyUniform := rollout.Outcomes(onAxis), rollout.Outcomes(onUniform)
-	overSeeds := func(outcomes [][]pareto.Point, measure func([]pareto.Point) float64) (values []float64) {
-		for s := range c.Seeds {
-			values = append(values, measure(teacher.SeedPoints(outcomes, s)))
-		}
-		return values
+	wide, tight := pareto.References(&c.World, teacher.MeanPoints(taught))
+	measure := func(settings []float64, outcomes [][]pareto.Point) *experiment.Metrics {
+		x := experiment.Sweep{Settings: settings, Outcomes: outcomes}
+		return x.Measure(wide, tight)
 	}
-	mean := func(x []float64) float64 { return pareto.Summarise(x).Mean }
-	reference, tightReference := pareto.References(&c.World, teacher.MeanPoints(expert))
-	wide := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, reference) }
-	tight := func(p []pareto.Point) float64 { return pareto.Hypervolume(p, tightReference) }
-	hypervolume, expertHypervolume := overSeeds(policy, wide), overSeeds(expert, wide)
-	hypervolumeTight, expertTight := overSeeds(policy, tight), overSeeds(expert, tight)
-	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(hypervolume), pareto.Summarise(expertHypervolume)
-	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(hypervolumeTight), pareto.Summarise(expertTight)
-	r.HypervolumeUniform = pareto.Summarise(overSeeds(policyUniform, wide))
-	var ratio, tightRatio, igd []float64
+	outcomes, uniformOutcomes := rollout.Outcomes(onAxis), rollout.Outcomes(onUniform)
+	policy, even, expert := measure(rollout.Linspace(0, 1, c.Settings), outcomes), measure(uniform, uniformOutcomes), measure(c.prices(), taught)
+	mean := experiment.Mean
+	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(policy.Hypervolumes), pareto.Summarise(expert.Hypervolumes)
+	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(policy.Tight), pareto.Summarise(expert.Tight)
+	r.HypervolumeUniform = pareto.Summarise(even.Hypervolumes)
+	r.TeacherRatio = HypervolumeRatio{mean(ratios(policy.Hypervolumes, expert.Hypervolumes)), mean(ratios(policy.Tight, expert.Tight))}
+	var igd []float64
 	for s := range c.Seeds {
-		ratio = append(ratio, ratioOrZero(hypervolume[s], expertHypervolume[s]))
-		tightRatio = append(tightRatio, ratioOrZero(hypervolumeTight[s], expertTight[s]))
-		p := teacher.SeedPoints(policy, s)
-		igd = append(igd, pareto.IGD(p, pareto.Pool(p, teacher.SeedPoints(expert, s))))
+		p := teacher.SeedPoints(outcomes, s)
+		igd = append(igd, pareto.IGD(p, pareto.Pool(p, teacher.SeedPoints(taught, s))))
 	}
-	r.TeacherRatio, r.IGD = HypervolumeRatio{mean(ratio), mean(tightRatio)}, mean(igd)
-	r.Fidelity = mean(overSeeds(policyUniform, func(p []pareto.Point) float64 { return pareto.Fidelity(uniform, p) }))
-	r.FidelityRecalibrated = mean(overSeeds(policy, func(p []pareto.Point) float64 { return pareto.Fidelity(axis, p) }))
-	r.ReachS, r.TeacherReachS = mean(overSeeds(policyUniform, pareto.ReachS)), mean(overSeeds(expert, pareto.ReachS))
-	r.CornerS, r.TeacherCornerS = mean(overSeeds(policyUniform, pareto.CornerS)), mean(overSeeds(expert, pareto.CornerS))
-	for _, row := range onAxis {
-		for _, x := range row {
-			if r.MinSeparationM < 0 || x.MinSeparationM < r.MinSeparationM {
-				r.MinSeparationM = x.MinSeparationM
-			}
+	r.IGD, r.Fidelity, r.FidelityRecalibrated = mean(igd), mean(even.Fidelities), mean(policy.Fidelities)
+	r.ReachS, r.TeacherReachS = mean(even.Reaches), mean(expert.Reaches)
+	r.CornerS, r.TeacherCornerS = mean(pareto.BySeed(uniformOutcomes, pareto.CornerS)), mean(pareto.BySeed(taught, pareto.CornerS))
+	for _, x := range slices.Concat(onAxis...) {
+		if r.MinSeparationM < 0 || x.MinSeparationM < r.MinSeparationM {
+			r.MinSeparationM = x.MinSeparationM
 		}
 	}
 	r.Operable = r.Fidelity >= 0.9 && r.ReachS >= 0.8*r.TeacherReachS
-	r.DistinctSettings = len(pareto.NonDominated(teacher.MeanPoints(policy)))
+	r.DistinctSettings = policy.Distinct
 	return r, nil
 }
 
-// ratioOrZero is a/b, and 0 where b has no volume to compare with.
-func ratioOrZero(a, b float64) float64 {
-	if b == 0 {
-		return 0
+// ratios returns a over b by seed, and 0 where b has no volume to compare with.
+func ratios(a, b []float64) []float64 {
+	list := make([]float64, len(a))
+	for s := range list {
+		if b[s] != 0 {
+			list[s] = a[s] / b[s]
+		}
 	}
-	return a / b
+	return list
+}
+
+// recalibrated returns requests of the crew's settings.
+func (c *Config) recalibrated(ck *checkpoint.Checkpoint, settings int) []rollout.Request {
+	return rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, settings))
 }
 
 // prices returns the teacher's prices.
-func (c Config) prices() []float64 {
+func (c *Config) prices() []float64 {
 	return teacher.PricesIn(cmp.Or(c.pricedWorld, &c.World), c.TeacherPrices)
 }
 
-func sweepTeacher(ctx context.Context, c Config) ([][]pareto.Point, error) {
+func (c *Config) sweepTeacher(ctx context.Context) ([][]pareto.Point, error) {
 	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
 }
 
-func sweep(ctx context.Context, ck *checkpoint.Checkpoint, c Config, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	return c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, what)
-}
-
-func (c Config) sweepLink(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request, what string) ([][]rollout.Result, error) {
-	for _, s := range c.Seeds {
-		if err := seeds.CheckEvaluation(s); err != nil {
-			return nil, fmt.Errorf("evaluate: %w", err)
-		}
+func (c *Config) sweep(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request, what string) ([][]rollout.Result, error) {
+	if err := c.checkSeeds(); err != nil {
+		return nil, err
 	}
 	return rollout.Sweep(ctx, ck, c.Decoder, c.World, l, c.Seeds, requests, c.Workers, command.Progress(c.Progress, "seeds, "+what, len(c.Seeds)))
 }

@@ -11,6 +11,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
 )
@@ -28,8 +29,8 @@ type FieldBudget struct {
 	// is known to keep the others.
 	Keepable int `json:"keepable"`
 
-	ArmResult                      // of the policy with its estimator
-	Arms      map[string]ArmResult `json:"arms"`
+	experiment.BudgetMeans                                   // of the policy with its estimator
+	Arms                   map[string]experiment.BudgetMeans `json:"arms"`
 }
 
 // reportsArm is the policy that takes every report as exact, in calm air.
@@ -47,7 +48,7 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	var rows []FieldBudget
 	for _, mode := range c.budgetModes() {
 		for _, x := range budgetFloors {
-			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds), Arms: map[string]ArmResult{}})
+			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds), Arms: map[string]experiment.BudgetMeans{}})
 		}
 	}
 	newRunners := func() (runners map[string]*rollout.Runner, err error) {
@@ -91,7 +92,7 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 				b.Arms[name] = a
 			}
 		}
-		b.ArmResult = b.Arms[policyArm]
+		b.BudgetMeans = b.Arms[policyArm]
 		delete(b.Arms, policyArm)
 	}
 	return rows, nil
@@ -102,10 +103,10 @@ func (b *FieldBudget) print(w io.Writer, first bool) {
 	if first {
 		fmt.Fprintln(w, "\nbudget, kJ\tof the calm floor\tmode\tkeepable\tarm\tend\toverrun, mean\tflights\tdelay, s")
 	}
-	row := func(name string, a ArmResult) {
+	row := func(name string, a experiment.BudgetMeans) {
 		fmt.Fprintf(w, "%.2f\t%.2f\t%s\t%d of %d\t%s\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\n", b.BudgetJ/1e3, b.Floors, b.Mode, b.Keepable, b.Seeds, name, 100*a.End, 100*a.MeanOverrun, a.OverrunRate, a.DelayS)
 	}
-	row(policyArm, b.ArmResult)
+	row(policyArm, b.BudgetMeans)
 	for _, name := range slices.Sorted(maps.Keys(b.Arms)) {
 		row(name, b.Arms[name])
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -40,8 +42,12 @@ type ReserveResult struct {
 
 	OverrunRate float64 `json:"overrun_rate"` // of all ceilings
 
-	seedRatios []float64 // the even ratio by seed
+	bySeed             []reserveSum
+	ceilings, ceilingN float64 // passed, of so many keepable ones
 }
+
+// reserveSum is what one seed's keepable flights come to.
+type reserveSum struct{ delayS, evenRatio, flights float64 }
 
 // MeasureReserves measures each size of the reserve on calibration seeds, and first none
 // at all and the shipped one.
@@ -51,9 +57,8 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 			return nil, fmt.Errorf("evaluate: %w", err)
 		}
 	}
-	all := reserveSizes(sizes)
-	arms := reserveArms(all)
-	t := newReserveTable(all, len(c.Seeds))
+	rows := newReserveResults(sizes, len(c.Seeds))
+	arms := reserveArms(rows)
 	for _, p := range perturbations() {
 		if !p.tuned {
 			continue
@@ -64,44 +69,45 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 		}
 		for m, mode := range c.budgetModes() {
 			for k := range p.requests {
-				cell := reserveCell{mode: mode, calm: p.name == calmAir, budgetJ: endBudgetJ(&p.requests[k])}
-				for i := range bySeed {
-					x := &bySeed[i]
-					cell.flights, cell.constantS = append(cell.flights, p.cell(x, m, k, len(arms))), append(cell.constantS, x.constantS[k])
+				budgetJ := endBudgetJ(&p.requests[k])
+				kept := map[int]reserveFlights{}
+				for s := range bySeed {
+					x := reserveFlights{p.cell(&bySeed[s], m, k, len(arms)), bySeed[s].constantS[k]}
+					if keepable(&x.flights[0], budgetJ) {
+						kept[s] = x
+					}
 				}
-				t.add(&cell)
+				for i := range rows {
+					rows[i].add(i, mode, p.name == calmAir, budgetJ, kept)
+				}
 			}
 		}
 	}
-	return t.finish(), nil
+	finishReserves(rows)
+	return rows, nil
 }
 
-// reserveSizes returns each size once, none at all first.
-func reserveSizes(sizes []budget.Insurance) []budget.Insurance {
-	all := []budget.Insurance{{}, budget.Shipped}
-	for _, x := range sizes {
+// newReserveResults returns one of each size, none at all first.
+func newReserveResults(sizes []budget.Insurance, seedCount int) (rows []ReserveResult) {
+	for _, x := range append([]budget.Insurance{{}, budget.Shipped}, sizes...) {
 		if x.Probability == 0 || x.MaxPriceShare == 0 {
-			continue // it is none
+			x = budget.Insurance{} // it is none
 		}
-		if !slices.Contains(all, x) {
-			all = append(all, x)
+		if !slices.ContainsFunc(rows, func(r ReserveResult) bool { return r.Insurance == x }) {
+			rows = append(rows, ReserveResult{Insurance: x, Shipped: x == budget.Shipped, bySeed: make([]reserveSum, seedCount)})
 		}
 	}
-	return all
+	return rows
 }
 
 // reserveArms returns the even pacer, and the policy with each size of the reserve.
-func reserveArms(sizes []budget.Insurance) (arms []budgetArm) {
-	for _, a := range budgetArms {
-		if a.name == evenArm {
-			arms = append(arms, a)
-		}
-	}
-	for _, x := range sizes {
+func reserveArms(rows []ReserveResult) []budgetArm {
+	arms := []budgetArm{budgetArms[slices.IndexFunc(budgetArms, func(a budgetArm) bool { return a.name == evenArm })]}
+	for _, r := range rows {
 		arms = append(arms, budgetArm{new: func(ck *checkpoint.Checkpoint, _ *world.Config) (rollout.Policy, error) {
 			p, err := inference.New(ck, inference.DecoderDispatch)
 			if err == nil {
-				p.Insurance = x
+				p.Insurance = r.Insurance
 			}
 			return p, err
 		}})
@@ -109,104 +115,76 @@ func reserveArms(sizes []budget.Insurance) (arms []budgetArm) {
 	return arms
 }
 
-// reserveCell is a cell's flights.
-type reserveCell struct {
-	mode      goal.Mode
-	calm      bool
-	budgetJ   float64
-	flights   [][]rollout.Result // by seed: the even pacer's, without a reserve, then that of each other size
-	constantS []float64          // by seed: the delay of the one price known in advance
+// reserveFlights are one seed's of a cell: the even pacer's, without a reserve, then that of each other size; and the delay
+// of the one price known in advance.
+type reserveFlights struct {
+	flights   []rollout.Result
+	constantS float64
 }
 
-// reserveTable sums up cells for each size.
-type reserveTable struct {
-	rows       []ReserveResult
-	sums       [][]reserveSum // by size and seed
-	ceilings   float64        // keepable flights
-	overCounts []float64      // of these, by size: those that passed theirs
-}
-
-// reserveSum is what one seed's keepable flights come to.
-type reserveSum struct{ delayS, evenRatio, flights float64 }
-
-func newReserveTable(sizes []budget.Insurance, seedCount int) *reserveTable {
-	t := reserveTable{rows: make([]ReserveResult, len(sizes)), sums: make([][]reserveSum, len(sizes)), overCounts: make([]float64, len(sizes))}
-	for i, x := range sizes {
-		t.rows[i] = ReserveResult{Insurance: x, Shipped: x == budget.Shipped}
-		t.sums[i] = make([]reserveSum, seedCount)
+// add adds a cell's keepable flights, by seed, to the i-th size.
+func (r *ReserveResult) add(i int, mode goal.Mode, calm bool, budgetJ float64, kept map[int]reserveFlights) {
+	var means experiment.BudgetMeans
+	regretS, costS, n := 0.0, 0.0, float64(len(kept))
+	for _, s := range slices.Sorted(maps.Keys(kept)) {
+		even, none, own := &kept[s].flights[0], &kept[s].flights[1], &kept[s].flights[1+i]
+		means.Add(own.Point, budgetJ, n)
+		regretS += (own.DelayS - kept[s].constantS) / n
+		costS += (own.DelayS - none.DelayS) / n
+		sum := &r.bySeed[s]
+		sum.delayS += own.DelayS
+		sum.evenRatio += own.DelayS / even.DelayS
+		sum.flights++
 	}
-	return &t
-}
-
-// add adds a cell.
-func (t *reserveTable) add(c *reserveCell) {
-	var kept []int
-	for s, f := range c.flights {
-		if keepable(&f[0], c.budgetJ) {
-			kept = append(kept, s)
-		}
+	if mode == goal.Ceiling {
+		r.ceilings, r.ceilingN = r.ceilings+means.OverrunRate*n, r.ceilingN+n
+		return
 	}
-	n := float64(len(kept))
-	if c.mode == goal.Ceiling {
-		t.ceilings += n
-	}
-	for i := range t.rows {
-		var a ArmResult
-		regretS, costS := 0.0, 0.0
-		for _, s := range kept {
-			even, x := &c.flights[s][0], &c.flights[s][1+i]
-			a.Add(x.Point, c.budgetJ, n)
-			regretS += (x.DelayS - c.constantS[s]) / n
-			costS += (x.DelayS - c.flights[s][1].DelayS) / n
-			sum := &t.sums[i][s]
-			sum.delayS += x.DelayS
-			sum.evenRatio += x.DelayS / even.DelayS
-			sum.flights++
-		}
-		r := &t.rows[i]
-		if c.mode == goal.Ceiling {
-			t.overCounts[i] += a.OverrunRate * n
-			continue
-		}
-		r.MeanOverrun = max(r.MeanOverrun, a.MeanOverrun)
-		if c.calm {
-			r.CalmRegretS, r.CalmCostS = max(r.CalmRegretS, regretS), max(r.CalmCostS, costS)
-		}
+	r.MeanOverrun = max(r.MeanOverrun, means.MeanOverrun)
+	if calm {
+		r.CalmRegretS, r.CalmCostS = max(r.CalmRegretS, regretS), max(r.CalmCostS, costS)
 	}
 }
 
-// finish takes the means and finds the best.
-func (t *reserveTable) finish() []ReserveResult {
-	best := -1
-	for i := range t.rows {
-		r := &t.rows[i]
+// evenRatios returns the even ratio by seed.
+func (r *ReserveResult) evenRatios() (list []float64) {
+	for _, sum := range r.bySeed {
+		if sum.flights > 0 {
+			list = append(list, sum.evenRatio/sum.flights)
+		}
+	}
+	return list
+}
+
+// finishReserves takes the means and finds the best.
+func finishReserves(rows []ReserveResult) {
+	var best *ReserveResult
+	for i := range rows {
+		r := &rows[i]
 		var delaysS []float64
-		for _, sum := range t.sums[i] {
+		for _, sum := range r.bySeed {
 			if sum.flights > 0 {
 				delaysS = append(delaysS, sum.delayS/sum.flights)
-				r.seedRatios = append(r.seedRatios, sum.evenRatio/sum.flights)
 			}
 		}
-		r.DelayS, r.EvenRatio = pareto.Summarise(delaysS).Mean, pareto.Summarise(r.seedRatios).Mean
-		r.OverrunRate = t.overCounts[i] / max(t.ceilings, 1)
-		if keeps := r.MeanOverrun <= maxMeanOverrun && r.OverrunRate <= maxOverrunRate; keeps && (best < 0 || r.EvenRatio < t.rows[best].EvenRatio) {
-			best = i
+		r.DelayS, r.EvenRatio = pareto.Summarise(delaysS).Mean, pareto.Summarise(r.evenRatios()).Mean
+		r.OverrunRate = r.ceilings / max(r.ceilingN, 1)
+		if keeps := r.MeanOverrun <= maxMeanOverrun && r.OverrunRate <= maxOverrunRate; keeps && (best == nil || r.EvenRatio < best.EvenRatio) {
+			best = r
 		}
 	}
-	if best < 0 {
-		return t.rows
+	if best == nil {
+		return
 	}
-	t.rows[best].Best = true
-	for i := range t.rows {
-		r := &t.rows[i]
-		above := make([]float64, len(r.seedRatios))
-		for s := range above {
-			above[s] = r.seedRatios[s] - t.rows[best].seedRatios[s]
+	best.Best = true
+	for i := range rows {
+		above := rows[i].evenRatios()
+		for s, x := range best.evenRatios() {
+			above[s] -= x
 		}
 		x := pareto.Summarise(above)
-		r.AboveBest, r.AboveBestError = x.Mean, x.Std/math.Sqrt(float64(max(x.N, 1)))
+		rows[i].AboveBest, rows[i].AboveBestError = x.Mean, x.Std/math.Sqrt(float64(max(x.N, 1)))
 	}
-	return t.rows
 }
 
 // PrintReserves writes one line for each size.

@@ -45,20 +45,25 @@ func TestReserveTable(t *testing.T) {
 	flight := func(delayS, energyJ float64) rollout.Result {
 		return rollout.Result{Point: pareto.Point{DelayS: delayS, EnergyJ: energyJ}}
 	}
-	sizes := []budget.Insurance{{}, budget.Shipped, {Probability: 0.5, MaxPriceShare: 0.5}}
-	table := newReserveTable(sizes, 3)
-	table.add(&reserveCell{mode: goal.Target, calm: true, budgetJ: 1000, constantS: []float64{80, 90, 0}, flights: [][]rollout.Result{
-		// The even pacer, no reserve, the shipped one, a large one.
-		{flight(100, 1000), flight(90, 1010), flight(92, 1000), flight(96, 900)},
-		{flight(100, 990), flight(92, 1000), flight(96, 1000), flight(98, 900)},
-		{flight(100, 1001), flight(1, 5000), flight(1, 5000), flight(1, 5000)}, // not keepable
-	}})
-	table.add(&reserveCell{mode: goal.Ceiling, budgetJ: 1000, constantS: []float64{0, 0, 0}, flights: [][]rollout.Result{
-		{flight(200, 1000), flight(100, 1000), flight(100, 1000), flight(190, 1000)},
-		{flight(200, 1000), flight(100, 1001), flight(100, 1000), flight(190, 1000)},
-		{flight(200, 1001), flight(1, 5000), flight(1, 5000), flight(1, 5000)},
-	}})
-	rows := table.finish()
+	rows := newReserveResults([]budget.Insurance{{Probability: 0.5, MaxPriceShare: 0.5}}, 3)
+	for _, c := range []struct {
+		mode goal.Mode
+		kept map[int]reserveFlights // of the even pacer, no reserve, the shipped one, a large one
+	}{
+		{goal.Target, map[int]reserveFlights{
+			0: {[]rollout.Result{flight(100, 1000), flight(90, 1010), flight(92, 1000), flight(96, 900)}, 80},
+			1: {[]rollout.Result{flight(100, 990), flight(92, 1000), flight(96, 1000), flight(98, 900)}, 90},
+		}},
+		{goal.Ceiling, map[int]reserveFlights{
+			0: {[]rollout.Result{flight(200, 1000), flight(100, 1000), flight(100, 1000), flight(190, 1000)}, 0},
+			1: {[]rollout.Result{flight(200, 1000), flight(100, 1001), flight(100, 1000), flight(190, 1000)}, 0},
+		}},
+	} {
+		for i := range rows {
+			rows[i].add(i, c.mode, c.mode == goal.Target, 1000, c.kept)
+		}
+	}
+	finishReserves(rows)
 	none, shipped, large := rows[0], rows[1], rows[2]
 	near := func(name string, got, want float64) {
 		t.Helper()
@@ -94,7 +99,7 @@ func TestMeasureReserves(t *testing.T) {
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Insurance{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{name: calmAir, change: func(*world.Config, *rand.Rand) {}, requests: []rollout.Request{{BudgetJ: 34e3}}}
-	bySeed, err := p.fly(t.Context(), ck, c, reserveArms([]budget.Insurance{{}, budget.Shipped, large}), seeds.CheckCalibration)
+	bySeed, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Insurance{large}, 1)), seeds.CheckCalibration)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +127,10 @@ func TestMeasureReserves(t *testing.T) {
 // Every size is measured once, none at all and the shipped one among them.
 func TestReserveSizes(t *testing.T) {
 	more := budget.Insurance{Probability: 0.3, MaxPriceShare: 0.03}
-	got := reserveSizes([]budget.Insurance{{Probability: 0, MaxPriceShare: 0.1}, more, budget.Shipped, more})
+	var got []budget.Insurance
+	for _, r := range newReserveResults([]budget.Insurance{{Probability: 0, MaxPriceShare: 0.1}, more, budget.Shipped, more}, 1) {
+		got = append(got, r.Insurance)
+	}
 	if want := []budget.Insurance{{}, budget.Shipped, more}; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -1,13 +1,15 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
 	"prefdt/offline/corpus"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/teacher"
@@ -75,16 +77,7 @@ func setChannel(c *world.Config, a, b, los, nlos float64) {
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
 }
 
-// measureMissions measures other lengths, numbers of users and fleets.
-func measureMissions(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
-	return measureEach(ctx, ck, c, missionShifts)
-}
-
-// measureShifts measures the fifteen shifted operating points.
-func measureShifts(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]OperatingPoint, error) {
-	return measureEach(ctx, ck, c, Shifts)
-}
-
+// measureEach measures the policy at each of some operating points.
 func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []Shift) ([]OperatingPoint, error) {
 	var rows []OperatingPoint
 	for _, s := range shifts {
@@ -127,19 +120,12 @@ func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 
 // summarizeWorlds takes the range of what was measured in one world or more.
 func summarizeWorlds(rows []OperatingPoint, seedCount int) *WorldRange {
-	over := WorldRange{Seeds: seedCount, Least: rows[0], Most: rows[0]}
+	byRatio := func(a, b OperatingPoint) int { return cmp.Compare(a.Ratio.Hypervolume, b.Ratio.Hypervolume) }
 	var ratios []float64
 	for _, p := range rows {
 		ratios = append(ratios, p.Ratio.Hypervolume)
-		if p.Ratio.Hypervolume < over.Least.Ratio.Hypervolume {
-			over.Least = p
-		}
-		if p.Ratio.Hypervolume > over.Most.Ratio.Hypervolume {
-			over.Most = p
-		}
 	}
-	over.Ratio = pareto.Summarise(ratios)
-	return &over
+	return &WorldRange{Ratio: pareto.Summarise(ratios), Seeds: seedCount, Least: slices.MinFunc(rows, byRatio), Most: slices.MaxFunc(rows, byRatio)}
 }
 
 // compareWithTeacher compares per seed, with reference points a fifth beyond the ends
@@ -148,42 +134,39 @@ func summarizeWorlds(rows []OperatingPoint, seedCount int) *WorldRange {
 // The policy flies as many settings as the teacher flies prices.
 func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config, name string) (OperatingPoint, error) {
 	row := OperatingPoint{Name: name}
-	expert, err := sweepTeacher(ctx, c)
+	taught, err := c.sweepTeacher(ctx)
 	if err != nil {
 		return row, err
 	}
-	results, err := sweep(ctx, ck, c, rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.TeacherPrices)), name)
+	results, err := c.sweep(ctx, ck, rollout.ReportLink{}, c.recalibrated(ck, c.TeacherPrices), name)
 	if err != nil {
 		return row, err
 	}
-	n := float64(len(c.Seeds))
-	for i := range results {
-		for _, x := range results[i] {
-			if x.MinSeparationM < c.World.Physics.SeparationM {
-				row.SeparationViolations++
-			}
+	for _, x := range slices.Concat(results...) {
+		if x.MinSeparationM < c.World.Physics.SeparationM {
+			row.SeparationViolations++
 		}
 	}
-	var wide, tight []float64 // by seed
+	var volumes [2][2][]float64 // the policy's and the teacher's, to the wide and the tight reference, by seed
 	for s := range c.Seeds {
-		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(expert, s)
-		ratio := func(beyond float64) float64 {
+		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(taught, s)
+		for k, beyond := range []float64{0.2, 0.02} {
 			reference := pareto.Beyond(t, beyond)
-			return ratioOrZero(pareto.Hypervolume(p, reference), pareto.Hypervolume(t, reference))
+			volumes[0][k] = append(volumes[0][k], pareto.Hypervolume(p, reference))
+			volumes[1][k] = append(volumes[1][k], pareto.Hypervolume(t, reference))
 		}
-		wide, tight = append(wide, ratio(0.2)), append(tight, ratio(0.02))
 	}
-	row.Ratio, row.RatioError = meanRatio(wide, tight)
-	mean := teacher.MeanPoints(expert)
+	row.Ratio, row.RatioError = meanRatio(ratios(volumes[0][0], volumes[1][0]), ratios(volumes[0][1], volumes[1][1]))
+	mean := teacher.MeanPoints(taught)
 	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
 	var requests []rollout.Request
 	for _, part := range []float64{0.25, 0.5, 0.75} {
-		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: low + part*(high-low)})
+		requests = append(requests, experiment.Target(low+part*(high-low)))
 	}
-	results, err = sweep(ctx, ck, c, requests, name+", budgets")
-	if err != nil {
+	if results, err = c.sweep(ctx, ck, rollout.ReportLink{}, requests, name+", budgets"); err != nil {
 		return row, err
 	}
+	n := float64(len(c.Seeds))
 	for i := range results {
 		for _, x := range results[i] {
 			row.BudgetAbsError += math.Abs(x.EnergyJ/max(requests[i].BudgetJ, x.FloorJ)-1) / (n * float64(len(results)))

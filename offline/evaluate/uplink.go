@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/teacher"
@@ -42,8 +42,8 @@ var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0
 
 // measureUplink measures every link with every fallback.
 func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
-	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
-	nominal, err := c.sweepLink(ctx, ck, rollout.ReportLink{}, requests, "perfect link")
+	requests := c.recalibrated(ck, c.Settings)
+	nominal, err := c.sweep(ctx, ck, rollout.ReportLink{}, requests, "perfect link")
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,18 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	if err != nil {
 		return nil, err
 	}
-	wide, tight := pareto.References(&c.World, teacher.MeanPoints(rollout.Outcomes(taught)))
+	references := [2]pareto.Point{}
+	references[0], references[1] = pareto.References(&c.World, teacher.MeanPoints(rollout.Outcomes(taught)))
+	// retained is the mean over seeds of one hypervolume over another.
+	retained := func(results, whole [][]rollout.Result) (means [2]float64) {
+		for k, reference := range references {
+			a, b := pareto.Hypervolumes(rollout.Outcomes(results), reference), pareto.Hypervolumes(rollout.Outcomes(whole), reference)
+			for _, x := range ratios(a, b) {
+				means[k] += x / float64(len(c.Seeds))
+			}
+		}
+		return means
+	}
 	var rows []LinkRetention
 	for _, l := range links {
 		row := LinkRetention{LossRate: l.LossRate, LateSlots: l.LateSlots}
@@ -65,18 +76,19 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			{rollout.FallbackOffer, &row.Offer, &row.OfferTight},
 		} {
 			l.Fallback = f.fallback
-			results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, f.fallback))
+			results, err := c.sweep(ctx, ck, l, requests, fmt.Sprintf("%.0f %% lost, %d late, %q", 100*l.LossRate, l.LateSlots, f.fallback))
 			if err != nil {
 				return nil, err
 			}
-			*f.wide, *f.tight = c.meanRetention(results, nominal, wide), c.meanRetention(results, nominal, tight)
+			means := retained(results, nominal)
+			*f.wide, *f.tight = means[0], means[1]
 		}
-		l.Fallback = rollout.FallbackOffer
 		results, err := c.sweepTeacherOver(ctx, ck, l)
 		if err != nil {
 			return nil, err
 		}
-		row.OfferTeacher, row.OfferTeacherTight = c.meanRetention(results, taught, wide), c.meanRetention(results, taught, tight)
+		means := retained(results, taught)
+		row.OfferTeacher, row.OfferTeacherTight = means[0], means[1]
 		if row.OfferBudgetAbsError, err = c.budgetAbsError(ctx, ck, l); err != nil {
 			return nil, err
 		}
@@ -85,20 +97,11 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	return rows, nil
 }
 
-// meanRetention is the mean over seeds of one hypervolume over another.
-func (c Config) meanRetention(results, nominal [][]rollout.Result, reference pareto.Point) (mean float64) {
-	for s := range c.Seeds {
-		mean += ratioOrZero(pareto.Hypervolume(rollout.SeedPoints(results, s), reference), pareto.Hypervolume(rollout.SeedPoints(nominal, s), reference)) / float64(len(c.Seeds))
-	}
-	return mean
-}
-
 // sweepTeacherOver flies the teacher at its prices over a link.
-func (c Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
+func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
 	for _, price := range c.prices() {
-		at, err := rollout.SweepRunners(ctx,
-			func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) },
-			c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
+		runner := func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) }
+		at, err := rollout.SweepRunners(ctx, runner, c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -108,12 +111,12 @@ func (c Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint,
 }
 
 // budgetAbsError is the mean absolute error of targets over a link.
-func (c Config) budgetAbsError(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
+func (c *Config) budgetAbsError(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (mean float64, err error) {
 	var requests []rollout.Request
 	for _, j := range []float64{27.5e3, 29e3, 31e3, 33e3, 35e3, 36.5e3} {
-		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: j * c.World.EnergyScale()})
+		requests = append(requests, experiment.Target(j*c.World.EnergyScale()))
 	}
-	results, err := c.sweepLink(ctx, ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
+	results, err := c.sweep(ctx, ck, l, requests, fmt.Sprintf("budgets, %.0f %% lost, %d late", 100*l.LossRate, l.LateSlots))
 	for i := range results {
 		for _, r := range results[i] {
 			mean += math.Abs(r.EnergyJ/requests[i].BudgetJ-1) / float64(len(requests)*len(c.Seeds))

@@ -1,9 +1,11 @@
 package study
 
 import (
+	_ "embed"
 	"math"
 	"slices"
 
+	"prefdt/configs"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/teacher"
@@ -66,6 +68,22 @@ type figures struct {
 	pareto.Paired // of the hypervolumes
 }
 
+// HV is the mean hypervolume, in 1e6 s J.
+func (f *figures) HV() float64 { return f.Hypervolume.Mean / 1e6 }
+
+// HistoryVerdict states whether the front with a history differs significantly from the base's.
+func (f *figures) HistoryVerdict() string {
+	switch {
+	case math.IsNaN(f.P):
+		return ""
+	case f.P > 0.05:
+		return "In the front that is no significant difference."
+	case f.Paired.Mean > 0:
+		return "The front is significantly better with the history."
+	}
+	return "The front is significantly better without the history."
+}
+
 // figuresOf computes an arm's, against the arm called baseline; nil if it has not been measured.
 func (r *report) figuresOf(name, baseline string) *figures {
 	i := slices.IndexFunc(r.arms, func(a *arm) bool { return a.Name == name })
@@ -76,7 +94,8 @@ func (r *report) figuresOf(name, baseline string) *figures {
 	f := &figures{
 		arm: r.arms[i], Parameters: own.Parameters, DecisionUS: none,
 		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
-		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none, CornerS: none, ReachS: none, GustRatio: none,
+		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none,
+		CornerS: none, ReachS: none, GustRatio: none,
 		Paired: pareto.NotPaired, Operable: "—",
 	}
 	if even := r.results[evenArm]; even != nil {
@@ -122,14 +141,19 @@ func (r *report) figuresOf(name, baseline string) *figures {
 
 // table is one of the report's.
 type table struct {
-	name, title, baseline string
-	note                  string
-	arms                  []string
-	columns               []string // nil: those of budgets, by perturbation
+	Name, Title, Baseline, Note string
+	Arms                        []string
+	Columns                     []string // none: those of budgets, by perturbation
 }
 
+//go:embed tables.yaml
+var tablesYAML []byte
+
 // tables lists the report's tables.
-func (c *Config) tables() []table {
+func (c *Config) tables() (list []table) {
+	if err := configs.Decode(tablesYAML, &list); err != nil {
+		panic(err) // a file of the program's own
+	}
 	var sizes []string
 	if !slices.Contains(c.sizes(), c.Train.Arch) {
 		sizes = []string{"base"}
@@ -137,28 +161,19 @@ func (c *Config) tables() []table {
 	for _, a := range c.sizes() {
 		sizes = append(sizes, c.sizeArmName(a))
 	}
-	return []table{
-		{"headline", "Everything on one protocol", "flagship", "",
-			[]string{"flagship", "flagship-snapped", "flagship-heads", "base", finestTeacherArm, "dispatch-teacher", "dispatch-centroid", "rules-101", "rules-50", "paper-form", "paper-form-dispatch", "omega-bc", "unconditioned", "random"},
-			[]string{"n", "points", "hv", "ratio", "tight", "igd", "corner", "reach", "fidelity", "axis", "operable", "diff", "p", "us", "parameters"}},
-		{"budgets", "Budgets in joules", "flagship",
-			"For a budget, an archive flies the member that spends as much in calm air; it does not look at what was spent.",
-			[]string{"flagship", "flagship-price", evenArm, "capped-even", "constant-price", "controller", "controller-reserve", "greedy",
-				"flagship-snapped", "flagship-heads", "base", "paper-form", "paper-form-dispatch", "omega-bc", "rules-50", "dispatch-teacher"},
-			nil},
-		{"departures", "Each departure reverted alone", "base",
-			"Sets over aircraft are the shape of the network and were not reverted by themselves: the paper form is trained for one size of fleet. Streaming computes what a mask of some slots defines; its gain is cost, above.",
-			[]string{"base", "base-snapped", "base-heads", "no-price-snapped", "no-price-heads", "no-allowance", "no-dropout", "no-mask", "steady-flights", "remembering", "no-track", "dmax-move", "paper-features", "paper-features-heads"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, experiment.PerturbationGusts, experiment.PerturbationRevision}},
-		{"context", "What the sequence model gains over a context of one slot", "base",
-			"The same network, trained alike: under a mask of 1, 5 and 20 slots with the previous action hidden, and of 20 slots with it visible.",
-			[]string{"base", c.contextArmName(5), c.contextArmName(20), "remembering"},
-			[]string{"ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, experiment.PerturbationGusts, experiment.PerturbationRevision, "gust ratio"}},
-		{"sizes", "Size against quality", "base", "", sizes,
-			[]string{"parameters", "us", "ratio", "tight", "diff", "p", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock, "gust ratio", experiment.PerturbationGusts}},
-		{"heads", "Size against quality, without the exact dispatch", "base-heads",
-			"The same networks, decoded by the paper's heads: association and offload come from the heads then, not from the exact dispatch.",
-			c.headsArmNames(),
-			[]string{"parameters", "ratio", "tight", "diff", "p", "corner", "fidelity", experiment.PerturbationNone, experiment.PerturbationShock}},
+	names := map[string][]string{
+		"{sizes}": sizes, "{heads}": c.headsArmNames(), "{context 5}": {c.contextArmName(5)}, "{context 20}": {c.contextArmName(20)},
 	}
+	for i := range list {
+		var arms []string
+		for _, name := range list[i].Arms {
+			if expanded, ok := names[name]; ok {
+				arms = append(arms, expanded...)
+			} else {
+				arms = append(arms, name)
+			}
+		}
+		list[i].Arms = arms
+	}
+	return list
 }

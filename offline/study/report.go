@@ -1,6 +1,7 @@
 package study
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
@@ -32,20 +34,20 @@ func (r *report) write() error {
 	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", r.reference); err != nil {
 		return err
 	}
-	list := append([]table{{name: "study", baseline: "flagship", arms: names, columns: []string{"n"}}}, r.tables()...)
+	list := append([]table{{Name: "study", Baseline: "flagship", Arms: names, Columns: []string{"n"}}}, r.tables()...)
 	tables := map[string][]*figures{}
 	for i := range list {
 		t := &list[i]
-		for _, name := range t.arms {
-			if f := r.figuresOf(name, t.baseline); f != nil {
-				tables[t.name] = append(tables[t.name], f)
+		for _, name := range t.Arms {
+			if f := r.figuresOf(name, t.Baseline); f != nil {
+				tables[t.Name] = append(tables[t.Name], f)
 			}
 		}
-		figuresTable := csvTable(tables[t.name])
-		if t.columns == nil {
-			figuresTable = budgetCSVTable(tables[t.name])
+		figuresTable := csvTable(tables[t.Name])
+		if t.Columns == nil {
+			figuresTable = budgetCSVTable(tables[t.Name])
 		}
-		if err := command.ReplaceFile(filepath.Join(dir, t.name+".csv"), figuresTable.WriteCSV); err != nil {
+		if err := command.ReplaceFile(filepath.Join(dir, t.Name+".csv"), figuresTable.WriteCSV); err != nil {
 			return err
 		}
 	}
@@ -157,26 +159,41 @@ func formatDifference(r *figures) string {
 	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Paired.Mean/1e6, r.Low/1e6, r.High/1e6)
 }
 
+//go:embed study.md.tmpl
+var markdown string
+
 // writeMarkdown writes the report that people read.
 func (r *report) writeMarkdown(w io.Writer, tables map[string][]*figures, pictures []plots.Picture) error {
-	b := &strings.Builder{}
-	fmt.Fprintf(b, "# The study: what each part of the policy contributes\n\n")
-	fmt.Fprintf(b, "Made by `offline study`. Two aircraft, ten users, 100 slots; evaluation seeds from 1,000,000, %d for the headline arms and the first %d of them for the others; %d settings of each arm but archives and teachers, spread on calibration seeds of their own. Hypervolume (HV) has its reference point at 1000 s and 141 kJ, the tight one at 720 s and 39 kJ; ratios are to the exact-dispatch teacher's front at %d prices on the same seed. IGD is measured on %d seeds against the pooled front of all %d arms (`%.12s`, reference.json). Differences are paired by seed: mean, 95 %% bootstrap interval, exact Wilcoxon signed-rank p. Arms that the study trains had %d steps of %d flights each, a small part of the flagship's training: compare them with `base`.\n\n",
-		r.Seeds, r.AblationSeeds, r.Settings, finestPrices, len(r.reference.BySeed), len(r.reference.Contributors), r.reference.Hash, r.Train.Schedule.Steps, r.Train.Batch)
-	for _, line := range r.summaryLines() {
-		fmt.Fprintf(b, "- %s\n", line)
-	}
+	var sections []string
 	for _, t := range r.tables() {
-		if t.columns == nil {
-			writeBudgetTables(b, t, tables[t.name])
+		b := &strings.Builder{}
+		if t.Columns == nil {
+			writeBudgetTables(b, t, tables[t.Name])
 		} else {
-			writeTable(b, t, tables[t.name])
+			writeTable(b, t, tables[t.Name])
 		}
-		plots.WriteMarkdown(b, pictures, t.name)
+		plots.WriteMarkdown(b, pictures, t.Name)
+		sections = append(sections, b.String())
 	}
-	r.writeLinkTables(b)
-	_, err := io.WriteString(w, b.String())
-	return err
+	text, err := template.New("study.md").Funcs(template.FuncMap{
+		"row": r.figuresOf, "number": formatNumber, "cell": func(f *figures, column string) string { return columns[column].cell(f) },
+	}).Parse(markdown)
+	if err != nil {
+		return err
+	}
+	type decoder struct{ Name, Small, Base string }
+	return text.Execute(w, struct {
+		Config
+		Reference              pareto.ReferenceFronts
+		Prices, History        int
+		SmallestSize, Streamed string
+		Decoders               []decoder
+		Sections               []string
+	}{
+		r.Config, r.reference, finestPrices, historySlots, smallestSize, r.contextArmName(historySlots),
+		[]decoder{{"exact dispatch", smallestSize, "base"}, {"the paper's heads", smallestSize + headsSuffix, "base" + headsSuffix}},
+		append(sections, r.linkTables()),
+	})
 }
 
 // writeTable writes one table.
@@ -184,12 +201,12 @@ func writeTable(b *strings.Builder, t table, rows []*figures) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n", t.title)
+	fmt.Fprintf(b, "\n## %s\n\n", t.Title)
 	var list []column
-	for _, name := range t.columns {
+	for _, name := range t.Columns {
 		c := columns[name]
 		if name == "diff" {
-			c.head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.baseline)
+			c.head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.Baseline)
 		}
 		list = append(list, c)
 	}
@@ -202,7 +219,7 @@ func writeBudgetTables(b *strings.Builder, t table, rows []*figures) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n## %s\n\n", t.title)
+	fmt.Fprintf(b, "\n## %s\n\n", t.Title)
 	i := slices.IndexFunc(rows, func(r *figures) bool { return len(r.Budgets) > 0 })
 	if i < 0 {
 		fmt.Fprintf(b, "The arm `%s`, which defines what can be kept, has not been measured.\n", evenArm)
@@ -246,16 +263,17 @@ func writeRows(b *strings.Builder, columns []column, rows []*figures) {
 // writeNotes writes what a table's arms are.
 func writeNotes(b *strings.Builder, t table, rows []*figures) {
 	fmt.Fprintln(b)
-	if t.note != "" {
-		fmt.Fprintf(b, "%s\n\n", t.note)
+	if t.Note != "" {
+		fmt.Fprintf(b, "%s\n\n", t.Note)
 	}
 	for i := range rows {
 		fmt.Fprintf(b, "- `%s`: %s\n", rows[i].Name, rows[i].Description)
 	}
 }
 
-// writeLinkTables writes what a lossy link leaves.
-func (r *report) writeLinkTables(b *strings.Builder) {
+// linkTables are what a lossy link leaves.
+func (r *report) linkTables() string {
+	b := &strings.Builder{}
 	for _, a := range r.arms {
 		if !a.LossyLink {
 			continue
@@ -282,60 +300,7 @@ func (r *report) writeLinkTables(b *strings.Builder) {
 			fmt.Fprintln(b)
 		}
 	}
-}
-
-// summaryLines puts the main results of the tables into sentences.
-func (r *report) summaryLines() (lines []string) {
-	row := r.figuresOf
-	add := func(format string, a ...any) { lines = append(lines, fmt.Sprintf(format, a...)) }
-	flagship, paper, rules := row("flagship", ""), row("paper-form", "flagship"), row("rules-101", "flagship")
-	if flagship != nil {
-		add("The **flagship** reaches HV %.3fe6 at %d settings, %s of the teacher's at %d prices per seed (tight: %s), at fidelity %s; of keepable budgets, it ends on (flights over) %s in calm air, %s under x1.5 from half time, %s in gusts of 15 %%.",
-			flagship.Hypervolume.Mean/1e6, flagship.Settings, formatNumber("%.4f", flagship.HypervolumeRatio), finestPrices, formatNumber("%.4f", flagship.TightRatio), formatNumber("%.4f", flagship.Fidelity),
-			columns[experiment.PerturbationNone].cell(flagship), columns[experiment.PerturbationShock].cell(flagship), columns[experiment.PerturbationGusts].cell(flagship))
-	}
-	if rules != nil && flagship != nil {
-		add("The paper's strongest **rule teacher** (population 101) reaches %.3fe6: %s against the flagship, p = %s on %d seeds.", rules.Hypervolume.Mean/1e6, formatDifference(rules), formatNumber("%.1e", rules.P), rules.Paired.N)
-	}
-	if paper != nil {
-		add("The **paper's own form**, trained with the study's number of tokens, reaches %.3fe6 at fidelity %s and ends on %s of keepable budgets in calm air and %s under the shock.",
-			paper.Hypervolume.Mean/1e6, formatNumber("%.3f", paper.Fidelity), columns[experiment.PerturbationNone].cell(paper), columns[experiment.PerturbationShock].cell(paper))
-		if x := row("paper-form-dispatch", "paper-form"); x != nil {
-			add("From the dispatch teacher's flights the same form reaches %.3fe6 (%s): that much is the **corpus**; the rest of the way to `base` is the form.", x.Hypervolume.Mean/1e6, formatDifference(x))
-		}
-	}
-	long, base := row("remembering", "base"), row("base", "")
-	if long != nil && base != nil {
-		add("**What the sequence model gains over a context of one slot**: a network that sees %d slots and its actions in them against one that sees its own slot alone, trained alike: HV ratio (to %d prices) %s against %s (difference of HV %s, p = %s on %d seeds), tight ratio %s against %s; keepable budgets end on %s against %s in calm air, %s against %s under x1.5, %s against %s in gusts. %s",
-			historySlots, finestPrices, formatNumber("%.4f", long.HypervolumeRatio), formatNumber("%.4f", base.HypervolumeRatio), formatDifference(long)+" for the long one", formatNumber("%.1e", long.P), long.Paired.N,
-			formatNumber("%.4f", long.TightRatio), formatNumber("%.4f", base.TightRatio), columns[experiment.PerturbationNone].cell(long), columns[experiment.PerturbationNone].cell(base), columns[experiment.PerturbationShock].cell(long), columns[experiment.PerturbationShock].cell(base),
-			columns[experiment.PerturbationGusts].cell(long), columns[experiment.PerturbationGusts].cell(base), historyVerdict(long))
-	}
-	for _, decoder := range []struct{ suffix, name string }{{"", "exact dispatch"}, {headsSuffix, "the paper's heads"}} {
-		if small, base := row(smallestSize+decoder.suffix, "base"+decoder.suffix), row("base"+decoder.suffix, ""); small != nil && base != nil {
-			add("**Size**, with %s: %s parameters (`%s`) reach %s of the teacher's HV at %d prices, %s of the tight one, and decide in %s µs; the base's %s reach %s and %s in %s µs (difference of HV %s for the small one, p = %s on %d seeds).",
-				decoder.name, formatThousands(small.Parameters), smallestSize, formatNumber("%.4f", small.HypervolumeRatio), finestPrices, formatNumber("%.4f", small.TightRatio), formatNumber("%.0f", small.DecisionUS),
-				formatThousands(base.Parameters), formatNumber("%.4f", base.HypervolumeRatio), formatNumber("%.4f", base.TightRatio), formatNumber("%.0f", base.DecisionUS), formatDifference(small), formatNumber("%.1e", small.P), small.Paired.N)
-		}
-	}
-	if streamed := row(r.contextArmName(historySlots), ""); paper != nil && streamed != nil {
-		add("**Streaming context**: a slot's new tokens against a cache of %d slots cost %s µs a decision; the paper's window of sixty tokens, computed anew, %s µs.", historySlots, formatNumber("%.0f", streamed.DecisionUS), formatNumber("%.0f", paper.DecisionUS))
-	}
-	return lines
-}
-
-// historyVerdict states whether the front with a history differs significantly from
-// the base's.
-func historyVerdict(long *figures) string {
-	switch {
-	case math.IsNaN(long.P):
-		return ""
-	case long.P > 0.05:
-		return "In the front that is no significant difference."
-	case long.Paired.Mean > 0:
-		return "The front is significantly better with the history."
-	}
-	return "The front is significantly better without the history."
+	return b.String()
 }
 
 // csvTable has every figure of some arms.

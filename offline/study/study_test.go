@@ -56,17 +56,17 @@ func TestNames(t *testing.T) {
 			}
 		}
 		for _, table := range c.tables() {
-			if !seen[table.baseline] {
-				t.Errorf("table %q has the baseline %q, which is no arm", table.name, table.baseline)
+			if !seen[table.Baseline] {
+				t.Errorf("table %q has the baseline %q, which is no arm", table.Name, table.Baseline)
 			}
-			for _, name := range table.arms {
+			for _, name := range table.Arms {
 				if !seen[name] {
-					t.Errorf("table %q has no arm %q", table.name, name)
+					t.Errorf("table %q has no arm %q", table.Name, name)
 				}
 			}
-			for _, name := range table.columns {
+			for _, name := range table.Columns {
 				if columns[name].cell == nil {
-					t.Errorf("table %q has no column %q", table.name, name)
+					t.Errorf("table %q has no column %q", table.Name, name)
 				}
 			}
 		}
