@@ -2,16 +2,14 @@ package bench
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
@@ -91,7 +89,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *asJSON {
 		return call.PrintJSON(r)
 	}
-	return r.print(stdout, path)
+	err = command.PrintText(stdout, reportText, r)
+	fmt.Fprintf(stdout, "\n%s\n", path)
+	return err
 }
 
 func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Checkpoint, dir, bin, scratch string, slots int) (err error) {
@@ -144,51 +144,16 @@ func (r *Report) measureSteps(ck *checkpoint.Checkpoint, dir, scratch string) er
 	return err
 }
 
-func (r *Report) print(w io.Writer, path string) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
-	row("%s, %d cores", r.Processor, r.Cores)
-	if r.Step != nil {
-		row("\nstep, ms\tp50\tp95\tp99\tweights GB/s\tORT p50\tp95\tp99\tcall\tratio\twindow in ORT\tratio")
-		for _, s := range []*Step{r.Step, r.PaperStep} {
-			row("%.2f M parameters\t%.4f\t%.4f\t%.4f\t%.0f\t%s\t%s\t%s\t%s\t%s\t%s\t%s", float64(s.Parameters)/1e6, s.P50MS, s.P95MS, s.P99MS, s.WeightsGBPerS,
-				formatOptional(s.ORTP50MS), formatOptional(s.ORTP95MS), formatOptional(s.ORTP99MS), formatOptional(s.ORTCallMS), formatOptional(s.Ratio), formatOptional(s.ORTWindowMS), formatOptional(s.WindowRatio))
-		}
-	}
-	if r.RolloutS != nil {
-		row("\none decision, ms (p50)\t%s", formatOptional(r.DecisionP50MS))
-		row("rollout of 100 slots, s\t%s", formatOptional(r.RolloutS))
-	}
-	if len(r.Scale) > 0 {
-		row("\none decision\tusers\taircraft\tms (p50)\tallocations\texponent from %d users", exponentFrom)
-		for _, x := range r.Scale {
-			row("%s\t%d\t%d\t%.3g\t%g\t%s", x.Request, x.Users, x.Aircraft, x.P50MS, x.Allocs, formatOptional(x.Exponent))
-		}
-	}
-	if len(r.Leader) > 0 {
-		row("\nleader\tbinary MB\tresident MB\tqemu MB\tslots")
-		for _, arch := range slices.Sorted(maps.Keys(r.Leader)) {
-			l := r.Leader[arch]
-			row("%s\t%s\t%s\t%s\t%d", arch, formatMegabytes(l.BinaryBytes), formatMegabytes(l.ResidentBytes), formatMegabytes(l.QemuBytes), l.Slots)
-		}
-	}
-	for name, why := range r.Missing {
-		row("\nmissing: %s: %s", name, why)
-	}
-	row("\n%s", path)
-	return t.Flush()
-}
+//go:embed bench.tmpl
+var reportText string
 
-func formatOptional(x *float64) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.4g", *x)
-}
+// Millions is the number of parameters, in millions.
+func (s *Step) Millions() float64 { return float64(s.Parameters) / 1e6 }
 
-func formatMegabytes(n *int64) string {
-	if n == nil {
-		return "-"
+// MB is a number of bytes in megabytes, nil of nil.
+func (LeaderFootprint) MB(bytes *int64) *float64 {
+	if bytes == nil {
+		return nil
 	}
-	return fmt.Sprintf("%.1f", float64(*n)/1e6)
+	return new(float64(*bytes) / 1e6)
 }

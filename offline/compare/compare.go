@@ -10,14 +10,14 @@ package compare
 
 import (
 	"context"
-	"fmt"
-	"text/tabwriter"
+	_ "embed"
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/belief"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
+	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 )
 
@@ -75,6 +75,14 @@ func Compare(f *Flight) (c Comparison, err error) {
 	return c, nil
 }
 
+//go:embed compare.tmpl
+var text string
+
+// LessThanMemoryless is the flight over the one without memory, less one.
+func (c *Comparison) LessThanMemoryless() Cost {
+	return Cost{DelayS: c.Flight.DelayS/c.Memoryless.DelayS - 1, EnergyJ: c.Flight.EnergyJ/c.Memoryless.EnergyJ - 1}
+}
+
 const usage = `offline compare sets a flight of simbridge fly -world NAME beside rollouts with the same
 seed, request, lost reports, late decisions and missed slots, by the same policy and by one without memory,
 and draws what the leader believed beside what was true: wind.png, links.png, memory.png.
@@ -108,11 +116,5 @@ func Command(_ context.Context, call *cli.Call) error {
 	if *asJSON {
 		return call.PrintJSON(c)
 	}
-	t := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%d slots, %d of them missed\tdelay\tenergy\n", c.Slots, c.MissedSlots)
-	fmt.Fprintf(t, "the flight\t%.1f s\t%.0f J\n", c.Flight.DelayS, c.Flight.EnergyJ)
-	fmt.Fprintf(t, "its rollout\t%.1f s\t%.0f J\tthe flight is off by %+.2f %% and %+.2f %%\n", c.Rollout.DelayS, c.Rollout.EnergyJ, 100*c.DelayError, 100*c.EnergyError)
-	fmt.Fprintf(t, "without memory\t%.1f s\t%.0f J\tthe flight takes %+.1f %% and %+.1f %% of that\n", c.Memoryless.DelayS, c.Memoryless.EnergyJ,
-		100*(c.Flight.DelayS/c.Memoryless.DelayS-1), 100*(c.Flight.EnergyJ/c.Memoryless.EnergyJ-1))
-	return t.Flush()
+	return command.PrintText(call.Stdout, text, &c)
 }

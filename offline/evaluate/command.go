@@ -2,6 +2,7 @@ package evaluate
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
@@ -210,85 +210,26 @@ func (r *Report) addPoints(points []OperatingPoint, err error) error {
 	return err
 }
 
-// ratios returns the ratios of a point, with their standard errors where these are known.
-func (p *OperatingPoint) ratios() (wide, tight string) {
-	if e := p.RatioError; e != nil {
-		return fmt.Sprintf("%.4f ± %.4f", p.Ratio.Hypervolume, e.Hypervolume), fmt.Sprintf("%.4f ± %.4f", p.Ratio.Tight, e.Tight)
-	}
-	return fmt.Sprintf("%.4f", p.Ratio.Hypervolume), fmt.Sprintf("%.4f", p.Ratio.Tight)
+// WideRatio is a point's ratio to the wide reference, with its standard error where that is known.
+func (p *OperatingPoint) WideRatio() string {
+	return p.withError(func(r *HypervolumeRatio) float64 { return r.Hypervolume })
 }
 
-// print writes the report as tables.
-func (r *Report) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(format string, a ...any) { fmt.Fprintf(t, format+"\n", a...) }
-	if x := r.Trace; x != nil {
-		row("trace %s: %d users, %d rows", x.File, x.Users, x.Rows)
-	}
-	row("decoder %s, %d settings, %d seeds\tpolicy\tteacher\tratio", r.Decoder, r.Settings, r.Hypervolume.N)
-	row("hypervolume, 1e6\t%.3f ± %.3f\t%.3f ± %.3f\t%.4f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6, r.TeacherHypervolume.Mean/1e6, r.TeacherHypervolume.Std/1e6, r.TeacherRatio.Hypervolume)
-	row("tight hypervolume, 1e6\t%.4f\t%.4f\t%.4f", r.HypervolumeTight.Mean/1e6, r.TeacherHypervolumeTight.Mean/1e6, r.TeacherRatio.Tight)
-	row("hypervolume on the uniform grid, 1e6\t%.3f", r.HypervolumeUniform.Mean/1e6)
-	row("corner, s\t%.1f\t%.1f", r.CornerS, r.TeacherCornerS)
-	row("reach, s\t%.1f\t%.1f\t%.3f", r.ReachS, r.TeacherReachS, r.ReachS/r.TeacherReachS)
-	row("fidelity, uniform / recalibrated\t%.4f / %.4f", r.Fidelity, r.FidelityRecalibrated)
-	row("distinct, non-dominated settings\t%d of %d", r.DistinctSettings, r.Settings)
-	row("operable\t%v", r.Operable)
-	for i, b := range r.Budgets {
-		if i == 0 {
-			m := r.CeilingMargin
-			row("\nceilings: %.3g of flights at most pass theirs though they need not, promised from %d flights in each of: %s", m.ViolationRate, m.Flights, strings.Join(m.Conditions, "; "))
-			row("\nbudget, kJ\tperturbation\tmode\tkeepable\tend\toverrun, mean\tflights\tdelay, s\tregret, s\teven\tbest other\t")
-		}
-		name := b.Perturbation
-		if b.RevisedFromJ > 0 {
-			name = fmt.Sprintf("%s, from %.1f", name, b.RevisedFromJ/1e3)
-		}
-		if !b.Measured {
-			row("%.1f\t%s\t%s\t%d of %d\tnot measured", b.BudgetJ/1e3, name, b.Mode, b.Keepable, b.Seeds)
-			continue
-		}
-		regret := "-"
-		if b.RegretS != nil {
-			regret = fmt.Sprintf("%.1f", *b.RegretS)
-		}
-		row("%.1f\t%s\t%s\t%d of %d\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\t%s\t%.1f\t%.1f\t%s", b.BudgetJ/1e3, name, b.Mode, b.Keepable, b.Seeds, 100*b.End, 100*b.MeanOverrun, b.OverrunRate, b.DelayS, regret, b.EvenDelayS, b.BestArmDelayS, b.BestArm)
-	}
-	for i, a := range r.BudgetArms {
-		if i == 0 {
-			row("\narm, over the cells measured\tmean delay, s\tof even's\tcells\twithin limits\tbest\tbehind the best")
-		}
-		row("%s\t%.2f\t%.4f\t%d\t%d\t%d\t%d", a.Name, a.MeanDelayS, a.EvenRatio, a.Cells, a.CellsKept, a.CellsBest, a.CellsBehind)
-	}
-	for i, u := range r.Uplink {
-		if i == 0 {
-			row("\nhypervolume retained, %%, at the wide and the tight reference")
-			row("reports lost\tslots late\tlocal\tlast report\tspeculative\toffer\tteacher, offer\tbudgets, mean |error|, offer")
-		}
-		row("%.0f %%\t%d\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.1f / %.1f\t%.2f %%", 100*u.LossRate, u.LateSlots,
-			100*u.Local, 100*u.LocalTight, 100*u.LastReport, 100*u.LastReportTight, 100*u.Speculative, 100*u.SpeculativeTight,
-			100*u.Offer, 100*u.OfferTight, 100*u.OfferTeacher, 100*u.OfferTeacherTight, 100*u.OfferBudgetAbsError)
-	}
-	for i, x := range r.Fleets {
-		if i == 0 {
-			row("\naircraft\thypervolume ratio\ttight ratio")
-		}
-		row("%d\t%.4f\t%.4f", x.Aircraft, x.Ratio.Hypervolume, x.Ratio.Tight)
-	}
-	for i, x := range r.OperatingPoints {
-		if i == 0 {
-			row("\noperating point\thypervolume ratio\ttight ratio\tbudgets, mean |error|\ttoo close")
-		}
-		wide, tight := x.ratios()
-		row("%s\t%s\t%s\t%.3f %%\t%d", x.Name, wide, tight, 100*x.BudgetAbsError, x.SeparationViolations)
-	}
-	if x := r.RandomWorlds; x != nil {
-		least, _ := x.Least.ratios()
-		most, _ := x.Most.ratios()
-		row("\n%d random worlds, %d seeds in each\thypervolume ratio", x.Ratio.N, x.Seeds)
-		row("mean and standard deviation over worlds\t%.4f, %.4f", x.Ratio.Mean, x.Ratio.Std)
-		row("least, %s\t%s", x.Least.Name, least)
-		row("most, %s\t%s", x.Most.Name, most)
-	}
-	return t.Flush()
+// TightRatio is the same to the tight reference.
+func (p *OperatingPoint) TightRatio() string {
+	return p.withError(func(r *HypervolumeRatio) float64 { return r.Tight })
 }
+
+func (p *OperatingPoint) withError(of func(*HypervolumeRatio) float64) string {
+	text := fmt.Sprintf("%.4f", of(&p.Ratio))
+	if p.RatioError != nil {
+		text += fmt.Sprintf(" ± %.4f", of(p.RatioError))
+	}
+	return text
+}
+
+//go:embed front.tmpl
+var frontText string
+
+// print writes the report as tables.
+func (r *Report) print(w io.Writer) error { return command.PrintText(w, frontText, r) }

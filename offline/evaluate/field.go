@@ -3,13 +3,13 @@ package evaluate
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"text/tabwriter"
 
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
@@ -236,35 +236,11 @@ func difference(x, y []float64) (s pareto.Summary, p float64, err error) {
 	return pareto.Summarise(d), p, err
 }
 
+//go:embed field.tmpl
+var fieldText string
+
 // print writes the report as a table.
-func (r *FieldReport) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "%s, %d seeds, %d prices, %d settings of the policy\n", r.World, r.Seeds, r.Prices, r.Settings)
-	fmt.Fprintln(t, "arm\thypervolume, 1e6\ttight, 1e6\tdelay at equal joules\tshare of what is hidden, tight\t95 %\thypervolume")
-	row := func(name string, a *FieldArm) {
-		share, interval, wide := "-", "-", "-"
-		if a.Share != nil && a.HypervolumeShare != nil {
-			share, interval, wide = fmt.Sprintf("%.3f", *a.Share), fmt.Sprintf("%.3f to %.3f", a.Interval[0], a.Interval[1]), fmt.Sprintf("%.3f", *a.HypervolumeShare)
-		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%+.1f %%\t%s\t%s\t%s\n", name, a.Hypervolume.Mean/1e6, a.HypervolumeTight.Mean/1e6, 100*a.DeltaDelay.Mean, share, interval, wide)
-	}
-	row("policy", r.FieldArm)
-	for _, name := range slices.Sorted(maps.Keys(r.Arms)) {
-		row(name, r.Arms[name])
-	}
-	for i := range r.Budgets {
-		r.Budgets[i].print(t, i == 0)
-	}
-	for _, m := range r.Memory {
-		made := "cut"
-		if m.Trained {
-			made = "trained"
-		}
-		fmt.Fprintf(t, "a memory of %d slots against %d, %s to it: tight hypervolume %+.4fe6 ± %.4fe6, p = %.2g (signed ranks, by seed)\n",
-			r.Window, m.Window, made, m.Difference.Mean/1e6, m.Difference.Std/math.Sqrt(float64(max(m.Difference.N, 1)))/1e6, m.P)
-	}
-	return t.Flush()
-}
+func (r *FieldReport) print(w io.Writer) error { return command.PrintText(w, fieldText, r) }
 
 // compare fills the figures of an arm.
 func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Point) {

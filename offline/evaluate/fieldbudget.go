@@ -2,8 +2,6 @@ package evaluate
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -98,16 +96,17 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	return rows, nil
 }
 
-// print writes the budget as rows of a table, one for each arm.
-func (b *FieldBudget) print(w io.Writer, first bool) {
-	if first {
-		fmt.Fprintln(w, "\nbudget, kJ\tof the calm floor\tmode\tkeepable\tarm\tend\toverrun, mean\tflights\tdelay, s")
-	}
-	row := func(name string, a experiment.BudgetMeans) {
-		fmt.Fprintf(w, "%.2f\t%.2f\t%s\t%d of %d\t%s\t%+.2f %%\t%.3f %%\t%.3f\t%.1f\n", b.BudgetJ/1e3, b.Floors, b.Mode, b.Keepable, b.Seeds, name, 100*a.End, 100*a.MeanOverrun, a.OverrunRate, a.DelayS)
-	}
-	row(policyArm, b.BudgetMeans)
+// armMeans are one arm's, by name.
+type armMeans struct {
+	Name string
+	experiment.BudgetMeans
+}
+
+// Spent returns what the budget bought the policy and each arm.
+func (b *FieldBudget) Spent() []armMeans {
+	list := []armMeans{{policyArm, b.BudgetMeans}}
 	for _, name := range slices.Sorted(maps.Keys(b.Arms)) {
-		row(name, b.Arms[name])
+		list = append(list, armMeans{name, b.Arms[name]})
 	}
+	return list
 }

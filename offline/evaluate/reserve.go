@@ -2,18 +2,17 @@ package evaluate
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
-	"strings"
-	"text/tabwriter"
 
 	"prefdt/inference"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -183,24 +182,14 @@ func finishReserves(rows []ReserveResult) {
 			above[s] -= x
 		}
 		x := pareto.Summarise(above)
-		rows[i].AboveBest, rows[i].AboveBestError = x.Mean, x.Std/math.Sqrt(float64(max(x.N, 1)))
+		rows[i].AboveBest, rows[i].AboveBestError = x.Mean, x.StdError()
 	}
 }
 
+//go:embed reserve.tmpl
+var reserveText string
+
 // PrintReserves writes one line for each size.
 func PrintReserves(w io.Writer, rows []ReserveResult) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "probability\tlargest share\tmean delay, s\tof even's\tabove the best's\tcalm air: worst regret, s\tworst cost, s\tworst mean overrun of targets\tceilings passed\t")
-	for _, r := range rows {
-		var marks []string
-		if r.Best {
-			marks = append(marks, "best")
-		}
-		if r.Shipped {
-			marks = append(marks, "shipped")
-		}
-		fmt.Fprintf(t, "%.3g\t%.3g\t%.2f\t%.4f\t%.4f ± %.4f\t%.1f\t%.1f\t%.4f %%\t%.2f %%\t%s\n", r.Insurance.Probability, r.Insurance.MaxPriceShare, r.DelayS, r.EvenRatio,
-			r.AboveBest, r.AboveBestError, r.CalmRegretS, r.CalmCostS, 100*r.MeanOverrun, 100*r.OverrunRate, strings.Join(marks, ", "))
-	}
-	return t.Flush()
+	return command.PrintText(w, reserveText, rows)
 }

@@ -135,6 +135,9 @@ type Summary struct {
 	N    int     `json:"n"`
 }
 
+// StdError is the standard error of the mean.
+func (s Summary) StdError() float64 { return s.Std / math.Sqrt(float64(max(s.N, 1))) }
+
 // Summarise returns the mean and standard deviation over seeds.
 func Summarise(x []float64) Summary {
 	switch len(x) {
