@@ -222,7 +222,7 @@ func TestRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string]string{
-		filepath.Join(dir, "comparison.json"):          experiment.NewSet("paper", "comparison", "", c, nil, nil).Key,
+		filepath.Join(dir, "comparison.json"):          newSet(c, nil, "", io.Discard).Key,
 		filepath.Join(half, "random", "result.json"):   `{"key":"0b5`,
 		filepath.Join(half, "rules-21", "result.json"): `{"key":"0b5"}`,
 	}

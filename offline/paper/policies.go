@@ -26,9 +26,9 @@ type policy struct {
 	Name        string `json:"name" yaml:"name"`
 	Description string `json:"-" yaml:"description"`
 
-	Method string  `json:"method,omitempty" yaml:"-"`      // of package methods
-	Scale  float64 `json:"scale,omitempty" yaml:"-"`       // of what that is declared to spend; 0: all of it
-	Form   *form   `json:"form,omitempty" yaml:"form"`     // PrefDT as published
+	Method string  `json:"method,omitempty" yaml:"-"`  // of package methods
+	Scale  float64 `json:"scale,omitempty" yaml:"-"`   // of what that is declared to spend; 0: all of it
+	Form   *form   `json:"form,omitempty" yaml:"form"` // PrefDT as published
 	Rules  *rules  `json:"rules,omitempty" yaml:"rules"`
 	// Scheduler is one that neither learns nor is searched: "random" or "even".
 	Scheduler string `json:"scheduler,omitempty" yaml:"scheduler"`

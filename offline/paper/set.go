@@ -26,7 +26,11 @@ type set struct {
 // configuration's Published names, nil if it names none.
 func newSet(c Config, full *checkpoint.Checkpoint, out string, log io.Writer) *set {
 	s := &set{Config: c, policies: c.policies(), full: full}
-	s.Set = experiment.NewSet("paper", "comparison", out, c, c.arms(s), log)
+	protocol := struct { // each arm's key has its own method: one method more leaves the folder's results
+		Config
+		Methods *methods.Config `json:"methods,omitempty"`
+	}{Config: c}
+	s.Set = experiment.NewSet("paper", "comparison", out, protocol, c.arms(s), log)
 	s.OnlyResults, s.Rounded, s.Set.CalibrationSeeds = true, true, c.CalibrationSeeds
 	return s
 }
