@@ -58,7 +58,7 @@ func (x *reporter) decision(user string) telemetry.Decision {
 	return x.decisions[user]
 }
 
-// Users are sent to the aircraft whose worker is heard and has their function, with a grant
+// Users are sent to the aircraft whose worker is received and has their function, with a grant
 // for it. Once it is silent they compute locally, and its aircraft flies on.
 func TestUsersGoWhereAWorkerIsHeard(t *testing.T) {
 	r := rig.New(t, 2, 4000)

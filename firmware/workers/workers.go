@@ -40,8 +40,7 @@ type Workers struct {
 type state struct {
 	key    *task.Key
 	last   telemetry.Worker
-	at     time.Duration // when last was received
-	heard  bool
+	at     time.Duration       // when last was received, if hashes is not nil
 	hashes map[string][12]byte // of the functions in last
 }
 
@@ -68,19 +67,19 @@ func (w *Workers) Receive(aircraft int, heartbeat *telemetry.Worker, at time.Dur
 		return
 	}
 	s := &w.state[aircraft-1]
-	s.last, s.at, s.heard, s.hashes = *heartbeat, at, true, map[string][12]byte{}
+	s.last, s.at, s.hashes = *heartbeat, at, map[string][12]byte{}
 	for _, f := range heartbeat.Functions {
 		s.hashes[f.ID], _ = task.FunctionHash(f.Digest) // the decoder has checked it
 	}
 }
 
-// CPUHz is what an aircraft can compute at a time: 0 without a worker that was heard lately.
+// CPUHz is what an aircraft can compute at a time: 0 without a worker that was received lately.
 func (w *Workers) CPUHz(aircraft int, now time.Duration) float64 {
 	if !w.configured {
 		return w.MaxCPUHz
 	}
 	s := &w.state[aircraft-1]
-	if w.Workers[aircraft-1].Address == "" || !s.heard || now-s.at > Silent {
+	if w.Workers[aircraft-1].Address == "" || s.hashes == nil || now-s.at > Silent {
 		return 0
 	}
 	return min(s.last.CPUHz, w.MaxCPUHz)
@@ -102,9 +101,11 @@ func (w *Workers) Address(aircraft int) string { return w.Workers[aircraft-1].Ad
 // Grant lets a user compute so many bits of its task on an aircraft with a share of the CPU that the
 // aircraft has; empty without a key.
 func (w *Workers) Grant(mission, user, function string, aircraft, slot int, bits, cpuHz float64, now time.Duration) string {
-	s := &w.state[aircraft-1]
-	hz := w.CPUHz(aircraft, now)
-	if !w.configured || s.key == nil || hz == 0 || bits > 8*task.MaxBytes {
+	if !w.configured {
+		return ""
+	}
+	s, hz := &w.state[aircraft-1], w.CPUHz(aircraft, now)
+	if s.key == nil || hz == 0 || bits > 8*task.MaxBytes {
 		return ""
 	}
 	g := task.Grant{

@@ -30,7 +30,7 @@ func two(t *testing.T) (*Workers, *task.Key) {
 }
 
 // Without a worker every aircraft has the checkpoint's CPU; with one in the fleet, those have
-// theirs that were heard in the last 3 s.
+// theirs that were received in the last 3 s.
 func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	none := &Workers{MaxCPUHz: 40e9, Workers: make([]Worker, 2)}
 	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "") || none.Status(1, 0) != nil {
@@ -48,9 +48,9 @@ func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 		hz        float64
 		state     string
 	}{
-		{"nothing was heard", nil, 0, 0, telemetry.WorkerSilent},
-		{"heard", &telemetry.Worker{CPUHz: 31e9, Functions: functions}, Silent, 31e9, telemetry.WorkerOK},
-		{"heard too long ago", &telemetry.Worker{CPUHz: 31e9, Functions: functions}, Silent + 1, 0, telemetry.WorkerSilent},
+		{"nothing was received", nil, 0, 0, telemetry.WorkerSilent},
+		{"received", &telemetry.Worker{CPUHz: 31e9, Functions: functions}, Silent, 31e9, telemetry.WorkerOK},
+		{"received too long ago", &telemetry.Worker{CPUHz: 31e9, Functions: functions}, Silent + 1, 0, telemetry.WorkerSilent},
 		{"its will", &telemetry.Worker{}, 0, 0, telemetry.WorkerSilent},
 		{"claims too much", &telemetry.Worker{CPUHz: 1e15}, 0, 40e9, telemetry.WorkerOK},
 	} {
