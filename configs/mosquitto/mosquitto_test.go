@@ -37,7 +37,7 @@ func issue(t *testing.T, folder string) {
 
 // testBroker is a running mosquitto with this folder's files in a directory of the test.
 type testBroker struct {
-	dir, tlsAddress, passwordAddress string // listeners' host:port
+	dir, tlsAddress, passwordAddress, localAddress string // listeners' host:port
 }
 
 func freePort(t *testing.T) string {
@@ -74,7 +74,7 @@ func startMosquitto(t *testing.T) *testBroker {
 	os.Chmod(filepath.Join(dir, "passwords"), 0o644)
 	s := &testBroker{dir: dir}
 	tls, passwords, local := freePort(t), freePort(t), freePort(t)
-	s.tlsAddress, s.passwordAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords
+	s.tlsAddress, s.passwordAddress, s.localAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords, "127.0.0.1:"+local
 	text := ""
 	for _, file := range []string{"mosquitto.conf", "password.conf"} {
 		raw, err := os.ReadFile(file)
@@ -180,6 +180,50 @@ func TestAuthentication(t *testing.T) {
 		if _, err := connect(t, c.broker, nil); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// What one client may cost: two thousand connections that say nothing keep nobody out, the
+// leader on the broker's machine least of all; and no payload longer than the leader reads is
+// carried, nor does one that is much longer leave its sender connected.
+func TestLimits(t *testing.T) {
+	s := startMosquitto(t)
+	for range 2000 {
+		c, err := net.Dial("tcp", s.tlsAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	received := make(chan int, 10)
+	leaders := s.configWithCertificate("leader")
+	leaders.URL = "tls://" + s.localAddress
+	if _, err := connect(t, leaders, func(m telemetry.Message) { received <- len(m.Payload) }, "prefdt/demo/users/+/report"); err != nil {
+		t.Fatal(err)
+	}
+	u1, err := connect(t, s.configWithCertificate("u1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u2, err := connect(t, s.configWithCertificate("u2"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := func(c *telemetry.Client, user string, size int) error {
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+		defer cancel()
+		return c.PublishWait(ctx, telemetry.Publication{Topic: "prefdt/demo/users/" + user + "/report", QoS: 1, Payload: make([]byte, size)})
+	}
+	if err := publish(u2, "u2", 60000); err == nil {
+		t.Error("60 kB are acknowledged: their sender stays connected")
+	}
+	for _, size := range []int{telemetry.MaxPayload + 1, telemetry.MaxPayload} {
+		if err := publish(u1, "u1", size); err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if got := <-received; got != telemetry.MaxPayload {
+		t.Errorf("the first that was delivered has %d bytes", got)
 	}
 }
 
