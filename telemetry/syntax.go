@@ -13,14 +13,12 @@ import (
 
 // Limits on any payload, so that a hostile one costs little time and memory.
 const (
-	MaxPayload      = 8 << 10  // bytes
-	MaxStatus       = 64 << 10 // bytes of a status or a beacon, which name each aircraft
-	maxDepth        = 8        // nested objects and lists
-	maxValues       = 256      // in one payload, of a command for 64 aircraft for example
-	maxStatusValues = 4096
-	maxDigits       = 64  // characters of one number
-	maxQuoted       = 40  // characters of a value shown in an error
-	maxRejectKinds  = 256 // kinds that RejectCounter distinguishes
+	MaxPayload     = 8 << 10  // bytes
+	MaxStatus      = 64 << 10 // bytes of a status or a beacon, which name each aircraft
+	maxDepth       = 8        // nested objects and lists
+	maxDigits      = 64       // characters of one number
+	maxQuoted      = 40       // characters of a value shown in an error
+	maxRejectKinds = 256      // kinds that RejectCounter distinguishes
 )
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
@@ -42,8 +40,8 @@ func checkSyntax(payload []byte, limit limit) error {
 type limit struct{ bytes, values int }
 
 var (
-	smallLimit  = limit{MaxPayload, maxValues}
-	statusLimit = limit{MaxStatus, maxStatusValues}
+	smallLimit  = limit{MaxPayload, 512} // a budget names 64 packs with three values each
+	statusLimit = limit{MaxStatus, 4096}
 )
 
 // scanner walks JSON that json.Valid has accepted.

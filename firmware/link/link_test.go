@@ -511,7 +511,7 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		{"a report that is not one", topics.Report("u"), `{"slot":1}`, false, 0, 0, true},
 		{"a retained report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, true, 0, 0, true},
 		{"a long report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}` + strings.Repeat(" ", telemetry.MaxPayload), false, 0, 0, true},
-		{"a report of many values", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9,"x":[0` + strings.Repeat(",0", 300) + `]}`, false, 0, 0, true},
+		{"a report of many values", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9,"x":[0` + strings.Repeat(",0", 600) + `]}`, false, 0, 0, true},
 		{"a retained result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, true, 0, 0, true},
 		{"a result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, false, 1, 0, false},
 		{"a result of nothing", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"magic"}`, false, 0, 0, true},
