@@ -704,7 +704,12 @@ func TestPageAwake(t *testing.T) {
 	eval[any](b, `(() => {
 		window.locks = [];
 		const request = navigator.wakeLock.request.bind(navigator.wakeLock);
-		navigator.wakeLock.request = async kind => { const lock = await request(kind); locks.push(lock); return lock; };
+		navigator.wakeLock.request = async kind => { // slowly: it may be asked for again meanwhile
+			await new Promise(done => setTimeout(done, 300));
+			const lock = await request(kind);
+			locks.push(lock);
+			return lock;
+		};
 	})()`)
 	for _, x := range []struct {
 		state  string
@@ -724,7 +729,7 @@ func TestPageAwake(t *testing.T) {
 		}
 		c.mutex.Unlock()
 		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.getElementById('aircraft').innerText.includes('landed') === %v", x.state, x.landed))
-		eval[any](b, "document.dispatchEvent(new Event('visibilitychange')), null") // it is asked then, and every 5 s
+		eval[any](b, "document.dispatchEvent(new Event('visibilitychange')), document.dispatchEvent(new Event('visibilitychange')), null") // it is asked then, and every 5 s
 		b.wait(fmt.Sprintf("locks.some(x => !x.released && x.type === 'screen') === %v", x.awake))
 	}
 }

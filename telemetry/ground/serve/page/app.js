@@ -242,12 +242,14 @@ $('mute').onclick = () => {
 };
 
 // The screen stays on during a mission, and while anything is in the air.
-let wake = null;
+let wake = null, waking = false; // one request at a time: a second lock would never be released
 async function keepAwake() {
-  if (replay || !('wakeLock' in navigator) || document.hidden) return;
+  if (replay || waking || !('wakeLock' in navigator) || document.hidden) return;
   const s = state && state.status;
+  waking = true;
   if (!s || !underWay(s.state) && !s.aircraft.some(a => a.landed === false)) { wake?.release(); wake = null; }
   else if (!wake || wake.released) wake = await navigator.wakeLock.request('screen').catch(() => null);
+  waking = false;
 }
 
 // ---- Drawing. render runs at most once a frame, after an event and four times a second.
