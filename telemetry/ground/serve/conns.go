@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// limitedListener keeps at most maxConns connections. When all places are taken a newcomer has
-// that of the oldest connection of the address that has most: idle connections keep nobody out.
-// Those of operators are never ended for it.
+// limitedListener keeps at most maxConns connections, beside those of operators, which are never
+// ended for others. When all places are taken a newcomer has that of the oldest connection of the
+// address that has most: idle connections keep nobody out.
 type limitedListener struct {
 	net.Listener
 	mutex sync.Mutex
@@ -26,43 +26,37 @@ type limitedConn struct {
 }
 
 func (l *limitedListener) Accept() (net.Conn, error) {
-	for {
-		conn, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		address, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-		c := &limitedConn{Conn: conn, listener: l, address: address}
-		if l.add(c) {
-			return c, nil
-		}
-		conn.Close()
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (l *limitedListener) add(c *limitedConn) bool {
+	address, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	c := &limitedConn{Conn: conn, listener: l, address: address}
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if len(l.open) >= maxConns {
-		count := map[string]int{}
-		var oldest *limitedConn
-		for _, x := range slices.Backward(l.open) {
-			if x.operator.Load() {
-				continue
-			}
-			count[x.address]++
-			if oldest == nil || count[x.address] >= count[oldest.address] {
-				oldest = x
-			}
+	l.makeRoom()
+	l.open = append(l.open, c)
+	return c, nil
+}
+
+// makeRoom ends a connection if all places are taken. The mutex is held.
+func (l *limitedListener) makeRoom() {
+	taken, count := 0, map[string]int{}
+	var oldest *limitedConn
+	for _, x := range slices.Backward(l.open) {
+		if x.operator.Load() {
+			continue
 		}
-		if oldest == nil {
-			return false
+		taken++
+		count[x.address]++
+		if oldest == nil || count[x.address] >= count[oldest.address] {
+			oldest = x
 		}
+	}
+	if taken >= maxConns {
 		l.open = slices.DeleteFunc(l.open, func(x *limitedConn) bool { return x == oldest })
 		oldest.Conn.Close()
 	}
-	l.open = append(l.open, c)
-	return true
 }
 
 func (c *limitedConn) Close() error {
