@@ -58,3 +58,12 @@ func (f *flight) bracket(s *slot.Snapshot, o *goal.Objective, limitJ float64, d 
 	}
 	return over, under
 }
+
+// solveWithin dispatches the slot at a price or, if that spends more than limitJ, at the
+// lowest higher one that does not.
+func (f *flight) solveWithin(s *slot.Snapshot, o *goal.Objective, priceSPerJ, limitJ float64, d *slot.Decision) {
+	if f.solve(s, o, priceSPerJ, d) > limitJ {
+		_, under := f.bracket(s, o, limitJ, d)
+		f.solve(s, o, under, d)
+	}
+}

@@ -13,19 +13,17 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
 
 	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
-	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
+	"prefdt/offline/plots"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
+	"prefdt/simbridge/chart"
 )
 
 // figures are how parameters did on training seeds.
@@ -144,29 +142,14 @@ func plotTraining(dir string, checks [][3]float64) error {
 		hypervolume = append(hypervolume, plotter.XY{X: r[0], Y: r[1]})
 		budget = append(budget, plotter.XY{X: r[0], Y: 100 * r[2]})
 	}
-	var plots [][]*plot.Plot
+	var panels []*plot.Plot
 	for _, c := range []struct {
-		name string
-		xy   plotter.XYs
+		name   string
+		points plotter.XYs
 	}{{"loss, mean of 50 steps", loss}, {"hypervolume (1e6 J s)", hypervolume}, {"budget error (%)", budget}} {
-		p := plot.New()
-		p.X.Label.Text, p.Y.Label.Text = "step", c.name
-		if len(c.xy) > 0 {
-			line, err := plotter.NewLine(c.xy)
-			if err != nil {
-				return fmt.Errorf("draw %s: %w", c.name, err)
-			}
-			p.Add(plotter.NewGrid(), line)
-		}
-		plots = append(plots, []*plot.Plot{p})
+		p := plots.New("step", c.name)
+		plots.AddLine(p, "", chart.Blue, c.points)
+		panels = append(panels, p)
 	}
-	img := vgimg.New(6*vg.Inch, 8*vg.Inch)
-	canvas := draw.New(img)
-	for i, row := range plot.Align(plots, draw.Tiles{Rows: len(plots), Cols: 1, PadY: vg.Points(6)}, canvas) {
-		plots[i][0].Draw(row[0])
-	}
-	return command.ReplaceFile(filepath.Join(dir, "training.png"), func(w io.Writer) error {
-		_, err := vgimg.PngCanvas{Canvas: img}.WriteTo(w)
-		return err
-	})
+	return plots.Save(filepath.Join(dir, "training.png"), "", panels)
 }
