@@ -47,8 +47,10 @@ type fleet struct {
 	broker telemetry.Broker
 	leader *telemetry.Client
 	server *serve.Server
-	folder string
-	key    *task.Key
+
+	scheduler *share.Scheduler
+	folder    string
+	key       *task.Key
 
 	mutex   sync.Mutex
 	reports map[string]telemetry.Report
@@ -90,6 +92,7 @@ func (f *fleet) startWorker(address string) {
 	f.t.Helper()
 	scheduler := &share.Scheduler{Cores: 1, MaxTasks: 4}
 	scheduler.Start()
+	f.scheduler = scheduler
 	f.t.Cleanup(scheduler.Close)
 	pair, err := tls.LoadX509KeyPair(access.Files(f.folder, "worker-1"))
 	if err != nil {
@@ -180,6 +183,11 @@ func TestTasksAreComputed(t *testing.T) {
 		{"by the offer", "upper", nil, nil, telemetry.ByOffer, 1, ""},
 		{"the worker refuses the grant", "upper", nil, func(f *fleet) { f.decide(17, "u01", 10) }, telemetry.ByLocal, 0, "more bytes than granted"},
 		{"the worker is gone", "upper", func(f *fleet) { f.server.Close() }, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "refused"},
+		{"the worker ends in the middle", "loop", nil, func(f *fleet) {
+			f.decide(17, "u01", 40)
+			eventually(f.t, "a task at the worker", func() bool { return f.scheduler.Stats().CPU > 0 })
+			f.server.Close()
+		}, telemetry.ByLocal, 0, "e"}, // whatever the connection said
 		{"the function loops there", "loop", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
