@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"os"
 
@@ -20,6 +21,7 @@ type Config struct {
 	Cert        string            `yaml:"cert"`
 	Key         string            `yaml:"key"`
 	CA          string            `yaml:"ca"`
+	Revoked     string            `yaml:"revoked"`
 	GrantKey    string            `yaml:"grant_key"`
 	Cores       int               `yaml:"cores"`
 	CoreHz      float64           `yaml:"core_hz"`
@@ -89,7 +91,35 @@ func (c *Config) tls() (*tls.Config, error) {
 			return nil, fmt.Errorf("ca %s: no PEM certificate in it", c.CA)
 		}
 	}
+	if c.Revoked != "" {
+		config.VerifyConnection = func(s tls.ConnectionState) error { return checkRevoked(c.Revoked, s.PeerCertificates) }
+	}
 	return config, nil
+}
+
+// checkRevoked is an error if a certificate is in a list, or the list cannot be read. It is
+// read at each handshake: a lost phone is revoked while the worker runs.
+func checkRevoked(path string, certificates []*x509.Certificate) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("revoked: %w", err)
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return fmt.Errorf("revoked %s: no list in PEM", path)
+	}
+	list, err := x509.ParseRevocationList(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("revoked %s: %w", path, err)
+	}
+	for _, c := range certificates {
+		for _, r := range list.RevokedCertificateEntries {
+			if r.SerialNumber.Cmp(c.SerialNumber) == 0 {
+				return fmt.Errorf("the certificate of %s is revoked", c.Subject.CommonName)
+			}
+		}
+	}
+	return nil
 }
 
 // calibrated is what `worker calibrate` measured of a function, by its id in the file.

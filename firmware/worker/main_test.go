@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/telemetry/access"
 )
 
 // Every mistake is one line and a status.
@@ -61,6 +65,51 @@ func TestShippedConfiguration(t *testing.T) {
 	if c.Functions = nil; len(functions) != 1 || c.Fleet != want.Fleet || c.Listen != want.Listen || c.Cores != want.Cores || c.CoreHz != want.CoreHz ||
 		c.MaxTasks != want.MaxTasks || c.OfferBytes != want.OfferBytes || c.Calibration != want.Calibration || c.Broker != want.Broker {
 		t.Errorf("%+v, want %+v", c, want)
+	}
+}
+
+// A user whose certificate was revoked is not let in any more, while the worker runs; a list
+// that cannot be read lets nobody in.
+func TestRevoked(t *testing.T) {
+	folder := t.TempDir()
+	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}}, {Name: "u01", Role: access.RoleUser}, {Name: "u02", Role: access.RoleUser}}
+	if _, err := access.Issue(folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{CA: filepath.Join(folder, "ca.crt"), Revoked: filepath.Join(folder, access.RevokedFile)}
+	c.Cert, c.Key = access.Files(folder, "worker-1")
+	config, err := c.tls()
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := map[string]*x509.Certificate{}
+	for _, user := range []string{"u01", "u02"} {
+		found, err := access.Read(folder, user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		users[user] = found.X509
+	}
+	enter := func(user string) error {
+		return config.VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{users[user]}})
+	}
+	if err := access.Revoke(folder, "u02", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := enter("u01"); err != nil {
+		t.Errorf("u01: %v", err)
+	}
+	if err := access.Revoke(folder, "u01", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"u01", "u02"} {
+		if err := enter(user); err == nil || !strings.Contains(err.Error(), user+" is revoked") {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	os.WriteFile(c.Revoked, []byte("no list"), 0o600)
+	if err := config.VerifyConnection(tls.ConnectionState{}); err == nil {
+		t.Error("a list that cannot be read is taken as empty")
 	}
 }
 

@@ -78,13 +78,15 @@ type Scheduler struct {
 	done    sync.WaitGroup
 	live    map[Executor]struct{}
 	stats   Stats
+
+	meanCPU, meanRan float64 // of a chunk, ns, running means
 }
 
 // Stats is what a scheduler has done since it began.
 type Stats struct {
 	CPU          time.Duration
 	QueuedNS     float64 // CPU time that accepted tasks still need
-	Availability float64 // CPU time over the time that chunks took, a running mean: below 1 other programs take cores
+	Availability float64 // CPU time over the time that chunks took: below 1 other programs take cores
 	Killed       int
 }
 
@@ -430,8 +432,10 @@ func (s *Scheduler) end(c *chunk) {
 		f.nsPerByte = ns
 	}
 	f.nsPerByte += measureGain * (ns - f.nsPerByte)
-	if c.cpu > 0 && c.ran > 0 {
-		s.stats.Availability += measureGain * (min(float64(c.cpu)/float64(c.ran), 1) - s.stats.Availability)
+	s.meanCPU += measureGain * (float64(c.cpu) - s.meanCPU)
+	s.meanRan += measureGain * (float64(c.ran) - s.meanRan)
+	if s.meanRan > 0 { // of the means: a few chunks that wait long are most of the time
+		s.stats.Availability = min(s.meanCPU/s.meanRan, 1)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 // The test's own program is the executor: each function is one behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
-		sdk.Serve(work, endless, grow, recurse, trap, flood, func(b []byte) ([]byte, error) { return nil, errors.New("bad input") }, asleep)
+		sdk.Serve(work, endless, grow, recurse, trap, flood, func(b []byte) ([]byte, error) { return nil, errors.New("bad input") }, asleep, interrupted)
 		os.Exit(0)
 	}
 	if len(os.Args) == 2 && os.Args[1] == "liar" {
@@ -39,6 +39,7 @@ const (
 	fFlood
 	fRefuse
 	fAsleep
+	fInterrupted
 )
 
 func threadCPU() time.Duration {
@@ -64,6 +65,15 @@ func work(input []byte) (out []byte, err error) {
 func endless([]byte) ([]byte, error) {
 	for {
 	}
+}
+
+// interrupted is work beside another program that has the core, between one unit and the
+// next, for a hundred times as long.
+func interrupted(input []byte) ([]byte, error) {
+	if input[0]%2 == 1 {
+		time.Sleep(100 * unitNS)
+	}
+	return work(input)
 }
 
 func asleep([]byte) ([]byte, error) {
@@ -227,6 +237,21 @@ func TestNoTaskIsFasterThanGranted(t *testing.T) {
 		if took := time.Since(began); took < granted*8/10 { // its last chunk began a chunk earlier than it would end
 			t.Errorf("%d cores: %v, granted %v", cores, took, granted)
 		}
+	}
+}
+
+// What a core has left for tasks is CPU time over time, of all chunks together: the mean of each
+// chunk's would be above a half here.
+func TestAvailability(t *testing.T) {
+	s := newScheduler(t, 1)
+	f := program("executor", fInterrupted)
+	s.SetNSPerByte(f, 1e9) // chunks of one unit, and no limit
+	in, _ := input(40)
+	if _, err := s.Run(f, 1, in); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.Stats().Availability; a > 0.1 {
+		t.Errorf("%v of a core is left, want 0.02", a)
 	}
 }
 
