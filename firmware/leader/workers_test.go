@@ -60,7 +60,7 @@ func (x *reporter) decision(user string) telemetry.Decision {
 
 // Users are sent to the aircraft whose worker is received and has their function, with a grant
 // for it. Once it is silent they compute locally, and its aircraft flies on.
-func TestUsersGoWhereAWorkerIsHeard(t *testing.T) {
+func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 	r := rig.New(t, 2, 4000)
 	r.SetUsers(0, 0)
 	keyFile := filepath.Join(t.TempDir(), "worker-2.grant")
@@ -70,7 +70,7 @@ func TestUsersGoWhereAWorkerIsHeard(t *testing.T) {
 	r.Config.Aircraft[1].Worker, r.Config.Aircraft[1].GrantKey = "uav2.example:7300", keyFile
 	users := newReporter(t, r, map[string]string{"with": "blobs", "other": "network", "without": ""})
 	worker, digest := r.Client("worker"), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	heard := telemetry.Worker{CPUHz: 31e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}
+	received := telemetry.Worker{CPUHz: 31e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}
 	r.FlyToSlot(3)
 	if s := r.LastStatus(); len(users.offered()) != 0 || s.Aircraft[0].Worker.State != telemetry.WorkerNone || s.Aircraft[1].Worker.State != telemetry.WorkerSilent {
 		t.Errorf("before a heartbeat %+v is offered, %+v, %+v", users.offered(), s.Aircraft[0].Worker, s.Aircraft[1].Worker)
@@ -79,7 +79,7 @@ func TestUsersGoWhereAWorkerIsHeard(t *testing.T) {
 		t.Errorf("before a heartbeat %+v is decided", d)
 	}
 	granted := rig.Eventually(func() bool {
-		publish(worker, r.Topics.Worker(2), heard)
+		publish(worker, r.Topics.Worker(2), received)
 		time.Sleep(20 * time.Millisecond)
 		return users.decision("with").Grant != ""
 	})
@@ -102,6 +102,11 @@ func TestUsersGoWhereAWorkerIsHeard(t *testing.T) {
 			t.Errorf("%s: %+v", user, d)
 		}
 	}
+	rig.Eventually(func() bool { // a beacon sent since
+		publish(worker, r.Topics.Worker(2), received)
+		time.Sleep(20 * time.Millisecond)
+		return len(users.offered()) > 0
+	})
 	offer := users.offered()
 	if len(offer) != 1 || offer[0].Number != 2 || offer[0].Worker != "uav2.example:7300" || offer[0].CPUHz != 31e9 {
 		t.Errorf("%+v is offered", offer)
