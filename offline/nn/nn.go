@@ -33,7 +33,8 @@ type Config struct {
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	if c.Batch < 1 || c.Workers < 1 || c.Workers > c.Batch || c.Schedule.Steps < 1 {
-		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than flights", c.Batch, c.Workers, c.Schedule.Steps)
+		return fmt.Errorf("training has batch %d, workers %d, steps %d; want all positive and no more workers than flights",
+			c.Batch, c.Workers, c.Schedule.Steps)
 	}
 	return CheckFinite(c)
 }

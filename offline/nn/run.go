@@ -73,7 +73,8 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return cmp.Or(t.Save(f.StatePath()), command.Interrupted(ctx, " at step %d of %d; the same command with -resume continues", t.Step, steps))
+			ended := command.Interrupted(ctx, " at step %d of %d; the same command with -resume continues", t.Step, steps)
+			return cmp.Or(t.Save(f.StatePath()), ended)
 		}
 		l, err := t.next()
 		if err != nil {
@@ -94,7 +95,8 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 			}
 			if t.Step%(50*max(f.Line, 1)) == 0 || last {
 				left := time.Since(began) / time.Duration(t.Step-first) * time.Duration(steps-t.Step)
-				fmt.Fprintf(stdout, "step %d/%d  %s%.1f %s/s  left %s\n", t.Step, steps, t.named(sums, n), speed, t.task.Unit, left.Round(time.Second))
+				fmt.Fprintf(stdout, "step %d/%d  %s%.1f %s/s  left %s\n",
+					t.Step, steps, t.named(sums, n), speed, t.task.Unit, left.Round(time.Second))
 			}
 			clear(sums)
 			logged, lineBegan = t.Step, time.Now()
