@@ -81,6 +81,7 @@ type Device struct {
 	mutex   sync.Mutex
 	slot    int // of the last beacon
 	pending *pending
+	workers map[int]string   // address by aircraft, as last offered: one may be decided on that is not on offer
 	links   map[string]*link // by address
 }
 
@@ -101,7 +102,7 @@ func (d *Device) Initialize(ctx context.Context) (err error) {
 		return fmt.Errorf("device %q: want an id, a function's unit_bytes and cpu_hz", d.ID)
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
-	d.slot, d.links = -1, map[string]*link{}
+	d.slot, d.links, d.workers = -1, map[string]*link{}, map[int]string{}
 	d.client = &telemetry.Client{
 		Broker: d.Broker, Name: "user", Log: d.Log,
 		Subscriptions: []telemetry.Subscription{{Filter: d.topics.Slot()}, {Filter: d.topics.Decision(d.ID), QoS: 1}},
@@ -156,6 +157,7 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 	}
 	for _, a := range b.Offer.Aircraft {
 		if d.TLS != nil && a.Worker != "" {
+			d.workers[a.Number] = a.Worker
 			d.link(a.Worker).open()
 		}
 	}
@@ -199,11 +201,7 @@ func (d *Device) follow(x telemetry.Decision, received time.Time) {
 		return
 	}
 	way := way{by: telemetry.ByDecision, aircraft: x.Aircraft, offload: x.Offload, cpuHz: x.CPUHz}
-	for _, a := range p.beacon.Offer.Aircraft {
-		if a.Number == x.Aircraft {
-			way.worker = a.Worker
-		}
-	}
+	way.worker = d.workers[x.Aircraft]
 	if x.Grant != "" {
 		way.grant, _ = base64.StdEncoding.DecodeString(x.Grant) // the decoder has checked its form
 	}

@@ -48,9 +48,10 @@ type fleet struct {
 	leader *telemetry.Client
 	server *serve.Server
 
-	scheduler *share.Scheduler
-	folder    string
-	key       *task.Key
+	scheduler      *share.Scheduler
+	nothingOffered bool
+	folder         string
+	key            *task.Key
 
 	mutex   sync.Mutex
 	reports map[string]telemetry.Report
@@ -131,6 +132,9 @@ func (f *fleet) open(n int, decideByMS float64) {
 	beacon := telemetry.Slot{Slot: n, SlotMS: 60000, Speed: 1.0 / 60, ReportByMS: 1, DecideByMS: decideByMS, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{
 		{Number: 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 1, Worker: f.server.Address().String()},
 	}}}
+	if f.nothingOffered {
+		beacon.Offer.Aircraft = []telemetry.OfferAircraft{}
+	}
 	f.server.OpenSlot(beacon)
 	f.publish(f.topics.Slot(), 0, must(telemetry.Encode(beacon)))
 }
@@ -151,6 +155,15 @@ func (f *fleet) decide(n int, user string, bytes uint32) {
 	function, _ := task.FunctionHash(digest)
 	g := task.Grant{Mission: task.MissionHash("demo", "m1"), User: task.UserHash(user), Function: function, Slot: uint32(n), Bytes: bytes, Aircraft: 1, Share: 60000}
 	f.publish(f.topics.Decision(user), 1, must(telemetry.Encode(telemetry.Decision{Slot: n, Aircraft: 1, Offload: 0.75, CPUHz: 30e9, Grant: g.Text(f.key)})))
+}
+
+func (f *fleet) awaitReport(n int) {
+	f.t.Helper()
+	eventually(f.t, "a report", func() bool {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		return f.reports["u01"].Slot == n
+	})
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -177,6 +190,7 @@ func TestTasksAreComputed(t *testing.T) {
 		problem  string
 	}{
 		{"by decision", "upper", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByDecision, 1, ""},
+		{"by decision, though this slot offers nothing", "upper", nil, nil, telemetry.ByDecision, 1, ""},
 		{"decided local", "upper", nil, func(f *fleet) {
 			f.publish(f.topics.Decision("u01"), 1, must(telemetry.Encode(telemetry.Decision{Slot: 17})))
 		}, telemetry.ByDecision, 0, ""},
@@ -196,7 +210,7 @@ func TestTasksAreComputed(t *testing.T) {
 			if c.before != nil {
 				c.before(f)
 			}
-			done := make(chan Outcome, 1)
+			done := make(chan Outcome, 2)
 			pair, err := tls.LoadX509KeyPair(access.Files(f.folder, "u01"))
 			if err != nil {
 				t.Fatal(err)
@@ -215,12 +229,20 @@ func TestTasksAreComputed(t *testing.T) {
 			if c.decided == nil {
 				decideByMS = 2
 			}
+			if strings.Contains(c.name, "offers nothing") { // the slot before named the worker
+				f.open(16, 50000)
+				f.awaitReport(16)
+				f.nothingOffered, decideByMS, c.decided = true, 50000, func(f *fleet) { f.decide(17, "u01", 40) }
+			}
 			f.open(17, decideByMS)
 			if c.decided != nil {
-				eventually(t, "a report", func() bool { f.mutex.Lock(); defer f.mutex.Unlock(); return f.reports["u01"].Slot == 17 })
+				f.awaitReport(17)
 				c.decided(f)
 			}
 			o := <-done
+			for o.Slot != 17 {
+				o = <-done
+			}
 			if o.By != c.by || o.Aircraft != c.aircraft || !strings.Contains(o.Problem, c.problem) || (o.Problem == "") != (c.problem == "") || o.Err != nil || !bytes.Equal(o.Output, bytes.ToUpper(input)) {
 				t.Errorf("%+v, output %q", o, o.Output)
 			}

@@ -116,7 +116,7 @@ def main(broker, fleet, user, ca, certificate, key, path):
     for topic, m in mqtt.messages():
         if topic == root + "slot":
             slot = m["slot"]
-            workers = {a["number"]: a["worker"] for a in m["offer"]["aircraft"] if "worker" in a}
+            workers.update({a["number"]: a["worker"] for a in m["offer"]["aircraft"] if "worker" in a})
             mqtt.publish(root + f"users/{user}/report", {
                 "slot": slot, "position_m": [312.0, 844.5], "queue_bits": 0, "cpu_hz": CPU_HZ,
                 "task": {"bits": 8 * len(task), "cycles_per_bit": CYCLES_PER_BIT, "deadline_s": DEADLINE_S, "function": FUNCTION}}, 0)
