@@ -67,7 +67,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	r := &Report{Processor: runtime.GOARCH + " " + level, Cores: runtime.GOMAXPROCS(0), Leader: map[string]LeaderFootprint{}, Missing: map[string]string{}}
+	r := &Report{Processor: runtime.GOARCH + " " + level, Cores: runtime.GOMAXPROCS(0), Leader: map[string]LeaderFootprint{},
+		Missing: map[string]string{}}
 	scratch, err := os.MkdirTemp("", "prefdt-bench-")
 	if err != nil {
 		return err

@@ -38,7 +38,8 @@ type LeaderFootprint struct {
 type leaderBuild struct{ arch, folder, qemu string }
 
 func leaderBuilds(bin string) []leaderBuild {
-	return []leaderBuild{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin, "armv7"), "qemu-arm-static"}}
+	return []leaderBuild{{"amd64", bin, ""}, {"arm64", filepath.Join(bin, "arm64"), "qemu-aarch64-static"}, {"armv7", filepath.Join(bin,
+		"armv7"), "qemu-arm-static"}}
 }
 
 // measureLeader flies a mission. What could not be measured is nil, and the error is

@@ -107,5 +107,6 @@ func measureSize(ck *checkpoint.Checkpoint, users, aircraft int, request string)
 	}
 	runner.Fly(seeds.EvaluationFirst, r)
 	steady := meter.allocs[scaleWarmUp:]
-	return Scale{Users: users, Aircraft: aircraft, Request: request, P50MS: quantile(meter.timesMS[scaleWarmUp:], 0.5), Allocs: quantile(steady, 0.5)}, nil
+	return Scale{Users: users, Aircraft: aircraft, Request: request, P50MS: quantile(meter.timesMS[scaleWarmUp:], 0.5),
+		Allocs: quantile(steady, 0.5)}, nil
 }

@@ -129,7 +129,8 @@ func (p *ortGraph) runBatch(r *ort.Runtime) error {
 // prepareORTGraphs loads the step, its call, a small call, the window and its call,
 // in this order, and compares the outputs of the step and the window with the
 // network's.
-func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph, *float64, error) {
+func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph,
+	*float64, error) {
 	parameters := randomParameters(a)
 	window := windowGraph(a, benchAircraft, benchUsers)
 	small := &model.Graph{Inputs: a.Graph().Inputs[3:4], Outputs: []model.Value{{Name: "out"}}}
@@ -196,7 +197,8 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 	for _, in := range inputs {
 		net.Step(in, cache, &out)
 		rows.Aircraft, rows.Pairs = append(rows.Aircraft, in.Aircraft...), append(rows.Pairs, in.Pairs...)
-		rows.State, rows.Return, rows.Action = append(rows.State, in.State...), append(rows.Return, in.Return...), append(rows.Action, in.Action...)
+		rows.State, rows.Return, rows.Action = append(rows.State, in.State...), append(rows.Return, in.Return...), append(rows.Action,
+			in.Action...)
 	}
 	n, m, u := len(inputs), inputs[0].NumAircraft, inputs[0].NumUsers
 	request.Feeds = map[string]ort.Tensor{
@@ -218,7 +220,8 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 }
 
 func maxDifference(out *model.Outputs, reference map[string]ort.Tensor) (d float64) {
-	for _, pair := range [][2][]float32{{out.Move, reference["move"].Data}, {out.Choice, reference["choice"].Data}, {{out.FrontPosition}, reference["price"].Data}} {
+	for _, pair := range [][2][]float32{{out.Move, reference["move"].Data}, {out.Choice, reference["choice"].Data}, {{out.FrontPosition},
+		reference["price"].Data}} {
 		if len(pair[0]) != len(pair[1]) {
 			return math.Inf(1)
 		}
@@ -251,7 +254,8 @@ func randomParameters(a model.Arch) []float32 {
 func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 	return &model.Inputs{
 		NumAircraft: m, NumUsers: u, Aircraft: randomNormal(r, m*model.AircraftFeatures), Pairs: randomNormal(r, m*u*model.PairFeatures),
-		State: randomNormal(r, model.StateFeatures), Return: randomNormal(r, model.ReturnFeatures), Action: randomNormal(r, model.ActionFeatures),
+		State: randomNormal(r, model.StateFeatures), Return: randomNormal(r, model.ReturnFeatures), Action: randomNormal(r,
+			model.ActionFeatures),
 	}
 }
 

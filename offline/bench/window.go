@@ -22,7 +22,8 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 		fixedValue("return", slots, model.ReturnFeatures),
 		fixedValue("action", slots, model.ActionFeatures),
 	}
-	b.Outputs = []model.Value{fixedValue("move", aircraft, 2), fixedValue("choice", aircraft, users, model.ChoiceOutputs), fixedValue("price", 1, 1)}
+	b.Outputs = []model.Value{fixedValue("move", aircraft, 2), fixedValue("choice", aircraft, users, model.ChoiceOutputs),
+		fixedValue("price", 1, 1)}
 	w := b.Parameters(a)
 	b.Constant("one", []float32{1}, 1)
 	b.Constant("half", []float32{0.5}, 1)
@@ -68,7 +69,8 @@ func windowGraph(a model.Arch, aircraft, users int) *model.Graph {
 		block := &w.Blocks[l]
 		q, k, v := model.BlockTensor(l, "q"), model.BlockTensor(l, "k"), model.BlockTensor(l, "v")
 		qkv := b.Linear(b.Norm(x, &block.Norm1), &block.QKV)
-		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{qkv}, Outputs: []string{q, k, v}, Attributes: map[string]any{"axis": int64(1)}})
+		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{qkv}, Outputs: []string{q, k, v},
+			Attributes: map[string]any{"axis": int64(1)}})
 		queries, hide := tokens, "mask"
 		if l == a.Layers-1 { // only the last state token is used
 			queries, hide = 1, ""

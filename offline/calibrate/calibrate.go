@@ -41,7 +41,8 @@ const settingMapKnots = 51
 // Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
 // axis, then flies a grid of shares that is even in the conditioner's front position,
 // and fits the remap.
-func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int, progress func(done int)) (Calibration, error) {
+func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int,
+	progress func(done int)) (Calibration, error) {
 	for _, s := range list {
 		if err := seeds.CheckCalibration(s); err != nil {
 			return Calibration{}, fmt.Errorf("calibrate: %w", err)
@@ -51,7 +52,8 @@ func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, lis
 		return Calibration{}, fmt.Errorf("calibrate the price axis: %w", err)
 	}
 	omegas := EvenOmegas(&frozen.GoalConstants, frozen.OmegaBand, settings)
-	results, err := rollout.Sweep(ctx, frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
+	results, err := rollout.Sweep(ctx, frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list,
+		rollout.PreferenceRequests(omegas), workers, progress)
 	if err != nil {
 		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
@@ -93,7 +95,8 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 	predicted := pareto.Summarise(recorder.positions)
 	end := predicted.Mean - predicted.Std
 	if !(end > 0.5) {
-		return fmt.Errorf("with the least energy requested, the network predicts %.3f ± %.3f of 1; train longer", predicted.Mean, predicted.Std)
+		return fmt.Errorf("with the least energy requested, the network predicts %.3f ± %.3f of 1; train longer", predicted.Mean,
+			predicted.Std)
 	}
 	set(end)
 	return nil

@@ -92,7 +92,8 @@ func allowedViolations(n int) int { return int(ViolationRate*float64(n+1)+1e-9) 
 // CheckCeilingSeeds returns why a margin cannot be fitted on these seeds.
 func CheckCeilingSeeds(list []uint64) error {
 	if allowedViolations(len(list)) < 0 {
-		return fmt.Errorf("calibrate: %d flights cannot guarantee a rate of %v, want %.0f at least", len(list), ViolationRate, 1/ViolationRate-1)
+		return fmt.Errorf("calibrate: %d flights cannot guarantee a rate of %v, want %.0f at least", len(list), ViolationRate,
+			1/ViolationRate-1)
 	}
 	for _, seed := range list {
 		if err := seeds.CheckCalibration(seed); err != nil {
@@ -114,7 +115,8 @@ func CheckCeilingSeeds(list []uint64) error {
 //
 // tried is what an earlier call handed to progress and need not be flown again:
 // the trials that each of the first margins violated.
-func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, tried [][]int, progress func(margin float64, violations []int, violated []int) error) (goal.CeilingMargin, error) {
+func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int, tried [][]int,
+	progress func(margin float64, violations []int, violated []int) error) (goal.CeilingMargin, error) {
 	p := goal.CeilingMargin{ViolationRate: ViolationRate, Flights: len(list)}
 	if err := CheckCeilingSeeds(list); err != nil {
 		return p, err
@@ -165,7 +167,8 @@ func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 		if most := slices.Max(violations); most > allowed && i > 0 {
 			return p, nil
 		} else if most > allowed {
-			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights exceed their ceiling in %q, want %d at most", margin, violations, len(list), p.Conditions, allowed)
+			return p, fmt.Errorf("calibrate: with a margin of %v deviations, %v of %d flights exceed their ceiling in %q, want "+
+				"%d at most", margin, violations, len(list), p.Conditions, allowed)
 		}
 		p.StdDevs, p.Violations = margin, violations
 	}

@@ -33,7 +33,8 @@ func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 // against the floor that the objective reported, given the physics measured so far,
 // at the quarters of that flight, and in calm air the most that is spent when
 // energy is no matter. The figures are for the manifest.
-func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64, error) {
+func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64,
+	error) {
 	type flight struct{ leastJ, mostJ, floorJ, off float64 }
 	flights := make([]flight, len(conditions)*len(list))
 	err := jobs.Do(ctx, len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {

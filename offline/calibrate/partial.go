@@ -64,7 +64,8 @@ func (j *Job) Run(ctx context.Context) (Calibration, error) {
 		if len(done.Violated) > 0 {
 			fmt.Fprintf(j.Log, "ceilings: %d margins were tried before\n", len(done.Violated))
 		}
-		cal.CeilingMargin, err = fitCeilingMargin(ctx, j.Checkpoint, j.World, j.Ceilings, j.Workers, done.Violated, func(margin float64, violations, violated []int) error {
+		cal.CeilingMargin, err = fitCeilingMargin(ctx, j.Checkpoint, j.World, j.Ceilings, j.Workers, done.Violated, func(margin float64,
+			violations, violated []int) error {
 			fmt.Fprintf(j.Log, "ceilings, a margin of %.2f deviations: %v of %d flights passed\n", margin, violations, len(j.Ceilings))
 			done.Violated = append(done.Violated, violated)
 			return j.save(done)

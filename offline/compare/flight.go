@@ -140,7 +140,8 @@ func ReadFlight(folder string) (*Flight, error) {
 		s := &f.Slots[r.Slot]
 		s.Decided, s.Snapshot, s.Believed = true, r.Seen.Snapshot, r.Seen.Believed
 		if len(r.Seen.Names) != len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers) {
-			return nil, fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names), len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers))
+			return nil, fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names),
+				len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers))
 		}
 		for _, name := range r.Seen.Names {
 			var n int
@@ -177,7 +178,8 @@ func (f *Flight) Link() rollout.ReportLink {
 	l.Followed = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Followed, user) }
 	l.Missed = func(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
 	l.Measured = func(n, number int) bool {
-		return n < len(f.Slots) && slices.ContainsFunc(f.Slots[n].Snapshot.Aircraft, func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })
+		return n < len(f.Slots) && slices.ContainsFunc(f.Slots[n].Snapshot.Aircraft,
+			func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })
 	}
 	return l
 }

@@ -166,7 +166,8 @@ const gainMinDB, gainMaxDB = -150, -85
 // has such beliefs.
 func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 	users, aircraft := f.World.UserCount(), f.World.Aircraft
-	reported, believed, actual := emptyGains(len(f.Slots), users*aircraft), emptyGains(len(f.Slots), users*aircraft), emptyGains(len(f.Slots), users*aircraft)
+	reported, believed, actual := emptyGains(len(f.Slots), users*aircraft), emptyGains(len(f.Slots), users*aircraft),
+		emptyGains(len(f.Slots), users*aircraft)
 	count, squared, squaredReported := 0.0, 0.0, 0.0
 	for n := range f.Slots {
 		s := &f.Slots[n]
@@ -181,7 +182,8 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 				user := s.Users[i]
 				row := (users-1-user)*aircraft + aircraft - a.Number // the first user on top
 				_, upload := truth.Gain(n, user, a.Number-1, a.Position.Sub(truth.UserPosition(n, user)))
-				reported.db[row][n], believed.db[row][n], actual.db[row][n] = decibels(u.Gain[m]), decibels(s.Believed.Gain[i][m]), decibels(upload)
+				reported.db[row][n], believed.db[row][n], actual.db[row][n] = decibels(u.Gain[m]), decibels(s.Believed.Gain[i][m]),
+					decibels(upload)
 				squared += math.Pow(believed.db[row][n]-actual.db[row][n], 2)
 				squaredReported += math.Pow(reported.db[row][n]-actual.db[row][n], 2)
 				count++
@@ -196,7 +198,8 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 		title string
 		gains
 	}{
-		{fmt.Sprintf("Who sees whom, as users reported it: one sample of fading, off by %.1f dB", math.Sqrt(squaredReported/count)), reported},
+		{fmt.Sprintf("Who sees whom, as users reported it: one sample of fading, off by %.1f dB", math.Sqrt(squaredReported/count)),
+			reported},
 		{fmt.Sprintf("as the leader believed: off by %.1f dB", math.Sqrt(squared/count)), believed},
 		{fmt.Sprintf("as it was (gain from %d dB, dark, to %d dB, bright; white: no task)", gainMinDB, gainMaxDB), actual},
 	} {
@@ -261,7 +264,8 @@ func costPlots(c *Comparison) []*plot.Plot {
 		c     color.Color
 		width vg.Length
 	}{
-		{"without memory", &c.Memoryless, chart.Red, 2}, {"rollout of the flight", &c.Rollout, chart.Grey, 3}, {"the flight", &c.Flight, chart.Blue, 1.6},
+		{"without memory", &c.Memoryless, chart.Red, 2}, {"rollout of the flight", &c.Rollout, chart.Grey, 3}, {"the flight", &c.Flight,
+			chart.Blue, 1.6},
 	} {
 		joules, seconds := plotter.XYs{{}}, plotter.XYs{{}}
 		for n, s := range x.cost.bySlot {

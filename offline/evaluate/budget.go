@@ -206,7 +206,8 @@ func perturbations() []perturbation {
 const regretPrices = 64
 
 // measureBudgets measures the configuration's perturbations by these arms.
-func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, summary []ArmSummary, err error) {
+func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult,
+	summary []ArmSummary, err error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, nil, err
 	}
@@ -269,7 +270,8 @@ type seedFlights struct {
 
 // fly flies a perturbation's cells, in both modes, by all arms, on seeds that allowed, a
 // function of package seeds, does not refuse. It returns the flights of each seed.
-func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm, allowed func(uint64) error) ([]seedFlights, error) {
+func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm,
+	allowed func(uint64) error) ([]seedFlights, error) {
 	for i := range p.requests {
 		r := &p.requests[i]
 		r.BudgetJ *= c.World.EnergyScale()
@@ -330,7 +332,8 @@ func keepable(judge *rollout.Result, budgetJ float64) bool {
 }
 
 // measure flies a perturbation's cells and takes the means of each.
-func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult, err error) {
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult,
+	err error) {
 	bySeed, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
 	if err != nil {
 		return nil, err
@@ -338,7 +341,8 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 	even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
 	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
-			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds), Arms: map[string]experiment.BudgetMeans{}}
+			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds),
+				Arms: map[string]experiment.BudgetMeans{}}
 			if r.ReviseSlot > 0 {
 				row.RevisedFromJ = r.BudgetJ
 			}

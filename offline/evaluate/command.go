@@ -47,9 +47,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 	prices := f.Int("prices", 32, "prices of the teacher's front")
 	decoder := f.String("decoder", string(inference.DecoderDispatch), "dispatch, snapped or heads")
 	budgets := f.Bool("budget", false, "also measure budgets")
-	armNames := f.String("arms", "", "measure budgets by these `NAMES` alone, beside the policy and the even pacer, as in greedy,controller")
+	armNames := f.String("arms", "",
+		"measure budgets by these `NAMES` alone, beside the policy and the even pacer, as in greedy,controller")
 	ceilings := f.Bool("ceilings", false, "also measure budgets, of them ceilings alone, and no regret: quicker, for many seeds")
-	perturbation := f.String("perturbation", "", "measure budgets under the perturbations alone whose name contains this `TEXT`, as in edge energy")
+	perturbation := f.String("perturbation", "",
+		"measure budgets under the perturbations alone whose name contains this `TEXT`, as in edge energy")
 	uplink := f.Bool("uplink", false, "also measure lost and late reports")
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
@@ -57,8 +59,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
 	fieldWorlds := slices.Concat(world.FieldNames(), world.UnseenNames())
 	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(fieldWorlds, ", "))
-	estimator := f.String("estimator", "", "of -world, measure the trained estimator in this `FOLDER`, of a run or a checkpoint, instead of the checkpoint's own")
-	contexts := f.String("contexts", "", "of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
+	estimator := f.String("estimator", "",
+		"of -world, measure the trained estimator in this `FOLDER`, of a run or a checkpoint, instead of the checkpoint's own")
+	contexts := f.String("contexts", "",
+		"of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
@@ -99,7 +103,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 			*decoder = string(inference.DecoderHeads)
 		}
 		if *decoder != string(inference.DecoderHeads) || *field != "" || len(sizes) > 0 || *missions || *worlds > 0 {
-			return cli.BadInputf("%s is of the published form: it has the decoder %q alone, and flies one fleet, missions of one length and no field world", *dir, inference.DecoderHeads)
+			return cli.BadInputf("%s is of the published form: it has the decoder %q alone, and flies one fleet, missions of one "+
+				"length and no field world", *dir, inference.DecoderHeads)
 		}
 	}
 	trained, err := rollout.WorldOf(&ck.Manifest)
@@ -132,7 +137,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	files := strings.FieldsFunc(*contexts, func(r rune) bool { return r == ',' })
 	if len(files) > 0 && (*field == "" || parameters == nil) {
-		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the checkpoint has none", *contexts)
+		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the "+
+			"checkpoint has none", *contexts)
 	}
 	others := map[int]*learned.Parameters{}
 	for _, file := range files {
@@ -146,7 +152,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 		others[p.Window] = p
 	}
 	command.WarnOfWorld(stderr, trained, here)
-	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder), Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters, Contexts: slices.Collect(maps.Values(others))}
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder),
+		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
+		Contexts: slices.Collect(maps.Values(others))}
 	if *field != "" {
 		r, err := measureField(ctx, ck, c)
 		if err != nil {

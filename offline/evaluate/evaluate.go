@@ -142,7 +142,8 @@ func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 		return x.Measure(wide, tight)
 	}
 	outcomes, uniformOutcomes := rollout.Outcomes(onAxis), rollout.Outcomes(onUniform)
-	policy, even, expert := measure(rollout.Linspace(0, 1, c.Settings), outcomes), measure(uniform, uniformOutcomes), measure(c.prices(), taught)
+	policy, even, expert := measure(rollout.Linspace(0, 1, c.Settings), outcomes), measure(uniform, uniformOutcomes), measure(c.prices(),
+		taught)
 	mean := experiment.Mean
 	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(policy.Hypervolumes), pareto.Summarise(expert.Hypervolumes)
 	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(policy.Tight), pareto.Summarise(expert.Tight)
@@ -188,12 +189,15 @@ func (c *Config) prices() []float64 {
 }
 
 func (c *Config) sweepTeacher(ctx context.Context) ([][]pareto.Point, error) {
-	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress, "teacher's seeds", len(c.Seeds)))
+	return teacher.Sweep(ctx, &c.World, seeds.CheckEvaluation, c.Seeds, c.prices(), c.Workers, command.Progress(c.Progress,
+		"teacher's seeds", len(c.Seeds)))
 }
 
-func (c *Config) sweep(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request, what string) ([][]rollout.Result, error) {
+func (c *Config) sweep(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink, requests []rollout.Request,
+	what string) ([][]rollout.Result, error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, err
 	}
-	return rollout.Sweep(ctx, ck, c.Decoder, c.World, l, c.Seeds, requests, c.Workers, command.Progress(c.Progress, "seeds, "+what, len(c.Seeds)))
+	return rollout.Sweep(ctx, ck, c.Decoder, c.World, l, c.Seeds, requests, c.Workers, command.Progress(c.Progress, "seeds, "+what,
+		len(c.Seeds)))
 }

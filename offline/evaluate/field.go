@@ -160,7 +160,8 @@ func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, map[*FieldArm][]*rollout.Runner{}, nil}
 		for name, e := range c.fieldArms() {
 			w.schedulers[name] = baseline.NewBelieving(&c.World.Physics, e, 0)
-			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World, rollout.ReportLink{}); err != nil {
+			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World,
+				rollout.ReportLink{}); err != nil {
 				return w, err
 			}
 		}
@@ -187,7 +188,8 @@ func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 					return err
 				}
 				w.schedulers[name].PriceSPerJ = price
-				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference, Omega: 0.5}).Point)
+				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference,
+					Omega: 0.5}).Point)
 			}
 		}
 		fly := func(arm *FieldArm, runner *rollout.Runner, r rollout.Request) {

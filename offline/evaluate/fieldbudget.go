@@ -46,7 +46,8 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 	var rows []FieldBudget
 	for _, mode := range c.budgetModes() {
 		for _, x := range budgetFloors {
-			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds), Arms: map[string]experiment.BudgetMeans{}})
+			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds),
+				Arms: map[string]experiment.BudgetMeans{}})
 		}
 	}
 	newRunners := func() (runners map[string]*rollout.Runner, err error) {

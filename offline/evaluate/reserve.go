@@ -168,7 +168,8 @@ func finishReserves(rows []ReserveResult) {
 		}
 		r.DelayS, r.EvenRatio = pareto.Summarise(delaysS).Mean, pareto.Summarise(r.evenRatios()).Mean
 		r.OverrunRate = r.ceilings / max(r.ceilingN, 1)
-		if keeps := r.MeanOverrun <= maxMeanOverrun && r.OverrunRate <= maxOverrunRate; keeps && (best == nil || r.EvenRatio < best.EvenRatio) {
+		if keeps := r.MeanOverrun <= maxMeanOverrun && r.OverrunRate <= maxOverrunRate; keeps && (best == nil ||
+			r.EvenRatio < best.EvenRatio) {
 			best = r
 		}
 	}

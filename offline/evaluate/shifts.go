@@ -102,7 +102,8 @@ type WorldRange struct {
 }
 
 // measureRandomWorlds measures n random worlds.
-func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange, err error) {
+func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange,
+	err error) {
 	for i := range n {
 		at := c
 		at.pricedWorld = &c.World
@@ -125,7 +126,8 @@ func summarizeWorlds(rows []OperatingPoint, seedCount int) *WorldRange {
 	for _, p := range rows {
 		ratios = append(ratios, p.Ratio.Hypervolume)
 	}
-	return &WorldRange{Ratio: pareto.Summarise(ratios), Seeds: seedCount, Least: slices.MinFunc(rows, byRatio), Most: slices.MaxFunc(rows, byRatio)}
+	return &WorldRange{Ratio: pareto.Summarise(ratios), Seeds: seedCount, Least: slices.MinFunc(rows, byRatio), Most: slices.MaxFunc(rows,
+		byRatio)}
 }
 
 // compareWithTeacher compares per seed, with reference points a fifth beyond the ends

@@ -38,7 +38,8 @@ type LinkRetention struct {
 }
 
 // links are the loss rates and the delays in slots that are measured.
-var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1}, {LateSlots: 2}, {LateSlots: 5}}
+var links = []rollout.ReportLink{{LossRate: 0.05}, {LossRate: 0.1}, {LossRate: 0.2}, {LossRate: 0.4}, {LossRate: 1}, {LateSlots: 1},
+	{LateSlots: 2}, {LateSlots: 5}}
 
 // measureUplink measures every link with every fallback.
 func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]LinkRetention, error) {
@@ -98,7 +99,8 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 }
 
 // sweepTeacherOver flies the teacher at its prices over a link.
-func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result, err error) {
+func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result,
+	err error) {
 	for _, price := range c.prices() {
 		runner := func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) }
 		at, err := rollout.SweepRunners(ctx, runner, c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)

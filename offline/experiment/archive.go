@@ -65,7 +65,8 @@ func unpack(archive, dir string) error {
 			continue
 		}
 		if left -= h.Size; h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || left < 0 {
-			return fmt.Errorf("%s holds %q, of %d bytes: want plain files below it, of %d bytes together", archive, h.Name, h.Size, archiveMax)
+			return fmt.Errorf("%s holds %q, of %d bytes: want plain files below it, of %d bytes together", archive, h.Name, h.Size,
+				archiveMax)
 		}
 		path := filepath.Join(dir, h.Name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

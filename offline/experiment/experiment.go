@@ -95,7 +95,8 @@ func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *S
 	if err != nil {
 		panic(err) // a checked configuration
 	}
-	return &Set{Command: command, Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, Workers: runtime.GOMAXPROCS(0), started: time.Now()}
+	return &Set{Command: command, Kind: kind, Dir: dir, Key: string(raw), Arms: arms, Log: log, Workers: runtime.GOMAXPROCS(0),
+		started: time.Now()}
 }
 
 // KeyFile holds the key, in every folder of a set.

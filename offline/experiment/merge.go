@@ -56,7 +56,8 @@ func (s *Set) missing(arms []Arm) error {
 		}
 	}
 	if len(names) > 0 {
-		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(names), len(arms), strings.Join(names, ", "))
+		return fmt.Errorf("%d of %d arms are not measured yet, and the report is without them: %s", len(names), len(arms),
+			strings.Join(names, ", "))
 	}
 	return nil
 }

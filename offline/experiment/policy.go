@@ -189,7 +189,8 @@ func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol) (Sweep,
 	for i, setting := range x.Settings {
 		requests[i] = x.Request(setting)
 	}
-	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.Runner(c, x.Link) }, c, x.Seeds, requests, s.Workers,
+	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.Runner(c, x.Link) }, c, x.Seeds, requests,
+		s.Workers,
 		command.Progress(s.Log, "  seeds, "+a.Name+", "+x.Name, len(x.Seeds)))
 	if err != nil {
 		return Sweep{}, err
@@ -225,7 +226,8 @@ func (s *Set) recalibrate(ctx context.Context, a *Arm, p *Policy) (kept int, err
 		return 0, errors.New("its settings cannot be recalibrated")
 	}
 	grid := calibrate.EvenOmegas(p.Constants, p.Band, calibrationSettings)
-	on, err := s.sweep(ctx, a, p, &Protocol{Name: "calibration", Settings: grid, Request: p.Request, Seeds: seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)})
+	on, err := s.sweep(ctx, a, p, &Protocol{Name: "calibration", Settings: grid, Request: p.Request,
+		Seeds: seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)})
 	if err != nil {
 		return 0, err
 	}

@@ -19,11 +19,13 @@ func (t *tables) budgetTable(x *experiment.Table) {
 			return
 		}
 		judged := experiment.JudgeBudgets(r.Budgets, even)
-		calm, shock, revised := judged.Mean(experiment.PerturbationNone), judged.Mean(experiment.PerturbationShock), judged.Mean(experiment.PerturbationRevision)
+		calm, shock, revised := judged.Mean(experiment.PerturbationNone), judged.Mean(experiment.PerturbationShock),
+			judged.Mean(experiment.PerturbationRevision)
 		cells := experiment.Row{
 			"arm": name, "gain": gain(r.Budgets), "the paper": paper,
-			"calm: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationNone), "calm: over": calm.OverrunRate, "calm: delay, s": calm.DelayS,
-			"x1.5: end, %": 100 * shock.End, "x1.5: over": shock.OverrunRate, "x1.5: delay, s": shock.DelayS,
+			"calm: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationNone), "calm: over": calm.OverrunRate,
+			"calm: delay, s": calm.DelayS,
+			"x1.5: end, %":   100 * shock.End, "x1.5: over": shock.OverrunRate, "x1.5: delay, s": shock.DelayS,
 			"even pacer's end, %": 100 * pacer.End, "less the pacer's, points": 100 * (shock.End - pacer.End),
 			"revised: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationRevision), "revised: delay, s": revised.DelayS,
 			"re-issued, J": reissued(r), "error": relativeError(r.Sweep(trainedBudgets), t.BudgetSeeds),
@@ -49,9 +51,11 @@ func (t *tables) budgetTable(x *experiment.Table) {
 	}
 	ours := number("%.3f", relativeError(t.results[armName(declaredArm, budgets)].Sweep(trainedBudgets), t.BudgetSeeds))
 	x.After = append(x.After,
-		"The paper: in calm air budgets are never passed; under x1.5 PrefDT ends 0.6 % above the budget, in 0.70 of the flights, and its rule 17 %. "+
+		"The paper: in calm air budgets are never passed; under x1.5 PrefDT ends 0.6 % above the budget, in 0.70 of the flights, and "+
+			"its rule 17 %. "+
 			"It requests 70 to 90 kJ in one ablation, and prints 34 to 41 kJ consumed in another place.",
-		fmt.Sprintf("Error at the CMDP's budgets: %s 0.178 in the paper and %s here, the CMDP 0.107 and %s.", declaredArm, cmp.Or(ours, notRun), t.cmdpError("")))
+		fmt.Sprintf("Error at the CMDP's budgets: %s 0.178 in the paper and %s here, the CMDP 0.107 and %s.", declaredArm, cmp.Or(ours,
+			notRun), t.cmdpError("")))
 }
 
 // pacer returns the even pacer's budgets, by which all are judged: of its arm or else of the study; nil: it has not run.

@@ -131,8 +131,10 @@ func (t *tables) costTable(x *experiment.Table) {
 		x.Add(cells)
 	}
 	if t.costs != nil {
-		x.After = append(x.After, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each slot; here the solvers, PPO "+
-			"and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the implementation: "+
+		x.After = append(x.After, "The paper's ratios are 620 to 2,400: there a solver compiles its convex program anew in each "+
+			"slot; here the solvers, PPO "+
+			"and the search are compiled programs, beside which a rollout of a network saves less. What does not depend on the "+
+			"implementation: "+
 			"a rollout needs nothing beyond its own 100 slots, and no search.")
 	}
 }
@@ -151,7 +153,8 @@ func (t *tables) artifactTable(x *experiment.Table) {
 		{"arm", cmp.Or(name, notRun), "PrefDT (shipped)"},
 		{"parameters, M", cmp.Or(number("%.2f", parameters/1e6), notRun), "3.23"},
 		{"size in half precision, MB", cmp.Or(number("%.2f", 2*parameters/1e6), notRun), "6.5"},
-		{"decision, ms (ours the mean with the world's slot, the paper's the 95th percentile)", cmp.Or(number("%.2f", 1e3*decisionS), "not timed"), "3.7"},
+		{"decision, ms (ours the mean with the world's slot, the paper's the 95th percentile)", cmp.Or(number("%.2f", 1e3*decisionS),
+			"not timed"), "3.7"},
 		{"as a share of a 1 s slot, %", cmp.Or(number("%.3f", 100*decisionS), "not timed"), "0.37"},
 		{"control channel over offloaded traffic", "see docs/paper.md", "1.2e-3"},
 	} {

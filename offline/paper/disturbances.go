@@ -31,7 +31,8 @@ func (t *tables) linkTable(x *experiment.Table) {
 		gained := func(from *experiment.Result) []float64 {
 			return differences(retained(from, lossName(r.Rate, true)), retained(from, lossName(r.Rate, false)))
 		}
-		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), gained(full), gained(rules), number("%+.1f", r.Paper), number("%+.1f", r.Rules))
+		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), gained(full), gained(rules), number("%+.1f", r.Paper),
+			number("%+.1f", r.Rules))
 	}
 	if c := pareto.Compare(retained(full, displacementName(1)), retained(full, displacementName(-1))); c.N > 0 {
 		x.After = append(x.After, fmt.Sprintf("One slot before less one slot after, of `%s`: %+.2f points (95 %% interval %+.2f to %+.2f, p = %.1e, n = %d).",
@@ -39,7 +40,8 @@ func (t *tables) linkTable(x *experiment.Table) {
 	}
 	if own, other := retained(full, lossName(0.4, false)), retained(rules, lossName(0.4, false)); own != nil && other != nil {
 		x.After = append(x.After, fmt.Sprintf("At 40 %% lost `%s` keeps %.1f %% and its teacher %.1f %%, nearer to each other than the paper's two: "+
-			"whatever decides for a user by that user's own numbers loses those that are not there and no others.", name, 100*mean(own), 100*mean(other)))
+			"whatever decides for a user by that user's own numbers loses those that are not there and no others.", name, 100*mean(own),
+			100*mean(other)))
 	}
 	beforeLessAfter := func(r *experiment.Result) []float64 {
 		return differences(retained(r, displacementName(1)), retained(r, displacementName(-1)))
@@ -60,8 +62,10 @@ func (t *tables) fleetTable(x *experiment.Table) {
 			ratios = append(ratios, own[i]/equal[i])
 		}
 		low, high := interval(ratios)
-		x.Add(experiment.Row{"M": f.aircraft, "arm": f.arm, "n": count(len(ratios)), "HV": orNotRun(mean(own)), "teacher's HV": mean(t.of(f.teacher).Hypervolumes),
-			"teacher's at equal K": mean(equal), "ratio": mean(ratios), "low": low, "high": high, "the paper": "0.78 to 0.80", "spends": t.Arm(f.arm).Spends})
+		x.Add(experiment.Row{"M": f.aircraft, "arm": f.arm, "n": count(len(ratios)), "HV": orNotRun(mean(own)),
+			"teacher's HV":         mean(t.of(f.teacher).Hypervolumes),
+			"teacher's at equal K": mean(equal), "ratio": mean(ratios), "low": low, "high": high, "the paper": "0.78 to 0.80",
+			"spends": t.Arm(f.arm).Spends})
 	}
 }
 
@@ -77,8 +81,10 @@ func (t *tables) arrivalTable(x *experiment.Table) {
 				both[i] = (1 + kept) / 2
 			}
 			c := pareto.Compare(after, both)
-			x.Add(experiment.Row{"arm": arm, "active users": fmt.Sprintf("x%g", factor), "n": count(c.N), "from half time on": orNotRun(100 * mean(after)),
-				"throughout": 100 * mean(throughout), "switch less the mean of both": 100 * c.Mean, "low": 100 * c.Low, "high": 100 * c.High, "p": c.P})
+			x.Add(experiment.Row{"arm": arm, "active users": fmt.Sprintf("x%g", factor), "n": count(c.N),
+				"from half time on": orNotRun(100 * mean(after)),
+				"throughout":        100 * mean(throughout), "switch less the mean of both": 100 * c.Mean, "low": 100 * c.Low,
+				"high": 100 * c.High, "p": c.P})
 		}
 	}
 }
@@ -86,7 +92,8 @@ func (t *tables) arrivalTable(x *experiment.Table) {
 // shiftTable is fronts at other operating points, in % of that at the trained one.
 func (t *tables) shiftTable(x *experiment.Table) {
 	arms := []struct{ name, column, paper string }{
-		{t.longestArm(), "own", "the paper's loses 4.3 % in the worst case on average"}, {teacherArm, teacherArm, "the paper's rule loses 2.6 %"},
+		{t.longestArm(), "own", "the paper's loses 4.3 % in the worst case on average"}, {teacherArm, teacherArm,
+			"the paper's rule loses 2.6 %"},
 	}
 	x.SetHead("own", arms[0].name)
 	x.SetHead("difference", arms[0].name+" less "+teacherArm)
@@ -107,7 +114,8 @@ func (t *tables) shiftTable(x *experiment.Table) {
 	}
 	for _, a := range arms {
 		if list := means[a.name]; len(list) > 0 {
-			x.After = append(x.After, fmt.Sprintf("`%s` keeps %.1f %% in the mean and %.1f %% in the worst; %s.", a.name, mean(list), slices.Min(list), a.paper))
+			x.After = append(x.After, fmt.Sprintf("`%s` keeps %.1f %% in the mean and %.1f %% in the worst; %s.", a.name, mean(list),
+				slices.Min(list), a.paper))
 		} else {
 			x.After = append(x.After, fmt.Sprintf("`%s`: not run; %s.", a.name, a.paper))
 		}

@@ -53,8 +53,10 @@ type tables struct {
 
 // studyArms are the rows of our own policy and of controllers.
 var studyArms = []struct{ arm, name string }{
-	{"flagship", "our shipped policy, exact dispatch"}, {"flagship-snapped", "the same, association by its heads"}, {"flagship-heads", "the same, the paper's heads"},
-	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price", "one price for all slots"}, {evenPacer, "the even pacer"},
+	{"flagship", "our shipped policy, exact dispatch"}, {"flagship-snapped", "the same, association by its heads"}, {"flagship-heads",
+		"the same, the paper's heads"},
+	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price",
+		"one price for all slots"}, {evenPacer, "the even pacer"},
 }
 
 // evenPacer is the policy, and the arm of a study, by which budgets are judged.
@@ -122,7 +124,8 @@ func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPre
 			if s < len(x.Outcomes[0]) {
 				own := teacher.SeedPoints(x.Outcomes, s)
 				f.igds = append(f.igds, distance(own, pooled))
-				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled, func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
+				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled,
+					func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
 			}
 		}
 	}
@@ -250,13 +253,15 @@ func (t *tables) distinctSettings() (lines []string) {
 	for _, x := range []struct {
 		of   measurement
 		name string
-	}{{axis, "recalibrated"}, {front, "preferences even over the band that flights are stored under"}, {whole, "preferences even from 0 to 1"}} {
+	}{{axis, "recalibrated"}, {front, "preferences even over the band that flights are stored under"}, {whole,
+		"preferences even from 0 to 1"}} {
 		f := t.figures[armName(name, x.of)]
 		if f == nil {
 			lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: not run.", name, x.name))
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name, x.name, f.Distinct, f.Settings, mean(f.Fidelities), mean(f.Reaches)))
+		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name,
+			x.name, f.Distinct, f.Settings, mean(f.Fidelities), mean(f.Reaches)))
 	}
 	return lines
 }

@@ -25,7 +25,8 @@ func (t *tables) orderLines() (lines []string) {
 			declaredArm, strings.Join(o.above, ", "))
 	}
 	if n := len(o.ourJudged); n > 0 {
-		add("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's %.0f s), gives the paper's verdict in %d of %d rows.",
+		add("The criterion, fidelity of 0.9 and 0.8 of the teacher's reach of %.0f s (the paper's %.0f s), gives the paper's verdict "+
+			"in %d of %d rows.",
 			t.span(), *printedOf(teacherArm).ReachS, n-len(o.disagree), n)
 	}
 	var literal []string
@@ -36,7 +37,8 @@ func (t *tables) orderLines() (lines []string) {
 		}
 	}
 	if len(literal) > 0 {
-		add("Asked for preferences even from 0 to 1, most of which no flight of their corpus is stored under, HV, fidelity, reach and verdict are: %s.",
+		add("Asked for preferences even from 0 to 1, most of which no flight of their corpus is stored under, HV, fidelity, reach "+
+			"and verdict are: %s.",
 			strings.Join(literal, "; "))
 	}
 	lines = append(lines, t.weakerLines()...)
@@ -123,12 +125,14 @@ func (t *tables) weakerLines() (lines []string) {
 		"On the flights of weaker PPO policies, nearer to the paper's in hypervolume, not in fidelity or reach, these are: "+strings.Join(each, "; ")+".",
 		fmt.Sprintf("The rank correlation with the paper's over `%s`, PPO and these three is %.2f with the weaker policies, and %.2f with the good ones.",
 			declaredArm, pareto.Spearman(weak, theirs), pareto.Spearman(strong, theirs)))
-	for _, x := range []struct{ base, differs string }{{"omega-bc", "the returns"}, {"peda", "pooling, a path of each user's own, and the quadratic conditioner"}} {
+	for _, x := range []struct{ base, differs string }{{"omega-bc", "the returns"}, {"peda",
+		"pooling, a path of each user's own, and the quadratic conditioner"}} {
 		good := pareto.Compare(t.of("prefdt").Hypervolumes, t.of(x.base).Hypervolumes)
 		poor := pareto.Compare(t.of("prefdt-weaker").Hypervolumes, t.of(x.base+"-weaker").Hypervolumes)
 		lines = append(lines, fmt.Sprintf("`prefdt` less `%s`, 1e6: %+.2f [%+.2f, %+.2f] on the flights of the good policies, "+
 			"%+.2f [%+.2f, %+.2f] (p = %.1e, n = %d) on those of the weaker; the paper %+.2f; what differs is %s.",
-			x.base, good.Mean, good.Low, good.High, poor.Mean, poor.Low, poor.High, poor.P, poor.N, *printedOf("prefdt").HV-*printedOf(x.base).HV, x.differs))
+			x.base, good.Mean, good.Low, good.High, poor.Mean, poor.Low, poor.High, poor.P, poor.N,
+			*printedOf("prefdt").HV-*printedOf(x.base).HV, x.differs))
 	}
 	return lines
 }

@@ -98,8 +98,10 @@ func (c *Config) Check() error {
 		name         string
 		x, low, high float64
 	}{
-		{"seeds", float64(c.Seeds), 2, 1000}, {"few_seeds", float64(c.FewSeeds), 2, float64(c.Seeds)}, {"budget_seeds", float64(c.BudgetSeeds), 2, float64(c.Seeds)},
-		{"calibration_seeds", float64(c.CalibrationSeeds), 1, 1000}, {"settings", float64(c.Settings), 3, 1001}, {"dense_settings", float64(c.DenseSettings), 3, 1001},
+		{"seeds", float64(c.Seeds), 2, 1000}, {"few_seeds", float64(c.FewSeeds), 2, float64(c.Seeds)}, {"budget_seeds",
+			float64(c.BudgetSeeds), 2, float64(c.Seeds)},
+		{"calibration_seeds", float64(c.CalibrationSeeds), 1, 1000}, {"settings", float64(c.Settings), 3, 1001}, {"dense_settings",
+			float64(c.DenseSettings), 3, 1001},
 		{"tokens", c.Tokens, 1, 1e13}, {"full_tokens", c.FullTokens, 1, 1e13}, {"evaluations", float64(c.Evaluations), 101, 1e7},
 	} {
 		if !(r.x >= r.low && r.x <= r.high) {
@@ -107,7 +109,8 @@ func (c *Config) Check() error {
 		}
 	}
 	last := c.FirstSeed + uint64(c.Seeds) - 1
-	if last < c.FirstSeed || seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil || seeds.CheckCalibration(last) != nil) {
+	if last < c.FirstSeed || seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil ||
+		seeds.CheckCalibration(last) != nil) {
 		return fmt.Errorf("first_seed is %d: episodes %[1]d to %d are neither of evaluation nor of calibration", c.FirstSeed, last)
 	}
 	if err := c.Form.Check(); err != nil {

@@ -75,7 +75,8 @@ func (c *Config) policies() []*policy {
 	}
 	tests := []measurement{axis, whole, dense, budgets, replan, link, shifts}
 	if c.longestArm() == fullArm { // last, as it takes the longest
-		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true}, Tests: tests})
+		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true},
+			Tests: tests})
 	}
 	for _, p := range slices.Clone(list) {
 		if p.Name == c.longestArm() {
@@ -93,7 +94,8 @@ func (c *Config) policies() []*policy {
 			if !p.Ours {
 				continue
 			}
-			list = append(list, &policy{Name: p.Name + x.suffix, Description: fmt.Sprintf("%s, at %v of its declared budget", text, x.scale),
+			list = append(list, &policy{Name: p.Name + x.suffix, Description: fmt.Sprintf("%s, at %v of its declared budget", text,
+				x.scale),
 				Method: p.Method, Form: p.Form, Scale: x.scale, Few: p.Few, Optional: true})
 		}
 	}
@@ -255,7 +257,8 @@ func (s *set) readyMethod(ctx context.Context, p *policy, t measurement, f *expe
 }
 
 // withPolicy returns runners of policies that take a preference or a budget alone.
-func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config, rollout.ReportLink) (*rollout.Runner, error) {
+func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config, rollout.ReportLink) (*rollout.Runner,
+	error) {
 	return func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 		p, err := newPolicy(&c)
 		if err != nil {

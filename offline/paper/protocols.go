@@ -72,7 +72,8 @@ func conditions(t measurement) []experiment.Protocol {
 		for _, rate := range lossRates {
 			list = append(list,
 				experiment.Protocol{Name: lossName(rate, false), Link: rollout.ReportLink{LossRate: rate}},
-				experiment.Protocol{Name: lossName(rate, true), Link: rollout.ReportLink{LossRate: rate, Fallback: rollout.FallbackLastReport}})
+				experiment.Protocol{Name: lossName(rate, true), Link: rollout.ReportLink{LossRate: rate,
+					Fallback: rollout.FallbackLastReport}})
 		}
 		for _, slots := range displacements {
 			list = append(list, experiment.Protocol{Name: displacementName(slots), Link: rollout.ReportLink{LateSlots: slots}})
@@ -85,7 +86,8 @@ func conditions(t measurement) []experiment.Protocol {
 		for _, factor := range arrivalFactors {
 			fromHalfTime := func(c *world.Config) { c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor} }
 			throughout := func(c *world.Config) { c.Demand = world.Shock{Factor: factor} }
-			list = append(list, experiment.Protocol{Name: arrivalName(factor), Change: fromHalfTime}, experiment.Protocol{Name: loadName(factor), Change: throughout})
+			list = append(list, experiment.Protocol{Name: arrivalName(factor), Change: fromHalfTime},
+				experiment.Protocol{Name: loadName(factor), Change: throughout})
 		}
 	}
 	return list

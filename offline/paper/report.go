@@ -99,7 +99,8 @@ func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures [
 		run[false], arms[false], run[true], arms[true])
 	fmt.Fprintf(b, "A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. ",
 		t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6)
-	fmt.Fprintf(b, "What has been measured learned from %.0f million tokens, %.0f million environment steps and %.0f million stored transitions, "+
+	fmt.Fprintf(b, "What has been measured learned from %.0f million tokens, %.0f million environment steps and %.0f million stored "+
+		"transitions, "+
 		"each training run and each search counted once, and took about %.1f hours of a core by the rates of `offline paper -list -json`. ",
 		float64(learned.Tokens)/1e6, float64(learned.EnvironmentSteps)/1e6, float64(learned.Transitions)/1e6, float64(coreS)/3600)
 	fmt.Fprintf(b, "IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); "+
@@ -135,13 +136,15 @@ func (t *tables) draw(dir string) ([]plots.Picture, error) {
 	shipped, _ := t.either(front)
 	fronts := calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
 	return plots.Draw(dir, []plots.Picture{
-		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3), Panels: plots.Fronts(fronts)},
+		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3),
+			Panels: plots.Fronts(fronts)},
 		{Table: "methods", File: "requested.png", Title: "Requested and achieved",
 			Panels: plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
 		{Table: "ablations", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(&standard.Physics)},
 		{Table: "ablations", File: "speed.png", Title: "Mean speed flown at each setting",
 			Panels: plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
-		{Table: "budgets", File: "consumption.png", Title: "Energy and delay under a shock and a revision, the mean over seeds", Panels: t.consumption()},
+		{Table: "budgets", File: "consumption.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
+			Panels: t.consumption()},
 	})
 }
 

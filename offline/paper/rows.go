@@ -81,7 +81,8 @@ var paperRows = func() (r rows) {
 }()
 
 // weakerRows are the arms on the flights of weaker PPO policies, with those on the flights of the good ones.
-var weakerRows = []struct{ weak, strong string }{{"ppo-weaker", "ppo-plain"}, {"prefdt-weaker", "prefdt"}, {"peda-weaker", "peda"}, {"omega-bc-weaker", "omega-bc"}}
+var weakerRows = []struct{ weak, strong string }{{"ppo-weaker", "ppo-plain"}, {"prefdt-weaker", "prefdt"}, {"peda-weaker", "peda"},
+	{"omega-bc-weaker", "omega-bc"}}
 
 // printedOf returns the paper's figures of an arm that its table of methods has.
 func printedOf(arm string) *printed {

@@ -67,7 +67,8 @@ func (c *Config) arms(s *set) []experiment.Arm {
 		}
 		for _, t := range p.measurements() {
 			name := armName(p.Name, t)
-			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: run, Needs: needs, CoreS: costs[name],
+			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: run, Needs: needs,
+				CoreS:    costs[name],
 				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{axis: c.Settings, dense: c.DenseSettings}[t]}
 			if t.ofBudgets() {
 				a.BudgetSeeds = c.seedsOf(p, t)
@@ -90,7 +91,8 @@ const resultVersion = 2
 // key identifies all that an arm's result depends on: what it is flown on, and what it is made with.
 // A change to how one policy is made leaves the results of the others.
 func (s *set) key(p *policy, t measurement) string {
-	parts := []any{resultVersion, p, t, s.seedsOf(p, t), s.Settings, s.DenseSettings, s.Config.CalibrationSeeds, s.Methods.Scales, s.Methods.CMDP.BudgetsJ}
+	parts := []any{resultVersion, p, t, s.seedsOf(p, t), s.Settings, s.DenseSettings, s.Config.CalibrationSeeds, s.Methods.Scales,
+		s.Methods.CMDP.BudgetsJ}
 	if t.ofBudgets() {
 		parts = append(parts, shockTotalsJ)
 	}

@@ -44,14 +44,17 @@ func (t *tables) all() ([]*experiment.Table, error) {
 		return nil, err
 	}
 	names := strings.NewReplacer(
-		"{full tokens}", fmt.Sprintf("%.3g", t.FullTokens/1e6), "{settings}", fmt.Sprint(t.Settings), "{budget seeds}", fmt.Sprint(t.BudgetSeeds),
-		"{few seeds}", fmt.Sprint(t.FewSeeds), "{revised slot}", fmt.Sprint(revisedSlot), "{operable reach}", number("%.0f", 0.8*t.fewSpan()))
+		"{full tokens}", fmt.Sprintf("%.3g", t.FullTokens/1e6), "{settings}", fmt.Sprint(t.Settings), "{budget seeds}",
+		fmt.Sprint(t.BudgetSeeds),
+		"{few seeds}", fmt.Sprint(t.FewSeeds), "{revised slot}", fmt.Sprint(revisedSlot), "{operable reach}", number("%.0f",
+			0.8*t.fewSpan()))
 	var list []*experiment.Table
 	for _, x := range []struct {
 		name string
 		fill func(*tables, *experiment.Table)
 	}{
-		{"aims", (*tables).aimTable}, {"methods", (*tables).methodTable}, {"teachers", (*tables).teacherTable}, {"ablations", (*tables).ablationTable},
+		{"aims", (*tables).aimTable}, {"methods", (*tables).methodTable}, {"teachers", (*tables).teacherTable}, {"ablations",
+			(*tables).ablationTable},
 		{"budgets", (*tables).budgetTable}, {"ends", (*tables).endTable}, {"link", (*tables).linkTable}, {"fleets", (*tables).fleetTable},
 		{"shifts", (*tables).shiftTable}, {"arrivals", (*tables).arrivalTable}, {"temperatures", (*tables).temperatureTable},
 		{"instantiations", (*tables).instantiationTable}, {"cost", (*tables).costTable}, {"artifact", (*tables).artifactTable},
@@ -90,8 +93,9 @@ func (t *tables) methodTable(x *experiment.Table) {
 		cells := experiment.Row{
 			"class": r.Class, "method": r.Name + star, "arm": r.Arm, "n": count(hv.N), "K": count(f.Settings), "HV": notRun,
 			"paper's HV": printedHV, "IGD": mean(f.igds), "IGD to 45 kJ": mean(f.calmIGDs), "paper's IGD": figure(p.IGD),
-			"fidelity": mean(f.Fidelities), "paper's fidelity": figure(p.Fidelity), "reach, s": mean(f.Reaches), "paper's reach": figure(p.ReachS),
-			"criterion": f.verdict, "paper's criterion": p.Verdict, "spends": spends,
+			"fidelity": mean(f.Fidelities), "paper's fidelity": figure(p.Fidelity), "reach, s": mean(f.Reaches),
+			"paper's reach": figure(p.ReachS),
+			"criterion":     f.verdict, "paper's criterion": p.Verdict, "spends": spends,
 		}
 		if hv.N > 0 {
 			cells["HV"], cells["std"], cells["difference"] = hv.Mean, hv.Std, hv.Mean-printedHV

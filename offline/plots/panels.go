@@ -108,7 +108,8 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 		return nil
 	}
 	first := budgetsJ[0]
-	energy, delay := New("slot", fmt.Sprintf("energy spent less an even pace to %.4g kJ (kJ)", first/1e3)), New("slot", "delay so far less the even pacer's (s)")
+	energy, delay := New("slot", fmt.Sprintf("energy spent less an even pace to %.4g kJ (kJ)", first/1e3)), New("slot",
+		"delay so far less the even pacer's (s)")
 	energy.Title.Text, delay.Title.Text = "Energy under a shock and a revision", "The same flights' delay"
 	var energies, delays []Curve
 	slots := float64(len(pacer.MeanJ) - 1)
@@ -135,7 +136,8 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 	AddLine(energy, "", chart.Black, plotter.XYs{{X: 0, Y: 0}, {X: slots, Y: 0}}, 2, 3)
 	for _, budgetJ := range budgetsJ {
 		y := (budgetJ - first) / 1e3
-		energy.Add(&plotter.Scatter{XYs: plotter.XYs{{X: slots, Y: y}}, GlyphStyle: draw.GlyphStyle{Color: chart.Black, Radius: 5, Shape: draw.CrossGlyph{}}})
+		energy.Add(&plotter.Scatter{XYs: plotter.XYs{{X: slots, Y: y}}, GlyphStyle: draw.GlyphStyle{Color: chart.Black, Radius: 5,
+			Shape: draw.CrossGlyph{}}})
 		chart.Note(energy, fmt.Sprintf("%.4g kJ", budgetJ/1e3), slots, y, chart.Black, NoteFontSize)
 	}
 	// One arm far from all others would press these into one line.
@@ -144,7 +146,8 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 	for _, c := range delays {
 		if i := slices.IndexFunc(c.Points, func(at plotter.XY) bool { return math.Abs(at.Y) > delayRangeS }); i >= 0 {
 			noteS -= 0.06 * delayRangeS
-			chart.Note(delay, fmt.Sprintf("%s: %+.0f s at the end", c.Label, c.Points[len(c.Points)-1].Y), min(c.Points[i].X, slots/2), noteS, chart.Black, NoteFontSize)
+			chart.Note(delay, fmt.Sprintf("%s: %+.0f s at the end", c.Label, c.Points[len(c.Points)-1].Y), min(c.Points[i].X, slots/2),
+				noteS, chart.Black, NoteFontSize)
 		}
 	}
 	for _, p := range []*plot.Plot{energy, delay} {
@@ -177,8 +180,10 @@ func Propulsion(c *physics.Constants) []*plot.Plot {
 		name            string
 	}{{0, 8, "hover"}, {c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS), -35, "v*"}} {
 		power := c.Propulsion.PowerW(at.speedMPS)
-		p.Add(&plotter.Scatter{XYs: plotter.XYs{{X: at.speedMPS, Y: power}}, GlyphStyle: draw.GlyphStyle{Color: chart.Red, Radius: 3.5, Shape: draw.CircleGlyph{}}})
-		chart.Note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.speedMPS), at.speedMPS, power+at.noteW, chart.Red, NoteFontSize)
+		p.Add(&plotter.Scatter{XYs: plotter.XYs{{X: at.speedMPS, Y: power}}, GlyphStyle: draw.GlyphStyle{Color: chart.Red, Radius: 3.5,
+			Shape: draw.CircleGlyph{}}})
+		chart.Note(p, fmt.Sprintf("%s: %.1f W at %.1f m/s", at.name, power, at.speedMPS), at.speedMPS, power+at.noteW, chart.Red,
+			NoteFontSize)
 	}
 	p.Y.Min = 0
 	return []*plot.Plot{p}

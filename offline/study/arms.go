@@ -119,11 +119,13 @@ func (c *Config) trainingRuns() []trainingRun {
 			Pair:     []string{"best gain", "rate behind the best", "T_off at a third", "local misses", "least offload", "edge energy"},
 			Aircraft: []string{"users with the best gain here"},
 		}},
-		{name: "no-track", recipe: "shipped", hiddenFeatures: token.Layout{Aircraft: []string{"track east", "track north", "target distance"}}},
+		{name: "no-track", recipe: "shipped", hiddenFeatures: token.Layout{Aircraft: []string{"track east", "track north",
+			"target distance"}}},
 		{name: "unconditioned", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{
 			Return: slices.Concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
 		}},
-		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures, toGoFeatures)}},
+		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures,
+			toGoFeatures)}},
 	}
 	for _, a := range c.sizes() {
 		if a != c.Train.Arch {
@@ -217,7 +219,8 @@ func (c *Config) arms() (list []*arm) {
 	for _, a := range c.sizes() {
 		if name := c.sizeArmName(a); name != "base" {
 			text := fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context)
-			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: name, Decoder: inference.DecoderDispatch})
+			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: name,
+				Decoder: inference.DecoderDispatch})
 		}
 	}
 	for _, name := range c.headsArmNames() {

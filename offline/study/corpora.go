@@ -23,7 +23,8 @@ func (s *study) teacherArchive(ctx context.Context) (corpus.Archive, error) {
 		path := filepath.Join(s.Dir, dispatchArchivePath)
 		a, err := corpus.ReadArchive(path)
 		if errors.Is(err, os.ErrNotExist) {
-			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.Workers, s.progress("archive episodes", s.ArchiveEpisodes))
+			a, err = corpus.DispatchArchive(ctx, &s.world, 101, s.ArchiveEpisodes, s.Workers, s.progress("archive episodes",
+				s.ArchiveEpisodes))
 			if err == nil {
 				err = command.ReplaceJSON(path, "", a)
 			}
@@ -56,7 +57,8 @@ func (s *study) corpus(ctx context.Context, recipe string) (*corpus.Manifest, er
 		if a, err = s.teacherArchive(ctx); err != nil {
 			return nil, err
 		}
-		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.Workers, s.progress("flights, "+recipe, s.CorpusFlights)); err != nil {
+		if m, err = corpus.Build(ctx, s.world, a, recipes[recipe](), s.CorpusFlights, 0, s.Workers, s.progress("flights, "+recipe,
+			s.CorpusFlights)); err != nil {
 			return nil, err
 		}
 		err = command.ReplaceFile(path, m.Write)

@@ -26,7 +26,8 @@ func (r *report) drawPictures(dir string, tables map[string][]*figures) ([]plots
 		{Table: "headline", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(constants)},
 		{Table: "headline", File: "speed.png", Title: "Mean speed flown at each setting", Panels: plots.Speeds(r.plotted(EvenSettings,
 			"flagship", "omega-bc", "paper-form", "paper-form-dispatch"), constants)},
-		{Table: "budgets", File: "budget.png", Title: "Energy and delay under a shock and a revision, the mean over seeds", Panels: r.budgetPanels()},
+		{Table: "budgets", File: "budget.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
+			Panels: r.budgetPanels()},
 		{Table: "sizes", File: "sizes.png", Title: "Hypervolume against size", Panels: r.sizePanels(tables["sizes"])},
 		{Table: "sizes", File: "gusts.png", Title: "End of budgets in gusts against size", Panels: r.gustPanels(tables["sizes"])},
 	})
@@ -52,7 +53,8 @@ func (r *report) budgetPanels() []*plot.Plot {
 	for _, x := range []struct {
 		arm, label string
 		trace      int
-	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0}, {"paper-form", "paper form", 0}} {
+	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0},
+		{"paper-form", "paper form", 0}} {
 		if own := r.results[x.arm]; own != nil {
 			arms = append(arms, plots.Arm{Label: x.label, Trace: &own.Traces[x.trace]})
 		}
@@ -62,7 +64,8 @@ func (r *report) budgetPanels() []*plot.Plot {
 
 // Consumption shows traces of FlyBudgets beside the even pacer's.
 func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
-	return plots.Consumption(arms, pacer, []float64{experiment.TraceRequests[0].BudgetJ, experiment.TraceRequests[1].RevisedBudgetJ}, plots.Shock{Slot: experiment.Shock.FromSlot, Factor: experiment.Shock.Factor})
+	return plots.Consumption(arms, pacer, []float64{experiment.TraceRequests[0].BudgetJ, experiment.TraceRequests[1].RevisedBudgetJ},
+		plots.Shock{Slot: experiment.Shock.FromSlot, Factor: experiment.Shock.Factor})
 }
 
 // sizePanels shows what a size gains or loses against the base.
@@ -132,7 +135,8 @@ func (s *report) bySize(rows []*figures, what string, figure func(*figures) (y, 
 			return nil // of figures that are not finite, which were left out
 		}
 		bars.LineStyle = draw.LineStyle{Color: chart.Palette[i], Width: 1.4}
-		marks := &plotter.Scatter{XYs: points.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.Palette[i], Radius: 4, Shape: plots.FilledMarkers[i]}}
+		marks := &plotter.Scatter{XYs: points.XYs, GlyphStyle: draw.GlyphStyle{Color: chart.Palette[i], Radius: 4,
+			Shape: plots.FilledMarkers[i]}}
 		p.Add(bars, marks)
 		p.Legend.Add(fmt.Sprintf("context of %d", context), marks)
 	}

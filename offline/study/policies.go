@@ -28,7 +28,8 @@ import (
 // policy makes an arm's policy ready to fly, and trains it first if it has to be. wrap, if not nil, goes around
 // each that is made.
 func (s *study) policy(ctx context.Context, a *arm, wrap func(rollout.Policy) rollout.Policy) (*experiment.Policy, error) {
-	ready := &experiment.Policy{World: s.world, Constants: &s.flagship.GoalConstants, Band: [2]float64{0, 1}, Request: experiment.Preference}
+	ready := &experiment.Policy{World: s.world, Constants: &s.flagship.GoalConstants, Band: [2]float64{0, 1},
+		Request: experiment.Preference}
 	newPolicy, err := s.newPolicy(ctx, a, ready)
 	if err != nil {
 		return nil, err

@@ -225,7 +225,10 @@ func writeBudgetTables(b *strings.Builder, t table, rows []*figures) {
 		fmt.Fprintf(b, "The arm `%s`, which defines what can be kept, has not been measured.\n", evenArm)
 		return
 	}
-	fmt.Fprintf(b, "Keepable seeds are those on which the even pacer ends within %.2f %% of the budget; a budget counts as not measured with fewer than half of the seeds. Figures are means over keepable seeds, then over the perturbation's measured budgets (each by itself: budgets.csv). End: energy over the budget, less one; overrun, mean: of what is above; flights over: the share that ends above.\n", 100*(baseline.KeepableWithin-1))
+	fmt.Fprintf(b, "Keepable seeds are those on which the even pacer ends within %.2f %% of the budget; a budget counts as not "+
+		"measured with fewer than half of the seeds. Figures are means over keepable seeds, then over the perturbation's measured "+
+		"budgets (each by itself: budgets.csv). End: energy over the budget, less one; overrun, mean: of what is above; flights "+
+		"over: the share that ends above.\n", 100*(baseline.KeepableWithin-1))
 	for _, perturbation := range experiment.Perturbations {
 		fmt.Fprintf(b, "\n### %s\n\nKeepable:", perturbation)
 		separator := " "
@@ -278,8 +281,10 @@ func (r *report) linkTables() string {
 		if !a.LossyLink {
 			continue
 		}
-		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\nThe hypervolume to 1000 s and 141 kJ, and the tight one to 720 s and 39 kJ.\n\n"+
-			"| reports lost | users compute locally | tight | last report stands in | tight | standing offer | tight |\n|---|---:|---:|---:|---:|---:|---:|\n", a.Name)
+		fmt.Fprintf(b, "\n## Hypervolume retained on a bad link: %s\n\nThe hypervolume to 1000 s and 141 kJ, and the tight one to "+
+			"720 s and 39 kJ.\n\n"+
+			"| reports lost | users compute locally | tight | last report stands in | tight | standing offer | tight "+
+			"|\n|---|---:|---:|---:|---:|---:|---:|\n", a.Name)
 		whole := r.results[a.Name].Sweep(experiment.Nominal)
 		for _, l := range links {
 			name := fmt.Sprintf("%.0f %%", 100*l.LossRate)
@@ -292,7 +297,8 @@ func (r *report) linkTables() string {
 				for _, reference := range []pareto.Point{pareto.Reference, pareto.TightReference} {
 					cell := math.NaN()
 					if left != nil {
-						cell = 100 * pareto.MeanRatio(pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes, reference))
+						cell = 100 * pareto.MeanRatio(pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes,
+							reference))
 					}
 					fmt.Fprintf(b, " %s |", formatNumber("%.1f %%", cell))
 				}
@@ -305,19 +311,24 @@ func (r *report) linkTables() string {
 
 // csvTable has every figure of some arms.
 func csvTable(rows []*figures) experiment.Table {
-	t := experiment.Table{Columns: experiment.Columns("arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume", "hypervolume_std", "tight", "tight_std",
-		"ratio", "tight_ratio", "igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs", "hypervolume_difference", "low95", "high95", "p")}
+	t := experiment.Table{Columns: experiment.Columns("arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume",
+		"hypervolume_std", "tight", "tight_std",
+		"ratio", "tight_ratio", "igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs",
+		"hypervolume_difference", "low95", "high95", "p")}
 	slug := strings.NewReplacer(" ", "_", "%", "percent")
 	for _, p := range experiment.Perturbations {
 		p = slug.Replace(p)
-		t.Columns = append(t.Columns, experiment.Columns("budget_end_"+p, "budget_overrun_"+p, "budget_over_"+p, "budget_delay_s_"+p, "budget_even_delay_s_"+p)...)
+		t.Columns = append(t.Columns, experiment.Columns("budget_end_"+p, "budget_overrun_"+p, "budget_over_"+p, "budget_delay_s_"+p,
+			"budget_even_delay_s_"+p)...)
 	}
 	for _, r := range rows {
 		row := experiment.Row{
-			"arm": r.Name, "seeds": r.Seeds, "settings": r.Settings, "distinct": r.Distinct, "parameters": r.Parameters, "decision_us": r.DecisionUS,
+			"arm": r.Name, "seeds": r.Seeds, "settings": r.Settings, "distinct": r.Distinct, "parameters": r.Parameters,
+			"decision_us": r.DecisionUS,
 			"hypervolume": r.Hypervolume.Mean, "hypervolume_std": r.Hypervolume.Std, "tight": r.Tight.Mean, "tight_std": r.Tight.Std,
-			"ratio": r.HypervolumeRatio, "tight_ratio": r.TightRatio, "igd": r.IGD, "fidelity": r.Fidelity, "fidelity_axis": r.FidelityRecalibrated,
-			"corner_s": r.CornerS, "reach_s": r.ReachS, "operable": r.Operable, "gust_ratio": r.GustRatio,
+			"ratio": r.HypervolumeRatio, "tight_ratio": r.TightRatio, "igd": r.IGD, "fidelity": r.Fidelity,
+			"fidelity_axis": r.FidelityRecalibrated,
+			"corner_s":      r.CornerS, "reach_s": r.ReachS, "operable": r.Operable, "gust_ratio": r.GustRatio,
 			"versus": r.Baseline, "pairs": r.Paired.N, "hypervolume_difference": r.Paired.Mean, "low95": r.Low, "high95": r.High, "p": r.P,
 		}
 		for _, p := range experiment.Perturbations {
@@ -333,12 +344,15 @@ func csvTable(rows []*figures) experiment.Table {
 // budgetCSVTable has every arm's figures for every budget; they are left out where a
 // budget counts as not measured.
 func budgetCSVTable(rows []*figures) experiment.Table {
-	t := experiment.Table{Columns: experiment.Columns("arm", "perturbation", "budget_j", "seeds", "keepable", "end", "overrun", "over", "delay_s", "even_delay_s")}
+	t := experiment.Table{Columns: experiment.Columns("arm", "perturbation", "budget_j", "seeds", "keepable", "end", "overrun", "over",
+		"delay_s", "even_delay_s")}
 	for _, r := range rows {
 		for _, b := range r.Budgets {
-			row := experiment.Row{"arm": r.Name, "perturbation": b.Perturbation, "budget_j": b.BudgetJ, "seeds": b.Seeds, "keepable": b.Keepable}
+			row := experiment.Row{"arm": r.Name, "perturbation": b.Perturbation, "budget_j": b.BudgetJ, "seeds": b.Seeds,
+				"keepable": b.Keepable}
 			if b.Measured() {
-				row["end"], row["overrun"], row["over"], row["delay_s"], row["even_delay_s"] = b.End, b.MeanOverrun, b.OverrunRate, b.DelayS, b.EvenDelayS
+				row["end"], row["overrun"], row["over"], row["delay_s"], row["even_delay_s"] = b.End, b.MeanOverrun, b.OverrunRate,
+					b.DelayS, b.EvenDelayS
 			}
 			t.Add(row)
 		}

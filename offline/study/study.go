@@ -74,7 +74,8 @@ func (c *Config) Check() error {
 		highest int
 	}{
 		{"seeds", c.Seeds, 2, 1000}, {"ablation_seeds", c.AblationSeeds, 2, c.Seeds}, {"link_seeds", c.LinkSeeds, 1, c.Seeds},
-		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, finestPrices}, {"prices", c.Prices, 3, finestPrices},
+		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, finestPrices}, {"prices", c.Prices, 3,
+			finestPrices},
 		{"flights", c.CorpusFlights, 500, 1e7}, {"episodes", c.ArchiveEpisodes, 1, 1e5},
 	} {
 		if r.x < r.low || r.x > r.highest {
@@ -116,7 +117,8 @@ var costs []byte
 func (c *Config) planned(s *study) []experiment.Arm {
 	list, costs := []experiment.Arm{}, experiment.ReadCosts(costs)
 	for _, a := range c.arms() {
-		x := experiment.Arm{Name: a.Name, Description: a.Description, TrainingRun: a.TrainingRun, Needs: []experiment.Need{}, CoreS: costs[a.Name]}
+		x := experiment.Arm{Name: a.Name, Description: a.Description, TrainingRun: a.TrainingRun, Needs: []experiment.Need{},
+			CoreS: costs[a.Name]}
 		for _, path := range c.needs(a) {
 			x.Needs = append(x.Needs, experiment.Need{Path: path, CoreS: costs[path]})
 		}
@@ -191,7 +193,8 @@ func (s *study) protocols(a *arm, p *experiment.Policy) (list []experiment.Proto
 		if !a.isArchive() && !a.Unconditioned {
 			add(experiment.Protocol{Name: EvenSettings, Settings: rollout.Linspace(p.Band[0], p.Band[1], s.Settings), Seeds: seeds})
 		}
-		add(experiment.Protocol{Name: gusty, Change: func(c *world.Config) { c.Gust = experiment.GustStdDev }, Settings: p.Settings, Seeds: few})
+		add(experiment.Protocol{Name: gusty, Change: func(c *world.Config) { c.Gust = experiment.GustStdDev }, Settings: p.Settings,
+			Seeds: few})
 	}
 	for _, l := range links {
 		l.Prior = s.flagship.Statistics.UserPrior()
