@@ -159,12 +159,16 @@ func TestMonitor(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"prefdt_slots": 100000, `prefdt_state{state="flying"}`: 1, `prefdt_state{state="idle"}`: 0,
-		"prefdt_broker_connected": 1, "prefdt_decision_ms_count": stalled - missed,
+		"prefdt_broker_connected":                          1,
 		`prefdt_envelope_interventions_total{kind="held"}`: 0, `prefdt_mqtt_dropped_total{queue="reports"}`: 0,
 	} {
 		if got := sampleValue(t, page, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
+	}
+	// A busy machine decides some of the slots that it opened too late for any report.
+	if got := sampleValue(t, page, "prefdt_decision_ms_count"); got < 4 || got > stalled-missed {
+		t.Errorf("%v decisions in %v slots", got, stalled-missed)
 	}
 	if got := sampleValue(t, page, "prefdt_reports_heard_total"); got < 4 || got > 4*(stalled-missed) {
 		t.Errorf("%v reports were received in %v slots", got, stalled-missed)
