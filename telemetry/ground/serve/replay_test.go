@@ -151,7 +151,7 @@ func TestReplay(t *testing.T) {
 	drawn := eval[map[string]string](b, fmt.Sprintf(`(async () => {
 		const all = {};
 		const scrub = document.getElementById('scrub');
-		for (const e of (await (await fetch('replay')).json()).events) {
+		for (const e of (await (await fetch('replay', {headers: {Authorization: 'Bearer ' + localStorage.secret}})).json()).events) {
 			scrub.value = e.t;
 			scrub.dispatchEvent(new Event('input'));
 			await %s;
