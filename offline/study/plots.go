@@ -69,8 +69,8 @@ func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
 }
 
 // sizePanels shows what a size gains or loses against the base.
-func (s *report) sizePanels(rows []*figures) []*plot.Plot {
-	panels := s.bySize(rows, "hypervolume less the base's (1e6 s J), 95 %", func(r *figures) (y, low, high float64) {
+func (r *report) sizePanels(rows []*figures) []*plot.Plot {
+	panels := r.bySize(rows, "hypervolume less the base's (1e6 s J), 95 %", func(r *figures) (y, low, high float64) {
 		if r.Name == "base" {
 			return 0, 0, 0
 		}
@@ -83,8 +83,8 @@ func (s *report) sizePanels(rows []*figures) []*plot.Plot {
 }
 
 // gustPanels shows where a size ends on budgets in gusts.
-func (s *report) gustPanels(rows []*figures) []*plot.Plot {
-	panels := s.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *figures) (y, low, high float64) {
+func (r *report) gustPanels(rows []*figures) []*plot.Plot {
+	panels := r.bySize(rows, "end in gusts of 15 % (% of the budget), 95 %", func(r *figures) (y, low, high float64) {
 		mean := r.Budgets.Mean(experiment.PerturbationGusts)
 		low, high = r.Budgets.EndInterval(experiment.PerturbationGusts)
 		return 100 * mean.End, 100 * low, 100 * high
@@ -98,7 +98,7 @@ func (s *report) gustPanels(rows []*figures) []*plot.Plot {
 
 // bySize draws a figure and its interval for every size, those of one width and
 // depth side by side, each context with a marker of its own.
-func (s *report) bySize(rows []*figures, what string, figure func(*figures) (y, low, high float64)) []*plot.Plot {
+func (r *report) bySize(rows []*figures, what string, figure func(*figures) (y, low, high float64)) []*plot.Plot {
 	p := plots.New("", what)
 	var ticks plot.ConstantTicks
 	for i, context := range []int{1, 5, 20} {
@@ -106,8 +106,8 @@ func (s *report) bySize(rows []*figures, what string, figure func(*figures) (y, 
 			plotter.XYs
 			plotter.YErrors
 		}{}
-		for _, a := range s.sizes() {
-			row := slices.IndexFunc(rows, func(r *figures) bool { return r.Name == s.sizeArmName(a) })
+		for _, a := range r.sizes() {
+			row := slices.IndexFunc(rows, func(x *figures) bool { return x.Name == r.sizeArmName(a) })
 			if row < 0 {
 				continue
 			}

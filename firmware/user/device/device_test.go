@@ -30,7 +30,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
 		sdk.Serve(func(input []byte) ([]byte, error) { return bytes.ToUpper(input), nil }, func([]byte) ([]byte, error) {
-			for {
+			for n := 0; ; n++ {
 			}
 		})
 		os.Exit(0)

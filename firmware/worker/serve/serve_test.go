@@ -27,7 +27,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
 		sdk.Serve(upper, func([]byte) ([]byte, error) {
-			for {
+			for n := 0; ; n++ {
 			}
 		}, func([]byte) ([]byte, error) { return nil, errors.New("bad input") }, func([]byte) ([]byte, error) { panic("trap") })
 		os.Exit(0)
