@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"math"
 	"sync"
 
 	"prefdt/telemetry"
@@ -52,7 +53,7 @@ func (a *admission) setMission(mission string, inSlots bool) {
 }
 
 // unknownSlot stands for the slot of the first beacon until it comes.
-const unknownSlot = 1 << 40
+const unknownSlot = math.MaxInt
 
 // openSlot takes a beacon. One with a lower number is another leader's, or late.
 func (a *admission) openSlot(s telemetry.Slot) {
