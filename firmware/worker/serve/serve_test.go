@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -150,7 +151,7 @@ func TestHostileRequests(t *testing.T) {
 		{"expired: three slots old", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 14, 14 }, nil, task.Expired},
 		{"expired: of slot 0", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 0, 0 }, nil, task.Expired},
 		{"of a slot far ahead", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 19, 19 }, nil, task.Expired},
-		{"of the last slot there can be", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 1<<32-1, 1<<32-1 }, nil, task.Expired},
+		{"of the last slot there can be", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = math.MaxInt32, 1<<32-1 }, nil, task.Expired},
 		{"another slot than its grant's", "u01", func(g *task.Grant, r *task.Request) { r.Slot = 16 }, nil, task.Expired},
 		{"foreign: another aircraft", "u01", func(g *task.Grant, _ *task.Request) { g.Aircraft = 2 }, nil, task.Foreign},
 		{"foreign: another mission", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("demo", "m0") }, nil, task.Foreign},
