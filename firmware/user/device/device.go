@@ -122,8 +122,10 @@ func (d *Device) Close() {
 	d.stop()
 	d.running.Wait()
 	d.client.Close()
-	for _, l := range d.links {
+	for _, l := range d.links { // one may be connecting
+		l.mutex.Lock()
 		l.close()
+		l.mutex.Unlock()
 	}
 }
 
