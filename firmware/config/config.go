@@ -15,6 +15,7 @@ import (
 	"prefdt/configs"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/mission"
+	"prefdt/firmware/workers"
 	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -97,6 +98,14 @@ type Flight struct {
 	StartWithinM       float64 `yaml:"start_within_m"`
 	Failsafe           string  `yaml:"failsafe"`
 	ResumeAfterRestart bool    `yaml:"resume_after_restart"`
+}
+
+// Workers are those of the fleet's aircraft.
+func (c *Config) Workers() (list []workers.Worker) {
+	for _, a := range c.Aircraft {
+		list = append(list, workers.Worker{Address: a.Worker, GrantKey: a.GrantKey})
+	}
+	return list
 }
 
 // Defaults are what an absent key means.

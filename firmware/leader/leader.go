@@ -219,10 +219,7 @@ func (l *Leader) configure() {
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior, Claims: l.Policy.Claims}
 	l.users.Initialize()
-	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz}
-	for _, a := range c.Aircraft {
-		l.workers.Workers = append(l.workers.Workers, workers.Worker{Address: a.Worker, GrantKey: a.GrantKey})
-	}
+	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz, Workers: c.Workers()}
 }
 
 // idleTick is one mission second outside the slots.

@@ -12,9 +12,8 @@ import (
 // workers waits for a heartbeat of each worker that is configured.
 func (p *preflight) workers(ctx context.Context) {
 	c := &p.config
-	w, silent := workers.Workers{Fleet: c.Fleet}, map[int]bool{}
+	w, silent := workers.Workers{Fleet: c.Fleet, Workers: c.Workers()}, map[int]bool{}
 	for i, a := range c.Aircraft {
-		w.Workers = append(w.Workers, workers.Worker{Address: a.Worker, GrantKey: a.GrantKey})
 		if a.Worker != "" {
 			silent[i+1] = true
 		}
@@ -23,10 +22,10 @@ func (p *preflight) workers(ctx context.Context) {
 	if p.fails("worker", err) || p.fails("worker", w.Initialize()) || !w.Configured() {
 		return
 	}
-	heard := make(chan telemetry.Message, 64)
+	received := make(chan telemetry.Message, 64)
 	client := &telemetry.Client{
 		Broker: c.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: topics.AllWorkers()}},
-		Handle: func(m telemetry.Message) { trySend(heard, m) },
+		Handle: func(m telemetry.Message) { trySend(received, m) },
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(p.wait, 2*workers.Silent))
 	defer cancel()
@@ -36,7 +35,7 @@ func (p *preflight) workers(ctx context.Context) {
 	defer client.Close()
 	for ctx.Err() == nil && len(silent) > 0 {
 		select {
-		case m := <-heard:
+		case m := <-received:
 			_, id, _ := topics.Parse(m.Topic)
 			number, _ := strconv.Atoi(id)
 			if h, err := telemetry.DecodeWorker(m.Payload); err == nil && h.CPUHz > 0 && silent[number] {

@@ -102,23 +102,20 @@ func (x *computers) coreHz(i int) float64 {
 func (x *computers) heartbeat(refused int64) telemetry.Worker {
 	w := telemetry.Worker{Refused: refused}
 	stats := x.programs.Stats()
-	w.CPUHz = float64(x.config.Cores) * x.config.CoreHz * stats.Availability
 	w.QueueCycles, w.CPUS = stats.QueuedNS*1e-9*x.config.CoreHz, stats.CPU.Seconds()
-	onlyServices := true
+	coresHz := 0.0 // of those here, if anything runs on them
 	for i := range x.functions {
 		f := &x.functions[i]
 		x.programs.Audit(f.Function)
 		if service := x.config.Functions[i].HTTP != ""; service {
 			w.CPUHz += x.config.Functions[i].CPUHz
 		} else {
-			onlyServices = false
+			coresHz = float64(x.config.Cores) * x.config.CoreHz * stats.Availability
 		}
 		density := f.Scheduler.NSPerByte(f.Function) * 1e-9 * x.coreHz(i) / 8
 		w.Functions = append(w.Functions, telemetry.WorkerFunction{ID: f.ID, Digest: f.Digest, CyclesPerBit: min(max(density, 1e-3), 1e9)})
 	}
-	if onlyServices {
-		w.CPUHz -= float64(x.config.Cores) * x.config.CoreHz * stats.Availability
-	}
+	w.CPUHz += coresHz
 	return w
 }
 
