@@ -3,11 +3,9 @@ package telemetry
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 )
@@ -72,16 +70,11 @@ func (b Broker) endpoint() (address string, config *tls.Config, err error) {
 	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)), config, nil
 }
 
-func (b Broker) tls(host string) (*tls.Config, error) {
-	config := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+func (b Broker) tls(host string) (config *tls.Config, err error) {
+	config = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if b.CA != "" {
-		pem, err := os.ReadFile(b.CA)
-		if err != nil {
-			return nil, fmt.Errorf("broker ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("broker ca %s: no PEM certificate in it", b.CA)
+		if config.RootCAs, err = LoadAuthorities("broker ca", b.CA); err != nil {
+			return nil, err
 		}
 	}
 	if b.Cert != "" || b.Key != "" {
@@ -101,7 +94,7 @@ func (b Broker) password() (string, error) {
 	if b.Username == "" {
 		return "", fmt.Errorf("broker password_file %s: set username too", b.PasswordFile)
 	}
-	text, err := readPrivate(b.PasswordFile)
+	text, err := ReadPrivate(b.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("broker password: %w", err)
 	}

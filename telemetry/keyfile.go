@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -42,7 +43,7 @@ func NewKey(path string) (public string, err error) {
 
 // ReadKey reads a private key file.
 func ReadKey(path string) (ed25519.PrivateKey, error) {
-	text, err := readPrivate(path)
+	text, err := ReadPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
@@ -53,8 +54,8 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// readPrivate reads a file that not everybody on this machine may read.
-func readPrivate(path string) ([]byte, error) {
+// ReadPrivate reads a file that not everybody on this machine may read.
+func ReadPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -71,10 +72,24 @@ func LoadCertificate(certificate, key string) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	private, err := readPrivate(key)
+	private, err := ReadPrivate(key)
 	if err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(public, private)
 	return &pair, err
+}
+
+// LoadAuthorities reads the certificates that others are verified by, in PEM. Errors begin with
+// what the file is.
+func LoadAuthorities(what, path string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s %s: no PEM certificate in it", what, path)
+	}
+	return pool, nil
 }

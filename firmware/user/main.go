@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -140,20 +139,17 @@ func (c *Config) tls() (*tls.Config, error) {
 	if c.CA == "" {
 		return nil, nil
 	}
-	pem, err := os.ReadFile(c.CA)
+	authorities, err := telemetry.LoadAuthorities("ca", c.CA)
 	if err != nil {
-		return nil, fmt.Errorf("ca: %w", err)
+		return nil, err
 	}
-	config := &tls.Config{RootCAs: x509.NewCertPool()}
-	if !config.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca %s: no PEM certificate in it", c.CA)
-	}
+	config := &tls.Config{RootCAs: authorities}
 	if c.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+		pair, err := telemetry.LoadCertificate(c.Cert, c.Key)
 		if err != nil {
 			return nil, fmt.Errorf("cert %q and key %q: %w", c.Cert, c.Key, err)
 		}
-		config.Certificates = []tls.Certificate{pair}
+		config.Certificates = []tls.Certificate{*pair}
 	}
 	return config, nil
 }

@@ -76,19 +76,15 @@ func (c *Config) Check() error {
 // tls is the worker's side of users' connections. A user's certificate is its identity, and
 // without one a grant is all that counts.
 func (c *Config) tls() (*tls.Config, error) {
-	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+	pair, err := telemetry.LoadCertificate(c.Cert, c.Key)
 	if err != nil {
 		return nil, fmt.Errorf("cert %q and key %q: %w", c.Cert, c.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair}}
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca %s: no PEM certificate in it", c.CA)
+		config.ClientAuth = tls.VerifyClientCertIfGiven
+		if config.ClientCAs, err = telemetry.LoadAuthorities("ca", c.CA); err != nil {
+			return nil, err
 		}
 	}
 	if c.Revoked != "" {

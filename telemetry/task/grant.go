@@ -18,6 +18,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"prefdt/telemetry"
 )
 
 // GrantSize is the number of bytes of a grant.
@@ -114,7 +116,7 @@ func (g *Grant) Text(key *Key) string {
 
 // ReadKey reads a key file: 64 hexadecimal digits.
 func ReadKey(path string) (*Key, error) {
-	text, err := os.ReadFile(path)
+	text, err := telemetry.ReadPrivate(path)
 	if err != nil {
 		return nil, err
 	}

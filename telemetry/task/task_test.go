@@ -114,3 +114,20 @@ func TestKeyFile(t *testing.T) {
 		t.Errorf("a short key: %v", err)
 	}
 }
+
+// A key that everybody on the machine may read grants nothing.
+func TestKeyOfEverybody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "worker-1.grant")
+	if err := WriteKey(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadKey(path); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadKey(path); err == nil || !strings.Contains(err.Error(), "its mode 0644") {
+		t.Errorf("mode 0644: %v", err)
+	}
+}
