@@ -46,13 +46,13 @@ func (t *Trainer) config() any {
 
 // Save writes the run's state durably.
 func (t *Trainer) Save(path string) error {
-	return writeState(path, stateMagic, t.header(), t.Params.Data, t.adam.m, t.adam.v)
+	return writeState(path, t.header(), t.Params.Data, t.adam.m, t.adam.v)
 }
 
 // Load continues a saved run; its configuration and its subject must be this one's.
 func (t *Trainer) Load(path string) error {
 	var head stateHeader
-	return readState(path, stateMagic, &head, func() ([][]float32, error) {
+	return readState(path, &head, func() ([][]float32, error) {
 		want := t.header()
 		had := reflect.New(reflect.TypeOf(t.config())) // leaves out what this program does not know
 		if err := json.Unmarshal(head.Config, had.Interface()); err != nil {
@@ -85,7 +85,7 @@ type State[C, S, P any] struct {
 // Read reads the header of a state file into head, a pointer to a State, and then the
 // parameters in the shape of the tensors that it returns.
 func Read(path string, head any, tensors func() ([]model.Tensor, error)) (p *Params[float32], err error) {
-	err = readState(path, stateMagic, head, func() ([][]float32, error) {
+	err = readState(path, head, func() ([][]float32, error) {
 		list, err := tensors()
 		if err != nil {
 			return nil, err
@@ -106,14 +106,14 @@ func mustMarshal(v any) []byte {
 
 // writeState writes a state file durably: eight bytes of magic, the length of a JSON header,
 // the header, then numbers as little-endian float32.
-func writeState(path, magic string, head any, numbers ...[]float32) error {
+func writeState(path string, head any, numbers ...[]float32) error {
 	err := command.ReplaceFile(path, func(w io.Writer) error {
 		b := bufio.NewWriter(w)
 		raw, err := json.Marshal(head)
 		if err != nil {
 			return err
 		}
-		b.WriteString(magic)
+		b.WriteString(stateMagic)
 		binary.Write(b, binary.LittleEndian, uint32(len(raw)))
 		b.Write(raw)
 		for _, x := range numbers {
@@ -129,7 +129,7 @@ func writeState(path, magic string, head any, numbers ...[]float32) error {
 
 // readState reads a state file: its header into head, then what follows into the numbers
 // that into returns once the header is read. What is wrong with the file is bad input.
-func readState(path, magic string, head any, into func() ([][]float32, error)) error {
+func readState(path string, head any, into func() ([][]float32, error)) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read training state: %w", err)
@@ -139,7 +139,7 @@ func readState(path, magic string, head any, into func() ([][]float32, error)) e
 	damaged := func(err error) error {
 		return cli.BadInputf("training state %s is damaged (%v): remove it, and what it holds is trained again", path, err)
 	}
-	if err := readHeader(rest, magic, head); err != nil {
+	if err := readHeader(rest, head); err != nil {
 		return damaged(err)
 	}
 	numbers, err := into()
@@ -159,15 +159,15 @@ func readState(path, magic string, head any, into func() ([][]float32, error)) e
 	return nil
 }
 
-func readHeader(r io.Reader, magic string, head any) error {
-	fixed := make([]byte, len(magic)+4)
+func readHeader(r io.Reader, head any) error {
+	fixed := make([]byte, len(stateMagic)+4)
 	if _, err := io.ReadFull(r, fixed); err != nil {
 		return err
 	}
-	if string(fixed[:len(magic)]) != magic {
-		return fmt.Errorf("it starts with %q, want %q", fixed[:len(magic)], magic)
+	if string(fixed[:len(stateMagic)]) != stateMagic {
+		return fmt.Errorf("it starts with %q, want %q", fixed[:len(stateMagic)], stateMagic)
 	}
-	n := binary.LittleEndian.Uint32(fixed[len(magic):])
+	n := binary.LittleEndian.Uint32(fixed[len(stateMagic):])
 	if n > 1<<16 {
 		return fmt.Errorf("its header claims %d bytes", n)
 	}
