@@ -40,6 +40,8 @@ var (
 type Program struct {
 	Command     []string
 	MemoryBytes uint64 // of data, at most; 0: no limit
+
+	startNS atomic.Int64 // the most CPU time that a process took to start; 0: none has answered yet
 }
 
 // Process is one running program.
@@ -49,10 +51,10 @@ type Process struct {
 	out         *bufio.Reader
 	ended       chan struct{}
 	dead        atomic.Bool
-	memoryBytes uint64
+	program     *Program
 
 	reportedNS atomic.Int64 // CPU time by its own account, of all chunks
-	startNS    atomic.Int64 // by the kernel's, until its first answer
+	startNS    atomic.Int64 // by the kernel's, what it took to start, once it has answered; else -1
 }
 
 // Start starts a program. It ends with the process that started it.
@@ -71,7 +73,8 @@ func (p *Program) Start() (*Process, error) {
 	if err := c.Start(); err != nil {
 		return nil, fmt.Errorf("start executor: %w", err)
 	}
-	x := &Process{command: c, in: in, out: bufio.NewReaderSize(out, 1<<16), ended: make(chan struct{}), memoryBytes: p.MemoryBytes}
+	x := &Process{command: c, in: in, out: bufio.NewReaderSize(out, 1<<16), ended: make(chan struct{}), program: p}
+	x.startNS.Store(-1)
 	if p.MemoryBytes > 0 {
 		limit := unix.Rlimit{Cur: p.MemoryBytes, Max: p.MemoryBytes}
 		if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
@@ -109,9 +112,13 @@ func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Dur
 		return nil, 0, fmt.Errorf("%w: %d ns of CPU time for a chunk", ErrBroken, ns)
 	}
 	cpu := time.Duration(ns)
-	if x.reportedNS.Add(int64(cpu)) == int64(cpu) { // what it took to start is no chunk's
-		kernel, _, _ := x.CPU()
-		x.startNS.Store(int64(max(kernel-cpu, 0)))
+	x.reportedNS.Add(int64(cpu))
+	if x.startNS.Load() < 0 {
+		if kernel, ok := x.kernelCPU(); ok {
+			start := int64(max(kernel-cpu, 0))
+			x.startNS.Store(start)
+			x.program.startNS.Store(max(start, x.program.startNS.Load(), 1))
+		}
 	}
 	if n < 0 {
 		return nil, cpu, ErrFailed
@@ -154,27 +161,42 @@ func (x *Process) Dead() bool { return x.dead.Load() }
 // the limit, it ends by itself before; not every kernel does.
 func (x *Process) Exceeds() bool {
 	statm, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/statm")
-	if err != nil || x.memoryBytes == 0 {
+	if err != nil || x.program.MemoryBytes == 0 {
 		return false
 	}
 	fields := strings.Fields(string(statm))
 	pages, _ := strconv.ParseUint(fields[1], 10, 64)
-	return pages*uint64(os.Getpagesize()) > x.memoryBytes
+	return pages*uint64(os.Getpagesize()) > x.program.MemoryBytes
 }
 
-// CPU is the CPU time that the process has had since it started, by the kernel's account in steps of 10 ms,
-// and by its own. Reading the former costs more than a chunk: it is for what is suspect.
+// CPU is the CPU time that the process has had for its chunks, by the kernel's account in steps of 10 ms, and by
+// its own. What it took to start is no chunk's. Until its first answer twice the most that a process of its
+// program took stands for that; before there is one, all is the start's. Reading the kernel's costs more than a
+// chunk: it is for what is suspect.
 func (x *Process) CPU() (kernel, reported time.Duration, ok bool) {
+	kernel, ok = x.kernelCPU()
+	reported = time.Duration(x.reportedNS.Load())
+	start := time.Duration(x.startNS.Load())
+	if start < 0 {
+		if start = 2 * time.Duration(x.program.startNS.Load()); start == 0 {
+			start = kernel
+		}
+	}
+	return max(kernel-start, reported), reported, ok
+}
+
+// kernelCPU is the CPU time of the process, its start included.
+func (x *Process) kernelCPU() (time.Duration, bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/stat")
 	if err != nil {
-		return 0, 0, false
+		return 0, false
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
-		return 0, 0, false
+		return 0, false
 	}
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux that Go knows
-	return time.Duration(user+system)*tick - time.Duration(x.startNS.Load()), time.Duration(x.reportedNS.Load()), true
+	return time.Duration(user+system) * tick, true
 }

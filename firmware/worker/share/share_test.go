@@ -20,6 +20,11 @@ import (
 
 // The test's own program is the executor: each function is one behaviour.
 func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "slow" { // to start, as a module is that a small board compiles
+		for until := threadCPU() + slowStart; threadCPU() < until; {
+		}
+		os.Args[1] = "executor"
+	}
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
 		sdk.Serve(work, endless, grow, recurse, trap, flood, func(b []byte) ([]byte, error) { return nil, errors.New("bad input") }, asleep, interrupted)
 		os.Exit(0)
@@ -47,6 +52,8 @@ func threadCPU() time.Duration {
 	unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
 	return time.Duration(t.Nano())
 }
+
+const slowStart = 4 * leastGranted
 
 // unitNS is the CPU time of a unit of work, of 8 bytes.
 const unitNS = 500 * time.Microsecond
@@ -290,6 +297,31 @@ func TestHostileFunctions(t *testing.T) {
 				t.Errorf("the next task: %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// What a process takes to start is no task's: neither the first process of a program, of which nothing is
+// known yet, nor a later one is stopped for it. A loop in a later one is.
+func TestStartIsNoTasks(t *testing.T) {
+	s := newScheduler(t, 1)
+	in, want := input(3)
+	p := executor.Program{Command: []string{os.Args[0], "slow"}}
+	start := func() (Executor, error) { return p.Start() }
+	for i := range 2 {
+		f := &Function{Index: fWork, UnitBytes: 8, MaxOutput: 4, Start: start} // each has processes of its own
+		s.SetNSPerByte(f, 1)
+		if got, err := s.Run(f, 1, in); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("process %d: %v, %v", i+1, got, err)
+		}
+	}
+	loop := &Function{Index: fEndless, UnitBytes: 8, MaxOutput: 4, Start: start}
+	s.SetNSPerByte(loop, 1)
+	before := s.Stats().CPU
+	if _, err := s.Run(loop, 1, in); !errors.Is(err, ErrStopped) {
+		t.Errorf("%v, want %v", err, ErrStopped)
+	}
+	if used := s.Stats().CPU - before; used > 5*slowStart {
+		t.Errorf("a loop had %v of CPU time", used)
 	}
 }
 
