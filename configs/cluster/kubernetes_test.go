@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,26 +15,47 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-const schemaFile = "testdata/job.schema.json"
+const schemaFile = "testdata/kubernetes.schema.json"
 
 // kubernetesVersion is of the published schema; go mod download -json
 // k8s.io/kubernetes@v1.33.0 has the file for -record.
 const kubernetesVersion = "1.33.0"
 
-// record makes the schema from api/openapi-spec/v3/apis__batch__v1_openapi.json of
-// Kubernetes' source.
-var record = flag.String("record", "", "make "+schemaFile+" from this `FILE`, and check nothing")
+// record makes the schema from the folder api/openapi-spec/v3 of Kubernetes' source.
+var record = flag.String("record", "", "make "+schemaFile+" from this `FOLDER`, and check nothing")
 
-// schema is the part of the published OpenAPI document that a Job refers to.
+// kinds are those that the manifests have, by the published document that has their type.
+var kinds = map[string]struct{ document, name string }{
+	"Job":        {"apis__batch__v1_openapi.json", "io.k8s.api.batch.v1.Job"},
+	"Deployment": {"apis__apps__v1_openapi.json", "io.k8s.api.apps.v1.Deployment"},
+	"Service":    {"api__v1_openapi.json", "io.k8s.api.core.v1.Service"},
+}
+
+// schema is the part of the published OpenAPI documents that the kinds refer to.
 type schema struct {
 	Comment     string         `json:"$comment"`
-	Reference   string         `json:"$ref"`
 	Definitions map[string]any `json:"$defs"`
 }
 
-const jobType = "io.k8s.api.batch.v1.Job"
+func recordSchema(folder string) error {
+	s := schema{
+		Comment:     "The types that a Job, a Deployment and a Service refer to, without descriptions, of api/openapi-spec/v3 of Kubernetes " + kubernetesVersion + ", https://github.com/kubernetes/kubernetes. Copyright The Kubernetes Authors, Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0",
+		Definitions: map[string]any{},
+	}
+	for _, kind := range kinds {
+		if err := s.take(filepath.Join(folder, kind.document), kind.name); err != nil {
+			return err
+		}
+	}
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(schemaFile, append(raw, '\n'), 0o644)
+}
 
-func recordSchema(path string) error {
+// take adds a type of a published document, and the types that it refers to.
+func (s *schema) take(path, name string) error {
 	var published struct {
 		Components struct{ Schemas map[string]any }
 	}
@@ -43,10 +65,6 @@ func recordSchema(path string) error {
 	}
 	if err != nil {
 		return err
-	}
-	s := schema{
-		Comment:   "The types that a Job refers to, without descriptions, of api/openapi-spec/v3/apis__batch__v1_openapi.json of Kubernetes " + kubernetesVersion + ", https://github.com/kubernetes/kubernetes. Copyright The Kubernetes Authors, Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0",
-		Reference: "#/$defs/" + jobType, Definitions: map[string]any{},
 	}
 	var take func(x any) any
 	take = func(x any) any {
@@ -75,12 +93,8 @@ func recordSchema(path string) error {
 		}
 		return x
 	}
-	take(map[string]any{"$ref": "#/components/schemas/" + jobType})
-	raw, err = json.MarshalIndent(s, "", " ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(schemaFile, append(raw, '\n'), 0o644)
+	take(map[string]any{"$ref": "#/components/schemas/" + name})
+	return nil
 }
 
 // strict refuses every key that a type does not have, as the API server does when kubectl
@@ -101,7 +115,7 @@ func strict(x any) {
 	}
 }
 
-func jobSchema(t *testing.T) *jsonschema.Schema {
+func loadSchema(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	raw, err := os.ReadFile(schemaFile)
 	if err != nil {
@@ -113,30 +127,46 @@ func jobSchema(t *testing.T) *jsonschema.Schema {
 	}
 	strict(parsed)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("job.json", parsed); err != nil {
+	if err := c.AddResource("kubernetes.json", parsed); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile("job.json")
-	if err != nil {
-		t.Fatal(err)
+	compiled := map[string]*jsonschema.Schema{}
+	for kind, of := range kinds {
+		if compiled[kind], err = c.Compile("kubernetes.json#/$defs/" + of.name); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return s
+	return compiled
 }
 
-func check(s *jsonschema.Schema, manifest string) error {
-	raw, err := yaml.YAMLToJSON([]byte(manifest))
-	if err != nil {
-		return err
+// check checks each document of a manifest by its kind.
+func check(compiled map[string]*jsonschema.Schema, manifest string) error {
+	for document := range strings.SplitSeq(manifest, "\n---\n") {
+		raw, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
+			return err
+		}
+		var head struct{ Kind string }
+		if err := json.Unmarshal(raw, &head); err != nil {
+			return err
+		}
+		x, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		if err != nil {
+			return err
+		}
+		s := compiled[head.Kind]
+		if s == nil {
+			return fmt.Errorf("kind %q, want one of those in kinds", head.Kind)
+		}
+		if err := s.Validate(x); err != nil {
+			return err
+		}
 	}
-	x, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return err
-	}
-	return s.Validate(x)
+	return nil
 }
 
-// The manifests are Jobs by the published schema, which finds a misspelt key, a wrong type
-// and what is missing.
+// The manifests follow the published schema, which finds a misspelt key, a wrong type and
+// what is missing.
 func TestManifestsFollowTheSchema(t *testing.T) {
 	if *record != "" {
 		if err := recordSchema(*record); err != nil {
@@ -144,22 +174,32 @@ func TestManifestsFollowTheSchema(t *testing.T) {
 		}
 		return
 	}
-	s := jobSchema(t)
-	for _, name := range []string{"kubernetes.yaml", "kubernetes-merge.yaml"} {
+	compiled := loadSchema(t)
+	job := [][2]string{
+		{"restartPolicy:", "restartpolicy:"},
+		{"restartPolicy: Never", "restartPolicy: [Never]"},
+		{"        - name: study\n          persistent", "        - persistent"},
+		{"claimName: study", "claim: study"},
+	}
+	for name, faults := range map[string][][2]string{
+		"kubernetes.yaml":       job,
+		"kubernetes-merge.yaml": job,
+		"kubernetes-tasks.yaml": {
+			{"replicas: 4", "replicas: four"},
+			{"  selector:\n    matchLabels: {app: blobs}\n", ""},
+			{"targetPort:", "targetport:"},
+			{"kind: Service", "kind: service"},
+		},
+	} {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := check(s, string(raw)); err != nil {
+		if err := check(compiled, string(raw)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		for _, bad := range [][2]string{
-			{"restartPolicy:", "restartpolicy:"},
-			{"restartPolicy: Never", "restartPolicy: [Never]"},
-			{"        - name: study\n          persistent", "        - persistent"},
-			{"claimName: study", "claim: study"},
-		} {
-			if changed := strings.Replace(string(raw), bad[0], bad[1], 1); changed == string(raw) || check(s, changed) == nil {
+		for _, bad := range faults {
+			if changed := strings.Replace(string(raw), bad[0], bad[1], 1); changed == string(raw) || check(compiled, changed) == nil {
 				t.Errorf("%s: %q in place of %q was not found", name, bad[1], bad[0])
 			}
 		}
