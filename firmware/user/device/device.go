@@ -271,7 +271,7 @@ func (d *Device) begin(p *pending, w way, from time.Time) {
 	d.running.Go(func() { d.run(p, w, l, from) })
 }
 
-// run computes both parts of a task at a time, and what an aircraft did not compute after that.
+// run computes both parts of a task at a time, and then the aircraft's part too where the aircraft is late.
 func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	speed := p.beacon.Speed
 	seconds := func(t time.Duration) *float64 { return new(t.Seconds() * speed) }
@@ -280,35 +280,76 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	out := Outcome{Slot: p.beacon.Slot, By: w.by, Chosen: w.aircraft, Bytes: len(p.Input), EdgeBytes: cut, CPUHz: w.cpuHz}
 	var there answer
 	edge := make(chan struct{})
+	ctx, cancel := context.WithCancel(d.ctx)
+	defer cancel()
 	go func() {
 		defer close(edge)
 		if cut > 0 {
-			there = l.compute(d.ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut], cut/d.Function.UnitBytes*d.Function.OutputBytes)
+			there = l.compute(ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut], cut/d.Function.UnitBytes*d.Function.OutputBytes)
 		}
 	}()
 	began := time.Now()
 	here, err := d.Compute(p.Input[cut:])
 	out.LocalS = seconds(time.Since(began))
-	<-edge
+	// By then the whole could have been computed here: an aircraft that has not answered was a bad bargain.
+	wholeS := 8 * float64(len(p.Input)) * d.Function.CyclesPerBit / d.CPUHz / speed
+	patience := time.NewTimer(time.Until(began.Add(time.Duration(min(wholeS, answerTimeout.Seconds()) * float64(time.Second)))))
+	defer patience.Stop()
+	select {
+	case <-edge:
+	case <-patience.C:
+	}
+	var first []byte
+	if err == nil && cut > 0 {
+		first, err = d.computeUnless(edge, &there, p.Input[:cut])
+	}
 	switch {
-	case err != nil:
-	case cut == 0:
-		out.Output = here
-	case there.err == nil:
+	case err != nil || cut == 0:
+	case first == nil:
 		out.Aircraft, out.UploadS, out.EdgeS = w.aircraft, seconds(there.upload), seconds(there.edge)
-		out.Output = append(there.output, here...)
+		first = there.output
 	default:
-		var first []byte
-		out.By, out.Problem, out.LocalS = telemetry.ByLocal, there.err.Error(), nil
-		if first, err = d.Compute(p.Input[:cut]); err == nil {
-			out.Output = append(first, here...)
+		out.By, out.Problem, out.LocalS = telemetry.ByLocal, errLate.Error(), nil
+		select {
+		case <-edge:
+			if there.err != nil {
+				out.Problem = there.err.Error()
+			}
+		default:
 		}
+	}
+	if err == nil {
+		out.Output = append(first, here...)
 	}
 	out.CompletionS, out.Err = *seconds(time.Since(from)), err
 	if err == nil {
 		d.publish(&out)
 	}
 	d.Done(out)
+}
+
+// computeUnless computes the aircraft's part here, piece by piece, until the aircraft has computed it: then it
+// returns nil. there is the aircraft's answer once edge is closed.
+func (d *Device) computeUnless(edge chan struct{}, there *answer, input []byte) ([]byte, error) {
+	piece := max(len(input)/d.Function.UnitBytes/pieces, 1) * d.Function.UnitBytes
+	output := make([]byte, 0, len(input)/d.Function.UnitBytes*d.Function.OutputBytes+1)
+	for at := 0; ; at += piece {
+		select {
+		case <-edge:
+			if there.err == nil {
+				return nil, nil
+			}
+		default:
+		}
+		if at >= len(input) {
+			return output, nil
+		}
+		o, err := d.Compute(input[at:min(at+piece, len(input))])
+		if err != nil {
+			return nil, err
+		}
+		output = append(output, o...)
+	}
 }
 
 func (d *Device) publish(o *Outcome) {
@@ -330,6 +371,12 @@ func (d *Device) link(address string) *link {
 	}
 	return l
 }
+
+// pieces are those of an aircraft's part that is computed here.
+const pieces = 8
+
+// errLate is why a part is computed here that an aircraft may still be computing.
+var errLate = errors.New("the aircraft took longer than the whole takes here")
 
 // errNoWorker is why a part is computed here that was decided to be elsewhere.
 var errNoWorker = errors.New("the aircraft's worker has no address")

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		sdk.Serve(func(input []byte) ([]byte, error) { return bytes.ToUpper(input), nil }, func([]byte) ([]byte, error) {
 			for n := 0; ; n++ {
 			}
+		}, func(input []byte) ([]byte, error) {
+			time.Sleep(time.Hour)
+			return input, nil
 		})
 		os.Exit(0)
 	}
@@ -104,10 +107,13 @@ func (f *fleet) startWorker(address string) {
 		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: f.authority()},
 	}
 	p := executor.Program{Command: []string{os.Args[0], "executor"}}
-	for i, id := range []string{"upper", "loop"} {
+	for i, id := range []string{"upper", "loop", "asleep"} {
 		function := &share.Function{Index: uint32(i), UnitBytes: 4, MaxOutput: 4, Start: func() (share.Executor, error) { return p.Start() }}
 		scheduler.SetNSPerByte(function, 1)
 		f.server.Functions = append(f.server.Functions, serve.Function{ID: id, Digest: digest, Function: function, Scheduler: scheduler})
+	}
+	if _, err := scheduler.Run(f.server.Functions[0].Function, 1, input); err != nil { // what a process takes to start is known
+		f.t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -202,6 +208,7 @@ func TestTasksAreComputed(t *testing.T) {
 			eventually(f.t, "a task at the worker", func() bool { return f.scheduler.Stats().CPU > 0 })
 			f.server.Close()
 		}, telemetry.ByLocal, 0, "e"}, // whatever the connection said
+		{"the function hangs there", "asleep", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "longer than the whole takes here"},
 		{"the function loops there", "loop", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,6 +217,10 @@ func TestTasksAreComputed(t *testing.T) {
 			if c.before != nil {
 				c.before(f)
 			}
+			cycles := 1e6 // all of it here takes 19 s of wall time: nothing is late
+			if c.function == "asleep" {
+				cycles = 1e4
+			}
 			done := make(chan Outcome, 2)
 			pair, err := tls.LoadX509KeyPair(access.Files(f.folder, "u01"))
 			if err != nil {
@@ -217,7 +228,7 @@ func TestTasksAreComputed(t *testing.T) {
 			}
 			d := &Device{
 				ID: "u01", Fleet: "demo", Broker: f.broker, TLS: &tls.Config{RootCAs: f.authority(), Certificates: []tls.Certificate{pair}},
-				Function: Function{ID: c.function, UnitBytes: 4, OutputBytes: 4, CyclesPerBit: 1e6}, CPUHz: 1e9, Physics: physics.DefaultConstants(),
+				Function: Function{ID: c.function, UnitBytes: 4, OutputBytes: 4, CyclesPerBit: cycles}, CPUHz: 1e9, Physics: physics.DefaultConstants(),
 				Position: func() [2]float64 { return [2]float64{500, 500} }, Next: func(int) (Task, bool) { return Task{input, 1}, true },
 				Compute: func(b []byte) ([]byte, error) { return bytes.ToUpper(b), nil }, Done: func(o Outcome) { done <- o }, Log: slog.New(slog.DiscardHandler),
 			}
