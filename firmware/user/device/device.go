@@ -172,10 +172,8 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS, Function: d.Function.ID},
 	}
 	for _, a := range b.Offer.Aircraft {
-		if d.Gain != nil {
-			if g := d.Gain(a.Number); g > 0 && g <= 1 {
-				report.Gain[a.Number] = g
-			}
+		if g, ok := d.gain(a.Number); ok {
+			report.Gain[a.Number] = g
 		}
 	}
 	p := &pending{Task: t, beacon: b, decideBy: received.Add(time.Duration(b.DecideByMS * float64(time.Millisecond)))}
@@ -210,6 +208,15 @@ func (d *Device) follow(x telemetry.Decision, received time.Time) {
 	d.begin(p, way, received)
 }
 
+// gain is the measured gain to an aircraft, if there is one that a report may carry.
+func (d *Device) gain(aircraft int) (gain float64, ok bool) {
+	if d.Gain == nil {
+		return 0, false
+	}
+	gain = d.Gain(aircraft)
+	return gain, gain > 0 && gain <= 1
+}
+
 // takeOffer begins what is best by the beacon's offer. Workers know a user without a
 // decision by its certificate.
 func (d *Device) takeOffer(p *pending) {
@@ -226,11 +233,9 @@ func (d *Device) takeOffer(p *pending) {
 			if a.Worker == "" {
 				continue
 			}
-			gain := -1.0 // the closed-form mean stands in
-			if d.Gain != nil {
-				if g := d.Gain(a.Number); g > 0 {
-					gain = g
-				}
+			gain, ok := d.gain(a.Number)
+			if !ok {
+				gain = -1 // the closed-form mean counts
 			}
 			self.Gain = append(self.Gain, gain)
 			o.Aircraft = append(o.Aircraft, dispatch.OfferAircraft{
