@@ -114,6 +114,7 @@ type observedAircraft struct {
 	homingS    float64 // it alone was to return, since
 	rejoinsS   float64 // to be in OFFBOARD again, since the leader is back
 	returnFrom float64 // joules spent when it was to return; NaN: it was not
+	returningS float64 // since when
 	returnJ    float64 // at most from then on
 	blockedS   float64 // for so long another was in its way home
 }
@@ -372,7 +373,7 @@ func (j *judge) requireReturn(a *observedAircraft, nowS float64) {
 	const turnS = 20
 	wayS, descentS, bestW := j.wayHome(a)
 	a.returnByS = nowS + 1.33*(wayS+descentS) + turnS
-	a.returnFrom, a.blockedS = a.state.Spent.J(), 0
+	a.returnFrom, a.returningS, a.blockedS = a.state.Spent.J(), nowS, 0
 	p := j.physics.Propulsion
 	air := p.PowerW(p.BestSpeedMPS(j.limits.speedMPS)+j.limits.windMPS)/bestW - 1 // at most more in wind, against it all the way
 	a.returnJ = 1.25 * j.limits.powerFactor * (1 + max(air, 0)) * (wayS*bestW + (descentS+turnS)*p.PowerW(0))

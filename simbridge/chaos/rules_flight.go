@@ -251,8 +251,10 @@ func (j *judge) checkTakenPlace(e *event) string {
 
 func (j *judge) checkReturnCharge(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	waitingJ := 1.25 * j.limits.powerFactor * a.blockedS * j.physics.Propulsion.PowerW(0)
-	if took := a.state.Spent.J() - a.returnFrom; a.led() && took > a.returnJ+waitingJ {
+	hoverW := j.limits.powerFactor * j.physics.Propulsion.PowerW(0)
+	waitingJ := 1.25 * a.blockedS * hoverW
+	took := a.state.Spent.J() - a.returnFrom
+	if excessJ := took - a.returnJ - waitingJ; a.led() && excessJ > 0 && !j.excuseDelay(e.aircraft, a.returningS, excessJ/hoverW) {
 		return fmt.Sprintf("aircraft %d took %.0f J for its return, at most %.0f are needed", e.aircraft+1, took, a.returnJ+waitingJ)
 	}
 	return ""

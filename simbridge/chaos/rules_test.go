@@ -92,6 +92,19 @@ func armThenDisarm(j *judge) {
 	j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 13})
 }
 
+// returnLonger has an aircraft hover on its return for so many seconds more than its charge allows.
+func returnLonger(j *judge, seconds float64) {
+	takeOff(j, 0, middle, 1)
+	j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
+	spent := j.aircraft[0].returnJ + seconds*j.limits.powerFactor*j.physics.Propulsion.PowerW(0)
+	s := state(geo.Local{EastM: 500, NorthM: 500, UpM: 0.1}, 0, autopilot.ModeLand, 90)
+	s.Spent.FlightJ = spent
+	j.handleMotion(0, s)
+	g := onGround(middle, 90.1)
+	g.Spent.FlightJ = spent
+	j.handleMotion(0, g)
+}
+
 // setHostDelay sets the delay by the machine.
 func setHostDelay(j *judge, byS float64) {
 	j.hostDelayS = func(int, float64) float64 { return byS }
@@ -281,17 +294,9 @@ var ruleCases = []struct {
 		j.noteOrder(telemetry.ActionReturn, []int{0}, []float64{30, 30})
 		land(j, 0, middle, 0.7, 90)
 	}, true},
-	{"return charge", "goes round", func(j *judge) {
-		takeOff(j, 0, middle, 1)
-		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
-		j.aircraft[0].state.Spent.FlightJ += 60_000
-		s := state(geo.Local{EastM: 500, NorthM: 500, UpM: 0.1}, 0, autopilot.ModeLand, 90)
-		s.Spent.FlightJ = 60_000
-		j.handleMotion(0, s)
-		g := onGround(middle, 90.1)
-		g.Spent.FlightJ = 60_000
-		j.handleMotion(0, g)
-	}, false},
+	{"return charge", "goes round", func(j *judge) { returnLonger(j, 5) }, false},
+	{"return charge", "goes round while the machine was held up for less", func(j *judge) { setHostDelay(j, 4); returnLonger(j, 5) }, false},
+	{"return charge", "hovers while the machine was held up", func(j *judge) { setHostDelay(j, 6); returnLonger(j, 5) }, true},
 
 	{"pilot", "before a HEARTBEAT shows it", func(j *judge) { pilotTakesPosition(j, 10); j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13)) }, true},
 	{"pilot", "after a HEARTBEAT from before the act", func(j *judge) {
