@@ -142,7 +142,7 @@ func (m *Command) summary() string {
 	case m.InvalidReason != "":
 		return ""
 	case m.Budget != nil:
-		return fmt.Sprintf("budget %g J, %s", m.Budget.EnergyJ, m.Budget.Mode)
+		return fmt.Sprintf("budget %g kJ, %s", m.Budget.EnergyJ/1000, m.Budget.Mode)
 	case m.Preference != nil:
 		return fmt.Sprintf("setting %g", m.Preference.Setting)
 	case m.Mission.Mission != "":

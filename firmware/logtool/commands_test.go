@@ -45,7 +45,7 @@ func TestCommandsOfAFlight(t *testing.T) {
 	}
 	want := [][]string{
 		{"mission", "slot", "id", "key", "accepted", "what", "reason"},
-		{"m1", "0", "b1", "crew-1", "true", "budget 20000 J, ceiling", ""},
+		{"m1", "0", "b1", "crew-1", "true", "budget 20 kJ, ceiling", ""},
 		{"m1", "-1", "h1", "crew-1", "false", "hold", "cannot hold: the mission is idle, which accepts start, clear, new"},
 		{"m2", "0", "n1", "crew-1", "true", "new m2", ""},
 		{"m2", "0", "p1", "crew-1", "true", "setting 0.35", ""},

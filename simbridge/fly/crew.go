@@ -12,6 +12,7 @@ import (
 	"prefdt/simbridge/process"
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // awaitLeader waits until a leader is online, idle, and in contact with all its
@@ -39,7 +40,7 @@ func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 	for {
 		err := f.sendCommand(ctx, c)
 		var no refusedError
-		if !errors.As(err, &no) || !slices.Equal(c.Args, []string{"mission", telemetry.ActionStart}) || !isTransient(no.reason) {
+		if !errors.As(err, &no) || !slices.Equal(c.Args, []string{"mission", telemetry.ActionStart}) || !command.Transient(no.reason) {
 			return err
 		}
 		if time.Now().Add(between).After(until) {
@@ -64,22 +65,6 @@ func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 type refusedError struct {
 	error
 	reason string
-}
-
-// isTransient reports whether a start that was refused may be accepted later by
-// itself. Whatever is missing of an aircraft arrives with time; the reasons
-// listed here last until a person removes them. They are substrings of the
-// leader's refusals.
-func isTransient(reason string) bool {
-	if strings.Contains(reason, "not read") { // and names the parameters, which are listed below too
-		return true
-	}
-	return !slices.ContainsFunc([]string{
-		"the mission is", // in another state
-		"unsafe", "COM_", // failsafe parameters
-		"apart", "from its start", "altitude", "in the air", "is armed", // places
-		"batteries", "unsigned", "signature",
-	}, func(lasting string) bool { return strings.Contains(reason, lasting) })
 }
 
 // sendCommand runs the crew's tool, which waits for the acknowledgement.

@@ -17,7 +17,7 @@ func (r Request) Consequence(s *telemetry.Status) string {
 	}
 	switch {
 	case r.Mission == nil && over(s):
-		return "No slot of this mission is flown any more: a request is for the next one, which `new` begins."
+		return "This mission has no slot left: a request is for the next one, which `new` begins."
 	case r.Budget != nil:
 		return budgetConsequence(r.Budget, s)
 	case r.Preference != nil:
@@ -31,12 +31,12 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 	if b.Mode == telemetry.ModeCeiling {
 		limit = "The fleet must not exceed "
 	}
-	text := fmt.Sprintf("%s%s from slot 0 to the last, %s of it spent.", limit, joulesAndUnits(b.EnergyJ), Joules(s.SpentJ))
+	text := fmt.Sprintf("%s%s from slot 0 to the last, %s of it spent.", limit, inEveryUnit(b.EnergyJ), Kilojoules(s.SpentJ))
 	if s.BudgetJ != nil && *s.BudgetJ != b.EnergyJ {
-		text += fmt.Sprintf(" It replaces %s.", Joules(*s.BudgetJ))
+		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))
 	}
 	if b.EnergyJ < s.FloorJ {
-		text += fmt.Sprintf(" It is below the floor of %s: least energy from now on, and the floor is where it ends.", Joules(s.FloorJ))
+		text += fmt.Sprintf(" It is below the floor of %s: least energy from now on, and the floor is where it ends.", Kilojoules(s.FloorJ))
 	}
 	return text
 }
@@ -44,7 +44,7 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 func preferenceConsequence(p *telemetry.Preference, s *telemetry.Status) string {
 	text := fmt.Sprintf("The fleet flies at %g between least delay (0) and least energy (1).", p.Setting)
 	if s.BudgetJ != nil {
-		text += fmt.Sprintf(" The budget of %s is given up.", Joules(*s.BudgetJ))
+		text += fmt.Sprintf(" The budget of %s is given up.", Kilojoules(*s.BudgetJ))
 	}
 	return text
 }
@@ -68,16 +68,16 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		return "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."
 	case telemetry.ActionReturn:
 		return sentence(led, "every aircraft in the air", fliesHome, flyHome) +
-			". No slot is flown any more." + withPilots(others)
+			". The mission is over." + withPilots(others)
 	case telemetry.ActionStop:
 		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold", "stay in the air where they are, in their autopilots' Hold") +
-			", until `return` or a pilot. No slot is flown any more." + withPilots(others)
+			", until `return` or a pilot. The mission is over." + withPilots(others)
 	case telemetry.ActionLaunch:
 		return sentence(m.Aircraft, "", "arms, takes off and joins the mission", "arm, take off and join the mission") + "."
 	case telemetry.ActionClear:
 		return "The others no longer keep clear of " + aircraftText(m.Aircraft) + ", wherever that is."
 	case telemetry.ActionNew:
-		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.", m.Mission)
+		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what came before stays in the ledger.", m.Mission)
 	}
 	return ""
 }
@@ -147,26 +147,30 @@ var comingDown = map[string][]string{
 	telemetry.StateDone:    {modeOffboard, modeLand, modeReturn},
 }
 
-// LeftInAir has a line for each aircraft that a mission that is over has left in the
-// air, with what brings it down.
+// LeftInAir has a line for the aircraft that a mission that is over has left in the air,
+// for each way to bring them down.
 func LeftInAir(s *telemetry.Status) (lines []string) {
 	modes, over := comingDown[s.State]
+	var led, others []int
 	for _, a := range s.Aircraft {
-		if !over || !inAir(a) || slices.Contains(modes, a.Mode) {
-			continue
-		}
-		where := ""
-		if p := a.PositionM; p != nil {
-			where = fmt.Sprintf(" at %.0f %.0f, %.0f m up,", p[0], p[1], p[2])
-		}
-		bringsDown := "`mission resume` brings it home"
 		switch {
+		case !over || !inAir(a) || slices.Contains(modes, a.Mode):
 		case slices.Contains(ledModes[s.State], a.Mode):
-			bringsDown = "`mission return` brings it down"
-		case s.State == telemetry.StateStopped:
-			bringsDown = "its pilot has it"
+			led = append(led, a.Number)
+		default:
+			others = append(others, a.Number)
 		}
-		lines = append(lines, fmt.Sprintf("aircraft %d is LEFT IN THE AIR%s in %s: %s", a.Number, where, telemetry.Printable(a.Mode), bringsDown))
+	}
+	add := func(numbers []int, one, several string) {
+		if len(numbers) > 0 {
+			lines = append(lines, sentence(numbers, "", "is LEFT IN THE AIR: "+one, "are LEFT IN THE AIR: "+several))
+		}
+	}
+	add(led, "`mission return` brings it down", "`mission return` brings them down")
+	if s.State == telemetry.StateStopped {
+		add(others, "its pilot has it", "their pilots have them")
+	} else {
+		add(others, "`mission resume` brings it home", "`mission resume` brings them home")
 	}
 	return lines
 }

@@ -30,21 +30,21 @@ func TestConsequence(t *testing.T) {
 		change  func(s *telemetry.Status)
 		want    string
 	}{
-		"a budget":                     {budget(36000, "target"), flying, "The fleet is to end on 36000 J (36 kJ, 10 Wh) from slot 0 to the last, 7100 J of it spent. It replaces 42000 J."},
-		"the same one":                 {budget(42000, "target"), flying, "The fleet is to end on 42000 J (42 kJ, 11.67 Wh) from slot 0 to the last, 7100 J of it spent."},
-		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42000 J"},
-		"below the floor":              {budget(42, "target"), flying, "below the floor of 29000 J: least energy from now on"},
-		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42000 J is given up."},
-		"a budget when all is over":    {budget(42, "target"), as(telemetry.StateDone), "No slot of this mission is flown any more: a request is for the next one, which `new` begins."},
+		"a budget":                     {budget(36000, "target"), flying, "The fleet is to end on 36 kJ (36000 J, 10 Wh) from slot 0 to the last, 7.1 kJ of it spent. It replaces 42 kJ."},
+		"the same one":                 {budget(42000, "target"), flying, "The fleet is to end on 42 kJ (42000 J, 11.67 Wh) from slot 0 to the last, 7.1 kJ of it spent."},
+		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42 kJ"},
+		"below the floor":              {budget(42, "target"), flying, "below the floor of 29 kJ: least energy from now on"},
+		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
+		"a budget when all is over":    {budget(42, "target"), as(telemetry.StateDone), "This mission has no slot left: a request is for the next one, which `new` begins."},
 		"start":                        {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
 		"hold":                         {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
-		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. No slot is flown any more."},
-		"return, one with pilot":       {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. No slot is flown any more. Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. The mission is over."},
+		"return, one with pilot":       {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. The mission is over. Aircraft 1 is with its pilot or autopilot, and stays so."},
 		"stop while one begins to fly": {action("stop"), as(telemetry.StateFlying, "AUTO.LOITER"), "Aircraft 1 and 2 stay in the air where they are"},
 		"stop, one held by its pilot": {action("stop"), func(s *telemetry.Status) {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "AUTO.LOITER", "left OFFBOARD for AUTO.LOITER while flying"
 		}, "Aircraft 1 is with its pilot or autopilot, and stays so."},
-		"return after stop":             {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. No slot is flown any more. Aircraft 2 is with its pilot"},
+		"return after stop":             {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. The mission is over. Aircraft 2 is with its pilot"},
 		"stop":                          {action("stop"), flying, "Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
 		"stop while landing":            {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
 		"resume":                        {action("resume"), flying, "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
@@ -67,8 +67,8 @@ func TestConsequence(t *testing.T) {
 	}
 }
 
-// Every aircraft that a mission which is over leaves in the air is named, with what
-// brings it down.
+// Every aircraft that a mission which is over leaves in the air is named, those that the same
+// act brings down in one line.
 func TestLeftInAir(t *testing.T) {
 	for name, c := range map[string]struct {
 		state string
@@ -77,13 +77,13 @@ func TestLeftInAir(t *testing.T) {
 	}{
 		"flying":                {telemetry.StateFlying, [2]string{"OFFBOARD", "POSCTL"}, nil},
 		"done, on the way home": {telemetry.StateDone, [2]string{"OFFBOARD", "AUTO.LAND"}, nil},
-		"done, with its pilot":  {telemetry.StateDone, [2]string{"", "POSCTL"}, []string{"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in POSCTL: `mission resume` brings it home"}},
-		"stopped": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"}, []string{
-			"aircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down",
-			"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down",
+		"done, with its pilot":  {telemetry.StateDone, [2]string{"", "POSCTL"}, []string{"Aircraft 2 is LEFT IN THE AIR: `mission resume` brings it home"}},
+		"stopped":               {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"}, []string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"}},
+		"stopped, one with its pilot": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "POSCTL"}, []string{
+			"Aircraft 1 is LEFT IN THE AIR: `mission return` brings it down", "Aircraft 2 is LEFT IN THE AIR: its pilot has it",
 		}},
 		"stopped, landing":       {telemetry.StateStopped, [2]string{"AUTO.LAND", "AUTO.RTL"}, nil},
-		"stopped, with a pilot":  {telemetry.StateStopped, [2]string{"", "POSCTL"}, []string{"aircraft 2 is LEFT IN THE AIR at 410 388, 100 m up, in POSCTL: its pilot has it"}},
+		"stopped, with a pilot":  {telemetry.StateStopped, [2]string{"", "POSCTL"}, []string{"Aircraft 2 is LEFT IN THE AIR: its pilot has it"}},
 		"stopped, on the ground": {telemetry.StateStopped, [2]string{"", ""}, nil},
 	} {
 		s := exampleStatus()

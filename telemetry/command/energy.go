@@ -48,10 +48,12 @@ func ParseEnergy(text string) (energyJ float64, err error) {
 	return energyJ, nil
 }
 
-// Joules is an energy as it is shown.
-func Joules(energyJ float64) string { return fmt.Sprintf("%.0f J", energyJ) }
+// Kilojoules is an energy as sentences have it: in kJ to 10 J, without zeros at its end.
+func Kilojoules(energyJ float64) string {
+	return strconv.FormatFloat(math.Round(energyJ/10)/100+0, 'f', -1, 64) + " kJ" // +0: no "-0"
+}
 
-// joulesAndUnits is an energy in every unit that it may have been meant in.
-func joulesAndUnits(energyJ float64) string {
-	return fmt.Sprintf("%.0f J (%.4g kJ, %.4g Wh)", energyJ, energyJ/1e3, energyJ/3600)
+// inEveryUnit is an energy in every unit that it may have been meant in.
+func inEveryUnit(energyJ float64) string {
+	return fmt.Sprintf("%.6g kJ (%.0f J, %.4g Wh)", energyJ/1e3, energyJ, energyJ/3600)
 }

@@ -11,7 +11,7 @@
 //	x := command.Exchange{Request: r, Topics: topics, Signer: signer}
 //	err = x.Initialize()                                // a field out of range; nothing is sent
 //	ack, err := x.Send(ctx, broker, log)                // checks the floor, signs, sends, waits
-//	after := r.Answer(ack)                              // with value, mode, slot and signer
+//	after := r.Answer(ack)                              // with value, mode and slot; Origin(ack) has id and key
 //
 // Programs ground and its page use it; the leader does not.
 package command
@@ -92,7 +92,7 @@ func (r Request) String() string {
 }
 
 func budgetText(energyJ float64, mode string) string {
-	return fmt.Sprintf("budget of %s (%s)", Joules(energyJ), mode)
+	return fmt.Sprintf("budget of %s (%s)", Kilojoules(energyJ), mode)
 }
 
 func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
@@ -105,36 +105,37 @@ var ErrBelowFloor = errors.New("the mission cannot end below it")
 // then on, whatever that costs its users. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
 	if r.Budget != nil && !over(s) && r.Budget.EnergyJ < s.FloorJ {
-		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least that, or confirm that it shall be below", joulesAndUnits(r.Budget.EnergyJ), joulesAndUnits(s.FloorJ), ErrBelowFloor)
+		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least that, or confirm that it shall be below", inEveryUnit(r.Budget.EnergyJ), inEveryUnit(s.FloorJ), ErrBelowFloor)
 	}
 	return nil
 }
 
-// Answer is an acknowledgement in words: what was applied and from which slot on, or
-// why it was refused; its id, and who asked.
-func (r Request) Answer(a telemetry.Ack) string {
-	origin := "id " + a.ID + ", unsigned"
-	if a.Key != "" {
-		origin = "id " + a.ID + ", key " + a.Key
+// Origin is a command's id, and the key that the leader verified.
+func Origin(a telemetry.Ack) string {
+	if a.Key == "" {
+		return "(id " + a.ID + ", unsigned)"
 	}
+	return "(id " + a.ID + ", key " + a.Key + ")"
+}
+
+// Answer is an acknowledgement in words: what was applied and from which slot on, or
+// why it was refused.
+func (r Request) Answer(a telemetry.Ack) string {
 	if !a.Accepted {
 		again := ""
 		if a.Challenge != "" {
 			again = ", also when signed again"
 		}
-		return fmt.Sprintf("%s refused%s: %s (%s)", r, again, telemetry.Printable(a.Reason), origin)
+		return fmt.Sprintf("%s refused%s: %s", r, again, telemetry.Printable(a.Reason))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", r.applied(a), *a.EffectiveSlot)
-	switch {
-	case a.Saturated != nil && *a.Saturated:
+	if a.Saturated != nil && *a.Saturated {
 		line += ", SATURATED: below what flying needs"
-		if a.FloorJ != nil {
-			line += ", floor " + Joules(*a.FloorJ)
-		}
-	case a.Saturated != nil && a.FloorJ != nil:
-		line += fmt.Sprintf(", not below the floor of %s", Joules(*a.FloorJ))
 	}
-	return fmt.Sprintf("%s (%s)", line, origin)
+	if a.Saturated != nil && a.FloorJ != nil {
+		line += "; the floor is " + Kilojoules(*a.FloorJ)
+	}
+	return line
 }
 
 // applied is what the leader applied by its answer; the request if the answer does not

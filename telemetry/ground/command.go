@@ -26,6 +26,7 @@ func (t *tool) commandFlags() {
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with this key `file`")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for broker and leader")
 	t.Flags.StringVar(&t.commandID, "id", "", "command `id`; random unless given. A repeated id is applied once")
+	t.verbose = t.Flags.Bool("v", false, "say the command's id, and the key that signed it, too")
 	t.asJSON = t.JSONFlag()
 }
 
@@ -64,6 +65,8 @@ func endsInLetter(text string) bool {
 	return strings.TrimRightFunc(text, unicode.IsLetter) != text
 }
 
+var errNotMeant = errors.New("was not meant; nothing was sent")
+
 // parseEnergy is command.ParseEnergy, which asks for a missing unit where there is
 // somebody to answer. ask is nil where there is nobody.
 func parseEnergy(text string, ask func(question string) (answer string)) (energyJ float64, err error) {
@@ -72,6 +75,8 @@ func parseEnergy(text string, ask func(question string) (answer string)) (energy
 		switch answer := strings.TrimSpace(ask(fmt.Sprintf("%s of what? J, kJ or Wh: ", strings.TrimSpace(text)))); {
 		case strings.ContainsFunc(answer, unicode.IsDigit): // a whole total, not a unit behind the first number
 			return command.ParseEnergy(answer)
+		case slices.Contains([]string{"n", "no"}, strings.ToLower(answer)):
+			return 0, errNotMeant
 		case answer != "":
 			return command.ParseEnergy(text + answer)
 		}
@@ -113,6 +118,8 @@ func mission(t *tool) error {
 	t.commandFlags()
 	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
 	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before; the time unless given")
+	wait := seconds(60)
+	t.Flags.Var(&wait, "wait", "how `long` start and launch are sent again while autopilots are not ready; 0s: once")
 	words, err := t.parse(2)
 	switch {
 	case err != nil:
@@ -135,8 +142,50 @@ func mission(t *tool) error {
 	if m.Action == telemetry.ActionNew && m.Mission == "" {
 		m.Mission = "m-" + time.Now().UTC().Format("20060102-150405")
 	}
+	switch starts := m.Action == telemetry.ActionStart || m.Action == telemetry.ActionLaunch; {
+	case !(wait >= 0 && wait <= 3600):
+		return cli.BadInputf("-wait %v is outside [0, 1h]", &wait)
+	case t.Given("wait") && !starts:
+		return cli.BadInputf("-wait is for start and launch")
+	case starts && t.commandID == "": // the leader answers an id once
+		return t.sendUntilReady(m, time.Duration(float64(wait)*float64(time.Second)))
+	}
 	return t.send(&command.Exchange{Request: command.Request{Mission: &m}})
 }
+
+// sendUntilReady sends a start or launch again, each time with a new id, while the leader
+// refuses it for something that time cures.
+func (t *tool) sendUntilReady(m telemetry.Mission, wait time.Duration) error {
+	const between = time.Second
+	until, last := time.Now().Add(wait), ""
+	for {
+		x := command.Exchange{Request: command.Request{Mission: &m}}
+		err := t.send(&x)
+		refused, ok := errors.AsType[refusedError](err)
+		if !ok || !command.Transient(refused.reason) || time.Now().Add(between).After(until) {
+			return err
+		}
+		aircraft := 0
+		if s := x.Status(); s != nil {
+			aircraft = len(s.Aircraft)
+		}
+		if text := command.Waiting(refused.reason, aircraft); text != last {
+			fmt.Fprintln(t.Stderr, text)
+			last = text
+		}
+		select {
+		case <-time.After(between):
+		case <-t.ctx.Done():
+			return fmt.Errorf("interrupted: %w", err)
+		}
+		m.ID = t.newID("m")
+	}
+}
+
+// refusedError is the leader's refusal of a command.
+type refusedError struct{ text, reason string }
+
+func (e refusedError) Error() string { return e.text }
 
 const missionActions = "start, hold, resume, return, stop, launch, clear, new"
 
@@ -185,11 +234,14 @@ func (t *tool) send(x *command.Exchange) (err error) {
 		return err
 	}
 	answer := x.Request.Answer(ack)
+	if *t.verbose {
+		answer += " " + command.Origin(ack)
+	}
 	if !ack.Accepted {
 		if *t.asJSON {
 			t.PrintJSON(ack)
 		}
-		return cli.WithCode(exitRefused, errors.New(answer))
+		return cli.WithCode(exitRefused, refusedError{answer, ack.Reason})
 	}
 	if m := x.Request.Mission; m != nil && slices.Contains(explained, m.Action) {
 		answer += "\n" + x.Request.Consequence(x.Status())

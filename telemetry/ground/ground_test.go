@@ -215,29 +215,29 @@ func TestCommands(t *testing.T) {
 		applied        string
 	}{
 		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
-			"budget of 36000 J (target) accepted from slot 31, not below the floor of 27114 J (id b3, unsigned)\n", "",
+			"budget of 36 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
 			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
-		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31 (id m3, unsigned)\n", "",
+		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31\n", "",
 			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
 		{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
-			"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying (id m4, unsigned)\n",
+			"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying\n",
 			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
-		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31 (id m5, unsigned)\n", "",
+		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31\n", "",
 			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
-		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31 (id m6, unsigned)\nMission m-2 begins, idle, with nothing spent and the leader's configured request; what was flown before stays in the ledger.\n", "",
+		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; what came before stays in the ledger.\n", "",
 			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
-			"budget of 42000 J (target) accepted from slot 31, not below the floor of 27114 J (id b1, unsigned)\n", "",
+			"budget of 42 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
 			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
 		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
-			"budget of 9000 J (ceiling) accepted from slot 31, SATURATED: below what flying needs, floor 27114 J (id b2, unsigned)\n", "",
+			"budget of 9 kJ (ceiling) accepted from slot 31, SATURATED: below what flying needs; the floor is 27.11 kJ\n", "",
 			`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
-		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31 (id p1, unsigned)\n", "",
+		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31\n", "",
 			`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
-		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31 (id m1, unsigned)\n", "",
+		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31\n", "",
 			`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
 		{[]string{"mission", "-id", "m2", "resume"}, 3, "",
-			"ground mission: mission resume refused: resume needs a mission on hold; it is flying (id m2, unsigned)\n",
+			"ground mission: mission resume refused: resume needs a mission on hold; it is flying\n",
 			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
 	}
 	for _, c := range cases {
@@ -254,7 +254,7 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%v: the leader got nothing", c.args)
 		}
 	}
-	if code, stdout, _ := runGround(t, append([]string{"budget", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
+	if code, stdout, _ := runGround(t, append([]string{"budget", "-v", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
 	}
 	<-l.applied
@@ -286,7 +286,7 @@ func TestSignedCommands(t *testing.T) {
 	status.Challenge = l.challenge
 	l.publishStatus(t, status)
 	for range 2 { // the counter rises from run to run
-		code, stdout, stderr := runGround(t, "mission", "hold", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout", "60s")
+		code, stdout, stderr := runGround(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout", "60s")
 		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
 			t.Fatal(stdout, stderr)
 		}
@@ -328,10 +328,10 @@ func TestAnswers(t *testing.T) {
 		code                int
 	}{
 		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
-			"budget of 42000 J (target) accepted from slot 3 (id b1, unsigned)\n", "", 0},
+			"budget of 42 kJ (target) accepted from slot 3\n", "", 0},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
-			"budget of 41999 J (ceiling) accepted from slot 3 (id b1, unsigned)\n", "", 0},
-		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno (id b1, unsigned)", 3},
+			"budget of 42 kJ (ceiling) accepted from slot 3\n", "", 0},
+		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -355,6 +355,89 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}
 		})
+	}
+}
+
+// A start is sent again, with a new id, while time cures what it is refused for.
+func TestStartWaits(t *testing.T) {
+	const early, unsafe = "cannot start: aircraft 2: was received for less than the 5 s that readiness takes; send it again", "cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"
+	status, err := telemetry.Encode(exampleStatus(17))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args     []string
+		refusals []string
+		code     int
+		sent     int
+		stdout   string
+		stderr   string // its beginning
+	}{
+		"not ready twice": {nil, []string{early, early}, 0, 3, "mission start accepted from slot 0\n",
+			"waiting for autopilots (1 of 2 ready): aircraft 2: was received for less than the 5 s that readiness takes\n"},
+		"once":          {[]string{"-wait", "0"}, []string{early, early}, 3, 1, "", "ground mission: mission start refused: " + early},
+		"an id is once": {[]string{"-id", "m1"}, []string{early, early}, 3, 1, "", "ground mission: mission start refused: " + early},
+		"it lasts":      {nil, []string{unsafe, unsafe}, 3, 1, "", "ground mission: mission start refused: " + unsafe},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, _ := startBroker(t)
+			l := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "other", Log: slog.New(slog.DiscardHandler)}
+			l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
+			ids := map[string]bool{} // of the client's goroutine, until it is closed
+			l.Handle = func(m telemetry.Message) {
+				id := telemetry.ClaimedID(m.Payload)
+				ids[id] = true
+				ack := telemetry.Ack{ID: id, Of: telemetry.Digest(m.Payload), Accepted: len(ids) > len(c.refusals), Action: telemetry.ActionStart}
+				if ack.Accepted {
+					ack.EffectiveSlot = new(0)
+				} else {
+					ack.Reason = c.refusals[len(ids)-1]
+				}
+				payload, err := telemetry.Encode(ack)
+				if err != nil {
+					t.Error(err)
+				}
+				l.Publish(telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: payload})
+			}
+			l.OnConnect = func() {
+				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+				l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
+			}
+			if err := l.Initialize(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			code, stdout, stderr := runGround(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", url, "-timeout", "60s"}, c.args...)...)
+			l.Close()
+			if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 || len(ids) != c.sent {
+				t.Errorf("%d %q %q, %d ids", code, stdout, stderr, len(ids))
+			}
+		})
+	}
+}
+
+// The broker and the configuration of the folder are found without flags.
+func TestFindsBroker(t *testing.T) {
+	url, _ := startBroker(t)
+	l := startFakeLeader(t, url, nil)
+	l.publishStatus(t, exampleStatus(17))
+	send := func() (code int, stderr string) {
+		code, _, stderr = runGround(t, "mission", "hold", "-timeout", "60s")
+		return code, stderr
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: "+url+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stderr := send(); code != 0 {
+		t.Errorf("ground.yaml: %d %q", code, stderr)
+	}
+	if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: tcp://127.0.0.1:1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GROUND_BROKER", url)
+	if code, stderr := send(); code != 0 {
+		t.Errorf("GROUND_BROKER: %d %q", code, stderr)
 	}
 }
 
@@ -397,6 +480,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"mission", "stop", "-timeout", "5000"}, "ground mission: timeout: 5000 s is outside (0, 3600]"},
 		{[]string{"mission"}, "ground mission: want one of start, hold, resume, return, stop, launch, clear, new"},
 		{[]string{"mission", "launch"}, "ground mission: mission.aircraft: missing"},
+		{[]string{"mission", "stop", "-wait", "5s"}, "ground mission: -wait is for start and launch"},
+		{[]string{"mission", "start", "-wait", "2h"}, "ground mission: -wait 2h0m0s is outside [0, 1h]"},
 		{[]string{"mission", "launch", "-aircraft", "two"}, `ground mission: -aircraft "two": want numbers with commas between them, as in 2,3`},
 		{[]string{"mission", "launch", "-aircraft", ""}, `ground mission: -aircraft "": want numbers`},
 		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
@@ -505,7 +590,7 @@ func TestWatch(t *testing.T) {
 			}
 			go func() { ended <- program.Run(ctx, args, out, errs) }()
 			want := map[string][]string{
-				"plain": {"slot 16/100 flying  budget 42000 J (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is unreachable"},
+				"plain": {"slot 16/100 flying  budget 42.0 kJ (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is unreachable"},
 				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},
 			}[mode]
 			awaitLine(t, out, want[0])
@@ -563,8 +648,8 @@ func TestDisplay(t *testing.T) {
 		wantSomehow string
 	}{
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
-		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0 J from model   NO MESSAGE YET"},
-		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29000 J", false, "predicted end 41990 J"},
+		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ from model   NO MESSAGE YET"},
+		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ", false, "predicted end 42.0 kJ"},
 		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
 		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
 		{"no status", fresh(func(v *view) { v.Received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
@@ -575,23 +660,23 @@ func TestDisplay(t *testing.T) {
 		}), "fleet f1   idle", false, "status 7.0 s old"},
 		{"left in the air by a leader that is gone", fresh(func(v *view) {
 			v.Status.State, v.Status.Aircraft[0].Mode, v.Received = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
-		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1maircraft 1 is LEFT IN THE AIR", true, ""},
+		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1mAircraft 1 is LEFT IN THE AIR", true, ""},
 		{"aircraft lost", fresh(func(v *view) { *v.Status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.Status.BudgetJ, v.Status.Mode, v.Status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
 		{"just connected", fresh(func(v *view) { v.Status, v.Online = nil, nil; v.SetBroker(true, now) }), "fleet f1   no status yet", false, ""},
 		{"escape sequences", fresh(func(v *view) { v.Status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
-		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent   leader hears no crew\n"},
+		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent   the leader receives no heartbeats\n"},
 		{"heartbeats and the last command", fresh(func(v *view) {
 			v.station, v.Status.CrewAgeS = "crew-2", new(0.2)
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
-		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   leader heard the crew 1.2 s ago   last command b1 by crew-1 from slot 12: budget 42000 J, 6 s ago\n"},
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last one received by the leader 1.2 s ago   last command: budget 42000 J, from slot 12, 6 s ago, by crew-1, b1\n"},
 		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
-		}), "fleet f1", false, "no heartbeats sent   leader hears no crew   last command b1 unsigned from slot 18: budget 42000 J\n"},
+		}), "fleet f1", false, "no heartbeats sent   the leader receives no heartbeats   last command: budget 42000 J, from slot 18, unsigned, b1\n"},
 		{"left in the air", fresh(func(v *view) { v.Status.State, v.Status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
-			"\x1b[31;1maircraft 1 is LEFT IN THE AIR at 410 388, 100 m up, in AUTO.LOITER: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
+			"\x1b[31;1mAircraft 1 is LEFT IN THE AIR: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
 		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
@@ -670,7 +755,7 @@ func TestDisplayFits(t *testing.T) {
 		if got := letters(lines); got != whole {
 			t.Fatalf("%d columns: %s\nwant %s", columns, got, whole)
 		}
-		if !strings.HasPrefix(lines[0], "aircraft 1 is LEFT IN THE AIR") {
+		if !strings.HasPrefix(lines[0], "Aircraft 1 is LEFT IN THE AIR") {
 			t.Errorf("%d columns: first %q", columns, lines[0])
 		}
 		for _, rows := range []int{2, 10, 24, 60} {

@@ -76,7 +76,7 @@ func TestLog(t *testing.T) {
 		code int
 		want string
 	}{
-		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1000 J, 0 commands\nm-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 500 J, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
+		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ, 0 commands\nm-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
 		{path + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
 		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},

@@ -20,6 +20,9 @@ import (
 	"prefdt/telemetry/command"
 )
 
+// ownConfig is the configuration that is read where none is named: of the folder.
+const ownConfig = "ground.yaml"
+
 // exitRefused is the exit status when the leader refuses a command.
 const exitRefused = 3
 
@@ -66,7 +69,7 @@ var program = cli.Program{
 	Commands: []cli.Command{
 		{Name: "budget", Args: "-energy 42kJ [-mode target|ceiling] [-replaces 45kJ] [-below-floor]", Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh", Run: withTool(budget)},
 		{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)", Run: withTool(preference)},
-		{Name: "mission", Args: "start|hold|return|stop", Summary: "start, hold or end the mission", Run: withTool(mission)},
+		{Name: "mission", Args: "start|hold|return|stop [-wait 60s]", Summary: "start, hold or end the mission; start waits until the autopilots are ready", Run: withTool(mission)},
 		{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
 		{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
 		{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
@@ -74,8 +77,8 @@ var program = cli.Program{
 		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat each second", Run: withTool(watch)},
 		{Name: "serve", Args: "[-listen ADDRESS] [-silent]", Summary: "serve a web page that shows the fleet and sends commands", Run: withTool(serveConsole)},
 		{Name: "serve", Args: "-fleets NAME,NAME [-silent]", Summary: "serve a list of fleets, and a page of each"},
-		{Name: "serve", Args: "-replay FILE [-mission ID]", Summary: "serve the same page of a flown mission, with a scrubber; nothing is sent"},
-		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-csv F] [-json F]", Summary: "write the record of flown missions for other tools, or say what it has", Run: withTool(logOfFlights)},
+		{Name: "serve", Args: "-replay FILE [-mission ID]", Summary: "serve the same page of a mission that is over, with a scrubber; nothing is sent"},
+		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-csv F] [-json F]", Summary: "write the record of missions for other tools, or say what it has", Run: withTool(logOfFlights)},
 		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
 		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]", Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
 	},
@@ -95,6 +98,7 @@ type tool struct {
 
 	commandID string // of a command to the leader
 	asJSON    *bool  // print the leader's acknowledgement
+	verbose   *bool  // and its id and key
 
 	ask func(question string) (answer string) // the person at the terminal; nil: there is none
 }
@@ -105,9 +109,9 @@ func withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
 
 func newTool(ctx context.Context, c *cli.Call) *tool {
 	t := &tool{Call: c, ctx: ctx, config: defaults(), ask: askTerminal(os.Stdin, c.Stderr)}
-	t.Flags.String("config", "", "`file` of settings, see configs/ground.yaml")
+	t.Flags.String("config", "", "`file` of settings, see configs/ground.yaml; ground.yaml of this folder unless given")
 	t.Flags.StringVar(&t.config.Fleet, "fleet", t.config.Fleet, "`name` of the fleet")
-	t.Flags.StringVar(&t.config.Broker.URL, "broker", t.config.Broker.URL, "`URL` of the broker, tcp:// or tls://")
+	t.Flags.StringVar(&t.config.Broker.URL, "broker", t.config.Broker.URL, "`URL` of the broker, tcp:// or tls://; $GROUND_BROKER unless given")
 	return t
 }
 
@@ -116,7 +120,14 @@ func (t *tool) parse(most int) (words []string, err error) {
 	if words, err = t.Parse("", most); err != nil {
 		return nil, err
 	}
-	if err := t.Config(t.Flags.Lookup("config").Value.String(), &t.config); err != nil {
+	if url := os.Getenv("GROUND_BROKER"); url != "" && !t.Given("broker") {
+		t.Flags.Set("broker", url) // as though it were given: it wins over the file
+	}
+	path := t.Flags.Lookup("config").Value.String()
+	if _, err := os.Stat(ownConfig); path == "" && err == nil {
+		path = ownConfig
+	}
+	if err := t.Config(path, &t.config); err != nil {
 		return nil, err
 	}
 	t.topics, err = telemetry.NewTopics(t.config.Fleet)

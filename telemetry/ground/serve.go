@@ -27,7 +27,7 @@ func serveConsole(t *tool) error {
 	hosts := t.Flags.String("host", "", "further `names` with port by which browsers reach it, as in field.example:8480,192.0.2.7:8480")
 	area := t.Flags.String("area", "1000,1000", "`metres` east and north that the fence spans from the origin")
 	picture := t.Flags.String("picture", "", "`file`,WEST,SOUTH,EAST,NORTH: a PNG or JPEG beneath the map, and metres of its edges")
-	replay := t.Flags.String("replay", "", "show a flown mission: a `file` of the leader's folder missions, or of leader log export -json")
+	replay := t.Flags.String("replay", "", "show a mission that is over: a `file` of the leader's folder missions, or of leader log export -json")
 	mission := t.Flags.String("mission", "", "`id` of the mission to replay; the file's last unless given")
 	fleets := t.Flags.String("fleets", "", "`names` of fleets with commas between them: a list of them, and each its own page")
 	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")

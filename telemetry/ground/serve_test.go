@@ -91,7 +91,7 @@ func (c *console) budget(prefix, name string) (id string) {
 	if code, text := c.post(prefix+"command", fmt.Sprintf(`{"id":%q,"at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":42000}`, id, e.T)); code != http.StatusAccepted {
 		c.t.Fatalf("%s: %d %s", name, code, text)
 	}
-	if text := await(`"id":"` + id); !strings.Contains(text, "budget of 42000 J (ceiling) accepted from slot 31, not below the floor of 27114 J") || !strings.Contains(text, "key "+name) {
+	if text := await(`"id":"` + id); !strings.Contains(text, "budget of 42 kJ (ceiling) accepted from slot 31; the floor is 27.11 kJ") || !strings.Contains(text, "key "+name) {
 		c.t.Fatalf("%s: %s", name, text)
 	}
 	return id

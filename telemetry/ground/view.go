@@ -94,14 +94,14 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	}
 	out = append(out, reasons...)
 	if s.Saturated {
-		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + command.Joules(s.FloorJ)}, colour: yellow})
+		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + kilojoules(s.FloorJ)}, colour: yellow})
 	}
 	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
 	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots), fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
-	add("  energy     ", "spent "+command.Joules(s.SpentJ), "remaining "+joulesOrDash(s.RemainingJ), "predicted end "+joulesOrDash(s.PredictedEndJ),
-		"floor "+command.Joules(s.FloorJ), "transit "+command.Joules(s.TransitJ), "from "+s.EnergySource)
+	add("  energy     ", "spent "+kilojoules(s.SpentJ), "remaining "+kilojoulesOrDash(s.RemainingJ), "predicted end "+kilojoulesOrDash(s.PredictedEndJ),
+		"floor "+kilojoules(s.FloorJ), "transit "+kilojoules(s.TransitJ), "from "+s.EnergySource)
 	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
 	add("  crew       ", v.crewParts(now)...)
 	for _, a := range s.Aircraft {
@@ -143,7 +143,7 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	mode := cmp.Or(a.Mode, "-")
 	position, speed, battery := "-", "-", "-"
 	if p := a.PositionM; p != nil {
-		position = fmt.Sprintf("%.0f %.0f up %.0f m", p[0], p[1], p[2])
+		position = fmt.Sprintf("%.0f m east, %.0f m north, %.0f m up", p[0], p[1], p[2])
 	}
 	if a.SpeedMPS != nil {
 		speed = fmt.Sprintf("%.1f m/s", *a.SpeedMPS)
@@ -155,15 +155,15 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 		mode += " landed"
 	}
 	return []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
-		"spent " + command.Joules(a.SpentJ) + " from " + a.EnergySource, contact}, old
+		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource, contact}, old
 }
 
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.Status
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, command.Joules(s.SpentJ), joulesOrDash(s.RemainingJ), joulesOrDash(s.PredictedEndJ),
-		command.Joules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, kilojoules(s.SpentJ), kilojoulesOrDash(s.RemainingJ), kilojoulesOrDash(s.PredictedEndJ),
+		kilojoules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"
 	}
@@ -179,7 +179,7 @@ func (v *view) slotLine(now time.Time) string {
 		text += "  " + line
 	}
 	if s.LastCommand != nil {
-		text += "  " + lastCommandText(s.LastCommand)
+		text += "  " + lastCommandText(s.LastCommand, s.Slot)
 	}
 	if v.Retained {
 		text += "  STALE: retained by the broker, age unknown"
@@ -193,26 +193,27 @@ func (v *view) crewParts(now time.Time) []string {
 	if v.station != "" {
 		station = "heartbeats as " + v.station
 	}
-	parts := []string{station, "leader hears no crew"}
+	parts := []string{station, "the leader receives no heartbeats"}
 	if age := v.Status.CrewAgeS; age != nil {
-		parts[1] = "leader heard the crew " + formatAge(time.Duration(*age*float64(time.Second))+v.Age(now)) + " ago"
+		parts[1] = "last one received by the leader " + formatAge(time.Duration(*age*float64(time.Second))+v.Age(now)) + " ago"
 	}
 	if c := v.Status.LastCommand; c != nil {
-		text := lastCommandText(c)
-		if ago := v.Status.Slot + 1 - c.Slot; ago > 0 {
-			text += fmt.Sprintf(", %d s ago", ago)
-		}
-		parts = append(parts, text)
+		parts = append(parts, lastCommandText(c, v.Status.Slot))
 	}
 	return parts
 }
 
-func lastCommandText(c *telemetry.LastCommand) string {
+// lastCommandText is a command, as of a slot.
+func lastCommandText(c *telemetry.LastCommand, slot int) string {
 	by := "unsigned"
 	if c.Key != "" {
 		by = "by " + telemetry.Printable(c.Key)
 	}
-	return fmt.Sprintf("last command %s %s from slot %d: %s", c.ID, by, c.Slot, telemetry.Printable(c.What))
+	when := ""
+	if ago := slot + 1 - c.Slot; ago > 0 {
+		when = fmt.Sprintf(", %d s ago", ago)
+	}
+	return fmt.Sprintf("last command: %s, from slot %d%s, %s, %s", telemetry.Printable(c.What), c.Slot, when, by, c.ID)
 }
 
 func slotText(slot int) string {
@@ -230,15 +231,18 @@ func requestText(s *telemetry.Status) string {
 	if s.Mode != nil {
 		mode = " (" + *s.Mode + ")"
 	}
-	return "budget " + command.Joules(*s.BudgetJ) + mode
+	return "budget " + kilojoules(*s.BudgetJ) + mode
 }
 
-func joulesOrDash(j *float64) string {
+func kilojoulesOrDash(j *float64) string {
 	if j == nil {
 		return "-"
 	}
-	return command.Joules(*j)
+	return kilojoules(*j)
 }
+
+// kilojoules is an energy as the display has it, with as many places at all times.
+func kilojoules(energyJ float64) string { return fmt.Sprintf("%.1f kJ", energyJ/1000) }
 
 func formatAge(d time.Duration) string {
 	switch {

@@ -612,7 +612,7 @@ func TestPageAlarms(t *testing.T) {
 		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},
 		{"aircraft 2: no message yet", func(s *telemetry.Status) { s.Aircraft[1].AgeS = nil }},
 		{"aircraft 1: battery 12 %", func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) }},
-		{"aircraft 2 is LEFT IN THE AIR at 600 500, 100 m up, in AUTO.LOITER: `mission return` brings it down", func(s *telemetry.Status) {
+		{"Aircraft 2 is LEFT IN THE AIR: “return and land” brings it down", func(s *telemetry.Status) {
 			s.State, s.Aircraft[1].Mode, s.Aircraft[0].Landed = telemetry.StateStopped, "AUTO.LOITER", new(true)
 		}},
 	} {
@@ -1065,15 +1065,15 @@ func TestPageTwoOperators(t *testing.T) {
 			b.focus("#energy")
 			eval[any](b, "document.getElementById('energy').select()")
 			b.call("Input.insertText", map[string]any{"text": fmt.Sprintf("%d kJ", kilojoules)}, nil)
-			b.wait(fmt.Sprintf("/ %d000 J .*It replaces %d J\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ))
+			b.wait(fmt.Sprintf("/ %d kJ .*It replaces %d J\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ))
 		}
 		for i, name := range []string{x.first, x.second} {
 			pages[name].press("#send-budget", func() bool { return len(c.commands()) > 2*round+i })
 		}
 		for _, b := range pages {
-			b.waitText(fmt.Sprintf("%s: budget of %d000 J (target) accepted from slot 31, not below the floor of 32400 J (id b-", x.first, x.firstKJ))
-			b.waitText(fmt.Sprintf("%s: budget of %d000 J (target) refused: another total is in force, %d000 J (id b-", x.second, x.secondKJ, x.firstKJ))
-			b.wait(fmt.Sprintf("[...document.querySelectorAll('#values div')].at(-1).innerText.includes('budget %d000 J\\n%s, from slot 31')", x.firstKJ, x.first))
+			b.waitText(fmt.Sprintf("%s: budget of %d kJ (target) accepted from slot 31; the floor is 32.4 kJ (id b-", x.first, x.firstKJ))
+			b.waitText(fmt.Sprintf("%s: budget of %d kJ (target) refused: another total is in force, %d kJ (id b-", x.second, x.secondKJ, x.firstKJ))
+			b.wait(fmt.Sprintf("[...document.querySelectorAll('#values div')].at(-1).innerText.includes('budget %d kJ\\n%s, from slot 31')", x.firstKJ, x.first))
 			if n := eval[int](b, "document.querySelectorAll('#answers .no').length"); n != round+1 {
 				t.Errorf("%d refusals", n)
 			}
@@ -1227,12 +1227,12 @@ func TestPageKeyboard(t *testing.T) {
 	for _, letter := range "30kJ" {
 		b.key(string(letter), string(letter), nil)
 	}
-	b.waitText("30000 J (30 kJ, 8.333 Wh) is below the floor of 32400 J")
+	b.waitText("30 kJ (30000 J, 8.333 Wh) is below the floor of 32.4 kJ")
 	b.tabTo("#mode")
 	b.key("ArrowDown", "", nil)
 	b.tabTo("#below")
 	b.key(" ", " ", nil)
-	b.waitText("must not exceed 30000 J")
+	b.waitText("must not exceed 30 kJ")
 	b.tabTo("#send-budget")
 	b.key("Enter", "\r", next)
 	expect(`"energy_j":30000,"mode":"ceiling","replaces_j":45000`)

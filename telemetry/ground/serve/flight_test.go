@@ -99,8 +99,8 @@ func TestFlightFromThePage(t *testing.T) {
 		phone.focus("#energy")
 		eval[any](phone, "document.getElementById('energy').select()")
 		phone.call("Input.insertText", map[string]any{"text": fmt.Sprintf("%d kJ", kilojoules)}, nil)
-		phone.waitText(fmt.Sprintf("end on %d000 J", kilojoules))
-		phone.press("#send-budget", answered(fmt.Sprintf("crew-1: budget of %d000 J (target) accepted from slot ", kilojoules)))
+		phone.waitText(fmt.Sprintf("end on %d kJ", kilojoules))
+		phone.press("#send-budget", answered(fmt.Sprintf("crew-1: budget of %d kJ (target) accepted from slot ", kilojoules)))
 	}
 	budget(150)
 	phone.until("start", func() bool { // refused while readiness is not there, with the reason
@@ -119,7 +119,7 @@ func TestFlightFromThePage(t *testing.T) {
 	budget(140)
 	for _, b := range []*tab{phone, desk} {
 		b.waitText("140.0 kJ target")
-		b.waitText("budget 140000 J") // the last command
+		b.waitText("budget 140 kJ") // the last command
 	}
 	slot(80)
 	for _, x := range []struct {
@@ -157,7 +157,7 @@ func TestFlightFromThePage(t *testing.T) {
 		t.Fatalf("files of the mission: %q", paths)
 	}
 	log, err := exec.Command(filepath.Join(folder, "ground"), "log", paths[0]).CombinedOutput()
-	for _, want := range []string{": done, slots 0 to ", "2 aircraft", "start accepted from slot 0 (id ", "budget 140000 J, target accepted from slot ", "return accepted from slot ", "key crew-1)"} {
+	for _, want := range []string{": done, slots 0 to ", "2 aircraft", "start accepted from slot 0 (id ", "budget 140 kJ, target accepted from slot ", "return accepted from slot ", "key crew-1)"} {
 		if err != nil || !strings.Contains(string(log), want) {
 			t.Errorf("%v: no %q in the log: %s", err, want, log)
 		}

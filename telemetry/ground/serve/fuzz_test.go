@@ -32,7 +32,7 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s: %v, %q", text, err, r)
 		}
 		if r.Budget != nil && r.Budget.EnergyJ < status.FloorJ && !q.BelowFloor {
-			t.Errorf("%s: %s, below the floor of %s", text, r, command.Joules(status.FloorJ))
+			t.Errorf("%s: %s, below the floor of %s", text, r, command.Kilojoules(status.FloorJ))
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 //go:embed page
@@ -404,7 +405,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 			finish(fmt.Sprintf("%s: %v", meant, err))
 			return
 		}
-		finish(meant.Answer(ack))
+		finish(meant.Answer(ack) + " " + command.Origin(ack))
 	})
 	w.WriteHeader(http.StatusAccepted)
 }

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"strings"
 
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
@@ -57,7 +58,7 @@ func (q *request) checkReplaced(s *telemetry.Status) error {
 	switch {
 	case s == nil || q.Kind == telemetry.KindMission || q.Kind == telemetry.KindBudget && q.ReplacesJ != nil:
 	case s.BudgetJ != nil && (q.ReplacesJ == nil || *q.ReplacesJ != *s.BudgetJ):
-		return fmt.Errorf("a budget of %s is in force, which the page did not show; read again what this does", command.Joules(*s.BudgetJ))
+		return fmt.Errorf("a budget of %s is in force, which the page did not show; read again what this does", command.Kilojoules(*s.BudgetJ))
 	}
 	return nil
 }
@@ -69,14 +70,21 @@ func consequences(s *telemetry.Status) map[string]string {
 	}
 	list := map[string]string{}
 	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop} {
-		list[action] = command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s)
+		list[action] = pageWords.Replace(command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s))
 	}
 	return list
 }
 
-func leftInAir(s *telemetry.Status) []string {
+// pageWords names the page's buttons in place of the actions of the command line.
+var pageWords = strings.NewReplacer("`mission return`", "“return and land”", "`return`", "“return and land”",
+	"`mission resume`", "“resume”", "`resume`", "“resume”", "`new`", "“Next mission”")
+
+func leftInAir(s *telemetry.Status) (lines []string) {
 	if s == nil {
 		return nil
 	}
-	return command.LeftInAir(s)
+	for _, line := range command.LeftInAir(s) {
+		lines = append(lines, pageWords.Replace(line))
+	}
+	return lines
 }

@@ -1049,7 +1049,7 @@ func TestReplaces(t *testing.T) {
 		}
 		publish(c, topics.Status(), false, s)
 		r := c.newBrowser("command as crew-1").command(`"id":"x",` + x.order)
-		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 202) || x.status == 409 && !strings.Contains(r.body, "a budget of 45000 J is in force") {
+		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 202) || x.status == 409 && !strings.Contains(r.body, "a budget of 45 kJ is in force") {
 			t.Errorf("%s: %d %s, sent %q", x.name, r.status, r.body, c.commands())
 		}
 	}
