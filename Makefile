@@ -25,11 +25,12 @@ CHECKPOINT ?= configs/checkpoint
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: where things last that no report says; TASKS=real: one whose tasks are computed
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed
 ifeq ($(TASKS),real)
 	bin/simbridge fly -config configs/fly-tasks.yaml -checkpoint $(CHECKPOINT)
 else ifeq ($(WORLD),)
 	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT)
+	bin/offline compare -flight out/run
 else
 	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)
 	bin/offline compare -flight out/$(WORLD)

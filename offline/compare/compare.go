@@ -28,6 +28,11 @@ type Cost struct {
 	bySlot  []Cost
 }
 
+func (c *Cost) add(delayS, energyJ float64) {
+	c.bySlot = append(c.bySlot, Cost{DelayS: delayS, EnergyJ: energyJ})
+	c.DelayS, c.EnergyJ = c.DelayS+delayS, c.EnergyJ+energyJ
+}
+
 // Comparison is a flight beside its rollouts.
 type Comparison struct {
 	Slots       int     `json:"slots"`
@@ -41,13 +46,13 @@ type Comparison struct {
 
 // Compare flies the rollouts of a flight, with the files that its leader decided with.
 func Compare(f *Flight) (c Comparison, err error) {
-	frozen, err := f.Leader.load()
+	frozen, err := f.Leader.loadBelieving()
 	if err != nil {
 		return c, err
 	}
-	c = Comparison{Slots: len(f.Slots), Flight: f.Totals()}
+	c = Comparison{Slots: len(f.Slots)}
 	for i := range f.Slots {
-		c.Flight.bySlot = append(c.Flight.bySlot, Cost{DelayS: f.Slots[i].DelayS, EnergyJ: f.Slots[i].EnergyJ})
+		c.Flight.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
 		if f.Slots[i].Missed {
 			c.MissedSlots++
 		}
@@ -58,10 +63,7 @@ func Compare(f *Flight) (c Comparison, err error) {
 			return total, err
 		}
 		r.Believe(e)
-		r.OnSettled = func(_ int, delayS, energyJ float64) {
-			total.bySlot = append(total.bySlot, Cost{DelayS: delayS, EnergyJ: energyJ})
-			total.DelayS, total.EnergyJ = total.DelayS+delayS, total.EnergyJ+energyJ
-		}
+		r.OnSettled = func(_ int, delayS, energyJ float64) { total.add(delayS, energyJ) }
 		r.Fly(f.Summary.Seed, f.Request)
 		return total, nil
 	}
@@ -83,9 +85,10 @@ func (c *Comparison) LessThanMemoryless() Cost {
 	return Cost{DelayS: c.Flight.DelayS/c.Memoryless.DelayS - 1, EnergyJ: c.Flight.EnergyJ/c.Memoryless.EnergyJ - 1}
 }
 
-const usage = `offline compare sets a flight of simbridge fly -world NAME beside rollouts with the same
-seed, request, lost reports, late decisions and missed slots, by the same policy and by one without memory,
-and draws what the leader believed beside what was true: wind.png, links.png, memory.png.
+const usage = `offline compare sets a flight of simbridge fly beside rollouts with the same seed, request, lost
+reports and missed slots. Of a flight with a budget, by a scheduler that spends it evenly: even.png. Of one in
+a field world, -world NAME, by the same policy, late decisions included, with memory and without, with what the
+leader believed beside what was true: wind.png, links.png, memory.png.
 
   offline compare -flight DIR
 
@@ -105,6 +108,9 @@ func Command(_ context.Context, call *cli.Call) error {
 	f, err := ReadFlight(*folder)
 	if err != nil {
 		return cli.BadInput(err)
+	}
+	if !f.World.HidesState() {
+		return evenCommand(call, f, *folder, *asJSON)
 	}
 	c, err := Compare(f)
 	if err != nil {

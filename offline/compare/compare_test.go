@@ -13,9 +13,11 @@ import (
 	"prefdt/inference/belief"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
+	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
 )
 
@@ -58,7 +60,7 @@ func flownRollout(t *testing.T) *Flight {
 		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2}, Slots: make([]Slot, c.Slots),
 		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)},
 	}
-	frozen, err := f.Leader.load()
+	frozen, err := f.Leader.loadBelieving()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,13 +125,51 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// The even pacer beside a flight that was the even pacer's own, with lost reports and a missed
+// slot, costs the same.
+func TestCompareEven(t *testing.T) {
+	c := world.Standard()
+	c.Slots, c.Shock = 40, world.Shock{FromSlot: 20, Factor: 1.5}
+	f := &Flight{Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: []report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}}}, World: c,
+		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint"}}
+	if err := f.readBudgets(); err != nil {
+		t.Fatal(err)
+	}
+	f.Slots[7].Missed = true
+	frozen, err := f.Leader.loadBelieving()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: func(n int) bool { return n == 7 }}
+	l.Received = func(n, user int) bool { return !users.ReportIsLost(3, n, user, 0.2) }
+	r, err := rollout.NewWithPolicy(baseline.NewEven(&c.Physics), &frozen.GoalConstants, c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.OnSettled = func(n int, delayS, energyJ float64) { f.Slots[n].DelayS, f.Slots[n].EnergyJ = delayS, energyJ }
+	r.Fly(3, rollout.Request{Mode: goal.Target, BudgetJ: 18000, ReviseSlot: 10, RevisedBudgetJ: 16500})
+	got, err := CompareEven(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.BudgetJ != 16500 || math.Abs(got.Even.DelayS-got.Flight.DelayS) > 1e-9 || math.Abs(got.Even.EnergyJ-got.Flight.EnergyJ) > 1e-6 {
+		t.Errorf("%+v", got)
+	}
+	got.Error = 0.01
+	if text := got.String(); !strings.HasPrefix(text, "passed 16.5 kJ (+1.00 %); an even spender: ") {
+		t.Error(text)
+	}
+}
+
 // What is no flight in a field is one clear line.
 func TestReadFlightRefuses(t *testing.T) {
-	const flown = `{"seed":1,"world":{"aircraft":1,"users":3,"slots":2}}`
+	const flown = `{"seed":1,"world":{"aircraft":1,"users":3,"slots":2,"sounding":true}}`
 	const table = "slot,reports_expected,delay_s,flight_j_1,edge_j_1\n0,3,1,130,5\n1,3,1,130,5\n"
 	for _, c := range []struct{ summary, log, table, want string }{
 		{"", "", "", "summary.json"},
-		{`{"seed":1}`, "[]", table, "hides nothing"},
+		{`{"seed":1}`, "[]", table, "names no world"},
+		{`{"seed":1,"world":{"aircraft":1,"users":3,"slots":2}}`, "", table, "want a budget from slot 0 on"},
+		{`{"seed":1,"world":{"aircraft":1,"users":3,"slots":9},"budgets":[{"slot":0,"energy_j":9000}]}`, "", table, "ended after 2 of 9"},
 		{flown, "", table, "leader.json"},
 		{flown, `[{"rows":[]}]`, table, "logs no slot"},
 		{flown, `[{"rows":[{"slot":0,"seen":{"names":["u1"]}}]}]`, table, "1 names for 0 users"},

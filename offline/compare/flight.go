@@ -2,6 +2,7 @@ package compare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,7 +20,8 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Flight is one that simbridge flew in a world that hides something.
+// Flight is one that simbridge flew. In a world that hides nothing Snapshot, Users, Followed
+// and Believed of its slots are not known.
 type Flight struct {
 	Summary report.Summary
 	World   world.Config
@@ -34,7 +36,8 @@ type LeaderFiles struct {
 	Decoder    string `yaml:"decoder"`
 }
 
-func (l *LeaderFiles) load() (*checkpoint.Checkpoint, error) {
+// loadBelieving loads a checkpoint that has an estimator.
+func (l *LeaderFiles) loadBelieving() (*checkpoint.Checkpoint, error) {
 	frozen, err := checkpoint.Load(l.Checkpoint)
 	if err == nil && frozen.Beliefs == nil {
 		err = fmt.Errorf("checkpoint %s has no estimator", l.Checkpoint)
@@ -97,13 +100,9 @@ func ReadFlight(folder string) (*Flight, error) {
 		return nil, err
 	}
 	if f.Summary.World == nil {
-		return nil, fmt.Errorf("read flight: %s is of a world that hides nothing: there are no beliefs to compare", folder)
+		return nil, fmt.Errorf("read flight: the summary in %s names no world: fly it anew", folder)
 	}
 	f.World = *f.Summary.World
-	var logged []loggedFlight
-	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
-		return nil, err
-	}
 	raw, err := os.ReadFile(filepath.Join(folder, "leader.yaml"))
 	if err == nil {
 		f.Leader.Decoder = "dispatch"
@@ -111,6 +110,16 @@ func ReadFlight(folder string) (*Flight, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read flight: the leader's configuration: %w", err)
+	}
+	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
+		return nil, err
+	}
+	if !f.World.HidesState() {
+		return f, f.readBudgets()
+	}
+	var logged []loggedFlight
+	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
+		return nil, err
 	}
 	if len(logged) == 0 || len(logged[len(logged)-1].Rows) == 0 {
 		return nil, fmt.Errorf("read flight: %s logs no slot", fly.LogFile)
@@ -120,9 +129,6 @@ func ReadFlight(folder string) (*Flight, error) {
 		f.Request = rollout.Request{Mode: g.Mode, Omega: g.Omega}
 	} else {
 		f.Request = rollout.Request{Mode: g.Mode, BudgetJ: g.BudgetJ}
-	}
-	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
-		return nil, err
 	}
 	tasks, err := report.ReadTable(filepath.Join(folder, report.TasksFile))
 	if err != nil {
@@ -154,6 +160,22 @@ func ReadFlight(folder string) (*Flight, error) {
 	return f, nil
 }
 
+// readBudgets has the request of a flight, a budget that was revised once at most.
+func (f *Flight) readBudgets() error {
+	b := f.Summary.Budgets
+	switch {
+	case len(f.Slots) < f.World.Slots:
+		return fmt.Errorf("read flight: it ended after %d of %d slots", len(f.Slots), f.World.Slots)
+	case len(b) == 0 || len(b) > 2 || b[0].Slot != 0 || b[len(b)-1].EnergyJ == 0:
+		return errors.New("read flight: want a budget from slot 0 on, revised once at most: there is nothing to compare")
+	}
+	f.Request = rollout.Request{Mode: goal.Target, BudgetJ: b[0].EnergyJ}
+	if len(b) == 2 {
+		f.Request.ReviseSlot, f.Request.RevisedBudgetJ = b[1].Slot, b[1].EnergyJ
+	}
+	return nil
+}
+
 // readCosts reads what each slot truly cost.
 func readCosts(path string, aircraft int) (slots []Slot, err error) {
 	table, err := report.ReadTable(path)
@@ -182,13 +204,4 @@ func (f *Flight) Link() rollout.ReportLink {
 			func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })
 	}
 	return l
-}
-
-// Totals returns what the flight truly cost.
-func (f *Flight) Totals() (c Cost) {
-	for i := range f.Slots {
-		c.DelayS += f.Slots[i].DelayS
-		c.EnergyJ += f.Slots[i].EnergyJ
-	}
-	return c
 }

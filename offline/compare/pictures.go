@@ -28,7 +28,8 @@ func draw(folder string, f *Flight, c *Comparison) error {
 	return cmp.Or(
 		save("wind.png", 24, 26, windPlots(f, truth)...),
 		save("links.png", 24, 30, linkPlots(f, truth)...),
-		save("memory.png", 24, 22, costPlots(c)...),
+		save("memory.png", 24, 22, costPlots("The flight, and the same policy without memory on the same seed", curve{"without memory", &c.Memoryless, chart.Red, 2},
+			curve{"rollout of the flight", &c.Rollout, chart.Grey, 3}, curve{"the flight", &c.Flight, chart.Blue, 1.6})...),
 	)
 }
 
@@ -254,19 +255,19 @@ func (viridis) Colors() (list []color.Color) {
 	return list
 }
 
-// costPlots are energy and delay since slot 0, beside the rollouts'.
-func costPlots(c *Comparison) []*plot.Plot {
-	energy := newPlot("The flight, and the same policy without memory on the same seed", "", "energy since slot 0 (kJ)")
+// curve is what a flight or a rollout cost, to be drawn.
+type curve struct {
+	name  string
+	cost  *Cost
+	c     color.Color
+	width vg.Length
+}
+
+// costPlots are energy and delay since slot 0, beside rollouts'.
+func costPlots(title string, curves ...curve) []*plot.Plot {
+	energy := newPlot(title, "", "energy since slot 0 (kJ)")
 	delay := newPlot("", "slot (mission seconds)", "delay since slot 0 (s)")
-	for _, x := range []struct {
-		name  string
-		cost  *Cost
-		c     color.Color
-		width vg.Length
-	}{
-		{"without memory", &c.Memoryless, chart.Red, 2}, {"rollout of the flight", &c.Rollout, chart.Grey, 3}, {"the flight", &c.Flight,
-			chart.Blue, 1.6},
-	} {
+	for _, x := range curves {
 		joules, seconds := plotter.XYs{{}}, plotter.XYs{{}}
 		for n, s := range x.cost.bySlot {
 			joules = append(joules, plotter.XY{X: float64(n + 1), Y: joules[n].Y + s.EnergyJ/1000})

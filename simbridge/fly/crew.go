@@ -37,6 +37,7 @@ func (f *flight) awaitLeader(ctx context.Context) error {
 func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 	const between = time.Second
 	until, last := time.Now().Add(time.Duration(f.StartRetryS*float64(time.Second))), ""
+	f.announce(c)
 	for {
 		err := f.sendCommand(ctx, c)
 		var no refusedError
@@ -44,11 +45,11 @@ func (f *flight) sendBeforeMission(ctx context.Context, c Command) error {
 			return err
 		}
 		if time.Now().Add(between).After(until) {
-			return fmt.Errorf("%w; asked for start_s = %v", err, f.StartRetryS)
+			return fmt.Errorf("%w; sent again for start_s = %v", err, f.StartRetryS)
 		}
-		if no.reason != last {
-			f.view.printLine(fmt.Sprintf("start refused: %s; asked again for up to %v s", no.reason, f.StartRetryS))
-			last = no.reason
+		if text := command.Waiting(no.reason, len(f.Aircraft)); text != last {
+			f.view.printLine(text)
+			last = text
 		}
 		select {
 		case <-time.After(between):
@@ -67,12 +68,14 @@ type refusedError struct {
 	reason string
 }
 
+// announce shows a command that is to be sent.
+func (f *flight) announce(c Command) { f.view.printLine("$ ground " + strings.Join(c.Args, " ")) }
+
 // sendCommand runs the crew's tool, which waits for the acknowledgement.
 func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	id := "fly-" + strings.ToLower(rand.Text()[:10])
 	slot := f.observer.latest().lastSlot
 	args := slices.Concat(f.Ground[:1], c.Args, f.Ground[1:], []string{"-fleet", f.Fleet, "-broker", f.url, "-id", id})
-	f.view.printLine("ground " + strings.Join(c.Args, " "))
 	answer, err := process.Run(ctx, args)
 	if err == nil {
 		f.view.printLine(answer)

@@ -57,8 +57,8 @@ type flight struct {
 }
 
 // Run flies a mission and writes its report, also of one that failed in its
-// slots. It returns nil only if the mission was completed and every aircraft is
-// back on the ground.
+// slots. It returns nil only if the mission was completed without a problem and every
+// aircraft is back on the ground.
 func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -105,6 +105,9 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		return err
 	}
 	printSummary(out, &result.Summary, c.Out)
+	if err == nil && len(result.Summary.Problems) > 0 {
+		err = errors.New(strings.Join(result.Summary.Problems, "; "))
+	}
 	return errors.Join(err, f.exportLog(ctx))
 }
 
@@ -305,6 +308,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	due := make(chan Command, len(f.Commands))
 	crew.Go(func() {
 		for command := range due {
+			f.announce(command)
 			if err := f.sendCommand(ctx, command); err != nil {
 				cancel(err)
 			}

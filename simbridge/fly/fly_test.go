@@ -213,7 +213,7 @@ func TestEndedEarly(t *testing.T) {
 	if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
 		t.Errorf("%d rows", n)
 	}
-	for _, want := range []string{"6 flown, 0 missed, 0 repeated; the mission ended after 6 of 12\n", "no budget at the end, a preference cleared it (5000 asked at first)\n"} {
+	for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n", "the budget of 5.00 was cleared by a preference\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -411,6 +411,12 @@ func TestWorldFile(t *testing.T) {
 	f.World.Physics.AltitudeM = 100
 	if f.warnOfCheckpoint(); out.Len() > 0 {
 		t.Errorf("a warning about the checkpoint's own world: %q", out.String())
+	}
+	// Budgets of the flight's file are for its own world: half the slots have half the floor.
+	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2), Commands: []Command{{-1, []string{"budget", "-energy", "45kJ", "-below-floor"}}, {-1, []string{"mission", "start"}}}}
+	own.World.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
+	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" || own.Commands[1].Args[1] != "start" {
+		t.Errorf("45 kJ of 100 slots, 50 of them at x1.5, are in 50 calm ones %v, %v", own.Commands, err)
 	}
 	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "aircraft is 3, but the flight lists") {
 		t.Errorf("more aircraft than links: %v", err)

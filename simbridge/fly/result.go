@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"fmt"
 	"math"
 
 	"prefdt/simbridge/autopilot"
@@ -20,14 +21,15 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
+	var budgets []report.Budget
 	for _, id := range records.ackOrder {
 		a, b := records.acks[id], records.budgets[id]
-		switch n := len(r.Budgets); {
+		switch n := len(budgets); {
 		case !a.Accepted:
 		case b.ID != "":
-			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
-		case a.Setting != nil && n > 0 && r.Budgets[n-1].EnergyJ > 0: // a preference clears a budget
-			r.Budgets = append(r.Budgets, report.Budget{Slot: *a.EffectiveSlot})
+			budgets = append(budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
+		case a.Setting != nil && n > 0 && budgets[n-1].EnergyJ > 0: // a preference clears a budget
+			budgets = append(budgets, report.Budget{Slot: *a.EffectiveSlot})
 		}
 	}
 	spent := make([]map[int]battery.Spent, len(f.fleet.vehicles))
@@ -48,10 +50,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		PlannedSlots: r.Slots, Slots: o.slotsOpened, MissedSlots: len(r.Rows) - o.slotsOpened, RepeatedSlots: o.repeatedBeacons, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
+		World:   &f.World, ReportLoss: f.Users.ReportLoss, Budgets: budgets, Executed: executed,
 	}
-	s.Executed = executed
 	if f.World.HidesState() {
-		s.World = &f.World
 		for _, o := range f.users.Outcomes() {
 			r.Tasks = append(r.Tasks, report.Task{Slot: o.Slot, User: o.User, ByDecision: o.By == telemetry.ByDecision, DelayS: o.DelayS})
 		}
@@ -99,7 +100,22 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		decisionMS = append(decisionMS, status.DecisionMS)
 	}
 	s.DecisionMS = report.QuantilesOf(decisionMS)
+	s.Problems = problems(s)
 	return r
+}
+
+// missedMost is the share of missed slots above which a completed flight ends with an error.
+const missedMost = 0.05
+
+// problems are what a completed flight has to say first, a line each.
+func problems(s *report.Summary) (list []string) {
+	if slots := s.Slots + s.MissedSlots; float64(s.MissedSlots) > missedMost*float64(slots) {
+		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader was away, or this machine too busy for speed %v", s.MissedSlots, slots, s.Speed))
+	}
+	if endedEarly := s.Slots+s.MissedSlots < s.PlannedSlots; !endedEarly && s.Budget.Error > report.PassedMost {
+		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %%", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error))
+	}
+	return list
 }
 
 // flownSlots counts the slots from the first to the last that was flown, also those
@@ -145,6 +161,9 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 		}
 		row := &r.Rows[o.Slot]
 		row.DelayS += o.DelayS
+		if o.Aircraft > 0 && o.Bits > 0 {
+			row.Served = append(row.Served, report.Link{Aircraft: o.Aircraft - 1, User: o.User})
+		}
 		if o.DeadlineMissed {
 			row.DeadlinesMissed++
 		}
@@ -179,8 +198,8 @@ func sumRows(s *report.Summary, r *report.Flight) {
 	if n := len(r.Rows); n > 0 {
 		s.Budget.SpentJ, s.Budget.LeaderSpentJ = r.Rows[n-1].SpentJ, r.Rows[n-1].LeaderSpentJ
 	}
-	if n := len(r.Budgets); n > 0 {
-		s.Budget.RequestedJ, s.Budget.RevisedJ = r.Budgets[0].EnergyJ, r.Budgets[n-1].EnergyJ
+	if n := len(s.Budgets); n > 0 {
+		s.Budget.RequestedJ, s.Budget.RevisedJ = s.Budgets[0].EnergyJ, s.Budgets[n-1].EnergyJ
 	}
 	if s.Budget.RevisedJ > 0 {
 		s.Budget.Error = (s.Budget.SpentJ - s.Budget.RevisedJ) / s.Budget.RevisedJ

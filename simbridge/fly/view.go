@@ -103,13 +103,13 @@ func (f *flight) showStatus(s telemetry.Status) {
 		end = kilojoules(*s.PredictedEndJ)
 	}
 	spent := kilojoules(f.fleet.spentJ(s.Slots))
-	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, foresees %s  reports %d  price %.2g s/kJ",
+	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, predicts %s  reports %d  price %.2g s/kJ",
 		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
 		lines := []string{
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
-			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, foresees %s, floor %s   from %s",
+			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, predicts %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
 			fmt.Sprintf("users    %d reported   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS, s.MissedSlots),
 		}
@@ -130,8 +130,8 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	if ended := s.Slots + s.MissedSlots; ended < s.PlannedSlots {
 		early = fmt.Sprintf("; the mission ended after %d of %d", ended, s.PlannedSlots)
 	}
-	fmt.Fprintf(w, "\nslots      %d flown, %d missed, %d repeated%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
-	fmt.Fprintf(w, "reports    %d due, %d dropped on purpose, %d received\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
+	fmt.Fprintf(w, "\nslots      %d opened, %d missed, %d opened twice%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
+	fmt.Fprintf(w, "reports    %d sent, %d lost on the simulated radio, %d received by the leader in time\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
 	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed)
 	if x := s.Executed; x != nil {
@@ -143,16 +143,17 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
 	switch {
 	case s.Budget.RevisedJ > 0 && early != "":
-		fmt.Fprintf(w, "energy     %.0f J; %.0f were asked for all %d slots at the end (%.0f at first)\n", s.Budget.SpentJ, s.Budget.RevisedJ, s.PlannedSlots, s.Budget.RequestedJ)
+		fmt.Fprintf(w, "energy     %s kJ; the budget for all %d slots was %s\n", kilojoules(s.Budget.SpentJ), s.PlannedSlots, kilojoules(s.Budget.RevisedJ))
 	case s.Budget.RevisedJ > 0:
-		fmt.Fprintf(w, "energy     %.0f J of %.0f asked at the end (%.0f at first): %+.2f %%\n", s.Budget.SpentJ, s.Budget.RevisedJ, s.Budget.RequestedJ, 100*s.Budget.Error)
+		fmt.Fprintf(w, "energy     %s kJ of a budget of %s (at first %s): %+.2f %%\n", kilojoules(s.Budget.SpentJ), kilojoules(s.Budget.RevisedJ), kilojoules(s.Budget.RequestedJ), 100*s.Budget.Error)
 	case s.Budget.RequestedJ > 0:
-		fmt.Fprintf(w, "energy     %.0f J; no budget at the end, a preference cleared it (%.0f asked at first)\n", s.Budget.SpentJ, s.Budget.RequestedJ)
+		fmt.Fprintf(w, "energy     %s kJ; the budget of %s was cleared by a preference\n", kilojoules(s.Budget.SpentJ), kilojoules(s.Budget.RequestedJ))
 	default:
-		fmt.Fprintf(w, "energy     %.0f J\n", s.Budget.SpentJ)
+		fmt.Fprintf(w, "energy     %s kJ\n", kilojoules(s.Budget.SpentJ))
 	}
-	fmt.Fprintf(w, "           %.0f J flight, %.0f J computing; the leader counts %.0f J from %s; %.0f J more in transit\n",
-		s.Budget.FlightJ, s.Budget.EdgeJ, s.Budget.LeaderSpentJ, s.EnergySource, s.Budget.TransitJ)
+	fmt.Fprintf(w, "           %s kJ flight, %s computing; the leader counts %s from %s\n",
+		kilojoules(s.Budget.FlightJ), kilojoules(s.Budget.EdgeJ), kilojoules(s.Budget.LeaderSpentJ), s.EnergySource)
+	fmt.Fprintf(w, "           climb and return, outside the budget: %s kJ\n", kilojoules(s.Budget.TransitJ))
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
 	l := &s.Latency
 	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
@@ -173,5 +174,8 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		}
 		fmt.Fprintf(w, "command    %s, %s\n", strings.Join(c.Args, " "), answer)
 	}
-	fmt.Fprintf(w, "report     %s\n", folder)
+	for _, p := range s.Problems {
+		fmt.Fprintf(w, "problem    %s\n", p)
+	}
+	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that they bought\n", folder)
 }

@@ -4,18 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // LoadWorld puts a world, by its name or the keys of its file, over the flight's own. The
 // leader that the flight starts then flies as many slots as that world has, and expects what lasts there.
 func (c *Config) LoadWorld(nameOrFile string) error {
 	c.World.Aircraft = len(c.Aircraft)
+	ownFloorJ := floorJ(&c.World)
 	if err := c.World.Load(nameOrFile); err != nil {
 		return err
 	}
@@ -23,6 +28,38 @@ func (c *Config) LoadWorld(nameOrFile string) error {
 		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", nameOrFile, c.World.Aircraft, len(c.Aircraft))
 	}
 	c.Leader.slots, c.Leader.surroundings = c.World.Slots, surroundingsOf(&c.World)
+	return c.scaleBudgets(floorJ(&c.World) / ownFloorJ)
+}
+
+// floorJ is the least energy of a mission in a world, a shock included.
+func floorJ(w *world.Config) (joules float64) {
+	_, powerW := w.Physics.MinPower()
+	for slot := range w.Slots {
+		factor := 1.0
+		if w.Shock.Factor > 0 && slot >= w.Shock.FromSlot {
+			factor = w.Shock.Factor
+		}
+		joules += factor * powerW * float64(w.Aircraft)
+	}
+	return joules
+}
+
+// scaleBudgets multiplies the budgets of the commands: those of a flight's file are for its
+// own world.
+func (c *Config) scaleBudgets(factor float64) error {
+	for i := range c.Commands {
+		args := slices.Clone(c.Commands[i].Args)
+		at := slices.Index(args, "-energy") + 1
+		if args[0] != string(telemetry.KindBudget) || at == 0 || at == len(args) || math.Abs(factor-1) < 1e-3 {
+			continue
+		}
+		energyJ, err := command.ParseEnergy(args[at])
+		if err != nil {
+			return fmt.Errorf("command at slot %d: %w", c.Commands[i].Slot, err)
+		}
+		args[at] = strings.ReplaceAll(command.Kilojoules(factor*energyJ), " ", "")
+		c.Commands[i].Args = args
+	}
 	return nil
 }
 

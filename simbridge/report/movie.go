@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	vgdraw "gonum.org/v1/plot/vg/draw"
@@ -109,7 +110,8 @@ func drawFrame(f *Flight, row int) *image.Paletted {
 		}
 	}
 	left := mapPlot(&past)
-	left.Title.Text = "Where the aircraft are"
+	left.Title.Text = "Where the aircraft are, and whom they serve"
+	addLinks(left, &past)
 	left.Legend = plot.NewLegend()
 	left.Y.Max = f.AreaM * 1.03
 	left.Draw(vgdraw.Crop(canvas, 4, mapWidth-movieWidth, 4, -4))
@@ -169,6 +171,21 @@ func drawCrewView(f *Flight, canvas vgdraw.Canvas) {
 	}
 }
 
+// addLinks draws a line from each aircraft to the users that it serves in the last row.
+func addLinks(p *plot.Plot, f *Flight) {
+	if len(f.Rows) == 0 {
+		return
+	}
+	r := f.Rows[len(f.Rows)-1]
+	for _, l := range r.Served {
+		if l.Aircraft >= len(r.Position) || l.User >= len(f.Users) {
+			continue
+		}
+		from, to := r.Position[l.Aircraft], f.Users[l.User]
+		addLine(p, "", plotter.XYs{{X: from.EastM, Y: from.NorthM}, {X: to.EastM, Y: to.NorthM}}, aircraftColours[l.Aircraft%len(aircraftColours)], 1, 3, 2)
+	}
+}
+
 func crewView(f *Flight) []string {
 	if len(f.Rows) == 0 {
 		return []string{"no slot was flown"}
@@ -199,10 +216,20 @@ func crewView(f *Flight) []string {
 	return lines
 }
 
-// lastEvent is the latest command or shock of the slots so far.
+// PassedMost is the share of a budget above which it counts as passed.
+const PassedMost = 0.005
+
+// lastEvent is the latest command or shock of the slots so far, and after the last one
+// what became of the budget.
 func lastEvent(f *Flight) (text string, c color.Color) {
 	now := len(f.Rows) - 1
 	latest := -2
+	if e := &f.Summary.Budget; now == f.Slots-1 && e.RevisedJ > 0 {
+		if e.Error > PassedMost {
+			return fmt.Sprintf("budget of %.1f kJ passed by %.1f %%", e.RevisedJ/1000, 100*e.Error), chart.Red
+		}
+		return fmt.Sprintf("budget of %.1f kJ kept: %.2f kJ", e.RevisedJ/1000, e.SpentJ/1000), chart.Green
+	}
 	for _, command := range f.Summary.Commands {
 		if command.Slot <= now && command.Slot >= latest {
 			latest, c = command.Slot, chart.Blue

@@ -91,7 +91,7 @@ func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 		addLine(p, "", plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
 		chart.Note(p, text, x, noteY, c, noteSize)
 	}
-	for _, b := range f.Budgets {
+	for _, b := range f.Summary.Budgets {
 		text := "no budget"
 		if b.EnergyJ > 0 {
 			text = fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000)

@@ -31,8 +31,7 @@ type Flight struct {
 	Latencies []SlotLatency
 	Trails    [][]physics.Position
 	Users     []physics.Position
-	Tasks     []Task   // how each ended; none is written without any
-	Budgets   []Budget // accepted, in the order they took effect
+	Tasks     []Task // how each ended; none is written without any
 	Shock     *Shock
 	AreaM     float64
 	Slots     int // T
@@ -47,9 +46,12 @@ type Task struct {
 
 // Budget is an accepted request.
 type Budget struct {
-	Slot    int
-	EnergyJ float64 // 0: none any more, since a preference cleared it
+	Slot    int     `json:"slot"`     // from which it was in force
+	EnergyJ float64 `json:"energy_j"` // 0: none any more, since a preference cleared it
 }
+
+// Link is an aircraft and a user that it serves, both from 0.
+type Link struct{ Aircraft, User int }
 
 // Shock is the world's propulsion multiplier from a slot on.
 type Shock struct {
@@ -71,6 +73,7 @@ type Row struct {
 	FlightJ, EdgeJ               []float64
 	Position                     []physics.Position // at the slot's start
 	SpeedMPS                     []float64
+	Served                       []Link  // who computed for whom in the slot
 	SpentJ                       float64 // by the simulated batteries, from slot 0 to this slot's end
 	LeaderSpentJ                 float64 // the same, by the leader's status
 	LeaderPredictedEndJ          float64
@@ -87,8 +90,11 @@ type Summary struct {
 	Seed    uint64  `json:"seed"`
 	Speed   float64 `json:"speed"`
 	Broker  string  `json:"broker"`
-	// World is that of the flight, where it hides something.
-	World *world.Config `json:"world,omitempty"`
+	// World is that of the flight.
+	World      *world.Config `json:"world,omitempty"`
+	ReportLoss float64       `json:"report_loss"`        // fraction of the reports that is lost on the simulated radio
+	Budgets    []Budget      `json:"budgets,omitempty"`  // accepted, in the order they took effect
+	Problems   []string      `json:"problems,omitempty"` // with which it ends with an error, though it was completed
 	// Of PlannedSlots, T, Slots were opened by a beacon and MissedSlots by none, and
 	// RepeatedSlots are beacons too many: all as received here, not as the leader
 	// reports. A mission that ended early missed none of the slots after its end.
@@ -138,7 +144,7 @@ type Executed struct {
 
 type Reports struct {
 	Expected int `json:"expected"` // by active users, the lost ones too
-	Lost     int `json:"lost"`     // on purpose
+	Lost     int `json:"lost"`     // on the simulated radio
 	Received int `json:"heard"`    // by the leader, in time
 }
 

@@ -43,7 +43,7 @@ func exampleFlight(n int) *Flight {
 	f := &Flight{
 		Slots: n, AreaM: 1000, Trails: make([][]physics.Position, 2), Shock: &Shock{n / 2, 1.5},
 		Users:   []physics.Position{{EastM: 100, NorthM: 200}, {EastM: 800, NorthM: 700}},
-		Budgets: []Budget{{0, 45000}, {n * 3 / 10, 42000}},
+		Summary: Summary{Budgets: []Budget{{0, 45000}, {n * 3 / 10, 42000}}},
 	}
 	for i := range n {
 		spent := 420 * float64(i+1)
@@ -75,7 +75,7 @@ func TestBudgetLines(t *testing.T) {
 func TestWrite(t *testing.T) {
 	bare := &Flight{AreaM: 1000}
 	early := exampleFlight(100)
-	early.Rows, early.Budgets = early.Rows[:40], append(early.Budgets, Budget{Slot: 35})
+	early.Rows, early.Summary.Budgets = early.Rows[:40], append(early.Summary.Budgets, Budget{Slot: 35})
 	long := exampleFlight(1200)
 	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long, "ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")

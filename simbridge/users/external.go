@@ -47,5 +47,5 @@ func (s *Simulator) Finish(slot, user int, by string, m int, offload, cpuHz, com
 	if by != telemetry.ByDecision && m < 0 {
 		by = telemetry.ByLocal
 	}
-	u.record(slot, task, by, completionS, offload*task.Bits)
+	u.record(slot, task, by, completionS, m+1, offload*task.Bits)
 }

@@ -428,7 +428,7 @@ func TestLoss(t *testing.T) {
 		for slot := range 200 {
 			for user := range 10 {
 				n++
-				if reportIsLost(seed, slot, user, fraction) {
+				if ReportIsLost(seed, slot, user, fraction) {
 					lost++
 				}
 			}
@@ -445,7 +445,7 @@ func TestLoss(t *testing.T) {
 	received := 0
 	for id, a := range want {
 		_ = id
-		if !reportIsLost(seed, 5, a.User, 0.4) {
+		if !ReportIsLost(seed, 5, a.User, 0.4) {
 			received++
 		}
 	}

@@ -18,6 +18,7 @@ type Outcome struct {
 	By             string  // telemetry.ByDecision, ByOffer or ByLocal
 	DelayS         float64 // with the penalty of a missed deadline
 	DeadlineMissed bool
+	Aircraft       int     // which computed a part of it, by number; 0: none
 	Bits           float64 // offloaded
 }
 
@@ -91,8 +92,8 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	}
 }
 
-// reportIsLost decides by seed, slot and user which reports are lost.
-func reportIsLost(seed uint64, slot, user int, fraction float64) bool {
+// ReportIsLost decides by seed, slot and user which reports are lost.
+func ReportIsLost(seed uint64, slot, user int, fraction float64) bool {
 	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
 
@@ -111,14 +112,14 @@ func (u *user) computeUnopened(end int) {
 		}
 		localS := task.LocalTimeS(u.simulator.truth.CPUHz(slot, u.index))
 		u.simulator.countTask(slot)
-		u.record(slot, task, telemetry.ByLocal, localS, 0)
+		u.record(slot, task, telemetry.ByLocal, localS, 0, 0)
 	}
 }
 
-// record records how a task ended.
-func (u *user) record(slot int, task physics.Task, by string, completionS, offloadedBits float64) {
+// record records how a task ended, of which an aircraft computed so many bits.
+func (u *user) record(slot int, task physics.Task, by string, completionS float64, aircraft int, offloadedBits float64) {
 	u.simulator.recordOutcome(Outcome{
-		Slot: slot, User: u.index, By: by,
+		Slot: slot, User: u.index, By: by, Aircraft: aircraft,
 		DelayS: u.simulator.World.Physics.PenalizedDelayS(task, completionS), DeadlineMissed: completionS > task.DeadlineS, Bits: offloadedBits,
 	})
 }
@@ -196,7 +197,7 @@ func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
 			result.UploadS = &uploadS
 		}
 	}
-	u.record(w.beacon.Slot, w.task, by, result.CompletionS, offloadedBits)
+	u.record(w.beacon.Slot, w.task, by, result.CompletionS, choice.Server, offloadedBits)
 	payload, err := telemetry.Encode(result)
 	if err != nil {
 		return // it takes longer than a result can hold

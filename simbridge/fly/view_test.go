@@ -1,0 +1,30 @@
+package fly
+
+import (
+	"slices"
+	"testing"
+
+	"prefdt/simbridge/report"
+)
+
+// A completed flight names what a person has to know first; one that ended early has no budget
+// to be judged by.
+func TestProblems(t *testing.T) {
+	for name, c := range map[string]struct {
+		slots, missed, planned int
+		budgetError            float64
+		want                   []string
+	}{
+		"all well":            {98, 2, 100, 0.004, nil},
+		"slots missed":        {94, 6, 100, 0, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy for speed 10"}},
+		"passed":              {100, 0, 100, 0.012, []string{"the budget of 42.00 kJ was passed by 1.2 %"}},
+		"both":                {90, 10, 100, 0.012, []string{"10 of 100 slots were missed: the leader was away, or this machine too busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 %"}},
+		"passed, ended early": {40, 0, 100, 0.012, nil},
+		"left over":           {100, 0, 100, -0.2, nil},
+	} {
+		s := &report.Summary{Slots: c.slots, MissedSlots: c.missed, PlannedSlots: c.planned, Speed: 10, Budget: report.Energy{RevisedJ: 42000, Error: c.budgetError}}
+		if got := problems(s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
