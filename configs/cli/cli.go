@@ -69,7 +69,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	if len(args) > 0 {
 		switch {
 		case slices.Contains([]string{"-version", "--version"}, args[0]):
-			fmt.Fprintln(stdout, p.Name, version())
+			fmt.Fprintln(stdout, p.Name, Version())
 			return ExitOK
 		case args[0] == "help":
 			args = []string{"-h"}
@@ -128,7 +128,8 @@ func (p *Program) rowsHelp(w io.Writer, rows []Command) {
 	}
 }
 
-func version() string {
+// Version is what a program was built from: its version, commit, compiler and target.
+func Version() string {
 	text, dirty := "(devel)", ""
 	if info, ok := debug.ReadBuildInfo(); ok {
 		text = info.Main.Version

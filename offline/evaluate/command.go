@@ -18,6 +18,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -155,6 +156,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder),
 		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
 		Contexts: slices.Collect(maps.Values(others))}
+	record, since := experiment.NewRecord(&here, *workers), experiment.Now()
+	record.Seeds["all"] = experiment.SeedRange(list)
+	for _, folder := range append([]string{*dir, *estimator}, files...) {
+		if folder != "" {
+			if err := record.AddFiles(folder, folder); err != nil {
+				return cli.BadInput(err)
+			}
+		}
+	}
 	if *field != "" {
 		r, err := measureField(ctx, ck, c)
 		if err != nil {
@@ -165,7 +175,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 				return err
 			}
 		}
-		if r.World = *field; *asJSON {
+		record.End(since)
+		if r.World, r.Record = *field, record; *asJSON {
 			return call.PrintJSON(r)
 		}
 		return r.print(stdout)
@@ -206,7 +217,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case err != nil:
 		return err
 	}
-	if *asJSON {
+	record.End(since)
+	if r.Record = record; *asJSON {
 		return errors.Join(call.PrintJSON(r), err)
 	}
 	return errors.Join(r.print(stdout), err)

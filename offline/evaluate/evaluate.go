@@ -66,9 +66,10 @@ func (c *Config) checkSeeds() error {
 // Report is the result of an evaluation: every metric is computed per seed, then
 // averaged.
 type Report struct {
-	Decoder  inference.Decoder `json:"decoder"`
-	Settings int               `json:"settings"`
-	Trace    *Trace            `json:"trace,omitempty"` // nil: users and tasks are drawn
+	Record   *experiment.Record `json:"record,omitempty"`
+	Decoder  inference.Decoder  `json:"decoder"`
+	Settings int                `json:"settings"`
+	Trace    *Trace             `json:"trace,omitempty"` // nil: users and tasks are drawn
 
 	// On the calibrated axis, that of the crew's settings.
 	Hypervolume      pareto.Summary `json:"hypervolume"`

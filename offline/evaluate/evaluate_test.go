@@ -118,6 +118,9 @@ func TestTraceIsNamed(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &r); err != nil {
 			t.Fatal(err)
 		}
+		if x := r.Record; x == nil || x.Version == "" || x.Seeds["all"] != "1000000:1000001" || len(x.Made) != 1 || x.Ended == "" {
+			t.Errorf("the record is %+v", x)
+		}
 		switch {
 		case name == "none":
 			if strings.Contains(text, "trace") {

@@ -18,6 +18,7 @@ import (
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -120,9 +121,10 @@ func (c *Config) newPriceRunner(ck *checkpoint.Checkpoint, p *learned.Parameters
 // its estimator, and those of the arms that it is measured against. All share the prices:
 // the volume of a front depends on how many points it has, and where.
 type FieldReport struct {
-	World  string `json:"world"`
-	Seeds  int    `json:"seeds"`
-	Prices int    `json:"prices"` // of all arms but one, which has Settings
+	Record *experiment.Record `json:"record"`
+	World  string             `json:"world"`
+	Seeds  int                `json:"seeds"`
+	Prices int                `json:"prices"` // of all arms but one, which has Settings
 	// Settings of the policy, and how many slots it remembers, 0: it has no estimator.
 	Settings int `json:"settings"`
 	Window   int `json:"window"`

@@ -22,7 +22,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"prefdt/configs/cli"
@@ -137,7 +136,6 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 		return err
 	}
 	s.Logf("%s %s: %s", count, a.Name, a.Description)
-	before := cpuTime()
 	r, err := s.fly(ctx, a)
 	if err != nil {
 		return err
@@ -145,18 +143,11 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 	if err := command.ReplaceJSON(filepath.Join(s.Dir, a.resultPath()), "", r); err != nil {
 		return err
 	}
-	s.Logf("%s %s: took %.0f s of a core", count, a.Name, (cpuTime() - before).Seconds())
+	s.Logf("%s %s: took %.0f s of a core", count, a.Name, r.Record.CPUS)
 	if err := os.Remove(filepath.Join(s.Dir, a.partialPath())); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return nil
-}
-
-// cpuTime is what this process has spent on all cores.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // check returns what is wrong with a folder and with the arms' results in it:
@@ -235,7 +226,9 @@ func ReadAny(dir, arm string) (*Result, error) {
 		return nil, err
 	}
 	r := &Result{}
-	err = json.Unmarshal(raw, r)
+	if err = json.Unmarshal(raw, r); err == nil {
+		err = r.Record.check()
+	}
 	for _, x := range r.Sweeps {
 		if err == nil {
 			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, len(slices.Concat(x.Outcomes[:min(1, len(x.Outcomes))]...)))

@@ -3,10 +3,13 @@ package experiment
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -133,7 +136,7 @@ func TestMerge(t *testing.T) {
 	for _, name := range []string{"study.json", "a/result.json", "d/result.json"} {
 		x, errX := os.ReadFile(filepath.Join(whole, name))
 		y, errY := os.ReadFile(filepath.Join(merged, name))
-		if errX != nil || errY != nil || !bytes.Equal(x, y) {
+		if errX != nil || errY != nil || !bytes.Equal(withoutRecord(x), withoutRecord(y)) {
 			t.Errorf("%s differs: %v, %v", name, errX, errY)
 		}
 	}
@@ -141,10 +144,12 @@ func TestMerge(t *testing.T) {
 		"another set's":   {"study.json", "{}", "another configuration"},
 		"half of a key":   {"study.json", `{"seeds":`, "is damaged"},
 		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
-		"not a result":    {"c/result.json", `{"key":"key of c"}`, "is damaged (\"nominal\" is missing)"},
+		"not a result":    {"c/result.json", `{"key":"key of c","record":{"version":"version before"}}`, "is damaged (\"nominal\" is missing)"},
+		"of no record":    {"c/result.json", `{"key":"key of c"}`, "is damaged (it has no record of how it was measured)"},
+		"half a record":   {"c/result.json", `{"key":"key of c","record":{"version":"1"}}`, "its record is without a version, world, seeds or time"},
 		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
 		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
-		"another outcome": {"a/result.json", `{"key":"key of a","sweeps":[{"name":"nominal","settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
+		"another outcome": {"a/result.json", `{"key":"key of a","record":{"version":"version before"},"sweeps":[{"name":"nominal","settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
 	} {
 		dir := filepath.Join(t.TempDir(), "bad")
 		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
@@ -161,9 +166,60 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// withoutRecord is a stored file less what no two measurements agree in.
+func withoutRecord(raw []byte) []byte {
+	return regexp.MustCompile(`"record": ?\{[^{}]*(\{[^{}]*\}[^{}]*)*\},`).ReplaceAll(raw, nil)
+}
+
+// A result says what it was measured with: the version, the world, the seeds of each sweep, what its policy is made of, and what it took.
+func TestRecord(t *testing.T) {
+	dir := t.TempDir()
+	manifest := filepath.Join(t.TempDir(), "manifest.json")
+	for path, text := range map[string]string{filepath.Join(dir, "train", "one", "state"): "trained", manifest: "{}"} {
+		if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := counting(dir, new([]string), io.Discard)
+	a := &s.Arms[0]
+	a.Needs = []Need{{Path: "train/one"}}
+	a.Policy = func(context.Context) (*Policy, error) {
+		p := ready(evenPacer)
+		p.Files = []string{manifest}
+		return p, nil
+	}
+	if err := s.ensureMeasured(t.Context(), a, ""); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Read(dir, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	standard := world.Standard()
+	x := r.Record
+	if x.Version == "" || x.World != Key(&standard) || x.Seeds[Nominal] != "100000:100001" || x.Ended == "" || x.Kernel == "" || x.WallS < 0 || len(x.Command) == 0 {
+		t.Errorf("%+v", x)
+	}
+	for path, want := range map[string]string{
+		manifest:    "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+		"train/one": fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprintf("%x  state\n", sha256.Sum256([]byte("trained")))))),
+	} {
+		if x.Made[path] != want {
+			t.Errorf("%s has the hash %s, want %s", path, x.Made[path], want)
+		}
+	}
+	a.Needs[0].Path = "train/none"
+	if err := s.record(a, ready(evenPacer), &Result{}); err == nil {
+		t.Error("what an arm rests on is not there, and nobody noticed")
+	}
+}
+
 // Results without the networks that they rest on are merged where the report needs no more.
 func TestMergeResultsAlone(t *testing.T) {
 	from := t.TempDir()
+	if err := counting(from, new([]string), io.Discard).Run(t.Context(), Part{}, noReport); err != nil {
+		t.Fatal(err)
+	}
 	for _, alone := range []bool{false, true} {
 		set := func(dir string) *Set {
 			s := counting(dir, new([]string), io.Discard)
@@ -172,9 +228,6 @@ func TestMergeResultsAlone(t *testing.T) {
 				s.Arms[i].Needs = []Need{{Path: "train/one"}}
 			}
 			return s
-		}
-		if err := set(from).Run(t.Context(), Part{}, noReport); err != nil {
-			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), "out")
 		err := set(out).Merge(t.Context(), []string{from}, Part{}, noReport)
@@ -250,7 +303,7 @@ func TestDamagedResults(t *testing.T) {
 	arm := counting("", new([]string), io.Discard).Arms[0]
 	whole := func() *Result {
 		row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}} }
-		return &Result{Sweeps: []Sweep{{Name: Nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
+		return &Result{Record: &Record{Version: Before}, Sweeps: []Sweep{{Name: Nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
 	}
 	if err := arm.check(whole()); err != nil {
 		t.Errorf("what is whole: %v", err)
@@ -271,7 +324,7 @@ func TestDamagedResults(t *testing.T) {
 		}
 	}
 	arm.BudgetSeeds = seeds.List(seeds.CalibrationFirst, 1)
-	if err := arm.check(&Result{}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
+	if err := arm.check(&Result{Record: &Record{Version: Before}}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
 		t.Errorf("budgets without any: %v", err)
 	}
 }

@@ -31,6 +31,8 @@ type Policy struct {
 	Constants  *goal.Constants
 	Band       [2]float64
 	Parameters int
+	// Files are what it was made of outside of the set's folder, as a checkpoint's manifest.
+	Files []string
 }
 
 // Preference requests a preference.
@@ -60,6 +62,7 @@ const Nominal = "nominal"
 // arms. It is stored as JSON.
 type Result struct {
 	Key        string  `json:"key"` // a hash of all that it depends on
+	Record     *Record `json:"record"`
 	Parameters int     `json:"parameters,omitempty"`
 	Sweeps     []Sweep `json:"sweeps"`
 
@@ -98,8 +101,11 @@ func (r *Result) Hypervolumes(sweep string) []float64 {
 	return nil
 }
 
-// check returns what is wrong with a stored result of an arm: files are damaged, or edited.
+// check returns what is wrong with a stored result of an arm: files are damaged, or edited, or say nothing of how they came about.
 func (a *Arm) check(r *Result) error {
+	if err := r.Record.check(); err != nil {
+		return err
+	}
 	if len(a.BudgetSeeds) > 0 {
 		if err := checkBudgets(r, len(a.BudgetSeeds)); err != nil {
 			return err
@@ -122,6 +128,7 @@ func (a *Arm) check(r *Result) error {
 
 // fly flies an arm's policy through its protocols. What it has flown is kept after each.
 func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
+	since := Now()
 	p, err := a.Policy(ctx)
 	if err != nil {
 		return nil, err
@@ -131,6 +138,14 @@ func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
 		return nil, err
 	}
 	r.Parameters = p.Parameters
+	if err := s.record(a, p, r); err != nil {
+		return nil, err
+	}
+	keep := func() error {
+		r.Record.End(since)
+		since = Now()
+		return command.ReplaceJSON(path, "", r)
+	}
 	if a.Recalibrated > 0 {
 		if r.KeptSettings, err = s.recalibrate(ctx, a, p); err != nil {
 			return nil, err
@@ -140,7 +155,7 @@ func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
 		if err := s.flyBudgets(ctx, a, p, r); err != nil {
 			return nil, err
 		}
-		if err := command.ReplaceJSON(path, "", r); err != nil {
+		if err := keep(); err != nil {
 			return nil, err
 		}
 	}
@@ -153,11 +168,37 @@ func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
 			return nil, err
 		}
 		r.Sweeps = append(r.Sweeps, sweep)
-		if err := command.ReplaceJSON(path, "", r); err != nil {
+		if err := keep(); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+// record describes how a result is measured; what it took in earlier sittings stays.
+func (s *Set) record(a *Arm, p *Policy, r *Result) error {
+	x := NewRecord(&p.World, s.Workers)
+	if r.Record != nil {
+		x.WallS, x.CPUS = r.Record.WallS, r.Record.CPUS
+	}
+	r.Record = x
+	for _, n := range a.Needs {
+		if err := x.AddFiles(n.Path, filepath.Join(s.Dir, n.Path)); err != nil {
+			return err
+		}
+	}
+	for _, path := range p.Files {
+		if err := x.AddFiles(path, path); err != nil {
+			return err
+		}
+	}
+	if len(a.BudgetSeeds) > 0 {
+		x.Seeds["budgets"] = SeedRange(a.BudgetSeeds)
+	}
+	for _, y := range a.Protocols(p) {
+		x.Seeds[y.Name] = SeedRange(y.Seeds)
+	}
+	return nil
 }
 
 // partial returns what an arm that was ended early has flown, and the file of that: an hour of flights is

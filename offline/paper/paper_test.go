@@ -332,7 +332,7 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 			}
 			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
 		}
-		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", experiment.Result{Key: s.key(p, front), Sweeps: []experiment.Sweep{sweep}}); err != nil {
+		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", experiment.Result{Key: s.key(p, front), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,7 +346,7 @@ func TestReport(t *testing.T) {
 	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
 	studied := t.TempDir()
 	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
-		r := experiment.Result{Key: "of " + arm, Budgets: []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
+		r := experiment.Result{Key: "of " + arm, Record: &experiment.Record{Version: experiment.Before}, Budgets: []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
 		if arm == "flagship" {
 			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1}, Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
 		}

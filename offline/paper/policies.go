@@ -11,6 +11,7 @@ import (
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/paperform"
 	"prefdt/offline/baseline"
 	"prefdt/offline/experiment"
@@ -216,6 +217,8 @@ func (s *set) readyForm(ctx context.Context, p *policy, t measurement, f *experi
 		if ck, err = papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(p.Name)), tokens, s.Log); err != nil {
 			return err
 		}
+	} else {
+		f.Files = []string{filepath.Join(s.Published, checkpoint.ManifestFile)}
 	}
 	f.World.Aircraft = ck.GoalConstants.AircraftCount
 	f.Constants, f.Band, f.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()

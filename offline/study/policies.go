@@ -30,6 +30,9 @@ import (
 func (s *study) policy(ctx context.Context, a *arm, wrap func(rollout.Policy) rollout.Policy) (*experiment.Policy, error) {
 	ready := &experiment.Policy{World: s.world, Constants: &s.flagship.GoalConstants, Band: [2]float64{0, 1},
 		Request: experiment.Preference}
+	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
+		ready.Files = []string{filepath.Join(s.Checkpoint, checkpoint.ManifestFile)}
+	}
 	newPolicy, err := s.newPolicy(ctx, a, ready)
 	if err != nil {
 		return nil, err
