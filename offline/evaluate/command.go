@@ -57,6 +57,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	fleet := f.String("fleet", "", "also measure fleets of these `SIZES`, as in 1,2,4,8")
 	shift := f.Bool("shift", false, "also measure fifteen shifted operating points")
 	missions := f.Bool("missions", false, "also measure other lengths, crowds, lost aircraft, crowded starts and small batteries")
+	unseen := f.Bool("outside", false, "also measure the worlds that training never draws: "+strings.Join(world.OutsideNames(), ", "))
 	worlds := f.Int("random-worlds", 0, "also measure `N` random worlds")
 	fieldWorlds := slices.Concat(world.FieldNames(), world.UnseenNames())
 	field := f.String("world", "", "measure the field world of this `NAME` instead: "+strings.Join(fieldWorlds, ", "))
@@ -116,8 +117,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if here.Trace != nil && (*shift || *missions) {
-		return cli.BadInputf("-shift and -missions change the tasks that are drawn, and the world has a trace instead")
+	if here.Trace != nil && (*shift || *missions || *unseen) {
+		return cli.BadInputf("-shift, -missions and -outside change the tasks that are drawn, and the world has a trace instead")
 	}
 	if *field != "" {
 		if !slices.Contains(fieldWorlds, *field) {
@@ -200,6 +201,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		{*uplink, func() (err error) { r.Uplink, err = measureUplink(ctx, ck, c); return err }},
 		{len(sizes) > 0, func() (err error) { r.Fleets, err = measureFleets(ctx, ck, c, sizes); return err }},
 		{*shift, func() error { return r.addPoints(measureEach(ctx, ck, c, Shifts)) }},
+		{*unseen, func() error { return r.addPoints(measureEach(ctx, ck, c, outside())) }},
 		{*missions, func() error { return r.addPoints(measureEach(ctx, ck, c, missionShifts)) }},
 		{*worlds > 0, func() error {
 			points, over, err := measureRandomWorlds(ctx, ck, c, *worlds)

@@ -72,6 +72,18 @@ var Shifts = []Shift{
 	{"area 2000 m", func(c *world.Config) { c.Physics.AreaSideM = 2000 }},
 }
 
+// outside are the worlds that the generator of training's flights does not draw.
+func outside() (list []Shift) {
+	for _, name := range world.OutsideNames() {
+		list = append(list, Shift{name, func(c *world.Config) {
+			if err := c.Load(name); err != nil {
+				panic(err) // a name of its own
+			}
+		}})
+	}
+	return list
+}
+
 func setChannel(c *world.Config, a, b, los, nlos float64) {
 	ch := &c.Physics.Channel
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos

@@ -90,7 +90,7 @@ func TestFieldReferences(t *testing.T) {
 		}
 		c.Aircraft, c.Shock = 3, Shock{FromSlot: 50, Factor: 1.2}
 		r, isField := c.FieldReference()
-		if isField != (name != "standard") {
+		if isField != (name != "standard" && !slices.Contains(OutsideNames(), name)) {
 			t.Errorf("%s: a field world is %v", name, isField)
 		}
 		if !isField {
@@ -105,6 +105,88 @@ func TestFieldReferences(t *testing.T) {
 		c.Sounding = !c.Sounding
 		if _, isField := c.FieldReference(); isField {
 			t.Errorf("%s: another world passes for it", name)
+		}
+	}
+}
+
+// The worlds without hidden state that no training draws differ from the standard one by what they are named for, and by nothing else.
+func TestOutsideWorlds(t *testing.T) {
+	standard := Standard()
+	keys := map[string][]string{"clusters": {"groups."}, "bursts": {"active_memory"}, "traffic": {"walking."}, "foliage": {"path_loss_exponent"}}
+	for _, name := range OutsideNames() {
+		c := namedWorld(t, name)
+		if c.HidesState() {
+			t.Errorf("%s hides state", name)
+		}
+		for _, difference := range standard.Differences(c) {
+			if !slices.ContainsFunc(keys[name], func(key string) bool { return strings.HasPrefix(difference, key) }) {
+				t.Errorf("%s: %s", name, difference)
+			}
+		}
+		delete(keys, name)
+	}
+	if len(keys) > 0 {
+		t.Errorf("no world for %v", keys)
+	}
+	tasks := func(name string) (n float64) {
+		c := namedWorld(t, name)
+		for seed := range uint64(200) {
+			s := NewScenario(&c, seed)
+			for slot := range c.Slots {
+				for _, a := range s.Active(slot, nil) {
+					if a.Task.Bits > 0 {
+						n += 1.0 / 200
+					}
+				}
+			}
+		}
+		return n
+	}
+	for _, name := range OutsideNames() { // 540 in the mean
+		if n := tasks(name); math.Abs(n-540) > 12 {
+			t.Errorf("%s has %.1f tasks in an episode", name, n)
+		}
+	}
+}
+
+// The users of a slot are those of the one before with the probability that is set, whichever slot is asked for first.
+func TestActiveMemory(t *testing.T) {
+	c := namedWorld(t, "bursts")
+	users := func(s *Scenario, slot int) (list []int) {
+		for _, a := range s.Active(slot, nil) {
+			list = append(list, a.User)
+		}
+		return list
+	}
+	same, all := 0.0, 0.0
+	for seed := range uint64(100) {
+		s := NewScenario(&c, seed)
+		last := users(s, c.Slots-1)
+		for slot := 1; slot < c.Slots; slot++ {
+			if all++; slices.Equal(users(s, slot), users(s, slot-1)) {
+				same++
+			}
+		}
+		if !slices.Equal(last, users(s, c.Slots-1)) {
+			t.Errorf("seed %d: the last slot differs by what was asked for before", seed)
+		}
+	}
+	if math.Abs(same/all-0.9) > 0.01 {
+		t.Errorf("the users stay in %.3f of the slots, want 0.9", same/all)
+	}
+}
+
+// A path loss of exponent 2.3 takes 3 dB more in each decade of distance.
+func TestPathLossExponent(t *testing.T) {
+	free, c := Standard(), namedWorld(t, "foliage")
+	a, b := NewScenario(&free, 3), NewScenario(&c, 3)
+	for slot := range 50 {
+		toAircraft := physics.Position{EastM: 17 * float64(slot)}
+		_, x := a.Gain(slot, 2, 1, toAircraft)
+		_, y := b.Gain(slot, 2, 1, toAircraft)
+		want := -3 * math.Log10(math.Hypot(toAircraft.EastM, c.Physics.AltitudeM))
+		if db := 10 * math.Log10(y/x); math.Abs(db-want) > 1e-9 {
+			t.Errorf("at %v m the gain is %v dB less, want %v", toAircraft.EastM, -db, -want)
 		}
 	}
 }

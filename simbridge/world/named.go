@@ -13,7 +13,9 @@ import (
 // with elements that hide what a real field hides; allLocalS is the mean delay of its episodes of
 // seeds 0 to 999, penalties included, in which every user computes its tasks itself at the speed
 // its CPU really has; 0 where references do not count in it. The unseen worlds are outside of
-// what the estimator's training draws: what was learned is tried in them.
+// what training draws: what was learned is tried in them. Those without a reference have one thing
+// that the policy's corpus never has: users in places of their own, arrivals with a memory, users that
+// move, a path loss of another exponent.
 var named = []struct {
 	name      string
 	compose   []func(*Config)
@@ -33,6 +35,10 @@ var named = []struct {
 	{"field-dense", inTheField(denseUrban), 794.64, true},
 	{"field-short", inTheField(spells(15, 22.5)), 790.50, true},
 	{"field-long", inTheField(spells(60, 90)), 789.99, true},
+	{"clusters", []func(*Config){inClusters}, 0, true},
+	{"bursts", []func(*Config){func(c *Config) { c.ActiveMemory = 0.9 }}, 0, true},
+	{"traffic", []func(*Config){func(c *Config) { c.Walking = Walking{SpeedSDMPS: 8, Memory: 0.98} }}, 0, true},
+	{"foliage", []func(*Config){func(c *Config) { c.PathLossExponent = 2.3 }}, 0, true},
 	{"city", inTheField(storm, denseUrban, correlated(60), spells(60, 90), large), 1582.39, true},
 }
 
@@ -92,6 +98,11 @@ func inGroups(c *Config) {
 	}
 }
 
+// inClusters puts the users about three places, as many active in the mean as everywhere else.
+func inClusters(c *Config) {
+	c.Groups = Groups{Count: 3, SpreadM: 60, HotTaskProbability: 0.54, OtherTaskProbability: 0.54}
+}
+
 // Names returns the names that Named knows.
 func Names() (names []string) {
 	for _, w := range named {
@@ -110,10 +121,15 @@ func FieldNames() (names []string) {
 	return names
 }
 
-// UnseenNames returns the names of the worlds that no training draws.
-func UnseenNames() (names []string) {
+// UnseenNames returns the names of the field worlds that no training draws.
+func UnseenNames() (names []string) { return unseen(true) }
+
+// OutsideNames returns the names of the worlds without hidden state that no training draws.
+func OutsideNames() (names []string) { return unseen(false) }
+
+func unseen(field bool) (names []string) {
 	for _, w := range named {
-		if w.unseen {
+		if w.unseen && w.allLocalS > 0 == field {
 			names = append(names, w.name)
 		}
 	}

@@ -325,6 +325,9 @@ func (s *Scenario) Gain(slot, user, aircraft int, toAircraft physics.Position) (
 		link = channel.LoS
 	}
 	db := link.ShadowDB*shadow - link.ExcessDB
+	if c.PathLossExponent > 0 {
+		db -= 10 * (c.PathLossExponent - 2) * math.Log10(math.Hypot(horizontalM, c.Physics.AltitudeM))
+	}
 	largeScale := channel.FreeSpaceGain(horizontalM, c.Physics.AltitudeM) * math.Exp(db*math.Ln10/10)
 	reported = largeScale * d.gamma(int(link.NakagamiM))
 	if c.Sounding {
@@ -374,6 +377,13 @@ func (s *Scenario) taskProbability(slot, user int) float64 {
 // drawActive draws which users are active in a slot. In groups all are.
 func (s *Scenario) drawActive(slot int) {
 	c := s.config
+	for c.ActiveMemory > 0 && slot > 0 {
+		kept := newStream(s.seed, purposeActiveMemory, slot, 0, 0)
+		if kept.uniform() >= c.ActiveMemory {
+			break
+		}
+		slot--
+	}
 	d := newStream(s.seed, purposeActive, slot, 0, 0)
 	high := min(c.ActiveMax, c.Users)
 	low := min(c.ActiveMin, high)

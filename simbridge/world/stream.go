@@ -22,6 +22,7 @@ const (
 	purposeSurroundings
 	purposeCPU
 	purposeThrottling
+	purposeActiveMemory
 )
 
 // stream is a SplitMix64 stream (Steele, Lea, Flood 2014).

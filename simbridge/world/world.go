@@ -49,6 +49,12 @@ type Config struct {
 	Throttling   Throttling `json:"throttling" yaml:"throttling"`
 	Walking      Walking    `json:"walking" yaml:"walking"`
 	Groups       Groups     `json:"groups" yaml:"groups"`
+	// ActiveMemory is the probability that the users active in a slot are those of the slot before. How many are active,
+	// and who, has the same distribution with it as without.
+	ActiveMemory float64 `json:"active_memory,omitempty" yaml:"active_memory"`
+	// PathLossExponent is that of a gain's fall with distance, from 1 m on; 2, or 0 (unset), is free space, which is what
+	// every scheduler reckons with.
+	PathLossExponent float64 `json:"path_loss_exponent,omitempty" yaml:"path_loss_exponent"`
 
 	// SkylineDeg is the correlation angle of line of sight over the azimuth of each
 	// user: what stands around it blocks the sky as long as it stays. 0: sight is drawn
@@ -123,6 +129,8 @@ func (c *Config) Check() error {
 		{"active_min", float64(c.ActiveMin), 0, float64(c.ActiveMax)},
 		{"active_max", float64(c.ActiveMax), 0, 4096},
 		{"task_probability", c.TaskProbability, 0, 1},
+		{"active_memory", c.ActiveMemory, 0, 0.999},
+		{"path_loss_exponent", c.PathLossExponent, 0, 6},
 		{"bits_min", c.BitsMin, 1, c.BitsMax},
 		{"bits_max", c.BitsMax, 1, 1e12},
 		{"cycles_per_bit", c.CyclesPerBit, 1, 1e9},

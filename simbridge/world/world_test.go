@@ -70,6 +70,7 @@ func TestNeutralOptionsAreExact(t *testing.T) {
 		"multiplier 1.0":       func(c *Config) { c.Shock = Shock{FromSlot: 20, Factor: 1} },
 		"shock after the end":  func(c *Config) { c.Shock = Shock{FromSlot: 100, Factor: 1.5} },
 		"gust 0":               func(c *Config) { c.Gust = 0 },
+		"exponent 2":           func(c *Config) { c.PathLossExponent = 2 },
 		"edge factor 1.0":      func(c *Config) { c.EdgeFactor = 1 },
 		"demand x1":            func(c *Config) { c.Demand = Shock{FromSlot: 20, Factor: 1} },
 		"demand x3 at the end": func(c *Config) { c.Demand = Shock{FromSlot: 100, Factor: 3} },
@@ -86,11 +87,13 @@ func TestNeutralOptionsAreExact(t *testing.T) {
 		"gust":           func(c *Config) { c.Gust = 0.05 },
 		"loss":           func(c *Config) { c.AircraftLosses = []AircraftLoss{{1, 40}} },
 		"edge factor":    func(c *Config) { c.EdgeFactor = 1.3 },
+		"exponent":       func(c *Config) { c.PathLossExponent = 2.3 },
+		"memory":         func(c *Config) { c.ActiveMemory = 0.9 },
 		"demand":         func(c *Config) { c.Demand = Shock{FromSlot: 50, Factor: 1.0 / 3} },
 	} {
 		c := Standard()
 		set(&c)
-		if _, e, _ := runEpisode(c, 7, offloadAll); e == wantEnergy {
+		if d, e, _ := runEpisode(c, 7, offloadAll); d == wantDelay && e == wantEnergy {
 			t.Errorf("%s changed nothing", name)
 		}
 	}
