@@ -119,7 +119,8 @@ checkpoint: bin/offline ## search, corpus, training, calibration, export and eva
 	bin/offline corpus -out $(OUT)/corpus -flights $(FLIGHTS) -merge $(OUT)/search/archive.json -resume
 	bin/offline train -corpus $(OUT)/corpus -out $(OUT)/train -steps $(STEPS) -resume
 	bin/offline calibrate -corpus $(OUT)/corpus -train $(OUT)/train
-	bin/offline train-estimator -out $(OUT)/estimator -resume
+	bin/offline train-estimator -window 20 -out $(OUT)/estimator-20 -resume
+	bin/offline train-estimator -from $(OUT)/estimator-20 -window 40 -steps 1600 -out $(OUT)/estimator -resume
 	bin/offline export -corpus $(OUT)/corpus -train $(OUT)/train -estimator $(OUT)/estimator -out $(CHECKPOINT)
 	bin/offline evaluate -checkpoint $(CHECKPOINT) -budget
 	@test $(CHECKPOINT) != configs/checkpoint || $(GO) test ./offline/rollout -run TestParity -record # what other processors are held to
