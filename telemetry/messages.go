@@ -218,7 +218,9 @@ type StatusAircraft struct {
 	SystemID     int         `json:"system_id" range:"[1, 255]"`
 	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
 	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
-	Mode         string      `json:"mode" max:"40" shown:"yes"` // the autopilot's, empty until its first HEARTBEAT
+	Autopilot    string      `json:"autopilot,omitempty" enum:"px4,ardupilot"`                               // absent until its first HEARTBEAT
+	Mode         string      `json:"mode" max:"40" shown:"yes"`                                              // the autopilot's own word, empty until its first HEARTBEAT
+	Role         string      `json:"role,omitempty" enum:"armable,takeoff,commanded,hold,return,land,other"` // of that mode
 	Landed       *bool       `json:"landed"`
 	Battery      *float64    `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
 	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`

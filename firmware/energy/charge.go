@@ -2,8 +2,8 @@ package energy
 
 import "math"
 
-// chargeCounter makes a counter of energy from that of charge: PX4 has no other, and
-// relays no other of a battery that is measured outside of it.
+// chargeCounter makes a counter of energy from that of charge: an autopilot may
+// have no other, or relay no other of a battery that is measured outside of it.
 type chargeCounter struct {
 	MAh    float64 `json:"mah"`
 	VoltsV float64 `json:"v"` // when it was read; 0: never

@@ -88,7 +88,7 @@ func (r Reading) valid() Reading {
 }
 
 // FromBatteryStatus converts the fields of BATTERY_STATUS, or those that SYS_STATUS has. Any
-// negative value is absent: PX4 sends a current of -100 cA where it has none. So is a voltage of 0 or
+// negative value is absent: -100 cA is sent where no current is measured. So is a voltage of 0 or
 // UINT16_MAX.
 func FromBatteryStatus(voltagesMV []uint16, currentCA int16, consumedHJ int32, remainingPercent int8) Reading {
 	r := Absent()

@@ -76,7 +76,7 @@ const brakingSeparations = 1.5
 
 // LandingBelowM is how far below another aircraft one that lands no longer moves sideways
 // into it: the other keeps the separation alone. So aircraft with homes side by side need
-// not wait for each other's whole landing. At PX4's descent it is down before the next,
+// not wait for each other's whole landing. At the usual descent it is down before the next,
 // which starts so much higher, is at its height.
 const LandingBelowM = 30
 
@@ -85,8 +85,8 @@ const LandingBelowM = 30
 const wayInMPS = 8
 
 // responseLagS is how long an aircraft keeps its velocity before it has the commanded
-// one, if the change were at once: the lag of its velocity loop. On PX4 0.54 to 0.70 s
-// were measured.
+// one, if the change were at once: the lag of its velocity loop. 0.54 to 0.70 s were
+// measured.
 const responseLagS = 0.65
 
 // Commands arrive with a delay, and measurements are old by a delay: an aircraft that

@@ -22,8 +22,7 @@ const (
 	landedMPS    = 1.0               // an aircraft that stands measures less speed
 	landedMaxUpM = groundMaxUpM + 10 // and no more height: altitudes drift in a flight
 
-	relayedBatteryID = 255 // BATTERY_STATUS id of a battery measured outside the autopilot
-	batteryAbsentS   = 7.0 // a battery that is not received for so long is no longer sent: it may come every 6 s (docs/wire.md)
+	batteryAbsentS = 7.0 // a battery that is not received for so long is no longer sent: it may come every 6 s (docs/wire.md)
 )
 
 // aircraft is one aircraft's measured state and its control. All of it is guarded by
@@ -41,20 +40,23 @@ type aircraft struct {
 	mode              Mode
 	armed             bool
 	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)
-	foreign           string // its autopilot, unless that is PX4: nothing that moves it is sent
+	foreign           string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent
 	landed            *bool  // by its last message; nil: unknown
 	landedS           float64
+	reportsTakeoff    bool // by the message at landedS
 	located           bool
 	positionS         float64
 	position          physics.Position
 	upM               float64
 	velocity          physics.Position
 	climbMPS          float64
-	doubt             doubt     // positions received since, which are not believed
-	bootMS            float64   // autopilot's time since boot, at positionS
-	clockRate         clockRate // of that clock
-	restoredBootS     float64   // autopilot's time since boot, as of the previous leader process; 0: unknown
-	restoredOffboard  bool      // it flew in OFFBOARD, as of the previous leader process
+	doubt             doubt              // positions received since, which are not believed
+	bootMS            float64            // autopilot's time since boot, at positionS
+	clockRate         clockRate          // of that clock
+	restoredBootS     float64            // autopilot's time since boot, as of the previous leader process; 0: unknown
+	restoredEngaged   bool               // it was engaged, as of the previous leader process
+	leftAt            []physics.Position // where that may have left it, at the speed leftMPS
+	leftMPS           float64
 	sequence          sequenceFilter
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
@@ -86,6 +88,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	case *common.MessageGlobalPositionInt:
 		a.handlePosition(f, now, m)
 	case *common.MessageExtendedSysState:
+		a.reportsTakeoff = m.LandedState == common.MAV_LANDED_STATE_TAKEOFF
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
 			a.landed, a.landedS = new(true), now
@@ -96,15 +99,14 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
 		r := energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining)
 		if noBattery(&r) {
-			return // PX4 sends one for a power port with nothing in it
+			return // some send one for a power port with nothing in it
 		}
-		// PX4 relays a battery of another component as 255. Beside the vehicle's own
-		// battery, two counters of one current would count twice.
+		// Beside the vehicle's own battery, a relayed one would count the same current twice.
 		a.addBatteryID(f, m.Id)
 		switch {
 		case m.Id == 0:
 			a.ownBatteryS = now
-		case m.Id != relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS:
+		case int(m.Id) != a.params.kind().traits().relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS:
 			return
 		}
 		a.batteryStatusS = now
@@ -227,7 +229,7 @@ func (a *aircraft) possiblePath(now float64) []physics.Position {
 		return a.lastKnownTrack
 	case !a.silent(now):
 		return []physics.Position{a.positionAt(now)}
-	case a.home != nil && (a.mode == ModeReturn || a.mode == ModeOffboard && a.params.OffboardLossAction == lossActionReturn && now-a.positionS > max(a.params.OffboardLossS, staleAfterS)):
+	case a.home != nil && (a.role() == RoleReturn || a.role() == RoleCommanded && now-a.positionS > staleAfterS && a.params.kind().silentAction(&a.params, now-a.positionS) == RoleReturn):
 		return []physics.Position{a.position, a.positionAt(now), *a.home}
 	}
 	return []physics.Position{a.position, a.positionAt(now)}

@@ -16,11 +16,11 @@ type Phase uint8
 const (
 	PhaseIdle      Phase = iota // nothing is commanded
 	PhaseClimbing               // arming, taking off
-	PhaseEngaging               // setpoints are sent, OFFBOARD is commanded
-	PhaseFlying                 // in OFFBOARD, by the leader's setpoints
-	PhaseLanding                // at the end of its way home: Land, or Return, is commanded
+	PhaseEngaging               // the mode that follows setpoints is commanded
+	PhaseFlying                 // in that, by the leader's setpoints
+	PhaseLanding                // at the end of its way home: to land, or return, is commanded
 	PhasePilot                  // under pilot control until Resume in the air, Launch on the ground
-	PhaseStopping               // Hold is commanded
+	PhaseStopping               // to hold is commanded
 	PhaseRejoining              // after a restart, its state is not known yet: nothing is commanded
 )
 
@@ -44,7 +44,7 @@ const (
 	arrivalS                  = 20.0 // or arrivedM of it for so long
 	homeWithinM               = 5.0  // an aircraft that lands drifts by this at most
 	lagMaxM                   = 3.0  // a leg or a transit makes up for no more lag: making up is flying faster
-	offboardPrestreamS        = 0.5  // setpoints are sent for so long before OFFBOARD is commanded
+	prestreamS                = 0.5  // setpoints are sent for so long before the mode that follows them is commanded, where they must be
 	stillMPS                  = 0.5
 	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
 	requestIntervalS          = 2.0  // between requests for missing streams
@@ -53,7 +53,7 @@ const (
 	homeBlockedS              = 60.0 // an aircraft that comes no nearer to its home for so long, and a landing before it, lands where it is
 	batteryWaitS              = 10.0 // or for so long, with a battery that just suffices to land
 	landingReserve            = 1.5  // of the joules of a descent
-	engageTimeoutS            = 30.0 // OFFBOARD is asked for so long on the way home, then Return as long, then Land
+	engageTimeoutS            = 30.0 // the commanded mode is asked for so long on the way home, then to return as long, then to land
 	disarmTimeoutS            = 30.0 // from the landing
 )
 
@@ -74,26 +74,27 @@ type control struct {
 	awaitsHeartbeatS  float64          //
 	engagedS          float64          // streaming since; 0: never in this order
 	setpointSentS     float64          // the last setpoint
-	mayEngage         bool             // OFFBOARD may be commanded: see SetDurable
-	holdIsOurs        bool             // the Hold that it is in, failsafe or not, follows from its order
+	takeoffSentS      float64          // the last take-off command of this order; 0: none
+	mayEngage         bool             // it may be engaged: see SetDurable
+	holdIsOurs        bool             // the hold that it is in, failsafe or not, follows from its order
 	setpointExpiredS  float64          // when a setpoint last was older than two slots
 	requestedS        float64          // the last request for streams or parameters
 	requestRounds     int
 	takeoffWaits      bool              // its take-off waits for another aircraft near its climb
 	heldAt            *physics.Position // by the envelope; nil: it is not
-	climbFrom         *physics.Position // where it climbs in OFFBOARD before it flies on; nil: it does not
+	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
 	queue             int     // others that land, or are on their way home too
 	queueS            float64 // one less of them since
 	arrivedS          float64 // undisturbed within arrivedM of its home since
-	landsBy           Mode    // rather than as usual, since a mode was refused; 0: as usual
+	landsBy           Role    // rather than as usual, since a mode was refused; 0: as usual
 	landingAskedS     float64 // the mode in which it lands was first asked for
 	groundS           float64 // on the ground after a landing, at groundUpM, since; 0: it is not
 	groundUpM         float64
 	alarm             string
 	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
-	launchFailsafes   [4]float64 // when it was launched
+	launchFailsafes   [8]float64 // when it was launched
 }
 
 // trajectory is the motion that its setpoints command.
@@ -141,7 +142,7 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 // that the aircraft follows, never far from its position. If setpoints began at the
 // measured position, the autopilot's position control would pull the aircraft back
 // by the distance flown during a setpoint's delay and life, and nothing would make up
-// for missing speed: PX4 then flew 5 m/s at first and 7.4 at last, of 8.4.
+// for missing speed: one was then flown at 5 m/s at first and 7.4 at last, of 8.4.
 func (a *aircraft) advanceTransit(now float64) physics.Position {
 	at := a.positionAt(now)
 	lead := at
@@ -213,23 +214,27 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 		a.requestedS = now
 	}
 	a.params.optionalRequests++
-	for _, s := range []struct {
-		m        message.Message
-		periodUS float32
-		lastS    float64
-	}{
-		{&common.MessageBatteryStatus{}, 250e3, a.batteryStatusS},
-		{&common.MessageGlobalPositionInt{}, 100e3, a.positionS},
-		{&common.MessageExtendedSysState{}, 200e3, a.landedS},
-		{&common.MessageSysStatus{}, 200e3, a.preArmS},
-	} {
-		if now-s.lastS < 1 && a.requestRounds > 0 {
+	for _, s := range a.params.kind().traits().streams {
+		if now-a.lastReceivedS(s.message) < 1 && a.requestRounds > 0 {
 			continue
 		}
-		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, Param1: float32(s.m.GetID()), Param2: s.periodUS})
+		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, Param1: float32(s.message.GetID()), Param2: s.periodUS})
 		a.requestedS = now
 	}
 	a.requestRounds++
+}
+
+// lastReceivedS is when the last message of a stream was received.
+func (a *aircraft) lastReceivedS(m message.Message) float64 {
+	switch m.(type) {
+	case *common.MessageBatteryStatus:
+		return a.batteryStatusS
+	case *common.MessageGlobalPositionInt:
+		return a.positionS
+	case *common.MessageExtendedSysState:
+		return a.landedS
+	}
+	return a.preArmS
 }
 
 func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraft, wanted ...message.Message) {

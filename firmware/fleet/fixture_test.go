@@ -146,7 +146,7 @@ func (r *recorder) drain() (out []message.Message) {
 // movingMessages returns the messages that move an aircraft.
 func movingMessages(sent []message.Message) (out []message.Message) {
 	for _, m := range sent {
-		if what, _ := classify(m); what != kindHarmless {
+		if what, _ := classify(px4{}, m); what != kindHarmless {
 			out = append(out, m)
 		}
 	}
@@ -276,7 +276,7 @@ func (v *simVehicle) simulate(d time.Duration, react func(message.Message)) {
 
 // handleCommand follows a command as PX4 does, at once.
 func (v *simVehicle) handleCommand(m message.Message) {
-	what, mode := classify(m)
+	what, mode := classify(px4{}, m)
 	switch what {
 	case kindArm:
 		v.armed = true

@@ -104,7 +104,8 @@ func (f *Fleet) Initialize() error {
 	for i, c := range f.VehicleLinks {
 		f.aircraft = append(f.aircraft, &aircraft{
 			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(), control: control{modeRequestedS: map[Mode]float64{}},
-			meter: energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
+			params: Parameters{leader: f.leaderFacts()},
+			meter:  energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 		f.aircraft[i].meter.CapacityJ = f.aircraft[i].capacityJ(&f.Physics)
 	}
@@ -141,7 +142,7 @@ func (f *Fleet) Start() error {
 func (f *Fleet) StartStreaming() { f.streaming.Store(true) }
 
 // Close ends the streams and the links and waits for them. The autopilots'
-// own failsafe follows for any aircraft still in OFFBOARD.
+// own failsafe follows for any aircraft that still flies by setpoints.
 func (f *Fleet) Close() {
 	close(f.stop)
 	for _, l := range f.links {

@@ -62,7 +62,7 @@ func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 		loss, low int32
 		safe      bool
 	}{{5, 0, false}, {5, 1, true}, {5, 2, true}, {5, 3, true}, {3, 0, true}, {4, 0, true}, {0, 3, false}} {
-		p := Parameters{OffboardLossS: 1, SpeedMaxMPS: 12, readMask: 1<<0 | 1<<2}
+		p := Parameters{px4Parameters: px4Parameters{OffboardLossS: 1}, SpeedMaxMPS: 12, readMask: 1<<0 | 1<<2}
 		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(c.loss)})
 		if p.UnsafeReason() == "" {
 			t.Error("COM_LOW_BAT_ACT was not read, and that is taken for safe")
@@ -262,7 +262,7 @@ func TestMeteredBattery(t *testing.T) {
 		id      uint8
 		percent int8
 		want    float64
-	}{{100, 1, 10, math.NaN()}, {101, relayedBatteryID, 80, 0.8}, {102, 0, 70, 0.7}, {103, relayedBatteryID, 79, 0.7}, {104, 1, 10, 0.7}, {108, relayedBatteryID, 78, 0.7}, {110, relayedBatteryID, 78, 0.78}} {
+	}{{100, 1, 10, math.NaN()}, {101, uint8(px4Traits.relayedBatteryID), 80, 0.8}, {102, 0, 70, 0.7}, {103, uint8(px4Traits.relayedBatteryID), 79, 0.7}, {104, 1, 10, 0.7}, {108, uint8(px4Traits.relayedBatteryID), 78, 0.7}, {110, uint8(px4Traits.relayedBatteryID), 78, 0.78}} {
 		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
 			a.handleMessage(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
 		}
@@ -517,7 +517,7 @@ func TestPossiblePath(t *testing.T) {
 		{"a pilot's", ModePosition, lossActionReturn, 600, []physics.Position{last, on}},
 	} {
 		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100, home: &home,
-			mode: c.mode, params: Parameters{OffboardLossAction: c.action, OffboardLossS: 5}}
+			mode: c.mode, params: Parameters{px4Parameters: px4Parameters{OffboardLossAction: c.action, OffboardLossS: 5}}}
 		if got := a.possiblePath(100 + c.ageS); !slices.Equal(got, c.want) || !a.isObstacle() {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

@@ -120,7 +120,7 @@ func (w *sky) deliver(m message.Message) {
 }
 
 func (v *flier) obey(m *common.MessageCommandLong) {
-	what, mode := classify(m)
+	what, mode := classify(px4{}, m)
 	switch {
 	case m.Command == common.MAV_CMD_REQUEST_MESSAGE && m.Param1 == 0:
 		v.sendHeartbeat()

@@ -9,37 +9,6 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 )
 
-// Mode is PX4's custom mode as HEARTBEAT carries it: main mode << 16 | sub mode << 24.
-type Mode uint32
-
-const (
-	ModePosition Mode = 3 << 16
-	ModeTakeoff  Mode = 4<<16 | 2<<24
-	ModeHold     Mode = 4<<16 | 3<<24
-	ModeReturn   Mode = 4<<16 | 5<<24
-	ModeLand     Mode = 4<<16 | 6<<24
-	ModeOffboard Mode = 6 << 16
-)
-
-var modeNames = map[Mode]string{
-	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
-}
-
-func (m Mode) String() string {
-	if name, ok := modeNames[m]; ok {
-		return name
-	}
-	return fmt.Sprintf("%d.%d", m>>16&0xff, m>>24)
-}
-
-func setMode(m Mode) *common.MessageCommandLong {
-	return &common.MessageCommandLong{
-		Command: common.MAV_CMD_DO_SET_MODE,
-		Param1:  float32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED),
-		Param2:  float32(m >> 16 & 0xff), Param3: float32(m >> 24),
-	}
-}
-
 // messageKind is what a message may do to an aircraft.
 type messageKind uint8
 
@@ -49,11 +18,11 @@ const (
 	kindArm                          // starts the motors
 	kindTakeOff                      // leaves the ground
 	kindMode                         // changes the mode
-	kindSetpoint                     // steers in OFFBOARD
+	kindSetpoint                     // steers
 )
 
-// classify returns what a message may do, and the mode that it commands.
-func classify(m message.Message) (messageKind, Mode) {
+// classify returns what a message may do, and the mode that it commands an autopilot.
+func classify(kind autopilot, m message.Message) (messageKind, Mode) {
 	switch m := m.(type) {
 	case *common.MessageHeartbeat, *common.MessageParamRequestRead, *common.MessageStatustext, *common.MessageNamedValueFloat:
 		return kindHarmless, 0
@@ -68,27 +37,28 @@ func classify(m message.Message) (messageKind, Mode) {
 				return kindArm, 0
 			}
 		case common.MAV_CMD_NAV_TAKEOFF:
-			return kindTakeOff, ModeTakeoff
+			return kindTakeOff, kind.commandedMode(m)
 		case common.MAV_CMD_DO_SET_MODE:
-			return kindMode, Mode(uint32(m.Param2)<<16 | uint32(m.Param3)<<24)
+			return kindMode, kind.commandedMode(m)
 		}
 	}
 	return kindForbidden, 0
 }
 
-// modesAllowed are the modes that may be commanded in a phase.
-var modesAllowed = map[Phase][]Mode{
-	PhaseClimbing: {ModeHold}, // to be armed in; the take-off is a command of its own
-	PhaseEngaging: {ModeOffboard},
-	PhaseLanding:  {ModeLand, ModeReturn},
-	PhaseStopping: {ModeHold},
+// modesAllowed are the modes that may be commanded in a phase, by their roles.
+var modesAllowed = map[Phase][]Role{
+	PhaseClimbing: {RoleArmable}, // the take-off is a command of its own
+	PhaseEngaging: {RoleCommanded},
+	PhaseLanding:  {RoleLand, RoleReturn},
+	PhaseStopping: {RoleHold},
 }
 
 // refusal is the gate: why an aircraft must not be sent a message now, or empty if it
 // may. A message that moves an aircraft needs an order that its pilot did not end, and
 // a recent state: commands a HEARTBEAT, setpoints a position.
 func (a *aircraft) refusal(now float64, m message.Message) string {
-	what, mode := classify(m)
+	kind := a.params.kind()
+	what, mode := classify(kind, m)
 	switch {
 	case what == kindHarmless:
 		return ""
@@ -114,8 +84,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it has no order to leave the ground"
 		case !a.onGround() || a.armed:
 			return "it is not on the ground with its motors off"
-		case a.mode != ModeHold && a.mode != ModeTakeoff:
-			return "it cannot be armed in " + a.mode.String()
+		case !a.armable():
+			return "it cannot be armed in " + a.modeName()
 		case a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		}
@@ -127,17 +97,21 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not armed"
 		case !a.launchOrdered && !a.inAir():
 			return "it has no order to leave the ground"
+		case !a.onGround() && !kind.traits().climbsAgain:
+			return "it has left the ground"
 		}
 	case kindMode:
 		switch {
-		case !slices.Contains(modesAllowed[a.phase], mode):
-			return "its phase has no use for " + mode.String()
+		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.mode(r) == mode }):
+			return "its phase has no use for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && (a.armed || !a.launchOrdered):
-			return "only one that is to be armed is asked for " + mode.String()
+			return "only one that is to be armed is asked for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		case a.phase != PhaseClimbing && !a.armed:
 			return "it is not armed"
+		case a.phase == PhaseEngaging && a.failsafe && !kind.traits().endsHoldItself:
+			return "its autopilot reports a failsafe"
 		}
 	case kindSetpoint:
 		switch {
@@ -145,8 +119,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not armed"
 		case a.phase == PhaseClimbing:
 			return "it climbs by itself" // the autopilot flies its own take-off
-		case a.phase != PhaseEngaging && a.mode != ModeOffboard:
-			return "it is in " + a.mode.String()
+		case a.phase != PhaseEngaging && a.role() != RoleCommanded:
+			return "it is in " + a.modeName()
 		}
 	}
 	return ""
@@ -158,7 +132,11 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 // one.
 func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m message.Message) bool {
 	now, why := f.nowS(), ""
-	switch what, _ := classify(m); {
+	kind := assumed
+	if a != nil {
+		kind = a.params.kind()
+	}
+	switch what, _ := classify(kind, m); {
 	case c == nil:
 		return false
 	case a != nil:
@@ -184,7 +162,7 @@ func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m messag
 // recordSent keeps when a mode or arming was commanded: a change of mode that follows
 // is the leader's, and arming is commanded for a limited time.
 func (a *aircraft) recordSent(now float64, m message.Message) {
-	switch what, mode := classify(m); what {
+	switch what, mode := classify(a.params.kind(), m); what {
 	case kindSetpoint:
 		a.setpointSentS = now
 	case kindArm, kindMode, kindTakeOff:
@@ -193,6 +171,9 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 		}
 		if what != kindArm {
 			a.modeRequestedS[mode] = now
+		}
+		if what == kindTakeOff {
+			a.takeoffSentS = now
 		}
 	}
 }

@@ -58,9 +58,9 @@ var (
 	armCommand      = &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1}
 	takeoffCommand  = &common.MessageCommandLong{Command: common.MAV_CMD_NAV_TAKEOFF}
 	anySetpoint     = &common.MessageSetPositionTargetGlobalInt{}
-	holdCommand     = setMode(ModeHold)
-	offboardCommand = setMode(ModeOffboard)
-	landCommand     = setMode(ModeLand)
+	holdCommand     = px4{}.setMode(ModeHold)
+	offboardCommand = px4{}.setMode(ModeOffboard)
+	landCommand     = px4{}.setMode(ModeLand)
 )
 
 func TestGate(t *testing.T) {

@@ -217,17 +217,17 @@ func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 		if !c.unknownHome && c.atM > 5 {
 			waits += 30
 		}
-		lands := ModeReturn
+		lands := RoleReturn
 		if c.refusesReturn || c.atM < 5 {
-			lands = ModeLand
+			lands = RoleLand
 		}
 		a := w.aircraft[0]
-		w.fly(5*time.Minute, func() bool { return a.phase == PhaseLanding && a.landingMode() == lands })
+		w.fly(5*time.Minute, func() bool { return a.phase == PhaseLanding && a.landingRole() == lands })
 		if waited := w.nowS() - began; math.Abs(waited-waits) > 1 {
 			t.Errorf("%s: it waited %.1f s, want %v", name, waited, waits)
 		}
 		if !w.fly(5*time.Minute, w.allDown) {
-			t.Fatalf("%s: it is %v in %v", name, w.aircraft[0].phase, v.mode)
+			t.Fatalf("%s: it is %v in %v", name, w.aircraft[0].phase, px4{}.modeName(v.mode))
 		}
 		w.fly(2*time.Second, nil)
 		if off := v.position.Sub(home).Norm(); off > c.offM+1 || off < c.offM-5 || w.aircraft[0].phase != PhaseIdle {
@@ -262,7 +262,7 @@ func TestRefusedOffboardLeavesItToItsPilot(t *testing.T) {
 		}
 		w.fly(time.Minute, func() bool { return v.mode != ModePosition })
 		if v.mode != ModePosition {
-			t.Errorf("%s: it was commanded %v", name, v.mode)
+			t.Errorf("%s: it was commanded %v", name, px4{}.modeName(v.mode))
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	companionComponent = 191 // MAV_COMP_ID_ONBOARD_COMPUTER
-	gcsComponent       = 190 // MAV_COMP_ID_MISSIONPLANNER, for messages that PX4 sends to ground stations only
+	gcsComponent       = 190 // MAV_COMP_ID_MISSIONPLANNER, for messages that are sent to ground stations only
 	autopilotComponent = 1   // MAV_COMP_ID_AUTOPILOT1
 	gcsSystemID        = 255 // the usual system id of a ground station, which may share the links
 )
@@ -218,30 +218,37 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 }
 
 // sendHeartbeats sends the leader's HEARTBEATs: as a companion computer on every link,
-// and as a ground station where that is safe.
+// and as a ground station where that is safe: some autopilots send texts to these alone.
 //
-// PX4 sends STATUSTEXT, with the reason why it does not arm, only on links with a
-// ground station's HEARTBEAT, but then counts the ground station as connected. Where
-// its loss has an effect (NAV_DLL_ACT), the leader's HEARTBEAT would hide the loss, so
-// it is sent only to autopilots that are known to ignore it.
+// Where HEARTBEATs tell an autopilot that its leader lives, they end with the setpoints of a
+// loop that stalls.
 func (f *Fleet) sendHeartbeats() {
 	heartbeat := func(as common.MAV_TYPE) message.Message {
 		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version)}
 	}
-	f.broadcast(heartbeat(common.MAV_TYPE_ONBOARD_CONTROLLER))
 	for _, l := range f.links {
 		for c := range l.channels {
-			known, safe := false, true
+			known, safe, stalled := false, true, false
 			for _, a := range l.aircraft {
 				if a.channel == c {
-					known, safe = true, safe && a.params.ignoresGCSLoss()
+					known, safe, stalled = true, safe && a.params.ignoresGCSLoss(), stalled || a.leaderStalled()
 				}
 			}
+			if stalled {
+				continue
+			}
+			f.send(l, c, nil, heartbeat(common.MAV_TYPE_ONBOARD_CONTROLLER))
 			if known && safe {
 				f.send(l, c, nil, heartbeat(common.MAV_TYPE_GCS))
 			}
 		}
 	}
+}
+
+// leaderStalled is whether an aircraft gets no setpoints any more from a loop that stalls, and
+// its autopilot would take the leader's HEARTBEATs for a sign that all is well.
+func (a *aircraft) leaderStalled() bool {
+	return a.params.kind().traits().heartbeatsCount && a.controlled() && a.armed && a.trajectory.ended
 }
 
 // sequenceFilter detects messages that arrive after a later one of their kind. Positions are
@@ -306,7 +313,8 @@ func (a *aircraft) foreignHeartbeat(m *common.MessageHeartbeat) string {
 	switch {
 	case m.Autopilot == common.MAV_AUTOPILOT_INVALID || m.Type == common.MAV_TYPE_GCS:
 		return "HEARTBEAT of no autopilot"
-	case m.Autopilot != common.MAV_AUTOPILOT_PX4 && a.received && a.foreign == "":
+	}
+	if kind, _ := autopilotOf(m); kind != a.params.autopilot && a.received && a.foreign == "" {
 		return "HEARTBEAT of another autopilot"
 	}
 	return ""

@@ -149,7 +149,7 @@ func TestClockRate(t *testing.T) {
 // Batteries that the meter does not count are shown.
 func TestSecondBatteryIsShown(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{})
-	v.transmit(&common.MessageBatteryStatus{Id: relayedBatteryID, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	v.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
 	if got := v.view(); len(got.UnmeteredBatteries()) > 0 {
 		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
 	}
@@ -381,7 +381,7 @@ func TestManyFramesLost(t *testing.T) {
 	v.mode = ModePosition
 	v.sendHeartbeat()
 	if got := v.view().Mode; got != ModePosition {
-		t.Errorf("what follows it is dropped: the mode is %s", got)
+		t.Errorf("what follows it is dropped: the mode is %s", px4{}.modeName(got))
 	}
 	before := v.RejectedFrames()["out of order"]
 	v.transmitAs(v.sequence-3, heartbeatMessage(ModeHold, false))

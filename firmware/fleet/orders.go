@@ -14,7 +14,7 @@ import (
 // startOrder begins an order, to fly or home, from the aircraft's present state.
 func (a *aircraft) startOrder(homeward, launched bool) {
 	a.homeward, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = homeward, "", launched, false, false
-	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffWaits = map[Mode]float64{}, 0, 0, false
+	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffSentS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
 	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), 0, 0, 0
 }
 
@@ -24,7 +24,7 @@ type Ordered struct {
 	Number   int
 	Homeward bool              // to fly home and land
 	Clear    bool              // nothing, but it is no obstacle any more
-	Engages  bool              // OFFBOARD is commanded at once
+	Engages  bool              // it is engaged at once
 	Home     *physics.Position // where one that takes off stands
 }
 
@@ -105,8 +105,8 @@ func (a *aircraft) launchRefusal(now float64) error {
 
 func (f *Fleet) resume(a *aircraft, o *Ordered) {
 	a.startOrder(o.Homeward, false)
-	a.holdIsOurs = a.mode == ModeHold
-	if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM {
+	a.holdIsOurs = a.role() == RoleHold
+	if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM && a.params.kind().traits().climbsAgain {
 		a.phase = PhaseClimbing
 	} else {
 		a.engage(f.nowS())
@@ -117,17 +117,22 @@ func (a *aircraft) resumeRefusal(now float64) error {
 	switch {
 	case a.foreign != "":
 		return foreignError(a.foreign)
-	case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.mode == ModeHold):
+	case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.role() == RoleHold):
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.fresh(now) || !a.heartbeatFresh(now):
 		return a.staleError(now)
 	case !a.inAir():
 		return errors.New("is not in the air")
+	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
+	case a.failsafe:
+		return errors.New("its autopilot reports a failsafe, which a command to fly would end; cure that, or its pilot flies it")
+	case a.role() == RoleTakeoff:
+		return errors.New("takes off, which a setpoint would end; send it again once it hovers")
 	}
 	return nil
 }
 
-// failsafeEndS is how long PX4's failsafe may hold an aircraft once setpoints come again.
+// failsafeEndS is how long a failsafe that ends by setpoints may hold an aircraft once these come again.
 const failsafeEndS = 10.0
 
 // Rejoin continues the order that an aircraft had from the previous leader process, if
@@ -141,29 +146,27 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			return
 		}
 		a.startOrder(a.homeward, false)
-		a.mayEngage = a.restoredOffboard
+		a.mayEngage = a.restoredEngaged
 		why := ""
 		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
 		case !a.fresh(now) || !a.heartbeatFresh(now):
 			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:
 			why = "rebooted while the leader was down"
-		case a.homeward && a.onGround() && (!a.armed || a.mode == a.landingMode()): // its landing has ended
+		case a.homeward && a.onGround() && (!a.armed || a.role() == a.landingRole()): // its landing has ended
 			a.phase = PhaseLanding
 		case !a.armed:
 			why = "found with its motors off after the restart"
-		case a.mode == ModeTakeoff && !a.restoredOffboard: // perhaps still on the ground
+		case a.role() == RoleTakeoff && !a.restoredEngaged: // perhaps still on the ground
 			a.phase = PhaseClimbing
 		case !a.inAir():
 			why = "found on the ground after the restart"
-		case a.homeward && a.mode == a.landingMode() && a.overHome(): // nothing is commanded in it
+		case a.homeward && a.role() == a.landingRole() && a.overHome(): // nothing is commanded in it
 			a.phase = PhaseLanding
-		case a.mode == ModeOffboard, a.mode == ModeHold && high && a.failsafe && a.restoredOffboard: // without setpoints since the previous process
-			a.engage(now)
-		case a.mode == ModeHold && high && !a.failsafe && !a.restoredOffboard: // where its take-off ended
+		case a.params.kind().rejoins(f, a, now, high):
 			a.engage(now)
 		default:
-			why = "found in " + a.mode.String() + " after the restart"
+			why = "found in " + a.modeName() + " after the restart"
 		}
 		if why != "" {
 			a.handToPilot(f, why)
@@ -174,7 +177,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 }
 
 // SendHome sends an aircraft under control home. One that a stop has not yet handed to its
-// autopilot's Hold was never its pilot's.
+// autopilot's hold was never its pilot's.
 func (f *Fleet) SendHome(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		stopping := a.phase == PhaseStopping
@@ -188,7 +191,7 @@ func (f *Fleet) SendHome(number int) {
 	})
 }
 
-// Stop hands an aircraft under control to its autopilot's Hold.
+// Stop hands an aircraft under control to its autopilot's hold.
 func (f *Fleet) Stop(number int) {
 	f.withAircraft(number, func(a *aircraft, _ float64) {
 		switch {

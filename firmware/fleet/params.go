@@ -10,147 +10,131 @@ import (
 
 // Parameters are an autopilot's parameters that the leader reads before it arms.
 type Parameters struct {
-	OffboardLossS      float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
-	OffboardLossAction int     // COM_OBL_RC_ACT: the failsafe's action then
-	SpeedMaxMPS        float64 // MPC_XY_VEL_MAX
-	LowBatteryAction   int     // COM_LOW_BAT_ACT: the autopilot's action at low battery
-	GainPerS           float64 // MPC_XY_P, of the position loop
-	CapacityMAh        float64 // BAT1_CAPACITY; 0: not read, below: not configured
-	Cells              float64 // BAT1_N_CELLS, in series; 0: not configured
-	CellFullV          float64 // BAT1_V_CHARGED
-	CellEmptyV         float64 // BAT1_V_EMPTY
-	DescentMPS         float64 // MPC_Z_V_AUTO_DN: of Land and Return
-	LandMPS            float64 // MPC_LAND_SPEED: of the last metres
-	LandSlowBelowM     float64 // MPC_LAND_ALT1: the height below which LandMPS applies
-	ClimbMPS           float64 // MPC_Z_V_AUTO_UP
-	DataLinkLossAction int     // NAV_DLL_ACT: the action when no ground station is received
-	dataLinkRead       bool    // DataLinkLossAction was read
-	readMask           uint16  // one bit a parameter
-	optionalRequests   int     // of missing ones
+	autopilot autopilot // whose they are; nil: no HEARTBEAT was received
+	leader    leaderFacts
+
+	SpeedMaxMPS    float64
+	GainPerS       float64 // of its position loop
+	CapacityMAh    float64 // of the pack; 0: not read, below: not configured
+	DescentMPS     float64 // in the modes that land and return
+	LandMPS        float64 // of the last metres
+	LandSlowBelowM float64 // the height below which LandMPS applies
+	ClimbMPS       float64
+	px4Parameters
+	ardupilotParameters
+
+	readMask         uint32 // one bit a parameter of the table
+	optionalRequests int    // of missing ones
 }
 
-// parameterTable has the parameters that are requested. Without the first
-// requiredParameters no aircraft takes off; for the others PX4's defaults are assumed.
-// The table of docs/hardware.md is this one.
-var parameterTable = [...]struct {
-	name, want, what string
-	set              func(*Parameters, float64)
-}{
-	{"COM_OF_LOSS_T", "0.3 to 10, best 1 s", "OFFBOARD is lost after so long without setpoints", func(p *Parameters, x float64) { p.OffboardLossS = x }},
-	{"COM_OBL_RC_ACT", "5 (Hold), 3 (Return) or 4 (Land)", "what the autopilot then does", func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
-	{"MPC_XY_VEL_MAX", "above 0, m/s", "the speed limit, unless the configuration's is lower", func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{"COM_LOW_BAT_ACT", "2 (Land) or 3 (Return); not 0 where COM_OBL_RC_ACT is 5", "what it does at low battery", func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
-	{"MPC_XY_P", "up to 2, else 0.95 is assumed", "gain of its position loop", func(p *Parameters, x float64) { p.GainPerS = x }},
-	{"BAT1_CAPACITY", "the pack's, mAh", "how much a full pack holds", func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
-	{"BAT1_N_CELLS", "the pack's", "cells in series", func(p *Parameters, x float64) { p.Cells = x }},
-	{"BAT1_V_CHARGED", "the pack's, V", "of a full cell", func(p *Parameters, x float64) { p.CellFullV = x }},
-	{"BAT1_V_EMPTY", "the pack's, V", "of an empty cell", func(p *Parameters, x float64) { p.CellEmptyV = x }},
-	{"MPC_Z_V_AUTO_DN", "any, m/s", "descent of Land and Return", func(p *Parameters, x float64) { p.DescentMPS = x }},
-	{"MPC_LAND_SPEED", "any, m/s", "of the last metres", func(p *Parameters, x float64) { p.LandMPS = x }},
-	{"MPC_LAND_ALT1", "any, m", "the height of these", func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
-	{"MPC_Z_V_AUTO_UP", "any, m/s", "climb", func(p *Parameters, x float64) { p.ClimbMPS = x }},
-	{"NAV_DLL_ACT", "0, or a ground station that it receives besides", "what it does without one", func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
+// leaderFacts are what parameters are compared with.
+type leaderFacts struct {
+	systemID int
+	signs    bool    // messages are signed both ways
+	heightM  float64 // the most that a mission flies at
 }
 
-const requiredParameters = 4
+func (f *Fleet) leaderFacts() leaderFacts {
+	return leaderFacts{f.SystemID, f.Key != nil, f.Limits.AltitudeM + f.Limits.BandM}
+}
 
-// Values of COM_OBL_RC_ACT.
-const (
-	lossActionReturn = 3
-	lossActionLand   = 4
-	lossActionHold   = 5
-)
+// kind is the autopilot's, or the one assumed before its first HEARTBEAT.
+func (p *Parameters) kind() autopilot {
+	if p.autopilot == nil {
+		return assumed
+	}
+	return p.autopilot
+}
 
 // Complete reports whether all required parameters were read.
 func (p *Parameters) Complete() bool {
-	return p.readMask&(1<<requiredParameters-1) == 1<<requiredParameters-1
+	for i, x := range p.kind().parameterTable() {
+		if x.required && p.readMask>>i&1 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // optionalRequestsMax is how often optional parameters are requested: not every
 // autopilot has them.
 const optionalRequestsMax = 5
 
+// missing are the names of parameters to request, by both of those that were renamed.
 func (p *Parameters) missing() (names []string) {
 	if p.Complete() && p.optionalRequests >= optionalRequestsMax {
 		return nil
 	}
-	for i := range parameterTable {
+	for i, x := range p.kind().parameterTable() {
 		if p.readMask>>i&1 == 0 {
-			names = append(names, parameterTable[i].name)
+			names = append(names, x.name)
+			if x.renamed != "" {
+				names = append(names, x.renamed)
+			}
 		}
 	}
 	return names
 }
 
-func (p *Parameters) gainPerS() float64 {
-	if p.GainPerS > 0 && p.GainPerS <= 2 {
-		return p.GainPerS
-	}
-	return 0.95 // PX4's default
-}
+func (p *Parameters) gainPerS() float64 { return p.kind().gainPerS(p) }
 
-// ClimbS is how long a take-off to a height takes, spooling up and slowing down
-// included: 40 s were measured to 100 m on PX4's defaults.
-func (p *Parameters) ClimbS(heightM float64) float64 {
-	const rampS = 7
-	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 3) + rampS
-}
+// ClimbS is how long a take-off to a height takes, spooling up and slowing down included.
+func (p *Parameters) ClimbS(heightM float64) float64 { return p.kind().climbS(p, heightM) }
 
-// DescentS is how long Land takes from a height: at the speed of descent, and the last
-// metres at that of landing. PX4 slows down between two heights; assuming the upper
-// one is on the safe side, and closer to measurements.
-func (p *Parameters) DescentS(heightM float64) float64 {
-	down, land, slowM := positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
-	heightM = math.Max(heightM, 0)
-	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
-}
+// DescentS is how long a landing takes from a height: at the speed of descent, and the last
+// metres at that of landing.
+func (p *Parameters) DescentS(heightM float64) float64 { return p.kind().descentS(p, heightM) }
+
+// packJ is what a full pack holds; 0: not known.
+func (p *Parameters) packJ(voltageV float64) float64 { return p.kind().packJ(p, voltageV) }
 
 // packJ is what a full pack holds, by its charge, its cells in series, and the mean
 // voltage of one; 0: not known. Where the cells are not configured, they are the fewest
 // that can have the pack's voltage.
-func (p *Parameters) packJ(voltageV float64) float64 {
+func packJ(capacityMAh, configuredCells, voltageV, fullV, emptyV float64) float64 {
 	const maxCellV, maxCells, maxMAh = 4.4, 20, 1e5
-	cells := math.Round(p.Cells)
+	cells := math.Round(configuredCells)
 	if !(cells >= 1 && cells <= maxCells) {
 		cells = math.Ceil(voltageV / maxCellV)
 	}
-	if !(cells >= 1 && cells <= maxCells && p.CapacityMAh > 0 && p.CapacityMAh <= maxMAh) {
+	if !(cells >= 1 && cells <= maxCells && capacityMAh > 0 && capacityMAh <= maxMAh) {
 		return 0
 	}
-	fullV, emptyV := positiveOr(p.CellFullV, 4.05), positiveOr(p.CellEmptyV, 3.6)
-	return math.Round(3.6 * p.CapacityMAh * cells * math.Min((fullV+emptyV)/2, maxCellV))
+	return math.Round(3.6 * capacityMAh * cells * math.Min((fullV+emptyV)/2, maxCellV))
 }
 
-func positiveOr(x, px4Default float64) float64 {
+func positiveOr(x, standard float64) float64 {
 	if x > 0 {
 		return x
 	}
-	return px4Default
+	return standard
 }
 
 // ignoresGCSLoss is whether an autopilot is known to do nothing when no ground station
 // is received.
-func (p *Parameters) ignoresGCSLoss() bool {
-	return p.dataLinkRead && p.DataLinkLossAction == 0
-}
+func (p *Parameters) ignoresGCSLoss() bool { return p.kind().ignoresGCSLoss(p) }
 
 func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
-	x := parameterValue(m)
+	x := p.kind().value(m)
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return
 	}
-	for i := range parameterTable {
-		if m.ParamId == parameterTable[i].name {
-			p.readMask |= 1 << i
-			parameterTable[i].set(p, x)
+	for i, row := range p.kind().parameterTable() {
+		switch m.ParamId {
+		case row.name:
+		case row.renamed:
+			x *= cmp.Or(row.rescaled, 1)
+		default:
+			continue
 		}
+		p.readMask |= 1 << i
+		row.set(p, x)
+		return
 	}
 }
 
 // failsafes are the parameters that say what an autopilot does without its leader.
-func (p *Parameters) failsafes() [4]float64 {
-	return [4]float64{p.OffboardLossS, float64(p.OffboardLossAction), float64(p.LowBatteryAction), float64(p.DataLinkLossAction)}
-}
+func (p *Parameters) failsafes() [8]float64 { return p.kind().failsafes(p) }
 
 // handleParamValue reads a parameter. A failsafe that changes after the launch is an alarm:
 // the checks before it looked at another one.
@@ -165,7 +149,7 @@ func (a *aircraft) handleParamValue(f *Fleet, m *common.MessageParamValue) {
 	}
 	a.failsafeAlarm = ""
 	if p.failsafes() != a.launchFailsafes || unsafe != "" {
-		a.failsafeAlarm = fmt.Sprintf("%s changed in flight to %v", m.ParamId, parameterValue(m))
+		a.failsafeAlarm = fmt.Sprintf("%s changed in flight to %v", m.ParamId, p.kind().value(m))
 	}
 	if unsafe != "" {
 		a.failsafeAlarm += ": " + unsafe
@@ -174,38 +158,19 @@ func (a *aircraft) handleParamValue(f *Fleet, m *common.MessageParamValue) {
 }
 
 // Warnings returns which parameters are doubtful, and why.
-func (p *Parameters) Warnings(capacityJ float64) (reasons []string) {
-	const minCellV, maxCells = 3.3, 14
-	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
-		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ))
-	}
-	return reasons
-}
+func (p *Parameters) Warnings(capacityJ float64) []string { return p.kind().warnings(p, capacityJ) }
 
-// parameterValue undoes PX4's encoding: an integer's bits in the float field.
-func parameterValue(m *common.MessageParamValue) float64 {
-	switch m.ParamType {
-	case common.MAV_PARAM_TYPE_INT8, common.MAV_PARAM_TYPE_INT16, common.MAV_PARAM_TYPE_INT32,
-		common.MAV_PARAM_TYPE_UINT8, common.MAV_PARAM_TYPE_UINT16, common.MAV_PARAM_TYPE_UINT32:
-		return float64(int32(math.Float32bits(m.ParamValue)))
-	}
-	return float64(m.ParamValue)
-}
+// Summary is the parameters that a person wants to see before a flight.
+func (p *Parameters) Summary() string { return p.kind().summary(p) }
+
+// CapacityParameter is the name of the one that says what its pack holds.
+func (p *Parameters) CapacityParameter() string { return p.kind().traits().capacityParameter }
 
 // UnsafeReason returns why an autopilot's failsafe is unsafe for an aircraft whose
 // leader may fail at any time, or is empty.
 func (p *Parameters) UnsafeReason() string {
-	switch {
-	case !p.Complete():
+	if !p.Complete() {
 		return fmt.Sprintf("parameters %v were not read yet", p.missing())
-	case p.OffboardLossAction != lossActionReturn && p.OffboardLossAction != lossActionLand && p.OffboardLossAction != lossActionHold:
-		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.OffboardLossAction)
-	case p.OffboardLossAction == lossActionHold && p.LowBatteryAction == 0:
-		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
-	case !(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10):
-		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)
-	case !(p.SpeedMaxMPS > 0):
-		return fmt.Sprintf("MPC_XY_VEL_MAX is %v m/s, want a positive number", p.SpeedMaxMPS)
 	}
-	return ""
+	return p.kind().unsafeReason(p)
 }

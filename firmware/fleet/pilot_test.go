@@ -165,7 +165,7 @@ func TestPilotActsInEveryPhase(t *testing.T) {
 func (v *simVehicle) expectNoCommands(d time.Duration) {
 	v.t.Helper()
 	v.simulate(d, func(m message.Message) {
-		if what, _ := classify(m); what != kindHarmless {
+		if what, _ := classify(px4{}, m); what != kindHarmless {
 			v.t.Fatalf("sent %+v: %+v", m, v.view())
 		}
 	})
@@ -368,7 +368,7 @@ func TestArmingIsCommandedForTenSeconds(t *testing.T) {
 			}
 			asked, lastS, beganS := 0, 0.0, v.nowS()
 			v.simulate(60*time.Second, func(m message.Message) {
-				if what, _ := classify(m); what != kindHarmless {
+				if what, _ := classify(px4{}, m); what != kindHarmless {
 					asked, lastS = asked+1, v.nowS()
 				}
 			})
@@ -394,7 +394,7 @@ func TestStopHandsOver(t *testing.T) {
 		v.Stop(1)
 		asked := 0
 		v.simulate(10*time.Second, func(m message.Message) {
-			if what, mode := classify(m); what == kindMode && mode == ModeHold {
+			if what, mode := classify(px4{}, m); what == kindMode && mode == ModeHold {
 				asked++
 			}
 			v.handleCommand(m)
@@ -405,7 +405,7 @@ func TestStopHandsOver(t *testing.T) {
 			phase = PhaseIdle
 		}
 		if got := v.view(); asked != want || got.Phase != phase {
-			t.Errorf("%s: Hold was asked for %d times, want %d; it is %s in %s", s.name, asked, want, got.Phase, got.Mode)
+			t.Errorf("%s: Hold was asked for %d times, want %d; it is %s in %s", s.name, asked, want, got.Phase, got.ModeName)
 		}
 		v.mode = ModePosition
 		v.expectNoCommands(10 * time.Second)
@@ -419,7 +419,7 @@ func TestStopAfterATakeOff(t *testing.T) {
 	took := false
 	for !took {
 		v.simulate(100*time.Millisecond, func(m message.Message) {
-			what, _ := classify(m)
+			what, _ := classify(px4{}, m)
 			took = took || what == kindTakeOff
 			if what == kindArm {
 				v.handleCommand(m)
@@ -431,7 +431,7 @@ func TestStopAfterATakeOff(t *testing.T) {
 	v.mode, v.landed, v.upM = ModeTakeoff, false, 5
 	v.simulate(5*time.Second, v.handleCommand)
 	if got := v.view(); v.mode != ModeHold || got.Phase != PhasePilot {
-		t.Errorf("it climbs on after the stop: %s in %s", got.Phase, v.mode)
+		t.Errorf("it climbs on after the stop: %s in %s", got.Phase, px4{}.modeName(v.mode))
 	}
 }
 
@@ -446,7 +446,7 @@ func TestStopRequestsAHeartbeatFirst(t *testing.T) {
 	v.Stop(1)
 	v.simulate(10*time.Second, v.handleCommand)
 	if got := v.view(); v.mode != ModePosition || got.Phase != PhasePilot || !strings.Contains(got.Reason, "POSCTL") {
-		t.Errorf("in %s, %s: %q", v.mode, got.Phase, got.Reason)
+		t.Errorf("in %s, %s: %q", px4{}.modeName(v.mode), got.Phase, got.Reason)
 	}
 }
 
@@ -468,7 +468,7 @@ func TestClimbEndsAtH(t *testing.T) {
 		v.mode = c.mode
 		v.simulate(1500*time.Millisecond, nil)
 		if got := v.view(); got.Phase != c.want {
-			t.Errorf("%v at %v m: %s, want %s", c.mode, c.upM, got.Phase, c.want)
+			t.Errorf("%v at %v m: %s, want %s", px4{}.modeName(c.mode), c.upM, got.Phase, c.want)
 		}
 	}
 }
@@ -482,23 +482,23 @@ func TestResumeDoesNotExcuseWhatFollows(t *testing.T) {
 		v.mode = given
 		v.simulate(1500*time.Millisecond, nil)
 		if got := v.view(); got.Phase != PhasePilot {
-			t.Fatalf("in %s it is %s", given, got.Phase)
+			t.Fatalf("in %s it is %s", px4{}.modeName(given), got.Phase)
 		}
 		if err := v.Resume(resume(1, false)); err != nil {
 			t.Fatal(err)
 		}
 		v.simulate(2*time.Second, nil) // not followed: still in the mode at resume
 		if got := v.view(); got.Phase != PhaseEngaging {
-			t.Errorf("given in %s it is %s", given, got.Phase)
+			t.Errorf("given in %s it is %s", px4{}.modeName(given), got.Phase)
 		}
 		v.simulate(2*time.Second, v.handleCommand)
 		if got := v.view(); !got.Flying || got.Reason != "" {
-			t.Errorf("given in %s it does not fly: %s, %q", given, got.Phase, got.Reason)
+			t.Errorf("given in %s it does not fly: %s, %q", px4{}.modeName(given), got.Phase, got.Reason)
 		}
 		v.mode = given // again
 		v.simulate(1500*time.Millisecond, nil)
 		if got := v.view(); got.Phase != PhasePilot {
-			t.Errorf("chosen again, %s is overruled", given)
+			t.Errorf("chosen again, %s is overruled", px4{}.modeName(given))
 		}
 		v.expectNoCommands(10 * time.Second)
 	}
@@ -619,7 +619,7 @@ func TestLegsEndAtTheFence(t *testing.T) {
 // commandsModes are the modes commanded while time passes.
 func (v *simVehicle) commandedModes(d time.Duration, react func(message.Message)) (modes []Mode) {
 	v.simulate(d, func(m message.Message) {
-		if what, mode := classify(m); what == kindMode {
+		if what, mode := classify(px4{}, m); what == kindMode {
 			modes = append(modes, mode)
 		}
 		if react != nil {
@@ -646,7 +646,7 @@ func TestOffboardIsDurableFirst(t *testing.T) {
 	v.disk = ""
 	v.simulate(3*time.Second, v.handleCommand)
 	if got := v.view(); !got.Flying {
-		t.Errorf("it is %s in %s", got.Phase, got.Mode)
+		t.Errorf("it is %s in %s", got.Phase, got.ModeName)
 	}
 	// One that is sent home at the end of its climb needs no OFFBOARD to be there.
 	home := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
@@ -671,7 +671,7 @@ func TestHomeWhileTheDiskHangs(t *testing.T) {
 	v.Stop(1)
 	v.simulate(5*time.Second, v.handleCommand)
 	if got := v.view(); got.Phase != PhasePilot {
-		t.Fatalf("stopped: %s in %s", got.Phase, got.Mode)
+		t.Fatalf("stopped: %s in %s", got.Phase, got.ModeName)
 	}
 	v.disk = "hangs"
 	if err := v.Resume(resume(1, true)); err != nil {
@@ -679,7 +679,7 @@ func TestHomeWhileTheDiskHangs(t *testing.T) {
 	}
 	v.simulate(5*time.Second, v.handleCommand)
 	if got := v.view(); !got.Flying || got.Mode != ModeOffboard {
-		t.Errorf("sent home: %s in %s", got.Phase, got.Mode)
+		t.Errorf("sent home: %s in %s", got.Phase, got.ModeName)
 	}
 }
 
@@ -771,7 +771,7 @@ func TestGapOfAStalledLoop(t *testing.T) {
 	v.Hold(1)
 	setpoints := 0
 	v.simulate(time.Second, func(m message.Message) {
-		if what, _ := classify(m); what == kindSetpoint {
+		if what, _ := classify(px4{}, m); what == kindSetpoint {
 			setpoints++
 		}
 	})
@@ -802,7 +802,7 @@ func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
 		v.simulate(1500*time.Millisecond, nil)
 		v.simulate(4*time.Second, v.handleCommand)
 		if got := v.view(); !got.Flying {
-			t.Errorf("%s: it is %s in %s: %q", name, got.Phase, got.Mode, got.Reason)
+			t.Errorf("%s: it is %s in %s: %q", name, got.Phase, got.ModeName, got.Reason)
 		}
 	}
 }
@@ -841,7 +841,7 @@ func TestNoTrajectoryIsNoSetpoint(t *testing.T) {
 	v.Fleet.aircraft[0].trajectory = trajectory{}
 	v.mutex.Unlock()
 	v.simulate(time.Second, func(m message.Message) {
-		if what, _ := classify(m); what == kindSetpoint {
+		if what, _ := classify(px4{}, m); what == kindSetpoint {
 			t.Fatalf("sent %+v", m)
 		}
 	})
@@ -863,7 +863,7 @@ func TestSpeedLimitOverARestart(t *testing.T) {
 // onlySetpoints counts setpoints, and fails the test for anything else that moves it.
 func (v *simVehicle) onlySetpoints(count *int) func(message.Message) {
 	return func(m message.Message) {
-		switch what, mode := classify(m); what {
+		switch what, mode := classify(px4{}, m); what {
 		case kindHarmless:
 		case kindSetpoint:
 			*count++

@@ -34,7 +34,7 @@ func (v *simVehicle) cruise(d time.Duration, change func(*common.MessageGlobalPo
 		v.persist()
 		v.tick()
 		for _, m := range v.sent.drain() {
-			if what, _ := classify(m); what == kindSetpoint {
+			if what, _ := classify(px4{}, m); what == kindSetpoint {
 				setpoints++
 			}
 		}
@@ -389,15 +389,15 @@ func TestHeartbeatOfNoAutopilot(t *testing.T) {
 	}
 	got, n := v.view(), v.RejectedFrames()
 	if !got.Flying || !got.Armed || got.Mode != ModeOffboard || n["HEARTBEAT of no autopilot"] != 3 || n["HEARTBEAT of another autopilot"] != 2 {
-		t.Errorf("%s, armed %v, %s: %v", got.Phase, got.Armed, got.Mode, n)
+		t.Errorf("%s, armed %v, %s: %v", got.Phase, got.Armed, got.ModeName, n)
 	}
 }
 
-// An autopilot other than PX4 is refused by name, and nothing that moves it is sent.
+// An autopilot other than PX4 and ArduCopter is refused by name, and nothing that moves it is sent.
 func TestOtherAutopilots(t *testing.T) {
 	for autopilot, want := range map[common.MAV_AUTOPILOT]string{
-		common.MAV_AUTOPILOT_ARDUPILOTMEGA: "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown",
-		common.MAV_AUTOPILOT_GENERIC:       "its autopilot is GENERIC (0)", common.MAV_AUTOPILOT_PX4: "",
+		common.MAV_AUTOPILOT_PPZ:     "its autopilot is PPZ (9), and only PX4 (12) and ArduCopter (3) are flown",
+		common.MAV_AUTOPILOT_GENERIC: "its autopilot is GENERIC (0)", common.MAV_AUTOPILOT_PX4: "",
 	} {
 		b := newFixture(t)
 		v := &simVehicle{fixture: b, number: 1, bootMS: 60_000, mode: ModeHold, landed: true}
@@ -461,7 +461,7 @@ func TestEmptyBatteries(t *testing.T) {
 		w.bootMS += 250
 		w.transmit(w.positionMessage())
 		w.transmit(empty(0))
-		w.transmit(&common.MessageBatteryStatus{Id: relayedBatteryID, Voltages: [10]uint16{16000}, CurrentBattery: 2000, EnergyConsumed: -1, BatteryRemaining: 70})
+		w.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), Voltages: [10]uint16{16000}, CurrentBattery: 2000, EnergyConsumed: -1, BatteryRemaining: 70})
 		if got := w.BatteryReading(2); i == 29 && got.Charge != 0.7 {
 			t.Errorf("the reading is %+v", got)
 		}

@@ -15,13 +15,14 @@ type SavedAircraft struct {
 	Pack         Pack         `json:"pack,omitzero"`
 	UnderCommand bool         `json:"ours"`               // it had the order to fly, and was not under pilot control
 	Homing       bool         `json:"homing,omitempty"`   // likewise, the order to return
-	Offboard     bool         `json:"offboard,omitempty"` // OFFBOARD was commanded, or may be at any moment
+	Engaged      bool         `json:"offboard,omitempty"` // it was engaged, or may be at any moment
 	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
 	Lost         bool         `json:"lost,omitempty"`
 	SpeedMaxMPS  float64      `json:"speed_max_mps,omitempty"` // its autopilot's limit, until that is read again; 0: not read
 	Home         *[2]float64  `json:"home_m,omitempty"`        // where it took off
 	PossiblePath [][2]float64 `json:"way_m,omitempty"`         // of an obstacle
+	SpeedMPS     float64      `json:"speed_mps,omitempty"`     // measured
 }
 
 // Order is the state once an aircraft has been ordered something.
@@ -30,21 +31,21 @@ func (s *SavedAircraft) Order(o Ordered) {
 		s.PossiblePath = nil
 		return
 	}
-	s.UnderCommand, s.Homing, s.Offboard = !o.Homeward, o.Homeward, o.Engages
+	s.UnderCommand, s.Homing, s.Engaged = !o.Homeward, o.Homeward, o.Engages
 	s.WithPilot, s.Reason, s.Lost = false, "", false
 	if o.Home != nil {
 		s.Home = &[2]float64{o.Home.EastM, o.Home.NorthM}
 	}
 }
 
-// SetDurable tells what the ledger has of each aircraft. OFFBOARD is commanded only of one
-// that a restart would know to be in it, or would leave to its pilot: else a Hold that its
-// pilot chose in between would be taken for the end of its take-off.
+// SetDurable tells what the ledger has of each aircraft. One is engaged only if a restart
+// would know that, or would leave it to its pilot: else a hold that its pilot chose in
+// between would be taken for the end of its take-off.
 func (f *Fleet) SetDurable(saved []SavedAircraft) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for i, a := range f.aircraft {
-		a.mayEngage = saved[i].Offboard || !saved[i].UnderCommand && !saved[i].Homing
+		a.mayEngage = saved[i].Engaged || !saved[i].UnderCommand && !saved[i].Homing
 	}
 }
 
@@ -56,8 +57,8 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	for _, a := range f.aircraft {
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
-			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Offboard: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, Lost: a.lost,
-			SpeedMaxMPS: a.params.SpeedMaxMPS,
+			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Engaged: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, Lost: a.lost,
+			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
 		}
 		if a.home != nil {
 			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
@@ -72,10 +73,10 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	return saved
 }
 
-// engaged is whether OFFBOARD was commanded in its order, or may be at any moment.
+// engaged is whether it was engaged in its order, or may be at any moment.
 func (a *aircraft) engaged() bool {
 	if a.phase == PhaseRejoining {
-		return a.restoredOffboard
+		return a.restoredEngaged
 	}
 	return a.phase != PhasePilot && a.engagedS > 0
 }
@@ -89,13 +90,14 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			a.restorePack(f, s.Pack)
 			a.meter.Restore(now, s.Meter, math.NaN())
 			a.params.SpeedMaxMPS = s.SpeedMaxMPS
-			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredOffboard = nil, nil, s.Meter.BootS, s.Offboard
+			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredEngaged = nil, nil, s.Meter.BootS, s.Engaged
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
 			}
 			for _, p := range s.PossiblePath {
 				a.lastKnownTrack = append(a.lastKnownTrack, physics.Position{EastM: p[0], NorthM: p[1]})
 			}
+			a.leftAt, a.leftMPS = a.lastKnownTrack, s.SpeedMPS
 			switch {
 			case s.WithPilot:
 				a.handToPilot(f, s.Reason)

@@ -37,8 +37,8 @@ func (p PreArm) String() string {
 	return [...]string{"not known", "not for this mode", "not good", "good"}[p]
 }
 
-// preArmOf reads a SYS_STATUS. PX4 sets the health bit alone, and in every one: where one
-// came, that bit counts, whatever the bits of presence say.
+// preArmOf reads a SYS_STATUS. The health bit counts, whatever the bits of presence say:
+// some autopilots set it alone.
 func preArmOf(m *common.MessageSysStatus) PreArm {
 	if m.OnboardControlSensorsHealth&common.MAV_SYS_STATUS_PREARM_CHECK != 0 {
 		return PreArmGood
@@ -47,7 +47,7 @@ func preArmOf(m *common.MessageSysStatus) PreArm {
 }
 
 func (a *aircraft) preArmNow() PreArm {
-	if a.preArm != PreArmUnknown && (a.armed || a.mode != ModeHold && a.mode != ModeTakeoff) {
+	if a.preArm != PreArmUnknown && (a.armed || !a.armable()) {
 		return PreArmOtherMode
 	}
 	return a.preArm
@@ -177,7 +177,7 @@ func (a *aircraft) addBatteryID(f *Fleet, id uint8) {
 		return
 	}
 	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old slice
-	if id != 0 && id != relayedBatteryID {
+	if id != 0 && int(id) != a.params.kind().traits().relayedBatteryID {
 		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason", fmt.Sprintf("BATTERY_STATUS has id %d", id))
 	}
 }

@@ -57,7 +57,7 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.simulate(4*time.Second, func(m message.Message) {
-			if what, _ := classify(m); what == kindArm {
+			if what, _ := classify(px4{}, m); what == kindArm {
 				c.answer(v, m)
 			}
 		})
@@ -68,7 +68,7 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 			t.Errorf("%s: %d times in the log:\n%s", name, n, text)
 		}
 		v.simulate(10*time.Second, func(m message.Message) {
-			if what, _ := classify(m); what == kindArm {
+			if what, _ := classify(px4{}, m); what == kindArm {
 				c.answer(v, m)
 			}
 		})

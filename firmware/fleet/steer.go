@@ -32,7 +32,8 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 	case PhaseClimbing:
 		return a.climb(f, now), false
 	case PhaseEngaging:
-		if a.mode == ModeOffboard && a.mayEngage {
+		commanded := a.role() == RoleCommanded
+		if commanded && a.mayEngage {
 			a.phase, a.pilotReason, a.autopilotText = PhaseFlying, "", ""
 			f.Log.Info("flying under command", "aircraft", a.number)
 			return nil, true
@@ -41,20 +42,20 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 		case a.trajectory.ended: // the loop stalls
 			a.engagedS = now
 			return nil, true
-		case a.mode == ModeHold && a.failsafe && !a.holdIsOurs:
-			// PX4 ends the failsafe by itself once there are setpoints. A command would
-			// end any other failsafe too, and a Hold that its pilot has just chosen.
+		case a.role() == RoleHold && a.failsafe && !a.holdIsOurs:
+			// The autopilot ends the failsafe by itself once there are setpoints. A command would
+			// end any other failsafe too, and a hold that its pilot has just chosen.
 			if now-a.engagedS > failsafeEndS {
-				a.handToPilot(f, "its failsafe's "+ModeHold.String()+" did not end with setpoints")
+				a.handToPilot(f, "its failsafe's "+a.modeName()+" did not end with setpoints")
 				return nil, false
 			}
-		case a.mayEngage && now-a.engagedS > offboardPrestreamS:
-			out = a.retryCommand(f, now, setMode(ModeOffboard))
+		case !commanded && a.mayEngage && (now-a.engagedS > prestreamS || !a.params.kind().traits().prestreams):
+			out = a.retryCommand(f, now, a.setMode(RoleCommanded))
 		}
-		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports OFFBOARD sooner than in a second
-		return out, true
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{}) // that reports the mode sooner than in a second
+		return out, a.params.kind().traits().prestreams
 	case PhaseFlying:
-		if a.mode != ModeOffboard { // a Hold that a stop before this order commanded; any other mode is its pilot's
+		if a.role() != RoleCommanded { // a hold that a stop before this order commanded; any other mode is its pilot's
 			a.phase, a.engagedS = PhaseEngaging, now
 		}
 		return nil, true
@@ -64,42 +65,44 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 
 // climb arms, where the order includes leaving the ground, and takes off.
 func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
+	kind := a.params.kind()
 	switch {
-	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM:
+	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM && kind.takeOffOver(a):
 		a.engage(now)
-	case a.inAir() && a.mode == ModeTakeoff: // it climbs
+	case a.inAir() && a.role() == RoleTakeoff: // it climbs
+	case a.inAir() && !kind.traits().climbsAgain: // its take-off ended too low: it climbs on by setpoints
+		a.engage(now)
 	case f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
-	case !a.armed && a.mode != ModeHold && a.mode != ModeTakeoff:
-		// PX4 has returned to the mode it flew in before it landed, and does not arm
-		// in OFFBOARD without setpoints.
-		return a.retryCommand(f, now, setMode(ModeHold))
+	case !a.armed && !a.armable():
+		return a.retryCommand(f, now, a.setMode(RoleArmable))
 	case !a.armed:
 		return a.retryCommand(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+	case a.takeoffSentS > 0 && now-a.takeoffSentS < kind.traits().takeoffRetryS: // its motors spool up
 	default:
 		nan := float32(math.NaN())
 		return a.retryCommand(f, now, &common.MessageCommandLong{
 			Command: common.MAV_CMD_NAV_TAKEOFF, Param4: nan, Param5: nan, Param6: nan,
-			Param7: float32(f.Origin.AltitudeM + f.Limits.AltitudeM),
+			Param7: float32(kind.takeOffHeight(f, a)),
 		})
 	}
 	return nil
 }
 
-// stop hands the aircraft to its autopilot's Hold: once that is reported, it is under
-// pilot control. An aircraft in Land or Return continues so.
+// stop hands the aircraft to its autopilot's hold: once that is reported, it is under
+// pilot control. An aircraft that lands or returns continues so.
 func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bool) {
 	switch {
 	case !a.armed:
 		a.phase = PhaseIdle
-	case a.mode == ModeLand || a.mode == ModeReturn:
-		a.handToPilot(f, "stopped in "+a.mode.String())
-	case a.mode == ModeHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[ModeHold] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
-		a.handToPilot(f, "stopped") // and no command sent before Hold is still in transit
+	case a.role() == RoleLand || a.role() == RoleReturn:
+		a.handToPilot(f, "stopped in "+a.modeName())
+	case a.role() == RoleHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
+		a.handToPilot(f, "stopped") // and no command sent before the hold is still in transit
 	default:
-		return a.retryCommand(f, now, setMode(ModeHold)), a.mode == ModeOffboard
+		return a.retryCommand(f, now, a.setMode(RoleHold)), a.role() == RoleCommanded
 	}
 	return nil, false
 }
@@ -149,7 +152,7 @@ func (a *aircraft) climbsBefore(b *aircraft) bool {
 
 func (a *aircraft) climbStage() int {
 	switch {
-	case a.inAir() && a.mode == ModeTakeoff:
+	case a.inAir() && a.role() == RoleTakeoff:
 		return 3
 	case a.inAir():
 		return 2
@@ -198,16 +201,16 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			break
 		}
 		late := a.phase == PhaseEngaging && now-a.engagedS > engageTimeoutS && a.heartbeatFresh(now)
-		switch ours := a.phase == PhaseEngaging && a.mode == ModeHold && (!a.failsafe || a.holdIsOurs); {
+		switch ours := a.phase == PhaseEngaging && a.role() == RoleHold && (!a.failsafe || a.holdIsOurs); {
 		case ours && a.overHome(): // as at the end of its climb
 			a.phase = PhaseLanding
 			return nil, false
 		case ours && late:
-			f.Log.Error("not taken into OFFBOARD on its way home; its autopilot returns it", "aircraft", a.number, "asked_s", now-a.engagedS)
-			a.phase, a.landsBy = PhaseLanding, ModeReturn
+			f.Log.Error("does not take the commanded mode on its way home; its autopilot returns it", "aircraft", a.number, "asked_s", now-a.engagedS)
+			a.phase, a.landsBy = PhaseLanding, RoleReturn
 			return nil, false
-		case late && a.mode != ModeHold && a.mode != ModeTakeoff && a.mode != ModeOffboard:
-			a.handToPilot(f, "not taken into OFFBOARD from "+a.mode.String())
+		case late && a.role() != RoleHold && a.role() != RoleTakeoff && a.role() != RoleCommanded:
+			a.handToPilot(f, "does not take the commanded mode, but stays in "+a.modeName())
 			return nil, false
 		}
 		target := *a.home
@@ -216,7 +219,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			if below == nil || why == batteryLow {
 				f.Log.Error(why+" on its way home; lands where it is", "aircraft", a.number, "since_s", now-a.nearerHomeS)
 				a.phase = PhaseLanding
-				return nil, a.mode == ModeOffboard
+				return nil, a.role() == RoleCommanded
 			}
 			target = a.position.Add(a.position.Sub(*below).Scale(2)) // it must not come down on another
 		}
@@ -237,17 +240,17 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			return nil, false // it disarms by itself
 		}
 		a.groundS = 0
-		if want := a.landingMode(); a.mode != want {
+		if want := a.landingRole(); a.role() != want {
 			if a.landingAskedS == 0 {
 				a.landingAskedS = now
 			}
-			if want == ModeReturn && now-a.landingAskedS > engageTimeoutS {
-				f.Log.Error("not taken into "+want.String()+"; lands where it is", "aircraft", a.number)
-				a.landsBy = ModeLand
+			if want == RoleReturn && now-a.landingAskedS > engageTimeoutS {
+				f.Log.Error("does not return by itself; lands where it is", "aircraft", a.number)
+				a.landsBy = RoleLand
 			}
 			// Setpoints are sent until the mode has changed: without them the failsafe
 			// would act first.
-			return a.retryCommand(f, now, setMode(want)), a.mode == ModeOffboard
+			return a.retryCommand(f, now, a.setMode(want)), a.role() == RoleCommanded
 		}
 	}
 	return nil, false
@@ -263,16 +266,16 @@ func (a *aircraft) arrivedHome(now float64) bool {
 	return off < landsWithinM && speed < 1 || now-a.arrivedS > arrivalS
 }
 
-// landingMode is the mode in which it lands: where it is or, if it is not known where it
-// took off or OFFBOARD is refused, by the autopilot's own way home, unless that is too.
-func (a *aircraft) landingMode() Mode {
+// landingRole is how it lands: where it is or, if it is not known where it took off or the
+// commanded mode is refused, by the autopilot's own way home, unless that is too.
+func (a *aircraft) landingRole() Role {
 	switch {
 	case a.landsBy != 0:
 		return a.landsBy
 	case a.home == nil:
-		return ModeReturn
+		return RoleReturn
 	}
-	return ModeLand
+	return RoleLand
 }
 
 // overHome is whether it is where it took off, but for its height.
@@ -308,7 +311,7 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	}
 	limitS, queue := homeBlockedS, 0
 	for _, b := range f.aircraft {
-		if b != a && b.isObstacle() && (b.homeward || b.mode == ModeLand || b.mode == ModeReturn) {
+		if b != a && b.isObstacle() && (b.homeward || b.role() == RoleLand || b.role() == RoleReturn) {
 			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM)), queue+1
 		}
 	}

@@ -110,7 +110,7 @@ func TestEightStartTogether(t *testing.T) {
 	w.fly(10*time.Second, nil)
 	for i, v := range w.fliers {
 		if v.mode != ModeTakeoff || v.upM < 1 {
-			t.Errorf("aircraft %d is %v in %v at %.1f m", i+1, w.aircraft[i].phase, v.mode, v.upM)
+			t.Errorf("aircraft %d is %v in %v at %.1f m", i+1, w.aircraft[i].phase, px4{}.modeName(v.mode), v.upM)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestResumedLowWaitsBelowAnother(t *testing.T) {
 	}
 	w.fly(20*time.Second, nil)
 	if v := w.fliers[0]; v.mode != ModeHold || v.upM > 9 {
-		t.Errorf("it is in %v at %.0f m, 3 m from another", v.mode, v.upM)
+		t.Errorf("it is in %v at %.0f m, 3 m from another", px4{}.modeName(v.mode), v.upM)
 	}
 	w.fliers[1].hold.EastM += 30
 	w.fly(time.Minute, nil)

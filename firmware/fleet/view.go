@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
-
 	"prefdt/firmware/energy"
 	"prefdt/inference/physics"
 )
@@ -25,12 +23,14 @@ type View struct {
 	UpM      float64
 	SpeedMPS float64 // measured
 	Mode     Mode
+	ModeName string // as its autopilot calls it
+	Role     Role   // of its mode
 	Armed    bool
 	Landed   *bool
 	Charge   float64 // NaN: unknown
 	Phase    Phase
 	Homeward bool   // under control, on its way home or landing
-	Foreign  string // its autopilot, unless that is PX4, the only one that is flown
+	Foreign  string // its autopilot, if that is not one of those that are flown
 	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	Lost     bool
 	Home     *physics.Position
@@ -40,7 +40,7 @@ type View struct {
 	TransitMPS, WaitS float64
 
 	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
-	Flying   bool // in OFFBOARD by the leader's setpoints, with a fresh state
+	Flying   bool // by the leader's setpoints, with a fresh state
 	InAir    bool // and not lost: its flight costs joules
 	Measured bool // position and current of the last second were received: neither flight nor joules are extrapolated far
 	Obstacle bool // it is in the air or about to be, by its last messages, however old they are
@@ -66,7 +66,7 @@ type View struct {
 
 // UnmeteredBatteries are the ids of batteries that its meter does not count.
 func (v *View) UnmeteredBatteries() []uint8 {
-	metered := func(id uint8) bool { return id == 0 || id == relayedBatteryID }
+	metered := func(id uint8) bool { return id == 0 || int(id) == v.Params.kind().traits().relayedBatteryID }
 	return slices.DeleteFunc(slices.Clone(v.BatteryIDs), metered)
 }
 
@@ -94,7 +94,7 @@ func (v *View) Ready() error {
 	case !v.Params.Complete():
 		return errors.New(v.Params.UnsafeReason() + "; send it again")
 	case v.Armed:
-		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.Mode)
+		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.ModeName)
 	case v.Landed == nil:
 		return fmt.Errorf("it is not known whether it is on the ground: no EXTENDED_SYS_STATE says so for %v s; see that its autopilot sends it", forgottenAfterS)
 	case !*v.Landed:
@@ -118,8 +118,21 @@ func (v *View) Ready() error {
 	return nil
 }
 
-func foreignError(autopilot string) error {
-	return fmt.Errorf("its autopilot is %s, and only PX4 (%d) is flown; see to its firmware, or to the system id", autopilot, common.MAV_AUTOPILOT_PX4)
+// Autopilot is what flies the aircraft, as in status: px4 or ardupilot, empty before its
+// first HEARTBEAT and for one that is not flown.
+func (v *View) Autopilot() string {
+	if v.Params.autopilot == nil {
+		return ""
+	}
+	return v.Params.autopilot.traits().name
+}
+
+// viewRole is its mode's role; on the ground, that it can be armed in it.
+func (a *aircraft) viewRole() Role {
+	if !a.armed && a.onGround() && a.armable() {
+		return RoleArmable
+	}
+	return a.role()
 }
 
 // Views returns every aircraft, in order of number.
@@ -133,10 +146,10 @@ func (f *Fleet) Views() (views []View) {
 		views = append(views, View{
 			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
-			Mode: a.mode, Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
+			Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
 			Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 || a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
-			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.mode == ModeOffboard && a.fresh(now), InAir: a.inAir() && !a.lost,
+			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			Obstacle: a.isObstacle(), PreArm: a.preArmNow(), ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
 			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),

@@ -10,7 +10,7 @@ import (
 func TestNotReady(t *testing.T) {
 	ready := View{
 		Received: true, Fresh: true, Landed: new(true), ClockRate: 1, PreArm: PreArmGood, BatteryIDs: []uint8{0},
-		Params: Parameters{readMask: 1<<requiredParameters - 1},
+		Params: Parameters{readMask: 1<<4 - 1},
 	}
 	if err := ready.Ready(); err != nil {
 		t.Fatal(err)
@@ -22,10 +22,10 @@ func TestNotReady(t *testing.T) {
 		{func(v *View) { v.Received = false }, "nothing was received from it yet; see that it is switched on and linked"},
 		{func(v *View) { v.Fresh, v.StaleS = false, 4 }, "for 4.0 s; see to its link and its position fix"},
 		{func(v *View) { v.Params = Parameters{} }, "were not read yet; send it again"},
-		{func(v *View) { v.Armed, v.Mode = true, ModeHold }, "want it on the ground with its motors off"},
+		{func(v *View) { v.Armed, v.ModeName = true, "AUTO.LOITER" }, "want it on the ground with its motors off"},
 		{func(v *View) { v.Landed = new(false) }, "set it down and wait for that"},
 		{func(v *View) { v.Landed = nil }, "no EXTENDED_SYS_STATE says so for 5 s"},
-		{func(v *View) { v.Foreign = "ARDUPILOTMEGA (3)" }, "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown"},
+		{func(v *View) { v.Foreign = "GENERIC (0)" }, "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown"},
 		{func(v *View) { v.PreArm = PreArmUnknown }, "no SYS_STATUS for 5 s"},
 		{func(v *View) { v.UpM = 21 }, "is the origin right?"},
 		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},

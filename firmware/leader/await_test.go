@@ -142,11 +142,11 @@ func TestWrittenBeforeItIsOrdered(t *testing.T) {
 	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
 	s := l.ledgerState()
 	s.Fleet[1].Order(fleet.Ordered{Number: 2, Home: &l.views[1].Position})
-	if a := s.Fleet[1]; !a.UnderCommand || a.Offboard || a.Home == nil || a.Home[0] != l.views[1].Position.EastM {
+	if a := s.Fleet[1]; !a.UnderCommand || a.Engaged || a.Home == nil || a.Home[0] != l.views[1].Position.EastM {
 		t.Errorf("ordered to take off: %+v", a)
 	}
 	s.Fleet[0].Order(fleet.Ordered{Number: 1, Homeward: true, Engages: true})
-	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Offboard || a.WithPilot {
+	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Engaged || a.WithPilot {
 		t.Errorf("ordered home: %+v", a)
 	}
 	if next := l.stateOfNew("m-2", &s); next.Mission != "m-2" || next.Phase != telemetry.StateIdle || next.Account.Objective.Slot != 0 || len(next.Account.Aircraft) != 2 {

@@ -58,14 +58,14 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 		return nil, nil
 	}
 	stopping := false // one is still on its way into Hold, and obeys the order to return
-	why := errors.New("no aircraft is in the air in its Hold mode; one in another mode is its pilot's")
+	why := errors.New("no aircraft is in the air in the mode that holds it; one in another mode is its pilot's")
 	for _, v := range c.views {
 		switch {
 		case v.InAir && v.Phase == fleet.PhaseStopping:
 			stopping = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-		case !v.InAir || v.Mode != fleet.ModeHold:
+		case !v.InAir || v.Role != fleet.RoleHold:
 		default:
 			stopped = append(stopped, fleet.Ordered{Number: v.Number, Homeward: true, Engages: true})
 		}

@@ -147,9 +147,8 @@ func requestDefaults(c *config.Config, a *account.Account) error {
 }
 
 // rejoinFleet numbers the slots after a restart in flight by the autopilots' clocks,
-// and continues the orders of the aircraft that were under command. PX4 returns to
-// OFFBOARD by itself as soon as a stream resumes after its Hold failsafe; so no
-// aircraft is streamed to before this has decided on it.
+// and continues the orders of the aircraft that were under command. An autopilot may fly on
+// by itself as soon as a stream resumes; so no aircraft is streamed to before this has decided on it.
 func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.Log.Warn("restarted in flight", "mission", s.Mission, "state", s.Phase, "next_slot", s.Schedule.Next)
 	if !l.waitForFleet(ctx) {

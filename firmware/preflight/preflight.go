@@ -493,10 +493,9 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	} else {
 		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS, limitS)
 	}
-	params := fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", v.Params.OffboardLossS, v.Params.OffboardLossAction, v.Params.SpeedMaxMPS)
 	switch unsafe := v.Params.UnsafeReason(); {
 	case unsafe == "":
-		p.add(ResultOK, item, "%s", params)
+		p.add(ResultOK, item, "%s: %s", v.Autopilot(), v.Params.Summary())
 	case v.Params.Complete() && p.config.Flight.Failsafe != "refuse":
 		p.add(ResultWarn, item, "%s", unsafe)
 	default:
@@ -528,6 +527,6 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultOK, item, "joules from %s (%s), %s of %.0f J", v.Source, has, charge, v.CapacityJ)
 	}
 	if !v.CapacityKnown {
-		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (BAT1_CAPACITY): %.0f J are assumed; set pack_j", v.CapacityJ)
+		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (%s): %.0f J are assumed; set pack_j", v.Params.CapacityParameter(), v.CapacityJ)
 	}
 }

@@ -164,14 +164,14 @@ func TestCheckFindsFailingPreArmChecks(t *testing.T) {
 	}
 }
 
-// An autopilot that is not PX4 is named, whatever else it sends.
+// An autopilot that is not flown is named, whatever else it sends.
 func TestCheckNamesAnotherAutopilot(t *testing.T) {
 	t.Parallel()
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	address := rig.FreeAddress(t)
 	n := &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 9,
-		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_ARDUPILOTMEGA), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR), HeartbeatPeriod: 50 * time.Millisecond,
+		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_GENERIC), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR), HeartbeatPeriod: 50 * time.Millisecond,
 	}
 	if err := n.Initialize(); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 		}
 	}()
 	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s") // the client tries again every 2 s
-	if results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "its autopilot is ARDUPILOTMEGA (3), and only PX4 (12) is flown") {
+	if results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown") {
 		t.Errorf("%q: %s", results["aircraft 1"], details["aircraft 1"])
 	}
 }

@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+)
+
+// PX4's modes: main mode << 16 | sub mode << 24.
+const (
+	ModePosition Mode = 3 << 16
+	ModeTakeoff  Mode = 4<<16 | 2<<24
+	ModeHold     Mode = 4<<16 | 3<<24
+	ModeReturn   Mode = 4<<16 | 5<<24
+	ModeLand     Mode = 4<<16 | 6<<24
+	ModeOffboard Mode = 6 << 16
+)
+
+// px4 is PX4 1.13 and later. What it does was measured on 1.16, but where it says otherwise.
+//
+// A take-off is a mode, AUTO.TAKEOFF, which ends in Hold. OFFBOARD is commanded once
+// setpoints are sent; without them for COM_OF_LOSS_T it ends in what COM_OBL_RC_ACT says.
+// That failsafe's Hold, reported as MAV_STATE_CRITICAL, ends by itself once setpoints come
+// again. Any other failsafe is abandoned when another mode is commanded, so none is.
+type px4 struct{}
+
+var px4Traits = traits{
+	name: "px4", streams: streams, capacityParameter: "BAT1_CAPACITY", relayedBatteryID: 255, // PX4 relays a battery of another component with that id
+	endsHoldItself: true, prestreams: true, climbsAgain: true,
+}
+
+func (px4) traits() *traits { return &px4Traits }
+
+var px4ModeNames = map[Mode]string{
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
+}
+
+func (px4) modeName(m Mode) string {
+	return cmp.Or(px4ModeNames[m], fmt.Sprintf("%d.%d", m>>16&0xff, m>>24))
+}
+
+func (px4) role(_ *aircraft, m Mode) Role {
+	switch m {
+	case ModeTakeoff:
+		return RoleTakeoff
+	case ModeOffboard:
+		return RoleCommanded
+	case ModeHold:
+		return RoleHold
+	case ModeReturn:
+		return RoleReturn
+	case ModeLand:
+		return RoleLand
+	}
+	return RoleOther
+}
+
+// mode is Hold for RoleArmable: after a landing PX4 returns to the mode it flew in, and
+// does not arm in OFFBOARD without setpoints.
+func (px4) mode(r Role) Mode {
+	return map[Role]Mode{RoleArmable: ModeHold, RoleTakeoff: ModeTakeoff, RoleCommanded: ModeOffboard, RoleHold: ModeHold, RoleReturn: ModeReturn, RoleLand: ModeLand}[r]
+}
+
+func (px4) setMode(m Mode) *common.MessageCommandLong {
+	return &common.MessageCommandLong{
+		Command: common.MAV_CMD_DO_SET_MODE,
+		Param1:  float32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED),
+		Param2:  float32(m >> 16 & 0xff), Param3: float32(m >> 24),
+	}
+}
+
+func (px4) commandedMode(m *common.MessageCommandLong) Mode {
+	if m.Command == common.MAV_CMD_NAV_TAKEOFF {
+		return ModeTakeoff
+	}
+	return Mode(uint32(m.Param2)<<16 | uint32(m.Param3)<<24)
+}
+
+// takeOffHeight is above mean sea level.
+func (px4) takeOffHeight(f *Fleet, _ *aircraft) float64 {
+	return f.Origin.AltitudeM + f.Limits.AltitudeM
+}
+
+func (px4) takeOffOver(*aircraft) bool { return true }
+
+// modeFollows: it ends its take-off in Hold at H, and returns to OFFBOARD by itself once
+// setpoints come again.
+func (px4) modeFollows(f *Fleet, a *aircraft, from Mode, fromS float64, wasFailsafe bool) bool {
+	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
+		return true
+	}
+	return a.mode == ModeHold && from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM && (!a.failsafe || wasFailsafe)
+}
+
+// heldForSetpoints: MAV_STATE_CRITICAL is reported with the mode.
+func (px4) heldForSetpoints(a *aircraft, from Mode) bool {
+	return from == ModeOffboard && a.mode == ModeHold && a.failsafe
+}
+
+func (px4) rejoins(_ *Fleet, a *aircraft, _ float64, high bool) bool {
+	switch {
+	case a.mode == ModeOffboard: // without setpoints since the previous process
+	case a.mode == ModeHold && high && a.failsafe && a.restoredEngaged: // likewise
+	case a.mode == ModeHold && high && !a.failsafe && !a.restoredEngaged: // where its take-off ended
+	default:
+		return false
+	}
+	return true
+}
+
+// px4Parameters are those that have a meaning for PX4 alone.
+type px4Parameters struct {
+	OffboardLossS      float64 // COM_OF_LOSS_T: without setpoints for so long, OFFBOARD is lost
+	OffboardLossAction int     // COM_OBL_RC_ACT: the failsafe's action then
+	LowBatteryAction   int     // COM_LOW_BAT_ACT: the autopilot's action at low battery
+	Cells              float64 // BAT1_N_CELLS, in series; 0: not configured
+	CellFullV          float64 // BAT1_V_CHARGED
+	CellEmptyV         float64 // BAT1_V_EMPTY
+	DataLinkLossAction int     // NAV_DLL_ACT: the action when no ground station is received
+	dataLinkRead       bool    // DataLinkLossAction was read
+}
+
+// px4Table has the parameters that are requested. Without those that are
+// required no aircraft takes off; for the others PX4's defaults are assumed.
+var px4Table = []parameter{
+	{name: "COM_OF_LOSS_T", want: "0.3 to 10, best 1 s", what: "OFFBOARD is lost after so long without setpoints", required: true, set: func(p *Parameters, x float64) { p.OffboardLossS = x }},
+	{name: "COM_OBL_RC_ACT", want: "5 (Hold), 3 (Return) or 4 (Land)", what: "what the autopilot then does", required: true, set: func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
+	{name: "MPC_XY_VEL_MAX", want: "above 0, m/s", what: "the speed limit, unless the configuration's is lower", required: true, set: func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
+	{name: "COM_LOW_BAT_ACT", want: "2 (Land) or 3 (Return); not 0 where COM_OBL_RC_ACT is 5", what: "what it does at low battery", required: true,
+		set: func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
+	{name: "MPC_XY_P", want: "up to 2, else 0.95 is assumed", what: "gain of its position loop", set: func(p *Parameters, x float64) { p.GainPerS = x }},
+	{name: "BAT1_CAPACITY", want: "the pack's, mAh", what: "how much a full pack holds", set: func(p *Parameters, x float64) { p.CapacityMAh = cmp.Or(x, -1) }},
+	{name: "BAT1_N_CELLS", want: "the pack's", what: "cells in series", set: func(p *Parameters, x float64) { p.Cells = x }},
+	{name: "BAT1_V_CHARGED", want: "the pack's, V", what: "of a full cell", set: func(p *Parameters, x float64) { p.CellFullV = x }},
+	{name: "BAT1_V_EMPTY", want: "the pack's, V", what: "of an empty cell", set: func(p *Parameters, x float64) { p.CellEmptyV = x }},
+	{name: "MPC_Z_V_AUTO_DN", want: "any, m/s", what: "descent of Land and Return", set: func(p *Parameters, x float64) { p.DescentMPS = x }},
+	{name: "MPC_LAND_SPEED", want: "any, m/s", what: "of the last metres", set: func(p *Parameters, x float64) { p.LandMPS = x }},
+	{name: "MPC_LAND_ALT1", want: "any, m", what: "the height of these", set: func(p *Parameters, x float64) { p.LandSlowBelowM = x }},
+	{name: "MPC_Z_V_AUTO_UP", want: "any, m/s", what: "climb", set: func(p *Parameters, x float64) { p.ClimbMPS = x }},
+	{name: "NAV_DLL_ACT", want: "0, or a ground station that it receives besides", what: "what it does without one",
+		set: func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
+}
+
+func (px4) parameterTable() []parameter { return px4Table }
+
+// Values of COM_OBL_RC_ACT.
+const (
+	lossActionReturn = 3
+	lossActionLand   = 4
+	lossActionHold   = 5
+)
+
+// value is an integer's bits in the float field.
+func (px4) value(m *common.MessageParamValue) float64 {
+	switch m.ParamType {
+	case common.MAV_PARAM_TYPE_INT8, common.MAV_PARAM_TYPE_INT16, common.MAV_PARAM_TYPE_INT32,
+		common.MAV_PARAM_TYPE_UINT8, common.MAV_PARAM_TYPE_UINT16, common.MAV_PARAM_TYPE_UINT32:
+		return float64(int32(math.Float32bits(m.ParamValue)))
+	}
+	return float64(m.ParamValue)
+}
+
+func (px4) unsafeReason(p *Parameters) string {
+	switch {
+	case p.OffboardLossAction != lossActionReturn && p.OffboardLossAction != lossActionLand && p.OffboardLossAction != lossActionHold:
+		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.OffboardLossAction)
+	case p.OffboardLossAction == lossActionHold && p.LowBatteryAction == 0:
+		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; " +
+			"want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
+	case !(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10):
+		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)
+	case !(p.SpeedMaxMPS > 0):
+		return fmt.Sprintf("MPC_XY_VEL_MAX is %v m/s, want a positive number", p.SpeedMaxMPS)
+	}
+	return ""
+}
+
+func (px4) warnings(p *Parameters, capacityJ float64) (reasons []string) {
+	const minCellV, maxCells = 3.3, 14
+	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
+		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ))
+	}
+	return reasons
+}
+
+func (px4) failsafes(p *Parameters) [8]float64 {
+	return [8]float64{p.OffboardLossS, float64(p.OffboardLossAction), float64(p.LowBatteryAction), float64(p.DataLinkLossAction)}
+}
+
+func (px4) summary(p *Parameters) string {
+	return fmt.Sprintf("COM_OF_LOSS_T %g s, COM_OBL_RC_ACT %d, MPC_XY_VEL_MAX %g m/s", p.OffboardLossS, p.OffboardLossAction, p.SpeedMaxMPS)
+}
+
+// ignoresGCSLoss: PX4 sends STATUSTEXT, with the reason why it does not arm, only on links
+// with a ground station's HEARTBEAT, but then counts the ground station as connected. Where
+// its loss has an effect (NAV_DLL_ACT), the leader's HEARTBEAT would hide the loss.
+func (px4) ignoresGCSLoss(p *Parameters) bool { return p.dataLinkRead && p.DataLinkLossAction == 0 }
+
+func (px4) silentAction(p *Parameters, silentS float64) Role {
+	if p.OffboardLossAction == lossActionReturn && silentS > p.OffboardLossS {
+		return RoleReturn
+	}
+	return RoleHold
+}
+
+func (px4) gainPerS(p *Parameters) float64 {
+	if p.GainPerS > 0 && p.GainPerS <= 2 {
+		return p.GainPerS
+	}
+	return 0.95 // the default
+}
+
+// climbS has the time to spool up and to slow down: 40 s were measured to 100 m on the defaults.
+func (px4) climbS(p *Parameters, heightM float64) float64 {
+	const rampS = 7
+	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 3) + rampS
+}
+
+// descentS: PX4 slows down between two heights; assuming the upper one is on the safe
+// side, and closer to measurements.
+func (px4) descentS(p *Parameters, heightM float64) float64 {
+	down, land, slowM := positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
+	heightM = math.Max(heightM, 0)
+	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
+}
+
+func (px4) packJ(p *Parameters, voltageV float64) float64 {
+	return packJ(p.CapacityMAh, p.Cells, voltageV, positiveOr(p.CellFullV, 4.05), positiveOr(p.CellEmptyV, 3.6))
+}
