@@ -16,6 +16,8 @@ const (
 	decisionExample   = `{"slot":17,"aircraft":1,"offload":0.81,"cpu_hz":1.3e10}`
 	resultExample     = `{"slot":17,"completion_s":0.21,"by":"decision","local_s":0.05,"upload_s":0.11}`
 	budgetExample     = `{"id":"b1","energy_j":36000,"mode":"target","replaces_j":45000}`
+	landedExample     = `{"id":"b3","energy_j":36000,"scope":"landed","packs":[{"aircraft":1,"usable_j":40000,"reserve_j":8000},{"aircraft":2,"reserve":0.2}],"stand_down":"land","least_up":1}`
+	returnExample     = `{"id":"m4","action":"return","aircraft":[2]}`
 	preferenceExample = `{"id":"p1","setting":0.35}`
 	missionExample    = `{"id":"m1","action":"start"}`
 	launchExample     = `{"id":"m2","action":"launch","aircraft":[2]}`
@@ -63,7 +65,7 @@ func TestExamplesAreAccepted(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	for example, kind := range map[string]string{launchExample: "mission", newMissionExample: "mission", staleAckExample: "ack"} {
+	for example, kind := range map[string]string{landedExample: "budget", returnExample: "mission", launchExample: "mission", newMissionExample: "mission", staleAckExample: "ack"} {
 		if _, err := decoders[kind]([]byte(example)); err != nil {
 			t.Errorf("%s: %v", example, err)
 		}
@@ -174,6 +176,20 @@ func TestRefused(t *testing.T) {
 		{"result", swap(resultExample, `"decision"`, `"magic"`), `result.by: "magic", want one of decision, offer, local`},
 		{"budget", swap(budgetExample, "36000", "-5"), "budget.energy_j: -5 is outside (0, 1e12]"},
 		{"budget", swap(budgetExample, `"b1"`, `"b 1"`), `budget.id: "b 1", want 1 to 64 of A-Z a-z 0-9 . _ -`},
+		{"budget", `{"id":"b1","mode":"ceiling"}`, "budget.energy_j: missing"},
+		{"budget", `{"id":"b1","mode":"ceiling","packs":[]}`, "budget.energy_j: missing"},
+		{"budget", `{"id":"b1","energy_j":36000,"stand_down":"land"}`, "budget.mode: missing"},
+		{"budget", `{"id":"b1","mode":"target","packs":[{"aircraft":1}]}`, "budget.mode: target without energy_j; packs alone are a ceiling"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1},{"aircraft":2},{"aircraft":1}]}`, "budget.packs.aircraft: a number twice"},
+		{"budget", `{"id":"b1","packs":[{"usable_j":5}]}`, "budget.packs.aircraft: missing"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":65}]}`, "budget.packs.aircraft: 65 is outside [1, 64]"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1,"usable_j":0}]}`, "budget.packs.usable_j: 0 is outside (0, 1e12]"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1,"reserve":1}]}`, "budget.packs.reserve: 1 is outside [0, 1)"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1,"reserve":0.2,"reserve_j":1}]}`, "budget.packs.reserve: beside reserve_j; want one of them"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1,"usable_j":8000,"reserve_j":8000}]}`, "budget.packs.reserve_j: not below usable_j"},
+		{"budget", swap(budgetExample, `"b1"`, `"b1","scope":"all"`), `budget.scope: "all", want one of slots, landed`},
+		{"budget", swap(budgetExample, `"b1"`, `"b1","stand_down":"yes"`), `budget.stand_down: "yes", want one of never, land, shifts`},
+		{"budget", swap(budgetExample, `"b1"`, `"b1","least_up":-1`), "budget.least_up: -1 is outside [0, 64]"},
 		{"preference", swap(preferenceExample, "0.35", "1.01"), "preference.setting: 1.01 is outside [0, 1]"},
 		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop, launch, clear, new`},
 		{"ack", `{"id":"b1","accepted":true}`, "ack.effective_slot: missing"},
@@ -185,8 +201,8 @@ func TestRefused(t *testing.T) {
 		{"mission", `{"id":"m","action":"resume","aircraft":[2,1,2]}`, "mission.aircraft: a number twice"},
 		{"mission", `{"id":"m","action":"launch","aircraft":[0]}`, "mission.aircraft: 0 is outside [1, 64]"},
 		{"mission", `{"id":"m","action":"launch","aircraft":2}`, `mission.aircraft: "2", want a list`},
-		{"mission", `{"id":"m","action":"stop","aircraft":[1]}`, "mission.aircraft: only with resume, launch and clear"},
-		{"mission", `{"id":"m","action":"start","aircraft":[]}`, "mission.aircraft: only with resume, launch and clear"},
+		{"mission", `{"id":"m","action":"stop","aircraft":[1]}`, "mission.aircraft: only with resume, return, launch and clear"},
+		{"mission", `{"id":"m","action":"start","aircraft":[]}`, "mission.aircraft: only with resume, return, launch and clear"},
 		{"mission", `{"id":"m","action":"new"}`, "mission.mission: missing"},
 		{"mission", `{"id":"m","action":"start","mission":"m-2"}`, "mission.mission: only with new"},
 		{"mission", `{"id":"m","action":"new","mission":"m 2"}`, `mission.mission: "m 2", want 1 to 64 of A-Z a-z 0-9 . _ -`},
@@ -230,7 +246,7 @@ func TestCommandIDSurvivesAnError(t *testing.T) {
 	}
 	for _, c := range cases {
 		b, err := DecodeBudget([]byte(c.payload))
-		if err == nil || b != (Budget{ID: c.wantID}) {
+		if err == nil || !reflect.DeepEqual(b, Budget{ID: c.wantID}) {
 			t.Errorf("%s: got %+v, %v", c.payload, b, err)
 		}
 	}

@@ -86,13 +86,27 @@ type Result struct {
 	UploadS *float64 `json:"upload_s,omitempty" range:"[0, 86400]"` // time of the upload, at most CompletionS
 }
 
-// Budget requests a total of joules from slot 0 to the end.
+// Budget requests a total of joules of the fleet, bounds for single aircraft, or both.
 type Budget struct {
 	ID      string  `json:"id" match:"id"`
-	EnergyJ float64 `json:"energy_j" range:"(0, 1e12]"`
-	Mode    string  `json:"mode" enum:"target,ceiling"`
+	EnergyJ float64 `json:"energy_j,omitempty" range:"(0, 1e12]"` // of the fleet; absent: the packs alone bound it
+	Mode    string  `json:"mode,omitempty" enum:"target,ceiling"` // absent only beside packs: a ceiling
+	Scope   string  `json:"scope,omitempty" enum:"slots,landed"`  // what counts; absent: slots
+	Packs   []Pack  `json:"packs,omitempty" max:"64"`             // aircraft that are not named are unbounded
+	// StandDown is whether aircraft may come home for good; absent: never.
+	StandDown string `json:"stand_down,omitempty" enum:"never,land,shifts"`
+	LeastUp   *int   `json:"least_up,omitempty" range:"[0, 64]"` // how many stay in the air; absent: 1
 
 	ReplacesJ *float64 `json:"replaces_j,omitempty" range:"(0, 1e12]"` // refused unless this total is in force
+}
+
+// Pack bounds what one aircraft draws from its pack: usable less reserve.
+type Pack struct {
+	Aircraft int      `json:"aircraft" range:"[1, 64]"`
+	UsableJ  *float64 `json:"usable_j,omitempty" range:"(0, 1e12]"` // absent: all that the pack holds
+	// At most one of these is what is left at the end; neither: nothing.
+	ReserveJ *float64 `json:"reserve_j,omitempty" range:"[0, 1e12]"`
+	Reserve  *float64 `json:"reserve,omitempty" range:"[0, 1)"` // share of the whole pack
 }
 
 // Preference requests a point of the calibrated energy-delay axis.
@@ -105,7 +119,7 @@ type Preference struct {
 type Mission struct {
 	ID       string `json:"id" match:"id"`
 	Action   string `json:"action" enum:"start,hold,resume,return,stop,launch,clear,new"`
-	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume: which, absent: all in the air
+	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume and return: which, absent: all in the air
 	Mission  string `json:"mission,omitempty" match:"id"`                // new: its id, never used before
 }
 
@@ -128,12 +142,22 @@ type Ack struct {
 	Saturated *bool    `json:"saturated,omitempty"`                 // always for an accepted budget
 	FloorJ    *float64 `json:"floor_j,omitempty" range:"[0, 1e12]"` // always for an accepted budget
 
+	// The plan of a budget that bounds packs or lets aircraft land.
+	CoveredUntilSlot *int          `json:"covered_until_slot,omitempty" range:"[-1, 1e9]"` // as in Status
+	Aircraft         []AckAircraft `json:"aircraft,omitempty" max:"64"`
+
 	// With a refusal for a stale challenge or counter, and only then: the values to
 	// sign the command with again.
 	Challenge   string  `json:"challenge,omitempty" match:"challenge"`
 	LastCounter *uint64 `json:"last_counter,omitempty" range:"[0, 9223372036854775807]"` // last accepted from that key and station; 0: none
 
 	Signature string `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
+}
+
+// AckAircraft is what the plan leaves in one aircraft's pack.
+type AckAircraft struct {
+	Number           int     `json:"number" range:"[1, 64]"`
+	LeftAtTouchdownJ float64 `json:"left_at_touchdown_j" range:"[0, 1e12]"`
 }
 
 // Heartbeat shows that a crew station watches, once a second of wall time.
@@ -176,30 +200,34 @@ type Proof struct {
 
 // Status is the state of the fleet after a settlement, a retained message.
 type Status struct {
-	Seq           int64            `json:"seq" range:"[0, 9007199254740992]"`
-	Slot          int              `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
-	Slots         int              `json:"slots" range:"[0, 1e9]"`
-	MissionS      float64          `json:"mission_s" range:"[0, 1e9]"`
-	Mission       string           `json:"mission,omitempty" match:"id"`
-	State         string           `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
-	Setting       float64          `json:"setting" range:"[0, 1]"`
-	BudgetJ       *float64         `json:"budget_j" range:"(0, 1e12]"` // null under a preference
-	Mode          *string          `json:"mode" enum:"target,ceiling"` // null under a preference
-	SpentJ        float64          `json:"spent_j" range:"[0, 1e12]"`
-	RemainingJ    *float64         `json:"remaining_j" range:"[-1e12, 1e12]"` // of the budget; null under a preference
-	PredictedEndJ *float64         `json:"predicted_end_j" range:"[0, 1e12]"` // null before the first prediction
-	FloorJ        float64          `json:"floor_j" range:"[0, 1e12]"`
-	Saturated     bool             `json:"saturated"`
-	TransitJ      float64          `json:"transit_j" range:"[0, 1e12]"`  // climb, transit and return, outside the budget
-	UsersHeard    int              `json:"users_heard" range:"[0, 1e6]"` // users that reported in time for the slot
-	MissedSlots   int              `json:"missed_slots" range:"[0, 1e9]"`
-	DecisionMS    float64          `json:"decision_ms" range:"[0, 1e6]"`
-	EnergySource  string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the least accurate of the aircraft
-	Challenge     string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
-	LastCommand   *LastCommand     `json:"last_command"`                                                                // null before the first
-	CrewAgeS      *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`                                       // wall time since contact with the crew counted; absent: no station sends heartbeats
-	Aircraft      []StatusAircraft `json:"aircraft" max:"64"`
-	Signature     string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
+	Seq           int64    `json:"seq" range:"[0, 9007199254740992]"`
+	Slot          int      `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
+	Slots         int      `json:"slots" range:"[0, 1e9]"`
+	MissionS      float64  `json:"mission_s" range:"[0, 1e9]"`
+	Mission       string   `json:"mission,omitempty" match:"id"`
+	State         string   `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
+	Setting       float64  `json:"setting" range:"[0, 1]"`
+	BudgetJ       *float64 `json:"budget_j" range:"(0, 1e12]"`          // null under a preference
+	Mode          *string  `json:"mode" enum:"target,ceiling"`          // null under a preference
+	Scope         string   `json:"scope,omitempty" enum:"slots,landed"` // of the budget; absent under a preference
+	SpentJ        float64  `json:"spent_j" range:"[0, 1e12]"`
+	RemainingJ    *float64 `json:"remaining_j" range:"[-1e12, 1e12]"` // of the budget; null under a preference
+	PredictedEndJ *float64 `json:"predicted_end_j" range:"[0, 1e12]"` // null before the first prediction
+	FloorJ        float64  `json:"floor_j" range:"[0, 1e12]"`
+	Saturated     bool     `json:"saturated"`
+	// CoveredUntilSlot is the last slot with least_up aircraft in the air, by the plan; -1: none. Absent without a plan.
+	CoveredUntilSlot *int             `json:"covered_until_slot,omitempty" range:"[-1, 1e9]"`
+	ValueSPerJ       *float64         `json:"value_s_per_j,omitempty" range:"[0, 1e6]"` // price in force; absent before the first slot
+	TransitJ         float64          `json:"transit_j" range:"[0, 1e12]"`              // climb, transit and return; of the budget where its scope is landed
+	UsersHeard       int              `json:"users_heard" range:"[0, 1e6]"`             // users that reported in time for the slot
+	MissedSlots      int              `json:"missed_slots" range:"[0, 1e9]"`
+	DecisionMS       float64          `json:"decision_ms" range:"[0, 1e6]"`
+	EnergySource     string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the least accurate of the aircraft
+	Challenge        string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
+	LastCommand      *LastCommand     `json:"last_command"`                                                                // null before the first
+	CrewAgeS         *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`                                       // wall time since contact with the crew counted; absent: no station sends heartbeats
+	Aircraft         []StatusAircraft `json:"aircraft" max:"64"`
+	Signature        string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }
 
 // LastCommand is the last command that was applied.
@@ -228,6 +256,15 @@ type StatusAircraft struct {
 	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // of the last message received
 
 	Worker *StatusWorker `json:"worker,omitempty"` // absent: no aircraft of the fleet is configured with one
+
+	// Who is in the air until when. Slots are absent where the aircraft has no plan.
+	Duty             string   `json:"duty,omitempty" enum:"serving,leaving,home,standby,relieving"` // absent: none of these
+	UsableJ          *float64 `json:"usable_j,omitempty" range:"[0, 1e12]"`                         // left in its pack and usable, the reserve included
+	ReserveJ         *float64 `json:"reserve_j,omitempty" range:"[0, 1e12]"`                        // that is to be left at touchdown
+	HomeJ            *float64 `json:"home_j,omitempty" range:"[0, 1e12]"`                           // of its way home from here, to touchdown
+	LeftAtTouchdownJ *float64 `json:"left_at_touchdown_j,omitempty" range:"[0, 1e12]"`              // in its pack, by the plan
+	FliesUntilSlot   *int     `json:"flies_until_slot,omitempty" range:"[-1, 1e9]"`                 // its last slot, by the plan
+	TakesOffSlot     *int     `json:"takes_off_slot,omitempty" range:"[0, 1e9]"`                    // of a standby that will relieve another
 }
 
 // StatusWorker is the state of an aircraft's worker.
@@ -244,6 +281,19 @@ const (
 
 	ModeTarget  = "target"
 	ModeCeiling = "ceiling"
+
+	ScopeSlots  = "slots"  // from slot 0 to the settlement of the last
+	ScopeLanded = "landed" // of each aircraft from take-off to touchdown
+
+	StandDownNever  = "never"
+	StandDownLand   = "land"   // aircraft may come home for good
+	StandDownShifts = "shifts" // standbys relieve them
+
+	DutyServing   = "serving"
+	DutyLeaving   = "leaving" // on its way home
+	DutyHome      = "home"    // on the ground
+	DutyStandby   = "standby"
+	DutyRelieving = "relieving"
 
 	ActionStart  = "start"
 	ActionHold   = "hold"
@@ -348,13 +398,36 @@ func (d *Decision) check() (field, problem string) {
 	return "", ""
 }
 
+func (b *Budget) check() (field, problem string) {
+	switch {
+	case b.EnergyJ == 0 && len(b.Packs) == 0:
+		return "energy_j", "missing"
+	case b.Mode == "" && len(b.Packs) == 0:
+		return "mode", "missing"
+	case b.EnergyJ == 0 && b.Mode == ModeTarget:
+		return "mode", "target without energy_j; packs alone are a ceiling"
+	}
+	for i := range b.Packs {
+		p := &b.Packs[i]
+		switch {
+		case slices.ContainsFunc(b.Packs[:i], func(other Pack) bool { return other.Aircraft == p.Aircraft }):
+			return "packs.aircraft", "a number twice"
+		case p.ReserveJ != nil && p.Reserve != nil:
+			return "packs.reserve", "beside reserve_j; want one of them"
+		case p.UsableJ != nil && p.ReserveJ != nil && *p.ReserveJ >= *p.UsableJ:
+			return "packs.reserve_j", "not below usable_j"
+		}
+	}
+	return "", ""
+}
+
 func (m *Mission) check() (field, problem string) {
 	named, isNew := m.Aircraft != nil, m.Action == ActionNew
 	switch mustName := m.Action == ActionLaunch || m.Action == ActionClear; {
 	case mustName && !named:
 		return "aircraft", "missing"
-	case named && !mustName && m.Action != ActionResume:
-		return "aircraft", "only with resume, launch and clear"
+	case named && !mustName && m.Action != ActionResume && m.Action != ActionReturn:
+		return "aircraft", "only with resume, return, launch and clear"
 	case isNew && m.Mission == "":
 		return "mission", "missing"
 	case !isNew && m.Mission != "":
