@@ -40,6 +40,8 @@ type Account struct {
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocal              LocalDelay           // what a missed slot is taken to have cost
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
+	bounds                *Bounds              // of the budget in force; nil: it has none
+	ways                  Ways                 // as they were measured
 }
 
 // AircraftAccount is one aircraft's account.
@@ -54,6 +56,9 @@ type AircraftAccount struct {
 	committedJ  float64 // edge energy of the last decision, which the battery may not show yet
 	servedUsers int     // users in it
 
+	Returned bool `json:"returned,omitempty"` // it left the slots to come home
+	Way      *Way `json:"way,omitempty"`      // that is being measured; nil: none
+
 	marks [2]flightMark // at the last two settlements, the earlier one first
 }
 
@@ -63,6 +68,8 @@ type State struct {
 	LocalDelay
 	Aircraft []AircraftAccount `json:"aircraft"`
 	Observed []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
+	Bounds   *Bounds           `json:"bounds,omitempty"`   // of the budget in force
+	Ways     Ways              `json:"ways,omitzero"`      // as they were measured
 }
 
 // LocalDelay is the mean delay of a slot whose tasks are all computed locally.
@@ -86,7 +93,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.edges = nil
 	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
-	a.flownSlot, a.Air = -1, motion.Air{}
+	a.flownSlot, a.Air, a.bounds = -1, motion.Air{}, nil
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -107,7 +114,7 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.allLocal, append([]AircraftAccount(nil), a.aircraft...), a.pending()}
+	return State{a.objective.State(), a.allLocal, append([]AircraftAccount(nil), a.aircraft...), a.pending(), a.bounds, a.ways}
 }
 
 // Restore continues a mission.
@@ -115,7 +122,7 @@ func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.allLocal, a.results, a.unmeasuredSettlements = s.Aircraft, s.LocalDelay, map[int]*slotResults{}, restartSettlements
-	a.observed, a.flownSlot = s.Observed, -1
+	a.observed, a.flownSlot, a.bounds, a.ways = s.Observed, -1, s.Bounds, s.Ways
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.
@@ -148,8 +155,9 @@ func (a *Account) advanceMeters(views []fleet.View, leastJ float64) (by []meterD
 	for i := range a.aircraft {
 		c, v := &a.aircraft[i], &views[i]
 		by[i] = meterDelta{math.Max(v.TotalJ-c.AccountedJ, leastJ), math.Max(v.ModelJ-c.modelJ, 0)}
+		c.Returned = c.Returned && (!v.Flying || v.Homeward)
 		c.AccountedJ, c.modelJ = c.AccountedJ+by[i].energyJ, v.ModelJ
-		if v.InAir {
+		if v.InAir && !a.countsAsTransit(v) {
 			flying++
 		}
 	}
@@ -169,6 +177,7 @@ func (a *Account) SettleTransit(views []fleet.View) {
 	a.restartWindows()
 	a.flownSlot = -1
 	a.markFlights(views)
+	a.followWays(views)
 }
 
 // SettleAfterEnd enters a part, 0 to 1, of what was drawn since the last settlement as
@@ -223,10 +232,11 @@ func (a *Account) Objective() goal.Objective { return a.objective }
 // Observe updates the objective with what a decision observed.
 func (a *Account) Observe(s goal.Observation) { a.objective.Observe(s) }
 
-// SetPreference requests a setting on the calibrated axis, 0 to 1.
+// SetPreference requests a setting on the calibrated axis, 0 to 1, in place of a budget.
 func (a *Account) SetPreference(setting float64) error {
 	err := a.objective.SetPreference(setting)
 	if err == nil {
+		a.bounds = nil
 		a.Recorder.WriteEvent(record.Event{Setting: &setting})
 	}
 	return err

@@ -11,17 +11,28 @@ import (
 // The way home is computed here alone: for C6, for `start` and `launch`, and for the checks
 // before a flight. It is flown as package fleet flies it, at the fleet's speed of transit.
 
+// Leg is what a way takes: flying it, and hovering, waiting and descending at its end.
+type Leg struct{ CruiseJ, HoverJ float64 }
+
+// TotalJ is the sum of its parts.
+func (l Leg) TotalJ() float64 { return l.CruiseJ + l.HoverJ }
+
 // HomeJ is the energy of an aircraft's way home at multiplier 1: two seconds of hover until
 // the next decision and the turn, the cruise at the fleet's speed through the air that is
 // believed in, the wait for those that land first, and the descent.
 func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS float64) float64 {
+	return wayHome(p, v, transitMPS, air, waitS, max(v.UpM, p.AltitudeM)).TotalJ()
+}
+
+// wayHome is that way, with a descent from a height.
+func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS, heightM float64) (x Leg) {
 	const turnS = 2
-	hoverS := turnS + waitS + v.Params.DescentS(max(v.UpM, p.AltitudeM))
-	cruiseJ := 0.0
+	hoverS := turnS + waitS + v.Params.DescentS(heightM)
 	if v.Home != nil {
-		cruiseJ = cruise(p, v.Home.Sub(v.Position), transitMPS, air)
+		x.CruiseJ = cruise(p, v.Home.Sub(v.Position), transitMPS, air)
 	}
-	return cruiseJ + hoverS*hoverW(p, air)
+	x.HoverJ = hoverS * hoverW(p, air)
+	return x
 }
 
 // TakeOffJ is the energy that a take-off needs at multiplier 1: of the climb, the way to a
@@ -29,7 +40,13 @@ func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.
 func TakeOffJ(p *physics.Constants, v *fleet.View, to physics.Position, transitMPS float64, air *motion.Air, waitS float64) float64 {
 	there := *v
 	there.Position, there.Home = to, &v.Position
-	return v.Params.ClimbS(p.AltitudeM)*hoverW(p, air) + cruise(p, to.Sub(v.Position), transitMPS, air) + HomeJ(p, &there, transitMPS, air, waitS)
+	x := climb(p, v, to, transitMPS, air)
+	return x.HoverJ + x.CruiseJ + HomeJ(p, &there, transitMPS, air, waitS)
+}
+
+// climb is the way from the ground to a place at multiplier 1.
+func climb(p *physics.Constants, v *fleet.View, to physics.Position, transitMPS float64, air *motion.Air) Leg {
+	return Leg{cruise(p, to.Sub(v.Position), transitMPS, air), v.Params.ClimbS(p.AltitudeM) * hoverW(p, air)}
 }
 
 // cruise is the energy of a way at a speed over the ground.

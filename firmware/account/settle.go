@@ -58,6 +58,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	// received, and those of a downtime with them.
 	alone := slots == 1 && !restarted
 	for i := range by {
+		if a.countsAsTransit(&views[i]) {
+			a.aircraft[i].TransitJ += by[i].energyJ
+			by[i] = meterDelta{}
+			continue
+		}
 		a.aircraft[i].SpentJ += by[i].energyJ
 		sum.EnergyJ += by[i].energyJ
 		if alone && (views[i].InAir || by[i].energyJ > 0) {
@@ -106,6 +111,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	a.advanceWindows(views)
 	a.markFlights(views)
 	a.settleObjective(sum)
+	a.followWays(views)
 	return rows
 }
 

@@ -43,6 +43,8 @@ var (
 	// Resume ends pilots' control of aircraft in the air: they fly on, or home. It never
 	// arms, nor takes off from the ground.
 	Resume = Action{"resume", (*aircraft).resumeRefusal, (*Fleet).resume, true}
+	// Return sends home aircraft that fly for the leader; the mission goes on with the others.
+	Return = Action{"return", (*aircraft).returnRefusal, func(_ *Fleet, a *aircraft, _ *Ordered) { a.sendHome() }, true}
 	// Clear has aircraft in the air that are not received be no obstacles, until they are.
 	Clear = Action{"clear", (*aircraft).clearRefusal, func(_ *Fleet, a *aircraft, _ *Ordered) { a.cleared = true }, false}
 )
@@ -184,11 +186,27 @@ func (f *Fleet) SendHome(number int) {
 		if a.phase == PhaseIdle || a.phase == PhasePilot || stopping && !a.inAir() {
 			return
 		}
-		a.homeward, a.awaitsHeartbeat, a.nearestHomeM = true, false, math.Inf(1)
+		a.sendHome()
 		if stopping {
 			a.engage(now)
 		}
 	})
+}
+
+func (a *aircraft) sendHome() {
+	a.homeward, a.awaitsHeartbeat, a.nearestHomeM = true, false, math.Inf(1)
+}
+
+func (a *aircraft) returnRefusal(float64) error {
+	switch {
+	case a.homeward:
+		return errors.New("is on its way home already")
+	case a.phase == PhasePilot:
+		return errors.New("is with its pilot; resume gives it back")
+	case !a.phase.ordered():
+		return fmt.Errorf("is %s; it does not fly for the leader", a.phase)
+	}
+	return nil
 }
 
 // Stop hands an aircraft under control to its autopilot's hold.

@@ -38,6 +38,12 @@ func (s *SavedAircraft) Order(o Ordered) {
 	}
 }
 
+// SendHome is the state once an aircraft under command is sent home; any other stays as it is.
+func (s *SavedAircraft) SendHome() {
+	s.Homing = s.Homing || s.UnderCommand
+	s.UnderCommand = false
+}
+
 // SetDurable tells what the ledger has of each aircraft. One is engaged only if a restart
 // would know that, or would leave it to its pilot: else a hold that its pilot chose in
 // between would be taken for the end of its take-off.

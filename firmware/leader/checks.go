@@ -76,6 +76,18 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 	return stopped, c.fleet.Check(fleet.Resume, stopped)
 }
 
+// returnNamed sends home aircraft that fly for the leader; the mission goes on with the others.
+func (c *checks) returnNamed(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
+	for _, number := range m.Aircraft {
+		one := []fleet.Ordered{{Number: number, Homeward: true}}
+		if err := c.fleet.Check(fleet.Return, one); err != nil {
+			return nil, err
+		}
+		ordered = append(ordered, one...)
+	}
+	return ordered, nil
+}
+
 func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
 	for _, v := range c.views {
 		switch {

@@ -183,20 +183,32 @@ var missionActions = map[string]struct {
 	telemetry.ActionStop:   {atOnce: true},
 	telemetry.ActionNew:    {decide: (*checks).newMission},
 	telemetry.ActionResume: {decide: (*checks).resume, order: &fleet.Resume},
+	returnAircraft:         {decide: (*checks).returnNamed, order: &fleet.Return, aircraftOnly: true},
 	telemetry.ActionLaunch: {decide: (*checks).launch, order: &fleet.Launch, aircraftOnly: true},
 	telemetry.ActionClear:  {decide: (*checks).clear, order: &fleet.Clear, aircraftOnly: true},
 }
 
+// returnAircraft is the row of a return that names aircraft: it does not end the flight.
+const returnAircraft = telemetry.ActionReturn + " aircraft"
+
+// rowOf is a command's row in missionActions.
+func rowOf(m *telemetry.Mission) string {
+	if m.Action == telemetry.ActionReturn && len(m.Aircraft) > 0 {
+		return returnAircraft
+	}
+	return m.Action
+}
+
 // actsAtOnce is whether a message is a command that holds or ends the flight.
 func actsAtOnce(c *crew.Command) bool {
-	return c.Mission != nil && c.InvalidReason == "" && missionActions[c.Mission.Action].atOnce
+	return c.Mission != nil && c.InvalidReason == "" && missionActions[rowOf(c.Mission)].atOnce
 }
 
 // decideMission decides a mission command: everything is checked before anything
 // changes.
 func (l *Leader) decideMission(m *telemetry.Mission) error {
 	views := l.fleet.Views()
-	from, action := l.mission.Phase(), missionActions[m.Action]
+	from, action := l.mission.Phase(), missionActions[rowOf(m)]
 	for _, number := range m.Aircraft {
 		if number > len(views) {
 			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(views))
@@ -208,7 +220,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	var err error
 	if changesState {
 		effect, err = next.Command(m.Action)
-	} else if !l.mission.Accepts(m.Action) {
+	} else if !l.mission.AcceptsAircraft(m.Action) {
 		err = fmt.Errorf("cannot %s: %w", m.Action, l.mission.Refusal())
 	}
 	if err != nil {
@@ -224,6 +236,11 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 		if action.order != nil {
 			if err := l.fleet.Order(*action.order, ordered); err != nil { // they could be ordered so when it was decided
 				l.Log.Error("an aircraft does not obey", "order", m.Action, "reason", err)
+			}
+			if action.order == &fleet.Return {
+				for _, o := range ordered {
+					l.account.SetReturned(o.Number)
+				}
 			}
 		}
 		if !changesState {
@@ -250,7 +267,12 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 			s.State = next.State()
 		}
 		for _, o := range ordered {
-			s.Fleet[o.Number-1].Order(o)
+			if action.order == &fleet.Return {
+				s.Fleet[o.Number-1].SendHome()
+				s.Account.Aircraft[o.Number-1].Returned = true
+			} else {
+				s.Fleet[o.Number-1].Order(o)
+			}
 		}
 	}})
 	return nil

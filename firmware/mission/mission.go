@@ -99,6 +99,7 @@ var actions = []string{
 // the mission's state.
 var aircraftActions = map[string][]string{
 	telemetry.ActionResume: append([]string{telemetry.StateReturning, telemetry.StateDone}, airborne...),
+	telemetry.ActionReturn: airborne,
 	telemetry.ActionLaunch: airborne,
 	telemetry.ActionClear: append([]string{
 		telemetry.StateIdle, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped,
@@ -211,8 +212,13 @@ func (m *Mission) Refusal() error {
 // Accepts is whether an action changes the mission or single aircraft in the present
 // state, their own conditions permitting.
 func (m *Mission) Accepts(action string) bool {
-	return m.transition(event(action)) != nil || slices.Contains(aircraftActions[action], m.state.Phase) ||
+	return m.transition(event(action)) != nil || m.AcceptsAircraft(action) ||
 		action == telemetry.ActionHold && m.heldByOthers()
+}
+
+// AcceptsAircraft is whether an action changes single aircraft in the present state.
+func (m *Mission) AcceptsAircraft(action string) bool {
+	return slices.Contains(aircraftActions[action], m.state.Phase)
 }
 
 // heldByOthers is whether the present hold is not the crew's own.

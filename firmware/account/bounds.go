@@ -1,0 +1,247 @@
+package account
+
+import (
+	"math"
+
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/telemetry"
+)
+
+// Bounds are what a budget asks beyond a total of the slots: to touchdown, of single packs,
+// and whether aircraft may land for good (docs/wire.md, "Budgets"). A budget that asks none of
+// these has no Bounds, and the objective alone keeps it.
+type Bounds struct {
+	BudgetJ   float64      `json:"budget_j"`          // as the status shows it
+	TotalJ    float64      `json:"total_j,omitempty"` // of the fleet; 0: the packs alone bound it
+	Mode      goal.Mode    `json:"mode"`
+	Scope     string       `json:"scope"`
+	StandDown string       `json:"stand_down"`
+	LeastUp   int          `json:"least_up"`
+	Packs     []PackBounds `json:"packs,omitempty"`
+}
+
+// PackBounds bound what one aircraft draws from its pack.
+type PackBounds struct {
+	Number   int     `json:"aircraft"`
+	UsableJ  float64 `json:"usable_j,omitempty"` // the reserve included; 0: all that the pack holds
+	ReserveJ float64 `json:"reserve_j,omitempty"`
+}
+
+// Landed is whether the budget runs from take-off to touchdown.
+func (b *Bounds) Landed() bool { return b.Scope == telemetry.ScopeLanded }
+
+// MayLand is whether aircraft may come home for good.
+func (b *Bounds) MayLand() bool { return b.StandDown == telemetry.StandDownLand }
+
+// Pack returns the bounds of an aircraft's pack, and whether it has any.
+func (b *Bounds) Pack(number int) (PackBounds, bool) {
+	for _, p := range b.Packs {
+		if p.Number == number {
+			return p, true
+		}
+	}
+	return PackBounds{Number: number}, false
+}
+
+// Bounds are those of the budget in force; nil: it has none.
+func (a *Account) Bounds() *Bounds { return a.bounds }
+
+// SetBounds has a budget's bounds be in force, with the objective that AllowSlots gives it.
+func (a *Account) SetBounds(b *Bounds) { a.bounds = b }
+
+// BudgetJ is the total in force, as the crew asked for it; false: a preference is in force.
+func (a *Account) BudgetJ() (energyJ float64, budgeted bool) {
+	if a.bounds != nil {
+		return a.bounds.BudgetJ, true
+	}
+	return a.objective.BudgetJ(), a.objective.Budgeted()
+}
+
+// AllowSlots has the objective be a budget of so many joules in the slots: what the bounds leave
+// for them.
+func (a *Account) AllowSlots(totalJ float64) {
+	totalJ = max(totalJ, 1) // a budget is above 0
+	if o := &a.objective; o.Mode() != a.bounds.Mode || o.BudgetJ() != totalJ {
+		a.SetBudget(totalJ, a.bounds.Mode) // cannot fail: it is finite and above 0
+	}
+}
+
+// SetReturned enters that an aircraft left the slots to come home: from now on its joules
+// are transit, until it flies for the mission again.
+func (a *Account) SetReturned(number int) { a.aircraft[number-1].Returned = true }
+
+// countsAsTransit is whether what an aircraft draws in a slot is drawn outside the slots'
+// budget. One that a battery sends home under a plain budget is still in it.
+func (a *Account) countsAsTransit(v *fleet.View) bool {
+	return a.aircraft[v.Number-1].Returned || a.bounds != nil && (v.Homeward || !v.InAir && v.Landed != nil && *v.Landed)
+}
+
+// drawnJ is what an aircraft drew in the scope of the bounds.
+func (a *Account) drawnJ(number int) float64 {
+	c := &a.aircraft[number-1]
+	if a.bounds.Landed() {
+		return max(c.SpentJ+c.TransitJ, 0)
+	}
+	return c.SpentJ
+}
+
+// UsableJ is what is left in an aircraft's pack and may be used, its reserve included.
+func (a *Account) UsableJ(v *fleet.View) float64 {
+	usableJ := a.ResidualJ(v)
+	if a.bounds == nil {
+		return usableJ
+	}
+	if p, _ := a.bounds.Pack(v.Number); p.UsableJ > 0 {
+		usableJ = min(usableJ, max(p.UsableJ-a.drawnJ(v.Number), 0))
+	}
+	return usableJ
+}
+
+// KeptJ is what is to be left in an aircraft's pack at touchdown.
+func (a *Account) KeptJ(number int) float64 {
+	if a.bounds != nil {
+		if p, bounded := a.bounds.Pack(number); bounded {
+			return max(p.ReserveJ, 0)
+		}
+	}
+	return a.ReserveJ
+}
+
+// PackLeftJ is what an aircraft may still draw in the scope of the bounds before its reserve;
+// +Inf where its pack is not bounded. With packs alone every pack is.
+func (a *Account) PackLeftJ(v *fleet.View) float64 {
+	_, bounded := a.bounds.Pack(v.Number)
+	if !bounded && a.bounds.TotalJ > 0 {
+		return math.Inf(1)
+	}
+	leftJ := a.UsableJ(v) - a.KeptJ(v.Number) - v.UncertaintyJ
+	if !a.bounds.Landed() { // then the way home comes out of what the pack holds beside
+		leftJ = min(leftJ, a.ResidualJ(v)-a.ReserveJ-a.WayHome(v).TotalJ())
+	}
+	return max(leftJ, 0)
+}
+
+// FleetLeftJ is what the fleet may still draw in the scope of the bounds; +Inf: no total is
+// asked for. What is on its way home already has its way in it.
+func (a *Account) FleetLeftJ(views []fleet.View) float64 {
+	b := a.bounds
+	if b.TotalJ == 0 {
+		return math.Inf(1)
+	}
+	leftJ := b.TotalJ - a.objective.SpentJ()
+	if !b.Landed() {
+		return leftJ
+	}
+	leftJ -= a.TransitJ()
+	for i := range views {
+		if v := &views[i]; v.InAir && !v.UnderCommand() {
+			leftJ -= a.WayHome(v).TotalJ()
+		}
+	}
+	return leftJ
+}
+
+// WayHome is what an aircraft's way home takes from where it is, at the measured multiplier and by
+// what earlier ways took. The wait for others is a whole one: it may not come.
+func (a *Account) WayHome(v *fleet.View) Leg {
+	x, waitJ, scale := a.expectedWayHome(v), v.WaitS*hoverW(&a.Physics, &a.Air), a.objective.PropulsionMultiplier()
+	return Leg{x.CruiseJ * scale * a.ways.Home.ratio(), (x.HoverJ*a.ways.Home.ratio() + waitJ) * scale}
+}
+
+// expectedWayHome is that at multiplier 1 by the closed form, without a wait.
+func (a *Account) expectedWayHome(v *fleet.View) Leg {
+	heightM := max(v.UpM, a.Physics.AltitudeM)
+	if v.Phase == fleet.PhaseLanding {
+		heightM = v.UpM
+	}
+	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, 0, heightM)
+}
+
+// ClimbJ is what an aircraft's way from the ground to a place takes, or what of it is left.
+func (a *Account) ClimbJ(v *fleet.View, to physics.Position) float64 {
+	left := 1.0
+	if v.InAir {
+		left = min(max(1-v.UpM/a.Physics.AltitudeM, 0), 1)
+	}
+	x := climb(&a.Physics, v, to, v.TransitMPS, &a.Air)
+	return (x.HoverJ*left + x.CruiseJ) * a.objective.PropulsionMultiplier() * a.ways.Climb.ratio()
+}
+
+// Ways are what climbs and ways home took, beside what was expected of them. They outlast
+// a mission: the airframes are the same.
+type Ways struct {
+	Climb Taken `json:"climb,omitzero"`
+	Home  Taken `json:"home,omitzero"`
+}
+
+// Taken is the mean of ratios of measured to expected joules.
+type Taken struct {
+	Ratio float64 `json:"ratio,omitempty"` // 0: none was measured
+	Count int     `json:"count,omitempty"` // of what it is the mean, at most takenMax: older ones fade
+}
+
+const (
+	takenPrior = 2  // ways as expected that the first measured one is weighed against
+	takenMax   = 16 // enough for a mean within a hundredth or so
+)
+
+// ratio is what a way takes by the mean, over what is expected of it.
+func (t *Taken) ratio() float64 {
+	if t.Count == 0 {
+		return 1
+	}
+	return t.Ratio
+}
+
+// add enters a way. What is beyond twice or half of what was expected was another flight than that.
+func (t *Taken) add(ratio float64) {
+	if !(ratio >= 0.5 && ratio <= 2) {
+		return
+	}
+	mean := t.ratio()
+	t.Count = min(t.Count+1, takenMax)
+	t.Ratio = mean + (ratio-mean)/float64(t.Count+takenPrior)
+}
+
+// Way is a climb or a way home that is being measured.
+type Way struct {
+	Home      bool    `json:"home,omitempty"`
+	FromJ     float64 `json:"from_j"`     // of the meter
+	ExpectedJ float64 `json:"expected_j"` // by the closed form at the measured multiplier, no wait in it
+}
+
+// followWays begins and ends the measurement of climbs and ways home. One of an aircraft that its
+// pilot takes, or that is lost, measures nothing.
+func (a *Account) followWays(views []fleet.View) {
+	if a.bounds == nil {
+		return
+	}
+	scale := a.objective.PropulsionMultiplier()
+	for i := range views {
+		c, v := &a.aircraft[i], &views[i]
+		down := !v.InAir && v.Landed != nil && *v.Landed && !v.Armed
+		switch w := c.Way; {
+		case v.WithPilot() || v.Lost || v.Foreign != "":
+			c.Way = nil
+		case w == nil && v.Homeward && v.InAir:
+			c.Way = &Way{Home: true, FromJ: c.AccountedJ, ExpectedJ: a.expectedWayHome(v).TotalJ() * scale}
+		case w == nil && v.Phase == fleet.PhaseClimbing && !v.InAir:
+			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(a.Physics.AltitudeM) * hoverW(&a.Physics, &a.Air) * scale}
+		case w == nil:
+		case w.Home && down && !v.Homeward:
+			a.ways.Home.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)
+			c.Way = nil
+		case !w.Home && v.Homeward:
+			c.Way = nil
+		case !w.Home && v.Phase != fleet.PhaseClimbing && v.InAir:
+			a.ways.Climb.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)
+			c.Way = nil
+		}
+	}
+}
+
+// Ways are those measured so far, RestoreWays continues them.
+func (a *Account) Ways() Ways            { return a.ways }
+func (a *Account) RestoreWays(ways Ways) { a.ways = ways }
