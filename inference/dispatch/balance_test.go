@@ -25,7 +25,7 @@ func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, de
 	}
 	var all []slot.User
 	for i := range users {
-		u := prior.sample(c.AreaSideM, r)
+		u := prior.Sample(c.AreaSideM, r)
 		u.ID = i
 		all = append(all, u)
 	}
@@ -39,10 +39,10 @@ func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, de
 		var without []slot.User
 		for i := range all {
 			u := &all[i]
-			u.Task = prior.sample(c.AreaSideM, r).Task
+			u.Task = prior.Sample(c.AreaSideM, r).Task
 			u.Gain = nil
 			for m := range fleet {
-				u.Gain = append(u.Gain, sampleGain(&c.Channel, u.Position.Sub(fleet[m].Position).Norm(), c.AltitudeM, r))
+				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(fleet[m].Position).Norm(), c.AltitudeM, r))
 			}
 			if r.Float64() < lost {
 				without = append(without, *u)

@@ -155,7 +155,7 @@ func (v *valuer) usersOf(members int) int { return int(math.Round(float64(member
 // when it serves n members.
 func (v *valuer) unreportedCostS(m, n int) float64 {
 	delayS, edgeJ := v.solver.unreported(m, v.usersOf(n))
-	return (delayS + v.priceSPerJ*edgeJ) / v.weight
+	return (delayS + v.priceSPerJ*v.solver.weights[m]*edgeJ) / v.weight
 }
 
 // place is where a column is remembered: its own, where each has one, or that of the one

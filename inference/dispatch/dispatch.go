@@ -42,6 +42,7 @@ type Solver struct {
 	// Users and aircraft are in an order that depends on their figures alone, so that
 	// another order of the same slot gets the same decision.
 	order, fleet []int
+	weights      []float64 // of the price at each aircraft of the fleet, in its order
 	users        []userTerms
 	links        []linkTerms // (aircraft, user)
 	doubtUsers   []doubtUser // of the users whose figures are not exact
@@ -73,6 +74,7 @@ type linkTerms struct {
 func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 	s.constants, s.snapshot = c, snapshot
 	s.sort()
+	s.Weigh(nil)
 	users, aircraft := len(snapshot.Users), len(snapshot.Aircraft)
 	s.users, s.links = reuse.Slice(s.users, users), reuse.Slice(s.links, users*aircraft)
 	doubtful := false
@@ -167,6 +169,18 @@ func (s *Solver) Solve(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ
 	s.At(priceSPerJ, d)
 }
 
+// Weigh has a joule of each aircraft, in the snapshot's order, cost so many times the price
+// from now on, until the next Begin; nil: once. Sweep is for weights of 1.
+func (s *Solver) Weigh(weights []float64) {
+	s.weights = reuse.Slice(s.weights, len(s.fleet))
+	for m, a := range s.fleet {
+		s.weights[m] = 1
+		if weights != nil {
+			s.weights[m] = weights[a]
+		}
+	}
+}
+
 // At writes the association and ratios of least cost into d.Users, sets d.PriceSPerJ and
 // calls d.Evaluate; it does not change d.Move. A price that is not positive counts as zero.
 func (s *Solver) At(priceSPerJ float64, d *slot.Decision) {
@@ -217,7 +231,11 @@ func (s *Solver) scaled(counts []int) []int {
 // Sweep writes the edge energy of the slot at prices, which rise, into edgeJ. By
 // construction it does not rise with the price: of all solutions met, each price gets
 // the one of least cost there.
-func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) {
+func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) { s.SweepCosts(pricesSPerJ, nil, edgeJ) }
+
+// SweepCosts is Sweep that also writes, unless delayS is nil, the delay and the penalties at the
+// prices, less those of computing everything locally: at most 0.
+func (s *Solver) SweepCosts(pricesSPerJ, delayS, edgeJ []float64) {
 	v := &s.all
 	if len(s.someMembers) > 0 {
 		s.sample.sweep(pricesSPerJ)
@@ -242,6 +260,9 @@ func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) {
 			}
 		}
 		edgeJ[k] = least.edgeJ
+		if delayS != nil {
+			delayS[k] = least.delayS
+		}
 	}
 }
 
@@ -308,6 +329,7 @@ func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS [
 	load, _ := s.unreportedLoad(m)
 	sharers := max(load.EffectiveUsers(n), 1)
 	links := s.links[m*len(s.users):][:len(s.users)]
+	priceSPerJ *= s.weights[m]
 	perSharers, penaltyS := priceSPerJ/(sharers*sharers), s.constants.PenaltyS
 	for k, i := range members {
 		u, l := &s.users[i], &links[i]
@@ -365,6 +387,7 @@ func (s *Solver) option(i, m, n int, priceSPerJ float64) (rho, costS float64) {
 	if s.links[m*len(s.users)+i].perSharerS == 0 {
 		return 0, math.Inf(1)
 	}
+	priceSPerJ *= s.weights[m]
 	a, u := &s.snapshot.Aircraft[s.fleet[m]], &s.snapshot.Users[s.order[i]]
 	if s.users[i].doubtful {
 		return s.expectedOffload(i, m, max(a.Unreported.EffectiveUsers(n), 1), priceSPerJ)

@@ -285,11 +285,11 @@ func (f *Forecast) syntheticUser(c *physics.Constants, r *rand.Rand, aircraft []
 	if f.reportCount > 0 {
 		u = f.recentUsers[r.IntN(min(f.reportCount, len(f.recentUsers)))]
 	} else {
-		u = f.Prior.sample(c.AreaSideM, r)
+		u = f.Prior.Sample(c.AreaSideM, r)
 	}
 	u.Gain = make([]float64, len(aircraft))
 	for m := range aircraft {
-		u.Gain[m] = sampleGain(&c.Channel, u.Position.Sub(aircraft[m].Position).Norm(), c.AltitudeM, r)
+		u.Gain[m] = SampleGain(&c.Channel, u.Position.Sub(aircraft[m].Position).Norm(), c.AltitudeM, r)
 	}
 	return u
 }
@@ -329,8 +329,8 @@ func (p *UserPrior) Claims() slot.Claims {
 	return slot.Claims{Bits: largestTask * p.TaskMean.Bits, Cycles: largestTask * p.TaskMean.Cycles(), LocalS: longestTask * p.TaskMean.LocalTimeS(p.CPUHz)}
 }
 
-// sample draws a user with a uniform position. Its ID is -1, which no reported one has.
-func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
+// Sample draws a user with a uniform position. Its ID is -1, which no reported one has.
+func (p *UserPrior) Sample(areaM float64, r *rand.Rand) slot.User {
 	uniform := func(mean, stdDev float64) float64 {
 		return max(mean+math.Sqrt(3)*stdDev*(2*r.Float64()-1), mean/100)
 	}
@@ -342,9 +342,9 @@ func (p *UserPrior) sample(areaM float64, r *rand.Rand) slot.User {
 	}
 }
 
-// sampleGain draws a link's power gain: line of sight or not, log-normal shadowing,
+// SampleGain draws a link's power gain: line of sight or not, log-normal shadowing,
 // and Nakagami fading, whose power is a mean of exponentials.
-func sampleGain(c *physics.Channel, horizontalM, altitudeM float64, r *rand.Rand) float64 {
+func SampleGain(c *physics.Channel, horizontalM, altitudeM float64, r *rand.Rand) float64 {
 	link := c.NLoS
 	if r.Float64() < c.LoSProbability(horizontalM, altitudeM) {
 		link = c.LoS

@@ -233,6 +233,12 @@ func (o Objective) PriceOnly() bool {
 // Budgeted reports whether a budget, rather than a preference, is in force.
 func (o Objective) Budgeted() bool { return o.state.Mode != Preference }
 
+// LeastFlightW returns the least power at which an aircraft flies: at v*, under the multiplier
+// measured so far, and as the air allows.
+func (o Objective) LeastFlightW() float64 {
+	return o.minFlightW * o.state.Air.hold() * o.state.Multiplier
+}
+
 // FloorToGoJ returns the least energy of the slots left: every counted aircraft
 // flies at v*, the speed of least power, under the multiplier measured so far, and as
 // the air allows.

@@ -52,6 +52,21 @@ type Aircraft struct {
 	ServedLastSlot int              `json:"served"`     // users served in the slot before
 	Unreported     UnreportedLoad   `json:"unheard"`    // expected from users without a report
 	Flown          Flown            `json:"flown,omitzero"`
+	Order          Order            `json:"order,omitzero"`
+}
+
+// Order is what the plan of who is in the air (package duty) asks of an aircraft that it keeps
+// there. The zero value asks nothing.
+type Order struct {
+	// PriceSPerJ is the price of the aircraft's joules under a budget; 0: that of the objective.
+	PriceSPerJ float64 `json:"price_s_per_j,omitzero"`
+	// LimitsEdge says that the aircraft may spend at most EdgeLimitJ on computing in the slot.
+	LimitsEdge bool    `json:"limits_edge,omitzero"`
+	EdgeLimitJ float64 `json:"edge_limit_j,omitzero"`
+	// LimitsHome says that the aircraft may be at most HomeLimitM from Home after its move.
+	LimitsHome bool             `json:"limits_home,omitzero"`
+	Home       physics.Position `json:"home,omitzero"`
+	HomeLimitM float64          `json:"home_limit_m,omitzero"`
 }
 
 // Flown is how an aircraft flew in the slot before; zero: unknown.

@@ -1,0 +1,176 @@
+package duty
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// gridPrices is the number of prices at which a slot is replayed.
+const gridPrices = 16
+
+// Curve is what a slot with so many aircraft in the air saves and takes: means over the
+// slots replayed.
+type Curve struct {
+	Slots  float64             `json:"slots"`   // replayed
+	LocalS float64             `json:"local_s"` // delay if all compute locally
+	SavedS [gridPrices]float64 `json:"saved_s"` // of it, by price
+	EdgeJ  [gridPrices]float64 `json:"edge_j"`  // of the fleet, by price
+}
+
+const (
+	memorySlots = 40 // slots that the means extend over
+	priorSlots  = 12 // synthetic slots, of the prior over users, that are replayed first
+	priorWeight = 6  // slots that they weigh
+	// Above so many users times aircraft squared, one number of aircraft is replayed in a slot, in turn.
+	workBound = 100
+	// targetSlots is after how many slots the places of each number of aircraft are sought again.
+	targetSlots = 10
+)
+
+// curves are those of one to all aircraft, and what makes them.
+type curves struct {
+	constants   *physics.Constants
+	pricesSPerJ [gridPrices]float64
+	levels      []Curve
+
+	planner  motion.Planner
+	solver   dispatch.Solver
+	replayed slot.Snapshot
+	targets  [][]physics.Position // by level
+	soughtAt []int                // slot of the targets, by level; -1: before any user reported
+	gains    []float64
+	source   rand.PCG
+	random   *rand.Rand
+	observed int // slots with users
+	middle   physics.Position
+	fleet    []slot.Aircraft
+}
+
+func (c *curves) start(constants *physics.Constants, maxPriceSPerJ float64) {
+	c.constants = constants
+	c.random = rand.New(&c.source)
+	// Below the first a joule is kept rather than spent; above the last but four none
+	// is worth flying for, unless it is the last aircraft's.
+	const first, ratio = 4e-4, 1.35
+	for k := range c.pricesSPerJ {
+		c.pricesSPerJ[k] = maxPriceSPerJ * first * math.Pow(ratio, float64(k))
+	}
+	for k, x := range [...]float64{0.02, 0.05, 0.2, 1} {
+		c.pricesSPerJ[gridPrices-4+k] = maxPriceSPerJ * x
+	}
+}
+
+func (c *curves) reset() {
+	c.levels = c.levels[:0]
+	c.soughtAt = c.soughtAt[:0]
+	c.planner.Reset()
+	c.observed, c.middle = 0, physics.Position{}
+}
+
+func (c *curves) savedS(up, g int) float64 { return c.levels[up-1].SavedS[g] }
+func (c *curves) edgeJ(up, g int) float64  { return c.levels[up-1].EdgeJ[g] }
+func (c *curves) localS(up int) float64    { return c.levels[up-1].LocalS }
+
+// centre is the mean place of the users that reported, the area's centre before any did.
+func (c *curves) centre(*Input) physics.Position {
+	if c.observed == 0 {
+		return physics.Position{EastM: c.constants.AreaSideM / 2, NorthM: c.constants.AreaSideM / 2}
+	}
+	return c.middle
+}
+
+// observe replays the slot of an input, by each number of aircraft that may be in the air.
+func (c *curves) observe(in *Input, prior dispatch.UserPrior) {
+	c.fleet = c.fleet[:0]
+	for m := range in.Aircraft {
+		if a := &in.Aircraft[m]; !a.Left {
+			c.fleet = append(c.fleet, slot.Aircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz})
+		}
+	}
+	up := len(c.fleet)
+	for len(c.levels) < up {
+		c.levels = append(c.levels, Curve{})
+	}
+	for len(c.soughtAt) < up {
+		c.soughtAt = append(c.soughtAt, -targetSlots)
+		c.targets = append(c.targets, nil)
+	}
+	for j := 1; j <= up; j++ {
+		if c.levels[j-1].Slots == 0 {
+			c.replayPrior(in, j, prior)
+		}
+	}
+	if len(in.Users) == 0 {
+		return
+	}
+	c.planner.Observe(in.Users)
+	for i := range in.Users {
+		c.observed++
+		n := float64(c.observed)
+		at := in.Users[i].Position
+		c.middle = c.middle.Add(at.Sub(c.middle).Scale(1 / n))
+	}
+	if len(in.Users)*up*up > workBound {
+		c.replay(in, 1+in.Slot%up, in.Users)
+		return
+	}
+	for j := 1; j <= up; j++ {
+		c.replay(in, j, in.Users)
+	}
+}
+
+// replayPrior replays synthetic slots by up aircraft.
+func (c *curves) replayPrior(in *Input, up int, prior dispatch.UserPrior) {
+	users := make([]slot.User, 0, int(math.Round(prior.ActiveUsers)))
+	for k := range priorSlots {
+		c.source.Seed(uint64(k), 1)
+		users = users[:0]
+		for range int(math.Round(prior.ActiveUsers)) {
+			users = append(users, prior.Sample(c.constants.AreaSideM, c.random))
+		}
+		c.replay(in, up, users)
+	}
+	c.levels[up-1].Slots = max(min(c.levels[up-1].Slots, priorWeight), 1)
+}
+
+// replay adds a slot with up aircraft to their curve.
+func (c *curves) replay(in *Input, up int, users []slot.User) {
+	s := &c.replayed
+	s.Slot, s.Slots = in.Slot, in.Slots
+	s.Aircraft = append(s.Aircraft[:0], c.fleet[:up]...)
+	if in.Slot >= c.soughtAt[up-1]+targetSlots || len(c.targets[up-1]) != up {
+		c.targets[up-1] = c.planner.Targets(c.constants, s.Aircraft, c.targets[up-1])
+		c.soughtAt[up-1] = in.Slot
+	}
+	for m := range s.Aircraft {
+		s.Aircraft[m].Position = c.targets[up-1][m]
+	}
+	c.source.Seed(uint64(in.Slot), 2)
+	s.Users, c.gains = append(s.Users[:0], users...), c.gains[:0]
+	localS := 0.0
+	for i := range s.Users {
+		u := &s.Users[i]
+		first := len(c.gains)
+		for m := range s.Aircraft {
+			c.gains = append(c.gains, dispatch.SampleGain(&c.constants.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(),
+				c.constants.AltitudeM, c.random))
+		}
+		u.Gain, u.GainMissing = c.gains[first:len(c.gains):len(c.gains)], nil
+		localS += c.constants.PenalizedDelayS(u.Task, u.Task.LocalTimeS(u.CPUHz))
+	}
+	var savedS, edgeJ [gridPrices]float64
+	c.solver.Begin(c.constants, s)
+	c.solver.SweepCosts(c.pricesSPerJ[:], savedS[:], edgeJ[:])
+	x := &c.levels[up-1]
+	x.Slots = min(x.Slots+1, memorySlots)
+	x.LocalS += (localS - x.LocalS) / x.Slots
+	for g := range savedS {
+		x.SavedS[g] += (-savedS[g] - x.SavedS[g]) / x.Slots
+		x.EdgeJ[g] += (edgeJ[g] - x.EdgeJ[g]) / x.Slots
+	}
+}

@@ -1,0 +1,306 @@
+// Package duty plans who is in the air, until when: where aircraft may come home early, the
+// joules of a flight buy less delay than the joules of computing once the price of energy
+// is above what flying an aircraft is worth.
+//
+// Inputs, once a slot before the decision (Planner.Plan): the fleet's packs and budget, what
+// flying costs as it was measured, and the users that reported. Outputs: who leaves
+// now, until when each flies, how far from home it may be, and the price of energy of each
+// aircraft. The caller puts the prices and limits into the slot's snapshot
+// (slot.Aircraft.Order), by which the policy decides; the leader and the rollouts both do.
+//
+// The plan is a linear program, solved anew in each slot. Its variables are how many of the slots
+// left the last j aircraft of an order of leaving fly, each at one of a grid of prices; its
+// limits are the slots, the fleet's joules and each pack's. What a slot with j aircraft
+// saves of delay and takes of edge energy at each price is the mean over replayed slots: the
+// users of each slot that passed, with the channel drawn anew at the places where j
+// aircraft would be. The prices are the dual variables: what a joule of that pack is worth.
+package duty
+
+import (
+	"math"
+	"slices"
+
+	"prefdt/inference/dispatch"
+	"prefdt/inference/physics"
+	"prefdt/inference/reuse"
+	"prefdt/inference/slot"
+)
+
+// Aircraft is one aircraft of the fleet as the plan needs it.
+type Aircraft struct {
+	Number   int // as slot.Aircraft.Number
+	Position physics.Position
+	Home     physics.Position // where it lands
+	CPUHz    float64          // 0: it computes nothing
+	// LeftJ is what its pack may still spend: under the scope "slots" until it leaves for
+	// home, under "landed" until touchdown. +Inf: its pack is not bounded.
+	LeftJ float64
+	// ReturnJ is what the way home from Position takes, and DescentJ what waiting and
+	// descent take then. Both are 0 under the scope "slots". See Return.
+	ReturnJ, DescentJ float64
+	Stays             bool // the crew keeps it up
+	Left              bool // it has left for home, is lost or never took off: it is not planned for
+}
+
+// Input is the state of the mission before the decision of a slot.
+type Input struct {
+	Slot, Slots int // the slot to be decided, and T
+	Aircraft    []Aircraft
+	// FleetJ is what the fleet may still spend, in the scope of LeftJ. +Inf: no total is asked for.
+	FleetJ float64
+	// LeastUp is how many stay in the air while their joules allow it; 0 counts as 1.
+	LeastUp int
+	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
+	// believed air (goal.Objective.LeastFlightW).
+	FlightW float64
+	// Users are those with a task in this slot or, where reports are lost, synthetic ones
+	// in place of all (slot.Snapshot.SyntheticUsers). Their gains are not used.
+	Users []slot.User
+}
+
+// Order is the plan for one aircraft.
+type Order struct {
+	Number int
+	Leaves bool // for home, now: it serves nobody in this slot
+	// FliesUntil is the slot in which it leaves for home: T if it stays to the end.
+	FliesUntil int
+	// HomeLimitM is the most that it may be away from home after this slot's move. +Inf: no limit.
+	HomeLimitM float64
+	// PriceSPerJ is the price of its joules. 0: that of the objective.
+	PriceSPerJ float64
+	// EdgeLimitJ is the most that it may spend on computing in this slot. +Inf: no limit.
+	EdgeLimitJ float64
+}
+
+// Plan is who is in the air, from the slot of its input on.
+type Plan struct {
+	Aircraft []Order // in the input's order
+	// CoveredUntil is the last slot in which LeastUp aircraft are in the air; Slot-1: none.
+	CoveredUntil int
+	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, and all
+	// that are in the air home, in the input's scope.
+	FloorJ float64
+	// ValueSPerJ is the greatest of the aircraft's prices; 0 if all are the objective's.
+	ValueSPerJ float64
+	// DelayS is the delay expected of the slots left.
+	DelayS float64
+}
+
+// Slot returns the order as the decision takes it; home is where the aircraft lands.
+func (o *Order) Slot(home physics.Position) (x slot.Order) {
+	x.PriceSPerJ = o.PriceSPerJ
+	if x.LimitsEdge = !math.IsInf(o.EdgeLimitJ, 1); x.LimitsEdge {
+		x.EdgeLimitJ = o.EdgeLimitJ
+	}
+	if x.LimitsHome = !math.IsInf(o.HomeLimitM, 1); x.LimitsHome {
+		x.Home, x.HomeLimitM = home, o.HomeLimitM
+	}
+	return x
+}
+
+// Leaving rules, from the lab (issue "Who is in the air").
+const (
+	leastGain   = 0.02 // of the delay left, for which an aircraft leaves that need not
+	packTie     = 0.05 // packs within this share of each other are alike
+	distanceTie = 50.0 // m: distances from the users within this are alike
+)
+
+// Planner plans one mission, slot by slot. It allocates nothing once it has seen a fleet.
+type Planner struct {
+	constants  *physics.Constants
+	bestMPS    float64 // v*
+	minFlightW float64 // P(v*) of the model
+	prior      dispatch.UserPrior
+	curves     curves
+	order      []int // indices of those in the air, the first to leave first
+	numbers    []int // the same, as numbers, of the last plan
+	program    program
+	plan       Plan
+}
+
+// New returns the planner of a mission that begins. Of the users it knows the prior until
+// slots have passed. maxPriceSPerJ is the price at which nothing is offloaded any more.
+func New(c *physics.Constants, prior dispatch.UserPrior, maxPriceSPerJ float64) *Planner {
+	p := &Planner{constants: c, prior: prior}
+	p.bestMPS, p.minFlightW = c.MinPower()
+	p.curves.start(c, maxPriceSPerJ)
+	return p
+}
+
+// State is what a restart needs of a Planner, as one JSON value.
+type State struct {
+	Curves  []Curve `json:"curves"`  // by aircraft in the air, from one
+	Leaving []int   `json:"leaving"` // numbers, the first to leave first
+}
+
+// State returns all that Restore needs; it shares the planner's memory.
+func (p *Planner) State() State { return State{p.curves.levels, p.numbers} }
+
+// Restore continues a mission that was planned before.
+func (p *Planner) Restore(s State) {
+	p.curves.levels = append(p.curves.levels[:0], s.Curves...)
+	p.numbers = append(p.numbers[:0], s.Leaving...)
+}
+
+// Reset begins another mission in the same memory.
+func (p *Planner) Reset() {
+	p.curves.reset()
+	p.numbers = p.numbers[:0]
+}
+
+// Plan plans the slots left. The plan is valid until the next call.
+func (p *Planner) Plan(in *Input) *Plan {
+	p.curves.observe(in, p.prior)
+	p.sort(in)
+	plan := &p.plan
+	plan.Aircraft = reuse.Slice(plan.Aircraft, len(in.Aircraft))
+	*plan = Plan{Aircraft: plan.Aircraft, CoveredUntil: in.Slot - 1}
+	for m := range in.Aircraft {
+		plan.Aircraft[m] = Order{Number: in.Aircraft[m].Number, FliesUntil: in.Slot, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1)}
+	}
+	up, must := len(p.order), p.leastUp(in)
+	slots := float64(in.Slots - in.Slot)
+	if up == 0 || slots <= 0 {
+		return plan
+	}
+	x := &p.program
+	stays := x.solve(p, in, up, up, must)
+	stayDelayS := slots*p.curves.localS(up) - x.savedS
+	leaving, bounded := 0, p.bounded(in)
+	if !stays || must < up {
+		covers := x.solve(p, in, up, 0, must)
+		delayS := slots*p.curves.localS(up) - x.savedS
+		if stays && delayS > (1-leastGain)*stayDelayS {
+			x.solve(p, in, up, up, must)
+			delayS, covers = stayDelayS, true
+		} else {
+			stays = false
+			for leaving < up && p.slotsUp(leaving, up) < 0.5 && (up-leaving > must || !covers) {
+				leaving++
+			}
+		}
+		plan.DelayS = delayS
+	} else {
+		plan.DelayS = stayDelayS
+	}
+	for k, i := range p.order {
+		o := &plan.Aircraft[i]
+		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
+		if !stays || bounded {
+			o.PriceSPerJ = max(x.priceSPerJ(p, i), p.curves.pricesSPerJ[0])
+			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
+		}
+		a := &in.Aircraft[i]
+		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW
+		if o.Leaves {
+			o.FliesUntil = in.Slot
+			continue
+		}
+		if a.ReturnJ+a.DescentJ > 0 {
+			o.HomeLimitM = p.bestMPS * float64(max(o.FliesUntil-in.Slot-1, 1))
+		}
+		p.limit(in, i, o)
+		if !math.IsInf(in.FleetJ, 1) {
+			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, must)/float64(up))
+		}
+	}
+	p.cover(in, up, must, plan)
+	return plan
+}
+
+// slotsUp returns how many of the slots left the k-th of the order flies.
+func (p *Planner) slotsUp(k, up int) (slots float64) {
+	for j := up - k; j <= up; j++ {
+		slots += p.program.slots[j-1]
+	}
+	return slots
+}
+
+// leastUp is how many have to stay.
+func (p *Planner) leastUp(in *Input) int {
+	stay := 0
+	for _, i := range p.order {
+		if in.Aircraft[i].Stays {
+			stay++
+		}
+	}
+	return min(max(in.LeastUp, stay, 1), len(p.order))
+}
+
+// bounded is whether a pack bounds the plan: else the fleet's total alone does.
+func (p *Planner) bounded(in *Input) bool {
+	return slices.ContainsFunc(p.order, func(i int) bool { return p.program.packPriceSPerJ(p, i) > 1e-9 })
+}
+
+// limit sets what an aircraft may compute: what its pack keeps above flying until it leaves.
+func (p *Planner) limit(in *Input, i int, o *Order) {
+	a := &in.Aircraft[i]
+	if !math.IsInf(a.LeftJ, 1) {
+		o.EdgeLimitJ = max(a.LeftJ-a.DescentJ-a.ReturnJ-in.FlightW*float64(max(o.FliesUntil-in.Slot, 1)), 0)
+	}
+}
+
+// fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of
+// those that have to, and everybody's way home.
+func (p *Planner) fleetSpareJ(in *Input, must int) float64 {
+	spareJ := in.FleetJ - in.FlightW*float64(len(p.order)+must*(in.Slots-in.Slot-1))
+	for _, i := range p.order {
+		spareJ -= in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+	}
+	return max(spareJ, 0)
+}
+
+// cover sets the plan's last covered slot and floor.
+func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
+	for k, i := range p.order {
+		o, a := &plan.Aircraft[i], &in.Aircraft[i]
+		plan.FloorJ += a.ReturnJ + a.DescentJ
+		if up-k == must {
+			plan.CoveredUntil = o.FliesUntil - 1
+		}
+		if up-k <= must {
+			plan.FloorJ += in.FlightW * float64(in.Slots-in.Slot)
+		}
+	}
+}
+
+// sort orders those in the air by who leaves first: those that the crew does not keep up, then
+// the weaker pack and, of like packs, the one farther from the users. The order of the last
+// plan stays while that is not clearly wrong.
+func (p *Planner) sort(in *Input) {
+	p.order = p.order[:0]
+	for _, n := range p.numbers {
+		if i := slices.IndexFunc(in.Aircraft, func(a Aircraft) bool { return a.Number == n && !a.Left }); i >= 0 {
+			p.order = append(p.order, i)
+		}
+	}
+	for i := range in.Aircraft {
+		if !in.Aircraft[i].Left && !slices.Contains(p.order, i) {
+			p.order = append(p.order, i)
+		}
+	}
+	centre := p.curves.centre(in)
+	for range p.order {
+		for k := 1; k < len(p.order); k++ {
+			if a, b := &in.Aircraft[p.order[k-1]], &in.Aircraft[p.order[k]]; leavesBefore(b, a, centre) {
+				p.order[k-1], p.order[k] = p.order[k], p.order[k-1]
+			}
+		}
+	}
+	p.numbers = p.numbers[:0]
+	for _, i := range p.order {
+		p.numbers = append(p.numbers, in.Aircraft[i].Number)
+	}
+}
+
+// leavesBefore is whether a clearly leaves before b.
+func leavesBefore(a, b *Aircraft, centre physics.Position) bool {
+	if a.Stays != b.Stays {
+		return b.Stays
+	}
+	aJ, bJ := a.LeftJ-a.ReturnJ-a.DescentJ, b.LeftJ-b.ReturnJ-b.DescentJ
+	if aJ < (1-packTie)*bJ || bJ < (1-packTie)*aJ {
+		return aJ < bJ
+	}
+	return a.Position.Sub(centre).Norm() > b.Position.Sub(centre).Norm()+distanceTie
+}

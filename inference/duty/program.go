@@ -1,0 +1,183 @@
+package duty
+
+import (
+	"math"
+
+	"prefdt/inference/reuse"
+)
+
+// program is the linear program of a plan, and its solution: the greatest saving of delay by
+// slots of (aircraft in the air, price), within the slots left, the fleet's joules and each pack's.
+type program struct {
+	savedS float64
+	slots  []float64 // by aircraft in the air, less one
+
+	rows   int // limits: the slots, the fleet, the packs in the order of leaving
+	row    []int
+	width  int       // columns: slots of (aircraft in the air, price), one slack a row, the right side
+	table  []float64 // (rows+1, width); the last row has the reduced costs
+	basis  []int
+	duals  []float64
+	packAt []int // row of a pack by index of the aircraft; 0: none
+	fleet  int   // row of the fleet; 0: none
+}
+
+// coverS is what a slot that is covered as the crew wants is worth, beyond what it saves: more
+// than any slot can.
+const coverS = 1000.0
+
+// solve plans for the up aircraft of the planner's order, of which at least least fly in every
+// slot flown; it reports whether all slots are covered by as many as must, and least, fly.
+func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool) {
+	c, slots := &p.curves, float64(in.Slots-in.Slot)
+	grid := len(c.pricesSPerJ)
+	x.packAt = reuse.Slice(x.packAt, len(in.Aircraft))
+	x.rows, x.fleet = 1, 0
+	fleetJ := in.FleetJ
+	for _, i := range p.order {
+		fleetJ -= in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+	}
+	if !math.IsInf(in.FleetJ, 1) {
+		x.fleet = x.rows
+		x.rows++
+	}
+	for _, i := range p.order {
+		if !math.IsInf(in.Aircraft[i].LeftJ, 1) {
+			x.packAt[i] = x.rows
+			x.rows++
+		}
+	}
+	columns := up * grid
+	x.width = columns + x.rows + 1
+	x.table = reuse.Slice(x.table, (x.rows+1)*x.width)
+	x.basis = reuse.Slice(x.basis, x.rows)
+	right := x.width - 1
+	at := func(r, k int) *float64 { return &x.table[r*x.width+k] }
+	unit := max(in.FlightW, 1) // joules are counted in slots of flight
+	*at(0, right) = slots
+	if x.fleet > 0 {
+		*at(x.fleet, right) = max(fleetJ, 0) / unit
+	}
+	feasible := x.fleet == 0 || fleetJ >= float64(max(must, least))*slots*unit
+	for k, i := range p.order {
+		if r := x.packAt[i]; r > 0 {
+			a := &in.Aircraft[i]
+			ownJ := max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
+			*at(r, right) = ownJ / unit
+			if up-k <= max(must, least) && ownJ < slots*unit {
+				feasible = false
+			}
+		}
+	}
+	for j := 1; j <= up; j++ {
+		for g := range grid {
+			k := (j-1)*grid + g
+			edgeJ := c.edgeJ(j, g)
+			*at(0, k) = 1
+			if x.fleet > 0 {
+				*at(x.fleet, k) = (float64(j)*in.FlightW + edgeJ) / unit
+			}
+			for _, i := range p.order[up-j:] {
+				if r := x.packAt[i]; r > 0 {
+					*at(r, k) = (in.FlightW + edgeJ/float64(j)) / unit
+				}
+			}
+			worthS := c.savedS(j, g)
+			switch {
+			case j < least:
+				worthS = -1 // never
+			case feasible && j >= must:
+				worthS += coverS
+			}
+			*at(x.rows, k) = -worthS
+		}
+	}
+	for r := range x.rows {
+		*at(r, columns+r) = 1
+		x.basis[r] = columns + r
+	}
+	x.pivotAll()
+	x.slots, x.savedS = reuse.Slice(x.slots, up), 0
+	for r, k := range x.basis {
+		if k < columns {
+			n := *at(r, right)
+			x.slots[k/grid] += n
+			x.savedS += n * c.savedS(k/grid+1, k%grid)
+		}
+	}
+	x.duals = reuse.Slice(x.duals, x.rows)
+	for r := range x.rows {
+		x.duals[r] = *at(x.rows, columns+r) / unit
+	}
+	return feasible
+}
+
+// pivotAll is the primal simplex method from the slack basis. It takes the column of the
+// greatest gain, and after many steps the first one (Bland 1977), which ends in any case.
+func (x *program) pivotAll() {
+	const tiny = 1e-9
+	right, costs := x.width-1, x.table[x.rows*x.width:]
+	for step := range 40 * x.width {
+		enter, least := -1, -tiny
+		for k := range right {
+			if costs[k] < least {
+				enter, least = k, costs[k]
+				if step > 4*x.width {
+					break
+				}
+			}
+		}
+		if enter < 0 {
+			return
+		}
+		leave, ratio := -1, math.Inf(1)
+		for r := range x.rows {
+			if a := x.table[r*x.width+enter]; a > tiny {
+				if q := x.table[r*x.width+right] / a; q < ratio-1e-12 || q <= ratio && leave >= 0 && x.basis[r] < x.basis[leave] {
+					leave, ratio = r, q
+				}
+			}
+		}
+		if leave < 0 { // no limit: it cannot be, each column has the slots' row
+			return
+		}
+		x.pivot(leave, enter)
+	}
+}
+
+func (x *program) pivot(leave, enter int) {
+	row := x.table[leave*x.width:][:x.width]
+	scale := 1 / row[enter]
+	for k := range row {
+		row[k] *= scale
+	}
+	for r := range x.rows + 1 {
+		if r == leave {
+			continue
+		}
+		other := x.table[r*x.width:][:x.width]
+		if f := other[enter]; f != 0 {
+			for k, a := range row {
+				other[k] -= f * a
+			}
+		}
+	}
+	x.basis[leave] = enter
+}
+
+// packPriceSPerJ is what a joule of an aircraft's pack is worth, beyond the fleet's.
+func (x *program) packPriceSPerJ(_ *Planner, i int) float64 {
+	if r := x.packAt[i]; r > 0 {
+		return x.duals[r]
+	}
+	return 0
+}
+
+// priceSPerJ is what a joule of an aircraft is worth.
+func (x *program) priceSPerJ(p *Planner, i int) float64 {
+	price := x.packPriceSPerJ(p, i)
+	if x.fleet > 0 {
+		price += x.duals[x.fleet]
+	}
+	return price
+}
