@@ -16,7 +16,7 @@ import (
 	"prefdt/simbridge/fly"
 )
 
-const flightArgs = "[-config FILE] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
+const flightArgs = "[-config FILE] [-packs LIST] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
 
 var program = cli.Program{
 	Name:  "simbridge",
@@ -40,12 +40,16 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
 		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over the flight's own")
 		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
+		packs := call.Flags.String("packs", "", "what the `packs` hold, one for each aircraft, as in 45kJ,60kJ")
 		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")
 		asJSON := call.JSONFlag()
 		if _, err := call.Parse("", 0); err != nil {
 			return err
 		}
 		c, err := loadFlight(name, *path, *world, *checkpoint, *out, *url)
+		if err == nil && *packs != "" {
+			err = c.FitPacks(*packs)
+		}
 		if err != nil {
 			return cli.BadInput(err)
 		}

@@ -189,7 +189,7 @@ func TestRefused(t *testing.T) {
 		{"budget", `{"id":"b1","packs":[{"aircraft":1,"usable_j":8000,"reserve_j":8000}]}`, "budget.packs.reserve_j: not below usable_j"},
 		{"budget", swap(budgetExample, `"b1"`, `"b1","scope":"all"`), `budget.scope: "all", want one of slots, landed`},
 		{"budget", swap(budgetExample, `"b1"`, `"b1","stand_down":"yes"`), `budget.stand_down: "yes", want one of never, land, shifts`},
-		{"budget", swap(budgetExample, `"b1"`, `"b1","least_up":-1`), "budget.least_up: -1 is outside [0, 64]"},
+		{"budget", swap(budgetExample, `"b1"`, `"b1","least_up":0`), "budget.least_up: 0 is outside [1, 64]"},
 		{"preference", swap(preferenceExample, "0.35", "1.01"), "preference.setting: 1.01 is outside [0, 1]"},
 		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop, launch, clear, new`},
 		{"ack", `{"id":"b1","accepted":true}`, "ack.effective_slot: missing"},

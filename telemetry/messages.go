@@ -95,7 +95,7 @@ type Budget struct {
 	Packs   []Pack  `json:"packs,omitempty" max:"64"`             // aircraft that are not named are unbounded
 	// StandDown is whether aircraft may come home for good; absent: never.
 	StandDown string `json:"stand_down,omitempty" enum:"never,land,shifts"`
-	LeastUp   *int   `json:"least_up,omitempty" range:"[0, 64]"` // how many stay in the air; absent: 1
+	LeastUp   *int   `json:"least_up,omitempty" range:"[1, 64]"` // how many stay in the air; absent: 1
 
 	ReplacesJ *float64 `json:"replaces_j,omitempty" range:"(0, 1e12]"` // refused unless this total is in force
 }

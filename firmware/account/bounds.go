@@ -27,6 +27,7 @@ type PackBounds struct {
 	Number   int     `json:"aircraft"`
 	UsableJ  float64 `json:"usable_j,omitempty"` // the reserve included; 0: all that the pack holds
 	ReserveJ float64 `json:"reserve_j,omitempty"`
+	Reserves bool    `json:"reserves,omitempty"` // ReserveJ was asked for; else the configuration's holds
 }
 
 // Landed is whether the budget runs from take-off to touchdown.
@@ -51,12 +52,12 @@ func (a *Account) Bounds() *Bounds { return a.bounds }
 // SetBounds has a budget's bounds be in force, with the objective that AllowSlots gives it.
 func (a *Account) SetBounds(b *Bounds) { a.bounds = b }
 
-// BudgetJ is the total in force, as the crew asked for it; false: a preference is in force.
-func (a *Account) BudgetJ() (energyJ float64, budgeted bool) {
+// RequestedJ is the budget in force, as the crew asked for it; 0: a preference is in force.
+func (a *Account) RequestedJ() float64 {
 	if a.bounds != nil {
-		return a.bounds.BudgetJ, true
+		return a.bounds.BudgetJ
 	}
-	return a.objective.BudgetJ(), a.objective.Budgeted()
+	return a.objective.BudgetJ()
 }
 
 // AllowSlots has the objective be a budget of so many joules in the slots: what the bounds leave
@@ -78,10 +79,18 @@ func (a *Account) countsAsTransit(v *fleet.View) bool {
 	return a.aircraft[v.Number-1].Returned || a.bounds != nil && (v.Homeward || !v.InAir && v.Landed != nil && *v.Landed)
 }
 
-// drawnJ is what an aircraft drew in the scope of the bounds.
-func (a *Account) drawnJ(number int) float64 {
+// DrawnJ is what the fleet drew in the scope of the bounds.
+func (a *Account) DrawnJ() float64 {
+	if a.bounds != nil && a.bounds.Landed() {
+		return max(a.objective.SpentJ()+a.TransitJ(), 0)
+	}
+	return a.objective.SpentJ()
+}
+
+// AircraftDrawnJ is the part of it that an aircraft drew.
+func (a *Account) AircraftDrawnJ(number int) float64 {
 	c := &a.aircraft[number-1]
-	if a.bounds.Landed() {
+	if a.bounds != nil && a.bounds.Landed() {
 		return max(c.SpentJ+c.TransitJ, 0)
 	}
 	return c.SpentJ
@@ -90,21 +99,33 @@ func (a *Account) drawnJ(number int) float64 {
 // UsableJ is what is left in an aircraft's pack and may be used, its reserve included.
 func (a *Account) UsableJ(v *fleet.View) float64 {
 	usableJ := a.ResidualJ(v)
-	if a.bounds == nil {
-		return usableJ
-	}
-	if p, _ := a.bounds.Pack(v.Number); p.UsableJ > 0 {
-		usableJ = min(usableJ, max(p.UsableJ-a.drawnJ(v.Number), 0))
+	if p, _ := a.pack(v.Number); p.UsableJ > 0 {
+		usableJ = min(usableJ, max(p.UsableJ-a.AircraftDrawnJ(v.Number), 0))
 	}
 	return usableJ
 }
 
-// KeptJ is what is to be left in an aircraft's pack at touchdown.
-func (a *Account) KeptJ(number int) float64 {
-	if a.bounds != nil {
-		if p, bounded := a.bounds.Pack(number); bounded {
-			return max(p.ReserveJ, 0)
-		}
+// KeptJ is what is to be left of UsableJ at touchdown. What is left beyond UsableJ counts for the
+// configuration's reserve.
+func (a *Account) KeptJ(v *fleet.View) float64 {
+	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
+		return p.ReserveJ
+	}
+	return max(a.ReserveJ-(a.ResidualJ(v)-a.UsableJ(v)), 0)
+}
+
+func (a *Account) pack(number int) (p PackBounds, bounded bool) {
+	if a.bounds == nil {
+		return p, false
+	}
+	return a.bounds.Pack(number)
+}
+
+// reserveJ is what an aircraft's pack keeps beyond its way home: as its budget says, or the
+// configuration.
+func (a *Account) reserveJ(number int) float64 {
+	if p, bounded := a.pack(number); bounded && p.Reserves {
+		return p.ReserveJ
 	}
 	return a.ReserveJ
 }
@@ -112,15 +133,14 @@ func (a *Account) KeptJ(number int) float64 {
 // PackLeftJ is what an aircraft may still draw in the scope of the bounds before its reserve;
 // +Inf where its pack is not bounded. With packs alone every pack is.
 func (a *Account) PackLeftJ(v *fleet.View) float64 {
-	_, bounded := a.bounds.Pack(v.Number)
-	if !bounded && a.bounds.TotalJ > 0 {
+	if _, bounded := a.pack(v.Number); !bounded && a.bounds.TotalJ > 0 {
 		return math.Inf(1)
 	}
-	leftJ := a.UsableJ(v) - a.KeptJ(v.Number) - v.UncertaintyJ
+	leftJ := a.UsableJ(v) - a.KeptJ(v)
 	if !a.bounds.Landed() { // then the way home comes out of what the pack holds beside
-		leftJ = min(leftJ, a.ResidualJ(v)-a.ReserveJ-a.WayHome(v).TotalJ())
+		leftJ = min(leftJ, a.ResidualJ(v)-a.reserveJ(v.Number)-a.WayHome(v).TotalJ())
 	}
-	return max(leftJ, 0)
+	return max(leftJ-v.UncertaintyJ, 0)
 }
 
 // FleetLeftJ is what the fleet may still draw in the scope of the bounds; +Inf: no total is
@@ -130,11 +150,10 @@ func (a *Account) FleetLeftJ(views []fleet.View) float64 {
 	if b.TotalJ == 0 {
 		return math.Inf(1)
 	}
-	leftJ := b.TotalJ - a.objective.SpentJ()
+	leftJ := b.TotalJ - a.DrawnJ()
 	if !b.Landed() {
 		return leftJ
 	}
-	leftJ -= a.TransitJ()
 	for i := range views {
 		if v := &views[i]; v.InAir && !v.UnderCommand() {
 			leftJ -= a.WayHome(v).TotalJ()
@@ -150,13 +169,16 @@ func (a *Account) WayHome(v *fleet.View) Leg {
 	return Leg{x.CruiseJ * scale * a.ways.Home.ratio(), (x.HoverJ*a.ways.Home.ratio() + waitJ) * scale}
 }
 
+// arriveS is how long an aircraft slows down and settles over its home before it lands: 7 to 8 s
+// were measured at an autopilot's defaults.
+const arriveS = 7
+
 // expectedWayHome is that at multiplier 1 by the closed form, without a wait.
 func (a *Account) expectedWayHome(v *fleet.View) Leg {
-	heightM := max(v.UpM, a.Physics.AltitudeM)
 	if v.Phase == fleet.PhaseLanding {
-		heightM = v.UpM
+		return Leg{HoverJ: v.Params.DescentS(v.UpM) * hoverW(&a.Physics, &a.Air)}
 	}
-	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, 0, heightM)
+	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arriveS, max(v.UpM, a.Physics.AltitudeM))
 }
 
 // ClimbJ is what an aircraft's way from the ground to a place takes, or what of it is left.
@@ -221,7 +243,6 @@ func (a *Account) followWays(views []fleet.View) {
 	scale := a.objective.PropulsionMultiplier()
 	for i := range views {
 		c, v := &a.aircraft[i], &views[i]
-		down := !v.InAir && v.Landed != nil && *v.Landed && !v.Armed
 		switch w := c.Way; {
 		case v.WithPilot() || v.Lost || v.Foreign != "":
 			c.Way = nil
@@ -230,7 +251,7 @@ func (a *Account) followWays(views []fleet.View) {
 		case w == nil && v.Phase == fleet.PhaseClimbing && !v.InAir:
 			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(a.Physics.AltitudeM) * hoverW(&a.Physics, &a.Air) * scale}
 		case w == nil:
-		case w.Home && down && !v.Homeward:
+		case w.Home && !v.InAir && v.Landed != nil && *v.Landed:
 			a.ways.Home.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)
 			c.Way = nil
 		case !w.Home && v.Homeward:

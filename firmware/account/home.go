@@ -24,7 +24,7 @@ func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.
 	return wayHome(p, v, transitMPS, air, waitS, max(v.UpM, p.AltitudeM)).TotalJ()
 }
 
-// wayHome is that way, with a descent from a height.
+// wayHome is that way, with a descent from a height, and a wait of any kind.
 func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS, heightM float64) (x Leg) {
 	const turnS = 2
 	hoverS := turnS + waitS + v.Params.DescentS(heightM)

@@ -142,7 +142,7 @@ func (m *Command) summary() string {
 	case m.InvalidReason != "":
 		return ""
 	case m.Budget != nil:
-		return fmt.Sprintf("budget %g kJ, %s", m.Budget.EnergyJ/1000, m.Budget.Mode)
+		return budgetSummary(m.Budget)
 	case m.Preference != nil:
 		return fmt.Sprintf("setting %g", m.Preference.Setting)
 	case m.Mission.Mission != "":
@@ -151,6 +151,21 @@ func (m *Command) summary() string {
 		return fmt.Sprintf("%s aircraft %v", m.Mission.Action, m.Mission.Aircraft)
 	}
 	return m.Mission.Action
+}
+
+// budgetSummary is what a budget asks for: without a total, of how many packs.
+func budgetSummary(b *telemetry.Budget) string {
+	text := fmt.Sprintf("budget %g kJ, %s", b.EnergyJ/1000, b.Mode)
+	if b.EnergyJ == 0 {
+		text = fmt.Sprintf("budget of %d packs", len(b.Packs))
+	}
+	if b.Scope == telemetry.ScopeLanded {
+		text += ", until landed"
+	}
+	if b.StandDown == telemetry.StandDownLand {
+		text += ", aircraft may land"
+	}
+	return text
 }
 
 // lookUp finds the answer to an earlier command of the same id.

@@ -33,8 +33,8 @@ func (l *Leader) checks(views []fleet.View) *checks {
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
-	if o, most := c.account.Objective(), packsJ(c.views); o.Budgeted() && o.BudgetJ() > most { // as configured, or sent with other packs fitted
-		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", o.BudgetJ(), most)
+	if budgetJ, most := c.account.RequestedJ(), packsJ(c.views); budgetJ > most { // as configured, or sent with other packs fitted
+		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", budgetJ, most)
 	}
 	for _, v := range c.views {
 		all = append(all, fleet.Ordered{Number: v.Number, Home: &v.Position})

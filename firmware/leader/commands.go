@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
@@ -112,31 +113,46 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 	case effective >= l.Config.Slots:
 		return fmt.Errorf("slot %d, the last, is decided; a request is for the next mission, which `new` begins", l.Config.Slots-1)
 	}
-	objective := l.account.Objective()
-	if l.current.requested != nil {
-		objective = *l.current.requested // by the requests that wait
-	}
-	var adopt func()
+	requested := l.requested()
 	if p := c.Preference; p != nil {
 		ack.Setting = &p.Setting
-		if err := objective.SetPreference(p.Setting); err != nil {
+		if err := requested.SetPreference(p.Setting); err != nil {
 			return err
 		}
-		adopt = func() { l.account.SetPreference(p.Setting) } // cannot fail: it was checked
-	} else {
-		b := c.Budget
-		if err := checkBudget(b, &objective, packsJ(l.fleet.Views())); err != nil {
-			return err
-		}
-		if err := objective.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
-			return err
-		}
-		ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, new(objective.Saturated()), new(objective.FloorJ())
-		adopt = func() { l.account.SetBudget(b.EnergyJ, goal.Mode(b.Mode)) }
+	} else if err := l.decideBudget(c.Budget, requested, ack); err != nil {
+		return err
 	}
-	l.current.requested = &objective
-	l.current.changes = append(l.current.changes, change{write: func(s *ledger.State) { s.Account.Objective = objective.State() }, adopt: adopt})
+	l.current.requested = requested
+	state, bounds := requested.Objective().State(), requested.Bounds()
+	l.current.changes = append(l.current.changes, change{
+		write: func(s *ledger.State) { s.Account.Objective, s.Account.Bounds = state, bounds },
+		adopt: func() { l.adoptRequest(c, bounds) },
+	})
 	return nil
+}
+
+// requested is the account as the requests that wait will have it, to try another one on.
+func (l *Leader) requested() *account.Account {
+	a := l.account
+	if l.current.requested != nil {
+		a = *l.current.requested
+	}
+	a.Recorder = nil
+	return &a
+}
+
+// adoptRequest puts a request in force that was checked when it was decided.
+func (l *Leader) adoptRequest(c *crew.Command, bounds *account.Bounds) {
+	switch {
+	case c.Preference != nil:
+		l.account.SetPreference(c.Preference.Setting)
+	case bounds == nil:
+		l.account.SetBounds(nil)
+		l.account.SetBudget(c.Budget.EnergyJ, goal.Mode(c.Budget.Mode))
+	default:
+		l.account.SetBounds(bounds)
+	}
+	l.planDuty(l.fleet.Views())
 }
 
 // packsJ is what the fleet's packs hold when full, the most that a budget may be.
@@ -145,19 +161,6 @@ func packsJ(views []fleet.View) (sum float64) {
 		sum += views[i].CapacityJ
 	}
 	return sum
-}
-
-// checkBudget returns why a budget cannot replace what is in force.
-func checkBudget(b *telemetry.Budget, objective *goal.Objective, most float64) error {
-	switch {
-	case !(b.EnergyJ > 0 && b.EnergyJ <= most):
-		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
-	case b.ReplacesJ != nil && !objective.Budgeted():
-		return fmt.Errorf("replaces_j is %v, but no budget is in force; leave it out", *b.ReplacesJ)
-	case b.ReplacesJ != nil && objective.BudgetJ() != *b.ReplacesJ:
-		return fmt.Errorf("replaces_j is %v, but %v J are in force; replace those, if that is still meant", *b.ReplacesJ, objective.BudgetJ())
-	}
-	return nil
 }
 
 // effectiveSlot is the first slot that a command decided now can change.

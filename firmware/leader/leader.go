@@ -61,6 +61,7 @@ type Leader struct {
 	workers      workers.Workers
 	crew         crew.Handler
 	pace         pace
+	duty         dutyPlan
 
 	current loopState
 }
@@ -80,7 +81,7 @@ type loopState struct {
 	setting         float64               // in force, or what the budget amounts to
 	yieldReason     error                 // another leader already leads this fleet
 	changes         []change              // by commands that wait for the ledger
-	requested       *goal.Objective       // after those changes; nil: none of them is a request
+	requested       *account.Account      // after those changes, with the request in it; nil: none of them is one
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began
@@ -231,6 +232,7 @@ func (l *Leader) idleTick(ctx context.Context) {
 		l.climb(views)
 	}
 	views = l.tick(views)
+	l.planDuty(views)
 	l.setClockReferences(l.Clock.Now(), views)
 	l.startCommit(nil, views)
 	if l.mission.InSlots() {

@@ -135,6 +135,7 @@ func (l *Leader) handleCommit(err error) {
 	}
 	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
 	l.fleet.SetDurable(l.ledgerWriter.fleet)
+	l.sendLeaving(l.ledgerWriter.fleet)
 	l.startFiling()
 	if settled != nil { // what the crew is shown is what the record has
 		l.publish(*settled)
@@ -181,9 +182,16 @@ func leftInAir(views []fleet.View) bool {
 
 // ledgerState is the present state, as a restart needs it.
 func (l *Leader) ledgerState() ledger.State {
+	saved := l.fleet.SavedState()
+	for i := range saved {
+		if l.duty.leaving(i + 1) {
+			saved[i].SendHome()
+		}
+	}
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
-		Account: l.account.State(), Users: l.users.State(), Fleet: l.fleet.SavedState(), LastCommand: l.crew.LastCommand(), Place: place(&l.Config, l.Policy.Physics.AreaSideM),
+		Account: l.account.State(), Users: l.users.State(), Fleet: saved, LastCommand: l.crew.LastCommand(), Place: place(&l.Config, l.Policy.Physics.AreaSideM),
+		Duty: l.dutyState(),
 	}
 }
 

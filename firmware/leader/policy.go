@@ -27,6 +27,7 @@ type Policy struct {
 	UserPrior         dispatch.UserPrior // users as expected before any report was received
 	Claims            slot.Claims        // the most that a report weighs
 	OutOfDistribution bool               // see goal.Objective.SetOutOfDistribution
+	MaxPriceSPerJ     float64            // at which nothing is offloaded any more
 	RecallSlots       int                // before a restart, from which the scheduler believes as though there had been none
 }
 
@@ -71,7 +72,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 		recallSlots = here.Beliefs.Window + resultSlots
 	}
 	return Policy{
-		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims,
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims, MaxPriceSPerJ: here.PriceAxis.PriceSPerJ(1),
 		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }

@@ -25,6 +25,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	if !resume {
 		l.fleet.RestorePacks(s.Fleet)
 		l.current.statusSeq = s.StatusSeq
+		l.account.RestoreWays(s.Account.Ways)
 		if err := l.beginMission(l.Config.Mission); err != nil {
 			return err
 		}
@@ -38,6 +39,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
+	l.restoreDuty(s.Duty)
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
 	err = recall(&l.Policy, l.ledgerWriter.ledger, &l.users)
@@ -130,6 +132,7 @@ func (l *Leader) beginMission(id string) error {
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
+	l.restoreDuty(nil)
 	err := requestDefaults(&l.Config, &l.account)
 	o := l.account.Objective()
 	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
@@ -171,7 +174,9 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	l.schedule.Resume(l.Clock.Now(), downtime)
 	if l.schedule.Over() {
 		l.startCommit(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
+		return
 	}
+	l.planDuty(l.fleet.Views()) // what leaves by it is on the disk with the next settlement
 }
 
 // rejoinIterations is how many iterations after a restart an aircraft that was under

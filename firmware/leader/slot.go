@@ -36,6 +36,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	}
 	rows, views := l.settle(n)
 	views = l.tick(views) // its change of state stands in the status of this settlement
+	l.planDuty(views)
 	l.startCommit(rows, views)
 }
 
@@ -81,13 +82,13 @@ func (l *Leader) publishBeacon(n int, views []fleet.View) {
 // these are offered to users. The policy knows no larger packs than the airframe's.
 func (l *Leader) appendServing(dst []slot.Aircraft, n int, views []fleet.View) []slot.Aircraft {
 	for _, v := range views {
-		if !v.Flying || v.Homeward {
+		if !v.Flying || v.Homeward || l.duty.leaving(v.Number) {
 			continue
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
 			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()), ServedLastSlot: l.account.ServedUsers(v.Number),
-			Flown: l.account.Flown(v.Number, n-1),
+			Flown: l.account.Flown(v.Number, n-1), Order: l.duty.order(&v),
 		})
 	}
 	return dst

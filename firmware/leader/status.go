@@ -16,7 +16,7 @@ func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
 	s.Seq, s.Challenge = l.current.statusSeq, l.crew.Challenge()
 	l.mqtt.PublishStatus(s)
-	l.fleet.AnnounceValue("budget_j", l.account.Objective().BudgetJ()) // 0: a preference is in force
+	l.fleet.AnnounceValue("budget_j", l.account.RequestedJ()) // 0: a preference is in force
 	l.fleet.AnnounceValue("spent_j", s.SpentJ)
 	l.fleet.AnnounceValue("setting", s.Setting)
 }
@@ -33,20 +33,26 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(), Aircraft: []telemetry.StatusAircraft{},
 	}
-	if o.Budgeted() {
-		s.BudgetJ, s.Mode, s.RemainingJ = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ())
-	}
 	end := o.PredictedEndJ()
+	if b := l.account.Bounds(); b != nil {
+		l.addBounds(&s, b)
+		end = l.duty.endJ
+	} else if o.Budgeted() {
+		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ()), telemetry.ScopeSlots
+	}
 	if l.mission.Ending() {
-		end, s.FloorJ, s.Saturated = o.SpentJ(), o.SpentJ(), o.Budgeted() && o.BudgetJ() < o.SpentJ()
+		end, s.FloorJ, s.Saturated = s.SpentJ, s.SpentJ, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
 	}
 	if o.Slot() > 0 {
 		s.PredictedEndJ = &end
 	}
-	for i, v := range views {
+	if l.mission.InSlots() && l.current.decided {
+		s.ValueSPerJ = new(l.users.PriceSPerJ)
+	}
+	for _, v := range views {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
-			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.SpentJ(i), Landed: v.Landed, Reason: v.Reason,
+			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.AircraftDrawnJ(v.Number), Landed: v.Landed, Reason: v.Reason,
 			Worker: l.workers.Status(v.Number, l.Clock.Now()),
 		}
 		if v.Received {
@@ -58,9 +64,39 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		if !math.IsNaN(v.Charge) {
 			a.Battery = new(v.Charge)
 		}
+		l.addDuty(&a, &v)
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	return s
+}
+
+// addBounds completes the status of a budget with bounds.
+func (l *Leader) addBounds(s *telemetry.Status, b *account.Bounds) {
+	s.SpentJ = l.account.DrawnJ()
+	s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(b.BudgetJ), new(string(b.Mode)), new(b.BudgetJ-s.SpentJ), b.Scope
+	if l.duty.inForce {
+		s.FloorJ, s.Saturated, s.CoveredUntilSlot = l.duty.floorJ, l.duty.saturates(b), new(l.duty.covered)
+	}
+}
+
+// addDuty adds to an aircraft's status its part in the mission, and what its pack has for it.
+func (l *Leader) addDuty(a *telemetry.StatusAircraft, v *fleet.View) {
+	if a.Duty = l.dutyOf(v); !v.Received || !v.Located || l.account.Bounds() == nil {
+		return
+	}
+	homeJ := 0.0
+	if v.InAir {
+		homeJ = l.account.WayHome(v).TotalJ()
+	}
+	a.UsableJ, a.ReserveJ, a.HomeJ = new(l.account.UsableJ(v)), new(l.account.KeptJ(v)), &homeJ
+	if !l.duty.inForce {
+		a.LeftAtTouchdownJ = new(max(*a.UsableJ-homeJ, 0))
+		return
+	}
+	a.LeftAtTouchdownJ = new(l.duty.leftJ[v.Number-1])
+	if x := &l.duty.input.Aircraft[v.Number-1]; !x.Left && !l.duty.leaving(v.Number) {
+		a.FliesUntilSlot = new(l.duty.orders[v.Number-1].FliesUntil - 1)
+	}
 }
 
 // LoopReport is the state of the loop after an iteration, for metrics and watchdog.

@@ -11,6 +11,7 @@ import (
 	"prefdt/firmware/mission"
 	"prefdt/firmware/schedule"
 	"prefdt/firmware/users"
+	"prefdt/inference/duty"
 	"prefdt/telemetry"
 )
 
@@ -26,6 +27,7 @@ type State struct {
 	Fleet             []fleet.SavedAircraft  `json:"fleet"`
 	LastCommand       *telemetry.LastCommand `json:"last_command,omitempty"`
 	Place             *Place                 `json:"place,omitempty"`
+	Duty              *duty.State            `json:"duty,omitempty"` // where aircraft may land early
 }
 
 // Place is where and for whom a mission is flown: what its record means on a map.

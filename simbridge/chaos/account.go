@@ -107,7 +107,7 @@ func (m *mission) addRecord(e *ended) {
 		}
 	}
 	e.modelledJ += heldErrorW * m.plan.MonitorS * float64(m.Aircraft)
-	e.bySlot = m.bySlot()
+	e.bySlot, e.leavesEarly = m.bySlot(), m.plan.LandsAtReserve
 	if m.lastSlotKnown {
 		e.lastSlot = m.judge.lastSlot
 		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.hasFault(CrewRadioReturn) && m.dueSlots >= float64(m.plan.Slots) {
@@ -171,7 +171,9 @@ func (m *mission) tasksDecided() (tasks, inTime int) {
 
 // spentJ is the energy of all aircraft by a status of the leader, and the true one now.
 func (m *mission) spentJ(s telemetry.Status) (leader, truth float64) {
-	leader = s.TransitJ
+	if s.Scope != telemetry.ScopeLanded { // else it is in each aircraft's
+		leader = s.TransitJ
+	}
 	for _, a := range s.Aircraft {
 		leader += a.SpentJ
 	}

@@ -64,6 +64,7 @@ type crew struct {
 	holdingFindings   []string
 	holds             bool // the crew's hold is in force
 	mayHold           bool // contact is lost, or was, so that the mission may hold without the crew's order
+	packs             int  // of the fleet, that every budget bounds; 0: budgets are of the fleet's total
 	unlikeOrders      int  // statuses in a row that hold, or do not, unlike that
 }
 
@@ -73,6 +74,7 @@ type request struct {
 	payload     []byte
 	budgetJ     float64 // 0: not a budget
 	ceiling     bool    // it is one
+	packs       bool    // a budget of the packs, until landed
 	setting     float64 // of a preference
 	action      string  // of a mission command
 	undoJudge   func()  // reverts what the judge noted when it was sent
@@ -109,6 +111,9 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 	c := &crew{
 		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
 		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+	}
+	if m.plan.LandsAtReserve {
+		c.packs = m.plan.Aircraft
 	}
 	newClient := func(subscriptions ...telemetry.Subscription) *telemetry.Client {
 		return &telemetry.Client{
@@ -275,6 +280,9 @@ func (c *crew) setMayHold(may bool) {
 
 // statusShows reports whether a status shows the requested value of a command.
 func statusShows(s telemetry.Status, req *request) bool {
+	if req.packs {
+		return s.Scope == telemetry.ScopeLanded && s.BudgetJ != nil
+	}
 	if req.budgetJ > 0 {
 		return s.BudgetJ != nil && *s.BudgetJ == req.budgetJ && s.Mode != nil && (*s.Mode == telemetry.ModeCeiling) == req.ceiling
 	}
@@ -358,7 +366,17 @@ func (c *crew) hasUnanswered() bool {
 // aircraft, from 0, or for none.
 func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32()), digests: map[string]bool{}}
+	if c.packs > 0 && (kind == "budget" || kind == "preference") { // nothing else is asked for
+		kind = "packs"
+	}
 	switch kind {
+	case "packs":
+		b := telemetry.Budget{ID: req.id, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand}
+		for i := range c.packs {
+			b.Packs = append(b.Packs, telemetry.Pack{Aircraft: i + 1, ReserveJ: new(float64(reserveJ))})
+		}
+		req.packs, req.topic = true, c.topics.Budget()
+		req.payload, _ = telemetry.Encode(b)
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
 		req.topic = c.topics.Budget()

@@ -64,6 +64,7 @@ type limits struct {
 	exactPacks   bool    // what the packs' sensors read is the truth, and no pack is changed
 	powerFactor  float64 // at most, of propulsion
 	windMPS      float64 // at most
+	keptJ        float64 // that the crew's budget leaves in each pack at touchdown; 0: it bounds none
 	amslM        float64 // of the ground
 }
 

@@ -210,6 +210,9 @@ func (m *mission) limits() limits {
 	if s := m.plan.SpeedMaxMPS; s > 0 {
 		l.speedMPS = min(l.speedMPS, s)
 	}
+	if m.plan.LandsAtReserve {
+		l.keptJ = reserveJ
+	}
 	if m.plan.Wind {
 		l.windMPS = m.world.Wind.MeanMaxMPS + 2*m.world.Wind.TurbulenceMPS
 	}
@@ -346,7 +349,7 @@ func (m *mission) newUsers() *users.Simulator {
 	}}
 }
 
-// reserveJ is the leader's, by default.
+// reserveJ is the leader's, by default, and that of a budget of the packs.
 const reserveJ = 15e3
 
 // capacityJ is what the pack of aircraft i holds: as drawn, but enough for the mission, whose

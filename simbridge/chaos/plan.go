@@ -91,6 +91,7 @@ type plan struct {
 	BoundedPacks    bool      // the packs have charge for about half of the slots
 	PackJ           []float64 // of each aircraft, full; but as much as the mission takes
 	SmallPacks      bool      // bounded ones are full, and hold no more
+	LandsAtReserve  bool      // bounded ones are to be at their reserve at touchdown, by the crew's budget
 
 	HoldSlot, HoldSlots int    // the crew holds; 0 slots: never
 	Ending              ending // how it ends
@@ -250,6 +251,7 @@ func drawPlan(c *Config, k int) plan {
 		p.Signed = true
 	}
 	p.drawSituation(c, k)
+	p.drawBudget(c, k)
 	return p
 }
 
@@ -403,6 +405,15 @@ func (p *plan) drawField(c *Config, k int) {
 	}
 }
 
+// drawBudget draws whether the crew's budget lets aircraft land, each with its reserve. Where a
+// sensor reads too much of a current, or others land first, what is left is not known so well.
+func (p *plan) drawBudget(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<52|uint64(k)))
+	p.LandsAtReserve = p.BoundedPacks && r.IntN(2) == 0 && !p.Wind && !p.Crowd && !p.TightHomes && p.MonitorS == 0 &&
+		!p.hasFault(BatteryAbsent, BatteryHandover, BatteryOutlier, SecondBattery) &&
+		!slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })
+}
+
 // needsDisk reports whether a mission needs the leader whose disk can fail.
 func (p *plan) needsDisk() bool { return p.hasFault(DiskStall, DiskRefuses, PowerCut) }
 
@@ -543,7 +554,7 @@ func (p *plan) situation() (names []string) {
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},
 		{"flaps", p.flaps()},
-		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"lands_at_reserve", p.LandsAtReserve}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)

@@ -72,6 +72,7 @@ var rules = []rule{
 	{"climb", "true height", "off the ground 25 s after a start that was accepted", contract + "start", moved, (*judge).checkClimb},
 	{"rejoin", "true mode", "in OFFBOARD again 10 s after a killed or stopped leader, or the link, is back, if it was for 3 s before", contract + "pilots and failsafes", moved, (*judge).checkRejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED and 0.3 m/s", "PX4, MPC_LAND_SPEED", touchedDown, (*judge).checkTouchdown},
+	{"reserve", "true charge in the pack at touchdown", "the reserve that the crew's budget names, less a fiftieth", contract + "budgets", touchedDown, (*judge).checkReserve},
 	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
 	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},
 	{"taken place", "true places of touchdown", "10 m from another's home or from another on the ground", "paper, D_min", touchedDown, (*judge).checkTakenPlace},
@@ -136,7 +137,7 @@ var rules = []rule{
 // seem to show, that they are broken.
 var timed = []string{
 	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin", "home, blocked", "return charge",
-	"leaves", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
+	"leaves", "reserve", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
 	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots", "answered", "decided", "fleet",
 }
 

@@ -19,6 +19,7 @@ type ended struct {
 	leaderJ, truthJ float64 // of all aircraft, by the last status and by the batteries
 	allowedJ        float64 // between them
 	bySlot          []float64
+	leavesEarly     bool    // aircraft leave the slots, and their joules with them
 	modelledJ       float64 // how far off the rows may be meanwhile, as nothing was measured
 	lastSlot        int     // the last one that counts as a slot; -1: unknown, since the broker was gone
 	mayLose         int     // slots, as the leader was killed
@@ -101,7 +102,7 @@ func (j *judge) unreadJ() float64 {
 
 func (j *judge) checkEnergyBySlot(e *event) string {
 	o := e.ended
-	if o.lastSlot < 0 {
+	if o.lastSlot < 0 || o.leavesEarly {
 		return ""
 	}
 	allowed, booked, truth := o.allowedJ+o.modelledJ+j.unreadJ(), 0.0, 0.0
@@ -122,7 +123,7 @@ func (j *judge) checkEnergyBySlot(e *event) string {
 
 func (j *judge) checkTransit(e *event) string {
 	o := e.ended
-	if o.lastSlot < 0 || o.ledgerError != nil || !o.wroteLedger {
+	if o.lastSlot < 0 || o.leavesEarly || o.ledgerError != nil || !o.wroteLedger {
 		return ""
 	}
 	booked, truth := 0.0, o.truthJ

@@ -231,6 +231,15 @@ func (j *judge) checkLeaves(e *event) string {
 	return fmt.Sprintf("aircraft %d has landed after slot %d, at %.1f s, and nobody called it back", e.aircraft+1, j.lastSlot, a.state.TimeS)
 }
 
+func (j *judge) checkReserve(e *event) string {
+	const share = 0.02
+	a := &j.aircraft[e.aircraft]
+	if kept := j.limits.keptJ; kept > 0 && a.led() && a.state.LeftJ < (1-share)*kept {
+		return fmt.Sprintf("aircraft %d touches down with %.0f J, and is to keep %.0f", e.aircraft+1, a.state.LeftJ, kept)
+	}
+	return ""
+}
+
 func (j *judge) checkTakenPlace(e *event) string {
 	a := &j.aircraft[e.aircraft]
 	for k := range j.aircraft {

@@ -265,6 +265,14 @@ var ruleCases = []struct {
 	}, true},
 	{"touchdown", "hard", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 3, 90) }, false},
 	{"touchdown", "soft", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 0.9, 90) }, true},
+	{"reserve", "below it", func(j *judge) { j.limits.keptJ = 1.1e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, false},
+	{"reserve", "within a fiftieth", func(j *judge) { j.limits.keptJ = 1.01e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, true},
+	{"reserve", "by its pilot", func(j *judge) {
+		j.limits.keptJ = 1.1e5
+		takeOff(j, 0, middle, 1)
+		j.pilotTookOver(0, 30, nil)
+		land(j, 0, middle, 0.7, 90)
+	}, true},
 	{"home", "elsewhere", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, near, 0.7, 90) }, false},
 	{"home", "elsewhere, by its pilot", func(j *judge) {
 		takeOff(j, 0, middle, 1)

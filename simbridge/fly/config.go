@@ -13,6 +13,7 @@ import (
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // Config is configs/fly.yaml, which documents the fields.
@@ -76,6 +77,22 @@ func (c *Config) Attached() bool {
 type Command struct {
 	Slot int      `yaml:"slot"`
 	Args []string `yaml:"run"` // arguments of the ground program
+}
+
+// FitPacks gives each aircraft a pack, from a list as "45kJ,60kJ".
+func (c *Config) FitPacks(list string) error {
+	packs := strings.Split(list, ",")
+	if len(packs) != len(c.Aircraft) {
+		return fmt.Errorf("packs: %d of %q, want one for each of %d aircraft", len(packs), list, len(c.Aircraft))
+	}
+	for i, text := range packs {
+		joules, err := command.ParseEnergy(text)
+		if err != nil {
+			return fmt.Errorf("packs: %w", err)
+		}
+		c.Aircraft[i].PackJ = joules
+	}
+	return nil
 }
 
 // Default is what a configuration file starts from.

@@ -27,18 +27,36 @@ func (r Request) Consequence(s *telemetry.Status) string {
 }
 
 func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
-	limit := "The fleet is to end on "
-	if b.Mode == telemetry.ModeCeiling {
+	limit, span := "The fleet is to end on ", "from slot 0 to the last"
+	if b.Mode != telemetry.ModeTarget {
 		limit = "The fleet must not exceed "
 	}
-	text := fmt.Sprintf("%s%s from slot 0 to the last, %s of it spent.", limit, inEveryUnit(b.EnergyJ), Kilojoules(s.SpentJ))
+	if b.Scope == telemetry.ScopeLanded {
+		span = "from take-off to touchdown"
+	}
+	text := fmt.Sprintf("%s%s %s, %s of it spent.", limit, inEveryUnit(b.EnergyJ), span, Kilojoules(s.SpentJ))
+	if b.EnergyJ == 0 {
+		text = fmt.Sprintf("No pack of %s goes below its reserve %s.", aircraftText(packNumbers(b)), span)
+	} else if len(b.Packs) > 0 {
+		text += fmt.Sprintf(" The packs of %s are bounded.", aircraftText(packNumbers(b)))
+	}
+	if b.StandDown == telemetry.StandDownLand {
+		text += fmt.Sprintf(" Aircraft may come home for good; %d stay in the air while their packs last.", max(leastUp(b), 1))
+	}
 	if s.BudgetJ != nil && *s.BudgetJ != b.EnergyJ {
 		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))
 	}
-	if b.EnergyJ < s.FloorJ {
+	if keepsAllAloft(b) && b.EnergyJ < s.FloorJ {
 		text += fmt.Sprintf(" It is below the floor of %s: least energy from now on, and the floor is where it ends.", Kilojoules(s.FloorJ))
 	}
 	return text
+}
+
+func leastUp(b *telemetry.Budget) int {
+	if b.LeastUp == nil {
+		return 1
+	}
+	return *b.LeastUp
 }
 
 func preferenceConsequence(p *telemetry.Preference, s *telemetry.Status) string {
@@ -67,6 +85,9 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		}
 		return "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."
 	case telemetry.ActionReturn:
+		if len(m.Aircraft) > 0 {
+			return sentence(m.Aircraft, "", fliesHome, flyHome) + "; the mission goes on with the others."
+		}
 		return sentence(led, "every aircraft in the air", fliesHome, flyHome) +
 			". The mission is over." + withPilots(others)
 	case telemetry.ActionStop:

@@ -29,6 +29,8 @@ type Exchange struct {
 	Signer     *Signer // nil: the command is sent unsigned
 	Leader     *Leader // whose answers count; nil: anyone's
 	BelowFloor bool    // send a budget below the floor too, see [Request.Check]
+	// EveryPack bounds the pack of every aircraft of the leader's status so, in a budget; nil: none.
+	EveryPack *telemetry.Pack
 
 	id          string
 	topic       string
@@ -46,7 +48,9 @@ type Exchange struct {
 // Initialize returns which field of the request is out of range.
 func (x *Exchange) Initialize() (err error) {
 	x.id, x.topic, x.sentDigests = x.Request.ID(), x.Request.Topic(x.Topics), map[string]bool{}
-	x.body, err = x.Request.Encode()
+	if x.EveryPack == nil {
+		x.body, err = x.Request.Encode()
+	}
 	return err
 }
 
@@ -61,7 +65,7 @@ func (x *Exchange) Status() *telemetry.Status { return x.status }
 // needsStatus is whether the command can only be sent after a status: for its
 // challenge, or its floor.
 func (x *Exchange) needsStatus() bool {
-	return x.Signer != nil || x.Request.Budget != nil && !x.BelowFloor
+	return x.Signer != nil || x.EveryPack != nil || x.Request.Budget != nil && !x.BelowFloor
 }
 
 // Start returns what to publish before the first message; nil: nothing yet.
@@ -95,6 +99,16 @@ func (x *Exchange) handleStatus(s *telemetry.Status) (publish []byte, err error)
 	x.status = s
 	if x.payload != nil {
 		return nil, nil
+	}
+	if x.EveryPack != nil {
+		for _, a := range s.Aircraft {
+			p := *x.EveryPack
+			p.Aircraft = a.Number
+			x.Request.Budget.Packs = append(x.Request.Budget.Packs, p)
+		}
+		if x.body, err = x.Request.Encode(); err != nil {
+			return nil, err
+		}
 	}
 	if !x.BelowFloor {
 		if err := x.Request.Check(s); err != nil {

@@ -77,6 +77,9 @@ func (r Request) Encode() (body []byte, err error) {
 func (r Request) String() string {
 	switch {
 	case r.Budget != nil:
+		if r.Budget.EnergyJ == 0 {
+			return fmt.Sprintf("budget of the packs of %s", aircraftText(packNumbers(r.Budget)))
+		}
 		return budgetText(r.Budget.EnergyJ, r.Budget.Mode)
 	case r.Preference != nil:
 		return preferenceText(r.Preference.Setting)
@@ -95,6 +98,20 @@ func budgetText(energyJ float64, mode string) string {
 	return fmt.Sprintf("budget of %s (%s)", Kilojoules(energyJ), mode)
 }
 
+// packNumbers are the aircraft whose packs a budget bounds.
+func packNumbers(b *telemetry.Budget) (numbers []int) {
+	for _, p := range b.Packs {
+		numbers = append(numbers, p.Aircraft)
+	}
+	return numbers
+}
+
+// keepsAllAloft is whether a budget is of the slots alone, with every aircraft in them to the end,
+// as the floor of a status is.
+func keepsAllAloft(b *telemetry.Budget) bool {
+	return len(b.Packs) == 0 && b.Scope != telemetry.ScopeLanded && b.StandDown != telemetry.StandDownLand
+}
+
 func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
 
 // ErrBelowFloor is a budget that no flight can keep any more.
@@ -104,7 +121,7 @@ var ErrBelowFloor = errors.New("the mission cannot end below it")
 // below the floor of the leader's status makes the fleet fly at the least energy from
 // then on, whatever that costs its users. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
-	if r.Budget != nil && !over(s) && r.Budget.EnergyJ < s.FloorJ {
+	if r.Budget != nil && !over(s) && keepsAllAloft(r.Budget) && r.Budget.EnergyJ < s.FloorJ {
 		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least that, or confirm that it shall be below", inEveryUnit(r.Budget.EnergyJ), inEveryUnit(s.FloorJ), ErrBelowFloor)
 	}
 	return nil
@@ -134,6 +151,12 @@ func (r Request) Answer(a telemetry.Ack) string {
 	}
 	if a.Saturated != nil && a.FloorJ != nil {
 		line += "; the floor is " + Kilojoules(*a.FloorJ)
+	}
+	if a.CoveredUntilSlot != nil {
+		line += fmt.Sprintf(", covered until slot %d", *a.CoveredUntilSlot)
+	}
+	for _, x := range a.Aircraft {
+		line += fmt.Sprintf(", aircraft %d lands with %s", x.Number, Kilojoules(x.LeftAtTouchdownJ))
 	}
 	return line
 }

@@ -35,20 +35,49 @@ func budget(t *tool) error {
 	energy := t.Flags.String("energy", "", "`total` from slot 0 to the end: 42kJ, 11.7Wh, 42000")
 	mode := t.Flags.String("mode", telemetry.ModeTarget, "target: end on it; ceiling: never exceed it")
 	replaces := t.Flags.String("replaces", "", "refuse unless this `total` is in force")
+	landed := t.Flags.Bool("landed", false, "count each aircraft from take-off to touchdown, not the slots alone")
+	land := t.Flags.Bool("land", false, "aircraft may come home for good before the end")
+	leastUp := t.Flags.Int("least-up", 1, "how `many` stay in the air")
+	packs := t.Flags.String("packs", "", "bound these packs, `as` in 1=40kJ,2=45kJ, or 1,2 for all that they hold; with -reserve alone every aircraft's")
+	reserve := t.Flags.String("reserve", "", "what is `left` in each bounded pack at the end: 20% or 8kJ")
 	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on")
 	words, err := t.parse(1) // the unit of -energy 42 kJ
 	if err != nil {
 		return err
 	}
-	if *energy == "" {
-		return cli.BadInputf("-energy TOTAL is missing, as in -energy 42kJ")
+	bounded := t.Given("packs") || t.Given("reserve")
+	if *energy == "" && !bounded {
+		return cli.BadInputf("-energy TOTAL is missing, as in -energy 42kJ; or bound the packs, as in -reserve 20%%")
 	}
 	if len(words) > 0 && t.Given("replaces") && !endsInLetter(*replaces) {
 		return cli.BadInputf("which total has the unit %.40q? write it without a space, as in -energy 42kJ -replaces 45kJ", words[0])
 	}
 	b := telemetry.Budget{ID: t.newID("b"), Mode: *mode}
-	if b.EnergyJ, err = parseEnergy(strings.Join(append([]string{*energy}, words...), " "), t.ask); err != nil {
-		return cli.BadInputf("-energy %w", err)
+	switch {
+	case *energy != "":
+		if b.EnergyJ, err = parseEnergy(strings.Join(append([]string{*energy}, words...), " "), t.ask); err != nil {
+			return cli.BadInputf("-energy %w", err)
+		}
+	case len(words) > 0:
+		return cli.BadInputf("unexpected %.40q", words[0])
+	case !t.Given("mode"):
+		b.Mode = telemetry.ModeCeiling
+	}
+	if *landed {
+		b.Scope = telemetry.ScopeLanded
+	}
+	if *land {
+		b.StandDown = telemetry.StandDownLand
+	}
+	if t.Given("least-up") {
+		b.LeastUp = leastUp
+	}
+	every, err := parseReserve(*reserve)
+	if err != nil {
+		return cli.BadInputf("-reserve %w", err)
+	}
+	if b.Packs, err = parsePacks(*packs, every); err != nil {
+		return cli.BadInputf("-packs %w", err)
 	}
 	if t.Given("replaces") {
 		replacesJ, err := parseEnergy(*replaces, t.ask)
@@ -57,7 +86,53 @@ func budget(t *tool) error {
 		}
 		b.ReplacesJ = &replacesJ
 	}
-	return t.send(&command.Exchange{Request: command.Request{Budget: &b}, BelowFloor: *belowFloor})
+	x := &command.Exchange{Request: command.Request{Budget: &b}, BelowFloor: *belowFloor}
+	if bounded && len(b.Packs) == 0 {
+		x.EveryPack = &every
+	}
+	return t.send(x)
+}
+
+// parseReserve reads "20%" or "8kJ".
+func parseReserve(text string) (p telemetry.Pack, err error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return p, nil
+	}
+	if share, isShare := strings.CutSuffix(text, "%"); isShare {
+		percent, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
+		if err != nil || !(percent >= 0 && percent < 100) {
+			return p, fmt.Errorf("%.40q is no share of a pack; want 0%% to below 100%%", text)
+		}
+		p.Reserve = new(percent / 100)
+		return p, nil
+	}
+	joules, err := command.ParseEnergy(text)
+	p.ReserveJ = &joules
+	return p, err
+}
+
+// parsePacks reads "1=40kJ,2", each with the reserve of a pack.
+func parsePacks(text string, reserve telemetry.Pack) (packs []telemetry.Pack, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		number, usable, hasUsable := strings.Cut(part, "=")
+		p := reserve
+		if p.Aircraft, err = strconv.Atoi(strings.TrimSpace(number)); err != nil {
+			return nil, fmt.Errorf("%.40q: want an aircraft's number and its joules, as in 1=40kJ", part)
+		}
+		if hasUsable {
+			usableJ, err := command.ParseEnergy(usable)
+			if err != nil {
+				return nil, err
+			}
+			p.UsableJ = &usableJ
+		}
+		packs = append(packs, p)
+	}
+	return packs, nil
 }
 
 func endsInLetter(text string) bool {
@@ -116,7 +191,7 @@ func preference(t *tool) error {
 
 func mission(t *tool) error {
 	t.commandFlags()
-	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume without it: all in the air")
+	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume and return without it: all in the air")
 	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before; the time unless given")
 	wait := seconds(60)
 	t.Flags.Var(&wait, "wait", "how `long` start and launch are sent again while autopilots are not ready; 0s: once")

@@ -1,0 +1,139 @@
+package leader
+
+import (
+	"fmt"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/goal"
+	"prefdt/telemetry"
+)
+
+// decideBudget tries a budget on an account of its own and completes its acknowledgement, or
+// returns why it is refused.
+func (l *Leader) decideBudget(b *telemetry.Budget, a *account.Account, ack *telemetry.Ack) error {
+	views := l.fleet.Views()
+	if err := checkBudget(b, a, packsJ(views)); err != nil {
+		return err
+	}
+	bounds, err := l.bounds(b, a, views)
+	if err != nil {
+		return err
+	}
+	a.SetBounds(bounds)
+	if bounds == nil {
+		if err := a.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
+			return err
+		}
+		o := a.Objective()
+		ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, new(o.Saturated()), new(o.FloorJ())
+		return nil
+	}
+	plan := dutyPlan{planner: l.duty.planner}
+	l.planFor(&plan, a, views)
+	l.duty.planner = plan.planner
+	ack.EnergyJ, ack.Mode, ack.CoveredUntilSlot = &bounds.BudgetJ, string(bounds.Mode), &plan.covered
+	ack.Saturated, ack.FloorJ = new(plan.saturates(bounds)), &plan.floorJ
+	for i := range views {
+		ack.Aircraft = append(ack.Aircraft, telemetry.AckAircraft{Number: i + 1, LeftAtTouchdownJ: plan.leftJ[i]})
+	}
+	return nil
+}
+
+// saturates is whether bounds cannot be kept.
+func (d *dutyPlan) saturates(b *account.Bounds) bool { return d.short || b.BudgetJ < d.floorJ }
+
+// checkBudget returns why a budget cannot replace what is in force. most is what the fleet's packs
+// hold.
+func checkBudget(b *telemetry.Budget, a *account.Account, most float64) error {
+	inForceJ := a.RequestedJ()
+	switch {
+	case len(b.Packs) == 0 && !(b.EnergyJ > 0) || !(b.EnergyJ <= most):
+		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
+	case b.StandDown == telemetry.StandDownShifts:
+		return fmt.Errorf("stand_down is %s, and no aircraft is a standby; want %s or %s", b.StandDown, telemetry.StandDownNever, telemetry.StandDownLand)
+	case b.ReplacesJ != nil && inForceJ == 0:
+		return fmt.Errorf("replaces_j is %v, but no budget is in force; leave it out", *b.ReplacesJ)
+	case b.ReplacesJ != nil && inForceJ != *b.ReplacesJ:
+		return fmt.Errorf("replaces_j is %v, but %v J are in force; replace those, if that is still meant", *b.ReplacesJ, inForceJ)
+	}
+	return nil
+}
+
+// bounds are what a budget asks beyond a total of the slots, nil if nothing, or why that cannot be.
+func (l *Leader) bounds(b *telemetry.Budget, a *account.Account, views []fleet.View) (*account.Bounds, error) {
+	x := &account.Bounds{
+		BudgetJ: b.EnergyJ, TotalJ: b.EnergyJ, Mode: goal.Mode(b.Mode), Scope: b.Scope, StandDown: b.StandDown, LeastUp: 1,
+	}
+	if x.Mode == "" {
+		x.Mode = goal.Ceiling
+	}
+	if x.Scope == "" {
+		x.Scope = telemetry.ScopeSlots
+	}
+	if x.StandDown == "" {
+		x.StandDown = telemetry.StandDownNever
+	}
+	if b.LeastUp != nil {
+		x.LeastUp = *b.LeastUp
+	}
+	if x.LeastUp > len(views) {
+		return nil, fmt.Errorf("least_up is %d, this fleet has %d", x.LeastUp, len(views))
+	}
+	if len(b.Packs) == 0 && !x.Landed() && !x.MayLand() {
+		return nil, nil
+	}
+	sumJ := 0.0
+	for i := range b.Packs {
+		p := &b.Packs[i]
+		if p.Aircraft > len(views) {
+			return nil, fmt.Errorf("packs.aircraft is %d, this fleet has %d", p.Aircraft, len(views))
+		}
+		pack, err := packBounds(p, &views[p.Aircraft-1])
+		if err != nil {
+			return nil, err
+		}
+		x.Packs = append(x.Packs, pack)
+	}
+	if x.TotalJ > 0 {
+		return x, nil
+	}
+	with := *a
+	with.SetBounds(x)
+	for i := range views {
+		v := &views[i]
+		_, named := x.Pack(v.Number)
+		switch flies := l.climbsYet(v) || v.UnderCommand() && v.InAir; {
+		case named:
+			sumJ += with.UsableJ(v) + with.AircraftDrawnJ(v.Number) - with.KeptJ(v)
+		case flies:
+			return nil, fmt.Errorf("aircraft %d flies and is not in packs; name it, or give energy_j", v.Number)
+		}
+	}
+	if x.BudgetJ = sumJ; !(sumJ > 0) {
+		return nil, fmt.Errorf("packs hold nothing above their reserves; change batteries, or ask for less")
+	}
+	return x, nil
+}
+
+// packBounds are the bounds of one aircraft's pack.
+func packBounds(p *telemetry.Pack, v *fleet.View) (x account.PackBounds, err error) {
+	x.Number = p.Aircraft
+	usable, holdsJ := "its pack", v.CapacityJ
+	if p.UsableJ != nil {
+		x.UsableJ, usable, holdsJ = *p.UsableJ, "usable_j", *p.UsableJ
+	}
+	switch {
+	case p.ReserveJ != nil:
+		x.ReserveJ, x.Reserves = *p.ReserveJ, true
+	case p.Reserve != nil:
+		x.ReserveJ, x.Reserves = *p.Reserve*v.CapacityJ, true
+	}
+	switch {
+	case x.UsableJ > v.CapacityJ:
+		return x, fmt.Errorf("packs.usable_j of aircraft %d is %v, want at most %v, its pack's capacity", x.Number, x.UsableJ, v.CapacityJ)
+	case x.ReserveJ >= holdsJ:
+		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.ReserveJ, holdsJ, usable)
+	}
+	return x, nil
+}

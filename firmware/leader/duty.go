@@ -1,0 +1,272 @@
+package leader
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"prefdt/firmware/account"
+	"prefdt/firmware/fleet"
+	"prefdt/inference/duty"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// dutyPlan is who is in the air until when, where a budget has bounds. It is planned at each
+// settlement, for the slot that follows.
+type dutyPlan struct {
+	planner *duty.Planner // nil before the first budget with bounds
+	weighed slot.Weighed
+	input   duty.Input
+
+	climbJ []float64 // of climbs yet to come, by aircraft
+
+	inForce bool         // the fields below are of the budget in force
+	orders  []duty.Order // by aircraft
+	covered int          // the last slot with the least number in the air
+	leftJ   []float64    // in each pack at touchdown
+	endJ    float64      // total at the end, as expected
+	floorJ  float64      // the least that it can be
+	short   bool         // a pack does not last, and its aircraft may not land
+	leaves  []bool       // aircraft that are sent home once the ledger has that
+}
+
+// planDuty plans who is in the air from the next slot on. Who leaves is on the disk with the
+// settlement that follows, and is sent home then.
+func (l *Leader) planDuty(views []fleet.View) {
+	d, bounds := &l.duty, l.account.Bounds()
+	d.inForce = bounds != nil && !l.mission.Ending()
+	if !d.inForce {
+		d.leaves = nil
+		return
+	}
+	l.planFor(d, &l.account, views)
+	if d.leaves = make([]bool, len(views)); l.mission.InSlots() && bounds.MayLand() {
+		d.choose(bounds.LeastUp)
+	}
+}
+
+// choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the
+// plan, the weaker packs first, while more than leastUp are in the air and the crew keeps none up.
+func (d *dutyPlan) choose(leastUp int) {
+	var planned []int
+	up := 0
+	for i := range d.input.Aircraft {
+		switch a := &d.input.Aircraft[i]; {
+		case a.Left:
+		case a.LeftJ < a.ReturnJ+a.DescentJ+landMargin*d.input.FlightW:
+			d.leaves[i] = true
+		default:
+			up++
+			if d.orders[i].Leaves && !a.Stays {
+				planned = append(planned, i)
+			}
+		}
+	}
+	slices.SortStableFunc(planned, func(i, j int) int { return cmp.Compare(d.input.Aircraft[i].LeftJ, d.input.Aircraft[j].LeftJ) })
+	for k, i := range planned {
+		if d.leaves[i] = k < up-leastUp; !d.leaves[i] {
+			d.orders[i].FliesUntil = d.input.Slots
+		}
+	}
+	d.cover(leastUp)
+}
+
+// cover sets the last slot in which leastUp aircraft are in the air.
+func (d *dutyPlan) cover(leastUp int) {
+	var until []int
+	for i := range d.orders {
+		if !d.input.Aircraft[i].Left {
+			until = append(until, d.orders[i].FliesUntil)
+		}
+	}
+	if d.covered = d.input.Slot - 1; len(until) >= leastUp {
+		slices.Sort(until)
+		d.covered = until[len(until)-leastUp] - 1
+	}
+}
+
+// landMargin is how many slots of flight a pack keeps beyond its way home when it leaves: the
+// slot in which that becomes durable, and what the turn home takes.
+const landMargin = 2.0
+
+// planFor plans by an account, which may be one that has not been adopted, and has its objective
+// keep what the plan leaves for the slots.
+func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
+	if d.planner == nil {
+		d.planner = duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
+	}
+	in, bounds := &d.input, a.Bounds()
+	objective := a.Objective()
+	weighed, _ := l.Policy.Claims.Weigh(&l.current.snapshot, &d.weighed)
+	*in = duty.Input{
+		Slot: min(l.schedule.Current(), l.Config.Slots), Slots: l.Config.Slots, Aircraft: in.Aircraft[:0],
+		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, FlightW: objective.LeastFlightW(), Users: weighed.LikelyUsers(),
+	}
+	d.climbJ = d.climbJ[:0]
+	for i := range views {
+		x, climbJ := l.dutyAircraft(a, &views[i]), l.climbJ(a, &views[i])
+		x.LeftJ, in.FleetJ = max(x.LeftJ-climbJ, 0), in.FleetJ-climbJ
+		in.Aircraft, d.climbJ = append(in.Aircraft, x), append(d.climbJ, climbJ)
+	}
+	plan := d.planner.Plan(in)
+	d.orders = append(d.orders[:0], plan.Aircraft...)
+	d.cover(bounds.LeastUp)
+	d.foresee(a, views, plan)
+	a.AllowSlots(objective.SpentJ() + slotsJ(in))
+}
+
+// slotsJ is what the bounds leave for the slots to come: of the fleet's total and the packs' sum
+// the lesser, less the ways home.
+func slotsJ(in *duty.Input) float64 {
+	fleetJ, packsJ := in.FleetJ, 0.0
+	for i := range in.Aircraft {
+		if a := &in.Aircraft[i]; !a.Left {
+			fleetJ -= a.ReturnJ + a.DescentJ
+			packsJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
+		}
+	}
+	return max(min(fleetJ, packsJ), 0)
+}
+
+// climbsYet is whether an aircraft has its climb before it: the mission has not begun its slots.
+func (l *Leader) climbsYet(v *fleet.View) bool {
+	return !l.mission.InSlots() && (l.mission.Phase() == telemetry.StateIdle || v.UnderCommand())
+}
+
+// climbJ is what its climb and its way to its start take of the bounds; 0 where they are behind it.
+func (l *Leader) climbJ(a *account.Account, v *fleet.View) float64 {
+	if !l.climbsYet(v) || !a.Bounds().Landed() {
+		return 0
+	}
+	there, start := *v, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
+	if !v.Located {
+		there.Position = start
+	}
+	return a.ClimbJ(&there, start)
+}
+
+// dutyAircraft is an aircraft as the plan needs it: of one that climbs, as it will be at its start.
+func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
+	there, bounds, start := *v, a.Bounds(), l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
+	switch {
+	case !v.Located: // it is taken to stand at its start until it says where
+		there.Home = &start
+	case there.Home == nil:
+		there.Home = &v.Position
+	}
+	climbs := l.climbsYet(v)
+	if climbs {
+		there.Position = start
+	}
+	x := duty.Aircraft{
+		Number: v.Number, Position: there.Position, Home: *there.Home, CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()), LeftJ: a.PackLeftJ(v),
+		// In a hold, and while nobody could object, an aircraft leaves for its reserve alone.
+		Stays: !bounds.MayLand() || l.mission.Phase() == telemetry.StateHolding || !l.mqtt.Connected(),
+		Left:  !climbs && (!v.Flying || v.Homeward),
+	}
+	if bounds.Landed() && !x.Left {
+		way := a.WayHome(&there)
+		x.ReturnJ, x.DescentJ = way.CruiseJ, way.HoverJ
+	}
+	return x
+}
+
+// foresee keeps what the plan comes to: the joules left in each pack at touchdown, and the totals.
+func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Plan) {
+	in, o, bounds := &d.input, a.Objective(), a.Bounds()
+	up := 0
+	for i := range in.Aircraft {
+		if !in.Aircraft[i].Left {
+			up++
+		}
+	}
+	edgeW := o.State().EdgePowerW / float64(max(up, 1))
+	d.leftJ, d.endJ, d.short = d.leftJ[:0], a.DrawnJ(), false
+	d.floorJ = d.endJ + plan.FloorJ
+	for i := range views {
+		v, x := &views[i], &in.Aircraft[i]
+		homeJ := x.ReturnJ + x.DescentJ
+		d.endJ, d.floorJ = d.endJ+d.climbJ[i], d.floorJ+d.climbJ[i]
+		switch {
+		case !x.Left:
+			slotsJ := float64(max(d.orders[i].FliesUntil-in.Slot, 0)) * (in.FlightW + edgeW)
+			d.short = d.short || !bounds.MayLand() && x.LeftJ < homeJ+in.FlightW*float64(in.Slots-in.Slot)
+			if bounds.MayLand() {
+				slotsJ = min(slotsJ, max(x.LeftJ-homeJ, 0)) // it leaves by then
+			}
+			d.endJ += slotsJ + homeJ
+			if !bounds.Landed() {
+				homeJ = a.WayHome(v).TotalJ() // of the pack, if not of the budget
+			}
+			d.leftJ = append(d.leftJ, max(a.UsableJ(v)-d.climbJ[i]-slotsJ-homeJ, 0))
+			continue
+		case v.InAir:
+			homeJ = a.WayHome(v).TotalJ()
+		}
+		if bounds.Landed() {
+			d.endJ, d.floorJ = d.endJ+homeJ, d.floorJ+homeJ
+		}
+		d.leftJ = append(d.leftJ, max(a.UsableJ(v)-homeJ, 0))
+	}
+}
+
+// leaving is whether the plan has an aircraft leave, and it is not on its way yet.
+func (d *dutyPlan) leaving(number int) bool {
+	return d.inForce && d.leaves != nil && d.leaves[number-1]
+}
+
+// order is what the plan asks of an aircraft in the slot.
+func (d *dutyPlan) order(v *fleet.View) (x slot.Order) {
+	if !d.inForce {
+		return x
+	}
+	home := v.Position
+	if v.Home != nil {
+		home = *v.Home
+	}
+	return d.orders[v.Number-1].Slot(home)
+}
+
+// sendLeaving sends home the aircraft that leave by a settlement that is durable.
+func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
+	for i, leaves := range l.duty.leaves {
+		if leaves && durable[i].Homing {
+			l.Log.Info("aircraft comes home", "aircraft", i+1, "slot", l.schedule.Current(), "left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
+			l.fleet.SendHome(i + 1)
+			l.duty.leaves[i] = false
+		}
+	}
+}
+
+// dutyState is what a restart needs of the plan; nil where there is none.
+func (l *Leader) dutyState() *duty.State {
+	if !l.duty.inForce {
+		return nil
+	}
+	s := l.duty.planner.State()
+	return &duty.State{Curves: slices.Clone(s.Curves), Leaving: slices.Clone(s.Leaving)}
+}
+
+// restoreDuty continues the plan of before a restart.
+func (l *Leader) restoreDuty(s *duty.State) {
+	l.duty = dutyPlan{}
+	if s != nil {
+		l.duty.planner = duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
+		l.duty.planner.Restore(*s)
+	}
+}
+
+// dutyOf is an aircraft's part in the mission, by its name on the wire.
+func (l *Leader) dutyOf(v *fleet.View) string {
+	switch {
+	case v.WithPilot() || v.Lost || !v.Received:
+	case v.Homeward || l.duty.leaving(v.Number):
+		return telemetry.DutyLeaving
+	case v.Flying && l.mission.InSlots():
+		return telemetry.DutyServing
+	case v.Landed != nil && *v.Landed && !v.Armed:
+		return telemetry.DutyHome
+	}
+	return ""
+}
