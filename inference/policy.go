@@ -69,7 +69,7 @@ type Policy struct {
 	rows            token.Rows
 	outputs         model.Outputs
 	cache           *model.Cache
-	weights         []float64 // of the price, by aircraft
+	weights         []float64 // of the ordered price, by aircraft; empty: none is ordered
 	solver          dispatch.Solver
 	limiter         motion.Limiter
 	positions       []physics.Position
@@ -260,65 +260,23 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision,
 		observed.Air = p.air(s, d) // the moves are not decided yet: it is the floor that counts
 		o.Observe(observed)
 	}
-	p.decode(s, o, d, synthetic)
+	orderedSPerJ := 0.0
+	if p.weights = p.weights[:0]; o.Budgeted() && p.decoder == DecoderDispatch {
+		orderedSPerJ, p.weights = s.OrderedPrices(p.weights)
+	}
+	if len(p.weights) > 0 {
+		p.solver.Weigh(p.weights)
+		p.solver.At(orderedSPerJ, d)
+	} else {
+		p.decode(s, o, d, synthetic)
+	}
 	if o.Budgeted() && p.decoder != DecoderPrice {
-		if !p.orderedPrices(s) {
+		if len(p.weights) == 0 {
 			p.limitSpending(s, o, d)
 		}
-		limitEdge(&p.checkpoint.Physics, s, d)
+		d.LimitEdge(&p.checkpoint.Physics, s)
 	}
 	return observed
-}
-
-// orderedPrices reports whether the plan of who is in the air has set the prices.
-func (p *Policy) orderedPrices(s *slot.Snapshot) bool {
-	return p.dispatches() && slices.ContainsFunc(s.Aircraft, func(a slot.Aircraft) bool { return a.Order.PriceSPerJ > 0 })
-}
-
-// decodeOrders dispatches at the prices of the plan of who is in the air. The decision's price
-// is the mean of those of the aircraft.
-func (p *Policy) decodeOrders(s *slot.Snapshot, d *slot.Decision) {
-	mean := 0.0
-	for m := range s.Aircraft {
-		mean += s.Aircraft[m].Order.PriceSPerJ / float64(len(s.Aircraft))
-	}
-	p.weights = p.weights[:0]
-	for m := range s.Aircraft {
-		p.weights = append(p.weights, s.Aircraft[m].Order.PriceSPerJ/mean)
-	}
-	p.solver.Weigh(p.weights)
-	p.solver.At(mean, d)
-}
-
-// limitEdge keeps what each aircraft spends on computing within the limit of its order: what is
-// above it is cut from the offload ratios of its users, in which edge energy is linear.
-func limitEdge(c *physics.Constants, s *slot.Snapshot, d *slot.Decision) {
-	changed := false
-	for m := range s.Aircraft {
-		order := &s.Aircraft[m].Order
-		if !order.LimitsEdge || d.EdgeJ[m] <= order.EdgeLimitJ {
-			continue
-		}
-		usersJ := 0.0 // the rest is of the unreported load, which nothing decided here reduces
-		for u := range d.Users {
-			if x := &d.Users[u]; x.Server == m+1 {
-				usersJ += c.EdgeJ(s.Users[u].Task, physics.Share{CPUHz: x.CPUHz}, x.Offload)
-			}
-		}
-		if !(usersJ > 0) {
-			continue
-		}
-		keep := max(1-(d.EdgeJ[m]-order.EdgeLimitJ)/usersJ, 0)
-		for u := range d.Users {
-			if x := &d.Users[u]; x.Server == m+1 {
-				x.Offload *= keep
-			}
-		}
-		changed = true
-	}
-	if changed {
-		d.Evaluate(c, s)
-	}
 }
 
 // dispatches reports whether users are dispatched exactly, at a price.
@@ -326,10 +284,6 @@ func (p *Policy) dispatches() bool { return p.decoder == DecoderDispatch || p.de
 
 // decode turns the outputs into associations and offload ratios.
 func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, synthetic bool) {
-	if o.Budgeted() && p.decoder == DecoderDispatch && p.orderedPrices(s) {
-		p.decodeOrders(s, d)
-		return
-	}
 	position := float64(p.outputs.FrontPosition)
 	if o.PriceOnly() || !o.Budgeted() && synthetic { // the preference itself gives the price
 		position = p.checkpoint.GoalConstants.FrontPosition(o.Omega())

@@ -175,7 +175,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 			delayS, covers = stayDelayS, true
 		} else {
 			stays = false
-			for leaving < up && p.slotsUp(leaving, up) < 0.5 && (up-leaving > must || !covers) {
+			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays && (up-leaving > must || !covers) {
 				leaving++
 			}
 		}

@@ -30,6 +30,20 @@ type Snapshot struct {
 	Results []Result `json:"results,omitempty"`
 }
 
+// OrderedPrices returns the mean of the prices that the plan of who is in the air has set, and
+// appends each aircraft's over that mean to weights; 0: it has set none.
+func (s *Snapshot) OrderedPrices(weights []float64) (meanSPerJ float64, _ []float64) {
+	for m := range s.Aircraft {
+		meanSPerJ += s.Aircraft[m].Order.PriceSPerJ / float64(len(s.Aircraft))
+	}
+	if meanSPerJ > 0 {
+		for m := range s.Aircraft {
+			weights = append(weights, s.Aircraft[m].Order.PriceSPerJ/meanSPerJ)
+		}
+	}
+	return meanSPerJ, weights
+}
+
 // PriorID is the ID of a synthetic user that is drawn from the prior: of nobody.
 const PriorID = -1
 
@@ -197,6 +211,37 @@ func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 		completionS, delayS := outcomes.Expect(c, task, u.Offload)
 		u.CompletionS = completionS
 		d.DelayS += delayS
+	}
+}
+
+// LimitEdge keeps what each aircraft spends on computing within the limit of its order: what is
+// above it is cut from the offload ratios of its users, in which edge energy is linear.
+func (d *Decision) LimitEdge(c *physics.Constants, s *Snapshot) {
+	changed := false
+	for m := range s.Aircraft {
+		order := &s.Aircraft[m].Order
+		if !order.LimitsEdge || d.EdgeJ[m] <= order.EdgeLimitJ {
+			continue
+		}
+		usersJ := 0.0 // the rest is of the unreported load, which nothing decided here reduces
+		for u := range d.Users {
+			if x := &d.Users[u]; x.Server == m+1 {
+				usersJ += c.EdgeJ(s.Users[u].Task, physics.Share{CPUHz: x.CPUHz}, x.Offload)
+			}
+		}
+		if !(usersJ > 0) {
+			continue
+		}
+		keep := max(1-(d.EdgeJ[m]-order.EdgeLimitJ)/usersJ, 0)
+		for u := range d.Users {
+			if x := &d.Users[u]; x.Server == m+1 {
+				x.Offload *= keep
+			}
+		}
+		changed = true
+	}
+	if changed {
+		d.Evaluate(c, s)
 	}
 }
 

@@ -87,3 +87,20 @@ func NewController(c *physics.Constants, curve budget.Curve, insurance *budget.I
 		return observed
 	}}
 }
+
+// NewOrdered flies the prices of the plan of who is in the air. Where it sets none, it is the
+// controller with the insurance that flies.
+func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
+	controller, weights := NewController(c, curve, &budget.Shipped), []float64(nil)
+	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
+		var priceSPerJ float64
+		if priceSPerJ, weights = s.OrderedPrices(weights[:0]); priceSPerJ > 0 {
+			f.scheduler.Solver.Weigh(weights)
+			f.scheduler.Solver.At(priceSPerJ, d)
+		} else {
+			observed = controller.pay(f, s, o, d)
+		}
+		d.LimitEdge(f.constants, s)
+		return observed
+	}}
+}

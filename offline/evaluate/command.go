@@ -33,6 +33,8 @@ exact-dispatch teacher on the same episodes.
   offline evaluate -checkpoint configs/checkpoint -fleet 1,2,4,8   and other fleets
   offline evaluate -checkpoint configs/checkpoint -world field     schedulers that remember, and that know
                                                                    what is hidden, in a field world
+  offline evaluate -checkpoint configs/checkpoint -packs           totals and packs below what all aircraft
+                                                                   need to fly: who is in the air, until when
   offline evaluate -checkpoint configs/checkpoint -config world.yaml
                                                                    the front in another world than its own
 
@@ -65,13 +67,19 @@ func Command(ctx context.Context, call *cli.Call) error {
 		"of -world, measure the trained estimator in this `FOLDER`, of a run or a checkpoint, instead of the checkpoint's own")
 	contexts := f.String("contexts", "",
 		"of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
+	packs := f.Bool("packs", false, "measure instead who is in the air until when; seeds may be of calibration, too")
+	cellNames := f.String("cells", "", "of -packs, measure these `CELLS` alone, as in 20kJ,24kJ")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
-	list, err := command.ParseSeeds(*text, seeds.CheckEvaluation)
+	allowed := seeds.CheckEvaluation
+	if *packs {
+		allowed = checkPackSeeds
+	}
+	list, err := command.ParseSeeds(*text, allowed)
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -92,7 +100,17 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := checkPerturbation(*perturbation); err != nil {
 		return cli.BadInputf("-perturbation: %w", err)
 	}
-	arms, err := selectArms(strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' }))
+	names := strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' })
+	var arms []budgetArm
+	var cells []packCell
+	switch {
+	case *packs:
+		cells, names, err = selectPacks(strings.FieldsFunc(*cellNames, func(r rune) bool { return r == ',' }), names)
+	case *cellNames != "":
+		err = fmt.Errorf("-cells %s are of -packs: give that as well", *cellNames)
+	default:
+		arms, err = selectArms(names)
+	}
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -165,6 +183,18 @@ func Command(ctx context.Context, call *cli.Call) error {
 				return cli.BadInput(err)
 			}
 		}
+	}
+	if *packs {
+		r, err := measurePacks(ctx, ck, c, cells, names)
+		record.End(since)
+		r.Record = record
+		switch {
+		case err != nil && len(r.Packs) == 0:
+			return err
+		case *asJSON:
+			return errors.Join(call.PrintJSON(r), err)
+		}
+		return errors.Join(r.print(stdout), err)
 	}
 	if *field != "" {
 		r, err := measureField(ctx, ck, c)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +110,7 @@ func TestMeasureReserves(t *testing.T) {
 	}
 	want := runner.Fly(calibrationSeed, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
 	f := p.cell(&bySeed[0], 0, 0, 4)
-	if f[2] != want || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
+	if !reflect.DeepEqual(f[2], want) || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
 		t.Errorf("by size %+v, the checkpoint's flight %+v", f[1:], want)
 	}
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 
 	"prefdt/inference"
 	"prefdt/inference/belief"
@@ -33,6 +34,7 @@ type Request struct {
 	// ReviseSlot, if positive, is the slot from which the budget is RevisedBudgetJ.
 	ReviseSlot     int
 	RevisedBudgetJ float64
+	Packs          *Packs // nil: the budget alone, in slots
 }
 
 // UnlimitedJ is a budget above all that a flight can spend.
@@ -48,6 +50,12 @@ type Result struct {
 	MeanSpeedMPS    float64 // mean over aircraft and slots
 	MinSeparationM  float64 // least separation at the end of any slot
 	MissedDeadlines int     // deadlines missed
+
+	// SpentJ is what each aircraft spent in the scope of the request: in slots or, of landed packs,
+	// from take-off to touchdown.
+	SpentJ      []float64
+	EdgeJ       []float64 // of it, on computing
+	ServedSlots int       // with an aircraft in the air
 }
 
 // Policy decides slot by slot: a checkpoint, or what the study compares with it.
@@ -69,6 +77,10 @@ type Runner struct {
 	outOfDistribution bool
 	decision          slot.Decision
 	action            world.Action
+
+	// Planner plans who is in the air, under a budget; nil: everybody is to the end.
+	Planner DutyPlanner
+	duty    dutyState
 
 	// OnSettled is called with each slot and what it cost; nil: it is not.
 	OnSettled func(slot int, delayS, energyJ float64)
@@ -128,6 +140,7 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	w.Reset(seed)
 	f.policy.Reset()
 	f.link.reset()
+	f.startDuty(&r)
 	c := &w.Config.Physics
 	objective := goal.New(f.goalConstants, c, w.Config.Slots, len(w.Aircraft))
 	objective.SetOutOfDistribution(f.outOfDistribution)
@@ -152,7 +165,10 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 			f.miss(&objective, &m)
 			continue
 		}
-		seen, requested := f.link.snapshot(w), objective
+		f.planDuty(&objective, &r)
+		seen := f.link.snapshot(w)
+		f.order(seen)
+		requested := objective
 		decideAndObserve(f.policy, seen, &objective, &f.decision)
 		f.recorder.WriteDecision(seen, requested, &f.decision)
 		w.FillAction(seen, &f.decision, &f.action)
@@ -170,6 +186,7 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		f.settled(w.Slot-1, settled)
 	}
 	m.DelayS, m.EnergyJ = objective.DelayS(), objective.SpentJ()
+	m.SpentJ, m.EdgeJ = f.endDuty(&r)
 	m.MeanSpeedMPS /= max(m.aircraftSlots, 1)
 	return m.Result
 }
@@ -213,6 +230,9 @@ type meter struct {
 // addSlot adds a slot that has settled; w is the world after it.
 func (m *meter) addSlot(w *world.World, o *world.Outcome) {
 	m.MissedDeadlines += o.Missed
+	if slices.ContainsFunc(o.FlightJ, func(j float64) bool { return j > 0 }) {
+		m.ServedSlots++
+	}
 	for i := range w.Aircraft {
 		a := &w.Aircraft[i]
 		if o.FlightJ[i] > 0 {

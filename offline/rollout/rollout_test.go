@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"prefdt/inference"
@@ -140,7 +141,7 @@ func TestSweepDoesNotDependOnWorkers(t *testing.T) {
 	two, _ := Sweep(t.Context(), ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 2, nil)
 	for i := range one {
 		for s := range one[i] {
-			if one[i][s] != two[i][s] {
+			if !reflect.DeepEqual(one[i][s], two[i][s]) {
 				t.Fatalf("request %d, seed %d: %+v and %+v", i, s, one[i][s], two[i][s])
 			}
 		}

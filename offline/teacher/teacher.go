@@ -139,6 +139,7 @@ func (t *Scheduler) Move(c *physics.Constants, s *slot.Snapshot, speedMPS float6
 		t.positions = append(t.positions, at)
 		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, t.planner.SpeedMPS(c, s, m, t.targets[m], d.PriceSPerJ))
 	}
+	motion.StayNearHome(s, d.Move, speedMPS)
 	t.limiter.Limit(t.positions, d.Move, motion.Limits{
 		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
 	})

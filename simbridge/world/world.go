@@ -203,8 +203,10 @@ type Aircraft struct {
 	SpeedMPS float64    // in the slot before
 	Served   int        // users served in the slot before
 	Flown    slot.Flown // in the slot before
-	SpentJ   float64
+	SpentJ   float64    // in slots
+	EdgeJ    float64    // of it, on computing
 	Lost     bool
+	Left     bool // for home, for good: Lost as well
 }
 
 // Action is the joint decision of one slot, eq. (action). Server and Offload
@@ -376,6 +378,7 @@ func (w *World) Step(a Action) *Outcome {
 		o.FlightJ[m] = w.scenario.FlightPowerW(w.Slot, m, velocity)
 		aircraft.Flown = slot.Flown{EastMPS: velocity.EastM, NorthMPS: velocity.NorthM, FlightJ: o.FlightJ[m]}
 		aircraft.SpentJ += o.FlightJ[m] + o.EdgeJ[m]
+		aircraft.EdgeJ += o.EdgeJ[m]
 	}
 	w.Slot++
 	if !w.Done() {

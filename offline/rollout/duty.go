@@ -1,0 +1,177 @@
+package rollout
+
+import (
+	"math"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/duty"
+	"prefdt/inference/goal"
+	"prefdt/inference/motion"
+	"prefdt/inference/record"
+	"prefdt/inference/slot"
+	"prefdt/simbridge/world"
+)
+
+// Packs is what each aircraft of a flight may spend.
+type Packs struct {
+	EnergyJ []float64 // per aircraft
+	// Landed says that it is from take-off to touchdown, with climb, way home and descent.
+	Landed bool
+}
+
+// DutyPlanner plans who is in the air, before the decision of each slot.
+type DutyPlanner interface {
+	Reset()
+	Plan(*duty.Input) *duty.Plan
+}
+
+// dutyState is the planning of one flight.
+type dutyState struct {
+	input    duty.Input
+	plan     *duty.Plan
+	users    []slot.User // with a task, of the last slot
+	climbJ   []float64
+	landingJ []float64 // of those that left, from then to touchdown
+	bestMPS  float64   // v*
+}
+
+func (f *Runner) startDuty(r *Request) {
+	w, d := f.world, &f.duty
+	d.plan, d.users, d.climbJ, d.landingJ = nil, d.users[:0], d.climbJ[:0], d.landingJ[:0]
+	d.bestMPS, _ = w.Config.Physics.MinPower()
+	for m := range w.Aircraft {
+		d.climbJ, d.landingJ = append(d.climbJ, 0), append(d.landingJ, 0)
+		if r.Packs != nil && r.Packs.Landed {
+			d.climbJ[m] = w.ClimbJ(m)
+		}
+	}
+	if f.Planner != nil {
+		f.Planner.Reset()
+	}
+}
+
+// planDuty plans the slots left, and lets those leave that the plan sends home.
+func (f *Runner) planDuty(o *goal.Objective, r *Request) {
+	if f.Planner == nil && r.Packs == nil || !o.Budgeted() {
+		return
+	}
+	w, d := f.world, &f.duty
+	f.fillInput(o, r)
+	if r.Packs != nil { // what the packs allow in slots; what those kept that left is lost to the others
+		allowedJ := o.SpentJ()
+		for m := range d.input.Aircraft {
+			if a := &d.input.Aircraft[m]; !a.Left {
+				allowedJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
+			}
+		}
+		if math.Abs(allowedJ-o.BudgetJ()) > 1e-6*allowedJ {
+			f.applyEvent(o, record.Event{BudgetJ: &allowedJ, Mode: r.Mode})
+		}
+	}
+	if f.Planner == nil {
+		return
+	}
+	d.plan = f.Planner.Plan(&d.input)
+	flying := 0
+	for m := range w.Aircraft {
+		if d.plan.Aircraft[m].Leaves && !w.Aircraft[m].Lost {
+			f.leave(m, r)
+		}
+		if !w.Aircraft[m].Lost {
+			flying++
+		}
+	}
+	if state := o.State(); state.Flying != flying {
+		state.Flying = flying
+		f.applyEvent(o, record.Event{Restore: &state})
+	}
+}
+
+// fillInput makes the planner's input of the present slot.
+func (f *Runner) fillInput(o *goal.Objective, r *Request) {
+	w, in := f.world, &f.duty.input
+	*in = duty.Input{
+		Slot: w.Slot, Slots: w.Config.Slots, Aircraft: in.Aircraft[:0], FleetJ: math.Inf(1), FlightW: o.LeastFlightW(), Users: f.duty.users,
+	}
+	if r.Packs == nil {
+		in.FleetJ = o.EnergyToGoJ()
+	}
+	c, air := &w.Config.Physics, f.believedAir()
+	for m := range w.Aircraft {
+		at, home := w.Aircraft[m].Position, w.Config.Start(m)
+		a := duty.Aircraft{
+			Number: m + 1, Position: at, Home: home, CPUHz: c.EdgeCPUHz, LeftJ: math.Inf(1), Left: w.Aircraft[m].Lost,
+		}
+		if p := r.Packs; p != nil {
+			a.LeftJ = p.EnergyJ[m] - f.duty.climbJ[m] - w.Aircraft[m].SpentJ
+			if p.Landed {
+				wind := air.MeanMPS()
+				_, a.ReturnJ = duty.Return(c, at, home, wind, o.PropulsionMultiplier())
+				a.DescentJ = world.DescentS * c.Propulsion.PowerW(wind.Norm()) * o.PropulsionMultiplier()
+			}
+		}
+		in.Aircraft = append(in.Aircraft, a)
+	}
+}
+
+// believedAir is what the last decision believed of the air.
+func (f *Runner) believedAir() *motion.Air {
+	if p, ok := f.policy.(interface{ Belief() *belief.Belief }); ok && p.Belief() != nil {
+		return &p.Belief().Air
+	}
+	return &motion.Air{}
+}
+
+// leave sends an aircraft home.
+func (f *Runner) leave(m int, r *Request) {
+	if r.Packs != nil && r.Packs.Landed {
+		f.duty.landingJ[m] = f.touchdownJ(m)
+	}
+	f.world.Leave(m)
+}
+
+// touchdownJ is what the aircraft takes from here to touchdown, at the speed over ground that
+// the believed wind asks for.
+func (f *Runner) touchdownJ(m int) float64 {
+	w := f.world
+	at, home, speedMPS := w.Aircraft[m].Position, w.Config.Start(m), f.duty.bestMPS
+	if seconds, _ := duty.Return(&w.Config.Physics, at, home, f.believedAir().MeanMPS(), 1); seconds > 0 {
+		speedMPS = home.Sub(at).Norm() / seconds
+	}
+	return w.TouchdownJ(m, speedMPS)
+}
+
+// order writes the plan's orders into a snapshot, and keeps its users for the next plan.
+func (f *Runner) order(s *slot.Snapshot) {
+	d := &f.duty
+	if f.Planner == nil {
+		return
+	}
+	users := s.Users
+	if len(s.SyntheticUsers) > 0 && s.SyntheticUsers[0].ID != slot.PriorID {
+		users = s.SyntheticUsers // reports are lost: those that arrived are not all
+	}
+	d.users = append(d.users[:0], users...)
+	if d.plan == nil {
+		return
+	}
+	for m := range s.Aircraft {
+		n := s.Aircraft[m].Number - 1
+		s.Aircraft[m].Order = d.plan.Aircraft[n].Slot(f.world.Config.Start(n))
+	}
+}
+
+// endDuty lands the aircraft and returns what each spent, and of that on computing.
+func (f *Runner) endDuty(r *Request) (spentJ, edgeJ []float64) {
+	for m := range f.world.Aircraft {
+		a, landingJ := &f.world.Aircraft[m], f.duty.landingJ[m]
+		if r.Packs != nil && r.Packs.Landed && !a.Lost {
+			landingJ = f.touchdownJ(m)
+		}
+		spentJ = append(spentJ, f.duty.climbJ[m]+a.SpentJ+landingJ)
+		edgeJ = append(edgeJ, a.EdgeJ)
+	}
+	return spentJ, edgeJ
+}
+
+var _ DutyPlanner = (*duty.Planner)(nil)
