@@ -508,7 +508,7 @@ func runScript(t *testing.T, folder, script string) {
 // checked, and commands of the shell and the system, which are not.
 var (
 	programs       = []string{"leader", "simbridge", "offline", "ground"}
-	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub rm sbatch sudoedit systemctl")
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 rm sbatch sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.

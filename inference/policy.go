@@ -128,6 +128,15 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 	return p, nil
 }
 
+// LastStep returns what the network was given and gave in the last decision, until the next; nil
+// in the published form. For those who look into it: the decision is Decide's.
+func (p *Policy) LastStep() (*model.Inputs, *model.Outputs) {
+	if p.published != nil {
+		return nil, nil
+	}
+	return &p.rows, &p.outputs
+}
+
 // EdgeCurve returns the prior of what a slot spends at its price, out of a checkpoint's
 // archived front: the energy of the setting that each price stands for.
 func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {

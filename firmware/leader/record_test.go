@@ -55,7 +55,7 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 			}
 			missed := r.Await("done", rig.Done).MissedSlots
 			f.Kill() // the record is whole once Run has returned
-			decided, err := rollout.Replay(t.Context(), bytes.NewReader(out.Bytes()), frozen)
+			decided, err := rollout.Replay(t.Context(), bytes.NewReader(out.Bytes()), frozen, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

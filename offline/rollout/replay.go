@@ -8,6 +8,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/model"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
 )
@@ -21,8 +22,8 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 // Replay decides a recorded flight again, slot by slot, on an objective of its
 // own that only the recorded events come to. It returns the number of slots
 // that were decided as recorded, to the last bit, and the first difference. The end
-// of ctx ends it after a slot.
-func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (slots int, err error) {
+// of ctx ends it after a slot. onStep, unless nil, is called with each slot's step of the network.
+func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint, onStep func(slot int, in *model.Inputs, out *model.Outputs) error) (slots int, err error) {
 	in, err := record.NewReader(r)
 	if err != nil {
 		return 0, err
@@ -70,6 +71,11 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint) (sl
 			return slots, fmt.Errorf("slot %d was decided %+v, replayed it is %+v", n, x.Decision, d)
 		}
 		slots++
+		if in, out := p.LastStep(); onStep != nil && in != nil && len(x.Snapshot.Aircraft) > 0 {
+			if err := onStep(n, in, out); err != nil {
+				return slots, err
+			}
+		}
 		for i := range x.Events {
 			if err := x.Events[i].Apply(&o); err != nil {
 				return slots, fmt.Errorf("after slot %d: %w", n, err)

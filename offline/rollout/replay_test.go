@@ -3,6 +3,9 @@ package rollout
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,6 +13,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
+	"prefdt/offline/ort"
 	"prefdt/simbridge/world"
 )
 
@@ -60,7 +64,7 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flight := recordFlight(t, ck, c.decoder, c.world, c.link, c.request)
-			if slots, err := Replay(t.Context(), bytes.NewReader(flight), ck); err != nil || slots != c.world.Slots {
+			if slots, err := Replay(t.Context(), bytes.NewReader(flight), ck, nil); err != nil || slots != c.world.Slots {
 				t.Errorf("%d of %d slots are decided as recorded: %v", slots, c.world.Slots, err)
 			}
 			if lines := bytes.Count(flight, []byte("\n")); lines != 1+c.world.Slots {
@@ -103,7 +107,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "checkpoint"},
 		{"another version", strings.Replace(flight, `"version":1`, `"version":2`, 1), 0, "version is 2, want 1"},
 	} {
-		slots, err := Replay(t.Context(), strings.NewReader(x.flight), ck)
+		slots, err := Replay(t.Context(), strings.NewReader(x.flight), ck, nil)
 		if err == nil || slots != x.slots || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%s: %d slots, %v; want %d and %q", x.name, slots, err, x.slots, x.want)
 		}
@@ -137,8 +141,39 @@ func TestReplayWeighsAsRecorded(t *testing.T) {
 		if err := f.recorder.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Replay(t.Context(), &out, ck); (err == nil) != told {
+		if _, err := Replay(t.Context(), &out, ck, nil); (err == nil) != told {
 			t.Errorf("told %v: %v", told, err)
 		}
+	}
+}
+
+// What -inputs writes has a line for each slot, and ONNX Runtime, called from Python, makes of it
+// what the network made in flight.
+func TestStepsInPython(t *testing.T) {
+	const folder = "../../configs/checkpoint"
+	ck, err := checkpoint.Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := world.Standard()
+	c.Physics = ck.Physics
+	flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{LossRate: 0.3, Fallback: FallbackOffer}, Request{Mode: goal.Target, BudgetJ: 33e3})
+	var steps bytes.Buffer
+	if _, err := Replay(t.Context(), bytes.NewReader(flight), ck, stepWriter(&steps, ck)); err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(steps.Bytes(), []byte("\n")); lines != c.Slots {
+		t.Fatalf("%d lines for %d slots", lines, c.Slots)
+	}
+	if ort.Folder() == "" {
+		t.Skip("PREFDT_ORT names no folder with onnxruntime-node")
+	}
+	path := filepath.Join(t.TempDir(), "steps.jsonl")
+	if err := os.WriteFile(path, steps.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("python3", "../python/step.py", folder, path).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), fmt.Sprintf("%d slots, largest difference ", c.Slots)) {
+		t.Errorf("%v: %s", err, out)
 	}
 }

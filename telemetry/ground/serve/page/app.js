@@ -1,14 +1,12 @@
-// The page of `ground serve`: what the fleet does, and, for those who may, commands.
-// In: the event stream of package serve. Out: a sign of life, previews, commands.
+// The page of `ground serve`. In: the event stream of package serve. Out: a sign of life, previews, commands.
 
 const $ = id => document.getElementById(id);
 const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg', name);
 const underWay = state => !['idle', 'done', 'stopped'].includes(state);
-const inSlots = ['climbing', 'flying', 'holding']; // or slots will be flown
+const inSlots = ['climbing', 'flying', 'holding']; // or slots will come
 
-// ---- Time. Everything is on the server's scale, ms since its start. The least difference to
-// this page's clock is the one without delay on the way, so that an event that was held up
-// for a minute shows data a minute old.
+// ---- Time, on the server's scale: ms since its start. The least difference to this page's clock is
+// the one without delay on the way.
 let offset = Infinity, steadyMS = performance.now(), wallMS = Date.now();
 const serverNow = () => replay ? replay.atMS : performance.now() - offset;
 
@@ -24,7 +22,7 @@ let judged = null; // how current the status is, by the server; its age grows he
 let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
 let trails = new Map(), history_ = 0, samplesNew = false;
 let lastCommandID, lastCommandSeenMS = -Infinity;
-let replay = null; // of a mission that was flown, in place of the stream
+let replay = null; // of a mission that is over, in place of the stream
 let streamOpen = false, openedMS = -Infinity, eventMS = -Infinity, denied = '', loginText = '';
 
 function takeEvent(e) {
@@ -66,7 +64,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   $('fleet').textContent = w.fleet;
   document.title = `${w.fleet} - ground`;
   document.body.dataset.role = w.role;
-  $('commands').hidden = w.role !== 'command';
+  $('commands').hidden = $('urgent').hidden = w.role !== 'command';
   $('who').textContent = w.name ? `signed by ${w.name}` : 'not signed';
   $('signed').textContent = w.signed ? 'signed by the leader' : 'not signed by the leader';
   if (w.picture) {
@@ -141,8 +139,7 @@ function makeRoom() {
   if (!document.hidden) connectLater();
 }
 
-// checkStream opens the stream again when it is silent, since the server says something each second; and
-// sometimes while the link is lost, to measure the server's clock again.
+// checkStream opens a silent stream again; and while the link is lost, to measure the server's clock again.
 function checkStream() {
   const now = performance.now();
   if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
@@ -197,7 +194,7 @@ function banners(l) {
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
-  if (unheard(s)) add('warn', 'unheard', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
+  if (deaf(s)) add('warn', 'deaf', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
@@ -210,7 +207,7 @@ function banners(l) {
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
-  if (a && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
+  if (a && !(a.ok && state.left?.length) && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
 }
 
@@ -289,12 +286,12 @@ function draw() {
   setText($('mute'), soundText());
   renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
   if (s && !replay) sound(list);
-  setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : `${ageText(Math.max(0, l.ageMS))} old`);
+  setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
   const left = s.slots - 1 - s.slot;
-  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : ''));
-  renderValues(s, l);
+  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)}`));
+  renderValues(s);
   renderAircraft(s);
   renderMap(s);
   renderCharts();
@@ -306,31 +303,30 @@ function renderList(parent, list, make, fill) {
   list.forEach((x, i) => fill(parent.children[i] || parent.appendChild(make(x)), x));
 }
 
-function renderValues(s, l) {
-  const age = isNaN(l.ageMS) ? '' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`;
+function renderValues(s) {
   const slots = samples[0], n = slots.length - 1, c = s.last_command;
   const budget = s.budget_j !== null;
   const share = budget && s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
-  const offset_ = budget && s.predicted_end_j !== null ? `, ${s.predicted_end_j >= s.budget_j ? '+' : '-'}${kilojoules(Math.abs(s.predicted_end_j - s.budget_j))} to the budget` : '';
+  const offset_ = budget && s.predicted_end_j !== null ? `${s.predicted_end_j >= s.budget_j ? '+' : '-'}${kilojoules(Math.abs(s.predicted_end_j - s.budget_j))} to the budget` : '';
   renderList($('values'), [
-    ['request', budget ? `${kilojoules(s.budget_j)} ${s.mode}` : 'preference', age],
-    ['setting', s.setting.toFixed(3), age],
-    ['spent', kilojoules(s.spent_j) + share, age],
-    ['remaining', kilojoules(s.remaining_j), age],
-    ['predicted end', kilojoules(s.predicted_end_j), age + offset_],
-    ['floor', kilojoules(s.floor_j), age],
-    ['transit', kilojoules(s.transit_j), age],
-    ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}, ${age}` : age],
-    ['users reported', String(s.users_heard), age],
-    ['missed slots', String(s.missed_slots), age],
-    ['energy from', s.energy_source.replaceAll('_', ' '), age],
+    ['request', budget ? `${kilojoules(s.budget_j)} ${s.mode}` : 'preference'],
+    ['setting', s.setting.toFixed(3)],
+    ['spent', kilojoules(s.spent_j) + share],
+    ['remaining', kilojoules(s.remaining_j)],
+    ['predicted end', kilojoules(s.predicted_end_j), offset_],
+    ['floor', kilojoules(s.floor_j)],
+    ['transit', kilojoules(s.transit_j)],
+    ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
+    ['users reported', String(s.users_heard)],
+    ['missed slots', String(s.missed_slots)],
+    ['energy from', s.energy_source.replaceAll('_', ' ')],
     ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
   ], () => {
     const box = document.createElement('div');
     box.append(document.createElement('dt'), document.createElement('dd'));
     box.lastChild.append('', document.createElement('small'));
     return box;
-  }, (box, [name, value, small]) => {
+  }, (box, [name, value, small = '']) => {
     setText(box.firstChild, name);
     if (box.lastChild.firstChild.data !== value) box.lastChild.firstChild.data = value;
     setText(box.lastChild.lastChild, small);
@@ -468,7 +464,7 @@ function makeHold(button, act, lastsMS = 1000) {
 // ---- Commands.
 const actions = [ // action, seconds of its press, label, states in which the leader may accept it
   ['start', 2, 'START', ['idle']],
-  ['hold', 1, 'hold positions', ['flying', 'holding']], // makes a hold for lost contact the crew's own
+  ['hold', 1, 'hold', ['flying', 'holding']], // makes a hold for lost contact the crew's own
   ['resume', 1, 'resume', [...inSlots, 'returning', 'done']],
   ['return', 1, 'return and land', [...inSlots, 'stopped']],
   ['stop', 2, 'STOP', [...inSlots, 'returning']],
@@ -482,7 +478,7 @@ for (const [action, seconds, label] of actions) {
   box.id = `act-${action}`;
   before.className = 'before data';
   before.id = `before-${action}`;
-  text.textContent = `Press ${seconds} s: ${label}`;
+  text.textContent = `${seconds} s: ${label}`;
   button.type = 'button';
   button.className = 'hold';
   button.append(document.createElement('i'), text);
@@ -494,7 +490,7 @@ for (const [action, seconds, label] of actions) {
     send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
   }, 1000 * seconds);
   box.append(before, button);
-  $('actions').append(box);
+  $(['hold', 'return', 'stop'].includes(action) ? 'urgent' : 'actions').append(box);
 }
 
 const namesAircraft = ['launch', 'clear', 'resume'];
@@ -510,7 +506,6 @@ async function explainTicks(list) {
   requestRender();
 }
 
-// explain asks what a command would do, and sends nothing.
 async function explain(q) {
   const r = await post('preview', {id: 'preview', at: 0, ...q}).catch(() => null);
   return r && r.ok ? r.json() : {ok: false, text: 'ground serve does not answer'};
@@ -531,9 +526,9 @@ function renderCommands(s) {
     $(id).classList.toggle('unfit', !fit);
     setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
-  setText($('heard'), !('crew_age_s' in s) ? 'The leader hears no crew.' : `The leader heard the crew ${ageText(1000 * s.crew_age_s)} ago.`);
+  setText($('beats'), 'crew_age_s' in s ? `The leader received the last heartbeat ${ageText(1000 * s.crew_age_s)} ago.` : 'The leader receives no heartbeats.');
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
-    'While this page can be seen it sends the crew\'s heartbeat, to a leader at this broker. Without any for 30 s the fleet holds, for 120 s it returns, unless the leader is configured otherwise.');
+    'While this page can be seen it sends the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless configured otherwise.');
 }
 
 function note(text) { takeAnswer({note: true, at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
@@ -598,15 +593,15 @@ makeHold($('logout'), async () => { // of all pages of this browser
   location.reload();
 });
 
-// unheard is whether the leader knows nothing of 10 s of heartbeats.
-const unheard = s => beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s ?? 99) > 10;
+// deaf is whether the leader knows nothing of 10 s of heartbeats.
+const deaf = s => beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s ?? 99) > 10;
 
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
 let leaving = false, beat = null, beatFailed = false, beatsFromMS = 0; // 0: none is sent
 makeHold($('leave'), async () => {
   leaving = !leaving;
   beatsFromMS = 0;
-  $('leave').lastChild.textContent = leaving ? 'Press 1 s: watch again' : 'Press 1 s: stop watching';
+  $('leave').lastChild.textContent = leaving ? '1 s: watch again' : '1 s: stop watching';
   requestRender();
   await beat; // one that came after it would undo it
   if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) note('stop watching: no answer; without another heartbeat the fleet will hold');
@@ -617,8 +612,7 @@ setInterval(() => {
   beat = post('alive', {}).then(r => { beatFailed = !r.ok; }, () => { beatFailed = true; });
 }, 1000);
 
-// ---- A replay: the events of a flown mission, taken when their time comes. No heartbeat, no
-// command and no sound is of it.
+// ---- A replay: the events of a mission that is over, taken when their time comes.
 async function openReplay(session) {
   const mission = await fetch('replay', {headers: bearer()}).then(r => r.ok && r.json()).catch(() => null);
   if (replay) return; // another page view asked too
