@@ -138,5 +138,5 @@ pictures: build ## fly the demonstration and draw docs/images anew
 notice: ## collect the licences of the modules that the programs are linked with, into NOTICE
 	.ci/notice >NOTICE
 
-clean: ## remove what was built and flown
+clean: ## remove bin and out
 	rm -rf bin out

@@ -46,7 +46,7 @@ func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *check
 	rows, err := evaluate.MeasureReserves(ctx, ck, c, sizes)
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("interrupted before all cells were flown")
+		return errors.New("interrupted before all cells were measured")
 	case err != nil:
 		return err
 	case asJSON:

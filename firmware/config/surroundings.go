@@ -9,7 +9,7 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Surroundings is what lasts around a mission and stands in no report, so that the
+// Surroundings is the state that persists around a mission and is in no report, so that the
 // policy's estimator has to look for it. The zero value hides nothing: reports are exact
 // and the air is calm.
 type Surroundings struct {

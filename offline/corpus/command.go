@@ -55,7 +55,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
 	shard := command.ShardFlag(f, "of the rows; the same command without it makes the corpus of all parts in -out")
 	limit := command.LimitFlag(f)
-	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights flown at a time; changes no result")
+	workers := f.Int("workers", runtime.GOMAXPROCS(0), "flights simulated at a time; changes no result")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err

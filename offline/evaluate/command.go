@@ -69,9 +69,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 		"of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
 	packs := f.Bool("packs", false, "measure instead who is in the air until when; seeds may be of calibration, too")
 	cellNames := f.String("cells", "", "of -packs, measure these `CELLS` alone, as in 20kJ,24kJ")
+	plot := f.String("plot", "", "PNG `file` to draw the fronts of policy and teacher into")
 	config := command.WorldFlag(f)
 	asJSON := f.Bool("json", false, "print one JSON object")
-	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
+	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes simulated at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
@@ -155,6 +156,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
+	if *plot != "" && *field != "" {
+		return cli.BadInputf("-plot is of one policy and its teacher, -world compares arms: give one of them")
+	}
 	files := strings.FieldsFunc(*contexts, func(r rune) bool { return r == ',' })
 	if len(files) > 0 && (*field == "" || parameters == nil) {
 		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the "+
@@ -174,7 +178,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	command.WarnOfWorld(stderr, trained, here)
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder),
 		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
-		Contexts: slices.Collect(maps.Values(others))}
+		Contexts: slices.Collect(maps.Values(others)), Plot: *plot}
 	record, since := experiment.NewRecord(&here, *workers), experiment.Now()
 	record.Seeds["all"] = experiment.SeedRange(list)
 	for _, folder := range append([]string{*dir, *estimator}, files...) {

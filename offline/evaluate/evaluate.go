@@ -21,6 +21,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
+	"prefdt/offline/plots"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -42,6 +43,8 @@ type Config struct {
 	// Perturbation is contained in the names of the perturbations that budgets are measured
 	// under; empty: all.
 	Perturbation string
+	// Plot is a PNG file for the fronts of policy and teacher; empty: none.
+	Plot string
 
 	// Of a field world: the estimator that the policy believes, nil: none, and others,
 	// trained at other windows.
@@ -161,6 +164,12 @@ func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	for _, x := range slices.Concat(onAxis...) {
 		if r.MinSeparationM < 0 || x.MinSeparationM < r.MinSeparationM {
 			r.MinSeparationM = x.MinSeparationM
+		}
+	}
+	if c.Plot != "" {
+		fronts := plots.Fronts([]plots.Arm{{Label: "teacher", Outcomes: taught}, {Label: "policy", Outcomes: outcomes}})
+		if err := plots.Save(c.Plot, "The policy's front and its teacher's", fronts); err != nil {
+			return r, fmt.Errorf("plot: %w", err)
 		}
 	}
 	r.Operable = r.Fidelity >= 0.9 && r.ReachS >= 0.8*r.TeacherReachS

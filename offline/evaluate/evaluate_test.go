@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"image/png"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,5 +148,23 @@ func TestRefusals(t *testing.T) {
 		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// -plot draws the fronts; with -world there is more than one policy.
+func TestPlot(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "front.png")
+	if _, err := runEvaluate(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3", "-plot", path); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if picture, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || picture.Width < 500 {
+		t.Errorf("%+v, %v", picture, err)
+	}
+	if _, err := runEvaluate(t, "-world", "phones", "-plot", path); err == nil || !strings.Contains(err.Error(), "-plot is of one policy") {
+		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
 	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
 	state := f.String("state", "", "with -export: state `FILE` instead of the cool-down's in -out")
-	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are flown on")
+	flights := f.Int("flights", 40, "with -export: calibration seeds that the settings are measured on")
 	limit := command.LimitFlag(f)
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err

@@ -55,7 +55,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	flags.IntVar(&c.Restarts, "restarts", c.Restarts, "independent searches, of this `NUMBER` of seeds from -seed on, whose rules make one archive")
 	shard := command.ShardFlag(flags, "of -restarts; the same command without it makes the archive of all in -out")
 	limit := command.LimitFlag(flags)
-	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes flown at a time; changes no result")
+	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes simulated at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}

@@ -456,7 +456,7 @@ func TestWindReachesTheBattery(t *testing.T) {
 	}
 }
 
-// The leader of a flight in a field world is told what lasts there and the constants of
+// The leader of a flight in a field world is told its hidden state and the constants of
 // its radio, in keys that it knows, and there is nothing to warn of.
 func TestLeaderIsToldItsSurroundings(t *testing.T) {
 	template := filepath.Join(t.TempDir(), "leader.yaml")

@@ -59,8 +59,8 @@ func (l *LeaderConfig) configuration() (map[string]any, error) {
 	return values, nil
 }
 
-// surroundingsOf returns what is known beforehand of a world that hides something: what
-// lasts there, not how it turns out, and the constants of its radio.
+// surroundingsOf returns what is known beforehand of a world that hides something: which
+// state it has, not how it turns out, and the constants of its radio.
 func surroundingsOf(c *world.Config) map[string]any {
 	if !c.HidesState() {
 		return nil

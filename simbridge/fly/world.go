@@ -17,7 +17,7 @@ import (
 )
 
 // LoadWorld puts a world, by its name or the keys of its file, over the flight's own. The
-// leader that the flight starts then flies as many slots as that world has, and expects what lasts there.
+// leader that the flight starts then flies as many slots as that world has, and expects its hidden state.
 func (c *Config) LoadWorld(nameOrFile string) error {
 	c.World.Aircraft = len(c.Aircraft)
 	ownFloorJ := floorJ(&c.World)

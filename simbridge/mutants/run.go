@@ -70,7 +70,7 @@ var header = []string{"fault", "rule", "mission", "missions_flown", "test"}
 func (c Caught) String() string {
 	switch {
 	case c.Rule != "":
-		return fmt.Sprintf("%s, in mission %d, the %d. flown", c.Rule, c.Mission, c.Flown)
+		return fmt.Sprintf("%s, in mission %d, the %d. tried", c.Rule, c.Mission, c.Flown)
 	case c.Test != "":
 		return fmt.Sprintf("%s, after %d missions in silence", c.Test, c.Flown)
 	}

@@ -188,7 +188,7 @@ func addLinks(p *plot.Plot, f *Flight) {
 
 func crewView(f *Flight) []string {
 	if len(f.Rows) == 0 {
-		return []string{"no slot was flown"}
+		return []string{"no slot was opened"}
 	}
 	r := f.Rows[len(f.Rows)-1]
 	budget, remaining := "preference", "-"

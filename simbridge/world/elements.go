@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// The elements of a field world: what a real field hides, and what lasts longer
+// The elements of a field world: what a real field hides, and what persists for longer
 // than a slot. The zero value of each is off and changes nothing.
 
 // Wind blows over the whole area. Its mean is drawn once a mission; its direction

@@ -37,7 +37,7 @@ type Scenario struct {
 	draws       draws
 }
 
-// draws are the draws of one purpose, of what lasts. Its normal draws are Go's
+// draws are the draws of one purpose, of what persists. Its normal draws are Go's
 // ziggurat, several times as fast as stream's; a walking world makes some 40,000.
 type draws struct {
 	stream
