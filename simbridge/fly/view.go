@@ -12,6 +12,7 @@ import (
 
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // view shows the flight: on a terminal a few lines that are redrawn in place,
@@ -168,6 +169,9 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	}
 	fmt.Fprintf(w, "traffic    %d bytes of control, %.0f Mbit offloaded: %.1e\n", s.Traffic.ControlBytes, s.Traffic.OffloadedBits/1e6, s.Traffic.Ratio)
 	for _, c := range s.Commands {
+		if !c.Accepted && command.Transient(c.Reason) {
+			continue // it was sent again
+		}
 		answer := "refused: " + c.Reason
 		if c.Accepted {
 			answer = fmt.Sprintf("accepted from slot %d", *c.EffectiveSlot)
