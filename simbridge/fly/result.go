@@ -2,7 +2,9 @@ package fly
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -128,6 +130,7 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	spentJ, known := 0.0, telemetry.Status{}
+	bodies := f.bodiesBySlot(len(r.Rows))
 	for slot := range r.Rows {
 		row := &r.Rows[slot]
 		due := f.users.ReportCounts(slot)
@@ -136,10 +139,7 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 			j := spent[m][slot]
 			row.FlightJ, row.EdgeJ = append(row.FlightJ, j.FlightJ), append(row.EdgeJ, j.EdgeJ)
 			spentJ += j.J()
-			var body autopilot.Body
-			if bodies, ok := f.bodiesAtBeacon[slot]; ok {
-				body = bodies[m]
-			}
+			body := bodies[slot][m]
 			row.Position, row.SpeedMPS = append(row.Position, positionOf(body)), append(row.SpeedMPS, body.SpeedMPS())
 		}
 		row.SpentJ = spentJ
@@ -176,6 +176,22 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 			row.ByLocal++
 		}
 	}
+}
+
+// bodiesBySlot has every aircraft at the start of each slot; in one that no beacon opened, as it
+// was when it was last known, and before the first beacon, as it was at that.
+func (f *flight) bodiesBySlot(slots int) (list [][]autopilot.Body) {
+	latest := make([]autopilot.Body, len(f.Aircraft))
+	if opened := slices.Sorted(maps.Keys(f.bodiesAtBeacon)); len(opened) > 0 {
+		latest = f.bodiesAtBeacon[opened[0]]
+	}
+	for slot := range slots {
+		if bodies, ok := f.bodiesAtBeacon[slot]; ok {
+			latest = bodies
+		}
+		list = append(list, latest)
+	}
+	return list
 }
 
 func sumRows(s *report.Summary, r *report.Flight) {

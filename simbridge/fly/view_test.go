@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/geo"
 	"prefdt/simbridge/report"
 )
 
@@ -26,5 +28,22 @@ func TestProblems(t *testing.T) {
 		if got := problems(s); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// In a slot that no beacon opened an aircraft is where it was last, not at the origin.
+func TestBodiesOfMissedSlots(t *testing.T) {
+	at := func(eastM float64) []autopilot.Body {
+		return []autopilot.Body{{Position: geo.Local{EastM: eastM}}}
+	}
+	f := &flight{Config: Config{Aircraft: make([]AircraftConfig, 1)}, bodiesAtBeacon: map[int][]autopilot.Body{1: at(100), 3: at(300)}}
+	for slot, bodies := range f.bodiesBySlot(5) {
+		if got, want := bodies[0].Position.EastM, []float64{100, 100, 100, 300, 300}[slot]; got != want {
+			t.Errorf("slot %d: at %v, want %v", slot, got, want)
+		}
+	}
+	f.bodiesAtBeacon = nil
+	if got := f.bodiesBySlot(2); len(got) != 2 || len(got[1]) != 1 {
+		t.Errorf("without a beacon: %v", got)
 	}
 }

@@ -193,12 +193,12 @@ func crewView(f *Flight) []string {
 	r := f.Rows[len(f.Rows)-1]
 	budget, remaining := "preference", "-"
 	if r.BudgetJ > 0 {
-		budget, remaining = fmt.Sprintf("budget %.0f J", r.BudgetJ), fmt.Sprintf("%.0f J", r.BudgetJ-r.LeaderSpentJ)
+		budget, remaining = fmt.Sprintf("budget %.1f kJ", r.BudgetJ/1000), fmt.Sprintf("%.1f kJ", (r.BudgetJ-r.LeaderSpentJ)/1000)
 	}
 	lines := []string{
 		fmt.Sprintf("slot %d of %d   %s", r.Slot, f.Slots, budget),
-		fmt.Sprintf("energy     spent %6.0f J   remaining %s", r.LeaderSpentJ, remaining),
-		fmt.Sprintf("   predicted end %6.0f J   floor %.0f J", r.LeaderPredictedEndJ, r.FloorJ),
+		fmt.Sprintf("energy     spent %4.1f kJ   remaining %s", r.LeaderSpentJ/1000, remaining),
+		fmt.Sprintf("   predicted end %4.1f kJ   floor %.1f kJ", r.LeaderPredictedEndJ/1000, r.FloorJ/1000),
 		fmt.Sprintf("slot       users %d   decision %.2f ms", r.ReportsReceived, r.DecisionMS),
 	}
 	spentJ := make([]float64, len(f.Trails))
@@ -211,7 +211,7 @@ func crewView(f *Flight) []string {
 		if m == 4 {
 			return append(lines, fmt.Sprintf("and %d aircraft more", len(r.Position)-m))
 		}
-		lines = append(lines, fmt.Sprintf("aircraft %d %4.0f %4.0f m  %4.1f m/s  spent %.0f J", m+1, at.EastM, at.NorthM, r.SpeedMPS[m], spentJ[m]))
+		lines = append(lines, fmt.Sprintf("aircraft %d %4.0f m east %4.0f m north  %4.1f m/s  spent %.1f kJ", m+1, at.EastM, at.NorthM, r.SpeedMPS[m], spentJ[m]/1000))
 	}
 	return lines
 }
