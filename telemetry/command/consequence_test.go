@@ -30,12 +30,12 @@ func TestConsequence(t *testing.T) {
 		change  func(s *telemetry.Status)
 		want    string
 	}{
-		"a budget":                     {budget(36000, "target"), flying, "The fleet is to end on 36 kJ (36000 J, 10 Wh) from slot 0 to the last, 7.1 kJ of it spent. It replaces 42 kJ."},
-		"the same one":                 {budget(42000, "target"), flying, "The fleet is to end on 42 kJ (42000 J, 11.67 Wh) from slot 0 to the last, 7.1 kJ of it spent."},
-		"a ceiling":                    {budget(42000, "ceiling"), flying, "The fleet must not exceed 42 kJ"},
-		"below the floor":              {budget(42, "target"), flying, "below the floor of 29 kJ: least energy from now on"},
-		"a preference":                 {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
-		"a budget when all is over":    {budget(42, "target"), as(telemetry.StateDone), "This mission has no slot left: a request is for the next one, which `new` begins."},
+		"a budget":                  {budget(36000, "target"), flying, "The fleet is to end on 36 kJ (36000 J, 10 Wh) from slot 0 to the last, 7.1 kJ of it spent. It replaces 42 kJ."},
+		"the same one":              {budget(42000, "target"), flying, "The fleet is to end on 42 kJ (42000 J, 11.67 Wh) from slot 0 to the last, 7.1 kJ of it spent."},
+		"a ceiling":                 {budget(42000, "ceiling"), flying, "The fleet must not exceed 42 kJ"},
+		"below the floor":           {budget(42, "target"), flying, "below the floor of 29 kJ: least energy from now on"},
+		"a preference":              {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
+		"a budget when all is over": {budget(42, "target"), as(telemetry.StateDone), "This mission has no slot left: a request is for the next one, which `new` begins."},
 		"landed, of packs": {Request{Budget: &telemetry.Budget{ID: "b", Scope: "landed", StandDown: "land", Packs: []telemetry.Pack{{Aircraft: 1}, {Aircraft: 2}}}}, flying,
 			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good; 1 stay in the air while their packs last. It replaces 42 kJ."},
 		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}}, flying,
