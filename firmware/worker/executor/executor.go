@@ -46,12 +46,12 @@ type Program struct {
 
 // Process is one running program.
 type Process struct {
-	command     *exec.Cmd
-	in          io.WriteCloser
-	out         *bufio.Reader
-	ended       chan struct{}
-	dead        atomic.Bool
-	program     *Program
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	ended   chan struct{}
+	dead    atomic.Bool
+	program *Program
 
 	reportedNS atomic.Int64 // CPU time by its own account, of all chunks
 	startNS    atomic.Int64 // by the kernel's, what it took to start, once it has answered; else -1
