@@ -153,6 +153,24 @@ func TestLeastUpStay(t *testing.T) {
 	}
 }
 
+// Who leaves is sent home by a settlement that has it, and not before.
+func TestLeavesOnceDurable(t *testing.T) {
+	l := inBounds(t, telemetry.StateFlying, account.Bounds{BudgetJ: 1, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: 1})
+	l.duty.leaves, l.duty.leftJ = []bool{true, false}, []float64{0, 0}
+	saved := []fleet.SavedAircraft{{Number: 1, UnderCommand: true}, {Number: 2, UnderCommand: true}}
+	if l.sendLeaving(saved); !l.duty.leaves[0] {
+		t.Error("it was sent home, and the ledger does not have that")
+	}
+	saved[0].SendHome()
+	if l.sendLeaving(saved); l.duty.leaves[0] || saved[0].UnderCommand || !saved[0].Homing {
+		t.Errorf("it was not sent home: %+v", saved[0])
+	}
+	pilot := fleet.SavedAircraft{Number: 1, WithPilot: true}
+	if pilot.SendHome(); pilot.Homing || !pilot.WithPilot {
+		t.Errorf("its pilot has it: %+v", pilot)
+	}
+}
+
 // The objective has what the bounds leave for the slots, and the joules of one on its way home are
 // no slot's.
 func TestBoundsInTheObjective(t *testing.T) {

@@ -102,6 +102,9 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
 	add("  energy     ", "spent "+kilojoules(s.SpentJ), "remaining "+kilojoulesOrDash(s.RemainingJ), "predicted end "+kilojoulesOrDash(s.PredictedEndJ),
 		"floor "+kilojoules(s.FloorJ), "transit "+kilojoules(s.TransitJ), "from "+s.EnergySource)
+	if s.CoveredUntilSlot != nil {
+		add("  duty       ", dutyParts(s)...)
+	}
 	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
 	add("  crew       ", v.crewParts(now)...)
 	for _, a := range s.Aircraft {
@@ -154,8 +157,27 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	if a.Landed != nil && *a.Landed {
 		mode += " landed"
 	}
-	return []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
-		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource, contact}, old
+	parts = []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
+		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource}
+	if a.UsableJ != nil && a.ReserveJ != nil && a.HomeJ != nil && a.LeftAtTouchdownJ != nil {
+		parts = append(parts, fmt.Sprintf("%s, pack %s to a reserve of %s, way home %s, lands with %s",
+			cmp.Or(a.Duty, "-"), kilojoules(*a.UsableJ), kilojoules(*a.ReserveJ), kilojoules(*a.HomeJ), kilojoules(*a.LeftAtTouchdownJ)))
+	}
+	return append(parts, contact), old
+}
+
+// dutyParts are who is in the air until when, by the plan.
+func dutyParts(s *telemetry.Status) []string {
+	parts := []string{fmt.Sprintf("covered until slot %d", *s.CoveredUntilSlot)}
+	for _, a := range s.Aircraft {
+		switch until := a.FliesUntilSlot; {
+		case a.Duty == telemetry.DutyLeaving:
+			parts = append(parts, fmt.Sprintf("%d is on its way home", a.Number))
+		case until != nil && *until < s.Slots-1:
+			parts = append(parts, fmt.Sprintf("%d leaves for home in %d s", a.Number, max(*until-s.Slot, 0)))
+		}
+	}
+	return parts
 }
 
 // slotLine is the display of one slot if stdout is not a terminal.

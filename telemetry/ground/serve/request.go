@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,6 +31,10 @@ type request struct {
 func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
 	switch q.Kind {
 	case telemetry.KindBudget:
+		if q.Action == keepUp {
+			r.Budget, err = q.keepUp(s)
+			break
+		}
 		energyJ, err := command.ParseEnergy(q.Energy)
 		if err != nil {
 			return r, err
@@ -42,6 +47,9 @@ func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
 	default:
 		return r, fmt.Errorf("kind %q: want budget, preference or mission", q.Kind)
 	}
+	if err != nil {
+		return r, err
+	}
 	if _, err := r.Encode(); err != nil {
 		return r, err
 	}
@@ -49,6 +57,24 @@ func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
 		return r, r.Check(s)
 	}
 	return r, nil
+}
+
+// keepUp, as a budget's action, has no aircraft land before the end.
+const keepUp = "keep"
+
+// keepUp is the budget in force, of which no aircraft may land. Each pack keeps its reserve in it as
+// far as it lasts.
+func (q *request) keepUp(s *telemetry.Status) (*telemetry.Budget, error) {
+	if s == nil || s.BudgetJ == nil || s.CoveredUntilSlot == nil {
+		return nil, errors.New("no budget in force lets aircraft land")
+	}
+	b := &telemetry.Budget{ID: q.ID, EnergyJ: *s.BudgetJ, Mode: *s.Mode, Scope: s.Scope, StandDown: telemetry.StandDownNever, ReplacesJ: q.ReplacesJ}
+	for _, a := range s.Aircraft {
+		if a.ReserveJ != nil {
+			b.Packs = append(b.Packs, telemetry.Pack{Aircraft: a.Number, ReserveJ: a.ReserveJ})
+		}
+	}
+	return b, nil
 }
 
 // checkReplaced returns an error if another total is in force than the page showed. The leader
@@ -71,6 +97,13 @@ func consequences(s *telemetry.Status) map[string]string {
 	list := map[string]string{}
 	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop} {
 		list[action] = pageWords.Replace(command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s))
+	}
+	if r := (request{Action: keepUp, Kind: telemetry.KindBudget}); s.CoveredUntilSlot != nil {
+		if b, err := r.keepUp(s); err == nil {
+			list[keepUp] = "No aircraft comes home before the last slot; this may use up reserves. " + command.Request{Budget: b}.Consequence(s)
+		}
+	} else {
+		list[keepUp] = "No budget in force lets aircraft land."
 	}
 	return list
 }

@@ -200,6 +200,8 @@ function banners(l) {
     const ageMS = aircraftAge(a);
     if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
     if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${a.reason}`);
+    const s_ = a.flies_until_slot - s.slot;
+    if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
   if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
@@ -317,6 +319,7 @@ function renderValues(s) {
     ['floor', kilojoules(s.floor_j)],
     ['transit', kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
+    ...s.covered_until_slot >= -1 ? [['covered until', `slot ${s.covered_until_slot}`]] : [],
     ['users reported', String(s.users_heard)],
     ['missed slots', String(s.missed_slots)],
     ['energy from', s.energy_source.replaceAll('_', ' ')],
@@ -333,16 +336,18 @@ function renderValues(s) {
   });
 }
 
+// A pack from empty to full: its reserve, the way home, what is left to fly with, and a mark where it touches down.
+const fullJ = {};
 function renderAircraft(s) {
   renderList($('aircraft'), s.aircraft, () => {
     const item = document.createElement('li'), label = document.createElement('label'), tick = document.createElement('input');
     tick.type = 'checkbox';
     tick.onchange = requestRender;
     label.append(tick, document.createElement('span'));
-    item.append(label, document.createElement('p'), document.createElement('p'));
+    item.append(label, ...['p', 'p', 'p', 'div'].map(x => document.createElement(x)));
     return item;
   }, (item, a) => {
-    const [label, line, why] = item.children, ageMS = aircraftAge(a);
+    const [label, line, why, pack, bar] = item.children, ageMS = aircraftAge(a);
     label.firstChild.value = a.number;
     label.firstChild.hidden = welcome.role !== 'command';
     setText(label.lastChild, `Aircraft ${a.number}, system ${a.system_id}: ${a.mode || 'no mode yet'}${a.landed ? ', landed' : a.landed === false ? ', in the air' : ''}`);
@@ -352,6 +357,11 @@ function renderAircraft(s) {
     item.classList.toggle('stale', !(ageMS < welcome.stale_ms));
     why.className = a.reason ? 'why' : '';
     setText(why, a.reason);
+    const {usable_j: usable, reserve_j: kept, home_j: home, left_at_touchdown_j: left} = a, full = fullJ[a.number] = Math.max(usable || 0, fullJ[a.number] || 1);
+    setText(pack, usable >= 0 ? `${a.duty || ''} pack ${kilojoules(usable)}, reserve ${kilojoules(kept)}, way home ${kilojoules(home)}, touchdown with ${kilojoules(left)}${a.flies_until_slot >= 0 ? `, flies until slot ${a.flies_until_slot}` : ''}` : '');
+    bar.className = usable >= 0 ? 'pack' : '';
+    const at = [kept, kept + home, usable, left].map(j => `${Math.min(100, 100 * j / full).toFixed(1)}%`);
+    bar.style.background = usable >= 0 ? `linear-gradient(#000,#000) ${at[3]}/3px 100% no-repeat, linear-gradient(90deg,#7a0000 ${at[0]},#fd3 0 ${at[1]},#00501e 0 ${at[2]},#fff 0)` : '';
   });
 }
 const ticked = () => [...document.querySelectorAll('#aircraft input:checked')].map(x => Number(x.value));
@@ -467,6 +477,7 @@ const actions = [ // action, seconds of its press, label, states in which the le
   ['hold', 1, 'hold', ['flying', 'holding']], // makes a hold for lost contact the crew's own
   ['resume', 1, 'resume', [...inSlots, 'returning', 'done']],
   ['return', 1, 'return and land', [...inSlots, 'stopped']],
+  ['keep', 1, 'keep all up', inSlots],
   ['stop', 2, 'STOP', [...inSlots, 'returning']],
   ['launch', 2, 'LAUNCH ticked', inSlots],
   ['clear', 1, 'clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
@@ -484,8 +495,9 @@ for (const [action, seconds, label] of actions) {
   button.append(document.createElement('i'), text);
   button.setAttribute('aria-describedby', before.id);
   makeHold(button, () => {
+    if (action === 'keep') return send({kind: 'budget', action, replaces_j: state.status.budget_j});
     const aircraft = namesAircraft.includes(action) ? ticked() : [];
-    if (action !== 'resume' && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
+    if (!action.startsWith('re') && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
     for (const n of document.querySelectorAll('#aircraft input')) n.checked &&= !aircraft.length; // a choice ends with its command
     send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
   }, 1000 * seconds);
@@ -493,7 +505,7 @@ for (const [action, seconds, label] of actions) {
   $(['hold', 'return', 'stop'].includes(action) ? 'urgent' : 'actions').append(box);
 }
 
-const namesAircraft = ['launch', 'clear', 'resume'];
+const namesAircraft = ['launch', 'clear', 'resume', 'return'];
 let ticks = '', named = {}; // what those would do to the ticked aircraft, in words
 
 async function explainTicks(list) {
