@@ -5,8 +5,10 @@ package docs
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -278,6 +280,93 @@ func TestStatedDefaults(t *testing.T) {
 		if !strings.Contains(strings.Join(strings.Fields(read(t, path)), " "), text) {
 			t.Errorf("%s does not say %q", path, text)
 		}
+	}
+}
+
+// figurePattern is a number with decimals.
+var figurePattern = regexp.MustCompile(`\d+\.\d+`)
+
+// records are the figures of the stored tables: of each arm, and under "" of all, and what the paper prints.
+type records map[string][]string
+
+func readRecords(t *testing.T) records {
+	stored := records{}
+	repositoryFiles(t, func(path string) {
+		if !strings.HasPrefix(path, "offline/") || !strings.Contains(path, "/results/") || filepath.Ext(path) != ".csv" {
+			return
+		}
+		rows, err := csv.NewReader(strings.NewReader(read(t, path))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			figures := figurePattern.FindAllString(strings.Join(row, " "), -1)
+			stored[""] = append(stored[""], figures...)
+			for _, name := range row {
+				stored[name] = append(stored[name], figures...)
+			}
+		}
+	})
+	stored["the paper"] = figurePattern.FindAllString(read(t, "offline/paper/rows.yaml"), -1)
+	return stored
+}
+
+// unsupported returns the figures of a table's row that are neither the rounded ones of a stored row of an arm that it names, of
+// any stored row if it names none, nor the paper's.
+func (stored records) unsupported(row string) (missing []string) {
+	have := stored["the paper"]
+	arms := 0
+	for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row, -1) {
+		if figures := stored[name[1]]; figures != nil {
+			have, arms = append(slices.Clip(have), figures...), arms+1
+		}
+	}
+	if arms == 0 {
+		have = append(slices.Clip(have), stored[""]...)
+	}
+	decimals := func(text string) float64 { return math.Pow(10, -float64(len(text)-strings.Index(text, ".")-1)) }
+	for _, figure := range figurePattern.FindAllString(row, -1) {
+		x, _ := strconv.ParseFloat(figure, 64)
+		if !slices.ContainsFunc(have, func(text string) bool {
+			y, _ := strconv.ParseFloat(text, 64)
+			return math.Abs(x-y) <= 0.5001*(decimals(figure)+decimals(text)) && decimals(text) <= decimals(figure)
+		}) {
+			missing = append(missing, figure)
+		}
+	}
+	return missing
+}
+
+// Every figure in a table of what the comparison measured is in a table that a command wrote from stored results, or is the paper's.
+func TestFiguresAreStored(t *testing.T) {
+	stored := records{"prefdt": {"101.288"}, "": {"101.288", "5.5"}, "the paper": {"90.28"}}
+	for row, want := range map[string]int{
+		"| `prefdt` | 101.29 | *90.28* |": 0, "| `prefdt` | 101.30 | 5.5 |": 2, "| all | 101.3 | 5.5 |": 0, "| all | 101.2881 |": 1,
+	} {
+		if missing := stored.unsupported(row); len(missing) != want {
+			t.Errorf("%s: %q are not stored, want %d", row, missing, want)
+		}
+	}
+	stored = readRecords(t)
+	found := 0
+	for path, end := range map[string]string{"docs/comparison.md": "\n## The paper's tables", "docs/paper.md": "\n## Train it"} {
+		text, _, ended := strings.Cut(read(t, path), end)
+		if !ended {
+			t.Errorf("%s has no %q", path, end)
+		}
+		lines := strings.Split(text, "\n")
+		for i, line := range lines {
+			if !strings.HasPrefix(line, "|") || strings.HasPrefix(lines[i+1], "|---") { // no row, or its heads
+				continue
+			}
+			found += len(figurePattern.FindAllString(line, -1))
+			for _, figure := range stored.unsupported(line) {
+				t.Errorf("%s:%d: no stored table has %s: %s", path, i+1, figure, line)
+			}
+		}
+	}
+	if found < 150 {
+		t.Errorf("only %d figures found", found)
 	}
 }
 

@@ -141,12 +141,13 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]struct{ file, text, want string }{
-		"another set's":   {"study.json", "{}", "another configuration"},
-		"half of a key":   {"study.json", `{"seeds":`, "is damaged"},
-		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
-		"not a result":    {"c/result.json", `{"key":"key of c","record":{"version":"version before"}}`, "is damaged (\"nominal\" is missing)"},
-		"of no record":    {"c/result.json", `{"key":"key of c"}`, "is damaged (it has no record of how it was measured)"},
-		"half a record":   {"c/result.json", `{"key":"key of c","record":{"version":"1"}}`, "its record is without a version, world, seeds or time"},
+		"another set's": {"study.json", "{}", "another configuration"},
+		"half of a key": {"study.json", `{"seeds":`, "is damaged"},
+		"another kind":  {"comparison.json", "{}", "holds a comparison, not a study"},
+		"not a result":  {"c/result.json", `{"key":"key of c","record":{"version":"version before"}}`, "is damaged (\"nominal\" is missing)"},
+		"of no record":  {"c/result.json", `{"key":"key of c"}`, "is damaged (it has no record of how it was measured)"},
+		"half a record": {"c/result.json", `{"key":"key of c","record":{"version":"1"}}`,
+			"its record is without a version, world, seeds or time"},
 		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
 		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
 		"another outcome": {"a/result.json", `{"key":"key of a","record":{"version":"version before"},"sweeps":[{"name":"nominal","settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
@@ -197,7 +198,8 @@ func TestRecord(t *testing.T) {
 	}
 	standard := world.Standard()
 	x := r.Record
-	if x.Version == "" || x.World != Key(&standard) || x.Seeds[Nominal] != "100000:100001" || x.Ended == "" || x.Kernel == "" || x.WallS < 0 || len(x.Command) == 0 {
+	if x.Version == "" || x.World != Key(&standard) || x.Seeds[Nominal] != "100000:100001" || x.Ended == "" ||
+		x.Kernel == "" || x.WallS < 0 || len(x.Command) == 0 {
 		t.Errorf("%+v", x)
 	}
 	for path, want := range map[string]string{
@@ -324,12 +326,13 @@ func TestDamagedResults(t *testing.T) {
 		}
 	}
 	arm.BudgetSeeds = seeds.List(seeds.CalibrationFirst, 1)
-	if err := arm.check(&Result{Record: &Record{Version: Before}}); err == nil || !strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
+	if err := arm.check(&Result{Record: &Record{Version: Before}}); err == nil ||
+		!strings.Contains(err.Error(), "the budget of 29000 J, calm, is missing") {
 		t.Errorf("budgets without any: %v", err)
 	}
 }
 
-// A cell is found by its column's name, and a figure that there is not is empty.
+// A cell is found by its column's name, and a figure that there is not is "-".
 func TestTable(t *testing.T) {
 	tables, err := ReadTables([]byte("t:\n  title: T\n  intro: before\n  columns: [arm, \"end, % %+.1f\", n]\n"))
 	if err != nil {
@@ -341,11 +344,11 @@ func TestTable(t *testing.T) {
 	x.Add(Row{"arm": "b", "end, %": math.NaN()})
 	x.After = []string{"after"}
 	var b strings.Builder
-	if x.WriteMarkdown(&b); b.String() != "\n## T\n\nbefore\n\n| arm | end, % | seeds |\n|---|---|---|\n| a | +0.2 | 3 |\n| b |  |  |\n\n- after\n" {
+	if x.WriteMarkdown(&b); b.String() != "\n## T\n\nbefore\n\n| arm | end, % | seeds |\n|---|---|---|\n| a | +0.2 | 3 |\n| b | - |  |\n\n- after\n" {
 		t.Errorf("%q", b.String())
 	}
 	b.Reset()
-	if err := x.WriteCSV(&b); err != nil || b.String() != "arm,\"end, %\",seeds\na,+0.2,3\nb,,\n" {
+	if err := x.WriteCSV(&b); err != nil || b.String() != "arm,\"end, %\",seeds\na,+0.2,3\nb,-,\n" {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }

@@ -40,8 +40,13 @@ type Record struct {
 // Before is the version of results that were stored before there were records: no sentence rests on them.
 const Before = "version before"
 
-// IsBefore reports whether a result, if there is one, was stored before there were records.
-func (r *Result) IsBefore() bool { return r != nil && r.Record != nil && r.Record.Version == Before }
+// By says what measured a result: the commit of the program, or else its version.
+func (r *Result) By() string {
+	if _, commit, found := strings.Cut(r.Record.Version, ", commit "); found {
+		return fmt.Sprintf("%.12s", commit)
+	}
+	return r.Record.Version
+}
 
 // Stamp is when a measurement began, on the clock and on the processors.
 type Stamp struct {
@@ -51,6 +56,9 @@ type Stamp struct {
 
 // Now is the stamp of a measurement that begins.
 func Now() Stamp { return Stamp{time.Now(), cpuTime()} }
+
+// SpentS is the processor time since, in seconds of one core.
+func (s Stamp) SpentS() float64 { return (cpuTime() - s.cpu).Seconds() }
 
 // cpuTime is what this process has spent on all cores.
 func cpuTime() time.Duration {
@@ -97,9 +105,9 @@ func (r *Record) AddFiles(name, path string) error {
 
 // End adds what has been spent since a stamp.
 func (r *Record) End(since Stamp) {
-	tenth := func(d time.Duration) float64 { return math.Round(10*d.Seconds()) / 10 }
-	r.WallS += tenth(time.Since(since.wall))
-	r.CPUS += tenth(cpuTime() - since.cpu)
+	tenth := func(s float64) float64 { return math.Round(10*s) / 10 }
+	r.WallS = tenth(r.WallS + time.Since(since.wall).Seconds())
+	r.CPUS = tenth(r.CPUS + since.SpentS())
 	r.Ended = time.Now().UTC().Format(time.RFC3339)
 }
 

@@ -80,10 +80,13 @@ func (t *Table) SetHead(key, head string) {
 	}
 }
 
-// Number formats a figure, an empty text if there is none.
+// None is printed where there is no figure.
+const None = "-"
+
+// Number formats a figure, None if there is none.
 func Number(format string, x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return ""
+		return None
 	}
 	return fmt.Sprintf(format, x)
 }

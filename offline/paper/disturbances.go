@@ -20,7 +20,7 @@ func (t *tables) linkTable(x *experiment.Table) {
 			"own": orNotRun(100 * mean(own)), "low": 100 * low, "high": 100 * high,
 			"rules-50": orNotRun(100 * mean(other)), "its low": 100 * otherLow, "its high": 100 * otherHigh}
 		if c := pareto.Compare(own, other); c.N > 0 {
-			cells["pairs"], cells["p of the two"] = c.N, c.P
+			cells["pairs"] = c.N
 		}
 		x.Add(cells)
 	}
@@ -34,14 +34,10 @@ func (t *tables) linkTable(x *experiment.Table) {
 		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), gained(full), gained(rules), number("%+.1f", r.Paper),
 			number("%+.1f", r.Rules))
 	}
-	if c := pareto.Compare(retained(full, displacementName(1)), retained(full, displacementName(-1))); c.N > 0 {
+	c := pareto.Compare(retained(full, displacementName(1)), retained(full, displacementName(-1)))
+	if c.N > 0 && t.recorded(t.longest(link)) {
 		x.After = append(x.After, fmt.Sprintf("One slot before less one slot after, of `%s`: %+.2f points (95 %% interval %+.2f to %+.2f, p = %.1e, n = %d).",
 			name, 100*c.Mean, 100*c.Low, 100*c.High, c.P, c.N))
-	}
-	if own, other := retained(full, lossName(0.4, false)), retained(rules, lossName(0.4, false)); own != nil && other != nil {
-		x.After = append(x.After, fmt.Sprintf("At 40 %% lost `%s` keeps %.1f %% and its teacher %.1f %%, nearer to each other than the paper's two: "+
-			"whatever decides for a user by that user's own numbers loses those that are not there and no others.", name, 100*mean(own),
-			100*mean(other)))
 	}
 	beforeLessAfter := func(r *experiment.Result) []float64 {
 		return differences(retained(r, displacementName(1)), retained(r, displacementName(-1)))
@@ -72,6 +68,7 @@ func (t *tables) fleetTable(x *experiment.Table) {
 // arrivalTable is another number of active users from half time on, beside a whole flight with as many:
 // with fewer tasks any front is larger, so that a switch costs what it leaves below the mean of both.
 func (t *tables) arrivalTable(x *experiment.Table) {
+	var tests []float64
 	for _, arm := range []string{"prefdt-context1", "prefdt-context10", "prefdt", "prefdt-context50", teacherArm} {
 		r := t.results[armName(arm, arrivals)]
 		for _, factor := range arrivalFactors {
@@ -84,8 +81,12 @@ func (t *tables) arrivalTable(x *experiment.Table) {
 			x.Add(experiment.Row{"arm": arm, "active users": fmt.Sprintf("x%g", factor), "n": count(c.N),
 				"from half time on": orNotRun(100 * mean(after)),
 				"throughout":        100 * mean(throughout), "switch less the mean of both": 100 * c.Mean, "low": 100 * c.Low,
-				"high": 100 * c.High, "p": c.P})
+				"high": 100 * c.High})
+			tests = append(tests, c.P)
 		}
+	}
+	for i, p := range pareto.Holm(tests) {
+		x.Rows[i]["p"] = p
 	}
 }
 
@@ -113,11 +114,9 @@ func (t *tables) shiftTable(x *experiment.Table) {
 		x.Add(cells)
 	}
 	for _, a := range arms {
-		if list := means[a.name]; len(list) > 0 {
+		if list := means[a.name]; len(list) > 0 && t.recorded(armName(a.name, shifts)) {
 			x.After = append(x.After, fmt.Sprintf("`%s` keeps %.1f %% in the mean and %.1f %% in the worst; %s.", a.name, mean(list),
 				slices.Min(list), a.paper))
-		} else {
-			x.After = append(x.After, fmt.Sprintf("`%s`: not run; %s.", a.name, a.paper))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package paper
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -21,11 +22,6 @@ type figures struct {
 	calmIGDs []float64 // of that front's points up to calmJ
 	corners  []float64 // s, of one setting
 	verdict  string    // of eq. (criterion)
-}
-
-// String returns the figures that methods are compared by, as printed.String does.
-func (f *figures) String() string {
-	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", mean(f.Hypervolumes), mean(f.Fidelities), mean(f.Reaches), f.verdict)
 }
 
 var mean = experiment.Mean
@@ -62,12 +58,11 @@ var studyArms = []struct{ arm, name string }{
 // evenPacer is the policy, and the arm of a study, by which budgets are judged.
 const evenPacer = "even"
 
-// referenceOf returns the hypervolume's reference point for a fleet.
-func referenceOf(aircraft int) pareto.Point {
+// referencesOf returns the hypervolume's reference points for a fleet.
+func referencesOf(aircraft int) (wide, tight pareto.Point) {
 	c := world.Standard()
 	c.Aircraft = aircraft
-	wide, _ := pareto.References(&c, nil)
-	return wide
+	return pareto.References(&c, nil)
 }
 
 // newTables computes every arm's figures.
@@ -108,10 +103,11 @@ const calmJ = 45e3
 
 // figuresOf computes the figures of an arm's front; span is the teacher's reach.
 func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPreference bool, span float64) *figures {
-	reference := referenceOf(aircraft)
-	f := &figures{Metrics: x.Measure(reference, reference), corners: corners(x.Outcomes), verdict: "—"}
+	wide, tight := referencesOf(aircraft)
+	f := &figures{Metrics: x.Measure(wide, tight), corners: corners(x.Outcomes), verdict: experiment.None}
 	for i := range f.Hypervolumes {
 		f.Hypervolumes[i] /= 1e6
+		f.Tight[i] /= 1e6
 	}
 	if !hasPreference {
 		f.Fidelities = nil
@@ -181,42 +177,11 @@ func differences(a, b []float64) (d []float64) {
 	return d
 }
 
-// sentence describes differences by seed, or says that they have not been measured.
-func sentence(what string, d []float64, printed string) string {
-	if len(d) == 0 {
-		return what + ": not run."
-	}
-	c := pareto.Compare(d, make([]float64, len(d)))
-	text := fmt.Sprintf("%s: %+.2f [%+.2f, %+.2f], p = %.1e on %d seeds; the paper %s.", what, c.Mean, c.Low, c.High, c.P, c.N, printed)
-	if fewLarge(c) {
-		text += " Mean and test differ: few seeds have large differences, of the other sign than most."
-	}
-	return text
-}
-
-// contextInteraction is what a long context adds with the return token less what it adds without.
-func (t *tables) contextInteraction() []string {
-	with := differences(t.of("prefdt-context50").Hypervolumes, t.of("prefdt-context1").Hypervolumes)
-	without := differences(t.of("omega-bc-context50").Hypervolumes, t.of("omega-bc-context1").Hypervolumes)
-	return []string{sentence("Context of 50 slots less that of 1, with returns less without, 1e6", differences(with, without), "+7.08")}
-}
-
-// corpusInteraction is what the archive's corpus adds to PrefDT less what it adds to IQL.
-func (t *tables) corpusInteraction() []string {
-	own := differences(t.of("prefdt-rules").Hypervolumes, t.of("prefdt").Hypervolumes)
-	other := differences(t.of("iql-archive").Hypervolumes, t.of("iql-ppo").Hypervolumes)
-	return []string{
-		sentence("The archive's corpus less the PPO corpus, for PrefDT less for IQL, 1e6", differences(own, other), "+4.87"),
-		"Beside the corpus: IQL's of the archive has the corner emphasis, PrefDT's has not (`published-uniform`: it changes next to nothing). PrefDT's heading has the plain error, which is large between 350 and 10 degrees, where the rules fly more often than PPO; the published form's is around the circle, 0.19e6 better on the rules' flights ([departures](../../../docs/departures.md)), and IQL's is a unit vector.",
-	}
-}
-
 // scalarBudgets is what is consumed as the request rises.
 func (t *tables) scalarBudgets() (lines []string) {
 	for _, x := range []struct{ arm, name string }{{"prefdt-scalar-budgets", "one scalar"}, {"prefdt-budgets", "the vector"}} {
 		r := t.results[x.arm]
-		if r == nil {
-			lines = append(lines, fmt.Sprintf("Budgets under %s: not run.", x.name))
+		if !t.recorded(x.arm) {
 			continue
 		}
 		text := fmt.Sprintf("Consumption under %s, the preference that costs a total beside it:", x.name)
@@ -234,11 +199,10 @@ func (t *tables) scalarBudgets() (lines []string) {
 	}
 	for _, x := range []struct{ maker, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
 		r := t.results[armName(x.maker, entry)].Sweep(nominal)
-		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)
-		if r == nil {
-			lines = append(lines, text+"not run.")
+		if !t.recorded(armName(x.maker, entry)) {
 			continue
 		}
+		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)
 		for i, j := range r.Settings {
 			text += fmt.Sprintf("%.1f kJ of %.0f, ", energyJ(r.Outcomes[i])/1e3, j/1e3)
 		}
@@ -256,8 +220,7 @@ func (t *tables) distinctSettings() (lines []string) {
 	}{{axis, "recalibrated"}, {front, "preferences even over the band that flights are stored under"}, {whole,
 		"preferences even from 0 to 1"}} {
 		f := t.figures[armName(name, x.of)]
-		if f == nil {
-			lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: not run.", name, x.name))
+		if f == nil || !t.recorded(armName(name, x.of)) {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("Settings of `%s`, %s: %d of %d distinct and non-dominated, fidelity %.3f, reach %.0f s.", name,
@@ -305,4 +268,28 @@ func relativeError(x *experiment.Sweep, seeds int) float64 {
 		}
 	}
 	return sum / n
+}
+
+// measuredBy says what measured some arms: the version before if any of them is of it.
+func (t *tables) measuredBy(arms ...string) string {
+	by := map[string]bool{}
+	for _, arm := range arms {
+		if r := cmp.Or(t.results[arm], t.study[arm]); r != nil && r.Record != nil {
+			by[r.By()] = true
+		}
+	}
+	if by[experiment.Before] {
+		return experiment.Before
+	}
+	return strings.Join(slices.Sorted(maps.Keys(by)), ", ")
+}
+
+// recorded reports whether all of some arms have been measured with a record: sentences rest on no others.
+func (t *tables) recorded(arms ...string) bool {
+	for _, arm := range arms {
+		if t.measuredBy(arm) == "" || t.measuredBy(arm) == experiment.Before {
+			return false
+		}
+	}
+	return true
 }

@@ -5,9 +5,9 @@
 // Inputs: a configuration. Outputs: one JSON file for each arm, and from those files alone
 // the tables, as markdown and CSV, and pictures. "offline paper" calls it.
 //
-// A row of a table is data (rows.go): the paper's figures, and the arm whose figures stand
-// beside them. An arm is one of the makers of policies (registry.go) under one of the
-// measurements (measure.go). Package experiment measures arms; package methods, papertrain
+// A row of a table is data (rows.yaml): the paper's figures, and the arm whose figures stand
+// beside them. An arm is one of the policies (policies.yaml) under one of the
+// measurements (protocols.go). Package experiment measures arms; package methods, papertrain
 // and search make the policies. What has to learn is given the same declared budget, in
 // tokens or in environment steps, which are never equated.
 package paper

@@ -332,7 +332,8 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 			}
 			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
 		}
-		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", experiment.Result{Key: s.key(p, front), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}); err != nil {
+		r := experiment.Result{Key: s.key(p, front), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}
+		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -346,7 +347,8 @@ func TestReport(t *testing.T) {
 	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
 	studied := t.TempDir()
 	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
-		r := experiment.Result{Key: "of " + arm, Record: &experiment.Record{Version: experiment.Before}, Budgets: []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}}
+		r := experiment.Result{Key: "of " + arm, Record: &experiment.Record{Version: experiment.Before}}
+		r.Budgets = []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}
 		if arm == "flagship" {
 			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1}, Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
 		}
@@ -390,7 +392,7 @@ func TestReport(t *testing.T) {
 		i := slices.IndexFunc(methods, func(r map[string]string) bool { return r["arm"] == arm })
 		return methods[i]
 	}
-	if r := find("sca-mpc"); r["HV"] != notRun || r["paper's HV"] != "99.94" || r["difference"] != "" {
+	if r := find("sca-mpc"); r["HV"] != notRun || r["paper's HV"] != "99.94" || r["difference"] != "" || r["record"] != "" {
 		t.Errorf("what was not run: %v", r)
 	}
 	r := find("prefdt")
@@ -399,14 +401,14 @@ func TestReport(t *testing.T) {
 	if r["HV"] != fmt.Sprintf("%.3f", hv) || r["difference"] != fmt.Sprintf("%+.2f", hv-90.28) || r["n"] != "4" || r["criterion"] != "no (reach)" || r["pairs"] != "4" {
 		t.Errorf("%v, hypervolume %v", r, hv)
 	}
-	if want := pareto.Compare(figures["prefdt"].Hypervolumes, figures["published"].Hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["p"] != fmt.Sprintf("%.1e", want.P) || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
+	if want := pareto.Compare(figures["prefdt"].Hypervolumes, figures["published"].Hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["record"] != experiment.Before || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
 		t.Errorf("against the published form: %v, want %v", r, want)
 	}
-	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "" || r["p"] != "" {
+	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "-" || r["low"] != "" {
 		t.Errorf("%v", r)
 	}
 	// 920 s x 101 kJ and, below 40 kJ, 300 s x 13 kJ.
-	if r := find("flagship"); r["class"] != "ours" || r["HV"] != "96.820" || r["criterion"] != "yes" || r["paper's HV"] != "" {
+	if r := find("flagship"); r["class"] != "ours" || r["HV"] != "96.820" || r["criterion"] != "yes" || r["paper's HV"] != "-" {
 		t.Errorf("our own policy: %v", r)
 	}
 	shown := 0
@@ -423,14 +425,21 @@ func TestReport(t *testing.T) {
 	}
 	text := read("paper.md")
 	for _, want := range []string{
-		"IQL+omega (archive corpus) *", "`prefdt`: ", "; by the criterion it is \"no (reach)\", the paper's \"yes\"",
-		"Not the paper's: prefdt is \"no (reach)\" here and \"yes\" in the paper", "gives the paper's verdict in 2 of 3 rows", "Not run, and so not in the order: peda,",
-		"Ours: published; not operable: iql-archive, prefdt. The paper's: published, prefdt; not operable: iql-archive.",
-		"Context of 50 slots less that of 1, with returns less without, 1e6: not run.", "![Fronts of the methods up to 45 kJ](fronts.png)", "| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
+		"IQL+omega (archive corpus) *", "The paper's sign at all points: ", "![Fronts of the methods up to 45 kJ](fronts.png)", "| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
 		}
+	}
+	if strings.Contains(text, "- `prefdt`: ") {
+		t.Error("a sentence rests on a result of a version before")
+	}
+	x := s.newTables(mustResults(t, s))
+	x.results["prefdt"].Record.Version = "v1"
+	var recorded experiment.Table
+	if x.methodTable(&recorded); !strings.Contains(strings.Join(recorded.After, "\n"),
+		"; by the criterion it is \"no (reach)\", the paper's \"yes\"") {
+		t.Errorf("no sentence on what has a record: %q", recorded.After)
 	}
 	nothing, err := s.newTables(nil).all() // nothing has been measured at all
 	if err != nil {
@@ -479,7 +488,7 @@ func TestStoredResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := map[string][]string{}
-		for _, name := range []string{"HV", "std", "fidelity", "reach, s", "p"} {
+		for _, name := range []string{"HV", "std", "tight HV", "fidelity", "reach, s", "HV less published"} {
 			i := slices.Index(lines[0], name)
 			for _, line := range lines {
 				rows[line[2]] = append(rows[line[2]], line[i])
@@ -556,21 +565,77 @@ func TestFigures(t *testing.T) {
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
 		t.Errorf("distance %v", d)
 	}
-	for _, c := range []struct {
-		printed, mean float64
-		want          string
-	}{{none, 1, "prints no difference"}, {-2.9, -2.5, "within our interval"}, {-2.9, -0.5, "not distinguished"}, {-2.9, -9, "the same sign"}, {-2.9, 9, "the other sign"}} {
-		x := comparison{"a", "b", &c.printed, false}
-		if text := x.sentence(pareto.Paired{Mean: c.mean, Low: c.mean - 1, High: c.mean + 1}); !strings.Contains(text, c.want) {
-			t.Errorf("%v against the paper's %v: %s", c.mean, c.printed, text)
+}
+
+// Differences follow from the arms by hand, at each reference point; and the rank by it is another one where the volumes say so.
+func TestReferences(t *testing.T) {
+	// The corner of a lies at 100 s and 130 kJ, which counts at the wide point alone; that of b at 200 s and 35 kJ everywhere.
+	s := synthetic(t, map[string][3]float64{"published-full": {100, 110, 88e3}, "prefdt": {200, 700, 0}, "peda": {300, 700, 0}})
+	x, err := s.newTables(mustResults(t, s)).all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(table, column, name string) experiment.Row {
+		i := slices.IndexFunc(x, func(x *experiment.Table) bool { return x.Name == table })
+		k := slices.IndexFunc(x[i].Rows, func(r experiment.Row) bool { return r[column] == name })
+		if k < 0 {
+			t.Fatalf("%s has no row %q", table, name)
+		}
+		return x[i].Rows[k]
+	}
+	wide, tight := referenceName(pareto.Reference), referenceName(pareto.TightReference)
+	if r := find("references", "arm", "published-full"); r[tight] != "0.000 (3)" ||
+		r["record"] != experiment.Before || r["paper's HV"] != 99.47 {
+		t.Errorf("%v", r)
+	}
+	if r := find("references", "arm", "prefdt"); !strings.HasSuffix(r[wide].(string), "(1)") || !strings.HasSuffix(r[tight].(string), "(1)") {
+		t.Errorf("%v", r)
+	}
+	// The paper has published, prefdt, peda in this order; here it is prefdt, peda, published at both points.
+	if r := find("references", "arm", "rank correlation with the paper, 3 rows"); r[wide] != "-0.50" || r[tight] != "-0.50" {
+		t.Errorf("%v", r)
+	}
+	if r := find("conclusions", "difference", "`peda` less `published-full`"); r["the paper's sign at"] != "0 of 9" ||
+		r[tight].(float64) <= 0 || r["n"] != 4 {
+		t.Errorf("%v", r)
+	}
+	if r := find("conclusions", "difference", "`sca-mpc` less `published-full`"); r["the paper's sign at"] != notRun {
+		t.Errorf("%v", r)
+	}
+	other := s.newTables(mustResults(t, s))
+	for arm, hv := range map[string]float64{"prefdt-context50": 9, "omega-bc-context1": 5, "prefdt-context1": 5.5, "omega-bc-context50": 4} {
+		other.results[arm] = &experiment.Result{Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{{
+			Name: nominal, Settings: []float64{0},
+			Outcomes: [][]pareto.Point{{{DelayS: 719, EnergyJ: 39e3 - 1e6*hv}, {DelayS: 719, EnergyJ: 39e3 - 1e6*hv}}}}}}
+	}
+	var y experiment.Table
+	other.conclusionTable(&y)
+	k := slices.IndexFunc(y.Rows, func(r experiment.Row) bool { return strings.HasPrefix(r["difference"].(string), "Context of 50") })
+	if r := y.Rows[k]; math.Abs(r[tight].(float64)-4.5) > 1e-9 || r["the paper's sign at"] != "9 of 9" {
+		t.Errorf("(9-5.5) less (4-5): %v", r)
+	}
+}
+
+// No sentence rests on a result that nobody can say how it was measured, and none on one beside such a result.
+func TestRecorded(t *testing.T) {
+	of := func(version string) *experiment.Result {
+		return &experiment.Result{Record: &experiment.Record{Version: version}}
+	}
+	x := &tables{set: &set{}, results: map[string]*experiment.Result{
+		"old": of(experiment.Before), "new": of("v1, commit 0123456789abcdef of today, go"), "devel": of("(devel)"),
+	}}
+	for want, arms := range map[string][]string{
+		"0123456789ab": {"new"}, experiment.Before: {"new", "old"}, "": {"none"}, "(devel), 0123456789ab": {"new", "devel"},
+	} {
+		if by := x.measuredBy(arms...); by != want {
+			t.Errorf("%v was measured by %q, want %q", arms, by, want)
+		}
+		if x.recorded(arms...) != (want != "" && want != experiment.Before) {
+			t.Errorf("%v: recorded %v", arms, x.recorded(arms...))
 		}
 	}
-	many := &tables{figures: map[string]*figures{
-		"prefdt-context50": hypervolumes(9, 9), "prefdt-context1": hypervolumes(5, 6),
-		"omega-bc-context50": hypervolumes(4, 4), "omega-bc-context1": hypervolumes(6, 5),
-	}}
-	if text := many.contextInteraction()[0]; !strings.Contains(text, ": +5.00 [") {
-		t.Errorf("(9-5, 9-6) less (4-6, 4-5) is not %s", text)
+	if x.recorded("new", "none") {
+		t.Error("a sentence on what was not measured")
 	}
 }
 

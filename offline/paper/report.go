@@ -108,12 +108,6 @@ func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures [
 		len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
 	for _, x := range list {
 		x.WriteMarkdown(b)
-		if x.Name == "methods" {
-			b.WriteString("\n### The order of the methods\n\n")
-			for _, line := range t.orderLines() {
-				fmt.Fprintf(b, "- %s\n", line)
-			}
-		}
 		plots.WriteMarkdown(b, pictures, x.Name)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -2,7 +2,6 @@ package paper
 
 import (
 	_ "embed"
-	"fmt"
 	"math"
 
 	"prefdt/configs"
@@ -47,11 +46,6 @@ func figure(x *float64) float64 {
 		return none
 	}
 	return *x
-}
-
-// String returns the figures that methods are compared by.
-func (p *printed) String() string {
-	return fmt.Sprintf("%.2f, %.2f, %.0f s, %s", figure(p.HV), figure(p.Fidelity), figure(p.ReachS), p.Verdict)
 }
 
 // removal is a row of the paper's table of ablations. Those on the PPO corpus are taken from "prefdt",

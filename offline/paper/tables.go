@@ -11,6 +11,7 @@ import (
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/study"
+	"prefdt/offline/teacher"
 )
 
 const notRun = "not run"
@@ -55,6 +56,7 @@ func (t *tables) all() ([]*experiment.Table, error) {
 	}{
 		{"aims", (*tables).aimTable}, {"methods", (*tables).methodTable}, {"teachers", (*tables).teacherTable}, {"ablations",
 			(*tables).ablationTable},
+		{"references", (*tables).referenceTable}, {"conclusions", (*tables).conclusionTable},
 		{"budgets", (*tables).budgetTable}, {"ends", (*tables).endTable}, {"link", (*tables).linkTable}, {"fleets", (*tables).fleetTable},
 		{"shifts", (*tables).shiftTable}, {"arrivals", (*tables).arrivalTable}, {"temperatures", (*tables).temperatureTable},
 		{"instantiations", (*tables).instantiationTable}, {"cost", (*tables).costTable}, {"artifact", (*tables).artifactTable},
@@ -67,32 +69,35 @@ func (t *tables) all() ([]*experiment.Table, error) {
 	return list, nil
 }
 
-// against fills in the cells of a paired comparison; difference is the column of the mean.
+// against fills in the cells of a paired comparison; difference is the column of the mean. Where two networks are compared, a
+// test over seeds says nothing of how another training run would come out, and so there is no p.
 func against(r experiment.Row, difference string, c pareto.Paired) {
 	if c.N > 0 {
-		r[difference], r["low"], r["high"], r["p"], r["pairs"] = c.Mean, c.Low, c.High, c.P, c.N
+		r[difference], r["low"], r["high"], r["pairs"] = c.Mean, c.Low, c.High, c.N
 	}
 }
 
-// pairedCell is a paired comparison in one cell: the mean difference, its interval, and p.
+// pairedCell is a paired comparison in one cell: the mean difference and its interval.
 func pairedCell(format string, own, base []float64) string {
 	c := pareto.Compare(own, base)
 	if c.N == 0 {
 		return ""
 	}
-	return fmt.Sprintf(format+" ["+format+", "+format+"], %s", c.Mean, c.Low, c.High, cmp.Or(number("p = %.1e", c.P), "no difference"))
+	return fmt.Sprintf(format+" ["+format+", "+format+"]", c.Mean, c.Low, c.High)
 }
 
 // methodTable is the table of methods.
 func (t *tables) methodTable(x *experiment.Table) {
-	base := t.of(declaredArm).Hypervolumes
+	base := t.of(declaredArm)
 	add := func(r row, f *figures, star, spends string) {
 		p := cmp.Or(r.Printed, &printed{})
 		hv, printedHV := pareto.Summarise(f.Hypervolumes), figure(p.HV)
 		low, high := interval(f.Hypervolumes)
 		cells := experiment.Row{
-			"class": r.Class, "method": r.Name + star, "arm": r.Arm, "n": count(hv.N), "K": count(f.Settings), "HV": notRun,
-			"paper's HV": printedHV, "IGD": mean(f.igds), "IGD to 45 kJ": mean(f.calmIGDs), "paper's IGD": figure(p.IGD),
+			"class": r.Class, "method": r.Name + star, "arm": r.Arm, "record": t.measuredBy(r.Arm), "n": count(hv.N),
+			"K": count(f.Settings), "HV": notRun,
+			"tight HV": mean(f.Tight), "paper's HV": printedHV,
+			"IGD": mean(f.igds), "IGD to 45 kJ": mean(f.calmIGDs), "paper's IGD": figure(p.IGD),
 			"fidelity": mean(f.Fidelities), "paper's fidelity": figure(p.Fidelity), "reach, s": mean(f.Reaches),
 			"paper's reach": figure(p.ReachS),
 			"criterion":     f.verdict, "paper's criterion": p.Verdict, "spends": spends,
@@ -100,10 +105,13 @@ func (t *tables) methodTable(x *experiment.Table) {
 		if hv.N > 0 {
 			cells["HV"], cells["std"], cells["difference"] = hv.Mean, hv.Std, hv.Mean-printedHV
 			cells["its low"], cells["its high"] = low-printedHV, high-printedHV
-			x.After = append(x.After, t.difference(r, f))
+			if t.recorded(r.Arm) {
+				x.After = append(x.After, t.difference(r, f))
+			}
 		}
 		if r.Arm != declaredArm {
-			against(cells, "HV less published", pareto.Compare(f.Hypervolumes, base))
+			against(cells, "HV less published", pareto.Compare(f.Hypervolumes, base.Hypervolumes))
+			cells["tight HV less published"] = pareto.Compare(f.Tight, base.Tight).Mean
 		}
 		x.Add(cells)
 	}
@@ -153,7 +161,7 @@ func (t *tables) difference(r row, f *figures) string {
 	default:
 		text += fmt.Sprintf("%.2fe6 below the paper's hypervolume", printed-hv)
 	}
-	if v := r.Printed.Verdict; f.verdict != v && f.verdict != "—" && v != "" {
+	if v := r.Printed.Verdict; f.verdict != v && f.verdict != experiment.None && v != "" {
 		text += fmt.Sprintf("; by the criterion it is %q, the paper's %q", f.verdict, v)
 	}
 	return text + because(r.Note) + "."
@@ -176,7 +184,8 @@ func (t *tables) teacherTable(x *experiment.Table) {
 		hv := mean(f.Hypervolumes)
 		cells := experiment.Row{
 			"method": r.Name, "arm": r.Arm, "n": count(len(f.Hypervolumes)), "K": count(f.Settings), "HV": orNotRun(hv),
-			"HV at equal K": mean(t.thinned(r.Arm, 2)), "paper's HV": *p.HV, "difference": hv - *p.HV,
+			"record": t.measuredBy(r.Arm), "tight HV": mean(f.Tight), "HV at equal K": mean(t.thinned(r.Arm, 2)),
+			"paper's HV": *p.HV, "difference": hv - *p.HV,
 			"corner, s": mean(f.corners), "paper's corner": figure(p.CornerS), "spends": t.Arm(r.Arm).Spends,
 		}
 		if r.Arm != "rules-101" {
@@ -186,12 +195,16 @@ func (t *tables) teacherTable(x *experiment.Table) {
 		if len(f.Hypervolumes) == 0 {
 			continue
 		}
-		x.After = append(x.After, t.difference(r, f))
+		if t.recorded(r.Arm) {
+			x.After = append(x.After, t.difference(r, f))
+		}
 		if strings.HasPrefix(r.Arm, "rules-") {
 			ours, theirs = append(ours, fmt.Sprintf("%s %.3f", r.Arm, hv)), append(theirs, fmt.Sprintf("%s %.3f", r.Arm, *p.HV))
 		}
 	}
-	x.After = append(x.After, fmt.Sprintf("Populations here: %s; in the paper: %s.", strings.Join(ours, ", "), strings.Join(theirs, ", ")))
+	if len(ours) > 0 {
+		x.After = append(x.After, fmt.Sprintf("Populations here: %s; in the paper: %s.", strings.Join(ours, ", "), strings.Join(theirs, ", ")))
+	}
 }
 
 // thinned returns the hypervolumes by seed, in 1e6 s J, of as many of an archive's members as others
@@ -205,7 +218,8 @@ func (t *tables) thinned(arm string, aircraft int) []float64 {
 	for k := range t.Settings {
 		some = append(some, r.Outcomes[k*(len(r.Outcomes)-1)/(t.Settings-1)])
 	}
-	list := pareto.Hypervolumes(some, referenceOf(aircraft))
+	wide, _ := referencesOf(aircraft)
+	list := pareto.Hypervolumes(some, wide)
 	for i := range list {
 		list[i] /= 1e6
 	}
@@ -221,7 +235,8 @@ func (t *tables) ablationTable(x *experiment.Table) {
 			if c.Derived {
 				printed += " (derived)"
 			}
-			cells := experiment.Row{"arm": c.Arm, "taken from": c.Base, "HV": notRun, "paper's difference": printed}
+			cells := experiment.Row{"arm": c.Arm, "taken from": c.Base, "record": t.measuredBy(c.Arm, c.Base), "HV": notRun,
+				"paper's difference": printed}
 			if k == 0 {
 				cells["module"], cells["how it is removed"], cells["the paper"] = r.Module, r.How, r.Result
 			}
@@ -232,13 +247,13 @@ func (t *tables) ablationTable(x *experiment.Table) {
 			}
 			n := min(len(f.Hypervolumes), len(b.Hypervolumes)) // all begin with the same seeds
 			there := func(x []float64) float64 { return mean(x[:min(len(x), len(f.Hypervolumes))]) }
-			difference := pareto.Compare(f.Hypervolumes, b.Hypervolumes)
 			cells["n"], cells["HV"], cells["HV there"], cells["criterion"] = n, mean(f.Hypervolumes), there(b.Hypervolumes), f.verdict
 			cells["fidelity"], cells["fidelity there"] = mean(f.Fidelities), there(b.Fidelities)
 			cells["reach, s"], cells["reach there, s"] = mean(f.Reaches), there(b.Reaches)
 			cells["corner, s"], cells["corner there, s"] = mean(f.corners), there(b.corners)
-			against(cells, "HV less there", difference)
-			x.After = append(x.After, c.sentence(difference))
+			against(cells, "HV less there", pareto.Compare(f.Hypervolumes, b.Hypervolumes))
+			tight := pareto.Compare(f.Tight, b.Tight)
+			cells["tight HV less there"], cells["its low"], cells["its high"] = tight.Mean, tight.Low, tight.High
 		}
 		if more := moreOf[r.Module]; more != nil {
 			x.After = append(x.After, more(t)...)
@@ -248,32 +263,8 @@ func (t *tables) ablationTable(x *experiment.Table) {
 
 // moreOf are sentences of figures that no comparison has, by the module that is removed.
 var moreOf = map[string]func(*tables) []string{
-	"Vector return-to-go": (*tables).scalarBudgets, "Context window": (*tables).contextInteraction,
-	"Teacher and corpus": (*tables).corpusInteraction, "Setting-axis recalibration": (*tables).distinctSettings,
+	"Vector return-to-go": (*tables).scalarBudgets, "Setting-axis recalibration": (*tables).distinctSettings,
 }
-
-// sentence says where a difference of ours and the paper's differ.
-func (c *comparison) sentence(ours pareto.Paired) string {
-	text, printed := fmt.Sprintf("`%s` against `%s`: ", c.Arm, c.Base), figure(c.Paper)
-	switch {
-	case math.IsNaN(printed):
-		return text + "the paper prints no difference of hypervolume."
-	case ours.Low <= printed && printed <= ours.High:
-		return text + "the paper's difference is within our interval."
-	case fewLarge(ours):
-		return text + fmt.Sprintf("ours is not distinguished from none in the mean, but it is on more than half of the seeds (p = %.1e): "+
-			"few seeds have large ones of the other sign.", ours.P)
-	case ours.Low <= 0 && ours.High >= 0:
-		return text + "ours is not distinguished from none."
-	case ours.Mean*printed > 0:
-		return text + "the same sign, another size."
-	}
-	return text + "the other sign."
-}
-
-// fewLarge reports whether mean and test disagree: most seeds have small differences of one sign, and few
-// have large ones of the other.
-func fewLarge(c pareto.Paired) bool { return c.Low <= 0 && c.High >= 0 && c.P < 0.05 }
 
 // instantiationTable is what half and double the budget give.
 func (t *tables) instantiationTable(x *experiment.Table) {
@@ -294,11 +285,26 @@ func (t *tables) instantiationTable(x *experiment.Table) {
 	}
 	x.Add(experiment.Row{"arm": "cmdp (error of its budgets)", "spends": t.Arm("cmdp").Spends,
 		"HV": t.cmdpError(""), "half: HV": t.cmdpError("-half"), "double: HV": t.cmdpError("-double")})
+	for k, j := range t.Methods.CMDP.BudgetsJ {
+		x.Add(experiment.Row{"arm": fmt.Sprintf("cmdp (delay at %.0f kJ, s; spent, kJ)", j/1e3),
+			"HV": t.cmdpMeans("", k), "half: HV": t.cmdpMeans("-half", k), "double: HV": t.cmdpMeans("-double", k)})
+	}
+}
+
+// cmdpMeans is what the CMDP takes and spends at one of its budgets.
+func (t *tables) cmdpMeans(suffix string, budget int) string {
+	x := t.results["cmdp"+suffix].Sweep(nominal)
+	if x == nil {
+		return notRun
+	}
+	row := x.Outcomes[budget][:min(t.BudgetSeeds, len(x.Outcomes[budget]))]
+	mean := teacher.MeanPoints([][]pareto.Point{row})[0]
+	return fmt.Sprintf("%.1f; %.2f", mean.DelayS, mean.EnergyJ/1e3)
 }
 
 // cmdpError is how far the CMDP ends from the budgets that it is trained for.
 func (t *tables) cmdpError(suffix string) string {
-	return cmp.Or(number("%.3f", relativeError(t.results["cmdp"+suffix].Sweep(nominal), t.BudgetSeeds)), notRun)
+	return number("%.3f", relativeError(t.results["cmdp"+suffix].Sweep(nominal), t.BudgetSeeds))
 }
 
 // few returns the figures of the seeds that all of IQL's temperatures flew.

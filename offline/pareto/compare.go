@@ -101,9 +101,11 @@ func MeanInterval(x []float64) (low, high float64) {
 }
 
 // Operable evaluates eq. (criterion), and names the clause that fails. reach is a fraction
-// of the teacher's.
+// of the teacher's. Where either is not known, there is no verdict.
 func Operable(rho, reach float64) string {
 	switch {
+	case math.IsNaN(rho) || math.IsNaN(reach):
+		return "-"
 	case rho >= 0.9 && reach >= 0.8:
 		return "yes"
 	case rho >= 0.9:

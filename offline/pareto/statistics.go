@@ -1,6 +1,7 @@
 package pareto
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -106,6 +107,24 @@ func Wilcoxon(differences []float64) (p, positive float64, err error) {
 		tail += q
 	}
 	return min(1, 2*tail), float64(observed) / 2, nil
+}
+
+// Holm returns p-values corrected for their number (Holm, Scandinavian Journal of Statistics 6(2), 1979): where one is below a
+// level, the chance that any of the tests so found is a false one is below it. Those that are NaN were not made, and do not count.
+func Holm(p []float64) []float64 {
+	var order []int
+	for i := range p {
+		if !math.IsNaN(p[i]) {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(p[i], p[j]) })
+	corrected, most := slices.Clone(p), 0.0
+	for k, i := range order {
+		most = max(most, min(1, float64(len(order)-k)*p[i]))
+		corrected[i] = most
+	}
+	return corrected
 }
 
 // Bootstrap returns the percentile interval of a statistic (Efron and

@@ -163,3 +163,27 @@ func TestSummarise(t *testing.T) {
 		t.Errorf("no value: %+v", got)
 	}
 }
+
+// Holm's correction by hand: 4 x 0.01, 3 x 0.015 raised to what the least has, 2 x 0.03, and 0.2 as it is.
+func TestHolm(t *testing.T) {
+	got := Holm([]float64{0.2, 0.01, math.NaN(), 0.03, 0.012})
+	for i, want := range []float64{0.2, 0.04, math.NaN(), 0.06, 0.04} {
+		if math.Abs(got[i]-want) > 1e-12 || math.IsNaN(got[i]) != math.IsNaN(want) {
+			t.Errorf("p-value %d is %v, want %v", i, got[i], want)
+		}
+	}
+}
+
+// The criterion names the clause that fails, and has no verdict where a figure is missing: an arm is not out of reach because
+// its teacher was not flown.
+func TestOperable(t *testing.T) {
+	none := math.NaN()
+	for _, c := range []struct {
+		rho, reach float64
+		want       string
+	}{{0.9, 0.8, "yes"}, {0.95, 0.79, "no (reach)"}, {0.895, 1, "no (order)"}, {0.5, 0.5, "no (both)"}, {0.95, none, "-"}, {none, 1, "-"}} {
+		if got := Operable(c.rho, c.reach); got != c.want {
+			t.Errorf("fidelity %v and reach %v: %q, want %q", c.rho, c.reach, got, c.want)
+		}
+	}
+}

@@ -71,19 +71,6 @@ type figures struct {
 // HV is the mean hypervolume, in 1e6 s J.
 func (f *figures) HV() float64 { return f.Hypervolume.Mean / 1e6 }
 
-// HistoryVerdict states whether the front with a history differs significantly from the base's.
-func (f *figures) HistoryVerdict() string {
-	switch {
-	case math.IsNaN(f.P):
-		return ""
-	case f.P > 0.05:
-		return "In the front that is no significant difference."
-	case f.Paired.Mean > 0:
-		return "The front is significantly better with the history."
-	}
-	return "The front is significantly better without the history."
-}
-
 // figuresOf computes an arm's, against the arm called baseline; nil if it has not been measured.
 func (r *report) figuresOf(name, baseline string) *figures {
 	i := slices.IndexFunc(r.arms, func(a *arm) bool { return a.Name == name })
@@ -96,7 +83,7 @@ func (r *report) figuresOf(name, baseline string) *figures {
 		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
 		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none,
 		CornerS: none, ReachS: none, GustRatio: none,
-		Paired: pareto.NotPaired, Operable: "—",
+		Paired: pareto.NotPaired, Operable: experiment.None,
 	}
 	if even := r.results[evenArm]; even != nil {
 		f.Budgets = experiment.JudgeBudgets(own.Budgets, even.Budgets)

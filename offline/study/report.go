@@ -78,30 +78,26 @@ var columns = map[string]column{
 	"hv": {"HV, 1e6", func(r *figures) string {
 		return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6)
 	}},
-	"ratio":                         {"HV ratio" + ofPrices, func(r *figures) string { return formatNumber("%.4f", r.HypervolumeRatio) }},
-	"tight":                         {"tight ratio" + ofPrices, func(r *figures) string { return formatNumber("%.4f", r.TightRatio) }},
-	"igd":                           {"IGD, 1e-3 of the span", func(r *figures) string { return formatNumber("%.2f", 1e3*r.IGD) }},
-	"corner":                        {"corner, s", func(r *figures) string { return formatNumber("%.1f", r.CornerS) }},
-	"reach":                         {"reach, s", func(r *figures) string { return formatNumber("%.0f", r.ReachS) }},
-	"fidelity":                      {"fidelity", func(r *figures) string { return formatNumber("%.4f", r.Fidelity) }},
-	"axis":                          {"on its axis", func(r *figures) string { return formatNumber("%.4f", r.FidelityRecalibrated) }},
-	"operable":                      {"operable", func(r *figures) string { return r.Operable }},
-	"us":                            {"decision, µs", func(r *figures) string { return formatNumber("%.0f", r.DecisionUS) }},
-	"gust ratio":                    {"HV ratio in gusts" + ofPrices, func(r *figures) string { return formatNumber("%.4f", r.GustRatio) }},
+	"ratio": {"HV ratio" + ofPrices, func(r *figures) string {
+		return experiment.Number("%.4f", r.HypervolumeRatio)
+	}},
+	"tight":    {"tight ratio" + ofPrices, func(r *figures) string { return experiment.Number("%.4f", r.TightRatio) }},
+	"igd":      {"IGD, 1e-3 of the span", func(r *figures) string { return experiment.Number("%.2f", 1e3*r.IGD) }},
+	"corner":   {"corner, s", func(r *figures) string { return experiment.Number("%.1f", r.CornerS) }},
+	"reach":    {"reach, s", func(r *figures) string { return experiment.Number("%.0f", r.ReachS) }},
+	"fidelity": {"fidelity", func(r *figures) string { return experiment.Number("%.4f", r.Fidelity) }},
+	"axis":     {"on its axis", func(r *figures) string { return experiment.Number("%.4f", r.FidelityRecalibrated) }},
+	"operable": {"operable", func(r *figures) string { return r.Operable }},
+	"us":       {"decision, µs", func(r *figures) string { return experiment.Number("%.0f", r.DecisionUS) }},
+	"gust ratio": {"HV ratio in gusts" + ofPrices, func(r *figures) string {
+		return experiment.Number("%.4f", r.GustRatio)
+	}},
 	"parameters":                    {"parameters", func(r *figures) string { return formatThousands(r.Parameters) }},
 	"diff":                          {"HV difference, 1e6 [95 %]", func(r *figures) string { return formatDifference(r) }},
-	"p":                             {"p", func(r *figures) string { return formatNumber("%.1e", r.P) }},
 	experiment.PerturbationNone:     budgetColumn(experiment.PerturbationNone),
 	experiment.PerturbationShock:    budgetColumn(experiment.PerturbationShock),
 	experiment.PerturbationGusts:    budgetColumn(experiment.PerturbationGusts),
 	experiment.PerturbationRevision: budgetColumn(experiment.PerturbationRevision),
-}
-
-func formatNumber(format string, x float64) string {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return "—"
-	}
-	return fmt.Sprintf(format, x)
 }
 
 // budgetColumns returns the columns of a table of budgets under one perturbation.
@@ -134,7 +130,7 @@ func formatBudget(r *figures, perturbation string, format func(b *experiment.Bud
 	mean := r.Budgets.Mean(perturbation)
 	switch {
 	case len(r.Budgets) == 0:
-		return "—"
+		return experiment.None
 	case math.IsNaN(mean.End):
 		return "not measured"
 	}
@@ -143,7 +139,7 @@ func formatBudget(r *figures, perturbation string, format func(b *experiment.Bud
 
 func formatThousands(n int) string {
 	if n == 0 {
-		return "—"
+		return experiment.None
 	}
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -154,7 +150,7 @@ func formatThousands(n int) string {
 
 func formatDifference(r *figures) string {
 	if math.IsNaN(r.Paired.Mean) {
-		return "—"
+		return experiment.None
 	}
 	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Paired.Mean/1e6, r.Low/1e6, r.High/1e6)
 }
@@ -176,21 +172,26 @@ func (r *report) writeMarkdown(w io.Writer, tables map[string][]*figures, pictur
 		sections = append(sections, b.String())
 	}
 	text, err := template.New("study.md").Funcs(template.FuncMap{
-		"row": r.figuresOf, "number": formatNumber, "cell": func(f *figures, column string) string { return columns[column].cell(f) },
+		"row": r.figuresOf, "number": experiment.Number, "cell": func(f *figures, column string) string { return columns[column].cell(f) },
 	}).Parse(markdown)
 	if err != nil {
 		return err
+	}
+	recorded := true
+	for _, x := range r.results {
+		recorded = recorded && x.By() != experiment.Before
 	}
 	type decoder struct{ Name, Small, Base string }
 	return text.Execute(w, struct {
 		Config
 		Reference              pareto.ReferenceFronts
 		Prices, History        int
+		Recorded               bool // no arm is of a version before there were records
 		SmallestSize, Streamed string
 		Decoders               []decoder
 		Sections               []string
 	}{
-		r.Config, r.reference, finestPrices, historySlots, smallestSize, r.contextArmName(historySlots),
+		r.Config, r.reference, finestPrices, historySlots, recorded, smallestSize, r.contextArmName(historySlots),
 		[]decoder{{"exact dispatch", smallestSize, "base"}, {"the paper's heads", smallestSize + headsSuffix, "base" + headsSuffix}},
 		append(sections, r.linkTables()),
 	})
@@ -300,7 +301,7 @@ func (r *report) linkTables() string {
 						cell = 100 * pareto.MeanRatio(pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes,
 							reference))
 					}
-					fmt.Fprintf(b, " %s |", formatNumber("%.1f %%", cell))
+					fmt.Fprintf(b, " %s |", experiment.Number("%.1f %%", cell))
 				}
 			}
 			fmt.Fprintln(b)
@@ -314,7 +315,7 @@ func csvTable(rows []*figures) experiment.Table {
 	t := experiment.Table{Columns: experiment.Columns("arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume",
 		"hypervolume_std", "tight", "tight_std",
 		"ratio", "tight_ratio", "igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs",
-		"hypervolume_difference", "low95", "high95", "p")}
+		"hypervolume_difference", "low95", "high95")}
 	slug := strings.NewReplacer(" ", "_", "%", "percent")
 	for _, p := range experiment.Perturbations {
 		p = slug.Replace(p)
@@ -329,7 +330,7 @@ func csvTable(rows []*figures) experiment.Table {
 			"ratio": r.HypervolumeRatio, "tight_ratio": r.TightRatio, "igd": r.IGD, "fidelity": r.Fidelity,
 			"fidelity_axis": r.FidelityRecalibrated,
 			"corner_s":      r.CornerS, "reach_s": r.ReachS, "operable": r.Operable, "gust_ratio": r.GustRatio,
-			"versus": r.Baseline, "pairs": r.Paired.N, "hypervolume_difference": r.Paired.Mean, "low95": r.Low, "high95": r.High, "p": r.P,
+			"versus": r.Baseline, "pairs": r.Paired.N, "hypervolume_difference": r.Paired.Mean, "low95": r.Low, "high95": r.High,
 		}
 		for _, p := range experiment.Perturbations {
 			mean, p := r.Budgets.Mean(p), slug.Replace(p)

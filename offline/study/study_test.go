@@ -223,7 +223,8 @@ func measuredReport(c Config, list fronts) *report {
 		}
 		gusts := front
 		gusts.Name = gusty
-		r.results[name] = &experiment.Result{Key: "of " + name, Sweeps: []experiment.Sweep{front, gusts}}
+		r.results[name] = &experiment.Result{Key: "of " + name, Record: &experiment.Record{Version: "v1"},
+			Sweeps: []experiment.Sweep{front, gusts}}
 		arms = append(arms, &arm{Name: name})
 	}
 	slices.SortFunc(arms, func(a, b *arm) int { return strings.Compare(a.Name, b.Name) })

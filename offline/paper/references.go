@@ -1,0 +1,222 @@
+package paper
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
+	"prefdt/offline/study"
+)
+
+// references are the reference points at which the methods are ranked: the paper's hypervolumes have one that its text
+// does not state, and the wide one of ours is calibrated to them.
+var references = func() (list []pareto.Point) {
+	for _, delayS := range []float64{1000, 720} {
+		for _, j := range []float64{141e3, 90e3, 60e3, 45e3} {
+			list = append(list, pareto.Point{DelayS: delayS, EnergyJ: j})
+		}
+	}
+	return append(list, pareto.TightReference)
+}()
+
+// referenceName heads the column of a reference point.
+func referenceName(p pareto.Point) string {
+	return fmt.Sprintf("%.0f s, %.0f kJ", p.DelayS, p.EnergyJ/1e3)
+}
+
+// at returns an arm's hypervolumes by seed in 1e6 s J to a reference point, none if it has not been flown.
+func (t *tables) at(arm string, p pareto.Point) []float64 {
+	x := t.results[arm].Sweep(nominal)
+	if own := t.study[arm].Sweep(study.EvenSettings); own != nil {
+		x = own
+	}
+	if x == nil {
+		return nil
+	}
+	list := pareto.Hypervolumes(x.Outcomes, p)
+	for i := range list {
+		list[i] /= 1e6
+	}
+	return list
+}
+
+// referenceTable is the methods' hypervolumes and ranks at each reference point, on the seeds that all flew, and the rank
+// correlation with the paper's.
+func (t *tables) referenceTable(x *experiment.Table) {
+	type method struct {
+		arm     string
+		printed float64 // NaN: the paper has no such row
+		learned bool
+	}
+	var list []method
+	seeds := math.MaxInt
+	for _, r := range t.rows(paperRows.Methods) {
+		p := cmp.Or(r.Printed, &printed{})
+		if n := len(t.at(r.Arm, pareto.Reference)); n == 0 {
+			x.Add(experiment.Row{"arm": r.Arm, "paper's HV": figure(p.HV), referenceName(pareto.Reference): notRun})
+		} else {
+			list, seeds = append(list, method{r.Arm, figure(p.HV), strings.Contains(r.Class, "learned")}), min(seeds, n)
+		}
+	}
+	for _, a := range studyArms {
+		if n := len(t.at(a.arm, pareto.Reference)); n > 0 {
+			list, seeds = append(list, method{a.arm, none, false}), min(seeds, n)
+		}
+	}
+	correlations := []struct {
+		name   string
+		wanted func(method) bool
+	}{
+		{"rank correlation with the paper", func(m method) bool { return !math.IsNaN(m.printed) }},
+		{"the same, of learned ones", func(m method) bool { return !math.IsNaN(m.printed) && m.learned }},
+	}
+	rows, bottom := make([]experiment.Row, len(list)), make([]experiment.Row, len(correlations)+2)
+	for i, m := range list {
+		rows[i] = experiment.Row{"arm": m.arm, "record": t.measuredBy(m.arm), "paper's HV": m.printed}
+	}
+	for _, p := range references {
+		name := referenceName(p)
+		means := make([]float64, len(list))
+		var ranked []float64 // of those that the paper has
+		for i, m := range list {
+			means[i] = mean(t.at(m.arm, p)[:seeds])
+			if !math.IsNaN(m.printed) {
+				ranked = append(ranked, means[i])
+			}
+		}
+		slices.SortFunc(ranked, func(a, b float64) int { return cmp.Compare(b, a) })
+		for i, m := range list {
+			text := number("%.3f", means[i])
+			if !math.IsNaN(m.printed) {
+				text += fmt.Sprintf(" (%d)", 1+slices.Index(ranked, means[i]))
+			}
+			rows[i][name] = text
+		}
+		set := func(i int, what string, ours, theirs []float64) {
+			if bottom[i] == nil {
+				bottom[i] = experiment.Row{"arm": fmt.Sprintf("%s, %d rows", what, len(ours))}
+			}
+			bottom[i][name] = number("%.2f", pareto.Spearman(ours, theirs))
+		}
+		for k, c := range correlations {
+			var ours, theirs []float64
+			for i, m := range list {
+				if c.wanted(m) {
+					ours, theirs = append(ours, means[i]), append(theirs, m.printed)
+				}
+			}
+			set(k, c.name, ours, theirs)
+		}
+		strong, weak, theirs := t.weaker(p)
+		set(len(correlations), "of `published`, PPO and three that learn from its flights", strong, theirs)
+		set(len(correlations)+1, "the same with the weaker PPO", weak, theirs)
+	}
+	for _, r := range append(rows, bottom...) {
+		x.Add(r)
+	}
+}
+
+// weaker returns the hypervolumes of the published form, of PPO and of what learns from its flights, with the good policies and
+// with the weaker ones, beside the paper's; none unless all have been flown.
+func (t *tables) weaker(p pareto.Point) (strong, weak, theirs []float64) {
+	for _, x := range append(weakerRows, struct{ weak, strong string }{declaredArm, declaredArm}) {
+		s, w := t.at(x.strong, p), t.at(x.weak, p)
+		if s == nil || w == nil {
+			return nil, nil, nil
+		}
+		strong, weak = append(strong, mean(s)), append(weak, mean(w))
+		theirs = append(theirs, *printedOf(strings.Replace(x.strong, declaredArm, fullArm, 1)).HV)
+	}
+	return strong, weak, theirs
+}
+
+// conclusion is a difference of hypervolumes that the paper prints, or that follows from two that it prints: of arms added,
+// less arms taken away.
+type conclusion struct {
+	text        string
+	paper       float64
+	plus, minus []string
+}
+
+// conclusions are those of the paper's text that its figures decide.
+func (t *tables) conclusions() (list []conclusion) {
+	shipped := *printedOf(fullArm).HV
+	for _, r := range t.rows(paperRows.Methods) {
+		if r.Printed != nil && r.Arm != declaredArm && r.Arm != t.longestArm() {
+			list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", r.Arm, t.longestArm()), *r.Printed.HV - shipped,
+				[]string{r.Arm}, []string{t.longestArm()}})
+		}
+	}
+	for _, r := range paperRows.Removals {
+		for _, c := range r.Comparisons {
+			if c.Paper != nil {
+				arm, base := t.resolve(c.Arm), t.resolve(c.Base)
+				list = append(list, conclusion{fmt.Sprintf("%s: `%s` less `%s`", r.Module, arm, base), *c.Paper, []string{arm}, []string{base}})
+			}
+		}
+	}
+	for _, base := range []string{"omega-bc", "peda"} {
+		list = append(list, conclusion{fmt.Sprintf("`prefdt-weaker` less `%s-weaker`", base), *printedOf("prefdt").HV - *printedOf(base).HV,
+			[]string{"prefdt-weaker"}, []string{base + "-weaker"}})
+	}
+	return append(list,
+		conclusion{"Context of 50 slots less 1, with returns less without", 7.08, []string{"prefdt-context50", "omega-bc-context1"},
+			[]string{"prefdt-context1", "omega-bc-context50"}},
+		conclusion{"The archive's corpus less the PPO corpus, for PrefDT less for IQL", 4.87, []string{"prefdt-rules", "iql-ppo"},
+			[]string{"prefdt", "iql-archive"}})
+}
+
+// conclusionTable is at how many reference points our difference has the paper's sign, with an interval that leaves 0 out.
+func (t *tables) conclusionTable(x *experiment.Table) {
+	for _, p := range references {
+		x.Columns = append(x.Columns, experiment.Column{Key: referenceName(p), Head: referenceName(p), Format: "%+.2f"})
+	}
+	counts := map[string]int{}
+	for _, c := range t.conclusions() {
+		arms := append(slices.Clone(c.plus), c.minus...)
+		cells := experiment.Row{"difference": c.text, "record": t.measuredBy(arms...), "the paper": c.paper}
+		same := 0
+		for _, p := range references {
+			var sum []float64
+			for i, arm := range arms {
+				own := t.at(arm, p)
+				if i == 0 {
+					sum = make([]float64, len(own))
+				}
+				sum = sum[:min(len(sum), len(own))]
+				for s := range sum {
+					if i < len(c.plus) {
+						sum[s] += own[s]
+					} else {
+						sum[s] -= own[s]
+					}
+				}
+			}
+			cells[referenceName(p)] = mean(sum)
+			if low, high := interval(sum); low*c.paper > 0 && high*c.paper > 0 {
+				same++
+			}
+			cells["n"] = count(len(sum))
+		}
+		switch {
+		case cells["n"] == nil:
+			cells["the paper's sign at"] = notRun
+		case same == len(references):
+			counts["all"]++
+		case same == 0:
+			counts["none"]++
+		default:
+			counts["some"]++
+		}
+		if cells["n"] != nil {
+			cells["the paper's sign at"] = fmt.Sprintf("%d of %d", same, len(references))
+		}
+		x.Add(cells)
+	}
+	x.After = append(x.After, fmt.Sprintf("The paper's sign at all points: %d differences; at some: %d; at none: %d.", counts["all"],
+		counts["some"], counts["none"]))
+}
