@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,37 +114,45 @@ const (
 	flyHome   = "fly to where they took off and land there"
 )
 
-// Modes of an autopilot that decide who flies an aircraft, by their names in a status.
+// Roles of modes that decide who flies an aircraft, as in a status.
 const (
-	modeOffboard = "OFFBOARD"
-	modeTakeoff  = "AUTO.TAKEOFF"
-	modeHold     = "AUTO.LOITER"
-	modeReturn   = "AUTO.RTL"
-	modeLand     = "AUTO.LAND"
+	roleCommanded = "commanded"
+	roleTakeoff   = "takeoff"
+	roleHold      = "hold"
+	roleReturn    = "return"
+	roleLand      = "land"
 )
 
-// ledModes has the modes of the aircraft in the air that `stop` and `return` are obeyed
+// roleOf is what an aircraft's mode is for. A leader that does not say so flies PX4 alone.
+func roleOf(a *telemetry.StatusAircraft) string {
+	return cmp.Or(a.Role, map[string]string{
+		"OFFBOARD": roleCommanded, "AUTO.TAKEOFF": roleTakeoff, "AUTO.LOITER": roleHold, "AUTO.RTL": roleReturn, "AUTO.LAND": roleLand,
+	}[a.Mode])
+}
+
+// ledRoles has the roles of the aircraft in the air that `stop` and `return` are obeyed
 // by, for each state; in other states they are those of flight.
 var (
-	flightModes = []string{modeOffboard, modeTakeoff}
-	ledModes    = map[string][]string{
-		telemetry.StateReturning: {modeOffboard, modeTakeoff, modeLand},
-		telemetry.StateStopped:   {modeHold, modeOffboard, modeTakeoff}, // the others are on their way into Hold
+	flightRoles = []string{roleCommanded, roleTakeoff}
+	ledRoles    = map[string][]string{
+		telemetry.StateReturning: {roleCommanded, roleTakeoff, roleLand},
+		telemetry.StateStopped:   {roleHold, roleCommanded, roleTakeoff}, // the others are on their way into their hold
 	}
 )
 
 // situation has the numbers of all aircraft, of those in the air that the leader
 // commands, and of the others in the air.
 func situation(s *telemetry.Status) (all, led, others []int) {
-	modes, listed := ledModes[s.State]
+	roles, listed := ledRoles[s.State]
 	if !listed {
-		modes = flightModes
+		roles = flightRoles
 	}
 	for _, a := range s.Aircraft {
+		role := roleOf(&a)
 		all = append(all, a.Number)
 		switch {
 		case !inAir(a):
-		case slices.Contains(modes, a.Mode), a.Mode == modeHold && a.Reason == "": // between two of the leader's modes
+		case slices.Contains(roles, role), role == roleHold && a.Reason == "": // between two of the leader's modes
 			led = append(led, a.Number)
 		default:
 			others = append(others, a.Number)
@@ -162,21 +171,21 @@ func withPilots(numbers []int) string {
 // inAir is whether an aircraft flies, by its last message.
 func inAir(a telemetry.StatusAircraft) bool { return a.Landed != nil && !*a.Landed }
 
-// comingDown has the modes in which an aircraft of a mission that is over lands by itself.
+// comingDown has the roles of the modes in which an aircraft of a mission that is over lands by itself.
 var comingDown = map[string][]string{
-	telemetry.StateStopped: {modeLand, modeReturn},
-	telemetry.StateDone:    {modeOffboard, modeLand, modeReturn},
+	telemetry.StateStopped: {roleLand, roleReturn},
+	telemetry.StateDone:    {roleCommanded, roleLand, roleReturn},
 }
 
 // LeftInAir has a line for the aircraft that a mission that is over has left in the air,
 // for each way to bring them down.
 func LeftInAir(s *telemetry.Status) (lines []string) {
-	modes, over := comingDown[s.State]
+	roles, over := comingDown[s.State]
 	var led, others []int
 	for _, a := range s.Aircraft {
-		switch {
-		case !over || !inAir(a) || slices.Contains(modes, a.Mode):
-		case slices.Contains(ledModes[s.State], a.Mode):
+		switch role := roleOf(&a); {
+		case !over || !inAir(a) || slices.Contains(roles, role):
+		case slices.Contains(ledRoles[s.State], role):
 			led = append(led, a.Number)
 		default:
 			others = append(others, a.Number)

@@ -101,3 +101,15 @@ func TestLeftInAir(t *testing.T) {
 		}
 	}
 }
+
+// Who flies an aircraft is told by the role of its mode, whatever its autopilot calls that.
+func TestLeftInAirByRole(t *testing.T) {
+	s := exampleStatus()
+	s.State = telemetry.StateStopped
+	s.Aircraft[0].Mode, s.Aircraft[0].Role, s.Aircraft[0].Landed = "BRAKE", "hold", new(false)
+	s.Aircraft[1].Mode, s.Aircraft[1].Role, s.Aircraft[1].Landed = "LOITER", "other", new(false)
+	got := LeftInAir(&s)
+	if len(got) != 2 || !strings.Contains(got[0], "`mission return` brings it down") || !strings.Contains(got[1], "its pilot has it") {
+		t.Errorf("%q", got)
+	}
+}

@@ -22,7 +22,7 @@ func exampleStatus() telemetry.Status {
 	budget, mode, remaining, landed := 42000.0, telemetry.ModeTarget, 34899.5, false
 	position, age := [3]float64{410, 388, 100}, 0.1
 	aircraft := func(n int) telemetry.StatusAircraft {
-		return telemetry.StatusAircraft{Number: n, SystemID: n, Mode: modeOffboard, Landed: &landed, PositionM: &position, AgeS: &age, EnergySource: telemetry.SourceModel}
+		return telemetry.StatusAircraft{Number: n, SystemID: n, Mode: "OFFBOARD", Landed: &landed, PositionM: &position, AgeS: &age, EnergySource: telemetry.SourceModel}
 	}
 	return telemetry.Status{
 		Seq: 17, Slot: 17, Slots: 100, State: telemetry.StateFlying, Challenge: strings.Repeat("c", 22), BudgetJ: &budget, Mode: &mode, RemainingJ: &remaining,
