@@ -34,6 +34,11 @@ type Vehicle struct {
 	UpM         float64
 	Velocity    physics.Position // measured, m/s
 	GainPerS    float64          // of its position loop
+	// LagS is how long it keeps its velocity before it has the commanded one, if the change were
+	// at once, with the delays of its position and of its command. 0: responseLagS.
+	LagS float64
+	// StopsInM is how far it flies on once it is to hold; half a separation, if that is more.
+	StopsInM float64
 	// PossiblePath has the corners of the path on which an aircraft that is not received
 	// may be, Position the last of them. Empty: it is at Position.
 	PossiblePath []physics.Position
@@ -70,10 +75,6 @@ const (
 // wire: metres, and metres per second.
 const tolerance = 0.05
 
-// brakingSeparations is how many separations are kept from an aircraft that is not
-// controlled: a hold takes a while to stop an aircraft.
-const brakingSeparations = 1.5
-
 // LandingBelowM is how far below another aircraft one that lands no longer moves sideways
 // into it: the other keeps the separation alone. So aircraft with homes side by side need
 // not wait for each other's whole landing. At the usual descent it is down before the next,
@@ -84,32 +85,50 @@ const LandingBelowM = 30
 // speed of least power.
 const wayInMPS = 8
 
-// responseLagS is how long an aircraft keeps its velocity before it has the commanded
-// one, if the change were at once: the lag of its velocity loop. 0.54 to 0.70 s were
-// measured.
+// responseLagS is the least lag of an aircraft, which is looked ahead by: that of its velocity
+// loop. 0.54 to 0.70 s were measured. To look ahead by a longer one keeps less separation: nothing
+// is checked in between.
 const responseLagS = 0.65
 
-// Commands arrive with a delay, and measurements are old by a delay: an aircraft that
-// passes another must keep so much more than the separation for each m/s between them.
+func (v *Vehicle) lagS() float64 {
+	return max(v.LagS, responseLagS)
+}
+
+// brakingM is kept, beside the separation, from an aircraft that is not controlled.
+func (v *Vehicle) brakingM(l Limits) float64 {
+	return max(v.StopsInM, l.SeparationM/2)
+}
+
+// Commands arrive with a delay, measurements are old by a delay, and an aircraft follows late:
+// one that passes another must keep so much more than the separation for each m/s between them,
+// and as much longer as either's lag is above the least.
 const (
 	turnMarginS              = 0.1
-	turnMarginMaxSeparations = 0.15 // separations
-	nearbySeparations        = 4    // separations, within which it matters
+	turnMarginMaxSeparations = 0.15 // separations, at the least lag; as many times that as the margin is longer
+	nearbySeparations        = 4    // separations, within which it matters, or twice what is kept
 )
+
+// turnMargin is the margin of two aircraft, s, and the most that it comes to, m.
+func turnMargin(v, o *Vehicle, l Limits) (seconds, mostM float64) {
+	seconds = turnMarginS + max(v.lagS(), o.lagS()) - responseLagS
+	return seconds, seconds / turnMarginS * turnMarginMaxSeparations * l.SeparationM
+}
 
 // turnMarginM returns the margin that the fastest pass of two aircraft near each other
 // adds to the separation. Aircraft that hover or descend side by side need none.
 func turnMarginM(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
-	fastest := 0.0
+	marginM := 0.0
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
-			if v.Position.Sub(o.Position).Norm() < nearbySeparations*l.SeparationM {
-				fastest = max(fastest, v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
+			seconds, mostM := turnMargin(v, o, l)
+			if v.Position.Sub(o.Position).Norm() < max(nearbySeparations*l.SeparationM, 2*(l.SeparationM+mostM)) {
+				fastest := max(v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
+				marginM = max(marginM, min(seconds*fastest, mostM))
 			}
 		}
 	}
-	return min(turnMarginS*fastest, turnMarginMaxSeparations*l.SeparationM)
+	return marginM
 }
 
 // Checker holds the working memory of Check; its zero value is ready. Once it
@@ -201,7 +220,7 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 				v, o := &vehicles[i], &vehicles[j]
 				clear := l.SeparationM
 				if !o.Controlled && !(o.Landing && v.UpM-o.UpM > LandingBelowM) {
-					clear *= brakingSeparations
+					clear += v.brakingM(l)
 				}
 				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
 					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) && o.pathClear(c.positions[i], c.moves[i], clear) {

@@ -74,6 +74,8 @@ type autopilot interface {
 	// silentAction is what it does when it hears nothing of the leader for so long.
 	silentAction(p *Parameters, silentS float64) Role
 	gainPerS(p *Parameters) float64
+	// motion is how late it follows a command, and how far it flies on from 8 m/s once it is to hold.
+	motion(p *Parameters) (lagS, stopsInM float64)
 	climbS(p *Parameters, heightM float64) float64
 	descentS(p *Parameters, heightM float64) float64
 	packJ(p *Parameters, voltageV float64) float64

@@ -168,8 +168,12 @@ type simVehicle struct {
 	position           physics.Position
 	upM                float64
 	velocity           physics.Position
+	climbMPS           float64
 	battery            int8 // percent
 	silent             bool // sends nothing
+	copter             bool // an ArduCopter
+	climbs             bool // it reports a take-off
+	noLandedState      bool // no EXTENDED_SYS_STATE
 	noHeartbeats       bool // no HEARTBEAT
 	signatureTimestamp uint64
 }
@@ -216,6 +220,9 @@ func (v *simVehicle) transmitAs(sequence byte, m message.Message) {
 func (v *simVehicle) sendHeartbeat() {
 	if !v.noHeartbeats {
 		m := heartbeatMessage(v.mode, v.armed)
+		if v.copter {
+			m.Autopilot = common.MAV_AUTOPILOT_ARDUPILOTMEGA
+		}
 		if v.failsafe {
 			m.SystemStatus = common.MAV_STATE_CRITICAL
 		}
@@ -232,10 +239,15 @@ func (v *simVehicle) sendState() {
 	}
 	v.mutex.Unlock()
 	landed := common.MAV_LANDED_STATE_IN_AIR
-	if v.landed {
+	switch {
+	case v.landed:
 		landed = common.MAV_LANDED_STATE_ON_GROUND
+	case v.climbs:
+		landed = common.MAV_LANDED_STATE_TAKEOFF
 	}
-	v.transmit(&common.MessageExtendedSysState{LandedState: landed})
+	if !v.noLandedState {
+		v.transmit(&common.MessageExtendedSysState{LandedState: landed})
+	}
 	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: v.battery})
 	v.transmit(v.positionMessage())
 }
@@ -244,7 +256,7 @@ func (v *simVehicle) positionMessage() *common.MessageGlobalPositionInt {
 	lat, lon, amsl := v.Origin.Geodetic(v.position, v.upM)
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS, Lat: int32(lat * 1e7), Lon: int32(lon * 1e7), Alt: int32(amsl * 1000),
-		Vx: int16(v.velocity.NorthM * 100), Vy: int16(v.velocity.EastM * 100),
+		Vx: int16(v.velocity.NorthM * 100), Vy: int16(v.velocity.EastM * 100), Vz: int16(-v.climbMPS * 100),
 	}
 }
 

@@ -37,6 +37,8 @@ func (f *Fleet) tick() {
 			Controlled: stream && !a.silent(now), Position: path[len(path)-1], PossiblePath: path, UpM: a.upM,
 			Velocity: a.velocity, TargetUpM: f.Limits.AltitudeM, GainPerS: a.params.gainPerS(), HeldAt: a.heldAt,
 		}
+		v.LagS, v.StopsInM = a.params.kind().motion(&a.params)
+		v.LagS += a.updateDelayS(now)
 		if now-a.positionS > staleAfterS {
 			v.Velocity = physics.Position{}
 		}
@@ -80,6 +82,18 @@ func (f *Fleet) tick() {
 		}
 	}
 	f.checkMeasured(of)
+}
+
+// updateDelayS returns how much later than usual its positions came, or its setpoints were sent,
+// lately: as much later it follows.
+func (a *aircraft) updateDelayS(now float64) float64 {
+	const tickS, remembered = 0.1, 0.95 // the share of it that is left a tick later
+	late := now - a.positionS - tickS
+	if gap := now - a.setpointSentS; a.setpointSentS > 0 && gap < silentAfterS { // else none was to be sent
+		late = max(late, gap-tickS)
+	}
+	a.delayS = min(max(late, remembered*a.delayS, 0), silentAfterS)
+	return a.delayS
 }
 
 // checkMeasured keeps the least separation measured and raises alarms, once for each

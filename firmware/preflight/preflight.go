@@ -501,6 +501,9 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	default:
 		p.add(ResultFail, item, "%s", unsafe)
 	}
+	for _, reason := range v.Params.Warnings(v.CapacityJ) {
+		p.add(ResultWarn, item, "%s", reason)
+	}
 	var fields []string
 	for _, f := range []struct {
 		name  string
