@@ -3,6 +3,7 @@ package duty
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/dispatch"
 	"prefdt/inference/motion"
@@ -13,13 +14,24 @@ import (
 // gridPrices is the number of prices at which a slot is replayed.
 const gridPrices = 16
 
+// splits are the prices of the first aircraft to leave over those of the others at which a slot is
+// replayed: a pack that is short computes less, and the others more. The first is what a fleet's
+// total alone needs.
+var splits = [...]float64{1, 0.4, 2.5, 0.1, 10}
+
 // Curve is what a slot with so many aircraft in the air saves and takes: means over the
 // slots replayed.
 type Curve struct {
-	Slots  float64             `json:"slots"`   // replayed
-	LocalS float64             `json:"local_s"` // delay if all compute locally
-	SavedS [gridPrices]float64 `json:"saved_s"` // of it, by price
-	EdgeJ  [gridPrices]float64 `json:"edge_j"`  // of the fleet, by price
+	Slots  float64            `json:"slots"`   // replayed
+	LocalS float64            `json:"local_s"` // delay if all compute locally
+	Splits [len(splits)]Costs `json:"splits"`
+}
+
+// Costs are those of a slot by price: the mean of the prices of the aircraft.
+type Costs struct {
+	SavedS [gridPrices]float64 `json:"saved_s"` // of the delay if all compute locally
+	FirstJ [gridPrices]float64 `json:"first_j"` // edge energy of the first aircraft to leave
+	RestJ  [gridPrices]float64 `json:"rest_j"`  // of each of the others
 }
 
 const (
@@ -49,6 +61,9 @@ type curves struct {
 	observed int // slots with users
 	middle   physics.Position
 	fleet    []slot.Aircraft
+	decision slot.Decision
+	weights  []float64
+	split    bool // the load is replayed unevenly as well
 }
 
 func (c *curves) start(constants *physics.Constants, maxPriceSPerJ float64) {
@@ -72,9 +87,16 @@ func (c *curves) reset() {
 	c.observed, c.middle = 0, physics.Position{}
 }
 
-func (c *curves) savedS(up, g int) float64 { return c.levels[up-1].SavedS[g] }
-func (c *curves) edgeJ(up, g int) float64  { return c.levels[up-1].EdgeJ[g] }
-func (c *curves) localS(up int) float64    { return c.levels[up-1].LocalS }
+func (c *curves) localS(up int) float64 { return c.levels[up-1].LocalS }
+
+// splitsOf is how many splits of the load are replayed with so many in the air: where no pack bounds the
+// plan, or so many users would take long, the even one.
+func (c *curves) splitsOf(up int) int {
+	if up == 1 || !c.split {
+		return 1
+	}
+	return len(splits)
+}
 
 // centre is the mean place of the users that reported, the area's centre before any did.
 func (c *curves) centre(*Input) physics.Position {
@@ -93,6 +115,8 @@ func (c *curves) observe(in *Input, prior dispatch.UserPrior) {
 		}
 	}
 	up := len(c.fleet)
+	c.split = slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return !a.Left && !math.IsInf(a.LeftJ, 1) }) &&
+		float64(up*up)*max(float64(len(in.Users)), prior.ActiveUsers) <= workBound
 	for len(c.levels) < up {
 		c.levels = append(c.levels, Curve{})
 	}
@@ -163,14 +187,33 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 		u.Gain, u.GainMissing = c.gains[first:len(c.gains):len(c.gains)], nil
 		localS += c.constants.PenalizedDelayS(u.Task, u.Task.LocalTimeS(u.CPUHz))
 	}
-	var savedS, edgeJ [gridPrices]float64
-	c.solver.Begin(c.constants, s)
-	c.solver.SweepCosts(c.pricesSPerJ[:], savedS[:], edgeJ[:])
 	x := &c.levels[up-1]
 	x.Slots = min(x.Slots+1, memorySlots)
 	x.LocalS += (localS - x.LocalS) / x.Slots
-	for g := range savedS {
-		x.SavedS[g] += (-savedS[g] - x.SavedS[g]) / x.Slots
-		x.EdgeJ[g] += (edgeJ[g] - x.EdgeJ[g]) / x.Slots
+	c.solver.Begin(c.constants, s)
+	for k := range c.splitsOf(up) {
+		c.weights = c.weights[:0]
+		first, rest := splits[k], 1.0
+		mean := (first + rest*float64(up-1)) / float64(up)
+		for m := range s.Aircraft {
+			if m == 0 {
+				c.weights = append(c.weights, first/mean)
+			} else {
+				c.weights = append(c.weights, rest/mean)
+			}
+		}
+		c.solver.Weigh(c.weights)
+		costs, d := &x.Splits[k], &c.decision
+		d.Resize(s)
+		for g, price := range c.pricesSPerJ {
+			c.solver.At(price, d)
+			restJ := 0.0
+			for _, j := range d.EdgeJ[1:] {
+				restJ += j / float64(up-1)
+			}
+			costs.SavedS[g] += (localS - d.DelayS - costs.SavedS[g]) / x.Slots
+			costs.FirstJ[g] += (d.EdgeJ[0] - costs.FirstJ[g]) / x.Slots
+			costs.RestJ[g] += (restJ - costs.RestJ[g]) / x.Slots
+		}
 	}
 }

@@ -66,7 +66,8 @@ type Order struct {
 	FliesUntil int
 	// HomeLimitM is the most that it may be away from home after this slot's move. +Inf: no limit.
 	HomeLimitM float64
-	// PriceSPerJ is the price of its joules. 0: that of the objective.
+	// PriceSPerJ is the price of its joules. 0: that of the objective, as all stay and only the
+	// fleet's total bounds them.
 	PriceSPerJ float64
 	// EdgeLimitJ is the most that it may spend on computing in this slot. +Inf: no limit.
 	EdgeLimitJ float64
@@ -100,8 +101,11 @@ func (o *Order) Slot(home physics.Position) (x slot.Order) {
 
 // Leaving rules, from the lab (issue "Who is in the air").
 const (
-	leastGain   = 0.02 // of the delay left, for which an aircraft leaves that need not
-	packTie     = 0.05 // packs within this share of each other are alike
+	leastGain = 0.02 // of the delay left, for which an aircraft leaves that need not
+	packTie   = 0.05 // packs within this share of each other are alike
+	// Kept of a pack, in slots of flight: see marginJ.
+	lastSlots   = 0.2
+	landedSlots = 2.0
 	distanceTie = 50.0 // m: distances from the users within this are alike
 )
 
@@ -116,12 +120,13 @@ type Planner struct {
 	numbers    []int // the same, as numbers, of the last plan
 	program    program
 	plan       Plan
+	untils     map[int]int // by number, of the last plan
 }
 
 // New returns the planner of a mission that begins. Of the users it knows the prior until
 // slots have passed. maxPriceSPerJ is the price at which nothing is offloaded any more.
 func New(c *physics.Constants, prior dispatch.UserPrior, maxPriceSPerJ float64) *Planner {
-	p := &Planner{constants: c, prior: prior}
+	p := &Planner{constants: c, prior: prior, untils: map[int]int{}}
 	p.bestMPS, p.minFlightW = c.MinPower()
 	p.curves.start(c, maxPriceSPerJ)
 	return p
@@ -146,6 +151,7 @@ func (p *Planner) Restore(s State) {
 func (p *Planner) Reset() {
 	p.curves.reset()
 	p.numbers = p.numbers[:0]
+	clear(p.untils)
 }
 
 // Plan plans the slots left. The plan is valid until the next call.
@@ -166,7 +172,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 	x := &p.program
 	stays := x.solve(p, in, up, up, must)
 	stayDelayS := slots*p.curves.localS(up) - x.savedS
-	leaving, bounded := 0, p.bounded(in)
+	leaving, bounded := 0, p.bounded(in) || slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left })
 	if !stays || must < up {
 		covers := x.solve(p, in, up, 0, must)
 		delayS := slots*p.curves.localS(up) - x.savedS
@@ -187,11 +193,11 @@ func (p *Planner) Plan(in *Input) *Plan {
 		o := &plan.Aircraft[i]
 		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
 		if !stays || bounded {
-			o.PriceSPerJ = max(x.priceSPerJ(p, i), p.curves.pricesSPerJ[0])
+			o.PriceSPerJ = max(x.priceSPerJ(i), p.curves.pricesSPerJ[0])
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
 		a := &in.Aircraft[i]
-		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW
+		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW+p.marginJ(in, a)
 		if o.Leaves {
 			o.FliesUntil = in.Slot
 			continue
@@ -205,6 +211,9 @@ func (p *Planner) Plan(in *Input) *Plan {
 		}
 	}
 	p.cover(in, up, must, plan)
+	for _, o := range plan.Aircraft {
+		p.untils[o.Number] = o.FliesUntil
+	}
 	return plan
 }
 
@@ -229,15 +238,40 @@ func (p *Planner) leastUp(in *Input) int {
 
 // bounded is whether a pack bounds the plan: else the fleet's total alone does.
 func (p *Planner) bounded(in *Input) bool {
-	return slices.ContainsFunc(p.order, func(i int) bool { return p.program.packPriceSPerJ(p, i) > 1e-9 })
+	return slices.ContainsFunc(p.order, func(i int) bool { return p.program.packPriceSPerJ(i) > 1e-9 })
+}
+
+// afterJ is what an aircraft takes after its last slot: the descent, and what is left of the way home
+// when it leaves, to which it drifts in the slots before.
+func (p *Planner) afterJ(in *Input, i int) float64 {
+	a := &in.Aircraft[i]
+	if a.ReturnJ == 0 {
+		return a.DescentJ
+	}
+	driftM := p.bestMPS * float64(p.until(in, a.Number)-in.Slot)
+	distanceM := a.Position.Sub(a.Home).Norm()
+	return a.DescentJ + a.ReturnJ*max(1-driftM/max(distanceM, 1), 0)
+}
+
+// until is until when the last plan had an aircraft fly: to the end if there was none.
+func (p *Planner) until(in *Input, number int) int {
+	if slot, ok := p.untils[number]; ok {
+		return max(slot, in.Slot)
+	}
+	return in.Slots
 }
 
 // limit sets what an aircraft may compute: what its pack keeps above flying until it leaves.
 func (p *Planner) limit(in *Input, i int, o *Order) {
 	a := &in.Aircraft[i]
-	if !math.IsInf(a.LeftJ, 1) {
-		o.EdgeLimitJ = max(a.LeftJ-a.DescentJ-a.ReturnJ-in.FlightW*float64(max(o.FliesUntil-in.Slot, 1)), 0)
+	if math.IsInf(a.LeftJ, 1) {
+		return
 	}
+	flightJ := in.FlightW + a.ReturnJ
+	if o.FliesUntil == in.Slots { // it drifts home on the way
+		flightJ = max(flightJ, in.FlightW*float64(in.Slots-in.Slot))
+	}
+	o.EdgeLimitJ = max(a.LeftJ-a.DescentJ-flightJ-p.marginJ(in, a), 0)
 }
 
 // fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of
@@ -245,16 +279,24 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 func (p *Planner) fleetSpareJ(in *Input, must int) float64 {
 	spareJ := in.FleetJ - in.FlightW*float64(len(p.order)+must*(in.Slots-in.Slot-1))
 	for _, i := range p.order {
-		spareJ -= in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+		spareJ -= p.afterJ(in, i)
 	}
 	return max(spareJ, 0)
+}
+
+// marginJ is kept of a pack for flight above v*, and for the last metres of the way home.
+func (p *Planner) marginJ(in *Input, a *Aircraft) float64 {
+	if a.DescentJ > 0 {
+		return landedSlots * in.FlightW
+	}
+	return lastSlots * in.FlightW
 }
 
 // cover sets the plan's last covered slot and floor.
 func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
 	for k, i := range p.order {
-		o, a := &plan.Aircraft[i], &in.Aircraft[i]
-		plan.FloorJ += a.ReturnJ + a.DescentJ
+		o := &plan.Aircraft[i]
+		plan.FloorJ += p.afterJ(in, i)
 		if up-k == must {
 			plan.CoveredUntil = o.FliesUntil - 1
 		}

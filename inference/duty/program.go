@@ -12,6 +12,7 @@ type program struct {
 	savedS float64
 	slots  []float64 // by aircraft in the air, less one
 
+	levels []column
 	rows   int // limits: the slots, the fleet, the packs in the order of leaving
 	row    []int
 	width  int       // columns: slots of (aircraft in the air, price), one slack a row, the right side
@@ -22,9 +23,22 @@ type program struct {
 	fleet  int   // row of the fleet; 0: none
 }
 
+// column is a variable: slots with so many in the air, each of which saves so much delay.
+type column struct {
+	up     int
+	savedS float64
+}
+
 // coverS is what a slot that is covered as the crew wants is worth, beyond what it saves: more
 // than any slot can.
 const coverS = 1000.0
+
+// moveSlots is what is kept for the flight of those that stay to another place after one has left, and
+// for what a slot with few in the air takes more than its mean, in slots of flight.
+const (
+	moveSlots     = 2.5 // of the fleet's total
+	packMoveSlots = 1.0 // of a pack
+)
 
 // solve plans for the up aircraft of the planner's order, of which at least least fly in every
 // slot flown; it reports whether all slots are covered by as many as must, and least, fly.
@@ -35,7 +49,7 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	x.rows, x.fleet = 1, 0
 	fleetJ := in.FleetJ
 	for _, i := range p.order {
-		fleetJ -= in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+		fleetJ -= p.afterJ(in, i)
 	}
 	if !math.IsInf(in.FleetJ, 1) {
 		x.fleet = x.rows
@@ -47,7 +61,10 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 			x.rows++
 		}
 	}
-	columns := up * grid
+	columns := 0
+	for j := 1; j <= up; j++ {
+		columns += c.splitsOf(j) * grid
+	}
 	x.width = columns + x.rows + 1
 	x.table = reuse.Slice(x.table, (x.rows+1)*x.width)
 	x.basis = reuse.Slice(x.basis, x.rows)
@@ -55,41 +72,58 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	at := func(r, k int) *float64 { return &x.table[r*x.width+k] }
 	unit := max(in.FlightW, 1) // joules are counted in slots of flight
 	*at(0, right) = slots
+	keptJ := 0.0
+	if least < up && up > 1 {
+		if keptJ = moveSlots * unit; x.fleet == 0 {
+			keptJ = packMoveSlots * unit
+		}
+	}
 	if x.fleet > 0 {
-		*at(x.fleet, right) = max(fleetJ, 0) / unit
+		floorJ := float64(max(must, least)) * slots * unit
+		*at(x.fleet, right) = max(fleetJ-keptJ, min(fleetJ, floorJ), 0) / unit
 	}
 	feasible := x.fleet == 0 || fleetJ >= float64(max(must, least))*slots*unit
 	for k, i := range p.order {
 		if r := x.packAt[i]; r > 0 {
-			a := &in.Aircraft[i]
-			ownJ := max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
+			ownJ := max(in.Aircraft[i].LeftJ-p.afterJ(in, i), 0)
 			*at(r, right) = ownJ / unit
+			if k > 0 { // it moves when the first has left
+				*at(r, right) = max(ownJ-keptJ, min(ownJ, slots*unit)) / unit
+			}
 			if up-k <= max(must, least) && ownJ < slots*unit {
 				feasible = false
 			}
 		}
 	}
+	x.levels = x.levels[:0]
 	for j := 1; j <= up; j++ {
-		for g := range grid {
-			k := (j-1)*grid + g
-			edgeJ := c.edgeJ(j, g)
-			*at(0, k) = 1
-			if x.fleet > 0 {
-				*at(x.fleet, k) = (float64(j)*in.FlightW + edgeJ) / unit
-			}
-			for _, i := range p.order[up-j:] {
-				if r := x.packAt[i]; r > 0 {
-					*at(r, k) = (in.FlightW + edgeJ/float64(j)) / unit
+		for split := range c.splitsOf(j) {
+			costs := &c.levels[j-1].Splits[split]
+			for g := range grid {
+				k := len(x.levels)
+				x.levels = append(x.levels, column{j, costs.SavedS[g]})
+				*at(0, k) = 1
+				if x.fleet > 0 {
+					*at(x.fleet, k) = (float64(j)*in.FlightW + costs.FirstJ[g] + float64(j-1)*costs.RestJ[g]) / unit
 				}
+				for n, i := range p.order[up-j:] {
+					if r := x.packAt[i]; r > 0 {
+						edgeJ := costs.RestJ[g]
+						if n == 0 {
+							edgeJ = costs.FirstJ[g]
+						}
+						*at(r, k) = (in.FlightW + edgeJ) / unit
+					}
+				}
+				worthS := costs.SavedS[g]
+				switch {
+				case j < least:
+					worthS = -1 // never
+				case feasible && j >= must:
+					worthS += coverS
+				}
+				*at(x.rows, k) = -worthS
 			}
-			worthS := c.savedS(j, g)
-			switch {
-			case j < least:
-				worthS = -1 // never
-			case feasible && j >= must:
-				worthS += coverS
-			}
-			*at(x.rows, k) = -worthS
 		}
 	}
 	for r := range x.rows {
@@ -101,8 +135,8 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	for r, k := range x.basis {
 		if k < columns {
 			n := *at(r, right)
-			x.slots[k/grid] += n
-			x.savedS += n * c.savedS(k/grid+1, k%grid)
+			x.slots[x.levels[k].up-1] += n
+			x.savedS += n * x.levels[k].savedS
 		}
 	}
 	x.duals = reuse.Slice(x.duals, x.rows)
@@ -166,7 +200,7 @@ func (x *program) pivot(leave, enter int) {
 }
 
 // packPriceSPerJ is what a joule of an aircraft's pack is worth, beyond the fleet's.
-func (x *program) packPriceSPerJ(_ *Planner, i int) float64 {
+func (x *program) packPriceSPerJ(i int) float64 {
 	if r := x.packAt[i]; r > 0 {
 		return x.duals[r]
 	}
@@ -174,8 +208,8 @@ func (x *program) packPriceSPerJ(_ *Planner, i int) float64 {
 }
 
 // priceSPerJ is what a joule of an aircraft is worth.
-func (x *program) priceSPerJ(p *Planner, i int) float64 {
-	price := x.packPriceSPerJ(p, i)
+func (x *program) priceSPerJ(i int) float64 {
+	price := x.packPriceSPerJ(i)
 	if x.fleet > 0 {
 		price += x.duals[x.fleet]
 	}
