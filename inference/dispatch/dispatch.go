@@ -231,11 +231,7 @@ func (s *Solver) scaled(counts []int) []int {
 // Sweep writes the edge energy of the slot at prices, which rise, into edgeJ. By
 // construction it does not rise with the price: of all solutions met, each price gets
 // the one of least cost there.
-func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) { s.SweepCosts(pricesSPerJ, nil, edgeJ) }
-
-// SweepCosts is Sweep that also writes, unless delayS is nil, the delay and the penalties at the
-// prices, less those of computing everything locally: at most 0.
-func (s *Solver) SweepCosts(pricesSPerJ, delayS, edgeJ []float64) {
+func (s *Solver) Sweep(pricesSPerJ, edgeJ []float64) {
 	v := &s.all
 	if len(s.someMembers) > 0 {
 		s.sample.sweep(pricesSPerJ)
@@ -260,9 +256,6 @@ func (s *Solver) SweepCosts(pricesSPerJ, delayS, edgeJ []float64) {
 			}
 		}
 		edgeJ[k] = least.edgeJ
-		if delayS != nil {
-			delayS[k] = least.delayS
-		}
 	}
 }
 

@@ -40,6 +40,8 @@ const (
 	priorWeight = 6  // slots that they weigh
 	// Above so many users times aircraft squared, one number of aircraft is replayed in a slot, in turn.
 	workBound = 100
+	// mostReplayed is how many users times aircraft are replayed of a slot at most, or 8 users.
+	mostReplayed = 64
 	// targetSlots is after how many slots the places of each number of aircraft are sought again.
 	targetSlots = 10
 )
@@ -53,14 +55,17 @@ type curves struct {
 	planner  motion.Planner
 	solver   dispatch.Solver
 	replayed slot.Snapshot
+	scaled   physics.Constants    // of the slot replayed
 	targets  [][]physics.Position // by level
 	soughtAt []int                // slot of the targets, by level; -1: before any user reported
 	gains    []float64
 	source   rand.PCG
 	random   *rand.Rand
-	observed int // slots with users
+	reports  int // of tasks, received
 	middle   physics.Position
 	fleet    []slot.Aircraft
+	weighed  slot.Weighed
+	users    []slot.User // of the slot, that are replayed
 	decision slot.Decision
 	weights  []float64
 	split    bool // the load is replayed unevenly as well
@@ -84,7 +89,7 @@ func (c *curves) reset() {
 	c.levels = c.levels[:0]
 	c.soughtAt = c.soughtAt[:0]
 	c.planner.Reset()
-	c.observed, c.middle = 0, physics.Position{}
+	c.reports, c.middle = 0, physics.Position{}
 }
 
 func (c *curves) localS(up int) float64 { return c.levels[up-1].LocalS }
@@ -100,7 +105,7 @@ func (c *curves) splitsOf(up int) int {
 
 // centre is the mean place of the users that reported, the area's centre before any did.
 func (c *curves) centre(*Input) physics.Position {
-	if c.observed == 0 {
+	if c.reports == 0 {
 		return physics.Position{EastM: c.constants.AreaSideM / 2, NorthM: c.constants.AreaSideM / 2}
 	}
 	return c.middle
@@ -129,23 +134,36 @@ func (c *curves) observe(in *Input, prior dispatch.UserPrior) {
 			c.replayPrior(in, j, prior)
 		}
 	}
-	if len(in.Users) == 0 {
+	users := c.usable(in.Users, prior)
+	if len(users) == 0 || up == 0 {
 		return
 	}
-	c.planner.Observe(in.Users)
-	for i := range in.Users {
-		c.observed++
-		n := float64(c.observed)
-		at := in.Users[i].Position
-		c.middle = c.middle.Add(at.Sub(c.middle).Scale(1 / n))
+	c.planner.Observe(users)
+	for i := range users {
+		c.reports++
+		c.middle = c.middle.Add(users[i].Position.Sub(c.middle).Scale(1 / float64(c.reports)))
 	}
-	if len(in.Users)*up*up > workBound {
-		c.replay(in, 1+in.Slot%up, in.Users)
+	if len(users)*up*up > workBound {
+		c.replay(in, 1+in.Slot%up, users)
 		return
 	}
 	for j := 1; j <= up; j++ {
-		c.replay(in, j, in.Users)
+		c.replay(in, j, users)
 	}
+}
+
+// usable returns the users whose figures are usable, as they are weighed: no report may move the
+// plan by more than a large task does.
+func (c *curves) usable(users []slot.User, prior dispatch.UserPrior) []slot.User {
+	s, _ := prior.Claims().Weigh(&slot.Snapshot{Users: users}, &c.weighed)
+	c.users = c.users[:0]
+	for _, u := range s.Users {
+		localS := u.Task.LocalTimeS(u.CPUHz)
+		if localS > 0 && localS <= math.MaxFloat64 && u.Task.DeadlineS > 0 && u.Position.Valid() {
+			c.users = append(c.users, u)
+		}
+	}
+	return c.users
 }
 
 // replayPrior replays synthetic slots by up aircraft.
@@ -175,7 +193,24 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 		s.Aircraft[m].Position = c.targets[up-1][m]
 	}
 	c.source.Seed(uint64(in.Slot), 2)
-	s.Users, c.gains = append(s.Users[:0], users...), c.gains[:0]
+	// Of many users some stand for all, on as small a part of each aircraft.
+	scale, most := 1.0, max(mostReplayed/up, 8)
+	s.Users, c.gains = s.Users[:0], c.gains[:0]
+	if len(users) <= most {
+		s.Users = append(s.Users, users...)
+	} else {
+		scale = float64(len(users)) / float64(most)
+		for k := range most {
+			s.Users = append(s.Users, users[(2*k+1)*len(users)/(2*most)])
+		}
+	}
+	c.scaled = *c.constants
+	if c.scaled.Contention {
+		c.scaled.Channel.BandwidthHz /= scale
+	}
+	for m := range s.Aircraft {
+		s.Aircraft[m].CPUHz /= scale
+	}
 	localS := 0.0
 	for i := range s.Users {
 		u := &s.Users[i]
@@ -189,9 +224,13 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 	}
 	x := &c.levels[up-1]
 	x.Slots = min(x.Slots+1, memorySlots)
-	x.LocalS += (localS - x.LocalS) / x.Slots
-	c.solver.Begin(c.constants, s)
+	x.LocalS += (scale*localS - x.LocalS) / x.Slots
+	c.solver.Begin(&c.scaled, s)
 	for k := range c.splitsOf(up) {
+		step := 1
+		if k > 0 { // every second price will do
+			step = 2
+		}
 		c.weights = c.weights[:0]
 		first, rest := splits[k], 1.0
 		mean := (first + rest*float64(up-1)) / float64(up)
@@ -205,15 +244,15 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 		c.solver.Weigh(c.weights)
 		costs, d := &x.Splits[k], &c.decision
 		d.Resize(s)
-		for g, price := range c.pricesSPerJ {
-			c.solver.At(price, d)
+		for g := 0; g < gridPrices; g += step {
+			c.solver.At(c.pricesSPerJ[g], d)
 			restJ := 0.0
 			for _, j := range d.EdgeJ[1:] {
 				restJ += j / float64(up-1)
 			}
-			costs.SavedS[g] += (localS - d.DelayS - costs.SavedS[g]) / x.Slots
-			costs.FirstJ[g] += (d.EdgeJ[0] - costs.FirstJ[g]) / x.Slots
-			costs.RestJ[g] += (restJ - costs.RestJ[g]) / x.Slots
+			costs.SavedS[g] += (scale*(localS-d.DelayS) - costs.SavedS[g]) / x.Slots
+			costs.FirstJ[g] += (scale*d.EdgeJ[0] - costs.FirstJ[g]) / x.Slots
+			costs.RestJ[g] += (scale*restJ - costs.RestJ[g]) / x.Slots
 		}
 	}
 }

@@ -104,8 +104,8 @@ const (
 	leastGain = 0.02 // of the delay left, for which an aircraft leaves that need not
 	packTie   = 0.05 // packs within this share of each other are alike
 	// Kept of a pack, in slots of flight: see marginJ.
-	lastSlots   = 0.2
-	landedSlots = 2.0
+	lastSlots   = 0.1
+	landedSlots = 1.5
 	distanceTie = 50.0 // m: distances from the users within this are alike
 )
 
@@ -132,19 +132,36 @@ func New(c *physics.Constants, prior dispatch.UserPrior, maxPriceSPerJ float64) 
 	return p
 }
 
-// State is what a restart needs of a Planner, as one JSON value.
+// State is what a restart needs of a Planner, as one JSON value: 5 kB for each number of aircraft that
+// may be in the air. Where aircraft have their places is sought again from the users that report.
 type State struct {
-	Curves  []Curve `json:"curves"`  // by aircraft in the air, from one
-	Leaving []int   `json:"leaving"` // numbers, the first to leave first
+	Curves  []Curve          `json:"curves"`  // by aircraft in the air, from one
+	Leaving []int            `json:"leaving"` // numbers, the first to leave first
+	Until   []int            `json:"until"`   // the slots until which the last plan had them fly
+	Reports int              `json:"reports"` // of tasks, received
+	Middle  physics.Position `json:"middle"`  // their mean place
 }
 
-// State returns all that Restore needs; it shares the planner's memory.
-func (p *Planner) State() State { return State{p.curves.levels, p.numbers} }
+// State returns all that Restore needs.
+func (p *Planner) State() State {
+	s := State{
+		Curves: slices.Clone(p.curves.levels), Leaving: slices.Clone(p.numbers), Reports: p.curves.reports, Middle: p.curves.middle,
+	}
+	for _, n := range p.numbers {
+		s.Until = append(s.Until, p.untils[n])
+	}
+	return s
+}
 
 // Restore continues a mission that was planned before.
 func (p *Planner) Restore(s State) {
-	p.curves.levels = append(p.curves.levels[:0], s.Curves...)
-	p.numbers = append(p.numbers[:0], s.Leaving...)
+	p.Reset()
+	p.curves.levels = append(p.curves.levels, s.Curves...)
+	p.curves.reports, p.curves.middle = s.Reports, s.Middle
+	p.numbers = append(p.numbers, s.Leaving...)
+	for k, n := range s.Leaving[:min(len(s.Leaving), len(s.Until))] {
+		p.untils[n] = s.Until[k]
+	}
 }
 
 // Reset begins another mission in the same memory.
@@ -197,7 +214,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
 		a := &in.Aircraft[i]
-		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW+p.marginJ(in, a)
+		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW*(1+lastSlots)
 		if o.Leaves {
 			o.FliesUntil = in.Slot
 			continue

@@ -1,8 +1,11 @@
 package duty
 
 import (
+	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 
 	"prefdt/inference/dispatch"
@@ -68,5 +71,261 @@ func TestWhoStays(t *testing.T) {
 			}
 			t.Logf("delay %.1f s, floor %.0f J, covered until %d", plan.DelayS, plan.FloorJ, plan.CoveredUntil)
 		})
+	}
+}
+
+// TestOrderOfLeaving checks who leaves first, and that nobody leaves whom the crew keeps up.
+func TestOrderOfLeaving(t *testing.T) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct {
+		name   string
+		change func(in *Input)
+		first  int // number of the one that flies the shortest; 0: both fly to the end
+	}{
+		{"the weaker pack", func(in *Input) { in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 21e3, 10e3 }, 2},
+		{"the weaker pack, the other way round", func(in *Input) { in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 10e3, 21e3 }, 1},
+		{"the one farther from the users", func(in *Input) { in.FleetJ, in.Aircraft[1].Position.NorthM = 24e3, 950 }, 2},
+		{"not the one that the crew keeps up", func(in *Input) {
+			in.FleetJ, in.Aircraft[1].Position.NorthM, in.Aircraft[1].Stays = 24e3, 950, true
+		}, 1},
+		{"nobody, of two that are to stay", func(in *Input) { in.FleetJ, in.LeastUp = 29e3, 2 }, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := fleet(&c, 2, 100)
+			tt.change(in)
+			plan := New(&c, prior, maxPriceSPerJ).Plan(in)
+			first := 0
+			for _, o := range plan.Aircraft {
+				if o.FliesUntil < in.Slots {
+					first = o.Number
+				}
+			}
+			if first != tt.first {
+				t.Errorf("%d leaves first, want %d: %+v", first, tt.first, plan.Aircraft)
+			}
+		})
+	}
+}
+
+// TestFewerJoulesBuyMoreDelay checks that a joule has a value: of less, the plan expects more
+// delay, no fewer slots on the ground and no lower price.
+func TestFewerJoulesBuyMoreDelay(t *testing.T) {
+	c := physics.DefaultConstants()
+	last, lastPrice := 0.0, 0.0
+	for kJ := 34.0; kJ >= 15; kJ-- {
+		in := fleet(&c, 2, 100)
+		in.FleetJ = 1e3 * kJ
+		plan := New(&c, prior, maxPriceSPerJ).Plan(in)
+		if plan.DelayS < last-1e-6 || plan.ValueSPerJ > 0 && plan.ValueSPerJ < lastPrice-1e-12 {
+			t.Errorf("%v kJ: %v s at %v s/J, of one more %v s at %v", kJ, plan.DelayS, plan.ValueSPerJ, last, lastPrice)
+		}
+		if last, lastPrice = plan.DelayS, plan.ValueSPerJ; plan.CoveredUntil != 99 {
+			t.Errorf("%v kJ cover until slot %d, want 99", kJ, plan.CoveredUntil)
+		}
+	}
+}
+
+// TestHomeLimit checks that an aircraft whose way home counts is held to it by the slots left, that the
+// way home is paid for where they are too few, and that one that cannot wait any longer leaves.
+func TestHomeLimit(t *testing.T) {
+	c := physics.DefaultConstants()
+	bestMPS, flightW := c.MinPower()
+	in := fleet(&c, 2, 100)
+	in.Slot = 90
+	for m := range in.Aircraft {
+		a := &in.Aircraft[m]
+		a.Position.EastM += 300
+		_, a.ReturnJ = Return(&c, a.Position, a.Home, physics.Position{}, 1)
+		a.DescentJ, a.LeftJ = 76.3*168.5, 20e3
+	}
+	p := New(&c, prior, maxPriceSPerJ)
+	plan := p.Plan(in)
+	for _, o := range plan.Aircraft {
+		if want := 9 * bestMPS; math.Abs(o.HomeLimitM-want) > 1e-9 || o.Leaves {
+			t.Errorf("%+v, want it to stay within %v m", o, want)
+		}
+	}
+	after := in.Aircraft[0].ReturnJ * (1 - 10*bestMPS/300)
+	if got := p.afterJ(in, 0) - in.Aircraft[0].DescentJ; math.Abs(got-after) > 1e-6*after {
+		t.Errorf("way home that is left after 10 slots takes %v J, want %v", got, after)
+	}
+	in.Aircraft[0].LeftJ = in.Aircraft[0].ReturnJ + in.Aircraft[0].DescentJ + flightW
+	if plan := p.Plan(in); !plan.Aircraft[0].Leaves || plan.Aircraft[1].Leaves {
+		t.Errorf("one slot before it can fly no longer: %+v", plan.Aircraft)
+	}
+	in.Aircraft[0].Stays = true
+	if plan := p.Plan(in); plan.Aircraft[0].Leaves {
+		t.Errorf("the crew keeps it up: %+v", plan.Aircraft[0])
+	}
+}
+
+// TestEdgeLimit checks that what a pack may compute leaves the flight to the end.
+func TestEdgeLimit(t *testing.T) {
+	c := physics.DefaultConstants()
+	in := fleet(&c, 1, 100)
+	in.Slot, in.Aircraft[0].LeftJ = 98, 2*in.FlightW+50
+	if o := New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0]; o.Leaves || !(o.EdgeLimitJ > 0 && o.EdgeLimitJ < 50) {
+		t.Errorf("50 J above two slots of flight: %+v", o)
+	}
+}
+
+// TestRestartKeepsThePlan restores a planner from JSON in the middle of a mission.
+func TestRestartKeepsThePlan(t *testing.T) {
+	c := physics.DefaultConstants()
+	r := rand.New(rand.NewPCG(1, 2))
+	in := fleet(&c, 2, 100)
+	in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 12e3, 18e3
+	p := New(&c, prior, maxPriceSPerJ)
+	for in.Slot = range 30 {
+		in.Users = drawUsers(&c, r, 3+r.IntN(5))
+		p.Plan(in)
+		in.Aircraft[0].LeftJ -= 170
+		in.Aircraft[1].LeftJ -= 180
+	}
+	in.Slot, in.Users = 30, nil
+	text, err := json.Marshal(p.State())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state State
+	if err := json.Unmarshal(text, &state); err != nil {
+		t.Fatal(err)
+	}
+	restarted := New(&c, prior, maxPriceSPerJ)
+	restarted.Restore(state)
+	if a, b := p.Plan(in), restarted.Plan(in); !reflect.DeepEqual(a, b) {
+		t.Errorf("plan %+v, after a restart %+v", a, b)
+	}
+	t.Logf("state: %d bytes", len(text))
+}
+
+// TestNoAllocationInASteadySlot plans slots of as many users and aircraft as before.
+func TestNoAllocationInASteadySlot(t *testing.T) {
+	c := physics.DefaultConstants()
+	r := rand.New(rand.NewPCG(3, 4))
+	in := fleet(&c, 2, 200)
+	in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 24e3, 36e3
+	in.Users = drawUsers(&c, r, 8)
+	p := New(&c, prior, maxPriceSPerJ)
+	for in.Slot = range 50 {
+		p.Plan(in)
+	}
+	if n := testing.AllocsPerRun(40, func() {
+		in.Slot++
+		p.Plan(in)
+	}); n > 0 {
+		t.Errorf("%v allocations in a slot", n)
+	}
+}
+
+// TestPlansAnything plans inputs that nobody should send: no plan may panic or hold what is no number.
+func TestPlansAnything(t *testing.T) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct {
+		name   string
+		change func(in *Input)
+	}{
+		{"no aircraft", func(in *Input) { in.Aircraft = nil }},
+		{"all left", func(in *Input) {
+			for m := range in.Aircraft {
+				in.Aircraft[m].Left = true
+			}
+		}},
+		{"no slot left", func(in *Input) { in.Slot = in.Slots }},
+		{"an empty pack", func(in *Input) { in.Aircraft[1].LeftJ = 0 }},
+		{"a pack that is overdrawn", func(in *Input) { in.Aircraft[1].LeftJ = -500 }},
+		{"no joules", func(in *Input) { in.FleetJ = 0 }},
+		{"an aircraft without a CPU", func(in *Input) { in.Aircraft[0].CPUHz = 0; in.FleetJ = 24e3 }},
+		{"more to stay than there are", func(in *Input) { in.LeastUp, in.FleetJ = 9, 50e3 }},
+		{"a user without figures", func(in *Input) { in.Users = append(in.Users, slot.User{}); in.FleetJ = 24e3 }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := fleet(&c, 3, 100)
+			tt.change(in)
+			p := New(&c, prior, maxPriceSPerJ)
+			for range 3 {
+				plan := p.Plan(in)
+				for _, o := range plan.Aircraft {
+					if math.IsNaN(o.PriceSPerJ) || math.IsInf(o.PriceSPerJ, 0) || math.IsNaN(o.EdgeLimitJ) || math.IsNaN(o.HomeLimitM) ||
+						o.PriceSPerJ < 0 || o.EdgeLimitJ < 0 || o.FliesUntil < in.Slot || o.FliesUntil > in.Slots {
+						t.Errorf("order %+v", o)
+					}
+				}
+				if math.IsNaN(plan.DelayS) || math.IsNaN(plan.FloorJ) {
+					t.Errorf("plan %+v", plan)
+				}
+			}
+		})
+	}
+}
+
+// TestOneUserMovesThePlanLittle checks that a report that claims what nobody needs sends nobody home.
+func TestOneUserMovesThePlanLittle(t *testing.T) {
+	c := physics.DefaultConstants()
+	until := func(claim bool) int {
+		r := rand.New(rand.NewPCG(7, 8))
+		in := fleet(&c, 2, 100)
+		in.FleetJ = 36e3
+		p := New(&c, prior, maxPriceSPerJ)
+		plan := &Plan{}
+		for in.Slot = range 10 {
+			in.Users = drawUsers(&c, r, 6)
+			if claim {
+				in.Users = append(in.Users, slot.User{ID: 99, CPUHz: 1, Task: physics.Task{Bits: 1e12, CyclesPerBit: 1e9, DeadlineS: 1e-3}})
+			}
+			plan = p.Plan(in)
+			in.FleetJ -= 340
+		}
+		return min(plan.Aircraft[0].FliesUntil, plan.Aircraft[1].FliesUntil)
+	}
+	if honest, claimed := until(false), until(true); claimed < honest-15 {
+		t.Errorf("the first leaves in slot %d, beside a user who claims without end in slot %d", honest, claimed)
+	}
+}
+
+// TestReturn checks the way home against the closed form, and that a wind on the nose costs more.
+func TestReturn(t *testing.T) {
+	c := physics.DefaultConstants()
+	home := physics.Position{EastM: 300}
+	seconds, joules := Return(&c, physics.Position{}, home, physics.Position{}, 1.5)
+	if speed := 300 / seconds; math.Abs(joules-1.5*seconds*c.Propulsion.PowerW(speed)) > 1e-9*joules {
+		t.Errorf("%v s, %v J", seconds, joules)
+	}
+	_, against := Return(&c, physics.Position{}, home, physics.Position{EastM: -8}, 1.5)
+	_, with := Return(&c, physics.Position{}, home, physics.Position{EastM: 8}, 1.5)
+	if !(with < joules && joules < against) || math.IsInf(against, 0) {
+		t.Errorf("with the wind %v J, calm %v, against it %v", with, joules, against)
+	}
+	if s, j := Return(&c, home, home, physics.Position{EastM: 60}, 1); s != 0 || j != 0 {
+		t.Errorf("at home: %v s, %v J", s, j)
+	}
+	if _, j := Return(&c, physics.Position{}, home, physics.Position{EastM: -60}, 1); math.IsInf(j, 0) || math.IsNaN(j) {
+		t.Errorf("against a storm: %v J", j)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct{ aircraft, users int }{{2, 6}, {8, 100}} {
+		for _, packs := range []bool{false, true} {
+			b.Run(fmt.Sprintf("M=%d,U=%d,packs=%v", tt.aircraft, tt.users, packs), func(b *testing.B) {
+				r := rand.New(rand.NewPCG(5, 6))
+				in := fleet(&c, tt.aircraft, 100)
+				in.FleetJ = 13e3 * float64(tt.aircraft)
+				if packs {
+					in.FleetJ = math.Inf(1)
+					for m := range in.Aircraft {
+						in.Aircraft[m].LeftJ = 12e3 + 1e3*float64(m)
+					}
+				}
+				in.Users = drawUsers(&c, r, tt.users)
+				p := New(&c, prior, maxPriceSPerJ)
+				p.Plan(in)
+				for k := 0; b.Loop(); k++ {
+					in.Slot = k % 50
+					p.Plan(in)
+				}
+			})
+		}
 	}
 }

@@ -63,7 +63,7 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	}
 	columns := 0
 	for j := 1; j <= up; j++ {
-		columns += c.splitsOf(j) * grid
+		columns += grid + (c.splitsOf(j)-1)*grid/2
 	}
 	x.width = columns + x.rows + 1
 	x.table = reuse.Slice(x.table, (x.rows+1)*x.width)
@@ -85,7 +85,7 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	feasible := x.fleet == 0 || fleetJ >= float64(max(must, least))*slots*unit
 	for k, i := range p.order {
 		if r := x.packAt[i]; r > 0 {
-			ownJ := max(in.Aircraft[i].LeftJ-p.afterJ(in, i), 0)
+			ownJ := max(in.Aircraft[i].LeftJ-p.afterJ(in, i)-p.marginJ(in, &in.Aircraft[i]), 0)
 			*at(r, right) = ownJ / unit
 			if k > 0 { // it moves when the first has left
 				*at(r, right) = max(ownJ-keptJ, min(ownJ, slots*unit)) / unit
@@ -98,8 +98,11 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	x.levels = x.levels[:0]
 	for j := 1; j <= up; j++ {
 		for split := range c.splitsOf(j) {
-			costs := &c.levels[j-1].Splits[split]
-			for g := range grid {
+			costs, step := &c.levels[j-1].Splits[split], 1
+			if split > 0 {
+				step = 2
+			}
+			for g := 0; g < grid; g += step {
 				k := len(x.levels)
 				x.levels = append(x.levels, column{j, costs.SavedS[g]})
 				*at(0, k) = 1
