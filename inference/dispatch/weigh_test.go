@@ -1,0 +1,56 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+)
+
+// TestWeights checks that equal weights are another price, that a dearer aircraft computes less
+// and another one more, and that the next slot forgets them.
+func TestWeights(t *testing.T) {
+	c := physics.DefaultConstants()
+	r := rand.New(rand.NewPCG(11, 12))
+	prior := UserPrior{ActiveUsers: 6, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+		TaskStdDev: physics.Task{Bits: 2.9e5, DeadlineS: 0.29}}
+	const price = 0.002
+	var solver Solver
+	var firstJ, secondJ, dearFirstJ, dearSecondJ float64
+	for range 40 {
+		s := slot.Snapshot{Aircraft: []slot.Aircraft{
+			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10}, {Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
+		}}
+		for range 6 {
+			u := prior.Sample(c.AreaSideM, r)
+			for m := range s.Aircraft {
+				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM, r))
+			}
+			s.Users = append(s.Users, u)
+		}
+		at := func(priceSPerJ float64, weights []float64) (d slot.Decision) {
+			d.Resize(&s)
+			solver.Begin(&c, &s)
+			if weights != nil {
+				solver.Weigh(weights)
+			}
+			solver.At(priceSPerJ, &d)
+			d.PriceSPerJ = 0
+			return d
+		}
+		plain, twice, weighed := at(price, nil), at(2*price, nil), at(price, []float64{2, 2})
+		if !twice.Equal(&weighed) {
+			t.Fatalf("at twice the price %+v, at weights of 2 %+v", twice, weighed)
+		}
+		dear := at(price, []float64{5, 0.5})
+		firstJ, secondJ = firstJ+plain.EdgeJ[0], secondJ+plain.EdgeJ[1]
+		dearFirstJ, dearSecondJ = dearFirstJ+dear.EdgeJ[0], dearSecondJ+dear.EdgeJ[1]
+		if again := at(price, nil); !again.Equal(&plain) {
+			t.Fatal("the weights outlast their slot")
+		}
+	}
+	if dearFirstJ > 0.7*firstJ || dearSecondJ < 1.1*secondJ {
+		t.Errorf("alike they spend %.0f and %.0f J, weighed %.0f and %.0f J", firstJ, secondJ, dearFirstJ, dearSecondJ)
+	}
+}
