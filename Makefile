@@ -25,13 +25,14 @@ CHECKPOINT ?= configs/checkpoint
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these
+AUTOPILOT ?= px4
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these; AUTOPILOT=ardupilot or mixed
 ifeq ($(TASKS),real)
 	bin/simbridge fly -config configs/fly-tasks.yaml -checkpoint $(CHECKPOINT)
 else ifneq ($(PACKS),)
 	bin/simbridge fly -config configs/fly-packs.yaml -checkpoint $(CHECKPOINT) -packs $(PACKS)
 else ifeq ($(WORLD),)
-	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT)
+	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT) -autopilot $(AUTOPILOT)
 	bin/offline compare -flight out/run
 else
 	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)

@@ -16,7 +16,7 @@ import (
 	"prefdt/simbridge/fly"
 )
 
-const flightArgs = "[-config FILE] [-packs LIST] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
+const flightArgs = "[-config FILE] [-packs LIST] [-autopilot KIND] [-world FILE] [-checkpoint DIR] [-out DIR] [-broker URL] [-json]"
 
 var program = cli.Program{
 	Name:  "simbridge",
@@ -41,6 +41,7 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over the flight's own")
 		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
 		packs := call.Flags.String("packs", "", "what the `packs` hold, one for each aircraft, as in 45kJ,60kJ")
+		autopilot := call.Flags.String("autopilot", "", "`kind` of the simulated autopilots: px4, ardupilot, or mixed")
 		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")
 		asJSON := call.JSONFlag()
 		if _, err := call.Parse("", 0); err != nil {
@@ -49,6 +50,9 @@ func flightCommand(name string) func(context.Context, *cli.Call) error {
 		c, err := loadFlight(name, *path, *world, *checkpoint, *out, *url)
 		if err == nil && *packs != "" {
 			err = c.FitPacks(*packs)
+		}
+		if err == nil && *autopilot != "" {
+			err = c.FitAutopilots(*autopilot)
 		}
 		if err != nil {
 			return cli.BadInput(err)

@@ -1,5 +1,5 @@
-// Package autopilot simulates aircraft with PX4 on board, each a MAVLink endpoint on
-// UDP or a serial port, which a leader cannot tell from real ones.
+// Package autopilot simulates aircraft with PX4 or ArduCopter on board, each a MAVLink
+// endpoint on UDP or a serial port, which a leader cannot tell from real ones.
 //
 // Inputs: MAVLink setpoints, commands and parameter requests; from the simulator, the
 // computing done on board and the faults to simulate.
@@ -11,7 +11,7 @@
 // Time is mission time, Speed times as fast as wall time.
 //
 // The behaviour of modes, arming, lost streams, parameters and unknown battery values
-// was measured on PX4 1.16.
+// was measured on PX4 1.16. What differs on ArduCopter, measured on 4.7-dev, is in copter.go.
 package autopilot
 
 import (
@@ -36,6 +36,7 @@ import (
 // Config is one aircraft.
 type Config struct {
 	SystemID   uint8
+	Copter     bool    // an ArduCopter, in place of PX4
 	Listen     string  // UDP address to bind
 	Partner    string  // UDP address to send to until the first datagram is received; empty: none
 	Serial     string  // device:baud, in place of Listen and Partner
@@ -48,7 +49,7 @@ type Config struct {
 	Speed       float64   // mission seconds per second
 	CapacityJ   float64
 	Battery     battery.Fields
-	Parameters  map[string]float64 // beside PX4's defaults
+	Parameters  map[string]float64 // beside the defaults; PX4's names stand for an ArduCopter's counterparts too
 	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal
 	// velocity over the ground; wind is for it to know.
 	PowerW func(slot int, velocityMPS geo.Local) float64
@@ -91,7 +92,7 @@ type Received struct {
 
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
-	p := defaultParams(c.CapacityJ)
+	p := paramsOf(c)
 	for name, x := range c.Parameters {
 		if !p.set(name, x) {
 			return fmt.Errorf("autopilot parameter %s = %v: not one that is simulated", name, x)
@@ -316,7 +317,7 @@ func (a *Autopilot) advance(toUS, atMostUS int64) (out []message.Message, behind
 // send sends messages on all links, texts only where a ground station is, as PX4 does.
 func (a *Autopilot) send(out []message.Message) {
 	for _, m := range out { // cannot fail: every message is of the dialect
-		if _, text := m.(*common.MessageStatustext); !text {
+		if _, text := m.(*common.MessageStatustext); !text || a.Copter {
 			a.node.WriteMessageAll(m)
 			continue
 		}

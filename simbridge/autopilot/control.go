@@ -53,8 +53,15 @@ func (v *vehicle) integrate() {
 	if a := math.Hypot(east, north); a > accelMPS2 {
 		east, north = east*accelMPS2/a, north*accelMPS2/a
 	}
-	v.accel.EastM += (east - v.accel.EastM) * stepS / accelLagS
-	v.accel.NorthM += (north - v.accel.NorthM) * stepS / accelLagS
+	if v.conf.Copter {
+		east, north = v.copterAcceleration(want)
+	}
+	lagS := accelLagS
+	if v.conf.Copter {
+		lagS = stepS // its jerk is limited already
+	}
+	v.accel.EastM += (east - v.accel.EastM) * stepS / lagS
+	v.accel.NorthM += (north - v.accel.NorthM) * stepS / lagS
 	east, north = v.accel.EastM, v.accel.NorthM
 	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
 	b.Velocity = b.Velocity.Add(geo.Local{EastM: east, NorthM: north, UpM: up}.Scale(stepS))
@@ -74,7 +81,14 @@ func (v *vehicle) velocityCommand() geo.Local {
 	}
 	switch v.mode {
 	case ModeOffboard:
+		if v.conf.Copter {
+			return v.guidedVelocity()
+		}
 		return v.offboardVelocity()
+	case ModeHold:
+		if v.conf.Copter {
+			return v.stopVelocity()
+		}
 	case ModeTakeoff:
 		to := v.holdPosition
 		if !math.IsNaN(v.takeoffUpM) { // it is if commanded in the air
@@ -93,7 +107,11 @@ func (v *vehicle) velocityCommand() geo.Local {
 	case ModeLand:
 		return v.descentVelocity(v.holdPosition)
 	case ModePosition:
-		if !v.piloted {
+		switch {
+		case v.piloted:
+		case v.conf.Copter:
+			return geo.Local{UpM: -copterSinkMPS}
+		default:
 			return geo.Local{UpM: -sinkMPS}
 		}
 		if v.pilotVelocity != (geo.Local{}) {
@@ -159,6 +177,9 @@ func (v *vehicle) homeDistanceM() float64 { return v.conf.Start.Sub(v.body.Posit
 // over home, and the present height close to home.
 func (v *vehicle) returnUpM() float64 {
 	up := v.body.Position.UpM
+	if v.conf.Copter { // it climbs first, wherever it is
+		return max(up, v.conf.Start.UpM+v.params.get("RTL_RETURN_ALT"))
+	}
 	if d := v.homeDistanceM(); d > returnMinDistanceM {
 		up = max(up, v.conf.Start.UpM+min(d, v.params.get("RTL_RETURN_ALT")))
 	}
@@ -193,7 +214,7 @@ func (v *vehicle) climbCommanded() bool {
 		return v.takeoffUpM > v.body.Position.UpM+0.5
 	case ModeOffboard:
 		s, p := &v.setpoint, v.body.Position
-		return orZero(s.Velocity.UpM)+orZero(s.Position.UpM-p.UpM) > 0.3
+		return !v.conf.Copter && orZero(s.Velocity.UpM)+orZero(s.Position.UpM-p.UpM) > 0.3
 	}
 	return false
 }
@@ -202,7 +223,7 @@ func (v *vehicle) climbCommanded() bool {
 func (v *vehicle) endTakeoffOrTouchDown() {
 	b := &v.body
 	if v.mode == ModeTakeoff && b.Position.UpM > v.takeoffUpM-0.5 && b.Velocity.UpM < 0.5 {
-		v.setIntendedMode(ModeHold)
+		v.setIntendedMode(map[bool]Mode{true: ModeOffboard, false: ModeHold}[v.conf.Copter])
 		v.holdPosition.UpM = v.takeoffUpM
 	}
 	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM < 0 {

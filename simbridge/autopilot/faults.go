@@ -48,6 +48,10 @@ func (v *vehicle) reboot(inAir bool) {
 	}
 	v.battery.ResetCounters()
 	v.streams = defaultStreams(v.conf.Speed)
+	if v.conf.Copter {
+		v.intendedMode, v.mode, v.copterFailsafe, v.gcsHeartbeatUS = ModeStabilize, ModeStabilize, copterFailsafe{}, 0
+		v.streams.onlyHeartbeat()
+	}
 	v.cutLinks(bootS)
 }
 

@@ -53,12 +53,35 @@ func (p params) index(name string) int {
 }
 
 // get returns a parameter that the vehicle itself uses.
-func (p params) get(name string) float64 { return p[p.index(name)].value }
+func (p params) get(name string) float64 {
+	if i := p.index(name); i >= 0 {
+		return p[i].value
+	}
+	c := counterparts[name] // of an ArduCopter
+	if c.name == "" {
+		return c.unit
+	}
+	return p[p.index(c.name)].value * c.unit
+}
+
+// paramsOf are the defaults of a configuration's kind of autopilot.
+func paramsOf(c *Config) params {
+	if c.Copter {
+		return copterParams(c.CapacityJ)
+	}
+	return defaultParams(c.CapacityJ)
+}
 
 // set changes a parameter, and reports whether there is one of that name and the value
 // is valid: none of these may be negative.
 func (p params) set(name string, x float64) bool {
 	i := p.index(name)
+	if c, ok := counterparts[name]; ok && i < 0 {
+		if c.name == "" {
+			return true // it has none, or always the same
+		}
+		i, x = p.index(c.name), x/c.unit
+	}
 	if i < 0 || !(x >= 0 && x <= math.MaxInt32) {
 		return false
 	}

@@ -39,7 +39,7 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 	}
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
-		if m.Type == common.MAV_TYPE_GCS {
+		if v.conf.Copter && float64(from.system) == v.params.get("SYSID_MYGCS") || !v.conf.Copter && m.Type == common.MAV_TYPE_GCS {
 			v.gcsHeartbeatUS = max(v.timeUS, 1)
 		}
 	case *common.MessageBatteryStatus:
@@ -67,12 +67,16 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 		if i < 0 {
 			i = v.params.index(m.ParamId)
 		}
-		return v.params.paramValues(i, i+1)
+		return v.paramValues(i, i+1)
 	case *common.MessageParamRequestList:
-		return v.params.paramValues(0, len(v.params))
+		return v.paramValues(0, len(v.params))
 	case *common.MessageParamSet:
-		if i, ok := v.params.handleParamSet(m); ok {
-			return v.params.paramValues(i, i+1)
+		if v.conf.Copter && v.params.index(m.ParamId) >= 0 && v.params.set(m.ParamId, float64(m.ParamValue)) {
+			i := v.params.index(m.ParamId)
+			return v.paramValues(i, i+1)
+		}
+		if i, ok := v.params.handleParamSet(m); ok && !v.conf.Copter {
+			return v.paramValues(i, i+1)
 		}
 	}
 	return nil
@@ -88,6 +92,15 @@ func target(m message.Message) (system, component int) {
 		return -1
 	}
 	return field("TargetSystem"), field("TargetComponent")
+}
+
+// paramValues are PARAM_VALUEs as this kind of autopilot encodes them.
+func (v *vehicle) paramValues(from, to int) []message.Message {
+	out := v.params.paramValues(from, to)
+	if v.conf.Copter {
+		return plainParameters(out)
+	}
+	return out
 }
 
 func (t *Traffic) countSetpoint(followed bool) {
@@ -129,10 +142,20 @@ func (v *vehicle) execute(c command) (result common.MAV_RESULT, out []message.Me
 		return v.armOrDisarm(c.param), nil
 	case common.MAV_CMD_DO_SET_MODE:
 		// A main mode that PX4 does not know is accepted and changes nothing.
+		if v.conf.Copter {
+			mode, known := copterMode(uint32(clamp(orZero(c.param[1]), 0, 255)))
+			if !known || !v.requestMode(mode) {
+				return common.MAV_RESULT_FAILED, nil
+			}
+			break
+		}
 		if mode, known := parseSetMode(c.param); known && (mode == 0 || !v.requestMode(mode)) {
 			return rejected, nil
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
+		if v.conf.Copter {
+			return v.copterTakeOff(c.param[6]), nil
+		}
 		v.takeoffUpM = v.takeoffTargetUpM(c.param)
 		v.requestMode(ModeTakeoff)
 	case common.MAV_CMD_NAV_LAND:

@@ -34,6 +34,9 @@ func (v *vehicle) acceptSetpoint(s Setpoint, yaw float64) bool {
 		return false
 	}
 	v.noteReceived(Received{Setpoint: &s})
+	if v.conf.Copter && v.mode == ModeTakeoff && !v.landed {
+		v.setIntendedMode(ModeOffboard) // a setpoint ends a take-off
+	}
 	v.setpoint, v.setpointUS = s, v.timeUS
 	if !math.IsNaN(yaw) && !math.IsInf(yaw, 0) {
 		v.yaw = yaw

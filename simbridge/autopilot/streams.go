@@ -54,6 +54,15 @@ func defaultStreams(speed float64) streams {
 	return s
 }
 
+// onlyHeartbeat is what an ArduCopter sends on a fresh link.
+func (s streams) onlyHeartbeat() {
+	for i := range s {
+		if s[i].id != heartbeatID {
+			s[i].intervalUS, s[i].defaultUS = 0, 0
+		}
+	}
+}
+
 func (s streams) find(id float32) *stream {
 	if i := slices.IndexFunc(s, func(x stream) bool { return float32(x.id) == id }); i >= 0 {
 		return &s[i]
@@ -126,6 +135,9 @@ func heartbeat(v *vehicle) message.Message {
 	m := &common.MessageHeartbeat{
 		Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_PX4, MavlinkVersion: 3,
 		BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | common.MAV_MODE_FLAG_STABILIZE_ENABLED, CustomMode: uint32(v.mode),
+	}
+	if v.conf.Copter {
+		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode]
 	}
 	switch v.mode {
 	case ModeOffboard:

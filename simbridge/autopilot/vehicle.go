@@ -35,7 +35,12 @@ var modeNames = map[Mode]string{
 	ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
 }
 
-func (m Mode) String() string { return cmp.Or(modeNames[m], "UNKNOWN") }
+func (m Mode) String() string {
+	if m == ModeStabilize {
+		return "STABILIZE"
+	}
+	return cmp.Or(modeNames[m], "UNKNOWN")
+}
 
 // Body is the true motion of the aircraft in the fleet's frame.
 type Body struct {
@@ -71,6 +76,7 @@ type vehicle struct {
 	flownSinceArmed  bool
 	returnDescending bool // in Return, over home
 	batteryFailsafe  lowBatteryFailsafe
+	copterFailsafe   copterFailsafe
 
 	setpoint                Setpoint
 	setpointUS              int64                        // when the last one was received; 0: none since boot
@@ -96,7 +102,7 @@ type vehicle struct {
 
 func newVehicle(conf Config) *vehicle {
 	v := &vehicle{
-		conf: conf, params: defaultParams(conf.CapacityJ), groundContact: true, landed: true,
+		conf: conf, params: paramsOf(&conf), groundContact: true, landed: true,
 		intendedMode: ModeHold, mode: ModeHold, modeAfterDisarm: ModeHold, takeoffUpM: math.NaN(),
 		body: Body{Position: conf.Start},
 	}
@@ -106,6 +112,10 @@ func newVehicle(conf Config) *vehicle {
 	v.battery = battery.New(conf.CapacityJ, conf.Battery)
 	v.streams = defaultStreams(v.conf.Speed)
 	v.holdPosition = conf.Start
+	if conf.Copter {
+		v.intendedMode, v.mode, v.modeAfterDisarm = ModeStabilize, ModeStabilize, ModeStabilize
+		v.streams.onlyHeartbeat()
+	}
 	return v
 }
 
@@ -128,11 +138,14 @@ func (v *vehicle) streaming() bool {
 
 // decideMode applies failsafe, automatic transitions and disarming.
 func (v *vehicle) decideMode() {
+	if v.conf.Copter {
+		v.applyCopterFailsafes()
+	}
 	want := v.intendedMode
-	if want == ModeOffboard && v.armed && !v.streaming() {
+	if want == ModeOffboard && v.armed && !v.streaming() && !v.conf.Copter {
 		want = v.offboardLossMode()
 	}
-	if m := v.lowBatteryMode(); m != 0 {
+	if m := v.lowBatteryMode(); m != 0 && !v.conf.Copter {
 		want = m
 	}
 	if want != v.mode {
@@ -149,7 +162,9 @@ func (v *vehicle) decideMode() {
 	}
 }
 
-func (v *vehicle) inFailsafe() bool { return v.armed && v.mode != v.intendedMode }
+func (v *vehicle) inFailsafe() bool {
+	return v.armed && (v.mode != v.intendedMode || v.copterFailsafe.gcs || v.copterFailsafe.battery)
+}
 
 func (v *vehicle) elapsedS(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }
 
@@ -183,6 +198,12 @@ func (v *vehicle) enterMode(m Mode) {
 // accepts every mode, and refuses to arm in some. In the air it accepts Position
 // only where there is a remote control.
 func (v *vehicle) requestMode(m Mode) bool {
+	if v.conf.Copter {
+		if m != ModeOffboard || v.mode != ModeTakeoff { // which is GUIDED already
+			v.setIntendedMode(m)
+		}
+		return true
+	}
 	if v.armed && (m == ModeOffboard && !v.streaming() || m == ModePosition) {
 		return false
 	}
@@ -206,9 +227,13 @@ func (v *vehicle) canArm() bool {
 		return false
 	}
 	switch v.intendedMode {
+	case ModeHold:
+		return !v.conf.Copter
 	case ModeOffboard:
-		return v.streaming()
-	case ModeLand, ModeReturn, ModePosition: // Position needs a remote control
+		return v.conf.Copter || v.streaming()
+	case ModePosition:
+		return v.conf.Copter // PX4 needs a remote control
+	case ModeLand, ModeReturn:
 		return false
 	}
 	return true
@@ -220,7 +245,7 @@ func (v *vehicle) arm() bool {
 	}
 	if !v.canArm() || v.armingRefusal != "" {
 		why := cmp.Or(v.armingDenial, v.armingRefusal, "Resolve system health failures first")
-		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Arming denied: "+why)
+		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, map[bool]string{true: "Arm: ", false: "Arming denied: "}[v.conf.Copter]+why)
 		return false
 	}
 	v.armed, v.flownSinceArmed, v.armedUS = true, false, v.timeUS
@@ -234,7 +259,9 @@ func (v *vehicle) arm() bool {
 func (v *vehicle) disarm(why string) {
 	v.armed = false
 	v.takeoffUpM = math.NaN()
-	v.intendedMode = v.modeAfterDisarm
+	if !v.conf.Copter {
+		v.intendedMode = v.modeAfterDisarm
+	}
 	v.queueStatusText(common.MAV_SEVERITY_INFO, why)
 }
 
@@ -245,7 +272,12 @@ const gcsTimeoutS = 2.5
 // link has a ground station. PX4 appends a tab when there is an event message as well.
 func (v *vehicle) queueStatusText(severity common.MAV_SEVERITY, text string) {
 	const chunk = 50
-	text += "\t"
+	if !v.conf.Copter {
+		text += "\t"
+	} else if v.timeUS > 0 {
+		v.statusTexts = append(v.statusTexts, common.MessageStatustext{Severity: severity, Text: text[:min(len(text), chunk)]})
+		return
+	}
 	if v.gcsHeartbeatUS == 0 || v.elapsedS(v.gcsHeartbeatUS) > gcsTimeoutS || len(v.statusTexts) > 16 {
 		return
 	}

@@ -66,6 +66,8 @@ type AircraftConfig struct {
 	Monitor  string  `yaml:"monitor"`
 	Attach   string  `yaml:"attach"`
 	PackJ    float64 `yaml:"pack_j"`
+	// Autopilot is what is simulated: px4 or empty, or ardupilot.
+	Autopilot string `yaml:"autopilot"`
 }
 
 // Attached reports whether any aircraft is a running PX4.
@@ -91,6 +93,28 @@ func (c *Config) FitPacks(list string) error {
 			return fmt.Errorf("packs: %w", err)
 		}
 		c.Aircraft[i].PackJ = joules
+	}
+	return nil
+}
+
+// Autopilots of a flight's simulated aircraft.
+const (
+	PX4       = "px4"
+	ArduPilot = "ardupilot"
+	Mixed     = "mixed" // the first is px4, the second ardupilot, and so on
+)
+
+// FitAutopilots has all simulated aircraft fly one kind of autopilot, or two in turn.
+func (c *Config) FitAutopilots(kind string) error {
+	for i := range c.Aircraft {
+		switch {
+		case kind == PX4, kind == ArduPilot:
+			c.Aircraft[i].Autopilot = kind
+		case kind == Mixed:
+			c.Aircraft[i].Autopilot = []string{PX4, ArduPilot}[i%2]
+		default:
+			return fmt.Errorf("autopilot is %q, want px4, ardupilot or mixed", kind)
+		}
 	}
 	return nil
 }
@@ -146,6 +170,9 @@ func (c *Config) Check() error {
 			return fmt.Errorf("aircraft %d: system_id is %d, want 1 to 255 and no other's", i+1, a.SystemID)
 		}
 		ids[a.SystemID] = true
+		if a.Autopilot != "" && a.Autopilot != PX4 && a.Autopilot != ArduPilot {
+			return fmt.Errorf("aircraft %d has autopilot %q, want px4 or ardupilot", i+1, a.Autopilot)
+		}
 		conf := c.autopilotConfig(i, nil)
 		if err := conf.Check(); err != nil {
 			return fmt.Errorf("aircraft %d: %w", i+1, err)
@@ -181,7 +208,7 @@ func (c *Config) Check() error {
 func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config {
 	start := c.World.Start(i)
 	return autopilot.Config{
-		SystemID: uint8(c.Aircraft[i].SystemID), Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
+		SystemID: uint8(c.Aircraft[i].SystemID), Copter: c.Aircraft[i].Autopilot == ArduPilot, Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
 		Serial: c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
 		Speed: c.Speed, CapacityJ: cmp.Or(c.Aircraft[i].PackJ, c.World.Physics.BatteryCapacityJ), Battery: c.Battery, Parameters: c.Parameters,

@@ -1,0 +1,164 @@
+package autopilot
+
+import (
+	"math"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/geo"
+)
+
+// ArduCopter in place of PX4, as measured on 4.7-dev. The vehicle keeps PX4's modes inside:
+// GUIDED is ModeTakeoff in a take-off and ModeOffboard else, BRAKE is ModeHold, LOITER
+// ModePosition. What differs is here.
+
+// ModeStabilize is an ArduCopter's after it booted.
+const ModeStabilize Mode = 1 << 16
+
+var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard: 4, ModePosition: 5, ModeReturn: 6, ModeLand: 9, ModeHold: 17}
+
+const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
+
+// copterMode is the mode of a custom mode, GUIDED without a take-off.
+func copterMode(custom uint32) (m Mode, known bool) {
+	for m, c := range copterModes {
+		if c == custom && m != ModeTakeoff {
+			return m, true
+		}
+	}
+	return 0, false
+}
+
+// copterParams are those that the leader reads, safe for a leader with system id 250, and fast
+// enough to follow it.
+func copterParams(capacityJ float64) params {
+	return params{
+		{"BATT_CAPACITY", capacityJ / 3.6 / battery.MeanVoltageV, false}, // mAh
+		{"BATT_CRT_VOLT", 0, false},
+		{"BATT_FS_CRT_ACT", 1, true},
+		{"BATT_FS_LOW_ACT", 2, true},
+		{"BATT_LOW_VOLT", 14.5, false},
+		{"FENCE_ENABLE", 0, true},
+		{"FS_GCS_ENABLE", 1, true},
+		{"FS_GCS_TIMEOUT", 5, false},
+		{"FS_OPTIONS", 16, true},
+		{"GUID_TIMEOUT", 1, false},
+		{"LAND_ALT_LOW", 1000, false}, // cm
+		{"LAND_SPEED", 50, false},     // cm/s
+		{"PSC_JERK_XY", 20, false},
+		{"PSC_POSXY_P", 1, false},
+		{"RTL_ALT", 1500, false}, // cm
+		{"SYSID_ENFORCE", 1, true},
+		{"SYSID_MYGCS", 250, true},
+		{"WPNAV_ACCEL", 500, false}, // cm/s/s
+		{"WPNAV_SPEED", 1000, false},
+		{"WPNAV_SPEED_DN", 150, false},
+		{"WPNAV_SPEED_UP", 250, false},
+	}
+}
+
+// counterparts have an ArduCopter's parameter, and its unit, for each of PX4's that the
+// dynamics use; without one, a value.
+var counterparts = map[string]struct {
+	name string
+	unit float64
+}{
+	"MPC_XY_VEL_MAX": {"WPNAV_SPEED", 0.01}, "MPC_XY_CRUISE": {"WPNAV_SPEED", 0.01}, "MPC_Z_VEL_MAX_UP": {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_V_AUTO_UP": {"WPNAV_SPEED_UP", 0.01},
+	"MPC_TKO_SPEED": {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_VEL_MAX_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_Z_V_AUTO_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_LAND_SPEED": {"LAND_SPEED", 0.01},
+	"MPC_LAND_ALT1": {"LAND_ALT_LOW", 0.01}, "RTL_RETURN_ALT": {"RTL_ALT", 0.01}, "COM_OF_LOSS_T": {"", 1}, "COM_DISARM_LAND": {"", 1}, "COM_DISARM_PRFLT": {"", 10}, "COM_LOW_BAT_ACT": {"", 1},
+	"COM_OBL_RC_ACT": {"", 3},
+}
+
+// copterFailsafe is why an ArduCopter left the mode that it was commanded.
+type copterFailsafe struct {
+	gcs, battery bool
+	lowSinceUS   int64 // its voltage is low since; 0: it is not
+}
+
+// applyCopterFailsafes sends it home, or down, when its ground station or its battery fails. Each
+// does so once: a mode that is commanded later stays.
+func (v *vehicle) applyCopterFailsafes() {
+	const lowS = 10
+	f := &v.copterFailsafe
+	actions := map[float64]Mode{1: ModeLand, 2: ModeReturn}
+	if !v.armed || v.landed {
+		*f = copterFailsafe{}
+		return
+	}
+	silent := v.gcsHeartbeatUS != 0 && v.elapsedS(v.gcsHeartbeatUS) > v.params.get("FS_GCS_TIMEOUT")
+	if enabled := v.params.get("FS_GCS_ENABLE"); silent && !f.gcs && enabled != 0 {
+		v.setIntendedMode(map[bool]Mode{true: ModeLand, false: ModeReturn}[enabled == 5 || enabled == 7])
+		v.queueStatusText(common.MAV_SEVERITY_WARNING, "GCS Failsafe")
+	}
+	f.gcs = silent
+	switch low := float64(v.battery.SysStatus().VoltageBattery)/1000 < v.params.get("BATT_LOW_VOLT"); {
+	case !low:
+		f.lowSinceUS = 0
+	case f.lowSinceUS == 0:
+		f.lowSinceUS = v.timeUS
+	case !f.battery && v.elapsedS(f.lowSinceUS) > lowS:
+		f.battery = true
+		if m := actions[v.params.get("BATT_FS_LOW_ACT")]; m != 0 {
+			v.setIntendedMode(m)
+		}
+		v.queueStatusText(common.MAV_SEVERITY_WARNING, "Battery 1 low voltage")
+	}
+}
+
+// guidedVelocity follows the setpoints of GUIDED, and stops where they end.
+func (v *vehicle) guidedVelocity() geo.Local {
+	if v.setpointUS == 0 || v.elapsedS(v.setpointUS) > v.params.get("GUID_TIMEOUT") {
+		return v.stopVelocity()
+	}
+	v.holdPosition = v.body.Position
+	return v.offboardVelocity()
+}
+
+// stopVelocity stops the vehicle, and keeps it where it came to a stop.
+func (v *vehicle) stopVelocity() geo.Local {
+	if v.body.SpeedMPS() > 0.5 {
+		v.holdPosition.EastM, v.holdPosition.NorthM = v.body.Position.EastM, v.body.Position.NorthM
+		return geo.Local{UpM: v.holdPosition.UpM - v.body.Position.UpM}
+	}
+	return v.velocityTowards(v.holdPosition)
+}
+
+// copterAcceleration is towards a velocity within WPNAV_ACCEL and PSC_JERK_XY, from the present
+// one: no more than can be taken back by the time that the velocity is reached, after
+// ArduPilot's sqrt_controller. The drag is made up for.
+func (v *vehicle) copterAcceleration(want geo.Local) (east, north float64) {
+	const gainPerS = 2.0
+	most, jerk := v.params.get("WPNAV_ACCEL")/100, v.params.get("PSC_JERK_XY")
+	missing := want.Sub(v.body.Velocity)
+	missing.UpM = 0
+	if off := missing.HorizontalM(); off > 0 {
+		missing = missing.Scale(min(gainPerS*off, math.Sqrt(2*jerk*off), most) / off)
+	}
+	change, step := math.Hypot(missing.EastM-v.accel.EastM, missing.NorthM-v.accel.NorthM), jerk*stepS
+	if change <= step {
+		return missing.EastM, missing.NorthM
+	}
+	return v.accel.EastM + (missing.EastM-v.accel.EastM)*step/change, v.accel.NorthM + (missing.NorthM-v.accel.NorthM)*step/change
+}
+
+// copterTakeOff begins a take-off to a height above home: in GUIDED, armed, on the ground.
+func (v *vehicle) copterTakeOff(heightM float64) common.MAV_RESULT {
+	if v.mode != ModeOffboard || !v.armed || !v.landed || !(heightM > 0) {
+		return common.MAV_RESULT_FAILED
+	}
+	v.takeoffUpM = v.conf.Start.UpM + heightM
+	v.setIntendedMode(ModeTakeoff)
+	return common.MAV_RESULT_ACCEPTED
+}
+
+// plainParameters undoes PX4's encoding of integers.
+func plainParameters(out []message.Message) []message.Message {
+	for _, m := range out {
+		if p, ok := m.(*common.MessageParamValue); ok && p.ParamType == common.MAV_PARAM_TYPE_INT32 {
+			p.ParamValue = float32(int32(math.Float32bits(p.ParamValue)))
+		}
+	}
+	return out
+}
