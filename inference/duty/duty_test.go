@@ -174,15 +174,21 @@ func TestRestartKeepsThePlan(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(1, 2))
 	in := fleet(&c, 2, 100)
-	in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 12e3, 18e3
+	in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = 25e3, 36e3
+	for m := range in.Aircraft {
+		a := &in.Aircraft[m]
+		a.Position.NorthM += 400
+		_, a.ReturnJ = Return(&c, a.Position, a.Home, physics.Position{}, 1)
+		a.DescentJ = 76.3 * 168.5
+	}
 	p := New(&c, prior, maxPriceSPerJ)
-	for in.Slot = range 30 {
+	for in.Slot = range 50 {
 		in.Users = drawUsers(&c, r, 3+r.IntN(5))
 		p.Plan(in)
 		in.Aircraft[0].LeftJ -= 170
 		in.Aircraft[1].LeftJ -= 180
 	}
-	in.Slot, in.Users = 30, nil
+	in.Slot, in.Users = 50, nil
 	text, err := json.Marshal(p.State())
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +199,11 @@ func TestRestartKeepsThePlan(t *testing.T) {
 	}
 	restarted := New(&c, prior, maxPriceSPerJ)
 	restarted.Restore(state)
+	for _, n := range []int{1, 2} {
+		if a, b := p.until(in, n), restarted.until(in, n); a != b {
+			t.Errorf("aircraft %d flies until slot %d, after a restart %d", n, a, b)
+		}
+	}
 	if a, b := p.Plan(in), restarted.Plan(in); !reflect.DeepEqual(a, b) {
 		t.Errorf("plan %+v, after a restart %+v", a, b)
 	}
