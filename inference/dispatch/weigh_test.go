@@ -20,7 +20,8 @@ func TestWeights(t *testing.T) {
 	var firstJ, secondJ, dearFirstJ, dearSecondJ float64
 	for range 40 {
 		s := slot.Snapshot{Aircraft: []slot.Aircraft{
-			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10}, {Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
+			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10},
+			{Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
 		}}
 		for range 6 {
 			u := prior.Sample(c.AreaSideM, r)

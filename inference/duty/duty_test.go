@@ -59,7 +59,8 @@ func TestWhoStays(t *testing.T) {
 			in := fleet(&c, 2, 100)
 			in.FleetJ, in.Aircraft[0].LeftJ, in.Aircraft[1].LeftJ = tt.fleetJ, tt.firstJ, tt.otherJ
 			plan := New(&c, prior, maxPriceSPerJ).Plan(in)
-			first, last := min(plan.Aircraft[0].FliesUntil, plan.Aircraft[1].FliesUntil), max(plan.Aircraft[0].FliesUntil, plan.Aircraft[1].FliesUntil)
+			a, b := plan.Aircraft[0].FliesUntil, plan.Aircraft[1].FliesUntil
+			first, last := min(a, b), max(a, b)
 			if first < tt.soonest || first > tt.latest || last != 100 {
 				t.Errorf("they fly until slots %d and %d, want %d to %d and 100", first, last, tt.soonest, tt.latest)
 			}

@@ -100,7 +100,9 @@ func packCells() (cells []packCell) {
 		if perturbation != calmAir {
 			name += " " + perturbation
 		}
-		cells = append(cells, packCell{name: name, aircraft: aircraft, slots: 100, perturbation: perturbation, budgetJ: kJ * 1e3, change: change})
+		cells = append(cells, packCell{
+			name: name, aircraft: aircraft, slots: 100, perturbation: perturbation, budgetJ: kJ * 1e3, change: change,
+		})
 	}
 	packs := func(slots int, landed bool, kJ ...float64) *packCell {
 		text := make([]string, len(kJ))
@@ -304,7 +306,9 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 		r.Planner = kept
 		defer func() { f.flown = append(f.flown, kept.until) }()
 	case hindsightArm:
-		h := hindsight{runner: r, seed: f.seed, cell: f.cell, slots: f.world.Slots, scale: f.world.PriceScale(), plan: &fixed{bestMPS: bestMPS}}
+		h := hindsight{
+			runner: r, seed: f.seed, cell: f.cell, slots: f.world.Slots, scale: f.world.PriceScale(), plan: &fixed{bestMPS: bestMPS},
+		}
 		r.Planner = h.plan
 		for m := range f.world.Aircraft {
 			h.order = append(h.order, m)
