@@ -13,8 +13,7 @@ type program struct {
 	slots  []float64 // by aircraft in the air, less one
 
 	levels []column
-	rows   int // limits: the slots, the fleet, the packs in the order of leaving
-	row    []int
+	rows   int       // limits: the slots, the fleet, the packs in the order of leaving
 	width  int       // columns: slots of (aircraft in the air, price), one slack a row, the right side
 	table  []float64 // (rows+1, width); the last row has the reduced costs
 	basis  []int
