@@ -245,7 +245,7 @@ func (l *Leader) dutyState() *duty.State {
 		return nil
 	}
 	s := l.duty.planner.State()
-	return &duty.State{Curves: slices.Clone(s.Curves), Leaving: slices.Clone(s.Leaving)}
+	return &s
 }
 
 // restoreDuty continues the plan of before a restart.
