@@ -150,6 +150,7 @@ func TestJoulesAreConserved(t *testing.T) {
 	links := []string{freeAddress(t), freeAddress(t)}
 	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	c.World.Shock.FromSlot, c.World.Shock.Factor = slots/2, 1.5
+	c.Commands[0] = Command{-1, []string{"budget", "-energy", fmt.Sprint(480 * slots)}} // which that leaves within reach
 	var meters []*batteryMeter
 	for i, link := range links {
 		a := AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link, Monitor: freeAddress(t)}
