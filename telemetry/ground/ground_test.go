@@ -486,7 +486,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"mission", "launch", "-aircraft", ""}, `ground mission: -aircraft "": want numbers`},
 		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
 		{[]string{"mission", "clear", "-aircraft", "65"}, "ground mission: mission.aircraft: 65 is outside [1, 64]"},
-		{[]string{"mission", "stop", "-aircraft", "2"}, "ground mission: mission.aircraft: only with resume, launch and clear"},
+		{[]string{"mission", "stop", "-aircraft", "2"}, "ground mission: mission.aircraft: only with resume, return, launch and clear"},
 		{[]string{"mission", "start", "-mission", "m-2"}, "ground mission: mission.mission: only with new"},
 		{[]string{"budget", "-energy", "1kJ", "-replaces", "0"}, `ground budget: -replaces "0" is not above 0`},
 		{[]string{"watch", "-key", filepath.Join(dir, "none.key")}, "no such file"},

@@ -1065,7 +1065,7 @@ func TestPageTwoOperators(t *testing.T) {
 			b.focus("#energy")
 			eval[any](b, "document.getElementById('energy').select()")
 			b.call("Input.insertText", map[string]any{"text": fmt.Sprintf("%d kJ", kilojoules)}, nil)
-			b.wait(fmt.Sprintf("/ %d kJ .*It replaces %d J\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ))
+			b.wait(fmt.Sprintf("/ %d kJ .*It replaces %d kJ\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ/1000))
 		}
 		for i, name := range []string{x.first, x.second} {
 			pages[name].press("#send-budget", func() bool { return len(c.commands()) > 2*round+i })
