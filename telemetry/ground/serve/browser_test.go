@@ -1045,9 +1045,9 @@ func TestPageTwoOperators(t *testing.T) {
 	c.ack = func(name string, r command.Request) (telemetry.Ack, error) { // as the leader does; the mutex is held
 		slot, no, b := 31, false, r.Budget
 		if b.ReplacesJ == nil || *b.ReplacesJ != inForceJ {
-			return telemetry.Ack{ID: b.ID, Key: name, Reason: fmt.Sprintf("another total is in force, %.0f J", inForceJ)}, nil
+			return telemetry.Ack{ID: b.ID, Key: name, Reason: fmt.Sprintf("another total is in force, %g kJ", inForceJ/1000)}, nil
 		}
-		inForceJ, last = b.EnergyJ, &telemetry.LastCommand{ID: b.ID, Key: name, Slot: slot, What: fmt.Sprintf("budget %.0f J", b.EnergyJ)}
+		inForceJ, last = b.EnergyJ, &telemetry.LastCommand{ID: b.ID, Key: name, Slot: slot, What: fmt.Sprintf("budget %g kJ", b.EnergyJ/1000)}
 		return telemetry.Ack{ID: b.ID, Key: name, Accepted: true, EffectiveSlot: &slot, EnergyJ: &b.EnergyJ, Mode: b.Mode, Saturated: &no, FloorJ: new(32400.0)}, nil
 	}
 	c.leader(100 * time.Millisecond)
