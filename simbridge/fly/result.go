@@ -77,7 +77,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	for m, a := range f.fleet.vehicles {
 		state := a.State()
 		aircraft := report.AircraftSummary{
-			Number: m + 1, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
+			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
 			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
 		if v, ok := a.(*px4.Vehicle); ok {

@@ -155,6 +155,11 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "           %s kJ flight, %s computing; the leader counts %s from %s\n",
 		kilojoules(s.Budget.FlightJ), kilojoules(s.Budget.EdgeJ), kilojoules(s.Budget.LeaderSpentJ), s.EnergySource)
 	fmt.Fprintf(w, "           climb and return, outside the budget: %s kJ\n", kilojoules(s.Budget.TransitJ))
+	for _, a := range s.Aircraft {
+		if a.PackJ > 0 {
+			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ))
+		}
+	}
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
 	l := &s.Latency
 	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",

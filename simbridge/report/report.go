@@ -222,6 +222,8 @@ type AircraftSummary struct {
 	FlightJ          float64 `json:"flight_j"` // in the slots
 	EdgeJ            float64 `json:"edge_j"`
 	TransitJ         float64 `json:"transit_j"`
+	PackJ            float64 `json:"pack_j,omitzero"` // what its pack holds, where it is simulated
+	LeftJ            float64 `json:"left_j,omitzero"` // in it at the end
 	Setpoints        int     `json:"setpoints"`
 	SetpointsRefused int     `json:"setpoints_refused"`
 	MAVLinkCommands  int     `json:"mavlink_commands"`
