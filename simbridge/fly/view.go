@@ -103,7 +103,14 @@ func (f *flight) showStatus(s telemetry.Status) {
 	if s.PredictedEndJ != nil {
 		end = kilojoules(*s.PredictedEndJ)
 	}
-	spent := kilojoules(f.fleet.spentJ(s.Slots))
+	spentJ := f.fleet.spentJ(s.Slots)
+	if s.Scope == telemetry.ScopeLanded { // its total runs from take-off to touchdown
+		spentJ = 0
+		for _, a := range f.fleet.vehicles {
+			spentJ += a.State().Spent.J()
+		}
+	}
+	spent := kilojoules(spentJ)
 	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, predicts %s  reports %d  price %.2g s/kJ",
 		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
