@@ -28,7 +28,10 @@ const (
 // fence's. So GUIDED is commanded over no mode that the leader did not leave it in.
 type ardupilot struct{}
 
-var ardupilotTraits = traits{name: "ardupilot", streams: streams, capacityParameter: "BATT_CAPACITY", relayedBatteryID: -1, takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true}
+var ardupilotTraits = traits{
+	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, relayedBatteryID: -1,
+	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true,
+}
 
 func (ardupilot) traits() *traits { return &ardupilotTraits }
 
@@ -282,13 +285,6 @@ func (ardupilot) silentAction(p *Parameters, silentS float64) Role {
 		return RoleLand
 	}
 	return RoleHold
-}
-
-func (ardupilot) gainPerS(p *Parameters) float64 {
-	if p.GainPerS > 0 && p.GainPerS <= 2 {
-		return p.GainPerS
-	}
-	return 1 // the default
 }
 
 // motion: held at 8 m/s it flew on for 12.7 m with the acceleration and the jerk below, and for

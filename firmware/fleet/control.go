@@ -214,7 +214,7 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 		a.requestedS = now
 	}
 	a.params.optionalRequests++
-	for _, s := range a.params.kind().traits().streams {
+	for _, s := range streams {
 		if now-a.lastReceivedS(s.message) < 1 && a.requestRounds > 0 {
 			continue
 		}

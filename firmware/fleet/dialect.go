@@ -73,7 +73,6 @@ type autopilot interface {
 	ignoresGCSLoss(p *Parameters) bool
 	// silentAction is what it does when it hears nothing of the leader for so long.
 	silentAction(p *Parameters, silentS float64) Role
-	gainPerS(p *Parameters) float64
 	// motion is how late it follows a command, and how far it flies on from 8 m/s once it is to hold.
 	motion(p *Parameters) (lagS, stopsInM float64)
 	climbS(p *Parameters, heightM float64) float64
@@ -85,9 +84,9 @@ type autopilot interface {
 type traits struct {
 	name string // in status
 
-	streams           []stream // that are asked for
-	capacityParameter string   // what a pack holds
-	relayedBatteryID  int      // BATTERY_STATUS id of a battery measured outside the autopilot; -1: none can be
+	capacityParameter string  // what a pack holds
+	gainPerS          float64 // default gain of its position loop
+	relayedBatteryID  int     // BATTERY_STATUS id of a battery measured outside the autopilot; -1: none can be
 
 	endsHoldItself  bool    // its failsafe's hold ends by setpoints alone
 	prestreams      bool    // setpoints must be sent before the commanded mode is
@@ -103,7 +102,7 @@ type stream struct {
 	periodUS float32
 }
 
-// streams are the rates that the leader needs: BATTERY_STATUS at least twice a second (docs/wire.md).
+// streams are asked for at the rates that the leader needs, of each kind: BATTERY_STATUS at least twice a second (docs/wire.md).
 var streams = []stream{
 	{&common.MessageBatteryStatus{}, 250e3},
 	{&common.MessageGlobalPositionInt{}, 100e3},

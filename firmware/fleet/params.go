@@ -76,7 +76,12 @@ func (p *Parameters) missing() (names []string) {
 	return names
 }
 
-func (p *Parameters) gainPerS() float64 { return p.kind().gainPerS(p) }
+func (p *Parameters) gainPerS() float64 {
+	if p.GainPerS > 0 && p.GainPerS <= 2 {
+		return p.GainPerS
+	}
+	return p.kind().traits().gainPerS
+}
 
 // ClimbS is how long a take-off to a height takes, spooling up and slowing down included.
 func (p *Parameters) ClimbS(heightM float64) float64 { return p.kind().climbS(p, heightM) }

@@ -27,7 +27,7 @@ const (
 type px4 struct{}
 
 var px4Traits = traits{
-	name: "px4", streams: streams, capacityParameter: "BAT1_CAPACITY", relayedBatteryID: 255, // PX4 relays a battery of another component with that id
+	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255, // PX4 relays a battery of another component with that id
 	endsHoldItself: true, prestreams: true, climbsAgain: true,
 }
 
@@ -210,13 +210,6 @@ func (px4) silentAction(p *Parameters, silentS float64) Role {
 		return RoleReturn
 	}
 	return RoleHold
-}
-
-func (px4) gainPerS(p *Parameters) float64 {
-	if p.GainPerS > 0 && p.GainPerS <= 2 {
-		return p.GainPerS
-	}
-	return 0.95 // the default
 }
 
 // motion: 0.54 to 0.70 s were measured, at which 8 m/s last for 5 m.
