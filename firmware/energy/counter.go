@@ -19,6 +19,7 @@ type counterReference struct {
 
 	readS         float64 // when it was read, by the leader's clock
 	readingNumber int     // the meter's readingCount then
+	currentJ      float64 // the meter's then
 }
 
 // counterReading is one reading of a counter, with the meter's bounds on it.
@@ -32,6 +33,8 @@ type counterReading struct {
 	likelyTotalJ       float64  // likewise, since the meter began
 	maxSinceCandidateJ float64  // most that could have been drawn since the candidate's reading
 	certainJ           float64  // certainly drawn since the meter began
+	currentJ           float64  // by the current alone, since the meter began
+	burst              bool     // the current is far above the flight's
 	trust              float64  // the part of certainJ that the counter must show
 	drawn              estimate // drawn since the last reading
 	afterGap           bool     // that was long ago
@@ -41,7 +44,7 @@ type counterReading struct {
 // reset nor another one in its place adds or removes joules.
 func (a *counterReference) rebase(total estimate, c counterReading) {
 	*a = counterReference{
-		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber,
+		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber, currentJ: c.currentJ,
 		Base: estimate{total.J - (c.count+0.5)*c.unitJ, total.LowJ - (c.count+1)*c.unitJ, total.HighJ - c.count*c.unitJ},
 	}
 }
@@ -58,7 +61,9 @@ func (a *counterReference) explained(c counterReading) bool {
 // step, and that was more than was measured, that step was wrong. Otherwise a step that
 // could have been drawn was drawn, and any other is of a counter that was reset or
 // replaced: it counts from the first of the two readings, and no joule is added or
-// removed.
+// removed. A step that cannot have been drawn so fast was drawn all the same if the current
+// accounts for it once its burst is over: a sensor at the end of its range shows a burst of
+// computing in several readings, or a message came late.
 func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	next := a.Candidate
 	a.Candidate = nil
@@ -69,6 +74,10 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 		a.Candidate = next // the same datagram, twice
 		return false
 	}
+	if next != nil && c.burst && c.readS-next.readS < burstMaxS {
+		a.Candidate = next
+		return false
+	}
 	step := c.count - a.Count
 	// A reading that follows the reference in fewer joules than the candidate is its own.
 	follows := step >= 0 && (step-1)*c.unitJ <= c.maxJ
@@ -76,7 +85,7 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 		switch {
 		case step < 0 && c.count >= a.Count-a.LastStep:
 			a.Count -= a.LastStep
-		case !next.StepPossible:
+		case !next.StepPossible && !a.shownByCurrent(c):
 			*a = *next
 		}
 		return true
@@ -87,6 +96,18 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	a.Candidate = next
 	return false
 }
+
+// shownByCurrent is whether the current since the reference amounts to the counter's step.
+func (a *counterReference) shownByCurrent(c counterReading) bool {
+	stepJ := (c.count - a.Count) * c.unitJ
+	return math.Abs(c.currentJ-a.currentJ-stepJ) <= 2*c.unitJ+burstError*stepJ
+}
+
+// A burst ends within burstMaxS. Its current and its counter agree to burstError.
+const (
+	burstMaxS  = 5
+	burstError = 0.1
+)
 
 // doubleCountJ is how much of certainJ may be counted twice by delayed messages.
 const doubleCountJ = 200
@@ -101,7 +122,7 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 	if a.UnitJ == c.unitJ && !a.confirm(total, c) {
 		return total, false
 	}
-	a.readS, a.BootS, a.readingNumber = c.readS, c.bootS, c.readingNumber
+	a.readS, a.BootS, a.readingNumber, a.currentJ = c.readS, c.bootS, c.readingNumber, c.currentJ
 	step := c.count - a.Count
 	short := c.trust*(c.certainJ-a.CertainJ) - (step+1)*c.unitJ
 	switch {

@@ -288,6 +288,26 @@ func TestLastingStepIsABurstIfPossible(t *testing.T) {
 	}
 }
 
+// A burst of computing beyond the range of the current sensor (327 A) stands in the counter
+// at once, and in the current of as many readings as it takes: it was drawn.
+func TestBurstBeyondTheSensorsRange(t *testing.T) {
+	for _, burstHJ := range []float64{20, 45, 90} {
+		s := newSteadyMeter(100)
+		leftJ := 100 * burstHJ
+		for range 100 {
+			s.addReading(func(r *Reading) {
+				r.ConsumedHJ += burstHJ
+				shownJ := math.Min(leftJ, (327.67-r.CurrentA)*r.VoltageV/4)
+				r.CurrentA += 4 * shownJ / r.VoltageV
+				leftJ -= shownJ
+			})
+		}
+		if off := s.errorJ() - 100*burstHJ; math.Abs(off) > 1.5*consumedUnitJ {
+			t.Errorf("%v hJ: %.0f J off", burstHJ, off)
+		}
+	}
+}
+
 // Edge energy of a stall, reported by the first message after it, is drawn, though by
 // the autopilot's clock that message follows the last one at once.
 func TestStepAfterAStallIsDrawn(t *testing.T) {

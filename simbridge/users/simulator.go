@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
@@ -69,6 +70,7 @@ type Simulator struct {
 	currentSlot  int                  // -1 before the first
 	reportCounts map[int]ReportCounts // by slot
 	outcomes     []Outcome
+	sharesHz     map[int]map[int]float64 // of the CPU that users took, by slot and aircraft from 0
 
 	ignoredDecisions atomic.Int64
 	closed           atomic.Bool
@@ -84,7 +86,7 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 		return err
 	}
 	s.rejects.Log = s.Log
-	s.currentSlot, s.reportCounts = -1, map[int]ReportCounts{}
+	s.currentSlot, s.reportCounts, s.sharesHz = -1, map[int]ReportCounts{}, map[int]map[int]float64{}
 	s.truth = world.NewScenario(&s.World, s.Seed)
 	for i := range s.World.UserCount() {
 		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1, opened: map[int]bool{}})
@@ -244,6 +246,27 @@ func (s *Simulator) countTask(slot int) {
 	r := s.reportCounts[slot]
 	r.Tasks++
 	s.reportCounts[slot] = r
+}
+
+// takeShare counts what a user takes of an aircraft's CPU in a slot.
+func (s *Simulator) takeShare(n int, c slot.UserDecision) {
+	if c.Server == 0 {
+		return
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.sharesHz[n] == nil {
+		delete(s.sharesHz, n-2)
+		s.sharesHz[n] = map[int]float64{}
+	}
+	s.sharesHz[n][c.Server-1] += c.CPUHz
+}
+
+// overcommitted is how many times its CPU the users of aircraft m, from 0, took in a slot, 1 at least.
+func (s *Simulator) overcommitted(slot, m int) float64 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return max(1, s.sharesHz[slot][m]/s.World.Physics.EdgeCPUHz)
 }
 
 func (s *Simulator) recordOutcome(o Outcome) {

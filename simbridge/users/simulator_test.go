@@ -324,7 +324,11 @@ func TestOfferWithoutDecision(t *testing.T) {
 		}
 		return &telemetry.Decision{Slot: r.Slot + 1} // of another slot
 	}
-	b.publishBeacon(3, standingOffer(price))
+	few := standingOffer(price)
+	for m := range few.Aircraft {
+		few.Aircraft[m].ExpectedUsers = 1.2
+	}
+	b.publishBeacon(3, few)
 	want := tasksOf(3)
 	b.waitFor("results", func() bool { return len(b.results) == len(want) })
 	for id := range want { // too late
@@ -340,24 +344,40 @@ func TestOfferWithoutDecision(t *testing.T) {
 	}
 
 	w := world.New(world.Standard(), seed)
+	c := &w.Config.Physics
 	offer := dispatch.Offer{PriceSPerJ: price}
 	for m, p := range positions {
-		offer.Aircraft = append(offer.Aircraft, dispatch.OfferAircraft{Number: m + 1, Position: p, CPUHz: 40e9, ExpectedUsers: 2.5})
+		offer.Aircraft = append(offer.Aircraft, dispatch.OfferAircraft{Number: m + 1, Position: p, CPUHz: 40e9, ExpectedUsers: 1.2})
 	}
-	offered := 0
+	choices, came := map[string]slot.UserDecision{}, map[int]float64{}
 	for id, a := range want {
-		choice := offer.Choose(&w.Config.Physics, &slot.User{Position: w.Users[a.User], Task: a.Task, CPUHz: 1e9, Gain: a.Gain})
-		by := telemetry.ByLocal
-		if choice.Server > 0 {
+		choices[id] = offer.Choose(c, &slot.User{Position: w.Users[a.User], Task: a.Task, CPUHz: 1e9, Gain: a.Gain})
+		came[choices[id].Server]++
+	}
+	crowded, wantJ := false, map[int]float64{}
+	for id, a := range want {
+		choice, by := choices[id], telemetry.ByLocal
+		if m := choice.Server; m > 0 {
 			by = telemetry.ByOffer
-			offered++
+			if came[m] > 1.2 { // more than expected: they share one CPU
+				crowded = true
+				choice.CPUHz = 40e9 / came[m]
+			}
+			share := physics.Share{CPUHz: choice.CPUHz, RateBPS: c.Channel.RateBPS(a.Gain[m-1], c.Channel.BandwidthHz)}
+			choice.CompletionS = physics.CompletionS(a.Task.LocalTimeS(1e9), a.Task.OffloadTimeS(share), choice.Offload)
+			wantJ[m-1] += c.EdgeJ(a.Task, share, choice.Offload)
 		}
 		if r := b.results[id+"/3"]; r.By != by || math.Abs(r.CompletionS-choice.CompletionS) > 1e-9 {
 			t.Errorf("%s: %+v, want %.6f s by %s", id, r, choice.CompletionS, by)
 		}
 	}
-	if offered == 0 {
-		t.Error("no user took the offer")
+	for m, j := range wantJ {
+		if got := b.edgeJ[[2]int{m, 3}]; math.Abs(got-j) > 1e-9 {
+			t.Errorf("aircraft %d computes for %v J, want %v", m+1, got, j)
+		}
+	}
+	if !crowded {
+		t.Error("no aircraft had more users than it expected")
 	}
 	if n := len(b.users.Outcomes()); n != len(want) {
 		t.Errorf("%d outcomes of %d tasks", n, len(want))

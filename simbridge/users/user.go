@@ -140,14 +140,26 @@ func (u *user) handleDecision(d telemetry.Decision, received time.Time) {
 	if choice.Server > c.Aircraft { // no such aircraft
 		choice = slot.UserDecision{}
 	}
-	u.settle(choice, telemetry.ByDecision, received)
+	u.takePending()
+	u.simulator.takeShare(d.Slot, choice)
+	u.settle(w, choice, telemetry.ByDecision, received)
 }
 
+// takePending ends the wait for a decision.
+func (u *user) takePending() *pendingTask {
+	w := u.pending
+	u.pending = nil
+	w.timer.Stop()
+	return w
+}
+
+// settleByOffer takes the standing offer. An aircraft that more users come to than it
+// expected has no more than one CPU: it is shared once all had the time to come.
 func (u *user) settleByOffer() {
 	if u.pending == nil {
 		return
 	}
-	w := u.pending
+	w := u.takePending()
 	c := &u.simulator.World
 	offer := dispatch.Offer{PriceSPerJ: w.beacon.Offer.PriceSPerJ}
 	self := slot.User{ID: u.index, Position: u.position, Task: w.task, CPUHz: u.simulator.truth.ReportedCPUHz(u.index)}
@@ -163,20 +175,27 @@ func (u *user) settleByOffer() {
 	}
 	choice := offer.Choose(&c.Physics, &self)
 	if choice.Server == 0 {
-		u.settle(choice, telemetry.ByLocal, w.decideBy)
+		u.settle(w, choice, telemetry.ByLocal, w.decideBy)
 		return
 	}
 	choice.Server = offer.Aircraft[choice.Server-1].Number
-	u.settle(choice, telemetry.ByOffer, w.decideBy)
+	u.simulator.takeShare(w.beacon.Slot, choice)
+	time.AfterFunc(time.Duration(allCameSlots*w.beacon.SlotMS*float64(time.Millisecond)), func() {
+		u.mutex.Lock()
+		defer u.mutex.Unlock()
+		choice.CPUHz /= u.simulator.overcommitted(w.beacon.Slot, choice.Server-1)
+		u.settle(w, choice, telemetry.ByOffer, w.decideBy)
+	})
 }
+
+// allCameSlots is how much of a slot users of the offer may be apart.
+const allCameSlots = 0.05
 
 // settle computes the task as chosen: the time it takes by the true gain, the decided
 // share and the true speed of the user's CPU is published when it is over, and the
 // edge energy is added to the aircraft's.
-func (u *user) settle(choice slot.UserDecision, by string, from time.Time) {
-	w, c := u.pending, &u.simulator.World.Physics
-	u.pending = nil
-	w.timer.Stop()
+func (u *user) settle(w *pendingTask, choice slot.UserDecision, by string, from time.Time) {
+	c := &u.simulator.World.Physics
 	localS := w.task.LocalTimeS(u.simulator.truth.CPUHz(w.beacon.Slot, u.index))
 	result := telemetry.Result{Slot: w.beacon.Slot, CompletionS: localS, By: by}
 	partS, uploadS, offloadedBits := localS, 0.0, 0.0
