@@ -35,6 +35,8 @@ type Account struct {
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
+	lateOfferUsers        map[string]bool      // whose results by the offer came after that, since the last slot expired
+	mostOfferUsers        int                  // of them, as many as may have accepted that slot's offer
 	edges                 []*slotEdge          // of the last slots that were decided
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
@@ -93,6 +95,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.edges = nil
 	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
+	a.lateOfferUsers, a.mostOfferUsers = map[string]bool{}, 0
 	a.flownSlot, a.Air, a.bounds = -1, motion.Air{}, nil
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
@@ -122,6 +125,7 @@ func (a *Account) Restore(s State) {
 	a.objective = goal.Resume(a.Scales, &a.Physics, s.Objective)
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.aircraft, a.allLocal, a.results, a.unmeasuredSettlements = s.Aircraft, s.LocalDelay, map[int]*slotResults{}, restartSettlements
+	a.lateOfferUsers, a.mostOfferUsers = map[string]bool{}, 0
 	a.observed, a.flownSlot, a.bounds, a.ways = s.Observed, -1, s.Bounds, s.Ways
 }
 

@@ -370,6 +370,33 @@ func TestUnknownUsersAreBounded(t *testing.T) {
 	}
 }
 
+// An offer that too many take is one whose tasks are not over in time for their results to
+// count. The next one is made for as many all the same: late results show how many there are.
+func TestTasksThatAreNotOverInTime(t *testing.T) {
+	f := newTestFlight(100)
+	f.addDecision(0, 4, 20, true)
+	f.fly(1)
+	f.Observed(0)
+	if e := f.ExpireResults(2); len(e) != 0 {
+		t.Errorf("a slot that was observed before: %+v", e)
+	}
+	f.addDecision(1, 4, 20, true)
+	for i := range 40 { // of each two results, a stranger's and one of many known users'
+		for _, n := range []int{0, -1} {
+			f.ApplyResult(fmt.Sprintf("x%d", i), &telemetry.Result{Slot: n, CompletionS: 3, By: telemetry.ByOffer}, i >= 5)
+		}
+	}
+	f.fly(1)
+	if e := f.ExpireResults(3); len(e) != 1 || e[0] != (ExpiredSlot{Tasks: 24, Unreported: 20}) {
+		t.Errorf("35 late results where 20 may be: %+v", e)
+	}
+	f.addDecision(2, 4, 20, true)
+	f.fly(1)
+	if e := f.ExpireResults(4); len(e) != 1 || e[0] != (ExpiredSlot{Tasks: 4}) {
+		t.Errorf("none since: %+v", e)
+	}
+}
+
 // TestReportedUsersAlwaysCount: the results of users that reported count, however
 // many others came before.
 func TestReportedUsersAlwaysCount(t *testing.T) {

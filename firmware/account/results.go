@@ -16,6 +16,7 @@ type slotResults struct {
 	tasks   map[string]taskEntry // by user
 	*slotEdge
 	decisions       int  // users for which a decision was made
+	observed        bool // its users are known to the next offers already
 	maxOfferUsers   int  // users without a report of this slot whose results may count
 	offeredAircraft bool // at least one aircraft was on offer
 }
@@ -98,8 +99,11 @@ func (r *slotResults) addEdgeJ(e *taskEntry, sign float64) {
 // have been sent. What shows a user's CPU or radio is kept for the next snapshot.
 func (a *Account) ApplyResult(user string, res *telemetry.Result, known bool) error {
 	r := a.results[res.Slot]
-	if r == nil {
-		return nil // too late, or of a slot that was not opened
+	if r == nil { // too late, or of a slot that was not opened
+		if known && res.By == telemetry.ByOffer && len(a.lateOfferUsers) < a.mostOfferUsers {
+			a.lateOfferUsers[user] = true
+		}
+		return nil
 	}
 	e, decided := r.tasks[user]
 	switch most := max(maxCompletionS, 2*e.task.DeadlineS, 2*e.localCompletionS); {
@@ -142,18 +146,32 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result, known bool) er
 	return nil
 }
 
+// Observed leaves a slot out of ExpireResults: its users are known to the next offers already.
+func (a *Account) Observed(n int) {
+	if r := a.results[n]; r != nil {
+		r.observed = true
+	}
+}
+
 // ExpiredSlot is the number of users of a slot, once no result of it counts any more.
 type ExpiredSlot struct {
 	Tasks      int // users that had a task
-	Unreported int // of them, without a report
+	Unreported int // of them, without a decision
 }
 
 // ExpireResults is called when the report window of slot n closes: results of slots up
-// to n-2 no longer count.
+// to n-2 no longer count. Tasks that are not over by then have none: as many are counted as
+// had results of earlier slots meanwhile. An offer that too many take would else seem to be
+// taken by few.
 func (a *Account) ExpireResults(n int) (expired []ExpiredSlot) {
 	for k, r := range a.results {
 		if k <= n-2 {
-			expired = append(expired, ExpiredSlot{len(r.tasks), len(r.tasks) - r.decisions})
+			if others := len(r.tasks) - r.decisions; !r.observed {
+				others = max(others, min(others+len(a.lateOfferUsers), r.maxOfferUsers))
+				expired = append(expired, ExpiredSlot{r.decisions + others, others})
+			}
+			a.mostOfferUsers = r.maxOfferUsers
+			clear(a.lateOfferUsers)
 			delete(a.results, k)
 		}
 	}

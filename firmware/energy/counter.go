@@ -19,7 +19,6 @@ type counterReference struct {
 
 	readS         float64 // when it was read, by the leader's clock
 	readingNumber int     // the meter's readingCount then
-	currentJ      float64 // the meter's then
 }
 
 // counterReading is one reading of a counter, with the meter's bounds on it.
@@ -33,7 +32,6 @@ type counterReading struct {
 	likelyTotalJ       float64  // likewise, since the meter began
 	maxSinceCandidateJ float64  // most that could have been drawn since the candidate's reading
 	certainJ           float64  // certainly drawn since the meter began
-	currentJ           float64  // by the current alone, since the meter began
 	burst              bool     // the current is far above the flight's
 	trust              float64  // the part of certainJ that the counter must show
 	drawn              estimate // drawn since the last reading
@@ -44,7 +42,7 @@ type counterReading struct {
 // reset nor another one in its place adds or removes joules.
 func (a *counterReference) rebase(total estimate, c counterReading) {
 	*a = counterReference{
-		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber, currentJ: c.currentJ,
+		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber,
 		Base: estimate{total.J - (c.count+0.5)*c.unitJ, total.LowJ - (c.count+1)*c.unitJ, total.HighJ - c.count*c.unitJ},
 	}
 }
@@ -61,9 +59,8 @@ func (a *counterReference) explained(c counterReading) bool {
 // step, and that was more than was measured, that step was wrong. Otherwise a step that
 // could have been drawn was drawn, and any other is of a counter that was reset or
 // replaced: it counts from the first of the two readings, and no joule is added or
-// removed. A step that cannot have been drawn so fast was drawn all the same if the current
-// accounts for it once its burst is over: a sensor at the end of its range shows a burst of
-// computing in several readings, or a message came late.
+// removed. A step in a burst of current is decided when that is over: a sensor at the end of
+// its range shows the burst in several readings, and the current alone counts meanwhile.
 func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	next := a.Candidate
 	a.Candidate = nil
@@ -85,7 +82,7 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 		switch {
 		case step < 0 && c.count >= a.Count-a.LastStep:
 			a.Count -= a.LastStep
-		case !next.StepPossible && !a.shownByCurrent(c):
+		case !next.StepPossible:
 			*a = *next
 		}
 		return true
@@ -97,17 +94,7 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	return false
 }
 
-// shownByCurrent is whether the current since the reference amounts to the counter's step.
-func (a *counterReference) shownByCurrent(c counterReading) bool {
-	stepJ := (c.count - a.Count) * c.unitJ
-	return math.Abs(c.currentJ-a.currentJ-stepJ) <= 2*c.unitJ+burstError*stepJ
-}
-
-// A burst ends within burstMaxS. Its current and its counter agree to burstError.
-const (
-	burstMaxS  = 5
-	burstError = 0.1
-)
+const burstMaxS = 5 // a burst of computing ends within so long
 
 // doubleCountJ is how much of certainJ may be counted twice by delayed messages.
 const doubleCountJ = 200
@@ -122,7 +109,7 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 	if a.UnitJ == c.unitJ && !a.confirm(total, c) {
 		return total, false
 	}
-	a.readS, a.BootS, a.readingNumber, a.currentJ = c.readS, c.bootS, c.readingNumber, c.currentJ
+	a.readS, a.BootS, a.readingNumber = c.readS, c.bootS, c.readingNumber
 	step := c.count - a.Count
 	short := c.trust*(c.certainJ-a.CertainJ) - (step+1)*c.unitJ
 	switch {

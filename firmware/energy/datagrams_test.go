@@ -291,7 +291,7 @@ func TestLastingStepIsABurstIfPossible(t *testing.T) {
 // A burst of computing beyond the range of the current sensor (327 A) stands in the counter
 // at once, and in the current of as many readings as it takes: it was drawn.
 func TestBurstBeyondTheSensorsRange(t *testing.T) {
-	for _, burstHJ := range []float64{20, 45, 90} {
+	for burstHJ := 10.0; burstHJ < 120; burstHJ++ {
 		s := newSteadyMeter(100)
 		leftJ := 100 * burstHJ
 		for range 100 {

@@ -52,7 +52,6 @@ type Meter struct {
 	total    estimate // drawn up to lastReadS, by all sources
 	mark     Mark     // at the last reading that was a measurement
 	certainJ float64  // certain lower bound of the joules drawn
-	currentJ float64  // by the current alone, whatever it reads
 	burst    bool     // the last current is far above the flight's
 	consumed counterReference
 	charge   counterReference
@@ -127,10 +126,10 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 		m.extrapolatedS = math.Max(s.ReadAgeS, 0)
 	}
 	for _, a := range []*counterReference{&m.consumed, &m.charge} {
-		a.readS, a.readingNumber, a.currentJ = since, -1, 0
+		a.readS, a.readingNumber = since, -1
 		if a.Candidate != nil {
 			a.Candidate = new(*a.Candidate)
-			a.Candidate.readS, a.Candidate.readingNumber, a.Candidate.currentJ = since, -1, 0
+			a.Candidate.readS, a.Candidate.readingNumber = since, -1
 		}
 	}
 }
@@ -242,12 +241,7 @@ func (m *Meter) integrate(r arrival) {
 	sum := m.integral.plus(s.drawn)
 	prior := sum.widened(s.timingSlackJ)
 	m.certainJ += s.certainJ
-	if raw := r.PowerW(); !math.IsNaN(raw) && !s.afterGap {
-		m.currentJ += raw * s.seconds
-		m.burst = raw > burstFactor*math.Max(m.heldW, math.Max(m.model.factor, 1)*m.PowerW(0))
-	} else {
-		m.burst = false
-	}
+	m.burst = s.measured && power > burstFactor*math.Max(m.heldW, math.Max(m.model.factor, 1)*m.PowerW(0))
 	if r.rebooted {
 		m.rebaseAtBoot(nowS, r.Reading)
 	}
@@ -367,7 +361,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
-			trust: trust, certainJ: m.certainJ, currentJ: m.currentJ, burst: m.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
+			trust: trust, certainJ: m.certainJ, burst: m.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))

@@ -71,8 +71,9 @@ type loopState struct {
 	snapshot        slot.Snapshot
 	decideBy        time.Duration // when the slot's users take the offer
 	offeredAircraft bool          // the slot's beacon offered at least one aircraft
-	undecided       int           // users of the slot that are left to the offer for want of time
+	undecided       int           // users of the slot that the policy has no time for, or whose decisions are not sent in time
 	decision        slot.Decision
+	policyUsers     int  // users that the policy decided for; those after them compute locally
 	decided         bool // the slot is decided: a command takes effect in the next one
 	lastRow         account.Row
 	iterations      int                   // since Run began

@@ -105,8 +105,8 @@ func spread(i, n int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * eastShare, NorthM: areaM * (float64(i) + 0.5) / float64(n)}
 }
 
-// limitUsers leaves those users to the offer that there is no time to decide for, and
-// returns the names of the others.
+// limitUsers takes those users out of the snapshot that the policy has no time to decide for,
+// and returns the names of the others.
 func (l *Leader) limitUsers(names []string) []string {
 	l.pace.begin(l.Clock.Now())
 	l.current.undecided = 0
@@ -114,5 +114,25 @@ func (l *Leader) limitUsers(names []string) []string {
 		l.current.undecided = len(names) - most
 		names = l.users.Limit(&l.current.snapshot, most)
 	}
+	return names
+}
+
+// decideTheRest follows the policy's decision by one for the users that it had no time for: they
+// keep the offer or, if that was made for less than half as many, compute locally. An offer that
+// many more take than it was made for is worse for each of them. The next offers are made for
+// these users. It returns the names of all that have a decision.
+func (l *Leader) decideTheRest(names []string) []string {
+	left := l.current.undecided
+	if left == 0 {
+		return names
+	}
+	s, d, decided := &l.current.snapshot, &l.current.decision, len(names)
+	if float64(left) > 2*l.users.WithoutDecision() {
+		s.Users, names = s.Users[:decided+left], names[:decided+left]
+		for i := decided; i < len(names); i++ {
+			d.Users = append(d.Users, slot.UserDecision{CompletionS: s.Users[i].Task.LocalTimeS(s.Users[i].CPUHz)})
+		}
+	}
+	l.users.ObserveSlot(decided+left, left)
 	return names
 }

@@ -89,7 +89,8 @@ func (b *slowBoard) Reset() {}
 
 // On a board that cannot decide for all users in time, every slot is decided in time, the
 // first too: for as many users as fit, each in its turn; the others are counted in the slot's
-// row and learn nothing too late.
+// row. They compute locally in the first slot, whose offer was made for few, and keep the
+// offers after it, which are made for them. None has a decision too late.
 func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 	const crowd, slots, fit, cautious = 1000, 16, 400, 4 // the first slots are decided for fewer than fit
 	p := physics.DefaultConstants()
@@ -102,6 +103,7 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 		board.clock.now = time.Duration(n+1) * time.Second
 		l.current.decided, l.current.decideBy = false, board.clock.now+milliseconds(l.Config.DecideByMS)
 		l.users.OpenSlot(n)
+		l.users.Offer(n, l.appendServing(nil, n, l.views))
 		for u := range crowd {
 			r := telemetry.Report{
 				Slot: n, PositionM: [2]float64{float64(u), 500}, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-9},
@@ -112,13 +114,20 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 		board.clock.now += milliseconds(l.Config.ReportByMS)
 		l.expireResults(n)
 		names := l.limitUsers(l.buildSnapshot(n, l.views))
-		l.decide(n, names, l.views)
-		sent := l.publishDecisions(n, names)
-		if sent == len(names) { // the broker has them at once
-			delivered := make(chan time.Duration, 1)
-			delivered <- board.clock.now
-			l.pace.users, l.pace.delivered = sent, delivered
+		names = l.decide(n, names, l.views)
+		told := l.publishDecisions(n, names)
+		sent := l.current.policyUsers
+		if want := map[bool]int{true: crowd, false: sent}[n == 0]; told != want {
+			t.Errorf("slot %d: %d users were sent decisions, want %d", n, told, want)
 		}
+		for _, u := range l.current.decision.Users[sent:] {
+			if u.Server != 0 || u.Offload != 0 || u.CompletionS != 1 {
+				t.Fatalf("slot %d: a user that there was no time for: %+v", n, u)
+			}
+		}
+		delivered := make(chan time.Duration, 1) // the broker has them at once
+		delivered <- board.clock.now
+		l.pace.users, l.pace.delivered = sent, delivered
 		for i := range sent {
 			decided[names[i]]++
 		}

@@ -27,7 +27,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	l.waitForCommit()
 	views := l.fleet.Views()
 	names := l.limitUsers(l.buildSnapshot(n, views))
-	l.decide(n, names, views)
+	names = l.decide(n, names, views)
 	l.commandFleet(views)
 	l.publishDecisions(n, names)
 	l.receiveUntil(ctx, l.schedule.StartOf(n+1))
@@ -190,7 +190,9 @@ func (l *Leader) buildSnapshot(n int, views []fleet.View) (names []string) {
 	return l.users.Snapshot(s)
 }
 
-func (l *Leader) decide(n int, names []string, views []fleet.View) {
+// decide decides for these users and, where there are more, for those that the policy has no
+// time for. It returns the names of all.
+func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	began := l.Clock.Now()
 	objective, d := l.account.Objective(), &l.current.decision
 	if !l.mqtt.Connected() {
@@ -209,12 +211,18 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) {
 	l.account.Observe(observation)
 	l.keepUncomputable(&l.current.snapshot, names, d)
 	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
-	l.current.decided = true
+	decided := len(names)
+	names = l.decideTheRest(names)
+	l.current.policyUsers, l.current.decided = decided, true
 	l.users.PriceSPerJ = d.PriceSPerJ
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft, Seen: seen,
 	})
+	if l.current.undecided > 0 {
+		l.account.Observed(n)
+	}
+	return names
 }
 
 func (l *Leader) endRecord() {
@@ -253,12 +261,14 @@ func (l *Leader) commandFleet(views []fleet.View) {
 
 // publishDecisions sends each user with a task its decision, where to compute, and returns
 // how many. From decide_by_ms on a user has taken the offer, and ignores a decision: those are
-// counted with the users that limitUsers left to it, and the first slot that has any is warned of.
+// counted with the users that limitUsers took out, and the first slot that has any is warned of.
 func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	s := &l.current.snapshot
 	for i, name := range names {
 		if l.Clock.Now() >= l.current.decideBy {
-			l.pace.observeLate(len(names), l.Clock.Now())
+			if i < l.current.policyUsers {
+				l.pace.observeLate(l.current.policyUsers, l.Clock.Now())
+			}
 			break
 		}
 		sent++
@@ -269,15 +279,15 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
 			out.Grant = l.workers.Grant(l.mission.ID(), name, l.users.Function(name), out.Aircraft, n, out.Offload*s.Users[i].Task.Bits, out.CPUHz, l.Clock.Now())
 		}
-		if i == len(names)-1 {
-			l.pace.users, l.pace.delivered = len(names), l.mqtt.PublishLastDecision(name, out)
-			break
+		if i == l.current.policyUsers-1 {
+			l.pace.users, l.pace.delivered = l.current.policyUsers, l.mqtt.PublishLastDecision(name, out)
+			continue
 		}
 		l.mqtt.PublishDecision(name, out)
 	}
-	l.current.undecided += len(names) - sent
+	l.current.undecided += max(l.current.policyUsers-sent, 0)
 	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
-		l.Log.Warn("too many users for this board; some keep the offer", "slot", n, "undecided", l.current.undecided, "users", l.current.undecided+sent)
+		l.Log.Warn("too many users for this board; some compute locally or keep the offer", "slot", n, "undecided", l.current.undecided, "users", l.users.Reported())
 	}
 	return sent
 }

@@ -50,6 +50,9 @@ type Users struct {
 	idle     []string
 	bounded  []slot.User
 	turn     int // of the users, counted from the first, whose turn in Limit it is
+
+	leftUsers []slot.User // working memory of Limit
+	leftNames []string
 }
 
 // user is one user's last report.
@@ -199,17 +202,22 @@ func (u *Users) Snapshot(s *slot.Snapshot) (names []string) {
 	return u.names
 }
 
-// Limit leaves all but so many of a snapshot's users to the offer, and returns the names of
-// the others. Those that are left are others in each slot, in turn.
+// Limit keeps so many of a snapshot's users, others in each slot, in turn, and returns the
+// names of these. The others follow them, in both slices, beyond their lengths.
 func (u *Users) Limit(s *slot.Snapshot, most int) (names []string) {
 	n, kept := len(s.Users), 0
+	u.leftUsers, u.leftNames = u.leftUsers[:0], u.leftNames[:0]
 	for i := range s.Users {
 		if (i+n-u.turn%n)%n < most {
 			s.Users[kept], u.names[kept] = s.Users[i], u.names[i]
 			kept++
+			continue
 		}
+		u.leftUsers, u.leftNames = append(u.leftUsers, s.Users[i]), append(u.leftNames, u.names[i])
 	}
 	u.turn += most
+	copy(s.Users[kept:], u.leftUsers)
+	copy(u.names[kept:], u.leftNames)
 	s.Users, u.names = s.Users[:kept], u.names[:kept]
 	return u.names
 }
@@ -238,6 +246,9 @@ func (u *Users) observeTasks(reported []slot.User) {
 	}
 	u.forecast.Observe(u.bounded)
 }
+
+// WithoutDecision is how many users without a decision the present offer was made for.
+func (u *Users) WithoutDecision() float64 { return u.forecast.WithoutDecision() }
 
 // MaxOfferUsers is how many users without a report of a slot may have accepted its
 // offer: as many as ever had a task at once, or as the checkpoint expects, however

@@ -42,6 +42,7 @@ type Forecast struct {
 	syntheticSlot     slot.Snapshot
 	syntheticDecision slot.Decision
 	offered           []offeredLoad // of the last offer
+	expectedTasks     float64       // likewise, the users with a task that it was made for
 	dispatched, came  []float64     // working memory of balance
 }
 
@@ -100,6 +101,7 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 		n = 0
 	}
 	n = min(n, maxExpectedUsers)
+	f.expectedTasks = n
 	usersPerSynthetic := max(1, n/maxSyntheticUsers)
 	scaled := *c
 	if c.Contention {
@@ -398,6 +400,9 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expect
 	n := float64(offerUsers)
 	return n * expectedJ / max(f.expectedUsers(), 1e-9), n * maxJ
 }
+
+// WithoutDecision is how many users without a decision the last offer was made for.
+func (f *Forecast) WithoutDecision() float64 { return min(f.unreportedShare, 1) * f.expectedTasks }
 
 // expectedUsers is the number of users that the last offer leads to some aircraft.
 func (f *Forecast) expectedUsers() (sum float64) {
