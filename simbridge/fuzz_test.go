@@ -13,7 +13,7 @@ import (
 // FuzzConfig reads any text as a flight of each command. A mistake is one line;
 // what passes has aircraft and users to begin with.
 func FuzzConfig(f *testing.F) {
-	for _, name := range []string{"fly", "px4", "hil"} {
+	for _, name := range []string{"fly", "px4", "ardupilot", "hil"} {
 		whole, err := os.ReadFile("../configs/" + name + ".yaml")
 		if err != nil {
 			f.Fatal(err)
@@ -27,7 +27,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, command := range []string{"fly", "px4", "hil"} {
+		for _, command := range []string{"fly", "sitl", "hil"} {
 			c := fly.Default()
 			err := configs.Decode(raw, &c)
 			if err == nil {

@@ -22,9 +22,10 @@ var program = cli.Program{
 	Name:  "simbridge",
 	Usage: "simbridge is the world the leader flies against.",
 	Commands: []cli.Command{
-		{Name: "fly", Args: flightArgs, Summary: "fly one mission against simulated aircraft and users", Run: flightCommand("fly")},
-		{Name: "px4", Args: flightArgs, Summary: "the same around running PX4 instances: it gives them users, a channel and a battery, and commands nothing", Run: flightCommand("px4")},
-		{Name: "hil", Args: flightArgs, Summary: "the same around a leader on its own board, with its latencies", Run: flightCommand("hil")},
+		{Name: "fly", Args: flightArgs, Summary: "fly one mission against simulated aircraft and users", Run: flightCommand("fly", "configs/fly.yaml")},
+		{Name: "sitl", Args: flightArgs, Summary: "the same around running PX4 or ArduCopter instances: it gives them users and a channel, PX4 a battery, and moves nothing", Run: flightCommand("sitl", "configs/px4.yaml")},
+		{Name: "px4", Args: flightArgs, Summary: "sitl, by its former name", Run: flightCommand("sitl", "configs/px4.yaml")},
+		{Name: "hil", Args: flightArgs, Summary: "the same around a leader on its own board, with its latencies", Run: flightCommand("hil", "configs/hil.yaml")},
 		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them from outside", Run: chaosCommand},
 		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them", Run: mutantsCommand},
 	},
@@ -33,10 +34,10 @@ var program = cli.Program{
 
 func main() { program.Main() }
 
-// flightCommand flies one mission, as fly, px4 or hil.
-func flightCommand(name string) func(context.Context, *cli.Call) error {
+// flightCommand flies one mission, as fly, sitl or hil, by a file unless -config names another.
+func flightCommand(name, file string) func(context.Context, *cli.Call) error {
 	return func(ctx context.Context, call *cli.Call) error {
-		path := call.Flags.String("config", "configs/"+name+".yaml", "`file` of the flight")
+		path := call.Flags.String("config", file, "`file` of the flight")
 		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
 		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over the flight's own")
 		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
@@ -96,8 +97,8 @@ func loadFlight(command, path, world, checkpoint, out, url string) (fly.Config, 
 func checkCommand(command string, c *fly.Config) error {
 	for i, a := range c.Aircraft {
 		switch {
-		case command == "px4" && a.Attach == "":
-			return fmt.Errorf("aircraft %d has no attach, want the address that its PX4 sends to", i+1)
+		case command == "sitl" && a.Attach == "":
+			return fmt.Errorf("aircraft %d has no attach, want the address that its autopilot sends to", i+1)
 		case command == "hil" && a.Attach != "":
 			return fmt.Errorf("aircraft %d has attach, want serial, or listen and partner", i+1)
 		}

@@ -32,25 +32,40 @@ func TestShippedConfiguration(t *testing.T) {
 }
 
 func TestShippedFlights(t *testing.T) {
-	for _, command := range []string{"px4", "hil"} {
+	for name, command := range map[string]string{"px4": "sitl", "ardupilot": "sitl", "hil": "hil"} {
 		c := fly.Default()
-		if err := configs.Load("../configs/"+command+".yaml", &c); err != nil {
+		if err := configs.Load("../configs/"+name+".yaml", &c); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Check(); err != nil {
-			t.Errorf("%s: %v", command, err)
+			t.Errorf("%s: %v", name, err)
 		}
-		if err := checkCommand(command, &c); err != nil || c.Speed != 1 || (len(c.Leader.Command) != 0) != (command == "px4") {
-			t.Errorf("%s: %v, %+v", command, err, c)
+		if err := checkCommand(command, &c); err != nil || c.Speed != 1 || (len(c.Leader.Command) != 0) != (command == "sitl") {
+			t.Errorf("%s: %v, %+v", name, err, c)
 		}
 	}
 }
 
-// The files of a flight with PX4 agree with one another: the leader's, the
-// simulator's, and the homes on the command lines of docs/integrator.md.
-func TestPX4FilesAgree(t *testing.T) {
+// The files of a flight with running instances agree with one another: the leader's, the
+// simulator's, and the homes and links on the command lines of docs/integrator.md.
+func TestSITLFilesAgree(t *testing.T) {
+	raw, err := os.ReadFile("../docs/integrator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, line := range map[string]struct{ lat, lon, alt, link, attach string }{
+		"px4":       {`PX4_HOME_LAT=(\S+)`, `PX4_HOME_LON=(\S+) \S+ -i %d `, `PX4_HOME_ALT=(\S+)`, "", ""},
+		"ardupilot": {`--home (\S+?),`, `-I %d .*--home [^,]+,([^,]+),`, `--home [^,]+,[^,]+,([^,]+),`, "--serial0 udpclient:%s ", "--serial1 udpclient:%s "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkSITLFiles(t, name, string(raw), line.lat, line.lon, line.alt, line.link, line.attach)
+		})
+	}
+}
+
+func checkSITLFiles(t *testing.T, name, page, latitude, longitude, altitude, link, attach string) {
 	c := fly.Default()
-	if err := configs.Load("../configs/px4.yaml", &c); err != nil {
+	if err := configs.Load("../configs/"+name+".yaml", &c); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile("../" + c.Leader.Config)
@@ -76,31 +91,29 @@ func TestPX4FilesAgree(t *testing.T) {
 	if o := leader.Origin; leader.Fleet != c.Fleet || leader.Broker.URL != "tcp://"+c.Broker.Listen || (geo.Point{LatDeg: o.Latitude, LonDeg: o.Longitude, AltM: o.AMSL}) != c.Origin {
 		t.Errorf("leader's fleet, broker and origin: %+v", leader)
 	}
-	for i, a := range c.Aircraft { // instance i is system i+1 and speaks to 14540+i
-		if l := leader.Aircraft[i]; a.SystemID != i+1 || l.System != i+1 || l.Endpoint != fmt.Sprintf("udp-listen:127.0.0.1:%d", 14540+i) {
-			t.Errorf("aircraft %d: %+v, the leader's %+v", i+1, a, l)
-		}
-	}
-	if raw, err = os.ReadFile("../docs/integrator.md"); err != nil {
-		t.Fatal(err)
-	}
 	number := func(pattern string) float64 {
-		found := regexp.MustCompile(pattern).FindSubmatch(raw)
+		found := regexp.MustCompile(pattern).FindStringSubmatch(page)
 		if found == nil {
 			t.Fatalf("docs/integrator.md has no %s", pattern)
 		}
-		x, err := strconv.ParseFloat(string(found[1]), 64)
+		x, err := strconv.ParseFloat(found[1], 64)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return x
 	}
 	var homes []geo.Local
-	for i := range c.Aircraft {
-		home := c.Origin.ToLocal(geo.Point{
-			LatDeg: number(`PX4_HOME_LAT=(\S+)`), AltM: number(`PX4_HOME_ALT=(\S+)`),
-			LonDeg: number(fmt.Sprintf(`PX4_HOME_LON=(\S+) \S+ -i %d `, i)),
-		})
+	for i, a := range c.Aircraft { // instance i is system i+1 and speaks to 14540+i
+		at := fmt.Sprintf("127.0.0.1:%d", 14540+i)
+		if l := leader.Aircraft[i]; a.SystemID != i+1 || l.System != i+1 || l.Endpoint != "udp-listen:"+at {
+			t.Errorf("aircraft %d: %+v, the leader's %+v", i+1, a, l)
+		}
+		for form, address := range map[string]string{link: at, attach: a.Attach} {
+			if form != "" && !strings.Contains(page, fmt.Sprintf(form, address)) {
+				t.Errorf("docs/integrator.md has no "+form, address)
+			}
+		}
+		home := c.Origin.ToLocal(geo.Point{LatDeg: number(latitude), AltM: number(altitude), LonDeg: number(fmt.Sprintf(longitude, i))})
 		start := c.World.Start(i)
 		if off := math.Hypot(home.EastM-start.EastM, home.NorthM-start.NorthM); off > 200 || math.Abs(home.UpM) > 20 { // flight.start_within_m
 			t.Errorf("home %d is %.0f m from its start and %.0f m up", i, off, home.UpM)
@@ -141,7 +154,9 @@ func TestBadInput(t *testing.T) {
 		"bad fleet":       {[]string{"fly", "-config", file("f.yaml", craft+"fleet: a/b\n")}, "fleet"},
 		"two ways":        {[]string{"fly", "-config", file("h.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x, serial: \"/dev/x:57600\"}]\n")}, "2 of listen, serial and attach"},
 		"bad serial":      {[]string{"hil", "-config", file("i.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, serial: /dev/x}]\n")}, "want device:baud"},
+		"sitl without":    {[]string{"sitl", "-config", file("j.yaml", craft)}, "has no attach"},
 		"px4 without":     {[]string{"px4", "-config", file("j.yaml", craft)}, "has no attach"},
+		"told what it is": {[]string{"sitl", "-autopilot", "ardupilot", "-config", "../configs/px4.yaml"}, "a running instance says itself what it is"},
 		"px4 hurried":     {[]string{"px4", "-config", file("k.yaml", "speed: 10\nbroker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, attach: \"127.0.0.1:1\"}]\n")}, "speed is 10, want 1"},
 		"no leader":       {[]string{"chaos", "-leader", filepath.Join(folder, "none")}, "the leader: "},
 		"no missions":     {[]string{"chaos", "-missions", "0"}, "-missions is 0, want 1 to"},

@@ -25,15 +25,17 @@ func TestShippedConfiguration(t *testing.T) {
 	}
 }
 
-// The leader of a flight with PX4 SITL: real time, and commands that simbridge px4
+// The leader of a flight with running instances: real time, and commands that simbridge sitl
 // sends unsigned.
-func TestShippedPX4Configuration(t *testing.T) {
-	c, err := Load("../../configs/leader-px4.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.SpeedFactor() != 1 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() || c.MAVLink.RealAircraft || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
-		t.Errorf("%+v", c)
+func TestShippedSITLConfigurations(t *testing.T) {
+	for _, autopilot := range []string{"px4", "ardupilot"} {
+		c, err := Load("../../configs/leader-" + autopilot + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.SpeedFactor() != 1 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() || c.MAVLink.RealAircraft || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+			t.Errorf("%s: %+v", autopilot, c)
+		}
 	}
 }
 

@@ -226,6 +226,7 @@ type State struct {
 	Body
 	TimeS    float64 // mission time since the vehicle was started
 	Mode     Mode
+	ModeName string // the autopilot's own word for it
 	Armed    bool
 	OnGround bool          // it touches the ground
 	Landed   bool          // its land detector has noticed that
@@ -245,7 +246,7 @@ func (a *Autopilot) State() (s State) {
 
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
-	return State{v.body, v.timeS(), v.mode, v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
+	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -18,6 +19,30 @@ import (
 const ModeStabilize Mode = 1 << 16
 
 var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard: 4, ModePosition: 5, ModeReturn: 6, ModeLand: 9, ModeHold: 17}
+
+// copterNames are the same in ArduCopter's own words.
+var copterNames = map[Mode]string{
+	ModeStabilize: "STABILIZE", ModeTakeoff: "GUIDED", ModeOffboard: "GUIDED", ModePosition: "LOITER", ModeReturn: "RTL", ModeLand: "LAND", ModeHold: "BRAKE",
+}
+
+// ModeOf is the mode of a HEARTBEAT, GUIDED without a take-off, and its autopilot's word for it.
+func ModeOf(h *common.MessageHeartbeat) (m Mode, name string) {
+	if h.Autopilot != common.MAV_AUTOPILOT_ARDUPILOTMEGA {
+		m = Mode(h.CustomMode)
+		return m, m.String()
+	}
+	if m, known := copterMode(h.CustomMode); known {
+		return m, copterNames[m]
+	}
+	return 0, fmt.Sprintf("mode %d", h.CustomMode)
+}
+
+func (v *vehicle) modeName() string {
+	if v.conf.Copter {
+		return copterNames[v.mode]
+	}
+	return v.mode.String()
+}
 
 const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
 

@@ -4,7 +4,7 @@
 // Outputs: the exact joules of each slot, the truth that the leader's settlement is
 // compared with; and BATTERY_STATUS and SYS_STATUS in their own resolution, from which
 // the leader has to estimate them.
-// Callers: simbridge/autopilot for simulated aircraft, simbridge/px4 for real autopilots.
+// Callers: simbridge/autopilot for simulated aircraft, simbridge/sitl for running PX4.
 package battery
 
 import (

@@ -18,25 +18,34 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// startAttached starts autopilots that measure nothing themselves and stand for PX4's
-// own simulation, with clocks at the given rates, and a flight around them. die
-// ends one as a crash of its process does.
-func startAttached(t *testing.T, slots int, rates ...float64) (c Config, flown []*autopilot.Autopilot, die func(i int)) {
+// instance is an autopilot in place of a running one: PX4's own simulation, which measures
+// nothing itself, or ArduCopter's, which measures its own battery. rate is its clock's.
+type instance struct {
+	rate   float64
+	copter bool
+}
+
+// startAttached starts instances, and a flight around them. die ends one as a crash of its
+// process does.
+func startAttached(t *testing.T, slots int, instances ...instance) (c Config, flown []*autopilot.Autopilot, die func(i int)) {
 	t.Helper()
 	var links, endpoints []string
-	for range rates {
+	for range instances {
 		links = append(links, freeAddress(t))
 		endpoints = append(endpoints, "udp-listen:"+links[len(links)-1])
 	}
 	station := freeAddress(t)
 	c = realConfig(t, slots, 5, endpoints)
-	once := make([]sync.Once, len(rates))
+	once := make([]sync.Once, len(instances))
 	die = func(i int) { once[i].Do(flown[i].Close) }
-	for i, rate := range rates {
+	for i, in := range instances {
 		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0"})
 		conf := c.autopilotConfig(i, world.NewScenario(&c.World, c.Seed))
-		conf.Partner, conf.SecondLink, conf.Battery = links[i], station, battery.Fields{}
-		conf.Speed *= rate
+		conf.Partner, conf.SecondLink, conf.Copter = links[i], station, in.copter
+		if !in.copter {
+			conf.Battery = battery.Fields{}
+		}
+		conf.Speed *= in.rate
 		a := &autopilot.Autopilot{Config: conf}
 		if err := a.Initialize(); err != nil {
 			t.Fatal(err)
@@ -48,36 +57,54 @@ func startAttached(t *testing.T, slots int, rates ...float64) (c Config, flown [
 	return c, flown, die
 }
 
-// The bridge follows what the autopilots send, and the leader flies on the
-// battery that it injects. The clock of one runs slow, as PX4's simulation did
-// beside a busy machine: its joules are counted by it, here and in the leader.
+// The bridge follows what the autopilots send. PX4 flies on the battery that it injects,
+// ArduCopter on its own. The clock of one runs slow, as PX4's simulation did beside a busy
+// machine: its joules are counted by it, here and in the leader.
 func TestAttachedAutopilots(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		instances []instance
+		source    string // the fleet's worst
+	}{
+		"px4":       {[]instance{{rate: 0.985}, {rate: 1}}, "current_voltage"}, // PX4 passes no energy_consumed on
+		"ardupilot": {[]instance{{0.985, true}, {1, true}}, "energy_consumed"},
+		"mixed":     {[]instance{{rate: 1}, {1, true}}, "current_voltage"},
+	} {
+		t.Run(name, func(t *testing.T) { flyAttached(t, c.source, c.instances...) })
+	}
+}
+
+func flyAttached(t *testing.T, source string, instances ...instance) {
 	const slots = 12
-	rates := []float64{0.985, 1}
-	c, flown, _ := startAttached(t, slots, rates...)
+	c, flown, _ := startAttached(t, slots, instances...)
 	s := flySummary(t, c)
 	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
 		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v", s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
 	}
-	if s.EnergySource != "current_voltage" {
-		t.Errorf("the leader counts by %s, want current_voltage: PX4 passes no energy_consumed on", s.EnergySource)
+	if s.EnergySource != source {
+		t.Errorf("the leader counts by %s, want %s", s.EnergySource, source)
 	}
-	// The bridge's battery, from what it receives at 20 Hz, is the vehicle's own. By
-	// the wall's clock it would be 1.5 % more.
-	truth := 0.0
+	// The bridge's joules, from what it receives at 20 Hz, are the vehicle's own. By
+	// the wall's clock they would be 1.5 % more.
+	truth, resolution := 0.0, 0.0
 	for i, a := range flown {
-		own := a.State().Spent.FlightJ
-		bridge := s.Aircraft[i].FlightJ + s.Aircraft[i].TransitJ
-		truth += bridge + s.Aircraft[i].EdgeJ
-		t.Logf("aircraft %d drew %.0f J, the bridge says %.0f; its clock runs at %.4f", i+1, own, bridge, s.Aircraft[i].ClockRate)
+		own, x := a.State().Spent.FlightJ, s.Aircraft[i]
+		bridge := x.FlightJ + x.TransitJ
+		truth += bridge + x.EdgeJ
+		t.Logf("aircraft %d drew %.0f J, the bridge says %.0f; %.0f J of computing are in them, %.0f not; its clock runs at %.4f", i+1, own, bridge, x.EdgeJ, x.UndrawnEdgeJ, x.ClockRate)
 		if math.Abs(own-bridge) > 0.005*own {
 			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
+		}
+		if x.OwnBattery != instances[i].copter || (x.EdgeJ > 0) == x.OwnBattery || (x.UndrawnEdgeJ > 0) != x.OwnBattery {
+			t.Errorf("aircraft %d, an ArduCopter: %v, is reported as %+v", i+1, instances[i].copter, x)
+		}
+		if instances[i].copter {
+			resolution += 100 // of energy_consumed, J
 		}
 	}
 	all := s.Budget.LeaderSpentJ + s.Budget.LeaderTransitJ
 	t.Logf("leader %.0f J, bridge %.0f J", all, truth)
-	if math.Abs(all-truth) > 0.01*truth {
+	if math.Abs(all-truth) > 0.01*truth+resolution {
 		t.Errorf("the leader counts %v J of %v", all, truth)
 	}
 }
@@ -87,7 +114,7 @@ func TestAttachedAutopilots(t *testing.T) {
 func TestDeadInstanceIsNamedAndReported(t *testing.T) {
 	t.Parallel()
 	const slots = 30
-	c, flown, die := startAttached(t, slots, 1, 1)
+	c, flown, die := startAttached(t, slots, instance{rate: 1}, instance{rate: 1})
 	ended := make(chan struct{})
 	go func() {
 		for flown[1].State().Mode != autopilot.ModeOffboard {
@@ -125,7 +152,7 @@ func TestDeadInstanceIsNamedAndReported(t *testing.T) {
 // One that dies before the mission ends the flight at once.
 func TestDeadInstanceBeforeTheStart(t *testing.T) {
 	t.Parallel()
-	c, _, die := startAttached(t, 12, 1, 1)
+	c, _, die := startAttached(t, 12, instance{rate: 1}, instance{rate: 1})
 	c.Leader.Command = []string{"sh", "-c", "exec sleep 60"} // never ready
 	waits := &triggerWriter{text: "waiting for the leader", then: func() { die(0) }}
 	err := Run(context.Background(), c, waits)
@@ -154,7 +181,7 @@ func (s *triggerWriter) Write(p []byte) (int, error) {
 // Where all have died there is nothing left to wait for.
 func TestAllInstancesDead(t *testing.T) {
 	t.Parallel()
-	c, flown, die := startAttached(t, 300, 1)
+	c, flown, die := startAttached(t, 300, instance{rate: 1})
 	ended := make(chan struct{})
 	go func() {
 		for flown[0].State().Mode != autopilot.ModeOffboard {

@@ -57,7 +57,7 @@ type UsersConfig struct {
 }
 
 // AircraftConfig is one aircraft: simulated on UDP or on a serial port, or a running
-// PX4 that is attached to.
+// PX4 or ArduCopter that is attached to.
 type AircraftConfig struct {
 	SystemID int     `yaml:"system_id"`
 	Listen   string  `yaml:"listen"`
@@ -70,7 +70,7 @@ type AircraftConfig struct {
 	Autopilot string `yaml:"autopilot"`
 }
 
-// Attached reports whether any aircraft is a running PX4.
+// Attached reports whether any aircraft is a running instance.
 func (c *Config) Attached() bool {
 	return slices.ContainsFunc(c.Aircraft, func(a AircraftConfig) bool { return a.Attach != "" })
 }
@@ -116,7 +116,7 @@ func (c *Config) FitAutopilots(kind string) error {
 			return fmt.Errorf("autopilot is %q, want px4, ardupilot or mixed", kind)
 		}
 	}
-	return nil
+	return c.Check()
 }
 
 // Default is what a configuration file starts from.
@@ -172,6 +172,9 @@ func (c *Config) Check() error {
 		ids[a.SystemID] = true
 		if a.Autopilot != "" && a.Autopilot != PX4 && a.Autopilot != ArduPilot {
 			return fmt.Errorf("aircraft %d has autopilot %q, want px4 or ardupilot", i+1, a.Autopilot)
+		}
+		if a.Autopilot != "" && a.Attach != "" {
+			return fmt.Errorf("aircraft %d has autopilot %s and attach: a running instance says itself what it is", i+1, a.Autopilot)
 		}
 		conf := c.autopilotConfig(i, nil)
 		if err := conf.Check(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/px4"
+	"prefdt/simbridge/sitl"
 	"prefdt/simbridge/world"
 )
 
@@ -27,7 +27,7 @@ type vehicle interface {
 // fleet is the aircraft of a flight, with the true state of all of them.
 type fleet struct {
 	vehicles []vehicle
-	attached []*px4.Vehicle
+	attached []*sitl.Vehicle
 	closers  []func()
 	latency  latency
 
@@ -49,18 +49,18 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		latency: latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
 	truth := world.NewScenario(&c.World, c.Seed)
-	var links []*px4.Endpoint
+	var links []*sitl.Endpoint
 	for i := range n {
 		conf := c.autopilotConfig(i, truth)
 		conf.Log = log
 		conf.OnMotion = func(slot int, s autopilot.State) { f.handleMotion(i, slot, s.Body) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
-			v := &px4.Vehicle{Config: conf}
+			v := &sitl.Vehicle{Config: conf}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
-			k := slices.IndexFunc(links, func(l *px4.Endpoint) bool { return l.Address == at })
+			k := slices.IndexFunc(links, func(l *sitl.Endpoint) bool { return l.Address == at })
 			if k < 0 {
-				k, links = len(links), append(links, &px4.Endpoint{Address: at})
+				k, links = len(links), append(links, &sitl.Endpoint{Address: at})
 			}
 			links[k].Vehicles = append(links[k].Vehicles, v)
 			continue
@@ -117,7 +117,7 @@ func (f *fleet) findLost(now time.Time) (numbers []int) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	for i, a := range f.vehicles {
-		if v, ok := a.(*px4.Vehicle); ok && !f.lost[i] && v.Lost(now) {
+		if v, ok := a.(*sitl.Vehicle); ok && !f.lost[i] && v.Lost(now) {
 			f.lost[i] = true
 			numbers = append(numbers, i+1)
 		}
@@ -131,6 +131,9 @@ func (f *fleet) allLost() bool {
 	defer f.mutex.Unlock()
 	return !slices.Contains(f.lost, false)
 }
+
+// nameOf says which autopilot aircraft i is attached to.
+func (f *fleet) nameOf(i int) string { return f.vehicles[i].(*sitl.Vehicle).Name() }
 
 func (f *fleet) isLost(i int) bool {
 	f.mutex.Lock()

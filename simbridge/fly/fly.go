@@ -6,7 +6,7 @@
 // Inputs: a Config, which configs/fly.yaml documents, and a leader, started here
 // or elsewhere. Outputs: a live view, and a report of the flight that has the
 // true joules and delays beside those the leader published. Commands simbridge
-// fly, px4 and hil call Run. In a slot it only observes: each beacon advances
+// fly, sitl and hil call Run. In a slot it only observes: each beacon advances
 // the simulated world by one slot.
 package fly
 

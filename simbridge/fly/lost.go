@@ -12,18 +12,18 @@ import (
 // logLost logs autopilots that were lost since the last call.
 func (f *flight) logLost() {
 	for _, n := range f.fleet.findLost(time.Now()) {
-		latest, system := f.observer.latest(), f.Aircraft[n-1].SystemID
-		f.log.Error("autopilot lost", "aircraft", n, "system", system, "slot", latest.lastSlot, "state", latest.status.State)
-		f.view.printLine(fmt.Sprintf("aircraft %d, PX4 system %d: no HEARTBEAT for 10 s", n, system))
+		latest := f.observer.latest()
+		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", latest.lastSlot, "state", latest.status.State)
+		f.view.printLine(fmt.Sprintf("aircraft %d, %s: no HEARTBEAT for 10 s", n, f.fleet.nameOf(n-1)))
 	}
 }
 
 // lostError is the error with which a flight ends that lost autopilots, nil without one.
 func (f *flight) lostError() error {
 	var names []string
-	for i, a := range f.Aircraft {
+	for i := range f.Aircraft {
 		if f.fleet.isLost(i) {
-			names = append(names, fmt.Sprintf("aircraft %d (PX4 system %d)", i+1, a.SystemID))
+			names = append(names, fmt.Sprintf("aircraft %d (%s)", i+1, f.fleet.nameOf(i)))
 		}
 	}
 	if len(names) == 0 {

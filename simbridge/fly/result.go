@@ -8,8 +8,8 @@ import (
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/px4"
 	"prefdt/simbridge/report"
+	"prefdt/simbridge/sitl"
 	"prefdt/telemetry"
 )
 
@@ -80,8 +80,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
 			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
-		if v, ok := a.(*px4.Vehicle); ok {
+		if v, ok := a.(*sitl.Vehicle); ok {
 			aircraft.ClockRate = v.ClockRate()
+			aircraft.OwnBattery, aircraft.UndrawnEdgeJ = v.OwnBattery()
 		}
 		for slot, j := range spent[m] {
 			if slot < 0 || slot >= len(r.Rows) {

@@ -124,7 +124,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 		for i, a := range f.fleet.vehicles {
 			state := a.State()
 			lines = append(lines, fmt.Sprintf("aircraft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
-				i+1, state.Mode, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilojoules(state.Spent.J())))
+				i+1, state.ModeName, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilojoules(state.Spent.J())))
 		}
 		return lines
 	})
@@ -163,6 +163,9 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		kilojoules(s.Budget.FlightJ), kilojoules(s.Budget.EdgeJ), kilojoules(s.Budget.LeaderSpentJ), s.EnergySource)
 	fmt.Fprintf(w, "           climb and return, outside the budget: %s kJ\n", kilojoules(s.Budget.TransitJ))
 	for _, a := range s.Aircraft {
+		if a.OwnBattery {
+			fmt.Fprintf(w, "           aircraft %d: joules of the autopilot's own battery, which %.2f kJ of computing were not drawn from\n", a.Number, a.UndrawnEdgeJ/1000)
+		}
 		if a.PackJ > 0 {
 			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ))
 		}

@@ -1,5 +1,5 @@
 // Package geo converts between the fleet's local frame and WGS84 coordinates, for the
-// simulated autopilots (simbridge/autopilot, simbridge/px4).
+// simulated autopilots (simbridge/autopilot, simbridge/sitl).
 //
 // The local frame has metres east and north of the fleet's geodetic origin in the tangent
 // plane there, and altitude above the origin's. Inputs and outputs are points of either

@@ -230,6 +230,10 @@ type AircraftSummary struct {
 	MalformedFrames  int     `json:"malformed_frames"`
 	ClockRate        float64 `json:"clock_rate,omitzero"` // of an attached autopilot's clock against the wall's
 	Lost             bool    `json:"lost,omitempty"`      // no link to it, for good
+	// OwnBattery: its joules are an attached autopilot's own, by its counter. UndrawnEdgeJ of
+	// computing are in none of them.
+	OwnBattery   bool    `json:"own_battery,omitempty"`
+	UndrawnEdgeJ float64 `json:"undrawn_edge_j,omitzero"`
 }
 
 // QuantilesOf returns the median, the 95th and the 99th percentile (nearest rank) and the greatest.

@@ -1,4 +1,4 @@
-package px4
+package sitl
 
 import (
 	"fmt"
@@ -17,18 +17,49 @@ import (
 func (v *Vehicle) Ready(now time.Time) (missing, err error) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	sentForS := v.missionS(now.Sub(v.batterySentAt))
 	switch {
 	case !v.hasState():
-		return fmt.Errorf("nothing received from PX4 system %d: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.SystemID), nil
+		return fmt.Errorf("nothing received from %s: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.name()), nil
+	case v.copter():
+		return v.readyWithOwnBattery()
+	case !v.px4():
+		return nil, fmt.Errorf("system %d is a %s, want PX4 or ArduCopter", v.SystemID, v.heartbeat.Autopilot)
+	}
+	sentForS := v.missionS(now.Sub(v.batterySentAt))
+	switch {
 	case v.batterySentAt.IsZero() || sentForS < relaySettleS:
-		return fmt.Errorf("PX4 system %d does not relay the battery yet", v.SystemID), nil
+		return fmt.Errorf("%s does not relay the battery yet", v.name()), nil
 	case v.missionS(v.ownBatteryAt.Sub(v.batterySentAt)) > relaySettleS/2:
-		return nil, fmt.Errorf("PX4 system %d has a battery simulation of its own: want SIM_BAT_ENABLE 0 in it before it boots", v.SystemID)
+		return nil, fmt.Errorf("%s has a battery simulation of its own: want SIM_BAT_ENABLE 0 in it before it boots", v.name())
 	case v.relayedAt.IsZero():
-		return fmt.Errorf("PX4 system %d does not relay the battery", v.SystemID), nil
+		return fmt.Errorf("%s does not relay the battery", v.name()), nil
 	}
 	return nil, nil
+}
+
+func (v *Vehicle) readyWithOwnBattery() (missing, err error) {
+	switch {
+	case !v.own.received:
+		return fmt.Errorf("no BATTERY_STATUS received from %s", v.name()), nil
+	case !v.own.counts:
+		return nil, fmt.Errorf("%s does not count its joules: want BATT_MONITOR 4 in it before it boots", v.name())
+	}
+	return nil, nil
+}
+
+// Name says which instance it is, as in "PX4 system 1".
+func (v *Vehicle) Name() string {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.name()
+}
+
+// OwnBattery is whether the joules are its own battery's, and how many of computing that one
+// does not feed.
+func (v *Vehicle) OwnBattery() (own bool, undrawnEdgeJ float64) {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	return v.copter(), v.undrawnEdgeJ
 }
 
 // Lost reports whether the instance has sent a HEARTBEAT before, and none for lostAfterS.
@@ -51,7 +82,7 @@ func (v *Vehicle) State() autopilot.State {
 	defer v.mutex.Unlock()
 	s := autopilot.State{Body: v.extrapolated(time.Now()), Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
 	if v.heartbeat != nil {
-		s.Mode = autopilot.Mode(v.heartbeat.CustomMode)
+		s.Mode, s.ModeName = autopilot.ModeOf(v.heartbeat)
 		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
 	}
 	return s
@@ -66,10 +97,15 @@ func (v *Vehicle) SetSlot(slot int, at time.Time) {
 }
 
 // AddEdgeJ adds the joules of computing for a slot's users, which are drawn over a part
-// of the slot: drawn at once they would depend on a single message, which may be lost.
+// of the slot: drawn at once they would depend on a single message, which may be lost. An
+// ArduCopter's own battery does not feed it.
 func (v *Vehicle) AddEdgeJ(slot int, joules float64) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
+	if v.copter() {
+		v.undrawnEdgeJ += joules
+		return
+	}
 	v.edgeLoads = append(v.edgeLoads, edgeLoad{slot, joules, joules / edgeComputeS})
 }
 
@@ -86,6 +122,28 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 func (v *Vehicle) hasState() bool {
 	return v.located && v.heartbeat != nil && v.landed != common.MAV_LANDED_STATE_UNDEFINED
 }
+
+func (v *Vehicle) copter() bool {
+	return v.heartbeat != nil && v.heartbeat.Autopilot == common.MAV_AUTOPILOT_ARDUPILOTMEGA
+}
+
+func (v *Vehicle) px4() bool {
+	return v.heartbeat != nil && v.heartbeat.Autopilot == common.MAV_AUTOPILOT_PX4
+}
+
+func (v *Vehicle) name() string {
+	kind := ""
+	switch {
+	case v.px4():
+		kind = "PX4 "
+	case v.copter():
+		kind = "ArduCopter "
+	}
+	return fmt.Sprintf("%ssystem %d", kind, v.SystemID)
+}
+
+// draws is whether it draws energy: on the ground an ArduCopter's own battery says so itself.
+func (v *Vehicle) draws() bool { return v.copter() || v.inAir() }
 
 func (v *Vehicle) inAir() bool {
 	return v.heartbeat != nil && v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0 &&

@@ -1,4 +1,4 @@
-package px4
+package sitl
 
 import (
 	"math"
@@ -17,9 +17,9 @@ import (
 func flyingVehicle(at time.Time, powerW float64) *Vehicle {
 	v := &Vehicle{
 		Config:  autopilot.Config{Speed: 1, PowerW: func(int, geo.Local) float64 { return powerW }},
-		battery: battery.New(150e3, battery.Fields{Current: true}), nextSendUS: math.MaxInt64,
+		battery: battery.New(150e3, battery.Fields{Current: true}), nextSendUS: math.MaxInt64, receivedAt: map[uint32]time.Time{},
 	}
-	v.handleMessage(nil, &common.MessageHeartbeat{BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)
+	v.handleMessage(nil, &common.MessageHeartbeat{Autopilot: common.MAV_AUTOPILOT_PX4, BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, at)
 	v.handleMessage(nil, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}, at)
 	v.receivePosition(10_000, at)
 	return v
@@ -160,5 +160,88 @@ func TestOwnBatterySimulation(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// An ArduCopter's joules are its own battery's: by power between two steps of its counter, which
+// goes on over a reboot. No battery is injected, and computing is not drawn from it.
+func TestOwnBatteryOfArduCopter(t *testing.T) {
+	const powerW, seconds = 168.0, 300
+	v := flyingVehicle(noon, 1e6) // the model's power counts for nothing
+	v.nextSendUS = 0
+	for _, s := range streams { // so that none is asked for
+		v.receivedAt[s.message.GetID()] = noon
+	}
+	v.handleMessage(nil, &common.MessageHeartbeat{Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA, BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, noon)
+	if missing, err := v.Ready(noon); missing == nil || err != nil {
+		t.Errorf("without a battery it is ready: %v, %v", missing, err)
+	}
+	v.AddEdgeJ(3, 50)
+	const bootedWith = 4210 // hJ
+	receive := func(i int, measuredW, countedJ float64) {
+		at := noon.Add(time.Duration(i) * 100 * time.Millisecond)
+		v.receivePosition(10_000+uint32(100*i), at)
+		b := &common.MessageBatteryStatus{EnergyConsumed: bootedWith + int32(countedJ/100), CurrentBattery: int16(math.Round(100 * measuredW / 12.5))}
+		for k := range b.Voltages {
+			b.Voltages[k] = math.MaxUint16
+		}
+		b.Voltages[0], b.Voltages[1] = 8500, 4000 // two of its cells in one value
+		v.handleMessage(nil, b, at)
+		v.handleMessage(nil, &common.MessageBatteryStatus{Id: 1, EnergyConsumed: 9}, at) // another pack
+	}
+	receive(0, powerW, 0)
+	if missing, err := v.Ready(noon); missing != nil || err != nil {
+		t.Errorf("with one it is not: %v, %v", missing, err)
+	}
+	for i := 1; i <= 10*seconds; i++ {
+		if receive(i, powerW, powerW*float64(i)/10); math.Abs(v.State().Spent.J()-powerW*float64(i)/10) > 2 {
+			t.Fatalf("after %v s %v J, want %v", float64(i)/10, v.State().Spent.J(), powerW*float64(i)/10)
+		}
+	}
+	// Its sensor of current reads too little: the counter holds.
+	for i := 10*seconds + 1; i <= 20*seconds; i++ {
+		receive(i, powerW/2, powerW*float64(i)/10)
+	}
+	if got := v.State().Spent.J(); math.Abs(got-2*powerW*seconds) > counterStepJ {
+		t.Errorf("%v J by its counter, want %v", got, 2*powerW*seconds)
+	}
+	before := v.State().Spent.J()
+	receive(20*seconds+1, powerW, -100*bootedWith) // it booted: the counter is 0
+	receive(20*seconds+2, powerW, -100*bootedWith+powerW)
+	if got := v.State().Spent.J() - before; got < 0 || got > powerW+counterStepJ {
+		t.Errorf("a reboot costs %v J", got)
+	}
+	if own, undrawnJ := v.OwnBattery(); !own || undrawnJ != 50 || v.State().Spent.EdgeJ != 0 || !v.batterySentAt.IsZero() {
+		t.Errorf("own battery %v, %v J of computing apart and %v in it, a battery injected at %v", own, undrawnJ, v.State().Spent.EdgeJ, v.batterySentAt)
+	}
+	v.handleMessage(nil, &common.MessageBatteryStatus{EnergyConsumed: -1}, noon)
+	if _, err := v.Ready(noon); err == nil {
+		t.Error("one that does not count its joules is ready")
+	}
+	v.handleMessage(nil, &common.MessageHeartbeat{Autopilot: common.MAV_AUTOPILOT_GENERIC}, noon)
+	if _, err := v.Ready(noon); err == nil {
+		t.Error("an autopilot that is neither is ready")
+	}
+}
+
+// An ArduCopter sends HEARTBEAT alone: what is missing is asked for, also when it stops.
+func TestMissingMessagesAreAskedFor(t *testing.T) {
+	v := &Vehicle{Config: autopilot.Config{Speed: 1}, receivedAt: map[uint32]time.Time{}}
+	asked := func(at time.Time) (ids []float32) {
+		for _, m := range v.missingStreams(at) {
+			ids = append(ids, m.(*common.MessageCommandLong).Param1)
+		}
+		return ids
+	}
+	position := float32((&common.MessageGlobalPositionInt{}).GetID())
+	if got := asked(noon); len(got) != len(streams) {
+		t.Errorf("at first %v are asked for", got)
+	}
+	for _, s := range streams {
+		v.receivedAt[s.message.GetID()] = noon
+	}
+	v.receivedAt[uint32(position)] = noon.Add(-4 * time.Second)
+	if got := asked(noon); len(got) != 1 || got[0] != position {
+		t.Errorf("%v are asked for, want %v alone", got, position)
 	}
 }

@@ -1,4 +1,4 @@
-package px4
+package sitl
 
 import (
 	"math"

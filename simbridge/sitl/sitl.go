@@ -1,14 +1,15 @@
-// Package px4 attaches to running PX4 instances and simulates the battery that they
-// lack.
+// Package sitl attaches to running instances of PX4 or ArduCopter, and knows what they draw.
 //
-// Inputs: the positions, speeds and states that an instance sends, and the joules of the
-// computing done on board.
-// Outputs: BATTERY_STATUS with the energy of that flight by the propulsion model plus the
-// computing, from the vehicle's system id and the battery's component id; PX4 relays it
-// as its own battery with SIM_BAT_ENABLE 0. Power is integrated over the autopilot's own
-// time. The package commands nothing.
+// Inputs: the positions, speeds, states and batteries that an instance sends, and the joules
+// of the computing done on board.
+// Outputs, for PX4: BATTERY_STATUS with the energy of that flight by the propulsion model
+// plus the computing, from the vehicle's system id and the battery's component id; PX4 relays
+// it as its own battery with SIM_BAT_ENABLE 0. ArduCopter takes no battery from outside: its
+// joules are those of its own battery (ownbattery.go), which no computing is drawn from, and
+// the messages are asked for that it does not send by itself.
+// Power is integrated over the autopilot's own time. The package moves nothing.
 // Caller: simbridge/fly, for aircraft with `attach`.
-package px4
+package sitl
 
 import (
 	"fmt"
@@ -43,13 +44,16 @@ type Vehicle struct {
 	landed        common.MAV_LANDED_STATE
 	channel       *gomavlib.Channel
 	sequence      byte
-	slotStarts    []slotStart // slots that begin after the last position
-	edgeLoads     []edgeLoad  // computing not drawn yet
-	nextSendUS    int64       // the next battery message
-	timedOut      bool        // nothing received for lostAfterS: what it drew meanwhile is in the battery
-	batterySentAt time.Time   // when the battery was first sent
-	relayedAt     time.Time   // when PX4 last relayed it
-	ownBatteryAt  time.Time   // when PX4 last reported a battery of its own
+	slotStarts    []slotStart          // slots that begin after the last position
+	edgeLoads     []edgeLoad           // computing not drawn yet
+	undrawnEdgeJ  float64              // computing that its own battery does not feed
+	own           ownBattery           // an ArduCopter's
+	receivedAt    map[uint32]time.Time // by message, when it was last received
+	nextSendUS    int64                // the next battery message
+	timedOut      bool                 // nothing received for lostAfterS: what it drew meanwhile is in the battery
+	batterySentAt time.Time            // when the battery was first sent to PX4
+	relayedAt     time.Time            // when PX4 last relayed it
+	ownBatteryAt  time.Time            // when PX4 last reported a battery of its own
 }
 
 // slotStart is when a slot begins, in wall time.
@@ -101,7 +105,7 @@ func (e *Endpoint) Initialize() error {
 	}
 	e.stop = make(chan struct{})
 	for _, v := range e.Vehicles {
-		v.endpoint, v.battery = e, battery.New(v.CapacityJ, battery.AllFields)
+		v.endpoint, v.battery, v.receivedAt = e, battery.New(v.CapacityJ, battery.AllFields), map[uint32]time.Time{}
 	}
 	e.done.Go(e.read)
 	e.done.Go(e.checkTimeouts)
@@ -149,25 +153,34 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 	v.mutex.Lock()
 	v.channel = c
 	moved := false
+	var out []message.Message
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
 		v.heartbeat, v.heartbeatAt = m, now
+		if v.copter() {
+			out = v.missingStreams(now)
+		}
 	case *common.MessageExtendedSysState:
 		v.landed = m.LandedState
 	case *common.MessageGlobalPositionInt:
 		moved = v.handlePosition(m, now)
 	case *common.MessageBatteryStatus:
-		if m.Id == relayedBatteryID {
+		switch {
+		case v.copter():
+			if m.Id == 0 { // the others are of packs that the leader does not fly with
+				v.handleOwnBattery(m)
+			}
+		case m.Id == relayedBatteryID:
 			v.relayedAt = now
-		} else {
+		default:
 			v.ownBatteryAt = now
 		}
 	}
+	v.receivedAt[m.GetID()] = now
 	slot, body := v.battery.Slot(), v.body
-	var out *common.MessageBatteryStatus
-	if moved && v.clock.elapsedUS >= v.nextSendUS {
+	if moved && v.px4() && v.clock.elapsedUS >= v.nextSendUS {
 		v.nextSendUS = v.clock.elapsedUS + sendIntervalMS*1000
-		out = v.battery.Status(v.clock.elapsedUS)
+		out = append(out, v.battery.Status(v.clock.elapsedUS))
 		if v.batterySentAt.IsZero() {
 			v.batterySentAt = now
 		}
@@ -176,8 +189,8 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 	if moved && v.OnMotion != nil {
 		v.OnMotion(slot, autopilot.State{Body: body})
 	}
-	if out != nil {
-		v.send(c, out)
+	for _, m := range out {
+		v.send(c, m)
 	}
 }
 
@@ -206,18 +219,21 @@ func (v *Vehicle) handlePosition(m *common.MessageGlobalPositionInt, now time.Ti
 		Position: v.Origin.ToLocal(geo.Point{LatDeg: float64(m.Lat) / 1e7, LonDeg: float64(m.Lon) / 1e7, AltM: float64(m.Alt) / 1000}),
 		Velocity: geo.Local{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100, UpM: -float64(m.Vz) / 100},
 	}
-	v.drawEnergy(passedUS, from, now, v.inAir() && !v.timedOut, v.body.Velocity)
+	v.drawEnergy(passedUS, from, now, v.draws() && !v.timedOut, v.body.Velocity)
 	v.located, v.timedOut = true, false
 	return true
 }
 
 // drawEnergy draws the energy of an interval of the autopilot's time that ends now, and
 // opens the slots that began in it.
-func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, flying bool, velocityMPS geo.Local) {
+func (v *Vehicle) drawEnergy(passedUS int64, from, now time.Time, draws bool, velocityMPS geo.Local) {
 	us := v.clock.elapsedUS - passedUS
 	drawUntil := func(toUS int64) {
 		powerW := 0.0
-		if flying {
+		switch {
+		case draws && v.copter():
+			powerW = v.own.powerW
+		case draws:
 			powerW = v.PowerW(v.battery.Slot(), velocityMPS)
 		}
 		v.battery.DrawPower(powerW, float64(toUS-us)/1e6)
@@ -249,7 +265,8 @@ func (v *Vehicle) drawEdge(seconds float64) {
 }
 
 // checkTimeout draws for an aircraft that stopped sending what the leader counts for it:
-// its hover, for lostAfterS. Its true motion is unknown.
+// its hover, for lostAfterS. Its true motion is unknown. An ArduCopter's counter corrects it,
+// should it be received again.
 func (v *Vehicle) checkTimeout(now time.Time) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
@@ -259,7 +276,7 @@ func (v *Vehicle) checkTimeout(now time.Time) {
 	from := v.clock.receivedAt
 	v.clock.elapsedUS += lostAfterS * 1e6
 	v.clock.receivedAt = now
-	v.drawEnergy(lostAfterS*1e6, from, now, v.inAir(), geo.Local{})
+	v.drawEnergy(lostAfterS*1e6, from, now, v.draws(), geo.Local{})
 	v.clock.rateStart = clockSample{v.clock.elapsedUS, now}
 	v.timedOut = true
 }
