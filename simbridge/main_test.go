@@ -54,8 +54,9 @@ func TestSITLFilesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, line := range map[string]struct{ lat, lon, alt, link, attach string }{
-		"px4":       {`PX4_HOME_LAT=(\S+)`, `PX4_HOME_LON=(\S+) \S+ -i %d `, `PX4_HOME_ALT=(\S+)`, "", ""},
-		"ardupilot": {`--home (\S+?),`, `-I %d .*--home [^,]+,([^,]+),`, `--home [^,]+,[^,]+,([^,]+),`, "--serial0 udpclient:%s ", "--serial1 udpclient:%s "},
+		"px4": {`PX4_HOME_LAT=(\S+)`, `PX4_HOME_LON=(\S+) \S+ -i %d `, `PX4_HOME_ALT=(\S+)`, "", ""},
+		"ardupilot": {`--home (\S+?),`, `-I %d .*--home [^,]+,([^,]+),`, `--home [^,]+,[^,]+,([^,]+),`,
+			"--serial0 udpclient:%s ", "--serial1 udpclient:%s "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkSITLFiles(t, name, string(raw), line.lat, line.lon, line.alt, line.link, line.attach)

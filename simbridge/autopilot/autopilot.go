@@ -246,7 +246,8 @@ func (a *Autopilot) State() (s State) {
 
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
-	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(), v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
+	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(),
+		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

@@ -22,7 +22,8 @@ var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard
 
 // copterNames are the same in ArduCopter's own words.
 var copterNames = map[Mode]string{
-	ModeStabilize: "STABILIZE", ModeTakeoff: "GUIDED", ModeOffboard: "GUIDED", ModePosition: "LOITER", ModeReturn: "RTL", ModeLand: "LAND", ModeHold: "BRAKE",
+	ModeStabilize: "STABILIZE", ModeTakeoff: "GUIDED", ModeOffboard: "GUIDED", ModePosition: "LOITER",
+	ModeReturn: "RTL", ModeLand: "LAND", ModeHold: "BRAKE",
 }
 
 // ModeOf is the mode of a HEARTBEAT, GUIDED without a take-off, and its autopilot's word for it.

@@ -79,7 +79,8 @@ func flyAttached(t *testing.T, source string, instances ...instance) {
 	c, flown, _ := startAttached(t, slots, instances...)
 	s := flySummary(t, c)
 	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
-		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v", s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
+		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v",
+			s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
 	}
 	if s.EnergySource != source {
 		t.Errorf("the leader counts by %s, want %s", s.EnergySource, source)
@@ -91,7 +92,8 @@ func flyAttached(t *testing.T, source string, instances ...instance) {
 		own, x := a.State().Spent.FlightJ, s.Aircraft[i]
 		bridge := x.FlightJ + x.TransitJ
 		truth += bridge + x.EdgeJ
-		t.Logf("aircraft %d drew %.0f J, the bridge says %.0f; %.0f J of computing are in them, %.0f not; its clock runs at %.4f", i+1, own, bridge, x.EdgeJ, x.UndrawnEdgeJ, x.ClockRate)
+		t.Logf("aircraft %d drew %.0f J, the bridge says %.0f; %.0f J of computing are in them, %.0f not; its clock runs at %.4f",
+			i+1, own, bridge, x.EdgeJ, x.UndrawnEdgeJ, x.ClockRate)
 		if math.Abs(own-bridge) > 0.005*own {
 			t.Errorf("aircraft %d drew %v J, the bridge says %v", i+1, own, bridge)
 		}

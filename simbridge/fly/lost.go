@@ -13,7 +13,8 @@ import (
 func (f *flight) logLost() {
 	for _, n := range f.fleet.findLost(time.Now()) {
 		latest := f.observer.latest()
-		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", latest.lastSlot, "state", latest.status.State)
+		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", latest.lastSlot,
+			"state", latest.status.State)
 		f.view.printLine(fmt.Sprintf("aircraft %d, %s: no HEARTBEAT for 10 s", n, f.fleet.nameOf(n-1)))
 	}
 }

@@ -164,7 +164,8 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "           climb and return, outside the budget: %s kJ\n", kilojoules(s.Budget.TransitJ))
 	for _, a := range s.Aircraft {
 		if a.OwnBattery {
-			fmt.Fprintf(w, "           aircraft %d: joules of the autopilot's own battery, which %.2f kJ of computing were not drawn from\n", a.Number, a.UndrawnEdgeJ/1000)
+			fmt.Fprintf(w, "           aircraft %d: joules of its autopilot's own battery; %s kJ of computing are not in them\n",
+				a.Number, kilojoules(a.UndrawnEdgeJ))
 		}
 		if a.PackJ > 0 {
 			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ))

@@ -172,7 +172,9 @@ func TestOwnBatteryOfArduCopter(t *testing.T) {
 	for _, s := range streams { // so that none is asked for
 		v.receivedAt[s.message.GetID()] = noon
 	}
-	v.handleMessage(nil, &common.MessageHeartbeat{Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA, BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED}, noon)
+	v.handleMessage(nil, &common.MessageHeartbeat{
+		Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA, BaseMode: common.MAV_MODE_FLAG_SAFETY_ARMED,
+	}, noon)
 	if missing, err := v.Ready(noon); missing == nil || err != nil {
 		t.Errorf("without a battery it is ready: %v, %v", missing, err)
 	}
@@ -181,7 +183,9 @@ func TestOwnBatteryOfArduCopter(t *testing.T) {
 	receive := func(i int, measuredW, countedJ float64) {
 		at := noon.Add(time.Duration(i) * 100 * time.Millisecond)
 		v.receivePosition(10_000+uint32(100*i), at)
-		b := &common.MessageBatteryStatus{EnergyConsumed: bootedWith + int32(countedJ/100), CurrentBattery: int16(math.Round(100 * measuredW / 12.5))}
+		b := &common.MessageBatteryStatus{
+			EnergyConsumed: bootedWith + int32(countedJ/100), CurrentBattery: int16(math.Round(100 * measuredW / 12.5)),
+		}
 		for k := range b.Voltages {
 			b.Voltages[k] = math.MaxUint16
 		}
@@ -212,7 +216,8 @@ func TestOwnBatteryOfArduCopter(t *testing.T) {
 		t.Errorf("a reboot costs %v J", got)
 	}
 	if own, undrawnJ := v.OwnBattery(); !own || undrawnJ != 50 || v.State().Spent.EdgeJ != 0 || !v.batterySentAt.IsZero() {
-		t.Errorf("own battery %v, %v J of computing apart and %v in it, a battery injected at %v", own, undrawnJ, v.State().Spent.EdgeJ, v.batterySentAt)
+		t.Errorf("own battery %v, %v J of computing apart and %v in it, a battery injected at %v",
+			own, undrawnJ, v.State().Spent.EdgeJ, v.batterySentAt)
 	}
 	v.handleMessage(nil, &common.MessageBatteryStatus{EnergyConsumed: -1}, noon)
 	if _, err := v.Ready(noon); err == nil {

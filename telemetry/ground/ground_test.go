@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -769,5 +770,59 @@ func TestDisplayFits(t *testing.T) {
 		if plain := regexp.MustCompile(`\x1b\[[0-9;]*m`).ReplaceAllString(line, ""); len(plain) > 40 || strings.Count(line, "\x1b") == 1 {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+var record = flag.Bool("record", false, "write testdata/watch.txt anew")
+
+// What watch shows on a narrow, a standard and a wide terminal, to look at: testdata/watch.txt. Each
+// display is whole on a terminal of 24 rows, and on a narrow one begins with what matters first.
+func TestDisplayAtWidths(t *testing.T) {
+	now := time.Unix(1000, 0)
+	online := true
+	displays := []struct {
+		name   string
+		change func(s *telemetry.Status)
+	}{
+		{"in flight", func(s *telemetry.Status) {}},
+		{"a pilot has one, and a pack runs low", func(s *telemetry.Status) {
+			s.Aircraft[0].Reason, s.Aircraft[0].Mode, s.Saturated = "left OFFBOARD for POSCTL while flying", "POSCTL", true
+			s.CoveredUntilSlot = new(57)
+		}},
+		{"after a stop", func(s *telemetry.Status) {
+			s.State, s.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER"
+		}},
+	}
+	var got strings.Builder
+	for _, columns := range []int{40, 80, 140} {
+		for _, d := range displays {
+			s := exampleStatus(17)
+			second := s.Aircraft[0]
+			second.Number, second.SystemID, second.PositionM, second.AgeS = 2, 2, &[3]float64{705, 512, 100}, new(0.3)
+			s.Aircraft[1], s.CrewAgeS = second, new(0.4)
+			s.LastCommand = &telemetry.LastCommand{ID: "b-7dmt2g4izek4", Key: "hut", Slot: 12, What: "budget 42 kJ, target"}
+			d.change(&s)
+			link := command.Link{Broker: true, Online: &online, Status: &s, Received: now.Add(-100 * time.Millisecond), StaleAfter: 3 * time.Second}
+			v := &view{Link: link, fleet: "demo", station: "ground-k3x9"}
+			lines := v.render(now, columns, 0)
+			fmt.Fprintf(&got, "%d columns, %s\n%s\n%s\n\n", columns, d.name, strings.Repeat("-", columns), strings.Join(lines, "\n"))
+			for _, want := range []string{"east", "north", "up", "predicted end", "floor"} {
+				if !strings.Contains(strings.Join(lines, " "), want) {
+					t.Errorf("%d columns, %s: no %q", columns, d.name, want)
+				}
+			}
+			if most := map[int]int{40: 36, 80: 24, 140: 24}[columns]; len(lines) > most-1 {
+				t.Errorf("%d columns, %s: %d lines, want %d rows to hold them", columns, d.name, len(lines), most)
+			}
+		}
+	}
+	if *record {
+		if err := os.WriteFile("testdata/watch.txt", []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/watch.txt")
+	if err != nil || got.String() != string(want) {
+		t.Errorf("%v; watch shows\n%s\nand testdata/watch.txt has something else: -record writes it anew", err, got.String())
 	}
 }

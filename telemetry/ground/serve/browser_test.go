@@ -844,6 +844,47 @@ func TestPageShows(t *testing.T) {
 	}
 }
 
+// Hold, return and stop are whole in sight, and on top, in every state, with alarms and without, on a phone and
+// on a laptop, wherever the page is scrolled to.
+func TestPageActsInSight(t *testing.T) {
+	needBrowser(t)
+	c := startConsole(t, live)
+	c.leader(100 * time.Millisecond)
+	hidden := `['act-hold', 'act-return', 'act-stop'].filter(id => {
+		const button = document.querySelector('#' + id + ' .hold'), r = button.getBoundingClientRect();
+		const inside = r.width > 40 && r.height > 40 && r.left >= 0 && r.top >= 0 && r.right <= innerWidth && r.bottom <= innerHeight;
+		return !inside || document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.closest('.hold') !== button;
+	}).join(' ')`
+	for _, size := range [][2]int{{390, 844}, {1280, 800}} {
+		b := c.open(t, "command as crew-1", size[0], size[1])
+		for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
+			for _, alarms := range []int{0, 12} {
+				c.mutex.Lock()
+				c.change = func(s *telemetry.Status) {
+					s.State, s.Saturated = state, alarms > 0
+					a := s.Aircraft[0]
+					for n := len(s.Aircraft) + 1; n <= alarms; n++ {
+						a.Number, a.SystemID = n, n
+						s.Aircraft = append(s.Aircraft, a)
+					}
+					for i := range s.Aircraft[:min(alarms, len(s.Aircraft))] {
+						s.Aircraft[i].Reason, s.Aircraft[i].AgeS = "left OFFBOARD for POSCTL while flying", new(7.0)
+					}
+				}
+				c.mutex.Unlock()
+				b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.querySelectorAll('#aircraft li').length === %d",
+					state, max(2, alarms)))
+				for _, where := range []string{"0", "document.body.scrollHeight / 2", "document.body.scrollHeight"} {
+					eval[any](b, "scrollTo({top: "+where+", behavior: 'instant'}), null")
+					if got := eval[string](b, hidden); got != "" {
+						t.Errorf("%v, %s, %d alarms, scrolled to %s: not in sight: %s", size, state, alarms, where, got)
+					}
+				}
+			}
+		}
+	}
+}
+
 // However many alarms come and go, and however long the lines above grow, a button stays where the finger is, on
 // a phone and on a laptop, and can be pressed.
 func TestPageCommandsInReach(t *testing.T) {
