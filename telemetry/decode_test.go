@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 		{"budget", `{"id":"b1","mode":"ceiling"}`, "budget.energy_j: missing"},
 		{"budget", `{"id":"b1","mode":"ceiling","packs":[]}`, "budget.energy_j: missing"},
 		{"budget", `{"id":"b1","energy_j":36000,"stand_down":"land"}`, "budget.mode: missing"},
-		{"budget", `{"id":"b1","mode":"target","packs":[{"aircraft":1}]}`, "budget.mode: target without energy_j; packs alone are a ceiling"},
+		{"budget", `{"id":"b1","mode":"target","packs":[{"aircraft":1}]}`, "budget.mode: mode is target, but energy_j is missing; packs alone make a ceiling"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":1},{"aircraft":2},{"aircraft":1}]}`, "budget.packs.aircraft: a number twice"},
 		{"budget", `{"id":"b1","packs":[{"usable_j":5}]}`, "budget.packs.aircraft: missing"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":65}]}`, "budget.packs.aircraft: 65 is outside [1, 64]"},

@@ -405,7 +405,7 @@ func (b *Budget) check() (field, problem string) {
 	case b.Mode == "" && len(b.Packs) == 0:
 		return "mode", "missing"
 	case b.EnergyJ == 0 && b.Mode == ModeTarget:
-		return "mode", "target without energy_j; packs alone are a ceiling"
+		return "mode", "mode is target, but energy_j is missing; packs alone make a ceiling"
 	}
 	for i := range b.Packs {
 		p := &b.Packs[i]

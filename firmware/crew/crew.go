@@ -94,14 +94,14 @@ func (c *Handler) Admit(m *Command) bool {
 		c.Log.Error("command not executed", "id", m.ID, "reason", err)
 		return false
 	case known && earlier.entry.BodyDigest != m.BodyDigest:
-		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used for another command; send this one with an id of its own", m.ID)})
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s belongs to another command; send this one with a new id", m.ID)})
 		return false
 	case known: // it gets its first answer
 		earlier.ack.Of = m.PayloadDigest
 		c.decided = append(c.decided, answer{entry: ledger.Command{ID: m.ID}, ack: earlier.ack, isRepeat: true})
 		return false
 	case c.challenges.usedID(m.ID):
-		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used, and its answer is no longer kept; send this one with an id of its own", m.ID)})
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used before, and its answer is no longer kept; send the command with a new id", m.ID)})
 		return false
 	}
 	now := c.Clock.Now()

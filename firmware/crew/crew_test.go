@@ -236,9 +236,9 @@ func TestRepeat(t *testing.T) {
 func TestAnotherBodyOfAnID(t *testing.T) {
 	d := newHarness(t)
 	first := d.mustAccept(preferenceTopic, `{"id":"p","setting":0.3}`)
-	d.mustRefuse(preferenceTopic, `{"id":"p","setting":0.4}`, "id p was used for another command")
+	d.mustRefuse(preferenceTopic, `{"id":"p","setting":0.4}`, "id p belongs to another command")
 	d.clock.now += 2 * time.Second // refusals come once a second
-	d.mustRefuse(missionTopic, `{"id":"p","action":"stop"}`, "id p was used for another command")
+	d.mustRefuse(missionTopic, `{"id":"p","action":"stop"}`, "id p belongs to another command")
 	if again := d.mustAccept(preferenceTopic, `{"id":"p","setting":0.3}`); !sameAnswer(again, first) {
 		t.Errorf("%+v, the first was %+v", again, first)
 	}

@@ -58,7 +58,7 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 		return nil, nil
 	}
 	stopping := false // one is still on its way into Hold, and obeys the order to return
-	why := errors.New("no aircraft is in the air in the mode that holds it; one in another mode is its pilot's")
+	why := errors.New("no aircraft in the air is in its hold mode; in any other mode its pilot has it")
 	for _, v := range c.views {
 		switch {
 		case v.InAir && v.Phase == fleet.PhaseStopping:
@@ -92,11 +92,11 @@ func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
 	for _, v := range c.views {
 		switch {
 		case !v.Received:
-			return nil, fmt.Errorf("nothing was received from aircraft %d yet, which may be in the air; switch it on", v.Number)
+			return nil, fmt.Errorf("aircraft %d has sent nothing yet and may be in the air; switch it on", v.Number)
 		case v.InAir:
 			return nil, fmt.Errorf("aircraft %d is in the air; `return`, `resume` or its pilot brings it down", v.Number)
 		case v.Obstacle:
-			return nil, fmt.Errorf("aircraft %d is lost, and was in the air when it was last received; once it is down, `clear` it", v.Number)
+			return nil, fmt.Errorf("aircraft %d is lost, and its last message came from the air; `clear` it once it is down", v.Number)
 		}
 	}
 	used, err := c.ledger.MissionUsed(m.Mission)
@@ -122,13 +122,13 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 		case named && !v.InAir && !v.Lost:
 			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
-			return nil, fmt.Errorf("aircraft %d is not with its pilot, and needs no resume", v.Number)
+			return nil, fmt.Errorf("aircraft %d needs no resume: no pilot has it", v.Number)
 		case named:
 			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back", v.Number, v.StaleS)
 		}
 	}
 	if len(resumed) == 0 && c.mission.Phase() != telemetry.StateHolding {
-		return nil, fmt.Errorf("the mission is %s, and no aircraft in the air is with its pilot: nothing is to be resumed", c.mission.Phase())
+		return nil, fmt.Errorf("nothing to resume: the mission is %s, and no pilot has an aircraft in the air", c.mission.Phase())
 	}
 	return resumed, c.fleet.Check(fleet.Resume, resumed)
 }
@@ -175,7 +175,7 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 func (c *checks) clear(m *telemetry.Mission) (ordered []fleet.Ordered, err error) {
 	for _, number := range m.Aircraft {
 		if v := &c.views[number-1]; !v.Lost && v.Received {
-			return nil, fmt.Errorf("aircraft %d is not lost: received %.1f s ago; while its messages come the others keep clear of it", number, v.AgeS)
+			return nil, fmt.Errorf("aircraft %d is not lost: its last message came %.1f s ago; the others keep clear of it", number, v.AgeS)
 		}
 		ordered = append(ordered, fleet.Ordered{Number: number, Clear: true})
 	}

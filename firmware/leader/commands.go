@@ -109,9 +109,9 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		}
 		return l.decideMission(c.Mission)
 	case l.mission.Ending():
-		return fmt.Errorf("the mission is %s; a request is for the next one, which `new` begins", l.mission.Phase())
+		return fmt.Errorf("the mission is %s; begin the next one with `new`, then send the request", l.mission.Phase())
 	case effective >= l.Config.Slots:
-		return fmt.Errorf("slot %d, the last, is decided; a request is for the next mission, which `new` begins", l.Config.Slots-1)
+		return fmt.Errorf("the last slot, %d, is decided; begin the next mission with `new`, then send the request", l.Config.Slots-1)
 	}
 	requested := l.requested()
 	if p := c.Preference; p != nil {

@@ -33,7 +33,7 @@ func TestTransitions(t *testing.T) {
 	refused("start", "the mission is climbing, which accepts resume, return, stop, launch, clear")
 	r.Await("flying", rig.Flying)
 	refused("start", "cannot start: the mission is flying, which accepts hold, resume, return, stop, launch, clear")
-	refused("resume", "the mission is flying, and no aircraft in the air is with its pilot")
+	refused("resume", "nothing to resume: the mission is flying, and no pilot has an aircraft in the air")
 	refused("new", "") // without an id it is not a command at all
 	r.MustSendAction("hold")
 	held := r.Await("holding", rig.InState(telemetry.StateHolding))
@@ -155,7 +155,7 @@ func TestRequests(t *testing.T) {
 	if a := r.Acks("edge"); a[len(a)-1] != before {
 		t.Errorf("acknowledgements of a repeat: %q", a)
 	}
-	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted || !strings.Contains(ack.Reason, "id edge was used for another command") {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted || !strings.Contains(ack.Reason, "id edge belongs to another command") {
 		t.Errorf("the id of another command: %+v", ack)
 	}
 	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"p","setting":0.35}`, "p"); !ack.Accepted || ack.Saturated != nil || *ack.Setting != 0.35 {

@@ -115,7 +115,7 @@ func TestPilotTakesOver(t *testing.T) {
 	if offered := r.OfferedAircraft(); !slices.Equal(offered, []int{1}) {
 		t.Errorf("aircraft %v are offered to users", offered)
 	}
-	if ack := r.SendAction("resume", 1); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 1 is not with its pilot, and needs no resume") {
+	if ack := r.SendAction("resume", 1); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 1 needs no resume: no pilot has it") {
 		t.Errorf("resume of the other: %+v", ack)
 	}
 	r.MustSendAction("resume", 2)

@@ -44,7 +44,7 @@ func TestSilentAircraftStaysAnObstacle(t *testing.T) {
 	if ack := r.SendAction("resume"); ack.Accepted {
 		t.Errorf("resume with no aircraft at its pilot's: %+v", ack)
 	}
-	if ack := r.SendAction("clear", 1); ack.Accepted || !strings.Contains(ack.Reason, "while its messages come the others keep clear of it") {
+	if ack := r.SendAction("clear", 1); ack.Accepted || !strings.Contains(ack.Reason, "the others keep clear of it") {
 		t.Errorf("clear of one that is received: %+v", ack)
 	}
 	r.MustSendAction("clear", 2)

@@ -66,7 +66,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	recallSlots := 0
 	if c.Surroundings.Hidden() {
 		if here.Beliefs == nil {
-			return Policy{}, nil, fmt.Errorf("surroundings hide something, and checkpoint %s has no estimator that finds it out", c.Checkpoint)
+			return Policy{}, nil, fmt.Errorf("surroundings are configured, and checkpoint %s has no estimator for them; leave them out, or take one with estimator.onnx", c.Checkpoint)
 		}
 		scheduler.Estimator = here.NewEstimator(c.Surroundings.Expected(&here.Physics))
 		recallSlots = here.Beliefs.Window + resultSlots

@@ -80,14 +80,14 @@ func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, fo
 		return true, err
 	}
 	if telemetry.UnderWay(s.Phase) || s.InFlight() {
-		log.Warn("the ledger's mission is continued; `new` begins the configuration's once it has ended", "mission", s.Mission, "state", s.Phase, "configured", c.Mission)
+		log.Warn("continuing the ledger's mission, not the configuration's; after its end, `new` begins that one", "mission", s.Mission, "state", s.Phase, "configured", c.Mission)
 		return true, nil
 	}
 	return false, nil
 }
 
 // putBack is what to do about a configuration that is not the mission's.
-const putBack = "put that back to finish the mission, or give another mission (once this one has ended) or state_dir"
+const putBack = "restore that value to finish the mission, choose another state_dir or, after its end, another mission"
 
 // checkConfigMatches says why the ledger's mission cannot be flown by this configuration:
 // its joules, slots and homes would have another meaning.

@@ -100,7 +100,7 @@ func TestSituations(t *testing.T) {
 			if !rig.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
 				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
-			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "the mission is done, and no aircraft in the air is with its pilot") {
+			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "nothing to resume: the mission is done, and no pilot has an aircraft in the air") {
 				t.Errorf("nothing left to resume: %+v", ack)
 			}
 		}},

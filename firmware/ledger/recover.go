@@ -143,7 +143,7 @@ func checkedValueAt(raw []byte) (value []byte, kind string) {
 // that was in progress continues from it.
 func (r *Recovered) Save(dir string) error {
 	if len(r.Flights) == 0 {
-		return fmt.Errorf("nothing was found that a ledger could be made of")
+		return fmt.Errorf("nothing in it can be recovered")
 	}
 	if _, err := os.Stat(filepath.Join(dir, fileName)); err == nil {
 		return fmt.Errorf("%s has a ledger; recover into an empty directory", dir)

@@ -326,7 +326,7 @@ func formatDate(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 func (p *preflight) clock() {
 	now := time.Now()
 	if info, err := os.Stat(p.config.Checkpoint + "/manifest.json"); err == nil && now.Before(info.ModTime().Add(-24*time.Hour)) {
-		p.add(ResultWarn, "clock", "it is %s here, before the checkpoint was made; TLS will fail", now.UTC().Format(time.RFC3339))
+		p.add(ResultWarn, "clock", "the clock says %s, before the checkpoint was made, so TLS will fail; set it", now.UTC().Format(time.RFC3339))
 		return
 	}
 	const requested = 20 * time.Millisecond
@@ -519,7 +519,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case leftJ < needJ:
 		p.add(ResultFail, item, "has %.0f J left of its pack's %.0f, less than the climb, the way home and the reserve take, %.0f", leftJ, v.CapacityJ, needJ)
 	case v.Source == energy.Model:
-		p.add(ResultWarn, item, "battery reports %s: joules would be the model's", has)
+		p.add(ResultWarn, item, "the battery reports %s; joules would come from the model alone", has)
 	case v.Charge < 0.5:
 		p.add(ResultWarn, item, "battery at %.0f %%; joules from %s (%s)", 100*v.Charge, v.Source, has)
 	default:

@@ -345,7 +345,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	}
 	if f.speedDiffers() {
 		speed := f.observer.latest().speed
-		return fmt.Errorf("the leader flies at speed %v, this world at %v: one of slot_ms = %v and speed must change", speed, f.Speed, 1000/speed)
+		return fmt.Errorf("the leader flies at speed %v and this world at %v; change slot_ms, which is %v, or speed", speed, f.Speed, 1000/speed)
 	}
 	if status := f.observer.latest().status; status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)

@@ -249,7 +249,7 @@ func TestAnotherWorld(t *testing.T) {
 		change func(*Config, *standInLeader)
 		want   string
 	}{
-		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10, this world at 20"},
+		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10 and this world at 20"},
 		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] }, "the leader has 1 aircraft, this world 2"},
 		"systems":  {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
 		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
@@ -418,7 +418,7 @@ func TestWorldFile(t *testing.T) {
 	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" || own.Commands[1].Args[1] != "start" {
 		t.Errorf("45 kJ of 100 slots, 50 of them at x1.5, are in 50 calm ones %v, %v", own.Commands, err)
 	}
-	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "aircraft is 3, but the flight lists") {
+	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "has 3 aircraft, and the flight has links for") {
 		t.Errorf("more aircraft than links: %v", err)
 	}
 	if err := c.LoadWorld(write("wrong.yaml", "altitude: 3\n")); err == nil || !strings.Contains(err.Error(), "wrong.yaml") {

@@ -25,7 +25,8 @@ func (c *Config) LoadWorld(nameOrFile string) error {
 		return err
 	}
 	if c.World.Aircraft != len(c.Aircraft) {
-		return fmt.Errorf("configuration %s: aircraft is %d, but the flight lists %d under aircraft: want one entry with its links for each", nameOrFile, c.World.Aircraft, len(c.Aircraft))
+		return fmt.Errorf("configuration %s has %d aircraft, and the flight has links for %d: want an entry under aircraft for each",
+			nameOrFile, c.World.Aircraft, len(c.Aircraft))
 	}
 	c.Leader.slots, c.Leader.surroundings = c.World.Slots, surroundingsOf(&c.World)
 	return c.scaleBudgets(floorJ(&c.World) / ownFloorJ)

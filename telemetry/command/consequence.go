@@ -18,7 +18,7 @@ func (r Request) Consequence(s *telemetry.Status) string {
 	}
 	switch {
 	case r.Mission == nil && over(s):
-		return "This mission has no slot left: a request is for the next one, which `new` begins."
+		return "This mission has no slot left. Begin the next one with `new`, then send the request."
 	case r.Budget != nil:
 		return budgetConsequence(r.Budget, s)
 	case r.Preference != nil:
@@ -48,7 +48,7 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))
 	}
 	if keepsAllAloft(b) && b.EnergyJ < s.FloorJ {
-		text += fmt.Sprintf(" It is below the floor of %s: least energy from now on, and the floor is where it ends.", Kilojoules(s.FloorJ))
+		text += fmt.Sprintf(" It is below the floor of %s. The fleet flies at least energy from now on, and ends at the floor.", Kilojoules(s.FloorJ))
 	}
 	return text
 }

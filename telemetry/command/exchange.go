@@ -158,7 +158,7 @@ func (x *Exchange) HandleMessage(m telemetry.Message) (publish []byte, answer *t
 
 // NoAnswerReason is why there is no answer, as far as it is known.
 func (x *Exchange) NoAnswerReason() string {
-	why := "the leader is online, and the broker may refuse it this station's commands"
+	why := "the leader is online; the broker may not let this station's commands through"
 	switch {
 	case x.unreadable != nil:
 		why = "the answer cannot be read: " + telemetry.Printable(x.unreadable.Error())
@@ -167,11 +167,11 @@ func (x *Exchange) NoAnswerReason() string {
 	case !*x.online:
 		why = "the leader of fleet " + x.Topics.Fleet() + " is offline"
 	case x.payload == nil:
-		why = "the leader is online, but no status was received, and without its challenge and floor nothing can be sent"
+		why = "the leader is online, but its status has not arrived; nothing can be sent without the challenge and the floor in it"
 	case x.otherAnswered:
-		why = "the leader answered another payload with this id, perhaps another station's"
+		why = "the leader answered another command with this id, perhaps of another station"
 	case x.signedAgain:
-		why = "the leader requested another signature, and did not answer it"
+		why = "the leader asked for a new signature, and then did not answer"
 	}
 	if x.payload == nil {
 		return why + "; nothing was sent"

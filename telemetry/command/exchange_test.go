@@ -132,14 +132,14 @@ func TestNoAnswerReason(t *testing.T) {
 	}{
 		"no leader":              {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
 		"offline":                {false, [][2]string{yes, no}, "the leader of fleet f1 is offline; command s1 may still be applied"},
-		"silent":                 {false, [][2]string{yes}, "the leader is online, and the broker may refuse it this station's commands; command s1 may still be applied"},
-		"no challenge":           {true, [][2]string{yes}, "the leader is online, but no status was received, and without its challenge and floor nothing can be sent; nothing was sent"},
+		"silent":                 {false, [][2]string{yes}, "the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
+		"no challenge":           {true, [][2]string{yes}, "the leader is online, but its status has not arrived; nothing can be sent without the challenge and the floor in it; nothing was sent"},
 		"an unreadable status":   {true, [][2]string{yes, {topics.Status(), "{}"}}, "the answer cannot be read: status.seq: missing; nothing was sent"},
-		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader is online, and the broker may refuse it this station's commands; command s1 may still be applied"},
+		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
 		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `the answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
 		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `the answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
-		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
-		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another payload with this id, perhaps another station's; command s1 may still be applied"},
+		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
+		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
 		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "the answer cannot be read: ack: not JSON; command s1 may still be applied"},
 	} {
 		x := newSignedExchange(t)

@@ -122,7 +122,7 @@ var ErrBelowFloor = errors.New("the mission cannot end below it")
 // then on, whatever that costs its users. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
 	if r.Budget != nil && !over(s) && keepsAllAloft(r.Budget) && r.Budget.EnergyJ < s.FloorJ {
-		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least that, or confirm that it shall be below", inEveryUnit(r.Budget.EnergyJ), inEveryUnit(s.FloorJ), ErrBelowFloor)
+		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least the floor, or confirm a lower total", inEveryUnit(r.Budget.EnergyJ), inEveryUnit(s.FloorJ), ErrBelowFloor)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func certs(t *tool) error {
 	days := t.Flags.Int("days", 825, "`days` of validity")
 	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
 	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the folder's ca.crl")
-	check := t.Flags.Bool("check", false, "publish and subscribe at the broker with every certificate, and name what it refuses or permits in error")
+	check := t.Flags.Bool("check", false, "try every certificate at the broker, and name what it wrongly refuses or wrongly permits")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` a check may take")
 	if _, err := t.parse(0); err != nil {
 		return err
@@ -159,7 +159,7 @@ func wantedCertificates(hosts, crew []string, users string, workers []string) ([
 			return nil, fmt.Errorf("name %q: want 1 to 64 of A-Z a-z 0-9 . _ -", c.Name)
 		}
 		if seen[c.Name] {
-			return nil, fmt.Errorf("name %s stands for two; the broker tells clients apart by it", c.Name)
+			return nil, fmt.Errorf("name %s is used for two certificates; the broker tells clients apart by their names", c.Name)
 		}
 		seen[c.Name] = true
 	}

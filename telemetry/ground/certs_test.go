@@ -162,8 +162,8 @@ func TestCerts(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"-crew", "u01"}, 2, "name u01 stands for two"},
-		{[]string{"-crew", "ca"}, 2, "name ca stands for two"},
+		{[]string{"-crew", "u01"}, 2, "name u01 is used for two certificates"},
+		{[]string{"-crew", "ca"}, 2, "name ca is used for two certificates"},
 		{[]string{"-crew", ""}, 2, `name "": want 1 to 64`},
 		{[]string{"-users", "5000"}, 2, "-users 5000 is outside [0, 4096]"},
 		{[]string{"-users", "a b"}, 2, `name "a b"`},

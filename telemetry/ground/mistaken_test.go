@@ -49,8 +49,8 @@ func TestMistakenCommands(t *testing.T) {
 		{"a comma", "budget -energy 42,5kJ", mine, 2, `"42,5kJ" is no energy`},
 		{"kilojoules", "budget -energy 42kJ -id b1", mine, 0, "budget of 42 kJ (target) accepted from slot 0; the floor is"},
 		{"its id again, the same", "budget -energy 42000J -id b1", mine, 0, "(id b1, key crew-1)"},
-		{"its id again, another total", "budget -energy 43kJ -id b1", mine, 3, "id b1 was used for another command; send this one with an id of its own"},
-		{"its id again, another mode", "budget -energy 42kJ -mode ceiling -id b1", mine, 3, "id b1 was used for another command"},
+		{"its id again, another total", "budget -energy 43kJ -id b1", mine, 3, "id b1 belongs to another command; send this one with a new id"},
+		{"its id again, another mode", "budget -energy 42kJ -mode ceiling -id b1", mine, 3, "id b1 belongs to another command"},
 		{"a total that is not in force", "budget -energy 40kJ -replaces 45kJ", mine, 3, "replaces_j is 45000, but 42000 J are in force; replace those"},
 		{"unsigned", "budget -energy 40kJ", "", 3, "no signature; this leader accepts signed commands only: sign with a key whose line is in its commands.keys (id "},
 		{"watt-hours, two words", "budget -mode ceiling -replaces 42kJ -energy 11.7 Wh", mine, 0, "budget of 42.12 kJ (ceiling) accepted from slot 0"},
@@ -158,7 +158,7 @@ func TestStopReturnNew(t *testing.T) {
 		return rig.Done(s) && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed
 	})
 	send("mission start", 3, "the mission is done, which accepts resume, clear, new")
-	send("budget -energy 1kJ", 3, "a request is for the next one, which `new` begins")
+	send("budget -energy 1kJ", 3, "begin the next one with `new`, then send the request")
 	send("mission new", 0, "\nMission m-2")
 	if s := r.Await("idle", rig.InState(telemetry.StateIdle)); s.Slot != -1 || s.SpentJ != 0 {
 		t.Errorf("the next mission begins with %+v", s)
