@@ -21,11 +21,17 @@ type LeaderRun struct {
 	report leader.LoopReport
 }
 
-// FlyToSlot starts a leader, has it take off, and waits until slot n is settled.
+// FlyToSlot starts a leader, has it take off, and waits until slot n is settled. Until the
+// slots begin, which is when a test can measure, time passes as fast as in slots of SlotMS.
 func (r *Rig) FlyToSlot(n int) *LeaderRun {
 	r.test.Helper()
+	r.Clock.setRate(min(max(1, r.Config.SlotMS/SlotMS), maxRate))
 	f := r.StartLeader()
 	r.TakeOff()
+	r.Await("the end of the climb", func(s telemetry.Status) bool {
+		return s.State != telemetry.StateIdle && s.State != telemetry.StateClimbing
+	})
+	r.Clock.setRate(1)
 	r.Await(fmt.Sprintf("slot %d", n), SlotSettled(n))
 	return f
 }

@@ -10,6 +10,7 @@ package rig
 
 import (
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/configs/freeport"
-	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/inference/goal"
@@ -51,7 +51,7 @@ type Rig struct {
 	Scales           *goal.Constants                      // the calibrated axis
 	OverrideDecision func(*slot.Snapshot, *slot.Decision) // changes the policy's decision; nil: it does not
 	OnIteration      func(leader.LoopReport)              // called after each iteration of the loop; nil: not called
-	Clock            clock.Clock                          // the leader's
+	Clock            *Clock                               // the leader's and the autopilots'
 	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
 	TimedResults     bool                                 // users say how long the parts of their tasks took
 	Topics           telemetry.Topics
@@ -87,16 +87,16 @@ func New(t *testing.T, aircraft, slots int) *Rig {
 // NewAt returns a rig with slots of a given length, on a [Clock] of its own.
 func NewAt(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
-	return newRig(t, newClock(t), aircraft, slots, slotMS)
+	return newRig(t, newClock(t, cappedStep, slowdown), aircraft, slots, slotMS)
 }
 
-// NewRealTime returns a rig in real time, for a leader in a process of its own.
+// NewRealTime returns a rig in real time, for a leader or a load in a process of its own.
 func NewRealTime(t *testing.T, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
-	return newRig(t, clock.New(), aircraft, slots, slotMS)
+	return newRig(t, newClock(t, math.MaxInt64, 1), aircraft, slots, slotMS)
 }
 
-func newRig(t *testing.T, now clock.Clock, aircraft, slots int, slotMS float64) *Rig {
+func newRig(t *testing.T, now *Clock, aircraft, slots int, slotMS float64) *Rig {
 	t.Helper()
 	r := &Rig{
 		Config: config.Defaults(), Physics: physics.DefaultConstants(), Scales: Scales(), Clock: now, test: t, reportingUsers: 4,
