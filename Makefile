@@ -20,7 +20,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
+.PHONY: help run test emulated race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,23 +43,40 @@ endif
 # late for each other. It mostly waits; what only computes, and asks for no time, takes what is
 # left, at the lowest priority. `make lint` vets everything, once.
 FLYING = ./firmware/... ./simbridge/...
-COMPUTING = ./inference/... ./offline/...
+COMPUTING = ./inference/... ./offline/... $(UNTIMED)
+# No test of these depends on how fast the machine is: they pass under an emulator, too.
+UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
+	firmware/schedule firmware/users firmware/worker/blobs firmware/workers telemetry/task)
 IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
+# The packages of $(1) that are none of $(2).
+without = $$($(GO) list $(1) | grep -vxF "$$($(GO) list $(2))")
 test: ## all tests
 	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
-	$(GO) test -vet=off -p 1 $(FLYING) && $(GO) test -vet=off ./telemetry/... ./configs/... ./docs; flying=$$?; \
+	$(GO) test -vet=off -p 1 $(call without,$(FLYING),$(UNTIMED)) && $(GO) test -vet=off $(call without,./telemetry/... ./configs/... ./docs,$(UNTIMED)); flying=$$?; \
 	wait $$computing && exit $$flying
+
+emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
+	GOARCH=arm64 $(GO) test -vet=off -short -exec qemu-aarch64-static ./inference/... ./telemetry $(UNTIMED)
+	GOARCH=arm GOARM=7 $(GO) test -vet=off -short -exec qemu-arm-static ./inference/... ./telemetry $(UNTIMED)
+	GOARCH=arm64 $(GO) test -vet=off -exec qemu-aarch64-static -run TestParity ./offline/rollout
+	GOARCH=arm GOARM=7 $(GO) test -vet=off -exec qemu-arm-static -run TestParity ./offline/rollout
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
+# That clock stands still while others compute, so the leader flies beside what asks for no time.
 # Where nothing is started beside the test, nor guarded, it has nothing to find; an executor of
-# modules has less memory than it needs, and shares of the CPU are measured against its slowness.
+# modules has less memory than it needs, shares of the CPU are measured against its slowness, and
+# a task of a device takes more than its grant.
+concurrent = $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync' $(1) | sed 's,^\(\./\)\?,./,; s,/[^/]*$$,,' | sort -u | \
+	grep -v -e firmware/leader -e firmware/user/ -e firmware/user$$ -e firmware/worker/module -e firmware/worker/share -e ground/serve)
+race: export CGO_ENABLED = 1
 race: ## the tests of what flies, under the race detector
-	CGO_ENABLED=1 $(GO) test -vet=off -race -p 1 $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync' firmware telemetry | \
-		sed 's,^,./,; s,/[^/]*$$,,' | sort -u | grep -v -e firmware/leader -e firmware/user -e firmware/worker/module -e firmware/worker/share -e ground/serve)
-	CGO_ENABLED=1 $(GO) test -vet=off -race -short ./telemetry/ground/serve
-	CGO_ENABLED=1 $(GO) test -vet=off -race -run '/decided_local' ./firmware/user/device # under the detector a task takes more than its grant
-	CGO_ENABLED=1 $(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader
+	$(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader & leader=$$!; \
+	$(GO) test -vet=off -race -p 1 $(call concurrent,$(UNTIMED)); untimed=$$?; \
+	wait $$leader && exit $$untimed
+	$(GO) test -vet=off -race -p 1 $$(echo $(call concurrent,firmware telemetry) | tr ' ' '\n' | grep -vxF "$$(printf '%s\n' $(UNTIMED))")
+	$(GO) test -vet=off -race -short ./telemetry/ground/serve
+	$(GO) test -vet=off -race -run '/decided_local' ./firmware/user/device
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
 
 # Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.
@@ -111,9 +128,10 @@ lint: ## formatting, go vet and staticcheck
 	$(GO) vet ./...
 	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
 
-mutants: bin/simbridge ## plant faults in the leader, one at a time: what notices them? resumable; SAMPLE=10 of them
-	bin/simbridge mutants -sample $(SAMPLE) -jobs $(JOBS)
+mutants: bin/simbridge ## plant faults in the leader, one at a time: what notices them? resumable; SAMPLE=10 of them, MOST=3 missions each
+	bin/simbridge mutants -sample $(SAMPLE) -jobs $(JOBS) -most $(MOST)
 SAMPLE ?= 0
+MOST ?= 12
 JOBS ?= 3
 
 checkpoint: bin/offline ## search, corpus, training, calibration, export and evaluation, resumable

@@ -85,9 +85,22 @@ func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary
 	return s, printed.String()
 }
 
+// Flights that a stand-in leads take little of a core: they go beside each other, and beside
+// none that a real leader leads.
+func TestStandIn(t *testing.T) {
+	for name, flight := range map[string]func(*testing.T){
+		"mission": testMission, "ended early": testEndedEarly, "wind reaches the battery": testWindReachesTheBattery,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			flight(t)
+		})
+	}
+}
+
 // A mission of twelve slots with a leader that stands in for ours, over real
 // sockets, with the crew's real tool.
-func TestMission(t *testing.T) {
+func testMission(t *testing.T) {
 	c, links := testConfig(t)
 	c.Ground = []string{ground(t)}
 	c.Commands = []Command{
@@ -189,7 +202,7 @@ func TestMission(t *testing.T) {
 // A mission that ends early and whose budget a preference cleared: what is flown
 // after the last slot is transit, what was never to be flown is not missed, and the
 // summary names no budget that is not in force.
-func TestEndedEarly(t *testing.T) {
+func testEndedEarly(t *testing.T) {
 	c, links := testConfig(t)
 	c.World.Shock = world.Shock{}
 	c.Ground = []string{ground(t)}
@@ -428,7 +441,7 @@ func TestWorldFile(t *testing.T) {
 
 // Wind and payload change what flight takes, and nothing else of a flight: at the same
 // velocity its joules are those of a rollout of the same seed.
-func TestWindReachesTheBattery(t *testing.T) {
+func testWindReachesTheBattery(t *testing.T) {
 	const slots = 36 // of which the last may end late
 	c, links := testConfig(t)
 	if err := c.LoadWorld("gusts"); err != nil {

@@ -61,49 +61,22 @@ func nullModem(t *testing.T) (a, b string) {
 }
 
 // Two autopilots on serial ports and two on UDP fly the same mission to the
-// same decisions. The flights are real in time, so positions differ by
+// same decisions, at the same time. The flights are real in time, so positions differ by
 // centimetres to a metre, and a choice near a tie may fall otherwise.
 func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights on time are compared
 	const slots = 12
-	var tables [][]map[string]float64
-	var decided []map[string]telemetry.Decision
-	for _, serial := range []bool{false, true} {
-		var aircraft []AircraftConfig
-		var endpoints []string
-		for i := range 2 {
-			if serial {
-				near, far := nullModem(t)
-				aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Serial: near + ":921600"})
-				endpoints = append(endpoints, "serial:"+far+":921600")
-				continue
-			}
-			link := freeAddress(t)
-			aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
-			endpoints = append(endpoints, "udp-listen:"+link)
+	var tables [2][]map[string]float64
+	var decided [2]map[string]telemetry.Decision
+	t.Run("flights", func(t *testing.T) {
+		for k, kind := range []string{"UDP", "serial"} {
+			t.Run(kind, func(t *testing.T) {
+				t.Parallel()
+				tables[k], decided[k] = flyOver(t, kind == "serial", slots)
+			})
 		}
-		c := realConfig(t, slots, 5, endpoints)
-		c.Aircraft, c.Users.ReportLoss = aircraft, 0
-		c.Commands[0].Args = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
-		decisions := collectDecisions(t, c)
-		s := flySummary(t, c)
-		decided = append(decided, decisions())
-		table := readTable(t, filepath.Join(c.Out, "slots.csv"))
-		tasks := 0.0 // that could be decided, in slots that a beacon has opened
-		for _, row := range table {
-			if row["reports_expected"] > 0 {
-				tasks += row["tasks"]
-			}
-		}
-		if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || float64(s.Tasks.ByDecision) < 0.8*tasks {
-			t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
-		}
-		for _, a := range s.Aircraft {
-			if a.MalformedFrames != 0 || a.SetpointsRefused != 0 || a.Setpoints < 8*slots {
-				t.Errorf("serial %v: %+v", serial, a)
-			}
-		}
-		checkLatency(t, c, s.Latency.DecisionMS.P50, slots-s.MissedSlots)
-		tables = append(tables, table)
+	})
+	if t.Failed() {
+		return
 	}
 	apartM := 0.0
 	for n := range tables[0] {
@@ -130,6 +103,47 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 	if both < slots*4 || float64(same) < 0.93*float64(both) || offloadDiff > 0.02*float64(same) || apartM > 8 {
 		t.Error("want 93 % for the same aircraft, 0.02 and 8 m")
 	}
+}
+
+// flyOver flies a mission over UDP or serial ports, and returns its slots and decisions.
+func flyOver(t *testing.T, serial bool, slots int) (table []map[string]float64, decided map[string]telemetry.Decision) {
+	t.Helper()
+	var aircraft []AircraftConfig
+	var endpoints []string
+	for i := range 2 {
+		if serial {
+			near, far := nullModem(t)
+			aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Serial: near + ":921600"})
+			endpoints = append(endpoints, "serial:"+far+":921600")
+			continue
+		}
+		link := freeAddress(t)
+		aircraft = append(aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
+		endpoints = append(endpoints, "udp-listen:"+link)
+	}
+	c := realConfig(t, slots, 5, endpoints)
+	c.Aircraft, c.Users.ReportLoss = aircraft, 0
+	c.Commands[0].Args = []string{"preference", "-setting", "0.6"} // a budget would feed each flight's noise back
+	decisions := collectDecisions(t, c)
+	s := flySummary(t, c)
+	decided = decisions()
+	table = readTable(t, filepath.Join(c.Out, "slots.csv"))
+	tasks := 0.0 // that could be decided, in slots that a beacon has opened
+	for _, row := range table {
+		if row["reports_expected"] > 0 {
+			tasks += row["tasks"]
+		}
+	}
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || float64(s.Tasks.ByDecision) < 0.8*tasks {
+		t.Fatalf("serial %v: %d slots, %d missed, tasks %+v", serial, s.Slots, s.MissedSlots, s.Tasks)
+	}
+	for _, a := range s.Aircraft {
+		if a.MalformedFrames != 0 || a.SetpointsRefused != 0 || a.Setpoints < 8*slots {
+			t.Errorf("serial %v: %+v", serial, a)
+		}
+	}
+	checkLatency(t, c, s.Latency.DecisionMS.P50, slots-s.MissedSlots)
+	return table, decided
 }
 
 // collectDecisions collects the decisions of a flight, by slot and user.
