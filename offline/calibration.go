@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -222,11 +221,7 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	var cal calibrate.Calibration
-	raw, err := os.ReadFile(filepath.Join(*trainDir, "calibration.json"))
-	if err == nil {
-		err = json.Unmarshal(raw, &cal)
-	}
-	if err != nil {
+	if err := command.ReadJSON(filepath.Join(*trainDir, "calibration.json"), &cal); err != nil {
 		return cli.BadInputf("read the calibration (offline calibrate makes it): %w", err)
 	}
 	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin

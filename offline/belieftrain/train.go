@@ -15,7 +15,6 @@ package belieftrain
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -181,12 +180,8 @@ func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, RecordFile))
 	record := &checkpoint.Estimator{}
-	if err == nil {
-		err = json.Unmarshal(raw, record)
-	}
-	if err != nil {
+	if err := command.ReadJSON(filepath.Join(dir, RecordFile), record); err != nil {
 		return nil, nil, fmt.Errorf("read an estimator's record: %w", err)
 	}
 	return p, record, nil

@@ -2,12 +2,10 @@ package calibrate
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"prefdt/inference/checkpoint"
@@ -81,21 +79,14 @@ func (j *Job) Run(ctx context.Context) (Calibration, error) {
 
 // load reads what is finished of this calibration, and nothing of another.
 func (j *Job) load() (*partial, error) {
-	inputs, err := json.Marshal([]any{j.Checkpoint.Manifest, j.Parameters, j.World, j.Seeds, j.Ceilings, j.Settings})
-	if err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
-	}
-	sum := sha256.Sum256(inputs)
-	fresh := &partial{Inputs: hex.EncodeToString(sum[:])}
-	raw, err := os.ReadFile(j.Partial)
-	if errors.Is(err, os.ErrNotExist) {
-		return fresh, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
-	}
+	inputs := command.Hash([]any{j.Checkpoint.Manifest, j.Parameters, j.World, j.Seeds, j.Ceilings, j.Settings})
 	var found partial
-	if err := json.Unmarshal(raw, &found); err != nil || found.Inputs != fresh.Inputs {
-		return fresh, nil
+	err := command.ReadJSON(j.Partial, &found)
+	if denied := new(fs.PathError); errors.As(err, &denied) && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("calibrate: %w", err)
+	}
+	if err != nil || found.Inputs != inputs {
+		return &partial{Inputs: inputs}, nil
 	}
 	return &found, nil
 }

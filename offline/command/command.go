@@ -8,6 +8,7 @@
 package command
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +67,35 @@ func CheckWritable(dir string) error {
 		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+// Hash names a value by all that is in it: SHA-256 of its JSON. Its numbers must be finite.
+func Hash(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(raw))
+}
+
+// maxJSON bounds a file that ReadJSON reads, in bytes.
+const maxJSON = 1 << 30
+
+// ReadJSON reads a JSON file.
+func ReadJSON(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxJSON+1))
+	if err == nil && len(raw) > maxJSON {
+		err = fmt.Errorf("larger than %d bytes", maxJSON)
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, v)
 }
 
 // ReplaceJSON writes a value as a JSON file, as ReplaceFile does.

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/fly"
 	"prefdt/simbridge/report"
@@ -83,11 +83,7 @@ type loggedFlight struct {
 }
 
 func readJSON(path string, v any) error {
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(raw, v)
-	}
-	if err != nil {
+	if err := command.ReadJSON(path, v); err != nil {
 		return fmt.Errorf("read flight: %s: %w", path, err)
 	}
 	return nil

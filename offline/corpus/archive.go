@@ -11,12 +11,11 @@ package corpus
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -65,10 +64,7 @@ func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, wor
 // ReadArchive reads and checks an archive that was written as JSON.
 func ReadArchive(path string) (Archive, error) {
 	var a Archive
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(raw, &a)
-	}
+	err := command.ReadJSON(path, &a)
 	if err == nil {
 		err = a.Check()
 	}

@@ -2,12 +2,10 @@ package corpus
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"slices"
 
@@ -17,6 +15,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/token"
+	"prefdt/offline/command"
 	"prefdt/offline/jobs"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -147,26 +146,16 @@ func (m *Manifest) matches(c world.Config, r Recipe, seed uint64, flights, episo
 }
 
 // Hash identifies a corpus by its content.
-func (m *Manifest) Hash() string {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // a struct of numbers and strings
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(raw))
-}
+func (m *Manifest) Hash() string { return command.Hash(m) }
 
 // Write stores a manifest as JSON.
 func (m *Manifest) Write(w io.Writer) error { return json.NewEncoder(w).Encode(m) }
 
 // Read reads and checks a manifest.
 func Read(path string) (*Manifest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read corpus: %w", err)
-	}
-	defer f.Close()
 	var m Manifest
-	if err = json.NewDecoder(io.LimitReader(f, 1<<30)).Decode(&m); err == nil {
+	err := command.ReadJSON(path, &m)
+	if err == nil {
 		err = m.check()
 	}
 	if err != nil {

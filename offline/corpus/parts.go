@@ -2,8 +2,6 @@ package corpus
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -36,11 +34,7 @@ type part struct {
 // partsKey identifies a corpus by what it is made from; rules is nil where the teacher is
 // the dispatch teacher.
 func partsKey(c world.Config, r Recipe, seed uint64, flights, prices, episodes int, rules *search.Archive) string {
-	raw, err := json.Marshal([]any{formatVersion, c, r, seed, flights, prices, episodes, rules})
-	if err != nil {
-		panic(err) // structs of numbers and strings
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(raw))
+	return command.Hash([]any{formatVersion, c, r, seed, flights, prices, episodes, rules})
 }
 
 func (p *parts) archivePath() string { return filepath.Join(p.dir, "archive.json") }
@@ -50,17 +44,15 @@ func (p *parts) path(first int) string {
 
 // read reads a part, os.ErrNotExist if there is none.
 func (p *parts) read(path string) (x part, err error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return x, err
+	err = command.ReadJSON(path, &x)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		err = fmt.Errorf("%s is damaged (%w): remove it, and it is made again", path, err)
+	case x.Key != p.key:
+		err = fmt.Errorf("%s is a part of another corpus: give that one's flags, another -out, or -force", path)
 	}
-	if err := json.Unmarshal(raw, &x); err != nil {
-		return x, fmt.Errorf("%s is damaged (%w): remove it, and it is made again", path, err)
-	}
-	if x.Key != p.key {
-		return x, fmt.Errorf("%s is a part of another corpus: give that one's flags, another -out, or -force", path)
-	}
-	return x, nil
+	return x, err
 }
 
 // check reads every part. Its error is bad input.

@@ -13,7 +13,6 @@ package experiment
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,12 +198,11 @@ func WriteOnce(path, want string, mismatch func(have string) error) error {
 // version, configuration or checkpoint is refused: it may have taken hours.
 func (s *Set) Read(dir string, a *Arm) (*Result, error) {
 	path := filepath.Join(dir, a.resultPath())
-	raw, err := os.ReadFile(path)
-	if err != nil {
+	r := &Result{}
+	err := command.ReadJSON(path, r)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	r := &Result{}
-	err = json.Unmarshal(raw, r)
 	if r.Key != a.Key() && (err == nil || r.Key != "") { // the fields of another version may have other types
 		return nil, fmt.Errorf("%s was measured with other flags or another checkpoint than these, or by another version of the program: "+
 			"give the same ones, or remove it, and the arm is measured again", path)
@@ -221,12 +219,11 @@ func (s *Set) Read(dir string, a *Arm) (*Result, error) {
 // ReadAny reads an arm's result in a folder of whatever configuration, for other reports to show beside their own.
 func ReadAny(dir, arm string) (*Result, error) {
 	path := filepath.Join(dir, arm, "result.json")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
 	r := &Result{}
-	if err = json.Unmarshal(raw, r); err == nil {
+	err := command.ReadJSON(path, r)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	} else if err == nil {
 		err = r.Record.check()
 	}
 	for _, x := range r.Sweeps {
@@ -273,11 +270,7 @@ func (a *Arm) has(dir string) bool {
 
 // Key is a hash of all that a result depends on.
 func Key(parts ...any) string {
-	raw, err := json.Marshal(parts)
-	if err != nil {
-		panic(err) // structs of numbers and strings
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(raw))
+	return command.Hash(parts)
 }
 
 // Costs are seconds of one core that arms and their needs took, by name and path, as the log of a whole run has them.

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -148,12 +147,8 @@ func (f *foundArm) copyTo(out string) error {
 func checkSame(a, b string) error {
 	var outcomes [2]string
 	for i, path := range []string{a, b} {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
 		r := &Result{}
-		if err := json.Unmarshal(raw, r); err != nil {
+		if err := command.ReadJSON(path, r); err != nil {
 			return err
 		}
 		r.Record = nil

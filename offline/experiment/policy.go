@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -206,11 +205,7 @@ func (s *Set) record(a *Arm, p *Policy, r *Result) error {
 func (s *Set) partial(a *Arm) (r *Result, path string, err error) {
 	path = filepath.Join(s.Dir, a.partialPath())
 	r = &Result{}
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(raw, r)
-	}
-	switch {
+	switch err := command.ReadJSON(path, r); {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)

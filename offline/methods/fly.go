@@ -2,8 +2,6 @@ package methods
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -39,23 +37,15 @@ func (m *Method) request(setting float64) rollout.Request {
 // is flown.
 func (r *Run) hash(m *Method, settings []float64) string {
 	const version = 1 // a change of what a method does raises it
-	raw, err := json.Marshal([]any{version, m.Name, m.Settings(&r.Config), r.Scales, r.World, settings})
-	if err != nil {
-		panic(err) // structs of numbers and strings, checked to be finite
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(raw))
+	return command.Hash([]any{version, m.Name, m.Settings(&r.Config), r.Scales, r.World, settings})
 }
 
 // readFlights reads outcomes of the same hash. Outcomes of another hash are an error, a missing file is not.
 func readFlights(path, hash string) (f flights, err error) {
 	f = flights{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
-	raw, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return f, nil
-	}
 	var old flights
-	if err == nil {
-		err = json.Unmarshal(raw, &old)
+	if err = command.ReadJSON(path, &old); errors.Is(err, os.ErrNotExist) {
+		return f, nil
 	}
 	if err == nil && old.Hash != hash {
 		err = fmt.Errorf("it is of another method, world or settings: give those, or another -out")

@@ -3,7 +3,6 @@ package methods
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -475,11 +474,7 @@ func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), er
 	}
 	p := &pgmorl{PGMORLSettings: r.PGMORL, run: r, seeds: list}
 	path := filepath.Join(r.Dir, "state.json")
-	raw, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(raw, &p.pgmorlState)
-	}
-	switch {
+	switch err := command.ReadJSON(path, &p.pgmorlState); {
 	case errors.Is(err, os.ErrNotExist):
 		p.Settings = r.PGMORL
 	case err != nil:

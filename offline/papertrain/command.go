@@ -202,12 +202,10 @@ func teacherArchive(ctx context.Context, c Config, w world.Config, dir string, w
 
 // readCorpus reads the corpus of a configuration.
 func readCorpus(path string, c Config) (*Corpus, error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read corpus: %w", err)
-	}
 	m := &Corpus{}
-	if err := json.Unmarshal(raw, m); err != nil {
+	if err := command.ReadJSON(path, m); errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read corpus: %w", err)
+	} else if err != nil {
 		return nil, cli.BadInputf("corpus %s is damaged (%v): remove it, and it is drawn again", path, err)
 	}
 	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || (m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {

@@ -2,8 +2,6 @@ package papertrain
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +9,7 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/paperform"
+	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
@@ -146,13 +145,7 @@ func (m *Corpus) GoalConstants() goal.Constants {
 }
 
 // Hash identifies a corpus by its content.
-func (m *Corpus) Hash() string {
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // a struct of numbers
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(raw))
-}
+func (m *Corpus) Hash() string { return command.Hash(m) }
 
 // flyer flies the flights of corpora in one world. It serves one goroutine.
 type flyer struct{ corpus.Flyer }

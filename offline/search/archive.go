@@ -2,12 +2,10 @@ package search
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
@@ -15,9 +13,6 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 )
-
-// maxFileBytes bounds a state or an archive; a larger file is neither.
-const maxFileBytes = 64 << 20
 
 // Archive is a finished search: the non-dominated rules of its last
 // generation, by delay, and the search's configuration.
@@ -51,7 +46,7 @@ func memberPoints(members []Member) []pareto.Point {
 // ReadArchive reads and checks the archive at path.
 func ReadArchive(path string) (Archive, error) {
 	var a Archive
-	err := readJSON(path, &a)
+	err := command.ReadJSON(path, &a)
 	switch {
 	case err != nil:
 	case a.Version != stateVersion:
@@ -73,7 +68,7 @@ func ReadArchive(path string) (Archive, error) {
 // configuration.
 func ReadState(path string, c Config) (State, error) {
 	var s State
-	err := readJSON(path, &s)
+	err := command.ReadJSON(path, &s)
 	switch {
 	case err != nil:
 	case s.Version != stateVersion:
@@ -102,24 +97,6 @@ func checkMembers(members []Member, aircraft int) error {
 	}
 	return nil
 }
-
-func readJSON(path string, v any) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return err
-	}
-	if len(raw) > maxFileBytes {
-		return fmt.Errorf("larger than %d bytes", maxFileBytes)
-	}
-	return json.Unmarshal(raw, v)
-}
-
-func writeJSON(path string, v any) error { return command.ReplaceJSON(path, " ", v) }
 
 // WriteCSV writes an archive's members, one a line under a header.
 func (a Archive) WriteCSV(w io.Writer) error {

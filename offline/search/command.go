@@ -148,7 +148,7 @@ func searchInto(ctx context.Context, dir string, c Config, shard command.Shard, 
 	}
 	archive := archiveOf(c, members)
 	path := filepath.Join(dir, "archive.json")
-	if err := errors.Join(writeJSON(path, archive), command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
+	if err := errors.Join(command.ReplaceJSON(path, " ", archive), command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n", len(archive.Members), path,
@@ -162,7 +162,7 @@ func (r *restart) run(ctx context.Context, workers int, stdout io.Writer) error 
 	reference.EnergyJ *= r.World.EnergyScale()
 	started, first := time.Now(), r.state.Generation
 	err := Run(ctx, r.Config, &r.state, workers, func(s *State) error {
-		if err := writeJSON(r.statePath, s); err != nil {
+		if err := command.ReplaceJSON(r.statePath, " ", s); err != nil {
 			return fmt.Errorf("save search state: %w", err)
 		}
 		left := time.Since(started) / time.Duration(s.Generation-first) * time.Duration(r.Generations-s.Generation)

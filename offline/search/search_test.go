@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -47,7 +48,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		enough := errors.New("enough")
 		var state State
 		err := Run(t.Context(), c, &state, 3, func(s *State) error {
-			if err := writeJSON(path, s); err != nil || s.Generation < stop {
+			if err := command.ReplaceJSON(path, " ", s); err != nil || s.Generation < stop {
 				return err
 			}
 			return enough
