@@ -14,8 +14,7 @@ import (
 
 // Flags are those of every command that measures a set.
 type Flags struct {
-	Out      *string
-	Optional *bool // declared by commands that have such arms; nil: none
+	Out *string
 
 	kind               string
 	resume, list, json *bool
@@ -96,7 +95,7 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 	if err != nil {
 		return err
 	}
-	part := Part{NoTimes: !*f.times, Optional: f.Optional != nil && *f.Optional}
+	part := Part{NoTimes: !*f.times}
 	if *f.only != "" {
 		part.Only = strings.Split(*f.only, ",")
 	}

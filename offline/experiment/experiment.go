@@ -43,7 +43,7 @@ type Arm struct {
 	TrainingRun string `json:"run,omitempty"`
 	Needs       []Need `json:"needs"`  // in the order in which they are made
 	CoreS       int    `json:"core_s"` // seconds of one core that its flights took; 0: not measured yet
-	// Optional arms are measured where they are named or asked for.
+	// Optional arms are measured where they are named.
 	Optional bool `json:"optional,omitempty"`
 	// Spends is what is declared to be spent on learning, in words.
 	Spends string `json:"spends,omitempty"`

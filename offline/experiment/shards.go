@@ -10,9 +10,8 @@ import (
 
 // Part is what one process does of a set. The zero value is all of it.
 type Part struct {
-	Only     []string      // arms by name; none: all that are not optional
-	Optional bool          // these too
-	Shard    command.Shard // of these
+	Only  []string      // arms by name; none: all that are not optional
+	Shard command.Shard // of these
 	// NoTimes leaves out of the report what is timed: the figures in which no two runs agree.
 	NoTimes bool
 }
@@ -32,7 +31,7 @@ func Select(arms []Arm, p Part) ([]Arm, error) {
 		if len(p.Only) > 0 {
 			return !slices.Contains(p.Only, a.Name)
 		}
-		return a.Optional && !p.Optional
+		return a.Optional
 	})
 	shard := p.Shard
 	if shard.Whole() {

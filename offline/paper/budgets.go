@@ -45,7 +45,7 @@ func (t *tables) budgetTable(x *experiment.Table) {
 			}
 		}
 	}
-	x.Add(experiment.Row{"arm": "cmdp", "error": t.cmdpError(""), "the paper": paperRows.Budgets["cmdp"]})
+	x.Add(experiment.Row{"arm": "cmdp", "error": t.cmdpError(), "the paper": paperRows.Budgets["cmdp"]})
 	for _, a := range studyArms {
 		add(a.name, t.study[a.arm], "")
 	}

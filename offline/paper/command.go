@@ -34,7 +34,6 @@ func Command(ctx context.Context, call *cli.Call) error {
 	f := call.Flags
 	config := f.String("config", "", "YAML `FILE`, as configs/paper.yaml")
 	common := experiment.NewFlags(call, "comparison", "out/paper-tables")
-	common.Optional = f.Bool("half-double", false, "the methods that the paper leaves open at half and at double their budgets too")
 	studyDir := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
 	c := Default()
 	f.StringVar(&c.Published, "published", "", "`FOLDER` of a checkpoint that papertrain has trained, over the configuration's")

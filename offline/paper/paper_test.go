@@ -105,7 +105,7 @@ func TestRows(t *testing.T) {
 	}
 	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4", "published-fleet8", "rules-50-fleet4", "rules-50-fleet8",
 		"published-full-replan", "published-full-whole", "published-replan", "rules-50-replan",
-		"prefdt-arrivals", "prefdt-context1-arrivals", "prefdt-context10-arrivals", "prefdt-context50-arrivals", "even-budgets", "cmdp", "sca-oracle-half", "sca-mpc-double", "pgmorl-half", "published-double"} {
+		"prefdt-arrivals", "prefdt-context1-arrivals", "prefdt-context10-arrivals", "prefdt-context50-arrivals", "even-budgets", "cmdp"} {
 		if !arms[name] {
 			t.Errorf("there is no arm %q", name)
 		}

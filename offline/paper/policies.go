@@ -27,17 +27,15 @@ type policy struct {
 	Name        string `json:"name" yaml:"name"`
 	Description string `json:"-" yaml:"description"`
 
-	Method string  `json:"method,omitempty" yaml:"-"`  // of package methods
-	Scale  float64 `json:"scale,omitempty" yaml:"-"`   // of what that is declared to spend; 0: all of it
-	Form   *form   `json:"form,omitempty" yaml:"form"` // PrefDT as published
-	Rules  *rules  `json:"rules,omitempty" yaml:"rules"`
+	Method string `json:"method,omitempty" yaml:"-"`  // of package methods
+	Form   *form  `json:"form,omitempty" yaml:"form"` // PrefDT as published
+	Rules  *rules `json:"rules,omitempty" yaml:"rules"`
 	// Scheduler is one that neither learns nor is searched: "random" or "even".
 	Scheduler string `json:"scheduler,omitempty" yaml:"scheduler"`
 
-	Few bool `json:"-" yaml:"few"` // flown on FewSeeds episodes, as many as the paper has
-	// Ours: "our instantiation": the text leaves settings open, so that it is run at half and double its budget as well.
-	Ours     bool          `json:"-" yaml:"ours"`
-	Optional bool          `json:"-" yaml:"-"`     // measured where it is asked for
+	Few      bool          `json:"-" yaml:"few"`   // flown on FewSeeds episodes, as many as the paper has
+	Ours     bool          `json:"-" yaml:"ours"`  // "our instantiation": the text leaves settings open
+	Optional bool          `json:"-" yaml:"-"`     // measured where it is named
 	Tests    []measurement `json:"-" yaml:"tests"` // beside its front
 }
 
@@ -79,7 +77,7 @@ func (c *Config) policies() []*policy {
 		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true},
 			Tests: tests})
 	}
-	for _, p := range slices.Clone(list) {
+	for _, p := range list {
 		if p.Name == c.longestArm() {
 			p.Tests = tests
 		}
@@ -88,17 +86,6 @@ func (c *Config) policies() []*policy {
 			text = methods.Find(&c.Methods, p.Method).Description
 		}
 		p.Description = cmp.Or(p.Description, text)
-		for _, x := range []struct {
-			suffix string
-			scale  float64
-		}{{"-half", 0.5}, {"-double", 2}} {
-			if !p.Ours {
-				continue
-			}
-			list = append(list, &policy{Name: p.Name + x.suffix, Description: fmt.Sprintf("%s, at %v of its declared budget", text,
-				x.scale),
-				Method: p.Method, Form: p.Form, Scale: x.scale, Few: p.Few, Optional: true})
-		}
 	}
 	return list
 }
@@ -130,9 +117,6 @@ func (r *rules) path() string {
 // run returns what a policy's method is made with, and the method.
 func (c *Config) run(p *policy) (*methods.Run, *methods.Method) {
 	r := &methods.Run{Config: c.Methods, World: world.Standard()}
-	if p.Scale != 0 {
-		r.Config.Scale(p.Method, p.Scale)
-	}
 	return r, methods.Find(&r.Config, p.Method)
 }
 
@@ -144,14 +128,10 @@ func (c *Config) trainingRun(p *policy) string {
 	case p.Method == "":
 		return ""
 	}
-	_, method := c.run(p)
-	switch {
-	case method.Budget == nil:
-		return ""
-	case p.Scale != 0:
-		return p.Name
+	if _, method := c.run(p); method.Budget != nil {
+		return method.Training
 	}
-	return method.Training
+	return ""
 }
 
 // published returns the configuration and the tokens of a form's training.
@@ -160,7 +140,6 @@ func (c *Config) published(p *policy) (t papertrain.Config, tokens float64) {
 	if p.Form.Full {
 		tokens = c.FullTokens
 	}
-	tokens *= cmp.Or(p.Scale, 1)
 	t.Uniform = p.Form.Uniform
 	if p.Form.RawFeatures {
 		isPhysics := func(name string) bool { return slices.Contains(paperform.PhysicsFeatures, name) }

@@ -95,7 +95,7 @@ func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures [
 	learned, coreS := t.spent()
 	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, "+
 		"fewer where a row's n says so; %d settings. ", t.Seeds, t.FirstSeed, t.Settings)
-	fmt.Fprintf(b, "%d of %d arms have been measured, and %d of %d optional ones at half and double budgets; what has not is \"not run\". ",
+	fmt.Fprintf(b, "%d of %d arms have been measured, and %d of %d optional ones; what has not is \"not run\". ",
 		run[false], arms[false], run[true], arms[true])
 	fmt.Fprintf(b, "A retrained arm of the published form has %.4g million tokens at width %d, the one trained for longest %.4g million. ",
 		t.Tokens/1e6, t.Form.Form.Width, t.FullTokens/1e6)

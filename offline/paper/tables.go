@@ -11,7 +11,6 @@ import (
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/study"
-	"prefdt/offline/teacher"
 )
 
 const notRun = "not run"
@@ -59,7 +58,7 @@ func (t *tables) all() ([]*experiment.Table, error) {
 		{"references", (*tables).referenceTable}, {"conclusions", (*tables).conclusionTable},
 		{"budgets", (*tables).budgetTable}, {"ends", (*tables).endTable}, {"link", (*tables).linkTable}, {"fleets", (*tables).fleetTable},
 		{"shifts", (*tables).shiftTable}, {"arrivals", (*tables).arrivalTable}, {"temperatures", (*tables).temperatureTable},
-		{"instantiations", (*tables).instantiationTable}, {"cost", (*tables).costTable}, {"artifact", (*tables).artifactTable},
+		{"cost", (*tables).costTable}, {"artifact", (*tables).artifactTable},
 	} {
 		table := read[x.name]
 		table.Intro = names.Replace(table.Intro)
@@ -266,45 +265,9 @@ var moreOf = map[string]func(*tables) []string{
 	"Vector return-to-go": (*tables).scalarBudgets, "Setting-axis recalibration": (*tables).distinctSettings,
 }
 
-// instantiationTable is what half and double the budget give.
-func (t *tables) instantiationTable(x *experiment.Table) {
-	for _, p := range t.policies {
-		if !p.Ours || p.Method == "cmdp" {
-			continue
-		}
-		cells := experiment.Row{"arm": p.Name, "spends": t.Arm(p.Name).Spends}
-		for _, scale := range []struct{ suffix, column string }{{"", ""}, {"-half", "half: "}, {"-double", "double: "}} {
-			f := t.of(p.Name + scale.suffix)
-			cells[scale.column+"HV"], cells[scale.column+"reach"] = orNotRun(mean(f.Hypervolumes)), mean(f.Reaches)
-			cells[scale.column+"fidelity"] = mean(f.Fidelities)
-			if scale.suffix != "" {
-				cells[scale.column+"HV less"] = pairedCell("%+.3f", f.Hypervolumes, t.of(p.Name).Hypervolumes)
-			}
-		}
-		x.Add(cells)
-	}
-	x.Add(experiment.Row{"arm": "cmdp (error of its budgets)", "spends": t.Arm("cmdp").Spends,
-		"HV": t.cmdpError(""), "half: HV": t.cmdpError("-half"), "double: HV": t.cmdpError("-double")})
-	for k, j := range t.Methods.CMDP.BudgetsJ {
-		x.Add(experiment.Row{"arm": fmt.Sprintf("cmdp (delay at %.0f kJ, s; spent, kJ)", j/1e3),
-			"HV": t.cmdpMeans("", k), "half: HV": t.cmdpMeans("-half", k), "double: HV": t.cmdpMeans("-double", k)})
-	}
-}
-
-// cmdpMeans is what the CMDP takes and spends at one of its budgets.
-func (t *tables) cmdpMeans(suffix string, budget int) string {
-	x := t.results["cmdp"+suffix].Sweep(nominal)
-	if x == nil {
-		return notRun
-	}
-	row := x.Outcomes[budget][:min(t.BudgetSeeds, len(x.Outcomes[budget]))]
-	mean := teacher.MeanPoints([][]pareto.Point{row})[0]
-	return fmt.Sprintf("%.1f; %.2f", mean.DelayS, mean.EnergyJ/1e3)
-}
-
 // cmdpError is how far the CMDP ends from the budgets that it is trained for.
-func (t *tables) cmdpError(suffix string) string {
-	return number("%.3f", relativeError(t.results["cmdp"+suffix].Sweep(nominal), t.BudgetSeeds))
+func (t *tables) cmdpError() string {
+	return number("%.3f", relativeError(t.results["cmdp"].Sweep(nominal), t.BudgetSeeds))
 }
 
 // few returns the figures of the seeds that all of IQL's temperatures flew.
