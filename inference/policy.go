@@ -144,15 +144,10 @@ func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
 	_, minFlightW := c.Physics.MinPower()
 	x.PricesSPerJ = goal.PriceGrid(c.PriceAxis.PriceSPerJ(1))
 	for k, price := range x.PricesSPerJ {
-		low, high := 0.0, 1.0 // the front position rises with omega
-		for range 50 {
-			if mid := (low + high) / 2; g.FrontPosition(mid) < c.PriceAxis.FrontPosition(price) {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		_, energyJ := g.Conditioner.MissionReturn(high)
+		_, omega := goal.Bisect(0, 1, 50, func(omega float64) bool { // the front position rises with omega
+			return g.FrontPosition(omega) < c.PriceAxis.FrontPosition(price)
+		})
+		_, energyJ := g.Conditioner.MissionReturn(omega)
 		x.EdgeW[k] = max(energyJ/float64(g.Slots*g.AircraftCount)-minFlightW, 0)
 	}
 	return x

@@ -23,6 +23,28 @@ func (c *Conditioner) MissionReturn(omega float64) (delayS, energyJ float64) {
 	return c.DelayS[i] + f*(c.DelayS[i+1]-c.DelayS[i]), c.EnergyJ[i] + f*(c.EnergyJ[i+1]-c.EnergyJ[i])
 }
 
+// Bisect halves an interval so many times: of the two halves it keeps the one in which a condition that holds below no
+// longer does above.
+func Bisect(low, high float64, times int, holds func(x float64) bool) (float64, float64) {
+	for range times {
+		if mid := (low + high) / 2; holds(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low, high
+}
+
+// OmegaOfEnergy returns the delay share of a band at which a total of energy is expected.
+func (c *Conditioner) OmegaOfEnergy(energyJ, low, high float64) float64 {
+	low, high = Bisect(low, high, 50, func(omega float64) bool { // energy falls with omega
+		_, e := c.MissionReturn(omega)
+		return e > energyJ
+	})
+	return (low + high) / 2
+}
+
 // HatBasis returns the two hat functions of linear interpolation that are not zero
 // at x: knot i has weight 1-f and knot i+1 has weight f. Below the first knot and
 // above the last, the result is that of the knot.

@@ -221,16 +221,7 @@ func (p *Policy) saturated(omega float64) float64 {
 
 // omegaOfEnergy returns the preference at which the conditioner expects a total.
 func omegaOfEnergy(c *goal.Conditioner, energyJ float64) float64 {
-	low, high := c.Omegas[0], c.Omegas[len(c.Omegas)-1] // energy falls with omega
-	for range 50 {
-		mid := (low + high) / 2
-		if _, e := c.MissionReturn(mid); e > energyJ {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return (low + high) / 2
+	return c.OmegaOfEnergy(energyJ, c.Omegas[0], c.Omegas[len(c.Omegas)-1])
 }
 
 // PriceSPerJ returns the price that a standing offer carries: the published form predicts

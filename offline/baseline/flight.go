@@ -48,15 +48,7 @@ func (f *flight) bracket(s *slot.Snapshot, o *goal.Objective, limitJ float64, d 
 	if f.solve(s, o, 0, d) <= limitJ {
 		return 0, 0
 	}
-	over, under = 0, budget.MaxPriceSPerJ
-	for range 30 {
-		if mid := (over + under) / 2; f.solve(s, o, mid, d) > limitJ {
-			over = mid
-		} else {
-			under = mid
-		}
-	}
-	return over, under
+	return goal.Bisect(0, budget.MaxPriceSPerJ, 30, func(priceSPerJ float64) bool { return f.solve(s, o, priceSPerJ, d) > limitJ })
 }
 
 // solveWithin dispatches the slot at a price or, if that spends more than limitJ, at the

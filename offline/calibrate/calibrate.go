@@ -18,7 +18,6 @@ import (
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -117,7 +116,7 @@ func (r *priceRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 
 // FitSettingMap fits a setting map to the outcomes, by share and by seed, of any policy.
 func FitSettingMap(omegas []float64, outcomes [][]pareto.Point) (Calibration, error) {
-	c := Calibration{Omegas: omegas, Points: teacher.MeanPoints(outcomes), SeedCount: len(outcomes[0])}
+	c := Calibration{Omegas: omegas, Points: pareto.MeanPoints(outcomes), SeedCount: len(outcomes[0])}
 	c.FrontIndices = longestFront(c.Points)
 	if len(c.FrontIndices) < 3 {
 		return c, fmt.Errorf("calibrate: only %d of %d settings lie on one front; train longer", len(c.FrontIndices), len(omegas))
@@ -132,14 +131,7 @@ func EvenOmegas(s *goal.Constants, band [2]float64, n int) []float64 {
 	omegas := make([]float64, n)
 	for i := range omegas {
 		want := float64(i) / float64(n-1)
-		low, high := band[0], band[1]
-		for range 60 { // the front position rises with omega
-			if mid := (low + high) / 2; s.FrontPosition(mid) < want {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
+		low, high := goal.Bisect(band[0], band[1], 60, func(omega float64) bool { return s.FrontPosition(omega) < want }) // it rises
 		omegas[i] = (low + high) / 2
 	}
 	omegas[0], omegas[n-1] = band[0], band[1]

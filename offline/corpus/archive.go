@@ -55,7 +55,7 @@ func DispatchArchive(ctx context.Context, c *world.Config, prices, episodes, wor
 	if err != nil {
 		return a, err
 	}
-	for k, p := range teacher.MeanPoints(outcomes) {
+	for k, p := range pareto.MeanPoints(outcomes) {
 		a.Append(p, sweep[k], nil)
 	}
 	return a, a.Check()

@@ -312,7 +312,7 @@ func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Con
 			return err
 		}
 		for _, r := range p.requests {
-			x.constantS = append(x.constantS, leastDelayS(teacher.SeedPoints(front, 0), endBudgetJ(&r)))
+			x.constantS = append(x.constantS, leastDelayS(pareto.SeedPoints(front, 0), endBudgetJ(&r)))
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))

@@ -140,27 +140,23 @@ func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	if err != nil {
 		return r, err
 	}
-	wide, tight := pareto.References(&c.World, teacher.MeanPoints(taught))
-	measure := func(settings []float64, outcomes [][]pareto.Point) *experiment.Metrics {
-		x := experiment.Sweep{Settings: settings, Outcomes: outcomes}
-		return x.Measure(wide, tight)
-	}
-	outcomes, uniformOutcomes := rollout.Outcomes(onAxis), rollout.Outcomes(onUniform)
-	policy, even, expert := measure(rollout.Linspace(0, 1, c.Settings), outcomes), measure(uniform, uniformOutcomes), measure(c.prices(),
-		taught)
-	mean := experiment.Mean
+	wide, tight := pareto.References(&c.World, pareto.MeanPoints(taught))
+	outcomes, mean := rollout.Outcomes(onAxis), pareto.Mean
+	policy := pareto.Measure(rollout.Linspace(0, 1, c.Settings), outcomes, wide, tight)
+	even := pareto.Measure(uniform, rollout.Outcomes(onUniform), wide, tight)
+	expert := pareto.Measure(c.prices(), taught, wide, tight)
 	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(policy.Hypervolumes), pareto.Summarise(expert.Hypervolumes)
 	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(policy.Tight), pareto.Summarise(expert.Tight)
 	r.HypervolumeUniform = pareto.Summarise(even.Hypervolumes)
 	r.TeacherRatio = HypervolumeRatio{mean(ratios(policy.Hypervolumes, expert.Hypervolumes)), mean(ratios(policy.Tight, expert.Tight))}
 	var igd []float64
 	for s := range c.Seeds {
-		p := teacher.SeedPoints(outcomes, s)
-		igd = append(igd, pareto.IGD(p, pareto.Pool(p, teacher.SeedPoints(taught, s))))
+		p := pareto.SeedPoints(outcomes, s)
+		igd = append(igd, pareto.IGD(p, pareto.Pool(p, pareto.SeedPoints(taught, s))))
 	}
 	r.IGD, r.Fidelity, r.FidelityRecalibrated = mean(igd), mean(even.Fidelities), mean(policy.Fidelities)
 	r.ReachS, r.TeacherReachS = mean(even.Reaches), mean(expert.Reaches)
-	r.CornerS, r.TeacherCornerS = mean(pareto.BySeed(uniformOutcomes, pareto.CornerS)), mean(pareto.BySeed(taught, pareto.CornerS))
+	r.CornerS, r.TeacherCornerS = mean(even.Corners), mean(expert.Corners)
 	for _, x := range slices.Concat(onAxis...) {
 		if r.MinSeparationM < 0 || x.MinSeparationM < r.MinSeparationM {
 			r.MinSeparationM = x.MinSeparationM

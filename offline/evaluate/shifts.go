@@ -12,7 +12,6 @@ import (
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -161,9 +160,10 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 			row.SeparationViolations++
 		}
 	}
+	flown := rollout.Outcomes(results)
 	var volumes [2][2][]float64 // the policy's and the teacher's, to the wide and the tight reference, by seed
 	for s := range c.Seeds {
-		p, t := rollout.SeedPoints(results, s), teacher.SeedPoints(taught, s)
+		p, t := pareto.SeedPoints(flown, s), pareto.SeedPoints(taught, s)
 		for k, beyond := range []float64{0.2, 0.02} {
 			reference := pareto.Beyond(t, beyond)
 			volumes[0][k] = append(volumes[0][k], pareto.Hypervolume(p, reference))
@@ -171,7 +171,7 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 		}
 	}
 	row.Ratio, row.RatioError = meanRatio(ratios(volumes[0][0], volumes[1][0]), ratios(volumes[0][1], volumes[1][1]))
-	mean := teacher.MeanPoints(taught)
+	mean := pareto.MeanPoints(taught)
 	high, low := mean[0].EnergyJ, mean[len(mean)-1].EnergyJ
 	var requests []rollout.Request
 	for _, part := range []float64{0.25, 0.5, 0.75} {

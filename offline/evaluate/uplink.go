@@ -9,7 +9,6 @@ import (
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/teacher"
 )
 
 // LinkRetention is what a lossy or late link leaves of the front: hypervolume per
@@ -53,7 +52,7 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 		return nil, err
 	}
 	references := [2]pareto.Point{}
-	references[0], references[1] = pareto.References(&c.World, teacher.MeanPoints(rollout.Outcomes(taught)))
+	references[0], references[1] = pareto.References(&c.World, pareto.MeanPoints(rollout.Outcomes(taught)))
 	// retained is the mean over seeds of one hypervolume over another.
 	retained := func(results, whole [][]rollout.Result) (means [2]float64) {
 		for k, reference := range references {

@@ -38,17 +38,17 @@ func TestUplinkAtBothReferences(t *testing.T) {
 	}
 	// The tight figure, from the flights themselves.
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
-	fly := func(l rollout.ReportLink) [][]rollout.Result {
+	fly := func(l rollout.ReportLink) [][]pareto.Point {
 		x, err := rollout.Sweep(t.Context(), ck, c.Decoder, c.World, l, c.Seeds, requests, 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return x
+		return rollout.Outcomes(x)
 	}
 	lossy, perfect := fly(rollout.ReportLink{LossRate: 0.4}), fly(rollout.ReportLink{})
 	want := 0.0
 	for s := range c.Seeds {
-		want += pareto.Hypervolume(rollout.SeedPoints(lossy, s), pareto.TightReference) / pareto.Hypervolume(rollout.SeedPoints(perfect, s), pareto.TightReference) / 2
+		want += pareto.Hypervolume(pareto.SeedPoints(lossy, s), pareto.TightReference) / pareto.Hypervolume(pareto.SeedPoints(perfect, s), pareto.TightReference) / 2
 	}
 	if u.LocalTight != want {
 		t.Errorf("local: tight %v, want %v", u.LocalTight, want)

@@ -92,6 +92,11 @@ func (r *Result) Sweep(name string) *Sweep {
 	return nil
 }
 
+// Measure measures a sweep, whose hypervolumes have these reference points.
+func (x *Sweep) Measure(wide, tight pareto.Point) *pareto.Metrics {
+	return pareto.Measure(x.Settings, x.Outcomes, wide, tight)
+}
+
 // Hypervolumes returns those of a sweep by seed, none if there is none.
 func (r *Result) Hypervolumes(sweep string) []float64 {
 	if x := r.Sweep(sweep); x != nil {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
@@ -164,21 +163,10 @@ func (r *Run) Claim(m *Method, resume bool) error {
 
 // print writes the figures as a table.
 func (f *Figures) print(call *cli.Call) error {
-	table := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(call.Stdout, "%s at %d settings on %d seeds, per seed\n", f.Method, len(f.Settings), f.Hypervolume.N)
-	fmt.Fprint(table, "\tmean\tstd\t\n")
-	for _, row := range []struct {
-		name  string
-		scale float64
-		s     pareto.Summary
-	}{
-		{"hypervolume, 1e6 s J", 1e-6, f.Hypervolume}, {"tight, 1e6 s J", 1e-6, f.HypervolumeTight},
-		{"corner, s", 1, f.CornerS}, {"reach, s", 1, f.ReachS}, {"fidelity", 1, f.Fidelity},
-	} {
-		fmt.Fprintf(table, "%s\t%.5g\t%.3g\t\n", row.name, row.s.Mean*row.scale, row.s.Std*row.scale)
-	}
+	budgets := ""
 	if f.BudgetError > 0 {
-		fmt.Fprintf(table, "budgets, |E/B-1|\t%.4g\t\t\nbudgets exceeded\t%.4g\t\t\n", f.BudgetError, f.BudgetViolation)
+		budgets = fmt.Sprintf("budgets, |E/B-1|\t%.4g\t\t\nbudgets exceeded\t%.4g\t\t\n", f.BudgetError, f.BudgetViolation)
 	}
-	return table.Flush()
+	return f.Write(call.Stdout, "fidelity", f.Fidelity, budgets)
 }

@@ -59,7 +59,7 @@ func readFlights(path, hash string) (f flights, err error) {
 	return old, nil
 }
 
-// Fly flies a method's policies on every seed at every setting, by seed and setting,
+// Fly flies a method's policies on every seed at every setting, by setting and seed,
 // except what the folder has of it already. The result does not depend on the number of
 // workers.
 func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64, seeds []uint64) ([][]pareto.Point, error) {
@@ -99,53 +99,41 @@ func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Polic
 	if err != nil {
 		return nil, err
 	}
-	outcomes := make([][]pareto.Point, len(seeds))
-	for i, seed := range seeds {
-		outcomes[i] = known.BySeed[seed]
+	outcomes := make([][]pareto.Point, len(settings))
+	for _, seed := range seeds {
+		for k, p := range known.BySeed[seed] {
+			outcomes[k] = append(outcomes[k], p)
+		}
 	}
 	return outcomes, nil
 }
 
 // Figures are the paper's metrics of a method, each per seed and then averaged.
 type Figures struct {
-	Method           string         `json:"method"`
-	Settings         []float64      `json:"settings"`
-	Hypervolume      pareto.Summary `json:"hypervolume"`
-	HypervolumeTight pareto.Summary `json:"hypervolume_tight"`
-	CornerS          pareto.Summary `json:"corner_s"`
-	ReachS           pareto.Summary `json:"reach_s"`
-	Fidelity         pareto.Summary `json:"fidelity"`
-	BudgetError      float64        `json:"budget_error,omitempty"`     // mean of |E - budget| / budget, of methods flown at budgets
-	BudgetViolation  float64        `json:"budget_violation,omitempty"` // part of the flights above it
-	MeanPoints       []pareto.Point `json:"mean_points"`                // by setting
-	Budget           *Budget        `json:"budget,omitempty"`
+	Method   string    `json:"method"`
+	Settings []float64 `json:"settings"`
+	pareto.Summaries
+	Fidelity        pareto.Summary `json:"fidelity"`
+	BudgetError     float64        `json:"budget_error,omitempty"`     // mean of |E - budget| / budget, of methods flown at budgets
+	BudgetViolation float64        `json:"budget_violation,omitempty"` // part of the flights above it
+	MeanPoints      []pareto.Point `json:"mean_points"`                // by setting
+	Budget          *Budget        `json:"budget,omitempty"`
 }
 
-// Measure computes the figures of outcomes by seed and setting.
+// Measure computes the figures of outcomes by setting and seed.
 func Measure(r *Run, m *Method, settings []float64, outcomes [][]pareto.Point) Figures {
 	wide, tight := pareto.References(&r.World, pareto.Pool(outcomes...))
-	var hypervolume, hypervolumeTight, corner, reach, fidelity []float64
-	means := make([]pareto.Point, len(settings))
-	for _, points := range outcomes {
-		hypervolume, hypervolumeTight = append(hypervolume, pareto.Hypervolume(points, wide)), append(hypervolumeTight, pareto.Hypervolume(points, tight))
-		corner, reach = append(corner, pareto.CornerS(points)), append(reach, pareto.ReachS(points))
-		fidelity = append(fidelity, pareto.Fidelity(settings, points))
-		for k, p := range points {
-			means[k].DelayS += p.DelayS / float64(len(outcomes))
-			means[k].EnergyJ += p.EnergyJ / float64(len(outcomes))
-		}
-	}
+	x := pareto.Measure(settings, outcomes, wide, tight)
 	f := Figures{
-		Method: m.Name, Settings: settings, MeanPoints: means,
-		Hypervolume: pareto.Summarise(hypervolume), HypervolumeTight: pareto.Summarise(hypervolumeTight),
-		CornerS: pareto.Summarise(corner), ReachS: pareto.Summarise(reach), Fidelity: pareto.Summarise(fidelity),
+		Method: m.Name, Settings: settings, MeanPoints: pareto.MeanPoints(outcomes), Summaries: x.Summarise(),
+		Fidelity: pareto.Summarise(x.Fidelities),
 	}
 	if m.BudgetsJ != nil {
-		n := float64(len(outcomes) * len(settings))
-		for _, points := range outcomes {
-			for k, p := range points {
-				f.BudgetError += math.Abs(p.EnergyJ/settings[k]-1) / n
-				if p.EnergyJ > settings[k] {
+		n := float64(len(outcomes) * len(outcomes[0]))
+		for s := range outcomes[0] {
+			for k, budgetJ := range settings {
+				energyJ := outcomes[k][s].EnergyJ
+				if f.BudgetError += math.Abs(energyJ/budgetJ-1) / n; energyJ > budgetJ {
 					f.BudgetViolation += 1 / n
 				}
 			}

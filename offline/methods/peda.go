@@ -599,15 +599,7 @@ func (p *pedaData) returnRow(dst []float32, toGo [objectives]float64, omega floa
 
 // omegaOfEnergy returns the preference at which the conditioner asks for a total.
 func (p *pedaData) omegaOfEnergy(energyJ float64) float64 {
-	low, high := p.low, p.high // energy falls with omega
-	for range 50 {
-		mid := (low + high) / 2
-		if p.at(mid)[1] > energyJ {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
+	low, high := goal.Bisect(p.low, p.high, 50, func(omega float64) bool { return p.at(omega)[1] > energyJ }) // it falls
 	return (low + high) / 2
 }
 

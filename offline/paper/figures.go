@@ -10,21 +10,20 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
 // figures are an arm's on its front, by seed; hypervolumes are in 1e6 s J, and there are no fidelities of what
 // takes no preference.
 type figures struct {
-	*experiment.Metrics
+	*pareto.Metrics
 	igds     []float64 // in unscaled seconds and joules, as the paper's seem to be, against the front of all others
 	calmIGDs []float64 // of that front's points up to calmJ
 	corners  []float64 // s, of one setting
 	verdict  string    // of eq. (criterion)
 }
 
-var mean = experiment.Mean
+var mean = pareto.Mean
 
 // interval is the 95 % interval of a mean, NaN of none.
 func interval(x []float64) (low, high float64) {
@@ -91,7 +90,7 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 
 // of returns an arm's figures, empty ones if it has not run.
 func (t *tables) of(arm string) *figures {
-	return cmp.Or(t.figures[arm], &figures{Metrics: &experiment.Metrics{}})
+	return cmp.Or(t.figures[arm], &figures{Metrics: &pareto.Metrics{}})
 }
 
 // span is the teacher's reach.
@@ -118,7 +117,7 @@ func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPre
 		others := slices.DeleteFunc(slices.Clone(t.pool), func(c pareto.Contributor) bool { return c.Arm == arm })
 		for s, pooled := range pareto.PooledFronts(others) {
 			if s < len(x.Outcomes[0]) {
-				own := teacher.SeedPoints(x.Outcomes, s)
+				own := pareto.SeedPoints(x.Outcomes, s)
 				f.igds = append(f.igds, distance(own, pooled))
 				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled,
 					func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
@@ -131,7 +130,7 @@ func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPre
 // corners returns the delays, by seed, of the fixed setting whose mean delay is the least.
 func corners(outcomes [][]pareto.Point) (delays []float64) {
 	best, least := 0, math.Inf(1)
-	for k, p := range teacher.MeanPoints(outcomes) {
+	for k, p := range pareto.MeanPoints(outcomes) {
 		if p.DelayS < least {
 			best, least = k, p.DelayS
 		}

@@ -513,7 +513,7 @@ func mustResults(t *testing.T, s *set) map[string]*experiment.Result {
 }
 
 func hypervolumes(x ...float64) *figures {
-	return &figures{Metrics: &experiment.Metrics{Hypervolumes: x}}
+	return &figures{Metrics: &pareto.Metrics{Hypervolumes: x}}
 }
 
 // Budgets, the link and interactions follow from their sweeps by hand.

@@ -122,7 +122,7 @@ func (t *tables) methodTable(x *experiment.Table) {
 		add(r, t.of(r.Arm), star, t.Arm(r.Arm).Spends)
 	}
 	for _, a := range studyArms {
-		f := &figures{Metrics: &experiment.Metrics{}}
+		f := &figures{Metrics: &pareto.Metrics{}}
 		if sweep := t.study[a.arm].Sweep(study.EvenSettings); sweep != nil {
 			f = t.figuresOf(a.arm, sweep, 2, true, t.span())
 		} else if !strings.HasPrefix(a.arm, "flagship") {

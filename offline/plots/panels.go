@@ -12,7 +12,6 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/teacher"
 	"prefdt/simbridge/chart"
 )
 
@@ -30,7 +29,7 @@ func Fronts(arms []Arm) []*plot.Plot {
 	var curves []Curve
 	for _, a := range arms {
 		var xy plotter.XYs
-		for _, q := range pareto.NonDominated(teacher.MeanPoints(a.Outcomes)) {
+		for _, q := range pareto.NonDominated(pareto.MeanPoints(a.Outcomes)) {
 			xy = append(xy, plotter.XY{X: q.DelayS, Y: q.EnergyJ / 1e3})
 		}
 		curves = append(curves, Curve{Label: a.Label, Points: xy, Marked: true})
@@ -49,7 +48,7 @@ func Requested(arms []Arm) []*plot.Plot {
 	var delays, energies []Curve
 	for _, a := range arms {
 		var delay, energy plotter.XYs
-		for i, mean := range teacher.MeanPoints(a.Outcomes) {
+		for i, mean := range pareto.MeanPoints(a.Outcomes) {
 			delay = append(delay, plotter.XY{X: a.Settings[i], Y: mean.DelayS})
 			energy = append(energy, plotter.XY{X: a.Settings[i], Y: mean.EnergyJ / 1e3})
 		}

@@ -287,15 +287,6 @@ func SweepRunners(ctx context.Context, flyer func() (*Runner, error), c world.Co
 	return results, err
 }
 
-// SeedPoints returns one seed's outcomes over all requests.
-func SeedPoints(results [][]Result, seed int) []pareto.Point {
-	p := make([]pareto.Point, len(results))
-	for i := range results {
-		p[i] = results[i][seed].Point
-	}
-	return p
-}
-
 // Linspace returns n shares evenly spaced over a band.
 func Linspace(low, high float64, n int) []float64 {
 	g := make([]float64, n)

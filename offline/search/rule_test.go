@@ -212,7 +212,7 @@ func TestEpisodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	local, full := meanOutcome(outcomes, 0), meanOutcome(outcomes, 1)
+	local, full := meanOutcome(outcomes[0]), meanOutcome(outcomes[1])
 	if math.Abs(local.DelayS-715.5) > 8 || math.Abs(local.EnergyJ-26880) > 40 {
 		t.Errorf("all local: %+v, want 715.5 s and 26880 J", local)
 	}

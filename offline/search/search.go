@@ -111,7 +111,7 @@ func Run(ctx context.Context, c Config, state *State, workers int, step func(*St
 			return err
 		}
 		for i := range children {
-			children[i].Point = meanOutcome(outcomes, i)
+			children[i].Point = meanOutcome(outcomes[i])
 		}
 		next := children
 		if !isFirst {
@@ -159,30 +159,30 @@ func Ensure(ctx context.Context, path string, c Config, workers int, progress fu
 }
 
 // meanOutcome averages one member's outcomes over the seeds, in their order.
-func meanOutcome(outcomes [][]pareto.Point, member int) pareto.Point {
+func meanOutcome(outcomes []pareto.Point) pareto.Point {
 	var sum pareto.Point
 	for _, o := range outcomes {
-		sum.DelayS += o[member].DelayS
-		sum.EnergyJ += o[member].EnergyJ
+		sum.DelayS += o.DelayS
+		sum.EnergyJ += o.EnergyJ
 	}
 	n := float64(len(outcomes))
 	return pareto.Point{DelayS: sum.DelayS / n, EnergyJ: sum.EnergyJ / n}
 }
 
-// Fly returns the outcome of every member on every seed, [seed][member].
+// Fly returns the outcome of every member on every seed, [member][seed].
 // Episodes are shared among workers; each is a function of its seed and its
 // genes alone, so their number changes nothing. progress, if not nil, is called
 // with how many seeds are complete, from one goroutine at a time.
 func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64, workers int, progress func(done int)) ([][]pareto.Point, error) {
-	outcomes := make([][]pareto.Point, len(seeds))
-	for i := range outcomes {
-		outcomes[i] = make([]pareto.Point, len(members))
+	outcomes := make([][]pareto.Point, len(members))
+	for m := range outcomes {
+		outcomes[m] = make([]pareto.Point, len(seeds))
 	}
 	type worker struct {
 		teacher.Runner
 		world *world.World
 	}
-	return outcomes, jobs.Do(ctx, len(members)*len(outcomes), workers, func() (*worker, error) {
+	return outcomes, jobs.Do(ctx, len(members)*len(seeds), workers, func() (*worker, error) {
 		return &worker{world: world.New(*c, 0)}, nil
 	}, func(w *worker, job int) error {
 		i, m := job/len(members), job%len(members)
@@ -191,7 +191,7 @@ func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64,
 			return fmt.Errorf("member %d: %w", m, err)
 		}
 		w.world.Reset(seeds[i])
-		outcomes[i][m] = w.Fly(w.world, rule.Decide, nil)
+		outcomes[m][i] = w.Fly(w.world, rule.Decide, nil)
 		return nil
 	}, func(done int) {
 		if progress != nil && done%len(members) == 0 {

@@ -8,7 +8,6 @@ import (
 	"prefdt/configs"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/teacher"
 )
 
 // report is what tables, pictures and the summary are made of.
@@ -100,23 +99,23 @@ func (r *report) figuresOf(name, baseline string) *figures {
 	f.Seeds, f.Settings, f.Distinct, f.IGD = len(m.Hypervolumes), m.Settings, m.Distinct, 0
 	f.Hypervolume, f.Tight = pareto.Summarise(m.Hypervolumes), pareto.Summarise(m.Tight)
 	for s, pooled := range r.reference.BySeed {
-		f.IGD += pareto.IGD(pareto.NonDominated(teacher.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
+		f.IGD += pareto.IGD(pareto.NonDominated(pareto.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
 	}
 	spanned := front
 	if even := own.Sweep(EvenSettings); even != nil {
 		spanned = even
-		f.Fidelity = experiment.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
-		f.FidelityRecalibrated = experiment.Mean(m.Fidelities)
+		f.Fidelity = pareto.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
+		f.FidelityRecalibrated = pareto.Mean(m.Fidelities)
 	}
-	f.CornerS = experiment.Mean(pareto.BySeed(spanned.Outcomes, pareto.CornerS))
-	f.ReachS = experiment.Mean(pareto.BySeed(spanned.Outcomes, pareto.ReachS))
+	f.CornerS = pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.CornerS))
+	f.ReachS = pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.ReachS))
 	if expert := r.results[finestTeacherArm]; expert != nil && len(expert.Sweep(experiment.Nominal).Settings) >= f.Settings {
 		best := expert.Sweep(experiment.Nominal).Measure(pareto.Reference, pareto.TightReference)
 		f.HypervolumeRatio = pareto.MeanRatio(m.Hypervolumes, best.Hypervolumes)
 		f.TightRatio = pareto.MeanRatio(m.Tight, best.Tight)
 		f.GustRatio = pareto.MeanRatio(own.Hypervolumes(gusty), expert.Hypervolumes(gusty))
 		if !math.IsNaN(f.Fidelity) {
-			f.Operable = pareto.Operable(f.Fidelity, f.ReachS/experiment.Mean(best.Reaches))
+			f.Operable = pareto.Operable(f.Fidelity, f.ReachS/pareto.Mean(best.Reaches))
 		}
 	}
 	if other := r.results[baseline]; other != nil && baseline != name {

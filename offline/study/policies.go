@@ -119,7 +119,7 @@ func (b *preferenceWithBudget) Reset() { b.policy.Reset() }
 func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	if g.Budgeted() {
 		if g.Slot() == 0 {
-			b.omega = omegaOfEnergy(b.scales, g.BudgetJ())
+			b.omega = b.scales.Conditioner.OmegaOfEnergy(g.BudgetJ(), 0, 1)
 			b.delayS, _ = b.scales.Conditioner.MissionReturn(b.omega)
 		}
 		state := g.State()
@@ -127,20 +127,6 @@ func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slo
 		g.Restore(state)
 	}
 	return b.policy.Decide(s, g, d)
-}
-
-// omegaOfEnergy returns the delay share at which the conditioner expects a total.
-func omegaOfEnergy(s *goal.Constants, energyJ float64) float64 {
-	low, high := 0.0, 1.0 // energy falls with omega
-	for range 50 {
-		mid := (low + high) / 2
-		if _, e := s.Conditioner.MissionReturn(mid); e > energyJ {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return (low + high) / 2
 }
 
 // archivePolicy is a teacher's archive.

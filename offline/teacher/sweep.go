@@ -48,24 +48,3 @@ func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error
 	}
 	return outcomes, nil
 }
-
-// MeanPoints returns the mean outcome over seeds of each price of a sweep.
-func MeanPoints(outcomes [][]pareto.Point) []pareto.Point {
-	means := make([]pareto.Point, len(outcomes))
-	for k, row := range outcomes {
-		for _, p := range row {
-			means[k].DelayS += p.DelayS / float64(len(row))
-			means[k].EnergyJ += p.EnergyJ / float64(len(row))
-		}
-	}
-	return means
-}
-
-// SeedPoints returns one seed's outcomes at every price of a sweep.
-func SeedPoints(outcomes [][]pareto.Point, seed int) []pareto.Point {
-	points := make([]pareto.Point, len(outcomes))
-	for k := range outcomes {
-		points[k] = outcomes[k][seed]
-	}
-	return points
-}

@@ -36,7 +36,7 @@ func TestReachesFirstMeasurements(t *testing.T) {
 		if mean.ReachS < 600 || mean.ReachS > 628 {
 			t.Errorf("reach %.1f s, want 600 to 628", mean.ReachS)
 		}
-		archive := MeanPoints(outcomes)
+		archive := pareto.MeanPoints(outcomes)
 		for k := 1; k < len(archive); k++ {
 			if archive[k].EnergyJ > archive[k-1].EnergyJ*1.001 {
 				t.Errorf("a higher price, %v, spends more: %v after %v", Prices(n)[k], archive[k], archive[k-1])
@@ -163,7 +163,7 @@ func measureMean(outcomes [][]pareto.Point) (mean meanMetrics) {
 	}
 	n := float64(len(outcomes[0]))
 	for i := range outcomes[0] {
-		points := SeedPoints(outcomes, i)
+		points := pareto.SeedPoints(outcomes, i)
 		mean.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / n
 		mean.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / n
 		mean.CornerS += pareto.CornerS(points) / n

@@ -54,9 +54,9 @@ func validation(ctx context.Context, m *corpus.Manifest, a model.Arch, parameter
 		return v, err
 	}
 	wide, tight := pareto.References(&m.World, m.Archive.Points)
-	n := float64(len(list))
+	n, outcomes := float64(len(list)), rollout.Outcomes(results[:len(omegas)])
 	for s := range list {
-		points := rollout.SeedPoints(results[:len(omegas)], s)
+		points := pareto.SeedPoints(outcomes, s)
 		v.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / n
 		v.TightHypervolume += pareto.Hypervolume(points, tight) / 1e6 / n
 		v.Fidelity += pareto.Fidelity(omegas, points) / n
