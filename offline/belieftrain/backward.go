@@ -9,7 +9,7 @@ import (
 // backward runs encoders back. Its matrices are working memory.
 type backward[T kernel.Float] struct{ hidden2, hidden1, x, keys, rows kernel.Matrix[T] }
 
-func reuse[T kernel.Float](m *kernel.Matrix[T], rows, cols int) kernel.Matrix[T] {
+func resized[T kernel.Float](m *kernel.Matrix[T], rows, cols int) kernel.Matrix[T] {
 	if cap(m.Data) < rows*cols {
 		m.Data = make([]T, rows*cols+rows*cols/2)
 	}
@@ -23,7 +23,7 @@ func linear[T kernel.Float](dx *kernel.Matrix[T], dy, x kernel.Matrix[T], l, g *
 	kernel.MatMulTransA(g.Weight, x, dy, true)
 	kernel.AddBiasBackward(g.Bias.Data, dy)
 	if dx != nil {
-		kernel.MatMulTransB(reuse(dx, dy.Rows, l.Weight.Rows), dy, l.Weight, false)
+		kernel.MatMulTransB(resized(dx, dy.Rows, l.Weight.Rows), dy, l.Weight, false)
 	}
 }
 
@@ -53,7 +53,7 @@ func (b *backward[T]) run(e *learned.Encoder[T], dy kernel.Matrix[T], g *learned
 // z = log(1 + sum exp s), ds = p (dy (v - y) + dz) and dv = p dy. What is averaged is
 // such a v, without a gradient of its own; its y is in x and among the outputs.
 func (b *backward[T]) pool(e *learned.Encoder[T], dy kernel.Matrix[T]) {
-	reuse(&b.keys, e.Keys.Rows, e.Keys.Cols)
+	resized(&b.keys, e.Keys.Rows, e.Keys.Cols)
 	first := 0
 	for i, count := range e.Counts {
 		x, dx, attention := e.X.Row(i), b.x.Row(i), e.Attention(i, first)

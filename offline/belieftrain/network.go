@@ -43,7 +43,7 @@ func (n *network[T]) addSlot(m *learned.Memory, s *slot.Snapshot, h *world.Hidde
 
 func (n *network[T]) addLinks(m *learned.Memory, s *slot.Snapshot, h *world.Hidden, scale float64, sum *Losses) {
 	y := n.nets.Links.Forward(&m.Links)
-	dy := reuse(&n.dy, y.Rows, y.Cols)
+	dy := resized(&n.dy, y.Rows, y.Cols)
 	var row, grad [learned.LinkOutputs]float64
 	for i := range m.Soundings {
 		for k, v := range y.Row(i) {
@@ -64,7 +64,7 @@ func (n *network[T]) addLinks(m *learned.Memory, s *slot.Snapshot, h *world.Hidd
 
 func (n *network[T]) addPhones(m *learned.Memory, s *slot.Snapshot, h *world.Hidden, scale float64, sum *Losses) {
 	y := n.nets.Phones.Forward(&m.Phones)
-	dy := reuse(&n.dy, y.Rows, y.Cols)
+	dy := resized(&n.dy, y.Rows, y.Cols)
 	for i := range s.Users {
 		p, want := learned.Throttled(float64(y.Data[i])), 0.0
 		if h.Throttled[s.Users[i].ID] {

@@ -81,7 +81,7 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 		return err
 	}
 	recorder := &priceRecorder{Policy: policy, axis: &frozen.PriceAxis}
-	flyer, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, c, rollout.ReportLink{})
+	runner, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		flyer.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
+		runner.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
 	}
 	predicted := pareto.Summarise(recorder.positions)
 	end := predicted.Mean - predicted.Std

@@ -105,10 +105,10 @@ func shippedCheckpoint(t *testing.T) *checkpoint.Checkpoint {
 
 func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	for k := range conditions {
+	for k := range disturbances {
 		a, b, other := newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_001, k)
 		if a.ceilingJ != b.ceilingJ || a.world.Shock != b.world.Shock || a.ceilingJ == other.ceilingJ {
-			t.Errorf("%s: ceilings of %v J, again %v J, of another seed %v J", conditions[k].name, a.ceilingJ, b.ceilingJ, other.ceilingJ)
+			t.Errorf("%s: ceilings of %v J, again %v J, of another seed %v J", disturbances[k].name, a.ceilingJ, b.ceilingJ, other.ceilingJ)
 		}
 	}
 }
@@ -132,8 +132,8 @@ func TestCeilings(t *testing.T) {
 	// Short flights, for a fast test; no shock, which is not distinguishable from noise in
 	// the first slots.
 	c.Slots = 12
-	defer func(all []flightCondition) { conditions = all }(conditions)
-	conditions = conditions[:3]
+	defer func(all []disturbance) { disturbances = all }(disturbances)
+	disturbances = disturbances[:3]
 	var last float64
 	var tried [][]int
 	keep := func(margin float64, _, violated []int) error {
@@ -144,7 +144,7 @@ func TestCeilings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(conditions) {
+	if p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(disturbances) {
 		t.Errorf("%+v, tried down to %v", p, last)
 	}
 	// Continued before the last two margins, it comes to the same.

@@ -20,12 +20,12 @@ import (
 const ViolationRate = 0.005
 
 // flightCondition is a disturbance of a calibration flight.
-type flightCondition struct {
+type disturbance struct {
 	name  string
 	apply func(c *world.Config, r *rand.Rand)
 }
 
-var conditions = []flightCondition{
+var disturbances = []disturbance{
 	{"calm air", func(*world.Config, *rand.Rand) {}},
 	{"gusts of 5 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.05 }},
 	{"gusts of 15 %", func(c *world.Config, _ *rand.Rand) { c.Gust = 0.15 }},
@@ -47,7 +47,7 @@ type trial struct {
 
 func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	r := rand.New(rand.NewPCG(seed, uint64(k)))
-	conditions[k].apply(&c, r)
+	disturbances[k].apply(&c, r)
 	_, powerW := c.Physics.MinPower()
 	best := powerW * float64(c.Aircraft)
 	floor := 0.0
@@ -123,8 +123,8 @@ func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 	}
 	allowed := allowedViolations(len(list))
 	var trials []trial
-	for k := range conditions {
-		p.Conditions = append(p.Conditions, conditions[k].name)
+	for k := range disturbances {
+		p.Conditions = append(p.Conditions, disturbances[k].name)
 		for _, seed := range list {
 			trials = append(trials, newTrial(&frozen.GoalConstants, c, seed, k))
 		}
@@ -152,7 +152,7 @@ func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 		}, nil); err != nil {
 			return p, err
 		}
-		violations, violated := make([]int, len(conditions)), []int{}
+		violations, violated := make([]int, len(disturbances)), []int{}
 		for j := range trials {
 			if trials[j].violated {
 				violations[j/len(list)]++

@@ -36,7 +36,7 @@ func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decis
 func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, workers int) (map[string]float64,
 	error) {
 	type flight struct{ leastJ, mostJ, floorJ, off float64 }
-	flights := make([]flight, len(conditions)*len(list))
+	flights := make([]flight, len(disturbances)*len(list))
 	err := jobs.Do(ctx, len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {
 		t := newTrial(&frozen.GoalConstants, c, list[j%len(list)], j/len(list))
 		p, err := inference.New(frozen, inference.DecoderDispatch)
@@ -67,7 +67,7 @@ func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	}
 	figures := map[string]float64{"most_least_j": math.Inf(1)}
 	n := float64(len(list))
-	for k, name := range []string{"calm", "gust_5", "gust_15", "shock", "edge"}[:len(conditions)] {
+	for k, name := range []string{"calm", "gust_5", "gust_15", "shock", "edge"}[:len(disturbances)] {
 		var off []float64
 		for _, x := range flights[k*len(list) : (k+1)*len(list)] {
 			off = append(off, x.off)

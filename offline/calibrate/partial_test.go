@@ -30,8 +30,8 @@ func (l *logInterrupter) Write(p []byte) (int, error) {
 // ends as one that was not.
 func TestInterruptedCalibrationContinues(t *testing.T) {
 	// Short flights in calm air and few margins, for a fast test.
-	defer func(c []flightCondition, m []float64) { conditions, candidateMargins = c, m }(conditions, candidateMargins)
-	conditions, candidateMargins = conditions[:1], candidateMargins[:4]
+	defer func(c []disturbance, m []float64) { disturbances, candidateMargins = c, m }(disturbances, candidateMargins)
+	disturbances, candidateMargins = disturbances[:1], candidateMargins[:4]
 	list := func(first, n int) (l []uint64) {
 		for i := range n {
 			l = append(l, uint64(seeds.CalibrationFirst+first+i))

@@ -192,7 +192,7 @@ func TestParquet(t *testing.T) {
 	if err := m.WriteParquet(&raw); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := parquet.Read[Flight](bytes.NewReader(raw.Bytes()), int64(raw.Len()))
+	rows, err := parquet.Read[Episode](bytes.NewReader(raw.Bytes()), int64(raw.Len()))
 	if err != nil || !slices.Equal(rows, m.Flights) {
 		t.Errorf("%d rows read back, %v", len(rows), err)
 	}
@@ -283,9 +283,9 @@ func TestRulesAddLittle(t *testing.T) {
 // corpus before anything is trained on it.
 func TestConditionerGates(t *testing.T) {
 	m := shippedCorpus(t)
-	for name, spoil := range map[string]func(i int, f *Flight){
-		"not monotone":  func(_ int, f *Flight) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
-		"not explained": func(i int, f *Flight) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },
+	for name, spoil := range map[string]func(i int, f *Episode){
+		"not monotone":  func(_ int, f *Episode) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
+		"not explained": func(i int, f *Episode) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },
 	} {
 		c := *m
 		c.Flights = slices.Clone(m.Flights)
@@ -330,7 +330,7 @@ func TestDelayShareAndFrontPosition(t *testing.T) {
 func TestRowsReadWhatRemains(t *testing.T) {
 	m := shippedCorpus(t)
 	identity := token.IdentityStatistics()
-	reader, runner := NewExampleReader(m, &identity), newFlightRunner(m)
+	reader, runner := NewExampleReader(m, &identity), newReplayer(m)
 	column := func(name string) int { return slices.Index(token.Features().Return, name) }
 	_, etaJ := m.Archive.ReturnScales()
 	var ex Example

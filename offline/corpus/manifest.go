@@ -35,7 +35,7 @@ type Manifest struct {
 	Archive     Archive          `json:"archive"`
 	Conditioner goal.Conditioner `json:"conditioner"` // fitted on these flights, archived with them
 	Statistics  token.Statistics `json:"standard"`    // statistics of the rows
-	Flights     []Flight         `json:"flights"`
+	Flights     []Episode        `json:"flights"`
 }
 
 // Build draws and flies a corpus. progress, if not nil, is called with
@@ -62,7 +62,7 @@ func newManifest(c world.Config, a Archive, r Recipe, flights int, seed uint64) 
 	if flights < 1 {
 		return nil, fmt.Errorf("%d flights, want one at least", flights)
 	}
-	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Flight, flights)}
+	m := &Manifest{Version: formatVersion, World: c, Recipe: r, Seed: seed, Archive: a, Flights: make([]Episode, flights)}
 	for i := range r.WorldCount {
 		m.Worlds = append(m.Worlds, RandomWorld(c, seed, i))
 		if err := m.Worlds[i].Check(); err != nil {
@@ -74,9 +74,9 @@ func newManifest(c world.Config, a Archive, r Recipe, flights int, seed uint64) 
 
 // fly draws and flies n flights from the first-th on.
 func (m *Manifest) fly(ctx context.Context, first, n, workers int, progress func(done int)) error {
-	sampler := flightSampler{m, m.Archive.memberShares(), m.Archive.PriceAxis()}
-	return jobs.Do(ctx, n, workers, func() (*flightRunner, error) { return newFlightRunner(m), nil }, func(runner *flightRunner, i int) error {
-		f := sampler.sampleFlight(first + i)
+	sampler := sampler{m, m.Archive.memberShares(), m.Archive.PriceAxis()}
+	return jobs.Do(ctx, n, workers, func() (*replayer, error) { return newReplayer(m), nil }, func(runner *replayer, i int) error {
+		f := sampler.episode(first + i)
 		if err := seeds.CheckTraining(f.Seed); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (m *Manifest) GoalConstants() goal.Constants {
 // Verify replays n flights spread over the corpus and compares their outcomes
 // with the manifest's, bit for bit.
 func (m *Manifest) Verify(n int) error {
-	runner := newFlightRunner(m)
+	runner := newReplayer(m)
 	for k := range min(n, len(m.Flights)) {
 		i := k * len(m.Flights) / min(n, len(m.Flights))
 		f := m.Flights[i]

@@ -117,8 +117,8 @@ func FlownRules(ctx context.Context, found *search.Archive, episodes, workers in
 	for _, m := range found.Members {
 		all.Genes = append(all.Genes, m.Genes)
 	}
-	newFlyer := func() (*Flyer, error) { return &Flyer{World: world.New(found.Config.World, 0)}, nil }
-	err := jobs.Do(ctx, len(all.Points), workers, newFlyer, func(f *Flyer, i int) error {
+	newSimulator := func() (*Simulator, error) { return NewSimulator(&found.Config.World), nil }
+	err := jobs.Do(ctx, len(all.Points), workers, newSimulator, func(f *Simulator, i int) error {
 		for e := range episodes {
 			f.World.Reset(uint64(e))
 			p, err := f.Member(&all, i, nil)

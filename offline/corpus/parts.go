@@ -26,9 +26,9 @@ const partRows = 250
 
 // part is one file. It has either.
 type part struct {
-	Key     string   `json:"key"`
-	Archive *Archive `json:"archive,omitempty"`
-	Flights []Flight `json:"flights,omitempty"`
+	Key     string    `json:"key"`
+	Archive *Archive  `json:"archive,omitempty"`
+	Flights []Episode `json:"flights,omitempty"`
 }
 
 // partsKey identifies a corpus by what it is made from; rules is nil where the teacher is

@@ -17,7 +17,7 @@ import (
 // flight's own outcome: the rows are what that policy would have read, the
 // labels what the teacher decided. It serves one goroutine.
 type ExampleReader struct {
-	*flightRunner
+	*replayer
 	rowBuilder    *token.Builder
 	goalConstants goal.Constants
 	priceAxis     checkpoint.PriceAxis
@@ -29,7 +29,7 @@ type ExampleReader struct {
 // NewExampleReader returns a reader of a corpus whose rows are standardised by
 // some statistics.
 func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
-	r := &ExampleReader{flightRunner: newFlightRunner(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
+	r := &ExampleReader{replayer: newReplayer(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
 	r.rowBuilder = token.NewBuilder(&r.World.Config.Physics, &r.goalConstants, statistics)
 	return r
 }
@@ -58,7 +58,7 @@ const shockSettleSlots = 3
 // since a policy reads that until its request is revised. Loss falls only on the
 // slots after the last change, because the request of the earlier ones is not
 // what followed.
-func (r *ExampleReader) Read(f *Flight, ex *Example) error {
+func (r *ExampleReader) Read(f *Episode, ex *Example) error {
 	slots, remaining, err := r.fly(f)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *ExampleReader) Read(f *Flight, ex *Example) error {
 
 // request asks for what remains of a flight, at its first slot and where its
 // price changes.
-func (r *ExampleReader) request(o *goal.Objective, f *Flight, remaining pareto.Point) error {
+func (r *ExampleReader) request(o *goal.Objective, f *Episode, remaining pareto.Point) error {
 	omega := f.Omega
 	if f.ChangeSlot > 0 {
 		if o.Slot() == f.ChangeSlot {
@@ -118,7 +118,7 @@ func (r *ExampleReader) request(o *goal.Objective, f *Flight, remaining pareto.P
 
 // returnsBeforeChange returns by how much the rest of the flight after its change of price
 // was cheaper, in both returns, than the archive's mean at the first price.
-func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64) {
+func (r *ExampleReader) returnsBeforeChange(f *Episode) (delayS, energyJ float64) {
 	a := &r.manifest.Archive
 	delays := a.each(func(p pareto.Point) float64 { return p.DelayS })
 	energies := a.each(func(p pareto.Point) float64 { return p.EnergyJ })
@@ -132,7 +132,7 @@ func (r *ExampleReader) returnsBeforeChange(f *Flight) (delayS, energyJ float64)
 	return (d0 - d1) * left, (e0 - e1) * left
 }
 
-func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *flownSlot, learn bool) {
+func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s *settledSlot, learn bool) {
 	c, snapshot, d := &r.World.Config.Physics, &s.snapshot, &s.decision
 	if f.UnreportedFraction > 0 {
 		snapshot, d = r.dropLostReports(f, s)
@@ -178,7 +178,7 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Flight, o goal.Objective, s *
 
 // dropLostReports returns a slot's snapshot and decision without the users whose
 // reports are lost.
-func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot, *slot.Decision) {
+func (r *ExampleReader) dropLostReports(f *Episode, s *settledSlot) (*slot.Snapshot, *slot.Decision) {
 	c := &r.World.Config
 	received, d := s.snapshot, s.decision
 	received.Users, d.Users, d.DelayS = nil, nil, 0
@@ -195,7 +195,7 @@ func (r *ExampleReader) dropLostReports(f *Flight, s *flownSlot) (*slot.Snapshot
 
 // priceLabel returns where on the price axis a flight was in a slot: that of its
 // price or, without one, of its outcome.
-func (r *ExampleReader) priceLabel(f *Flight, t int) float64 {
+func (r *ExampleReader) priceLabel(f *Episode, t int) float64 {
 	if f.Teacher != dispatchTeacher {
 		return r.manifest.Archive.FrontPosition(pareto.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
 	}

@@ -70,8 +70,8 @@ func (r Recipe) Check() error {
 	return nil
 }
 
-// Flight is one row of the manifest: all that the world needs to replay it.
-type Flight struct {
+// Episode is one row of the manifest: all that the world needs to replay it.
+type Episode struct {
 	Seed uint64 `json:"seed" parquet:"seed"`
 	Tier string `json:"tier" parquet:"tier,dict"` // which draw its setting came from
 	// Teacher is "dispatch", "rule", or "heuristic".
@@ -100,7 +100,7 @@ type Flight struct {
 // expert's, at one price, in the standard world, without a shock or the loss of
 // an aircraft. Gusts are not excluded: their mean is zero, so over a mission
 // they scatter the energy without moving it.
-func (f *Flight) fitsConditioner() bool {
+func (f *Episode) fitsConditioner() bool {
 	return f.Teacher != heuristicTeacher && f.ChangeSlot == 0 && f.ShockFactor == 0 && f.World == 0 && f.LostSlot == 0
 }
 
@@ -110,8 +110,8 @@ const (
 	heuristicTeacher = "heuristic"
 )
 
-// flightSampler draws flights; each depends on the corpus seed and its number alone.
-type flightSampler struct {
+// sampler draws flights; each depends on the corpus seed and its number alone.
+type sampler struct {
 	*Manifest
 	shares []float64 // of the archive's members
 	axis   checkpoint.PriceAxis
@@ -119,13 +119,13 @@ type flightSampler struct {
 
 // sampleFlight draws the i-th flight, before it is flown. Seeds run through the
 // training range.
-func (d *flightSampler) sampleFlight(i int) Flight {
+func (d *sampler) episode(i int) Episode {
 	r := rand.New(rand.NewPCG(d.Seed, uint64(i)))
-	f := Flight{Seed: uint64(i) % (seeds.TrainingLast + 1), Teacher: dispatchTeacher}
+	f := Episode{Seed: uint64(i) % (seeds.TrainingLast + 1), Teacher: dispatchTeacher}
 	if d.Archive.Genes != nil {
 		f.Teacher = ruleTeacher
 	}
-	f.Tier, f.Member, f.Price, f.Omega = d.sampleSetting(r)
+	f.Tier, f.Member, f.Price, f.Omega = d.setting(r)
 	if r.Float64() < d.Recipe.Heuristic {
 		f.Teacher, f.Member, f.Price = heuristicTeacher, r.IntN(len(heuristics)), 0
 	}
@@ -136,7 +136,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 	}
 	if f.Teacher == dispatchTeacher && r.Float64() < d.Recipe.PriceChange {
 		f.ChangeSlot = 1 + r.IntN(max(c.Slots-1, 1))
-		_, _, f.ChangePrice, f.ChangeOmega = d.sampleSetting(r)
+		_, _, f.ChangePrice, f.ChangeOmega = d.setting(r)
 	}
 	if r.Float64() < d.Recipe.Shock {
 		f.ShockSlot, f.ShockFactor = r.IntN(c.Slots), 0.8+1.2*r.Float64()
@@ -165,7 +165,7 @@ func (d *flightSampler) sampleFlight(i int) Flight {
 }
 
 // sampleSetting draws a setting and the member, and price, that realises it.
-func (d *flightSampler) sampleSetting(r *rand.Rand) (tier string, member int, price, omega float64) {
+func (d *sampler) setting(r *rand.Rand) (tier string, member int, price, omega float64) {
 	var y float64
 	switch x := r.Float64(); {
 	case x < 0.12:

@@ -12,16 +12,19 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Flyer flies members of archives and heuristics in a world that was reset. It serves one goroutine.
-type Flyer struct {
+// Simulator flies members of archives and heuristics in a world that was reset. It serves one goroutine.
+type Simulator struct {
 	World     *world.World
 	runner    teacher.Runner
 	scheduler teacher.Scheduler
 	rule      *search.Rule
 }
 
+// NewSimulator returns one of a world.
+func NewSimulator(c *world.Config) *Simulator { return &Simulator{World: world.New(*c, 0)} }
+
 // Member flies a member of an archive, a price or a rule.
-func (f *Flyer) Member(a *Archive, member int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+func (f *Simulator) Member(a *Archive, member int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
 	if member < 0 || member >= len(a.Points) {
 		return total, fmt.Errorf("flight of member %d, the archive has %d", member, len(a.Points))
 	}
@@ -40,26 +43,26 @@ func (f *Flyer) Member(a *Archive, member int, each func(teacher.SettledSlot)) (
 }
 
 // Heuristic flies a mode of the quality pool.
-func (f *Flyer) Heuristic(mode int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+func (f *Simulator) Heuristic(mode int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
 	if mode < 0 || mode >= len(heuristics) {
 		return total, fmt.Errorf("flight of heuristic %d, there are %d", mode, len(heuristics))
 	}
 	return f.runner.Fly(f.World, func(s *slot.Snapshot, d *slot.Decision) { DecideHeuristic(mode, &f.World.Config, s, d) }, each), nil
 }
 
-// flightRunner flies a corpus's flights in one world, each exactly as before. It
+// replayer flies a corpus's flights in one world, each exactly as before. It
 // serves one goroutine.
-type flightRunner struct {
-	Flyer
+type replayer struct {
+	*Simulator
 	manifest     *Manifest
 	bestSpeedMPS float64
 
-	slots []flownSlot
+	slots []settledSlot
 }
 
-// flownSlot is one slot of a flight: what the teacher knew, what it decided, and
+// settledSlot is one slot of a flight: what the teacher knew, what it decided, and
 // what that cost.
-type flownSlot struct {
+type settledSlot struct {
 	snapshot   slot.Snapshot
 	decision   slot.Decision
 	settlement goal.Settlement
@@ -67,11 +70,11 @@ type flownSlot struct {
 	gains []float64 // memory of the users' gains
 }
 
-func newFlightRunner(m *Manifest) *flightRunner {
-	return &flightRunner{Flyer: Flyer{World: world.New(m.World, 0)}, manifest: m}
+func newReplayer(m *Manifest) *replayer {
+	return &replayer{Simulator: NewSimulator(&m.World), manifest: m}
 }
 
-func (r *flightRunner) reset(f *Flight) {
+func (r *replayer) reset(f *Episode) {
 	c := &r.World.Config
 	if *c = r.manifest.World; f.World > 0 {
 		*c = r.manifest.Worlds[f.World-1]
@@ -86,7 +89,7 @@ func (r *flightRunner) reset(f *Flight) {
 }
 
 // fly flies f and returns its slots, valid until the next flight, and their sum.
-func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, err error) {
+func (r *replayer) fly(f *Episode) (slots []settledSlot, total pareto.Point, err error) {
 	r.reset(f)
 	n := r.World.Config.Slots
 	r.slots = slices.Grow(r.slots[:0], n)[:n] // and the memory of each
@@ -103,7 +106,7 @@ func (r *flightRunner) fly(f *Flight) (slots []flownSlot, total pareto.Point, er
 	return r.slots, total, err
 }
 
-func (f *Flight) priceAt(t int) float64 {
+func (f *Episode) priceAt(t int) float64 {
 	if f.ChangeSlot > 0 && t >= f.ChangeSlot {
 		return f.ChangePrice
 	}
@@ -112,7 +115,7 @@ func (f *Flight) priceAt(t int) float64 {
 
 // recordSlot keeps a slot that has settled. The world reuses the memory of what
 // it hands out, so everything is copied.
-func (r *flightRunner) recordSlot(t teacher.SettledSlot) {
+func (r *replayer) recordSlot(t teacher.SettledSlot) {
 	s := &r.slots[t.Snapshot.Slot]
 	s.snapshot.Slot, s.snapshot.Slots = t.Snapshot.Slot, t.Snapshot.Slots
 	s.snapshot.Aircraft = append(s.snapshot.Aircraft[:0], t.Snapshot.Aircraft...)

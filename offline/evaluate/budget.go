@@ -42,7 +42,7 @@ const (
 )
 
 // BudgetResult is a cell.
-type BudgetResult struct {
+type BudgetCell struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
 	BudgetJ      float64   `json:"budget_j"` // in force at the end
@@ -89,13 +89,13 @@ const (
 	networkPriceArm = "network's price"
 )
 
-// budgetArm is a scheduler under a budget.
-type budgetArm struct {
+// scheduler is a scheduler under a budget.
+type scheduler struct {
 	name string
 	new  func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error)
 }
 
-var budgetArms = []budgetArm{
+var schedulers = []scheduler{
 	{policyArm, nil}, // the checkpoint as it flies
 	{evenArm, func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
 		return baseline.NewEven(&c.Physics), nil
@@ -122,11 +122,11 @@ var budgetArms = []budgetArm{
 
 // NewScheduler returns a new scheduler without a network, one of the arms by its name.
 func NewScheduler(name string, ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-	i := slices.IndexFunc(budgetArms, func(a budgetArm) bool { return a.name == name && a.new != nil })
+	i := slices.IndexFunc(schedulers, func(a scheduler) bool { return a.name == name && a.new != nil })
 	if i < 0 {
 		return nil, fmt.Errorf("there is no scheduler %q", name)
 	}
-	return budgetArms[i].new(ck, c)
+	return schedulers[i].new(ck, c)
 }
 
 // perturbation is a change of the world, or of the budget in flight, and the budgets
@@ -206,13 +206,13 @@ func perturbations() []perturbation {
 const regretPrices = 64
 
 // measureBudgets measures the configuration's perturbations by these arms.
-func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult,
+func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler) (rows []BudgetCell,
 	summary []ArmSummary, err error) {
 	if err := c.checkSeeds(); err != nil {
 		return nil, nil, err
 	}
 	if ck.Published != nil { // it predicts no price
-		arms = slices.DeleteFunc(slices.Clone(arms), func(a budgetArm) bool { return a.name == networkPriceArm })
+		arms = slices.DeleteFunc(slices.Clone(arms), func(a scheduler) bool { return a.name == networkPriceArm })
 	}
 	for _, p := range perturbations() {
 		if !strings.Contains(p.name, c.Perturbation) {
@@ -241,14 +241,14 @@ func checkPerturbation(text string) error {
 
 // selectArms returns the named arms, or all if none is named. The policy and the even
 // pacer are always among them.
-func selectArms(names []string) (arms []budgetArm, err error) {
-	for _, a := range budgetArms {
+func selectArms(names []string) (arms []scheduler, err error) {
+	for _, a := range schedulers {
 		if len(names) == 0 || a.name == policyArm || a.name == evenArm || slices.Contains(names, a.name) {
 			arms = append(arms, a)
 		}
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(budgetArms, func(a budgetArm) bool { return a.name == name }) {
+		if !slices.ContainsFunc(schedulers, func(a scheduler) bool { return a.name == name }) {
 			return nil, fmt.Errorf("there is no arm %q", name)
 		}
 	}
@@ -270,7 +270,7 @@ type seedFlights struct {
 
 // fly flies a perturbation's cells, in both modes, by all arms, on seeds that allowed, a
 // function of package seeds, does not refuse. It returns the flights of each seed.
-func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm,
+func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler,
 	allowed func(uint64) error) ([]seedFlights, error) {
 	for i := range p.requests {
 		r := &p.requests[i]
@@ -332,16 +332,16 @@ func keepable(judge *rollout.Result, budgetJ float64) bool {
 }
 
 // measure flies a perturbation's cells and takes the means of each.
-func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []budgetArm) (rows []BudgetResult,
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler) (rows []BudgetCell,
 	err error) {
 	bySeed, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
 	if err != nil {
 		return nil, err
 	}
-	even := slices.IndexFunc(arms, func(a budgetArm) bool { return a.name == evenArm })
+	even := slices.IndexFunc(arms, func(a scheduler) bool { return a.name == evenArm })
 	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
-			row := BudgetResult{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds),
+			row := BudgetCell{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds),
 				Arms: map[string]experiment.BudgetMeans{}}
 			if r.ReviseSlot > 0 {
 				row.RevisedFromJ = r.BudgetJ
@@ -375,7 +375,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 }
 
 // runner returns a runner of an arm in a world.
-func (a *budgetArm) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder, w world.Config) (*rollout.Runner, error) {
+func (a *scheduler) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder, w world.Config) (*rollout.Runner, error) {
 	if a.new == nil {
 		return rollout.New(ck, decoder, w, rollout.ReportLink{})
 	}
@@ -407,7 +407,7 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 }
 
 // finish completes a cell from its arms' results.
-func (b *BudgetResult) finish(arms []budgetArm) {
+func (b *BudgetCell) finish(arms []scheduler) {
 	b.BudgetMeans, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
 	best := math.Inf(1)
 	for _, a := range arms {
@@ -418,7 +418,7 @@ func (b *BudgetResult) finish(arms []budgetArm) {
 }
 
 // summarizeArms takes the means over the measured cells.
-func summarizeArms(arms []budgetArm, rows []BudgetResult) (list []ArmSummary) {
+func summarizeArms(arms []scheduler, rows []BudgetCell) (list []ArmSummary) {
 	for _, a := range arms {
 		s := ArmSummary{Name: a.name}
 		for i := range rows {

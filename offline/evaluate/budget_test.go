@@ -197,9 +197,9 @@ func TestLeastDelay(t *testing.T) {
 // The best arm is the fastest of those that keep the limits, the policy left out; the
 // summary counts cells with enough keepable seeds alone.
 func TestBestArm(t *testing.T) {
-	arms := []budgetArm{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
-	cell := func(mode goal.Mode, measured bool, fast experiment.BudgetMeans) BudgetResult {
-		b := BudgetResult{Mode: mode, Measured: measured, Arms: map[string]experiment.BudgetMeans{
+	arms := []scheduler{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
+	cell := func(mode goal.Mode, measured bool, fast experiment.BudgetMeans) BudgetCell {
+		b := BudgetCell{Mode: mode, Measured: measured, Arms: map[string]experiment.BudgetMeans{
 			policyArm: {DelayS: 101}, evenArm: {DelayS: 200}, "fast": fast, "slow": {DelayS: 120},
 		}}
 		b.finish(arms)
@@ -209,14 +209,14 @@ func TestBestArm(t *testing.T) {
 	kept := cell(goal.Target, true, experiment.BudgetMeans{DelayS: 95, MeanOverrun: 0.0004, OverrunRate: 1})
 	passed := cell(goal.Ceiling, true, experiment.BudgetMeans{DelayS: 95, MeanOverrun: 0.0001, OverrunRate: 0.01})
 	for _, x := range []struct {
-		cell BudgetResult
+		cell BudgetCell
 		best string
 	}{{over, "slow"}, {kept, "fast"}, {passed, "slow"}} {
 		if b := x.cell; b.BestArm != x.best || b.EvenDelayS != 200 || b.DelayS != 101 {
 			t.Errorf("%+v, want best %s", b, x.best)
 		}
 	}
-	s := summarizeArms(arms, []BudgetResult{over, kept, passed, cell(goal.Target, false, experiment.BudgetMeans{})})
+	s := summarizeArms(arms, []BudgetCell{over, kept, passed, cell(goal.Target, false, experiment.BudgetMeans{})})
 	if p := s[0]; p.Cells != 3 || p.CellsKept != 3 || p.CellsBest != 2 || p.CellsBehind != 1 || math.Abs(p.EvenRatio-0.505) > 1e-9 || p.MeanDelayS != 101 {
 		t.Errorf("policy %+v", p)
 	}

@@ -102,7 +102,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-perturbation: %w", err)
 	}
 	names := strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' })
-	var arms []budgetArm
+	var arms []scheduler
 	var cells []packCell
 	switch {
 	case *packs:

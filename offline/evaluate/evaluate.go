@@ -97,7 +97,7 @@ type Report struct {
 	Operable         bool    `json:"operable"` // eq. (criterion)
 	MinSeparationM   float64 `json:"min_separation_m"`
 
-	Budgets       []BudgetResult      `json:"budgets,omitempty"`
+	Budgets       []BudgetCell        `json:"budgets,omitempty"`
 	BudgetArms    []ArmSummary        `json:"budget_arms,omitempty"`
 	CeilingMargin *goal.CeilingMargin `json:"ceiling_promise,omitempty"` // what was calibrated, out of the manifest
 

@@ -100,10 +100,10 @@ func newReserveResults(sizes []budget.Insurance, seedCount int) (rows []ReserveR
 }
 
 // reserveArms returns the even pacer, and the policy with each size of the reserve.
-func reserveArms(rows []ReserveResult) []budgetArm {
-	arms := []budgetArm{budgetArms[slices.IndexFunc(budgetArms, func(a budgetArm) bool { return a.name == evenArm })]}
+func reserveArms(rows []ReserveResult) []scheduler {
+	arms := []scheduler{schedulers[slices.IndexFunc(schedulers, func(a scheduler) bool { return a.name == evenArm })]}
 	for _, r := range rows {
-		arms = append(arms, budgetArm{new: func(ck *checkpoint.Checkpoint, _ *world.Config) (rollout.Policy, error) {
+		arms = append(arms, scheduler{new: func(ck *checkpoint.Checkpoint, _ *world.Config) (rollout.Policy, error) {
 			p, err := inference.New(ck, inference.DecoderDispatch)
 			if err == nil {
 				p.Insurance = r.Insurance

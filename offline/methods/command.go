@@ -108,7 +108,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if m.BudgetsJ != nil {
 		at = m.BudgetsJ(&r.Config)
 	}
-	if _, err := readFlights(r.flightsPath(), r.hash(m, at)); err != nil {
+	if _, err := readOutcomes(r.outcomesPath(), r.hash(m, at)); err != nil {
 		return cli.BadInput(err)
 	}
 	newPolicy, err := m.New(ctx, r)

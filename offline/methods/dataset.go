@@ -55,23 +55,23 @@ func (s *DatasetSettings) Check() error {
 // decider decides a slot.
 type decider func(s *slot.Snapshot, d *slot.Decision)
 
-// front is what a corpus is flown by: for each worker, the deciders of its members.
-type front func() ([]decider, error)
+// behaviour is what a corpus is flown by: for each worker, the deciders of its members.
+type behaviour func() ([]decider, error)
 
-// memberFlyer flies a front's members in a world of its own. It serves one goroutine.
-type memberFlyer struct {
+// simulator flies the members of a behaviour in a world of its own. It serves one goroutine.
+type simulator struct {
 	teacher.Runner
 	deciders []decider
 	world    *world.World
 }
 
-func newMemberFlyer(c world.Config, f front) (*memberFlyer, error) {
+func newSimulator(c world.Config, f behaviour) (*simulator, error) {
 	deciders, err := f()
-	return &memberFlyer{deciders: deciders, world: world.New(c, 0)}, err
+	return &simulator{deciders: deciders, world: world.New(c, 0)}, err
 }
 
 // mean flies a decider on some seeds and returns its mean outcome.
-func (f *memberFlyer) mean(decide decider, seeds []uint64) (mean pareto.Point) {
+func (f *simulator) mean(decide decider, seeds []uint64) (mean pareto.Point) {
 	for _, seed := range seeds {
 		f.world.Reset(seed)
 		p := f.Fly(f.world, decide, nil)
@@ -132,7 +132,7 @@ func archiveOf(members []flownMember) (a *corpus.Archive) {
 // buildDataset flies a corpus. Preferences are matched by shares over the scales eta, which are spans
 // of the returns of the flights matched: a first corpus of a tenth of the flights, matched by the spans of the front,
 // gives them.
-func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label labelling, f front, workers int, log io.Writer) (*dataset, error) {
+func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label labelling, f behaviour, workers int, log io.Writer) (*dataset, error) {
 	list, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
 	if err != nil {
 		return nil, err
@@ -159,9 +159,9 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 }
 
 // flyDataset flies a corpus whose members have given shares.
-func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f front, workers int, progress func(done int)) (*dataset, error) {
+func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f behaviour, workers int, progress func(done int)) (*dataset, error) {
 	parts := make([]dataset, s.Flights)
-	err := jobs.Do(ctx, s.Flights, workers, func() (*memberFlyer, error) { return newMemberFlyer(c, f) }, func(w *memberFlyer, i int) error {
+	err := jobs.Do(ctx, s.Flights, workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
 		omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
 		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
 		mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
@@ -238,13 +238,13 @@ func (d *dataset) append(p *dataset) {
 // flyMembers returns the members of a front that no other dominates, by delay, within the
 // reference point: a policy for which energy has no weight flies at full speed, at 142 kJ, and the
 // corpus's scales and the conditioner's fit would be about it.
-func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, workers int) ([]flownMember, error) {
+func flyMembers(ctx context.Context, c world.Config, f behaviour, list []uint64, workers int) ([]flownMember, error) {
 	deciders, err := f()
 	if err != nil {
 		return nil, err
 	}
 	points := make([]pareto.Point, len(deciders))
-	err = jobs.Do(ctx, len(points), workers, func() (*memberFlyer, error) { return newMemberFlyer(c, f) }, func(w *memberFlyer, i int) error {
+	err = jobs.Do(ctx, len(points), workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
 		points[i] = w.mean(w.deciders[i], list)
 		return nil
 	}, nil)
@@ -260,8 +260,8 @@ func flyMembers(ctx context.Context, c world.Config, f front, list []uint64, wor
 	return members, err
 }
 
-// ruleFront is the archive of a search.
-func ruleFront(c world.Config, a *search.Archive) front {
+// ruleBehaviour is of the archive of a search.
+func ruleBehaviour(c world.Config, a *search.Archive) behaviour {
 	return func() ([]decider, error) {
 		var deciders []decider
 		for _, m := range a.Members {

@@ -17,13 +17,13 @@ import (
 )
 
 // flights are the outcomes of a method so far, and what they depend on.
-type flights struct {
+type storedOutcomes struct {
 	Hash     string                    `json:"hash"`
 	Settings []float64                 `json:"settings"`
 	BySeed   map[uint64][]pareto.Point `json:"by_seed"` // by setting
 }
 
-func (r *Run) flightsPath() string { return filepath.Join(r.Dir, "flights.json") }
+func (r *Run) outcomesPath() string { return filepath.Join(r.Dir, "flights.json") }
 
 // request asks for a setting: a preference, or a budget in joules.
 func (m *Method) request(setting float64) rollout.Request {
@@ -41,9 +41,9 @@ func (r *Run) hash(m *Method, settings []float64) string {
 }
 
 // readFlights reads outcomes of the same hash. Outcomes of another hash are an error, a missing file is not.
-func readFlights(path, hash string) (f flights, err error) {
-	f = flights{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
-	var old flights
+func readOutcomes(path, hash string) (f storedOutcomes, err error) {
+	f = storedOutcomes{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
+	var old storedOutcomes
 	if err = command.ReadJSON(path, &old); errors.Is(err, os.ErrNotExist) {
 		return f, nil
 	}
@@ -63,8 +63,8 @@ func readFlights(path, hash string) (f flights, err error) {
 // except what the folder has of it already. The result does not depend on the number of
 // workers.
 func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64, seeds []uint64) ([][]pareto.Point, error) {
-	path := r.flightsPath()
-	known, err := readFlights(path, r.hash(m, settings))
+	path := r.outcomesPath()
+	known, err := readOutcomes(path, r.hash(m, settings))
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Polic
 		}
 	}
 	var mu sync.Mutex
-	flyer := func() (*rollout.Runner, error) {
+	newRunner := func() (*rollout.Runner, error) {
 		p, err := newPolicy()
 		if err != nil {
 			return nil, err
 		}
 		return rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
 	}
-	err = jobs.Do(ctx, len(missing), r.Workers, flyer, func(f *rollout.Runner, i int) error {
+	err = jobs.Do(ctx, len(missing), r.Workers, newRunner, func(f *rollout.Runner, i int) error {
 		points := make([]pareto.Point, len(settings))
 		for k, setting := range settings {
 			if err := ctx.Err(); err != nil {

@@ -80,10 +80,10 @@ func iqlMethods(betas ...float64) (list []Method) {
 	for _, x := range []struct {
 		name, flown, learnsFrom string
 		corner                  func(*IQLSettings) float64 // the archive's corpus alone has its emphasis
-		front                   func(context.Context, *Run) (front, error)
+		front                   func(context.Context, *Run) (behaviour, error)
 	}{
-		{"iql-archive", "the searched rules", "", func(s *IQLSettings) float64 { return s.Corpus.Corner }, archiveFront},
-		{"iql-ppo", "the PPO policies", plainPPO.name, func(*IQLSettings) float64 { return 0 }, ppoFront(plainPPO)},
+		{"iql-archive", "the searched rules", "", func(s *IQLSettings) float64 { return s.Corpus.Corner }, searchedRules},
+		{"iql-ppo", "the PPO policies", plainPPO.name, func(*IQLSettings) float64 { return 0 }, ppoBehaviour(plainPPO)},
 	} {
 		for _, beta := range betas {
 			settings := func(c *Config) IQLSettings {
@@ -443,7 +443,7 @@ func (p *iqlPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision)
 }
 
 // makeIQL trains a policy on the corpus of a front.
-func makeIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollout.Policy, error), error) {
+func makeIQL(ctx context.Context, r *Run, s IQLSettings, f behaviour) (func() (rollout.Policy, error), error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
@@ -463,18 +463,18 @@ func makeIQL(ctx context.Context, r *Run, s IQLSettings, f front) (func() (rollo
 	}, nil
 }
 
-// archiveFront searches the paper's teacher, once, and returns its archive.
-func archiveFront(ctx context.Context, r *Run) (front, error) {
+// searchedRules searches the paper's teacher, once, and returns its archive.
+func searchedRules(ctx context.Context, r *Run) (behaviour, error) {
 	c := search.Default()
 	c.World = r.World
 	a, err := search.Ensure(ctx, filepath.Join(r.Dir, "archive.json"), c, r.Workers, command.Progress(r.Log, "generations of the search", c.Generations))
-	return ruleFront(r.World, &a), err
+	return ruleBehaviour(r.World, &a), err
 }
 
-// ppoFront returns what trains the PPO policies of a variant, if they are not trained, in a folder of
+// ppoBehaviour returns what trains the PPO policies of a variant, if they are not trained, in a folder of
 // their own, and returns them.
-func ppoFront(v *ppoVariant) func(context.Context, *Run) (front, error) {
-	return func(ctx context.Context, r *Run) (front, error) {
+func ppoBehaviour(v *ppoVariant) func(context.Context, *Run) (behaviour, error) {
+	return func(ctx context.Context, r *Run) (behaviour, error) {
 		own, settings := *r, v.settings(r.PPO)
 		own.Dir = r.PPODir
 		if v != plainPPO {

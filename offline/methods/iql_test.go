@@ -104,7 +104,7 @@ func TestIQLGradient(t *testing.T) {
 
 // toyFront has two members that circle at v* as the heuristics do: one computes nothing on
 // the aircraft, the other all tasks at their balance.
-func toyFront(r *Run) front {
+func toyFront(r *Run) behaviour {
 	circle := func(s *slot.Snapshot, d *slot.Decision) {
 		corpus.DecideHeuristic(1, &r.World, s, d)
 		clear(d.Users)
@@ -128,7 +128,7 @@ func balanced(r *Run, s *slot.Snapshot, u int) slot.UserDecision {
 // hesitantFront has two members that decide at random in every slot: to hover or to circle,
 // and for each user whether to compute on the aircraft, one of them more often. What they
 // do no state reveals, so that every action is known in every state.
-func hesitantFront(r *Run) front {
+func hesitantFront(r *Run) behaviour {
 	return func() (members []decider, err error) {
 		for _, often := range []float64{0.1, 0.8} {
 			members = append(members, func(s *slot.Snapshot, d *slot.Decision) {

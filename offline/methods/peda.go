@@ -115,9 +115,9 @@ func sequenceMethod(name, description, training string, form sequenceForm, paper
 	if form.WeakerPPO {
 		flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
 	}
-	newFront, learnsFrom := ppoFront(flown), flown.name
+	newBehaviour, learnsFrom := ppoBehaviour(flown), flown.name
 	if form.Rules {
-		newFront, learnsFrom, corpus = archiveFront, "", ""
+		newBehaviour, learnsFrom, corpus = searchedRules, "", ""
 	}
 	return Method{
 		Name: name, Description: description + corpus, Training: training, LearnsFrom: learnsFrom,
@@ -126,7 +126,7 @@ func sequenceMethod(name, description, training string, form sequenceForm, paper
 			return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 		},
 		New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-			f, err := newFront(ctx, r)
+			f, err := newBehaviour(ctx, r)
 			if err != nil {
 				return nil, err
 			}
@@ -719,7 +719,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 }
 
 // makePEDA trains a policy on the corpus of a front.
-func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f front) (func() (rollout.Policy, error), error) {
+func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f behaviour) (func() (rollout.Policy, error), error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
@@ -751,7 +751,7 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 }
 
 // corpus returns the corpus of a front, which it flies unless the run's last one was the same.
-func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f front) (*standardised, error) {
+func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f behaviour) (*standardised, error) {
 	keep := r.Corpus
 	if keep == nil {
 		keep = new(Corpus)

@@ -378,7 +378,7 @@ func (p *pgmorl) policy() (*ppo, error) {
 // outcome flies a policy on the first training episodes.
 func (p *pgmorl) outcome(run *ppo) pareto.Point {
 	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO)
-	f := memberFlyer{world: &world.World{Config: p.run.World}}
+	f := simulator{world: &world.World{Config: p.run.World}}
 	return f.mean(a.decide, p.seeds[:min(p.Episodes, len(p.seeds))])
 }
 

@@ -150,13 +150,13 @@ func flyToy(t *testing.T, r *Run, newPolicy func() (rollout.Policy, error), q ro
 	if err != nil {
 		t.Fatal(err)
 	}
-	flyer, err := rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
+	runner, err := rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const n = 6
 	for _, seed := range seeds.List(seeds.CalibrationFirst, n) {
-		x := flyer.Fly(seed, q)
+		x := runner.Fly(seed, q)
 		mean.DelayS += x.DelayS / n
 		mean.EnergyJ += x.EnergyJ / n
 	}

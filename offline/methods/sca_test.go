@@ -280,15 +280,15 @@ func TestSCAOptimum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
+		runner, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		energy := flyer.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 1})
+		energy := runner.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 1})
 		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
 			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
 		}
-		delay := flyer.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 0})
+		delay := runner.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 0})
 		if x, ok := policy.(*scaOracle); ok {
 			last := x.world
 			if d := last.Aircraft[0].Position.Sub(last.Users[0]).Norm(); d > 60 {
@@ -320,11 +320,11 @@ func TestSCAWorlds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flyer, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
+		runner, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := flyer.Fly(3, rollout.Request{Mode: goal.Preference, Omega: 0.5}); !(got.EnergyJ > 0) || !(got.DelayS > 0) {
+		if got := runner.Fly(3, rollout.Request{Mode: goal.Preference, Omega: 0.5}); !(got.EnergyJ > 0) || !(got.DelayS > 0) {
 			t.Errorf("%+v", got)
 		}
 		run.World.Physics.Contention = true

@@ -39,7 +39,7 @@ func (t *tables) budgetTable(x *experiment.Table) {
 		for _, k := range []struct {
 			of   measurement
 			name string
-		}{{budgets, p.Name}, {replan, p.Name + ", replanned"}} {
+		}{{budgets, p.Name}, {replanned, p.Name + ", replanned"}} {
 			if slices.Contains(p.measurements(), k.of) {
 				add(k.name, t.results[armName(p.Name, k.of)], paperRows.Budgets[k.name])
 			}

@@ -36,7 +36,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*experiment.Resu
 	defer os.RemoveAll(scratch)
 
 	flight := func(name string) (func() (float64, error), error) {
-		f, err := s.ready(ctx, s.findPolicy(name), front)
+		f, err := s.ready(ctx, s.findPolicy(name), ownSettings)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (t *tables) costTable(x *experiment.Table) {
 
 // artifactTable is what the scheduling node spends in a slot.
 func (t *tables) artifactTable(x *experiment.Table) {
-	name, r := t.either(front)
+	name, r := t.either(ownSettings)
 	parameters, decisionS := none, none
 	if r != nil {
 		parameters = float64(r.Parameters)

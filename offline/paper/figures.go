@@ -78,7 +78,7 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 		span = mean(pareto.BySeed(r.Outcomes, pareto.ReachS))
 	}
 	for _, p := range s.policies {
-		for _, measurement := range []measurement{front, axis, whole, dense} {
+		for _, measurement := range []measurement{ownSettings, recalibrated, fullRange, dense} {
 			name := armName(p.Name, measurement)
 			if r := results[name].Sweep(nominal); r != nil && p.Method != "cmdp" {
 				t.figures[name] = t.figuresOf(p.Name, r, p.aircraft(), p.hasPreference(), span)
@@ -197,8 +197,8 @@ func (t *tables) scalarBudgets() (lines []string) {
 		lines = append(lines, text[:len(text)-1]+".")
 	}
 	for _, x := range []struct{ maker, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
-		r := t.results[armName(x.maker, entry)].Sweep(nominal)
-		if !t.recorded(armName(x.maker, entry)) {
+		r := t.results[armName(x.maker, energyEntry)].Sweep(nominal)
+		if !t.recorded(armName(x.maker, energyEntry)) {
 			continue
 		}
 		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)
@@ -216,7 +216,7 @@ func (t *tables) distinctSettings() (lines []string) {
 	for _, x := range []struct {
 		of   measurement
 		name string
-	}{{axis, "recalibrated"}, {front, "preferences even over the band that flights are stored under"}, {whole,
+	}{{recalibrated, "recalibrated"}, {ownSettings, "preferences even over the band that flights are stored under"}, {fullRange,
 		"preferences even from 0 to 1"}} {
 		f := t.figures[armName(name, x.of)]
 		if f == nil || !t.recorded(armName(name, x.of)) {

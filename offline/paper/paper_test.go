@@ -332,7 +332,7 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 			}
 			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
 		}
-		r := experiment.Result{Key: s.key(p, front), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}
+		r := experiment.Result{Key: s.key(p, ownSettings), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}
 		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", r); err != nil {
 			t.Fatal(err)
 		}

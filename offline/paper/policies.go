@@ -72,7 +72,7 @@ func (c *Config) policies() []*policy {
 			list = append(list, p)
 		}
 	}
-	tests := []measurement{axis, whole, dense, budgets, replan, link, shifts}
+	tests := []measurement{recalibrated, fullRange, dense, budgets, replanned, link, shifts}
 	if c.longestArm() == fullArm { // last, as it takes the longest
 		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true},
 			Tests: tests})
@@ -174,7 +174,7 @@ func (s *set) ready(ctx context.Context, p *policy, t measurement) (*experiment.
 			return nil, err
 		}
 		f.World, f.Settings = c.World, rules.Omegas
-		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replan) })
+		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
 		return f, nil
 	case p.Scheduler == "even":
 		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return baseline.NewEven(&c.Physics), nil })
@@ -203,7 +203,7 @@ func (s *set) readyForm(ctx context.Context, p *policy, t measurement, f *experi
 	f.Constants, f.Band, f.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
 	f.Settings = rollout.Linspace(f.Band[0], f.Band[1], s.Settings)
 	published, own := *ck.Published, *ck
-	published.AsPublished = t != replan
+	published.AsPublished = t != replanned
 	own.Published = &published
 	f.Runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 		return rollout.New(&own, inference.DecoderHeads, c, l)
@@ -215,8 +215,8 @@ func (s *set) readyForm(ctx context.Context, p *policy, t measurement, f *experi
 func (s *set) readyMethod(ctx context.Context, p *policy, t measurement, f *experiment.Policy) error {
 	r, method := s.run(p)
 	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(p), p.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
-	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.Workers, s.Log, &s.corpus, t == whole
-	if t == entry {
+	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.Workers, s.Log, &s.corpus, t == fullRange
+	if t == energyEntry {
 		r.BudgetOmega = entryOmega
 	}
 	if method.Budget != nil {

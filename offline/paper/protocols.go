@@ -14,24 +14,24 @@ import (
 type measurement string
 
 const (
-	front    measurement = ""         // its settings, even over what may be asked for
-	axis     measurement = "axis"     // settings recalibrated on calibration seeds
-	whole    measurement = "whole"    // preferences even from 0 to 1, most of which no flight is stored under
-	dense    measurement = "dense"    // many of them
-	budgets  measurement = "budgets"  // totals in joules, taken as published
-	replan   measurement = "replan"   // the same, as in the leader: each slot flown at the setting that the joules left pay for
-	entry    measurement = "entry"    // totals over the energy entry alone: the preference and the delay entry stay
-	link     measurement = "link"     // lost reports, substituted ones, snapshots of other slots
-	shifts   measurement = "shifts"   // fifteen operating points
-	arrivals measurement = "arrivals" // another arrival process from half time on
+	ownSettings  measurement = ""         // its settings, even over what may be asked for
+	recalibrated measurement = "axis"     // settings recalibrated on calibration seeds
+	fullRange    measurement = "whole"    // preferences even from 0 to 1, most of which no flight is stored under
+	dense        measurement = "dense"    // many of them
+	budgets      measurement = "budgets"  // totals in joules, taken as published
+	replanned    measurement = "replan"   // the same, as in the leader: each slot flown at the setting that the joules left pay for
+	energyEntry  measurement = "entry"    // totals over the energy entry alone: the preference and the delay entry stay
+	link         measurement = "link"     // lost reports, substituted ones, snapshots of other slots
+	shifts       measurement = "shifts"   // fifteen operating points
+	arrivals     measurement = "arrivals" // another arrival process from half time on
 )
 
-func (t measurement) ofBudgets() bool { return t == budgets || t == replan }
+func (t measurement) ofBudgets() bool { return t == budgets || t == replanned }
 
 // descriptions of measurements end those of policies.
 var descriptions = map[measurement]string{
-	front: "", axis: ": recalibrated settings", whole: ": preferences even from 0 to 1", dense: ": many recalibrated settings",
-	budgets: ": budgets in joules", entry: ": the energy entry at one preference", replan: ": budgets in joules, replanned in each slot",
+	ownSettings: "", recalibrated: ": recalibrated settings", fullRange: ": preferences even from 0 to 1", dense: ": many recalibrated settings",
+	budgets: ": budgets in joules", energyEntry: ": the energy entry at one preference", replanned: ": budgets in joules, replanned in each slot",
 	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
 }
 
@@ -123,7 +123,7 @@ const (
 func (c *Config) seedsOf(p *policy, t measurement) []uint64 {
 	n := c.Seeds
 	switch {
-	case t.ofBudgets(), t == entry, t == arrivals:
+	case t.ofBudgets(), t == energyEntry, t == arrivals:
 		n = c.BudgetSeeds
 	case p.Few:
 		n = c.FewSeeds
@@ -141,9 +141,9 @@ func (c *Config) protocols(p *policy, t measurement, f *experiment.Policy) (list
 			x := &list[i]
 			x.Settings, x.Request, x.Seeds = f.Settings, f.Request, c.seedsOf(p, t)
 			switch t {
-			case whole:
+			case fullRange:
 				x.Settings = rollout.Linspace(0, 1, c.Settings)
-			case entry:
+			case energyEntry:
 				x.Settings, x.Request = entryTotalsJ, experiment.Target
 			}
 		}

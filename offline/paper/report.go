@@ -127,7 +127,7 @@ func (t *tables) either(m measurement) (name string, r *experiment.Result) {
 // draw draws what the results allow.
 func (t *tables) draw(dir string) ([]plots.Picture, error) {
 	standard := world.Standard()
-	shipped, _ := t.either(front)
+	shipped, _ := t.either(ownSettings)
 	fronts := calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
 	return plots.Draw(dir, []plots.Picture{
 		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3),

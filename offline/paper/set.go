@@ -37,7 +37,7 @@ func newSet(c Config, full *checkpoint.Checkpoint, out string, log io.Writer) *s
 
 // armName returns the name of a policy's arm.
 func armName(policy string, t measurement) string {
-	if t == front {
+	if t == ownSettings {
 		return policy
 	}
 	return policy + "-" + string(t)
@@ -48,7 +48,7 @@ func (p *policy) measurements() []measurement {
 	if p.Scheduler == "even" {
 		return []measurement{budgets}
 	}
-	return append([]measurement{front}, p.Tests...)
+	return append([]measurement{ownSettings}, p.Tests...)
 }
 
 //go:embed costs.json
@@ -69,7 +69,7 @@ func (c *Config) arms(s *set) []experiment.Arm {
 			name := armName(p.Name, t)
 			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: run, Needs: needs,
 				CoreS:    costs[name],
-				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{axis: c.Settings, dense: c.DenseSettings}[t]}
+				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{recalibrated: c.Settings, dense: c.DenseSettings}[t]}
 			if t.ofBudgets() {
 				a.BudgetSeeds = c.seedsOf(p, t)
 			}
@@ -96,7 +96,7 @@ func (s *set) key(p *policy, t measurement) string {
 	if t.ofBudgets() {
 		parts = append(parts, shockTotalsJ)
 	}
-	if t == entry {
+	if t == energyEntry {
 		parts = append(parts, entryOmega, entryTotalsJ)
 	}
 	switch {

@@ -28,15 +28,15 @@ type Corpus struct {
 	Archive corpus.Archive       `json:"archive"`           // members in order of delay
 	Shares  []float64            `json:"shares"`            // of the members: delay's part of the normalised return
 	Etas    pareto.Point         `json:"eta"`               // eq. (rtgnorm): the span of each return over the flights
-	Flights []Flight             `json:"flights"`
+	Flights []Episode            `json:"flights"`
 	Fit     Fit                  `json:"fit"`
 	Rows    paperform.Statistics `json:"standard"`
 	// UserFeatures are those that the statistics are of.
 	UserFeatures []string `json:"user_features"`
 }
 
-// Flight is one flight of the corpus.
-type Flight struct {
+// Episode is one flight of the corpus.
+type Episode struct {
 	Seed      uint64  `json:"seed"`
 	Omega     float64 `json:"omega"`  // delay's share, under which it is stored
 	Member    int     `json:"member"` // of the archive, or the heuristic's mode
@@ -77,13 +77,13 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 		for _, p := range a.Points {
 			m.Shares = append(m.Shares, corpus.Share(p, m.Etas))
 		}
-		m.Flights = make([]Flight, flights)
-		err := jobs.Do(ctx, flights, workers, func() (*flyer, error) { return newFlyer(&c), nil }, func(fl *flyer, i int) (err error) {
+		m.Flights = make([]Episode, flights)
+		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c), nil }, func(s *corpus.Simulator, i int) (err error) {
 			m.Flights[i] = m.draw(uint64(i))
 			if err := seeds.CheckTraining(m.Flights[i].Seed); err != nil {
 				return err
 			}
-			m.Flights[i].Point, err = fl.flight(m, &m.Flights[i], nil)
+			m.Flights[i].Point, err = m.simulate(s, &m.Flights[i], nil)
 			return err
 		}, func(done int) {
 			if progress != nil {
@@ -117,8 +117,8 @@ func (m *Corpus) Accepted() (low, high float64) { return corpus.Accepted(m.Share
 
 // draw draws the i-th flight. Which heuristics fly does not depend on the shares, since their
 // flights span most of the returns.
-func (m *Corpus) draw(i uint64) Flight {
-	f := Flight{Seed: i % validationFirst}
+func (m *Corpus) draw(i uint64) Episode {
+	f := Episode{Seed: i % validationFirst}
 	if i >= validationFirst { // see validation
 		f.Seed = i
 	}
@@ -147,16 +147,11 @@ func (m *Corpus) GoalConstants() goal.Constants {
 // Hash identifies a corpus by its content.
 func (m *Corpus) Hash() string { return command.Hash(m) }
 
-// flyer flies the flights of corpora in one world. It serves one goroutine.
-type flyer struct{ corpus.Flyer }
-
-func newFlyer(c *world.Config) *flyer { return &flyer{corpus.Flyer{World: world.New(*c, 0)}} }
-
-// flight flies one flight of a corpus.
-func (f *flyer) flight(m *Corpus, x *Flight, each func(teacher.SettledSlot)) (pareto.Point, error) {
-	f.World.Reset(x.Seed)
+// simulate flies one of the episodes.
+func (m *Corpus) simulate(s *corpus.Simulator, x *Episode, each func(teacher.SettledSlot)) (pareto.Point, error) {
+	s.World.Reset(x.Seed)
 	if x.Heuristic {
-		return f.Heuristic(x.Member, each)
+		return s.Heuristic(x.Member, each)
 	}
-	return f.Member(&m.Archive, x.Member, each)
+	return s.Member(&m.Archive, x.Member, each)
 }

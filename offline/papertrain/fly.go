@@ -22,15 +22,15 @@ func (m *Corpus) sweep(ctx context.Context, f *paperform.Form, parameters []floa
 }
 
 // front is what parameters reach on the uniform grid of preferences, means over seeds.
-type front struct{ Hypervolume, Fidelity, ReachS, CornerS float64 }
+type frontFigures struct{ Hypervolume, Fidelity, ReachS, CornerS float64 }
 
-func (x front) String() string {
+func (x frontFigures) String() string {
 	return fmt.Sprintf("hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s", x.Hypervolume, x.Fidelity, x.ReachS, x.CornerS)
 }
 
 // fly flies parameters on the last training seeds, which the corpus does not use, at some
 // preferences evenly spaced over those that the corpus accepts.
-func (m *Corpus) fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x front, err error) {
+func (m *Corpus) fly(ctx context.Context, f *paperform.Form, parameters []float32, flights, settings, workers int) (x frontFigures, err error) {
 	low, high := m.Accepted()
 	omegas := rollout.Linspace(low, high, settings)
 	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)

@@ -139,14 +139,14 @@ func TestDispatchFlights(t *testing.T) {
 	for k, price := range prices {
 		m.Archive.Append(want[k][0], price, nil)
 	}
-	f := newFlyer(&c)
+	f := corpus.NewSimulator(&c)
 	for k := range prices {
-		got, err := f.flight(m, &Flight{Seed: 5, Member: k}, nil)
+		got, err := m.simulate(f, &Episode{Seed: 5, Member: k}, nil)
 		if err != nil || got != want[k][0] {
 			t.Errorf("member %d costs %v, %v, want %v", k, got, err, want[k][0])
 		}
 	}
-	if _, err := f.flight(m, &Flight{Member: 2}, nil); err == nil {
+	if _, err := m.simulate(f, &Episode{Member: 2}, nil); err == nil {
 		t.Error("a member that is not there flew")
 	}
 }

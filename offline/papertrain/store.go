@@ -31,7 +31,7 @@ type flightRows struct {
 
 // reader flies flights and returns their rows. It serves one goroutine.
 type reader struct {
-	*flyer
+	*corpus.Simulator
 	corpus   *Corpus
 	builder  *paperform.Builder
 	aircraft []float32 // of a slot
@@ -41,22 +41,22 @@ type reader struct {
 }
 
 func newReader(m *Corpus, f *paperform.Form, s *paperform.Statistics) *reader {
-	r := &reader{flyer: newFlyer(&m.World), corpus: m}
+	r := &reader{Simulator: corpus.NewSimulator(&m.World), corpus: m}
 	r.builder = paperform.NewBuilder(f, &r.World.Config.Physics, s)
 	r.maxSpeed = m.World.Physics.SpeedMaxMPS
 	return r
 }
 
 // raw flies a flight and gives each slot's rows, as they stand, to a function.
-func (r *reader) raw(x *Flight, each func(aircraft, users []float32)) error {
-	_, err := r.flight(r.corpus, x, func(s teacher.SettledSlot) {
+func (r *reader) raw(x *Episode, each func(aircraft, users []float32)) error {
+	_, err := r.corpus.simulate(r.Simulator, x, func(s teacher.SettledSlot) {
 		each(r.builder.AppendSlot(nil, nil, s.Snapshot))
 	})
 	return err
 }
 
 // read flies a flight and returns its rows. It must cost what the corpus says.
-func (r *reader) read(x *Flight) (*flightRows, error) {
+func (r *reader) read(x *Episode) (*flightRows, error) {
 	out := &flightRows{omega: x.Omega}
 	r.settled = r.settled[:0]
 	halves := func(dst []uint16, row []float32) []uint16 {
@@ -65,7 +65,7 @@ func (r *reader) read(x *Flight) (*flightRows, error) {
 		}
 		return dst
 	}
-	total, err := r.flight(r.corpus, x, func(s teacher.SettledSlot) {
+	total, err := r.corpus.simulate(r.Simulator, x, func(s teacher.SettledSlot) {
 		r.aircraft, r.users = r.builder.AppendSlot(r.aircraft[:0], r.users[:0], s.Snapshot)
 		out.aircraft, out.users = halves(out.aircraft, r.aircraft), halves(out.users, r.users)
 		out.userCounts = append(out.userCounts, uint8(len(s.Snapshot.Users)))
@@ -121,7 +121,7 @@ type store struct {
 	flights []*flightRows
 }
 
-func load(ctx context.Context, m *Corpus, f *paperform.Form, flights []Flight, workers int, progress func(int)) (*store, error) {
+func load(ctx context.Context, m *Corpus, f *paperform.Form, flights []Episode, workers int, progress func(int)) (*store, error) {
 	s := &store{form: f, etas: m.Etas, flights: make([]*flightRows, len(flights))}
 	err := jobs.Do(ctx, len(flights), workers, func() (*reader, error) { return newReader(m, f, &m.Rows), nil }, func(r *reader, i int) (err error) {
 		s.flights[i], err = r.read(&flights[i])
@@ -131,7 +131,7 @@ func load(ctx context.Context, m *Corpus, f *paperform.Form, flights []Flight, w
 }
 
 // validation returns flights of the corpus's recipe on training seeds that it does not use.
-func (m *Corpus) validation(n int) (flights []Flight) {
+func (m *Corpus) validation(n int) (flights []Episode) {
 	for i := range n {
 		flights = append(flights, m.draw(validationFirst+uint64(i)))
 	}

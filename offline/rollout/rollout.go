@@ -266,8 +266,8 @@ func Sweep(ctx context.Context, frozen *checkpoint.Checkpoint, decoder inference
 	return SweepRunners(ctx, func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
-// SweepRunners is Sweep by flyers of any policy, one for each worker.
-func SweepRunners(ctx context.Context, flyer func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+// SweepRunners is Sweep by runners of any policy, one for each worker.
+func SweepRunners(ctx context.Context, newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func SweepRunners(ctx context.Context, flyer func() (*Runner, error), c world.Co
 	for i := range results {
 		results[i] = make([]Result, len(seeds))
 	}
-	err := jobs.Do(ctx, len(seeds), workers, flyer, func(f *Runner, s int) error {
+	err := jobs.Do(ctx, len(seeds), workers, newRunner, func(f *Runner, s int) error {
 		for i, r := range requests {
 			if err := ctx.Err(); err != nil {
 				return err

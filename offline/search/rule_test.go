@@ -259,10 +259,10 @@ func BenchmarkEpisode(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var flyer teacher.Runner
+	var runner teacher.Runner
 	b.ReportAllocs()
 	for i := range b.N {
 		w.Reset(uint64(i))
-		flyer.Fly(w, rule.Decide, nil)
+		runner.Fly(w, rule.Decide, nil)
 	}
 }

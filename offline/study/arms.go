@@ -28,7 +28,7 @@ const (
 )
 
 // arm is one row of the study: how its policy is made, and what that is flown through.
-type arm struct {
+type row struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description" json:"-"`
 	Kind        string `yaml:"kind"`
@@ -48,7 +48,7 @@ type arm struct {
 	LossyLink            bool `yaml:"lossy_link"` // it is also flown over a lossy link
 }
 
-func (a *arm) isArchive() bool { return a.Kind == kindRules || a.Kind == kindDispatch }
+func (a *row) isArchive() bool { return a.Kind == kindRules || a.Kind == kindDispatch }
 
 // trainingRun is one training run of the study.
 type trainingRun struct {
@@ -212,21 +212,21 @@ const (
 var armsYAML []byte
 
 // arms returns every arm, in the order they are measured.
-func (c *Config) arms() (list []*arm) {
+func (c *Config) arms() (list []*row) {
 	if err := configs.Decode(armsYAML, &list); err != nil {
 		panic(err) // a file of the program's own
 	}
 	for _, a := range c.sizes() {
 		if name := c.sizeArmName(a); name != "base" {
 			text := fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context)
-			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: name,
+			list = append(list, &row{Name: name, Description: text, Kind: kindTrained, TrainingRun: name,
 				Decoder: inference.DecoderDispatch})
 		}
 	}
 	for _, name := range c.headsArmNames() {
 		if run := strings.TrimSuffix(name, headsSuffix); run != "base" {
 			text := "the same network, the paper's heads"
-			list = append(list, &arm{Name: name, Description: text, Kind: kindTrained, TrainingRun: run, Decoder: inference.DecoderHeads})
+			list = append(list, &row{Name: name, Description: text, Kind: kindTrained, TrainingRun: run, Decoder: inference.DecoderHeads})
 		}
 	}
 	return list

@@ -13,7 +13,7 @@ import (
 // report is what tables, pictures and the summary are made of.
 type report struct {
 	*study
-	arms       []*arm // that have been measured
+	arms       []*row // that have been measured
 	results    map[string]*experiment.Result
 	decisionUS map[string]float64 // median over the slots of some flights, one core; none: not timed
 	reference  pareto.ReferenceFronts
@@ -31,7 +31,7 @@ func (s *study) newReport() (*report, error) {
 }
 
 // add adds those of the arms that have been measured.
-func (r *report) add(arms []*arm) {
+func (r *report) add(arms []*row) {
 	var list []pareto.Contributor
 	for _, a := range arms {
 		x := r.results[a.Name]
@@ -48,7 +48,7 @@ func (r *report) add(arms []*arm) {
 
 // figures are one arm's. What it was not measured for is NaN.
 type figures struct {
-	*arm
+	*row
 	Seeds, Settings, Distinct, Parameters int
 	DecisionUS                            float64
 
@@ -72,13 +72,13 @@ func (f *figures) HV() float64 { return f.Hypervolume.Mean / 1e6 }
 
 // figuresOf computes an arm's, against the arm called baseline; nil if it has not been measured.
 func (r *report) figuresOf(name, baseline string) *figures {
-	i := slices.IndexFunc(r.arms, func(a *arm) bool { return a.Name == name })
+	i := slices.IndexFunc(r.arms, func(a *row) bool { return a.Name == name })
 	if i < 0 {
 		return nil
 	}
 	own, none := r.results[name], math.NaN()
 	f := &figures{
-		arm: r.arms[i], Parameters: own.Parameters, DecisionUS: none,
+		row: r.arms[i], Parameters: own.Parameters, DecisionUS: none,
 		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
 		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none,
 		CornerS: none, ReachS: none, GustRatio: none,

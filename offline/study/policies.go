@@ -27,7 +27,7 @@ import (
 
 // policy makes an arm's policy ready to fly, and trains it first if it has to be. wrap, if not nil, goes around
 // each that is made.
-func (s *study) policy(ctx context.Context, a *arm, wrap func(rollout.Policy) rollout.Policy) (*experiment.Policy, error) {
+func (s *study) policy(ctx context.Context, a *row, wrap func(rollout.Policy) rollout.Policy) (*experiment.Policy, error) {
 	ready := &experiment.Policy{World: s.world, Constants: &s.flagship.GoalConstants, Band: [2]float64{0, 1},
 		Request: experiment.Preference}
 	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
@@ -54,7 +54,7 @@ func (s *study) policy(ctx context.Context, a *arm, wrap func(rollout.Policy) ro
 }
 
 // newPolicy returns what makes an arm's policies, and fills in what requests they take.
-func (s *study) newPolicy(ctx context.Context, a *arm, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
+func (s *study) newPolicy(ctx context.Context, a *row, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
 	switch a.Kind {
 	case kindFlagship:
 		if !reflect.DeepEqual(s.flagship.Physics, s.world.Physics) {
@@ -93,7 +93,7 @@ func (s *study) newPolicy(ctx context.Context, a *arm, ready *experiment.Policy)
 }
 
 // checkpointPolicy is a checkpoint under an arm's decoder.
-func checkpointPolicy(ck *checkpoint.Checkpoint, a *arm, ready *experiment.Policy) func() (rollout.Policy, error) {
+func checkpointPolicy(ck *checkpoint.Checkpoint, a *row, ready *experiment.Policy) func() (rollout.Policy, error) {
 	ready.Constants, ready.Band, ready.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Arch.Parameters()
 	return func() (rollout.Policy, error) {
 		p, err := inference.New(ck, a.Decoder)
@@ -130,7 +130,7 @@ func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slo
 }
 
 // archivePolicy is a teacher's archive.
-func (s *study) archivePolicy(ctx context.Context, a *arm, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
+func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
 	if a.Kind == kindRules {
 		c := search.Default()
 		c.Population, c.Generations = a.Population, 2000/a.Population // the paper's budget of evaluations

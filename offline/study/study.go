@@ -146,7 +146,7 @@ func corpusPath(recipe string) string       { return filepath.Join("corpus", rec
 func trainingPath(run string) string        { return filepath.Join("train", run) }
 
 // needs returns what is made before an arm is flown.
-func (c *Config) needs(a *arm) []string {
+func (c *Config) needs(a *row) []string {
 	switch a.Kind {
 	case kindRules:
 		return []string{ruleArchivePath(a.Population)}
@@ -178,7 +178,7 @@ func linkName(l rollout.ReportLink) string {
 }
 
 // protocols returns what an arm is flown through beside budgets in joules.
-func (s *study) protocols(a *arm, p *experiment.Policy) (list []experiment.Protocol) {
+func (s *study) protocols(a *row, p *experiment.Policy) (list []experiment.Protocol) {
 	add := func(x experiment.Protocol) {
 		x.Request = experiment.Preference
 		list = append(list, x)
@@ -233,7 +233,7 @@ func (s *study) report(ctx context.Context, timed bool) error {
 }
 
 // timeDecision returns the median time of an arm's decisions over some flights, of one core.
-func (s *study) timeDecision(ctx context.Context, a *arm, omegas []float64) (medianUS float64, err error) {
+func (s *study) timeDecision(ctx context.Context, a *row, omegas []float64) (medianUS float64, err error) {
 	timer := &rollout.DecisionTimer{}
 	p, err := s.policy(ctx, a, func(p rollout.Policy) rollout.Policy { timer.Policy = p; return timer })
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *study) timeDecision(ctx context.Context, a *arm, omegas []float64) (med
 const resultVersion = 3
 
 // key identifies all that an arm's result depends on.
-func (s *study) key(a *arm) string {
+func (s *study) key(a *row) string {
 	parts := []any{resultVersion, a, s.Config}
 	if a.Kind == kindFlagship || a.Kind == kindPacer { // a pacer has the flagship's archived spending
 		m := s.flagship.Manifest

@@ -185,7 +185,7 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.policy(t.Context(), &arm{Kind: kindFlagship, Decoder: inference.DecoderDispatch}, nil)
+	p, err := s.policy(t.Context(), &row{Kind: kindFlagship, Decoder: inference.DecoderDispatch}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +215,7 @@ func TestTracedBudgetsAreKept(t *testing.T) {
 // measuredReport has a front of some arms: so many settings, from an energy on.
 func measuredReport(c Config, list fronts) *report {
 	r := &report{study: &study{Config: c}, results: map[string]*experiment.Result{}}
-	var arms []*arm
+	var arms []*row
 	for name, x := range list {
 		front := experiment.Sweep{Name: experiment.Nominal, Settings: make([]float64, x.settings)}
 		for i := range x.settings {
@@ -225,9 +225,9 @@ func measuredReport(c Config, list fronts) *report {
 		gusts.Name = gusty
 		r.results[name] = &experiment.Result{Key: "of " + name, Record: &experiment.Record{Version: "v1"},
 			Sweeps: []experiment.Sweep{front, gusts}}
-		arms = append(arms, &arm{Name: name})
+		arms = append(arms, &row{Name: name})
 	}
-	slices.SortFunc(arms, func(a, b *arm) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(arms, func(a, b *row) int { return strings.Compare(a.Name, b.Name) })
 	r.add(arms)
 	return r
 }
@@ -251,7 +251,7 @@ func TestRatioToFinestFront(t *testing.T) {
 func TestBySize(t *testing.T) {
 	s := &report{study: &study{Config: Default()}}
 	row := func(name string, diff float64) *figures {
-		return &figures{arm: &arm{Name: name}, Parameters: 1000, Paired: pareto.Paired{Mean: diff, Low: diff - 1e3, High: diff + 1e3}}
+		return &figures{row: &row{Name: name}, Parameters: 1000, Paired: pareto.Paired{Mean: diff, Low: diff - 1e3, High: diff + 1e3}}
 	}
 	if panels := s.sizePanels([]*figures{row(smallestSize, math.NaN())}); panels != nil {
 		t.Error("a size without an interval was drawn")
