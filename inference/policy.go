@@ -23,8 +23,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/motion"
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 )
@@ -56,7 +56,7 @@ type Policy struct {
 	Estimator belief.Estimator
 	Claims    slot.Claims // the most that a report weighs; New sets the checkpoint's
 
-	published  *paperform.Policy // nil in the shipped form; else it decides, and all below is unused
+	published  *prefdt.Policy // nil in the shipped form; else it decides, and all below is unused
 	checkpoint *checkpoint.Checkpoint
 	decoder    Decoder
 	curve      budget.Curve
@@ -118,7 +118,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		if decoder != DecoderHeads {
 			return nil, fmt.Errorf("decoder is %q, a checkpoint of the published form flies by %q alone", decoder, DecoderHeads)
 		}
-		return &Policy{published: paperform.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
+		return &Policy{published: prefdt.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
 	}
 	p := &Policy{
 		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped, Claims: c.Claims(),

@@ -11,7 +11,7 @@ import (
 	"prefdt/offline/evaluate"
 	"prefdt/offline/methods"
 	"prefdt/offline/paper"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/study"
@@ -29,7 +29,7 @@ var program = cli.Program{
 		{Name: "calibrate", Summary: "calibrate settings, ceilings and floors", Run: calibrateCommand},
 		{Name: "export", Summary: "write the checkpoint", Run: exportCommand},
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
-		{Name: "papertrain", Summary: "train PrefDT in the form in which it was published", Run: papertrain.Command},
+		{Name: "train-prefdt", Summary: "train PrefDT in the form in which it was published", Run: prefdttrain.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
 		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
 		{Name: "paper", Summary: "make the paper's tables with our figures beside its own", Run: paper.Command},
@@ -37,6 +37,7 @@ var program = cli.Program{
 		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed", Run: compare.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},
+	Was:   map[string]string{"papertrain": "train-prefdt"},
 	Notes: "Exit status: 0 done, 1 failed, 2 bad input and nothing was begun, 75 ended early and saved: the same command, with -resume, continues.",
 }
 

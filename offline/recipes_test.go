@@ -8,7 +8,7 @@ import (
 	"prefdt/configs"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/methods"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/search"
 	"prefdt/offline/train"
 )
@@ -17,7 +17,7 @@ import (
 func TestRecipesAreTheDefaults(t *testing.T) {
 	searched := search.Default()
 	for file, want := range map[string]any{
-		"estimator.yaml": belieftrain.Default(), "methods.yaml": methods.Default(), "papertrain.yaml": papertrain.Default(),
+		"estimator.yaml": belieftrain.Default(), "methods.yaml": methods.Default(), "prefdt.yaml": prefdttrain.Default(),
 		"search.yaml": searched, "train.yaml": train.Default(),
 	} {
 		got := reflect.New(reflect.TypeOf(want))

@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,7 @@ type Command struct {
 type Program struct {
 	Name, Usage, Notes string
 	Commands           []Command
+	Was                map[string]string // today's names of commands by those of the version before, which are still understood
 }
 
 // Main runs the program on os.Args and exits. SIGINT and SIGTERM end the
@@ -74,7 +76,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		case args[0] == "help":
 			args = []string{"-h"}
 		case !strings.HasPrefix(args[0], "-"):
-			name, args = args[0], args[1:]
+			name, args = cmp.Or(p.Was[args[0]], args[0]), args[1:]
 		}
 	}
 	rows := slices.DeleteFunc(slices.Clone(p.Commands), func(c Command) bool { return c.Name != name })

@@ -25,7 +25,7 @@ import (
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 )
 
 // Names of the files in a checkpoint's folder.
@@ -45,7 +45,7 @@ const (
 type Checkpoint struct {
 	Manifest
 	Net     *model.Net          // nil in the published form
-	Paper   *paperform.Net      // nil in the shipped form
+	Paper   *prefdt.Net         // nil in the shipped form
 	Beliefs *learned.Parameters // nil: it has no estimator
 }
 
@@ -108,7 +108,7 @@ func Decode(manifest, graph, estimator []byte) (*Checkpoint, error) {
 	}
 	c := &Checkpoint{Manifest: *m}
 	if m.Published != nil {
-		c.Paper, err = paperform.NewNet(&m.Published.Form, parameters)
+		c.Paper, err = prefdt.NewNet(&m.Published.Form, parameters)
 	} else {
 		c.Net, err = model.NewNet(m.Arch, parameters)
 	}

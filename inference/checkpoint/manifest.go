@@ -13,8 +13,8 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 )
@@ -30,11 +30,11 @@ type Manifest struct {
 	Features    token.Layout     `json:"features,omitzero"` // names of the rows' features, in order
 	Statistics  token.Statistics `json:"standard,omitzero"` // their archived statistics
 	// Published stands in place of these three in a checkpoint of the published form.
-	Published     *paperform.Archived `json:"published,omitempty"`
-	GoalConstants goal.Constants      `json:"scales"` // eta, conditioner and remap
-	PriceAxis     PriceAxis           `json:"price"`
-	OmegaBand     [2]float64          `json:"band"` // least and largest delay share omega that the corpus attains
-	Physics       physics.Constants   `json:"physics"`
+	Published     *prefdt.Archived  `json:"published,omitempty"`
+	GoalConstants goal.Constants    `json:"scales"` // eta, conditioner and remap
+	PriceAxis     PriceAxis         `json:"price"`
+	OmegaBand     [2]float64        `json:"band"` // least and largest delay share omega that the corpus attains
+	Physics       physics.Constants `json:"physics"`
 	// World is the rest of the world it was trained in, users and tasks, where
 	// that is not the standard one. Offline programs write and read it.
 	World      json.RawMessage    `json:"world,omitempty"`

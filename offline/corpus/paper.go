@@ -17,7 +17,7 @@ import (
 // The paper's recipe, Sec. IV-C, after D4MORL (Zhu, Dang and Grover, ICLR 2023): preferences of
 // three Dirichlet tiers within the band of a front, each matched to the member whose realised
 // share is nearest, some of them in the corner of least delay, a fifth of the flights by
-// scripted heuristics. Package papertrain and the methods that learn from flights draw theirs so.
+// scripted heuristics. Package prefdttrain and the methods that learn from flights draw theirs so.
 
 const (
 	bandTolerance = 0.05

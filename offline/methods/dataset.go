@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -289,7 +289,7 @@ func (a *actions) add(c *physics.Constants, d *slot.Decision) {
 // polar returns flights as length and heading, each on [-1, 1], the paper's own form.
 func (a *actions) polar() (flight []float32) {
 	for i := 0; i < len(a.flight); i += flightActions {
-		_, heading := paperform.Polar(float64(a.flight[i+1]), float64(a.flight[i+2]))
+		_, heading := prefdt.Polar(float64(a.flight[i+1]), float64(a.flight[i+2]))
 		flight = append(flight, a.flight[i], heading)
 	}
 	return flight

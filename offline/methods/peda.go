@@ -11,8 +11,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
@@ -575,12 +575,12 @@ func (p *standardised) standardise(o *observation, from int) {
 	for s := from; s < o.slots; s++ {
 		row := o.fleet[s*width : (s+1)*width-1]
 		for k, x := range row {
-			row[k] = paperform.Standardise(&p.fleet, k, float64(x))
+			row[k] = prefdt.Standardise(&p.fleet, k, float64(x))
 		}
 	}
 	width = len(p.users.Mean)
 	for i, x := range o.users[o.first[from]*width:] {
-		o.users[o.first[from]*width+i] = paperform.Standardise(&p.users, i%width, float64(x))
+		o.users[o.first[from]*width+i] = prefdt.Standardise(&p.users, i%width, float64(x))
 	}
 }
 

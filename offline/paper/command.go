@@ -36,7 +36,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	common := experiment.NewFlags(call, "comparison", "out/paper-tables")
 	studyDir := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
 	c := Default()
-	f.StringVar(&c.Published, "published", "", "`FOLDER` of a checkpoint that papertrain has trained, over the configuration's")
+	f.StringVar(&c.Published, "published", "", "`FOLDER` of a checkpoint that train-prefdt has trained, over the configuration's")
 	words, err := call.Parse(usage, 1000)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"prefdt/offline/experiment"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
@@ -53,7 +53,7 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*experiment.Resu
 		made := s.full != nil && name == s.longestArm()
 		if !made {
 			c, tokens := s.published(s.findPolicy(name))
-			if made, err = papertrain.IsTrained(c, filepath.Join(s.Dir, trainingPath(name)), tokens); err != nil {
+			if made, err = prefdttrain.IsTrained(c, filepath.Join(s.Dir, trainingPath(name)), tokens); err != nil {
 				return nil, err
 			}
 		}

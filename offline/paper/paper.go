@@ -7,7 +7,7 @@
 //
 // A row of a table is data (rows.yaml): the paper's figures, and the arm whose figures stand
 // beside them. An arm is one of the policies (policies.yaml) under one of the
-// measurements (protocols.go). Package experiment measures arms; package methods, papertrain
+// measurements (protocols.go). Package experiment measures arms; package methods, prefdttrain
 // and search make the policies. What has to learn is given the same declared budget, in
 // tokens or in environment steps, which are never equated.
 package paper
@@ -19,7 +19,7 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/methods"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
@@ -38,17 +38,17 @@ type Config struct {
 	FullTokens  float64 `json:"-" yaml:"full_tokens"`           // of the arm that is trained longest; with Published, what that checkpoint has had
 	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
 
-	// Published is a checkpoint that papertrain has made, in place of training one to the end.
-	Published string            `json:"-" yaml:"published"`
-	Form      papertrain.Config `json:"form" yaml:"form"`
-	Methods   methods.Config    `json:"methods" yaml:"methods"`
+	// Published is a checkpoint that train-prefdt has made, in place of training one to the end.
+	Published string             `json:"-" yaml:"published"`
+	Form      prefdttrain.Config `json:"form" yaml:"form"`
+	Methods   methods.Config     `json:"methods" yaml:"methods"`
 }
 
 // Default is the protocol of the paper.
 func Default() Config {
 	return Config{
 		FirstSeed: seeds.EvaluationFirst, Seeds: 100, FewSeeds: 10, BudgetSeeds: 20, CalibrationSeeds: 10, Settings: 21, DenseSettings: 101,
-		Tokens: 31.2e6, FullTokens: 440e6, Evaluations: 2000, Form: papertrain.Default(), Methods: methods.Default(),
+		Tokens: 31.2e6, FullTokens: 440e6, Evaluations: 2000, Form: prefdttrain.Default(), Methods: methods.Default(),
 	}
 }
 

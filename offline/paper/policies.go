@@ -12,11 +12,11 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/baseline"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/simbridge/world"
@@ -135,14 +135,14 @@ func (c *Config) trainingRun(p *policy) string {
 }
 
 // published returns the configuration and the tokens of a form's training.
-func (c *Config) published(p *policy) (t papertrain.Config, tokens float64) {
+func (c *Config) published(p *policy) (t prefdttrain.Config, tokens float64) {
 	t, tokens = c.Form, c.Tokens
 	if p.Form.Full {
 		tokens = c.FullTokens
 	}
 	t.Uniform = p.Form.Uniform
 	if p.Form.RawFeatures {
-		isPhysics := func(name string) bool { return slices.Contains(paperform.PhysicsFeatures, name) }
+		isPhysics := func(name string) bool { return slices.Contains(prefdt.PhysicsFeatures, name) }
 		t.Form.UserFeatures = slices.DeleteFunc(slices.Clone(t.Form.UserFeatures), isPhysics)
 	}
 	if n := p.Form.Aircraft; n > 0 { // the flights of a larger fleet take as much memory, in fewer
@@ -193,7 +193,7 @@ func (s *set) readyForm(ctx context.Context, p *policy, t measurement, f *experi
 	if p.Name != s.longestArm() || ck == nil {
 		c, tokens := s.published(p)
 		var err error
-		if ck, err = papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(p.Name)), tokens, s.Log); err != nil {
+		if ck, err = prefdttrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(p.Name)), tokens, s.Log); err != nil {
 			return err
 		}
 	} else {

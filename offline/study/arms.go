@@ -11,7 +11,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/corpus"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
@@ -140,8 +140,8 @@ const publishedDispatch = "published-dispatch"
 
 // published returns the configuration of PrefDT as published in a training run, and its tokens:
 // those that the study's other arms have.
-func (c *Config) published(run string) (p papertrain.Config, tokens float64) {
-	p = papertrain.Default()
+func (c *Config) published(run string) (p prefdttrain.Config, tokens float64) {
+	p = prefdttrain.Default()
 	p.Form.Arch = c.Train.Arch
 	p.Form.Context, p.Form.PairWidth = historySlots, c.Train.Arch.Width
 	p.Schedule.WarmUpSteps = c.Train.Schedule.WarmUpSteps

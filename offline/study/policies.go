@@ -18,7 +18,7 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
-	"prefdt/offline/papertrain"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
 	"prefdt/offline/teacher"
@@ -74,7 +74,7 @@ func (s *study) newPolicy(ctx context.Context, a *row, ready *experiment.Policy)
 		return checkpointPolicy(ck, a, ready), nil
 	case kindPaper:
 		c, tokens := s.published(a.TrainingRun)
-		ck, err := papertrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(a.TrainingRun)), tokens, s.Log)
+		ck, err := prefdttrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(a.TrainingRun)), tokens, s.Log)
 		if err != nil {
 			return nil, err
 		}

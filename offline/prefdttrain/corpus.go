@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"prefdt/inference/goal"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
@@ -22,15 +22,15 @@ import (
 // heuristics, each stored under a preference. A flight is its row here; the world flies it
 // again, exactly, when its slots are read.
 type Corpus struct {
-	World   world.Config         `json:"world"`
-	Seed    uint64               `json:"seed"`              // of the draws
-	Uniform bool                 `json:"uniform,omitempty"` // without corner emphasis
-	Archive corpus.Archive       `json:"archive"`           // members in order of delay
-	Shares  []float64            `json:"shares"`            // of the members: delay's part of the normalised return
-	Etas    pareto.Point         `json:"eta"`               // eq. (rtgnorm): the span of each return over the flights
-	Flights []Episode            `json:"flights"`
-	Fit     Fit                  `json:"fit"`
-	Rows    paperform.Statistics `json:"standard"`
+	World   world.Config      `json:"world"`
+	Seed    uint64            `json:"seed"`              // of the draws
+	Uniform bool              `json:"uniform,omitempty"` // without corner emphasis
+	Archive corpus.Archive    `json:"archive"`           // members in order of delay
+	Shares  []float64         `json:"shares"`            // of the members: delay's part of the normalised return
+	Etas    pareto.Point      `json:"eta"`               // eq. (rtgnorm): the span of each return over the flights
+	Flights []Episode         `json:"flights"`
+	Fit     Fit               `json:"fit"`
+	Rows    prefdt.Statistics `json:"standard"`
 	// UserFeatures are those that the statistics are of.
 	UserFeatures []string `json:"user_features"`
 }

@@ -1,4 +1,4 @@
-// Package paperform is PrefDT in the form in which it was published (Sec. IV): the
+// Package prefdt is PrefDT in the form in which it was published (Sec. IV): the
 // aircraft stand one after the other in the state token, so their number is fixed; a
 // slot's number has a learned embedding, so the length of a mission is bounded; the
 // last Context slots are computed anew in every slot, in the order (g, s, a); and the
@@ -6,7 +6,7 @@
 //
 // Inputs: a slot's snapshot and the mission's objective. Outputs: the slot's decision.
 // Package inference calls it for a checkpoint of this form, under the decoder "heads";
-// package papertrain, offline, trains it on rows of the same Builder. docs/departures.md
+// offline/prefdttrain trains it on rows of the same Builder. docs/departures.md
 // lists where it departs from the text and what the text leaves open.
 //
 // # One step
@@ -29,7 +29,7 @@
 //	offload = tanh(gelu(e·rho.e + [Z']·rho.z + rho.b)·rho.o + rho.ob)           (N, 1) on [-1, 1]
 //
 // with Z' the frame of a user's nearest aircraft, in that aircraft's columns; in the others' it is 0.
-package paperform
+package prefdt
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -271,8 +271,8 @@ func TestRunIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stderr bytes.Buffer
-	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "papertrain", Run: Command}}}
-	status := p.Run(t.Context(), []string{"papertrain", "-out", dir}, io.Discard, &stderr)
+	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "train-prefdt", Run: Command}}}
+	status := p.Run(t.Context(), []string{"train-prefdt", "-out", dir}, io.Discard, &stderr)
 	if raw, err := os.ReadFile(path); status != cli.ExitUsage || !strings.Contains(stderr.String(), "add -resume") || err != nil || string(raw) != "hours of training" {
 		t.Errorf("status %d, %s%s, %v", status, stderr.String(), raw, err)
 	}
@@ -288,7 +288,7 @@ func TestShipped(t *testing.T) {
 	}
 	c := Default()
 	if !ck.Published.Form.Same(&c.Form) {
-		t.Errorf("its form is %+v, configs/papertrain.yaml has %+v", ck.Published.Form, c.Form)
+		t.Errorf("its form is %+v, configs/prefdt.yaml has %+v", ck.Published.Form, c.Form)
 	}
 	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 3),
 		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3)), 2, nil)
@@ -457,10 +457,10 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 	}
 	defer runtime.Close()
 	f := &ck.Published.Form
-	builder := paperform.NewBuilder(f, &ck.Physics, &ck.Published.Statistics)
+	builder := prefdt.NewBuilder(f, &ck.Physics, &ck.Published.Statistics)
 	memory := ck.Paper.NewMemory()
-	var out paperform.Outputs
-	action := make([]float32, f.Aircraft*paperform.ActionFeatures)
+	var out prefdt.Outputs
+	action := make([]float32, f.Aircraft*prefdt.ActionFeatures)
 	w := world.New(world.Standard(), 5)
 	var snapshot slot.Snapshot
 	var d slot.Decision
@@ -470,8 +470,8 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 		w.Snapshot(&snapshot)
 		d.Resize(&snapshot)
 		aircraft, users := builder.AppendSlot(nil, nil, &snapshot)
-		in := paperform.Inputs{Slot: w.Slot, Before: w.Slot - 1, NumUsers: len(snapshot.Users), Omega: 0.2, Action: action,
-			Aircraft: aircraft, Users: users, Return: paperform.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
+		in := prefdt.Inputs{Slot: w.Slot, Before: w.Slot - 1, NumUsers: len(snapshot.Users), Omega: 0.2, Action: action,
+			Aircraft: aircraft, Users: users, Return: prefdt.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
 		ck.Paper.Step(&in, memory, &out)
 		oneHot := func(k int) ort.Tensor {
 			row := make([]float32, f.Slots)
@@ -486,7 +486,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 		}
 		padded := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
 		feeds := map[string]ort.Tensor{
-			"aircraft": {Dims: []int{f.Aircraft, paperform.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: padded},
+			"aircraft": {Dims: []int{f.Aircraft, prefdt.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: padded},
 			"user_mask": {Dims: []int{in.NumUsers + 1}, Data: append(slices.Repeat([]float32{1}, in.NumUsers), 0)},
 			"return":    {Dims: []int{1, 2}, Data: in.Return}, "omega": {Dims: []int{1, 1}, Data: []float32{in.Omega}}, "slot": oneHot(in.Slot),
 			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before), "past_mask": {Dims: []int{past + 1}, Data: mask},
@@ -506,7 +506,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 				}
 			}
 		}
-		action = paperform.AppendAction(nil, out.Motion, make([]int, in.NumUsers), nil)
+		action = prefdt.AppendAction(nil, out.Motion, make([]int, in.NumUsers), nil)
 		d.Evaluate(&ck.Physics, &snapshot)
 		w.FillAction(&snapshot, &d, &step)
 		w.Step(step)

@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"math"
@@ -8,13 +8,13 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/nn"
 	"prefdt/offline/nn/nntest"
 )
 
-func smallForm() paperform.Form {
-	f := paperform.Published(8)
+func smallForm() prefdt.Form {
+	f := prefdt.Published(8)
 	f.Arch = model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 5}
 	f.Slots = 12
 	return f
@@ -28,7 +28,7 @@ func randomRow(r *rand.Rand, n int) (x []float32) {
 }
 
 // randomBatch draws windows of some lengths, whose user sets change size, none included.
-func randomBatch(r *rand.Rand, f *paperform.Form, windows []int) *batch {
+func randomBatch(r *rand.Rand, f *prefdt.Form, windows []int) *batch {
 	b := &batch{windows: windows}
 	for _, slots := range windows {
 		first := r.IntN(f.Slots - slots + 1)
@@ -36,10 +36,10 @@ func randomBatch(r *rand.Rand, f *paperform.Form, windows []int) *batch {
 		for t := range slots {
 			n := r.IntN(4)
 			b.slotNumber, b.userCounts = append(b.slotNumber, first+t), append(b.userCounts, n)
-			b.aircraft = append(b.aircraft, randomRow(r, f.Aircraft*paperform.AircraftFeatures)...)
+			b.aircraft = append(b.aircraft, randomRow(r, f.Aircraft*prefdt.AircraftFeatures)...)
 			b.users = append(b.users, randomRow(r, n*f.UserWidth())...)
-			b.returns, b.omega = append(b.returns, randomRow(r, paperform.ReturnFeatures)...), append(b.omega, omega)
-			b.action = append(b.action, randomRow(r, f.Aircraft*paperform.ActionFeatures)...)
+			b.returns, b.omega = append(b.returns, randomRow(r, prefdt.ReturnFeatures)...), append(b.omega, omega)
+			b.action = append(b.action, randomRow(r, f.Aircraft*prefdt.ActionFeatures)...)
 			b.motion = append(b.motion, randomRow(r, 2*f.Aircraft)...)
 			for range n {
 				b.server, b.offload = append(b.server, r.IntN(f.Aircraft+1)), append(b.offload, 2*r.Float32()-1)
@@ -49,7 +49,7 @@ func randomBatch(r *rand.Rand, f *paperform.Form, windows []int) *batch {
 	return b
 }
 
-func randomParameters[T float32 | float64](f *paperform.Form, seed uint64) *nn.Params[T] {
+func randomParameters[T float32 | float64](f *prefdt.Form, seed uint64) *nn.Params[T] {
 	r, p := rand.New(rand.NewPCG(seed, 1)), nn.NewParams[T](f.Tensors())
 	at := 0
 	for _, t := range p.Tensors {
@@ -82,7 +82,7 @@ func TestGradients(t *testing.T) {
 
 // The float32 pass on tuned kernels is that of the float64 reference.
 func TestFloat32FollowsFloat64(t *testing.T) {
-	f := paperform.Published(32)
+	f := prefdt.Published(32)
 	w32 := randomParameters[float32](&f, 2)
 	w64, g32, g64 := nn.NewParams[float64](f.Tensors()), nn.NewParams[float32](f.Tensors()), nn.NewParams[float64](f.Tensors())
 	for i, x := range w32.Data {
@@ -125,10 +125,10 @@ func TestCausal(t *testing.T) {
 	var aircraft, returns, action, omega, userRows []float32
 	aircraft, returns, action, omega = other.aircraft, other.returns, other.action, other.omega
 	m := f.Aircraft
-	keep(aircraft, b.aircraft, 3, slot+1, m*paperform.AircraftFeatures)
-	keep(returns, b.returns, 3, slot+1, paperform.ReturnFeatures)
+	keep(aircraft, b.aircraft, 3, slot+1, m*prefdt.AircraftFeatures)
+	keep(returns, b.returns, 3, slot+1, prefdt.ReturnFeatures)
 	keep(omega, b.omega, 3, slot+1, 1)
-	keep(action, b.action, 3, slot, m*paperform.ActionFeatures)
+	keep(action, b.action, 3, slot, m*prefdt.ActionFeatures)
 	for s, count := range b.userCounts {
 		row := b.users[users*f.UserWidth() : (users+count)*f.UserWidth()]
 		if s < 3 || s > slot {
@@ -148,7 +148,7 @@ func TestCausal(t *testing.T) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	f := paperform.Published(128)
+	f := prefdt.Published(128)
 	w, g := randomParameters[float32](&f, 2), nn.NewParams[float32](f.Tensors())
 	n := newNetwork(&f, w, g)
 	for _, count := range []int{4, 8, 16, 32} {

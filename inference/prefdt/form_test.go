@@ -1,4 +1,4 @@
-package paperform
+package prefdt
 
 import (
 	"math"

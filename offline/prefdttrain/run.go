@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/command"
 	"prefdt/offline/nn"
 )
@@ -166,7 +166,7 @@ type start struct {
 }
 
 // readStart reads a checkpoint of a form.
-func readStart(dir string, f *paperform.Form) (*start, error) {
+func readStart(dir string, f *prefdt.Form) (*start, error) {
 	m, parameters, err := checkpoint.Parameters(dir)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"math"
@@ -6,21 +6,21 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 )
 
 // Checkpoint returns parameters trained on the corpus as a checkpoint that is not yet
 // calibrated.
-func (m *Corpus) Checkpoint(f *paperform.Form, parameters []float32) (*checkpoint.Checkpoint, error) {
-	net, err := paperform.NewNet(f, parameters)
+func (m *Corpus) Checkpoint(f *prefdt.Form, parameters []float32) (*checkpoint.Checkpoint, error) {
+	net, err := prefdt.NewNet(f, parameters)
 	if err != nil {
 		return nil, err
 	}
 	low, high := m.Accepted()
 	constants := m.GoalConstants()
 	return &checkpoint.Checkpoint{Paper: net, Manifest: checkpoint.Manifest{
-		Published:     &paperform.Archived{Form: *f, Statistics: m.Rows, UserPrior: m.userPrior()},
+		Published:     &prefdt.Archived{Form: *f, Statistics: m.Rows, UserPrior: m.userPrior()},
 		GoalConstants: constants, PriceAxis: priceAxis(&constants), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
 	}}, nil
 }
@@ -40,7 +40,7 @@ func (m *Corpus) userPrior() dispatch.UserPrior {
 // The form does not read it; what compares budgets with other schedulers does.
 func priceAxis(g *goal.Constants) (a checkpoint.PriceAxis) {
 	for _, omega := range g.Conditioner.Omegas {
-		y, price := g.FrontPosition(omega), paperform.PriceSPerJ(&g.Conditioner, omega)
+		y, price := g.FrontPosition(omega), prefdt.PriceSPerJ(&g.Conditioner, omega)
 		if n := len(a.PricesSPerJ); n == 0 || y > a.FrontPositions[n-1] && price > a.PricesSPerJ[n-1] {
 			a.FrontPositions, a.PricesSPerJ = append(a.FrontPositions, y), append(a.PricesSPerJ, price)
 		}

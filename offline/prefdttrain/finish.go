@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"context"

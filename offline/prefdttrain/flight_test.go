@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/inference/paperform"
 	"prefdt/inference/physics"
+	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/rollout"
@@ -32,17 +32,17 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	f := smallForm()
 	params := randomParameters[float32](&f, 3)
 	rounded := rounded(params)
-	net, err := paperform.NewNet(&f, params.Data)
+	net, err := prefdt.NewNet(&f, params.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	statistics := paperform.Statistics{Aircraft: identity(paperform.AircraftFeatures), User: identity(len(f.UserFeatures))}
+	statistics := prefdt.Statistics{Aircraft: identity(prefdt.AircraftFeatures), User: identity(len(f.UserFeatures))}
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	w := world.New(c, 7)
-	policy := paperform.NewPolicy(net, &paperform.Archived{Form: f, Statistics: statistics, AsPublished: true}, &scales, &w.Config.Physics)
-	builder := paperform.NewBuilder(&f, &w.Config.Physics, &statistics)
+	policy := prefdt.NewPolicy(net, &prefdt.Archived{Form: f, Statistics: statistics, AsPublished: true}, &scales, &w.Config.Physics)
+	builder := prefdt.NewBuilder(&f, &w.Config.Physics, &statistics)
 	o := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
 	var snapshot slot.Snapshot
 	var d slot.Decision
@@ -52,7 +52,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	for !w.Done() {
 		w.Snapshot(&snapshot)
 		b := batch{slotNumber: []int{snapshot.Slot}, userCounts: []int{len(snapshot.Users)}, omega: []float32{float32(o.Omega())},
-			returns: paperform.AppendReturn(nil, o.Omega(), o.DelayToGoS(), o.EnergyToGoJ(), scales.EtaDelayS, scales.EtaEnergyJ)}
+			returns: prefdt.AppendReturn(nil, o.Omega(), o.DelayToGoS(), o.EnergyToGoJ(), scales.EtaDelayS, scales.EtaEnergyJ)}
 		b.aircraft, b.users = builder.AppendSlot(nil, nil, &snapshot)
 		policy.Decide(&snapshot, o, &d)
 		for m, move := range d.Move {
@@ -60,13 +60,13 @@ func TestPolicyEqualsTraining(t *testing.T) {
 			if to := from.Add(move); to.EastM <= 0 || to.EastM >= 1000 || to.NorthM <= 0 || to.NorthM >= 1000 {
 				t.Fatal("the flight reaches the edge of the area, where a move is cut")
 			}
-			length, heading := paperform.Polar(move.EastM/c.Physics.SpeedMaxMPS, move.NorthM/c.Physics.SpeedMaxMPS)
+			length, heading := prefdt.Polar(move.EastM/c.Physics.SpeedMaxMPS, move.NorthM/c.Physics.SpeedMaxMPS)
 			b.motion = append(b.motion, length, heading)
 		}
 		for _, u := range d.Users {
 			b.server, b.offload = append(b.server, u.Server), append(b.offload, float32(2*u.Offload-1))
 		}
-		b.action = paperform.AppendAction(nil, b.motion, b.server, func(u int) float64 { return d.Users[u].Offload })
+		b.action = prefdt.AppendAction(nil, b.motion, b.server, func(u int) float64 { return d.Users[u].Offload })
 		whole = append(whole, b)
 		moves = append(moves, append([]physics.Position(nil), d.Move...))
 		w.FillAction(&snapshot, &d, &action)
@@ -85,7 +85,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 		}
 		n.forward(&b)
 		got := n.motion.Value.Row(n.motion.Value.Rows - 1)
-		length, heading := paperform.Polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
+		length, heading := prefdt.Polar(moves[s][0].EastM/c.Physics.SpeedMaxMPS, moves[s][0].NorthM/c.Physics.SpeedMaxMPS)
 		if math.Abs(float64(got[0]-length)) > 2e-4 || math.Abs(float64(got[1]-heading)) > 2e-3 {
 			t.Errorf("slot %d: training answers %v, the policy flew (%v, %v)", s, got[:2], length, heading)
 		}

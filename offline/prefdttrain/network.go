@@ -1,20 +1,20 @@
-package papertrain
+package prefdttrain
 
 import (
 	"math"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/nn"
 )
 
-// network runs a batch of windows forward and back; package paperform has its formulas.
+// network runs a batch of windows forward and back; package prefdt has its formulas.
 // Shapes: S slots, N users over all slots, R = 3S tokens, M aircraft; d and p are the
 // widths. All windows of a batch are rows of the same products.
 type network[T kernel.Float] struct {
-	form *paperform.Form
-	w    *paperform.Weights[nn.Param[T]]
+	form *prefdt.Form
+	w    *prefdt.Weights[nn.Param[T]]
 	tape nn.Tape[T]
 
 	motion, choice, offload *nn.Var[T] // (S, 2M), (N, M+1), (N, 1)
@@ -25,8 +25,8 @@ type network[T kernel.Float] struct {
 	logits     []float64
 }
 
-func newNetwork[T kernel.Float](f *paperform.Form, w, g *nn.Params[T]) *network[T] {
-	n := &network[T]{form: f, w: &paperform.Weights[nn.Param[T]]{Blocks: make([]model.Block[nn.Param[T]], f.Layers)}}
+func newNetwork[T kernel.Float](f *prefdt.Form, w, g *nn.Params[T]) *network[T] {
+	n := &network[T]{form: f, w: &prefdt.Weights[nn.Param[T]]{Blocks: make([]model.Block[nn.Param[T]], f.Layers)}}
 	nn.Bind(n.w.List(), w, g)
 	return n
 }
@@ -53,25 +53,25 @@ func (n *network[T]) forward(b *batch) {
 	t.Reset()
 	n.index(b)
 	slots, users, m, d := len(b.slotNumber), len(b.server), f.Aircraft, f.Width
-	aircraft := t.Input(b.aircraft, slots*m, paperform.AircraftFeatures)
+	aircraft := t.Input(b.aircraft, slots*m, prefdt.AircraftFeatures)
 	pairs := t.Input(b.users, users*m, len(f.UserFeatures))
 	omega := t.Input(b.omega, slots, 1)
 
 	// Each aircraft gathers its users, eq. (attn), and the three tokens of each slot.
 	gathered := t.SetAttention(t.MatMul(aircraft, &w.UserQuery), t.MatMul(pairs, &w.UserKey), t.MatMul(pairs, &w.UserValue), n.groups, f.Heads)
 	pooled := t.Reshape(t.Linear(gathered, &w.UserOut), slots, m*d)
-	ret := t.Linear(t.Input(b.returns, slots, paperform.ReturnFeatures), &w.ReturnToken)
-	state := t.Add(t.Linear(t.Reshape(aircraft, slots, m*paperform.AircraftFeatures), &w.StateAircraft), t.MatMul(pooled, &w.StatePooled))
+	ret := t.Linear(t.Input(b.returns, slots, prefdt.ReturnFeatures), &w.ReturnToken)
+	state := t.Add(t.Linear(t.Reshape(aircraft, slots, m*prefdt.AircraftFeatures), &w.StateAircraft), t.MatMul(pooled, &w.StatePooled))
 	state = t.Add(state, t.MatMul(omega, &w.StateOmega))
-	act := t.Add(t.Linear(t.Input(b.action, slots, m*paperform.ActionFeatures), &w.ActionToken), t.MatMul(omega, &w.ActionOmega))
+	act := t.Add(t.Linear(t.Input(b.action, slots, m*prefdt.ActionFeatures), &w.ActionToken), t.MatMul(omega, &w.ActionOmega))
 	x := t.Add(t.Interleave(ret, state, act), t.Lookup(&w.SlotEmbedding, n.embedding)) // (R, d)
 	e := t.LayerNorm(t.Transformer(f.Arch, w.Blocks, x, b.windows, 1), &w.Final)       // (S, d) at the state token
 
 	// Heads, eq. (bypass1) and (bypass2): of each user on its row in the nearest aircraft's frame.
 	frames := make([]float32, len(b.users))
-	paperform.NearestFrames(f, frames, b.users)
+	prefdt.NearestFrames(f, frames, b.users)
 	nearest := t.Input(frames, users, f.UserWidth())
-	head := func(h *paperform.UserHead[nn.Param[T]]) *nn.Var[T] {
+	head := func(h *prefdt.UserHead[nn.Param[T]]) *nn.Var[T] {
 		sum := t.AddRows(t.Linear(nearest, &h.User), t.MatMul(e, &h.Context), n.slotOfUser)
 		return t.Linear(t.Gelu(sum), &h.Out)
 	}

@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"bytes"
@@ -23,12 +23,12 @@ import (
 	"prefdt/simbridge/world"
 )
 
-const usage = `offline papertrain trains PrefDT in the form in which it was published: it searches the
+const usage = `offline train-prefdt trains PrefDT in the form in which it was published: it searches the
 rules, builds the published corpus of their flights, and trains on it.
 
-  offline papertrain -config configs/papertrain.yaml -tokens 440e6 -resume
-  offline papertrain -config configs/papertrain.yaml -export configs/paper
-  offline papertrain -config configs/papertrain.yaml -from configs/paper -tokens 440e6
+  offline train-prefdt -config configs/prefdt.yaml -tokens 440e6 -resume
+  offline train-prefdt -config configs/prefdt.yaml -export configs/paper
+  offline train-prefdt -config configs/prefdt.yaml -from configs/paper -tokens 440e6
 
 It saves the state every minute. Ctrl-C, SIGTERM and -limit save and end it with exit status
 75; the same command with -resume continues, any number of times. The rate is constant until the last fifth of the tokens,
@@ -40,11 +40,11 @@ goes on from a checkpoint where a run's states are gone; one of the constant rat
 Flags:
 `
 
-// Command is "offline papertrain".
+// Command is "offline train-prefdt".
 func Command(ctx context.Context, call *cli.Call) error {
 	c := Default()
 	f := call.Flags
-	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/papertrain.yaml")
+	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/prefdt.yaml")
 	out := f.String("out", "out/paper", "`FOLDER` for rules.json, corpus.json, state.bin, cooldown.bin and the logs")
 	tokens := f.Float64("tokens", 440e6, "tokens of the whole run, the cool-down included")
 	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`; with -resume where no run is")

@@ -1,12 +1,12 @@
-// Package papertrain trains the published form (inference/paperform) on the published
+// Package prefdttrain trains the published form (inference/prefdt) on the published
 // corpus, Sec. IV, and makes a checkpoint of it.
 //
 // Inputs: an archive of searched rules, a configuration, training seeds. Outputs: a corpus,
-// states of a run, logs, and a checkpoint's folder. "offline papertrain" calls it.
+// states of a run, logs, and a checkpoint's folder. "offline train-prefdt" calls it.
 //
 // A step is a batch of windows of Context slots, drawn from all flights at random. The rows
 // of all flights are in memory, and the windows of a chunk are rows of the same products.
-package papertrain
+package prefdttrain
 
 import (
 	"cmp"
@@ -19,15 +19,15 @@ import (
 	"sync"
 
 	"prefdt/inference/model"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/command"
 	"prefdt/offline/nn"
 )
 
 // Config is one run.
 type Config struct {
-	Form    paperform.Form `json:"form" yaml:"form"`
-	Flights int            `json:"flights" yaml:"flights"` // of the corpus
+	Form    prefdt.Form `json:"form" yaml:"form"`
+	Flights int         `json:"flights" yaml:"flights"` // of the corpus
 	// Dispatch has the exact-dispatch teacher fly it in place of the searched rules.
 	Dispatch bool `json:"dispatch,omitempty" yaml:"dispatch"`
 	// Uniform leaves the corner emphasis out of it.
@@ -39,10 +39,10 @@ type Config struct {
 	Schedule Schedule `json:"schedule" yaml:"schedule"`
 }
 
-// Default is the run of configs/papertrain.yaml.
+// Default is the run of configs/prefdt.yaml.
 func Default() Config {
 	return Config{
-		Form: paperform.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
+		Form: prefdt.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
 		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1, Average: 0.05},
 	}
 }

@@ -1,4 +1,4 @@
-package papertrain
+package prefdttrain
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"prefdt/inference/kernel"
-	"prefdt/inference/paperform"
+	"prefdt/inference/prefdt"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
@@ -33,16 +33,16 @@ type flightRows struct {
 type reader struct {
 	*corpus.Simulator
 	corpus   *Corpus
-	builder  *paperform.Builder
+	builder  *prefdt.Builder
 	aircraft []float32 // of a slot
 	users    []float32
 	settled  []pareto.Point
 	maxSpeed float64
 }
 
-func newReader(m *Corpus, f *paperform.Form, s *paperform.Statistics) *reader {
+func newReader(m *Corpus, f *prefdt.Form, s *prefdt.Statistics) *reader {
 	r := &reader{Simulator: corpus.NewSimulator(&m.World), corpus: m}
-	r.builder = paperform.NewBuilder(f, &r.World.Config.Physics, s)
+	r.builder = prefdt.NewBuilder(f, &r.World.Config.Physics, s)
 	r.maxSpeed = m.World.Physics.SpeedMaxMPS
 	return r
 }
@@ -78,7 +78,7 @@ func (r *reader) read(x *Episode) (*flightRows, error) {
 		}
 		out.userEnds = append(out.userEnds, len(out.server))
 		for _, move := range s.Decision.Move {
-			length, heading := paperform.Polar(move.EastM/r.maxSpeed, move.NorthM/r.maxSpeed)
+			length, heading := prefdt.Polar(move.EastM/r.maxSpeed, move.NorthM/r.maxSpeed)
 			out.motion = append(out.motion, length, heading)
 		}
 		r.settled = append(r.settled, pareto.Point{DelayS: s.Outcome.DelayS, EnergyJ: s.Outcome.EnergyJ()})
@@ -100,28 +100,28 @@ func (r *reader) read(x *Episode) (*flightRows, error) {
 }
 
 // statistics gathers what rows are standardised by over the corpus's first flights.
-func (m *Corpus) statistics(f *paperform.Form) (s paperform.Statistics, err error) {
+func (m *Corpus) statistics(f *prefdt.Form) (s prefdt.Statistics, err error) {
 	r := newReader(m, f, nil)
 	var aircraft, users corpus.MomentSums
 	for i := range min(statisticFlights, len(m.Flights)) {
 		if err = r.raw(&m.Flights[i], func(a, u []float32) {
-			aircraft.Add(a, paperform.AircraftFeatures)
+			aircraft.Add(a, prefdt.AircraftFeatures)
 			users.Add(u, len(f.UserFeatures))
 		}); err != nil {
 			return s, err
 		}
 	}
-	return paperform.Statistics{Aircraft: aircraft.Result(1e-6), User: users.Result(1e-6)}, nil
+	return prefdt.Statistics{Aircraft: aircraft.Result(1e-6), User: users.Result(1e-6)}, nil
 }
 
 // store holds the rows of all flights of a run.
 type store struct {
-	form    *paperform.Form
+	form    *prefdt.Form
 	etas    pareto.Point
 	flights []*flightRows
 }
 
-func load(ctx context.Context, m *Corpus, f *paperform.Form, flights []Episode, workers int, progress func(int)) (*store, error) {
+func load(ctx context.Context, m *Corpus, f *prefdt.Form, flights []Episode, workers int, progress func(int)) (*store, error) {
 	s := &store{form: f, etas: m.Etas, flights: make([]*flightRows, len(flights))}
 	err := jobs.Do(ctx, len(flights), workers, func() (*reader, error) { return newReader(m, f, &m.Rows), nil }, func(r *reader, i int) (err error) {
 		s.flights[i], err = r.read(&flights[i])
@@ -201,7 +201,7 @@ func (s *store) append(b *batch, w window) {
 		return dst
 	}
 	b.windows = append(b.windows, w.end-w.first)
-	b.aircraft = floats(b.aircraft, f.aircraft[w.first*m*paperform.AircraftFeatures:w.end*m*paperform.AircraftFeatures])
+	b.aircraft = floats(b.aircraft, f.aircraft[w.first*m*prefdt.AircraftFeatures:w.end*m*prefdt.AircraftFeatures])
 	b.users = floats(b.users, f.users[firstUser*form.UserWidth():endUser*form.UserWidth()])
 	b.motion = append(b.motion, f.motion[2*m*w.first:2*m*w.end]...)
 	b.offload = append(b.offload, f.offload[firstUser:endUser]...)
@@ -214,7 +214,7 @@ func (s *store) append(b *batch, w window) {
 		}
 		b.slotNumber, b.userCounts = append(b.slotNumber, t), append(b.userCounts, n)
 		b.omega = append(b.omega, float32(f.omega))
-		b.returns = paperform.AppendReturn(b.returns, f.omega, f.toGo[t][0], f.toGo[t][1], s.etas.DelayS, s.etas.EnergyJ)
-		b.action = paperform.AppendAction(b.action, f.motion[2*m*t:2*m*(t+1)], b.server[first:], func(u int) float64 { return (1 + float64(f.offload[at+u])) / 2 })
+		b.returns = prefdt.AppendReturn(b.returns, f.omega, f.toGo[t][0], f.toGo[t][1], s.etas.DelayS, s.etas.EnergyJ)
+		b.action = prefdt.AppendAction(b.action, f.motion[2*m*t:2*m*(t+1)], b.server[first:], func(u int) float64 { return (1 + float64(f.offload[at+u])) / 2 })
 	}
 }
