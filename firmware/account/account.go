@@ -208,7 +208,7 @@ func (a *Account) HomeJ(v *fleet.View) float64 {
 // TakeOffJ is what a pack must hold for a take-off: to fly to a place and home, with the
 // reserve left.
 func (a *Account) TakeOffJ(v *fleet.View, to physics.Position) float64 {
-	return TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*a.objective.PropulsionMultiplier() + a.reserveJ(v.Number)
+	return TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*a.objective.PropulsionMultiplier() + a.reserveJ(v)
 }
 
 // SetCommitted enters the edge energy that a decision commits an aircraft to, and for
@@ -224,7 +224,7 @@ func (a *Account) ServedUsers(number int) int { return a.aircraft[number-1].serv
 // SpareJ is the energy that an aircraft may still spend (C6): its residual less the
 // committed edge energy, the way home and the reserve. Below 0 it must return.
 func (a *Account) SpareJ(v *fleet.View) float64 {
-	return a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ - a.HomeJ(v) - a.reserveJ(v.Number)
+	return a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ - a.HomeJ(v) - a.reserveJ(v)
 }
 
 // The objective belongs to the account: others read a copy, and every change is made

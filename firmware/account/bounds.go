@@ -2,6 +2,7 @@ package account
 
 import (
 	"math"
+	"slices"
 
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
@@ -27,7 +28,17 @@ type PackBounds struct {
 	Number   int     `json:"aircraft"`
 	UsableJ  float64 `json:"usable_j,omitempty"` // the reserve included; 0: all that the pack holds
 	ReserveJ float64 `json:"reserve_j,omitempty"`
-	Reserves bool    `json:"reserves,omitempty"` // ReserveJ was asked for; else the configuration's holds
+	// ReserveShare, if above 0, is the reserve in place of ReserveJ, of a pack that may not be known yet.
+	ReserveShare float64 `json:"reserve_share,omitempty"`
+	Reserves     bool    `json:"reserves,omitempty"` // a reserve was asked for; else the configuration's holds
+}
+
+// KeptJ is the reserve of a pack that holds so much.
+func (p *PackBounds) KeptJ(capacityJ float64) float64 {
+	if p.ReserveShare > 0 {
+		return p.ReserveShare * capacityJ
+	}
+	return p.ReserveJ
 }
 
 // Landed is whether the budget runs from take-off to touchdown.
@@ -109,7 +120,7 @@ func (a *Account) UsableJ(v *fleet.View) float64 {
 // configuration's reserve.
 func (a *Account) KeptJ(v *fleet.View) float64 {
 	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
-		return p.ReserveJ
+		return p.KeptJ(v.CapacityJ)
 	}
 	return max(a.ReserveJ-(a.ResidualJ(v)-a.UsableJ(v)), 0)
 }
@@ -123,9 +134,9 @@ func (a *Account) pack(number int) (p PackBounds, bounded bool) {
 
 // reserveJ is what an aircraft's pack keeps beyond its way home: as its budget says, or the
 // configuration.
-func (a *Account) reserveJ(number int) float64 {
-	if p, bounded := a.pack(number); bounded && p.Reserves {
-		return p.ReserveJ
+func (a *Account) reserveJ(v *fleet.View) float64 {
+	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
+		return p.KeptJ(v.CapacityJ)
 	}
 	return a.ReserveJ
 }
@@ -138,9 +149,19 @@ func (a *Account) PackLeftJ(v *fleet.View) float64 {
 	}
 	leftJ := a.UsableJ(v) - a.KeptJ(v)
 	if !a.bounds.Landed() { // then the way home comes out of what the pack holds beside
-		leftJ = min(leftJ, a.ResidualJ(v)-a.reserveJ(v.Number)-a.WayHome(v).TotalJ())
+		leftJ = min(leftJ, a.ResidualJ(v)-a.reserveJ(v)-a.WayHome(v).TotalJ())
 	}
 	return max(leftJ-v.UncertaintyJ, 0)
+}
+
+// PacksJ is what the packs that the bounds name hold above their reserves, and gave so far.
+func (a *Account) PacksJ(views []fleet.View) (sumJ float64) {
+	for i := range views {
+		if v := &views[i]; slices.ContainsFunc(a.bounds.Packs, func(p PackBounds) bool { return p.Number == v.Number }) {
+			sumJ += a.UsableJ(v) + a.AircraftDrawnJ(v.Number) - a.KeptJ(v)
+		}
+	}
+	return sumJ
 }
 
 // FleetLeftJ is what the fleet may still draw in the scope of the bounds; +Inf: no total is
@@ -166,6 +187,9 @@ func (a *Account) FleetLeftJ(views []fleet.View) float64 {
 // what earlier ways took. The wait for others is a whole one: it may not come.
 func (a *Account) WayHome(v *fleet.View) Leg {
 	x, waitJ, scale := a.expectedWayHome(v), v.WaitS*hoverW(&a.Physics, &a.Air), a.objective.PropulsionMultiplier()
+	if v.Phase == fleet.PhaseLanding { // which nothing holds up any more
+		waitJ = 0
+	}
 	return Leg{x.CruiseJ * scale * a.ways.Home.ratio(), (x.HoverJ*a.ways.Home.ratio() + waitJ) * scale}
 }
 

@@ -95,3 +95,18 @@ func TestWayHomeIsLearned(t *testing.T) {
 		t.Error("a restart forgets ways or bounds")
 	}
 }
+
+// One that lands has no wait for others before it any more; one on its way home may have.
+func TestLandingWaitsForNobody(t *testing.T) {
+	const waitS = 25
+	a, views := landing()
+	for phase, waits := range map[fleet.Phase]bool{fleet.PhaseFlying: true, fleet.PhaseLanding: false} {
+		v := views[0]
+		v.Phase = phase
+		without := a.WayHome(&v).TotalJ()
+		v.WaitS = waitS
+		if got := a.WayHome(&v).TotalJ() - without; got > 0 != waits {
+			t.Errorf("%v: a wait takes %.0f J", phase, got)
+		}
+	}
+}

@@ -83,7 +83,6 @@ func (l *Leader) bounds(b *telemetry.Budget, a *account.Account, views []fleet.V
 	if len(b.Packs) == 0 && !x.Landed() && !x.MayLand() {
 		return nil, nil
 	}
-	sumJ := 0.0
 	for i := range b.Packs {
 		p := &b.Packs[i]
 		if p.Aircraft > len(views) {
@@ -102,15 +101,11 @@ func (l *Leader) bounds(b *telemetry.Budget, a *account.Account, views []fleet.V
 	with.SetBounds(x)
 	for i := range views {
 		v := &views[i]
-		_, named := x.Pack(v.Number)
-		switch flies := l.climbsYet(v) || v.UnderCommand() && v.InAir; {
-		case named:
-			sumJ += with.UsableJ(v) + with.AircraftDrawnJ(v.Number) - with.KeptJ(v)
-		case flies:
+		if _, named := x.Pack(v.Number); !named && (l.climbsYet(v) || v.UnderCommand() && v.InAir) {
 			return nil, fmt.Errorf("aircraft %d flies and is not in packs; name it, or give energy_j", v.Number)
 		}
 	}
-	if x.BudgetJ = sumJ; !(sumJ > 0) {
+	if x.BudgetJ = with.PacksJ(views); !(x.BudgetJ > 0) {
 		return nil, fmt.Errorf("packs hold nothing above their reserves; change batteries, or ask for less")
 	}
 	return x, nil
@@ -127,13 +122,13 @@ func packBounds(p *telemetry.Pack, v *fleet.View) (x account.PackBounds, err err
 	case p.ReserveJ != nil:
 		x.ReserveJ, x.Reserves = *p.ReserveJ, true
 	case p.Reserve != nil:
-		x.ReserveJ, x.Reserves = *p.Reserve*v.CapacityJ, true
+		x.ReserveShare, x.Reserves = *p.Reserve, true
 	}
 	switch {
 	case x.UsableJ > v.CapacityJ:
 		return x, fmt.Errorf("packs.usable_j of aircraft %d is %v, want at most %v, its pack's capacity", x.Number, x.UsableJ, v.CapacityJ)
-	case x.ReserveJ >= holdsJ:
-		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.ReserveJ, holdsJ, usable)
+	case x.KeptJ(v.CapacityJ) >= holdsJ:
+		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.KeptJ(v.CapacityJ), holdsJ, usable)
 	}
 	return x, nil
 }

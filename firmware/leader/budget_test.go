@@ -188,3 +188,32 @@ func TestBoundsInTheObjective(t *testing.T) {
 		t.Errorf("spent %v and %v, transit %v, drawn %v", spent, l.account.SpentJ(1), transit, l.account.DrawnJ())
 	}
 }
+
+// A reserve that is a share of a pack is of the pack that is there at the start, which may become
+// known after the crew's order: 20 % of 60 kJ, not of the airframe's 150 kJ.
+func TestReserveShareOfAPackKnownLater(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
+	l.Policy.MaxPriceSPerJ = frozen.PriceAxis.PriceSPerJ(1)
+	order := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"reserve":0.2},{"aircraft":2,"reserve":0.2}]`)
+	var ack telemetry.Ack
+	if err := l.decideCommand(order, &ack); err != nil {
+		t.Fatal(err)
+	}
+	l.account.SetBounds(l.current.requested.Bounds())
+	for _, known := range []float64{150e3, 60e3, 300e3} {
+		for i := range l.views {
+			l.views[i].CapacityJ = known
+		}
+		l.planDuty(l.views)
+		if kept := l.account.KeptJ(&l.views[0]); math.Abs(kept-0.2*known) > 1e-6 {
+			t.Errorf("of %v J %v are kept", known, kept)
+		}
+		if got := l.account.RequestedJ(); math.Abs(got-1.6*known) > 1 {
+			t.Errorf("with packs of %v J the budget is %v J", known, got)
+		}
+		if _, err := l.checks(l.views).start(nil); err != nil && strings.Contains(err.Error(), "send another") {
+			t.Error(err)
+		}
+	}
+}

@@ -33,7 +33,12 @@ func (l *Leader) checks(views []fleet.View) *checks {
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
-	if budgetJ, most := c.account.RequestedJ(), packsJ(c.views); budgetJ > most { // as configured, or sent with other packs fitted
+	bounds := c.account.Bounds()
+	if bounds != nil && bounds.TotalJ == 0 && !(c.account.PacksJ(c.views) > 0) {
+		return nil, errors.New("packs hold nothing above their reserves; change batteries, or ask for less")
+	}
+	ofFleet := bounds == nil || bounds.TotalJ > 0
+	if budgetJ, most := c.account.RequestedJ(), packsJ(c.views); ofFleet && budgetJ > most { // as configured, or sent with other packs fitted
 		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", budgetJ, most)
 	}
 	for _, v := range c.views {

@@ -40,6 +40,11 @@ func (l *Leader) planDuty(views []fleet.View) {
 		d.leaves = nil
 		return
 	}
+	if l.mission.Phase() == telemetry.StateIdle && bounds.TotalJ == 0 { // packs may become known, or be changed
+		now := *bounds
+		now.BudgetJ = l.account.PacksJ(views)
+		l.account.SetBounds(&now)
+	}
 	l.planFor(d, &l.account, views)
 	if d.leaves = make([]bool, len(views)); l.mission.InSlots() && bounds.MayLand() {
 		d.choose(bounds.LeastUp)

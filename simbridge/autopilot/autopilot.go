@@ -236,6 +236,7 @@ type State struct {
 	Traffic  Traffic
 	Wrong    int     // samples that were sent wrong, see WrongSample
 	PackJ    float64 // what that holds when full
+	LowPack  bool    // the mode is that of a failsafe for a low battery
 }
 
 // State returns the true state now.
@@ -247,7 +248,7 @@ func (a *Autopilot) State() (s State) {
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
 	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(),
-		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ}
+		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery()}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

@@ -32,7 +32,7 @@ func ModeOf(h *common.MessageHeartbeat) (m Mode, name string) {
 		m = Mode(h.CustomMode)
 		return m, m.String()
 	}
-	if m, known := copterMode(h.CustomMode); known {
+	if m, known := CopterMode(h.CustomMode); known {
 		return m, copterNames[m]
 	}
 	return 0, fmt.Sprintf("mode %d", h.CustomMode)
@@ -47,8 +47,8 @@ func (v *vehicle) modeName() string {
 
 const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
 
-// copterMode is the mode of a custom mode, GUIDED without a take-off.
-func copterMode(custom uint32) (m Mode, known bool) {
+// CopterMode is the mode of an ArduCopter's custom mode, GUIDED without a take-off.
+func CopterMode(custom uint32) (m Mode, known bool) {
 	for m, c := range copterModes {
 		if c == custom && m != ModeTakeoff {
 			return m, true

@@ -104,6 +104,12 @@ func (a *Autopilot) PauseHeartbeats(seconds float64) {
 	})
 }
 
+// IgnoreStation has no HEARTBEAT of a ground station count for a while, as where one that keeps an
+// ArduCopter from its failsafe is lost. All else passes.
+func (a *Autopilot) IgnoreStation(seconds float64) {
+	a.withVehicle(func(v *vehicle) { v.stationIgnoredUntilUS = v.timeUS + int64(seconds*1e6) })
+}
+
 // ChangeBattery calls change with the battery.
 func (a *Autopilot) ChangeBattery(change func(*battery.Battery)) {
 	a.withVehicle(func(v *vehicle) { change(&v.battery) })

@@ -48,7 +48,7 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 	a.withVehicle(func(v *vehicle) {
 		r := &a.radio
 		heartbeat.TimeS = v.timeS()
-		if m, _ := copterMode(uint32(heartbeat.Mode)); ok && a.Copter {
+		if m, _ := CopterMode(uint32(heartbeat.Mode)); ok && a.Copter {
 			heartbeat.Mode = m
 			if v.mode == ModeTakeoff && m == ModeOffboard {
 				heartbeat.Mode = ModeTakeoff

@@ -39,6 +39,9 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 	}
 	switch m := m.(type) {
 	case *common.MessageHeartbeat:
+		if v.timeUS < v.stationIgnoredUntilUS {
+			break
+		}
 		if v.conf.Copter && float64(from.system) == v.params.get("SYSID_MYGCS") || !v.conf.Copter && m.Type == common.MAV_TYPE_GCS {
 			v.gcsHeartbeatUS = max(v.timeUS, 1)
 		}
@@ -143,7 +146,7 @@ func (v *vehicle) execute(c command) (result common.MAV_RESULT, out []message.Me
 	case common.MAV_CMD_DO_SET_MODE:
 		// A main mode that PX4 does not know is accepted and changes nothing.
 		if v.conf.Copter {
-			mode, known := copterMode(uint32(clamp(orZero(c.param[1]), 0, 255)))
+			mode, known := CopterMode(uint32(clamp(orZero(c.param[1]), 0, 255)))
 			if !known || !v.requestMode(mode) {
 				return common.MAV_RESULT_FAILED, nil
 			}

@@ -92,6 +92,7 @@ type vehicle struct {
 	linksCutUntilUS         int64                        // until then nothing is sent or received
 	externalBattery         *common.MessageBatteryStatus // the last external one, for a pack that measures nothing itself
 	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT was last received; 0: never
+	stationIgnoredUntilUS   int64                        // until then no HEARTBEAT of a ground station counts
 	armingDenial            string                       // why arming is denied; empty: it is not
 	armingRefusal           string                       // why arming fails in spite of good checks; empty: it does not
 	heartbeatsPausedUntilUS int64                        // until then no periodic HEARTBEAT is sent
@@ -164,6 +165,11 @@ func (v *vehicle) decideMode() {
 
 func (v *vehicle) inFailsafe() bool {
 	return v.armed && (v.mode != v.intendedMode || v.copterFailsafe.gcs || v.copterFailsafe.battery)
+}
+
+// lowBattery reports whether its mode is that of a failsafe for a low battery.
+func (v *vehicle) lowBattery() bool {
+	return v.armed && (v.batteryFailsafe.mode != 0 && !v.conf.Copter || v.copterFailsafe.battery)
 }
 
 func (v *vehicle) elapsedS(sinceUS int64) float64 { return float64(v.timeUS-sinceUS) / 1e6 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"prefdt/firmware/ledger"
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
@@ -56,7 +58,7 @@ func (m *mission) judgeEnd(courseError error) {
 				e.windMPS = append(e.windMPS, truth.WindMPS(n))
 			}
 		}
-		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.BoundedPacks && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, DiskRefuses, LowBattery) {
+		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.endsByPacks() && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, DiskRefuses, LowBattery) {
 			e.leftOutSlots = float64(m.plan.Slots) - m.dueSlots
 		}
 		e.mustResume = m.plan.mustResume() && m.hadTimeToRecover()
@@ -107,7 +109,7 @@ func (m *mission) addRecord(e *ended) {
 		}
 	}
 	e.modelledJ += heldErrorW * m.plan.MonitorS * float64(m.Aircraft)
-	e.bySlot, e.leavesEarly = m.bySlot(), m.plan.LandsAtReserve
+	e.bySlot, e.leavesEarly = m.bySlot(), m.plan.LandsAtReserve || m.plan.lands()
 	if m.lastSlotKnown {
 		e.lastSlot = m.judge.lastSlot
 		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.hasFault(CrewRadioReturn) && m.dueSlots >= float64(m.plan.Slots) {
@@ -183,22 +185,27 @@ func (m *mission) spentJ(s telemetry.Status) (leader, truth float64) {
 	return leader, truth
 }
 
-// recordAccounts records the energy by the leader and the true one at each status. It
-// is written beside the ledger of a mission whose accounts differ.
+// recordAccounts records the energy by the leader and the true one at each status, and both
+// themselves. They are written beside the ledger of a mission that failed.
 func (m *mission) recordAccounts(s telemetry.Status) {
 	m.judgeStatus(s)
 	leader, truth := m.spentJ(s)
-	air := ""
+	air, truths := "", []autopilot.State(nil)
 	for i, a := range m.autopilots {
 		state := a.State()
 		if i < len(s.Aircraft) {
 			air += fmt.Sprintf(",%s,%s", s.Aircraft[i].EnergySource, s.Aircraft[i].Mode)
 		}
 		air += fmt.Sprintf(",%s,%v", state.Mode, state.Landed)
+		truths = append(truths, state)
 	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	fmt.Fprintf(&m.accountRows, "%.1f,%s,%d,%.0f,%.0f,%+.0f%s\n", m.elapsedSlots(), s.State, s.Slot, leader, truth, leader-truth, air)
+	json.NewEncoder(&m.statusRows).Encode(struct { // cannot fail: a buffer
+		Status telemetry.Status
+		Truth  []autopilot.State
+	}{s, truths})
 }
 
 // judgeStatus judges a status of the slots, unless it was long on its way.
@@ -220,6 +227,7 @@ func (m *mission) writeAccounts() {
 	defer m.mutex.Unlock()
 	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accountRows.String()
 	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
+	os.WriteFile(filepath.Join(m.folder, "statuses.jsonl"), m.statusRows.Bytes(), 0o644)
 }
 
 const (

@@ -43,6 +43,7 @@ type Config struct {
 	Checkpoint string
 	Out        string // folder for logs
 	Jobs       int    // missions that fly at once
+	Kind       Kind
 }
 
 // Check returns what is wrong with a configuration.
@@ -65,6 +66,9 @@ func (c *Config) Check() error {
 		if k < 0 || k >= c.Missions {
 			return fmt.Errorf("-only is %d, want 0 to %d", k, c.Missions-1)
 		}
+	}
+	if err := c.checkKind(); err != nil {
+		return err
 	}
 	for _, program := range []string{c.Leader, c.JumpLeader, c.DiskLeader} {
 		if program == "" && program != c.Leader {

@@ -68,6 +68,15 @@ func (c coverage) String() string {
 	for _, f := range faultTable {
 		row(f.kind, f.states)
 	}
+	for _, kind := range []FaultKind{StationSilence, PilotReturn} {
+		var possible []State
+		for _, x := range copterFaults {
+			if x.Kind == kind {
+				possible = append(possible, x.State)
+			}
+		}
+		row(kind, possible)
+	}
 	row(ClockJump, nil)
 	return b.String() + "\n"
 }

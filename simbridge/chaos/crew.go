@@ -62,10 +62,10 @@ type crew struct {
 	duplicateFindings []string
 	undurableFindings []string
 	holdingFindings   []string
-	holds             bool // the crew's hold is in force
-	mayHold           bool // contact is lost, or was, so that the mission may hold without the crew's order
-	packs             int  // of the fleet, that every budget bounds; 0: budgets are of the fleet's total
-	unlikeOrders      int  // statuses in a row that hold, or do not, unlike that
+	holds             bool                             // the crew's hold is in force
+	mayHold           bool                             // contact is lost, or was, so that the mission may hold without the crew's order
+	packs             func(id string) telemetry.Budget // every budget is one of the packs; nil: of the fleet's total
+	unlikeOrders      int                              // statuses in a row that hold, or do not, unlike that
 }
 
 // request is one command.
@@ -112,8 +112,8 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
 		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
-	if m.plan.LandsAtReserve {
-		c.packs = m.plan.Aircraft
+	if m.plan.LandsAtReserve || m.plan.lands() {
+		c.packs = func(id string) telemetry.Budget { return m.plan.packsRequest(id, m.capacityJ) }
 	}
 	newClient := func(subscriptions ...telemetry.Subscription) *telemetry.Client {
 		return &telemetry.Client{
@@ -366,17 +366,13 @@ func (c *crew) hasUnanswered() bool {
 // aircraft, from 0, or for none.
 func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	req := &request{id: fmt.Sprintf("%s-%08x", kind, r.Uint32()), digests: map[string]bool{}}
-	if c.packs > 0 && (kind == "budget" || kind == "preference") { // nothing else is asked for
+	if c.packs != nil && (kind == "budget" || kind == "preference") { // nothing else is asked for
 		kind = "packs"
 	}
 	switch kind {
 	case "packs":
-		b := telemetry.Budget{ID: req.id, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand}
-		for i := range c.packs {
-			b.Packs = append(b.Packs, telemetry.Pack{Aircraft: i + 1, ReserveJ: new(float64(reserveJ))})
-		}
 		req.packs, req.topic = true, c.topics.Budget()
-		req.payload, _ = telemetry.Encode(b)
+		req.payload, _ = telemetry.Encode(c.packs(req.id))
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
 		req.topic = c.topics.Budget()

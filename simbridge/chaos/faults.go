@@ -36,7 +36,7 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 func delays(k FaultKind) bool {
 	return slices.Contains([]FaultKind{
 		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
-		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused,
+		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused, StationSilence,
 	}, k)
 }
 
@@ -86,7 +86,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if slots > lostS+1 { // it is its pilot's until resume
 			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
 		}
-		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = math.Inf(1) })
+		nowS = a.TimeS()
+		m.judge.with(f.Aircraft, func(o *observedAircraft) {
+			o.cutFromS = math.Inf(1)
+			o.settle(nowS)
+		})
 		if slots < lostS-1 {
 			for i := range flew {
 				flew[i] = flew[i] && i == f.Aircraft
@@ -94,6 +98,14 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			m.requireRejoin(flew)
 		}
 		return a.State().Traffic.Cut > before.Cut, nil
+	case StationSilence:
+		quietS := m.plan.airframe(f.Aircraft, m.world.Physics.SpeedMaxMPS).silentS + slots
+		a.IgnoreStation(quietS)
+		for began := a.TimeS(); a.TimeS() < began+quietS && ctx.Err() == nil; m.sleepSlots(ctx, 0.5) {
+			s := a.State()
+			met = met || s.Failsafe && s.Mode == autopilot.ModeReturn
+		}
+		return met, nil
 	case HeartbeatGap: // four, which come once a second
 		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 4.5, 1)
 		return a.State().Traffic.Silent >= before.Silent+4, nil
@@ -164,6 +176,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return true, m.injectCrewRadioLoss(ctx, f)
 	case PilotDisarm:
 		return m.injectPilotAct(ctx, f, a.DisarmByRC, func(h autopilot.Heartbeat) bool { return !h.Armed }), nil
+	case PilotReturn:
+		act := func() { a.SetModeByRC(autopilot.ModeReturn) }
+		return m.injectPilotAct(ctx, f, act, func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeReturn }), nil
 	case PilotPosition, PilotHold:
 		mode := autopilot.ModePosition
 		if f.Kind == PilotHold {
@@ -287,9 +302,11 @@ func (m *mission) injectUnready(ctx context.Context, f fault) error {
 		m.sleepSlots(ctx, 2)
 		return err
 	}
-	err := m.requireRefusal(ctx, "COM_OBL_RC_ACT 0", "COM_OBL_RC_ACT")
-	for _, a := range m.autopilots {
-		a.SetParameter("COM_OBL_RC_ACT", 5)
+	name, value, _ := m.plan.unsafeParameter(0)
+	err := m.requireRefusal(ctx, fmt.Sprintf("%s %g", name, value), name)
+	for i, a := range m.autopilots {
+		name, _, safe := m.plan.unsafeParameter(i)
+		a.SetParameter(name, safe)
 		a.Reboot(false) // so that the leader reads it again
 	}
 	m.sleepSlots(ctx, bootS+2)

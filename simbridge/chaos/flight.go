@@ -243,7 +243,7 @@ func (m *mission) pilotsLand() {
 	uncommanded := false
 	for i, a := range m.autopilots {
 		s := a.State()
-		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand {
+		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn && m.plan.isCopter(i) { // it lands
 			continue
 		}
 		piloted := m.judge.isPiloted(i) || s.Mode == autopilot.ModePosition // or given back, unknown to its leader

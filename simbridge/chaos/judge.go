@@ -30,6 +30,8 @@ type judge struct {
 	// hostDelayS returns how long the machine delayed programs from a moment of a
 	// vehicle's time until now, in mission seconds.
 	hostDelayS func(aircraft int, fromS float64) float64
+	// flightW is what an aircraft draws in a slot at a velocity over the ground.
+	flightW func(slot, aircraft int, velocityMPS geo.Local) float64
 
 	mutex          sync.Mutex
 	aircraft       []observedAircraft
@@ -48,28 +50,28 @@ type judge struct {
 
 // limits are what configuration, autopilots and surroundings of a mission allow.
 type limits struct {
-	speedMPS     float64 // the lesser of configuration and autopilot
-	descentMPS   float64 // MPC_Z_V_AUTO_DN
-	landMPS      float64 // MPC_LAND_SPEED, below slowBelowM
-	slowBelowM   float64 // MPC_LAND_ALT1
-	monitorSlots int     // two intervals of the slowest battery monitor
-	sharedLink   bool    // every aircraft receives what is addressed to the others
+	monitorSlots int  // two intervals of the slowest battery monitor
+	sharedLink   bool // every aircraft receives what is addressed to the others
 	list         []string
-	slots        int     // T
-	shockSlot    int     // flying costs powerFactor from there on
-	lowPacks     bool    // an aircraft may go home at any time
-	mayLeave     bool    // likewise, also for a climb that a fault delayed
-	chases       bool    // aircraft turn and hurry after a group, of which the model at v* knows nothing
-	returns      bool    // the crew calls it back: done is once all have landed
-	exactPacks   bool    // what the packs' sensors read is the truth, and no pack is changed
-	powerFactor  float64 // at most, of propulsion
-	windMPS      float64 // at most
-	keptJ        float64 // that the crew's budget leaves in each pack at touchdown; 0: it bounds none
-	amslM        float64 // of the ground
+	slots        int          // T
+	shockSlot    int          // flying costs powerFactor from there on
+	lowPacks     bool         // an aircraft may go home at any time
+	mayLeave     bool         // likewise, also for a climb that a fault delayed
+	chases       bool         // aircraft turn and hurry after a group, of which the model at v* knows nothing
+	returns      bool         // the crew calls it back: done is once all have landed
+	exactPacks   bool         // what the packs' sensors read is the truth, and no pack is changed
+	powerFactor  float64      // at most, of propulsion
+	windMPS      float64      // at most
+	keptJ        float64      // that the crew's budget leaves in each pack at touchdown; 0: it bounds none
+	reserve      float64      // likewise as a share of it
+	leastUp      int          // aircraft that stay in the air by that budget, while their packs allow it
+	packs        []packLimits // of each aircraft, if so
+	amslM        float64      // of the ground
 }
 
 // observedAircraft is the true state of an aircraft and what it received.
 type observedAircraft struct {
+	airframe
 	state      autopilot.State
 	inAir      bool
 	home       geo.Local // where it took off last
@@ -118,6 +120,13 @@ type observedAircraft struct {
 	returningS float64 // since when
 	returnJ    float64 // at most from then on
 	blockedS   float64 // for so long another was in its way home
+
+	// Of its pack.
+	settlesS   float64 // then it can have been sent home again; +Inf: it always could
+	reachableJ float64 // the most that could be left at touchdown since; +Inf: no less than was asked for
+	shocked    bool    // flying has come to cost more
+	byPack     bool    // it began its descent in the slots, for its pack alone
+	stationS   float64 // last HEARTBEAT of its leader's
 }
 
 // observedUsers is what users reported and what they were answered, on the wire.
@@ -168,14 +177,17 @@ const (
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	j := &judge{
 		physics: p, slackS: 0.1 + 0.01*speed, graceS: 0.005 * speed, minSeparationM: math.Inf(1), lastSlot: -1,
-		limits:     limits{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10, powerFactor: 1.5},
+		limits:     limits{powerFactor: 1.5},
 		hostDelayS: func(int, float64) float64 { return 0 },
+		flightW:    func(_, _ int, v geo.Local) float64 { return p.Propulsion.PowerW(v.HorizontalM()) },
 		users:      observedUsers{reports: map[reportKey]telemetry.Report{}, slot: -1},
 	}
 	inf := math.Inf(1)
 	for range aircraft {
 		a := observedAircraft{
 			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf,
+			airframe: airframe{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
+			settlesS: inf, reachableJ: inf,
 			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, fastSinceS: inf, slowSinceS: inf,
 		}
 		a.requireNothing()
@@ -257,7 +269,10 @@ func (j *judge) noteRescue(i int, by string) {
 
 // noteLeaderReturned notes that the leader runs again, without the messages it missed.
 func (j *judge) noteLeaderReturned(nowS []float64) {
-	j.withAll(func(i int, a *observedAircraft) { a.leaderReturnedS = nowS[i] })
+	j.withAll(func(i int, a *observedAircraft) {
+		a.leaderReturnedS = nowS[i]
+		a.settle(nowS[i])
+	})
 }
 
 // disturb counts the faults that hold up what the leader does.
@@ -305,6 +320,9 @@ func (j *judge) returnToLeader(numbers []int, arm bool) (undo func()) {
 	before := slices.Clone(j.aircraft)
 	for _, i := range numbers {
 		a := &j.aircraft[i]
+		if a.pilot != nil {
+			a.settle(a.state.TimeS)
+		}
 		if a.pilot, a.resumed = nil, a.resumed || !arm; arm {
 			a.armOrder = armOrder{open: true, firstArmS: math.Inf(1), disarmedS: math.Inf(1), endS: math.Inf(1)}
 		}
@@ -376,7 +394,7 @@ func (j *judge) requireReturn(a *observedAircraft, nowS float64) {
 	a.returnByS = nowS + 1.33*(wayS+descentS) + turnS
 	a.returnFrom, a.returningS, a.blockedS = a.state.Spent.J(), nowS, 0
 	p := j.physics.Propulsion
-	air := p.PowerW(p.BestSpeedMPS(j.limits.speedMPS)+j.limits.windMPS)/bestW - 1 // at most more in wind, against it all the way
+	air := p.PowerW(p.BestSpeedMPS(a.speedMPS)+j.limits.windMPS)/bestW - 1 // at most more in wind, against it all the way
 	a.returnJ = 1.25 * j.limits.powerFactor * (1 + max(air, 0)) * (wayS*bestW + (descentS+turnS)*p.PowerW(0))
 }
 
@@ -384,9 +402,9 @@ func (j *judge) requireReturn(a *observedAircraft, nowS float64) {
 // the power of the former. Called with the mutex held.
 func (j *judge) wayHome(a *observedAircraft) (wayS, descentS, bestW float64) {
 	p, up := j.physics.Propulsion, a.state.Position.UpM
-	best := p.BestSpeedMPS(j.limits.speedMPS)
+	best := p.BestSpeedMPS(a.speedMPS)
 	wayS = a.home.Sub(a.state.Position).HorizontalM() / best
-	descentS = max(up-j.limits.slowBelowM, 0)/j.limits.descentMPS + min(up, j.limits.slowBelowM)/min(j.limits.landMPS, j.limits.descentMPS)
+	descentS = max(up-a.slowBelowM, 0)/a.descentMPS + min(up, a.slowBelowM)/min(a.landMPS, a.descentMPS)
 	return wayS, descentS, p.PowerW(best)
 }
 
@@ -445,7 +463,15 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	if !math.IsNaN(a.returnFrom) && j.isBlocked(i) {
 		a.blockedS += s.TimeS - before.TimeS
 	}
+	if j.limits.reserve > 0 {
+		j.noteReachable(i)
+		j.noteLands(i, before)
+	}
 	j.handle(&event{kind: moved, aircraft: i, before: before})
+	if a.copter && s.Failsafe && !before.Failsafe && a.led() { // its failsafe is its pilot, until the crew resumes it
+		a.pilot = &pilotAct{sinceS: s.TimeS, shownBy: func(h autopilot.Heartbeat) bool { return h.Mode == s.Mode }, knownS: math.Inf(1)}
+		a.requireNothing()
+	}
 	if !before.OnGround && s.OnGround {
 		j.handle(&event{kind: touchedDown, aircraft: i, before: before})
 		a.requireNothing()
@@ -467,6 +493,9 @@ func (j *judge) handleReceived(i int, r autopilot.Received) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	a := &j.aircraft[i]
+	if h, ok := r.Other.(*common.MessageHeartbeat); ok && h.Type != common.MAV_TYPE_QUADROTOR {
+		a.stationS = r.TimeS
+	}
 	if s := r.Setpoint; s != nil {
 		a.armOrder.streamed = true
 		// A leg is for one slot: with the same target and feed-forward for longer than
@@ -484,7 +513,7 @@ func (j *judge) handleReceived(i int, r autopilot.Received) {
 		}
 		a.velocity, a.target, a.setpointS, a.followed = s.Velocity, s.Position, r.TimeS, r.Mode == autopilot.ModeOffboard
 	}
-	if r.Command == common.MAV_CMD_DO_SET_MODE && commandedMode(r) == autopilot.ModeHold {
+	if r.Command == common.MAV_CMD_DO_SET_MODE && a.commandedMode(r) == autopilot.ModeHold {
 		a.toldHoldS = r.TimeS
 	}
 	if isArm(r) {

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -90,6 +91,7 @@ type mission struct {
 
 	began               time.Time
 	accountRows         strings.Builder
+	statusRows          bytes.Buffer
 	lastRecoverAt       float64   // by elapsedSlots
 	lastFaultEndInSlots float64   // likewise, of the last fault that began before the end of the slots
 	slotsEndedAt        float64   // likewise
@@ -135,17 +137,21 @@ var (
 	}
 )
 
-// parameters are the autopilots' in this mission.
-func (p *plan) parameters() map[string]float64 {
+// parameters are an autopilot's in this mission, by its own names.
+func (p *plan) parameters(i int) map[string]float64 {
 	x := maps.Clone(quickParameters)
-	if p.StockRates {
+	switch {
+	case p.isCopter(i):
+		x = p.copterParameters()
+	case p.StockRates:
 		x = maps.Clone(stockParameters)
 	}
-	if p.AutopilotMaxMPS > 0 {
+	if p.AutopilotMaxMPS > 0 && !p.isCopter(i) {
 		x["MPC_XY_VEL_MAX"] = p.AutopilotMaxMPS
 	}
 	if p.hasFault(UnsafeFailsafe) {
-		x["COM_OBL_RC_ACT"] = 0
+		name, value, _ := p.unsafeParameter(i)
+		x[name] = value
 	}
 	return x
 }
@@ -201,17 +207,18 @@ func (m *mission) standOutside() {
 
 // limits are what the judge holds this mission to.
 func (m *mission) limits() limits {
-	p := m.plan.parameters()
 	l := limits{
-		speedMPS: min(m.world.Physics.SpeedMaxMPS, p["MPC_XY_VEL_MAX"]), descentMPS: p["MPC_Z_V_AUTO_DN"], landMPS: p["MPC_LAND_SPEED"], slowBelowM: p["MPC_LAND_ALT1"],
-		lowPacks: m.plan.BoundedPacks || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
+		lowPacks: m.plan.endsByPacks() || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
 		sharedLink: m.plan.OneLink, monitorSlots: int(math.Ceil(2 * m.plan.MonitorS)), powerFactor: 1.5, amslM: origin.AltM,
 	}
-	if s := m.plan.SpeedMaxMPS; s > 0 {
-		l.speedMPS = min(l.speedMPS, s)
-	}
-	if m.plan.LandsAtReserve {
+	switch {
+	case m.plan.LandsAtReserve:
 		l.keptJ = reserveJ
+	case m.plan.lands():
+		l.reserve, l.leastUp = packReserve, m.plan.Packs.LeastUp
+		for i := range m.Aircraft {
+			l.packs = append(l.packs, packLimits{math.Abs(m.plan.SensorGain[i] - 1), counterStepJ + 2*heldErrorW*m.plan.MonitorS, m.landingWaitS(i)})
+		}
 	}
 	if m.plan.Wind {
 		l.windMPS = m.world.Wind.MeanMaxMPS + 2*m.world.Wind.TurbulenceMPS
@@ -249,6 +256,9 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.url = "tcp://" + address
 	m.judge = newJudge(m.world.Physics, m.Aircraft, m.plan.Speed)
 	m.judge.hostDelayS, m.judge.limits = m.hostDelayS, m.limits()
+	for i := range m.judge.aircraft {
+		m.judge.aircraft[i].airframe = m.plan.airframe(i, m.world.Physics.SpeedMaxMPS)
+	}
 	if err := m.makeKeys(); err != nil {
 		return err
 	}
@@ -291,6 +301,9 @@ func (m *mission) setUp(ctx context.Context) error {
 // startAutopilots starts the aircraft and returns the leader's address for each.
 func (m *mission) startAutopilots() (links []string, err error) {
 	truth := world.NewScenario(&m.world, m.plan.Seed)
+	m.judge.flightW = func(slot, i int, v geo.Local) float64 {
+		return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
+	}
 	for range m.Aircraft {
 		link, err := m.ports.allocate("udp")
 		if err != nil {
@@ -312,12 +325,10 @@ func (m *mission) startAutopilots() (links []string, err error) {
 	for i := range m.Aircraft {
 		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
-			SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
+			SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
-			Parameters: m.plan.parameters(), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
-			PowerW: func(slot int, v geo.Local) float64 {
-				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
-			},
+			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
+			PowerW:          func(slot int, v geo.Local) float64 { return m.judge.flightW(slot, i, v) },
 			OnMotion:        func(_ int, s autopilot.State) { m.judge.handleMotion(i, s) },
 			OnReceived:      func(r autopilot.Received) { m.judge.handleReceived(i, r) },
 			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
@@ -328,8 +339,11 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
 		a.ChangeBattery(func(b *battery.Battery) {
 			b.SensorGain, b.Fields.EveryS = m.plan.SensorGain[i], m.plan.MonitorS
-			if m.plan.BoundedPacks {
+			switch p := m.plan.Packs; {
+			case m.plan.BoundedPacks:
 				b.SetReadsJ(m.packForJ(i, float64(m.plan.Slots/2)))
+			case p != nil:
+				b.SetReadsJ(p.FullShare * m.capacityJ(i))
 			}
 		})
 	}
@@ -358,6 +372,9 @@ func (m *mission) capacityJ(i int) float64 {
 	if m.plan.SmallPacks {
 		return m.packForJ(i, float64(m.plan.Slots/2))
 	}
+	if p := m.plan.Packs; p != nil {
+		return (m.packForJ(i, p.SlotsOf[i]+m.landingWaitS(i)) - reserveJ) / (p.FullShare - packReserve)
+	}
 	return max(m.plan.PackJ[i], m.packForJ(i, 1.5*float64(m.plan.Slots)+60))
 }
 
@@ -382,6 +399,17 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	}
 	outS := m.starts[i].Sub(m.stands[i]).Norm() / slowMPS
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
+}
+
+// landingWaitS is how long aircraft i may have to wait for others whose homes are near.
+func (m *mission) landingWaitS(i int) (waitS float64) {
+	const nearM, eachS = 40, 27 // four separations; what one takes to be low enough for the next
+	for k, at := range m.stands {
+		if k != i && at.Sub(m.stands[i]).Norm() <= nearM {
+			waitS += eachS
+		}
+	}
+	return waitS
 }
 
 // lowPackJ is less than an aircraft needs beyond the leader's reserve to be home now, and

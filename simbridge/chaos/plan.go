@@ -54,6 +54,9 @@ const (
 	PowerCut         FaultKind = "power_cut"         // the leader is killed, and its disk has what was synced
 	DiskRefuses      FaultKind = "disk_refuses"      // no write succeeds: the disk is full or, if severe, read-only
 	KillInGap        FaultKind = "kill_in_gap"       // killed as an aircraft has just changed its mode, and its pilot chooses another
+
+	StationSilence FaultKind = "station_silence" // no HEARTBEAT of the leader's reaches an ArduCopter, setpoints do: its failsafe returns it
+	PilotReturn    FaultKind = "pilot_return"    // RTL without CRITICAL, as a pilot or an ArduCopter's own fence chooses it
 )
 
 // fault is a fault that begins in a state and lasts for some slots.
@@ -104,6 +107,9 @@ type plan struct {
 	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
 	TightHomes   bool                    // the aircraft stand in rows, 12 m apart
 	OutsideM     float64                 // they stand so far outside the area; 0: at their starts
+	Packs        *packPlan               // the crew has them land with a share of their packs; nil: it does not
+	Copters      []bool                  // which aircraft are ArduCopters; none: all are PX4
+	SlowCopters  bool                    // with ArduCopter's default acceleration and jerk
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 }
 
@@ -124,7 +130,10 @@ func (p *plan) mustResume() bool {
 	if p.Ending != endSlots {
 		return false
 	}
-	if p.BoundedPacks || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses, KillInGap) {
+	if p.endsByPacks() || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses, KillInGap) {
+		return false
+	}
+	if p.fliesCopters() && p.hasFault(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, DiskStall, LinkLoss, StationSilence, PilotReturn) { // one may be home before the crew resumes it
 		return false
 	}
 	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
@@ -145,7 +154,7 @@ func (p *plan) hasFaultIn(s ...State) bool {
 // mayLeave reports whether an aircraft may go home in the slots by itself: with a pack that
 // is low or cannot be read, or after a climb that a fault held up.
 func (p *plan) mayLeave() bool {
-	return p.BoundedPacks || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, ArmingRefused, Reboot) ||
+	return p.endsByPacks() || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, ArmingRefused, Reboot) ||
 		slices.ContainsFunc(p.Faults, func(f fault) bool {
 			return (f.State == Climbing || f.State == Engaging) && f.Kind != PilotDisarm && f.Kind != PilotHold && f.Kind != PilotPosition
 		})
@@ -252,6 +261,7 @@ func drawPlan(c *Config, k int) plan {
 	}
 	p.drawSituation(c, k)
 	p.drawBudget(c, k)
+	p.drawKind(c, k)
 	return p
 }
 
@@ -516,6 +526,9 @@ func mutuallyExclusive(a, b coverageCell) bool {
 	if a.Kind == b.Kind {
 		return true
 	}
+	if a.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, b.Kind) || b.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, a.Kind) {
+		return true
+	}
 	if a.Kind == ProcessKill && b.Kind == BrokerRestart || a.Kind == BrokerRestart && b.Kind == ProcessKill {
 		return false
 	}
@@ -554,7 +567,8 @@ func (p *plan) situation() (names []string) {
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},
 		{"flaps", p.flaps()},
-		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"lands_at_reserve", p.LandsAtReserve}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"lands_at_reserve", p.LandsAtReserve}, {"pack_share", p.lands()}, {"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
+		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)

@@ -23,7 +23,7 @@ func TestDraw(t *testing.T) {
 		for i, f := range p.Faults {
 			x := coverageCell{f.Kind, f.State}
 			switch {
-			case !slices.Contains(coverageCells(), x), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0, f.DurationSlots < 1:
+			case !slices.Contains(coverageCells(), x) && !x.isOfCopters(), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0, f.DurationSlots < 1:
 				t.Errorf("mission %d, %v: %+v", k, p, f)
 			case f.State == Flying && f.StartSlot > p.Slots-quietSlots+2:
 				t.Errorf("mission %d, %v: %+v begins too late", k, p, f)
@@ -85,7 +85,7 @@ func TestUncoveredCells(t *testing.T) {
 	if why := r.Failed(); !strings.Contains(why, "pilot_disarm@landing") {
 		t.Errorf("failed for %q", why)
 	}
-	if table := met.String(); strings.Count(table, "\n") != len(faultTable)+2 || !strings.Contains(table, "landing") {
+	if table := met.String(); strings.Count(table, "\n") != len(faultTable)+4 || !strings.Contains(table, "landing") {
 		t.Error(table)
 	}
 }
@@ -153,5 +153,56 @@ func TestFitting(t *testing.T) {
 	}
 	if none := plans.Fitting([]string{"process_kill@nowhere"}, 12); len(none) > 0 {
 		t.Error(none)
+	}
+}
+
+// Missions of PX4 and of a total are the same whatever else a run may draw; a normal run has a share
+// of each other kind, and a run of a kind that kind alone.
+func TestKinds(t *testing.T) {
+	count := map[string]int{}
+	for k := range fullRunMissions {
+		for _, kind := range append([]Kind{AnyKind}, Kinds...) {
+			c := testConfig(7)
+			c.Kind = kind
+			p := drawPlan(c, k)
+			copters := len(slices.DeleteFunc(slices.Clone(p.Copters), func(is bool) bool { return !is }))
+			switch of := fmt.Sprintf("mission %d of %q, %v", k, kind, &p); {
+			case kind == Plain && (p.lands() || copters > 0), kind == Packs && !p.lands(), kind == ArduPilot && copters != p.Aircraft,
+				kind == Mixed && (copters == 0 || copters == p.Aircraft) && p.Aircraft > 1:
+				t.Error(of)
+			case p.lands() && (p.Ending != endSlots || !p.StockRates || len(p.Packs.SlotsOf) != p.Aircraft || p.Packs.LeastUp > p.Aircraft):
+				t.Errorf("%s: %+v", of, p.Packs)
+			case p.lands() && !slices.ContainsFunc(p.Packs.SlotsOf, func(slots float64) bool { return slots < float64(p.Slots) }):
+				t.Errorf("%s: no pack binds: %+v", of, p.Packs)
+			case p.lands() && slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() }):
+				t.Errorf("%s has faults that end a flight in their own ways", of)
+			}
+			if kind == AnyKind {
+				count["packs"] += map[bool]int{true: 1}[p.lands()]
+				count["ardupilot"] += map[bool]int{true: 1}[copters == p.Aircraft]
+				count["mixed"] += map[bool]int{true: 1}[copters > 0 && copters < p.Aircraft]
+			}
+		}
+	}
+	for _, kind := range []string{"packs", "ardupilot", "mixed"} {
+		if n := count[kind]; n < fullRunMissions/20 || n > fullRunMissions/5 {
+			t.Errorf("%d missions of %d are %s", n, fullRunMissions, kind)
+		}
+	}
+}
+
+// Every mission of a long run of a kind begins with a fault that this kind can have, and each is
+// the first of one.
+func TestKindsPlanEveryCell(t *testing.T) {
+	for _, kind := range []Kind{Packs, ArduPilot, Mixed} {
+		c, met := testConfig(11), coverage{}
+		c.Kind, c.JumpLeader = kind, ""
+		for k := range fullRunMissions {
+			p := drawPlan(c, k)
+			met.add(p.Faults[0].Kind, p.Faults[0].State)
+		}
+		if missing := met.uncovered(c); len(missing) > 0 {
+			t.Errorf("%s: %v", kind, missing)
+		}
 	}
 }

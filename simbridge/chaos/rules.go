@@ -68,11 +68,13 @@ var rules = []rule{
 	{"stop", "true mode", "Hold, Land or Return 6 s after a stop", contract + "stop", moved, (*judge).checkStop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, 20 s and a third", contract + "return", moved, (*judge).checkReturn},
 	{"pack", "true mode, charge in the pack", "no failsafe for a low battery, never empty", "paper, C6", moved, (*judge).checkPack},
-	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, unless a fault explains it", contract + "setpoints stream", moved, (*judge).checkFailsafe},
+	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, nor GUIDED for want of HEARTBEATs, unless a fault explains it", contract + "setpoints stream", moved, (*judge).checkFailsafe},
 	{"climb", "true height", "off the ground 25 s after a start that was accepted", contract + "start", moved, (*judge).checkClimb},
 	{"rejoin", "true mode", "in OFFBOARD again 10 s after a killed or stopped leader, or the link, is back, if it was for 3 s before", contract + "pilots and failsafes", moved, (*judge).checkRejoin},
-	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED and 0.3 m/s", "PX4, MPC_LAND_SPEED", touchedDown, (*judge).checkTouchdown},
+	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", touchedDown, (*judge).checkTouchdown},
 	{"reserve", "true charge in the pack at touchdown", "the reserve that the crew's budget names, less a fiftieth", contract + "budgets", touchedDown, (*judge).checkReserve},
+	{"lands at reserve", "true charge in the pack at touchdown", "the share that the crew's budget names, unless a kill, a lost link, a pilot or a dearer flight left less", contract + "budgets", touchedDown, (*judge).checkLandsAtReserve},
+	{"uses pack", "the same, where the pack alone ended the flight", "23 % of the pack", contract + "budgets", touchedDown, (*judge).checkUsesPack},
 	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
 	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},
 	{"taken place", "true places of touchdown", "10 m from another's home or from another on the ground", "paper, D_min", touchedDown, (*judge).checkTakenPlace},
@@ -81,7 +83,7 @@ var rules = []rule{
 
 	// What arrives at them.
 	{"pilot", "HEARTBEATs sent, messages that arrive", "5 ms of wall time after a HEARTBEAT showed the pilot's act, once for each act", contract + "an aircraft that leaves OFFBOARD", arrived, (*judge).checkPilot},
-	{"whitelist", "every message that arrives", "requests, arm, take-off to H, Hold unless it lands, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", arrived, (*judge).checkWhitelist},
+	{"whitelist", "every message that arrives", "requests, arm (an ArduCopter in GUIDED), take-off to H, Hold unless it lands, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", arrived, (*judge).checkWhitelist},
 	{"disarm", "commands that arrive", "none to disarm in the air", contract + "MAVLink", arrived, (*judge).checkDisarm},
 	{"address", "target system of each message", "the aircraft's own", "MAVLink 2, target_system", arrived, (*judge).checkAddress},
 	{"arm", "commands that arrive", "as ordered by the crew, for 10 s, not again after a disarm", contract + "arming", arrived, (*judge).checkArm},
@@ -90,6 +92,7 @@ var rules = []rule{
 	{"no heartbeat", "setpoints that arrive, HEARTBEATs", "10 s after the last HEARTBEAT", contract + "setpoints stream", arrived, (*judge).checkHeartbeat},
 	{"gap", "setpoints that arrive", "1 s between two while only HEARTBEATs are lost", contract + "setpoints stream", arrived, (*judge).checkStreamGap},
 	{"stream end", "setpoints that arrive, beacons", "the time to live, ten slots more and one", contract + "setpoints", arrived, (*judge).checkStreamEnd},
+	{"take-off ended", "setpoints that arrive at an ArduCopter", "none in its take-off, 3 m below H: one would end it", "docs/hardware.md, ArduCopter", arrived, (*judge).checkTakeOffEnded},
 	{"incomplete", "setpoints that arrive", "every component is a number", "MAVLink 2, type_mask", arrived, (*judge).checkComplete},
 	{"commanded speed", "setpoints that arrive", "the lesser limit of configuration and autopilot", contract + "V_max", arrived, (*judge).checkCommandedSpeed},
 	{"commanded fence", "setpoints that arrive", "0.5 m outside the area, unless it returns home", contract + "fence", arrived, (*judge).checkCommandedFence},
@@ -137,7 +140,7 @@ var rules = []rule{
 // seem to show, that they are broken.
 var timed = []string{
 	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin", "home, blocked", "return charge",
-	"leaves", "reserve", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
+	"leaves", "reserve", "lands at reserve", "uses pack", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation",
 	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots", "answered", "decided", "fleet",
 }
 

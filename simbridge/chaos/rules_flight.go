@@ -79,8 +79,8 @@ func (j *judge) checkHeight(e *event) string {
 
 func (j *judge) checkSpeed(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if s := a.state.SpeedMPS(); a.offboardFor() > 3 && s > 1.1*j.limits.speedMPS+1 {
-		return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", e.aircraft+1, s, j.limits.speedMPS)
+	if s := a.state.SpeedMPS(); a.offboardFor() > 3 && s > 1.1*a.speedMPS+1 {
+		return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", e.aircraft+1, s, a.speedMPS)
 	}
 	return ""
 }
@@ -146,7 +146,7 @@ func (j *judge) checkPack(e *event) string {
 	case a.state.OnGround || !a.led():
 	case a.state.LeftJ < 0:
 		return fmt.Sprintf("aircraft %d flies with an empty pack, %.0f J", e.aircraft+1, a.state.LeftJ)
-	case a.state.Failsafe && (a.state.Mode == autopilot.ModeReturn || a.state.Mode == autopilot.ModeLand):
+	case a.state.Failsafe && (a.state.Mode == autopilot.ModeReturn || a.state.Mode == autopilot.ModeLand) && (a.state.LowPack || !a.copter):
 		return fmt.Sprintf("aircraft %d is brought down by its own failsafe, %v, with %.0f J left", e.aircraft+1, a.state.Mode, a.state.LeftJ)
 	}
 	return ""
@@ -154,8 +154,19 @@ func (j *judge) checkPack(e *event) string {
 
 func (j *judge) checkFailsafe(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if !(e.before.Mode == autopilot.ModeOffboard && a.state.Mode == autopilot.ModeHold && a.state.Failsafe) || !a.led() || j.disturbed > 0 {
+	lost := e.before.Mode == autopilot.ModeOffboard && a.state.Mode == autopilot.ModeHold && a.state.Failsafe
+	if a.copter {
+		lost = a.state.Failsafe && !e.before.Failsafe && !a.state.LowPack
+	}
+	if !lost || !a.led() || j.disturbed > 0 {
 		return ""
+	}
+	if a.copter {
+		since := a.state.TimeS - a.stationS
+		if a.heldByHost = j.excuseDelay(e.aircraft, a.stationS, since/2); a.heldByHost {
+			return ""
+		}
+		return fmt.Sprintf("aircraft %d leaves %v at %.1f s, the last HEARTBEAT of its leader's came at %.1f s", e.aircraft+1, e.before.Mode, a.state.TimeS, a.stationS)
 	}
 	since := a.state.TimeS - a.setpointS
 	if a.heldByHost = j.excuseDelay(e.aircraft, a.setpointS, since/2); a.heldByHost {
@@ -190,7 +201,7 @@ func (j *judge) checkRejoin(e *event) string {
 
 func (j *judge) checkTouchdown(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if down := -e.before.Velocity.UpM; a.led() && down > 1.3*j.limits.landMPS+0.3 {
+	if down := -e.before.Velocity.UpM; a.led() && down > 1.3*a.landMPS+0.3 {
 		return fmt.Sprintf("aircraft %d touches down at %.1f m/s", e.aircraft+1, down)
 	}
 	return ""

@@ -34,7 +34,11 @@ func isHarmless(r autopilot.Received) bool {
 }
 
 // commandedMode is the mode of a command to change it.
-func commandedMode(r autopilot.Received) autopilot.Mode {
+func (f *airframe) commandedMode(r autopilot.Received) autopilot.Mode {
+	if f.copter {
+		m, _ := autopilot.CopterMode(uint32(r.Param[1]))
+		return m
+	}
 	return autopilot.Mode(uint32(r.Param[1])<<16 | uint32(r.Param[2])<<24)
 }
 
@@ -66,8 +70,11 @@ func (j *judge) checkWhitelist(e *event) string {
 		if r.Param[0] != 1 || r.Param[1] != 0 {
 			return bad
 		}
+		if j.aircraft[e.aircraft].copter && !r.Armed && r.Mode != autopilot.ModeOffboard {
+			return fmt.Sprintf("aircraft %d is to arm in %v, and takes off in GUIDED alone", e.aircraft+1, r.Mode)
+		}
 	case common.MAV_CMD_DO_SET_MODE:
-		m := commandedMode(r)
+		m := j.aircraft[e.aircraft].commandedMode(r)
 		if r.Param[0] != 1 || !slices.Contains([]autopilot.Mode{autopilot.ModeHold, autopilot.ModeOffboard, autopilot.ModeLand, autopilot.ModeReturn}, m) {
 			return bad
 		}
@@ -75,7 +82,11 @@ func (j *judge) checkWhitelist(e *event) string {
 			return fmt.Sprintf("aircraft %d lands, and is to hold at %.0f m", e.aircraft+1, r.Position.UpM)
 		}
 	case common.MAV_CMD_NAV_TAKEOFF:
-		if !math.IsNaN(r.Param[4]) || !math.IsNaN(r.Param[5]) || math.Abs(r.Param[6]-j.limits.amslM-j.physics.AltitudeM) > 1 {
+		groundM := j.limits.amslM
+		if j.aircraft[e.aircraft].copter { // it counts from its home
+			groundM = 0
+		}
+		if !math.IsNaN(r.Param[4]) || !math.IsNaN(r.Param[5]) || math.Abs(r.Param[6]-groundM-j.physics.AltitudeM) > 1 {
 			return bad
 		}
 	default:
@@ -190,6 +201,15 @@ func (j *judge) checkStreamEnd(e *event) string {
 	return ""
 }
 
+func (j *judge) checkTakeOffEnded(e *event) string {
+	const nearM = 3
+	a, r := &j.aircraft[e.aircraft], e.received
+	if r.Setpoint != nil && a.copter && r.Mode == autopilot.ModeTakeoff && !r.Landed && a.led() && r.Position.UpM < j.physics.AltitudeM-nearM {
+		return fmt.Sprintf("aircraft %d receives a setpoint at %.1f m of its take-off", e.aircraft+1, r.Position.UpM)
+	}
+	return ""
+}
+
 func (j *judge) checkComplete(e *event) string {
 	s := e.received.Setpoint
 	if s == nil {
@@ -208,7 +228,7 @@ func (j *judge) checkCommandedSpeed(e *event) string {
 	if r.Setpoint == nil {
 		return ""
 	}
-	most := j.limits.speedMPS
+	most := a.speedMPS
 	if s := r.Setpoint.Velocity.HorizontalM(); s > most+speedSlackMPS {
 		return fmt.Sprintf("aircraft %d is commanded to %.2f m/s, the limit is %.1f", e.aircraft+1, s, most)
 	}

@@ -160,6 +160,64 @@ func tellFloor(floorJ float64) func(*judge) {
 	}
 }
 
+// withCharge is an aircraft that flies with a share of its pack left.
+func withCharge(at geo.Local, charge, timeS float64) autopilot.State {
+	s := state(at, 8, autopilot.ModeOffboard, timeS)
+	s.LeftJ, s.PackJ = charge*60e3, 60e3
+	return s
+}
+
+// flyPacks is a mission of packs in which aircraft 1 flies.
+func flyPacks(j *judge) {
+	j.limits.reserve, j.limits.leastUp, j.limits.packs, j.limits.slots, j.limits.shockSlot = 0.2, 1, make([]packLimits, 2), 100, never
+	takeOff(j, 0, middle, 1)
+	j.lastSlot = 50
+	j.handleMotion(0, withCharge(middle, 0.6, 30))
+}
+
+// landLeft lets it touch down at 90 s with a share of its pack left.
+func landLeft(j *judge, charge float64) {
+	s := withCharge(geo.Local{EastM: 500, NorthM: 500, UpM: 0.1}, charge, 90)
+	s.Mode, s.Spent = autopilot.ModeLand, j.aircraft[0].state.Spent
+	j.handleMotion(0, s)
+	s.Position.UpM, s.TimeS, s.OnGround, s.Landed = 0, 90.1, true, true
+	j.handleMotion(0, s)
+}
+
+// leaderIsBack has its leader be back, 5 s before it has a share of its pack left, at 100 m over home.
+func leaderIsBack(j *judge, charge float64) {
+	j.noteLeaderReturned([]float64{30, 30})
+	j.handleMotion(0, withCharge(middle, charge, 36))
+}
+
+// leaveForPack has it begin its descent.
+func leaveForPack(j *judge) {
+	s := withCharge(middle, 0.4, 50)
+	s.Mode = autopilot.ModeLand
+	j.handleMotion(0, s)
+}
+
+// setpointInClimb is a setpoint at a height of a take-off.
+func setpointInClimb(j *judge, upM float64) {
+	r := offboardSetpoint(geo.Local{EastM: 500, NorthM: 500, UpM: upM}, 0, 0, 5)
+	r.Mode = autopilot.ModeTakeoff
+	j.handleReceived(0, r)
+}
+
+func copterClimbs(j *judge, upM float64) {
+	j.aircraft[0].copter = true
+	setpointInClimb(j, upM)
+}
+
+// copterReturns is an ArduCopter whose failsafe returns it, at 10.5 s, with so many faults active.
+func copterReturns(j *judge, disturbed int) {
+	j.aircraft[0].copter, j.disturbed = true, disturbed
+	fly(j, middle, 8, 1, 10)
+	s := state(middle, 8, autopilot.ModeReturn, 10.5)
+	s.Failsafe = true
+	j.handleMotion(0, s)
+}
+
 // ruleCases has cases of each rule that break it, and cases that are just inside it.
 var ruleCases = []struct {
 	rule  string
@@ -189,8 +247,8 @@ var ruleCases = []struct {
 	{"fence", "on its way in", func(j *judge) { fly(j, geo.Local{EastM: 1006, NorthM: 500, UpM: 100}, 0, 1, 8) }, true},
 	{"height", "too high", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 109}, 0, 1, 13) }, false},
 	{"height", "as it overshoots", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 106.7}, 0, 1, 13) }, true},
-	{"speed", "too fast", func(j *judge) { j.limits.speedMPS = 6; fly(j, middle, 8, 1, 5) }, false},
-	{"speed", "at the limit", func(j *judge) { j.limits.speedMPS = 6; fly(j, middle, 6.5, 1, 5) }, true},
+	{"speed", "too fast", func(j *judge) { j.aircraft[0].speedMPS = 6; fly(j, middle, 8, 1, 5) }, false},
+	{"speed", "at the limit", func(j *judge) { j.aircraft[0].speedMPS = 6; fly(j, middle, 6.5, 1, 5) }, true},
 	{"hold", "flies on", func(j *judge) {
 		fly(j, middle, 8, 1, 10)
 		j.noteOrder(telemetry.ActionHold, nil, []float64{10, 10})
@@ -265,6 +323,93 @@ var ruleCases = []struct {
 	}, true},
 	{"touchdown", "hard", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 3, 90) }, false},
 	{"touchdown", "soft", func(j *judge) { takeOff(j, 0, middle, 1); land(j, 0, middle, 0.9, 90) }, true},
+	{"lands at reserve", "just below it", func(j *judge) { flyPacks(j); landLeft(j, 0.199) }, false},
+	{"lands at reserve", "just above it", func(j *judge) { flyPacks(j); landLeft(j, 0.201) }, true},
+	{"lands at reserve", "by as much as its sensor is off", func(j *judge) {
+		flyPacks(j)
+		j.limits.packs[0].sensorError, j.aircraft[0].state.Spent.FlightJ = 0.03, 20e3
+		landLeft(j, 0.199)
+	}, true},
+	{"lands at reserve", "its leader came back too late", func(j *judge) {
+		flyPacks(j)
+		leaderIsBack(j, 0.25)
+		landLeft(j, 0.199)
+	}, true},
+	{"lands at reserve", "its leader came back in time", func(j *judge) {
+		flyPacks(j)
+		leaderIsBack(j, 0.5)
+		landLeft(j, 0.199)
+	}, false},
+	{"lands at reserve", "flying came to cost more, too late", func(j *judge) {
+		flyPacks(j)
+		j.lastSlot, j.limits.shockSlot = 20, 20
+		j.handleMotion(0, withCharge(middle, 0.25, 40))
+		j.handleMotion(0, withCharge(middle, 0.25, 46))
+		landLeft(j, 0.199)
+	}, true},
+	{"lands at reserve", "after a pilot gave it back too late", func(j *judge) {
+		flyPacks(j)
+		pilotTakesPosition(j, 30, 30)
+		j.handleMotion(0, withCharge(middle, 0.25, 60))
+		j.returnToLeader([]int{0}, false)
+		j.handleMotion(0, withCharge(middle, 0.25, 66))
+		landLeft(j, 0.199)
+	}, true},
+	{"uses pack", "a quarter is left", func(j *judge) { flyPacks(j); leaveForPack(j); landLeft(j, 0.235) }, false},
+	{"uses pack", "as little as is asked for", func(j *judge) { flyPacks(j); leaveForPack(j); landLeft(j, 0.225) }, true},
+	{"uses pack", "another stays in its place", func(j *judge) {
+		flyPacks(j)
+		j.handleMotion(1, state(near, 8, autopilot.ModeOffboard, 40))
+		leaveForPack(j)
+		landLeft(j, 0.5)
+	}, true},
+	{"uses pack", "it was called back", func(j *judge) {
+		flyPacks(j)
+		j.noteOrder(telemetry.ActionReturn, []int{0}, []float64{40, 40})
+		leaveForPack(j)
+		landLeft(j, 0.5)
+	}, true},
+	{"uses pack", "after the last slot", func(j *judge) { flyPacks(j); j.lastSlot = 99; leaveForPack(j); landLeft(j, 0.5) }, true},
+	{"take-off ended", "at half its height", func(j *judge) { copterClimbs(j, 50) }, false},
+	{"take-off ended", "at its height", func(j *judge) { copterClimbs(j, 99) }, true},
+	{"take-off ended", "PX4 needs them", func(j *judge) { j.aircraft[0].copter = false; setpointInClimb(j, 50) }, true},
+	{"failsafe", "an ArduCopter's, for want of HEARTBEATs", func(j *judge) { copterReturns(j, 0) }, false},
+	{"failsafe", "an ArduCopter's, which a fault explains", func(j *judge) { copterReturns(j, 1) }, true},
+	{"pack", "an ArduCopter returns for want of HEARTBEATs", func(j *judge) { copterReturns(j, 0) }, true},
+	{"pilot", "GUIDED over an ArduCopter's failsafe", func(j *judge) {
+		copterReturns(j, 1)
+		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 11, Mode: autopilot.ModeReturn, Armed: true})
+		j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 15, 1, 4))
+	}, false},
+	{"whitelist", "an ArduCopter in LOITER", func(j *judge) {
+		j.aircraft[0].copter = true
+		j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 15, 1, 5))
+	}, false},
+	{"whitelist", "an ArduCopter in BRAKE", func(j *judge) {
+		j.aircraft[0].copter = true
+		j.handleReceived(0, commanded(common.MAV_CMD_DO_SET_MODE, 15, 1, 17))
+	}, true},
+	{"whitelist", "an ArduCopter armed in STABILIZE", func(j *judge) {
+		j.aircraft[0].copter = true
+		r := armCommand(5)
+		r.Mode = autopilot.ModeStabilize
+		j.handleReceived(0, r)
+	}, false},
+	{"whitelist", "an ArduCopter armed in GUIDED", func(j *judge) {
+		j.aircraft[0].copter = true
+		r := armCommand(5)
+		r.Mode = autopilot.ModeOffboard
+		j.handleReceived(0, r)
+	}, true},
+	{"whitelist", "an ArduCopter takes off to H above the sea", func(j *judge) {
+		j.aircraft[0].copter, j.limits.amslM = true, 488
+		j.handleReceived(0, commanded(common.MAV_CMD_NAV_TAKEOFF, 5, 0, 0, 0, 0, math.NaN(), math.NaN(), 588))
+	}, false},
+	{"whitelist", "an ArduCopter takes off to H above its home", func(j *judge) {
+		j.aircraft[0].copter, j.limits.amslM = true, 488
+		j.handleReceived(0, commanded(common.MAV_CMD_NAV_TAKEOFF, 5, 0, 0, 0, 0, math.NaN(), math.NaN(), 100))
+	}, true},
+	{"touchdown", "an ArduCopter at its own rate", func(j *judge) { takeOff(j, 0, middle, 1); j.aircraft[0].landMPS = 0.5; land(j, 0, middle, 1, 90) }, false},
 	{"reserve", "below it", func(j *judge) { j.limits.keptJ = 1.1e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, false},
 	{"reserve", "within a fiftieth", func(j *judge) { j.limits.keptJ = 1.01e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, true},
 	{"reserve", "by its pilot", func(j *judge) {

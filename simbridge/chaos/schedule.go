@@ -138,7 +138,7 @@ func (m *mission) isDueDuringStop(f *fault) bool {
 
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
-	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery}, k)
+	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
@@ -148,12 +148,18 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return true
 	}
 	s, seen := m.autopilots[i].State(), m.judge.observed(i)
+	if slices.Contains([]FaultKind{StationSilence, PilotReturn}, f.Kind) && !seen.copter {
+		return false
+	}
 	if !s.Armed || s.Landed || seen.pilot != nil {
 		return false
 	}
 	switch f.State {
 	case Engaging:
 		if f.Kind == KillInGap { // it has just reached OFFBOARD
+			return s.Mode == autopilot.ModeOffboard && seen.offboardFor() < 0.4
+		}
+		if seen.copter { // nothing is streamed to it before
 			return s.Mode == autopilot.ModeOffboard && seen.offboardFor() < 0.4
 		}
 		return seen.armOrder.streamed && s.Mode != autopilot.ModeOffboard

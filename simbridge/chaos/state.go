@@ -82,7 +82,14 @@ type coverageCell struct {
 
 // cells are the possible ones of a run: without a leader whose disk can fail not its.
 func (c *Config) cells() []coverageCell {
-	return slices.DeleteFunc(coverageCells(), func(x coverageCell) bool {
+	all := coverageCells()
+	if c.Kind == ArduPilot || c.Kind == Mixed {
+		all = append(all, copterFaults...)
+	}
+	return slices.DeleteFunc(all, func(x coverageCell) bool {
+		if c.Kind == Packs && !x.isOfPacks() {
+			return true
+		}
 		return c.DiskLeader == "" && slices.Contains([]FaultKind{DiskStall, DiskRefuses, PowerCut}, x.Kind)
 	})
 }

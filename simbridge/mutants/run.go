@@ -46,7 +46,7 @@ const (
 // missions is the configuration of the missions.
 func (c *Config) missions(leader, folder string) chaos.Config {
 	return chaos.Config{
-		Missions: drawnMissions, Seed: c.Seed, Slots: slots, Speed: speed, Aircraft: aircraft, Jobs: 1,
+		Missions: drawnMissions, Seed: c.Seed, Kind: chaos.Plain, Slots: slots, Speed: speed, Aircraft: aircraft, Jobs: 1,
 		Leader: leader, DiskLeader: leader, Checkpoint: c.Checkpoint, Out: folder,
 	}
 }

@@ -1,0 +1,244 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"prefdt/telemetry"
+)
+
+// Kind is which missions a run flies.
+type Kind string
+
+// The kinds of runs.
+const (
+	AnyKind   Kind = ""          // of each of the others a share
+	Plain     Kind = "plain"     // PX4, and no budget that lands with a share of the pack
+	Packs     Kind = "packs"     // each aircraft is to land with a share of its pack, which most cannot fly to the end with
+	ArduPilot Kind = "ardupilot" // every aircraft is an ArduCopter
+	Mixed     Kind = "mixed"     // they are PX4 and ArduCopter in turn
+)
+
+// Kinds are those that can be asked for.
+var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed}
+
+// packPlan is the crew's order to land with a share of each pack, whatever flying comes to cost.
+type packPlan struct {
+	LeastUp    int       // how many stay in the air while their packs allow it
+	SlotsOf    []float64 // that each aircraft's pack has charge for, about, beyond its reserve and its ways
+	FullShare  float64   // of the packs' capacity at the start
+	NamesUsedJ bool      // the crew also says how much of each pack may be used
+}
+
+// What is to be left of each pack at touchdown, and at most of one that was used up.
+const (
+	packReserve = 0.2
+	packMost    = 0.23
+)
+
+// packFaults are the kinds that a mission to land with a share of the pack may have: a battery that
+// cannot be read, a pilot or a fleet that is called back end a flight in their own ways.
+var packFaults = []FaultKind{
+	ProcessKill, PowerCut, ProcessStall, DiskStall, ReportLoss, ForeignReports, ForgedResult, BrokerRestart, LinkLoss, HeartbeatGap, HeartbeatLoss, OutOfOrder,
+	CommandStorm, SecondLeader, ForgedStatus, ForgedBeacon, ForgedAtRestart, PilotPosition,
+}
+
+// isOfPacks reports whether a mission of packs may have a fault: it flies to its last slot, and no
+// pilot keeps an aircraft in the air that is to land.
+func (x coverageCell) isOfPacks() bool {
+	return slices.Contains(packFaults, x.Kind) && x.State != Returning && x.State != Stopped && (x.Kind != PilotPosition || x.State != Landing && x.State != Done)
+}
+
+// copterFaults are of an ArduCopter alone. They are no part of the other runs' cells, so that what
+// was drawn of those before stays as it is.
+var copterFaults = []coverageCell{
+	{StationSilence, Climbing}, {StationSilence, Flying}, {StationSilence, Holding}, {StationSilence, Landing},
+	{PilotReturn, Climbing}, {PilotReturn, Flying}, {PilotReturn, Holding}, {PilotReturn, Stopped},
+}
+
+// isOfCopters reports whether a fault is of an ArduCopter alone.
+func (x coverageCell) isOfCopters() bool { return slices.Contains(copterFaults, x) }
+
+// lands reports whether a mission's packs are to be at their reserve at touchdown.
+func (p *plan) lands() bool { return p.Packs != nil }
+
+// endsByPacks reports whether packs may end the flight of an aircraft.
+func (p *plan) endsByPacks() bool { return p.BoundedPacks || p.lands() }
+
+// flies reports whether a mission has an ArduCopter.
+func (p *plan) fliesCopters() bool { return slices.Contains(p.Copters, true) }
+
+// mayLandAtReserve reports whether a mission can be one of the packs: it flies to its last slot, and
+// all its faults allow it.
+func (p *plan) mayLandAtReserve() bool {
+	return p.Ending == endSlots && !slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() })
+}
+
+// drawKind draws what a mission has beside what [Plain] ones have, from a stream of its own, so that
+// what was drawn before stays as it is.
+func (p *plan) drawKind(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<53|uint64(k)))
+	kind := c.Kind
+	if kind == AnyKind {
+		switch share := r.IntN(8); {
+		case share == 0:
+			kind = ArduPilot
+		case share == 1:
+			kind = Mixed
+		case share < 7 && p.mayLandAtReserve():
+			kind = Packs
+		}
+	}
+	switch kind {
+	case Packs:
+		p.drawPacks(r)
+	case ArduPilot:
+		p.drawCopters(r, func(int) bool { return true })
+	case Mixed:
+		p.drawCopters(r, func(i int) bool { return i%2 == 1 || p.Aircraft == 1 })
+	}
+}
+
+// drawPacks draws packs that bind at least one aircraft. The fleet flies at the stock rates: climb and
+// descent are then most of what a pack is for, and a slot is a small share of it.
+func (p *plan) drawPacks(r *rand.Rand) {
+	p.Ending, p.StopsLanding, p.EndSlot = endSlots, false, p.Slots
+	p.Faults = slices.DeleteFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() })
+	p.BoundedPacks, p.SmallPacks, p.LandsAtReserve = false, false, false
+	p.TightHomes, p.OutsideM = false, 0 // who waits for others cannot know for how long
+	p.StockRates = true
+	p.Speed = min(p.Speed, stockSpeed)
+	p.ShockSlot = []int{never, never, 3, r.IntN(p.Slots)}[r.IntN(4)]
+	x := &packPlan{LeastUp: 1 + r.IntN(p.Aircraft), FullShare: 1, NamesUsedJ: r.IntN(4) == 0}
+	if r.IntN(3) == 0 {
+		x.FullShare = 0.6 + 0.4*r.Float64()
+	}
+	for i := range p.Aircraft { // at least the first is bound
+		share := 0.25 + 0.45*r.Float64()
+		if i > 0 && r.IntN(3) == 0 {
+			share = 2
+		}
+		x.SlotsOf = append(x.SlotsOf, share*float64(p.Slots))
+	}
+	r.Shuffle(len(x.SlotsOf), func(i, j int) { x.SlotsOf[i], x.SlotsOf[j] = x.SlotsOf[j], x.SlotsOf[i] })
+	p.Packs = x
+}
+
+// drawCopters has some aircraft be ArduCopters, a quarter of them as slow to follow as by default.
+func (p *plan) drawCopters(r *rand.Rand, is func(i int) bool) {
+	p.SlowCopters = r.IntN(4) == 0
+	for i := range p.Aircraft {
+		p.Copters = append(p.Copters, is(i))
+	}
+	p.addCopterFault(r)
+	if p.hasFault(StationSilence, PilotReturn) { // one flies home by its own means, at its own speed
+		p.BoundedPacks, p.SmallPacks, p.LandsAtReserve = false, false, false
+		p.Speed = min(p.Speed, pilotSpeed)
+	}
+}
+
+// addCopterFault adds one of an ArduCopter's own faults to some of the missions that have none.
+func (p *plan) addCopterFault(r *rand.Rand) {
+	cell := copterFaults[r.IntN(len(copterFaults))]
+	if r.IntN(2) == 0 || p.Faults[0].State == Idle || p.hasFault(StationSilence, PilotReturn) || p.hasFault(exclusiveWithCopterFaults...) ||
+		!p.visits(cell.State) || p.hasFaultIn(cell.State) {
+		return
+	}
+	f := fault{coverageCell: cell, DurationSlots: 3 + r.IntN(8), Aircraft: slices.Index(p.Copters, true), Severe: r.IntN(2) == 0}
+	f.StartSlot = p.drawStartSlot(cell, p.Slots-quietSlots, r)
+	p.Faults = append(p.Faults, f)
+}
+
+// exclusiveWithCopterFaults do not share a mission with these: one would hide the other's effect.
+var exclusiveWithCopterFaults = []FaultKind{
+	ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerGoneHold, BrokerGoneReturn, ForgedAtRestart, CrewRadioHold, CrewRadioReturn,
+	PilotDisarm, PilotPosition, PilotHold, Reboot, LowBattery, LinkLoss, HeartbeatSilence, OutOfOrder, ArmingRefused,
+}
+
+// packsRequest is the crew's order of a mission's packs.
+func (p *plan) packsRequest(id string, capacityJ func(i int) float64) telemetry.Budget {
+	b := telemetry.Budget{ID: id, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand}
+	for i := range p.Aircraft {
+		pack := telemetry.Pack{Aircraft: i + 1}
+		if p.lands() {
+			pack.Reserve = new(packReserve)
+			if p.Packs.NamesUsedJ {
+				pack.UsableJ = new(capacityJ(i) * p.Packs.FullShare)
+			}
+		} else {
+			pack.ReserveJ = new(float64(reserveJ))
+		}
+		b.Packs = append(b.Packs, pack)
+	}
+	if p.lands() {
+		b.LeastUp = new(p.Packs.LeastUp)
+	}
+	return b
+}
+
+// copterParameters are those of an ArduCopter in this mission, with its own names and units. At the
+// stock rates they are its defaults.
+func (p *plan) copterParameters() map[string]float64 {
+	x := map[string]float64{"WPNAV_SPEED": 1000, "WPNAV_SPEED_UP": 250, "WPNAV_SPEED_DN": 150, "LAND_SPEED": 50, "LAND_ALT_LOW": 1000, "FS_GCS_TIMEOUT": 5}
+	if !p.StockRates {
+		maps.Copy(x, map[string]float64{"WPNAV_SPEED": 1500, "WPNAV_SPEED_UP": 1200, "WPNAV_SPEED_DN": 1000, "LAND_SPEED": 300, "LAND_ALT_LOW": 2000, "FS_GCS_TIMEOUT": 10})
+	}
+	if p.SlowCopters {
+		x["WPNAV_ACCEL"], x["PSC_JERK_XY"] = 250, 5
+	}
+	if p.AutopilotMaxMPS > 0 {
+		x["WPNAV_SPEED"] = 100 * p.AutopilotMaxMPS
+	}
+	return x
+}
+
+// isCopter reports whether aircraft i is an ArduCopter.
+func (p *plan) isCopter(i int) bool { return len(p.Copters) > 0 && p.Copters[i] }
+
+// airframe is what an aircraft can do by its autopilot's parameters.
+type airframe struct {
+	copter     bool
+	speedMPS   float64 // the lesser of configuration and autopilot
+	descentMPS float64
+	landMPS    float64 // below slowBelowM
+	slowBelowM float64
+	silentS    float64 // an ArduCopter returns once its ground station is silent for so long
+}
+
+// airframe of aircraft i.
+func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
+	x := p.parameters(i)
+	if f = (airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"]}); p.isCopter(i) {
+		const cm = 0.01
+		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"]}
+	}
+	if f.speedMPS = min(f.speedMPS, speedMaxMPS); p.SpeedMaxMPS > 0 {
+		f.speedMPS = min(f.speedMPS, p.SpeedMaxMPS)
+	}
+	return f
+}
+
+// unsafeParameter is one with an unsafe value, for an aircraft that must then not take off, and its
+// safe value.
+func (p *plan) unsafeParameter(i int) (name string, unsafe, safe float64) {
+	if !p.isCopter(i) {
+		return "COM_OBL_RC_ACT", 0, 5
+	}
+	switch p.Seed % 3 {
+	case 0:
+		return "GUID_TIMEOUT", 3, 1
+	case 1:
+		return "SYSID_MYGCS", 255, 250
+	}
+	return "FS_GCS_ENABLE", 0, 1
+}
+
+// checkKind returns what is wrong with a run's kind.
+func (c *Config) checkKind() error {
+	if c.Kind != AnyKind && !slices.Contains(Kinds, c.Kind) {
+		return fmt.Errorf("-kind is %q, want one of %v, or none for a share of each", c.Kind, Kinds)
+	}
+	return nil
+}

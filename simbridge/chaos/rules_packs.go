@@ -1,0 +1,108 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/geo"
+)
+
+// Rules of the charge that is left at touchdown, where the crew asked for a share of each pack.
+
+// settleS is how long a leader that can command an aircraft again, or one that flying comes to cost
+// more, may take to have it fly home.
+const settleS = 5
+
+// settle notes that an aircraft could not be brought home as its pack asked until now: what a flight
+// home at once would leave in it is all that can be asked for. Called with the mutex held.
+func (a *observedAircraft) settle(nowS float64) { a.settlesS = nowS + settleS }
+
+// noteReachable keeps what can be left in the pack of one that is to fly home at once.
+func (j *judge) noteReachable(i int) {
+	a := &j.aircraft[i]
+	if j.lastSlot >= j.limits.shockSlot && !a.shocked {
+		a.shocked = true
+		a.settle(a.state.TimeS)
+	}
+	if a.state.TimeS >= a.settlesS {
+		a.settlesS = math.Inf(1)
+		if a.inAir {
+			a.reachableJ = min(a.reachableJ, a.state.LeftJ-j.leastHomeJ(i))
+		}
+	}
+}
+
+// leastHomeJ is the least that the way home and the descent take, at the true power in this wind.
+func (j *judge) leastHomeJ(i int) float64 {
+	const slowestMPS, fastestMPS = 3, 15
+	a := &j.aircraft[i]
+	way, slot := a.home.Sub(a.state.Position), max(j.lastSlot, -1)
+	_, descentS, _ := j.wayHome(a)
+	cruiseJ, distanceM := math.Inf(1), way.HorizontalM()
+	for mps := float64(slowestMPS); mps <= min(fastestMPS, a.speedMPS); mps++ {
+		v := geo.Local{EastM: way.EastM, NorthM: way.NorthM}.Scale(mps / max(distanceM, 1e-3))
+		cruiseJ = min(cruiseJ, j.flightW(slot, i, v)*distanceM/mps)
+	}
+	if a.state.Mode == autopilot.ModeLand || distanceM < 1 {
+		cruiseJ = 0
+	}
+	return cruiseJ + descentS*j.flightW(slot, i, geo.Local{})
+}
+
+// noteLands notes that an aircraft begins its descent for good while slots are left, and whether
+// nothing but its pack can have sent it home: with fewer others in the air than the crew wants to stay.
+func (j *judge) noteLands(i int, before autopilot.State) {
+	const nearEnd = 3 // slots: it may have left so that it is home at the end
+	a := &j.aircraft[i]
+	if before.Mode == autopilot.ModeLand || a.state.Mode != autopilot.ModeLand || !a.inAir {
+		return
+	}
+	others := 0
+	for k := range j.aircraft {
+		if o := &j.aircraft[k]; k != i && o.inAir && o.state.Mode == autopilot.ModeOffboard {
+			others++
+		}
+	}
+	a.byPack = a.led() && j.lastSlot >= 0 && !j.slotsEnded && j.lastSlot < j.limits.slots-nearEnd && others < j.limits.leastUp && math.IsNaN(a.returnFrom) && !a.resumed
+}
+
+// packLimits are what is known of a pack and of its aircraft's landing.
+type packLimits struct {
+	sensorError float64 // of what its current sensor reads, as a share
+	unreadJ     float64 // that it may give between two measurements
+	waitS       float64 // that its aircraft may have to wait for others whose homes are near, and then did not
+}
+
+// sensorJ is by how much what is known of a pack is off, by its own sensor.
+func (j *judge) sensorJ(i int) float64 {
+	return j.limits.packs[i].sensorError * j.aircraft[i].state.Spent.J()
+}
+
+func (j *judge) checkLandsAtReserve(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if j.limits.reserve == 0 || !a.led() || !math.IsInf(a.settlesS, 1) {
+		return ""
+	}
+	kept := j.limits.reserve * a.state.PackJ
+	waitsJ := 1.25 * a.blockedS * j.flightW(j.lastSlot, e.aircraft, geo.Local{})
+	if least := min(kept, a.reachableJ) - j.sensorJ(e.aircraft) - waitsJ; a.state.LeftJ < least {
+		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J: %.0f J, of %.0f that it could keep", e.aircraft+1,
+			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ, least)
+	}
+	return ""
+}
+
+func (j *judge) checkUsesPack(e *event) string {
+	a := &j.aircraft[e.aircraft]
+	if j.limits.reserve == 0 || !a.led() || !a.byPack {
+		return ""
+	}
+	p := &j.limits.packs[e.aircraft]
+	waitJ := p.waitS * j.flightW(j.lastSlot, e.aircraft, geo.Local{})
+	if most := packMost*a.state.PackJ + j.sensorJ(e.aircraft) + p.unreadJ + waitJ; a.state.LeftJ > most {
+		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J, %.0f J, and left the slots for it", e.aircraft+1,
+			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ)
+	}
+	return ""
+}
