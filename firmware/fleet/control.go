@@ -85,6 +85,7 @@ type control struct {
 	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
+	waysHomeMeet      bool    // it flies slowly past another, see homeSpeedMPS
 	queue             int     // others that land, or are on their way home too
 	queueS            float64 // one less of them since
 	arrivedS          float64 // undisturbed within arrivedM of its home since

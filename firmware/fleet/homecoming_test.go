@@ -352,3 +352,35 @@ func TestLandedStandsStill(t *testing.T) {
 		}
 	}
 }
+
+// Aircraft that follow late, as ArduCopters do, keep more from each other the faster they pass. On their
+// ways to homes 12 m apart, from opposite sides, each comes to its own all the same.
+func TestThoseThatFollowLateComeHome(t *testing.T) {
+	const lateS = 1.0 // beside PX4's lag
+	for _, n := range []int{2, 4} {
+		w := newSky(t, grid(n, 1, physics.Position{EastM: 490, NorthM: 500}, 12)...)
+		var from []physics.Position
+		for i := range n {
+			from = append(from, physics.Position{EastM: 300 + 400*float64(i%2), NorthM: 500 + 60*float64(i/2)})
+		}
+		w.comeHome(from...)
+		down := func() bool {
+			for _, a := range w.aircraft {
+				a.delayS = lateS
+			}
+			return w.allDown()
+		}
+		if !w.fly(time.Duration(4+2*n)*time.Minute, down) {
+			t.Errorf("%d: not all are down", n)
+		}
+		for i, v := range w.fliers {
+			if off := v.position.Sub(v.home).Norm(); off > homeWithinM {
+				t.Errorf("%d: aircraft %d is %.1f m from home", n, i+1, off)
+			}
+		}
+		if min(w.levelM, w.nearestM) < 10 {
+			t.Errorf("%d: two came %.1f m near each other, %.1f m in the air", n, w.nearestM, w.levelM)
+		}
+		t.Logf("%d: %.0f s, nearest %.1f m", n, w.nowS(), w.levelM)
+	}
+}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -223,7 +224,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			}
 			target = a.position.Add(a.position.Sub(*below).Scale(2)) // it must not come down on another
 		}
-		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.transitSpeedMPS()}
+		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.homeSpeedMPS(a, now)}
 		out, stream = a.fly(f, now)
 		if a.arrivedHome(now) && a.phase == PhaseFlying {
 			a.phase = PhaseLanding
@@ -254,6 +255,19 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		}
 	}
 	return nil, false
+}
+
+// homeSpeedMPS is how fast an aircraft flies home. The faster two pass each other the more they keep
+// from each other, as much as neither comes any nearer to its home; slowly they can.
+func (f *Fleet) homeSpeedMPS(a *aircraft, now float64) float64 {
+	const meetsAfterS, meetsM, slowMPS = 3, 80, 1.5
+	meets := slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
+		return b != a && b.homeward && b.inAir() && b.position.Sub(a.position).Norm() < meetsM
+	})
+	if a.waysHomeMeet = meets && (a.waysHomeMeet || now-a.nearerHomeS > meetsAfterS); a.waysHomeMeet {
+		return min(slowMPS, f.transitSpeedMPS())
+	}
+	return f.transitSpeedMPS()
 }
 
 // arrivedHome is whether it is to land: it hovers over its home or, for wind or others
