@@ -204,6 +204,26 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	}
 }
 
+// An ArduCopter beside a PX4 is checked by its own parameters, and what is unsafe is named by its own names.
+func TestCheckOfArduCopters(t *testing.T) {
+	t.Parallel()
+	r := rig.NewRealTime(t, 4, 100, rig.SlotMS)
+	for i, p := range map[int]map[string]float64{1: {}, 2: {"FS_GCS_ENABLE": 0}, 3: {"WPNAV_ACCEL": 250}} {
+		r.ReplaceAutopilot(i, func(c *autopilot.Config) { c.Copter, c.Parameters = true, p })
+	}
+	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
+	for item, want := range map[string][2]string{
+		"aircraft 1": {preflight.ResultOK, "px4: COM_OF_LOSS_T"},
+		"aircraft 2": {preflight.ResultOK, "ardupilot: GUID_TIMEOUT 1 s, FS_GCS_ENABLE 1, speed limit 10 m/s"},
+		"aircraft 3": {preflight.ResultFail, "FS_GCS_ENABLE is 0, want 1, 3, 4, 5 or 7"},
+		"aircraft 4": {preflight.ResultWarn, "WPNAV_ACCEL (WP_ACC) is 2.5 m/s/s"},
+	} {
+		if results[item] != want[0] || !strings.Contains(details[item], want[1]) {
+			t.Errorf("%s: %q, want %q with %q: %s", item, results[item], want[0], want[1], details[item])
+		}
+	}
+}
+
 // The links are tried with the signing key, and not at all with one that is
 // unusable.
 func TestCheckOfTheSigningKey(t *testing.T) {
