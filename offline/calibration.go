@@ -58,11 +58,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if _, err := call.Parse(calibrateUsage, 0); err != nil {
 		return err
 	}
-	ctx, stop, err := limit(ctx)
+	ctx, stop := limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	if *reserve && *dir == "" {
 		return cli.BadInputf("-reserve is of a checkpoint that flies: add -checkpoint")
 	}

@@ -5,25 +5,37 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"time"
 
 	"prefdt/configs/cli"
 )
 
 // LimitFlag adds -limit, after which work ends as it does on a signal: a job that
 // saves in time leaves a scheduler nothing to kill. The function that it returns is
-// called after parsing; its error is bad input.
-func LimitFlag(f *flag.FlagSet) func(context.Context) (context.Context, context.CancelFunc, error) {
-	limit := f.Duration("limit", 0, "save and end with exit status 75 after this `TIME`, as in 55m; 0: no limit")
-	return func(ctx context.Context) (context.Context, context.CancelFunc, error) {
-		switch {
-		case *limit < 0:
-			return ctx, func() {}, cli.BadInputf("-limit is %v, want a time as 55m, or 0 for none", *limit)
-		case *limit == 0:
-			return ctx, func() {}, nil
+// called after parsing.
+func LimitFlag(f *flag.FlagSet) func(context.Context) (context.Context, context.CancelFunc) {
+	limit := new(limitValue)
+	f.Var(limit, "limit", "save and end with exit status 75 after this `TIME`, as in 55m; 0: no limit")
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		if *limit == 0 {
+			return ctx, func() {}
 		}
-		ctx, stop := context.WithTimeout(ctx, *limit)
-		return ctx, stop, nil
+		return context.WithTimeout(ctx, time.Duration(*limit))
 	}
+}
+
+// limitValue is -limit's. It implements flag.Value.
+type limitValue time.Duration
+
+func (l *limitValue) String() string { return time.Duration(*l).String() }
+
+func (l *limitValue) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return errors.New("want a time as 55m, or 0 for none")
+	}
+	*l = limitValue(d)
+	return nil
 }
 
 // Ended reports whether err is but the end of ctx. What else fails, such as a disk

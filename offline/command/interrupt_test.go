@@ -59,7 +59,7 @@ func TestLimitFlag(t *testing.T) {
 		_, err := call.Parse("", 0)
 		ctx, stop := t.Context(), context.CancelFunc(func() {})
 		if err == nil {
-			ctx, stop, err = limit(ctx)
+			ctx, stop = limit(ctx)
 		}
 		at, bounded := ctx.Deadline()
 		if status := call.Exit(err); status != c.status || bounded != c.bounded || bounded && time.Until(at) < 50*time.Minute {

@@ -60,11 +60,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
-	ctx, stop, err := limit(ctx)
+	ctx, stop := limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	share, err := shard()
 	if err != nil {
 		return err

@@ -115,17 +115,14 @@ type WorldRange struct {
 // measureRandomWorlds measures n random worlds.
 func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange,
 	err error) {
+	var shifts []Shift
 	for i := range n {
-		at := c
-		at.pricedWorld = &c.World
-		at.World = corpus.RandomWorld(c.World, 1<<50, i)
-		w := &at.World
+		w := corpus.RandomWorld(c.World, 1<<50, i)
 		name := fmt.Sprintf("world %d: M %d, U %d, T %d, %.0f m", i, w.Aircraft, w.Users, w.Slots, w.Physics.AreaSideM)
-		p, err := compareWithTeacher(ctx, ck, at, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		rows = append(rows, p)
+		shifts = append(shifts, Shift{name, func(c *world.Config) { *c = w }})
+	}
+	if rows, err = measureEach(ctx, ck, c, shifts); err != nil {
+		return nil, nil, err
 	}
 	return rows, summarizeWorlds(rows, len(c.Seeds)), nil
 }

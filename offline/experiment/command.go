@@ -21,7 +21,7 @@ type Flags struct {
 	times              *bool
 	only               *string
 	shard              func() (command.Shard, error)
-	limit              func(context.Context) (context.Context, context.CancelFunc, error)
+	limit              func(context.Context) (context.Context, context.CancelFunc)
 }
 
 // NewFlags declares them.
@@ -90,15 +90,13 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 	case merge && (call.Given("shard") || *f.list):
 		return cli.BadInputf("merge is of all shards: it takes neither -shard nor -list")
 	}
-	ctx, stop, err := f.limit(ctx)
+	ctx, stop := f.limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	part := Part{NoTimes: !*f.times}
 	if *f.only != "" {
 		part.Only = strings.Split(*f.only, ",")
 	}
+	var err error
 	if part.Shard, err = f.shard(); err != nil {
 		return err
 	}

@@ -52,11 +52,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop, err := limit(ctx)
+	ctx, stop := limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	r := &Run{Config: Default(), PPODir: *ppo, Workers: *workers, Log: call.Stderr}
 	if err := call.Config(*recipe, &r.Config); err != nil {
 		return err

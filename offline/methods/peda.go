@@ -18,6 +18,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
+	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -298,21 +299,19 @@ func (n *pedaNetwork[T]) paddedState(o *observation) (rows []float32) {
 		rows = append(rows, o.fleet[s*fleet:(s+1)*fleet]...)
 		users := make([]float32, z.users*(1+raw))
 		for u := o.first[s]; u < o.first[s+1]; u++ {
-			at := users[o.ids[u]*(1+raw):][:0]
-			at = append(at, 1)
-			n.appendRaw(at, o.users[u*width:(u+1)*width])
+			appendRaw(append(users[o.ids[u]*(1+raw):][:0], 1), o.users[u*width:(u+1)*width], 0, z.aircraft)
 		}
 		rows = append(rows, users...)
 	}
 	return rows
 }
 
-// appendRaw appends a user's raw columns.
-func (n *pedaNetwork[T]) appendRaw(dst, row []float32) []float32 {
+// appendRaw appends a user's raw columns: of its task, and of the frames of aircraft from one to another, which is left out.
+func appendRaw(dst, row []float32, first, end int) []float32 {
 	for _, k := range rawTaskColumns {
 		dst = append(dst, row[k])
 	}
-	for m := range n.sizes.aircraft {
+	for m := first; m < end; m++ {
 		for _, k := range rawPairColumns {
 			dst = append(dst, row[taskFeatures+m*userPairFeatures+k])
 		}
@@ -331,13 +330,7 @@ func (n *pedaNetwork[T]) pooledState(o *observation) *nn.Var[T] {
 			groups = append(groups, nn.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth, KeyCount: o.first[s+1] - o.first[s], Stride: 1})
 			aircraft = append(aircraft, o.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
 			for u := o.first[s]; u < o.first[s+1]; u++ {
-				row := o.users[u*width : (u+1)*width]
-				for _, k := range rawTaskColumns {
-					pairs = append(pairs, row[k])
-				}
-				for _, k := range rawPairColumns {
-					pairs = append(pairs, row[taskFeatures+m*userPairFeatures+k])
-				}
+				pairs = appendRaw(pairs, o.users[u*width:(u+1)*width], m, m+1)
 			}
 		}
 	}
@@ -407,7 +400,7 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	var raw []float32
 	width := userWidth(n.sizes.aircraft)
 	for u := range o.ids {
-		raw = n.appendRaw(raw, o.users[u*width:(u+1)*width])
+		raw = appendRaw(raw, o.users[u*width:(u+1)*width], 0, n.sizes.aircraft)
 	}
 	users, slotOfUser := t.Input(raw, len(o.ids), rawUserWidth(n.sizes.aircraft)), o.slotOfUser()
 	own := func(head int, out *model.Linear[nn.Param[T]]) *nn.Var[T] {
@@ -426,14 +419,9 @@ func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
 	return s, o.ids[u]
 }
 
-// pedaLosses are the terms of the loss, and the part of the users whose association is the corpus's.
-type pedaLosses struct{ Association, Offload, Flight, Right float64 }
-
-func (l pedaLosses) loss() float64 { return l.Flight + l.Association + l.Offload }
-
 // setLoss is the decision transformer's mixed loss over the active users, equally
 // weighted, with gradients by the outputs times scale.
-func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum pedaLosses) {
+func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum prefdttrain.Losses) {
 	z, o, a := n.sizes, &win.observation, &win.actions
 	dflight, dchoice, doffload := n.tape.ZeroGrad(n.flight), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
 	flight := a.polar()
@@ -446,21 +434,9 @@ func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum pedaLosses
 	for s := range o.slots {
 		for u := o.first[s]; u < o.first[s+1]; u++ {
 			r, place := n.outputs(o, s, u)
-			logits := make([]float64, z.aircraft+1)
-			for i := range logits {
-				logits[i] = float64(n.choice.Value.Row(r)[place*(z.aircraft+1)+i])
-			}
-			l, right := nn.CrossEntropy(logits, a.server[u])
-			sum.Association += k * l
-			if right {
-				sum.Right += k
-			}
-			for i, g := range logits {
-				dchoice.Row(r)[place*(z.aircraft+1)+i] = T(scale * k * g)
-			}
-			l, grad := nn.SquaredError(float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k)
-			sum.Offload += l
-			doffload.Row(r)[place] = T(scale * grad)
+			first, end := place*(z.aircraft+1), (place+1)*(z.aircraft+1)
+			doffload.Row(r)[place] = prefdttrain.AddUser(&sum, n.choice.Value.Row(r)[first:end], dchoice.Row(r)[first:end], a.server[u],
+				float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k, scale)
 		}
 	}
 	return sum
@@ -638,7 +614,7 @@ func (w *pedaWorker) AddGradient(i int, scale float64) ([]float64, error) {
 	w.forward(&w.win)
 	sum := w.setLoss(&w.win, scale)
 	w.tape.Backward()
-	return []float64{sum.loss(), sum.Association, sum.Offload, sum.Flight, sum.Right}, nil
+	return sum.List(1), nil
 }
 
 // pedaPolicy flies a network: a window of the last slots, computed anew in each.
@@ -770,7 +746,7 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 
 func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*nn.Trainer, pedaSizes, error) {
 	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: []string{"loss", "choice", "offload", "flight", "right"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: prefdttrain.LossNames, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
 		return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
 	}})
 	return t, z, err

@@ -90,7 +90,7 @@ func TestPEDAGradient(t *testing.T) {
 		n.tape.Backward()
 		nntest.Gradients(t, w, g, 1e-7, func() float64 {
 			n.forward(win)
-			return n.setLoss(win, 1).loss()
+			return n.setLoss(win, 1).Total()
 		})
 		if zeros := countZeros(g.Data); zeros > len(g.Data)*9/10 {
 			t.Errorf("%+v: %d of %d gradients are zero", form, zeros, len(g.Data))

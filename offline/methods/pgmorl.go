@@ -167,15 +167,7 @@ func (p *pgmorl) models(m *pgmorlMember) (models [objectives]hyperbola) {
 	at := p.scaled(m.Point)
 	distance := func(h *improvement) float64 { return math.Hypot(h.From[0]-at[0], h.From[1]-at[1]) }
 	near := slices.Clone(p.History)
-	slices.SortStableFunc(near, func(a, b improvement) int {
-		switch x, y := distance(&a), distance(&b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(near, func(a, b improvement) int { return cmp.Compare(distance(&a), distance(&b)) })
 	const radius = 0.1 // in units of the scales
 	n := 0
 	for n < len(near) && (n < leastSamples || distance(&near[n]) < radius) {
@@ -305,15 +297,7 @@ func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
 		buffers[k] = append(buffers[k], m)
 	}
 	for _, b := range buffers {
-		slices.SortStableFunc(b, func(m, n pgmorlMember) int {
-			switch x, y := distance(&m), distance(&n); {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(b, func(m, n pgmorlMember) int { return cmp.Compare(distance(&n), distance(&m)) })
 		kept = append(kept, b[:min(p.Keep, len(b))]...)
 	}
 	return kept

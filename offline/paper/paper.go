@@ -13,11 +13,13 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
 	"prefdt/offline/methods"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/seeds"
@@ -94,19 +96,14 @@ func (c *Config) resolve(arm string) string { return strings.Replace(arm, fullAr
 
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
-	for _, r := range []struct {
-		name         string
-		x, low, high float64
-	}{
-		{"seeds", float64(c.Seeds), 2, 1000}, {"few_seeds", float64(c.FewSeeds), 2, float64(c.Seeds)}, {"budget_seeds",
-			float64(c.BudgetSeeds), 2, float64(c.Seeds)},
-		{"calibration_seeds", float64(c.CalibrationSeeds), 1, 1000}, {"settings", float64(c.Settings), 3, 1001}, {"dense_settings",
-			float64(c.DenseSettings), 3, 1001},
-		{"tokens", c.Tokens, 1, 1e13}, {"full_tokens", c.FullTokens, 1, 1e13}, {"evaluations", float64(c.Evaluations), 101, 1e7},
-	} {
-		if !(r.x >= r.low && r.x <= r.high) {
-			return fmt.Errorf("%s is %v, want %v to %v", r.name, r.x, r.low, r.high)
-		}
+	if err := cmp.Or(
+		command.InRange("seeds", c.Seeds, 2, 1000), command.InRange("few_seeds", c.FewSeeds, 2, c.Seeds),
+		command.InRange("budget_seeds", c.BudgetSeeds, 2, c.Seeds), command.InRange("calibration_seeds", c.CalibrationSeeds, 1, 1000),
+		command.InRange("settings", c.Settings, 3, 1001), command.InRange("dense_settings", c.DenseSettings, 3, 1001),
+		command.InRange("tokens", c.Tokens, 1, 1e13), command.InRange("full_tokens", c.FullTokens, 1, 1e13),
+		command.InRange("evaluations", c.Evaluations, 101, 1e7),
+	); err != nil {
+		return err
 	}
 	last := c.FirstSeed + uint64(c.Seeds) - 1
 	if last < c.FirstSeed || seeds.CheckEvaluation(c.FirstSeed) != nil && (seeds.CheckCalibration(c.FirstSeed) != nil ||

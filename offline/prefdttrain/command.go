@@ -57,11 +57,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
-	ctx, stop, err := limit(ctx)
+	ctx, stop := limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	if err := call.Config(*config, &c); err != nil {
 		return err
 	}
@@ -225,14 +222,14 @@ func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.W
 	}
 	best := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(filepath.Join(dir, "cooldown-validation.csv")))
 	fmt.Fprintf(stdout, "validation at step %d: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", r.Step,
-		l.total(), l.Association, l.Offload, l.Flight, l.Right, front)
+		l.Total(), l.Association, l.Offload, l.Flight, l.Right, front)
 	if front.Hypervolume > best {
 		if err := r.Save(filepath.Join(dir, bestFile)); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintf(log, "%d,%d,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", r.Step, r.progress.Tokens,
-		l.total(), l.Association, l.Offload, l.Flight, l.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
+		l.Total(), l.Association, l.Offload, l.Flight, l.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
 	return err
 }
 

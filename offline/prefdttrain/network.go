@@ -22,7 +22,6 @@ type network[T kernel.Float] struct {
 	groups     []nn.AttentionGroup // each aircraft's users
 	slotOfUser []int
 	embedding  []int // of each token
-	logits     []float64
 }
 
 func newNetwork[T kernel.Float](f *prefdt.Form, w, g *nn.Params[T]) *network[T] {
@@ -79,19 +78,6 @@ func (n *network[T]) forward(b *batch) {
 	n.choice, n.offload = head(&w.Choice), t.Tanh(head(&w.Offload))
 }
 
-// losses are the sums over slots and users of each term of the loss.
-type losses struct{ Association, Offload, Flight, Right float64 }
-
-func (t *losses) add(o losses) {
-	t.Association += o.Association
-	t.Offload += o.Offload
-	t.Flight += o.Flight
-	t.Right += o.Right
-}
-
-// total is the sum of the terms that is minimised.
-func (t losses) total() float64 { return t.Association + t.Offload + t.Flight }
-
 // loss is the mixed imitation loss, Sec. IV-B: squared errors of the continuous actions, a
 // mean over the flight controls and one over the offload ratios, and cross-entropy of the
 // association, equally weighted. It sets the gradients by the outputs, where slots and
@@ -99,7 +85,7 @@ func (t losses) total() float64 { return t.Association + t.Offload + t.Flight }
 //
 // The error of a heading, every other flight control, is around the circle: between 1 and -1, which are
 // one heading, it is 0, where the plain difference has its least mean at the opposite heading.
-func (n *network[T]) loss(b *batch, slots, users int) (sum losses) {
+func (n *network[T]) loss(b *batch, slots, users int) (sum Losses) {
 	dmotion, dchoice, doffload := n.tape.ZeroGrad(n.motion), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
 	for i, v := range n.motion.Value.Data {
 		off := float64(v) - float64(b.motion[i])
@@ -112,21 +98,8 @@ func (n *network[T]) loss(b *batch, slots, users int) (sum losses) {
 	}
 	k := 1 / float64(max(users, 1))
 	for u, want := range b.server {
-		n.logits = n.logits[:0]
-		for _, v := range n.choice.Value.Row(u) {
-			n.logits = append(n.logits, float64(v))
-		}
-		l, right := nn.CrossEntropy(n.logits, want) // and the gradient in their place
-		sum.Association += k * l
-		if right {
-			sum.Right += k
-		}
-		for i, grad := range n.logits {
-			dchoice.Row(u)[i] = T(k * grad)
-		}
-		l, grad := nn.SquaredError(float64(n.offload.Value.Data[u]), float64(b.offload[u]), k)
-		sum.Offload += l
-		doffload.Data[u] = T(grad)
+		doffload.Data[u] = AddUser(&sum, n.choice.Value.Row(u), dchoice.Row(u), want,
+			float64(n.offload.Value.Data[u]), float64(b.offload[u]), k, 1)
 	}
 	return sum
 }

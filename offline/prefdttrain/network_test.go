@@ -69,7 +69,7 @@ func TestGradients(t *testing.T) {
 	b := randomBatch(rand.New(rand.NewPCG(3, 4)), &f, []int{5, 1, 3})
 	loss := func() float64 {
 		n.forward(b)
-		return n.loss(b, len(b.slotNumber), len(b.server)).total()
+		return n.loss(b, len(b.slotNumber), len(b.server)).Total()
 	}
 	loss()
 	n.tape.Backward()
@@ -93,7 +93,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 	n32.forward(b)
 	n64.forward(b)
 	a, c := n32.loss(b, len(b.slotNumber), len(b.server)), n64.loss(b, len(b.slotNumber), len(b.server))
-	if math.Abs(a.total()-c.total()) > 1e-3*c.total() {
+	if math.Abs(a.Total()-c.Total()) > 1e-3*c.Total() {
 		t.Errorf("loss %v in float32, %v in float64", a, c)
 	}
 	n32.tape.Backward()

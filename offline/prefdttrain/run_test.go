@@ -252,13 +252,13 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 func TestLossFalls(t *testing.T) {
 	c := testConfig()
 	run := testRun(t, c)
-	before := run.validate().total()
+	before := run.validate().Total()
 	for range 60 {
 		if _, err := run.Next(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if after := run.validate().total(); after > 0.6*before {
+	if after := run.validate().Total(); after > 0.6*before {
 		t.Errorf("the validation's loss is %v after 60 steps, %v before", after, before)
 	}
 }
@@ -406,7 +406,7 @@ func TestCheckpoint(t *testing.T) {
 			t.Fatalf("parameter %d is %v, it was %v", i, again.Params.Data[i], x)
 		}
 	}
-	if was, is := run.validate().total(), again.validate().total(); math.Abs(is-was) > 0.01*was {
+	if was, is := run.validate().Total(), again.validate().Total(); math.Abs(is-was) > 0.01*was {
 		t.Errorf("the loss is %v, it was %v", is, was)
 	}
 	other := c.Form

@@ -163,7 +163,7 @@ func newRun(c Config, corpusHash string, flown, held *store) (*run, error) {
 	}}
 	var err error
 	r.Trainer, err = nn.New(config, nn.Task{
-		Tensors: c.Form.Tensors(), Losses: []string{"loss", "choice", "offload", "flight", "right"}, Config: &r.Config, Subject: &r.subject, Progress: &r.progress,
+		Tensors: c.Form.Tensors(), Losses: LossNames, Config: &r.Config, Subject: &r.subject, Progress: &r.progress,
 		Rate: func(step int) float64 { return s.rate(step, r.subject.CoolDown) }, Unit: "tokens", PerStep: c.tokensPerStep(),
 		Network: func(k int, w, g *nn.Params[float32]) nn.Network {
 			r.workers = append(r.workers, &worker{network: newNetwork(&r.Form, w, g), run: r, number: k})
@@ -210,18 +210,18 @@ func (w *worker) AddGradient(i int, scale float64) ([]float64, error) {
 	}
 	l := w.pass(w.run.store, x.windows[w.number], x.slots, x.users, true)
 	k := 1 / scale // the means are over the windows of all workers already
-	return []float64{k * l.total(), k * l.Association, k * l.Offload, k * l.Flight, k * l.Right}, nil
+	return l.List(k), nil
 }
 
 // pass takes windows through the network, a chunk at a time.
-func (w *worker) pass(s *store, windows []window, slots, users int, learn bool) (sum losses) {
+func (w *worker) pass(s *store, windows []window, slots, users int, learn bool) (sum Losses) {
 	for chunk := range slices.Chunk(windows, chunkWindows) {
 		w.batch.reset()
 		for _, x := range chunk {
 			s.append(&w.batch, x)
 		}
 		w.forward(&w.batch)
-		sum.add(w.loss(&w.batch, slots, users))
+		sum.Add(w.loss(&w.batch, slots, users))
 		if learn {
 			w.tape.Backward()
 		}
@@ -231,7 +231,7 @@ func (w *worker) pass(s *store, windows []window, slots, users int, learn bool) 
 
 // validate returns the loss on windows of flights that training does not see: the whole of
 // each flight, at the contexts at which it is flown.
-func (r *run) validate() (sum losses) {
+func (r *run) validate() (sum Losses) {
 	x, j := step{windows: make([][]window, len(r.workers))}, 0
 	for i, f := range r.held.flights {
 		for end := len(f.userCounts); end > 0; end -= r.Form.Context {
@@ -241,14 +241,14 @@ func (r *run) validate() (sum losses) {
 			x.slots, x.users, j = x.slots+w.end-w.first, x.users+r.held.users(w), j+1
 		}
 	}
-	parts := make([]losses, len(r.workers))
+	parts := make([]Losses, len(r.workers))
 	var wait sync.WaitGroup
 	for k, w := range r.workers {
 		wait.Go(func() { parts[k] = w.pass(r.held, x.windows[k], x.slots, x.users, false) })
 	}
 	wait.Wait()
 	for _, l := range parts {
-		sum.add(l)
+		sum.Add(l)
 	}
 	return sum
 }

@@ -11,6 +11,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -50,14 +51,11 @@ func Default() Config {
 
 // Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
-	if c.Population < 2 || c.Population > 10000 {
-		return fmt.Errorf("search population is %d, want 2 to 10000", c.Population)
-	}
-	if c.Generations < 1 || c.Generations > 100000 {
-		return fmt.Errorf("search generations is %d, want 1 to 100000", c.Generations)
-	}
-	if c.Restarts < 0 || c.Restarts > 1000 {
-		return fmt.Errorf("search restarts is %d, want 1 to 1000", c.Restarts)
+	if err := cmp.Or(
+		command.InRange("population", c.Population, 2, 10000), command.InRange("generations", c.Generations, 1, 100000),
+		command.InRange("restarts", c.Restarts, 0, 1000),
+	); err != nil {
+		return fmt.Errorf("search %w", err)
 	}
 	if _, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining); err != nil {
 		return err

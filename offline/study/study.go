@@ -21,6 +21,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -68,19 +69,13 @@ func Default() Config {
 
 // Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
-	for _, r := range []struct {
-		name    string
-		x, low  int
-		highest int
-	}{
-		{"seeds", c.Seeds, 2, 1000}, {"ablation_seeds", c.AblationSeeds, 2, c.Seeds}, {"link_seeds", c.LinkSeeds, 1, c.Seeds},
-		{"calibration_seeds", c.CalibrationSeeds, 1, 10000}, {"settings", c.Settings, 3, finestPrices}, {"prices", c.Prices, 3,
-			finestPrices},
-		{"flights", c.CorpusFlights, 500, 1e7}, {"episodes", c.ArchiveEpisodes, 1, 1e5},
-	} {
-		if r.x < r.low || r.x > r.highest {
-			return fmt.Errorf("study %s is %d, want %d to %d", r.name, r.x, r.low, r.highest)
-		}
+	if err := cmp.Or(
+		command.InRange("seeds", c.Seeds, 2, 1000), command.InRange("ablation_seeds", c.AblationSeeds, 2, c.Seeds),
+		command.InRange("link_seeds", c.LinkSeeds, 1, c.Seeds), command.InRange("calibration_seeds", c.CalibrationSeeds, 1, 10000),
+		command.InRange("settings", c.Settings, 3, finestPrices), command.InRange("prices", c.Prices, 3, finestPrices),
+		command.InRange("flights", c.CorpusFlights, 500, 1e7), command.InRange("episodes", c.ArchiveEpisodes, 1, 1e5),
+	); err != nil {
+		return fmt.Errorf("study %w", err)
 	}
 	return c.Train.Check()
 }

@@ -44,11 +44,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
-	ctx, stop, err := limit(ctx)
+	ctx, stop := limit(ctx)
 	defer stop()
-	if err != nil {
-		return err
-	}
 	if *asJSON {
 		stdout = call.Stderr
 	}
