@@ -4,38 +4,18 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
+	_ "embed"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
-	"prefdt/configs"
-	"prefdt/offline/paper"
-	"prefdt/offline/study"
+	"prefdt/offline/experiment"
 )
 
-// The file of a command's defaults is its defaults, and has every key of its own.
-func TestFilesOfDefaults(t *testing.T) {
-	studied, tables := study.Default(), paper.Default()
-	for file, c := range map[string]struct{ read, want any }{
-		"study.yaml": {&study.Config{}, &studied},
-		"paper.yaml": {&paper.Config{Form: tables.Form, Methods: tables.Methods}, &tables}, // these have files of their own
-	} {
-		if err := configs.Load("../configs/"+file, c.read); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(c.read, c.want) {
-			t.Errorf("configs/%s has %+v, the defaults are %+v", file, c.read, c.want)
-		}
-	}
-}
-
-const (
-	smallStudy = `
+const smallStudy = `
 checkpoint: ../configs/checkpoint
 seeds: 3
 ablation_seeds: 2
@@ -50,28 +30,9 @@ train:
   batch: 2
   schedule: {steps: 60, warm_up: 10}
 `
-	smallTables = `
-first_seed: 100000
-seeds: 2
-few_seeds: 2
-budget_seeds: 2
-calibration_seeds: 1
-settings: 3
-dense_settings: 4
-tokens: 20000
-full_tokens: 30000
-evaluations: 202
-form:
-  form: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
-  flights: 1000
-  episodes: 3
-  batch: 8
-methods:
-  ppo: {preferences: 5, steps: 1600, episodes: 2}
-  cmdp: {ppo: {steps: 1600, episodes: 2}}
-  peda: {steps: 3, width: 16, layers: 1, context: 4, corpus: {flights: 20, episodes: 3}}
-`
-)
+
+//go:embed paper/testdata/miniature.yaml
+var smallTables string
 
 // What was ended in the middle, and what shards have measured in folders of their own, ends as the files of one run; what
 // was done before is not done again.
@@ -160,11 +121,7 @@ func folderHash(t *testing.T, dir string) string {
 		}
 		name, _ := filepath.Rel(dir, path)
 		raw, err := os.ReadFile(path)
-		var x map[string]any
-		if strings.HasSuffix(name, ".json") && json.Unmarshal(raw, &x) == nil && x["record"] != nil {
-			delete(x, "record")
-			raw, _ = json.Marshal(x)
-		}
+		raw = experiment.WithoutRecord(raw)
 		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
 		return err
 	})

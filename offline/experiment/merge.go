@@ -147,12 +147,11 @@ func (f *foundArm) copyTo(out string) error {
 func checkSame(a, b string) error {
 	var outcomes [2]string
 	for i, path := range []string{a, b} {
-		r := &Result{}
-		if err := command.ReadJSON(path, r); err != nil {
+		raw, err := os.ReadFile(path)
+		if err != nil {
 			return err
 		}
-		r.Record = nil
-		outcomes[i] = Key(r)
+		outcomes[i] = string(WithoutRecord(raw))
 	}
 	var err error
 	if outcomes[0] != outcomes[1] {

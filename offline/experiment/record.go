@@ -3,6 +3,7 @@ package experiment
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,6 +131,18 @@ func processor() (model string, features []string) {
 		features = slices.DeleteFunc(strings.Fields(string(m[1])), func(f string) bool { return !featurePattern.MatchString(f) })
 	}
 	return model, features
+}
+
+// WithoutRecord returns a file of a result, or of an evaluation, without the record of how it was measured: what two
+// measurements of the same have in common. Another file stays as it is.
+func WithoutRecord(file []byte) []byte {
+	var x map[string]any
+	if json.Unmarshal(file, &x) != nil || x["record"] == nil {
+		return file
+	}
+	delete(x, "record")
+	rest, _ := json.Marshal(x) // of what was JSON
+	return rest
 }
 
 // check returns what a record lacks.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -130,27 +131,9 @@ func TestNeeds(t *testing.T) {
 }
 
 // miniature is a set of seconds, on calibration seeds.
-const miniature = `
-first_seed: 100000
-seeds: 2
-few_seeds: 2
-budget_seeds: 2
-calibration_seeds: 1
-settings: 3
-dense_settings: 4
-tokens: 20000
-full_tokens: 30000
-evaluations: 202
-form:
-  form: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
-  flights: 1000
-  episodes: 3
-  batch: 8
-methods:
-  ppo: {preferences: 5, steps: 1600, episodes: 2}
-  cmdp: {ppo: {steps: 1600, episodes: 2}}
-  peda: {steps: 3, width: 16, layers: 1, context: 4, corpus: {flights: 20, episodes: 3}}
-`
+//
+//go:embed testdata/miniature.yaml
+var miniature string
 
 // run runs the command on a configuration's text.
 func run(t *testing.T, ctx context.Context, config string, args ...string) (status int, stdout, stderr string) {
