@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -45,7 +44,7 @@ func CompareEven(f *Flight) (c BesideEven, err error) {
 	for i := range f.Slots {
 		c.Flight.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
 	}
-	c.BudgetJ = cmp.Or(f.Request.RevisedBudgetJ, f.Request.BudgetJ)
+	c.BudgetJ = f.Request.EndBudgetJ()
 	c.Error = c.Flight.EnergyJ/c.BudgetJ - 1
 	return c, nil
 }

@@ -312,7 +312,7 @@ func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Con
 			return err
 		}
 		for _, r := range p.requests {
-			x.constantS = append(x.constantS, leastDelayS(pareto.SeedPoints(front, 0), endBudgetJ(&r)))
+			x.constantS = append(x.constantS, leastDelayS(pareto.SeedPoints(front, 0), r.EndBudgetJ()))
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
@@ -341,7 +341,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 	even := slices.IndexFunc(arms, func(a scheduler) bool { return a.name == evenArm })
 	for m, mode := range c.budgetModes() {
 		for k, r := range p.requests {
-			row := BudgetCell{Perturbation: p.name, Mode: mode, BudgetJ: endBudgetJ(&r), HeldOut: p.heldOut, Seeds: len(c.Seeds),
+			row := BudgetCell{Perturbation: p.name, Mode: mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.heldOut, Seeds: len(c.Seeds),
 				Arms: map[string]experiment.BudgetMeans{}}
 			if r.ReviseSlot > 0 {
 				row.RevisedFromJ = r.BudgetJ
@@ -384,14 +384,6 @@ func (a *scheduler) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder,
 		return nil, err
 	}
 	return rollout.NewWithPolicy(policy, &ck.GoalConstants, w, rollout.ReportLink{})
-}
-
-// endBudgetJ is the budget in force at the end of a flight.
-func endBudgetJ(r *rollout.Request) float64 {
-	if r.ReviseSlot > 0 {
-		return r.RevisedBudgetJ
-	}
-	return r.BudgetJ
 }
 
 // leastDelayS returns the delay of the front at a total energy, between the points of

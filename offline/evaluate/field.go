@@ -221,23 +221,15 @@ func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	}
 	for name, p := range contexts {
 		test := MemoryTest{Window: p.Window, Trained: &p.Data[0] != &c.Estimator.Data[0]}
-		if test.Difference, test.P, err = difference(policy.tight, arms[name].tight); err != nil {
+		d := pareto.Differences(policy.tight, arms[name].tight)
+		if test.P, _, err = pareto.Wilcoxon(d); err != nil {
 			return nil, err
 		}
+		test.Difference = pareto.Summarise(d)
 		r.Memory = append(r.Memory, test)
 	}
 	slices.SortFunc(r.Memory, func(a, b MemoryTest) int { return cmp.Compare(a.Window, b.Window) })
 	return r, nil
-}
-
-// difference returns that of paired figures, and its two-sided p-value.
-func difference(x, y []float64) (s pareto.Summary, p float64, err error) {
-	d := make([]float64, len(x))
-	for i := range d {
-		d[i] = x[i] - y[i]
-	}
-	p, _, err = pareto.Wilcoxon(d)
-	return pareto.Summarise(d), p, err
 }
 
 //go:embed field.tmpl

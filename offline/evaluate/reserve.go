@@ -68,7 +68,7 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 		}
 		for m, mode := range c.budgetModes() {
 			for k := range p.requests {
-				budgetJ := endBudgetJ(&p.requests[k])
+				budgetJ := p.requests[k].EndBudgetJ()
 				kept := map[int]reserveFlights{}
 				for s := range bySeed {
 					x := reserveFlights{p.cell(&bySeed[s], m, k, len(arms)), bySeed[s].constantS[k]}

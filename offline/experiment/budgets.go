@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -75,7 +74,7 @@ func (s *Set) flyBudgets(ctx context.Context, a *Arm, p *Policy, r *Result) erro
 			return err
 		}
 		for i, outcomes := range rollout.Outcomes(results) {
-			budgetJ := cmp.Or(b.requests[i].RevisedBudgetJ, b.requests[i].BudgetJ)
+			budgetJ := b.requests[i].EndBudgetJ()
 			r.Budgets = append(r.Budgets, BudgetResult{Perturbation: b.name, BudgetJ: budgetJ, Outcomes: outcomes})
 		}
 	}
@@ -93,7 +92,7 @@ func checkBudgets(r *Result, seeds int) error {
 	n := 0
 	for _, b := range budgetTests {
 		for _, request := range b.requests {
-			budgetJ := cmp.Or(request.RevisedBudgetJ, request.BudgetJ)
+			budgetJ := request.EndBudgetJ()
 			if n >= len(r.Budgets) || r.Budgets[n].Perturbation != b.name || r.Budgets[n].BudgetJ != budgetJ {
 				return fmt.Errorf("the budget of %v J, %s, is missing", budgetJ, b.name)
 			}

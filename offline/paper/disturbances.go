@@ -29,7 +29,7 @@ func (t *tables) linkTable(x *experiment.Table) {
 	}
 	for _, r := range paperRows.Substitution {
 		gained := func(from *experiment.Result) []float64 {
-			return differences(retained(from, lossName(r.Rate, true)), retained(from, lossName(r.Rate, false)))
+			return pareto.Differences(retained(from, lossName(r.Rate, true)), retained(from, lossName(r.Rate, false)))
 		}
 		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), gained(full), gained(rules), number("%+.1f", r.Paper),
 			number("%+.1f", r.Rules))
@@ -40,7 +40,7 @@ func (t *tables) linkTable(x *experiment.Table) {
 			name, 100*c.Mean, 100*c.Low, 100*c.High, c.P, c.N))
 	}
 	beforeLessAfter := func(r *experiment.Result) []float64 {
-		return differences(retained(r, displacementName(1)), retained(r, displacementName(-1)))
+		return pareto.Differences(retained(r, displacementName(1)), retained(r, displacementName(-1)))
 	}
 	add("a snapshot of one slot before, less one of the slot after", beforeLessAfter(full), beforeLessAfter(rules), "0.007", "")
 }

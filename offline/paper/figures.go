@@ -25,6 +25,14 @@ type figures struct {
 
 var mean = pareto.Mean
 
+// millions divides by 1e6, in place.
+func millions(x []float64) []float64 {
+	for i := range x {
+		x[i] /= 1e6
+	}
+	return x
+}
+
 // interval is the 95 % interval of a mean, NaN of none.
 func interval(x []float64) (low, high float64) {
 	if len(x) == 0 {
@@ -104,10 +112,7 @@ const calmJ = 45e3
 func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPreference bool, span float64) *figures {
 	wide, tight := referencesOf(aircraft)
 	f := &figures{Metrics: x.Measure(wide, tight), corners: corners(x.Outcomes), verdict: experiment.None}
-	for i := range f.Hypervolumes {
-		f.Hypervolumes[i] /= 1e6
-		f.Tight[i] /= 1e6
-	}
+	f.Hypervolumes, f.Tight = millions(f.Hypervolumes), millions(f.Tight)
 	if !hasPreference {
 		f.Fidelities = nil
 	} else if aircraft == 2 && !math.IsNaN(span) {
@@ -166,14 +171,6 @@ func retained(r *experiment.Result, condition string) []float64 {
 		left[i] /= whole[i]
 	}
 	return left
-}
-
-// differences returns a less b over the seeds that both have.
-func differences(a, b []float64) (d []float64) {
-	for i := range min(len(a), len(b)) {
-		d = append(d, a[i]-b[i])
-	}
-	return d
 }
 
 // scalarBudgets is what is consumed as the request rises.

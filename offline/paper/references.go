@@ -37,11 +37,7 @@ func (t *tables) at(arm string, p pareto.Point) []float64 {
 	if x == nil {
 		return nil
 	}
-	list := pareto.Hypervolumes(x.Outcomes, p)
-	for i := range list {
-		list[i] /= 1e6
-	}
-	return list
+	return millions(pareto.Hypervolumes(x.Outcomes, p))
 }
 
 // referenceTable is the methods' hypervolumes and ranks at each reference point, on the seeds that all flew, and the rank

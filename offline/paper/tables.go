@@ -218,11 +218,7 @@ func (t *tables) thinned(arm string, aircraft int) []float64 {
 		some = append(some, r.Outcomes[k*(len(r.Outcomes)-1)/(t.Settings-1)])
 	}
 	wide, _ := referencesOf(aircraft)
-	list := pareto.Hypervolumes(some, wide)
-	for i := range list {
-		list[i] /= 1e6
-	}
-	return list
+	return millions(pareto.Hypervolumes(some, wide))
 }
 
 // ablationTable is the eleven removals.

@@ -52,6 +52,14 @@ func Fidelities(settings []float64, outcomes [][]Point) []float64 {
 	return BySeed(outcomes, func(p []Point) float64 { return Fidelity(settings, p) })
 }
 
+// Differences returns a less b over the seeds that both have.
+func Differences(a, b []float64) (d []float64) {
+	for i := range min(len(a), len(b)) {
+		d = append(d, a[i]-b[i])
+	}
+	return d
+}
+
 // MeanRatio returns the mean of a over b over the seeds on which b is positive, NaN where
 // there are none.
 func MeanRatio(a, b []float64) float64 {
@@ -78,15 +86,11 @@ var NotPaired = Paired{Mean: math.NaN(), Low: math.NaN(), High: math.NaN(), P: m
 
 // Compare compares a sample with a baseline's, over the seeds that both have.
 func Compare(own, baseline []float64) Paired {
-	n := min(len(own), len(baseline))
-	if n == 0 {
+	diff := Differences(own, baseline)
+	if len(diff) == 0 {
 		return NotPaired
 	}
-	diff := make([]float64, n)
-	for i := range diff {
-		diff[i] = own[i] - baseline[i]
-	}
-	c := Paired{N: n, Mean: Summarise(diff).Mean, P: math.NaN()}
+	c := Paired{N: len(diff), Mean: Summarise(diff).Mean, P: math.NaN()}
 	c.Low, c.High = MeanInterval(diff)
 	if p, _, err := Wilcoxon(diff); err == nil {
 		c.P = p

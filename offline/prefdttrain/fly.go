@@ -39,16 +39,6 @@ func (m *Corpus) fly(ctx context.Context, f *prefdt.Form, parameters []float32, 
 		return x, err
 	}
 	wide, _ := pareto.References(&m.World, m.Archive.Points)
-	n := float64(flights)
-	for s := range list {
-		var points []pareto.Point
-		for i := range omegas {
-			points = append(points, outcomes[i][s])
-		}
-		x.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / n
-		x.Fidelity += pareto.Fidelity(omegas, points) / n
-		x.ReachS += pareto.ReachS(points) / n
-		x.CornerS += pareto.CornerS(points) / n
-	}
-	return x, nil
+	y := pareto.Measure(omegas, outcomes, wide, wide)
+	return frontFigures{pareto.Mean(y.Hypervolumes) / 1e6, pareto.Mean(y.Fidelities), pareto.Mean(y.Reaches), pareto.Mean(y.Corners)}, nil
 }

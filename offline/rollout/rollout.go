@@ -37,6 +37,14 @@ type Request struct {
 	Packs          *Packs // nil: the budget alone, in slots
 }
 
+// EndBudgetJ is the budget in force at the end of a flight.
+func (r *Request) EndBudgetJ() float64 {
+	if r.ReviseSlot > 0 {
+		return r.RevisedBudgetJ
+	}
+	return r.BudgetJ
+}
+
 // UnlimitedJ is a budget above all that a flight can spend.
 const UnlimitedJ = 1e12
 

@@ -54,14 +54,12 @@ func validation(ctx context.Context, m *corpus.Manifest, a model.Arch, parameter
 		return v, err
 	}
 	wide, tight := pareto.References(&m.World, m.Archive.Points)
-	n, outcomes := float64(len(list)), rollout.Outcomes(results[:len(omegas)])
-	for s := range list {
-		points := pareto.SeedPoints(outcomes, s)
-		v.Hypervolume += pareto.Hypervolume(points, wide) / 1e6 / n
-		v.TightHypervolume += pareto.Hypervolume(points, tight) / 1e6 / n
-		v.Fidelity += pareto.Fidelity(omegas, points) / n
-		for i, j := range budgets {
-			v.BudgetError += math.Abs(results[len(omegas)+i][s].EnergyJ/j-1) / (n * float64(len(budgets)))
+	y := pareto.Measure(omegas, rollout.Outcomes(results[:len(omegas)]), wide, tight)
+	v = figures{Hypervolume: pareto.Mean(y.Hypervolumes) / 1e6, TightHypervolume: pareto.Mean(y.Tight) / 1e6, Fidelity: pareto.Mean(y.Fidelities)}
+	n := float64(len(list) * len(budgets))
+	for i, j := range budgets {
+		for _, flown := range results[len(omegas)+i] {
+			v.BudgetError += math.Abs(flown.EnergyJ/j-1) / n
 		}
 	}
 	return v, nil
