@@ -29,6 +29,7 @@ AUTOPILOT ?= px4
 run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these; AUTOPILOT=ardupilot or mixed
 ifeq ($(TASKS),real)
 	bin/simbridge fly -config configs/fly-tasks.yaml -checkpoint $(CHECKPOINT)
+	bin/offline compare -flight out/tasks
 else ifneq ($(PACKS),)
 	bin/simbridge fly -config configs/fly-packs.yaml -checkpoint $(CHECKPOINT) -packs $(PACKS)
 else ifeq ($(WORLD),)
@@ -153,6 +154,7 @@ study: bin/offline ## the comparison of all arms on one protocol, resumable; see
 pictures: build ## fly the demonstration and draw docs/images anew
 	bin/simbridge fly -config configs/fly.yaml -out out/pictures
 	cp out/pictures/flight.gif out/pictures/energy.png docs/images/
+	$(GO) test ./docs -run TestPicture -record
 
 notice: ## collect the licences of the modules that the programs are linked with, into NOTICE
 	.ci/notice >NOTICE

@@ -161,6 +161,41 @@ func TestCompareEven(t *testing.T) {
 	}
 }
 
+// A rollout whose workers had another CPU and another function is equal to its rollout, and one
+// that knows neither is an error.
+func TestCompareExecuted(t *testing.T) {
+	c := world.Standard()
+	c.Slots = 30
+	x := report.Executed{Tasks: 100, CyclesPerBit: 400, EdgeCPUHz: 5e9}
+	f := &Flight{Summary: report.Summary{Seed: 3, Executed: &x}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2},
+		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)}}
+	f.Slots[7].Missed = true
+	frozen, err := f.Leader.loadBelieving()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.CyclesPerBit, c.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
+	r, err := rollout.New(frozen, inference.DecoderDispatch, c, rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 7 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.OnSettled = func(n int, delayS, energyJ float64) {
+		x.MeasuredDelayS, f.Slots[n].EnergyJ = x.MeasuredDelayS+delayS, energyJ
+	}
+	r.Fly(3, f.Request)
+	got, err := CompareExecuted(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.MissedSlots != 1 || got.Flight.DelayS == 0 || math.Abs(got.DelayError) > 1e-12 || math.Abs(got.EnergyError) > 1e-12 {
+		t.Errorf("%+v", got)
+	}
+	x.EdgeCPUHz = 0
+	if _, err := CompareExecuted(f); err == nil || !strings.Contains(err.Error(), "edge_cpu_hz is 0") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What is no flight in a field is one clear line.
 func TestReadFlightRefuses(t *testing.T) {
 	const flown = `{"seed":1,"world":{"aircraft":1,"users":3,"slots":2,"sounding":true}}`

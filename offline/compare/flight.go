@@ -110,7 +110,7 @@ func ReadFlight(folder string) (*Flight, error) {
 	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
 		return nil, err
 	}
-	if !f.World.HidesState() {
+	if !f.World.HidesState() && f.Summary.Executed == nil {
 		return f, f.readBudgets()
 	}
 	var logged []loggedFlight
@@ -125,6 +125,9 @@ func ReadFlight(folder string) (*Flight, error) {
 		f.Request = rollout.Request{Mode: g.Mode, Omega: g.Omega}
 	} else {
 		f.Request = rollout.Request{Mode: g.Mode, BudgetJ: g.BudgetJ}
+	}
+	if !f.World.HidesState() {
+		return f, nil
 	}
 	tasks, err := report.ReadTable(filepath.Join(folder, report.TasksFile))
 	if err != nil {

@@ -48,6 +48,9 @@ type execution struct {
 	slot     int                 // open now
 	rates    map[[3]int]float64  // bit/s by slot, user and aircraft
 	outcomes map[string]*outcome // by the task's file
+	// CPU of aircraft, summed over the beacons that offered it, and how many those were.
+	offeredHz float64
+	offered   int
 }
 
 // outcome is a line of a user's output.
@@ -277,9 +280,13 @@ func (e *execution) stop() {
 }
 
 // openSlot has the tasks of the next slot dropped once this one's were taken.
-func (e *execution) openSlot(slot int) {
+func (e *execution) openSlot(b *telemetry.Slot) {
+	slot := b.Slot
 	e.mutex.Lock()
 	e.slot = slot
+	for _, a := range b.Offer.Aircraft {
+		e.offeredHz, e.offered = e.offeredHz+a.CPUHz, e.offered+1
+	}
 	e.mutex.Unlock()
 	time.AfterFunc(600*time.Millisecond, func() {
 		e.prepare(slot + 1)
@@ -423,7 +430,7 @@ func (e *execution) rate(user, m int) float64 {
 // those of the model.
 func (e *execution) summarize() *report.Executed {
 	e.stop()
-	x := &report.Executed{Problems: map[string]int{}}
+	x := &report.Executed{Problems: map[string]int{}, CyclesPerBit: e.cyclesPerBit}
 	var upload, local, edge []float64
 	c := &e.World.Physics
 	for file, o := range e.outcomes {
@@ -464,6 +471,9 @@ func (e *execution) summarize() *report.Executed {
 	x.UploadError, x.UploadP90 = medianAndP90(upload)
 	x.LocalError, x.LocalP90 = medianAndP90(local)
 	x.EdgeError, x.EdgeP90 = medianAndP90(edge)
+	if e.offered > 0 {
+		x.EdgeCPUHz = e.offeredHz / float64(e.offered)
+	}
 	e.log.Info("executed", slog.Any("summary", x))
 	return x
 }

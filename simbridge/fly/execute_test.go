@@ -15,7 +15,9 @@ import (
 )
 
 // A worker that hangs and one that is killed, each in the middle of a slot: no task is lost, its output is the
-// whole's, and its user computes the aircraft's part. Once it goes on, or is started again, users are sent to it.
+// whole's, and its user computes the aircraft's part. Once it goes on, or is started again, users are sent to it. The
+// one that is started again has a clock that is set by a day, forward and back, every 700 ms and so in the middle of
+// tasks: that changes nothing, and their times are right.
 func TestWorkersThatFail(t *testing.T) {
 	t.Parallel()
 	const (
@@ -30,6 +32,7 @@ func TestWorkersThatFail(t *testing.T) {
 	}
 	c.Commands = []Command{{-1, []string{"preference", "-setting", "0.2"}}, {-1, []string{"mission", "start"}}}
 	c.Seed, c.Execute, c.World.Users, c.World.ActiveMin, c.World.ActiveMax = 100001, true, 4, 4, 4
+	c.TimeoutS = 300 // all in real time, and landed aircraft are waited for
 	c.World.DeadlineMinS, c.World.DeadlineMaxS = 1, 1
 	for name, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "worker/blobs": &c.Blobs} {
 		path := filepath.Join(buildFolder, filepath.Base(name))
@@ -38,6 +41,8 @@ func TestWorkersThatFail(t *testing.T) {
 		}
 		*program = []string{path}
 	}
+	jumping := filepath.Join(buildFolder, "worker-jump")
+	buildJumping(t, jumping, "prefdt/firmware/worker")
 	folder := filepath.Join(c.Out, "tasks")
 	configuration := func(aircraft int) string { return filepath.Join(folder, "worker-"+strconv.Itoa(aircraft)+".yaml") }
 	act := map[int]func(){
@@ -45,7 +50,7 @@ func TestWorkersThatFail(t *testing.T) {
 		hungTo:   func() { signal(t, configuration(1), syscall.SIGCONT) },
 		killedAt: func() { signal(t, configuration(2), syscall.SIGKILL) },
 		startedAt: func() {
-			again := exec.Command(c.Worker[0], "-config", configuration(2))
+			again := exec.Command(jumping, "-config", configuration(2))
 			if err := again.Start(); err != nil {
 				t.Error(err)
 			}
@@ -84,21 +89,67 @@ func TestWorkersThatFail(t *testing.T) {
 	if x := s.Executed; x.Tasks < slots || x.Identical != x.Tasks {
 		t.Errorf("%d of %d outputs are the whole's", x.Identical, x.Tasks)
 	}
-	var problems int
+	const offeredIn = 3 // slots after which a worker that was started again is offered
+	var problems, sent, served int
 	computed := map[int][]int{} // slots in which an aircraft computed a part
 	for _, o := range outcomes(folder) {
 		if o.Problem != "" {
 			problems++
+		}
+		if o.Chosen == 2 && o.Slot >= startedAt+offeredIn {
+			if sent++; o.Aircraft == 2 {
+				served++
+			}
+		}
+		if o.EdgeS != nil && (*o.EdgeS < 0 || *o.EdgeS > 60) {
+			t.Errorf("slot %d: aircraft %d says that it computed for %v s", o.Slot, o.Aircraft, *o.EdgeS)
 		}
 		computed[o.Aircraft] = append(computed[o.Aircraft], o.Slot)
 	}
 	if problems == 0 {
 		t.Error("no user met a worker that failed")
 	}
+	t.Logf("with a clock that is set, %d parts of %d were computed on the aircraft", served, sent)
+	if sent == 0 || 2*served < sent { // the others' users were faster themselves
+		t.Errorf("with a clock that is set, %d parts of %d were computed on the aircraft", served, sent)
+	}
 	for aircraft, from := range map[int]int{1: hungTo, 2: startedAt} {
 		if len(computed[aircraft]) == 0 || slices.Max(computed[aircraft]) < from {
 			t.Errorf("aircraft %d computed in slots %v, want some after slot %d", aircraft, computed[aircraft], from)
 		}
+	}
+}
+
+// buildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms, as
+// chaos.BuildJump does, which cannot be imported here. The monotonic part of a time is unchanged.
+func buildJumping(t *testing.T, program, of string) {
+	t.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	text, err := os.ReadFile(original)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const read = "sec, nsec, mono := runtimeNow()"
+	if n := bytes.Count(text, []byte(read)); n != 1 {
+		t.Fatalf("%s has %q %d times, want once", original, read, n)
+	}
+	changed, list := program+".go", program+".json"
+	text = bytes.Replace(text, []byte(read), []byte(read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}"), 1)
+	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, content := range map[string][]byte{changed: text, list: raw} {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("go", "build", "-overlay", list, "-o", program, of).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 

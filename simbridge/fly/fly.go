@@ -74,24 +74,24 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	os.Remove(filepath.Join(c.Out, "summary.json")) // an earlier flight's, should this one fail
 
 	timeout := time.Duration(c.TimeoutS * float64(time.Second))
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the mission was not done after timeout_s = %v", c.TimeoutS))
+	flown, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the mission was not done after timeout_s = %v", c.TimeoutS))
 	defer cancel()
 	f := &flight{Config: c, log: slog.New(slog.NewTextHandler(logFile, nil)), view: newView(out), bodiesAtBeacon: map[int][]autopilot.Body{}}
 	defer f.stop()
-	if err := f.start(ctx); err != nil {
-		return f.causeOf(ctx, err)
+	if err := f.start(flown); err != nil {
+		return f.causeOf(flown, err)
 	}
-	err = f.flyMission(ctx)
+	err = f.flyMission(flown)
 	landed := false
 	if err == nil {
-		err = f.waitForLanding(ctx)
+		err = f.waitForLanding(flown)
 		landed = err == nil
 	}
 	if err == nil {
 		err = f.lostError()
 	}
 	if err != nil {
-		err = f.causeOf(ctx, err)
+		err = f.causeOf(flown, err)
 	}
 	f.view.leaveDrawing()
 	if f.observer.latest().slotsOpened == 0 {
@@ -111,13 +111,13 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	return errors.Join(err, f.exportLog(ctx))
 }
 
-// LogFile is what the leader logged in a world that hides something, as leader log export
-// -json writes it.
+// LogFile is what the leader logged in a world that hides something, or in which tasks were
+// computed, as leader log export -json writes it.
 const LogFile = "leader.json"
 
-// exportLog ends the leader and has it export its log, where that has beliefs.
+// exportLog ends the leader and has it export its log, where that has beliefs or tasks were computed.
 func (f *flight) exportLog(ctx context.Context) error {
-	if f.leader == nil || f.Leader.surroundings == nil {
+	if f.leader == nil || f.Leader.surroundings == nil && f.executed == nil {
 		return nil
 	}
 	f.leader.Stop()
@@ -227,7 +227,7 @@ func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	f.fleet.setSlot(b.Slot, received)
 	f.fleet.latency.noteBeacon(b, received)
 	if f.executed != nil {
-		f.executed.openSlot(b.Slot)
+		f.executed.openSlot(&b)
 	}
 	latest, bodies := f.observer.latest(), f.fleet.bodies()
 	f.mutex.Lock()

@@ -137,6 +137,11 @@ type Executed struct {
 	LocalP90    float64 `json:"local_p90"`
 	EdgeP90     float64 `json:"edge_p90"`
 
+	// What the leader decided with: cycles of a bit, and the CPU of an aircraft, in the mean of
+	// those that its beacons offered.
+	CyclesPerBit float64 `json:"cycles_per_bit"`
+	EdgeCPUHz    float64 `json:"edge_cpu_hz"`
+
 	MeasuredDelayS float64        `json:"measured_delay_s"` // of the mission
 	ModelledDelayS float64        `json:"modelled_delay_s"` // of the same decisions, by the world's closed forms
 	Problems       map[string]int `json:"problems,omitempty"`
