@@ -67,6 +67,7 @@ func (m *mission) judgeEnd(courseError error) {
 	}
 	m.judge.finish(&e, tasks, inTime)
 	o.MinSeparationM, o.ExcusedByHost, o.MaxExcusedMS = m.judge.minSeparationM, m.judge.excused, 1000*m.judge.maxExcusedS/m.plan.Speed
+	o.LeftForPacks = m.judge.leftForPacks()
 	for _, v := range m.judge.broken() {
 		if m.plan.knownIssue(v.rule) != "" {
 			continue

@@ -106,7 +106,9 @@ type Result struct {
 	MissedSlots         int       `json:"missed_slots"`
 	SlowestAnswerS      float64   `json:"slowest_answer_s"` // wall time
 	MinSeparationM      float64   `json:"min_separation_m"`
-	WallS               float64   `json:"wall_s"`
+	// LeftForPacks are the shares that were left, at touchdown, of packs that alone ended a flight.
+	LeftForPacks []float64 `json:"left_for_packs,omitempty"`
+	WallS        float64   `json:"wall_s"`
 
 	// Delays by the machine, in wall time: of a thread of this process that sleeps and
 	// is to wake, and of the leaders' threads that were ready and had no core; and the
@@ -203,6 +205,9 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		}
 		if m.failure == "" {
 			os.RemoveAll(m.folder)
+		}
+		if m.plan.lands() && m.judge != nil {
+			verdict = m.judge.packsLeft() + verdict
 		}
 		for _, finding := range m.known {
 			verdict += "; known: " + finding
@@ -390,6 +395,7 @@ func (r *Result) addOutcome(m *mission) {
 	if o.allowedErrorJ > 0 {
 		r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, o.MaxLedgerErrorJ/o.allowedErrorJ)
 	}
+	r.LeftForPacks = append(r.LeftForPacks, o.LeftForPacks...)
 	r.SlowestAnswerS = max(r.SlowestAnswerS, o.SlowestAnswerS)
 	if o.state != "" {
 		r.MinSeparationM = min(r.MinSeparationM, o.MinSeparationM)

@@ -126,6 +126,7 @@ type observedAircraft struct {
 	reachableJ float64 // the most that could be left at touchdown since; +Inf: no less than was asked for
 	shocked    bool    // flying has come to cost more
 	byPack     bool    // it began its descent in the slots, for its pack alone
+	leftShare  float64 // of its pack, at its last touchdown
 	stationS   float64 // last HEARTBEAT of its leader's
 }
 
@@ -473,6 +474,7 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 		a.requireNothing()
 	}
 	if !before.OnGround && s.OnGround {
+		a.leftShare = s.LeftJ / s.PackJ
 		j.handle(&event{kind: touchedDown, aircraft: i, before: before})
 		a.requireNothing()
 	}

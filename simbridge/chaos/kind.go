@@ -107,7 +107,8 @@ func (p *plan) drawPacks(r *rand.Rand) {
 	p.Ending, p.StopsLanding, p.EndSlot = endSlots, false, p.Slots
 	p.Faults = slices.DeleteFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() })
 	p.BoundedPacks, p.SmallPacks, p.LandsAtReserve = false, false, false
-	p.TightHomes, p.OutsideM = false, 0 // who waits for others cannot know for how long
+	p.TightHomes, p.DenseStart, p.OutsideM = false, false, 0 // who waits for others cannot know for how long
+	p.Crowd = p.Crowd && r.IntN(3) == 0
 	p.StockRates = true
 	p.Speed = min(p.Speed, stockSpeed)
 	p.ShockSlot = []int{never, never, 3, r.IntN(p.Slots)}[r.IntN(4)]
@@ -116,7 +117,7 @@ func (p *plan) drawPacks(r *rand.Rand) {
 		x.FullShare = 0.6 + 0.4*r.Float64()
 	}
 	for i := range p.Aircraft { // at least the first is bound
-		share := 0.25 + 0.45*r.Float64()
+		share := 0.2 + 0.5*r.Float64()
 		if i > 0 && r.IntN(3) == 0 {
 			share = 2
 		}

@@ -373,7 +373,7 @@ func (m *mission) capacityJ(i int) float64 {
 		return m.packForJ(i, float64(m.plan.Slots/2))
 	}
 	if p := m.plan.Packs; p != nil {
-		return (m.packForJ(i, p.SlotsOf[i]+m.landingWaitS(i)) - reserveJ) / (p.FullShare - packReserve)
+		return m.boundPackJ(i) / (p.FullShare - packReserve)
 	}
 	return max(m.plan.PackJ[i], m.packForJ(i, 1.5*float64(m.plan.Slots)+60))
 }
@@ -399,6 +399,20 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	}
 	outS := m.starts[i].Sub(m.stands[i]).Norm() / slowMPS
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
+}
+
+// boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
+// slots as its pack is to have charge for: at v*, and a little for computing.
+func (m *mission) boundPackJ(i int) float64 {
+	const slotW, hoverW, climbS, descentS = 142, 169, 42, 80
+	factor := 1.0
+	if m.plan.Wind {
+		factor = 1.15
+	}
+	if m.plan.ShockSlot < quietSlots { // a later one comes as it comes
+		factor *= m.world.Shock.Factor
+	}
+	return hoverW*climbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(descentS+m.landingWaitS(i)))
 }
 
 // landingWaitS is how long aircraft i may have to wait for others whose homes are near.

@@ -193,7 +193,7 @@ func (j *judge) checkFlew(*event) string {
 		if j.limits.windMPS > 0 { // it flies through the air, and may stay over a place
 			least *= 0.1
 		}
-		if a.flownS > leastS && a.flownM < least {
+		if a.flownS > leastS && a.flownM < least && j.limits.reserve == 0 { // one may wait to land
 			return fmt.Sprintf("aircraft %d flew %.0f m in %.0f s", i+1, a.flownM, a.flownS)
 		}
 	}

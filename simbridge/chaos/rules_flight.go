@@ -103,7 +103,7 @@ func (j *judge) checkHold(e *event) string {
 func (j *judge) checkMovesOn(e *event) string {
 	const withinS, farM = 12, 8
 	a := &j.aircraft[e.aircraft]
-	if e.aircraft != 0 || !(a.state.TimeS-a.movesS > withinS) {
+	if e.aircraft != 0 || !(a.state.TimeS-a.movesS > withinS) || j.limits.reserve > 0 { // they may be on their way home by then
 		return ""
 	}
 	flying, most := 0, 0.0

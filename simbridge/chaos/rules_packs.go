@@ -79,6 +79,24 @@ func (j *judge) sensorJ(i int) float64 {
 	return j.limits.packs[i].sensorError * j.aircraft[i].state.Spent.J()
 }
 
+// packsLeft is what was left of each pack at touchdown, with a star where it alone ended the flight.
+func (j *judge) packsLeft() (text string) {
+	j.withAll(func(_ int, a *observedAircraft) {
+		text += fmt.Sprintf("%.1f", 100*a.leftShare) + map[bool]string{true: "* ", false: " "}[a.byPack]
+	})
+	return text + "% left  "
+}
+
+// leftForPacks are the shares left of packs that alone ended a flight of their leader's.
+func (j *judge) leftForPacks() (shares []float64) {
+	j.withAll(func(_ int, a *observedAircraft) {
+		if j.limits.reserve > 0 && a.byPack && a.led() && a.state.OnGround {
+			shares = append(shares, a.leftShare)
+		}
+	})
+	return shares
+}
+
 func (j *judge) checkLandsAtReserve(e *event) string {
 	a := &j.aircraft[e.aircraft]
 	if j.limits.reserve == 0 || !a.led() || !math.IsInf(a.settlesS, 1) {

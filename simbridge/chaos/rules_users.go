@@ -155,7 +155,7 @@ func (j *judge) checkFloor(e *event) string {
 		factor = j.limits.powerFactor
 	}
 	changed := s.Slot < settledSlots || s.Slot >= j.limits.shockSlot && s.Slot < j.limits.shockSlot+settledSlots
-	if j.limits.keptJ > 0 || !j.limits.exactPacks || j.limits.chases || j.limits.windMPS > 0 || changed || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+	if j.limits.keptJ > 0 || j.limits.reserve > 0 || !j.limits.exactPacks || j.limits.chases || j.limits.windMPS > 0 || changed || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
 		return ""
 	}
 	for _, a := range j.aircraft {
