@@ -89,7 +89,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		nowS = a.TimeS()
 		m.judge.with(f.Aircraft, func(o *observedAircraft) {
 			o.cutFromS = math.Inf(1)
-			o.settle(nowS)
+			o.settle(nowS + settleS)
 		})
 		if slots < lostS-1 {
 			for i := range flew {

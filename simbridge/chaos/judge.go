@@ -272,7 +272,7 @@ func (j *judge) noteRescue(i int, by string) {
 func (j *judge) noteLeaderReturned(nowS []float64) {
 	j.withAll(func(i int, a *observedAircraft) {
 		a.leaderReturnedS = nowS[i]
-		a.settle(nowS[i])
+		a.settle(nowS[i] + settleS)
 	})
 }
 
@@ -322,7 +322,7 @@ func (j *judge) returnToLeader(numbers []int, arm bool) (undo func()) {
 	for _, i := range numbers {
 		a := &j.aircraft[i]
 		if a.pilot != nil {
-			a.settle(a.state.TimeS)
+			a.settle(a.state.TimeS + settleS)
 		}
 		if a.pilot, a.resumed = nil, a.resumed || !arm; arm {
 			a.armOrder = armOrder{open: true, firstArmS: math.Inf(1), disarmedS: math.Inf(1), endS: math.Inf(1)}

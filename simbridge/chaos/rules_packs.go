@@ -10,20 +10,24 @@ import (
 
 // Rules of the charge that is left at touchdown, where the crew asked for a share of each pack.
 
-// settleS is how long a leader that can command an aircraft again, or one that flying comes to cost
-// more, may take to have it fly home.
-const settleS = 5
+// settleS is how long a leader that can command an aircraft again may take to have it fly home, and
+// shockSettleS one whose aircraft come to cost more to fly, which it has to measure first.
+const settleS, shockSettleS = 5, 10
 
 // settle notes that an aircraft could not be brought home as its pack asked until now: what a flight
 // home at once would leave in it is all that can be asked for. Called with the mutex held.
-func (a *observedAircraft) settle(nowS float64) { a.settlesS = nowS + settleS }
+func (a *observedAircraft) settle(atS float64) {
+	if math.IsInf(a.settlesS, 1) || atS > a.settlesS {
+		a.settlesS = atS
+	}
+}
 
 // noteReachable keeps what can be left in the pack of one that is to fly home at once.
 func (j *judge) noteReachable(i int) {
 	a := &j.aircraft[i]
 	if j.lastSlot >= j.limits.shockSlot && !a.shocked {
 		a.shocked = true
-		a.settle(a.state.TimeS)
+		a.settle(a.state.TimeS + shockSettleS + float64(j.limits.monitorSlots))
 	}
 	if a.state.TimeS >= a.settlesS {
 		a.settlesS = math.Inf(1)
@@ -111,6 +115,10 @@ func (j *judge) checkLandsAtReserve(e *event) string {
 	return ""
 }
 
+// leastMarginJ is kept above any reserve, however small the pack: some seconds of flight for the turn,
+// the arrival over its home, and the slot in which it becomes durable that it leaves.
+const leastMarginJ = 1400
+
 func (j *judge) checkUsesPack(e *event) string {
 	a := &j.aircraft[e.aircraft]
 	if j.limits.reserve == 0 || !a.led() || !a.byPack {
@@ -118,7 +126,8 @@ func (j *judge) checkUsesPack(e *event) string {
 	}
 	p := &j.limits.packs[e.aircraft]
 	waitJ := p.waitS * j.flightW(j.lastSlot, e.aircraft, geo.Local{})
-	if most := packMost*a.state.PackJ + j.sensorJ(e.aircraft) + p.unreadJ + waitJ; a.state.LeftJ > most {
+	most := max(packMost*a.state.PackJ, j.limits.reserve*a.state.PackJ+leastMarginJ)
+	if most += j.sensorJ(e.aircraft) + p.unreadJ + waitJ; a.state.LeftJ > most {
 		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J, %.0f J, and left the slots for it", e.aircraft+1,
 			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ)
 	}

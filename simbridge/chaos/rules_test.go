@@ -344,7 +344,7 @@ var ruleCases = []struct {
 		flyPacks(j)
 		j.lastSlot, j.limits.shockSlot = 20, 20
 		j.handleMotion(0, withCharge(middle, 0.25, 40))
-		j.handleMotion(0, withCharge(middle, 0.25, 46))
+		j.handleMotion(0, withCharge(middle, 0.25, 51))
 		landLeft(j, 0.199)
 	}, true},
 	{"lands at reserve", "after a pilot gave it back too late", func(j *judge) {
