@@ -269,15 +269,12 @@ func (p *Policy) schedule(s *slot.Snapshot, o *goal.Objective, d *slot.Decision,
 		orderedSPerJ, p.weights = s.OrderedPrices(p.weights)
 	}
 	if len(p.weights) > 0 {
-		p.solver.Weigh(p.weights)
-		p.solver.At(orderedSPerJ, d)
-	} else {
-		p.decode(s, o, d, synthetic)
+		p.solver.Ordered(&p.checkpoint.Physics, s, orderedSPerJ, p.weights, d)
+		return observed
 	}
+	p.decode(s, o, d, synthetic)
 	if o.Budgeted() && p.decoder != DecoderPrice {
-		if len(p.weights) == 0 {
-			p.limitSpending(s, o, d)
-		}
+		p.limitSpending(s, o, d)
 		d.LimitEdge(&p.checkpoint.Physics, s)
 	}
 	return observed

@@ -107,7 +107,10 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	*in = duty.Input{
 		Slot: min(l.schedule.Current(), l.Config.Slots), Slots: l.Config.Slots, Aircraft: in.Aircraft[:0],
 		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, FlightW: objective.LeastFlightW(), Users: weighed.LikelyUsers(),
+		WindMPS: a.Air.MeanMPS(), Multiplier: objective.PropulsionMultiplier(), Doubtful: objective.Doubtful(), KeptSlots: landMargin - 1,
 	}
+	// What a slot took about what was expected is in the measured flight power.
+	in.SlotErrorJ = objective.State().RelativeStdDev * in.FlightW
 	d.climbJ = d.climbJ[:0]
 	for i := range views {
 		x, climbJ := l.dutyAircraft(a, &views[i]), l.climbJ(a, &views[i])
@@ -118,20 +121,7 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	d.orders = append(d.orders[:0], plan.Aircraft...)
 	d.cover(bounds.LeastUp)
 	d.foresee(a, views, plan)
-	a.AllowSlots(objective.SpentJ() + slotsJ(in))
-}
-
-// slotsJ is what the bounds leave for the slots to come: of the fleet's total and the packs' sum
-// the lesser, less the ways home.
-func slotsJ(in *duty.Input) float64 {
-	fleetJ, packsJ := in.FleetJ, 0.0
-	for i := range in.Aircraft {
-		if a := &in.Aircraft[i]; !a.Left {
-			fleetJ -= a.ReturnJ + a.DescentJ
-			packsJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
-		}
-	}
-	return max(min(fleetJ, packsJ), 0)
+	a.AllowSlots(objective.SpentJ() + plan.SlotsJ)
 }
 
 // climbsYet is whether an aircraft has its climb before it: the mission has not begun its slots.
@@ -173,6 +163,7 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	if bounds.Landed() && !x.Left {
 		way := a.WayHome(&there)
 		x.ReturnJ, x.DescentJ = way.CruiseJ, way.HoverJ
+		x.HomeErrorJ = a.Objective().State().RelativeStdDev * way.TotalJ()
 	}
 	return x
 }

@@ -189,6 +189,31 @@ func (s *Solver) At(priceSPerJ float64, d *slot.Decision) {
 	s.writeDecision(priceSPerJ, d)
 }
 
+// Of an aircraft whose order limits what it computes, a joule becomes so many times dearer, so
+// often at most, until it spends within the limit.
+const dearer, dearerSteps = 2.5, 5
+
+// Ordered is At with the weights of Weigh, which it changes, within the limits of the snapshot's orders:
+// users of an aircraft that would pass its limit go to the others or compute locally. What is
+// above the limit still is cut.
+func (s *Solver) Ordered(c *physics.Constants, snapshot *slot.Snapshot, priceSPerJ float64, weights []float64, d *slot.Decision) {
+	for range dearerSteps {
+		s.Weigh(weights)
+		s.At(priceSPerJ, d)
+		within := true
+		for m := range snapshot.Aircraft {
+			if o := &snapshot.Aircraft[m].Order; o.LimitsEdge && d.EdgeJ[m] > o.EdgeLimitJ {
+				weights[m] *= dearer
+				within = false
+			}
+		}
+		if within {
+			return
+		}
+	}
+	d.LimitEdge(c, snapshot)
+}
+
 // solve leaves the solution at a price in s.all.found.
 func (s *Solver) solve(priceSPerJ float64) {
 	v := &s.all

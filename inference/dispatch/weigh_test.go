@@ -55,3 +55,49 @@ func TestWeights(t *testing.T) {
 		t.Errorf("alike they spend %.0f and %.0f J, weighed %.0f and %.0f J", firstJ, secondJ, dearFirstJ, dearSecondJ)
 	}
 }
+
+// TestOrdered checks that users of an aircraft that may compute nothing more are served by the other one, that
+// all limits are kept, and that without limits it is At.
+func TestOrdered(t *testing.T) {
+	c := physics.DefaultConstants()
+	r := rand.New(rand.NewPCG(13, 14))
+	prior := UserPrior{ActiveUsers: 6, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+		TaskStdDev: physics.Task{Bits: 2.9e5, DeadlineS: 0.29}}
+	const price = 0.002
+	var solver Solver
+	cutS, orderedS := 0.0, 0.0
+	for range 40 {
+		s := slot.Snapshot{Aircraft: []slot.Aircraft{
+			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10},
+			{Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
+		}}
+		for range 6 {
+			u := prior.Sample(c.AreaSideM, r)
+			for m := range s.Aircraft {
+				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM, r))
+			}
+			s.Users = append(s.Users, u)
+		}
+		var plain, cut, ordered slot.Decision
+		for _, d := range []*slot.Decision{&plain, &cut, &ordered} {
+			d.Resize(&s)
+		}
+		solver.Begin(&c, &s)
+		solver.At(price, &plain)
+		solver.Ordered(&c, &s, price, []float64{1, 1}, &ordered)
+		if !ordered.Equal(&plain) {
+			t.Fatalf("without limits %+v, at the price %+v", ordered, plain)
+		}
+		s.Aircraft[0].Order = slot.Order{LimitsEdge: true}
+		solver.At(price, &cut)
+		cut.LimitEdge(&c, &s)
+		solver.Ordered(&c, &s, price, []float64{1, 1}, &ordered)
+		cutS, orderedS = cutS+cut.DelayS, orderedS+ordered.DelayS
+		if ordered.EdgeJ[0] > 1e-9 {
+			t.Errorf("an aircraft that may compute nothing spends %v J", ordered.EdgeJ[0])
+		}
+	}
+	if orderedS > 0.7*cutS {
+		t.Errorf("ordered %.0f s of delay, cut %.0f s", orderedS, cutS)
+	}
+}

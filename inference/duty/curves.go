@@ -17,7 +17,7 @@ const gridPrices = 16
 // splits are the prices of the first aircraft to leave over those of the others at which a slot is
 // replayed: a pack that is short computes less, and the others more. The first is what a fleet's
 // total alone needs.
-var splits = [...]float64{1, 0.4, 2.5, 0.1, 10}
+var splits = [...]float64{1, 0.5, 2, 0.2, 5}
 
 // Curve is what a slot with so many aircraft in the air saves and takes: means over the
 // slots replayed.
@@ -42,15 +42,19 @@ const (
 	workBound = 100
 	// mostReplayed is how many users times aircraft are replayed of a slot at most, or 8 users.
 	mostReplayed = 64
+	// With more aircraft than this a slot is replayed at every second price, and fewer slots of the prior:
+	// what a plan takes is known before it starts.
+	fewAircraft, priorSlotsOfMany = 3, 4
 	// targetSlots is after how many slots the places of each number of aircraft are sought again.
 	targetSlots = 10
 )
 
 // curves are those of one to all aircraft, and what makes them.
 type curves struct {
-	constants   *physics.Constants
-	pricesSPerJ [gridPrices]float64
-	levels      []Curve
+	constants     *physics.Constants
+	pricesSPerJ   [gridPrices]float64
+	maxPriceSPerJ float64
+	levels        []Curve
 
 	planner  motion.Planner
 	solver   dispatch.Solver
@@ -69,10 +73,11 @@ type curves struct {
 	decision slot.Decision
 	weights  []float64
 	split    bool // the load is replayed unevenly as well
+	solves   int  // of slots at prices, by the last plan: what takes its time
 }
 
 func (c *curves) start(constants *physics.Constants, maxPriceSPerJ float64) {
-	c.constants = constants
+	c.constants, c.maxPriceSPerJ = constants, maxPriceSPerJ
 	c.random = rand.New(&c.source)
 	// Below the first a joule is kept rather than spent; above the last but four none
 	// is worth flying for, unless it is the last aircraft's.
@@ -103,6 +108,14 @@ func (c *curves) splitsOf(up int) int {
 	return len(splits)
 }
 
+// step is the distance on the grid of the prices at which a slot is replayed.
+func (c *curves) step(up, split int) int {
+	if split > 0 || up > fewAircraft {
+		return 2
+	}
+	return 1
+}
+
 // centre is the mean place of the users that reported, the area's centre before any did.
 func (c *curves) centre(*Input) physics.Position {
 	if c.reports == 0 {
@@ -113,7 +126,7 @@ func (c *curves) centre(*Input) physics.Position {
 
 // observe replays the slot of an input, by each number of aircraft that may be in the air.
 func (c *curves) observe(in *Input, prior dispatch.UserPrior) {
-	c.fleet = c.fleet[:0]
+	c.fleet, c.solves = c.fleet[:0], 0
 	for m := range in.Aircraft {
 		if a := &in.Aircraft[m]; !a.Left {
 			c.fleet = append(c.fleet, slot.Aircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz})
@@ -169,7 +182,11 @@ func (c *curves) usable(users []slot.User, prior dispatch.UserPrior) []slot.User
 // replayPrior replays synthetic slots by up aircraft.
 func (c *curves) replayPrior(in *Input, up int, prior dispatch.UserPrior) {
 	users := make([]slot.User, 0, int(math.Round(prior.ActiveUsers)))
-	for k := range priorSlots {
+	slots := priorSlots
+	if up > fewAircraft {
+		slots = priorSlotsOfMany
+	}
+	for k := range slots {
 		c.source.Seed(uint64(k), 1)
 		users = users[:0]
 		for range int(math.Round(prior.ActiveUsers)) {
@@ -227,10 +244,6 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 	x.LocalS += (scale*localS - x.LocalS) / x.Slots
 	c.solver.Begin(&c.scaled, s)
 	for k := range c.splitsOf(up) {
-		step := 1
-		if k > 0 { // every second price will do
-			step = 2
-		}
 		c.weights = c.weights[:0]
 		first, rest := splits[k], 1.0
 		mean := (first + rest*float64(up-1)) / float64(up)
@@ -244,7 +257,8 @@ func (c *curves) replay(in *Input, up int, users []slot.User) {
 		c.solver.Weigh(c.weights)
 		costs, d := &x.Splits[k], &c.decision
 		d.Resize(s)
-		for g := 0; g < gridPrices; g += step {
+		for g := 0; g < gridPrices; g += c.step(up, k) {
+			c.solves++
 			c.solver.At(c.pricesSPerJ[g], d)
 			restJ := 0.0
 			for _, j := range d.EdgeJ[1:] {

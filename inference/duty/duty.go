@@ -38,8 +38,10 @@ type Aircraft struct {
 	// ReturnJ is what the way home from Position takes, and DescentJ what waiting and
 	// descent take then. Both are 0 under the scope "slots". See Return.
 	ReturnJ, DescentJ float64
-	Stays             bool // the crew keeps it up
-	Left              bool // it has left for home, is lost or never took off: it is not planned for
+	// HomeErrorJ is the standard deviation of what ReturnJ and DescentJ come to, as measured.
+	HomeErrorJ float64
+	Stays      bool // the crew keeps it up
+	Left       bool // it has left for home, is lost or never took off: it is not planned for
 }
 
 // Input is the state of the mission before the decision of a slot.
@@ -53,9 +55,30 @@ type Input struct {
 	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
 	// believed air (goal.Objective.LeastFlightW).
 	FlightW float64
+	// WindMPS is the believed wind, against which an aircraft drifts home, and Multiplier that of flight power.
+	WindMPS    physics.Position
+	Multiplier float64
+	// Doubtful says that it rests on one reading, which may be wrong: nobody leaves in the first such slot.
+	Doubtful bool
+	// SlotErrorJ is the standard deviation of what a slot takes about what its decision was expected to
+	// take, as measured: of the fleet.
+	SlotErrorJ float64
+	// KeptSlots is how many slots of flight a landed pack keeps beyond its way home, for the time from a
+	// plan to the turn home.
+	KeptSlots float64
 	// Users are those with a task in this slot or, where reports are lost, synthetic ones
 	// in place of all (slot.Snapshot.SyntheticUsers). Their gains are not used.
 	Users []slot.User
+}
+
+// SpareJ is what the packs hold beyond the ways home from where the aircraft are. +Inf: one is not bounded.
+func (in *Input) SpareJ() (sumJ float64) {
+	for i := range in.Aircraft {
+		if a := &in.Aircraft[i]; !a.Left {
+			sumJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
+		}
+	}
+	return sumJ
 }
 
 // Order is the plan for one aircraft.
@@ -85,6 +108,9 @@ type Plan struct {
 	ValueSPerJ float64
 	// DelayS is the delay expected of the slots left.
 	DelayS float64
+	// SlotsJ is what the bounds leave for the slots to come: of the fleet's total and the packs' sum the
+	// lesser, less descents and what the ways home take beyond the slots flown. +Inf: nothing is bounded.
+	SlotsJ float64
 }
 
 // Slot returns the order as the decision takes it; home is where the aircraft lands.
@@ -105,8 +131,19 @@ const (
 	packTie   = 0.05 // packs within this share of each other are alike
 	// Kept of a pack, in slots of flight: see marginJ.
 	lastSlots   = 0.1
-	landedSlots = 1.5
+	landedSlots = 0.5
 	distanceTie = 50.0 // m: distances from the users within this are alike
+	// Kept for what a slot, and the way home, may take beyond what is expected, in standard deviations.
+	slotDeviations = 3.0
+	homeDeviations = 1.0 // beside the wind, which the descent is taken to have none of
+	// A price is moved by this share of the way to that of the new program, in logarithms: its solutions
+	// are vertices, whose prices jump.
+	newPrice = 0.2
+	// In so many last slots a pack's slot takes at most so many times its share.
+	sharedSlots, slotShare = 8, 1.5
+	// Above this price, as a share of the highest, a fleet's total is spent at the program's price even
+	// while all stay: what a budget insures against, landing pays for.
+	ownPrice = 1e-3
 )
 
 // Planner plans one mission, slot by slot. It allocates nothing once it has seen a fleet.
@@ -120,13 +157,20 @@ type Planner struct {
 	numbers    []int // the same, as numbers, of the last plan
 	program    program
 	plan       Plan
-	untils     map[int]int // by number, of the last plan
+	doubtful   int            // slot since which the multiplier is; -1: it is not
+	before     map[int]before // by number, of the last plan
+}
+
+// before is what the last plan said of an aircraft.
+type before struct {
+	until int
+	price float64
 }
 
 // New returns the planner of a mission that begins. Of the users it knows the prior until
 // slots have passed. maxPriceSPerJ is the price at which nothing is offloaded any more.
 func New(c *physics.Constants, prior dispatch.UserPrior, maxPriceSPerJ float64) *Planner {
-	p := &Planner{constants: c, prior: prior, untils: map[int]int{}}
+	p := &Planner{constants: c, prior: prior, before: map[int]before{}, doubtful: -1}
 	p.bestMPS, p.minFlightW = c.MinPower()
 	p.curves.start(c, maxPriceSPerJ)
 	return p
@@ -138,6 +182,7 @@ type State struct {
 	Curves  []Curve          `json:"curves"`  // by aircraft in the air, from one
 	Leaving []int            `json:"leaving"` // numbers, the first to leave first
 	Until   []int            `json:"until"`   // the slots until which the last plan had them fly
+	Prices  []float64        `json:"prices"`  // of their joules, by the last plan; 0: the objective's
 	Reports int              `json:"reports"` // of tasks, received
 	Middle  physics.Position `json:"middle"`  // their mean place
 }
@@ -148,7 +193,8 @@ func (p *Planner) State() State {
 		Curves: slices.Clone(p.curves.levels), Leaving: slices.Clone(p.numbers), Reports: p.curves.reports, Middle: p.curves.middle,
 	}
 	for _, n := range p.numbers {
-		s.Until = append(s.Until, p.untils[n])
+		s.Until = append(s.Until, p.before[n].until)
+		s.Prices = append(s.Prices, p.before[n].price)
 	}
 	return s
 }
@@ -160,7 +206,11 @@ func (p *Planner) Restore(s State) {
 	p.curves.reports, p.curves.middle = s.Reports, s.Middle
 	p.numbers = append(p.numbers, s.Leaving...)
 	for k, n := range s.Leaving[:min(len(s.Leaving), len(s.Until))] {
-		p.untils[n] = s.Until[k]
+		b := before{until: s.Until[k]}
+		if k < len(s.Prices) { // a state of an earlier version has none
+			b.price = s.Prices[k]
+		}
+		p.before[n] = b
 	}
 }
 
@@ -168,7 +218,8 @@ func (p *Planner) Restore(s State) {
 func (p *Planner) Reset() {
 	p.curves.reset()
 	p.numbers = p.numbers[:0]
-	clear(p.untils)
+	clear(p.before)
+	p.doubtful = -1
 }
 
 // Plan plans the slots left. The plan is valid until the next call.
@@ -183,13 +234,20 @@ func (p *Planner) Plan(in *Input) *Plan {
 	}
 	up, must := len(p.order), p.leastUp(in)
 	slots := float64(in.Slots - in.Slot)
+	if !in.Doubtful || p.doubtful < 0 {
+		p.doubtful = -1
+		if in.Doubtful {
+			p.doubtful = in.Slot
+		}
+	}
+	doubtful := in.Slot == p.doubtful
 	if up == 0 || slots <= 0 {
 		return plan
 	}
 	x := &p.program
 	stays := x.solve(p, in, up, up, must)
 	stayDelayS := slots*p.curves.localS(up) - x.savedS
-	leaving, bounded := 0, p.bounded(in) || slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left })
+	leaving, own := 0, slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
 	if !stays || must < up {
 		covers := x.solve(p, in, up, 0, must)
 		delayS := slots*p.curves.localS(up) - x.savedS
@@ -206,21 +264,26 @@ func (p *Planner) Plan(in *Input) *Plan {
 	} else {
 		plan.DelayS = stayDelayS
 	}
+	// Where landing keeps what dearer flight would take, nothing is kept against that.
+	own = own || must < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
 		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
-		if !stays || bounded {
+		if !stays || own {
 			o.PriceSPerJ = max(x.priceSPerJ(i), p.curves.pricesSPerJ[0])
+			if before := p.before[o.Number].price; before > 0 {
+				o.PriceSPerJ = before * math.Pow(o.PriceSPerJ/before, newPrice)
+			}
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
 		a := &in.Aircraft[i]
-		o.Leaves = k < leaving || !a.Stays && a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW*(1+lastSlots)
+		o.Leaves = !doubtful && (k < leaving || !a.Stays && p.mustLeave(in, a))
 		if o.Leaves {
 			o.FliesUntil = in.Slot
 			continue
 		}
 		if a.ReturnJ+a.DescentJ > 0 {
-			o.HomeLimitM = p.bestMPS * float64(max(o.FliesUntil-in.Slot-1, 1))
+			o.HomeLimitM = p.bestMPS * float64(max(o.FliesUntil-in.Slot-1, 0))
 		}
 		p.limit(in, i, o)
 		if !math.IsInf(in.FleetJ, 1) {
@@ -229,9 +292,21 @@ func (p *Planner) Plan(in *Input) *Plan {
 	}
 	p.cover(in, up, must, plan)
 	for _, o := range plan.Aircraft {
-		p.untils[o.Number] = o.FliesUntil
+		p.before[o.Number] = before{o.FliesUntil, o.PriceSPerJ}
 	}
+	plan.SlotsJ = p.slotsJ(in)
 	return plan
+}
+
+// slotsJ is what the bounds leave for the slots to come.
+func (p *Planner) slotsJ(in *Input) float64 {
+	fleetJ, packsJ := in.FleetJ, 0.0
+	for _, i := range p.order {
+		afterJ := p.afterJ(in, i)
+		fleetJ -= afterJ
+		packsJ += max(in.Aircraft[i].LeftJ-afterJ, 0)
+	}
+	return max(min(fleetJ, packsJ), 0)
 }
 
 // slotsUp returns how many of the slots left the k-th of the order flies.
@@ -253,13 +328,8 @@ func (p *Planner) leastUp(in *Input) int {
 	return min(max(in.LeastUp, stay, 1), len(p.order))
 }
 
-// bounded is whether a pack bounds the plan: else the fleet's total alone does.
-func (p *Planner) bounded(in *Input) bool {
-	return slices.ContainsFunc(p.order, func(i int) bool { return p.program.packPriceSPerJ(i) > 1e-9 })
-}
-
-// afterJ is what an aircraft takes after its last slot: the descent, and what is left of the way home
-// when it leaves, to which it drifts in the slots before.
+// afterJ is what an aircraft takes beyond its slots at FlightW: the descent, what drifting home in these
+// slots takes more in a wind, and what is left of the way home when it leaves.
 func (p *Planner) afterJ(in *Input, i int) float64 {
 	a := &in.Aircraft[i]
 	if a.ReturnJ == 0 {
@@ -267,13 +337,25 @@ func (p *Planner) afterJ(in *Input, i int) float64 {
 	}
 	driftM := p.bestMPS * float64(p.until(in, a.Number)-in.Slot)
 	distanceM := a.Position.Sub(a.Home).Norm()
-	return a.DescentJ + a.ReturnJ*max(1-driftM/max(distanceM, 1), 0)
+	share := min(driftM/max(distanceM, 1), 1)
+	return a.DescentJ + share*p.driftJ(in, a) + (1-share)*a.ReturnJ
+}
+
+// driftJ is what drifting home at v* over the ground takes beyond as many slots of flight.
+func (p *Planner) driftJ(in *Input, a *Aircraft) float64 {
+	way := a.Home.Sub(a.Position)
+	distanceM := way.Norm()
+	if in.WindMPS == (physics.Position{}) || distanceM == 0 {
+		return 0
+	}
+	airMPS := way.Scale(p.bestMPS / distanceM).Sub(in.WindMPS).Norm()
+	return max(p.constants.Propulsion.PowerW(airMPS)*in.Multiplier-in.FlightW, 0) * distanceM / p.bestMPS
 }
 
 // until is until when the last plan had an aircraft fly: to the end if there was none.
 func (p *Planner) until(in *Input, number int) int {
-	if slot, ok := p.untils[number]; ok {
-		return max(slot, in.Slot)
+	if b, ok := p.before[number]; ok {
+		return max(b.until, in.Slot)
 	}
 	return in.Slots
 }
@@ -286,9 +368,13 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 	}
 	flightJ := in.FlightW + a.ReturnJ
 	if o.FliesUntil == in.Slots { // it drifts home on the way
-		flightJ = max(flightJ, in.FlightW*float64(in.Slots-in.Slot))
+		flightJ = max(flightJ, in.FlightW*float64(in.Slots-in.Slot)+p.driftJ(in, a))
 	}
 	o.EdgeLimitJ = max(a.LeftJ-a.DescentJ-flightJ-p.marginJ(in, a), 0)
+	if n := float64(o.FliesUntil - in.Slot); n > 1 && n <= sharedSlots {
+		spareJ := max(a.LeftJ-p.afterJ(in, i)-in.FlightW*n-p.marginJ(in, a), 0)
+		o.EdgeLimitJ = min(o.EdgeLimitJ, slotShare*spareJ/n)
+	}
 }
 
 // fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of
@@ -298,15 +384,21 @@ func (p *Planner) fleetSpareJ(in *Input, must int) float64 {
 	for _, i := range p.order {
 		spareJ -= p.afterJ(in, i)
 	}
-	return max(spareJ, 0)
+	return max(spareJ-slotDeviations*in.SlotErrorJ, 0)
 }
 
-// marginJ is kept of a pack for flight above v*, and for the last metres of the way home.
+// marginJ is kept of a pack: for flight above v*, for the last metres of the way home, and for what
+// the last slot and the way home may take beyond what is expected.
 func (p *Planner) marginJ(in *Input, a *Aircraft) float64 {
 	if a.DescentJ > 0 {
-		return landedSlots * in.FlightW
+		return (landedSlots+in.KeptSlots)*in.FlightW + math.Hypot(slotDeviations*in.SlotErrorJ, homeDeviations*a.HomeErrorJ)
 	}
-	return lastSlots * in.FlightW
+	return lastSlots*in.FlightW + slotDeviations*in.SlotErrorJ
+}
+
+// mustLeave is whether an aircraft's pack does not last for another slot.
+func (p *Planner) mustLeave(in *Input, a *Aircraft) bool {
+	return a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW*(1+lastSlots)+homeDeviations*a.HomeErrorJ
 }
 
 // cover sets the plan's last covered slot and floor.

@@ -316,6 +316,94 @@ func TestReturn(t *testing.T) {
 	}
 }
 
+// TestBoundedWork counts what a plan replays: in its first slot and in each later one no more than is known
+// before it starts, however many users and aircraft there are.
+func TestBoundedWork(t *testing.T) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct{ aircraft, users, first, later int }{
+		{2, 6, 900, 64}, {2, 100, 900, 64}, {3, 20, 1500, 48}, {8, 6, 1200, 64}, {8, 100, 1200, 16},
+	} {
+		r := rand.New(rand.NewPCG(5, 6))
+		in := fleet(&c, tt.aircraft, 100)
+		for m := range in.Aircraft {
+			in.Aircraft[m].LeftJ = 12e3 + 1e3*float64(m)
+		}
+		p := New(&c, prior, maxPriceSPerJ)
+		for in.Slot = range 20 {
+			in.Users = drawUsers(&c, r, tt.users)
+			p.Plan(in)
+			most := tt.later
+			if in.Slot == 0 {
+				most += tt.first
+			}
+			if p.curves.solves > most {
+				t.Errorf("%d aircraft, %d users: %d slots at prices replayed in slot %d, want at most %d", tt.aircraft, tt.users,
+					p.curves.solves, in.Slot, most)
+			}
+		}
+	}
+}
+
+// TestMargins checks what a pack keeps: with errors as measured it computes less and leaves sooner, but not
+// in the slot in which one reading alone asks for it.
+func TestMargins(t *testing.T) {
+	c := physics.DefaultConstants()
+	in := fleet(&c, 1, 100)
+	a := &in.Aircraft[0]
+	in.Slot, a.DescentJ = 90, 76.3*168.5
+	a.LeftJ = a.DescentJ + 14*in.FlightW
+	limit := func() float64 { return New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0].EdgeLimitJ }
+	exact := limit()
+	a.HomeErrorJ, in.SlotErrorJ = 300, 0
+	if kept := exact - limit(); !(kept > 0) {
+		t.Errorf("with an error of 300 J on the way home it may compute %v J less", kept)
+	}
+	a.HomeErrorJ, in.SlotErrorJ = 0, 100
+	if kept := exact - limit(); !(kept > 0) {
+		t.Errorf("with an error of 100 J in a slot it may compute %v J less", kept)
+	}
+	in.SlotErrorJ, a.LeftJ = 0, a.DescentJ+1.3*in.FlightW
+	p := New(&c, prior, maxPriceSPerJ)
+	if p.Plan(in).Aircraft[0].Leaves {
+		t.Error("it leaves with 1.3 slots of flight")
+	}
+	a.HomeErrorJ, in.Doubtful = 300, true
+	if p.Plan(in).Aircraft[0].Leaves {
+		t.Error("it leaves on one reading")
+	}
+	in.Slot++
+	if !p.Plan(in).Aircraft[0].Leaves {
+		t.Error("it stays, though its pack may not last")
+	}
+}
+
+// TestDriftInWind checks that a way home against the wind is paid for in the slots before, and that a calm
+// one is not.
+func TestDriftInWind(t *testing.T) {
+	c := physics.DefaultConstants()
+	in := fleet(&c, 1, 100)
+	a := &in.Aircraft[0]
+	in.Multiplier, a.DescentJ, a.LeftJ, a.Position.EastM = 1, 76.3*168.5, 40e3, a.Home.EastM+300
+	slots := func(wind physics.Position) float64 {
+		in.WindMPS = wind
+		_, a.ReturnJ = Return(&c, a.Position, a.Home, wind, 1)
+		return New(&c, prior, maxPriceSPerJ).Plan(in).SlotsJ
+	}
+	calm, against := slots(physics.Position{}), slots(physics.Position{EastM: 8})
+	if want := a.LeftJ - a.DescentJ; math.Abs(calm-want) > 1e-6 || !(against < calm-500) {
+		t.Errorf("for the slots it has %v J in calm, want %v, and %v against 8 m/s", calm, want, against)
+	}
+}
+
+func BenchmarkFirstPlan(b *testing.B) {
+	c := physics.DefaultConstants()
+	in := fleet(&c, 8, 100)
+	in.FleetJ = 100e3
+	for b.Loop() {
+		New(&c, prior, maxPriceSPerJ).Plan(in)
+	}
+}
+
 func BenchmarkPlan(b *testing.B) {
 	c := physics.DefaultConstants()
 	for _, tt := range []struct{ aircraft, users int }{{2, 6}, {8, 100}} {

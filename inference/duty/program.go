@@ -62,7 +62,9 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	}
 	columns := 0
 	for j := 1; j <= up; j++ {
-		columns += grid + (c.splitsOf(j)-1)*grid/2
+		for split := range c.splitsOf(j) {
+			columns += grid / c.step(j, split)
+		}
 	}
 	x.width = columns + x.rows + 1
 	x.table = reuse.Slice(x.table, (x.rows+1)*x.width)
@@ -97,11 +99,8 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	x.levels = x.levels[:0]
 	for j := 1; j <= up; j++ {
 		for split := range c.splitsOf(j) {
-			costs, step := &c.levels[j-1].Splits[split], 1
-			if split > 0 {
-				step = 2
-			}
-			for g := 0; g < grid; g += step {
+			costs := &c.levels[j-1].Splits[split]
+			for g := 0; g < grid; g += c.step(j, split) {
 				k := len(x.levels)
 				x.levels = append(x.levels, column{j, costs.SavedS[g]})
 				*at(0, k) = 1

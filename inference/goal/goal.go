@@ -172,6 +172,9 @@ func (o Objective) EdgeJ() float64 { return o.state.EdgeJ }
 // PropulsionMultiplier returns flight power over the model's, as measured.
 func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }
 
+// Doubtful reports whether the multiplier rests on its last measurement alone, which may be a wrong reading.
+func (o Objective) Doubtful() bool { return o.state.Before != (EstimateBefore{}) }
+
 // Slots returns the slots of the mission.
 func (o Objective) Slots() int { return o.state.Slots }
 

@@ -13,10 +13,9 @@ func StayNearHome(s *slot.Snapshot, moves []physics.Position, bestMPS float64) {
 		a := &s.Aircraft[m]
 		way := a.Order.Home.Sub(a.Position)
 		distanceM := way.Norm()
-		if !a.Order.LimitsHome || way.Sub(moves[m]).Norm() <= a.Order.HomeLimitM || distanceM < bestMPS {
-			continue
+		if a.Order.LimitsHome && way.Sub(moves[m]).Norm() > a.Order.HomeLimitM {
+			moves[m] = way.Scale(min(bestMPS/distanceM, 1))
 		}
-		moves[m] = way.Scale(bestMPS / distanceM)
 	}
 }
 

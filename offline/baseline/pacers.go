@@ -95,11 +95,10 @@ func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
 	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 		var priceSPerJ float64
 		if priceSPerJ, weights = s.OrderedPrices(weights[:0]); priceSPerJ > 0 {
-			f.scheduler.Solver.Weigh(weights)
-			f.scheduler.Solver.At(priceSPerJ, d)
-		} else {
-			observed = controller.pay(f, s, o, d)
+			f.scheduler.Solver.Ordered(f.constants, s, priceSPerJ, weights, d)
+			return observed
 		}
+		observed = controller.pay(f, s, o, d)
 		d.LimitEdge(f.constants, s)
 		return observed
 	}}

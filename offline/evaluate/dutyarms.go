@@ -24,7 +24,7 @@ type ordering struct{ plan duty.Plan }
 
 // keepAll orders everybody to stay, at the objective's price.
 func (p *ordering) keepAll(in *duty.Input) {
-	p.plan.Aircraft = p.plan.Aircraft[:0]
+	p.plan.Aircraft, p.plan.SlotsJ = p.plan.Aircraft[:0], in.SpareJ()
 	for _, a := range in.Aircraft {
 		p.plan.Aircraft = append(p.plan.Aircraft, duty.Order{
 			Number: a.Number, FliesUntil: in.Slots, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1),

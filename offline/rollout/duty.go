@@ -33,11 +33,14 @@ type dutyState struct {
 	climbJ   []float64
 	landingJ []float64 // of those that left, from then to touchdown
 	bestMPS  float64   // v*
+	// edgeVariance is the mean square of what slots took of edge energy less what their decisions expected.
+	edgeVariance, settled float64
 }
 
 func (f *Runner) startDuty(r *Request) {
 	w, d := f.world, &f.duty
 	d.plan, d.users, d.climbJ, d.landingJ = nil, d.users[:0], d.climbJ[:0], d.landingJ[:0]
+	d.edgeVariance, d.settled = 0, 0
 	d.bestMPS, _ = w.Config.Physics.MinPower()
 	for m := range w.Aircraft {
 		d.climbJ, d.landingJ = append(d.climbJ, 0), append(d.landingJ, 0)
@@ -57,21 +60,17 @@ func (f *Runner) planDuty(o *goal.Objective, r *Request) {
 	}
 	w, d := f.world, &f.duty
 	f.fillInput(o, r)
-	if r.Packs != nil { // what the packs allow in slots; what those kept that left is lost to the others
-		allowedJ := o.SpentJ()
-		for m := range d.input.Aircraft {
-			if a := &d.input.Aircraft[m]; !a.Left {
-				allowedJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
-			}
-		}
-		if math.Abs(allowedJ-o.BudgetJ()) > 1e-6*allowedJ {
-			f.applyEvent(o, record.Event{BudgetJ: &allowedJ, Mode: r.Mode})
-		}
+	slotsJ := d.input.SpareJ() // what the packs allow in slots; what those kept that left is lost to the others
+	if f.Planner != nil {
+		d.plan = f.Planner.Plan(&d.input)
+		slotsJ = d.plan.SlotsJ
+	}
+	if allowedJ := o.SpentJ() + slotsJ; r.Packs != nil && math.Abs(allowedJ-o.BudgetJ()) > 1e-6*allowedJ {
+		f.applyEvent(o, record.Event{BudgetJ: &allowedJ, Mode: r.Mode})
 	}
 	if f.Planner == nil {
 		return
 	}
-	d.plan = f.Planner.Plan(&d.input)
 	flying := 0
 	for m := range w.Aircraft {
 		if d.plan.Aircraft[m].Leaves && !w.Aircraft[m].Lost {
@@ -96,7 +95,10 @@ func (f *Runner) fillInput(o *goal.Objective, r *Request) {
 	if r.Packs == nil {
 		in.FleetJ = o.EnergyToGoJ()
 	}
-	c, air := &w.Config.Physics, f.believedAir()
+	c := &w.Config.Physics
+	in.WindMPS, in.Multiplier = f.believedAir().MeanMPS(), o.PropulsionMultiplier()
+	in.Doubtful = o.Doubtful()
+	in.SlotErrorJ = math.Sqrt(f.duty.edgeVariance)
 	for m := range w.Aircraft {
 		at, home := w.Aircraft[m].Position, w.Config.Start(m)
 		a := duty.Aircraft{
@@ -105,9 +107,11 @@ func (f *Runner) fillInput(o *goal.Objective, r *Request) {
 		if p := r.Packs; p != nil {
 			a.LeftJ = p.EnergyJ[m] - f.duty.climbJ[m] - w.Aircraft[m].SpentJ
 			if p.Landed {
-				wind := air.MeanMPS()
-				_, a.ReturnJ = duty.Return(c, at, home, wind, o.PropulsionMultiplier())
-				a.DescentJ = world.DescentS * c.Propulsion.PowerW(wind.Norm()) * o.PropulsionMultiplier()
+				_, a.ReturnJ = duty.Return(c, at, home, in.WindMPS, in.Multiplier)
+				// Near the ground there is less wind, and none takes the most.
+				hoverW := max(c.Propulsion.PowerW(in.WindMPS.Norm()), c.Propulsion.PowerW(0))
+				a.DescentJ = world.DescentS * hoverW * in.Multiplier
+				a.HomeErrorJ = o.State().RelativeStdDev * (a.ReturnJ + a.DescentJ)
 			}
 		}
 		in.Aircraft = append(in.Aircraft, a)
@@ -159,6 +163,16 @@ func (f *Runner) order(s *slot.Snapshot) {
 		n := s.Aircraft[m].Number - 1
 		s.Aircraft[m].Order = d.plan.Aircraft[n].Slot(f.world.Config.Start(n))
 	}
+}
+
+// settleDuty compares what a slot took with what its decision expected.
+func (f *Runner) settleDuty(edgeJ []float64) {
+	d, errorJ := &f.duty, -f.decision.TotalEdgeJ()
+	for _, j := range edgeJ {
+		errorJ += j
+	}
+	d.settled = min(d.settled+1, 40)
+	d.edgeVariance += (errorJ*errorJ - d.edgeVariance) / d.settled
 }
 
 // endDuty lands the aircraft and returns what each spent, and of that on computing.

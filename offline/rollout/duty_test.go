@@ -45,8 +45,8 @@ func TestPacksAreKept(t *testing.T) {
 		leaves bool // somebody is to land early
 	}{
 		{"slots", Packs{EnergyJ: []float64{12e3, 18e3}}, 115, true},
-		{"landed", Packs{EnergyJ: []float64{33.6e3, 41.6e3}, Landed: true}, 110, true},
-		{"landed, alike", Packs{EnergyJ: []float64{37.6e3, 37.6e3}, Landed: true}, 102, false},
+		{"landed", Packs{EnergyJ: []float64{33.6e3, 41.6e3}, Landed: true}, 101, true},
+		{"landed, alike", Packs{EnergyJ: []float64{37.6e3, 37.6e3}, Landed: true}, 89.5, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := plannedRunner(t, world.Standard())

@@ -183,6 +183,7 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		f.link.applyOffers(w, seen, &f.decision, &f.action)
 		o := w.Step(f.action)
 		m.addSlot(w, o)
+		f.settleDuty(o.EdgeJ)
 		settled := teacher.Settlement(w, o)
 		if f.link.usesOffers() { // results show which users accepted the offer, not at which aircraft
 			settled.EdgeJ = f.link.forecast.SlotEdgeJ(c, seen, &f.decision, f.link.acceptedOffers)
