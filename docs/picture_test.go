@@ -67,7 +67,8 @@ func drawPicture() string {
 	p(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 910 470" font-family="sans-serif" font-size="12">`)
 	p(`<rect width="910" height="470" fill="#ffffff"/><defs>`)
 	for i, colour := range []string{control, data, flight} {
-		p(`<marker id="m%d" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="%s"/></marker>`, i, colour)
+		p(`<marker id="m%d" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse">`+
+			`<path d="M0 0L8 4L0 8z" fill="%s"/></marker>`, i, colour)
 	}
 	p(`</defs>`)
 	for _, b := range boxes {
@@ -89,11 +90,14 @@ func drawPicture() string {
 		if a.colour != control { // answers come the same way
 			both = fmt.Sprintf(` marker-start="url(#m%d)"`, marker)
 		}
-		p(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.6" marker-end="url(#m%d)"%s/>`, a.x1, a.y1, a.x2, a.y2, a.colour, marker, both)
+		p(`<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="%s" stroke-width="1.6" marker-end="url(#m%d)"%s/>`,
+			a.x1, a.y1, a.x2, a.y2, a.colour, marker, both)
 		p(`<text x="%d" y="%d" text-anchor="middle" fill="%s" stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`,
 			(a.x1+a.x2)/2, (a.y1+a.y2)/2-a.above, a.colour, html.EscapeString(a.text))
 	}
-	for i, x := range []struct{ colour, text string }{{control, "messages"}, {data, "a task's bytes, there and back"}, {flight, "setpoints; positions and joules"}} {
+	for i, x := range []struct{ colour, text string }{
+		{control, "messages"}, {data, "a task's bytes, there and back"}, {flight, "setpoints; positions and joules"},
+	} {
 		p(`<text x="%d" y="450" fill="%s" font-weight="bold">%s</text>`, 20+230*i, x.colour, html.EscapeString(x.text))
 	}
 	p(`</svg>`)

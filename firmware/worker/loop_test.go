@@ -25,11 +25,13 @@ func BenchmarkLoopBesideWorkers(b *testing.B) {
 	folder := b.TempDir()
 	programs := filepath.Join(folder, "bin")
 	for _, of := range []string{"worker", "worker/blobs"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-o", filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of)
+		if out, err := build.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}
 	}
-	text := fmt.Sprintf("calibration: %s/c.json\nfunctions: [{id: blobs, command: [%s/blobs], unit_bytes: 1024, output_bytes: 8}]\n", folder, programs)
+	text := fmt.Sprintf("calibration: %s/c.json\nfunctions: [{id: blobs, command: [%s/blobs], unit_bytes: 1024, output_bytes: 8}]\n",
+		folder, programs)
 	config := filepath.Join(folder, "worker.yaml")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		b.Fatal(err)

@@ -26,7 +26,8 @@ type BesideModel struct {
 func CompareExecuted(f *Flight) (c BesideModel, err error) {
 	x := f.Summary.Executed
 	if !(x.EdgeCPUHz > 0 && x.CyclesPerBit > 0) {
-		return c, fmt.Errorf("compare: no worker was offered, or the flight is an old one: its edge_cpu_hz is %v, cycles_per_bit %v", x.EdgeCPUHz, x.CyclesPerBit)
+		return c, fmt.Errorf("compare: no worker was offered, or the flight is an old one: its edge_cpu_hz is %v, cycles_per_bit %v",
+			x.EdgeCPUHz, x.CyclesPerBit)
 	}
 	frozen, err := checkpoint.Load(f.Leader.Checkpoint)
 	if err != nil {
@@ -62,6 +63,7 @@ func executedCommand(call *cli.Call, f *Flight, asJSON bool) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	return call.Result(asJSON, c, "%d of %d tasks took %.1f s; a rollout of the same arrivals %.1f s: the flight is off by %+.1f %%, its joules by %+.1f %%",
+	return call.Result(asJSON, c,
+		"%d of %d tasks took %.1f s, a rollout of the same arrivals %.1f s: the flight is off by %+.1f %%, its joules by %+.1f %%",
 		c.Tasks, c.Arrivals, c.Flight.DelayS, c.Rollout.DelayS, 100*c.DelayError, 100*c.EnergyError)
 }
