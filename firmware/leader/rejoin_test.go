@@ -30,7 +30,7 @@ func TestConfigurationOfAnotherPlace(t *testing.T) {
 		f = r.StartLeader()
 		select {
 		case err := <-f.Done:
-			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "put that back") {
+			if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "restore that value") {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(5 * time.Second):

@@ -16,7 +16,7 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	for i := range l.views {
 		l.views[i].Flying, l.views[i].Mode, l.views[i].Phase = false, fleet.ModePosition, fleet.PhasePilot
 	}
-	if _, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "its pilot's") {
+	if _, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "its pilot has it") {
 		t.Errorf("received, with their pilots: %v", err)
 	}
 	l.views[1] = fleet.View{Number: 2}
