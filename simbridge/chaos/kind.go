@@ -111,7 +111,7 @@ func (p *plan) drawPacks(r *rand.Rand) {
 	p.Crowd = p.Crowd && r.IntN(3) == 0
 	p.StockRates = true
 	p.Speed = min(p.Speed, stockSpeed)
-	p.ShockSlot = []int{never, never, 3, r.IntN(p.Slots)}[r.IntN(4)]
+	p.ShockSlot = []int{never, never, never, 3}[r.IntN(4)] // a later one leaves no time to come home with the reserve
 	x := &packPlan{LeastUp: 1 + r.IntN(p.Aircraft), FullShare: 1, NamesUsedJ: r.IntN(4) == 0}
 	if r.IntN(3) == 0 {
 		x.FullShare = 0.6 + 0.4*r.Float64()
