@@ -19,7 +19,7 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	only := flags.String("only", "", "fly these missions of the run alone, from 0, as `3,17`")
 	flags.IntVar(&c.Slots, "slots", 40, "of each mission")
 	flags.Float64Var(&c.Speed, "speed", 20, "mission seconds per second")
-	kind := flags.String("kind", "", "`kind` of missions: plain (PX4), packs (to land with 20 %), ardupilot, mixed; empty: a share of each")
+	kind := flags.String("kind", "plain", "`kind` of missions: plain (PX4), packs (to land with 20 %), ardupilot, mixed; any: a share of each")
 	flags.IntVar(&c.Aircraft, "aircraft", 2, "in the fleet")
 	flags.StringVar(&c.Leader, "leader", "bin/leader", "the leader's `program`")
 	flags.StringVar(&c.JumpLeader, "jump-leader", "", "the leader's `program` with a wall clock that jumps, see -build-jump; a third of the missions fly with it")

@@ -14,15 +14,15 @@ type Kind string
 
 // The kinds of runs.
 const (
-	AnyKind   Kind = ""          // of each of the others a share
 	Plain     Kind = "plain"     // PX4, and no budget that lands with a share of the pack
 	Packs     Kind = "packs"     // each aircraft is to land with a share of its pack, which most cannot fly to the end with
 	ArduPilot Kind = "ardupilot" // every aircraft is an ArduCopter
 	Mixed     Kind = "mixed"     // they are PX4 and ArduCopter in turn
+	AnyKind   Kind = "any"       // of each of the others a share
 )
 
 // Kinds are those that can be asked for.
-var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed}
+var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed, AnyKind}
 
 // packPlan is the crew's order to land with a share of each pack, whatever flying comes to cost.
 type packPlan struct {
@@ -111,7 +111,7 @@ func (p *plan) drawPacks(r *rand.Rand) {
 	p.Crowd = p.Crowd && r.IntN(3) == 0
 	p.StockRates = true
 	p.Speed = min(p.Speed, stockSpeed)
-	p.ShockSlot = []int{never, never, never, 3}[r.IntN(4)] // a later one leaves no time to come home with the reserve
+	p.ShockSlot = never // a change of flight power leaves no time to come home with the reserve until it is measured
 	x := &packPlan{LeastUp: 1 + r.IntN(p.Aircraft), FullShare: 1, NamesUsedJ: r.IntN(4) == 0}
 	if r.IntN(3) == 0 {
 		x.FullShare = 0.6 + 0.4*r.Float64()
@@ -238,8 +238,11 @@ func (p *plan) unsafeParameter(i int) (name string, unsafe, safe float64) {
 
 // checkKind returns what is wrong with a run's kind.
 func (c *Config) checkKind() error {
-	if c.Kind != AnyKind && !slices.Contains(Kinds, c.Kind) {
-		return fmt.Errorf("-kind is %q, want one of %v, or none for a share of each", c.Kind, Kinds)
+	if c.Kind == "" {
+		c.Kind = Plain
+	}
+	if !slices.Contains(Kinds, c.Kind) {
+		return fmt.Errorf("-kind is %q, want one of %v", c.Kind, Kinds)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ type knownFinding struct {
 
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "lag and delay of each aircraft in the envelope: where setpoints come 0.3 s late, 15 ms at this speed, two that meet pass at 9.4 m"},
-	{"lands at reserve", "slow_monitor+shock", "beliefs: where a battery monitor measures every few seconds, a change of flight power is learned over 20 slots and more, and an aircraft leaves for its pack too late"},
 	{"wind", "sensor", "beliefs: a current sensor that is off by some percent is taken for wind"},
 }
 
