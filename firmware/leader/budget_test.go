@@ -217,3 +217,73 @@ func TestReserveShareOfAPackKnownLater(t *testing.T) {
 		}
 	}
 }
+
+// A total below the floor lets nobody leave that least_up keeps in the air: the plan says so, and does
+// not foresee an end below the floor. Packs that have all land at once end the mission there.
+func TestEndsAtTheFloor(t *testing.T) {
+	reserves := func(share float64) (packs []account.PackBounds) {
+		return []account.PackBounds{{Number: 1, ReserveShare: share, Reserves: true}, {Number: 2, ReserveShare: share, Reserves: true}}
+	}
+	for name, c := range map[string]struct {
+		phase   string
+		totalJ  float64
+		leastUp int
+		packs   []account.PackBounds
+		covered bool // to the last slot
+		up      int  // aircraft that the plan has fly to the end
+	}{
+		"two stay":                   {telemetry.StateFlying, 40e3, 2, nil, true, 2},
+		"two stay, packs too":        {telemetry.StateFlying, 40e3, 2, reserves(0.2), true, 2},
+		"two stay, before the start": {telemetry.StateIdle, 40e3, 2, reserves(0.2), true, 2},
+		"nobody could object":        {telemetry.StateFlying, 30e3, 1, nil, true, 2},
+		"in a hold":                  {telemetry.StateHolding, 30e3, 1, nil, true, 2},
+		"the packs hold nothing":     {telemetry.StateFlying, 40e3, 2, reserves(0.95), false, 0},
+	} {
+		b := account.Bounds{
+			BudgetJ: c.totalJ, TotalJ: c.totalJ, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: c.leastUp, Packs: c.packs,
+		}
+		l := inBounds(t, c.phase, b)
+		l.planDuty(l.views)
+		d, up := &l.duty, 0
+		for i := range d.orders {
+			if d.orders[i].FliesUntil == l.Config.Slots {
+				up++
+			}
+		}
+		if d.endJ < d.floorJ || d.covered == l.Config.Slots-1 != c.covered || up != c.up {
+			t.Errorf("%s: %.0f J foreseen, floor %.0f, covered until %d, %d fly to the end", name, d.endJ, d.floorJ, d.covered, up)
+		}
+		if c.covered && !d.saturates(&b) {
+			t.Errorf("%s: a total of %.0f is kept, floor %.0f", name, c.totalJ, d.floorJ)
+		}
+	}
+}
+
+// Of those whom a total below the floor would have leave, the strongest stay, as far as their packs
+// last; a total that can be kept leaves the plan as it is.
+func TestStrongestStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		belowFloor bool
+		leastUp    int
+		stays      bool // the crew keeps the last up
+		until      [3]int
+	}{
+		"one of three":        {true, 1, false, [3]int{20, 100, 20}},
+		"two of three":        {true, 2, false, [3]int{20, 100, 38}},
+		"all":                 {true, 3, false, [3]int{20, 100, 38}},
+		"the crew keeps one":  {true, 1, true, [3]int{20, 100, 20}},
+		"a total that is met": {false, 3, false, [3]int{20, 20, 20}},
+	} {
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 100}}
+		for i, leftJ := range [3]float64{500, math.Inf(1), 5000} {
+			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: leftJ, ReturnJ: 1000, DescentJ: 1000, Stays: c.stays && i == 2})
+			d.orders = append(d.orders, duty.Order{Number: i + 1, FliesUntil: 20})
+		}
+		d.stay(c.belowFloor, c.leastUp, 100)
+		for i := range d.orders {
+			if got := d.orders[i].FliesUntil; got != c.until[i] {
+				t.Errorf("%s: aircraft %d flies until %d, want %d", name, i+1, got, c.until[i])
+			}
+		}
+	}
+}

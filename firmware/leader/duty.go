@@ -77,6 +77,42 @@ func (d *dutyPlan) choose(leastUp int) {
 	d.cover(leastUp)
 }
 
+// inAir is how many aircraft are planned for.
+func (d *dutyPlan) inAir() (n int) {
+	for i := range d.input.Aircraft {
+		if !d.input.Aircraft[i].Left {
+			n++
+		}
+	}
+	return n
+}
+
+// stay has the plan keep in the air those whom choose does not let leave for a total that is below the
+// floor: the strongest, as far as their packs last at powerW.
+func (d *dutyPlan) stay(belowFloor bool, leastUp int, powerW float64) {
+	if !belowFloor {
+		return
+	}
+	var up []int
+	stays := 0
+	for i := range d.input.Aircraft {
+		if a := &d.input.Aircraft[i]; !a.Left {
+			up = append(up, i)
+			if a.Stays {
+				stays++
+			}
+		}
+	}
+	slices.SortStableFunc(up, func(i, j int) int {
+		return cmp.Or(cmp.Compare(d.orders[j].FliesUntil, d.orders[i].FliesUntil), cmp.Compare(d.input.Aircraft[j].LeftJ, d.input.Aircraft[i].LeftJ))
+	})
+	for _, i := range up[:min(max(leastUp, stays), len(up))] {
+		a, o := &d.input.Aircraft[i], &d.orders[i]
+		lasts := min(max((a.LeftJ-a.ReturnJ-a.DescentJ)/powerW-landMargin, 0), float64(d.input.Slots-d.input.Slot))
+		o.FliesUntil = max(o.FliesUntil, d.input.Slot+int(lasts))
+	}
+}
+
 // cover sets the last slot in which leastUp aircraft are in the air.
 func (d *dutyPlan) cover(leastUp int) {
 	var until []int
@@ -119,8 +155,10 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	}
 	plan := d.planner.Plan(in)
 	d.orders = append(d.orders[:0], plan.Aircraft...)
+	edgeW := objective.State().EdgePowerW / float64(max(d.inAir(), 1))
+	d.stay(a.DrawnJ()+plan.FloorJ+sum(d.climbJ) > bounds.BudgetJ, bounds.LeastUp, in.FlightW+edgeW)
 	d.cover(bounds.LeastUp)
-	d.foresee(a, views, plan)
+	d.foresee(a, views, plan, edgeW)
 	a.AllowSlots(objective.SpentJ() + plan.SlotsJ)
 }
 
@@ -169,15 +207,9 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 }
 
 // foresee keeps what the plan comes to: the joules left in each pack at touchdown, and the totals.
-func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Plan) {
-	in, o, bounds := &d.input, a.Objective(), a.Bounds()
-	up := 0
-	for i := range in.Aircraft {
-		if !in.Aircraft[i].Left {
-			up++
-		}
-	}
-	edgeW := o.State().EdgePowerW / float64(max(up, 1))
+// edgeW is the power of computing of an aircraft in the air.
+func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Plan, edgeW float64) {
+	in, bounds := &d.input, a.Bounds()
 	d.leftJ, d.endJ, d.short = d.leftJ[:0], a.DrawnJ(), false
 	d.floorJ = d.endJ + plan.FloorJ
 	for i := range views {
@@ -205,6 +237,17 @@ func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Pl
 		}
 		d.leftJ = append(d.leftJ, max(a.UsableJ(v)-homeJ, 0))
 	}
+	if d.endJ < d.floorJ { // packs have all land before the last slot, and the least is what they take until then
+		d.short = d.short || bounds.BudgetJ < d.floorJ
+		d.floorJ = d.endJ
+	}
+}
+
+func sum(list []float64) (sum float64) {
+	for _, x := range list {
+		sum += x
+	}
+	return sum
 }
 
 // leaving is whether the plan has an aircraft leave, and it is not on its way yet.
