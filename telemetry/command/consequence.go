@@ -47,8 +47,11 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 	if s.BudgetJ != nil && *s.BudgetJ != b.EnergyJ {
 		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))
 	}
-	if keepsAllAloft(b) && b.EnergyJ < s.FloorJ {
-		text += fmt.Sprintf(" It is below the floor of %s. The fleet flies at least energy from now on, and ends at the floor.", Kilojoules(s.FloorJ))
+	if belowFloor(b, s) {
+		text += fmt.Sprintf(" It is below the floor of %s. The fleet flies at least energy from now on, and ends at the floor.", Kilojoules(lowestFloorJ(b, s)))
+	}
+	if numbers := landAtOnce(b, s); numbers != nil {
+		text += fmt.Sprintf(" The reserve leaves %s nothing to fly with: they come home at once.", aircraftText(numbers))
 	}
 	return text
 }

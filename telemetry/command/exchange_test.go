@@ -190,3 +190,82 @@ func TestBelowTheFloor(t *testing.T) {
 		}
 	}
 }
+
+// A budget with bounds is checked against the least that its own floor can be, and its reserves against
+// what the packs hold; what the status of another budget does not tell is left to the answer.
+func TestBoundsThatCannotBeKept(t *testing.T) {
+	reserve := func(share float64) (packs []telemetry.Pack) {
+		return []telemetry.Pack{{Aircraft: 1, Reserve: &share}, {Aircraft: 2, Reserve: &share}}
+	}
+	joules := []telemetry.Pack{{Aircraft: 1, ReserveJ: new(136e3)}, {Aircraft: 2, ReserveJ: new(136e3)}}
+	const landed, land, never = telemetry.ScopeLanded, telemetry.StandDownLand, telemetry.StandDownNever
+	bounded := func(s *telemetry.Status) {
+		s.CoveredUntilSlot = new(99)
+		for i := range s.Aircraft {
+			s.Aircraft[i].UsableJ, s.Aircraft[i].HomeJ = new(147e3), new(12e3)
+		}
+	}
+	for name, c := range map[string]struct {
+		budget telemetry.Budget
+		change func(s *telemetry.Status)
+		err    error
+	}{
+		"all stay, above":            {telemetry.Budget{EnergyJ: 29001, Scope: landed, StandDown: land, LeastUp: new(2)}, nil, nil},
+		"all stay, below":            {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, nil, ErrBelowFloor},
+		"all stay, below, packs too": {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2), Packs: reserve(0.2)}, nil, ErrBelowFloor},
+		"all stay, below another's":  {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, bounded, ErrBelowFloor},
+		"none may land, below":       {telemetry.Budget{EnergyJ: 28999, Scope: landed}, nil, ErrBelowFloor},
+		"one stays, above":           {telemetry.Budget{EnergyJ: 18051, StandDown: land}, nil, nil},
+		"one stays, below":           {telemetry.Budget{EnergyJ: 18050, StandDown: land}, nil, ErrBelowFloor},
+		"one stays, another's floor": {telemetry.Budget{EnergyJ: 18050, StandDown: land}, bounded, nil},
+		"a fifth is left":            {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.2)}, nil, nil},
+		"all is left":                {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)}, nil, ErrLandsAtOnce},
+		"all is left, by the status": {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.91)}, bounded, ErrLandsAtOnce},
+		"not all, by the status":     {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.89)}, bounded, nil},
+		"joules, by the status":      {telemetry.Budget{Scope: landed, StandDown: land, Packs: joules}, bounded, ErrLandsAtOnce},
+		"joules of packs not known":  {telemetry.Budget{Scope: landed, StandDown: land, Packs: joules}, nil, nil},
+		"of one of them":             {telemetry.Budget{EnergyJ: 42e3, Scope: landed, StandDown: land, Packs: reserve(0.95)[:1]}, nil, nil},
+		"none may land for it":       {telemetry.Budget{Scope: landed, StandDown: never, Packs: reserve(0.95)}, nil, nil},
+		"before the start":           {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)}, func(s *telemetry.Status) { s.State, s.Aircraft[0].Landed = telemetry.StateIdle, new(true) }, ErrLandsAtOnce},
+		"the other has landed":       {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)[:1]}, func(s *telemetry.Status) { s.Aircraft[1].Landed = new(true) }, ErrLandsAtOnce},
+		"nobody flies":               {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.2)}, func(s *telemetry.Status) { s.Aircraft = nil }, nil},
+	} {
+		s := exampleStatus()
+		for i := range s.Aircraft {
+			s.Aircraft[i].Battery = new(0.98)
+		}
+		if c.change != nil {
+			c.change(&s)
+		}
+		r := Request{Budget: &c.budget}
+		if err := r.Check(&s); !errors.Is(err, c.err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text := r.Consequence(&s); strings.Contains(text, "below the floor") != (c.err == ErrBelowFloor) || strings.Contains(text, "at once") != (c.err == ErrLandsAtOnce) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// The answer to a budget with bounds says on what it ends if it cannot be kept, and no slot that there is not.
+func TestAnswerOfBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		saturated bool
+		slot      int
+		covered   int
+		want      string
+	}{
+		"kept":                 {false, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
+		"below its floor":      {true, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: below what flying needs; it ends at the floor of 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
+		"not at all":           {true, 0, -1, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying needs; it ends at the floor of 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+		"not from its slot on": {false, 10, 9, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+	} {
+		a := telemetry.Ack{
+			Accepted: true, EffectiveSlot: &c.slot, EnergyJ: new(42e3), Mode: telemetry.ModeCeiling, Saturated: &c.saturated, FloorJ: new(29e3),
+			CoveredUntilSlot: &c.covered, Aircraft: []telemetry.AckAircraft{{Number: 1, LeftAtTouchdownJ: 7100}},
+		}
+		if got := (Request{Budget: &telemetry.Budget{}}).Answer(a); got != c.want {
+			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}

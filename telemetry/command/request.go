@@ -20,6 +20,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"prefdt/telemetry"
@@ -106,10 +107,62 @@ func packNumbers(b *telemetry.Budget) (numbers []int) {
 	return numbers
 }
 
-// keepsAllAloft is whether a budget is of the slots alone, with every aircraft in them to the end,
-// as the floor of a status is.
-func keepsAllAloft(b *telemetry.Budget) bool {
-	return len(b.Packs) == 0 && b.Scope != telemetry.ScopeLanded && b.StandDown != telemetry.StandDownLand
+// lowestFloorJ is the least that a budget's own floor can be, by the status of the one in force; 0: not
+// known before the leader's answer. With fewer aircraft to the end, least_up of them fly their share of
+// the slots left; of a status whose budget has fewer up already, that share is not known.
+func lowestFloorJ(b *telemetry.Budget, s *telemetry.Status) float64 {
+	n := len(s.Aircraft)
+	switch up := max(leastUp(b), 1); {
+	case b.StandDown != telemetry.StandDownLand || up >= n:
+		return s.FloorJ
+	case s.CoveredUntilSlot == nil:
+		return s.SpentJ + (s.FloorJ-s.SpentJ)*float64(up)/float64(n)
+	}
+	return 0
+}
+
+// belowFloor is whether a budget's total is below its own floor, as far as a status tells.
+func belowFloor(b *telemetry.Budget, s *telemetry.Status) bool {
+	return b.EnergyJ > 0 && b.EnergyJ < lowestFloorJ(b, s)
+}
+
+// leastShare of its pack is kept above the reserve for climb and way home, where a status does not say
+// what these take.
+const leastShare = 0.1
+
+// landAtOnce are the aircraft of a budget whose packs have all of them come home before they fly a slot;
+// nil if one stays.
+func landAtOnce(b *telemetry.Budget, s *telemetry.Status) (numbers []int) {
+	if b.StandDown != telemetry.StandDownLand {
+		return nil
+	}
+	for i := range s.Aircraft {
+		a := &s.Aircraft[i]
+		if s.State != telemetry.StateIdle && !inAir(*a) {
+			continue
+		}
+		k := slices.IndexFunc(b.Packs, func(p telemetry.Pack) bool { return p.Aircraft == a.Number })
+		if k < 0 || !usedUp(&b.Packs[k], a) {
+			return nil
+		}
+		numbers = append(numbers, a.Number)
+	}
+	return numbers
+}
+
+// usedUp is whether an aircraft has nothing to fly with beyond a pack's reserve and its way home.
+func usedUp(p *telemetry.Pack, a *telemetry.StatusAircraft) bool {
+	if inAir(*a) && a.UsableJ != nil && a.HomeJ != nil && a.Battery != nil && *a.Battery > 0 {
+		reserveJ := 0.0
+		switch {
+		case p.ReserveJ != nil:
+			reserveJ = *p.ReserveJ
+		case p.Reserve != nil:
+			reserveJ = *p.Reserve * *a.UsableJ / *a.Battery
+		}
+		return *a.UsableJ-reserveJ <= *a.HomeJ
+	}
+	return p.Reserve != nil && a.Battery != nil && *a.Battery-*p.Reserve < leastShare
 }
 
 func preferenceText(setting float64) string { return fmt.Sprintf("preference %g", setting) }
@@ -117,12 +170,23 @@ func preferenceText(setting float64) string { return fmt.Sprintf("preference %g"
 // ErrBelowFloor is a budget that no flight can keep any more.
 var ErrBelowFloor = errors.New("the mission cannot end below it")
 
+// ErrLandsAtOnce is a budget whose reserves leave nothing to fly with.
+var ErrLandsAtOnce = errors.New("they come home at once")
+
 // Check returns why a command must not be sent without being asked for twice: a budget
-// below the floor of the leader's status makes the fleet fly at the least energy from
-// then on, whatever that costs its users. After the last slot the leader says what to do.
+// below its floor makes the fleet fly at the least energy from then on, whatever that costs
+// its users, and reserves that hold all there is have it land. What a status does not tell is
+// in the leader's answer. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
-	if r.Budget != nil && !over(s) && keepsAllAloft(r.Budget) && r.Budget.EnergyJ < s.FloorJ {
-		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least the floor, or confirm a lower total", inEveryUnit(r.Budget.EnergyJ), inEveryUnit(s.FloorJ), ErrBelowFloor)
+	if r.Budget == nil || over(s) {
+		return nil
+	}
+	if belowFloor(r.Budget, s) {
+		return fmt.Errorf("%s is below the floor of %s: %w; ask for at least the floor, or confirm a lower total",
+			inEveryUnit(r.Budget.EnergyJ), inEveryUnit(lowestFloorJ(r.Budget, s)), ErrBelowFloor)
+	}
+	if numbers := landAtOnce(r.Budget, s); numbers != nil {
+		return fmt.Errorf("the reserve leaves %s nothing to fly with: %w; ask for less, or confirm that", aircraftText(numbers), ErrLandsAtOnce)
 	}
 	return nil
 }
@@ -146,14 +210,19 @@ func (r Request) Answer(a telemetry.Ack) string {
 		return fmt.Sprintf("%s refused%s: %s", r, again, telemetry.Printable(a.Reason))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", r.applied(a), *a.EffectiveSlot)
+	floor := "; the floor is "
 	if a.Saturated != nil && *a.Saturated {
 		line += ", SATURATED: below what flying needs"
+		floor = "; it ends at the floor of "
 	}
 	if a.Saturated != nil && a.FloorJ != nil {
-		line += "; the floor is " + Kilojoules(*a.FloorJ)
+		line += floor + Kilojoules(*a.FloorJ)
 	}
-	if a.CoveredUntilSlot != nil {
-		line += fmt.Sprintf(", covered until slot %d", *a.CoveredUntilSlot)
+	switch c := a.CoveredUntilSlot; {
+	case c != nil && *c < *a.EffectiveSlot:
+		line += ", NOT COVERED: too few stay in the air from the first slot on"
+	case c != nil:
+		line += fmt.Sprintf(", covered until slot %d", *c)
 	}
 	for _, x := range a.Aircraft {
 		line += fmt.Sprintf(", aircraft %d lands with %s", x.Number, Kilojoules(x.LeftAtTouchdownJ))

@@ -40,7 +40,7 @@ func budget(t *tool) error {
 	leastUp := t.Flags.Int("least-up", 1, "how `many` stay in the air")
 	packs := t.Flags.String("packs", "", "bound these packs, `as` in 1=40kJ,2=45kJ, or 1,2 for all that they hold; with -reserve alone every aircraft's")
 	reserve := t.Flags.String("reserve", "", "what is `left` in each bounded pack at the end: 20% or 8kJ")
-	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on")
+	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on; and a reserve that has all land at once")
 	words, err := t.parse(1) // the unit of -energy 42 kJ
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (t *tool) send(x *command.Exchange) (err error) {
 	defer cancel()
 	ack, err := x.Send(ctx, t.config.Broker, t.log())
 	switch {
-	case errors.Is(err, command.ErrBelowFloor):
+	case errors.Is(err, command.ErrBelowFloor), errors.Is(err, command.ErrLandsAtOnce):
 		return cli.BadInputf("%w with -below-floor; nothing was sent", err)
 	case err != nil:
 		return err
@@ -317,6 +317,9 @@ func (t *tool) send(x *command.Exchange) (err error) {
 			t.PrintJSON(ack)
 		}
 		return cli.WithCode(exitRefused, refusedError{answer, ack.Reason})
+	}
+	if !x.BelowFloor && ack.Saturated != nil && *ack.Saturated {
+		answer += "\nThis could not be told before it was sent. If it is not meant, send another budget now."
 	}
 	if m := x.Request.Mission; m != nil && slices.Contains(explained, m.Action) {
 		answer += "\n" + x.Request.Consequence(x.Status())

@@ -94,7 +94,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	}
 	out = append(out, reasons...)
 	if s.Saturated {
-		out = append(out, paragraph{parts: []string{"SATURATED: the budget is below the floor of " + kilojoules(s.FloorJ)}, colour: yellow})
+		out = append(out, paragraph{parts: []string{"SATURATED: " + saturatedText(s)}, colour: yellow})
 	}
 	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
@@ -115,6 +115,14 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		out = append(out, paragraph{"  ", []string{fmt.Sprintf("%d malformed messages ignored", v.refusedMessages)}, yellow})
 	}
 	return out
+}
+
+// saturatedText is why a budget cannot be kept.
+func saturatedText(s *telemetry.Status) string {
+	if s.CoveredUntilSlot != nil && s.BudgetJ != nil && *s.BudgetJ >= s.FloorJ {
+		return "the packs do not last to the last slot"
+	}
+	return "the budget is below the floor of " + kilojoules(s.FloorJ)
 }
 
 func staleColour(stale bool) string {
@@ -166,9 +174,17 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	return append(parts, contact), old
 }
 
+// coveredText is until when as many are in the air as the budget asks for.
+func coveredText(s *telemetry.Status) string {
+	if until := *s.CoveredUntilSlot; until > s.Slot || until == s.Slots-1 {
+		return fmt.Sprintf("covered until slot %d", until)
+	}
+	return "NOT COVERED: too few in the air"
+}
+
 // dutyParts are who is in the air until when, by the plan.
 func dutyParts(s *telemetry.Status) []string {
-	parts := []string{fmt.Sprintf("covered until slot %d", *s.CoveredUntilSlot)}
+	parts := []string{coveredText(s)}
 	for _, a := range s.Aircraft {
 		switch until := a.FliesUntilSlot; {
 		case a.Duty == telemetry.DutyLeaving:

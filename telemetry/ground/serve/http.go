@@ -399,7 +399,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 		defer leave()
 		ctx, cancel := context.WithTimeout(s.ctx, sendLimit)
 		defer cancel()
-		ack, err := operator.Send(ctx, meant, q.BelowFloor)
+		ack, err := operator.Send(ctx, meant, q.mayBeBelowFloor())
 		a.Accepted = err == nil && ack.Accepted
 		if err != nil {
 			finish(fmt.Sprintf("%s: %v", meant, err))

@@ -26,6 +26,10 @@ func TestKeepUp(t *testing.T) {
 	if text := consequences(s)[keepUp]; !strings.HasPrefix(text, "No aircraft comes home before the last slot") {
 		t.Error(text)
 	}
+	s.FloorJ = 90e3 // the button says what that takes
+	if _, err := q.command(s); err != nil || !strings.Contains(consequences(s)[keepUp], "below the floor of 90 kJ") {
+		t.Errorf("below the floor: %v, %s", err, consequences(s)[keepUp])
+	}
 	s.CoveredUntilSlot = nil
 	if _, err := q.command(s); err == nil {
 		t.Error("a budget that lets none land was replaced")

@@ -53,11 +53,14 @@ func (q *request) command(s *telemetry.Status) (r command.Request, err error) {
 	if _, err := r.Encode(); err != nil {
 		return r, err
 	}
-	if s != nil && !q.BelowFloor {
+	if s != nil && !q.mayBeBelowFloor() {
 		return r, r.Check(s)
 	}
 	return r, nil
 }
+
+// mayBeBelowFloor is whether a budget below its floor is meant: the button that keeps all up says so.
+func (q *request) mayBeBelowFloor() bool { return q.BelowFloor || q.Action == keepUp }
 
 // keepUp, as a budget's action, has no aircraft land before the end.
 const keepUp = "keep"

@@ -204,7 +204,8 @@ function banners(l) {
     if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
-  if (s.saturated) add('warn', 'saturated', `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
+  if (s.saturated) add('warn', 'saturated', s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'SATURATED: the packs do not last to the last slot' :
+    `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
@@ -319,7 +320,7 @@ function renderValues(s) {
     ['floor', kilojoules(s.floor_j)],
     ['transit', kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
-    ...s.covered_until_slot >= -1 ? [['covered until', `slot ${s.covered_until_slot}`]] : [],
+    ...s.covered_until_slot >= -1 ? [['covered until', s.covered_until_slot > s.slot || s.covered_until_slot === s.slots - 1 ? `slot ${s.covered_until_slot}` : 'not covered']] : [],
     ['users reported', String(s.users_heard)],
     ['missed slots', String(s.missed_slots)],
     ['energy from', s.energy_source.replaceAll('_', ' ')],
