@@ -23,17 +23,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
-	var budgets []report.Budget
-	for _, id := range records.ackOrder {
-		a, b := records.acks[id], records.budgets[id]
-		switch n := len(budgets); {
-		case !a.Accepted:
-		case b.ID != "":
-			budgets = append(budgets, report.Budget{Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ})
-		case a.Setting != nil && n > 0 && budgets[n-1].EnergyJ > 0: // a preference clears a budget
-			budgets = append(budgets, report.Budget{Slot: *a.EffectiveSlot})
-		}
-	}
+	budgets := acceptedBudgets(&records)
 	spent := make([]map[int]battery.Spent, len(f.fleet.vehicles))
 	for m, a := range f.fleet.vehicles {
 		spent[m] = a.BySlot()
@@ -98,6 +88,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	}
 	r.Latencies, s.Latency = f.fleet.latency.summarize()
 	s.Budget.LeaderTransitJ = o.status.TransitJ
+	judgeBudget(&s.Budget, s.Budgets, s.Aircraft, o.status.SpentJ)
 	var decisionMS []float64
 	for _, status := range records.statusBySlot {
 		decisionMS = append(decisionMS, status.DecisionMS)
@@ -105,6 +96,27 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	s.DecisionMS = report.QuantilesOf(decisionMS)
 	s.Problems = problems(s)
 	return r
+}
+
+// acceptedBudgets are those that the leader accepted, in order, and the end of one that a preference cleared.
+func acceptedBudgets(x *records) (budgets []report.Budget) {
+	for _, id := range x.ackOrder {
+		a, b := x.acks[id], x.budgets[id]
+		switch n := len(budgets); {
+		case !a.Accepted:
+		case b.ID != "":
+			accepted := report.Budget{
+				Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ, Landed: b.Scope == telemetry.ScopeLanded, OfPacks: b.EnergyJ == 0, Packs: b.Packs,
+			}
+			if accepted.OfPacks && a.EnergyJ != nil {
+				accepted.EnergyJ = *a.EnergyJ
+			}
+			budgets = append(budgets, accepted)
+		case a.Setting != nil && n > 0 && budgets[n-1].EnergyJ > 0: // a preference clears a budget
+			budgets = append(budgets, report.Budget{Slot: *a.EffectiveSlot})
+		}
+	}
+	return budgets
 }
 
 // missedMost is the share of missed slots above which a completed flight ends with an error.
@@ -215,10 +227,26 @@ func sumRows(s *report.Summary, r *report.Flight) {
 	if n := len(r.Rows); n > 0 {
 		s.Budget.SpentJ, s.Budget.LeaderSpentJ = r.Rows[n-1].SpentJ, r.Rows[n-1].LeaderSpentJ
 	}
-	if n := len(s.Budgets); n > 0 {
-		s.Budget.RequestedJ, s.Budget.RevisedJ = s.Budgets[0].EnergyJ, s.Budgets[n-1].EnergyJ
+}
+
+// judgeBudget compares what was spent with the last of the accepted budgets, in its scope. leaderSpentJ
+// is the leader's count at the end.
+func judgeBudget(e *report.Energy, budgets []report.Budget, aircraft []report.AircraftSummary, leaderSpentJ float64) {
+	n := len(budgets)
+	if n == 0 {
+		return
 	}
-	if s.Budget.RevisedJ > 0 {
-		s.Budget.Error = (s.Budget.SpentJ - s.Budget.RevisedJ) / s.Budget.RevisedJ
+	last := &budgets[n-1]
+	e.RequestedJ, e.RevisedJ, e.Landed = budgets[0].EnergyJ, last.EnergyJ, last.Landed
+	for i := range aircraft {
+		aircraft[i].KeptJ = last.KeptJ(aircraft[i].Number, aircraft[i].PackJ)
+	}
+	spentJ := e.SpentJ
+	if e.Landed {
+		spentJ += e.TransitJ
+		e.LeaderSpentJ = leaderSpentJ
+	}
+	if e.RevisedJ > 0 {
+		e.Error = (spentJ - e.RevisedJ) / e.RevisedJ
 	}
 }

@@ -149,26 +149,18 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 			100*x.UploadError, 100*x.UploadP90, 100*x.LocalError, 100*x.LocalP90, 100*x.EdgeError, 100*x.EdgeP90, x.MeasuredDelayS, x.ModelledDelayS)
 	}
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
-	switch {
-	case s.Budget.RevisedJ > 0 && early != "":
-		fmt.Fprintf(w, "energy     %s kJ; the budget for all %d slots was %s\n", kilojoules(s.Budget.SpentJ), s.PlannedSlots, kilojoules(s.Budget.RevisedJ))
-	case s.Budget.RevisedJ > 0:
-		fmt.Fprintf(w, "energy     %s kJ of a budget of %s (at first %s): %+.2f %%\n", kilojoules(s.Budget.SpentJ), kilojoules(s.Budget.RevisedJ), kilojoules(s.Budget.RequestedJ), 100*s.Budget.Error)
-	case s.Budget.RequestedJ > 0:
-		fmt.Fprintf(w, "energy     %s kJ; the budget of %s was cleared by a preference\n", kilojoules(s.Budget.SpentJ), kilojoules(s.Budget.RequestedJ))
-	default:
-		fmt.Fprintf(w, "energy     %s kJ\n", kilojoules(s.Budget.SpentJ))
-	}
-	fmt.Fprintf(w, "           %s kJ flight, %s computing; the leader counts %s from %s\n",
-		kilojoules(s.Budget.FlightJ), kilojoules(s.Budget.EdgeJ), kilojoules(s.Budget.LeaderSpentJ), s.EnergySource)
-	fmt.Fprintf(w, "           climb and return, outside the budget: %s kJ\n", kilojoules(s.Budget.TransitJ))
+	printEnergy(w, s, early != "")
 	for _, a := range s.Aircraft {
 		if a.OwnBattery {
 			fmt.Fprintf(w, "           aircraft %d: joules of its autopilot's own battery; %s kJ of computing are not in them\n",
 				a.Number, kilojoules(a.UndrawnEdgeJ))
 		}
 		if a.PackJ > 0 {
-			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ))
+			asked := ""
+			if a.KeptJ > 0 {
+				asked = fmt.Sprintf("; the budget asks for %.1f %%", 100*a.KeptJ/a.PackJ)
+			}
+			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack%s\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ), asked)
 		}
 	}
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
@@ -198,4 +190,35 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		fmt.Fprintf(w, "problem    %s\n", p)
 	}
 	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that they bought\n", folder)
+}
+
+// printEnergy prints the joules of a flight beside its budget, in the budget's scope.
+func printEnergy(w io.Writer, s *report.Summary, early bool) {
+	e, last := &s.Budget, report.Budget{}
+	if n := len(s.Budgets); n > 0 {
+		last = s.Budgets[n-1]
+	}
+	spentJ, scope, span, transit, slots := e.SpentJ, "", fmt.Sprintf("for all %d slots ", s.PlannedSlots), "outside the budget", ""
+	if e.Landed {
+		spentJ, scope, span, transit, slots = e.SpentJ+e.TransitJ, " from take-off to touchdown", "to touchdown ", "inside the budget", " in the slots"
+	}
+	first := ""
+	if len(s.Budgets) > 1 {
+		first = fmt.Sprintf(" (at first %s)", kilojoules(e.RequestedJ))
+	}
+	line := kilojoules(spentJ) + " kJ" + scope
+	switch {
+	case e.RevisedJ > 0 && last.OfPacks:
+		line += fmt.Sprintf(" of the %s that the packs hold above their reserves%s", kilojoules(e.RevisedJ), first)
+	case e.RevisedJ > 0 && early:
+		line += fmt.Sprintf("; the budget %swas %s", span, kilojoules(e.RevisedJ))
+	case e.RevisedJ > 0:
+		line += fmt.Sprintf(" of a budget of %s%s: %+.2f %%", kilojoules(e.RevisedJ), first, 100*e.Error)
+	case e.RequestedJ > 0:
+		line += fmt.Sprintf("; the budget of %s was cleared by a preference", kilojoules(e.RequestedJ))
+	}
+	fmt.Fprintf(w, "energy     %s\n", line)
+	fmt.Fprintf(w, "           %s kJ flight, %s computing%s; the leader counts %s from %s\n",
+		kilojoules(e.FlightJ), kilojoules(e.EdgeJ), slots, kilojoules(e.LeaderSpentJ), s.EnergySource)
+	fmt.Fprintf(w, "           climb and return, %s: %s kJ\n", transit, kilojoules(e.TransitJ))
 }

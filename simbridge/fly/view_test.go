@@ -1,12 +1,15 @@
 package fly
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/report"
+	"prefdt/telemetry"
 )
 
 // A completed flight names what a person has to know first; one that ended early has no budget
@@ -45,5 +48,63 @@ func TestBodiesOfMissedSlots(t *testing.T) {
 	f.bodiesAtBeacon = nil
 	if got := f.bodiesBySlot(2); len(got) != 2 || len(got[1]) != 1 {
 		t.Errorf("without a beacon: %v", got)
+	}
+}
+
+// What was spent is compared with the last budget in its scope: a landed one has climb and return in it,
+// and one of packs asks for what is left in each. A budget of packs clears none.
+func TestEnergyInTheBudgetsScope(t *testing.T) {
+	yes := func(slot int, energyJ float64) telemetry.Ack {
+		return telemetry.Ack{Accepted: true, EffectiveSlot: &slot, EnergyJ: &energyJ}
+	}
+	const landed = telemetry.ScopeLanded
+	packs := []telemetry.Pack{{Aircraft: 1, Reserve: new(0.2)}, {Aircraft: 2, ReserveJ: new(15e3)}}
+	for name, c := range map[string]struct {
+		budgets []telemetry.Budget
+		acks    []telemetry.Ack
+		err     float64
+		want    []string
+		not     []string
+	}{
+		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, 0.1,
+			[]string{"energy     110.00 kJ of a budget of 100.00: +10.00 %", "the leader counts 109.00 from", "climb and return, outside the budget: 40.00 kJ"}, []string{"asks for"}},
+		"landed": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", EnergyJ: 100e3, Scope: landed}}, []telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, 0.5,
+			[]string{"energy     150.00 kJ from take-off to touchdown of a budget of 100.00 (at first 120.00): +50.00 %", "computing in the slots; the leader counts 149.00",
+				"climb and return, inside the budget: 40.00 kJ"}, nil},
+		"packs replace a total": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", Scope: landed, Packs: packs}}, []telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, -0.25,
+			[]string{"energy     150.00 kJ from take-off to touchdown of the 200.00 that the packs hold above their reserves (at first 120.00)",
+				"aircraft 1: 21.0 % of 60.00 kJ left in its pack; the budget asks for 20.0 %", "aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %"},
+			[]string{"cleared"}},
+		"a preference clears packs": {[]telemetry.Budget{{ID: "c", Scope: landed, Packs: packs}, {}}, []telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, 0,
+			[]string{"energy     110.00 kJ; the budget of 200.00 was cleared by a preference", "outside the budget"}, []string{"asks for"}},
+	} {
+		x := records{budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}}
+		for i, a := range c.acks {
+			id := c.budgets[i].ID
+			if id != "" {
+				x.budgets[id] = c.budgets[i]
+			}
+			x.acks[id], x.ackOrder = a, append(x.ackOrder, id)
+		}
+		s := &report.Summary{
+			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x), Budget: report.Energy{SpentJ: 110e3, TransitJ: 40e3, LeaderSpentJ: 109e3},
+			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3}},
+		}
+		judgeBudget(&s.Budget, s.Budgets, s.Aircraft, 149e3)
+		if math.Abs(s.Budget.Error-c.err) > 1e-12 {
+			t.Errorf("%s: error %v", name, s.Budget.Error)
+		}
+		var out strings.Builder
+		printSummary(&out, s, "out")
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, out.String())
+			}
+		}
+		for _, not := range c.not {
+			if strings.Contains(out.String(), not) {
+				t.Errorf("%s: %q in\n%s", name, not, out.String())
+			}
+		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/world"
+	"prefdt/telemetry"
 )
 
 // Flight is all that a report is made of.
@@ -46,8 +47,25 @@ type Task struct {
 
 // Budget is an accepted request.
 type Budget struct {
-	Slot    int     `json:"slot"`     // from which it was in force
-	EnergyJ float64 `json:"energy_j"` // 0: none any more, since a preference cleared it
+	Slot    int              `json:"slot"`               // from which it was in force
+	EnergyJ float64          `json:"energy_j"`           // 0: none any more, since a preference cleared it
+	Landed  bool             `json:"landed,omitempty"`   // it runs from take-off to touchdown, not in the slots alone
+	OfPacks bool             `json:"of_packs,omitempty"` // no total was asked for: it is what the packs hold above their reserves
+	Packs   []telemetry.Pack `json:"packs,omitempty"`    // that it bounds
+}
+
+// KeptJ is what the budget has an aircraft keep of a pack of packJ; 0: nothing is asked.
+func (b *Budget) KeptJ(number int, packJ float64) float64 {
+	for _, p := range b.Packs {
+		switch {
+		case p.Aircraft != number:
+		case p.ReserveJ != nil:
+			return *p.ReserveJ
+		case p.Reserve != nil:
+			return *p.Reserve * packJ
+		}
+	}
+	return 0
 }
 
 // Link is an aircraft and a user that it serves, both from 0.
@@ -166,11 +184,12 @@ type Energy struct {
 	RequestedJ   float64 `json:"requested_j"` // the first
 	RevisedJ     float64 `json:"revised_j"`   // in force at the end; 0: none
 	SpentJ       float64 `json:"spent_j"`
-	Error        float64 `json:"error"` // (spent - revised) / revised; 0 without a budget at the end
+	Landed       bool    `json:"landed,omitempty"` // the one at the end runs from take-off to touchdown
+	Error        float64 `json:"error"`            // (spent - revised) / revised, where landed with transit_j in spent; 0 without a budget at the end
 	FlightJ      float64 `json:"flight_j"`
 	EdgeJ        float64 `json:"edge_j"`
-	LeaderSpentJ float64 `json:"leader_spent_j"`
-	TransitJ     float64 `json:"transit_j"` // outside the slots
+	LeaderSpentJ float64 `json:"leader_spent_j"` // where landed to touchdown
+	TransitJ     float64 `json:"transit_j"`      // outside the slots
 	// LeaderTransitJ is the same by the leader's status.
 	LeaderTransitJ float64 `json:"leader_transit_j"`
 }
@@ -229,6 +248,7 @@ type AircraftSummary struct {
 	TransitJ         float64 `json:"transit_j"`
 	PackJ            float64 `json:"pack_j,omitzero"` // what its pack holds, where it is simulated
 	LeftJ            float64 `json:"left_j,omitzero"` // in it at the end
+	KeptJ            float64 `json:"kept_j,omitzero"` // what the budget at the end has it keep of its pack
 	Setpoints        int     `json:"setpoints"`
 	SetpointsRefused int     `json:"setpoints_refused"`
 	MAVLinkCommands  int     `json:"mavlink_commands"`

@@ -43,7 +43,7 @@ func exampleFlight(n int) *Flight {
 	f := &Flight{
 		Slots: n, AreaM: 1000, Trails: make([][]physics.Position, 2), Shock: &Shock{n / 2, 1.5},
 		Users:   []physics.Position{{EastM: 100, NorthM: 200}, {EastM: 800, NorthM: 700}},
-		Summary: Summary{Budgets: []Budget{{0, 45000}, {n * 3 / 10, 42000}}},
+		Summary: Summary{Budgets: []Budget{{EnergyJ: 45000}, {Slot: n * 3 / 10, EnergyJ: 42000}}},
 	}
 	for i := range n {
 		spent := 420 * float64(i+1)
