@@ -170,6 +170,29 @@ func TestNewWhileALostOneMayFly(t *testing.T) {
 	}
 }
 
+// `new` is refused with an aircraft in the air, and what brings it down is what the state accepts.
+func TestNewNamesWhatBringsItDown(t *testing.T) {
+	m := &telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-9"}
+	for name, c := range map[string]struct {
+		phase    string
+		homeward bool
+		want     string
+	}{
+		"left in the air":        {telemetry.StateStopped, false, "aircraft 2 is in the air; `return` or its pilot brings it down"},
+		"with its pilot":         {telemetry.StateDone, false, "aircraft 2 is in the air; `resume` or its pilot brings it down"},
+		"landing":                {telemetry.StateDone, true, "aircraft 2 is in the air; it is on its way down: wait until it has landed"},
+		"flown before the start": {telemetry.StateIdle, false, "aircraft 2 is in the air; its pilot brings it down"},
+	} {
+		l := newWithLedger(t, c.phase)
+		for i := range l.views {
+			l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true, InAir: i == 1, Homeward: c.homeward}
+		}
+		if _, err := l.checks(l.views).newMission(m); err == nil || err.Error() != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+}
+
 // This leader's last beacon may come back once its mission has left the slots.
 func TestOwnLastBeacon(t *testing.T) {
 	frozen := loadCheckpoint(t)

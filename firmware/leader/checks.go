@@ -93,13 +93,26 @@ func (c *checks) returnNamed(m *telemetry.Mission) (ordered []fleet.Ordered, err
 	return ordered, nil
 }
 
+// comesDown is how an aircraft in the air gets to the ground once the mission is over, or before it starts.
+func (c *checks) comesDown(v *fleet.View) string {
+	switch {
+	case v.Homeward:
+		return "it is on its way down: wait until it has landed"
+	case c.mission.Phase() == telemetry.StateStopped:
+		return "`return` or its pilot brings it down"
+	case c.mission.Phase() == telemetry.StateDone:
+		return "`resume` or its pilot brings it down"
+	}
+	return "its pilot brings it down"
+}
+
 func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
 	for _, v := range c.views {
 		switch {
 		case !v.Received:
 			return nil, fmt.Errorf("aircraft %d has sent nothing yet and may be in the air; switch it on", v.Number)
 		case v.InAir:
-			return nil, fmt.Errorf("aircraft %d is in the air; `return`, `resume` or its pilot brings it down", v.Number)
+			return nil, fmt.Errorf("aircraft %d is in the air; %s", v.Number, c.comesDown(&v))
 		case v.Obstacle:
 			return nil, fmt.Errorf("aircraft %d is lost, and its last message came from the air; `clear` it once it is down", v.Number)
 		}

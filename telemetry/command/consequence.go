@@ -92,8 +92,15 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		if len(m.Aircraft) > 0 {
 			return sentence(m.Aircraft, "", fliesHome, flyHome) + "; the mission goes on with the others."
 		}
-		return sentence(led, "every aircraft in the air", fliesHome, flyHome) +
-			". The mission is over." + withPilots(others)
+		homeward, others := splitHomeward(others, s)
+		text := ""
+		if len(led) > 0 || len(homeward) == 0 {
+			text = sentence(led, "every aircraft in the air", fliesHome, flyHome) + ". "
+		}
+		if len(homeward) > 0 {
+			text += sentence(homeward, "", "is on its way home already", "are on their way home already") + ". "
+		}
+		return text + "The mission is over." + withPilots(others)
 	case telemetry.ActionStop:
 		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold", "stay in the air where they are, in their autopilots' Hold") +
 			", until `return` or a pilot. The mission is over." + withPilots(others)
@@ -162,6 +169,37 @@ func situation(s *telemetry.Status) (all, led, others []int) {
 		}
 	}
 	return all, led, others
+}
+
+// splitHomeward are those of the numbers that the leader has sent home, and the rest.
+func splitHomeward(numbers []int, s *telemetry.Status) (homeward, rest []int) {
+	for _, a := range s.Aircraft {
+		switch {
+		case !slices.Contains(numbers, a.Number):
+		case a.Duty == telemetry.DutyLeaving:
+			homeward = append(homeward, a.Number)
+		default:
+			rest = append(rest, a.Number)
+		}
+	}
+	return homeward, rest
+}
+
+// contactGap is after how many seconds without contact a hold is told to be without it: above what is
+// lost and made good.
+const contactGap = 10
+
+// HoldingWithoutContact says for how long nothing was received from the crew, in a hold that is not its
+// last command; empty otherwise.
+func HoldingWithoutContact(s *telemetry.Status) string {
+	last := ""
+	if s.LastCommand != nil {
+		last = s.LastCommand.What
+	}
+	if s.State != telemetry.StateHolding || last == telemetry.ActionHold || s.CrewAgeS == nil || *s.CrewAgeS < contactGap {
+		return ""
+	}
+	return fmt.Sprintf("holding: no contact with the crew for %.0f s", *s.CrewAgeS)
 }
 
 func withPilots(numbers []int) string {

@@ -40,11 +40,21 @@ func TestConsequence(t *testing.T) {
 			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good; 1 stay in the air while their packs last. It replaces 42 kJ."},
 		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}}, flying,
 			"The fleet must not exceed 20 kJ (20000 J, 5.556 Wh) from slot 0 to the last, 7.1 kJ of it spent. Aircraft may come home for good"},
-		"return of one":                {action("return", 2), flying, "Aircraft 2 flies to where it took off and lands there; the mission goes on with the others."},
-		"start":                        {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
-		"hold":                         {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
-		"return":                       {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. The mission is over."},
-		"return, one with pilot":       {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. The mission is over. Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"return of one":          {action("return", 2), flying, "Aircraft 2 flies to where it took off and lands there; the mission goes on with the others."},
+		"start":                  {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
+		"hold":                   {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
+		"return":                 {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. The mission is over."},
+		"return, one with pilot": {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. The mission is over. Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"return, both on their way": {action("return"), func(s *telemetry.Status) {
+			flying(s)
+			for i := range s.Aircraft {
+				s.Aircraft[i].Mode, s.Aircraft[i].Duty = "AUTO.LAND", telemetry.DutyLeaving
+			}
+		}, "Aircraft 1 and 2 are on their way home already. The mission is over."},
+		"return, one on its way": {action("return"), func(s *telemetry.Status) {
+			flying(s)
+			s.Aircraft[0].Mode, s.Aircraft[0].Duty = "AUTO.LAND", telemetry.DutyLeaving
+		}, "Aircraft 2 flies to where it took off and lands there. Aircraft 1 is on its way home already. The mission is over."},
 		"stop while one begins to fly": {action("stop"), as(telemetry.StateFlying, "AUTO.LOITER"), "Aircraft 1 and 2 stay in the air where they are"},
 		"stop, one held by its pilot": {action("stop"), func(s *telemetry.Status) {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "AUTO.LOITER", "left OFFBOARD for AUTO.LOITER while flying"
@@ -111,5 +121,27 @@ func TestLeftInAirByRole(t *testing.T) {
 	got := LeftInAir(&s)
 	if len(got) != 2 || !strings.Contains(got[0], "`mission return` brings it down") || !strings.Contains(got[1], "its pilot has it") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A hold that the crew did not order says for how long nothing was received from it.
+func TestHoldingWithoutContact(t *testing.T) {
+	hold, resume := &telemetry.LastCommand{What: telemetry.ActionHold}, &telemetry.LastCommand{What: telemetry.ActionResume}
+	for name, c := range map[string]struct {
+		state string
+		last  *telemetry.LastCommand
+		ageS  *float64
+		want  string
+	}{
+		"silent":          {telemetry.StateHolding, resume, new(35.4), "holding: no contact with the crew for 35 s"},
+		"no command ever": {telemetry.StateHolding, nil, new(35.4), "holding: no contact with the crew for 35 s"},
+		"its own hold":    {telemetry.StateHolding, hold, new(35.4), ""},
+		"contact is back": {telemetry.StateHolding, resume, new(0.4), ""},
+		"never received":  {telemetry.StateHolding, resume, nil, ""},
+		"flying":          {telemetry.StateFlying, resume, new(25.0), ""},
+	} {
+		if got := HoldingWithoutContact(&telemetry.Status{State: c.state, LastCommand: c.last, CrewAgeS: c.ageS}); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }

@@ -38,8 +38,8 @@ func budget(t *tool) error {
 	landed := t.Flags.Bool("landed", false, "count each aircraft from take-off to touchdown, not the slots alone")
 	land := t.Flags.Bool("land", false, "aircraft may come home for good before the end")
 	leastUp := t.Flags.Int("least-up", 1, "how `many` stay in the air")
-	packs := t.Flags.String("packs", "", "bound these packs, `as` in 1=40kJ,2=45kJ, or 1,2 for all that they hold; with -reserve alone every aircraft's")
-	reserve := t.Flags.String("reserve", "", "what is `left` in each bounded pack at the end: 20% or 8kJ")
+	packs := t.Flags.String("packs", "", "bound the packs of these `aircraft`: 1=40kJ,2=45kJ, or 1,2 for all that they hold; with -reserve alone every aircraft's")
+	reserve := t.Flags.String("reserve", "", "`what` is left in each bounded pack at the end: 20% or 8kJ")
 	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on; and a reserve that has all land at once")
 	words, err := t.parse(1) // the unit of -energy 42 kJ
 	if err != nil {
@@ -108,6 +108,11 @@ func parseReserve(text string) (p telemetry.Pack, err error) {
 		return p, nil
 	}
 	joules, err := command.ParseEnergy(text)
+	if errors.Is(err, command.ErrUnitMissing) {
+		if share, _ := strconv.ParseFloat(text, 64); share < 100 {
+			return p, fmt.Errorf("%s has no unit; write %[1]s%%, %[1]sJ, %[1]skJ or %[1]sWh", text)
+		}
+	}
 	p.ReserveJ = &joules
 	return p, err
 }

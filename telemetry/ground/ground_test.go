@@ -653,6 +653,12 @@ func TestDisplay(t *testing.T) {
 		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ", false, "predicted end 42.0 kJ"},
 		{"saturated by packs", fresh(func(v *view) { v.Status.Saturated, v.Status.CoveredUntilSlot = true, new(40) }),
 			"\x1b[33;1mSATURATED: the packs do not last to the last slot", false, "covered until slot 40"},
+		{"holding without contact", fresh(func(v *view) { v.Status.State, v.Status.CrewAgeS = telemetry.StateHolding, new(35.4) }),
+			"\x1b[33;1mholding: no contact with the crew for 35 s", false, "received by the leader"},
+		{"a pack, no duty", fresh(func(v *view) {
+			a := &v.Status.Aircraft[0]
+			a.UsableJ, a.ReserveJ, a.HomeJ, a.LeftAtTouchdownJ = new(148.6e3), new(30e3), new(0.0), new(75e3)
+		}), "fleet f1", false, "from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
 		{"not covered", fresh(func(v *view) { v.Status.CoveredUntilSlot = new(-1) }), "fleet f1   flying   slot 17 of 100", false, "NOT COVERED: too few in the air"},
 		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }), "fleet f1   flying   slot 99 of 100", false, "covered until slot 99"},
 		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},

@@ -41,6 +41,10 @@ func TestMistakenCommands(t *testing.T) {
 		code  int
 		want  string // on standard output if it is accepted, on standard error otherwise
 	}{
+		{"per cent meant", "budget -reserve 20 -landed -land", mine, 2, "-reserve 20 has no unit; write 20%, 20J, 20kJ or 20Wh"},
+		{"joules of a reserve", "budget -reserve 200 -landed -land", mine, 2, "-reserve 200 is too few joules to be meant as such; write 200J"},
+		{"all lands at once", "budget -reserve 95% -landed -land", mine, 2,
+			"the reserve leaves aircraft 1 and 2 nothing to fly with: they come home at once; ask for less, or confirm that with -below-floor; nothing was sent"},
 		{"kilojoules meant", "budget -energy 42", mine, 2, "42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
 		{"watt-hours meant", "budget -energy 11.7", mine, 2, "write 11.7J, 11.7kJ or 11.7Wh"},
 		{"to replace kilojoules", "budget -energy 42kJ -replaces 45", mine, 2, "-replaces 45 is too few joules"},
@@ -151,7 +155,7 @@ func TestStopReturnNew(t *testing.T) {
 	r.Await("both left in the air", func(s telemetry.Status) bool {
 		return slices.Equal(command.LeftInAir(&s), []string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"})
 	})
-	send("mission new", 3, "is in the air; `return`, `resume` or its pilot brings it down")
+	send("mission new", 3, "is in the air; `return` or its pilot brings it down")
 	// They may not have reported Hold yet.
 	send("mission return", 0, "\nAircraft 1 and 2 fly to where they took off and land there. The mission is over.")
 	r.Await("landed", func(s telemetry.Status) bool {

@@ -93,6 +93,9 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		}
 	}
 	out = append(out, reasons...)
+	if text := command.HoldingWithoutContact(s); text != "" {
+		out = append(out, paragraph{parts: []string{text}, colour: yellow})
+	}
 	if s.Saturated {
 		out = append(out, paragraph{parts: []string{"SATURATED: " + saturatedText(s)}, colour: yellow})
 	}
@@ -168,8 +171,12 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	parts = []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
 		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource}
 	if a.UsableJ != nil && a.ReserveJ != nil && a.HomeJ != nil && a.LeftAtTouchdownJ != nil {
-		parts = append(parts, fmt.Sprintf("%s, pack %s to a reserve of %s, way home %s, lands with %s",
-			cmp.Or(a.Duty, "-"), kilojoules(*a.UsableJ), kilojoules(*a.ReserveJ), kilojoules(*a.HomeJ), kilojoules(*a.LeftAtTouchdownJ)))
+		duty := ""
+		if a.Duty != "" {
+			duty = a.Duty + ", "
+		}
+		parts = append(parts, fmt.Sprintf("%spack %s to a reserve of %s, way home %s, lands with %s",
+			duty, kilojoules(*a.UsableJ), kilojoules(*a.ReserveJ), kilojoules(*a.HomeJ), kilojoules(*a.LeftAtTouchdownJ)))
 	}
 	return append(parts, contact), old
 }

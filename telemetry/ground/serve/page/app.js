@@ -204,6 +204,7 @@ function banners(l) {
     if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
+  if (s.state === 'holding' && s.last_command?.what !== 'hold' && s.crew_age_s >= 10) add('warn', 'contact', `holding: no contact with the crew for ${Math.round(s.crew_age_s)} s`);
   if (s.saturated) add('warn', 'saturated', s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'SATURATED: the packs do not last to the last slot' :
     `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
