@@ -104,7 +104,8 @@ func (d *dutyPlan) stay(belowFloor bool, leastUp int, powerW float64) {
 		}
 	}
 	slices.SortStableFunc(up, func(i, j int) int {
-		return cmp.Or(cmp.Compare(d.orders[j].FliesUntil, d.orders[i].FliesUntil), cmp.Compare(d.input.Aircraft[j].LeftJ, d.input.Aircraft[i].LeftJ))
+		return cmp.Or(cmp.Compare(d.orders[j].FliesUntil, d.orders[i].FliesUntil),
+			cmp.Compare(d.input.Aircraft[j].LeftJ, d.input.Aircraft[i].LeftJ))
 	})
 	for _, i := range up[:min(max(leastUp, stays), len(up))] {
 		a, o := &d.input.Aircraft[i], &d.orders[i]

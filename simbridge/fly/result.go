@@ -106,7 +106,8 @@ func acceptedBudgets(x *records) (budgets []report.Budget) {
 		case !a.Accepted:
 		case b.ID != "":
 			accepted := report.Budget{
-				Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ, Landed: b.Scope == telemetry.ScopeLanded, OfPacks: b.EnergyJ == 0, Packs: b.Packs,
+				Slot: *a.EffectiveSlot, EnergyJ: b.EnergyJ, Landed: b.Scope == telemetry.ScopeLanded,
+				OfPacks: b.EnergyJ == 0, Packs: b.Packs,
 			}
 			if accepted.OfPacks && a.EnergyJ != nil {
 				accepted.EnergyJ = *a.EnergyJ

@@ -48,7 +48,8 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))
 	}
 	if belowFloor(b, s) {
-		text += fmt.Sprintf(" It is below the floor of %s. The fleet flies at least energy from now on, and ends at the floor.", Kilojoules(lowestFloorJ(b, s)))
+		text += fmt.Sprintf(" It is below the floor of %s. The fleet flies at least energy from now on, and ends at the floor.",
+			Kilojoules(lowestFloorJ(b, s)))
 	}
 	if numbers := landAtOnce(b, s); numbers != nil {
 		text += fmt.Sprintf(" The reserve leaves %s nothing to fly with: they come home at once.", aircraftText(numbers))
