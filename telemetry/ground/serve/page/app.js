@@ -1,4 +1,4 @@
-// The page of `ground serve`. In: the event stream of package serve. Out: a sign of life, previews, commands.
+// The page of `ground serve`. In: the event stream. Out: a sign of life, previews, commands.
 
 const $ = id => document.getElementById(id);
 const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg', name);
@@ -139,7 +139,7 @@ function makeRoom() {
   if (!document.hidden) connectLater();
 }
 
-// checkStream opens a silent stream again; and while the link is lost, to measure the server's clock again.
+// checkStream opens a silent stream again, and measures the clock while the link is lost.
 function checkStream() {
   const now = performance.now();
   if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
@@ -204,9 +204,7 @@ function banners(l) {
     if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
-  if (s.state === 'holding' && s.last_command?.what !== 'hold' && s.crew_age_s >= 10) add('warn', 'contact', `holding: no contact with the crew for ${Math.round(s.crew_age_s)} s`);
-  if (s.saturated) add('warn', 'saturated', s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'SATURATED: the packs do not last to the last slot' :
-    `SATURATED: the budget is below the floor of ${kilojoules(s.floor_j)}; the fleet flies at the least energy`);
+  if (s.saturated) add('warn', 'saturated', 'SATURATED: ' + (s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'the packs do not last' : `the budget is below the floor of ${kilojoules(s.floor_j)}`));
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
@@ -321,7 +319,7 @@ function renderValues(s) {
     ['floor', kilojoules(s.floor_j)],
     ['transit', kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
-    ...s.covered_until_slot >= -1 ? [['covered until', s.covered_until_slot > s.slot || s.covered_until_slot === s.slots - 1 ? `slot ${s.covered_until_slot}` : 'not covered']] : [],
+    ...s.covered_until_slot >= -1 ? [['covered until', s.covered_until_slot < 0 ? '-' : `slot ${s.covered_until_slot}`]] : [],
     ['users reported', String(s.users_heard)],
     ['missed slots', String(s.missed_slots)],
     ['energy from', s.energy_source.replaceAll('_', ' ')],
@@ -338,7 +336,7 @@ function renderValues(s) {
   });
 }
 
-// A pack from empty to full: its reserve, the way home, what is left to fly with, and a mark where it touches down.
+// A pack: its reserve, the way home, what is left, and where it touches down.
 const fullJ = {};
 function renderAircraft(s) {
   renderList($('aircraft'), s.aircraft, () => {
