@@ -33,12 +33,16 @@ type PackBounds struct {
 	Reserves     bool    `json:"reserves,omitempty"` // a reserve was asked for; else the configuration's holds
 }
 
-// KeptJ is the reserve of a pack that holds so much.
-func (p *PackBounds) KeptJ(capacityJ float64) float64 {
-	if p.ReserveShare > 0 {
-		return p.ReserveShare * capacityJ
+// KeptJ is the reserve of an aircraft's pack. Of one that its autopilot has not told of yet as
+// much is known as the budget says that it holds.
+func (p *PackBounds) KeptJ(v *fleet.View) float64 {
+	switch {
+	case p.ReserveShare == 0:
+		return p.ReserveJ
+	case !v.CapacityKnown && p.UsableJ > 0:
+		return p.ReserveShare * p.UsableJ
 	}
-	return p.ReserveJ
+	return p.ReserveShare * v.CapacityJ
 }
 
 // Landed is whether the budget runs from take-off to touchdown.
@@ -120,7 +124,7 @@ func (a *Account) UsableJ(v *fleet.View) float64 {
 // configuration's reserve.
 func (a *Account) KeptJ(v *fleet.View) float64 {
 	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
-		return p.KeptJ(v.CapacityJ)
+		return p.KeptJ(v)
 	}
 	return max(a.ReserveJ-(a.ResidualJ(v)-a.UsableJ(v)), 0)
 }
@@ -136,7 +140,7 @@ func (a *Account) pack(number int) (p PackBounds, bounded bool) {
 // configuration.
 func (a *Account) reserveJ(v *fleet.View) float64 {
 	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
-		return p.KeptJ(v.CapacityJ)
+		return p.KeptJ(v)
 	}
 	return a.ReserveJ
 }

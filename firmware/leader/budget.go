@@ -127,8 +127,8 @@ func packBounds(p *telemetry.Pack, v *fleet.View) (x account.PackBounds, err err
 	switch {
 	case x.UsableJ > v.CapacityJ:
 		return x, fmt.Errorf("packs.usable_j of aircraft %d is %v, want at most %v, its pack's capacity", x.Number, x.UsableJ, v.CapacityJ)
-	case x.KeptJ(v.CapacityJ) >= holdsJ:
-		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.KeptJ(v.CapacityJ), holdsJ, usable)
+	case x.KeptJ(v) >= holdsJ:
+		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.KeptJ(v), holdsJ, usable)
 	}
 	return x, nil
 }

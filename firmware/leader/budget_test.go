@@ -31,7 +31,6 @@ func TestBudgetsAreRefusedByName(t *testing.T) {
 		`"packs":[{"aircraft":3}]`:                                                      "packs.aircraft is 3, this fleet has 2",
 		`"packs":[{"aircraft":1},{"aircraft":2,"usable_j":150001}]`:                     "packs.usable_j of aircraft 2 is 150001, want at most 150000, its pack's capacity",
 		`"packs":[{"aircraft":1,"reserve_j":150000},{"aircraft":2}]`:                    "packs.reserve of aircraft 1 is 150000 J, want less than 150000, its pack",
-		`"packs":[{"aircraft":1,"usable_j":20000,"reserve":0.2},{"aircraft":2}]`:        "packs.reserve of aircraft 1 is 30000 J, want less than 20000, usable_j",
 		`"packs":[{"aircraft":1,"reserve":0.2}]`:                                        "aircraft 2 flies and is not in packs; name it, or give energy_j",
 		`"energy_j":42000,"mode":"ceiling","stand_down":"shifts"`:                       "stand_down is shifts, and no aircraft is a standby",
 		`"energy_j":42000,"mode":"ceiling","stand_down":"land","least_up":3`:            "least_up is 3, this fleet has 2",
@@ -195,15 +194,22 @@ func TestReserveShareOfAPackKnownLater(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
 	l.Policy.MaxPriceSPerJ = frozen.PriceAxis.PriceSPerJ(1)
-	order := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"reserve":0.2},{"aircraft":2,"reserve":0.2}]`)
+	for i := range l.views {
+		l.views[i].CapacityKnown = false
+	}
 	var ack telemetry.Ack
+	named := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"usable_j":29000,"reserve":0.2},{"aircraft":2,"usable_j":28000,"reserve":0.2}]`)
+	if err := l.decideCommand(named, &ack); err != nil {
+		t.Errorf("packs of 29 and 28 kJ, as the crew says: %v", err)
+	}
+	order := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"reserve":0.2},{"aircraft":2,"reserve":0.2}]`)
 	if err := l.decideCommand(order, &ack); err != nil {
 		t.Fatal(err)
 	}
 	l.account.SetBounds(l.current.requested.Bounds())
 	for _, known := range []float64{150e3, 60e3, 300e3} {
 		for i := range l.views {
-			l.views[i].CapacityJ = known
+			l.views[i].CapacityJ, l.views[i].CapacityKnown = known, true
 		}
 		l.planDuty(l.views)
 		if kept := l.account.KeptJ(&l.views[0]); math.Abs(kept-0.2*known) > 1e-6 {

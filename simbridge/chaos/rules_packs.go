@@ -37,9 +37,10 @@ func (j *judge) noteReachable(i int) {
 	}
 }
 
-// leastHomeJ is the least that the way home and the descent take, at the true power in this wind.
+// leastHomeJ is the least that the way home and the descent take, at the true power in this wind. One
+// in the air slows down and settles over its home for 7 to 8 s, as measured at the autopilots' defaults.
 func (j *judge) leastHomeJ(i int) float64 {
-	const slowestMPS, fastestMPS = 3, 15
+	const slowestMPS, fastestMPS, settlesS = 3, 15, 8
 	a := &j.aircraft[i]
 	way, slot := a.home.Sub(a.state.Position), max(j.lastSlot, -1)
 	_, descentS, _ := j.wayHome(a)
@@ -48,10 +49,10 @@ func (j *judge) leastHomeJ(i int) float64 {
 		v := geo.Local{EastM: way.EastM, NorthM: way.NorthM}.Scale(mps / max(distanceM, 1e-3))
 		cruiseJ = min(cruiseJ, j.flightW(slot, i, v)*distanceM/mps)
 	}
-	if a.state.Mode == autopilot.ModeLand || distanceM < 1 {
-		cruiseJ = 0
+	if a.state.Mode == autopilot.ModeLand {
+		return descentS * j.flightW(slot, i, geo.Local{})
 	}
-	return cruiseJ + descentS*j.flightW(slot, i, geo.Local{})
+	return cruiseJ + (settlesS+descentS)*j.flightW(slot, i, geo.Local{})
 }
 
 // noteLands notes that an aircraft begins its descent for good while slots are left, and whether
