@@ -107,7 +107,7 @@ func TestCommandEndsAtItsLimit(t *testing.T) {
 			t.Errorf("%s continued: status %d, %q, %s, want %s", name, code, stderr, again, stdout)
 		}
 	}
-	if code, _, stderr := runCommand(t, "ppo", "-out", filepath.Join(dir, "none"), "-limit", "-1s"); code != cli.ExitUsage || !strings.Contains(stderr, "-limit is -1s") {
+	if code, _, stderr := runCommand(t, "ppo", "-out", filepath.Join(dir, "none"), "-limit", "-1s"); code != cli.ExitUsage || !strings.Contains(stderr, "flag -limit: want a time") {
 		t.Errorf("status %d, %q", code, stderr)
 	}
 }
