@@ -41,8 +41,9 @@ else
 endif
 
 # What flies in real time goes one package at a time: two flights on the same cores would be
-# late for each other. It mostly waits; what only computes, and asks for no time, takes what is
-# left, at the lowest priority. `make lint` vets everything, once.
+# late for each other. What the pages say flies last, without the browsers beside it. All that
+# mostly waits; what only computes, and asks for no time, takes what is left, at the lowest
+# priority. `make lint` vets everything, once.
 FLYING = ./firmware/... ./simbridge/...
 COMPUTING = ./inference/... ./offline/... $(UNTIMED)
 # No test of these depends on how fast the machine is: they pass under an emulator, too.
@@ -53,7 +54,8 @@ IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
 without = $$($(GO) list $(1) | grep -vxF "$$($(GO) list $(2))")
 test: ## all tests
 	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
-	$(GO) test -vet=off -p 1 $(call without,$(FLYING),$(UNTIMED)) && $(GO) test -vet=off $(call without,./telemetry/... ./configs/... ./docs,$(UNTIMED)); flying=$$?; \
+	$(GO) test -vet=off -p 1 $(call without,$(FLYING),$(UNTIMED)) && \
+	$(GO) test -vet=off $(call without,./telemetry/... ./configs/...,$(UNTIMED)) && $(GO) test -vet=off ./docs; flying=$$?; \
 	wait $$computing && exit $$flying
 
 emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
