@@ -31,8 +31,7 @@ import (
 // baseline.KeepableWithin of it there. All figures of a cell are means over its
 // keepable seeds, since on the others no causal scheduler is known to keep it.
 
-// minKeepable is the number of keepable seeds from which on a cell counts as measured; of fewer than
-// twice as many seeds, half of them.
+// minKeepable is the number of keepable seeds from which on a cell counts as measured.
 const minKeepable = 50
 
 // Limits of overrunning keepable budgets, within which an arm counts as one that keeps
@@ -353,7 +352,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 					kept = append(kept, x)
 				}
 			}
-			row.Keepable, row.Measured = len(kept), len(kept) >= min(minKeepable, (len(c.Seeds)+1)/2)
+			row.Keepable, row.Measured = len(kept), len(kept) >= minKeepable
 			n, constantS := float64(len(kept)), 0.0
 			for _, x := range kept {
 				for arm, f := range p.cell(x, m, k, len(arms)) {
