@@ -52,7 +52,6 @@ type Meter struct {
 	total    estimate // drawn up to lastReadS, by all sources
 	mark     Mark     // at the last reading that was a measurement
 	certainJ float64  // certain lower bound of the joules drawn
-	burst    bool     // the last current is far above the flight's
 	consumed counterReference
 	charge   counterReference
 }
@@ -241,7 +240,6 @@ func (m *Meter) integrate(r arrival) {
 	sum := m.integral.plus(s.drawn)
 	prior := sum.widened(s.timingSlackJ)
 	m.certainJ += s.certainJ
-	m.burst = s.measured && power > burstFactor*math.Max(m.heldW, math.Max(m.model.factor, 1)*m.PowerW(0))
 	if r.rebooted {
 		m.rebaseAtBoot(nowS, r.Reading)
 	}
@@ -318,6 +316,7 @@ type readingInterval struct {
 	timingSlackJ float64
 	certainJ     float64 // certain part of it, however good the model is
 	measured     bool    // by a current
+	burst        bool    // that is far above the flight's
 	backToBack   bool    // the messages came closer together than they were sent
 	afterGap     bool    // it is longer than a current holds, or the first since a restart
 }
@@ -335,6 +334,7 @@ func (m *Meter) intervalTo(r *arrival, powerW float64) (s readingInterval) {
 	s.afterGap = m.readingCount == 1 || dt > m.heldS() && (m.intervalS > 0 || dt > heldMaxS)
 	s.measured = !math.IsNaN(powerW) && !s.afterGap
 	if s.measured {
+		s.burst = powerW > burstFactor*math.Max(m.heldW, math.Max(m.model.factor, 1)*m.PowerW(0))
 		s.drawn, s.timingSlackJ = withRelativeError(dt*powerW, currentError), receiptErrorS*powerW
 		if m.lastPowerW > 0 {
 			// If messages were lost, a burst did not last since the one before. Nor does a
@@ -361,7 +361,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
-			trust: trust, certainJ: m.certainJ, burst: m.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
+			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))

@@ -8,28 +8,34 @@ import (
 	"prefdt/inference/slot"
 )
 
+// sixUsers draws a slot of six users and two aircraft, which compute alike.
+func sixUsers(c *physics.Constants, r *rand.Rand) slot.Snapshot {
+	prior := UserPrior{ActiveUsers: 6, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+		TaskStdDev: physics.Task{Bits: 2.9e5, DeadlineS: 0.29}}
+	s := slot.Snapshot{Aircraft: []slot.Aircraft{
+		{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10},
+		{Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
+	}}
+	for range 6 {
+		u := prior.Sample(c.AreaSideM, r)
+		for m := range s.Aircraft {
+			u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM, r))
+		}
+		s.Users = append(s.Users, u)
+	}
+	return s
+}
+
 // TestWeights checks that equal weights are another price, that a dearer aircraft computes less
 // and another one more, and that the next slot forgets them.
 func TestWeights(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(11, 12))
-	prior := UserPrior{ActiveUsers: 6, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
-		TaskStdDev: physics.Task{Bits: 2.9e5, DeadlineS: 0.29}}
 	const price = 0.002
 	var solver Solver
 	var firstJ, secondJ, dearFirstJ, dearSecondJ float64
 	for range 40 {
-		s := slot.Snapshot{Aircraft: []slot.Aircraft{
-			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10},
-			{Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
-		}}
-		for range 6 {
-			u := prior.Sample(c.AreaSideM, r)
-			for m := range s.Aircraft {
-				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM, r))
-			}
-			s.Users = append(s.Users, u)
-		}
+		s := sixUsers(&c, r)
 		at := func(priceSPerJ float64, weights []float64) (d slot.Decision) {
 			d.Resize(&s)
 			solver.Begin(&c, &s)
@@ -61,23 +67,11 @@ func TestWeights(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(13, 14))
-	prior := UserPrior{ActiveUsers: 6, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
-		TaskStdDev: physics.Task{Bits: 2.9e5, DeadlineS: 0.29}}
 	const price = 0.002
 	var solver Solver
 	cutS, orderedS := 0.0, 0.0
 	for range 40 {
-		s := slot.Snapshot{Aircraft: []slot.Aircraft{
-			{Number: 1, Position: physics.Position{EastM: 333, NorthM: 500}, CPUHz: 4e10},
-			{Number: 2, Position: physics.Position{EastM: 667, NorthM: 500}, CPUHz: 4e10},
-		}}
-		for range 6 {
-			u := prior.Sample(c.AreaSideM, r)
-			for m := range s.Aircraft {
-				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(s.Aircraft[m].Position).Norm(), c.AltitudeM, r))
-			}
-			s.Users = append(s.Users, u)
-		}
+		s := sixUsers(&c, r)
 		var plain, cut, ordered slot.Decision
 		for _, d := range []*slot.Decision{&plain, &cut, &ordered} {
 			d.Resize(&s)
