@@ -2,7 +2,6 @@ package account
 
 import (
 	"math"
-	"slices"
 
 	"prefdt/firmware/fleet"
 	"prefdt/inference/goal"
@@ -161,7 +160,8 @@ func (a *Account) PackLeftJ(v *fleet.View) float64 {
 // PacksJ is what the packs that the bounds name hold above their reserves, and gave so far.
 func (a *Account) PacksJ(views []fleet.View) (sumJ float64) {
 	for i := range views {
-		if v := &views[i]; slices.ContainsFunc(a.bounds.Packs, func(p PackBounds) bool { return p.Number == v.Number }) {
+		v := &views[i]
+		if _, named := a.bounds.Pack(v.Number); named {
 			sumJ += a.UsableJ(v) + a.AircraftDrawnJ(v.Number) - a.KeptJ(v)
 		}
 	}
