@@ -236,7 +236,8 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	// clock's nanoseconds count.
 	counter := time.Now().UnixNano()
 	challenge := func() string {
-		return s.await("status", "challenge", func(h receivedLine) bool { return h.fields["challenge"] != nil }).fields["challenge"].(string)
+		hasOne := func(h receivedLine) bool { return h.fields["challenge"] != nil }
+		return s.await("status", "challenge", hasOne).fields["challenge"].(string)
 	}
 	// published waits for a status with the challenge of a refusal: each may be the first
 	// to have a new one.

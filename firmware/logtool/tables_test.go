@@ -69,7 +69,8 @@ func TestExport(t *testing.T) {
 	if err != nil || len(lines) != 6 || len(lines[0]) != 28 {
 		t.Fatalf("%v, %v", lines, err)
 	}
-	if got, want := strings.Join(lines[3], ","), "m1,2,2,270,0,1,0,5,0,0,0,,,,135,405,current_voltage,2,0,0,,135,405,current_voltage,2,0,0,"; got != want {
+	want := "m1,2,2,270,0,1,0,5,0,0,0,,,,135,405,current_voltage,2,0,0,,135,405,current_voltage,2,0,0,"
+	if got := strings.Join(lines[3], ","); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if lines[0][21] != "aircraft2_energy_j" || lines[2][21] != "" || lines[5][0] != "m2" {

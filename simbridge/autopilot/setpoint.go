@@ -64,7 +64,8 @@ func (v *vehicle) handleSetpointLocalNED(m *common.MessageSetPositionTargetLocal
 // handleSetpointGlobalInt handles SET_POSITION_TARGET_GLOBAL_INT, frames 5, 6 and 11. A
 // position is used only if it is complete, and only then is the frame checked.
 func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlobalInt) bool {
-	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE | common.POSITION_TARGET_TYPEMASK_Z_IGNORE
+	const noPosition = common.POSITION_TARGET_TYPEMASK_X_IGNORE | common.POSITION_TARGET_TYPEMASK_Y_IGNORE |
+		common.POSITION_TARGET_TYPEMASK_Z_IGNORE
 	s := Setpoint{Position: notGiven, Velocity: fromNED(m.Vx, m.Vy, m.Vz, m.TypeMask>>3)}
 	if m.TypeMask&noPosition == 0 {
 		up := float64(m.Alt)

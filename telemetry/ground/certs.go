@@ -184,7 +184,8 @@ leader.yaml     %s
 ground.yaml     %s
 simbridge       %s
 Try them, with the broker running: ground certs -check -out %s -broker %s
-`, t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""), brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
+`,
+		t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""), brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
 	return nil
 }
 

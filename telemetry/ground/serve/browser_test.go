@@ -311,7 +311,9 @@ func TestPageStale(t *testing.T) {
 	b.wait("document.body.dataset.link === 'live'")
 	eval[any](b, `(() => {
 		window.drawn = [];
-		new MutationObserver(() => drawn.push([Number(document.body.dataset.age), document.body.dataset.link, document.getElementById('banners').textContent])).observe(document.body, {attributes: true, attributeFilter: ['data-age']});
+		new MutationObserver(() => drawn.push([
+			Number(document.body.dataset.age), document.body.dataset.link, document.getElementById('banners').textContent,
+		])).observe(document.body, {attributes: true, attributeFilter: ['data-age']});
 	})()`)
 	b.wait("drawn.length > 3")
 	die()
@@ -349,7 +351,8 @@ func TestPageStale(t *testing.T) {
 		t.Error("not all that may be out of date is hatched")
 	}
 	for _, what := range []string{"h1", "#clock", "#map-box", "#charts", "#figures", "#fleet-box"} {
-		if !eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector(%q)).backgroundImage.startsWith('repeating-linear-gradient')", what)) {
+		background := fmt.Sprintf("getComputedStyle(document.querySelector(%q)).backgroundImage", what)
+		if !strings.HasPrefix(eval[string](b, background), "repeating-linear-gradient") {
 			t.Errorf("%s is not hatched", what)
 		}
 	}
@@ -538,7 +541,8 @@ func TestPageReconnects(t *testing.T) {
 	again(shown)
 	again(`(() => {
 		const real = window.fetch;
-		window.fetch = async () => { window.fetch = real; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
+		window.fetch = async () => { window.fetch = real; return new Response(
+			new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
 	})(), ` + shown)
 	again(`(() => {
 		const real = window.fetch;
@@ -659,7 +663,8 @@ func TestPageSound(t *testing.T) {
 		window.shaken = [], window.tones = [];
 		Object.defineProperty(navigator, 'vibrate', {value: () => shaken.push(performance.now())});
 		const start = OscillatorNode.prototype.start;
-		OscillatorNode.prototype.start = function(...x) { tones.push([this.frequency.value, this.context.state]); return start.apply(this, x); };
+		OscillatorNode.prototype.start = function(...x) { tones.push([this.frequency.value, this.context.state]);
+			return start.apply(this, x); };
 	})()`)
 	heard := func(want string) {
 		t.Helper()
@@ -804,14 +809,18 @@ func TestPageShows(t *testing.T) {
 			t.Errorf("%s: drawn as %q, want %q", id, got, want)
 		}
 	}
-	for what, want := range map[string]string{
-		"[...document.querySelectorAll('#trails path')].map(x => x.getAttribute('d')).join(' ')":                                     "M317 -500L318 -500L319 -500L320 -500 M600 -500L600 -500L600 -500L600 -500",
-		"[...document.querySelectorAll('#planes g')].map(x => x.getAttribute('transform').split(' s')[0] + x.textContent).join(' ')": "translate(320 -500)1: 100 m translate(600 -500)2: 100 m",
-		"['x', 'y', 'width', 'height'].map(x => document.getElementById('fence').getAttribute(x)).join(' ')":                         "0 -1000 1000 1000",
-		"['href', 'x', 'y', 'width', 'height'].map(x => document.getElementById('picture').getAttribute(x)).join(' ')":               "picture -50 -1100 1050 1160",
+	for _, c := range [][2]string{
+		{"[...document.querySelectorAll('#trails path')].map(x => x.getAttribute('d')).join(' ')",
+			"M317 -500L318 -500L319 -500L320 -500 M600 -500L600 -500L600 -500L600 -500"},
+		{"[...document.querySelectorAll('#planes g')].map(x => x.getAttribute('transform').split(' s')[0] + x.textContent).join(' ')",
+			"translate(320 -500)1: 100 m translate(600 -500)2: 100 m"},
+		{"['x', 'y', 'width', 'height'].map(x => document.getElementById('fence').getAttribute(x)).join(' ')",
+			"0 -1000 1000 1000"},
+		{"['href', 'x', 'y', 'width', 'height'].map(x => document.getElementById('picture').getAttribute(x)).join(' ')",
+			"picture -50 -1100 1050 1160"},
 	} {
-		if got := eval[string](b, what); got != want {
-			t.Errorf("%s: %s, want %s", what, got, want)
+		if got := eval[string](b, c[0]); got != c[1] {
+			t.Errorf("%s: %s, want %s", c[0], got, c[1])
 		}
 	}
 	figures := eval[[][3]string](b, "[...document.querySelectorAll('#values div')].map(x => [x.children[0].textContent, x.children[1].firstChild.data, x.children[1].lastChild.textContent])")
@@ -836,7 +845,8 @@ func TestPageShows(t *testing.T) {
 	// Predicted end, floor and budget are in the chart, by their colours.
 	for _, colour := range []string{"0,64,138", "122,0,0", "0,80,30"} {
 		if !eval[bool](b, fmt.Sprintf(`(() => {
-			const canvas = document.querySelector('#energy-chart canvas'), x = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+			const canvas = document.querySelector('#energy-chart canvas');
+		const x = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
 			for (let i = 0; i < x.length; i += 4) if ([x[i], x[i + 1], x[i + 2]].join() === %q && x[i + 3] === 255) return true;
 			return false;
 		})()`, colour)) {
@@ -980,7 +990,8 @@ func testTap(t *testing.T, touches bool) {
 	eval[any](b, `(() => {
 		window.progress = 0;
 		const hold = document.querySelector('#act-hold .hold'), done = hold.querySelector('i');
-		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth; if (share < .9) progress = Math.max(progress, share); }).observe(hold, {attributes: true, attributeFilter: ['style']});
+		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth; if (share < .9) progress = Math.max(progress, share); })
+			.observe(hold, {attributes: true, attributeFilter: ['style']});
 	})()`)
 	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
 	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
@@ -1324,7 +1335,8 @@ const contrast = `(() => {
 		if (e.closest('.hold')) note(ratio(ink, parse(getComputedStyle(e.closest('.hold').firstChild).backgroundColor)), 'progress');
 	}
 	const small = [...document.querySelectorAll('a, button, select, input:not([type=checkbox]), .check, #aircraft label')]
-		.filter(e => e.getClientRects().length && !e.closest('[hidden]')).filter(e => { const r = e.getBoundingClientRect(); return r.height < 48 || r.width < 48; }).map(e => e.id || e.textContent);
+		.filter(e => e.getClientRects().length && !e.closest('[hidden]'))
+		.filter(e => { const r = e.getBoundingClientRect(); return r.height < 48 || r.width < 48; }).map(e => e.id || e.textContent);
 	return {least: least[0], what: least[1], small, wide: document.documentElement.scrollWidth - innerWidth};
 })()`
 
@@ -1397,8 +1409,10 @@ func TestPageStopWithEightTabs(t *testing.T) {
 	b.call("Page.bringToFront", map[string]any{}, nil)
 	b.wait("!document.hidden")
 	b.wait("document.body.dataset.link === 'live'")
-	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST', headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.secret},
-		body: JSON.stringify({id: 'p' + i, at: %d, kind: 'preference', setting: .5, replaces_j: 45000})}).then(r => r.status)))`, c.state.ms(time.Now())))
+	codes := eval[[]int](b, fmt.Sprintf(`Promise.all([1, 2, 3, 4, 5].map(i => fetch('command', {method: 'POST',
+		headers: {'Content-Type': 'application/json', Authorization: 'Bearer ' + localStorage.secret},
+		body: JSON.stringify({id: 'p' + i, at: %d, kind: 'preference', setting: .5, replaces_j: 45000})}).then(r => r.status)))`,
+		c.state.ms(time.Now())))
 	slices.Sort(codes)
 	if !slices.Equal(codes, []int{202, 202, 202, 202, 429}) {
 		t.Errorf("five preferences without an answer: %d", codes)
@@ -1441,7 +1455,8 @@ func TestPageHeartbeat(t *testing.T) {
 	eval[any](b, `(() => {
 		window.opened = 0;
 		const Source = EventSource;
-		window.EventSource = function(url) { const source = new Source(url); source.addEventListener('message', () => opened++); return source; };
+		window.EventSource = function(url) { const source = new Source(url);
+			source.addEventListener('message', () => opened++); return source; };
 		document.dispatchEvent(new Event('visibilitychange'));
 	})()`)
 	b.wait("opened > 1")

@@ -161,7 +161,8 @@ func TestPageFleets(t *testing.T) {
 	b.checkOutdoors("LINK LOST")
 	eval[any](b, `(() => { // an answer that is cut off
 		const real = window.fetch;
-		window.fetch = async () => { window.fetch = real; window.cut = true; return new Response(new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
+		window.fetch = async () => { window.fetch = real; window.cut = true; return new Response(
+			new ReadableStream({start(c) { c.error(new Error('cut off')); }})); };
 	})()`)
 	b.wait("window.cut")
 	slot := 17

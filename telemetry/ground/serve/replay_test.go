@@ -60,7 +60,8 @@ func flyMission(t *testing.T, slots int) *flown {
 	}
 	defer client.Close()
 	b := c.open(t, "watch", 1280, 800)
-	eval[any](b, fmt.Sprintf(`window.shown = {}, new MutationObserver(() => shown[document.getElementById('clock').textContent.split(',')[0]] ??= %s)
+	eval[any](b, fmt.Sprintf(`window.shown = {}, new MutationObserver(() =>
+		shown[document.getElementById('clock').textContent.split(',')[0]] ??= %s)
 		.observe(document.getElementById('values'), {subtree: true, childList: true, characterData: true}), null`, figures))
 
 	f := r.StartLeader()
@@ -209,7 +210,8 @@ func TestReplay(t *testing.T) {
 	if eval[bool](b, "!document.getElementById('commands').hidden || document.getElementById('replay').hidden") {
 		t.Error("a page of commands, or no scrubber")
 	}
-	if got := eval[int](b, "performance.getEntriesByType('resource').filter(e => /alive|command|events|preview|leave/.test(e.name)).length"); got != 0 {
+	const requests = "performance.getEntriesByType('resource').filter(e => /alive|command|events|preview|leave/.test(e.name)).length"
+	if got := eval[int](b, requests); got != 0 {
 		t.Errorf("the page asked for %d live things", got)
 	}
 	if got := c.beats(); len(got) > 0 || len(c.commands()) > 0 {
