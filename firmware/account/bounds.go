@@ -198,15 +198,23 @@ func (a *Account) WayHome(v *fleet.View) Leg {
 }
 
 // arriveS is how long an aircraft slows down and settles over its home before it lands: 7 to 8 s
-// were measured at an autopilot's defaults.
-const arriveS = 7
+// were measured at an autopilot's defaults, from a way home at cruising speed, and 2 s of one that
+// hovers over its home already. brakesM is the distance in which it slows down.
+const arriveS, arriveAtHomeS, brakesM = 7, 2, 20
+
+func arrivalS(v *fleet.View) float64 {
+	if v.Home == nil {
+		return arriveS
+	}
+	return arriveAtHomeS + (arriveS-arriveAtHomeS)*min(v.Home.Sub(v.Position).Norm()/brakesM, 1)
+}
 
 // expectedWayHome is that at multiplier 1 by the closed form, without a wait.
 func (a *Account) expectedWayHome(v *fleet.View) Leg {
 	if v.Phase == fleet.PhaseLanding {
 		return Leg{HoverJ: v.Params.DescentS(v.UpM) * hoverW(&a.Physics, &a.Air)}
 	}
-	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arriveS, max(v.UpM, a.Physics.AltitudeM))
+	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arrivalS(v), max(v.UpM, a.Physics.AltitudeM))
 }
 
 // ClimbJ is what an aircraft's way from the ground to a place takes, or what of it is left.

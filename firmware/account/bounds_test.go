@@ -96,6 +96,23 @@ func TestWayHomeIsLearned(t *testing.T) {
 	}
 }
 
+// One that hovers over its home has nothing to slow down from: 5 s less of hover than one that
+// arrives from afar.
+func TestHoversOverItsHome(t *testing.T) {
+	a, views := landing()
+	v, hoverW := &views[0], a.Physics.Propulsion.PowerW(0)
+	hoverS := func(fromHomeM float64) float64 {
+		v.Position = *v.Home
+		v.Position.EastM += fromHomeM
+		return a.expectedWayHome(v).HoverJ / hoverW
+	}
+	for fromHomeM, want := range map[float64]float64{0: 0, 10: 2.5, 20: 5, 500: 5} {
+		if got := hoverS(fromHomeM) - hoverS(0); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v m from home: %v s more than over it, want %v", fromHomeM, got, want)
+		}
+	}
+}
+
 // One that lands has no wait for others before it any more; one on its way home may have.
 func TestLandingWaitsForNobody(t *testing.T) {
 	const waitS = 25

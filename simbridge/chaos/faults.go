@@ -83,7 +83,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = nowS })
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
-		if slots > lostS+1 { // it is its pilot's until resume
+		// It is its pilot's until resume, unless the leader was started again too lately to miss it.
+		upS := a.TimeS() - max(nowS, m.judge.observed(f.Aircraft).leaderReturnedS)
+		if upS > lostS+1 && !m.leaderKilled.Load() {
 			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
 		}
 		nowS = a.TimeS()

@@ -405,8 +405,12 @@ func (j *judge) wayHome(a *observedAircraft) (wayS, descentS, bestW float64) {
 	p, up := j.physics.Propulsion, a.state.Position.UpM
 	best := p.BestSpeedMPS(a.speedMPS)
 	wayS = a.home.Sub(a.state.Position).HorizontalM() / best
-	descentS = max(up-a.slowBelowM, 0)/a.descentMPS + min(up, a.slowBelowM)/min(a.landMPS, a.descentMPS)
-	return wayS, descentS, p.PowerW(best)
+	return wayS, a.descentS(up), p.PowerW(best)
+}
+
+// descentS is how long a descent from a height takes at the autopilot's rates.
+func (a *airframe) descentS(upM float64) float64 {
+	return max(upM-a.slowBelowM, 0)/a.descentMPS + min(upM, a.slowBelowM)/min(a.landMPS, a.descentMPS)
 }
 
 // What the simulators and the wire show.

@@ -74,7 +74,7 @@ var rules = []rule{
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", touchedDown, (*judge).checkTouchdown},
 	{"reserve", "true charge in the pack at touchdown", "the reserve that the crew's budget names, less a fiftieth", contract + "budgets", touchedDown, (*judge).checkReserve},
 	{"lands at reserve", "true charge in the pack at touchdown", "the share that the crew's budget names, unless a kill, a lost link, a pilot or a dearer flight left less", contract + "budgets", touchedDown, (*judge).checkLandsAtReserve},
-	{"uses pack", "the same, where the pack alone ended the flight", "23 % of the pack, or 1.4 kJ above its reserve, and what a wait for others takes that did not come", contract + "budgets", touchedDown, (*judge).checkUsesPack},
+	{"uses pack", "the same, where the pack alone ended the flight", "23 % of the pack, or 1.4 kJ above its reserve, and what a wait for others takes that did not come, and what wind saves in a hover", contract + "budgets", touchedDown, (*judge).checkUsesPack},
 	{"home", "true place of touchdown", "5 m from where it took off, unless it has a pilot", "paper, Sec. III; " + contract + "return", touchedDown, (*judge).checkHome},
 	{"home, blocked", "the same, where another was in its way for 45 s", "5 m likewise", contract + "return", touchedDown, (*judge).checkHomeBlocked},
 	{"taken place", "true places of touchdown", "10 m from another's home or from another on the ground", "paper, D_min", touchedDown, (*judge).checkTakenPlace},

@@ -126,9 +126,11 @@ func (j *judge) checkUsesPack(e *event) string {
 		return ""
 	}
 	p := &j.limits.packs[e.aircraft]
-	waitJ := p.waitS * j.flightW(j.lastSlot, e.aircraft, geo.Local{})
+	// A hover in wind takes less than in calm air, on which nobody can count near the ground.
+	hoverW, calmW := j.flightW(j.lastSlot, e.aircraft, geo.Local{}), j.physics.Propulsion.PowerW(0)
+	windJ := max(calmW-hoverW, 0) * a.descentS(j.physics.AltitudeM)
 	most := max(packMost*a.state.PackJ, j.limits.reserve*a.state.PackJ+leastMarginJ)
-	if most += j.sensorJ(e.aircraft) + p.unreadJ + waitJ; a.state.LeftJ > most {
+	if most += j.sensorJ(e.aircraft) + p.unreadJ + p.waitS*hoverW + windJ; a.state.LeftJ > most {
 		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J, %.0f J, and left the slots for it", e.aircraft+1,
 			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ)
 	}

@@ -357,6 +357,12 @@ var ruleCases = []struct {
 	}, true},
 	{"uses pack", "a quarter is left", func(j *judge) { flyPacks(j); leaveForPack(j); landLeft(j, 0.235) }, false},
 	{"uses pack", "as little as is asked for", func(j *judge) { flyPacks(j); leaveForPack(j); landLeft(j, 0.225) }, true},
+	{"uses pack", "a quarter, as wind made the hover cheaper", func(j *judge) {
+		flyPacks(j)
+		j.flightW = func(int, int, geo.Local) float64 { return j.physics.Propulsion.PowerW(0) - 40 }
+		leaveForPack(j)
+		landLeft(j, 0.235)
+	}, true},
 	{"uses pack", "another stays in its place", func(j *judge) {
 		flyPacks(j)
 		j.handleMotion(1, state(near, 8, autopilot.ModeOffboard, 40))
