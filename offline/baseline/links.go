@@ -44,6 +44,7 @@ func soundLink(conditions *[2]belief.Condition, logFree, gain float64, prior *li
 	}
 	p.los = 1 / (1 + math.Exp(logOdds[1]-logOdds[0]))
 	p.logG = p.los*means[0] + (1-p.los)*means[1]
-	p.logSD = math.Sqrt(p.los*(variances[0]+(means[0]-p.logG)*(means[0]-p.logG)) + (1-p.los)*(variances[1]+(means[1]-p.logG)*(means[1]-p.logG)))
+	p.logSD = math.Sqrt(p.los*(variances[0]+(means[0]-p.logG)*(means[0]-p.logG)) +
+		(1-p.los)*(variances[1]+(means[1]-p.logG)*(means[1]-p.logG)))
 	return p
 }

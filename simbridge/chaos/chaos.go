@@ -27,6 +27,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"prefdt/inference/checkpoint"
 )
 
 // Config is a run.
@@ -69,6 +71,9 @@ func (c *Config) Check() error {
 	}
 	if err := c.checkKind(); err != nil {
 		return err
+	}
+	if _, err := os.Stat(filepath.Join(c.Checkpoint, checkpoint.ManifestFile)); err != nil {
+		return fmt.Errorf("-checkpoint: %w", err)
 	}
 	for _, program := range []string{c.Leader, c.JumpLeader, c.DiskLeader} {
 		if program == "" && program != c.Leader {

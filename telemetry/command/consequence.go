@@ -42,7 +42,7 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 		text += fmt.Sprintf(" The packs of %s are bounded.", aircraftText(packNumbers(b)))
 	}
 	if b.StandDown == telemetry.StandDownLand {
-		text += fmt.Sprintf(" Aircraft may come home for good; %d stay in the air while their packs last.", max(leastUp(b), 1))
+		text += fmt.Sprintf(" Aircraft may come home for good, down to %d in the air while packs last.", max(leastUp(b), 1))
 	}
 	if s.BudgetJ != nil && *s.BudgetJ != b.EnergyJ {
 		text += fmt.Sprintf(" It replaces %s.", Kilojoules(*s.BudgetJ))

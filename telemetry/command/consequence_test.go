@@ -37,7 +37,7 @@ func TestConsequence(t *testing.T) {
 		"a preference":              {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
 		"a budget when all is over": {budget(42, "target"), as(telemetry.StateDone), "This mission has no slot left. Begin the next one with `new`, then send the request."},
 		"landed, of packs": {Request{Budget: &telemetry.Budget{ID: "b", Scope: "landed", StandDown: "land", Packs: []telemetry.Pack{{Aircraft: 1}, {Aircraft: 2}}}}, flying,
-			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good; 1 stay in the air while their packs last. It replaces 42 kJ."},
+			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good, down to 1 in the air while packs last. It replaces 42 kJ."},
 		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}}, flying,
 			"The fleet must not exceed 20 kJ (20000 J, 5.556 Wh) from slot 0 to the last, 7.1 kJ of it spent. Aircraft may come home for good"},
 		"return of one":          {action("return", 2), flying, "Aircraft 2 flies to where it took off and lands there; the mission goes on with the others."},

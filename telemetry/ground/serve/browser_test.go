@@ -990,8 +990,8 @@ func testTap(t *testing.T, touches bool) {
 	eval[any](b, `(() => {
 		window.progress = 0;
 		const hold = document.querySelector('#act-hold .hold'), done = hold.querySelector('i');
-		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth; if (share < .9) progress = Math.max(progress, share); })
-			.observe(hold, {attributes: true, attributeFilter: ['style']});
+		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth;
+			if (share < .9) progress = Math.max(progress, share); }).observe(hold, {attributes: true, attributeFilter: ['style']});
 	})()`)
 	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
 	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
