@@ -531,7 +531,7 @@ func TestCommands(t *testing.T) {
 // freePorts gives the ports of the shipped configurations free ones in their place.
 func freePorts(t *testing.T) *strings.Replacer {
 	var pairs []string
-	for _, port := range []string{"18830", "14540", "14541", "14550", "14580", "14581"} {
+	for _, port := range []string{"18830", "14540", "14541", "14550", "14580", "14581", "17300"} {
 		free, err := freeport.Port()
 		if err != nil {
 			t.Fatal(err)

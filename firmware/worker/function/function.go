@@ -65,30 +65,52 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Digest is the SHA-256 of the function's program and place in it; of a service, its address.
+// Digest is the SHA-256 of the function's program, its arguments and its place in it; of a
+// service, of its address. An argument that names a file counts by its content as well: what
+// `python3 script.py` computes is the script's. What the program itself opens does not count.
 func (c *Config) Digest() (string, error) {
 	h := sha256.New()
 	if c.HTTP != "" {
 		io.WriteString(h, c.HTTP)
 		return hex.EncodeToString(h.Sum(nil)), nil
 	}
-	path := c.WASM
+	path, arguments := c.WASM, []string(nil)
 	if path == "" {
 		var err error
 		if path, err = exec.LookPath(c.Command[0]); err != nil {
 			return "", fmt.Errorf("function %s: %w", c.ID, err)
 		}
+		arguments = c.Command[1:]
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("function %s: %w", c.ID, err)
-	}
-	defer f.Close()
-	if _, err := io.Copy(h, f); err != nil {
+	if err := hashFile(h, path); err != nil {
 		return "", fmt.Errorf("function %s: %w", c.ID, err)
 	}
 	fmt.Fprintf(h, "\n%d", c.Index)
+	for _, a := range arguments {
+		fmt.Fprintf(h, "\n%q ", a)
+		if info, err := os.Stat(a); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if err := hashFile(h, a); err != nil {
+			return "", fmt.Errorf("function %s: argument: %w", c.ID, err)
+		}
+	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// hashFile adds a file's SHA-256, which has one length whatever the file's.
+func hashFile(h io.Writer, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	content := sha256.New()
+	if _, err := io.Copy(content, f); err != nil {
+		return err
+	}
+	_, err = h.Write(content.Sum(nil))
+	return err
 }
 
 // New is the function for a scheduler. Modules are run by the program module, with a

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -80,7 +82,8 @@ func TestService(t *testing.T) {
 	}
 }
 
-// Another program, and another function of it, has another digest.
+// Another program, another function of it, and other arguments have another digest; so has another
+// content of a file that is an argument, such as an interpreter's script.
 func TestDigest(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range []Config{{Command: []string{"cat"}}, {Command: []string{"cat"}, Index: 1}, {Command: []string{"ls"}}, {HTTP: "http://a/"}, {HTTP: "http://b/"}} {
@@ -89,6 +92,19 @@ func TestDigest(t *testing.T) {
 			t.Errorf("%+v: %s, %v", c, d, err)
 		}
 		seen[d] = true
+	}
+	script := filepath.Join(t.TempDir(), "f.py")
+	for _, text := range []string{"print(1)", "print(2)"} {
+		if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range [][]string{{"cat", script}, {"cat", "-u", script}, {"cat", "-u", "-n", script}} {
+			d, err := (&Config{Command: command}).Digest()
+			if err != nil || seen[d] {
+				t.Errorf("%q of %q has the digest of another function: %s, %v", command, text, d, err)
+			}
+			seen[d] = true
+		}
 	}
 	c := Config{ID: "f", WASM: "none.wasm"}
 	if _, err := c.Digest(); err == nil {
