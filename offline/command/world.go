@@ -4,8 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
+	"prefdt/inference/physics"
 	"prefdt/simbridge/world"
 )
 
@@ -44,4 +46,14 @@ func CheckWorld(what string, made, here world.Config) error {
 		return fmt.Errorf("%s made in another world: %s", what, strings.Join(list, "; "))
 	}
 	return nil
+}
+
+// PropulsionLine is the flight power of a world at hover, near its least and at V_max.
+func PropulsionLine(c *physics.Constants) string {
+	var at []string
+	best := math.Round(10*c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)) / 10
+	for _, speed := range []float64{0, best, c.SpeedMaxMPS} {
+		at = append(at, fmt.Sprintf("%.1f W at %v m/s", c.Propulsion.PowerW(speed), speed))
+	}
+	return "propulsion: " + strings.Join(at, ", ")
 }

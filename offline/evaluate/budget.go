@@ -34,6 +34,20 @@ import (
 // minKeepable is the number of keepable seeds from which on a cell counts as measured.
 const minKeepable = 50
 
+// budgetNotes are lines on what is going to be measured in a world on so many seeds.
+func budgetNotes(w *world.Config, n int) (lines string) {
+	if n < minKeepable {
+		lines = fmt.Sprintf("budgets: with %d seeds every cell will say \"not measured\", and -json alone has its means; "+
+			"it takes %d seeds whose budget the even pacer keeps, so -seeds 1000000:10000%d or more. The front can do with fewer.\n",
+			n, minKeepable, minKeepable+10)
+	}
+	if scale := w.EnergyScale(); math.Abs(scale-1) > 1e-3 {
+		lines += fmt.Sprintf("budgets: those of the standard world times %.3g, the ratio of the least energies of flight; "+
+			"the most that can be spent here may be less\n", scale)
+	}
+	return lines
+}
+
 // Limits of overrunning keepable budgets, within which an arm counts as one that keeps
 // them.
 const (

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"prefdt/inference"
@@ -227,6 +228,21 @@ func TestBestArm(t *testing.T) {
 
 // Every cell of the standard world has its row, and the figures of one seed are its
 // flights'.
+// Whoever measures budgets is told beforehand what will not be measured, and what is asked for in another world.
+func TestBudgetNotes(t *testing.T) {
+	w := world.Standard()
+	if text := budgetNotes(&w, minKeepable); text != "" {
+		t.Errorf("nothing is to be said, and it is %q", text)
+	}
+	w.Slots = 60
+	text := budgetNotes(&w, 20)
+	for _, want := range []string{"with 20 seeds every cell", "takes 50 seeds", "1000000:1000060", "standard world times 0.6,"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %q", want, text)
+		}
+	}
+}
+
 func TestMeasureBudgets(t *testing.T) {
 	ck, err := checkpoint.Load("../../configs/checkpoint")
 	if err != nil {

@@ -176,6 +176,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 		others[p.Window] = p
 	}
 	command.WarnOfWorld(stderr, trained, here)
+	if call.Given("config") {
+		fmt.Fprintln(stderr, command.PropulsionLine(&here.Physics))
+	}
+	if (*budgets || *ceilings) && !*packs && *field == "" {
+		fmt.Fprint(stderr, budgetNotes(&here, len(list)))
+	}
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder),
 		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
 		Contexts: slices.Collect(maps.Values(others)), Plot: *plot}

@@ -74,6 +74,10 @@ type Report struct {
 	Settings int                `json:"settings"`
 	Trace    *Trace             `json:"trace,omitempty"` // nil: users and tasks are drawn
 
+	// Means over seeds: at the crew's settings from 0, least delay, to 1, and at the teacher's prices.
+	Front        []FrontPoint `json:"front"`
+	TeacherFront []FrontPoint `json:"teacher_front"`
+
 	// On the calibrated axis, that of the crew's settings.
 	Hypervolume      pareto.Summary `json:"hypervolume"`
 	HypervolumeTight pareto.Summary `json:"hypervolume_tight"`
@@ -115,6 +119,23 @@ type Trace struct {
 	Rows   int    `json:"rows"`
 }
 
+// FrontPoint is one of a front: of the policy at a setting, of the teacher at a price.
+type FrontPoint struct {
+	Setting    *float64 `json:"setting,omitempty"`
+	PriceSPerJ *float64 `json:"price_s_per_j,omitempty"`
+	pareto.Point
+}
+
+// frontOf pairs the mean outcomes of a sweep with what was swept.
+func frontOf(outcomes [][]pareto.Point, at func(k int) FrontPoint) []FrontPoint {
+	list := make([]FrontPoint, len(outcomes))
+	for k, mean := range pareto.MeanPoints(outcomes) {
+		list[k] = at(k)
+		list[k].Point = mean
+	}
+	return list
+}
+
 // HypervolumeRatio is the policy's hypervolume over the teacher's.
 type HypervolumeRatio struct {
 	Hypervolume float64 `json:"hypervolume"`
@@ -142,9 +163,12 @@ func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Rep
 	}
 	wide, tight := pareto.References(&c.World, pareto.MeanPoints(taught))
 	outcomes, mean := rollout.Outcomes(onAxis), pareto.Mean
-	policy := pareto.Measure(rollout.Linspace(0, 1, c.Settings), outcomes, wide, tight)
+	settings, prices := rollout.Linspace(0, 1, c.Settings), c.prices()
+	r.Front = frontOf(outcomes, func(k int) FrontPoint { return FrontPoint{Setting: &settings[k]} })
+	r.TeacherFront = frontOf(taught, func(k int) FrontPoint { return FrontPoint{PriceSPerJ: &prices[k]} })
+	policy := pareto.Measure(settings, outcomes, wide, tight)
 	even := pareto.Measure(uniform, rollout.Outcomes(onUniform), wide, tight)
-	expert := pareto.Measure(c.prices(), taught, wide, tight)
+	expert := pareto.Measure(prices, taught, wide, tight)
 	r.Hypervolume, r.TeacherHypervolume = pareto.Summarise(policy.Hypervolumes), pareto.Summarise(expert.Hypervolumes)
 	r.HypervolumeTight, r.TeacherHypervolumeTight = pareto.Summarise(policy.Tight), pareto.Summarise(expert.Tight)
 	r.HypervolumeUniform = pareto.Summarise(even.Hypervolumes)

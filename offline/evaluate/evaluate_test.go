@@ -34,6 +34,11 @@ func TestShippedCheckpoint(t *testing.T) {
 	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.DistinctSettings < 20 || r.Hypervolume.N != 5 {
 		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.DistinctSettings)
 	}
+	first, last := r.Front[0], r.Front[len(r.Front)-1]
+	if len(r.Front) != 21 || *first.Setting != 0 || *last.Setting != 1 || first.DelayS >= last.DelayS || first.EnergyJ <= last.EnergyJ ||
+		len(r.TeacherFront) != 32 || *r.TeacherFront[31].PriceSPerJ <= *r.TeacherFront[0].PriceSPerJ || r.TeacherFront[31].EnergyJ >= r.TeacherFront[0].EnergyJ {
+		t.Errorf("the fronts are %+v and %+v", r.Front, r.TeacherFront)
+	}
 }
 
 // A report does not depend on how many work on it.

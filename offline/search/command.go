@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"prefdt/configs/cli"
-	"prefdt/inference/physics"
 	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
@@ -128,7 +125,7 @@ func searchInto(ctx context.Context, dir string, c Config, shard command.Shard, 
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	fmt.Fprintln(stdout, propulsionLine(&c.World.Physics))
+	fmt.Fprintln(stdout, command.PropulsionLine(&c.World.Physics))
 	var members []Member
 	for i := range list {
 		if len(list) > 1 {
@@ -189,17 +186,6 @@ func initialState(path string, c Config, resume bool) (State, error) {
 		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d requested", path, state.Generation, c.Generations)
 	}
 	return state, err
-}
-
-// propulsionLine shows the flight power that a search rests on, at hover, near
-// its least and at V_max.
-func propulsionLine(c *physics.Constants) string {
-	var at []string
-	best := math.Round(10*c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)) / 10
-	for _, speed := range []float64{0, best, c.SpeedMaxMPS} {
-		at = append(at, fmt.Sprintf("%.1f W at %v m/s", c.Propulsion.PowerW(speed), speed))
-	}
-	return "propulsion: " + strings.Join(at, ", ")
 }
 
 func evaluateArchive(ctx context.Context, call *cli.Call, path, text string, workers int, asJSON bool) error {

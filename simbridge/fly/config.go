@@ -42,6 +42,8 @@ type Config struct {
 	Worker  []string `yaml:"worker"`
 	User    []string `yaml:"user"`
 	Blobs   []string `yaml:"blobs"`
+
+	scaled []string // says which budgets are other ones in the world that was loaded
 }
 
 // BrokerConfig is a broker in this process when Listen is set, and one elsewhere at URL otherwise.

@@ -177,6 +177,9 @@ func (f *flight) start(ctx context.Context) error {
 	}
 	f.closers = append(f.closers, f.users.Close)
 	f.warnOfCheckpoint()
+	for _, line := range f.scaled {
+		f.view.printLine(line)
+	}
 	if f.Execute {
 		f.executed = &execution{flight: f}
 		f.closers = append(f.closers, f.executed.stop)

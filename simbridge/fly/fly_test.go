@@ -431,6 +431,9 @@ func TestWorldFile(t *testing.T) {
 	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" || own.Commands[1].Args[1] != "start" {
 		t.Errorf("45 kJ of 100 slots, 50 of them at x1.5, are in 50 calm ones %v, %v", own.Commands, err)
 	}
+	if len(own.scaled) != 1 || !strings.Contains(own.scaled[0], "budget of 45kJ at slot 0 is 18kJ here") {
+		t.Errorf("what is said of the scaled budget: %q", own.scaled)
+	}
 	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "has 3 aircraft, and the flight has links for") {
 		t.Errorf("more aircraft than links: %v", err)
 	}
