@@ -365,7 +365,7 @@ func TestFiguresAreStored(t *testing.T) {
 			}
 		}
 	}
-	if found < 150 {
+	if found < 120 {
 		t.Errorf("only %d figures found", found)
 	}
 }

@@ -19,14 +19,14 @@ func TestParameterTablesInDocs(t *testing.T) {
 	for _, kind := range []autopilot{px4{}, ardupilot{}} {
 		var want strings.Builder
 		for _, p := range kind.parameterTable() {
-			name, needed := "`"+p.name+"`", ""
+			name := "`" + p.name + "`"
 			if p.renamed != "" {
 				name += " or `" + p.renamed + "`"
 			}
 			if p.required {
-				needed = "yes"
+				name = "**" + name + "**"
 			}
-			fmt.Fprintf(&want, "| %s | %s | %s | %s |\n", name, p.want, p.what, needed)
+			fmt.Fprintf(&want, "| %s | %s | %s |\n", name, p.want, p.what)
 		}
 		if !strings.Contains(string(page), want.String()) {
 			t.Errorf("the table of %s should be\n%s", kind.traits().name, want.String())
