@@ -113,6 +113,7 @@ cross:
 
 # go build knows better than make what is up to date.
 $(PROGRAMS:%=bin/%): bin/%:
+	@test -e $@ || echo "building $@"
 	@$(GO) build -ldflags "$(LDFLAGS)" -o $@ $($*_PKG)
 
 # The package's version, and the architectures in Debian's names.

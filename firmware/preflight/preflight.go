@@ -87,7 +87,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	warned, failed := p.counts[ResultWarn], p.counts[ResultFail]
 	result := map[string]any{"checks": p.findings, "failed": failed, "warned": warned}
-	if err := call.Result(*asJSON, result, "%d checks, %d warnings, %d failed", len(p.findings), warned, failed); err != nil {
+	if err := call.Result(*asJSON, result, "%d checks: %d warned, %d failed", len(p.findings), warned, failed); err != nil {
 		return err
 	}
 	if failed > 0 {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,6 +182,9 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		device, baud, err := parseSerial(a.Serial)
 		if err != nil {
 			return nil, err
+		}
+		if _, err := os.Stat(device); err != nil { // else it would be tried again without a word
+			return nil, fmt.Errorf("autopilot %d: serial port: %w", a.SystemID, err)
 		}
 		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {

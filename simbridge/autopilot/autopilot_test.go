@@ -892,3 +892,11 @@ func TestCloseWhileBehind(t *testing.T) {
 		t.Fatal("it catches up for ever")
 	}
 }
+
+// An adapter that is not plugged in is an error, and not an autopilot that is silent for ever.
+func TestSerialPortThatIsNotThere(t *testing.T) {
+	a := &Autopilot{Config: Config{SystemID: 1, Serial: t.TempDir() + "/ttyUSB0:921600", Speed: 1, CapacityJ: 1e5, PowerW: func(int, geo.Local) float64 { return 100 }}}
+	if err := a.Initialize(); err == nil || !strings.Contains(err.Error(), "autopilot 1: serial port") {
+		t.Errorf("%v", err)
+	}
+}

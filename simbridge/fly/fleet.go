@@ -89,8 +89,9 @@ func (f *fleet) close() {
 	}
 }
 
-// waitUntilReady waits until the attached autopilots can fly.
-func (f *fleet) waitUntilReady(ctx context.Context) error {
+// waitUntilReady waits until the attached autopilots can fly, and says for what.
+func (f *fleet) waitUntilReady(ctx context.Context, say func(string)) error {
+	said := ""
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for _, v := range f.attached {
@@ -101,6 +102,10 @@ func (f *fleet) waitUntilReady(ctx context.Context) error {
 			}
 			if missing == nil {
 				break
+			}
+			if text := missing.Error(); text != said {
+				said = text
+				say("waiting for the autopilots: " + text)
 			}
 			select {
 			case <-poll.C:

@@ -158,8 +158,7 @@ func (f *flight) start(ctx context.Context) error {
 	}
 	f.closers = append(f.closers, f.fleet.close)
 	if len(f.fleet.attached) > 0 {
-		f.view.printLine("waiting for the autopilots")
-		if err := f.fleet.waitUntilReady(ctx); err != nil {
+		if err := f.fleet.waitUntilReady(ctx, f.view.printLine); err != nil {
 			return err
 		}
 	}

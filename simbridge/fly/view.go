@@ -95,7 +95,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 	if s.Slots == 0 {
 		return
 	}
-	slot, price := max(s.Slot, -1), 1000*f.observer.latest().priceSPerJ
+	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.latest().priceSPerJ)
 	budget, end := "none", "-"
 	if s.BudgetJ != nil {
 		budget = kilojoules(*s.BudgetJ)
@@ -111,7 +111,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 		}
 	}
 	spent := kilojoules(spentJ)
-	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, predicts %s  reports %d  price %.2g s/kJ",
+	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, predicts %s  reports %d  price %s s/kJ",
 		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
@@ -119,7 +119,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, predicts %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
-			fmt.Sprintf("users    %d reported   price %.2g s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS, s.MissedSlots),
+			fmt.Sprintf("users    %d reported   price %s s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS, s.MissedSlots),
 		}
 		for i, a := range f.fleet.vehicles {
 			state := a.State()
@@ -131,6 +131,14 @@ func (f *flight) showStatus(s telemetry.Status) {
 }
 
 func kilojoules(joules float64) string { return fmt.Sprintf("%.2f", joules/1000) }
+
+// twoDigits prints two significant digits, without an exponent.
+func twoDigits(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}
 
 // printSummary prints the figures of a flight in a few lines.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
