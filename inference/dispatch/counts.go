@@ -26,6 +26,8 @@ const (
 	// unusableS is the gain where nothing can be offloaded: no assignment of any value has it.
 	unusableS = -1e12
 	worstS    = -1e18 // less than any assignment gains
+	// leastGainS is what being served must gain: who gains nothing by it computes locally.
+	leastGainS = 1e-300
 	// maxGainS bounds a gain, so that one report cannot use up the precision of all sums.
 	maxGainS = 1e9
 	// someColumns is how many counts of an aircraft have their gains remembered, where many
@@ -48,11 +50,10 @@ type valuer struct {
 	multiplierS   []float64   // by aircraft, of the last vector
 	active        []int       // aircraft that serve anyone
 	gains         [][]float64 // by active
-	gainsOf       [][]float64 // by server
+	gainsOf       [][]float64 // by server, of local ones too
 	laterS        []float64   // (active, member): the best of the aircraft that come later
 	bestS         []float64   // by member: the best so far, less multipliers
 	marginS       []float64
-	scratch       []float64
 	server        []int // by member, 0: local
 	count         []int // by server, of the present assignment
 	wanted        []int // by server
@@ -107,7 +108,7 @@ func (v *valuer) start(s *Solver, members []int, weight float64) {
 	}
 	v.multiplierS = reuse.Slice(v.multiplierS, m)
 	v.laterS = reuse.Slice(v.laterS, n*m)
-	v.bestS, v.marginS, v.scratch = reuse.Slice(v.bestS, n), reuse.Slice(v.marginS, n), reuse.Slice(v.scratch, n)
+	v.bestS, v.marginS = reuse.Slice(v.bestS, n), reuse.Slice(v.marginS, n)
 	v.server, v.served, v.nobodyS = reuse.Slice(v.server, n), reuse.Slice(v.served, n), reuse.Slice(v.nobodyS, n)
 	for _, x := range []*solution{&v.found, &v.kept} {
 		x.server, x.counts, x.multiplierS = reuse.Slice(x.server, n), reuse.Slice(x.counts, m), reuse.Slice(x.multiplierS, m)
@@ -210,7 +211,7 @@ func (v *valuer) value(counts []int) {
 			v.active, v.gains, v.gainsOf[m+1] = append(v.active, m), append(v.gains, c.gainsS), c.gainsS
 		}
 	}
-	v.wanted[0] = len(v.members) - total
+	v.wanted[0], v.gainsOf[0] = len(v.members)-total, v.nobodyS
 	off, enoughS := 0, v.enoughS()
 	boundS := v.bound(counts)
 	for round := 0; ; round++ {
@@ -292,7 +293,9 @@ func (v *valuer) keepOwnCounts() {
 // gains more, whatever the multipliers. It leaves what each member gains in v.bestS.
 func (v *valuer) bound(counts []int) (boundS float64) {
 	best := v.bestS
-	clear(best)
+	for i := range best {
+		best[i] = leastGainS
+	}
 	for k, m := range v.active {
 		muS := v.multiplierS[m]
 		boundS += muS * float64(counts[m])
@@ -300,10 +303,7 @@ func (v *valuer) bound(counts []int) (boundS float64) {
 			best[i] = max(best[i], g-muS)
 		}
 	}
-	for _, x := range best {
-		boundS += x
-	}
-	return boundS
+	return boundS + sum(best)
 }
 
 // round sets each multiplier in turn so that its aircraft has its count, the others'
@@ -325,7 +325,9 @@ func (v *valuer) round(counts []int) (boundS float64) {
 		}
 	}
 	best, margin := v.bestS[:n], v.marginS[:n]
-	clear(best)
+	for i := range best {
+		best[i] = leastGainS
+	}
 	for k, m := range v.active {
 		gains, later := v.gains[k][:n], v.laterS[k*n:][:n]
 		if k == last {
@@ -344,10 +346,19 @@ func (v *valuer) round(counts []int) (boundS float64) {
 			best[i] = max(best[i], g-muS)
 		}
 	}
-	for _, x := range best {
-		boundS += x
+	return boundS + sum(best)
+}
+
+// sum adds in four parts, since each addition waits for the last one.
+func sum(x []float64) float64 {
+	var a, b, c, d float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d = a+x[0], b+x[1], c+x[2], d+x[3]
 	}
-	return boundS
+	for _, y := range x {
+		a += y
+	}
+	return a + b + c + d
 }
 
 // assign gives each member what it gains most by, which bound or round left in v.bestS.
@@ -358,19 +369,22 @@ func (v *valuer) assign() {
 		m, gains := v.active[k], v.gains[k][:len(server)]
 		muS := v.multiplierS[m]
 		for i, x := range v.bestS {
-			if gains[i]-muS == x && x > 0 {
-				server[i] = m + 1
+			now := server[i]
+			if gains[i]-muS >= x { // it is no more
+				now = m + 1
 			}
+			server[i] = now
 		}
 	}
-	clear(v.count)
+	count := v.count
+	clear(count)
 	for _, k := range server {
-		v.count[k]++
+		count[k]++
 	}
 }
 
 // threshold returns a number that n of the margins exceed, or about n where that will do,
-// beginning with one that about as many did.
+// beginning with one that about as many did. It changes the margins.
 func (v *valuer) threshold(margins []float64, n int, aboutS float64) float64 {
 	const (
 		passes  = 6
@@ -381,45 +395,58 @@ func (v *valuer) threshold(margins []float64, n int, aboutS float64) float64 {
 	if v.loose {
 		slack = int(looseCountShare * float64(n))
 	}
-	low, high, aboveLow, aboveHigh := math.Inf(-1), math.Inf(1), len(margins), 0
+	all := float64(len(margins))
+	low, high := math.Inf(-1), math.Inf(1) // between which what is left of the margins is
 	for range passes {
 		above := 0
-		for _, x := range margins { // alone in the loop, so that it does not branch
-			if x > aboutS {
-				above++
-			}
+		for _, x := range margins {
+			above += oneIf(x > aboutS)
 		}
+		extra := above - n
 		switch {
-		case above >= n-slack && above <= n+slack:
+		case extra >= -slack && extra <= slack:
 			return aboutS
-		case above > n:
-			low, aboveLow = aboutS, above
+		case extra > 0:
+			low = aboutS
 		default:
-			high, aboveHigh = aboutS, above
+			high = aboutS
+			n -= above
 		}
-		if aboveLow-aboveHigh <= few {
+		margins = between(margins, low, high)
+		if len(margins) <= few {
 			break
 		}
 		if math.IsInf(low, -1) || math.IsInf(high, 1) {
-			aboutS += spreadS * float64(above-n) / float64(len(margins))
+			aboutS += spreadS * float64(extra) / all
 		} else {
-			share := float64(aboveLow-n) / float64(aboveLow-aboveHigh)
+			share := float64(len(margins)-n) / float64(len(margins))
 			aboutS = low + (high-low)*min(max(share, 0.1), 0.9)
 		}
 	}
-	between := v.scratch[:0]
-	for _, x := range margins {
-		if x > low && x <= high {
-			between = append(between, x)
-		}
-	}
-	n -= aboveHigh
-	leastS, nextS := selectLargest(between, n-1), math.Inf(-1)
-	for _, x := range between[n:] {
+	leastS, nextS := selectLargest(margins, n-1), math.Inf(-1)
+	for _, x := range margins[n:] {
 		nextS = max(nextS, x)
 	}
 	const most = 0.5 // also below the last margin
 	return leastS - min((leastS-nextS)/2, most)
+}
+
+// between leaves those above low and not above high, in their order.
+func between(x []float64, low, high float64) []float64 {
+	n := 0
+	for _, y := range x { // each is written, and counted if it stays: see oneIf
+		x[n] = y
+		n += oneIf(y > low) & oneIf(y <= high)
+	}
+	return x[:n]
+}
+
+// oneIf is 1 or 0, without a branch: which margins would have mispredicted half the time.
+func oneIf(b bool) (n int) {
+	if b {
+		n = 1
+	}
+	return n
 }
 
 // selectLargest orders x so that x[k] is where it would be if x was sorted downwards, with
@@ -463,20 +490,28 @@ func (v *valuer) moveAlongBestPath() bool {
 	for i := range v.exchangeS {
 		v.exchangeS[i] = math.Inf(-1)
 	}
-	for i, from := range v.server {
-		exchangeS, exchangeOf := v.exchangeS[from*width:][:width], v.exchangeOf[from*width:][:width]
-		nowS := 0.0
-		if from > 0 {
-			nowS = v.gainsOf[from][i]
-			if -nowS > exchangeS[0] {
-				exchangeS[0], exchangeOf[0] = -nowS, i
+	for k := range width {
+		v.exchangeS[k*width+k] = math.Inf(1) // nobody moves to where it is
+	}
+	server := v.server
+	now, exchangeS, exchangeOf := v.marginS[:len(server)], v.exchangeS, v.exchangeOf
+	gainsOf := v.gainsOf
+	for i, from := range server {
+		now[i] = gainsOf[from][i]
+		if k := from * width; -now[i] > exchangeS[k] {
+			exchangeS[k], exchangeOf[k] = -now[i], i
+		}
+	}
+	for k, m := range v.active {
+		gains := v.gains[k][:len(server)]
+		for i, from := range server {
+			if x, k := gains[i]-now[i], from*width+m+1; x > exchangeS[k] {
+				exchangeS[k], exchangeOf[k] = x, i
 			}
 		}
-		for k, m := range v.active {
-			if x := v.gains[k][i] - nowS; x > exchangeS[m+1] && m+1 != from {
-				exchangeS[m+1], exchangeOf[m+1] = x, i
-			}
-		}
+	}
+	for k := range width {
+		v.exchangeS[k*width+k] = math.Inf(-1)
 	}
 	for k := range v.pathS {
 		v.pathS[k], v.pathFrom[k] = math.Inf(-1), -1

@@ -142,9 +142,12 @@ func (s *Solver) sort() {
 	}
 	slices.SortStableFunc(s.order, func(i, j int) int {
 		a, b := &snapshot.Users[i], &snapshot.Users[j]
+		if c := cmp.Compare(a.Task.LocalTimeS(a.CPUHz), b.Task.LocalTimeS(b.CPUHz)); c != 0 {
+			return c
+		}
 		return cmp.Or(
-			cmp.Compare(a.Task.LocalTimeS(a.CPUHz), b.Task.LocalTimeS(b.CPUHz)), cmp.Compare(a.Task.Bits, b.Task.Bits),
-			cmp.Compare(a.Task.DeadlineS, b.Task.DeadlineS), cmp.Compare(a.Position.EastM, b.Position.EastM), cmp.Compare(a.Position.NorthM, b.Position.NorthM),
+			cmp.Compare(a.Task.Bits, b.Task.Bits), cmp.Compare(a.Task.DeadlineS, b.Task.DeadlineS),
+			cmp.Compare(a.Position.EastM, b.Position.EastM), cmp.Compare(a.Position.NorthM, b.Position.NorthM),
 		)
 	})
 	slices.SortStableFunc(s.fleet, func(i, j int) int {
