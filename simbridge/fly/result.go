@@ -10,6 +10,7 @@ import (
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/sitl"
+	"prefdt/simbridge/users"
 	"prefdt/telemetry"
 )
 
@@ -173,22 +174,29 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 		if o.Slot >= len(r.Rows) {
 			continue
 		}
-		row := &r.Rows[o.Slot]
-		row.DelayS += o.DelayS
-		if o.Aircraft > 0 && o.Bits > 0 {
-			row.Served = append(row.Served, report.Link{Aircraft: o.Aircraft - 1, User: o.User})
+		addOutcome(&r.Rows[o.Slot], &o)
+	}
+}
+
+// addOutcome counts how a task ended in the row of its slot.
+func addOutcome(row *report.Row, o *users.Outcome) {
+	row.DelayS += o.DelayS
+	if o.Aircraft > 0 && o.Bits > 0 {
+		row.Served = append(row.Served, report.Link{Aircraft: o.Aircraft - 1, User: o.User})
+	}
+	if o.DeadlineMissed {
+		row.DeadlinesMissed++
+		if o.LocalInTime {
+			row.MissedByOffloading++
 		}
-		if o.DeadlineMissed {
-			row.DeadlinesMissed++
-		}
-		switch o.By {
-		case telemetry.ByDecision:
-			row.ByDecision++
-		case telemetry.ByOffer:
-			row.ByOffer++
-		default:
-			row.ByLocal++
-		}
+	}
+	switch o.By {
+	case telemetry.ByDecision:
+		row.ByDecision++
+	case telemetry.ByOffer:
+		row.ByOffer++
+	default:
+		row.ByLocal++
 	}
 }
 
@@ -219,6 +227,7 @@ func sumRows(s *report.Summary, r *report.Flight) {
 		s.Tasks.ByOffer += row.ByOffer
 		s.Tasks.ByLocal += row.ByLocal
 		s.Tasks.DeadlinesMissed += row.DeadlinesMissed
+		s.Tasks.MissedByOffloading += row.MissedByOffloading
 		s.DelayS += row.DelayS
 		for m := range row.FlightJ {
 			s.Budget.FlightJ += row.FlightJ[m]

@@ -88,6 +88,7 @@ type Row struct {
 	ByLocal                      int
 	DelayS                       float64
 	DeadlinesMissed              int
+	MissedByOffloading           int // of these, as in Tasks
 	FlightJ, EdgeJ               []float64
 	Position                     []physics.Position // at the slot's start
 	SpeedMPS                     []float64
@@ -177,6 +178,8 @@ type Tasks struct {
 	ByOffer         int `json:"by_offer"`
 	ByLocal         int `json:"by_local"`
 	DeadlinesMissed int `json:"deadlines_missed"`
+	// MissedByOffloading is how many of these deadlines computing locally would have met.
+	MissedByOffloading int `json:"deadlines_missed_by_offloading"`
 }
 
 // Energy is the budget and the joules of the slots from the simulated batteries.

@@ -384,6 +384,34 @@ func TestOfferWithoutDecision(t *testing.T) {
 	}
 }
 
+// A deadline that a decision misses is told from one that computing locally would have missed too.
+func TestDeadlineMissedByOffloading(t *testing.T) {
+	b := newFixture(t, 0, false)
+	b.decide = func(id string, r telemetry.Report) *telemetry.Decision {
+		if id < "u04" {
+			return &telemetry.Decision{Slot: r.Slot}
+		}
+		return &telemetry.Decision{Slot: r.Slot, Aircraft: 1, Offload: 1, CPUHz: 1e8} // ten times as slow
+	}
+	b.publishBeacon(7, standingOffer(0.01))
+	want := tasksOf(7)
+	b.waitFor("results", func() bool { return len(b.results) == len(want) })
+	lost := 0 // deadlines, by offloading
+	for _, o := range b.users.Outcomes() {
+		id := fmt.Sprintf("u%02d", o.User+1)
+		completionS, localS, deadlineS := b.results[id+"/7"].CompletionS, want[id].Task.LocalTimeS(1e9), want[id].Task.DeadlineS
+		if o.DeadlineMissed != (completionS > deadlineS) || o.LocalInTime != (localS <= deadlineS) {
+			t.Errorf("%s took %.3f s, locally %.3f s, its deadline is %.3f s: %+v", id, completionS, localS, deadlineS, o)
+		}
+		if o.DeadlineMissed && o.LocalInTime {
+			lost++
+		}
+	}
+	if lost == 0 {
+		t.Error("no user missed a deadline that computing locally would have met")
+	}
+}
+
 // A slot that no beacon opens, between others or after the last, costs what its tasks
 // take locally: missing slots must not make a mission faster.
 func TestSlotsWithoutBeacon(t *testing.T) {

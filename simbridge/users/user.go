@@ -18,6 +18,7 @@ type Outcome struct {
 	By             string  // telemetry.ByDecision, ByOffer or ByLocal
 	DelayS         float64 // with the penalty of a missed deadline
 	DeadlineMissed bool
+	LocalInTime    bool    // computed locally it would have met its deadline
 	Aircraft       int     // which computed a part of it, by number; 0: none
 	Bits           float64 // offloaded
 }
@@ -118,9 +119,11 @@ func (u *user) computeUnopened(end int) {
 
 // record records how a task ended, of which an aircraft computed so many bits.
 func (u *user) record(slot int, task physics.Task, by string, completionS float64, aircraft int, offloadedBits float64) {
+	localS := task.LocalTimeS(u.simulator.truth.CPUHz(slot, u.index))
 	u.simulator.recordOutcome(Outcome{
-		Slot: slot, User: u.index, By: by, Aircraft: aircraft,
-		DelayS: u.simulator.World.Physics.PenalizedDelayS(task, completionS), DeadlineMissed: completionS > task.DeadlineS, Bits: offloadedBits,
+		Slot: slot, User: u.index, By: by, Aircraft: aircraft, Bits: offloadedBits,
+		DelayS:         u.simulator.World.Physics.PenalizedDelayS(task, completionS),
+		DeadlineMissed: completionS > task.DeadlineS, LocalInTime: localS <= task.DeadlineS,
 	})
 }
 
