@@ -90,8 +90,10 @@ func (s *Solver) expectedOffload(i, m int, sharers, priceSPerJ float64) (rho, co
 	costS, missed := t.cost(rho)
 	if !least || missed > t.leastMissed() {
 		const rounding = 1e-15 // must not miss the deadline
+		corner := rho
 		try := func(x float64) {
-			if !(x > 0 && x <= 1) {
+			// Where the convex part is no less, only the penalty can be.
+			if !(x > 0 && x <= 1) || (least || x >= corner) && t.missed(x) >= missed {
 				return
 			}
 			if at, _ := t.cost(x); at < costS {
@@ -143,26 +145,36 @@ func (t *doubtTimes) corner() (rho float64, least bool) {
 
 // cost returns the expected cost of a ratio, and the probability that it misses the deadline.
 func (t *doubtTimes) cost(rho float64) (costS, missed float64) {
-	var there [len(slot.RateWeights)]float64
+	for c, p := range t.probability {
+		if p == 0 {
+			continue
+		}
+		own, meanS := (1-rho)*t.localS[c], 0.0
+		for k, s := range t.offloadS {
+			meanS += slot.RateWeights[k] * max(own, rho*s)
+		}
+		costS += p * meanS
+	}
+	missed = t.missed(rho)
+	return costS + t.fullPriceS*rho + t.penaltyS*missed, missed
+}
+
+// missed returns the probability that a ratio misses the deadline.
+func (t *doubtTimes) missed(rho float64) (missed float64) {
 	late := 0.0
 	for k, s := range t.offloadS {
-		if there[k] = rho * s; there[k] > t.deadlineS {
+		if rho*s > t.deadlineS {
 			late += slot.RateWeights[k]
 		}
 	}
 	for c, p := range t.probability {
-		own, meanS := (1-rho)*t.localS[c], 0.0
-		for k, s := range there {
-			meanS += slot.RateWeights[k] * max(own, s)
-		}
-		costS += p * meanS
-		if own > t.deadlineS {
+		if (1-rho)*t.localS[c] > t.deadlineS {
 			missed += p
 		} else {
 			missed += p * late
 		}
 	}
-	return costS + t.fullPriceS*rho + t.penaltyS*missed, missed
+	return missed
 }
 
 // leastMissed is the probability of the outcomes that miss the deadline at any ratio.
