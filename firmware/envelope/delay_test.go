@@ -17,7 +17,7 @@ func TestSeparationUnderDelay(t *testing.T) {
 	for _, c := range []struct{ delayS, lagS, knownS, wantM float64 }{
 		{0.1, px4LagS, 0, 10.2}, {0.2, px4LagS, 0, 10.0}, {0.3, px4LagS, 0, 9.5},
 		{0.3, px4LagS, px4LagS + 0.15, 10.5}, {0.5, px4LagS, px4LagS + 0.25, 10.5},
-		{0.1, copterLagS, copterLagS, 12}, {0.3, copterLagS, copterLagS + 0.15, 12}, {0.5, copterLagS, copterLagS + 0.25, 12},
+		{0.1, copterLagS, copterLagS, 10.2}, {0.3, copterLagS, copterLagS + 0.15, 10.2}, {0.5, copterLagS, copterLagS + 0.25, 10.2},
 	} {
 		least := math.Inf(1)
 		for seed := range uint64(150) {

@@ -114,21 +114,60 @@ func turnMargin(v, o *Vehicle, l Limits) (seconds, mostM float64) {
 	return seconds, seconds / turnMarginS * turnMarginMaxSeparations * l.SeparationM
 }
 
-// turnMarginM returns the margin that the fastest pass of two aircraft near each other
-// adds to the separation. Aircraft that hover or descend side by side need none.
-func turnMarginM(vehicles []Vehicle, moves []physics.Position, l Limits) float64 {
-	marginM := 0.0
+// pushingMarginS is the margin from which on a pair that is asked to close in would be pushed apart,
+// the farther the faster: who is pushed off its place by a metre comes back at about 1 m/s, for which
+// such a margin is a metre or more. Each of these pairs is slowed, and keeps its own margin.
+const pushingMarginS = 1.0
+
+// turnMargins returns what the fastest pass of two aircraft near each other adds to the separation of
+// all pairs, and sets in more what a late pair adds to that for its own. Aircraft that hover or
+// descend side by side need none.
+func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l Limits) (marginM float64) {
+	n := len(vehicles)
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
 			seconds, mostM := turnMargin(v, o, l)
-			if v.Position.Sub(o.Position).Norm() < max(nearbySeparations*l.SeparationM, 2*(l.SeparationM+mostM)) {
-				fastest := max(v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
-				marginM = max(marginM, min(seconds*fastest, mostM))
+			if v.Position.Sub(o.Position).Norm() >= max(nearbySeparations*l.SeparationM, 2*(l.SeparationM+mostM)) {
+				continue
+			}
+			fastest := max(v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
+			if m := min(seconds*fastest, mostM); seconds < pushingMarginS {
+				marginM = max(marginM, m)
+			} else {
+				more[i*n+j], more[j*n+i] = m, m
 			}
 		}
 	}
+	for i := range more {
+		more[i] = max(more[i]-marginM, 0)
+	}
 	return marginM
+}
+
+// slowLatePairs slows the moves of late pairs that close in, to a speed which leaves room for its
+// margin and for a second of it: so each comes as near to the other as its place is.
+func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
+	const (
+		keptSeparations = 1.01 // as the limiter has it
+		leastMPS        = 0.3  // so slowly it always comes nearer
+	)
+	for i := range vehicles {
+		for j := range i {
+			v, o := &vehicles[i], &vehicles[j]
+			apart, move := v.Position.Sub(o.Position), moves[i].Sub(moves[j])
+			seconds, _ := turnMargin(v, o, l)
+			if seconds < pushingMarginS || apart.Dot(move) >= 0 {
+				continue
+			}
+			mostMPS := max((apart.Norm()-keptSeparations*l.SeparationM)/(1+seconds), leastMPS)
+			for _, k := range [...]int{i, j} {
+				if vehicles[k].Controlled {
+					moves[k] = moves[k].Scale(min(1, mostMPS/move.Norm()))
+				}
+			}
+		}
+	}
 }
 
 // Checker holds the working memory of Check; its zero value is ready. Once it
@@ -137,7 +176,8 @@ type Checker struct {
 	limiter                                     motion.Limiter
 	positions, moves, requested, coasted, trial []physics.Position
 	fixed, holding                              []bool
-	free                                        []bool // the fence does not bind it
+	free                                        []bool    // the fence does not bind it
+	more                                        []float64 // see turnMargins
 	verdicts                                    []Verdict
 }
 
@@ -188,7 +228,9 @@ func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 // limit changes the moves by the least that keeps speed, separation and fence, and with
 // them the setpoints.
 func (c *Checker) limit(vehicles []Vehicle, l Limits) {
-	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMarginM(vehicles, c.moves, l), AreaSideM: l.AreaM, Unfenced: c.free}
+	slowLatePairs(vehicles, c.moves, l)
+	c.more = reuse.Slice(c.more, len(vehicles)*len(vehicles))
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMargins(vehicles, c.moves, c.more, l), MoreM: c.more, AreaSideM: l.AreaM, Unfenced: c.free}
 	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {

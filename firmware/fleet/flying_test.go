@@ -36,6 +36,7 @@ type flier struct {
 	gustMPS2                physics.Position // an acceleration
 	landedAt                *physics.Position
 	fastest, sidewaysBelowM float64
+	accelMPSS, jerkMPSSS    float64 // of an ArduCopter
 }
 
 // sky is fliers in one fixture, and what was seen of them.
@@ -56,10 +57,45 @@ func newSky(t testing.TB, homes ...physics.Position) *sky {
 	return w
 }
 
+// newCopterSky is the same with ArduCopters which follow as late as the leader asks of them, or
+// as late as they do by default.
+func newCopterSky(t testing.TB, slow bool, homes ...physics.Position) *sky {
+	w := &sky{fixture: newFixtureOf(t, len(homes)), nearestM: math.Inf(1), levelM: math.Inf(1)}
+	w.Limits.SeparationM = 12
+	for i, home := range homes {
+		v := &flier{simVehicle: newSimCopter(w.fixture, i+1, home), home: home, hold: home, descentMPS: 1.5, ascentMPS: 2.5, accelMPSS: 5, jerkMPSSS: 20, setpointS: math.Inf(-1)}
+		if slow {
+			v.accelMPSS, v.jerkMPSSS = 2.5, 5
+			for name, x := range map[string]float32{"WPNAV_ACCEL": 250, "PSC_JERK_XY": 5} {
+				v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
+			}
+		}
+		w.fliers = append(w.fliers, v)
+	}
+	return w
+}
+
+func (v *flier) kind() autopilot {
+	if v.copter {
+		return ardupilot{}
+	}
+	return px4{}
+}
+
+// does is what its mode has it do.
+func (v *flier) does() Role {
+	for _, r := range []Role{RoleTakeoff, RoleCommanded, RoleHold, RoleReturn, RoleLand} {
+		if v.kind().mode(r) == v.mode && !(v.copter && r == RoleTakeoff && !v.climbs) {
+			return r
+		}
+	}
+	return RoleOther
+}
+
 // aloft puts a flier in the air, in Hold, at a position and height.
 func (v *flier) aloft(at physics.Position, upM float64) {
 	v.position, v.upM, v.hold, v.holdUpM = at, upM, at, upM
-	v.mode, v.armed, v.landed, v.takingOff = ModeHold, true, false, false
+	v.mode, v.armed, v.landed, v.takingOff = v.kind().mode(RoleHold), true, false, false
 	v.sendHeartbeat()
 	v.sendState()
 }
@@ -120,15 +156,15 @@ func (w *sky) deliver(m message.Message) {
 }
 
 func (v *flier) obey(m *common.MessageCommandLong) {
-	what, mode := classify(px4{}, m)
+	what, mode := classify(v.kind(), m)
 	switch {
 	case m.Command == common.MAV_CMD_REQUEST_MESSAGE && m.Param1 == 0:
 		v.sendHeartbeat()
 	case what == kindArm:
 		v.armed, v.armedS = true, v.nowS()
 	case what == kindTakeOff:
-		v.enter(ModeTakeoff)
-		v.takingOff, v.holdUpM = true, v.Limits.AltitudeM
+		v.enter(mode)
+		v.takingOff, v.climbs, v.holdUpM = true, v.copter, v.Limits.AltitudeM
 	case what == kindMode && mode == ModeOffboard && v.refusesOffboard, what == kindMode && mode == ModeReturn && v.refusesReturn:
 	case what == kindMode && v.mode != mode:
 		v.enter(mode)
@@ -136,8 +172,8 @@ func (v *flier) obey(m *common.MessageCommandLong) {
 }
 
 func (v *flier) enter(m Mode) {
-	v.mode, v.hold, v.holdUpM = m, v.position, v.upM
-	if m == ModeReturn {
+	v.mode, v.hold, v.holdUpM, v.climbs = m, v.position, v.upM, false
+	if m == v.kind().mode(RoleReturn) {
 		v.hold = v.home
 	}
 }
@@ -148,9 +184,10 @@ func (v *flier) step(s float64) {
 		m := v.next
 		v.target, v.targetUpM = v.Origin.Local(float64(m.LatInt)/1e7, float64(m.LonInt)/1e7, float64(m.Alt))
 		v.feed = physics.Position{EastM: float64(m.Vy), NorthM: float64(m.Vx)}
-		v.setpointS, v.next = v.nowS(), nil
+		v.setpointS, v.next, v.climbs = v.nowS(), nil, false
 	}
-	if !v.armed || v.landed && (v.mode != ModeTakeoff || v.nowS()-v.armedS < 2) {
+	does := v.does()
+	if !v.armed || v.landed && (does != RoleTakeoff || v.nowS()-v.armedS < 2) {
 		if v.landed && v.armed && v.contactS > 0 && v.nowS()-v.contactS > 7 && !v.neverDisarms {
 			v.armed, v.landedAt = false, new(v.position)
 		}
@@ -160,9 +197,11 @@ func (v *flier) step(s float64) {
 	const gain = 0.95
 	to, up, cruise, feed := v.hold, v.holdUpM, 5.0, physics.Position{}
 	switch {
-	case v.mode == ModeOffboard:
+	case does == RoleCommanded && v.copter && v.nowS()-v.setpointS > 1: // it stops
+	case does == RoleCommanded:
 		to, up, cruise, feed = v.target, v.targetUpM, 12, v.feed
-	case v.mode == ModeReturn && v.position.Sub(v.hold).Norm() < 1, v.mode == ModeLand:
+		v.hold, v.holdUpM = v.position, v.upM
+	case does == RoleReturn && v.position.Sub(v.hold).Norm() < 1, does == RoleLand:
 		up = math.Inf(-1)
 	}
 	want := to.Sub(v.position).Scale(gain).Add(feed)
@@ -183,7 +222,11 @@ func (v *flier) step(s float64) {
 	if r := a.Norm(); r > 9 {
 		a = a.Scale(9 / r)
 	}
-	v.accel = v.accel.Add(a.Sub(v.accel).Scale(s / 0.1))
+	if v.copter {
+		v.accelerateAsCopter(want, s)
+	} else {
+		v.accel = v.accel.Add(a.Sub(v.accel).Scale(s / 0.1))
+	}
 	v.velocity = v.velocity.Add(v.accel.Scale(s))
 	v.climbMPS += (climb - v.climbMPS) * 3 * s
 	v.position = v.position.Add(v.velocity.Scale(s))
@@ -195,9 +238,23 @@ func (v *flier) step(s float64) {
 	case v.upM <= 0 && v.climbMPS < 0:
 		v.upM, v.velocity, v.climbMPS, v.integral, v.accel = 0, physics.Position{}, 0, physics.Position{}, physics.Position{}
 		v.landed, v.contactS = true, v.nowS()
-	case v.mode == ModeTakeoff && v.upM > v.holdUpM-0.5:
-		v.mode = ModeHold
+	case does == RoleTakeoff && v.upM > v.holdUpM-0.5:
+		v.climbs = false
+		if !v.copter {
+			v.mode = ModeHold
+		}
 	}
+}
+
+// accelerateAsCopter is within its acceleration and jerk: no more than can be taken back by the
+// time that the velocity is reached, after ArduPilot's sqrt_controller.
+func (v *flier) accelerateAsCopter(want physics.Position, s float64) {
+	missing := want.Sub(v.velocity)
+	if off := missing.Norm(); off > 0 {
+		missing = missing.Scale(min(2*off, math.Sqrt(2*v.jerkMPSSS*off), v.accelMPSS) / off)
+	}
+	change := missing.Sub(v.accel)
+	v.accel = v.accel.Add(change.Scale(min(1, v.jerkMPSSS*s/max(change.Norm(), 1e-9))))
 }
 
 // allDown is whether every flier is on the ground with its motors off.

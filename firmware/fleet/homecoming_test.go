@@ -384,3 +384,37 @@ func TestThoseThatFollowLateComeHome(t *testing.T) {
 		t.Logf("%d: %.0f s, nearest %.1f m", n, w.nowS(), w.levelM)
 	}
 }
+
+// ArduCopters with homes 12 m apart come home side by side from their starts, however late they
+// follow, and from both sides.
+func TestLateOnesComeHome(t *testing.T) {
+	starts := func(home physics.Position, _ int) physics.Position { return home.Add(physics.Position{NorthM: 80}) }
+	sides := func(_ physics.Position, i int) physics.Position {
+		return physics.Position{EastM: 300 + 400*float64(i%2), NorthM: 500 + 60*float64(i/2)}
+	}
+	for name, c := range map[string]struct {
+		n    int
+		slow bool
+		from func(home physics.Position, i int) physics.Position
+	}{
+		"two": {2, false, starts}, "four": {4, false, starts}, "eight": {8, false, starts},
+		"two slow ones": {2, true, starts}, "four slow ones": {4, true, starts}, "eight slow ones": {8, true, starts},
+		"two, both sides": {2, false, sides}, "two slow ones, both sides": {2, true, sides}, "four, both sides": {4, false, sides},
+	} {
+		w := newCopterSky(t, c.slow, grid(c.n, 2, physics.Position{EastM: 500, NorthM: 500}, 12)...)
+		var from []physics.Position
+		for i, v := range w.fliers {
+			from = append(from, c.from(v.home, i))
+		}
+		w.comeHome(from...)
+		if !w.fly(11*time.Minute, w.allDown) || w.nearestM < 10 {
+			t.Errorf("%s: all down %v, two came %.1f m near each other", name, w.allDown(), w.nearestM)
+		}
+		for i, v := range w.fliers {
+			if off := v.position.Sub(v.home).Norm(); off > homeWithinM {
+				t.Errorf("%s: aircraft %d is %.1f m from home", name, i+1, off)
+			}
+		}
+		t.Logf("%s: %.0f s, nearest %.1f m", name, w.nowS(), w.nearestM)
+	}
+}

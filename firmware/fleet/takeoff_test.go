@@ -115,6 +115,37 @@ func TestEightStartTogether(t *testing.T) {
 	}
 }
 
+// ArduCopters with homes 12 m apart, also such as follow so late that a hold flies on for 27 m, all
+// reach their starts: over their homes, side by side, or where their ways cross.
+func TestLateOnesReachTheirStarts(t *testing.T) {
+	const withinS, leastM = 270, 10
+	for _, slow := range []bool{false, true} {
+		for _, n := range []int{2, 4, 8} {
+			homes := grid(n, 2, physics.Position{EastM: 500, NorthM: 100}, 12)
+			for name, start := range map[string]func(i int) physics.Position{
+				"over their homes": func(i int) physics.Position { return homes[i] },
+				"side by side":     func(i int) physics.Position { return homes[i].Add(physics.Position{NorthM: 80}) },
+				"apart": func(i int) physics.Position {
+					return physics.Position{EastM: 1000 * float64(i+1) / float64(n+1), NorthM: 500}
+				},
+				"crossing": func(i int) physics.Position {
+					return physics.Position{EastM: 1000 * float64(n-i) / float64(n+1), NorthM: 500}
+				},
+			} {
+				var starts []physics.Position
+				for i := range n {
+					starts = append(starts, start(i))
+				}
+				w := newCopterSky(t, slow, homes...)
+				if arrived := w.start(withinS*time.Second, starts...); !arrived || w.nearestM < leastM {
+					t.Errorf("%d %s, slow %v: all arrived %v, two came %.1f m near each other", n, name, slow, arrived, w.nearestM)
+				}
+				t.Logf("%d %s, slow %v: %.0f s, nearest %.1f m", n, name, slow, w.nowS(), w.nearestM)
+			}
+		}
+	}
+}
+
 func (w *sky) launchAll() {
 	w.t.Helper()
 	var all []Ordered

@@ -12,9 +12,11 @@ import (
 type Limits struct {
 	SpeedMaxMPS float64 // C1: metres in a slot of one second
 	SeparationM float64 // C2: at every instant of the slot
-	AreaSideM   float64 // side of the square, 0 for none
-	Fixed       []bool  // aircraft whose moves are not changed, whatever the limits; nil: none
-	Unfenced    []bool  // aircraft that the area does not bind; nil: none
+	// MoreM is what each pair keeps beside it, of aircraft i and j at i*n+j and at j*n+i; nil: nothing.
+	MoreM     []float64
+	AreaSideM float64 // side of the square, 0 for none
+	Fixed     []bool  // aircraft whose moves are not changed, whatever the limits; nil: none
+	Unfenced  []bool  // aircraft that the area does not bind; nil: none
 }
 
 // Limiter changes joint displacements so that they keep limits. It holds working
@@ -34,7 +36,7 @@ const (
 
 // Limit changes moves, in place, as little as it finds possible so that each
 // aircraft flies at most SpeedMaxMPS, ends inside the area, and every pair stays
-// SeparationM apart all along the straight segments flown. Of a pair that
+// SeparationM, and its MoreM, apart all along the straight segments flown. Of a pair that
 // starts closer than that, neither the end nor any instant is closer than the
 // start, and they move apart. An aircraft that starts outside the area ends no
 // farther outside. The moves of fixed aircraft are not changed; in a dense group
@@ -64,7 +66,7 @@ func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (cha
 				if ofI+ofJ == 0 {
 					continue
 				}
-				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), separationMargin*limits.SeparationM, j, i)
+				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), separationMargin*limits.separation(i, j, n), j, i)
 				if change == (physics.Position{}) {
 					continue
 				}
@@ -82,6 +84,14 @@ func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (cha
 	}
 	l.scaleToSafe(positions, moves, limits)
 	return !slices.Equal(moves, l.requested)
+}
+
+// separation is what aircraft i and j of n keep.
+func (l Limits) separation(i, j, n int) float64 {
+	if l.MoreM == nil {
+		return l.SeparationM
+	}
+	return l.SeparationM + l.MoreM[i*n+j]
 }
 
 func (l Limits) fixed(i int) bool { return l.Fixed != nil && l.Fixed[i] }
@@ -193,7 +203,7 @@ func (l *Limiter) markConflicts(positions, moves []physics.Position, limits Limi
 	for i := range moves {
 		for j := range i {
 			ofI, ofJ := limits.avoidanceShares(i, j)
-			if ofI+ofJ > 0 && !StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), limits.SeparationM) {
+			if ofI+ofJ > 0 && !StaysApart(positions[i].Sub(positions[j]), moves[i].Sub(moves[j]), limits.separation(i, j, len(moves))) {
 				l.correction[i].EastM, l.correction[j].EastM = max(l.correction[i].EastM, ofI), max(l.correction[j].EastM, ofJ)
 				any = true
 			}
@@ -207,21 +217,22 @@ func (l *Limiter) markConflicts(positions, moves []physics.Position, limits Limi
 // along each axis, as far as speed and area allow, until the closest pair is apart.
 func (l *Limiter) findSafeMoves(positions []physics.Position, limits Limits) {
 	l.safeMoves = reuse.Slice(l.safeMoves, len(positions))
-	nearest := math.Inf(1)
+	nearest, keepM := math.Inf(1), limits.SeparationM // of the pair with the least of what it is to keep
 	low, high := positions[0], positions[0]
 	for i, p := range positions {
 		for j := range i {
-			if d := p.Sub(positions[j]).Norm(); d > 0 {
-				nearest = min(nearest, d)
+			keep := limits.separation(i, j, len(positions))
+			if d := p.Sub(positions[j]).Norm(); d > 0 && d*keepM < nearest*keep {
+				nearest, keepM = d, keep
 			}
 		}
 		low = physics.Position{EastM: min(low.EastM, p.EastM), NorthM: min(low.NorthM, p.NorthM)}
 		high = physics.Position{EastM: max(high.EastM, p.EastM), NorthM: max(high.NorthM, p.NorthM)}
 	}
-	if nearest >= limits.SeparationM {
+	if nearest >= keepM {
 		return
 	}
-	growth := min(separationMargin*limits.SeparationM/nearest-1, 1e6)
+	growth := min(separationMargin*keepM/nearest-1, 1e6)
 	growEast, shiftEast := stretch(low.EastM, high.EastM, growth, limits.AreaSideM)
 	growNorth, shiftNorth := stretch(low.NorthM, high.NorthM, growth, limits.AreaSideM)
 	longest := 0.0
