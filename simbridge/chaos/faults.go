@@ -78,6 +78,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if f.Severe {
 			slots += linkLossExtraSlots
 		}
+		if m.plan.isCopter(f.Aircraft) && math.Abs(slots-lostS) <= 1 { // lost or not, it would hover in GUIDED: nothing tells which
+			slots = lostS + 2
+		}
 		flew := m.flew(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, BrokerRestart)
 		nowS := a.TimeS() // not with the judge's lock, for which an aircraft that moves waits with its own
 		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = nowS })

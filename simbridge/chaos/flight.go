@@ -208,8 +208,12 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	// One that lands goes on.
-	lands := func(i int) bool { return m.autopilots[i].State().Mode == autopilot.ModeLand }
+	// One that lands goes on, and so does an ArduCopter that returns by its own failsafe or its pilot's
+	// order: no return gives it back to the leader.
+	lands := func(i int) bool {
+		mode := m.autopilots[i].State().Mode
+		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i)
+	}
 	var refusedAt time.Time // first
 	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)

@@ -80,6 +80,8 @@ type observedAircraft struct {
 	flownS     float64 // for so long
 	mayHold    bool    // it may hold or not, until the next order
 	offboardS  float64 // in OFFBOARD without interruption since; +Inf: it is not
+	offboardM  float64 // at this height then
+	crowdedS   float64 // and for so long with another near, see isCrowded
 	fastSinceS float64 // faster than fastMPS without interruption since; +Inf: it is not
 	slowSinceS float64 // slower, likewise
 	servedS    float64 // last in OFFBOARD and not its pilot's; -Inf: never
@@ -456,7 +458,12 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	case s.Mode != autopilot.ModeOffboard || !s.Armed || s.OnGround:
 		a.offboardS = math.Inf(1)
 	default:
-		a.offboardS = min(a.offboardS, s.TimeS)
+		if math.IsInf(a.offboardS, 1) {
+			a.offboardS, a.offboardM, a.crowdedS = s.TimeS, s.Position.UpM, 0
+		}
+		if j.isCrowded(i) {
+			a.crowdedS += s.TimeS - before.TimeS
+		}
 		if a.led() {
 			a.servedS = s.TimeS
 		}
@@ -484,13 +491,27 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	}
 }
 
+// isCrowded reports whether another aircraft is so near that the leader may have one move for it, or
+// come nearer to its place slowly. Called with the mutex held.
+func (j *judge) isCrowded(i int) bool {
+	const nearM = 40
+	a := &j.aircraft[i]
+	for k := range j.aircraft {
+		if o := &j.aircraft[k]; k != i && o.state.Position.Sub(a.state.Position).HorizontalM() < nearM+max(a.stopsInM, o.stopsInM) {
+			return true
+		}
+	}
+	return false
+}
+
 // isBlocked reports whether another aircraft in the air, or in its descent, is so near
 // that one in OFFBOARD may have to wait for it. Called with the mutex held.
 func (j *judge) isBlocked(i int) bool {
 	const nearSeparations = 3
 	a := &j.aircraft[i]
 	return a.state.Mode == autopilot.ModeOffboard && slices.ContainsFunc(j.aircraft, func(o observedAircraft) bool {
-		return o.state != a.state && !o.state.OnGround && o.state.Position.Sub(a.state.Position).HorizontalM() < nearSeparations*j.physics.SeparationM
+		nearM := nearSeparations*j.physics.SeparationM + max(a.stopsInM, o.stopsInM)
+		return o.state != a.state && !o.state.OnGround && o.state.Position.Sub(a.state.Position).HorizontalM() < nearM
 	})
 }
 

@@ -206,6 +206,8 @@ type airframe struct {
 	landMPS    float64 // below slowBelowM
 	slowBelowM float64
 	silentS    float64 // an ArduCopter returns once its ground station is silent for so long
+	climbMPS   float64 // likewise, by setpoints from where it was resumed; 0: PX4 takes off again before it follows any
+	stopsInM   float64 // likewise, once it is to hold: others keep so much more from it
 }
 
 // airframe of aircraft i.
@@ -213,7 +215,10 @@ func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
 	x := p.parameters(i)
 	if f = (airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"]}); p.isCopter(i) {
 		const cm = 0.01
-		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"]}
+		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"], cm * x["WPNAV_SPEED_UP"], 13}
+		if p.SlowCopters {
+			f.stopsInM = 27
+		}
 	}
 	if f.speedMPS = min(f.speedMPS, speedMaxMPS); p.SpeedMaxMPS > 0 {
 		f.speedMPS = min(f.speedMPS, p.SpeedMaxMPS)

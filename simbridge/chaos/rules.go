@@ -60,10 +60,10 @@ var rules = []rule{
 	// Where aircraft fly and land.
 	{"separation", "true positions, landed aircraft too", "8 m, within 10 m of height, unless both have pilots", "paper, D_min, less what a gust or a late setpoint takes", moved, (*judge).checkSeparation},
 	{"least separation", "the same", "9.5 m, likewise", "paper, D_min; " + contract + "MAVLink", moved, (*judge).checkLeastSeparation},
-	{"fence", "true position", "5 m outside, 8 s after OFFBOARD began", contract + "fence", moved, (*judge).checkFence},
-	{"height", "true height", "8 m off H in slots, 10 s after OFFBOARD began", "the simulated aircraft overshoots to 106.7 m", moved, (*judge).checkHeight},
+	{"fence", "true position", "5 m outside, 8 s after OFFBOARD began, and as long as an ArduCopter comes in beside another", contract + "fence", moved, (*judge).checkFence},
+	{"height", "true height", "8 m off H in slots, 10 s after OFFBOARD began, and what an ArduCopter takes to climb from where that was", "the simulated aircraft overshoots to 106.7 m", moved, (*judge).checkHeight},
 	{"speed", "true speed", "the lesser limit of configuration and autopilot, and 1 m/s and a tenth", contract + "V_max", moved, (*judge).checkSpeed},
-	{"hold", "true speed", "3 m/s, 8 s after a hold, unless another is within 40 m", contract + "hold, crew's and broker's contact", moved, (*judge).checkHold},
+	{"hold", "true speed", "3 m/s, 8 s after a hold, unless another is within 40 m and what an ArduCopter stops in", contract + "hold, crew's and broker's contact", moved, (*judge).checkHold},
 	{"moves on", "true motion", "8 m in 12 s after a resume", contract + "resume, contact returns", moved, (*judge).checkMovesOn},
 	{"stop", "true mode", "Hold, Land or Return 6 s after a stop", contract + "stop", moved, (*judge).checkStop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, 20 s and a third", contract + "return", moved, (*judge).checkReturn},

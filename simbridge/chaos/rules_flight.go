@@ -49,6 +49,9 @@ func (j *judge) checkFence(e *event) string {
 	outsideM, withinS := float64(slackM), float64(enterS)
 	if home := outsideByM(a.home.EastM, a.home.NorthM, j.physics.AreaSideM); a.hasHome && home > 0 { // its way in, and home
 		withinS += home / inwardsMPS
+		if a.copter { // late ones that are near each other come in slowly
+			withinS += a.crowdedS
+		}
 		if returns := !math.IsNaN(a.returnFrom) || j.slotsEnded || j.limits.lowPacks; returns {
 			outsideM += home + waitsBesideM
 		}
@@ -69,8 +72,11 @@ func outsideByM(eastM, northM, sideM float64) float64 {
 }
 
 func (j *judge) checkHeight(e *event) string {
-	const bandM, climbS = 8, 10
-	a := &j.aircraft[e.aircraft]
+	const bandM = 8
+	a, climbS := &j.aircraft[e.aircraft], 10.0
+	if below := j.physics.AltitudeM - a.offboardM; a.climbMPS > 0 && below > bandM {
+		climbS += 1.2 * below / a.climbMPS
+	}
 	if up := a.state.Position.UpM; a.offboardFor() > climbS && math.Abs(up-j.physics.AltitudeM) > bandM {
 		return fmt.Sprintf("aircraft %d is at %.1f m, in OFFBOARD for %.1f s", e.aircraft+1, up, a.offboardFor())
 	}
@@ -86,12 +92,10 @@ func (j *judge) checkSpeed(e *event) string {
 }
 
 func (j *judge) checkHold(e *event) string {
-	const stopS, stillMPS, nearM = 8, 3, 40
+	const stopS, stillMPS = 8, 3
 	a := &j.aircraft[e.aircraft]
-	for k := range j.aircraft { // another one is to be kept clear of
-		if k != e.aircraft && j.aircraft[k].state.Position.Sub(a.state.Position).HorizontalM() < nearM {
-			return ""
-		}
+	if j.isCrowded(e.aircraft) { // another one is to be kept clear of
+		return ""
 	}
 	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)

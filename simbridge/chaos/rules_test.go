@@ -197,6 +197,31 @@ func leaveForPack(j *judge) {
 	j.handleMotion(0, s)
 }
 
+// copterClimbsByItself climbs from 40 m for 45 s, by the leader's setpoints, at a speed.
+func copterClimbsByItself(j *judge, climbMPS float64) {
+	j.aircraft[0].copter, j.aircraft[0].climbMPS = true, 2.5
+	for s := 0.0; s < 45; s += 0.5 {
+		fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: min(40+climbMPS*s, 100)}, 0, 1+s, 1+s)
+	}
+}
+
+// holdsBeside flies on after a hold, with another so far to the north that stops in so many metres.
+func holdsBeside(j *judge, stopsInM, northM float64) {
+	j.aircraft[1].stopsInM = stopsInM
+	j.handleMotion(1, state(geo.Local{EastM: 500, NorthM: 500 + northM, UpM: 100}, 0, autopilot.ModeOffboard, 1))
+	fly(j, middle, 8, 1, 10)
+	j.noteOrder(telemetry.ActionHold, nil, []float64{10, 10})
+	fly(j, middle, 8, 10.5, 20)
+}
+
+// copterComesIn is 20 s on its way into the area, with another so far beside it.
+func copterComesIn(j *judge, eastM float64) {
+	j.aircraft[0].copter, j.aircraft[0].stopsInM = true, 13
+	j.handleMotion(1, state(geo.Local{EastM: 500 + eastM, NorthM: -20, UpM: 100}, 0, autopilot.ModeOffboard, 1))
+	takeOff(j, 0, geo.Local{EastM: 500, NorthM: -20, UpM: 100}, 1)
+	fly(j, geo.Local{EastM: 500, NorthM: -10, UpM: 100}, 0, 22, 42)
+}
+
 // setpointInClimb is a setpoint at a height of a take-off.
 func setpointInClimb(j *judge, upM float64) {
 	r := offboardSetpoint(geo.Local{EastM: 500, NorthM: 500, UpM: upM}, 0, 0, 5)
@@ -245,7 +270,11 @@ var ruleCases = []struct {
 	}, false},
 	{"fence", "outside", func(j *judge) { fly(j, geo.Local{EastM: 1006, NorthM: 500, UpM: 100}, 0, 1, 12) }, false},
 	{"fence", "on its way in", func(j *judge) { fly(j, geo.Local{EastM: 1006, NorthM: 500, UpM: 100}, 0, 1, 8) }, true},
+	{"fence", "late ones side by side on their way in", func(j *judge) { copterComesIn(j, 30) }, true},
+	{"fence", "a late one that is alone", func(j *judge) { copterComesIn(j, 300) }, false},
 	{"height", "too high", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 109}, 0, 1, 13) }, false},
+	{"height", "an ArduCopter that was resumed at 40 m", func(j *judge) { copterClimbsByItself(j, 2.5) }, true},
+	{"height", "and stays there", func(j *judge) { copterClimbsByItself(j, 0) }, false},
 	{"height", "as it overshoots", func(j *judge) { fly(j, geo.Local{EastM: 500, NorthM: 500, UpM: 106.7}, 0, 1, 13) }, true},
 	{"speed", "too fast", func(j *judge) { j.aircraft[0].speedMPS = 6; fly(j, middle, 8, 1, 5) }, false},
 	{"speed", "at the limit", func(j *judge) { j.aircraft[0].speedMPS = 6; fly(j, middle, 6.5, 1, 5) }, true},
@@ -254,6 +283,9 @@ var ruleCases = []struct {
 		j.noteOrder(telemetry.ActionHold, nil, []float64{10, 10})
 		fly(j, middle, 8, 10.5, 20)
 	}, false},
+	{"hold", "flies on beside another", func(j *judge) { holdsBeside(j, 0, 35) }, true},
+	{"hold", "flies on, and the other is far", func(j *judge) { holdsBeside(j, 0, 60) }, false},
+	{"hold", "which follows late", func(j *judge) { holdsBeside(j, 27, 60) }, true},
 	{"hold", "and resumed", func(j *judge) {
 		j.noteOrder(telemetry.ActionHold, nil, []float64{1, 1})
 		j.noteOrder(telemetry.ActionResume, nil, []float64{2, 2})
