@@ -85,13 +85,15 @@ type control struct {
 	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
-	waysHomeMeet      bool    // it flies slowly past another, see homeSpeedMPS
-	queue             int     // others that land, or are on their way home too
-	queueS            float64 // one less of them since
-	arrivedS          float64 // undisturbed within arrivedM of its home since
-	landsBy           Role    // rather than as usual, since a mode was refused; 0: as usual
-	landingAskedS     float64 // the mode in which it lands was first asked for
-	groundS           float64 // on the ground after a landing, at groundUpM, since; 0: it is not
+	leastWayM         float64           // the shortest way home that was left, since leastWayS
+	leastWayS         float64           //
+	waitsAt           *physics.Position // on its way home, beside another that goes first; nil: it does not
+	queue             int               // others that land, or are on their way home too
+	queueS            float64           // one less of them since
+	arrivedS          float64           // undisturbed within arrivedM of its home since
+	landsBy           Role              // rather than as usual, since a mode was refused; 0: as usual
+	landingAskedS     float64           // the mode in which it lands was first asked for
+	groundS           float64           // on the ground after a landing, at groundUpM, since; 0: it is not
 	groundUpM         float64
 	alarm             string
 	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
@@ -128,6 +130,9 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 		left := max(1-(now-a.trajectory.setAtS), 0) // of the slot
 		return a.trajectory.from.Add(a.trajectory.displacementM), a.trajectory.displacementM.Scale(1 - a.params.gainPerS()*left)
 	case trajectoryTransit:
+		if a.waitsAt != nil {
+			return *a.waitsAt, physics.Position{}
+		}
 		from := a.advanceTransit(now)
 		d := a.trajectory.target.Sub(from)
 		if r := d.Norm(); r > a.trajectory.speedMPS {

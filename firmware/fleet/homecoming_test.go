@@ -385,36 +385,42 @@ func TestThoseThatFollowLateComeHome(t *testing.T) {
 	}
 }
 
-// ArduCopters with homes 12 m apart come home side by side from their starts, however late they
-// follow, and from both sides.
+// ArduCopters with homes 12 m apart come home from both sides, from their starts, and from where a
+// stop left them: however late they follow.
 func TestLateOnesComeHome(t *testing.T) {
-	starts := func(home physics.Position, _ int) physics.Position { return home.Add(physics.Position{NorthM: 80}) }
-	sides := func(_ physics.Position, i int) physics.Position {
-		return physics.Position{EastM: 300 + 400*float64(i%2), NorthM: 500 + 60*float64(i/2)}
-	}
-	for name, c := range map[string]struct {
-		n    int
-		slow bool
-		from func(home physics.Position, i int) physics.Position
-	}{
-		"two": {2, false, starts}, "four": {4, false, starts}, "eight": {8, false, starts},
-		"two slow ones": {2, true, starts}, "four slow ones": {4, true, starts}, "eight slow ones": {8, true, starts},
-		"two, both sides": {2, false, sides}, "two slow ones, both sides": {2, true, sides}, "four, both sides": {4, false, sides},
-	} {
-		w := newCopterSky(t, c.slow, grid(c.n, 2, physics.Position{EastM: 500, NorthM: 500}, 12)...)
-		var from []physics.Position
-		for i, v := range w.fliers {
-			from = append(from, c.from(v.home, i))
-		}
-		w.comeHome(from...)
-		if !w.fly(11*time.Minute, w.allDown) || w.nearestM < 10 {
-			t.Errorf("%s: all down %v, two came %.1f m near each other", name, w.allDown(), w.nearestM)
-		}
-		for i, v := range w.fliers {
-			if off := v.position.Sub(v.home).Norm(); off > homeWithinM {
-				t.Errorf("%s: aircraft %d is %.1f m from home", name, i+1, off)
+	for _, slow := range []bool{false, true} {
+		for _, n := range []int{2, 4, 8} {
+			homes := grid(n, 2, physics.Position{EastM: 500, NorthM: 500}, 12)
+			for name, from := range map[string]func(i int) physics.Position{
+				"from both sides": func(i int) physics.Position {
+					return physics.Position{EastM: 300 + 400*float64(i%2), NorthM: 500 + 60*float64(i/2)}
+				},
+				"from their starts": func(i int) physics.Position { return homes[i].Add(physics.Position{NorthM: 80}) },
+				"from all around": func(i int) physics.Position {
+					sin, cos := math.Sincos(2 * math.Pi * float64(i) / float64(n))
+					return physics.Position{EastM: 510 + 50*cos, NorthM: 510 + 50*sin}
+				},
+			} {
+				t.Run(fmt.Sprintf("%d %s, slow %v", n, name, slow), func(t *testing.T) {
+					w := newCopterSky(t, slow, homes...)
+					var at []physics.Position
+					for i := range n {
+						at = append(at, from(i))
+					}
+					w.comeHome(at...)
+					began := w.nowS()
+					down := w.fly(15*time.Minute, w.allDown)
+					t.Logf("%.0f s, nearest %.1f m, %.1f m whatever the height", w.nowS()-began, w.nearestM, w.levelM)
+					if !down || w.nearestM < 10 {
+						t.Errorf("all down %v, nearest %.1f m", down, w.nearestM)
+					}
+					for i, v := range w.fliers {
+						if off := v.position.Sub(v.home).Norm(); off > homeWithinM {
+							t.Errorf("aircraft %d is %.1f m from home, %s", i+1, off, w.aircraft[i].phase)
+						}
+					}
+				})
 			}
 		}
-		t.Logf("%s: %.0f s, nearest %.1f m", name, w.nowS(), w.nearestM)
 	}
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -224,7 +223,8 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			}
 			target = a.position.Add(a.position.Sub(*below).Scale(2)) // it must not come down on another
 		}
-		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.homeSpeedMPS(a, now)}
+		f.giveWay(a, now)
+		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
 		if a.arrivedHome(now) && a.phase == PhaseFlying {
 			a.phase = PhaseLanding
@@ -257,17 +257,46 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 	return nil, false
 }
 
-// homeSpeedMPS is how fast an aircraft flies home. The faster two pass each other the more they keep
-// from each other, as much as neither comes any nearer to its home; slowly they can.
-func (f *Fleet) homeSpeedMPS(a *aircraft, now float64) float64 {
-	const meetsAfterS, meetsM, slowMPS = 3, 80, 1.5
-	meets := slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
-		return b != a && b.homeward && b.inAir() && b.position.Sub(a.position).Norm() < meetsM
-	})
-	if a.waysHomeMeet = meets && (a.waysHomeMeet || now-a.nearerHomeS > meetsAfterS); a.waysHomeMeet {
-		return min(slowMPS, f.transitSpeedMPS())
+// giveWay has an aircraft on its way home let another go first, and stay beside its way until that
+// lands: of those that come no nearer, each in another's way, none would ever move on. The one with the
+// shortest way left goes first, unless the envelope holds it.
+func (f *Fleet) giveWay(a *aircraft, now float64) {
+	const stallsS, meetsM = 3, 80
+	left := a.wayHomeM()
+	if left < a.leastWayM-arrivedM {
+		a.leastWayM, a.leastWayS = left, now
 	}
-	return f.transitSpeedMPS()
+	stalls := !math.IsInf(left, 1) && (a.waitsAt != nil || now-a.leastWayS > stallsS)
+	a.waitsAt = nil
+	var first *aircraft
+	for _, b := range f.aircraft {
+		way := b.wayHomeM()
+		before := way < left || way == left && b.number < a.number
+		if before && stalls && b.heldAt == nil && b.position.Sub(a.position).Norm() < meetsM && (first == nil || way < first.wayHomeM()) {
+			first = b
+		}
+	}
+	if first == nil {
+		return
+	}
+	a.waitsAt = new(a.position)
+	way := first.home.Sub(first.position)
+	along := min(max(a.position.Sub(first.position).Dot(way)/max(way.Dot(way), 1e-9), 0), 1)
+	aside := a.position.Sub(first.position.Add(way.Scale(along)))
+	if r, clearM := aside.Norm(), f.Limits.SeparationM+climbMarginM; r < clearM {
+		if r < 1e-3 { // in the middle of its way
+			aside, r = physics.Position{EastM: way.NorthM, NorthM: -way.EastM}, max(way.Norm(), 1e-3)
+		}
+		*a.waitsAt = a.position.Add(aside.Scale((clearM - min(r, clearM)) / r))
+	}
+}
+
+// wayHomeM is how far it is to the home that it flies to; +Inf: to none.
+func (a *aircraft) wayHomeM() float64 {
+	if a.phase != PhaseFlying || !a.homeward || a.home == nil {
+		return math.Inf(1)
+	}
+	return a.position.Sub(*a.home).Norm()
 }
 
 // arrivedHome is whether it is to land: it hovers over its home or, for wind or others
@@ -329,7 +358,7 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM)), queue+1
 		}
 	}
-	if queue < a.queue { // one is down: the wait begins anew
+	if queue < a.queue || a.waitsAt != nil { // one is down: the wait begins anew
 		a.queueS = now
 	}
 	a.queue = queue
