@@ -13,26 +13,28 @@ import (
 // measured, and later too where half of the delay is known. An aircraft that follows slowly
 // keeps it where its lag is known.
 func TestSeparationUnderDelay(t *testing.T) {
-	const px4LagS, copterLagS = 0.65, 1.6
+	const px4LagS, copterLagS, toPlacesM = 0.65, 1.6, 10.2
 	for _, c := range []struct{ delayS, lagS, knownS, wantM float64 }{
 		{0.1, px4LagS, 0, 10.2}, {0.2, px4LagS, 0, 10.0}, {0.3, px4LagS, 0, 9.5},
 		{0.3, px4LagS, px4LagS + 0.15, 10.5}, {0.5, px4LagS, px4LagS + 0.25, 10.5},
-		{0.1, copterLagS, copterLagS, 10.2}, {0.3, copterLagS, copterLagS + 0.15, 10.2}, {0.5, copterLagS, copterLagS + 0.25, 10.2},
+		{0.1, copterLagS, copterLagS, 12}, {0.3, copterLagS, copterLagS + 0.15, 12}, {0.5, copterLagS, copterLagS + 0.25, 12},
 	} {
-		least := math.Inf(1)
+		least, toPlaces := math.Inf(1), math.Inf(1)
 		for seed := range uint64(150) {
-			least = min(least, leastDistanceM(rand.New(rand.NewPCG(seed, 1)), c.delayS, c.lagS, c.knownS))
+			least = min(least, leastDistanceM(rand.New(rand.NewPCG(seed, 1)), c.delayS, c.lagS, c.knownS, false))
+			toPlaces = min(toPlaces, leastDistanceM(rand.New(rand.NewPCG(seed, 1)), c.delayS, c.lagS, c.knownS, true))
 		}
-		t.Logf("%+v: %.2f m", c, least)
-		if least < c.wantM {
-			t.Errorf("%+v: %.2f m", c, least)
+		t.Logf("%+v: %.2f m, to places %.2f m", c, least, toPlaces)
+		if least < c.wantM || toPlaces < min(c.wantM, toPlacesM) {
+			t.Errorf("%+v: %.2f m, to places %.2f m", c, least, toPlaces)
 		}
 	}
 }
 
 // leastDistanceM flies two aircraft for a minute, each to another random place of a square
-// of 60 m every 4 s, and returns how near they come. The envelope is told of a lag.
-func leastDistanceM(r *rand.Rand, delayS, lagS, knownS float64) float64 {
+// of 60 m every 4 s, and returns how near they come. The envelope is told of a lag, and whether each
+// is to reach a place.
+func leastDistanceM(r *rand.Rand, delayS, lagS, knownS float64, toPlaces bool) float64 {
 	const (
 		tickS, commandTicks, slotTicks, goalTicks = 0.02, 5, 50, 200
 		gainPerS, accelerationMPS2                = 0.95, 8.0
@@ -60,7 +62,7 @@ func leastDistanceM(r *rand.Rand, delayS, lagS, knownS float64) float64 {
 		if tick%commandTicks == 0 {
 			for i, m := range measured {
 				commands[i] = Vehicle{
-					Controlled: true, Position: m.position, Velocity: m.velocity, UpM: l.AltitudeM, GainPerS: gainPerS, LagS: knownS, HeldAt: held[i],
+					Controlled: true, Position: m.position, Velocity: m.velocity, UpM: l.AltitudeM, GainPerS: gainPerS, LagS: knownS, HeldAt: held[i], ToPlace: toPlaces,
 					Target: targets[i], FeedForwardMPS: feeds[i], TargetUpM: l.AltitudeM,
 				}
 			}

@@ -30,6 +30,7 @@ type Vehicle struct {
 	Controlled  bool // it gets a setpoint; otherwise it is only an obstacle
 	FenceExempt bool // on its way to a home that may lie outside the area
 	Landing     bool // it descends, by the leader's order, and keeps its place
+	ToPlace     bool // it is to reach a place and stay there, rather than fly a leg
 	Position    physics.Position
 	UpM         float64
 	Velocity    physics.Position // measured, m/s
@@ -146,7 +147,8 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 }
 
 // slowLatePairs slows the moves of late pairs that close in, to a speed which leaves room for its
-// margin and for a second of it: so each comes as near to the other as its place is.
+// margin and for a second of it: so each comes as near to the other as its place is. A leg is for
+// flying, and may lead elsewhere as well.
 func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
 	const (
 		keptSeparations = 1.01 // as the limiter has it
@@ -162,7 +164,7 @@ func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
 			}
 			mostMPS := max((apart.Norm()-keptSeparations*l.SeparationM)/(1+seconds), leastMPS)
 			for _, k := range [...]int{i, j} {
-				if vehicles[k].Controlled {
+				if vehicles[k].Controlled && vehicles[k].ToPlace {
 					moves[k] = moves[k].Scale(min(1, mostMPS/move.Norm()))
 				}
 			}
