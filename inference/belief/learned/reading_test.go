@@ -12,11 +12,12 @@ import (
 )
 
 // readings flies a fleet through a steady wind, and returns what is believed after each
-// slot. change turns a true reading into what the battery shows.
+// slot. A payload multiplies its flight power; with 1 none is configured. change turns a true
+// reading into what the battery shows.
 func readings(seed uint64, wind physics.Position, aircraft int, payload float64, change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	c := physics.DefaultConstants()
-	m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: true}, 20)
+	m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: payload != 1}, 20)
 	s := slot.Snapshot{Aircraft: make([]slot.Aircraft, aircraft)}
 	for ; s.Slot < 100; s.Slot++ {
 		for i := range s.Aircraft {
@@ -41,12 +42,13 @@ func clean(int, int, *slot.Flown) {}
 func TestOneWrongReading(t *testing.T) {
 	for _, factor := range []float64{2, 1.5, 0.5, 0.1, 30} {
 		worstMPS, worstMultiplier, longest := 0.0, 0.0, 0
-		for seed := range uint64(12) {
+		for k := range uint64(24) {
+			seed, payload := k%12, 1+0.1*float64(k/12)
 			sin, cos := math.Sincos(float64(seed))
 			wind := physics.Position{EastM: 7 * cos, NorthM: 7 * sin}
 			aircraft := 1 + int(seed%3)
-			without := readings(seed, wind, aircraft, 1.1, clean)
-			with := readings(seed, wind, aircraft, 1.1, func(n, i int, f *slot.Flown) {
+			without := readings(seed, wind, aircraft, payload, clean)
+			with := readings(seed, wind, aircraft, payload, func(n, i int, f *slot.Flown) {
 				if n == 40 && i == 0 {
 					f.FlightJ *= factor
 				}
@@ -102,21 +104,22 @@ func TestFewWrongReadings(t *testing.T) {
 	}
 }
 
-// A change of flight power that lasts is followed, whatever was believed.
+// A change of flight power that lasts is followed, whatever was believed and configured: a damaged
+// propeller is no payload.
 func TestLastingChangeOfPower(t *testing.T) {
 	for _, factor := range []float64{1.5, 0.6} {
-		for seed := range uint64(6) {
-			wind := physics.Position{EastM: 5, NorthM: -3}
-			list := readings(seed, wind, 1+int(seed%2), 1.1, func(n, _ int, f *slot.Flown) {
+		for seed := range uint64(12) {
+			wind, payload := physics.Position{EastM: 5, NorthM: -3}, 1+0.1*float64(seed/6)
+			list := readings(seed, wind, 1+int(seed%2), payload, func(n, _ int, f *slot.Flown) {
 				if n >= 40 {
 					f.FlightJ *= factor
 				}
 			})
 			name := fmt.Sprintf("seed %d, times %v", seed, factor)
-			if a := list[55]; math.Abs(a.Multiplier/(1.1*factor)-1) > 0.15 {
+			if a := list[55]; math.Abs(a.Multiplier/(payload*factor)-1) > 0.15 {
 				t.Errorf("%s: after 15 slots the multiplier is %.2f", name, a.Multiplier)
 			}
-			if a := list[70]; math.Abs(a.Multiplier/(1.1*factor)-1) > 0.1 || a.MeanMPS().Sub(wind).Norm() > 2.5 {
+			if a := list[70]; math.Abs(a.Multiplier/(payload*factor)-1) > 0.1 || a.MeanMPS().Sub(wind).Norm() > 2.5 {
 				t.Errorf("%s: after 30 slots the multiplier is %.2f, the wind %v", name, a.Multiplier, a.MeanMPS())
 			}
 		}

@@ -71,10 +71,12 @@ const (
 	windSpeedSD    = 3.0
 	multiplierMean = 1.05 // before any reading
 	multiplierSD   = 0.15
-	leastWeight    = 1e-9 // below which a candidate is given up
-	unexplained    = -745 // exponent of a likelihood that is 0
-	wrongReading   = 0.01 // probability that a reading shows nothing
-	wrongDensity   = 0.25 // of the logarithm of such a reading
+	// changedMultiplier is how far off 1 it is for flying to cost something else than the model says.
+	changedMultiplier = 0.1
+	leastWeight       = 1e-9 // below which a candidate is given up
+	unexplained       = -745 // exponent of a likelihood that is 0
+	wrongReading      = 0.01 // probability that a reading shows nothing
+	wrongDensity      = 0.25 // of the logarithm of such a reading
 	// contradicts is the density of the logarithm of a reading below which it contradicts a
 	// filter: all but what the wrong ones have.
 	contradicts = 1.5 * wrongReading * wrongDensity
@@ -121,12 +123,15 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 
 func (g *windGrid) reset() { g.began = false }
 
-// begin makes a filter one that knows of no reading.
+// begin makes a filter one that knows of no reading. Without a payload flying takes what the model says.
+// It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
+// filter that begins has the multiplier to find, as with a payload, or it would take the change for wind.
 func (g *windGrid) begin(f *windFilter, slot int) {
+	changed := g.began && math.Abs(g.oldest().multiplier()-1) > changedMultiplier
 	f.begun, f.readings, f.doubt = slot, 0, 0
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
-		if !g.payload {
+		if !g.payload && !changed {
 			f.states[i].mean, f.states[i].variance = 1, 1e-6
 		}
 	}
@@ -257,16 +262,14 @@ func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density fl
 }
 
 // loosen prepares a filter for a second reading that contradicts it by the same factor: that
-// much flight power may have changed, or the wind may be any.
+// much flight power may have changed, with or without a payload, or the wind may be any.
 func (g *windGrid) loosen(f *windFilter, off float64) {
 	prior := windFilter{states: g.scratch}
 	g.begin(&prior, 0)
 	for i := range f.states {
 		s, p := &f.states[i], &prior.states[i]
-		if g.payload {
-			x := s.mean * min(math.Abs(math.Expm1(off)), 1)
-			s.variance += x * x
-		}
+		x := s.mean * min(math.Abs(math.Expm1(off)), 1)
+		s.variance += x * x
 		weight := s.weight + p.weight
 		mean := (s.weight*s.mean + p.weight*p.mean) / weight
 		square := (s.weight*(s.variance+s.mean*s.mean) + p.weight*(p.variance+p.mean*p.mean)) / weight
@@ -292,6 +295,25 @@ func (f *windFilter) normalise() bool {
 	return true
 }
 
+// oldest returns the filter that has seen most.
+func (g *windGrid) oldest() *windFilter {
+	oldest := &g.filters[0]
+	for j := range g.filters {
+		if g.filters[j].begun < oldest.begun {
+			oldest = &g.filters[j]
+		}
+	}
+	return oldest
+}
+
+// multiplier returns the expected multiplier of flight power.
+func (f *windFilter) multiplier() (mean float64) {
+	for i := range f.states {
+		mean += f.states[i].weight * f.states[i].mean
+	}
+	return mean
+}
+
 // maxWinds is how many winds a belief has at most.
 const maxWinds = 16
 
@@ -299,18 +321,11 @@ const maxWinds = 16
 // them: candidates at equal steps of cumulative probability (systematic resampling,
 // Kitagawa 1996), which their order, that of azimuth, spreads.
 func (g *windGrid) air(a *motion.Air) {
-	oldest := &g.filters[0]
-	for j := range g.filters {
-		if g.filters[j].begun < oldest.begun {
-			oldest = &g.filters[j]
-		}
-	}
-	a.Multiplier = 0
+	oldest := g.oldest()
+	a.Multiplier = oldest.multiplier()
 	next, sum := 0.5/maxWinds, 0.0
 	for i := range oldest.states {
-		s := &oldest.states[i]
-		a.Multiplier += s.weight * s.mean
-		sum += s.weight
+		sum += oldest.states[i].weight
 		taken := 0.0
 		for ; next < sum && next < 1; next += 1. / maxWinds {
 			taken += 1. / maxWinds
