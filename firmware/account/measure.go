@@ -22,6 +22,7 @@ const (
 	// and by the counter's resolution, is this part of its flight, or it is as long as that.
 	measuredError = 0.1
 	maxWindowS    = 24
+	moreErrors    = 3              // or once it took more than is believed by so many of its errors
 	firstWindowS  = 2.5            // the first counts as much as the airframe's own multiplier
 	edgeSlots     = maxWindowS + 8 // slots whose computing is remembered
 )
@@ -125,19 +126,26 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		}
 		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
 	}
-	first := a.objective.State().RecentCount == 0
-	if seconds := toS - fromS; math.Sqrt(variance) > measuredError*x.ModelFlightJ && seconds < maxWindowS || first && seconds < firstWindowS {
-		return goal.Measurement{}
-	}
 	x.MaxEdgeJ, x.Slots = x.MinEdgeJ, max(int(math.Round(toS-fromS)), 1)
 	for _, e := range a.edges { // on which of the aircraft they computed is not known
 		if n := float64(e.offerUsers); n > 0 && fromS < e.endS+lateS && toS > e.endS-computeS {
 			x.MaxEdgeJ += min(n*e.mostJ, e.limitJ)
 		}
 	}
+	first, seconds, errorJ := a.objective.State().RecentCount == 0, toS-fromS, math.Sqrt(variance)
+	if first && seconds < firstWindowS || errorJ > measuredError*x.ModelFlightJ && seconds < maxWindowS && !a.tookMore(&x, errorJ) {
+		return goal.Measurement{}
+	}
 	for _, i := range of {
 		w := &a.aircraft[i].window
 		w.from = w.to
 	}
 	return x
+}
+
+// tookMore is whether a window took more than is believed by more than its error can be. Flight that
+// came to take more cannot wait until it is known exactly by how much: in every slot until then
+// aircraft fly on that should be on their way home. Such a window alone is undone by the next one.
+func (a *Account) tookMore(x *goal.Measurement, errorJ float64) bool {
+	return x.EnergyJ-x.MaxEdgeJ > a.objective.PropulsionMultiplier()*x.ModelFlightJ+moreErrors*errorJ
 }
