@@ -203,7 +203,7 @@ func TestManifestLimits(t *testing.T) {
 			factor := factors[len(factors)-1-j]
 			if e, ok := edited(ck, edit{i, factor}); ok {
 				accepted++
-				if accepted%8 > 0 || testing.Short() && accepted%512 > 0 { // FuzzDecide flies the others
+				if accepted%16 > 0 || testing.Short() && accepted%512 > 0 { // FuzzDecide flies the others
 					continue
 				}
 				t.Run(fmt.Sprintf("figure %d times %g", i, factor), func(t *testing.T) {

@@ -23,8 +23,8 @@ calibration_seeds: 1
 link_seeds: 1
 settings: 5
 prices: 5
-flights: 700
-episodes: 10
+flights: 500
+episodes: 3
 train:
   arch: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 4}
   batch: 2

@@ -104,17 +104,22 @@ func TestRevisionIsKept(t *testing.T) {
 		if c.Gust > 0 {
 			within = 0.01
 		}
-		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
-			for _, at := range []int{10, 45, 70} {
-				if c.Shock.Factor < 1 && at <= c.Shock.FromSlot {
-					continue // what it then saves is too much to be spent
-				}
-				for _, first := range []float64{totalJ - 1e3, totalJ + 1e3} {
+		for _, first := range []float64{totalJ - 1e3, totalJ + 1e3} {
+			spendable := map[int]float64{} // by the slot of the revision
+			for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
+				unrevised := flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first}, observeNothing)
+				for _, at := range []int{10, 45, 70} {
+					if c.Shock.Factor < 1 && at <= c.Shock.FromSlot {
+						continue // what it then saves is too much to be spent
+					}
 					revised := func(mode goal.Mode, j float64) rollout.Result {
 						return flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: j}, observeNothing)
 					}
-					x, unrevised := revised(mode, totalJ), revised(mode, first)
-					possible := min(totalJ, revised(goal.Target, rollout.UnlimitedJ).EnergyJ)
+					x := revised(mode, totalJ)
+					if mode == goal.Target {
+						spendable[at] = revised(mode, rollout.UnlimitedJ).EnergyJ
+					}
+					possible := min(totalJ, spendable[at])
 					pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: totalJ})
 					if !keepable(&pacer, totalJ) {
 						t.Fatalf("%s: the even pacer does not keep %v J, revised to in slot %d from %v", name, totalJ, at, first)

@@ -85,7 +85,11 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestBudgetAndUplinkTables(t *testing.T) {
-	text, err := runEvaluate(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
+	short := filepath.Join(t.TempDir(), "world.yaml") // all cells by all arms, of a third of a mission
+	if err := os.WriteFile(short, []byte("slots: 32\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text, err := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func tinyConfig() Config {
 	c := Default()
 	c.Checkpoint = "../../configs/checkpoint"
 	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 3, 2, 1, 1, 5, 5
-	c.CorpusFlights, c.ArchiveEpisodes = 700, 10
+	c.CorpusFlights, c.ArchiveEpisodes = 500, 3
 	c.Train.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUpSteps = 2, 60, 10
 	return c
