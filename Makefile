@@ -40,12 +40,15 @@ else
 	bin/offline compare -flight out/$(WORLD)
 endif
 
-# What flies in real time goes one package at a time: two flights on the same cores would be
-# late for each other. What the pages say flies last, without the browsers beside it. All that
-# mostly waits; what only computes, and asks for no time, takes what is left, at the lowest
-# priority. `make lint` vets everything, once.
-FLYING = ./firmware/... ./simbridge/...
-COMPUTING = ./inference/... ./offline/... $(UNTIMED)
+# What flies in real time goes one package at a time, the longest first: two flights on the same
+# cores would be late for each other. Then come the browsers, beside Slurm's jobs, and last what
+# the pages say, which flies too. Beside all that goes, at a low priority, what takes little of a
+# core and waits for brokers and links; what only computes, and asks for no time, takes what is
+# left, at the lowest priority. `make lint` vets everything, once.
+FLYING = ./simbridge/fly ./firmware/leader $(call without,./firmware/... ./simbridge/...,$(COMPUTING) $(WAITING) ./simbridge/fly ./firmware/leader)
+BROWSING = ./telemetry/ground/serve ./configs/cluster
+WAITING = ./firmware/link ./firmware/logtool ./firmware/monitor ./firmware/preflight ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
+COMPUTING = ./offline ./offline/evaluate ./offline/... ./inference/... $(UNTIMED) $(addprefix ./simbridge/,battery chart geo mutants report world/...)
 # No test of these depends on how fast the machine is: they pass under an emulator, too.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
 	firmware/schedule firmware/users firmware/worker/blobs firmware/workers telemetry/task)
@@ -54,9 +57,9 @@ IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
 without = $$($(GO) list $(1) | grep -vxF "$$($(GO) list $(2))")
 test: ## all tests
 	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
-	$(GO) test -vet=off -p 1 $(call without,$(FLYING),$(UNTIMED)) && \
-	$(GO) test -vet=off $(call without,./telemetry/... ./configs/...,$(UNTIMED)) && $(GO) test -vet=off ./docs; flying=$$?; \
-	wait $$computing && exit $$flying
+	nice -n 10 $(GO) test -vet=off -p 1 $(WAITING) & waiting=$$!; \
+	$(GO) test -vet=off -p 1 $(FLYING) && $(GO) test -vet=off $(BROWSING) && $(GO) test -vet=off ./docs; flying=$$?; \
+	wait $$computing; computing=$$?; wait $$waiting && exit $$((computing + flying))
 
 emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
 	GOARCH=arm64 $(GO) test -vet=off -short -exec qemu-aarch64-static ./inference/... ./telemetry $(UNTIMED)
