@@ -411,8 +411,8 @@ func (j *judge) wayHome(a *observedAircraft) (wayS, descentS, bestW float64) {
 }
 
 // descentS is how long a descent from a height takes at the autopilot's rates.
-func (a *airframe) descentS(upM float64) float64 {
-	return max(upM-a.slowBelowM, 0)/a.descentMPS + min(upM, a.slowBelowM)/min(a.landMPS, a.descentMPS)
+func (f *airframe) descentS(upM float64) float64 {
+	return max(upM-f.slowBelowM, 0)/f.descentMPS + min(upM, f.slowBelowM)/min(f.landMPS, f.descentMPS)
 }
 
 // What the simulators and the wire show.
