@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"prefdt/configs"
 	"prefdt/configs/freeport"
@@ -98,6 +99,33 @@ func TestLength(t *testing.T) {
 	}
 }
 
+// No line of a Go file is wider than 140 columns, a tab as four.
+func TestWidth(t *testing.T) {
+	const widest, tab = 140, 4
+	files := 0
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != root && (e.Name()[0] == '.' || e.Name() == "out" || e.Name() == "bin"):
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".go":
+			return nil
+		}
+		files++
+		text, err := os.ReadFile(path)
+		for i, line := range strings.Split(string(text), "\n") {
+			if n := utf8.RuneCountInString(line) + (tab-1)*strings.Count(line, "\t"); n > widest {
+				t.Errorf("%s:%d has %d columns, want %d at most", path, i+1, n, widest)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 500 {
+		t.Errorf("%d files, %v", files, err)
+	}
+}
+
 var (
 	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	headingPattern = regexp.MustCompile(`(?m)^#+ (.*)$`)
@@ -166,7 +194,8 @@ func TestNoAbsentDocuments(t *testing.T) {
 	checked := 0
 	repositoryFiles(t, func(path string) {
 		text := []byte(read(t, path))
-		if bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(path, "docs/docs_test") || strings.Contains(path, "testdata/") || strings.HasSuffix(path, "/uplot.txt") || path == "NOTICE" /* licences */ {
+		if bytes.IndexByte(text, 0) >= 0 || strings.HasPrefix(path, "docs/docs_test") || strings.Contains(path, "testdata/") ||
+			strings.HasSuffix(path, "/uplot.txt") || path == "NOTICE" /* licences */ {
 			return
 		}
 		checked++
@@ -178,7 +207,8 @@ func TestNoAbsentDocuments(t *testing.T) {
 				continue // TestLinks
 			}
 			for _, name := range documentPattern.FindAllString(line, -1) {
-				if !slices.ContainsFunc([]string{name, filepath.Join("docs", name), filepath.Join(filepath.Dir(path), name), filepath.Join("offline/study/results", name)}, exists) {
+				if !slices.ContainsFunc([]string{name, filepath.Join("docs", name), filepath.Join(filepath.Dir(path), name),
+					filepath.Join("offline/study/results", name)}, exists) {
 					t.Errorf("%s:%d names %s, which is not there", path, i+1, name)
 				}
 			}
@@ -597,7 +627,8 @@ func runScript(t *testing.T, folder, script string) {
 // checked, and commands of the shell and the system, which are not.
 var (
 	programs       = []string{"leader", "simbridge", "offline", "ground"}
-	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 rm sbatch sudoedit systemctl")
+	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 rm " +
+		"sbatch sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.
@@ -607,7 +638,8 @@ func checkBlock(t *testing.T, folder string, b *block) {
 	text := regexp.MustCompile(`(?m)\s*#.*$`).ReplaceAllString(strings.ReplaceAll(b.text, "\\\n", " "), "")
 	for _, line := range regexp.MustCompile(`[\n;|&()]+`).Split(text, -1) {
 		words := strings.Fields(line)
-		for len(words) > 0 && (words[0] == "sudo" || words[0] == "-u" || words[0] == "prefdt" || regexp.MustCompile(`^[A-Z_0-9]+=`).MatchString(words[0])) {
+		for len(words) > 0 && (words[0] == "sudo" || words[0] == "-u" || words[0] == "prefdt" ||
+			regexp.MustCompile(`^[A-Z_0-9]+=`).MatchString(words[0])) {
 			words = words[1:]
 		}
 		if len(words) == 0 {

@@ -19,7 +19,8 @@ import (
 
 func TestImports(t *testing.T) {
 	for packages, others := range map[string][]string{
-		"prefdt/firmware":        {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/worker/", "prefdt/firmware/user/", "github.com/tetratelabs/wazero"},
+		"prefdt/firmware": {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/worker/", "prefdt/firmware/user/",
+			"github.com/tetratelabs/wazero"},
 		"prefdt/firmware/worker": {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/leader", "github.com/tetratelabs/wazero"},
 		"prefdt/firmware/user":   {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/leader", "github.com/tetratelabs/wazero"},
 		"prefdt/telemetry/...":   {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
@@ -80,10 +81,13 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 		{"unknown key", []string{"-config", file("a.yaml", good+"slot_length: 3\n")}, 2, "slot_length"},
 		{"out of range", []string{"-config", file("b.yaml", good+"slot_ms: 5\n")}, 2, "slot_ms is 5, want 10 to 60000"},
 		{"no aircraft", []string{"-config", file("c.yaml", "slots: 3\n")}, 2, "aircraft"},
-		{"bad endpoint", []string{"-config", file("d.yaml", `aircraft: [{system_id: 1, endpoint: "tcp:1.2.3.4:5"}]`)}, 2, "udp-listen:host:port"},
-		{"same aircraft twice", []string{"-config", file("e.yaml", `aircraft: [{system_id: 1, endpoint: "udp:a:5"}, {system_id: 1, endpoint: "udp:a:5"}]`)}, 2, "both system 1"},
+		{"bad endpoint", []string{"-config", file("d.yaml", `aircraft: [{system_id: 1, endpoint: "tcp:1.2.3.4:5"}]`)}, 2,
+			"udp-listen:host:port"},
+		{"same aircraft twice", []string{"-config", file("e.yaml", `aircraft: [{system_id: 1, endpoint: "udp:a:5"}, {system_id: 1,`+
+			` endpoint: "udp:a:5"}]`)}, 2, "both system 1"},
 		{"real and fast", []string{"-config", file("f.yaml", good+"slot_ms: 500\nmavlink: {real: true}\n")}, 2, "real"},
-		{"no checkpoint", []string{"-config", file("g.yaml", strings.Replace(good, "../configs/checkpoint", dir+"/nothing", 1))}, 1, "nothing"},
+		{"no checkpoint", []string{"-config", file("g.yaml", strings.Replace(good, "../configs/checkpoint", dir+"/nothing", 1))}, 1,
+			"nothing"},
 		{"bad key", []string{"-config", file("h.yaml", good+"commands: {keys: {me: abc}}\n")}, 2, "commands.keys.me"},
 		{"bad broker", []string{"-config", file("i.yaml", good+"broker: {url: 'http://x'}\n")}, 2, "http://x"},
 		{"damaged ledger", []string{"-config", file("j.yaml", strings.Replace(good, dir+"/state", dir+"/broken", 1))}, 1, "damaged"},
@@ -102,9 +106,11 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 }
 
 func TestHelp(t *testing.T) {
-	for args, want := range map[string]string{"-h": "Exit status", "help": "-config file", "check -h": "-wait long", "log -h": "leader log -config FILE|-file LEDGER recover -out FOLDER", "-version": "leader "} {
+	for args, want := range map[string]string{"-h": "Exit status", "help": "-config file", "check -h": "-wait long",
+		"log -h": "leader log -config FILE|-file LEDGER recover -out FOLDER", "-version": "leader "} {
 		var stdout, stderr bytes.Buffer
-		if code := program.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 || !strings.Contains(stdout.String(), want) {
+		if code := program.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 ||
+			!strings.Contains(stdout.String(), want) {
 			t.Errorf("%s: status %d, %q, %q", args, code, &stdout, &stderr)
 		}
 	}
@@ -113,7 +119,8 @@ func TestHelp(t *testing.T) {
 // One that finds another leader ends with a status of its own: a supervisor must not restart it.
 func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
 	r := rig.NewRealTime(t, 1, 10, 1000)
-	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 5, SlotMS: 1000, Speed: 1, ReportByMS: 350, DecideByMS: 600, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 5, SlotMS: 1000, Speed: 1, ReportByMS: 350, DecideByMS: 600,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func TestAircraftWithOtherCPUs(t *testing.T) {
 				if x.Server > 0 {
 					served[x.Server-1]++
 				}
-				if x.Server > 0 && hz[x.Server-1] == 0 || math.IsNaN(x.Offload) || math.IsInf(x.CompletionS, 0) || math.IsNaN(x.CompletionS) {
+				if x.Server > 0 && hz[x.Server-1] == 0 || math.IsNaN(x.Offload) || math.IsInf(x.CompletionS, 0) ||
+					math.IsNaN(x.CompletionS) {
 					t.Fatalf("%v, slot %d: user %d gets %+v", hz, i, u, x)
 				}
 			}

@@ -42,7 +42,8 @@ func TestGrowth(t *testing.T) {
 			}
 		}
 		exponent := math.Log(least[1]/least[0]) / math.Log(float64(users[1])/float64(users[0]))
-		t.Logf("M=%d: %.1f and %.1f ms a decision for %d users, exponent %.2f", aircraft, 1e3*least[0]/slots, 1e3*least[1]/slots, users, exponent)
+		t.Logf("M=%d: %.1f and %.1f ms a decision for %d users, exponent %.2f", aircraft, 1e3*least[0]/slots, 1e3*least[1]/slots, users,
+			exponent)
 		if exponent > mostExponent {
 			t.Errorf("M=%d: a decision grows by the power %.2f of the users, want at most %v", aircraft, exponent, mostExponent)
 		}

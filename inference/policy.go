@@ -333,7 +333,8 @@ func (p *Policy) pairOutputs(s *slot.Snapshot, m, u int) []float32 {
 func (p *Policy) snapOffload(s *slot.Snapshot, d *slot.Decision, u int, deadline bool) float64 {
 	m := d.Users[u].Server
 	user := &s.Users[u]
-	share := p.checkpoint.Physics.EqualShare(user.Gain[m-1], s.Aircraft[m-1].CPUHz, s.Aircraft[m-1].Unreported.EffectiveUsers(d.ServedBy(m)))
+	share := p.checkpoint.Physics.EqualShare(user.Gain[m-1], s.Aircraft[m-1].CPUHz,
+		s.Aircraft[m-1].Unreported.EffectiveUsers(d.ServedBy(m)))
 	local, offload := user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share)
 	if deadline {
 		if rho, ok := physics.LeastOffloadForDeadline(local, offload, user.Task.DeadlineS); ok {

@@ -30,11 +30,13 @@ func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapsho
 		return physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
 	}
 	for m := range aircraft {
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: at(), SpeedMPS: 8, RemainingJ: 1e5, CPUHz: 40e9, ServedLastSlot: r.IntN(4)})
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: at(), SpeedMPS: 8, RemainingJ: 1e5, CPUHz: 40e9,
+			ServedLastSlot: r.IntN(4)})
 	}
 	c := physics.DefaultConstants()
 	for u := range users {
-		user := slot.User{ID: u, Position: at(), CPUHz: 1e9, Task: physics.Task{Bits: 5e5 + 1e6*r.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}}
+		user := slot.User{ID: u, Position: at(), CPUHz: 1e9, Task: physics.Task{Bits: 5e5 + 1e6*r.Float64(), CyclesPerBit: 1000,
+			DeadlineS: 0.5 + r.Float64()}}
 		for m := range s.Aircraft {
 			user.Gain = append(user.Gain, c.Channel.MeanGain(user.Position.Sub(s.Aircraft[m].Position).Norm(), 100)*r.ExpFloat64())
 		}
@@ -62,7 +64,8 @@ func TestAnyFleetAnyUsers(t *testing.T) {
 				t.Fatalf("%s, %v: sizes %d, %d, %d", decoder, size, len(d.Users), len(d.Move), len(d.EdgeJ))
 			}
 			for u, x := range d.Users {
-				if x.Server < 0 || x.Server > size[0] || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS > 0) || (x.Server == 0) != (x.CPUHz == 0) {
+				if x.Server < 0 || x.Server > size[0] || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS > 0) ||
+					(x.Server == 0) != (x.CPUHz == 0) {
 					t.Errorf("%s, %v: user %d gets %+v", decoder, size, u, x)
 				}
 			}
@@ -222,7 +225,8 @@ func TestSpendingIsLimited(t *testing.T) {
 						t.Errorf("%s, %s, slot %d: %v J spent of a limit of %v J", decoder, mode, i, spent, limit)
 					}
 					if limit == 0 && (spent != 0 || d.PriceSPerJ != budget.MaxPriceSPerJ || d.ServedBy(0) != len(s.Users)) {
-						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent, d.PriceSPerJ)
+						t.Errorf("%s, %s, slot %d: below the floor %v J are spent, the offer's price is %v", decoder, mode, i, spent,
+							d.PriceSPerJ)
 					}
 					_, flightW := ck.Physics.MinPower()
 					o.Settle(goal.Settlement{EnergyJ: 2*flightW + spent, EdgeJ: spent, ModelFlightJ: 2 * flightW, Flying: 2})
@@ -236,7 +240,8 @@ func TestSpendingIsLimited(t *testing.T) {
 func TestTurnInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	const area, step = 1000.0, 8.4
-	for _, from := range []physics.Position{{EastM: 0, NorthM: 500}, {EastM: 1000, NorthM: 0}, {EastM: 3, NorthM: 997}, {EastM: 500, NorthM: 1000}, {EastM: 500, NorthM: 500}} {
+	for _, from := range []physics.Position{{EastM: 0, NorthM: 500}, {EastM: 1000, NorthM: 0}, {EastM: 3, NorthM: 997},
+		{EastM: 500, NorthM: 1000}, {EastM: 500, NorthM: 500}} {
 		for range 200 {
 			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
 			requested := physics.Position{EastM: step * cos, NorthM: step * sin}
@@ -292,7 +297,8 @@ func TestDecideReturnsItsObservation(t *testing.T) {
 				t.Errorf("%s: %+v, though without a budget there is nothing to observe", mode, got.EdgeDemand)
 			}
 		} else if got.EdgeDemandSlots != slots || math.Abs(2*got.EdgeDemandW[0]-capacityJ) > 1e-9*capacityJ {
-			t.Errorf("%s: %v J a slot over %d slots at price zero, want %v J over %d", mode, 2*got.EdgeDemandW[0], got.EdgeDemandSlots, capacityJ, slots)
+			t.Errorf("%s: %v J a slot over %d slots at price zero, want %v J over %d", mode, 2*got.EdgeDemandW[0], got.EdgeDemandSlots,
+				capacityJ, slots)
 		}
 	}
 }
@@ -315,7 +321,8 @@ func TestNoServingAircraftKeepsTheWind(t *testing.T) {
 		for m := range s.Aircraft {
 			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
 			ground := physics.Position{EastM: 8 * cos, NorthM: 8 * sin}
-			s.Aircraft[m].Flown = slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM, FlightJ: ck.Physics.Propulsion.PowerW(ground.Sub(wind).Norm())}
+			s.Aircraft[m].Flown = slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM,
+				FlightJ: ck.Physics.Propulsion.PowerW(ground.Sub(wind).Norm())}
 		}
 		o.Observe(p.Decide(s, o, &d))
 	}

@@ -98,7 +98,8 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 					}
 				}
 				for u, x := range d.Users {
-					if x.Server < 0 || x.Server > 2 || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS >= 0) || (x.Server == 0) != (x.CPUHz == 0) {
+					if x.Server < 0 || x.Server > 2 || !(x.Offload >= 0 && x.Offload <= 1) || !(x.CompletionS >= 0) ||
+						(x.Server == 0) != (x.CPUHz == 0) {
 						t.Fatalf("%s: user %d gets %+v", name, u, x)
 					}
 				}
@@ -219,9 +220,11 @@ func TestManifestLimits(t *testing.T) {
 func FuzzDecide(f *testing.F) {
 	ck := shippedCheckpoint(f)
 	for i, w := range wireLimits {
-		f.Add(uint8(i), uint64(i), w.bits, w.cyclesPerBit, w.deadlineS, w.cpuHz, w.gain, w.eastM, w.northM, w.queueBits, uint16(i), 1.0, uint16(3*i+7), 2.0)
+		f.Add(uint8(i), uint64(i), w.bits, w.cyclesPerBit, w.deadlineS, w.cpuHz, w.gain, w.eastM, w.northM, w.queueBits, uint16(i), 1.0,
+			uint16(3*i+7), 2.0)
 	}
-	f.Fuzz(func(t *testing.T, decoder uint8, seed uint64, bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits float64, i uint16, x float64, j uint16, y float64) {
+	f.Fuzz(func(t *testing.T, decoder uint8, seed uint64, bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits float64,
+		i uint16, x float64, j uint16, y float64) {
 		w := wireUser{bits, cyclesPerBit, deadlineS, cpuHz, gain, eastM, northM, queueBits}
 		if !w.valid() {
 			return

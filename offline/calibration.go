@@ -47,11 +47,14 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
 	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings measured")
-	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: none is fitted")
+	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: "+
+		"none is fitted")
 	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	reserve := f.Bool("reserve", false, "calibrate nothing: compare sizes of the reserve of budgets, on the cells that it may be chosen on")
-	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5", "with -reserve: `LIST` of probabilities of a change of flight power")
-	shares := f.String("shares", "0.01,0.015,0.02,0.03,0.05", "with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
+	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5",
+		"with -reserve: `LIST` of probabilities of a change of flight power")
+	shares := f.String("shares", "0.01,0.015,0.02,0.03,0.05",
+		"with -reserve: `LIST` of largest prices after it, as shares of the price at which nothing is offloaded")
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes simulated at a time; changes no result")
 	limit := command.LimitFlag(f)
 	asJSON := call.JSONFlag()
@@ -127,9 +130,12 @@ ceilings: a margin of %.2f deviations; %v of %d flights passed theirs, at most %
 budgets: from %.0f J, %.5f of the closed form at most, to %.0f J, on every seed to %.0f J
 floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock`,
 		path, len(cal.FrontIndices), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
-		cal.CeilingMargin.StdDevs, cal.CeilingMargin.Violations, cal.CeilingMargin.Flights, cal.CeilingMargin.ViolationRate, cal.CeilingMargin.Conditions,
-		cal.BudgetMetrics["floor_j"], cal.BudgetMetrics["floor_over_closed_form"], cal.BudgetMetrics["most_j"], cal.BudgetMetrics["most_least_j"],
-		100*cal.BudgetMetrics["floor_error_calm"], 100*cal.BudgetMetrics["floor_error_gust_5"], 100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
+		cal.CeilingMargin.StdDevs, cal.CeilingMargin.Violations, cal.CeilingMargin.Flights, cal.CeilingMargin.ViolationRate,
+		cal.CeilingMargin.Conditions,
+		cal.BudgetMetrics["floor_j"], cal.BudgetMetrics["floor_over_closed_form"], cal.BudgetMetrics["most_j"],
+		cal.BudgetMetrics["most_least_j"],
+		100*cal.BudgetMetrics["floor_error_calm"], 100*cal.BudgetMetrics["floor_error_gust_5"],
+		100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
 }
 
 // loadUncalibrated reads a checkpoint or a training run, and the world it is for;
@@ -225,10 +231,12 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters))}
 	ck.Evaluation = cal.BudgetMetrics
-	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst, "calibration": int64(cal.SeedCount)}
+	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst,
+		"calibration": int64(cal.SeedCount)}
 	ck.Estimator = record
 	if err := export.Write(*out, ck.Manifest, parameters, beliefs); err != nil {
 		return err
 	}
-	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": len(parameters)}, "checkpoint of %d parameters in %s", len(parameters), *out)
+	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": len(parameters)}, "checkpoint of %d parameters in %s",
+		len(parameters), *out)
 }

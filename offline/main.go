@@ -34,11 +34,13 @@ var program = cli.Program{
 		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
 		{Name: "paper", Summary: "make the paper's tables with our figures beside its own", Run: paper.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
-		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed", Run: compare.Command},
+		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed",
+			Run: compare.Command},
 		{Name: "bench", Summary: "benchmark this machine", Run: bench.Command},
 	},
-	Was:   map[string]string{"papertrain": "train-prefdt"},
-	Notes: "Exit status: 0 done, 1 failed, 2 bad input and nothing was begun, 75 ended early and saved: the same command, with -resume, continues.",
+	Was: map[string]string{"papertrain": "train-prefdt"},
+	Notes: "Exit status: 0 done, 1 failed, 2 bad input and nothing was begun, 75 ended early and saved: the same command, with -resume, " +
+		"continues.",
 }
 
 func main() { program.Main() }

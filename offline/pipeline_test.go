@@ -50,11 +50,13 @@ func TestPipeline(t *testing.T) {
 	for _, run := range []string{"first", "second"} {
 		for _, again := range []string{"", "made before"} {
 			var said bytes.Buffer
-			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge", at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
+			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge",
+				at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
-		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config, "-validate", "60", "-resume"}
+		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config, "-validate", "60",
+			"-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -64,7 +66,8 @@ func TestPipeline(t *testing.T) {
 		}
 		runCommand(t, io.Discard, training...)
 		if run == "first" {
-			runCommand(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008", "-settings", "21", "-flights", "0")
+			runCommand(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008",
+				"-settings", "21", "-flights", "0")
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +87,8 @@ func TestPipeline(t *testing.T) {
 	if graphs[0] != graphs[1] {
 		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])
 	}
-	runCommand(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5", "-prices", "5")
+	runCommand(t, io.Discard, "evaluate", "-checkpoint", at("first", "checkpoint"), "-seeds", "1000000:1000002", "-settings", "5",
+		"-prices", "5")
 }
 
 // In another world than the standard one the corpus is of that world, and so is
@@ -107,17 +111,20 @@ func TestAnotherWorld(t *testing.T) {
 	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "5")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer
-	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard, &refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {
+	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard,
+		&refusal); code != 2 || !strings.Contains(refusal.String(), "users 6, here 10") {
 		t.Errorf("trained in another world than the corpus's: status %d, %s", code, &refusal)
 	}
 	runCommand(t, io.Discard, append([]string{"train", "-config", at("world.yaml")}, training...)...)
-	runCommand(t, io.Discard, "calibrate", "-config", at("world.yaml"), "-corpus", at("corpus"), "-train", at("train"), "-seeds", "100000:100004", "-settings", "21", "-flights", "0")
+	runCommand(t, io.Discard, "calibrate", "-config", at("world.yaml"), "-corpus", at("corpus"), "-train", at("train"), "-seeds",
+		"100000:100004", "-settings", "21", "-flights", "0")
 	runCommand(t, io.Discard, "export", "-corpus", at("corpus"), "-train", at("train"), "-out", at("checkpoint"))
 	ck, err := checkpoint.Load(at("checkpoint"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 40 || c.Physics.AreaSideM != 600 || c.Physics.Propulsion.BladeW != 40 {
+	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 40 || c.Physics.AreaSideM != 600 ||
+		c.Physics.Propulsion.BladeW != 40 {
 		t.Errorf("the checkpoint is of the world %+v, %v", c, err)
 	}
 	for _, c := range []struct {
@@ -125,10 +132,12 @@ func TestAnotherWorld(t *testing.T) {
 		warn string
 	}{
 		{nil, ""}, {[]string{"-config", at("world.yaml")}, ""},
-		{[]string{"-config", "../configs/world.yaml"}, "warning: the checkpoint was trained in another world: physics.area_m 600, here 1000"},
+		{[]string{"-config", "../configs/world.yaml"},
+			"warning: the checkpoint was trained in another world: physics.area_m 600, here 1000"},
 	} {
 		var log bytes.Buffer
-		args := append([]string{"evaluate", "-checkpoint", at("checkpoint"), "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}, c.args...)
+		args := append([]string{"evaluate", "-checkpoint", at("checkpoint"), "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"},
+			c.args...)
 		if code := program.Run(t.Context(), args, io.Discard, &log); code != 0 {
 			t.Fatalf("status %d, %s", code, &log)
 		}

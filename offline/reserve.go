@@ -42,7 +42,8 @@ func parseShares(name, text string) (list []float64, err error) {
 
 // measureReserves measures sizes of the reserve and prints a line for each. It writes no
 // file.
-func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *checkpoint.Checkpoint, c evaluate.Config, sizes []budget.Insurance) error {
+func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *checkpoint.Checkpoint, c evaluate.Config,
+	sizes []budget.Insurance) error {
 	rows, err := evaluate.MeasureReserves(ctx, ck, c, sizes)
 	switch {
 	case ctx.Err() != nil:

@@ -45,12 +45,15 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 		endAfter              string // in the log
 		before, then          string // what is not done again, and what is done next
 	}{
-		"a study in training":    {"study", smallStudy, "dispatch-teacher,base", "step 50/60", "step 50/60", "step 60/60"},
-		"a study in flight":      {"study", smallStudy, "random,even,controller,flagship-heads", "random, even settings 3/3", "random, nominal", "random, gusts"},
-		"a form in training":     {"paper", smallTables, "published,published-axis", "windows a step", "corpus", "published, nominal"},
-		"rules over a link":      {"paper", smallTables, "random,rules-50-link", "20 % lost 2/2", "5 % lost 2/2", "40 % lost 2/2"},
-		"rules replanned":        {"paper", smallTables, "even-budgets,rules-50-replan", "rules-50-replan, issued once 2/2", "rules-50-replan, budgets", "issued twice"},
-		"methods of one network": {"paper", smallTables, "rules-21,cmdp,prefdt,prefdt-ideal", "cmdp, nominal 2/2", "rules-21, nominal", "prefdt-ideal, nominal"},
+		"a study in training": {"study", smallStudy, "dispatch-teacher,base", "step 50/60", "step 50/60", "step 60/60"},
+		"a study in flight": {"study", smallStudy, "random,even,controller,flagship-heads", "random, even settings 3/3",
+			"random, nominal", "random, gusts"},
+		"a form in training": {"paper", smallTables, "published,published-axis", "windows a step", "corpus", "published, nominal"},
+		"rules over a link":  {"paper", smallTables, "random,rules-50-link", "20 % lost 2/2", "5 % lost 2/2", "40 % lost 2/2"},
+		"rules replanned": {"paper", smallTables, "even-budgets,rules-50-replan", "rules-50-replan, issued once 2/2",
+			"rules-50-replan, budgets", "issued twice"},
+		"methods of one network": {"paper", smallTables, "rules-21,cmdp,prefdt,prefdt-ideal", "cmdp, nominal 2/2", "rules-21, nominal",
+			"prefdt-ideal, nominal"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := filepath.Join(t.TempDir(), "config.yaml")

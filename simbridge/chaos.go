@@ -19,14 +19,17 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	only := flags.String("only", "", "fly these missions of the run alone, from 0, as `3,17`")
 	flags.IntVar(&c.Slots, "slots", 40, "of each mission")
 	flags.Float64Var(&c.Speed, "speed", 20, "mission seconds per second")
-	kind := flags.String("kind", "plain", "`kind` of missions: plain (PX4), packs (to land with 20 %), ardupilot, mixed; any: a share of each")
+	kind := flags.String("kind", "plain", "`kind` of missions: plain (PX4), packs (to land with 20 %), ardupilot, mixed; any: a share "+
+		"of each")
 	flags.IntVar(&c.Aircraft, "aircraft", 2, "in the fleet")
 	flags.StringVar(&c.Leader, "leader", "bin/leader", "the leader's `program`")
-	flags.StringVar(&c.JumpLeader, "jump-leader", "", "the leader's `program` with a wall clock that jumps, see -build-jump; a third of the missions fly with it")
+	flags.StringVar(&c.JumpLeader, "jump-leader", "",
+		"the leader's `program` with a wall clock that jumps, see -build-jump; a third of the missions fly with it")
 	flags.StringVar(&c.Checkpoint, "checkpoint", "configs/checkpoint", "`folder` of the policy")
 	flags.IntVar(&c.Jobs, "jobs", 1, "missions that fly at once, where there are cores for them")
 	flags.StringVar(&c.Out, "out", "out/chaos", "`folder` for the logs of missions that fail")
-	flags.StringVar(&c.DiskLeader, "disk-leader", "", "the leader's `program` with a disk that stalls and loses what was not synced, see -build-disk; empty: no such faults")
+	flags.StringVar(&c.DiskLeader, "disk-leader", "",
+		"the leader's `program` with a disk that stalls and loses what was not synced, see -build-disk; empty: no such faults")
 	buildJump := flags.String("build-jump", "", "only build the former, from this repository, into this `file`")
 	buildDisk := flags.String("build-disk", "", "only build the latter, from this repository, into this `file`")
 	listRules := flags.Bool("rules", false, "only print the table of what is judged")

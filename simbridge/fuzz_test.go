@@ -21,8 +21,10 @@ func FuzzConfig(f *testing.F) {
 		f.Add(regexp.MustCompile(`(?m)^ *#.*\n| +# .*`).ReplaceAll(whole, nil))
 	}
 	for _, text := range []string{
-		"aircraft:\n- {system_id: 1, listen: '127.0.0.1:0', partner: '127.0.0.1:14540'}\n", "aircraft: [{system_id: 1, serial: '/dev/x:57600', listen: y}]\n",
-		"world: {users: 1e9}\n", "world: {physics: {propulsion: {tip_mps: 0}}}\n", "speed: .nan\n", "commands: [{slot: 3, run: []}]\n", "parameters: {A: .inf}\n",
+		"aircraft:\n- {system_id: 1, listen: '127.0.0.1:0', partner: '127.0.0.1:14540'}\n",
+		"aircraft: [{system_id: 1, serial: '/dev/x:57600', listen: y}]\n",
+		"world: {users: 1e9}\n", "world: {physics: {propulsion: {tip_mps: 0}}}\n", "speed: .nan\n", "commands: [{slot: 3, run: []}]\n",
+		"parameters: {A: .inf}\n",
 	} {
 		f.Add([]byte(text))
 	}

@@ -24,13 +24,16 @@ var program = cli.Program{
 	Commands: []cli.Command{
 		{Name: "fly", Args: flightArgs, Summary: "fly one mission against simulated aircraft and users",
 			Run: flightCommand("fly", "configs/fly.yaml")},
-		{Name: "sitl", Args: flightArgs, Summary: "the same around running PX4 or ArduCopter instances, which it gives users and moves nowhere",
+		{Name: "sitl", Args: flightArgs, Summary: "the same around running PX4 or ArduCopter instances, which it gives users and moves " +
+			"nowhere",
 			Run: flightCommand("sitl", "configs/px4.yaml")},
 		{Name: "px4", Args: flightArgs, Summary: "sitl, by its former name", Run: flightCommand("sitl", "configs/px4.yaml")},
 		{Name: "hil", Args: flightArgs, Summary: "the same around a leader on its own board, with its latencies",
 			Run: flightCommand("hil", "configs/hil.yaml")},
-		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them from outside", Run: chaosCommand},
-		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them", Run: mutantsCommand},
+		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them from outside",
+			Run: chaosCommand},
+		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them",
+			Run: mutantsCommand},
 	},
 	Notes: "Exit status: 0 all went well, 1 not, 2 bad input.",
 }
@@ -42,8 +45,10 @@ func flightCommand(name, file string) func(context.Context, *cli.Call) error {
 	return func(ctx context.Context, call *cli.Call) error {
 		path := call.Flags.String("config", file, "`file` of the flight")
 		out := call.Flags.String("out", "", "`folder` for logs, tables and plots, instead of the configuration's")
-		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over the flight's own")
-		checkpoint := call.Flags.String("checkpoint", "", "`folder` of the policy of the leader that is started, instead of its configuration's")
+		world := call.Flags.String("world", "", "`file` of the world, as configs/world.yaml, or the name of a field world; goes over "+
+			"the flight's own")
+		checkpoint := call.Flags.String("checkpoint", "",
+			"`folder` of the policy of the leader that is started, instead of its configuration's")
 		packs := call.Flags.String("packs", "", "what the `packs` hold, one for each aircraft, as in 45kJ,60kJ")
 		autopilot := call.Flags.String("autopilot", "", "`kind` of the simulated autopilots: px4, ardupilot, or mixed")
 		url := call.Flags.String("broker", "", "`URL` of a broker to use instead of our own")

@@ -26,7 +26,8 @@ func TestShippedConfiguration(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Fatal(err)
 	}
-	if c.World.Shock.FromSlot != 50 || c.World.Shock.Factor != 1.5 || c.World.Aircraft != 2 || c.Users.ReportLoss != 0.1 || len(c.Commands) != 3 {
+	if c.World.Shock.FromSlot != 50 || c.World.Shock.Factor != 1.5 || c.World.Aircraft != 2 || c.Users.ReportLoss != 0.1 ||
+		len(c.Commands) != 3 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -89,7 +90,8 @@ func checkSITLFiles(t *testing.T, name, page, latitude, longitude, altitude, lin
 	if err := yaml.Unmarshal(raw, &leader); err != nil {
 		t.Fatal(err)
 	}
-	if o := leader.Origin; leader.Fleet != c.Fleet || leader.Broker.URL != "tcp://"+c.Broker.Listen || (geo.Point{LatDeg: o.Latitude, LonDeg: o.Longitude, AltM: o.AMSL}) != c.Origin {
+	if o := leader.Origin; leader.Fleet != c.Fleet || leader.Broker.URL != "tcp://"+c.Broker.Listen ||
+		(geo.Point{LatDeg: o.Latitude, LonDeg: o.Longitude, AltM: o.AMSL}) != c.Origin {
 		t.Errorf("leader's fleet, broker and origin: %+v", leader)
 	}
 	number := func(pattern string) float64 {
@@ -116,7 +118,8 @@ func checkSITLFiles(t *testing.T, name, page, latitude, longitude, altitude, lin
 		}
 		home := c.Origin.ToLocal(geo.Point{LatDeg: number(latitude), AltM: number(altitude), LonDeg: number(fmt.Sprintf(longitude, i))})
 		start := c.World.Start(i)
-		if off := math.Hypot(home.EastM-start.EastM, home.NorthM-start.NorthM); off > 200 || math.Abs(home.UpM) > 20 { // flight.start_within_m
+		// flight.start_within_m
+		if off := math.Hypot(home.EastM-start.EastM, home.NorthM-start.NorthM); off > 200 || math.Abs(home.UpM) > 20 {
 			t.Errorf("home %d is %.0f m from its start and %.0f m up", i, off, home.UpM)
 		}
 		for j, other := range homes {
@@ -150,18 +153,25 @@ func TestBadInput(t *testing.T) {
 		"unknown key":     {[]string{"fly", "-config", file("a.yaml", craft+"speeed: 10\n")}, "speeed"},
 		"wrong type":      {[]string{"fly", "-config", file("b.yaml", craft+"speed: fast\n")}, "b.yaml"},
 		"out of range":    {[]string{"fly", "-config", file("c.yaml", craft+"speed: -1\n")}, "speed is -1, want 0.01 to 1000"},
-		"bad world":       {[]string{"fly", "-config", file("d.yaml", craft+"world: {task_probability: 2}\n")}, "task_probability is 2, want 0 to 1"},
-		"bad broker":      {[]string{"fly", "-config", file("e.yaml", craft), "-broker", "http://x"}, "want tcp://host:port"},
-		"bad fleet":       {[]string{"fly", "-config", file("f.yaml", craft+"fleet: a/b\n")}, "fleet"},
-		"two ways":        {[]string{"fly", "-config", file("h.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x, serial: \"/dev/x:57600\"}]\n")}, "2 of listen, serial and attach"},
-		"bad serial":      {[]string{"hil", "-config", file("i.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, serial: /dev/x}]\n")}, "want device:baud"},
-		"sitl without":    {[]string{"sitl", "-config", file("j.yaml", craft)}, "has no attach"},
-		"px4 without":     {[]string{"px4", "-config", file("j.yaml", craft)}, "has no attach"},
-		"told what it is": {[]string{"sitl", "-autopilot", "ardupilot", "-config", "../configs/px4.yaml"}, "a running instance says itself what it is"},
-		"px4 hurried":     {[]string{"px4", "-config", file("k.yaml", "speed: 10\nbroker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, attach: \"127.0.0.1:1\"}]\n")}, "speed is 10, want 1"},
-		"no leader":       {[]string{"chaos", "-leader", filepath.Join(folder, "none")}, "the leader: "},
-		"no missions":     {[]string{"chaos", "-missions", "0"}, "-missions is 0, want 1 to"},
-		"twice the id":    {[]string{"fly", "-config", file("g.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x}, {system_id: 1, listen: y}]\n")}, "aircraft 2: system_id is 1"},
+		"bad world": {[]string{"fly", "-config", file("d.yaml", craft+"world: {task_probability: 2}\n")},
+			"task_probability is 2, want 0 to 1"},
+		"bad broker": {[]string{"fly", "-config", file("e.yaml", craft), "-broker", "http://x"}, "want tcp://host:port"},
+		"bad fleet":  {[]string{"fly", "-config", file("f.yaml", craft+"fleet: a/b\n")}, "fleet"},
+		"two ways": {[]string{"fly", "-config",
+			file("h.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, listen: x, serial: \"/dev/x:57600\"}]\n")},
+			"2 of listen, serial and attach"},
+		"bad serial": {[]string{"hil", "-config",
+			file("i.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, serial: /dev/x}]\n")}, "want device:baud"},
+		"sitl without": {[]string{"sitl", "-config", file("j.yaml", craft)}, "has no attach"},
+		"px4 without":  {[]string{"px4", "-config", file("j.yaml", craft)}, "has no attach"},
+		"told what it is": {[]string{"sitl", "-autopilot", "ardupilot", "-config", "../configs/px4.yaml"},
+			"a running instance says itself what it is"},
+		"px4 hurried": {[]string{"px4", "-config", file("k.yaml", "speed: 10\nbroker: {listen: \"127.0.0.1:0\"}\naircraft: "+
+			"[{system_id: 1, attach: \"127.0.0.1:1\"}]\n")}, "speed is 10, want 1"},
+		"no leader":   {[]string{"chaos", "-leader", filepath.Join(folder, "none")}, "the leader: "},
+		"no missions": {[]string{"chaos", "-missions", "0"}, "-missions is 0, want 1 to"},
+		"twice the id": {[]string{"fly", "-config", file("g.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, "+
+			"listen: x}, {system_id: 1, listen: y}]\n")}, "aircraft 2: system_id is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errs bytes.Buffer

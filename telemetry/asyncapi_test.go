@@ -44,7 +44,8 @@ var messageTypes = map[string]reflect.Type{
 	"slot": reflect.TypeFor[Slot](), "report": reflect.TypeFor[Report](), "decision": reflect.TypeFor[Decision](),
 	"result": reflect.TypeFor[Result](), "budget": reflect.TypeFor[Budget](), "preference": reflect.TypeFor[Preference](),
 	"mission": reflect.TypeFor[Mission](), "ack": reflect.TypeFor[Ack](), "status": reflect.TypeFor[Status](),
-	"heartbeat": reflect.TypeFor[Heartbeat](), "worker": reflect.TypeFor[Worker](), "hello": reflect.TypeFor[Hello](), "proof": reflect.TypeFor[Proof](),
+	"heartbeat": reflect.TypeFor[Heartbeat](), "worker": reflect.TypeFor[Worker](), "hello": reflect.TypeFor[Hello](),
+	"proof":    reflect.TypeFor[Proof](),
 	"envelope": reflect.TypeFor[Envelope](), "online": reflect.TypeFor[bool](),
 }
 
@@ -109,7 +110,8 @@ func TestAsyncAPIMatchesTheTypes(t *testing.T) {
 	var names []string
 	for name, goType := range messageTypes {
 		names = append(names, name)
-		same("message "+name, stripDescriptions(at("components", "messages", name, "payload")), map[string]any{"$ref": "#/components/schemas/" + name})
+		same("message "+name, stripDescriptions(at("components", "messages", name, "payload")),
+			map[string]any{"$ref": "#/components/schemas/" + name})
 		same("schema "+name, stripDescriptions(at("components", "schemas", name)), schemaOf(shapeOf(goType)))
 		if text, _ := at("components", "schemas", name, "description").(string); text == "" {
 			t.Errorf("schema %s has no description", name)

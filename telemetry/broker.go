@@ -19,7 +19,8 @@ type Broker struct {
 	CA           string `yaml:"ca"`            // PEM file of the authority that signed the broker's certificate; empty: the system's
 	Cert         string `yaml:"cert"`          // PEM file of the client certificate, for brokers that require one
 	Key          string `yaml:"key"`           // PEM file of its private key
-	ClientID     string `yaml:"client_id"`     // start of the client id, to which each connection adds a random end; empty: the program's name
+	// start of the client id, to which each connection adds a random end; empty: the program's name
+	ClientID string `yaml:"client_id"`
 }
 
 // dialTimeout bounds one attempt to connect, name lookup and TLS included.

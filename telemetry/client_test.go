@@ -179,7 +179,8 @@ func TestOldSessionEndsLate(t *testing.T) {
 		first := nextEvent(t, "connection", ids)
 		old := wire.cutNear()
 		nextEvent(t, "loss", lost)
-		if second := nextEvent(t, "second connection", ids); second == first || second != leader.session.Load().id || !strings.HasPrefix(second, "leader-") || len(second) > 23 {
+		if second := nextEvent(t, "second connection", ids); second == first || second != leader.session.Load().id ||
+			!strings.HasPrefix(second, "leader-") || len(second) > 23 {
 			t.Errorf("client ids %q and %q", first, second)
 		}
 		for _, end := range old {
@@ -244,7 +245,8 @@ func TestTLSAndPassword(t *testing.T) {
 	right, wrong := file("right", "s3cret pass\n"), file("wrong", "guess\n")
 	eachBroker(t, func(t *testing.T, start startBroker) {
 		address, _ := start(t, brokerSetup{password: "s3cret pass", certs: certs})
-		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert, Key: certs.clientKey}
+		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert,
+			Key: certs.clientKey}
 		client := &Client{Broker: good, Name: "c"}
 		messages := connectClient(t, client, "x")
 		publish(t, client, Publication{Topic: "x", QoS: 1, Payload: []byte("1")})
@@ -276,7 +278,8 @@ func TestTLSAndPassword(t *testing.T) {
 			}()
 			err := (&Client{Broker: broker, Name: "c", Retry: time.Minute, Log: log}).Initialize(ctx)
 			cancel()
-			if err == nil || !(strings.Contains(err.Error(), c.want) || c.want == "not Authorized" && strings.Contains(err.Error(), "bad user name or password")) {
+			if err == nil || !(strings.Contains(err.Error(), c.want) || c.want == "not Authorized" && strings.Contains(err.Error(),
+				"bad user name or password")) {
 				t.Errorf("%s: %v, want %s", c.name, err, c.want)
 			}
 		}
@@ -289,7 +292,8 @@ func TestSubscriptionRefused(t *testing.T) {
 			t.Skip("mosquitto 2.0 grants a subscription whose messages its ACL then withholds")
 		}
 		address, _ := start(t, brokerSetup{deniedFilter: "secret"})
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{Filter: "secret", QoS: 0}}, Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
+		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{Filter: "secret", QoS: 0}},
+			Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
 		err := c.Initialize(t.Context())
 		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v", err)
@@ -307,12 +311,14 @@ func TestUnreachableAtStart(t *testing.T) {
 	go func() { failed <- c.Initialize(ctx) }()
 	for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
 		line := nextEvent(t, "line for each attempt", lines)
-		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") || !strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
+		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") ||
+			!strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
 			t.Fatalf("line: %s, want %s", line, wait)
 		}
 	}
 	cancel()
-	if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), "\n") {
+	if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v", err)
 	}
 	// Initialize succeeds once the broker is reachable.
@@ -384,7 +390,8 @@ func TestWarningInterval(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  bool
-	}{{0, true}, {time.Second, false}, {29 * time.Second, false}, {30 * time.Second, true}, {59 * time.Second, false}, {61 * time.Second, true}} {
+	}{{0, true}, {time.Second, false}, {29 * time.Second, false}, {30 * time.Second, true}, {59 * time.Second, false},
+		{61 * time.Second, true}} {
 		if got := o.warningDue(start.Add(c.after)); got != c.want {
 			t.Errorf("after %v: %v, want %v", c.after, got, c.want)
 		}
@@ -519,7 +526,8 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 			}
 			publish(t, untrusted, Publication{Topic: topics.Report("u1"), Payload: payload})
 		}
-		publish(t, untrusted, Publication{Topic: topics.Report("u1"), QoS: 1, Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
+		publish(t, untrusted, Publication{Topic: topics.Report("u1"), QoS: 1,
+			Payload: []byte(`{"slot":99,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`)})
 		for n := 0; ; n++ {
 			if r := nextEvent(t, "valid report", reports); r.Slot == 99 && r.CPUHz == 1 {
 				if n != valid || rejects.Total() != uint64(storm-valid) {
@@ -528,7 +536,8 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 				break
 			}
 		}
-		if counts := rejects.Counts(); counts["topic"] != storm/4 || counts["report.task.bits: range"] < storm/4 || len(counts) != len(lines) {
+		if counts := rejects.Counts(); counts["topic"] != storm/4 || counts["report.task.bits: range"] < storm/4 ||
+			len(counts) != len(lines) {
 			t.Errorf("%d lines for %v", len(lines), counts)
 		}
 	})

@@ -11,26 +11,38 @@ import (
 
 // The examples of docs/wire.md, one for each kind with a JSON object.
 const (
-	slotExample       = `{"slot":17,"slot_ms":1000,"speed":1,"report_by_ms":300,"decide_by_ms":450,"offer":{"price_s_per_j":0.0067,"aircraft":[{"number":1,"position_m":[410.2,388],"cpu_hz":4e10,"expected_users":2.6}]}}`
-	reportExample     = `{"slot":17,"position_m":[312.0,844.5],"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9},"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`
-	decisionExample   = `{"slot":17,"aircraft":1,"offload":0.81,"cpu_hz":1.3e10}`
-	resultExample     = `{"slot":17,"completion_s":0.21,"by":"decision","local_s":0.05,"upload_s":0.11}`
-	budgetExample     = `{"id":"b1","energy_j":36000,"mode":"target","replaces_j":45000}`
-	landedExample     = `{"id":"b3","energy_j":36000,"scope":"landed","packs":[{"aircraft":1,"usable_j":40000,"reserve_j":8000},{"aircraft":2,"reserve":0.2}],"stand_down":"land","least_up":1}`
+	slotExample = `{"slot":17,"slot_ms":1000,"speed":1,"report_by_ms":300,"decide_by_ms":450,"offer":{"price_s_per_j":0.0067,` +
+		`"aircraft":[{"number":1,"position_m":[410.2,388],"cpu_hz":4e10,"expected_users":2.6}]}}`
+	reportExample = `{"slot":17,"position_m":[312.0,844.5],"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9},` +
+		`"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`
+	decisionExample = `{"slot":17,"aircraft":1,"offload":0.81,"cpu_hz":1.3e10}`
+	resultExample   = `{"slot":17,"completion_s":0.21,"by":"decision","local_s":0.05,"upload_s":0.11}`
+	budgetExample   = `{"id":"b1","energy_j":36000,"mode":"target","replaces_j":45000}`
+	landedExample   = `{"id":"b3","energy_j":36000,"scope":"landed","packs":[{"aircraft":1,"usable_j":40000,"reserve_j":8000},` +
+		`{"aircraft":2,"reserve":0.2}],"stand_down":"land","least_up":1}`
 	returnExample     = `{"id":"m4","action":"return","aircraft":[2]}`
 	preferenceExample = `{"id":"p1","setting":0.35}`
 	missionExample    = `{"id":"m1","action":"start"}`
 	launchExample     = `{"id":"m2","action":"launch","aircraft":[2]}`
 	newMissionExample = `{"id":"m3","action":"new","mission":"m-2"}`
-	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"key":"crew-1","of":"` + digestExample + `","energy_j":36000,"mode":"target","saturated":false,"floor_j":27113.5}`
-	staleAckExample   = `{"id":"b1","accepted":false,"reason":"the challenge is stale","key":"crew-1","of":"` + digestExample + `","challenge":"` + challengeExample + `","last_counter":1731}`
-	statusExample     = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target","spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","challenge":"` + challengeExample + `","last_command":{"id":"b1","key":"crew-1","slot":12,"what":"budget 42000 J, target"},"aircraft":[{"number":1,"reason":"","system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"reason":"Arming denied: high yaw estimate error","system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,"age_s":null}]}`
-	heartbeatExample  = `{"seq":12,"leaving":true}`
-	helloExample      = `{"instance":"8hXkqBq3TbWm4v0s"}`
-	proofExample      = `{"instance":"8hXkqBq3TbWm4v0s","challenge":"` + challengeExample + `","seq":18,"slot":17}`
-	challengeExample  = "3q2-7wAAAAAAAAAAAAAAAA"
-	digestExample     = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	envelopeExample   = `{"key":"crew-1","counter":1732,"challenge":"` + challengeExample + `","body":"{\"id\":\"b1\"}","signature":"AAAA"}`
+	ackExample        = `{"id":"b1","accepted":true,"effective_slot":31,"key":"crew-1","of":"` + digestExample +
+		`","energy_j":36000,"mode":"target","saturated":false,"floor_j":27113.5}`
+	staleAckExample = `{"id":"b1","accepted":false,"reason":"the challenge is stale","key":"crew-1","of":"` + digestExample +
+		`","challenge":"` + challengeExample + `","last_counter":1731}`
+	statusExample = `{"seq":18,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":42000,"mode":"target",` +
+		`"spent_j":7100.5,"remaining_j":34899.5,"predicted_end_j":41990,"floor_j":29000,"saturated":false,"transit_j":5000,` +
+		`"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"energy_consumed","challenge":"` + challengeExample +
+		`","last_command":{"id":"b1","key":"crew-1","slot":12,"what":"budget 42000 J, target"},"aircraft":[{"number":1,"reason":"",` +
+		`"system_id":1,"position_m":[410.2,388,99.8],"speed_mps":8.4,"mode":"OFFBOARD","landed":false,"battery":0.93,` +
+		`"energy_source":"energy_consumed","spent_j":3550,"age_s":0.1},{"number":2,"reason":"Arming denied: high yaw estimate error",` +
+		`"system_id":2,"position_m":null,"speed_mps":null,"mode":"","landed":null,"battery":null,"energy_source":"model","spent_j":0,` +
+		`"age_s":null}]}`
+	heartbeatExample = `{"seq":12,"leaving":true}`
+	helloExample     = `{"instance":"8hXkqBq3TbWm4v0s"}`
+	proofExample     = `{"instance":"8hXkqBq3TbWm4v0s","challenge":"` + challengeExample + `","seq":18,"slot":17}`
+	challengeExample = "3q2-7wAAAAAAAAAAAAAAAA"
+	digestExample    = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	envelopeExample  = `{"key":"crew-1","counter":1732,"challenge":"` + challengeExample + `","body":"{\"id\":\"b1\"}","signature":"AAAA"}`
 )
 
 // decoders reads any kind of message as an any, for tables.
@@ -65,13 +77,15 @@ func TestExamplesAreAccepted(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	for example, kind := range map[string]string{landedExample: "budget", returnExample: "mission", launchExample: "mission", newMissionExample: "mission", staleAckExample: "ack"} {
+	for example, kind := range map[string]string{landedExample: "budget", returnExample: "mission", launchExample: "mission",
+		newMissionExample: "mission", staleAckExample: "ack"} {
 		if _, err := decoders[kind]([]byte(example)); err != nil {
 			t.Errorf("%s: %v", example, err)
 		}
 	}
 	r, err := DecodeReport([]byte(reportExample))
-	want := Report{Slot: 17, PositionM: [2]float64{312, 844.5}, Task: &Task{Bits: 1.1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, CPUHz: 1e9, Gain: map[int]float64{1: 3.2e-9, 2: 8.8e-11}}
+	want := Report{Slot: 17, PositionM: [2]float64{312, 844.5}, Task: &Task{Bits: 1.1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, CPUHz: 1e9,
+		Gain: map[int]float64{1: 3.2e-9, 2: 8.8e-11}}
 	if err != nil || !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v, %v, want %+v", r, err, want)
 	}
@@ -80,7 +94,8 @@ func TestExamplesAreAccepted(t *testing.T) {
 func TestEveryMissingFieldIsNamed(t *testing.T) {
 	optional := map[string]bool{"report.task": true, "report.gain": true, "decision.report_slot": true,
 		"result.local_s": true, "result.upload_s": true, "budget.replaces_j": true, "heartbeat.leaving": true,
-		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true, "ack.key": true, "ack.of": true, "ack.energy_j": true, "ack.mode": true, "status.crew_age_s": true}
+		"ack.saturated": true, "ack.floor_j": true, "ack.reason": true, "ack.key": true, "ack.of": true, "ack.energy_j": true,
+		"ack.mode": true, "status.crew_age_s": true}
 	for kind, example := range examples {
 		if kind == "online" {
 			continue
@@ -108,9 +123,11 @@ func TestEveryMissingFieldIsNamed(t *testing.T) {
 // Some clients write null for an absent field.
 func TestNullIsAbsence(t *testing.T) {
 	for kind, payloads := range map[string][2]string{
-		"report":   {`{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1,"task":null,"gain":null}`, `{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`},
+		"report": {`{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1,"task":null,"gain":null}`,
+			`{"slot":1,"position_m":[1,2],"queue_bits":0,"cpu_hz":1}`},
 		"decision": {`{"slot":1,"aircraft":0,"offload":0,"cpu_hz":0,"report_slot":null}`, `{"slot":1,"aircraft":0,"offload":0,"cpu_hz":0}`},
-		"ack":      {`{"id":"b1","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null}`, `{"id":"b1","accepted":true,"effective_slot":3}`},
+		"ack": {`{"id":"b1","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null}`,
+			`{"id":"b1","accepted":true,"effective_slot":3}`},
 	} {
 		with, err := decoders[kind]([]byte(payloads[0]))
 		if err != nil {
@@ -156,7 +173,8 @@ func TestRefused(t *testing.T) {
 		{"report", swap(reportExample, `"slot":17`, `"slot":17.5`), "report.slot: 17.5, want an integer"},
 		{"report", swap(reportExample, `"slot":17`, `"slot":-1`), "report.slot: -1 is outside [0, 1e9]"},
 		{"report", swap(reportExample, `"slot"`, "\"sl\xffot\""), "report: not UTF-8"},
-		{"report", swap(reportExample, `"queue_bits":0`, `"queue_bits":`+strings.Repeat("[", 20)+strings.Repeat("]", 20)), "report: nested deeper than 8"},
+		{"report", swap(reportExample, `"queue_bits":0`, `"queue_bits":`+strings.Repeat("[", 20)+strings.Repeat("]", 20)),
+			"report: nested deeper than 8"},
 		{"report", strings.Repeat("[", MaxPayload), "report: not JSON"},
 		{"report", strings.Repeat(" ", MaxPayload+1), "report: 8193 bytes, at most 8192 are read"},
 		{"status", strings.Repeat(" ", MaxStatus+1), "status: 65537 bytes, at most 65536 are read"},
@@ -179,19 +197,22 @@ func TestRefused(t *testing.T) {
 		{"budget", `{"id":"b1","mode":"ceiling"}`, "budget.energy_j: missing"},
 		{"budget", `{"id":"b1","mode":"ceiling","packs":[]}`, "budget.energy_j: missing"},
 		{"budget", `{"id":"b1","energy_j":36000,"stand_down":"land"}`, "budget.mode: missing"},
-		{"budget", `{"id":"b1","mode":"target","packs":[{"aircraft":1}]}`, "budget.mode: mode is target, but energy_j is missing; packs alone make a ceiling"},
+		{"budget", `{"id":"b1","mode":"target","packs":[{"aircraft":1}]}`,
+			"budget.mode: mode is target, but energy_j is missing; packs alone make a ceiling"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":1},{"aircraft":2},{"aircraft":1}]}`, "budget.packs.aircraft: a number twice"},
 		{"budget", `{"id":"b1","packs":[{"usable_j":5}]}`, "budget.packs.aircraft: missing"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":65}]}`, "budget.packs.aircraft: 65 is outside [1, 64]"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":1,"usable_j":0}]}`, "budget.packs.usable_j: 0 is outside (0, 1e12]"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":1,"reserve":1}]}`, "budget.packs.reserve: 1 is outside [0, 1)"},
-		{"budget", `{"id":"b1","packs":[{"aircraft":1,"reserve":0.2,"reserve_j":1}]}`, "budget.packs.reserve: beside reserve_j; want one of them"},
+		{"budget", `{"id":"b1","packs":[{"aircraft":1,"reserve":0.2,"reserve_j":1}]}`,
+			"budget.packs.reserve: beside reserve_j; want one of them"},
 		{"budget", `{"id":"b1","packs":[{"aircraft":1,"usable_j":8000,"reserve_j":8000}]}`, "budget.packs.reserve_j: not below usable_j"},
 		{"budget", swap(budgetExample, `"b1"`, `"b1","scope":"all"`), `budget.scope: "all", want one of slots, landed`},
 		{"budget", swap(budgetExample, `"b1"`, `"b1","stand_down":"yes"`), `budget.stand_down: "yes", want one of never, land, shifts`},
 		{"budget", swap(budgetExample, `"b1"`, `"b1","least_up":0`), "budget.least_up: 0 is outside [1, 64]"},
 		{"preference", swap(preferenceExample, "0.35", "1.01"), "preference.setting: 1.01 is outside [0, 1]"},
-		{"mission", swap(missionExample, `"start"`, `"go"`), `mission.action: "go", want one of start, hold, resume, return, stop, launch, clear, new`},
+		{"mission", swap(missionExample, `"start"`, `"go"`),
+			`mission.action: "go", want one of start, hold, resume, return, stop, launch, clear, new`},
 		{"ack", `{"id":"b1","accepted":true}`, "ack.effective_slot: missing"},
 		{"mission", `{"id":"m","action":"launch"}`, "mission.aircraft: missing"},
 		{"mission", `{"id":"m","action":"clear"}`, "mission.aircraft: missing"},
@@ -214,10 +235,14 @@ func TestRefused(t *testing.T) {
 		{"result", swap(resultExample, "0.11", "0.22"), "result.upload_s: more than completion_s"},
 		{"heartbeat", `{"seq":-1}`, "heartbeat.seq: -1 is outside [0, 9007199254740992]"},
 		{"proof", swap(proofExample, challengeExample, "short"), `proof.challenge: "short", want 22 to 64 of A-Z a-z 0-9 _ -`},
-		{"envelope", swap(envelopeExample, challengeExample, challengeExample[1:]), `envelope.challenge: "q2-7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
-		{"envelope", swap(envelopeExample, challengeExample, strings.Repeat("A", 65)), `envelope.challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"..., want 22 to 64 of A-Z a-z 0-9 _ -`},
-		{"envelope", swap(envelopeExample, challengeExample, "3q2+7wAAAAAAAAAAAAAAAA"), `envelope.challenge: "3q2+7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
-		{"ack", swap(ackExample, digestExample, digestExample[1:]), fmt.Sprintf("ack.of: %s, want 64 of 0-9 a-f", quote(digestExample[1:]))},
+		{"envelope", swap(envelopeExample, challengeExample, challengeExample[1:]),
+			`envelope.challenge: "q2-7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"envelope", swap(envelopeExample, challengeExample, strings.Repeat("A", 65)),
+			`envelope.challenge: "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"..., want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"envelope", swap(envelopeExample, challengeExample, "3q2+7wAAAAAAAAAAAAAAAA"),
+			`envelope.challenge: "3q2+7wAAAAAAAAAAAAAAAA", want 22 to 64 of A-Z a-z 0-9 _ -`},
+		{"ack", swap(ackExample, digestExample, digestExample[1:]),
+			fmt.Sprintf("ack.of: %s, want 64 of 0-9 a-f", quote(digestExample[1:]))},
 		{"ack", swap(staleAckExample, `,"last_counter":1731`, ""), "ack.last_counter: missing beside challenge"},
 		{"ack", swap(staleAckExample, `"challenge":"`+challengeExample+`",`, ""), "ack.challenge: missing beside last_counter"},
 		{"ack", swap(staleAckExample, `"accepted":false`, `"accepted":true,"effective_slot":1`), "ack.challenge: with an accepted command"},
@@ -253,7 +278,8 @@ func TestCommandIDSurvivesAnError(t *testing.T) {
 }
 
 func TestEncodeRejectsInvalidMessages(t *testing.T) {
-	if _, err := Encode(Decision{Slot: 1, Aircraft: 1, Offload: 1.5, CPUHz: 1}); err == nil || err.Error() != "encode decision.offload: 1.5 is outside [0, 1]" {
+	if _, err := Encode(Decision{Slot: 1, Aircraft: 1, Offload: 1.5, CPUHz: 1}); err == nil ||
+		err.Error() != "encode decision.offload: 1.5 is outside [0, 1]" {
 		t.Error(err)
 	}
 	local, err := Encode(Decision{Slot: 3})
@@ -286,7 +312,8 @@ func roundTrip[T message](t *testing.T, v T, err error) {
 
 func addSeeds(f *testing.F, kind string) {
 	f.Add([]byte(examples[kind]))
-	for _, bad := range []string{"", "null", "[]", "{", `{"slot":1e400}`, `{"slot":"x","slot":1}`, "\xff", `{"a":[[[[[[[[[]]]]]]]]]}`, `{"\ud800":1}`} {
+	for _, bad := range []string{"", "null", "[]", "{", `{"slot":1e400}`, `{"slot":"x","slot":1}`, "\xff", `{"a":[[[[[[[[[]]]]]]]]]}`,
+		`{"\ud800":1}`} {
 		f.Add([]byte(bad))
 	}
 }
@@ -381,7 +408,8 @@ func FuzzOnline(f *testing.F) {
 
 func FuzzTopic(f *testing.F) {
 	topics, _ := NewTopics("f1")
-	for _, topic := range []string{topics.Report("u1"), topics.Budget(), topics.Ack("a"), topics.Heartbeat("crew-1"), topics.Hello(), topics.Proof(), "prefdt/f1/crew//heartbeat", "prefdt/f1/users//report", "prefdt/f1/users/a/b/report", ""} {
+	for _, topic := range []string{topics.Report("u1"), topics.Budget(), topics.Ack("a"), topics.Heartbeat("crew-1"), topics.Hello(),
+		topics.Proof(), "prefdt/f1/crew//heartbeat", "prefdt/f1/users//report", "prefdt/f1/users/a/b/report", ""} {
 		f.Add(topic)
 	}
 	f.Fuzz(func(t *testing.T, topic string) {

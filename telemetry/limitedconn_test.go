@@ -58,7 +58,8 @@ func TestLimitedConnFollowsTheFraming(t *testing.T) {
 	if _, err := packets.ReadPacket(conn); err == nil || !strings.Contains(err.Error(), "packet of type 9 with 2097153 bytes") {
 		t.Fatalf("a large packet of another type: %v", err)
 	}
-	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))}, most, 0, nil)
+	endless := newLimitedConn(bytesConn{r: bytes.NewReader([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}), random: rand.New(rand.NewPCG(3, 4))},
+		most, 0, nil)
 	if _, err := endless.Read(make([]byte, 9)); err == nil || err == io.EOF {
 		t.Fatalf("endless length: %v", err)
 	}
@@ -95,7 +96,8 @@ func TestLimitedConnDropsAFlood(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]int{"flood text": maxBurst, "honest text": 1, "acknowledged text": maxBurst, "acknowledged ": 10 - maxBurst, "other": 111}
+	want := map[string]int{"flood text": maxBurst, "honest text": 1, "acknowledged text": maxBurst, "acknowledged ": 10 - maxBurst,
+		"other": 111}
 	if got := read(); !maps.Equal(got, want) || flooded.Load() != 100-maxBurst+10-maxBurst {
 		t.Errorf("passed %v, want %v; %d flooded", got, want, flooded.Load())
 	}
@@ -113,7 +115,8 @@ func FuzzPackets(f *testing.F) {
 	f.Add([]byte{0x90, 0xff, 0xff, 0xff, 0x7f})
 	f.Add([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))}, MaxPayload, time.Hour, new(atomic.Uint64))
+		conn := newLimitedConn(bytesConn{r: bytes.NewReader(wire), random: rand.New(rand.NewPCG(1, 2))}, MaxPayload, time.Hour,
+			new(atomic.Uint64))
 		for left := len(wire); ; left-- { // a packet has two bytes or more
 			if left < 0 {
 				t.Fatal("packets without end")
@@ -138,7 +141,8 @@ func TestHugePublication(t *testing.T) {
 		connectClient(t, untrusted)
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
-		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil || !strings.Contains(err.Error(), "at most 8192 are read") {
+		if _, err := DecodeReport(nextEvent(t, "cut message", messages).Payload); err == nil ||
+			!strings.Contains(err.Error(), "at most 8192 are read") {
 			t.Errorf("huge: %v", err)
 		}
 		if _, err := DecodeReport(nextEvent(t, "message after it", messages).Payload); err != nil {

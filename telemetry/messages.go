@@ -117,10 +117,11 @@ type Preference struct {
 
 // Mission requests a change of the mission's state, or of what some aircraft do in it.
 type Mission struct {
-	ID       string `json:"id" match:"id"`
-	Action   string `json:"action" enum:"start,hold,resume,return,stop,launch,clear,new"`
-	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"` // launch and clear: which; resume and return: which, absent: all in the air
-	Mission  string `json:"mission,omitempty" match:"id"`                // new: its id, never used before
+	ID     string `json:"id" match:"id"`
+	Action string `json:"action" enum:"start,hold,resume,return,stop,launch,clear,new"`
+	// launch and clear: which; resume and return: which, absent: all in the air
+	Aircraft []int  `json:"aircraft,omitempty" range:"[1, 64]" max:"64"`
+	Mission  string `json:"mission,omitempty" match:"id"` // new: its id, never used before
 }
 
 // Ack answers one command.
@@ -216,18 +217,21 @@ type Status struct {
 	FloorJ        float64  `json:"floor_j" range:"[0, 1e12]"`
 	Saturated     bool     `json:"saturated"`
 	// CoveredUntilSlot is the last slot with least_up aircraft in the air, by the plan; -1: none. Absent without a plan.
-	CoveredUntilSlot *int             `json:"covered_until_slot,omitempty" range:"[-1, 1e9]"`
-	ValueSPerJ       *float64         `json:"value_s_per_j,omitempty" range:"[0, 1e6]"` // price in force; absent before the first slot
-	TransitJ         float64          `json:"transit_j" range:"[0, 1e12]"`              // climb, transit and return; of the budget where its scope is landed
-	UsersHeard       int              `json:"users_heard" range:"[0, 1e6]"`             // users that reported in time for the slot
-	MissedSlots      int              `json:"missed_slots" range:"[0, 1e9]"`
-	DecisionMS       float64          `json:"decision_ms" range:"[0, 1e6]"`
-	EnergySource     string           `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"` // the least accurate of the aircraft
-	Challenge        string           `json:"challenge" match:"challenge"`                                                 // to sign commands with, see [Envelope]
-	LastCommand      *LastCommand     `json:"last_command"`                                                                // null before the first
-	CrewAgeS         *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`                                       // wall time since contact with the crew counted; absent: no station sends heartbeats
-	Aircraft         []StatusAircraft `json:"aircraft" max:"64"`
-	Signature        string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
+	CoveredUntilSlot *int     `json:"covered_until_slot,omitempty" range:"[-1, 1e9]"`
+	ValueSPerJ       *float64 `json:"value_s_per_j,omitempty" range:"[0, 1e6]"` // price in force; absent before the first slot
+	// climb, transit and return; of the budget where its scope is landed
+	TransitJ    float64 `json:"transit_j" range:"[0, 1e12]"`
+	UsersHeard  int     `json:"users_heard" range:"[0, 1e6]"` // users that reported in time for the slot
+	MissedSlots int     `json:"missed_slots" range:"[0, 1e9]"`
+	DecisionMS  float64 `json:"decision_ms" range:"[0, 1e6]"`
+	// the least accurate of the aircraft
+	EnergySource string       `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
+	Challenge    string       `json:"challenge" match:"challenge"` // to sign commands with, see [Envelope]
+	LastCommand  *LastCommand `json:"last_command"`                // null before the first
+	// wall time since contact with the crew counted; absent: no station sends heartbeats
+	CrewAgeS  *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`
+	Aircraft  []StatusAircraft `json:"aircraft" max:"64"`
+	Signature string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }
 
 // LastCommand is the last command that was applied.
@@ -241,30 +245,34 @@ type LastCommand struct {
 // StatusAircraft is one aircraft of the status. Measured values are null until the
 // first message of the aircraft.
 type StatusAircraft struct {
-	Number       int         `json:"number" range:"[1, 64]"`
-	Reason       string      `json:"reason" max:"500" shown:"yes"` // why it does not fly as commanded, with the autopilot's status text; empty: it does
-	SystemID     int         `json:"system_id" range:"[1, 255]"`
-	PositionM    *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
-	SpeedMPS     *float64    `json:"speed_mps" range:"[0, 1000]"`
-	Autopilot    string      `json:"autopilot,omitempty" enum:"px4,ardupilot"`                               // absent until its first HEARTBEAT
-	Mode         string      `json:"mode" max:"40" shown:"yes"`                                              // the autopilot's own word, empty until its first HEARTBEAT
-	Role         string      `json:"role,omitempty" enum:"armable,takeoff,commanded,hold,return,land,other"` // of that mode
-	Landed       *bool       `json:"landed"`
-	Battery      *float64    `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
-	EnergySource string      `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
-	SpentJ       float64     `json:"spent_j" range:"[0, 1e12]"`
-	AgeS         *float64    `json:"age_s" range:"[0, 1e9]"` // of the last message received
+	Number int `json:"number" range:"[1, 64]"`
+	// why it does not fly as commanded, with the autopilot's status text; empty: it does
+	Reason    string      `json:"reason" max:"500" shown:"yes"`
+	SystemID  int         `json:"system_id" range:"[1, 255]"`
+	PositionM *[3]float64 `json:"position_m" range:"[-1e5, 1e5]"` // east, north, up
+	SpeedMPS  *float64    `json:"speed_mps" range:"[0, 1000]"`
+	// absent until its first HEARTBEAT
+	Autopilot string `json:"autopilot,omitempty" enum:"px4,ardupilot"`
+	// the autopilot's own word, empty until its first HEARTBEAT
+	Mode         string   `json:"mode" max:"40" shown:"yes"`
+	Role         string   `json:"role,omitempty" enum:"armable,takeoff,commanded,hold,return,land,other"` // of that mode
+	Landed       *bool    `json:"landed"`
+	Battery      *float64 `json:"battery" range:"[0, 1]"` // remaining charge, a fraction
+	EnergySource string   `json:"energy_source" enum:"energy_consumed,current_voltage,remaining_charge,model"`
+	SpentJ       float64  `json:"spent_j" range:"[0, 1e12]"`
+	AgeS         *float64 `json:"age_s" range:"[0, 1e9]"` // of the last message received
 
 	Worker *StatusWorker `json:"worker,omitempty"` // absent: no aircraft of the fleet is configured with one
 
 	// Who is in the air until when. Slots are absent where the aircraft has no plan.
-	Duty             string   `json:"duty,omitempty" enum:"serving,leaving,home,standby,relieving"` // absent: none of these
-	UsableJ          *float64 `json:"usable_j,omitempty" range:"[0, 1e12]"`                         // left in its pack and usable, the reserve included
-	ReserveJ         *float64 `json:"reserve_j,omitempty" range:"[0, 1e12]"`                        // that is to be left at touchdown
-	HomeJ            *float64 `json:"home_j,omitempty" range:"[0, 1e12]"`                           // of its way home from here, to touchdown
-	LeftAtTouchdownJ *float64 `json:"left_at_touchdown_j,omitempty" range:"[0, 1e12]"`              // in its pack, by the plan
-	FliesUntilSlot   *int     `json:"flies_until_slot,omitempty" range:"[-1, 1e9]"`                 // its last slot, by the plan
-	TakesOffSlot     *int     `json:"takes_off_slot,omitempty" range:"[0, 1e9]"`                    // of a standby that will relieve another
+	Duty string `json:"duty,omitempty" enum:"serving,leaving,home,standby,relieving"` // absent: none of these
+	// left in its pack and usable, the reserve included
+	UsableJ          *float64 `json:"usable_j,omitempty" range:"[0, 1e12]"`
+	ReserveJ         *float64 `json:"reserve_j,omitempty" range:"[0, 1e12]"`           // that is to be left at touchdown
+	HomeJ            *float64 `json:"home_j,omitempty" range:"[0, 1e12]"`              // of its way home from here, to touchdown
+	LeftAtTouchdownJ *float64 `json:"left_at_touchdown_j,omitempty" range:"[0, 1e12]"` // in its pack, by the plan
+	FliesUntilSlot   *int     `json:"flies_until_slot,omitempty" range:"[-1, 1e9]"`    // its last slot, by the plan
+	TakesOffSlot     *int     `json:"takes_off_slot,omitempty" range:"[0, 1e9]"`       // of a standby that will relieve another
 }
 
 // StatusWorker is the state of an aircraft's worker.

@@ -18,7 +18,8 @@ func TestOneUsersFloodDelaysNobody(t *testing.T) {
 		}
 		const flood, others = 1000, 100
 		entered, release, handled := make(chan bool), make(chan bool), make(chan Message, flood+others)
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", FloodWindow: time.Nanosecond, Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
+		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", FloodWindow: time.Nanosecond,
+			Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
 		c.Handle = func(m Message) {
 			if string(m.Payload) == "first" {
 				entered <- true

@@ -34,7 +34,8 @@ func (r *RejectCounter) Add(topic string, err error) {
 	}
 	r.counts[kind]++
 	if r.counts[kind] == 1 {
-		cmp.Or(r.Log, slog.Default()).Warn("input refused; more of this kind are only counted", "kind", kind, "topic", quote(topic), "reason", err)
+		cmp.Or(r.Log, slog.Default()).Warn("input refused; more of this kind are only counted", "kind", kind, "topic", quote(topic),
+			"reason", err)
 	}
 }
 

@@ -117,7 +117,8 @@ func Verify(topic string, payload []byte, keys map[string]ed25519.PublicKey) (En
 	}
 	signature, err := base64.StdEncoding.Strict().DecodeString(e.Signature)
 	if err != nil || !ed25519.Verify(public, e.signedText(topic), signature) {
-		return Envelope{}, &InvalidError{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s", quote(e.Key), topic)}
+		return Envelope{}, &InvalidError{"envelope: bad signature", fmt.Sprintf("envelope: the signature is not that of key %s on %s",
+			quote(e.Key), topic)}
 	}
 	return e, nil
 }

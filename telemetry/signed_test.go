@@ -107,7 +107,8 @@ func TestSignatureCoversEveryPart(t *testing.T) {
 	for range 100 {
 		counter := 1000 + random.Uint64N(1<<62)
 		topic := "prefdt/f1/command/budget"
-		payload, err := Envelope{Key: "crew-1", Station: "laptop-1", Counter: counter, Challenge: NewChallenge(), Body: budgetExample}.Sign(private, topic)
+		payload, err := Envelope{Key: "crew-1", Station: "laptop-1", Counter: counter, Challenge: NewChallenge(),
+			Body: budgetExample}.Sign(private, topic)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,8 @@ func TestSignatureIsTheContracts(t *testing.T) {
 		}
 	}
 	ack, _, _ := strings.Cut(v.Answer.Payload, answerField)
-	if got := SignAnswer(ed25519.NewKeyFromSeed(seed), v.Answer.Topic, []byte(ack+"}")); string(got) != v.Answer.Payload || string(answerText(v.Answer.Topic, []byte(ack))) != v.Answer.Text {
+	if got := SignAnswer(ed25519.NewKeyFromSeed(seed), v.Answer.Topic, []byte(ack+"}")); string(got) != v.Answer.Payload ||
+		string(answerText(v.Answer.Topic, []byte(ack))) != v.Answer.Text {
 		t.Errorf("got %s\nwant %s", got, v.Answer.Payload)
 	}
 	if err := VerifyAnswer(v.Answer.Topic, []byte(v.Answer.Payload), public); err != nil {

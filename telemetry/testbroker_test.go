@@ -142,7 +142,8 @@ func tryMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
 		conf += "acl_file " + file + "\n"
 	}
 	if b.certs != nil {
-		conf += fmt.Sprintf("cafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n", b.certs.ca, b.certs.serverCert, b.certs.serverKey)
+		conf += fmt.Sprintf("cafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n", b.certs.ca, b.certs.serverCert,
+			b.certs.serverKey)
 	}
 	path := filepath.Join(dir, "mosquitto.conf")
 	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {

@@ -79,7 +79,8 @@ func TestRejectsKeepABoundedNumberOfKinds(t *testing.T) {
 
 // A configuration for several clients has each one's name in its place.
 func TestBrokerFor(t *testing.T) {
-	b := Broker{URL: "tls://h/{user}", Username: "{user}", PasswordFile: "p/{user}", CA: "{user}", Cert: "tls/{user}.crt", Key: "tls/{user}.key"}
+	b := Broker{URL: "tls://h/{user}", Username: "{user}", PasswordFile: "p/{user}", CA: "{user}", Cert: "tls/{user}.crt",
+		Key: "tls/{user}.key"}
 	want := Broker{URL: "tls://h/{user}", Username: "u01", PasswordFile: "p/u01", CA: "{user}", Cert: "tls/u01.crt", Key: "tls/u01.key"}
 	if got := b.For("u01"); got != want {
 		t.Errorf("%+v", got)

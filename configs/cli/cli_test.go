@@ -40,7 +40,10 @@ func testProgram() *Program {
 			}
 			return fmt.Errorf("disk: %w", os.ErrClosed)
 		}},
-		{"refuse", "", "fail otherwise", func(context.Context, *Call) error { return WithCode(3, fmt.Errorf("by the leader: %w", errRefused)) }},
+		{"refuse", "", "fail otherwise", func(context.Context,
+			*Call) error {
+			return WithCode(3, fmt.Errorf("by the leader: %w", errRefused))
+		}},
 	}}
 }
 

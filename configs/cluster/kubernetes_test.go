@@ -39,7 +39,9 @@ type schema struct {
 
 func recordSchema(folder string) error {
 	s := schema{
-		Comment:     "The types that a Job, a Deployment and a Service refer to, without descriptions, of api/openapi-spec/v3 of Kubernetes " + kubernetesVersion + ", https://github.com/kubernetes/kubernetes. Copyright The Kubernetes Authors, Apache License 2.0, https://www.apache.org/licenses/LICENSE-2.0",
+		Comment: "The types that a Job, a Deployment and a Service refer to, without descriptions, of api/openapi-spec/v3 of " +
+			"Kubernetes " + kubernetesVersion + ", https://github.com/kubernetes/kubernetes. Copyright The Kubernetes Authors, Apache " +
+			"License 2.0, https://www.apache.org/licenses/LICENSE-2.0",
 		Definitions: map[string]any{},
 	}
 	for _, kind := range kinds {
@@ -245,7 +247,8 @@ func TestIndexedJob(t *testing.T) {
 	}
 	x, pod := &job.Spec, &job.Spec.Template.Spec
 	container := pod.Containers[0]
-	if want := []string{"study", "-resume", "-shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", x.Completions), "-out", "/study/out"}; !reflect.DeepEqual(container.Args, want) {
+	if want := []string{"study", "-resume", "-shard", fmt.Sprintf("$(JOB_COMPLETION_INDEX)/%d", x.Completions), "-out",
+		"/study/out"}; !reflect.DeepEqual(container.Args, want) {
 		t.Errorf("arguments %q, want %q", container.Args, want)
 	}
 	// A failure policy and a limit for each index are allowed with these alone.

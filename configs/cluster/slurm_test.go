@@ -304,10 +304,12 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("shard %d: %s, want %s\n%s", i, state, want, s.read(fmt.Sprintf("study-%d.log", i)))
 		}
 	}
-	if text := s.read(log); !strings.Contains(text, "offline study: interrupted in arm base") || strings.Count(text, "step 50/300") != 1 || strings.Count(text, "step 300/300") != 1 {
+	if text := s.read(log); !strings.Contains(text, "offline study: interrupted in arm base") || strings.Count(text, "step 50/300") != 1 ||
+		strings.Count(text, "step 300/300") != 1 {
 		t.Errorf("it was not ended and continued in the middle of the training:\n%s", text)
 	}
-	if text := s.read(fmt.Sprintf("study-%d.log", failing)); strings.Count(text, "\n") != 1 || !strings.Contains(text, half+" is damaged") || s.read(half) != halfWritten {
+	if text := s.read(fmt.Sprintf("study-%d.log", failing)); strings.Count(text, "\n") != 1 ||
+		!strings.Contains(text, half+" is damaged") || s.read(half) != halfWritten {
 		t.Errorf("the half-written result: %s", text)
 	}
 	if state, text := s.ended(merge), s.read("study-merge.log"); state != "FAILED 2:0 restarts 0" || !strings.Contains(text, "is damaged") {
@@ -318,7 +320,8 @@ func TestSlurm(t *testing.T) {
 		t.Fatal(err)
 	}
 	merge = sbatch(filepath.Join(scripts, "merge.slurm"), "-times=false")
-	want := fmt.Sprintf("%d of 6 arms are not measured yet, and the report is without them: %s", len(failingArms), strings.Join(failingArms, ", "))
+	want := fmt.Sprintf("%d of 6 arms are not measured yet, and the report is without them: %s", len(failingArms),
+		strings.Join(failingArms, ", "))
 	if state, text := s.ended(merge), s.read("study-merge.log"); state != "FAILED 1:0 restarts 0" || !strings.Contains(text, want) {
 		t.Errorf("a merge without a shard: %s, want %q\n%s", state, want, text)
 	}

@@ -50,9 +50,12 @@ func TestContents(t *testing.T) {
 	path := packageFile(t)
 	contents := runCommand(t, "dpkg-deb", "--contents", path)
 	for _, want := range []string{
-		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/worker", "-rwxr-xr-x|./usr/bin/worker-module", "-rwxr-xr-x|./usr/bin/user", "-rw-r--r--|./lib/systemd/system/prefdt-worker.service", "-rwxr-xr-x|./usr/bin/ground", "-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
+		"-rwxr-xr-x|./usr/bin/leader", "-rwxr-xr-x|./usr/bin/worker", "-rwxr-xr-x|./usr/bin/worker-module", "-rwxr-xr-x|./usr/bin/user",
+		"-rw-r--r--|./lib/systemd/system/prefdt-worker.service", "-rwxr-xr-x|./usr/bin/ground",
+		"-rw-r--r--|./lib/systemd/system/prefdt-leader.service",
 		"-rw-r--r--|./usr/share/prefdt/checkpoint/policy.onnx", "-rw-r--r--|./usr/share/prefdt/checkpoint/manifest.json",
-		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/copyright", "|./usr/share/doc/prefdt/mosquitto/acl",
+		"-rw-r-----|./etc/prefdt/leader.yaml", "-rw-r--r--|./usr/share/doc/prefdt/leader.yaml",
+		"-rw-r--r--|./usr/share/doc/prefdt/copyright", "|./usr/share/doc/prefdt/mosquitto/acl",
 	} {
 		mode, file, _ := strings.Cut(want, "|")
 		found := false
@@ -65,7 +68,8 @@ func TestContents(t *testing.T) {
 	}
 	dir := t.TempDir()
 	runCommand(t, "dpkg-deb", "--control", path, dir)
-	for file, want := range map[string]string{"conffiles": "/etc/prefdt/leader.yaml\n", "postinst": "adduser --system", "control": "Depends: adduser"} {
+	for file, want := range map[string]string{"conffiles": "/etc/prefdt/leader.yaml\n", "postinst": "adduser --system",
+		"control": "Depends: adduser"} {
 		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v: %s", file, err, text)
 		}

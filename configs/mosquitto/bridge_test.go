@@ -172,9 +172,11 @@ func TestBridge(t *testing.T) {
 	os.Chmod(dir, 0o755)
 	field, cluster := filepath.Join(dir, "field"), filepath.Join(dir, "cluster")
 	certificates := map[string][]access.Certificate{
-		field: {{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}}, {Name: access.NameLeader, Role: access.RoleLeader}, {Name: "u1", Role: access.RoleUser}},
+		field: {{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
+			{Name: access.NameLeader, Role: access.RoleLeader}, {Name: "u1", Role: access.RoleUser}},
 		// As far as the cluster is concerned, a bridge is a client like a user.
-		cluster: {{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}}, {Name: "crew-1", Role: access.RoleCrew}, {Name: "demo", Role: access.RoleUser}, {Name: "other", Role: access.RoleUser}},
+		cluster: {{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}}, {Name: "crew-1", Role: access.RoleCrew},
+			{Name: "demo", Role: access.RoleUser}, {Name: "other", Role: access.RoleUser}},
 	}
 	for folder, wanted := range certificates {
 		if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
@@ -207,7 +209,8 @@ func TestBridge(t *testing.T) {
 	fieldPort, clusterPort := freePort(t), freePort(t)
 	link := newRadio(t, "127.0.0.1:"+clusterPort)
 	adapt := func(text, folder, port string) string {
-		return strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1", "listener 8885", "listener "+freePort(t), "cluster.example:8883", link.Addr().String()).Replace(text)
+		return strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1", "listener 8885",
+			"listener "+freePort(t), "cluster.example:8883", link.Addr().String()).Replace(text)
 	}
 	fieldConf := adapt(read("mosquitto.conf")+read("bridge.conf"), field, fieldPort)
 	broker := func(folder, port, name string) telemetry.Broker {
@@ -218,7 +221,8 @@ func TestBridge(t *testing.T) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
-		if err := c.PublishWait(ctx, telemetry.Publication{Topic: topic, QoS: 1, Retained: retained, Payload: []byte(payload)}); err != nil {
+		if err := c.PublishWait(ctx, telemetry.Publication{Topic: topic, QoS: 1, Retained: retained, Payload: []byte(payload)}); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,7 +232,8 @@ func TestBridge(t *testing.T) {
 	filters := []string{"prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/ack/+", "prefdt/demo/bridge"}
 	crew := mustConnect(t, broker(cluster, clusterPort, "crew-1"), far.handle, filters...)
 	runMosquitto(t, field, fieldConf)
-	leader := mustConnect(t, broker(field, fieldPort, "leader"), near.handle, "prefdt/demo/command/#", "prefdt/demo/crew/+/heartbeat", "prefdt/demo/users/+/report", "prefdt/demo/status")
+	leader := mustConnect(t, broker(field, fieldPort, "leader"), near.handle, "prefdt/demo/command/#", "prefdt/demo/crew/+/heartbeat",
+		"prefdt/demo/users/+/report", "prefdt/demo/status")
 	eventually(t, "the bridge", func() bool { return far.count("prefdt/demo/bridge 1") == 1 })
 
 	publish(leader, "prefdt/demo/online", "true", true)
@@ -239,13 +244,16 @@ func TestBridge(t *testing.T) {
 	eventually(t, "status at the cluster and in the field", func() bool {
 		return far.count("prefdt/demo/status status 2") > 0 && near.count("prefdt/demo/status status 2") > 0
 	})
-	if far.count("prefdt/demo/status status 2") != 1 || far.count("prefdt/demo/status status 1") != 1 || far.count("prefdt/demo/online true") != 1 || far.count("prefdt/demo/ack/b1 answer") != 1 || near.count("prefdt/demo/status status 2") != 1 {
+	if far.count("prefdt/demo/status status 2") != 1 || far.count("prefdt/demo/status status 1") != 1 ||
+		far.count("prefdt/demo/online true") != 1 || far.count("prefdt/demo/ack/b1 answer") != 1 ||
+		near.count("prefdt/demo/status status 2") != 1 {
 		t.Errorf("the cluster received %q, the field %q", far.all, near.all)
 	}
 	other := mustConnect(t, broker(cluster, clusterPort, "other"), nil)
 	publish(other, "prefdt/demo/command/budget", "of another fleet's bridge", false)
 	publish(other, "prefdt/demo/status", "forged", true)
-	for topic, payload := range map[string]string{"prefdt/demo/status": "forged", "prefdt/demo/crew/crew-1/heartbeat": "beat", "prefdt/demo/users/u1/report": "report", "prefdt/demo/online": "false"} {
+	for topic, payload := range map[string]string{"prefdt/demo/status": "forged", "prefdt/demo/crew/crew-1/heartbeat": "beat",
+		"prefdt/demo/users/u1/report": "report", "prefdt/demo/online": "false"} {
 		publish(crew, topic, payload, true)
 	}
 	publish(crew, "prefdt/demo/command/budget", "command 1", false)
@@ -263,9 +271,11 @@ func TestBridge(t *testing.T) {
 	var late inbox
 	mustConnect(t, broker(cluster, clusterPort, "crew-1"), late.handle, filters...)
 	eventually(t, "what the cluster kept", func() bool {
-		return late.count("prefdt/demo/bridge 0") > 0 && late.count("prefdt/demo/status status 2") > 0 && late.count("prefdt/demo/online true") > 0
+		return late.count("prefdt/demo/bridge 0") > 0 && late.count("prefdt/demo/status status 2") > 0 &&
+			late.count("prefdt/demo/online true") > 0
 	})
-	if late.count("prefdt/demo/bridge 0") != 1 || late.count("prefdt/demo/status status 2") != 1 || late.count("prefdt/demo/online true") != 1 {
+	if late.count("prefdt/demo/bridge 0") != 1 || late.count("prefdt/demo/status status 2") != 1 ||
+		late.count("prefdt/demo/online true") != 1 {
 		t.Errorf("the cluster kept %q", late.all)
 	}
 	publish(crew, "prefdt/demo/command/mission", "late", false)

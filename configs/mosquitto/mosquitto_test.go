@@ -89,7 +89,8 @@ func startMosquitto(t *testing.T) *testBroker {
 	}
 	acl = append(acl, "\n# The leader of another fleet at the same broker.\nuser north\ntopic readwrite prefdt/north/#\n"...)
 	os.WriteFile(filepath.Join(dir, "acl"), acl, 0o644)
-	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885", "listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
+	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885",
+		"listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
 	conf := filepath.Join(dir, "mosquitto.conf")
 	os.WriteFile(conf, []byte(text), 0o644)
 	c := exec.Command(program, "-c", conf)
@@ -173,9 +174,12 @@ func TestAuthentication(t *testing.T) {
 		{"no TLS", telemetry.Broker{URL: "tcp://" + s.tlsAddress}, false},
 		{"anonymous", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca}, false},
 		{"a password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("one")}, true},
-		{"a wrong password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("two")}, false},
-		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u9", PasswordFile: password("one")}, false},
-		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwordAddress, Username: "u1", PasswordFile: password("one")}, false},
+		{"a wrong password", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u1", PasswordFile: password("two")},
+			false},
+		{"an unknown user", telemetry.Broker{URL: "tls://" + s.passwordAddress, CA: ca, Username: "u9", PasswordFile: password("one")},
+			false},
+		{"a password without TLS", telemetry.Broker{URL: "tcp://" + s.passwordAddress, Username: "u1", PasswordFile: password("one")},
+			false},
 	} {
 		if _, err := connect(t, c.broker, nil); (err == nil) != c.want {
 			t.Errorf("%s: %v", c.name, err)
@@ -212,7 +216,8 @@ func TestLimits(t *testing.T) {
 	publish := func(c *telemetry.Client, user string, size int) error {
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
-		return c.PublishWait(ctx, telemetry.Publication{Topic: "prefdt/demo/users/" + user + "/report", QoS: 1, Payload: make([]byte, size)})
+		return c.PublishWait(ctx, telemetry.Publication{Topic: "prefdt/demo/users/" + user + "/report", QoS: 1,
+			Payload: make([]byte, size)})
 	}
 	if err := publish(u2, "u2", 60000); err == nil {
 		t.Error("60 kB are acknowledged: their sender stays connected")
@@ -341,7 +346,8 @@ func TestPublishRights(t *testing.T) {
 func TestSubscribeRights(t *testing.T) {
 	s := startMosquitto(t)
 	received := make(chan string, 100)
-	all := []string{"prefdt/north/slot", "prefdt/north/users/+/decision", "prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
+	all := []string{"prefdt/north/slot", "prefdt/north/users/+/decision", "prefdt/demo/slot", "prefdt/demo/status", "prefdt/demo/online",
+		"prefdt/demo/users/+/decision", "prefdt/demo/ack/+"}
 	if _, err := connect(t, s.configWithCertificate("u1"), func(m telemetry.Message) { received <- m.Topic }, all...); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,8 @@ func TestAgent(t *testing.T) {
 	if err != nil || err2 != nil || timeout >= interval {
 		t.Errorf("every %v, within %v", interval, timeout)
 	}
-	if u, err := url.Parse(a.RemoteWrite[0].URL); err != nil || u.Scheme != "https" || len(a.RemoteWrite[0].TLSConfig) != 3 || a.Global.ExternalLabels["fleet"] == "" {
+	if u, err := url.Parse(a.RemoteWrite[0].URL); err != nil || u.Scheme != "https" || len(a.RemoteWrite[0].TLSConfig) != 3 ||
+		a.Global.ExternalLabels["fleet"] == "" {
 		t.Errorf("%+v, %v", a.RemoteWrite, err)
 	}
 	if tool, err := exec.LookPath("promtool"); err == nil {

@@ -43,7 +43,8 @@ func newTestFlight(slots int) *testFlight {
 			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
 			TransitMPS: f.Physics.Propulsion.BestSpeedMPS(30), CapacityJ: 150e3, FittedJ: 1000,
 			Charge: math.NaN(), Source: energy.Consumed, Measured: true, UpM: 100, TotalJ: 1000, ModelJ: 900,
-			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500}, Home: &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
+			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
+			Home:     &physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
 		})
 	}
 	for i := range f.views {
@@ -266,7 +267,8 @@ func TestGapInBatteryMessages(t *testing.T) {
 		t.Error("the slot after was learned from before it was over")
 	}
 	f.fly(1)
-	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight+1 || math.Abs(after.Multiplier-before.Multiplier) > 1e-9 {
+	if after := f.Objective().State(); after.MultiplierWeight != before.MultiplierWeight+1 ||
+		math.Abs(after.Multiplier-before.Multiplier) > 1e-9 {
 		t.Errorf("the second slot after was not learned from: %v after %v", after.Multiplier, before.Multiplier)
 	}
 }
@@ -329,11 +331,13 @@ func (f *testFlight) addDecision(n, users, mayTake int, offered bool) {
 	d := slot.Decision{PriceSPerJ: 0.01}
 	var names []string
 	for i := range users {
-		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: []float64{1e-9}})
+		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
+			Gain: []float64{1e-9}})
 		d.Users = append(d.Users, slot.UserDecision{Server: 1, Offload: 0.8, CPUHz: 1e10, CompletionS: 0.3})
 		names = append(names, fmt.Sprintf("u%d", i))
 	}
-	f.AddDecision(SlotDecision{Slot: n, Users: names, Snapshot: &s, Decision: &d, Reported: users, MaxOfferUsers: mayTake, OfferedAircraft: offered})
+	f.AddDecision(SlotDecision{Slot: n, Users: names, Snapshot: &s, Decision: &d, Reported: users, MaxOfferUsers: mayTake,
+		OfferedAircraft: offered})
 }
 
 // TestUnknownUsersAreBounded bounds the results that count in a slot of users without
@@ -426,9 +430,12 @@ func TestResultsThatAreRefused(t *testing.T) {
 		offered bool
 		kind    string
 	}{
-		{"of a decision that was never made", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByDecision}, 6, true, "result: by no decision"},
-		{"of an offer with nothing on it", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByOffer}, 6, false, "result: by no offer"},
-		{"without a report, where none is allowed", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true, "result: without a report"},
+		{"of a decision that was never made", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByDecision}, 6, true,
+			"result: by no decision"},
+		{"of an offer with nothing on it", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByOffer}, 6, false,
+			"result: by no offer"},
+		{"without a report, where none is allowed", "unknown", telemetry.Result{CompletionS: 0.2, By: telemetry.ByLocal}, 0, true,
+			"result: without a report"},
 		{"too long", "u0", telemetry.Result{CompletionS: 61, By: telemetry.ByDecision}, 6, true, "result: too long"},
 	} {
 		f := newTestFlight(100)
@@ -568,7 +575,8 @@ func TestSpareCountsTheWholeWayHome(t *testing.T) {
 		f.slot++
 		f.Settle(f.slot-1, f.views, noTakers)
 	}
-	if got, want := f.HomeJ(v), overhead*f.Objective().PropulsionMultiplier(); math.Abs(got-want) > 1e-6 || f.Objective().PropulsionMultiplier() < 1.45 {
+	if got, want := f.HomeJ(v), overhead*f.Objective().PropulsionMultiplier(); math.Abs(got-want) > 1e-6 ||
+		f.Objective().PropulsionMultiplier() < 1.45 {
 		t.Errorf("at a multiplier of %v it takes %.0f J, want %.0f", f.Objective().PropulsionMultiplier(), got, want)
 	}
 	// Sent home when nothing is spare, it lands with its reserve.
@@ -591,7 +599,8 @@ func TestStateSurvives(t *testing.T) {
 	next := f.restarted(t)
 	a, b := f.State(), next.State()
 	for i := range a.Aircraft {
-		if a.Aircraft[i].AccountedJ != b.Aircraft[i].AccountedJ || a.Aircraft[i].SpentJ != b.Aircraft[i].SpentJ || a.Aircraft[i].TransitJ != b.Aircraft[i].TransitJ {
+		if a.Aircraft[i].AccountedJ != b.Aircraft[i].AccountedJ || a.Aircraft[i].SpentJ != b.Aircraft[i].SpentJ ||
+			a.Aircraft[i].TransitJ != b.Aircraft[i].TransitJ {
 			t.Errorf("aircraft %d: %+v, then %+v", i+1, a.Aircraft[i], b.Aircraft[i])
 		}
 	}

@@ -17,14 +17,16 @@ func landing() (a *Account, views []fleet.View) {
 	for i := range 2 {
 		at := physics.Position{EastM: 300 * float64(i+1), NorthM: 500}
 		views = append(views, fleet.View{
-			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying, Position: at, Home: &at, UpM: p.AltitudeM,
+			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying, Position: at,
+			Home: &at, UpM: p.AltitudeM,
 			TransitMPS: p.Propulsion.BestSpeedMPS(30), CapacityJ: 45e3, CapacityKnown: true, Charge: math.NaN(),
 		})
 	}
 	a.Begin(100, views)
-	a.SetBounds(&Bounds{BudgetJ: 72e3, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: 1, Packs: []PackBounds{
-		{Number: 1, ReserveJ: 9e3, Reserves: true}, {Number: 2, ReserveJ: 9e3, Reserves: true},
-	}})
+	a.SetBounds(&Bounds{BudgetJ: 72e3, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: 1,
+		Packs: []PackBounds{
+			{Number: 1, ReserveJ: 9e3, Reserves: true}, {Number: 2, ReserveJ: 9e3, Reserves: true},
+		}})
 	return a, views
 }
 
@@ -35,9 +37,10 @@ func TestPackLeft(t *testing.T) {
 		pack               PackBounds
 		usable, kept, left float64
 	}{
-		"its reserve named":                            {PackBounds{Number: 1, ReserveJ: 9e3, Reserves: true}, 40e3, 9e3, 31e3},
-		"no reserve named":                             {PackBounds{Number: 1}, 40e3, 15e3, 25e3},
-		"a part of it, with a reserve":                 {PackBounds{Number: 1, UsableJ: 30e3, ReserveJ: 8e3, Reserves: true}, 25e3, 8e3, 17e3},
+		"its reserve named": {PackBounds{Number: 1, ReserveJ: 9e3, Reserves: true}, 40e3, 9e3, 31e3},
+		"no reserve named":  {PackBounds{Number: 1}, 40e3, 15e3, 25e3},
+		"a part of it, with a reserve": {PackBounds{Number: 1, UsableJ: 30e3, ReserveJ: 8e3, Reserves: true}, 25e3, 8e3,
+			17e3},
 		"a part of it, and the rest is reserve enough": {PackBounds{Number: 1, UsableJ: 20e3}, 15e3, 0, 15e3},
 		"a part of it, and the rest is not":            {PackBounds{Number: 1, UsableJ: 40e3}, 35e3, 10e3, 25e3},
 	} {
@@ -45,7 +48,8 @@ func TestPackLeft(t *testing.T) {
 		a.bounds.Packs[0] = c.pack
 		views[0].TotalJ = drawnJ
 		a.SettleTransit(views)
-		if u, k, l := a.UsableJ(&views[0]), a.KeptJ(&views[0]), a.PackLeftJ(&views[0]); math.Abs(u-c.usable)+math.Abs(k-c.kept)+math.Abs(l-c.left) > 1e-6 {
+		if u, k, l := a.UsableJ(&views[0]), a.KeptJ(&views[0]),
+			a.PackLeftJ(&views[0]); math.Abs(u-c.usable)+math.Abs(k-c.kept)+math.Abs(l-c.left) > 1e-6 {
 			t.Errorf("%s: usable %.0f, kept %.0f, left %.0f", name, u, k, l)
 		}
 	}

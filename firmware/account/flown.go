@@ -36,7 +36,8 @@ func (a *Account) markFlights(views []fleet.View) {
 func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	from, to := &a.aircraft[number-1].marks[0], &a.aircraft[number-1].marks[1]
 	r := a.results[slotNumber]
-	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps || from.coarseJ+to.coarseJ > 0 {
+	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps ||
+		from.coarseJ+to.coarseJ > 0 {
 		return slot.Flown{}
 	}
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }

@@ -65,7 +65,8 @@ func TestFlownIsMeasured(t *testing.T) {
 			for seed := range uint64(8) {
 				off, worst, told := flownOff(c.fields, c.count, multiplier, seed)
 				if off > 0 || told < 70 {
-					t.Errorf("%s, at %v, seed %d: %d slots are off, the worst by %.2f, %d of 100 told", c.name, multiplier, seed, off, worst, told)
+					t.Errorf("%s, at %v, seed %d: %d slots are off, the worst by %.2f, %d of 100 told", c.name, multiplier, seed, off,
+						worst, told)
 				}
 			}
 		}
@@ -74,7 +75,8 @@ func TestFlownIsMeasured(t *testing.T) {
 
 // flownOff flies one aircraft for 100 slots and returns the slots of which Flown is more than
 // 40 % off what was drawn, and how many slots it told.
-func flownOff(fields func(s float64) [3]bool, count func(s, countHJ float64) float64, multiplier float64, seed uint64) (off int, worst float64, told int) {
+func flownOff(fields func(s float64) [3]bool, count func(s, countHJ float64) float64, multiplier float64, seed uint64) (off int,
+	worst float64, told int) {
 	const stepS, bootS = 0.05, 40.0
 	r := rand.New(rand.NewPCG(seed, 8))
 	a := newAccount()
@@ -107,7 +109,8 @@ func flownOff(fields func(s float64) [3]bool, count func(s, countHJ float64) flo
 				}
 			}
 			if i >= 0 && i < 2000 {
-				a.AddDecision(SlotDecision{Slot: i / 20, Snapshot: &slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}}}, Decision: &slot.Decision{}})
+				a.AddDecision(SlotDecision{Slot: i / 20, Snapshot: &slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}}},
+					Decision: &slot.Decision{}})
 			}
 			startJ, speed, gust = drawnJ, 6+4*r.Float64(), 1+0.02*r.NormFloat64()
 		}

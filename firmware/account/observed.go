@@ -76,9 +76,11 @@ func partS(field string, s *float64, leastS float64) (float64, error) {
 	case s == nil || leastS == 0:
 		return 0, nil
 	case !(*s >= leastS):
-		return 0, &telemetry.InvalidError{Kind: "result: " + field + " too short", Text: fmt.Sprintf("%s is %v, want at least %v for that part of the task", field, *s, leastS)}
+		return 0, &telemetry.InvalidError{Kind: "result: " + field + " too short",
+			Text: fmt.Sprintf("%s is %v, want at least %v for that part of the task", field, *s, leastS)}
 	case *s > maxPartS:
-		return 0, &telemetry.InvalidError{Kind: "result: " + field + " too long", Text: fmt.Sprintf("%s is %v, want at most %v", field, *s, maxPartS)}
+		return 0, &telemetry.InvalidError{Kind: "result: " + field + " too long",
+			Text: fmt.Sprintf("%s is %v, want at most %v", field, *s, maxPartS)}
 	}
 	return *s, nil
 }

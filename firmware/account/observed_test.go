@@ -15,9 +15,11 @@ import (
 // decideForThree enters a decision of slot n for three users: a offloads three quarters and
 // b all of its task to aircraft 2, c computes locally.
 func (f *testFlight) decideForThree(n int) {
-	s := slot.Snapshot{Slot: n, Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}, {Number: 2, Position: physics.Position{EastM: 600, NorthM: 500 + float64(n)}, CPUHz: 4e10}}}
+	s := slot.Snapshot{Slot: n, Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10},
+		{Number: 2, Position: physics.Position{EastM: 600, NorthM: 500 + float64(n)}, CPUHz: 4e10}}}
 	d := slot.Decision{PriceSPerJ: 0.01, Users: []slot.UserDecision{
-		{Server: 2, Offload: 0.75, CPUHz: 2e10, CompletionS: 0.3}, {Server: 2, Offload: 1, CPUHz: 2e10, CompletionS: 0.3}, {CompletionS: 0.8},
+		{Server: 2, Offload: 0.75, CPUHz: 2e10, CompletionS: 0.3}, {Server: 2, Offload: 1, CPUHz: 2e10, CompletionS: 0.3},
+		{CompletionS: 0.8},
 	}}
 	for i := range d.Users {
 		s.Users = append(s.Users, slot.User{
@@ -25,7 +27,8 @@ func (f *testFlight) decideForThree(n int) {
 			Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
 		})
 	}
-	f.AddDecision(SlotDecision{Slot: n, Users: []string{"a", "b", "c"}, Snapshot: &s, Decision: &d, Reported: 3, MaxOfferUsers: 4, OfferedAircraft: true})
+	f.AddDecision(SlotDecision{Slot: n, Users: []string{"a", "b", "c"}, Snapshot: &s, Decision: &d, Reported: 3, MaxOfferUsers: 4,
+		OfferedAircraft: true})
 }
 
 // TestTimesOfResults: what a result shows of its user's CPU and of the radio is by the
@@ -38,15 +41,24 @@ func TestTimesOfResults(t *testing.T) {
 		result telemetry.Result
 		want   []slot.Result
 	}{
-		{"as decided", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.25), UploadS: new(0.2)}, []slot.Result{
-			{User: 7, Aircraft: 2, CompletionS: 0.3, LocalS: 0.25, LocalCycles: 2.5e8, Upload: slot.Upload{Bits: 7.5e5, S: 0.2, BandwidthShare: 0.5, User: physics.Position{NorthM: 400}, Aircraft: at}}}},
-		{"without times", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision}, []slot.Result{{User: 7, Aircraft: 2, CompletionS: 0.3}}},
-		{"one time alone", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.25)}, []slot.Result{{User: 7, Aircraft: 2, CompletionS: 0.3, LocalS: 0.25, LocalCycles: 2.5e8}}},
-		{"with no part of its own", "b", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.0), UploadS: new(0.25)}, []slot.Result{
-			{User: 6, Aircraft: 2, CompletionS: 0.3, Upload: slot.Upload{Bits: 1e6, S: 0.25, BandwidthShare: 0.5, User: physics.Position{EastM: 100, NorthM: 400}, Aircraft: at}}}},
-		{"with nothing uploaded", "c", telemetry.Result{CompletionS: 2, By: telemetry.ByDecision, LocalS: new(2.0), UploadS: new(0.1)}, []slot.Result{{User: 5, CompletionS: 2, LocalS: 2, LocalCycles: 1e9}}},
-		{"computed locally against the decision", "a", telemetry.Result{CompletionS: 1.5, By: telemetry.ByLocal, LocalS: new(1.5)}, []slot.Result{{User: 7, CompletionS: 1.5, LocalS: 1.5, LocalCycles: 1e9}}},
-		{"by the offer, on no one knows which aircraft", "a", telemetry.Result{CompletionS: 0.4, By: telemetry.ByOffer, LocalS: new(0.1), UploadS: new(0.1)}, nil},
+		{"as decided", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.25), UploadS: new(0.2)},
+			[]slot.Result{
+				{User: 7, Aircraft: 2, CompletionS: 0.3, LocalS: 0.25, LocalCycles: 2.5e8,
+					Upload: slot.Upload{Bits: 7.5e5, S: 0.2, BandwidthShare: 0.5, User: physics.Position{NorthM: 400}, Aircraft: at}}}},
+		{"without times", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision},
+			[]slot.Result{{User: 7, Aircraft: 2, CompletionS: 0.3}}},
+		{"one time alone", "a", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.25)},
+			[]slot.Result{{User: 7, Aircraft: 2, CompletionS: 0.3, LocalS: 0.25, LocalCycles: 2.5e8}}},
+		{"with no part of its own", "b", telemetry.Result{CompletionS: 0.3, By: telemetry.ByDecision, LocalS: new(0.0), UploadS: new(0.25)},
+			[]slot.Result{
+				{User: 6, Aircraft: 2, CompletionS: 0.3, Upload: slot.Upload{Bits: 1e6, S: 0.25, BandwidthShare: 0.5,
+					User: physics.Position{EastM: 100, NorthM: 400}, Aircraft: at}}}},
+		{"with nothing uploaded", "c", telemetry.Result{CompletionS: 2, By: telemetry.ByDecision, LocalS: new(2.0), UploadS: new(0.1)},
+			[]slot.Result{{User: 5, CompletionS: 2, LocalS: 2, LocalCycles: 1e9}}},
+		{"computed locally against the decision", "a", telemetry.Result{CompletionS: 1.5, By: telemetry.ByLocal, LocalS: new(1.5)},
+			[]slot.Result{{User: 7, CompletionS: 1.5, LocalS: 1.5, LocalCycles: 1e9}}},
+		{"by the offer, on no one knows which aircraft", "a", telemetry.Result{CompletionS: 0.4, By: telemetry.ByOffer, LocalS: new(0.1),
+			UploadS: new(0.1)}, nil},
 		{"of a user without a report", "x", telemetry.Result{CompletionS: 0.4, By: telemetry.ByLocal, LocalS: new(0.4)}, nil},
 	} {
 		f := newTestFlight(100)
@@ -147,7 +159,8 @@ func TestTimesThatAreRefused(t *testing.T) {
 		if f.fly(1); math.Abs(f.Objective().DelayS()-(0.3+0.3+0.8)) > 1e-9 {
 			t.Errorf("%s: the delay is %v s", c.name, f.Objective().DelayS())
 		}
-		if err := f.ApplyResult(c.user, &telemetry.Result{CompletionS: 0.5, By: c.result.By}, true); err != nil || len(f.TakeResults(nil)) != 1 {
+		if err := f.ApplyResult(c.user, &telemetry.Result{CompletionS: 0.5, By: c.result.By}, true); err != nil ||
+			len(f.TakeResults(nil)) != 1 {
 			t.Errorf("%s: without the time it is refused too: %v", c.name, err)
 		}
 	}
@@ -197,7 +210,8 @@ func TestFlown(t *testing.T) {
 			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer}, true)
 		}, 0, false},
 		{"nothing received in the last second", func(_ *testFlight, v *fleet.View) { v.Measured = false }, 0, false},
-		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0, false},
+		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0,
+			false},
 		{"readings by another boot's clock", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].readS = 5000 }, 0, false},
 		{"with its pilot", func(_ *testFlight, v *fleet.View) { v.Flying = false }, 0, false},
 		{"a position that jumped", func(_ *testFlight, v *fleet.View) { v.Position.EastM += 90 }, 0, false},
@@ -225,7 +239,8 @@ func TestFlown(t *testing.T) {
 		if !c.known {
 			want = slot.Flown{}
 		}
-		if math.Abs(got.EastMPS-want.EastMPS) > 1e-9 || math.Abs(got.NorthMPS-want.NorthMPS) > 1e-9 || math.Abs(got.FlightJ-want.FlightJ) > 1e-9 {
+		if math.Abs(got.EastMPS-want.EastMPS) > 1e-9 || math.Abs(got.NorthMPS-want.NorthMPS) > 1e-9 ||
+			math.Abs(got.FlightJ-want.FlightJ) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
 		if c.missed == 0 && f.results[1].offerUsers == 0 && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {

@@ -58,7 +58,8 @@ func (a *Account) AddDecision(d SlotDecision) {
 	edge := &slotEdge{aircraftEdgeJ: make([]float64, len(a.aircraft)), offerShare: make([]float64, len(a.aircraft))}
 	r := &slotResults{
 		Row:   Row{Slot: d.Slot, Reported: d.Reported, PriceSPerJ: d.Decision.PriceSPerJ, DecisionMS: d.DecisionMS, Seen: d.Seen},
-		tasks: make(map[string]taskEntry, len(d.Users)), slotEdge: edge, decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers, offeredAircraft: d.OfferedAircraft,
+		tasks: make(map[string]taskEntry, len(d.Users)), slotEdge: edge, decisions: len(d.Users), maxOfferUsers: d.MaxOfferUsers,
+		offeredAircraft: d.OfferedAircraft,
 	}
 	for i := range d.Snapshot.Aircraft {
 		r.offerShare[d.Snapshot.Aircraft[i].Number-1] = 1 / float64(len(d.Snapshot.Aircraft))
@@ -108,17 +109,20 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result, known bool) er
 	e, decided := r.tasks[user]
 	switch most := max(maxCompletionS, 2*e.task.DeadlineS, 2*e.localCompletionS); {
 	case res.CompletionS > most:
-		return &telemetry.InvalidError{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, want at most %v", res.CompletionS, most)}
+		return &telemetry.InvalidError{Kind: "result: too long", Text: fmt.Sprintf("completion_s is %v, want at most %v", res.CompletionS,
+			most)}
 	case decided && e.final:
 		return nil
 	case !decided && res.By == telemetry.ByDecision:
-		return &telemetry.InvalidError{Kind: "result: by no decision", Text: fmt.Sprintf("no decision was made for %s in slot %d", user, res.Slot)}
+		return &telemetry.InvalidError{Kind: "result: by no decision", Text: fmt.Sprintf("no decision was made for %s in slot %d", user,
+			res.Slot)}
 	case !decided && res.By == telemetry.ByOffer && !r.offeredAircraft:
 		return &telemetry.InvalidError{Kind: "result: by no offer", Text: fmt.Sprintf("no aircraft was on offer in slot %d", res.Slot)}
 	case !decided && !known:
 		return &telemetry.InvalidError{Kind: "result: of an unknown user", Text: fmt.Sprintf("%s has reported no task of late", user)}
 	case !decided && len(r.tasks)-r.decisions >= r.maxOfferUsers:
-		return &telemetry.InvalidError{Kind: "result: without a report", Text: fmt.Sprintf("%s did not report in slot %d, and %d others that did not were counted", user, res.Slot, r.maxOfferUsers)}
+		return &telemetry.InvalidError{Kind: "result: without a report",
+			Text: fmt.Sprintf("%s did not report in slot %d, and %d others that did not were counted", user, res.Slot, r.maxOfferUsers)}
 	}
 	if decided {
 		if err := a.observe(&e, res); err != nil {

@@ -50,13 +50,16 @@ var sensors = []sensor{
 	{name: "frozen, real PX4's fields", everyS: [2]float64{0.4, 0.4}, charge: true, current: true, frozen: [2]float64{30, 60}},
 	{name: "frozen, 3 s", everyS: [2]float64{3, 3}, energy: true, current: true, frozen: [2]float64{30, 60}},
 	{name: "users of the offer, real PX4", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, charge: true, current: true, offerEvery: 7},
-	{name: "users of the offer, late results", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: 7, lateResults: true},
+	{name: "users of the offer, late results", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: 7,
+		lateResults: true},
 	{name: "users of the offer, no counter", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, current: true, offerEvery: 7, lateResults: true},
 	{name: "the battery silent", everyS: [2]float64{0.25, 0.25}, energy: true, current: true, silent: [2]float64{40.7, 52}},
-	{name: "the battery silent after users of the offer", everyS: [2]float64{0.4, 0.4}, current: true, offerEvery: 31, silent: [2]float64{66.1, 95}},
+	{name: "the battery silent after users of the offer", everyS: [2]float64{0.4, 0.4}, current: true, offerEvery: 31,
+		silent: [2]float64{66.1, 95}},
 	{name: "an aircraft lost", everyS: [2]float64{0.25, 0.25}, energy: true, current: true, lostS: 60.2, offerEvery: 10},
 	{name: "kills", everyS: [2]float64{0.25, 0.25}, energy: true, current: true, killEvery: 17, gapS: 3.2},
-	{name: "kills, real PX4", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, charge: true, current: true, killEvery: 40, gapS: 4.3, offerEvery: 13, lateResults: true},
+	{name: "kills, real PX4", everyS: [2]float64{0.4, 0.4}, lateS: 0.5, charge: true, current: true, killEvery: 40, gapS: 4.3,
+		offerEvery: 13, lateResults: true},
 	{name: "a shock", everyS: [2]float64{0.25, 0.25}, energy: true, current: true, shockSlot: 100},
 	{name: "a shock, 5 s", everyS: [2]float64{5, 5}, energy: true, current: true, shockSlot: 100},
 	{name: "a shock, real PX4", everyS: [2]float64{0.4, 0.4}, lateS: 0.4, charge: true, current: true, shockSlot: 100},
@@ -149,7 +152,8 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 	c := physics.DefaultConstants()
 	var packs []*measuredPack
 	for range 2 {
-		p := &measuredPack{sensor: s, rng: rng, powerW: c.Propulsion.PowerW, inAir: true, speedMPS: 8, reportedS: -20, nextS: -10 - rng.Float64()}
+		p := &measuredPack{sensor: s, rng: rng, powerW: c.Propulsion.PowerW, inAir: true, speedMPS: 8, reportedS: -20,
+			nextS: -10 - rng.Float64()}
 		p.meter = energy.Meter{CapacityJ: c.BatteryCapacityJ, PowerW: p.powerW, MaxPowerW: 10 * p.powerW(c.SpeedMaxMPS)}
 		packs = append(packs, p)
 	}
@@ -159,7 +163,8 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 		for i, p := range packs {
 			m := &p.meter
 			lost := i == 0 && s.lostS > 0 && now > s.lostS+10
-			v = append(v, fleet.View{Number: i + 1, AtS: now, InAir: !lost, Charge: math.NaN(), Source: m.Source(now), TotalJ: m.DrawnJ(now), ModelJ: m.ModelJ(now), UncertaintyJ: m.UncertaintyJ(now), Mark: m.LastReading()})
+			v = append(v, fleet.View{Number: i + 1, AtS: now, InAir: !lost, Charge: math.NaN(), Source: m.Source(now),
+				TotalJ: m.DrawnJ(now), ModelJ: m.ModelJ(now), UncertaintyJ: m.UncertaintyJ(now), Mark: m.LastReading()})
 		}
 		return v
 	}
@@ -237,7 +242,9 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 		if phase >= decideS && decided < n {
 			decided = n
 			byOffer := s.offerEvery > 0 && n%s.offerEvery == 2
-			decision := SlotDecision{Slot: n, MaxOfferUsers: 12, OfferedAircraft: true, Snapshot: &slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}, {Number: 2, CPUHz: 4e10}}}, Decision: &slot.Decision{}}
+			decision := SlotDecision{Slot: n, MaxOfferUsers: 12, OfferedAircraft: true,
+				Snapshot: &slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 4e10}, {Number: 2, CPUHz: 4e10}}},
+				Decision: &slot.Decision{}}
 			if s.lostS > 0 && now >= s.lostS+2 { // no users are sent to it any more
 				decision.Snapshot.Aircraft = decision.Snapshot.Aircraft[1:]
 			}
@@ -260,8 +267,11 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 					task := physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}
 					hz := math.Sqrt(edgeJ / (c.SwitchedCapacitance * cycles * offload))
 					decision.Users = append(decision.Users, fmt.Sprintf("u%d", k))
-					decision.Snapshot.Users = append(decision.Snapshot.Users, slot.User{ID: k, CPUHz: 1e9, Task: task, Gain: []float64{1e-9, 1e-9}})
-					decision.Decision.Users = append(decision.Decision.Users, slot.UserDecision{Server: k + 1 - (2 - len(decision.Snapshot.Aircraft)), Offload: offload, CPUHz: hz, CompletionS: 0.3})
+					decision.Snapshot.Users = append(decision.Snapshot.Users,
+						slot.User{ID: k, CPUHz: 1e9, Task: task, Gain: []float64{1e-9, 1e-9}})
+					decision.Decision.Users = append(decision.Decision.Users,
+						slot.UserDecision{Server: k + 1 - (2 - len(decision.Snapshot.Aircraft)), Offload: offload, CPUHz: hz,
+							CompletionS: 0.3})
 					p.meter.AddEdge(now, edgeJ)
 					p.edges = append(p.edges, [2]float64{edgeJ, 2 * edgeJ})
 				}
@@ -284,9 +294,11 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 			off := math.Abs(got/multiplier - 1)
 			truth := packs[0].trueJ - base[0] + packs[1].trueJ - base[1]
 			if trace != nil {
-				trace(fmt.Sprintf("slot %d: multiplier %.3f, %+.0f J off of %.0f, sources %s %s", n-1, got, a.Objective().SpentJ()-truth, truth, v[0].Source, v[1].Source))
+				trace(fmt.Sprintf("slot %d: multiplier %.3f, %+.0f J off of %.0f, sources %s %s", n-1, got, a.Objective().SpentJ()-truth,
+					truth, v[0].Source, v[1].Source))
 			}
-			if shocked := s.shockSlot > 0 && now > s.shockSlot-0.5 && now < s.shockSlot+shockSlots; n > learnedSlot && !shocked || multiplier == 1 && off > 0.1 {
+			if shocked := s.shockSlot > 0 && now > s.shockSlot-0.5 && now < s.shockSlot+shockSlots; n > learnedSlot && !shocked ||
+				multiplier == 1 && off > 0.1 {
 				worst = max(worst, off)
 			}
 			if n == flownSlots {
@@ -331,7 +343,8 @@ func TestSensors(t *testing.T) {
 			}
 			t.Logf("%s, %v: ledger %+.2f %%, multiplier %.1f %%", s.name, multiplier, 100*worstLedger, 100*worst)
 			if math.Abs(worstLedger) > 0.003 || worst > 0.05 {
-				t.Errorf("%s, at %v: the ledger is %+.2f %% off, the multiplier up to %.1f %%", s.name, multiplier, 100*worstLedger, 100*worst)
+				t.Errorf("%s, at %v: the ledger is %+.2f %% off, the multiplier up to %.1f %%", s.name, multiplier, 100*worstLedger,
+					100*worst)
 			}
 		}
 	}
@@ -343,7 +356,8 @@ func TestRestartBooksWhatWasMeasured(t *testing.T) {
 	for _, s := range []sensor{
 		{name: "a counter of energy", everyS: [2]float64{0.25, 0.25}, energy: true, current: true},
 		{name: "a counter of charge", everyS: [2]float64{0.4, 0.4}, lateS: 0.1, charge: true, current: true},
-		{name: "after users of the offer", everyS: [2]float64{0.4, 0.4}, lateS: 0.4, charge: true, current: true, offerEvery: 3, lateResults: true},
+		{name: "after users of the offer", everyS: [2]float64{0.4, 0.4}, lateS: 0.4, charge: true, current: true, offerEvery: 3,
+			lateResults: true},
 	} {
 		s.slots, s.gapS = 16, 4.3
 		var mean, worst [2]float64 // without and with a kill in slot 4
@@ -355,9 +369,11 @@ func TestRestartBooksWhatWasMeasured(t *testing.T) {
 				mean[k], worst[k] = mean[k]+errorJ/flights, max(worst[k], math.Abs(errorJ))
 			}
 		}
-		t.Logf("%s: %+.0f J on average and at most %.0f J off, without a restart %+.0f and %.0f J", s.name, mean[1], worst[1], mean[0], worst[0])
+		t.Logf("%s: %+.0f J on average and at most %.0f J off, without a restart %+.0f and %.0f J", s.name, mean[1], worst[1], mean[0],
+			worst[0])
 		if math.Abs(mean[1]-mean[0]) > 20 || worst[1] > worst[0]+60 {
-			t.Errorf("%s: a restart adds %+.0f J on average, and %.0f J at most to an error of %.0f", s.name, mean[1]-mean[0], worst[1]-worst[0], worst[0])
+			t.Errorf("%s: a restart adds %+.0f J on average, and %.0f J at most to an error of %.0f", s.name, mean[1]-mean[0],
+				worst[1]-worst[0], worst[0])
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 // A change of flight power is acted on before it is known exactly, though users of the offer compute in
 // some slots: on these seeds after 6 slots in the mean, and not before it came. It had taken 10.
 func TestShockIsKnownInTime(t *testing.T) {
-	s := sensor{everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: 7, lateResults: true, shockSlot: 30, slots: 60}
+	s := sensor{everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: 7, lateResults: true, shockSlot: 30,
+		slots: 60}
 	const shock, seeds, within = 30, 12, 8.5
 	mean := 0.0
 	for seed := range uint64(seeds) {

@@ -154,14 +154,18 @@ func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 	const calmS, endS = 75.0, 81.0
 	rng := rand.New(rand.NewPCG(seed, 33))
 	p := physics.DefaultConstants()
-	s := &simulatedAutopilot{rng: rng, landS: climbS + slots*(0.5+0.8*rng.Float64()), powerW: p.Propulsion.PowerW, factor: 1, batteryEveryS: []float64{0.2, 0.25, 0.5}[seed%3]}
-	r := &simulatedReceiver{meter: energy.Meter{CapacityJ: p.BatteryCapacityJ, PowerW: p.Propulsion.PowerW, MaxPowerW: 10 * p.Propulsion.PowerW(p.SpeedMaxMPS)}}
+	s := &simulatedAutopilot{rng: rng, landS: climbS + slots*(0.5+0.8*rng.Float64()), powerW: p.Propulsion.PowerW, factor: 1,
+		batteryEveryS: []float64{0.2, 0.25, 0.5}[seed%3]}
+	r := &simulatedReceiver{meter: energy.Meter{CapacityJ: p.BatteryCapacityJ, PowerW: p.Propulsion.PowerW,
+		MaxPowerW: 10 * p.Propulsion.PowerW(p.SpeedMaxMPS)}}
 	apartS := []float64{15, 40}[rng.IntN(2)]
-	f := faults{randomIntervals(rng, calmS, apartS, 0.5, 10), randomIntervals(rng, calmS, apartS, 0.5, 10), randomIntervals(rng, calmS, apartS, 0.5, 10), randomIntervals(rng, calmS, apartS, 0.2, 3)}
+	f := faults{randomIntervals(rng, calmS, apartS, 0.5, 10), randomIntervals(rng, calmS, apartS, 0.5, 10),
+		randomIntervals(rng, calmS, apartS, 0.5, 10), randomIntervals(rng, calmS, apartS, 0.2, 3)}
 	a := newAccount()
 	view := func(now float64) []fleet.View {
 		m := &r.meter
-		return []fleet.View{{Number: 1, InAir: r.inAir, Charge: math.NaN(), Source: m.Source(now), TotalJ: m.DrawnJ(now), ModelJ: m.ModelJ(now), UncertaintyJ: m.UncertaintyJ(now)}}
+		return []fleet.View{{Number: 1, InAir: r.inAir, Charge: math.NaN(), Source: m.Source(now), TotalJ: m.DrawnJ(now),
+			ModelJ: m.ModelJ(now), UncertaintyJ: m.UncertaintyJ(now)}}
 	}
 	a.Begin(slots, view(0))
 	var waiting []datagram

@@ -167,7 +167,8 @@ func (c *Config) CheckStarts(areaM float64) error {
 
 // Check returns the first value that is wrong, in one line.
 func (c *Config) Check() error {
-	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft, c.Surroundings.check} {
+	for _, check := range []func() error{c.checkIDs, c.checkRanges, c.checkChoices, c.Origin.Check, c.Broker.Check, c.checkAircraft,
+		c.Surroundings.check} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -250,7 +251,8 @@ func (c *Config) checkAircraft() error {
 	seen := map[string]int{}
 	for i, a := range c.Aircraft {
 		if a.SystemID < 1 || a.SystemID > 255 || a.SystemID == c.MAVLink.SystemID {
-			return fmt.Errorf("aircraft %d has system_id %d, want 1 to 255 and not mavlink.system_id, %d", i+1, a.SystemID, c.MAVLink.SystemID)
+			return fmt.Errorf("aircraft %d has system_id %d, want 1 to 255 and not mavlink.system_id, %d", i+1, a.SystemID,
+				c.MAVLink.SystemID)
 		}
 		if a.PackJ != 0 && !(a.PackJ >= 1e3 && a.PackJ <= 1e9) {
 			return fmt.Errorf("aircraft %d has pack_j %v, want 1000 to 1e9 or, where its autopilot knows it, 0", i+1, a.PackJ)
@@ -258,7 +260,8 @@ func (c *Config) checkAircraft() error {
 		if s := a.StartM; s != nil && !(min(s[0], s[1]) >= 0) { // CheckStarts knows the area
 			return fmt.Errorf("start_m of aircraft %d is %v, want each 0 or more, inside the area", i+1, *s)
 		}
-		if host, port, err := net.SplitHostPort(a.Worker); a.Worker != "" && (err != nil || host == "" || port == "") || a.GrantKey != "" && a.Worker == "" {
+		if host, port, err := net.SplitHostPort(a.Worker); a.Worker != "" && (err != nil || host == "" || port == "") ||
+			a.GrantKey != "" && a.Worker == "" {
 			return fmt.Errorf("aircraft %d has worker %q and grant_key %q, want host:port for a grant_key", i+1, a.Worker, a.GrantKey)
 		}
 		if _, err := fleet.ParseEndpoint(a.Endpoint); err != nil {

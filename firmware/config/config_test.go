@@ -33,7 +33,8 @@ func TestShippedSITLConfigurations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.SpeedFactor() != 1 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() || c.MAVLink.RealAircraft || c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
+		if c.SpeedFactor() != 1 || len(c.Aircraft) != 2 || !c.AcceptsUnsigned() || c.MAVLink.RealAircraft ||
+			c.Flight.Failsafe != "refuse" || c.Flight.ClimbS < 120 {
 			t.Errorf("%s: %+v", autopilot, c)
 		}
 	}
@@ -71,8 +72,10 @@ func TestUnsigned(t *testing.T) {
 func TestStartsInsideTheArea(t *testing.T) {
 	for start, want := range map[[2]float64]string{
 		{0, 1000}: "", {500, 10}: "",
-		{-1, 500}: "start_m of aircraft 2 is [-1 500], want each 0 or more, inside the area", {500, math.NaN()}: "start_m of aircraft 2 is [500 NaN]",
-		{500, 1030}: "start_m of aircraft 2 is [500, 1030], want each 0 to 1000, inside the area", {math.Inf(1), 0}: "start_m of aircraft 2 is [+Inf, 0]",
+		{-1, 500}:         "start_m of aircraft 2 is [-1 500], want each 0 or more, inside the area",
+		{500, math.NaN()}: "start_m of aircraft 2 is [500 NaN]",
+		{500, 1030}:       "start_m of aircraft 2 is [500, 1030], want each 0 to 1000, inside the area",
+		{math.Inf(1), 0}:  "start_m of aircraft 2 is [+Inf, 0]",
 	} {
 		c := Defaults()
 		c.Aircraft = []Aircraft{{SystemID: 1, Endpoint: "udp:127.0.0.1:1"}, {SystemID: 2, Endpoint: "udp:127.0.0.1:1", StartM: &start}}
@@ -108,7 +111,8 @@ func FuzzConfig(f *testing.F) {
 	f.Add(regexp.MustCompile(`(?m)^#.*\n| *# .*`).ReplaceAll(whole, nil))
 	for _, text := range []string{
 		"", "slots: 1e9\n", "slot_ms: .nan\n", "slots: 0x10\naircraft: [{system_id: 1, endpoint: 'serial:/dev/x:57600'}]\n",
-		"a: &a [*a]\n", "users: {allow: [a, b, 'c d']}\n", "commands: {keys: {crew-1: AAAA}}\n", "aircraft:\n- {system_id: 1, start_m: [1]}\n",
+		"a: &a [*a]\n", "users: {allow: [a, b, 'c d']}\n", "commands: {keys: {crew-1: AAAA}}\n",
+		"aircraft:\n- {system_id: 1, start_m: [1]}\n",
 		"fleet: !!binary aGk=\n", "? {}\n: 1\n", "broker: {url: tls://[::1]:70000}\n", "---\n---\nslots: 1\n", "<<: {slots: 1}\n",
 	} {
 		f.Add([]byte(text))

@@ -31,7 +31,8 @@ func TestSurroundingsAreChecked(t *testing.T) {
 		"surroundings: {sounding: true, radio: {urban_a: 27.23}}": "",
 	} {
 		_, err := readSurroundings(text + "\n")
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n")) {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -101,14 +101,16 @@ func (c *Handler) Admit(m *Command) bool {
 		c.decided = append(c.decided, answer{entry: ledger.Command{ID: m.ID}, ack: earlier.ack, isRepeat: true})
 		return false
 	case c.challenges.usedID(m.ID):
-		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used before, and its answer is no longer kept; send the command with a new id", m.ID)})
+		c.refuse(m.PublicKey, m, telemetry.Ack{Reason: fmt.Sprintf("id %s was used before, and its answer is no longer kept; send the "+
+			"command with a new id", m.ID)})
 		return false
 	}
 	now := c.Clock.Now()
 	if m.KeyName != "" && !m.admitted {
 		end, valid := c.challenges.end(m.Challenge, now)
 		if last := c.commands.last(m.Signer, now); !valid || m.Counter <= last {
-			c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again", Challenge: c.challenges.currentAt(now), LastCounter: &last})
+			c.refuse(m.PublicKey, m, telemetry.Ack{Reason: "the challenge or the counter is not the present one; sign again",
+				Challenge: c.challenges.currentAt(now), LastCounter: &last})
 			return false
 		}
 		c.commands.note(m.Signer, now, end)

@@ -82,7 +82,8 @@ func (d *harness) Commit() {
 }
 
 func newHarness(t *testing.T, names ...string) *harness {
-	d := &harness{t: t, dir: t.TempDir(), clock: &manualClock{now: time.Hour}, keys: Keys{AcceptUnsigned: len(names) == 0, Public: map[string]ed25519.PublicKey{}}, private: map[string]ed25519.PrivateKey{}}
+	d := &harness{t: t, dir: t.TempDir(), clock: &manualClock{now: time.Hour},
+		keys: Keys{AcceptUnsigned: len(names) == 0, Public: map[string]ed25519.PublicKey{}}, private: map[string]ed25519.PrivateKey{}}
 	for _, name := range names {
 		d.keys.Public[name], d.private[name], _ = ed25519.GenerateKey(nil)
 	}
@@ -122,7 +123,8 @@ const preferenceTopic, missionTopic = "prefdt/test/command/preference", "prefdt/
 // sign returns a payload signed with a key.
 func (d *harness) sign(name string, counter uint64, challenge, topic, body string) string {
 	d.t.Helper()
-	raw, err := telemetry.Envelope{Key: name, Station: d.station, Counter: counter, Challenge: challenge, Body: body}.Sign(d.private[name], topic)
+	raw, err := telemetry.Envelope{Key: name, Station: d.station, Counter: counter, Challenge: challenge, Body: body}.Sign(d.private[name],
+		topic)
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -200,7 +202,8 @@ func TestRepeat(t *testing.T) {
 	if first.Key != "crew-1" || *first.Setting != 0.3 {
 		t.Errorf("%+v", first)
 	}
-	if log := strings.ReplaceAll(d.log.String(), `\"`, `"`); !strings.Contains(log, `"key":"crew-1"`) || !strings.Contains(log, `"setting":0.3`) {
+	if log := strings.ReplaceAll(d.log.String(), `\"`, `"`); !strings.Contains(log, `"key":"crew-1"`) ||
+		!strings.Contains(log, `"setting":0.3`) {
 		t.Errorf("the log names not both, value and signer: %s", log)
 	}
 	for name, payload := range map[string]string{
@@ -302,7 +305,8 @@ func TestStaleSignature(t *testing.T) {
 		}
 		last, n := d.commands.last(d.decode(preferenceTopic, payload).Signer, d.clock.now), len(d.applied)
 		ack := d.mustRefuse(preferenceTopic, payload, "sign again")
-		if ack.Challenge != d.Challenge() || ack.LastCounter == nil || *ack.LastCounter != last || ack.Key != "crew-1" || len(d.applied) != n {
+		if ack.Challenge != d.Challenge() || ack.LastCounter == nil || *ack.LastCounter != last || ack.Key != "crew-1" ||
+			len(d.applied) != n {
 			t.Errorf("%s: %+v, want challenge %s and counter %d", c.name, ack, d.Challenge(), last)
 		}
 		d.mustAccept(preferenceTopic, d.sign("crew-1", last+1, ack.Challenge, preferenceTopic, body))
@@ -391,7 +395,8 @@ func TestCountersBelongToAStation(t *testing.T) {
 	send := func(station string, counter uint64) *telemetry.Ack {
 		d.station, n = station, n+1
 		d.clock.now += refusalInterval
-		return d.send(preferenceTopic, d.sign("crew-1", counter, d.Challenge(), preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.1}`, n)))
+		return d.send(preferenceTopic, d.sign("crew-1", counter, d.Challenge(), preferenceTopic,
+			fmt.Sprintf(`{"id":"c%d","setting":0.1}`, n)))
 	}
 	for _, c := range []struct {
 		name, station string
@@ -440,7 +445,8 @@ func TestManyStations(t *testing.T) {
 	heartbeat := func(key, station string, counter uint64) bool {
 		const topic = "prefdt/test/crew/ops/heartbeat"
 		d.station = station
-		h, err := d.keys.DecodeHeartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(d.sign(key, counter, d.Challenge(), topic, `{"seq":1}`))})
+		h, err := d.keys.DecodeHeartbeat("ops", telemetry.Message{Topic: topic,
+			Payload: []byte(d.sign(key, counter, d.Challenge(), topic, `{"seq":1}`))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -470,7 +476,8 @@ func TestManyStations(t *testing.T) {
 	d.mustAccept(missionTopic, first)
 	for i := range ledger.MaxCommands {
 		d.station = name(i)
-		d.HandleCommand(d.decode(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic, fmt.Sprintf(`{"id":"c%d","setting":0.1}`, i))))
+		d.HandleCommand(d.decode(preferenceTopic, d.sign("crew-1", 1, d.Challenge(), preferenceTopic,
+			fmt.Sprintf(`{"id":"c%d","setting":0.1}`, i))))
 	}
 	d.Commit()
 	d.mustRefuse(missionTopic, first, "id first was used")
@@ -536,7 +543,8 @@ func TestNotACommand(t *testing.T) {
 		}
 	}
 	good := d.sign("crew-1", 2, d.Challenge(), preferenceTopic, `{"id":"a","setting":0.3}`)
-	if c, err := d.keys.DecodeCommand(telemetry.KindPreference, telemetry.Message{Topic: preferenceTopic, Payload: []byte(good), Retained: true}); c != nil || err == nil {
+	if c, err := d.keys.DecodeCommand(telemetry.KindPreference, telemetry.Message{Topic: preferenceTopic, Payload: []byte(good),
+		Retained: true}); c != nil || err == nil {
 		t.Errorf("retained: %+v, %v", c, err)
 	}
 }
@@ -580,7 +588,8 @@ func TestHeartbeat(t *testing.T) {
 	if h := read(`{"seq":1}`); h != nil {
 		t.Error("an unsigned one counts where keys are configured")
 	}
-	if h, err := d.keys.DecodeHeartbeat("ops", telemetry.Message{Topic: topic, Payload: []byte(d.sign("crew-1", 1, d.Challenge(), topic, `{"seq":1}`)), Retained: true}); h != nil || err == nil {
+	if h, err := d.keys.DecodeHeartbeat("ops", telemetry.Message{Topic: topic,
+		Payload: []byte(d.sign("crew-1", 1, d.Challenge(), topic, `{"seq":1}`)), Retained: true}); h != nil || err == nil {
 		t.Error("a retained one counts")
 	}
 	old := d.Challenge()

@@ -50,7 +50,8 @@ var advice = map[string]string{
 func (k Keys) verify(m telemetry.Message) (body []byte, signer Signer, err error) {
 	if !telemetry.LooksSigned(m.Payload) {
 		if !k.AcceptUnsigned {
-			return nil, signer, &telemetry.InvalidError{Kind: "command: unsigned", Text: "command: no signature; this leader accepts signed commands only: sign with a key whose line is in its commands.keys"}
+			return nil, signer, &telemetry.InvalidError{Kind: "command: unsigned",
+				Text: "command: no signature; this leader accepts signed commands only: sign with a key whose line is in its commands.keys"}
 		}
 		return m.Payload, signer, nil
 	}

@@ -78,7 +78,8 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	step := c.count - a.Count
 	// A reading that follows the reference in fewer joules than the candidate is its own.
 	follows := step >= 0 && (step-1)*c.unitJ <= c.maxJ
-	if next != nil && c.count >= next.Count && (c.count-next.Count-1)*c.unitJ <= c.maxSinceCandidateJ && !(follows && next.Count < a.Count) {
+	if next != nil && c.count >= next.Count && (c.count-next.Count-1)*c.unitJ <= c.maxSinceCandidateJ &&
+		!(follows && next.Count < a.Count) {
 		switch {
 		case step < 0 && c.count >= a.Count-a.LastStep:
 			a.Count -= a.LastStep

@@ -19,7 +19,8 @@ type datagram struct {
 // hectojoules and the mean current since the message before. A real reset of
 // the counter is at resetS, 0: none.
 func simulateMission(rng *rand.Rand, seconds, intervalS, resetS float64) (sent []datagram, trueJ float64) {
-	p := &batteryPack{rng: rng, currentGain: 0.98 + 0.04*rng.Float64(), counterRoundingJ: 99 * rng.Float64(), counterWrapHJ: math.Inf(1), sendsConsumed: true, sendsCurrent: true}
+	p := &batteryPack{rng: rng, currentGain: 0.98 + 0.04*rng.Float64(), counterRoundingJ: 99 * rng.Float64(), counterWrapHJ: math.Inf(1),
+		sendsConsumed: true, sendsCurrent: true}
 	propulsionW, burstJ := 150.0, 0.0
 	nextS := 0.0
 	for now := 0.0; now <= seconds; now += 0.05 {
@@ -121,7 +122,8 @@ func newSteadyMeter(messages int) *steadyMeter {
 }
 
 func (s *steadyMeter) reading() Reading {
-	return Reading{ConsumedHJ: math.Floor((s.now*150 + 30) / 100), CurrentA: 10, VoltageV: 15, Charge: 1 - math.Floor((s.now*150+700)/1500)/100}
+	return Reading{ConsumedHJ: math.Floor((s.now*150 + 30) / 100), CurrentA: 10, VoltageV: 15,
+		Charge: 1 - math.Floor((s.now*150+700)/1500)/100}
 }
 
 func (s *steadyMeter) addReading(change func(*Reading)) {

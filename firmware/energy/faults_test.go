@@ -15,7 +15,8 @@ func TestStallIsNoOtherCounter(t *testing.T) {
 		drawn := 0.0
 		send := func(receivedS, contentS float64) {
 			drawn = 160 * contentS
-			m.AddReading(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(receivedS, Reading{ConsumedHJ: math.Floor(drawn / 100), CurrentA: 160 / volts, VoltageV: volts,
+				Charge: math.NaN()})
 		}
 		now := 0.0
 		for ; now < 30; now += 0.25 {
@@ -59,7 +60,10 @@ func TestCounterComesBack(t *testing.T) {
 	nan := math.NaN()
 	for _, between := range [][]func(Reading) Reading{
 		{func(r Reading) Reading { r.ConsumedHJ = nan; return r }},
-		{func(r Reading) Reading { r.ConsumedHJ = nan; return r }, func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }},
+		{func(r Reading) Reading { r.ConsumedHJ = nan; return r }, func(r Reading) Reading {
+			r.ConsumedHJ, r.CurrentA = nan, nan
+			return r
+		}},
 		{func(r Reading) Reading { r.ConsumedHJ, r.CurrentA = nan, nan; return r }, func(r Reading) Reading { return Absent() }},
 	} {
 		m := newMeter()
@@ -81,7 +85,8 @@ func TestCounterComesBack(t *testing.T) {
 func TestExactToTheResolution(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	m := newMeter()
-	p := &batteryPack{rng: rng, currentGain: 1.02, counterRoundingJ: 50, counterWrapHJ: math.Inf(1), bootS: -5, sendsBootTime: true, sendsConsumed: true, sendsCurrent: true}
+	p := &batteryPack{rng: rng, currentGain: 1.02, counterRoundingJ: 50, counterWrapHJ: math.Inf(1), bootS: -5, sendsBootTime: true,
+		sendsConsumed: true, sendsCurrent: true}
 	sum, stated, n := 0.0, 0.0, 0.0
 	speed, edge := 8.0, 0.0
 	m.SetSpeed(0, speed, true)
@@ -176,7 +181,8 @@ func TestStallIsCountedOnce(t *testing.T) {
 			}
 			hear(first+0.25, 60)
 			if off := math.Abs(m.DrawnJ(60) - 60*watts); off > 150 || off > m.UncertaintyJ(60) {
-				t.Errorf("counter %v, a stall of %v s: %.0f J off, stated %.0f J", counter, stall, m.DrawnJ(60)-60*watts, m.UncertaintyJ(60))
+				t.Errorf("counter %v, a stall of %v s: %.0f J off, stated %.0f J", counter, stall, m.DrawnJ(60)-60*watts,
+					m.UncertaintyJ(60))
 			}
 		}
 	}
@@ -190,7 +196,8 @@ func TestStallOfACurrentAlone(t *testing.T) {
 	m.SetSpeed(0, 8.4, true)
 	send := func(receivedS, contentS float64) {
 		m.SetSpeed(receivedS, 8.4, true)
-		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts/volts + math.Mod(contentS, 0.5)/100, VoltageV: volts, Charge: math.NaN(), BootS: 50 + contentS})
+		m.AddReading(receivedS, Reading{ConsumedHJ: math.NaN(), CurrentA: watts/volts + math.Mod(contentS, 0.5)/100, VoltageV: volts,
+			Charge: math.NaN(), BootS: 50 + contentS})
 	}
 	for i := range 41 {
 		send(float64(i)/4, float64(i)/4)
@@ -245,7 +252,8 @@ func TestChargeRanksBelowCurrent(t *testing.T) {
 	worst := 0.0
 	simulateFlight(m, 1, func(i int, j, w float64) (Reading, bool) {
 		worst = max(worst, math.Abs(m.DrawnJ(float64(i)/10)-j))
-		return Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / 15, VoltageV: 15, Charge: 0.9 - float64(i/100)/20}, true // half a pack too much
+		// half a pack too much
+		return Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: w / 15, VoltageV: 15, Charge: 0.9 - float64(i/100)/20}, true
 	})
 	if worst > 150 {
 		t.Errorf("%.0f J off beside a charge that is wrong", worst)
@@ -308,7 +316,8 @@ func TestBurstOfPower(t *testing.T) {
 // last: it does not contradict the counter.
 func TestBurstAfterLostMessages(t *testing.T) {
 	for _, lost := range []int{0, 3, 5, 10} {
-		m, p := newMeter(), &batteryPack{currentGain: 1, counterWrapHJ: 1e9, sendsConsumed: true, sendsCurrent: true, sendsBootTime: true, bootS: -10}
+		m, p := newMeter(), &batteryPack{currentGain: 1, counterWrapHJ: 1e9, sendsConsumed: true, sendsCurrent: true, sendsBootTime: true,
+			bootS: -10}
 		now := 0.0
 		for i := range 200 {
 			now = float64(i) / 10

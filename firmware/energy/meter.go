@@ -81,7 +81,8 @@ func (m *Meter) State(nowS float64) State {
 		return now.State(nowS)
 	}
 	f := m.estimateAt(nowS)
-	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.meanPowerW, Factor: m.model.factor, IntervalS: m.intervalS, Charged: m.charged}
+	s := State{SpentJ: f.J, LowJ: f.LowJ, HighJ: f.HighJ, Consumed: m.consumed, Charge: m.charge, PowerW: m.meanPowerW,
+		Factor: m.model.factor, IntervalS: m.intervalS, Charged: m.charged}
 	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
 		a.CertainJ -= m.certainJ
 		if a.Candidate != nil {
@@ -361,7 +362,8 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 	count := func(a *counterReference, n, unitJ, trust float64) counterReading {
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
-			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ), afterGap: s.afterGap,
+			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
+			afterGap: s.afterGap,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
@@ -454,7 +456,8 @@ func (m *Meter) rebaseAtBoot(nowS float64, r Reading) {
 		atBoot = estimate{J: atBoot.J - back.J, LowJ: atBoot.LowJ - back.HighJ, HighJ: atBoot.HighJ}
 	}
 	// Whether the counter rounds, up or down, is not known.
-	m.consumed = counterReference{UnitJ: consumedUnitJ, Base: atBoot.widened(consumedUnitJ / 2), Synced: true, readS: bootS, CertainJ: m.certainJ}
+	m.consumed = counterReference{UnitJ: consumedUnitJ, Base: atBoot.widened(consumedUnitJ / 2), Synced: true, readS: bootS,
+		CertainJ: m.certainJ}
 }
 
 func (m *Meter) start(nowS float64) {

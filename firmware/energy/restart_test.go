@@ -54,7 +54,8 @@ func TestDowntimeIsCountedByTheCounter(t *testing.T) {
 				began := now
 				at := func() float64 { return now - began + laterS }
 				send(again, at())
-				if off := math.Abs(again.DrawnJ(at()) - drawn); off > 1.5*consumedUnitJ || off > again.UncertaintyJ(at()) { // a count, and what the first was past one
+				// a count, and what the first was past one
+				if off := math.Abs(again.DrawnJ(at()) - drawn); off > 1.5*consumedUnitJ || off > again.UncertaintyJ(at()) {
 					t.Errorf("%+v, gap known %v, dated %v: %.0f J off right after the first reading", c, gapKnown, dated, off)
 				}
 				firstJ, firstModelJ := again.DrawnJ(at()), again.ModelJ(at())
@@ -158,7 +159,8 @@ func TestDowntimeWithoutACounterIsHover(t *testing.T) {
 			drawn, now := 0.0, 0.0
 			send := func(m *Meter, mps, watt float64) {
 				m.SetSpeed(now, mps, true)
-				m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(), BootS: bootS + now})
+				m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: watt / volts, VoltageV: volts, Charge: math.NaN(),
+					BootS: bootS + now})
 			}
 			for ; now < 60; now += 0.4 {
 				send(m, 8, cruiseW)
@@ -187,7 +189,8 @@ func TestRebootBeforeTheKill(t *testing.T) {
 		m.SetSpeed(0, 8.4, true)
 		for ; now <= rebootS; now += 0.25 {
 			m.SetSpeed(now, 8.4, true)
-			m.AddReading(now, Reading{BootS: 100 + now, ConsumedHJ: math.Floor(now * watts / 100), CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(now, Reading{BootS: 100 + now, ConsumedHJ: math.Floor(now * watts / 100), CurrentA: watts / volts, VoltageV: volts,
+				Charge: math.NaN()})
 		}
 		drawn = rebootS * watts
 		left := rebootS + c.silentS
@@ -196,8 +199,10 @@ func TestRebootBeforeTheKill(t *testing.T) {
 		first := now // alone it does not prove a reboot
 		for end := now + 3; now < end; now += 0.5 {
 			since := c.afterW * (now - rebootS)
-			again.AddReading(now, Reading{BootS: now - rebootS, ConsumedHJ: math.Floor(since / 100), CurrentA: c.afterW / volts, VoltageV: volts, Charge: math.NaN()})
-			if off := again.DrawnJ(now) - drawn - since; now > first && (math.Abs(off) > again.UncertaintyJ(now) || math.Abs(off) > 100+watts*c.silentS) {
+			again.AddReading(now, Reading{BootS: now - rebootS, ConsumedHJ: math.Floor(since / 100), CurrentA: c.afterW / volts,
+				VoltageV: volts, Charge: math.NaN()})
+			if off := again.DrawnJ(now) - drawn - since; now > first &&
+				(math.Abs(off) > again.UncertaintyJ(now) || math.Abs(off) > 100+watts*c.silentS) {
 				t.Errorf("%+v: %.0f J off at %.1f s, stated %.0f J", c, off, now-rebootS, again.UncertaintyJ(now))
 			}
 		}

@@ -7,7 +7,8 @@ import (
 
 // sentReading is a reading of 15 V with the counter of what was drawn.
 func sentReading(drawnJ, powerW, bootS float64) Reading {
-	return Reading{ConsumedHJ: math.Floor(drawnJ / 100), CurrentA: math.Round(100*powerW/15) / 100, VoltageV: 15 + math.Mod(bootS, 1)/100, Charge: math.NaN(), BootS: bootS}
+	return Reading{ConsumedHJ: math.Floor(drawnJ / 100), CurrentA: math.Round(100*powerW/15) / 100, VoltageV: 15 + math.Mod(bootS, 1)/100,
+		Charge: math.NaN(), BootS: bootS}
 }
 
 // A monitor that repeats its counter and its current unchanged for 30 s, at more or less
@@ -139,7 +140,8 @@ func TestSilentBatteryComputesNothing(t *testing.T) {
 		m.SetSpeed(now, 8.4, true)
 		if now >= next && now < silentS {
 			next += 0.25
-			m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: (drawn - m.total.J) / math.Max(now-m.lastReadS, 0.05) / 15, VoltageV: 15, Charge: math.NaN(), BootS: 50 + now})
+			m.AddReading(now, Reading{ConsumedHJ: math.NaN(), CurrentA: (drawn - m.total.J) / math.Max(now-m.lastReadS, 0.05) / 15,
+				VoltageV: 15, Charge: math.NaN(), BootS: 50 + now})
 		}
 		if now > silentS && math.Abs(m.DrawnJ(now)-drawn) > 100 {
 			t.Fatalf("at %.2f s %+.0f J off", now, m.DrawnJ(now)-drawn)
@@ -219,7 +221,8 @@ func TestArrivalsAreInOrder(t *testing.T) {
 		a.consumed = x.ConsumedHJ
 		a.accept(x.receivedS, x.ConsumedHJ)
 	}
-	for _, r := range []struct{ receivedS, bootS, count float64 }{{1, 51, 10}, {1.25, 51.25, 11}, {1.3, 51.1, 10}, {1.5, 0, 12}, {1.55, 0, 11}, {1.75, 51.75, 13}, {2, 2.5, 14}, {2.25, 52.25, 15}} {
+	for _, r := range []struct{ receivedS, bootS, count float64 }{{1, 51, 10}, {1.25, 51.25, 11}, {1.3, 51.1, 10}, {1.5, 0, 12},
+		{1.55, 0, 11}, {1.75, 51.75, 13}, {2, 2.5, 14}, {2.25, 52.25, 15}} {
 		a.add(r.receivedS, Reading{ConsumedHJ: r.count, BootS: r.bootS}, integrate)
 	}
 	for i := 1; i < len(counts); i++ {

@@ -90,8 +90,10 @@ func TestErrorIsWithinUncertainty(t *testing.T) {
 	for seed := range *randomFlights {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))
 		p := &batteryPack{
-			rng: rng, currentGain: 0.97 + 0.06*rng.Float64(), counterRoundingJ: []float64{0, 50, 99}[rng.IntN(3)], counterWrapHJ: math.Inf(1),
-			chargeRoundingJ: 1500 * rng.Float64(), bootS: -10, sendsBootTime: rng.IntN(3) > 0, sendsConsumed: true, sendsCurrent: true, sendsCharge: true,
+			rng: rng, currentGain: 0.97 + 0.06*rng.Float64(), counterRoundingJ: []float64{0, 50, 99}[rng.IntN(3)],
+			counterWrapHJ:   math.Inf(1),
+			chargeRoundingJ: 1500 * rng.Float64(), bootS: -10, sendsBootTime: rng.IntN(3) > 0, sendsConsumed: true, sendsCurrent: true,
+			sendsCharge: true,
 		}
 		if rng.IntN(4) == 0 {
 			p.counterStartHJ, p.counterWrapHJ = 65500, 65536

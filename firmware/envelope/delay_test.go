@@ -62,7 +62,8 @@ func leastDistanceM(r *rand.Rand, delayS, lagS, knownS float64, toPlaces bool) f
 		if tick%commandTicks == 0 {
 			for i, m := range measured {
 				commands[i] = Vehicle{
-					Controlled: true, Position: m.position, Velocity: m.velocity, UpM: l.AltitudeM, GainPerS: gainPerS, LagS: knownS, HeldAt: held[i], ToPlace: toPlaces,
+					Controlled: true, Position: m.position, Velocity: m.velocity, UpM: l.AltitudeM, GainPerS: gainPerS, LagS: knownS,
+					HeldAt: held[i], ToPlace: toPlaces,
 					Target: targets[i], FeedForwardMPS: feeds[i], TargetUpM: l.AltitudeM,
 				}
 			}

@@ -221,7 +221,8 @@ func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 		// The way in is a leg like any other, which yields to speed and separation. A hold
 		// that replaced no setpoint stays.
 		v := &vehicles[i]
-		if c.free[i] = v.FenceExempt || l.outsideM(v.Position) > tolerance; v.Controlled && c.free[i] && !v.FenceExempt && c.verdicts[i] != Held {
+		if c.free[i] = v.FenceExempt || l.outsideM(v.Position) > tolerance; v.Controlled && c.free[i] && !v.FenceExempt &&
+			c.verdicts[i] != Held {
 			c.moves[i] = l.leadIn(v.Position, c.moves[i])
 		}
 	}
@@ -232,7 +233,8 @@ func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 func (c *Checker) limit(vehicles []Vehicle, l Limits) {
 	slowLatePairs(vehicles, c.moves, l)
 	c.more = reuse.Slice(c.more, len(vehicles)*len(vehicles))
-	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMargins(vehicles, c.moves, c.more, l), MoreM: c.more, AreaSideM: l.AreaM, Unfenced: c.free}
+	keep := motion.Limits{SpeedMaxMPS: l.SpeedMaxMPS, SeparationM: l.SeparationM + turnMargins(vehicles, c.moves, c.more, l), MoreM: c.more,
+		AreaSideM: l.AreaM, Unfenced: c.free}
 	c.limitByMeasuredMotion(vehicles, keep)
 	keep.Fixed = c.fixed
 	for i := range vehicles {
@@ -267,7 +269,8 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 					clear += v.brakingM(l)
 				}
 				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
-					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) && o.pathClear(c.positions[i], c.moves[i], clear) {
+					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) &&
+						o.pathClear(c.positions[i], c.moves[i], clear) {
 					continue
 				}
 				if h := v.HeldAt; h != nil && nearestOtherM(vehicles, i, *h) < min(clear, nearestOtherM(vehicles, i, v.Position)) {

@@ -73,7 +73,8 @@ func TestResultIsInsideLimits(t *testing.T) {
 				}
 				other := o.commandedVelocity()
 				p, rel := v.Position.Sub(o.Position), move.Sub(other)
-				if !motion.StaysApart(p, rel, l.SeparationM-4*tolerance) && !motion.StaysApart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*tolerance) {
+				if !motion.StaysApart(p, rel, l.SeparationM-4*tolerance) &&
+					!motion.StaysApart(p, rel, math.Min(p.Norm(), l.SeparationM)-4*tolerance) {
 					t.Fatalf("vehicles %d and %d: from %v apart, moving %v", i, j, p, rel)
 				}
 			}
@@ -87,8 +88,10 @@ func TestResultIsInsideLimits(t *testing.T) {
 func TestSetpointsInsideLimitsAreKept(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 130, NorthM: 100}, FeedForwardMPS: physics.Position{NorthM: -8.4}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+			Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUpM: 100,
+			Target: physics.Position{EastM: 130, NorthM: 100}, FeedForwardMPS: physics.Position{NorthM: -8.4}},
 	}
 	want := append([]Vehicle(nil), vehicles...)
 	for i, verdict := range checker.Check(vehicles, testLimits) {
@@ -101,7 +104,8 @@ func TestSetpointsInsideLimitsAreKept(t *testing.T) {
 func TestPilotsAircraftIsAnObstacle(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+			Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
 		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUpM: 100},
 	}
 	if verdict := checker.Check(vehicles, testLimits)[0]; verdict == Kept {
@@ -117,7 +121,8 @@ func TestHeldInTimeToStop(t *testing.T) {
 	var checker Checker
 	for eastM, want := range map[float64]Verdict{122: Held, 125: Kept, 92: Kept} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+				Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUpM: 100},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
@@ -134,7 +139,8 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 	for driftM, want := range map[float64]physics.Position{0: began, 4: began, 9: began, 11: {EastM: 111, NorthM: 100}} {
 		at := began.Add(physics.Position{EastM: driftM})
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUpM: 100, Target: at, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Controlled: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUpM: 100, Target: at,
+				FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: at.Add(physics.Position{EastM: 14}), TargetUpM: 100},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Held || vehicles[0].Target != want {
@@ -151,13 +157,16 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 		want        Verdict
 	}{{100, 8.4, Held}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100, Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: c.feed}},
-			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUpM: 100, PossiblePath: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100,
+				Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: c.feed}},
+			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUpM: 100,
+				PossiblePath: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("at %v m with %v m/s, towards one last received at 114 m: verdict %d, want %d", c.eastM, c.feed, verdict, c.want)
 		}
-		vehicles[0].Target, vehicles[0].FeedForwardMPS, vehicles[1].PossiblePath = vehicles[0].Position, physics.Position{EastM: c.feed}, nil
+		vehicles[0].Target, vehicles[0].FeedForwardMPS, vehicles[1].PossiblePath = vehicles[0].Position, physics.Position{EastM: c.feed},
+			nil
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Kept {
 			t.Errorf("at %v m with %v m/s, towards one received at 131 m: verdict %d", c.eastM, c.feed, verdict)
 		}
@@ -168,8 +177,10 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 func TestOnlyFlightsHomeLeaveTheArea(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, FenceExempt: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
+		{Controlled: true, FenceExempt: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100,
+			Target: physics.Position{EastM: -8, NorthM: 50}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
+			Target: physics.Position{EastM: -8, NorthM: 200}},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
 	if verdicts[0] != Kept || vehicles[0].Target.EastM != -8 {
@@ -186,7 +197,8 @@ func TestWayInIsALeg(t *testing.T) {
 	var checker Checker
 	for _, gain := range []float64{0.5, 0.95, 1.5} {
 		for _, outM := range []float64{0.5, 1, 8, 14, 20, 45, 60, 100} {
-			for name, asked := range map[string]physics.Position{"hold": {}, "on": {EastM: 9}, "along": {NorthM: 9}, "in": {EastM: -9}, "fast": {EastM: -60}} {
+			for name, asked := range map[string]physics.Position{"hold": {}, "on": {EastM: 9}, "along": {NorthM: 9}, "in": {EastM: -9},
+				"fast": {EastM: -60}} {
 				at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
 				v := Vehicle{Controlled: true, GainPerS: gain, Position: at, TargetUpM: 100, Target: at, FeedForwardMPS: asked}
 				checker.Check([]Vehicle{v}, testLimits)
@@ -197,7 +209,8 @@ func TestWayInIsALeg(t *testing.T) {
 				if left := testLimits.outsideM(at.Add(move)); left > max(0, outM-8)+tolerance {
 					t.Errorf("%v m outside, asked to %s: in a second %v m outside", outM, name, left)
 				}
-				if r := max(move.Norm(), v.FeedForwardMPS.Norm()); r > testLimits.SpeedMaxMPS+tolerance || testLimits.outsideM(v.Target) > outM {
+				if r := max(move.Norm(), v.FeedForwardMPS.Norm()); r > testLimits.SpeedMaxMPS+tolerance ||
+					testLimits.outsideM(v.Target) > outM {
 					t.Errorf("%v m outside, asked to %s: sent to %v, at %v m/s", outM, name, v.Target, r)
 				}
 			}
@@ -215,7 +228,8 @@ func TestSeparationOutsideTheFence(t *testing.T) {
 			"one of ours": {Controlled: true, Position: at.Add(physics.Position{EastM: -11})},
 		} {
 			o.GainPerS, o.TargetUpM, o.Target = 0.95, 100, o.Position
-			vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100, Target: at.Add(physics.Position{EastM: -8}), FeedForwardMPS: physics.Position{EastM: -1}}, o}
+			vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100,
+				Target: at.Add(physics.Position{EastM: -8}), FeedForwardMPS: physics.Position{EastM: -1}}, o}
 			verdicts := checker.Check(vehicles, testLimits)
 			first, second := vehicles[0].commandedVelocity(), physics.Position{}
 			if o.Controlled {
@@ -235,9 +249,12 @@ func TestSeparationOutsideTheFence(t *testing.T) {
 func TestOneOutsideExemptsNoOther(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100, Target: physics.Position{EastM: -21, NorthM: 50}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 200}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 211}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100,
+			Target: physics.Position{EastM: -21, NorthM: 50}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
+			Target: physics.Position{EastM: -8, NorthM: 200}},
+		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100,
+			Target: physics.Position{EastM: -8, NorthM: 211}},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
 	if verdicts[0] != Kept {
@@ -248,7 +265,8 @@ func TestOneOutsideExemptsNoOther(t *testing.T) {
 			t.Errorf("at %v: sent to %v", v.Position, v.Target)
 		}
 	}
-	if !motion.StaysApart(vehicles[1].Position.Sub(vehicles[2].Position), vehicles[1].commandedVelocity().Sub(vehicles[2].commandedVelocity()), testLimits.SeparationM) {
+	if !motion.StaysApart(vehicles[1].Position.Sub(vehicles[2].Position),
+		vehicles[1].commandedVelocity().Sub(vehicles[2].commandedVelocity()), testLimits.SeparationM) {
 		t.Error("two at the fence come too near each other")
 	}
 }
@@ -269,7 +287,8 @@ func TestPassesOneThatLandsBelow(t *testing.T) {
 	var checker Checker
 	for upM, want := range map[float64]Verdict{95: Held, 71: Held, 69: Kept, 5: Kept} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100, Target: physics.Position{EastM: 104, NorthM: 100}},
+			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100,
+				Target: physics.Position{EastM: 104, NorthM: 100}},
 			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: upM},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
@@ -287,7 +306,8 @@ func TestHeldClearOfAllOthers(t *testing.T) {
 	var checker Checker
 	for heldM, want := range map[float64]float64{114: 110, 110.8: 110.8} {
 		vehicles := []Vehicle{
-			{Controlled: true, Position: physics.Position{EastM: 110, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &physics.Position{EastM: heldM, NorthM: 100}, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
+			{Controlled: true, Position: physics.Position{EastM: 110, NorthM: 100}, UpM: 100, GainPerS: 0.95,
+				HeldAt: &physics.Position{EastM: heldM, NorthM: 100}, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
 			{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 			{Position: physics.Position{EastM: 122, NorthM: 100}, UpM: 100},
 		}
@@ -304,7 +324,8 @@ func TestPossiblePathWithCorners(t *testing.T) {
 	for _, c := range []struct {
 		at   physics.Position
 		want Verdict
-	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held}, {physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
+	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held},
+		{physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
 		vehicles := []Vehicle{
 			{Controlled: true, GainPerS: 0.95, Position: c.at, TargetUpM: 100, Target: c.at, FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: way[2], TargetUpM: 100, PossiblePath: way},
@@ -340,13 +361,16 @@ func TestTurnMargin(t *testing.T) {
 	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
 	// both followed their commands from now on.
 	pass := []Vehicle{
-		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 501, NorthM: 507}, TargetUpM: 100},
-		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95, Target: physics.Position{EastM: 500, NorthM: 514}, TargetUpM: 100},
+		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95,
+			Target: physics.Position{EastM: 501, NorthM: 507}, TargetUpM: 100},
+		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95,
+			Target: physics.Position{EastM: 500, NorthM: 514}, TargetUpM: 100},
 	}
 	standard := Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
 	checker.Check(pass, standard)
 	if !motion.StaysApart(pass[0].Position.Sub(pass[1].Position), pass[0].commandedVelocity().Sub(pass[1].commandedVelocity()), 11) {
-		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].commandedVelocity(), pass[1].commandedVelocity())
+		t.Errorf("they are asked to fly at %v and %v, which brings them closer than 11 m", pass[0].commandedVelocity(),
+			pass[1].commandedVelocity())
 	}
 	beside := []Vehicle{pass[0], pass[1]}
 	for i := range beside {
@@ -366,7 +390,8 @@ func TestOthersMayNotFollowCommands(t *testing.T) {
 	var checker Checker
 	for _, c := range []struct{ apartM, flies, most float64 }{{13, 5, 0}, {17, 5, 8}, {40, 20, 20}} {
 		vehicles := []Vehicle{
-			{Controlled: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies}, UpM: 100},
+			{Controlled: true, Position: physics.Position{EastM: 500 - c.apartM, NorthM: 500}, Velocity: physics.Position{EastM: c.flies},
+				UpM: 100},
 			{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, Velocity: physics.Position{EastM: -0.5}, UpM: 100},
 		}
 		for i := range vehicles {
@@ -393,7 +418,8 @@ func TestHeldWhereNoOtherIs(t *testing.T) {
 	var checker Checker
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{
-		{Controlled: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
+		{Controlled: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held,
+			Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
 		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 	}
 	verdicts := checker.Check(vehicles, testLimits)

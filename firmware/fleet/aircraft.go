@@ -116,7 +116,8 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		a.preArm, a.preArmS = preArmOf(m), now
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
-		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1, m.BatteryRemaining); now-a.batteryStatusS > batteryAbsentS && !noBattery(&r) {
+		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1,
+			m.BatteryRemaining); now-a.batteryStatusS > batteryAbsentS && !noBattery(&r) {
 			a.updateBattery(f, now, r, -1)
 		}
 	case *common.MessageParamValue:
@@ -230,7 +231,8 @@ func (a *aircraft) possiblePath(now float64) []physics.Position {
 		return a.lastKnownTrack
 	case !a.silent(now):
 		return []physics.Position{a.positionAt(now)}
-	case a.home != nil && (a.role() == RoleReturn || a.role() == RoleCommanded && now-a.positionS > staleAfterS && a.params.kind().silentAction(&a.params, now-a.positionS) == RoleReturn):
+	case a.home != nil && (a.role() == RoleReturn || a.role() == RoleCommanded && now-a.positionS > staleAfterS &&
+		a.params.kind().silentAction(&a.params, now-a.positionS) == RoleReturn):
 		return []physics.Position{a.position, a.positionAt(now), *a.home}
 	}
 	return []physics.Position{a.position, a.positionAt(now)}

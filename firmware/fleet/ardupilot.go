@@ -36,8 +36,10 @@ var ardupilotTraits = traits{
 func (ardupilot) traits() *traits { return &ardupilotTraits }
 
 var copterModeNames = map[Mode]string{
-	0: "STABILIZE", 1: "ACRO", 2: "ALT_HOLD", 3: "AUTO", copterGuided: "GUIDED", 5: "LOITER", copterRTL: "RTL", 7: "CIRCLE", copterLand: "LAND", 11: "DRIFT", 13: "SPORT", 14: "FLIP",
-	15: "AUTOTUNE", 16: "POSHOLD", copterBrake: "BRAKE", 18: "THROW", 19: "AVOID_ADSB", copterGuidedNoGPS: "GUIDED_NOGPS", copterSmartRTL: "SMART_RTL", 22: "FLOWHOLD", 23: "FOLLOW",
+	0: "STABILIZE", 1: "ACRO", 2: "ALT_HOLD", 3: "AUTO", copterGuided: "GUIDED", 5: "LOITER", copterRTL: "RTL", 7: "CIRCLE",
+	copterLand: "LAND", 11: "DRIFT", 13: "SPORT", 14: "FLIP",
+	15: "AUTOTUNE", 16: "POSHOLD", copterBrake: "BRAKE", 18: "THROW", 19: "AVOID_ADSB", copterGuidedNoGPS: "GUIDED_NOGPS",
+	copterSmartRTL: "SMART_RTL", 22: "FLOWHOLD", 23: "FOLLOW",
 	24: "ZIGZAG", 25: "SYSTEMID", 26: "AUTOROTATE", copterAutoRTL: "AUTO_RTL", 28: "TURTLE",
 }
 
@@ -78,11 +80,13 @@ func (a *aircraft) climbsInGuided() bool {
 }
 
 func (ardupilot) mode(r Role) Mode {
-	return map[Role]Mode{RoleArmable: copterGuided, RoleTakeoff: copterGuided, RoleCommanded: copterGuided, RoleHold: copterBrake, RoleReturn: copterRTL, RoleLand: copterLand}[r]
+	return map[Role]Mode{RoleArmable: copterGuided, RoleTakeoff: copterGuided, RoleCommanded: copterGuided, RoleHold: copterBrake,
+		RoleReturn: copterRTL, RoleLand: copterLand}[r]
 }
 
 func (ardupilot) setMode(m Mode) *common.MessageCommandLong {
-	return &common.MessageCommandLong{Command: common.MAV_CMD_DO_SET_MODE, Param1: float32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED), Param2: float32(m)}
+	return &common.MessageCommandLong{Command: common.MAV_CMD_DO_SET_MODE, Param1: float32(common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED),
+		Param2: float32(m)}
 }
 
 func (ardupilot) commandedMode(m *common.MessageCommandLong) Mode {
@@ -228,9 +232,11 @@ func (ardupilot) unsafeReason(p *Parameters) string {
 	case !(p.GuidedTimeoutS > 0 && p.GuidedTimeoutS <= 1):
 		return fmt.Sprintf("GUID_TIMEOUT is %v s, want above 0 and at most 1: it flies on for so long without setpoints", p.GuidedTimeoutS)
 	case p.GCSFailsafe != 1 && p.GCSFailsafe != 3 && p.GCSFailsafe != 4 && p.GCSFailsafe != 5 && p.GCSFailsafe != 7:
-		return fmt.Sprintf("FS_GCS_ENABLE is %d, want 1, 3, 4, 5 or 7: without its leader it hovers until its battery is empty", p.GCSFailsafe)
+		return fmt.Sprintf("FS_GCS_ENABLE is %d, want 1, 3, 4, 5 or 7: without its leader it hovers until its battery is empty",
+			p.GCSFailsafe)
 	case p.GCSSystemID != p.leader.systemID:
-		return fmt.Sprintf("MAV_GCS_SYSID (SYSID_MYGCS) is %d, want the leader's %d: it would not notice that its leader is gone", p.GCSSystemID, p.leader.systemID)
+		return fmt.Sprintf("MAV_GCS_SYSID (SYSID_MYGCS) is %d, want the leader's %d: it would not notice that its leader is gone",
+			p.GCSSystemID, p.leader.systemID)
 	case p.GCSSystemIDTo > p.GCSSystemID:
 		return fmt.Sprintf("MAV_GCS_SYSID_HI is %d, want 0: another station's HEARTBEAT would do for the leader's", p.GCSSystemIDTo)
 	case p.GCSTimeoutS > 10:
@@ -238,7 +244,8 @@ func (ardupilot) unsafeReason(p *Parameters) string {
 	case !low && !critical:
 		return "no battery failsafe: want BATT_FS_LOW_ACT or BATT_FS_CRT_ACT 1 (Land) or 2 (RTL), with a voltage or charge at which it acts"
 	case p.Options&1 == 0 && !p.leader.signs:
-		return fmt.Sprintf("MAV_OPTIONS (SYSID_ENFORCE) is %d and messages are not signed: it obeys anybody; want bit 0, or a MAVLink key", p.Options)
+		return fmt.Sprintf("MAV_OPTIONS (SYSID_ENFORCE) is %d and messages are not signed: it obeys anybody; want bit 0, or a MAVLink key",
+			p.Options)
 	case !(p.SpeedMaxMPS > 0):
 		return fmt.Sprintf("WPNAV_SPEED (WP_SPD) is %v m/s, want a positive number", p.SpeedMaxMPS)
 	}
@@ -249,21 +256,25 @@ func (ardupilot) warnings(p *Parameters, _ float64) (reasons []string) {
 	const fenceHeight, continuesWithPilot = 1, 1 << 4
 	if !p.agile() {
 		lagS, stopsInM := ardupilot{}.motion(p)
-		reasons = append(reasons, fmt.Sprintf("WPNAV_ACCEL (WP_ACC) is %v m/s/s and PSC_JERK_XY (PSC_JERK_NE) %v m/s/s/s, want %v and %v: it follows %v s late, and others keep up to %v m more distance",
+		reasons = append(reasons, fmt.Sprintf("WPNAV_ACCEL (WP_ACC) is %v m/s/s and PSC_JERK_XY (PSC_JERK_NE) %v m/s/s/s, want %v and "+
+			"%v: it follows %v s late, and others keep up to %v m more distance",
 			p.AccelMPSS, p.JerkMPSSS, agileAccelMPSS, agileJerkMPSSS, lagS, stopsInM))
 	}
 	if p.FenceEnabled != 0 && p.FenceTypes&fenceHeight != 0 && p.FenceHeightM > 0 && p.FenceHeightM < p.leader.heightM {
-		reasons = append(reasons, fmt.Sprintf("FENCE_ALT_MAX is %v m, and it flies up to %v m: beyond it setpoints are dropped without a word, and it returns", p.FenceHeightM, p.leader.heightM))
+		reasons = append(reasons, fmt.Sprintf("FENCE_ALT_MAX is %v m, and it flies up to %v m: beyond it setpoints are dropped without "+
+			"a word, and it returns", p.FenceHeightM, p.leader.heightM))
 	}
 	if p.FailsafeOptions&continuesWithPilot == 0 {
-		reasons = append(reasons, fmt.Sprintf("FS_OPTIONS is %d, without bit 4: it returns when its leader is gone, while a pilot flies it too", p.FailsafeOptions))
+		reasons = append(reasons, fmt.Sprintf("FS_OPTIONS is %d, without bit 4: it returns when its leader is gone, while a pilot "+
+			"flies it too", p.FailsafeOptions))
 	}
 	return reasons
 }
 
 // failsafes are of parameters that are required: others may be read late.
 func (ardupilot) failsafes(p *Parameters) [8]float64 {
-	return [8]float64{p.GuidedTimeoutS, float64(p.GCSFailsafe), float64(p.GCSSystemID), float64(p.LowAction), float64(p.CriticalAction), p.LowV, p.CriticalV, float64(p.Options)}
+	return [8]float64{p.GuidedTimeoutS, float64(p.GCSFailsafe), float64(p.GCSSystemID), float64(p.LowAction), float64(p.CriticalAction),
+		p.LowV, p.CriticalV, float64(p.Options)}
 }
 
 func (ardupilot) summary(p *Parameters) string {
@@ -311,7 +322,8 @@ func (ardupilot) climbS(p *Parameters, heightM float64) float64 {
 }
 
 func (ardupilot) descentS(p *Parameters, heightM float64) float64 {
-	down, land, slowM := positiveOr(p.LandHighMPS, positiveOr(p.DescentMPS, 1.5)), positiveOr(p.LandMPS, 0.5), positiveOr(p.LandSlowBelowM, 10)
+	down, land, slowM := positiveOr(p.LandHighMPS, positiveOr(p.DescentMPS, 1.5)), positiveOr(p.LandMPS, 0.5),
+		positiveOr(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
 }

@@ -17,8 +17,9 @@ const copterLoiter Mode = 5
 // safeCopter are parameters with which an ArduCopter may fly for system 250, by their older names.
 func safeCopter() map[string]float32 {
 	return map[string]float32{
-		"GUID_TIMEOUT": 1, "FS_GCS_ENABLE": 1, "SYSID_MYGCS": 250, "BATT_FS_LOW_ACT": 2, "BATT_FS_CRT_ACT": 1, "BATT_LOW_VOLT": 14, "BATT_CRT_VOLT": 0,
-		"WPNAV_SPEED": 1200, "SYSID_ENFORCE": 1, "WPNAV_ACCEL": 500, "PSC_JERK_XY": 20,
+		"GUID_TIMEOUT": 1, "FS_GCS_ENABLE": 1, "SYSID_MYGCS": 250, "BATT_FS_LOW_ACT": 2, "BATT_FS_CRT_ACT": 1, "BATT_LOW_VOLT": 14,
+		"BATT_CRT_VOLT": 0,
+		"WPNAV_SPEED":   1200, "SYSID_ENFORCE": 1, "WPNAV_ACCEL": 500, "PSC_JERK_XY": 20,
 	}
 }
 
@@ -220,7 +221,8 @@ func TestCopterGuidedOverrulesNobody(t *testing.T) {
 				v.simulate(1200*time.Millisecond, nil) // until its HEARTBEAT
 				modes, arms, takeoffs, setpoints := v.moving(40*time.Second, false)
 				if got := v.view(); len(modes)+len(arms)+len(takeoffs)+setpoints > 0 || got.Phase != PhasePilot {
-					t.Errorf("%s, critical %v, homeward %v: modes %v, %d setpoints, %s", got.ModeName, critical, homeward, modes, setpoints, got.Phase)
+					t.Errorf("%s, critical %v, homeward %v: modes %v, %d setpoints, %s", got.ModeName, critical, homeward, modes, setpoints,
+						got.Phase)
 				}
 				v.mode = copterGuided // by another: it is not the leader's again
 				if modes, _, _, setpoints := v.moving(5*time.Second, false); len(modes)+setpoints > 0 {
@@ -275,11 +277,13 @@ func TestCopterRejoin(t *testing.T) {
 		change func(v *simVehicle, saved *SavedAircraft)
 		flies  bool
 	}{
-		"2.5 s":                      {2.5, func(*simVehicle, *SavedAircraft) {}, true},
-		"it flew on to a stop":       {2.5, func(v *simVehicle, _ *SavedAircraft) { v.position.EastM += 50 }, true},
-		"the take-off ended":         {2.5, func(_ *simVehicle, s *SavedAircraft) { s.Engaged = false }, true},
-		"sent away":                  {2.5, func(v *simVehicle, _ *SavedAircraft) { v.position.EastM += 150 }, false},
-		"sent away after take-off":   {2.5, func(v *simVehicle, s *SavedAircraft) { v.position.EastM, s.Engaged = v.position.EastM+30, false }, false},
+		"2.5 s":                {2.5, func(*simVehicle, *SavedAircraft) {}, true},
+		"it flew on to a stop": {2.5, func(v *simVehicle, _ *SavedAircraft) { v.position.EastM += 50 }, true},
+		"the take-off ended":   {2.5, func(_ *simVehicle, s *SavedAircraft) { s.Engaged = false }, true},
+		"sent away":            {2.5, func(v *simVehicle, _ *SavedAircraft) { v.position.EastM += 150 }, false},
+		"sent away after take-off": {2.5, func(v *simVehicle, s *SavedAircraft) {
+			v.position.EastM, s.Engaged = v.position.EastM+30, false
+		}, false},
 		"15 s, another flies it":     {15, func(v *simVehicle, _ *SavedAircraft) { v.velocity.EastM = 5 }, false},
 		"15 s, it has no failsafe":   {15, func(*simVehicle, *SavedAircraft) {}, true},
 		"15 s, returns":              {15, func(v *simVehicle, _ *SavedAircraft) { v.mode, v.failsafe = copterRTL, true }, false},
@@ -297,7 +301,8 @@ func TestCopterRejoin(t *testing.T) {
 			err := v.Rejoin(1)
 			modes, _, takeoffs, setpoints := v.moving(10*time.Second, false)
 			got := v.view()
-			if len(modes)+len(takeoffs) > 0 || c.flies != (err == nil) || c.flies != got.Flying || !c.flies && (setpoints > 0 || got.Phase != PhasePilot) {
+			if len(modes)+len(takeoffs) > 0 || c.flies != (err == nil) || c.flies != got.Flying ||
+				!c.flies && (setpoints > 0 || got.Phase != PhasePilot) {
 				t.Errorf("%v: modes %v, %d take-offs, %d setpoints, %s: %s", err, modes, len(takeoffs), setpoints, got.Phase, got.Reason)
 			}
 		})
@@ -309,7 +314,8 @@ func TestCopterRejoin(t *testing.T) {
 	v.replaceLeader(v.SavedState())
 	v.simulate(500*time.Millisecond, nil)
 	err := v.Rejoin(1)
-	if modes, _, takeoffs, setpoints := v.moving(5*time.Second, false); err != nil || len(modes)+len(takeoffs)+setpoints > 0 || v.view().Phase != PhaseClimbing {
+	if modes, _, takeoffs, setpoints := v.moving(5*time.Second, false); err != nil || len(modes)+len(takeoffs)+setpoints > 0 ||
+		v.view().Phase != PhaseClimbing {
 		t.Errorf("in its climb: %v, modes %v, %d setpoints, %s", err, modes, setpoints, v.view().Phase)
 	}
 	v.upM, v.climbs = 100, false
@@ -365,9 +371,12 @@ func TestCopterParameters(t *testing.T) {
 		want  string
 	}{
 		{"GUID_TIMEOUT", 1, ""}, {"GUID_TIMEOUT", 3, "GUID_TIMEOUT is 3 s"}, {"GUID_TIMEOUT", 0, "GUID_TIMEOUT is 0 s"},
-		{"FS_GCS_ENABLE", 0, "FS_GCS_ENABLE is 0"}, {"FS_GCS_ENABLE", 2, "FS_GCS_ENABLE is 2"}, {"FS_GCS_ENABLE", 6, "FS_GCS_ENABLE is 6"}, {"FS_GCS_ENABLE", 3, ""}, {"FS_GCS_ENABLE", 4, ""},
-		{"FS_GCS_ENABLE", 5, ""}, {"FS_GCS_ENABLE", 7, ""}, {"SYSID_MYGCS", 255, "is 255, want the leader's 250"}, {"MAV_GCS_SYSID", 255, "is 255, want the leader's 250"},
-		{"MAV_GCS_SYSID_HI", 255, "MAV_GCS_SYSID_HI is 255"}, {"FS_GCS_TIMEOUT", 60, "FS_GCS_TIMEOUT is 60"}, {"BATT_FS_LOW_ACT", 0, "no battery failsafe"}, {"BATT_LOW_VOLT", 0, "no battery failsafe"},
+		{"FS_GCS_ENABLE", 0, "FS_GCS_ENABLE is 0"}, {"FS_GCS_ENABLE", 2, "FS_GCS_ENABLE is 2"}, {"FS_GCS_ENABLE", 6, "FS_GCS_ENABLE is 6"},
+		{"FS_GCS_ENABLE", 3, ""}, {"FS_GCS_ENABLE", 4, ""},
+		{"FS_GCS_ENABLE", 5, ""}, {"FS_GCS_ENABLE", 7, ""}, {"SYSID_MYGCS", 255, "is 255, want the leader's 250"},
+		{"MAV_GCS_SYSID", 255, "is 255, want the leader's 250"},
+		{"MAV_GCS_SYSID_HI", 255, "MAV_GCS_SYSID_HI is 255"}, {"FS_GCS_TIMEOUT", 60, "FS_GCS_TIMEOUT is 60"},
+		{"BATT_FS_LOW_ACT", 0, "no battery failsafe"}, {"BATT_LOW_VOLT", 0, "no battery failsafe"},
 		{"MAV_OPTIONS", 0, "obeys anybody"}, {"WPNAV_SPEED", 0, "WPNAV_SPEED (WP_SPD) is 0"},
 	} {
 		v := newSimCopter(newFixture(t), 1, physics.Position{})
@@ -378,11 +387,13 @@ func TestCopterParameters(t *testing.T) {
 		}
 	}
 	v := newSimCopter(newFixture(t), 1, physics.Position{})
-	for name, x := range map[string]float32{"WP_SPD": 8, "WP_SPD_UP": 3, "WP_SPD_DN": 2, "WP_ACC": 4, "LAND_SPD_MS": 1, "LAND_ALT_LOW_M": 20, "BATT_LOW_VOLT": 0, "BATT_LOW_MAH": 500} {
+	for name, x := range map[string]float32{"WP_SPD": 8, "WP_SPD_UP": 3, "WP_SPD_DN": 2, "WP_ACC": 4, "LAND_SPD_MS": 1,
+		"LAND_ALT_LOW_M": 20, "BATT_LOW_VOLT": 0, "BATT_LOW_MAH": 500} {
 		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
 	}
 	p := v.view().Params
-	if p.SpeedMaxMPS != 8 || p.ClimbMPS != 3 || p.DescentMPS != 2 || p.AccelMPSS != 4 || p.DescentS(100) != 80/2+20 || p.UnsafeReason() != "" {
+	if p.SpeedMaxMPS != 8 || p.ClimbMPS != 3 || p.DescentMPS != 2 || p.AccelMPSS != 4 || p.DescentS(100) != 80/2+20 ||
+		p.UnsafeReason() != "" {
 		t.Errorf("by the later names: %+v, down in %v s, %q", p, p.DescentS(100), p.UnsafeReason())
 	}
 	w := &simVehicle{fixture: newFixture(t), number: 1, copter: true, landed: true}
@@ -407,7 +418,8 @@ func TestOtherVehiclesOfArduPilot(t *testing.T) {
 
 // Modes are told apart by what they are for.
 func TestCopterRoles(t *testing.T) {
-	for mode, want := range map[Mode]Role{copterBrake: RoleHold, copterLoiter: RoleOther, 16: RoleOther, copterRTL: RoleReturn, copterSmartRTL: RoleReturn, copterLand: RoleLand, 0: RoleOther, 99: RoleOther} {
+	for mode, want := range map[Mode]Role{copterBrake: RoleHold, copterLoiter: RoleOther, 16: RoleOther, copterRTL: RoleReturn,
+		copterSmartRTL: RoleReturn, copterLand: RoleLand, 0: RoleOther, 99: RoleOther} {
 		a := aircraft{armed: true, landed: new(false)}
 		if got := (ardupilot{}).role(&a, mode); got != want {
 			t.Errorf("%s is %s, want %s", ardupilot{}.modeName(mode), got, want)

@@ -133,7 +133,8 @@ func TestCasesOfTheField(t *testing.T) {
 				return []*frame.V2Frame{fr}
 			}
 			g := *fr
-			g.Message = &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: 3}
+			g.Message = &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID,
+				SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: 3}
 			return []*frame.V2Frame{fr, &g}
 		}, "", map[string]uint64{"HEARTBEAT of no autopilot": 9}},
 	} {
@@ -151,7 +152,8 @@ func TestCasesOfTheField(t *testing.T) {
 		asked := false
 		for _, m := range b.sent.drain() {
 			cmd, ok := m.(*common.MessageCommandLong)
-			asked = asked || ok && cmd.Command == common.MAV_CMD_SET_MESSAGE_INTERVAL && uint32(cmd.Param1) == (&common.MessageExtendedSysState{}).GetID()
+			asked = asked || ok && cmd.Command == common.MAV_CMD_SET_MESSAGE_INTERVAL &&
+				uint32(cmd.Param1) == (&common.MessageExtendedSysState{}).GetID()
 		}
 		if !asked {
 			t.Errorf("%s: EXTENDED_SYS_STATE is not asked for as a stream", c.name)

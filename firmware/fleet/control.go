@@ -25,7 +25,8 @@ const (
 )
 
 func (p Phase) String() string {
-	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping", "not received since the restart"}[p]
+	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping",
+		"not received since the restart"}[p]
 }
 
 // ordered is whether it is to fly, or to fly home.
@@ -224,7 +225,8 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 		if now-a.lastReceivedS(s.message) < 1 && a.requestRounds > 0 {
 			continue
 		}
-		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL, Param1: float32(s.message.GetID()), Param2: s.periodUS})
+		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL,
+			Param1: float32(s.message.GetID()), Param2: s.periodUS})
 		a.requestedS = now
 	}
 	a.requestRounds++

@@ -55,7 +55,8 @@ func newFixtureOf(t testing.TB, n int) *fixture {
 	}
 	b.sent = &recorder{rw: b.rw}
 	for i := range channels {
-		b.links = append(b.links, &endpointLink{fleet: b.Fleet, node: b.sent, channels: map[*gomavlib.Channel]*byte{channels[i]: new(byte)}})
+		b.links = append(b.links, &endpointLink{fleet: b.Fleet, node: b.sent,
+			channels: map[*gomavlib.Channel]*byte{channels[i]: new(byte)}})
 	}
 	b.Fleet.links = b.links
 	for i, a := range b.Fleet.aircraft {
@@ -213,7 +214,8 @@ func (v *simVehicle) transmitAs(sequence byte, m message.Message) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	v.fixture.links[at].route(&gomavlib.EventFrame{Channel: channels[at], Frame: &frame.V2Frame{
-		SystemID: byte(v.number), ComponentID: autopilotComponent, SequenceNumber: sequence, Message: m, SignatureTimestamp: v.signatureTimestamp,
+		SystemID: byte(v.number), ComponentID: autopilotComponent, SequenceNumber: sequence, Message: m,
+		SignatureTimestamp: v.signatureTimestamp,
 	}})
 }
 
@@ -248,7 +250,8 @@ func (v *simVehicle) sendState() {
 	if !v.noLandedState {
 		v.transmit(&common.MessageExtendedSysState{LandedState: landed})
 	}
-	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: v.battery})
+	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3,
+		BatteryRemaining: v.battery})
 	v.transmit(v.positionMessage())
 }
 

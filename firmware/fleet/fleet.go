@@ -103,9 +103,10 @@ func (f *Fleet) Initialize() error {
 	p := f.Physics.Propulsion
 	for i, c := range f.VehicleLinks {
 		f.aircraft = append(f.aircraft, &aircraft{
-			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(), control: control{modeRequestedS: map[Mode]float64{}},
-			params: Parameters{leader: f.leaderFacts()},
-			meter:  energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
+			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(),
+			control: control{modeRequestedS: map[Mode]float64{}},
+			params:  Parameters{leader: f.leaderFacts()},
+			meter:   energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})
 		f.aircraft[i].meter.CapacityJ = f.aircraft[i].capacityJ(&f.Physics)
 	}
@@ -118,7 +119,8 @@ func (f *Fleet) Start() error {
 	for _, a := range f.aircraft {
 		l := byEndpoint[a.conf.Endpoint]
 		if l == nil {
-			l = &endpointLink{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{}, signatureLinkID: byte(rand.Uint32())}
+			l = &endpointLink{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{},
+				signatureLinkID: byte(rand.Uint32())}
 			if err := l.open(); err != nil {
 				for _, open := range f.links {
 					open.node.Close()

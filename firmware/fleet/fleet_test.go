@@ -38,10 +38,13 @@ func TestParameters(t *testing.T) {
 	if p.UnsafeReason() == "" {
 		t.Error("parameters that were not read are taken for safe")
 	}
-	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(5)})
-	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(3)})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
+		ParamValue: int32Bits(5)})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
+		ParamValue: int32Bits(3)})
 	p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OF_LOSS_T", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1})
-	p.handleParamValue(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: float32(math.NaN())})
+	p.handleParamValue(&common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32,
+		ParamValue: float32(math.NaN())})
 	if p.Complete() {
 		t.Error("a parameter that is no number was taken")
 	}
@@ -63,11 +66,13 @@ func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 		safe      bool
 	}{{5, 0, false}, {5, 1, true}, {5, 2, true}, {5, 3, true}, {3, 0, true}, {4, 0, true}, {0, 3, false}} {
 		p := Parameters{px4Parameters: px4Parameters{OffboardLossS: 1}, SpeedMaxMPS: 12, readMask: 1<<0 | 1<<2}
-		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(c.loss)})
+		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
+			ParamValue: int32Bits(c.loss)})
 		if p.UnsafeReason() == "" {
 			t.Error("COM_LOW_BAT_ACT was not read, and that is taken for safe")
 		}
-		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(c.low)})
+		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
+			ParamValue: int32Bits(c.low)})
 		if reason := p.UnsafeReason(); (reason == "") != c.safe {
 			t.Errorf("COM_OBL_RC_ACT %d with COM_LOW_BAT_ACT %d: %q", c.loss, c.low, reason)
 		}
@@ -200,8 +205,10 @@ func TestAcceptedFrames(t *testing.T) {
 	view := func() View { return f.Views()[0] }
 	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
-	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id of no aircraft here"), heartbeatMessage(ModeHold, true))
-	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"), heartbeatMessage(ModeHold, true))
+	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id of no aircraft here"),
+		heartbeatMessage(ModeHold, true))
+	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"),
+		heartbeatMessage(ModeHold, true))
 	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), heartbeatMessage(ModeHold, true))
 	if view().Received {
 		t.Fatal("received before it sent anything")
@@ -234,7 +241,8 @@ func TestMeasuredState(t *testing.T) {
 	}
 	view := func() View { return f.Views()[0] }
 	var v View
-	p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 }, heartbeatMessage(ModeHold, true), position(500000),
+	p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 },
+		heartbeatMessage(ModeHold, true), position(500000),
 		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
 		&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
 	if v.Measured {
@@ -246,7 +254,8 @@ func TestMeasuredState(t *testing.T) {
 	before := v.AtS
 	p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
 		&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
-	p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil }, heartbeatMessage(ModeHold, true), position(500100))
+	p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil },
+		heartbeatMessage(ModeHold, true), position(500100))
 	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
 	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
 		t.Errorf("after a reboot: %+v", v)
@@ -256,15 +265,19 @@ func TestMeasuredState(t *testing.T) {
 // PX4 relays a battery of another component as 255; beside its own it does not count.
 func TestMeteredBattery(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler), Physics: physics.DefaultConstants()}
-	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3, PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
+	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3,
+		PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
 	for _, c := range []struct {
 		now     float64
 		id      uint8
 		percent int8
 		want    float64
-	}{{100, 1, 10, math.NaN()}, {101, uint8(px4Traits.relayedBatteryID), 80, 0.8}, {102, 0, 70, 0.7}, {103, uint8(px4Traits.relayedBatteryID), 79, 0.7}, {104, 1, 10, 0.7}, {108, uint8(px4Traits.relayedBatteryID), 78, 0.7}, {110, uint8(px4Traits.relayedBatteryID), 78, 0.78}} {
+	}{{100, 1, 10, math.NaN()}, {101, uint8(px4Traits.relayedBatteryID), 80, 0.8}, {102, 0, 70, 0.7},
+		{103, uint8(px4Traits.relayedBatteryID), 79, 0.7}, {104, 1, 10, 0.7}, {108, uint8(px4Traits.relayedBatteryID), 78, 0.7},
+		{110, uint8(px4Traits.relayedBatteryID), 78, 0.78}} {
 		for _, later := range []float64{0, 0.25} { // a jump counts from the second reading on
-			a.handleMessage(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: c.percent})
+			a.handleMessage(f, c.now+later, &common.MessageBatteryStatus{Id: c.id, CurrentBattery: -1, EnergyConsumed: -1,
+				BatteryRemaining: c.percent})
 		}
 		if a.charge != c.want && !(math.IsNaN(a.charge) && math.IsNaN(c.want)) {
 			t.Errorf("battery %d at %v s: charge %v, want %v", c.id, c.now, a.charge, c.want)
@@ -283,8 +296,10 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		trajectory    trajectory
 		wait          bool
 	}{
-		{25, 5, PhaseFlying, &up, trajectory{}, true}, {35, 5, PhaseFlying, &up, trajectory{}, false}, {25, 0.5, PhaseFlying, &down, trajectory{}, false},
-		{25, 5, PhasePilot, &up, trajectory{}, true}, {25, 0, PhasePilot, &up, trajectory{}, false}, {8, 0, PhasePilot, &up, trajectory{}, true},
+		{25, 5, PhaseFlying, &up, trajectory{}, true}, {35, 5, PhaseFlying, &up, trajectory{}, false},
+		{25, 0.5, PhaseFlying, &down, trajectory{}, false},
+		{25, 5, PhasePilot, &up, trajectory{}, true}, {25, 0, PhasePilot, &up, trajectory{}, false},
+		{8, 0, PhasePilot, &up, trajectory{}, true},
 		{10, 0, PhaseEngaging, &up, trajectory{}, false}, {10, 0, PhaseClimbing, &up, trajectory{}, false},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false}, // it has arrived
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true},
@@ -292,7 +307,8 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false}, // its policy has it hover
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, control: control{phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100,
+			control: control{phase: PhaseClimbing}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
 			control: control{phase: c.phase, trajectory: c.trajectory}}
@@ -343,7 +359,8 @@ func TestArmsInHold(t *testing.T) {
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 		down := true
-		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode, control: control{phase: PhaseClimbing}}
+		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode,
+			control: control{phase: PhaseClimbing}}
 		out, stream := a.fly(f, 100)
 		if len(out) != 1 || stream {
 			t.Fatalf("%v: sent %v", mode, out)
@@ -360,13 +377,15 @@ func TestArmsInHold(t *testing.T) {
 func TestSetpointsExpire(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 	a := &aircraft{number: 1, position: physics.Position{EastM: 70}}
-	a.trajectory = trajectory{kind: trajectoryLeg, setAtS: 100, from: physics.Position{EastM: 50}, displacementM: physics.Position{EastM: 8}}
+	a.trajectory = trajectory{kind: trajectoryLeg, setAtS: 100, from: physics.Position{EastM: 50},
+		displacementM: physics.Position{EastM: 8}}
 	for _, c := range []struct {
 		now   float64
 		at    float64
 		feed  float64
 		ended bool
-	}{{100, 58, 0.4, false}, {100.5, 58, 4.2, false}, {101, 58, 8, false}, {101.9, 58, 8, false}, {102.1, 70, 0, false}, {111.9, 70, 0, false}, {112.1, 70, 0, true}} {
+	}{{100, 58, 0.4, false}, {100.5, 58, 4.2, false}, {101, 58, 8, false}, {101.9, 58, 8, false}, {102.1, 70, 0, false},
+		{111.9, 70, 0, false}, {112.1, 70, 0, true}} {
 		a.expireTrajectory(f, c.now)
 		at, feed := a.reference(c.now)
 		if math.Abs(at.EastM-c.at) > 1e-9 || math.Abs(feed.EastM-c.feed) > 1e-9 || a.trajectory.ended != c.ended {
@@ -457,7 +476,8 @@ func TestGroundStationReceives(t *testing.T) {
 	f, address := newFleet(t)
 	log := slog.New(StatusTextHandler{Handler: slog.DiscardHandler, Announce: f.AnnounceText})
 	station := newPeer(t, address, 255, 190)
-	station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) }, &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
+	station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) },
+		&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
 	log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
 	log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
 	log.Info("not for ground stations")
@@ -466,7 +486,8 @@ func TestGroundStationReceives(t *testing.T) {
 	for what, is := range map[string]func(message.Message) bool{
 		"an alarm": func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
-			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H" && s.Id > 0 && s.ChunkSeq == 0
+			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H" &&
+				s.Id > 0 && s.ChunkSeq == 0
 		},
 		"the end of its reason": func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
@@ -516,7 +537,8 @@ func TestPossiblePath(t *testing.T) {
 		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
 		{"a pilot's", ModePosition, lossActionReturn, 600, []physics.Position{last, on}},
 	} {
-		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100, home: &home,
+		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100,
+			home: &home,
 			mode: c.mode, params: Parameters{px4Parameters: px4Parameters{OffboardLossAction: c.action, OffboardLossS: 5}}}
 		if got := a.possiblePath(100 + c.ageS); !slices.Equal(got, c.want) || !a.isObstacle() {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

@@ -63,7 +63,8 @@ func newCopterSky(t testing.TB, slow bool, homes ...physics.Position) *sky {
 	w := &sky{fixture: newFixtureOf(t, len(homes)), nearestM: math.Inf(1), levelM: math.Inf(1)}
 	w.Limits.SeparationM = 12
 	for i, home := range homes {
-		v := &flier{simVehicle: newSimCopter(w.fixture, i+1, home), home: home, hold: home, descentMPS: 1.5, ascentMPS: 2.5, accelMPSS: 5, jerkMPSSS: 20, setpointS: math.Inf(-1)}
+		v := &flier{simVehicle: newSimCopter(w.fixture, i+1, home), home: home, hold: home, descentMPS: 1.5, ascentMPS: 2.5, accelMPSS: 5,
+			jerkMPSSS: 20, setpointS: math.Inf(-1)}
 		if slow {
 			v.accelMPSS, v.jerkMPSSS = 2.5, 5
 			for name, x := range map[string]float32{"WPNAV_ACCEL": 250, "PSC_JERK_XY": 5} {

@@ -61,8 +61,10 @@ func FuzzMessages(f *testing.F) {
 			messageOp(b, from, heartbeatMessage(ModeHold, false)),
 			messageOp(b, from, &common.MessageGlobalPositionInt{TimeBootMs: 5000, Lat: lat, Lon: lon, Alt: 500e3, Vx: 100}),
 			messageOp(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND}),
-			messageOp(b, from, &common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 12}),
-			messageOp(b, from, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3, BatteryRemaining: 90}),
+			messageOp(b, from, &common.MessageParamValue{ParamId: "MPC_XY_VEL_MAX", ParamType: common.MAV_PARAM_TYPE_REAL32,
+				ParamValue: 12}),
+			messageOp(b, from, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: 3,
+				BatteryRemaining: 90}),
 			op(0x80, from, 1), op(0x82, 20),
 			messageOp(b, from, heartbeatMessage(ModeOffboard, true)),
 			messageOp(b, from, &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}),
@@ -75,9 +77,12 @@ func FuzzMessages(f *testing.F) {
 	f.Add(flight(0, 470010000, 80010000))
 	f.Add(append(flight(0, 470010000, 80010000), flight(1, 470010100, 80010000)...))
 	f.Add(append(flight(0, -899999999, 1799999999), flight(1, math.MaxInt32, math.MinInt32)...))
-	f.Add(bytes.Join([][]byte{flight(0, 470010000, 80010000), op(0x81, 0), op(0x84, 0), op(0x85, 0, 9), op(0x86, 1), op(0x87, 0), op(0x82, 255)}, nil))
-	f.Add(bytes.Join([][]byte{messageOp(b, 0, heartbeatMessage(0, true)), messageOp(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
-		messageOp(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}), op(0x80, 0, 2), op(0x82, 50)}, nil))
+	f.Add(bytes.Join([][]byte{flight(0, 470010000, 80010000), op(0x81, 0), op(0x84, 0), op(0x85, 0, 9), op(0x86, 1), op(0x87, 0),
+		op(0x82, 255)}, nil))
+	f.Add(bytes.Join([][]byte{messageOp(b, 0, heartbeatMessage(0, true)),
+		messageOp(b, 0, &common.MessageGlobalPositionInt{TimeBootMs: math.MaxUint32, Lat: 1, Alt: math.MinInt32}), op(0x82, 5),
+		messageOp(b, 0, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: 1e38}),
+		op(0x80, 0, 2), op(0x82, 50)}, nil))
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		b := newFixture(t)
 		began := time.Now()
@@ -178,8 +183,10 @@ func FuzzFrames(f *testing.F) {
 		if err := w.Initialize(); err != nil {
 			f.Fatal(err)
 		}
-		for _, m := range []message.Message{heartbeatMessage(ModeHold, true), &common.MessageGlobalPositionInt{Lat: 470010000, Lon: 80010000, Alt: 500e3},
-			&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000}, &common.MessageParamValue{ParamId: "MPC_XY_P", ParamValue: 1}} {
+		for _, m := range []message.Message{heartbeatMessage(ModeHold, true),
+			&common.MessageGlobalPositionInt{Lat: 470010000, Lon: 80010000, Alt: 500e3},
+			&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000},
+			&common.MessageParamValue{ParamId: "MPC_XY_P", ParamValue: 1}} {
 			if err := w.Write(m); err != nil {
 				f.Fatal(err)
 			}

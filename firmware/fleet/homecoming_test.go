@@ -159,8 +159,10 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 			}
 			return w.allDown()
 		})
-		if off := v.position.Sub(home).Norm(); !w.allDown() || off > homeWithinM || (leftAtM > 80 && leftAtM < 83) != (c.offM > 5) || (highest > 80) != (c.offM > 5) {
-			t.Errorf("%s: down %v, %.1f m from home, up to %.0f m high, it left where it was at %.1f m", name, w.allDown(), off, highest, leftAtM)
+		if off := v.position.Sub(home).Norm(); !w.allDown() || off > homeWithinM || (leftAtM > 80 && leftAtM < 83) != (c.offM > 5) ||
+			(highest > 80) != (c.offM > 5) {
+			t.Errorf("%s: down %v, %.1f m from home, up to %.0f m high, it left where it was at %.1f m", name, w.allDown(), off, highest,
+				leftAtM)
 		}
 	}
 }
@@ -324,7 +326,8 @@ func TestHeldPlace(t *testing.T) {
 		want    float64 // 0: nowhere
 		arrived float64
 	}{
-		{100, envelope.Held, false, 100, 1}, {103, envelope.Held, false, 100, 2}, {104, envelope.Held, true, 104, 3}, {106, envelope.Held, false, 104, 4},
+		{100, envelope.Held, false, 100, 1}, {103, envelope.Held, false, 100, 2}, {104, envelope.Held, true, 104, 3},
+		{106, envelope.Held, false, 104, 4},
 		{107, envelope.Corrected, false, 0, 5}, {108, envelope.Kept, false, 0, 5},
 	} {
 		got := at(float64(i+1), c.eastM, c.verdict, c.gaveUp)

@@ -124,7 +124,8 @@ func (l *endpointLink) encode(c *gomavlib.Channel, m message.Message) *frame.V2F
 		l.channels[c] = next
 	}
 	rw := l.fleet.codec.GetMessage(m.GetID())
-	fr := &frame.V2Frame{SequenceNumber: *next, SystemID: byte(l.fleet.SystemID), ComponentID: companionComponent, Message: rw.Write(m, true)}
+	fr := &frame.V2Frame{SequenceNumber: *next, SystemID: byte(l.fleet.SystemID), ComponentID: companionComponent,
+		Message: rw.Write(m, true)}
 	*next++
 	if h, ok := m.(*common.MessageHeartbeat); ok && h.Type == common.MAV_TYPE_GCS {
 		fr.ComponentID = gcsComponent
@@ -224,7 +225,8 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 // loop that stalls.
 func (f *Fleet) sendHeartbeats() {
 	heartbeat := func(as common.MAV_TYPE) message.Message {
-		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE, MavlinkVersion: uint8(leaderDialect.Version)}
+		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE,
+			MavlinkVersion: uint8(leaderDialect.Version)}
 	}
 	for _, l := range f.links {
 		for c := range l.channels {

@@ -74,7 +74,8 @@ func TestFramesOutOfOrderAreDropped(t *testing.T) {
 	v.sendState()
 	was, dropped := v.view(), func() uint64 { return v.RejectedFrames()["out of order"] }
 	for back := byte(4); back < 120; back += 7 {
-		v.transmitAs(v.sequence-1-back, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30000, EnergyConsumed: 500, BatteryRemaining: 1})
+		v.transmitAs(v.sequence-1-back, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30000,
+			EnergyConsumed: 500, BatteryRemaining: 1})
 		v.transmitAs(v.sequence-1-back, heartbeatMessage(ModePosition, false))
 	}
 	if got := v.view(); got.Phase != PhaseFlying || got.Charge != was.Charge || got.TotalJ != was.TotalJ || dropped() != 2*17 {
@@ -149,7 +150,8 @@ func TestClockRate(t *testing.T) {
 // Batteries that the meter does not count are shown.
 func TestSecondBatteryIsShown(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{})
-	v.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
+	v.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), CurrentBattery: -1, EnergyConsumed: -1,
+		BatteryRemaining: 50})
 	if got := v.view(); len(got.UnmeteredBatteries()) > 0 {
 		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
 	}
@@ -333,7 +335,8 @@ func TestTextsInChunksWithoutAnID(t *testing.T) {
 	for _, c := range []struct {
 		seq        uint8
 		text, want string
-	}{{0, "Preflight Fail: Compass", "Preflight Fail: Compass"}, {1, " needs calibration", "Preflight Fail: Compass needs calibration"}, {0, "Takeoff", "Takeoff"}} {
+	}{{0, "Preflight Fail: Compass", "Preflight Fail: Compass"}, {1, " needs calibration", "Preflight Fail: Compass needs calibration"},
+		{0, "Takeoff", "Takeoff"}} {
 		if got, _ := w.add(0, &common.MessageStatustext{ChunkSeq: c.seq, Text: c.text}); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

@@ -46,11 +46,14 @@ func TestPackCapacity(t *testing.T) {
 			}
 		}
 		if !math.IsNaN(c.cells) {
-			v.transmit(&common.MessageParamValue{ParamId: "BAT1_N_CELLS", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(int32(c.cells))})
+			v.transmit(&common.MessageParamValue{ParamId: "BAT1_N_CELLS", ParamType: common.MAV_PARAM_TYPE_INT32,
+				ParamValue: int32Bits(int32(c.cells))})
 		}
-		status := &common.MessageBatteryStatus{Voltages: [10]uint16{uint16(1000 * c.voltageV)}, CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50}
+		status := &common.MessageBatteryStatus{Voltages: [10]uint16{uint16(1000 * c.voltageV)}, CurrentBattery: -100, EnergyConsumed: -1,
+			BatteryRemaining: 50}
 		v.transmit(status)
-		if got := v.view(); got.CapacityJ != math.Round(c.wantJ) || got.CapacityKnown == c.wantAssumption || b.aircraft[0].meter.CapacityJ != got.CapacityJ {
+		if got := v.view(); got.CapacityJ != math.Round(c.wantJ) || got.CapacityKnown == c.wantAssumption ||
+			b.aircraft[0].meter.CapacityJ != got.CapacityJ {
 			t.Errorf("%s: %v J, known %v; its meter has %v J", c.name, got.CapacityJ, got.CapacityKnown, b.aircraft[0].meter.CapacityJ)
 		}
 		// In flight a voltage falls, and no parameter is taken for another pack's.
@@ -88,7 +91,8 @@ func TestPackIsKeptOverRestarts(t *testing.T) {
 	if err := json.Unmarshal(raw, &saved); err != nil {
 		t.Fatal(err)
 	}
-	for name, restore := range map[string]func(*Fleet){"the same mission": func(f *Fleet) { f.Restore(saved) }, "another": func(f *Fleet) { f.RestorePacks(saved) }} {
+	for name, restore := range map[string]func(*Fleet){"the same mission": func(f *Fleet) { f.Restore(saved) },
+		"another": func(f *Fleet) { f.RestorePacks(saved) }} {
 		next := newFixture(t)
 		restore(next.Fleet)
 		v := next.Views()[1]
@@ -164,7 +168,8 @@ func TestSwapByMessages(t *testing.T) {
 			if v.armed {
 				centiA = 10000 // 1500 W, that 45 kJ take half a minute
 			}
-			v.simulateWithout(&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: centiA, EnergyConsumed: counterHJ, BatteryRemaining: percent})
+			v.simulateWithout(&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: centiA, EnergyConsumed: counterHJ,
+				BatteryRemaining: percent})
 		}
 	}
 	send(90, 3, 5)

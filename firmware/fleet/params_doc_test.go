@@ -39,7 +39,8 @@ func TestParameterTablesInDocs(t *testing.T) {
 // simulation's it is complete.
 func TestArduPilotParameterFile(t *testing.T) {
 	const leaderID = 250
-	if text, err := os.ReadFile("../../configs/leader.yaml"); err != nil || !strings.Contains(string(text), fmt.Sprintf("\n  system_id: %d ", leaderID)) {
+	if text, err := os.ReadFile("../../configs/leader.yaml"); err != nil ||
+		!strings.Contains(string(text), fmt.Sprintf("\n  system_id: %d ", leaderID)) {
 		t.Fatalf("%v, or the leader's system id is not %d", err, leaderID)
 	}
 	table := ardupilot{}.parameterTable()

@@ -201,7 +201,8 @@ func (v *simVehicle) restart(continues bool) {
 // A restart in which nothing happened continues where the leader was.
 func TestRejoinContinues(t *testing.T) {
 	for name, want := range map[string]Phase{
-		"armed on the ground": PhaseClimbing, "in its climb": PhaseClimbing, "flying": PhaseFlying, "homing": PhaseFlying, "landing": PhaseLanding,
+		"armed on the ground": PhaseClimbing, "in its climb": PhaseClimbing, "flying": PhaseFlying, "homing": PhaseFlying,
+		"landing": PhaseLanding,
 	} {
 		for _, s := range situations {
 			if s.name != name {
@@ -399,7 +400,8 @@ func TestStopHandsOver(t *testing.T) {
 			}
 			v.handleCommand(m)
 		})
-		want := map[string]int{"arming": 0, "armed on the ground": 1, "in its climb": 1, "engaging": 1, "flying": 1, "homing": 1, "landing": 0}[s.name]
+		want := map[string]int{"arming": 0, "armed on the ground": 1, "in its climb": 1, "engaging": 1, "flying": 1, "homing": 1,
+			"landing": 0}[s.name]
 		phase := PhasePilot
 		if s.name == "arming" {
 			phase = PhaseIdle
@@ -714,11 +716,12 @@ func TestGapInTheStream(t *testing.T) {
 		want Phase
 		why  string
 	}{
-		"it ends with setpoints":               {false, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
-		"it ends with setpoints, on its way":   {true, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
-		"it does not end":                      {false, func(v *simVehicle) {}, PhasePilot, "did not end"},
-		"its pilot chooses Hold":               {false, func(v *simVehicle) { v.failsafe = false }, PhasePilot, "pilot's"},
-		"its pilot chooses POSCTL":             {false, func(v *simVehicle) { v.mode, v.failsafe = ModePosition, false }, PhasePilot, "POSCTL"},
+		"it ends with setpoints":             {false, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"it ends with setpoints, on its way": {true, func(v *simVehicle) { v.mode, v.failsafe = ModeOffboard, false }, PhaseFlying, ""},
+		"it does not end":                    {false, func(v *simVehicle) {}, PhasePilot, "did not end"},
+		"its pilot chooses Hold":             {false, func(v *simVehicle) { v.failsafe = false }, PhasePilot, "pilot's"},
+		"its pilot chooses POSCTL": {false, func(v *simVehicle) { v.mode, v.failsafe = ModePosition, false }, PhasePilot,
+			"POSCTL"},
 		"a worse failsafe follows, on its way": {true, func(v *simVehicle) { v.mode = ModeReturn }, PhasePilot, "AUTO.RTL"},
 	} {
 		t.Run(name, func(t *testing.T) {

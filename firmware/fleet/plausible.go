@@ -140,7 +140,8 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
 	}
 	if a.located {
-		f.Log.Warn("positions that did not follow are believed now", "aircraft", a.number, "reason", fmt.Sprintf("%s, for %.1f s", why, s.receivedS-d.sinceS))
+		f.Log.Warn("positions that did not follow are believed now", "aircraft", a.number, "reason",
+			fmt.Sprintf("%s, for %.1f s", why, s.receivedS-d.sinceS))
 	}
 	a.doubt = doubt{}
 	return ""

@@ -27,14 +27,16 @@ const (
 type px4 struct{}
 
 var px4Traits = traits{
-	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255, // PX4 relays a battery of another component with that id
+	// PX4 relays a battery of another component with that id
+	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255,
 	endsHoldItself: true, prestreams: true, climbsAgain: true,
 }
 
 func (px4) traits() *traits { return &px4Traits }
 
 var px4ModeNames = map[Mode]string{
-	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND", ModeOffboard: "OFFBOARD",
+	ModePosition: "POSCTL", ModeTakeoff: "AUTO.TAKEOFF", ModeHold: "AUTO.LOITER", ModeReturn: "AUTO.RTL", ModeLand: "AUTO.LAND",
+	ModeOffboard: "OFFBOARD",
 }
 
 func (px4) modeName(m Mode) string {
@@ -60,7 +62,8 @@ func (px4) role(_ *aircraft, m Mode) Role {
 // mode is Hold for RoleArmable: after a landing PX4 returns to the mode it flew in, and
 // does not arm in OFFBOARD without setpoints.
 func (px4) mode(r Role) Mode {
-	return map[Role]Mode{RoleArmable: ModeHold, RoleTakeoff: ModeTakeoff, RoleCommanded: ModeOffboard, RoleHold: ModeHold, RoleReturn: ModeReturn, RoleLand: ModeLand}[r]
+	return map[Role]Mode{RoleArmable: ModeHold, RoleTakeoff: ModeTakeoff, RoleCommanded: ModeOffboard, RoleHold: ModeHold,
+		RoleReturn: ModeReturn, RoleLand: ModeLand}[r]
 }
 
 func (px4) setMode(m Mode) *common.MessageCommandLong {
@@ -187,7 +190,8 @@ func (px4) unsafeReason(p *Parameters) string {
 func (px4) warnings(p *Parameters, capacityJ float64) (reasons []string) {
 	const minCellV, maxCells = 3.3, 14
 	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
-		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge will mislead", p.CapacityMAh, maxCells, capacityJ))
+		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge "+
+			"will mislead", p.CapacityMAh, maxCells, capacityJ))
 	}
 	return reasons
 }

@@ -89,7 +89,8 @@ func TestOnePositionThatCannotBe(t *testing.T) {
 				before := v.refusedPositions()
 				setpoints := v.cruise(seconds, func(m *common.MessageGlobalPositionInt) {
 					change(v, m)
-					if got := v.view(); got.Position.Sub(v.position).Norm() > 10 || math.Abs(got.UpM-100) > 1 || got.Lost || got.SpeedMPS > 9 {
+					if got := v.view(); got.Position.Sub(v.position).Norm() > 10 || math.Abs(got.UpM-100) > 1 || got.Lost ||
+						got.SpeedMPS > 9 {
 						t.Fatalf("at %v, %v m up, %v m/s", got.Position, got.UpM, got.SpeedMPS)
 					}
 				})
@@ -98,7 +99,8 @@ func TestOnePositionThatCannotBe(t *testing.T) {
 				}
 				setpoints += v.cruise(5*time.Second, nil)
 				got := v.view()
-				if !got.Flying || got.Reason != "" || !got.Params.Complete() || got.Position.Sub(v.position).Norm() > 1 || math.IsNaN(got.ClockRate) {
+				if !got.Flying || got.Reason != "" || !got.Params.Complete() || got.Position.Sub(v.position).Norm() > 1 ||
+					math.IsNaN(got.ClockRate) {
 					t.Errorf("%s, %q, off by %.1f m", got.Phase, got.Reason, got.Position.Sub(v.position).Norm())
 				}
 				if want := int((seconds + 5*time.Second) / (100 * time.Millisecond)); setpoints != want {
@@ -312,7 +314,8 @@ func TestOneOnGroundInTheAir(t *testing.T) {
 	for name, c := range map[string]struct {
 		upM, climbMPS, eastMPS float64
 		landed                 bool
-	}{"at H": {100, 0, 0, false}, "low, climbing": {10, 3, 0, false}, "low, flying": {10, 0, 5, false}, "on the ground": {0.5, 0.1, 0.2, true}} {
+	}{"at H": {100, 0, 0, false}, "low, climbing": {10, 3, 0, false}, "low, flying": {10, 0, 5, false},
+		"on the ground": {0.5, 0.1, 0.2, true}} {
 		v := flying(t)
 		v.SendHome(1)
 		v.upM, v.velocity.EastM = c.upM, c.eastMPS
@@ -374,7 +377,8 @@ func TestLandedHasAnAge(t *testing.T) {
 
 // A HEARTBEAT with the vehicle's ids that is no autopilot's is counted, and changes nothing.
 func TestHeartbeatOfNoAutopilot(t *testing.T) {
-	gcs := &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE}
+	gcs := &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID,
+		SystemStatus: common.MAV_STATE_ACTIVE}
 	b := newFixture(t)
 	v := &simVehicle{fixture: b, number: 1, bootMS: 60_000}
 	if v.transmit(gcs); v.view().Received {
@@ -382,13 +386,16 @@ func TestHeartbeatOfNoAutopilot(t *testing.T) {
 	}
 	v = flying(t)
 	for _, m := range []*common.MessageHeartbeat{
-		gcs, {Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID}, {Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_PX4},
-		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_GENERIC}, {Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA},
+		gcs, {Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID},
+		{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_PX4},
+		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_GENERIC},
+		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA},
 	} {
 		v.transmit(m)
 	}
 	got, n := v.view(), v.RejectedFrames()
-	if !got.Flying || !got.Armed || got.Mode != ModeOffboard || n["HEARTBEAT of no autopilot"] != 3 || n["HEARTBEAT of another autopilot"] != 2 {
+	if !got.Flying || !got.Armed || got.Mode != ModeOffboard || n["HEARTBEAT of no autopilot"] != 3 ||
+		n["HEARTBEAT of another autopilot"] != 2 {
 		t.Errorf("%s, armed %v, %s: %v", got.Phase, got.Armed, got.ModeName, n)
 	}
 }
@@ -440,14 +447,16 @@ func TestOtherAutopilots(t *testing.T) {
 // aircraft on the ground, and hides no other battery.
 func TestEmptyBatteries(t *testing.T) {
 	empty := func(id uint8) *common.MessageBatteryStatus {
-		m := &common.MessageBatteryStatus{Id: id, Temperature: math.MaxInt16, CurrentBattery: -1, CurrentConsumed: -1, EnergyConsumed: -1, BatteryRemaining: -1}
+		m := &common.MessageBatteryStatus{Id: id, Temperature: math.MaxInt16, CurrentBattery: -1, CurrentConsumed: -1, EnergyConsumed: -1,
+			BatteryRemaining: -1}
 		for i := range m.Voltages {
 			m.Voltages[i] = math.MaxUint16
 		}
 		return m
 	}
 	v := newSimVehicle(newFixture(t), 1, physics.Position{})
-	zeros := &common.MessageBatteryStatus{Id: 2, CurrentBattery: 0, EnergyConsumed: 0, BatteryRemaining: -1} // a power module that measures 0 V
+	// a power module that measures 0 V
+	zeros := &common.MessageBatteryStatus{Id: 2, CurrentBattery: 0, EnergyConsumed: 0, BatteryRemaining: -1}
 	for _, m := range []*common.MessageBatteryStatus{empty(1), zeros, empty(3)} {
 		v.transmit(m)
 	}
@@ -461,7 +470,8 @@ func TestEmptyBatteries(t *testing.T) {
 		w.bootMS += 250
 		w.transmit(w.positionMessage())
 		w.transmit(empty(0))
-		w.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), Voltages: [10]uint16{16000}, CurrentBattery: 2000, EnergyConsumed: -1, BatteryRemaining: 70})
+		w.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), Voltages: [10]uint16{16000}, CurrentBattery: 2000,
+			EnergyConsumed: -1, BatteryRemaining: 70})
 		if got := w.BatteryReading(2); i == 29 && got.Charge != 0.7 {
 			t.Errorf("the reading is %+v", got)
 		}
@@ -481,11 +491,13 @@ func TestFailsafeThatChangesInFlight(t *testing.T) {
 		real      bool
 		want, log string
 	}{
-		{"COM_OBL_RC_ACT", int32Bits(5), int32Bits(0), false, "COM_OBL_RC_ACT changed in flight to 0: COM_OBL_RC_ACT is 0, want 5 (Hold)", "COM_OBL_RC_ACT is 0"},
+		{"COM_OBL_RC_ACT", int32Bits(5), int32Bits(0), false, "COM_OBL_RC_ACT changed in flight to 0: COM_OBL_RC_ACT is 0, want 5 (Hold)",
+			"COM_OBL_RC_ACT is 0"},
 		{"COM_OF_LOSS_T", 1, 60, true, "COM_OF_LOSS_T changed in flight to 60: COM_OF_LOSS_T is 60 s", "COM_OF_LOSS_T is 60"},
 		{"COM_OF_LOSS_T", 1, 5, true, "COM_OF_LOSS_T changed in flight to 5", "COM_OF_LOSS_T changed"},
 		{"NAV_DLL_ACT", int32Bits(0), int32Bits(3), false, "NAV_DLL_ACT changed in flight to 3", "NAV_DLL_ACT changed"},
-		{"COM_LOW_BAT_ACT", int32Bits(3), int32Bits(0), false, "COM_LOW_BAT_ACT changed in flight to 0: COM_LOW_BAT_ACT is 0 and", "COM_LOW_BAT_ACT is 0"},
+		{"COM_LOW_BAT_ACT", int32Bits(3), int32Bits(0), false, "COM_LOW_BAT_ACT changed in flight to 0: COM_LOW_BAT_ACT is 0 and",
+			"COM_LOW_BAT_ACT is 0"},
 	} {
 		v := flying(t)
 		var text *strings.Builder
@@ -501,7 +513,8 @@ func TestFailsafeThatChangesInFlight(t *testing.T) {
 			t.Errorf("%s: read again as it was: %q, %s", c.name, v.view().Reason, text)
 		}
 		set(c.is)
-		if got := v.view(); !strings.HasPrefix(got.Reason, c.want) || !got.Flying || !strings.Contains(text.String(), "level=ERROR") || !strings.Contains(text.String(), c.log) {
+		if got := v.view(); !strings.HasPrefix(got.Reason, c.want) || !got.Flying || !strings.Contains(text.String(), "level=ERROR") ||
+			!strings.Contains(text.String(), c.log) {
 			t.Errorf("%s: reason %q, log %s", c.name, got.Reason, text)
 		}
 		if set(c.was); v.view().Reason != "" {

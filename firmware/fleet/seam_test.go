@@ -11,7 +11,8 @@ import (
 // What is known of one kind of autopilot is in its own file. Nothing else of the leader's code
 // names it, compares a number of its modes, or knows a parameter.
 func TestAutopilotsAreKnownInTheirFilesAlone(t *testing.T) {
-	words := []string{`PX4`, `ArduPilot`, `ArduCopter`, `OFFBOARD`, `GUIDED`, `AUTO\.[A-Z]+`, `px4\{`, `ardupilot\{`, `Mode(Position|Takeoff|Hold|Return|Land|Offboard)`, `copter[A-Z]\w+`, `lossAction\w+`}
+	words := []string{`PX4`, `ArduPilot`, `ArduCopter`, `OFFBOARD`, `GUIDED`, `AUTO\.[A-Z]+`, `px4\{`, `ardupilot\{`,
+		`Mode(Position|Takeoff|Hold|Return|Land|Offboard)`, `copter[A-Z]\w+`, `lossAction\w+`}
 	for _, kind := range []autopilot{px4{}, ardupilot{}} {
 		for _, p := range kind.parameterTable() {
 			words = append(words, p.name)

@@ -63,7 +63,8 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	for _, a := range f.aircraft {
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
-			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Engaged: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, Lost: a.lost,
+			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Engaged: a.engaged(), WithPilot: a.phase == PhasePilot,
+			Reason: a.pilotReason, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
 		}
 		if a.home != nil {

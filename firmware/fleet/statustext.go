@@ -178,7 +178,8 @@ func (a *aircraft) addBatteryID(f *Fleet, id uint8) {
 	}
 	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old slice
 	if id != 0 && int(id) != a.params.kind().traits().relayedBatteryID {
-		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason", fmt.Sprintf("BATTERY_STATUS has id %d", id))
+		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason",
+			fmt.Sprintf("BATTERY_STATUS has id %d", id))
 	}
 }
 

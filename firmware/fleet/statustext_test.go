@@ -38,15 +38,18 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: "Arming denied: no GPS"})
 		}, "Arming denied: no GPS"},
 		"an acknowledgement": {func(v *simVehicle, m message.Message) {
-			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 250})
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 250})
 		}, "arming refused: temporarily_rejected"},
 		"both": {func(v *simVehicle, m message.Message) {
 			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_CRITICAL, Text: "Arming denied: no GPS"})
-			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED})
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Result: common.MAV_RESULT_TEMPORARILY_REJECTED})
 		}, "Arming denied: no GPS"},
 		"what does not warn": {func(v *simVehicle, m message.Message) {
 			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_INFO, Text: "Takeoff detected"})
-			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 3})
+			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Result: common.MAV_RESULT_TEMPORARILY_REJECTED, TargetSystem: 3})
 		}, ""},
 	} {
 		b := newFixture(t)
@@ -93,7 +96,9 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 func TestReasonCanBeSent(t *testing.T) {
 	slot, long := 0, strings.Repeat("x", statusTextChars)
 	for name, chunks := range map[string][]common.MessageStatustext{
-		"not UTF-8": {{Text: strings.Repeat("\xff", statusTextChars), Id: 9}, {Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 1}, {Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 2},
+		"not UTF-8": {{Text: strings.Repeat("\xff", statusTextChars), Id: 9},
+			{Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 1}, {Text: strings.Repeat("\xff", statusTextChars), Id: 9,
+				ChunkSeq: 2},
 			{Text: strings.Repeat("\xff", statusTextChars), Id: 9, ChunkSeq: 3}, {Text: "\xff", Id: 9, ChunkSeq: 4}},
 		"every other chunk lost": func() (list []common.MessageStatustext) {
 			for n := range uint8(120) {
@@ -109,7 +114,8 @@ func TestReasonCanBeSent(t *testing.T) {
 		}
 		v.simulate(time.Second, nil)
 		reason := v.view().Reason
-		if _, err := telemetry.Encode(telemetry.Ack{ID: "m", Reason: "cannot start: aircraft 1: its pre-arm checks fail: " + reason, EffectiveSlot: &slot}); reason == "" || err != nil {
+		if _, err := telemetry.Encode(telemetry.Ack{ID: "m", Reason: "cannot start: aircraft 1: its pre-arm checks fail: " + reason,
+			EffectiveSlot: &slot}); reason == "" || err != nil {
 			t.Errorf("%s: %d bytes, %v", name, len(reason), err)
 		}
 	}
@@ -132,7 +138,8 @@ func TestPreArm(t *testing.T) {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{})
 		v.mode = c.mode
 		v.sendHeartbeat()
-		v.transmit(&common.MessageSysStatus{OnboardControlSensorsPresent: c.present, OnboardControlSensorsEnabled: c.enabled, OnboardControlSensorsHealth: c.health})
+		v.transmit(&common.MessageSysStatus{OnboardControlSensorsPresent: c.present, OnboardControlSensorsEnabled: c.enabled,
+			OnboardControlSensorsHealth: c.health})
 		if got := v.view().PreArm; got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}

@@ -99,7 +99,8 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		a.phase = PhaseIdle
 	case a.role() == RoleLand || a.role() == RoleReturn:
 		a.handToPilot(f, "stopped in "+a.modeName())
-	case a.role() == RoleHold && a.heartbeatS > a.commandedS && (a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
+	case a.role() == RoleHold && a.heartbeatS > a.commandedS &&
+		(a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
 		a.handToPilot(f, "stopped") // and no command sent before the hold is still in transit
 	default:
 		return a.retryCommand(f, now, a.setMode(RoleHold)), a.role() == RoleCommanded
@@ -206,7 +207,8 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			a.phase = PhaseLanding
 			return nil, false
 		case ours && late:
-			f.Log.Error("does not take the commanded mode on its way home; its autopilot returns it", "aircraft", a.number, "asked_s", now-a.engagedS)
+			f.Log.Error("does not take the commanded mode on its way home; its autopilot returns it", "aircraft", a.number, "asked_s",
+				now-a.engagedS)
 			a.phase, a.landsBy = PhaseLanding, RoleReturn
 			return nil, false
 		case late && a.role() != RoleHold && a.role() != RoleTakeoff && a.role() != RoleCommanded:

@@ -114,7 +114,8 @@ func (f *Fleet) checkMeasured(obstacles []*aircraft) {
 			}
 			d := a.position.Sub(b.position).Norm()
 			f.counts.MinSeparationM = min(f.counts.MinSeparationM, d)
-			if d < f.Limits.SeparationM && math.Abs(a.upM-b.upM) < f.Limits.SeparationM && a.phase == PhaseFlying && b.phase == PhaseFlying {
+			if d < f.Limits.SeparationM && math.Abs(a.upM-b.upM) < f.Limits.SeparationM && a.phase == PhaseFlying &&
+				b.phase == PhaseFlying {
 				alarm = "closer to another than the least separation"
 			}
 		}

@@ -37,7 +37,8 @@ func TestStartFromOutside(t *testing.T) {
 			},
 			"one behind the other": {
 				grid(4, 1, physics.Position{EastM: 1000 + outM, NorthM: 400}, 12),
-				[]physics.Position{{EastM: 940, NorthM: 400}, {EastM: 920, NorthM: 400}, {EastM: 900, NorthM: 400}, {EastM: 880, NorthM: 400}},
+				[]physics.Position{{EastM: 940, NorthM: 400}, {EastM: 920, NorthM: 400}, {EastM: 900, NorthM: 400},
+					{EastM: 880, NorthM: 400}},
 			},
 			"at a corner": {
 				grid(4, 2, physics.Position{EastM: -outM, NorthM: 1000 + outM}, 12),

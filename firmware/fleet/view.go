@@ -96,7 +96,8 @@ func (v *View) Ready() error {
 	case v.Armed:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.ModeName)
 	case v.Landed == nil:
-		return fmt.Errorf("it is not known whether it is on the ground: no EXTENDED_SYS_STATE says so for %v s; see that its autopilot sends it", forgottenAfterS)
+		return fmt.Errorf("it is not known whether it is on the ground: no EXTENDED_SYS_STATE says so for %v s; see that its autopilot "+
+			"sends it", forgottenAfterS)
 	case !*v.Landed:
 		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE); set it down and wait for that")
 	case math.Abs(v.UpM) > groundMaxUpM:
@@ -104,7 +105,8 @@ func (v *View) Ready() error {
 	case math.IsNaN(v.ClockRate):
 		return errors.New("was received for less than the 5 s that readiness takes; send it again")
 	case math.Abs(v.ClockRate-1) > clockRateTolerance:
-		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate, 100*clockRateTolerance)
+		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate,
+			100*clockRateTolerance)
 	case len(v.UnmeteredBatteries()) > 0:
 		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0; remove them", v.UnmeteredBatteries())
 	case v.PreArm == PreArmUnknown:
@@ -144,16 +146,19 @@ func (f *Fleet) Views() (views []View) {
 	for _, a := range f.aircraft {
 		a.forgetOld(now)
 		views = append(views, View{
-			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
+			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
+			StaleS:  now - min(a.positionS, a.heartbeatS),
 			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
 			Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
 			Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
-			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 || a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
+			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 ||
+				a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			Obstacle: a.isObstacle(), PreArm: a.preArmNow(), ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
-			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now), UncertaintyJ: a.meter.UncertaintyJ(now),
-			BootMS: a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
+			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now),
+			UncertaintyJ: a.meter.UncertaintyJ(now),
+			BootMS:       a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
 		})
 	}
 	return views

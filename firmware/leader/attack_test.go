@@ -36,12 +36,14 @@ func TestAttacks(t *testing.T) {
 		{"wrongly signed", budget, sign("crew-1", stolen, budget, attack), "envelope: bad signature"},
 		{"signature of another body", budget, strings.Replace(honest, "299000", "298000", 1), "envelope: bad signature"},
 		{"signature under another counter", budget, strings.Replace(honest, `"counter":`, `"counter":9`, 1), "envelope: bad signature"},
-		{"signature over another challenge", budget, strings.Replace(honest, r.Challenge(), telemetry.NewChallenge(), 1), "envelope: bad signature"},
+		{"signature over another challenge", budget, strings.Replace(honest, r.Challenge(), telemetry.NewChallenge(), 1),
+			"envelope: bad signature"},
 		{"an unknown key name", budget, sign("crew-9", stolen, budget, attack), "envelope: unknown key"},
 		{"replayed as another command", r.Topics.Mission(), honest, "envelope: bad signature"},
 		{"another fleet's", budget, sign("crew-1", private, "prefdt/other/command/budget", attack), "envelope: bad signature"},
 		{"oversized", budget, `{"id":"attack","energy_j":299000,"mode":"target","x":"` + strings.Repeat("x", 60<<10) + `"}`, ""},
-		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"` + telemetry.NewChallenge() + `","body":"{}","signature":""}`, "envelope: bad signature"},
+		{"no signature in it", budget, `{"key":"crew-1","counter":99,"challenge":"` + telemetry.NewChallenge() +
+			`","body":"{}","signature":""}`, "envelope: bad signature"},
 	} {
 		counts, total := f.Report().RejectedMessages, f.RejectedMessages("")
 		r.PublishRaw(a.topic, a.payload)
@@ -86,7 +88,8 @@ func TestUnsignedIsNeverAccepted(t *testing.T) {
 			if ack.Accepted || !strings.Contains(ack.Reason, "no signature") {
 				t.Errorf("unsigned: %+v", ack)
 			}
-			if s := r.Await("two statuses on", rig.StatusesAfter(r.LastStatus(), 2)); s.Setting != r.Config.Request.Setting || s.LastCommand != nil {
+			if s := r.Await("two statuses on", rig.StatusesAfter(r.LastStatus(), 2)); s.Setting != r.Config.Request.Setting ||
+				s.LastCommand != nil {
 				t.Errorf("it led to %+v", s)
 			}
 			if f.RejectedMessages("command: unsigned") == 0 {

@@ -38,7 +38,8 @@ func command(t *testing.T, l *inPhase, kind telemetry.Kind, topic, body string) 
 // else waits for it.
 func TestWhileTheDiskHangs(t *testing.T) {
 	for _, c := range []struct{ action, state string }{
-		{telemetry.ActionStop, telemetry.StateStopped}, {telemetry.ActionReturn, telemetry.StateReturning}, {telemetry.ActionHold, telemetry.StateHolding},
+		{telemetry.ActionStop, telemetry.StateStopped}, {telemetry.ActionReturn, telemetry.StateReturning},
+		{telemetry.ActionHold, telemetry.StateHolding},
 	} {
 		l := newWithLedger(t, telemetry.StateFlying)
 		var acks []telemetry.Ack
@@ -53,7 +54,8 @@ func TestWhileTheDiskHangs(t *testing.T) {
 			close(done)
 		}()
 		l.mqtt.ControlMessages <- command(t, l, telemetry.KindPreference, l.mqtt.Topics.Preference(), `{"id":"p","setting":0.9}`)
-		l.mqtt.ControlMessages <- command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), fmt.Sprintf(`{"id":"m","action":%q}`, c.action))
+		l.mqtt.ControlMessages <- command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(),
+			fmt.Sprintf(`{"id":"m","action":%q}`, c.action))
 		l.mqtt.ControlMessages <- link.ControlMessage{} // the one before was handled
 		if got := l.mission.Phase(); got != c.state {
 			t.Errorf("after %s the mission is %s while the disk hangs", c.action, got)
@@ -149,7 +151,8 @@ func TestWrittenBeforeItIsOrdered(t *testing.T) {
 	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Engaged || a.WithPilot {
 		t.Errorf("ordered home: %+v", a)
 	}
-	if next := l.stateOfNew("m-2", &s); next.Mission != "m-2" || next.Phase != telemetry.StateIdle || next.Account.Objective.Slot != 0 || len(next.Account.Aircraft) != 2 {
+	if next := l.stateOfNew("m-2", &s); next.Mission != "m-2" || next.Phase != telemetry.StateIdle || next.Account.Objective.Slot != 0 ||
+		len(next.Account.Aircraft) != 2 {
 		t.Errorf("of a new mission: %+v", next)
 	}
 }
@@ -165,7 +168,8 @@ func TestNewWhileALostOneMayFly(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.views[1].Lost, l.views[1].Obstacle = true, true
-	if _, err := l.checks(l.views).newMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") || !strings.Contains(err.Error(), "clear") {
+	if _, err := l.checks(l.views).newMission(m); err == nil || !strings.Contains(err.Error(), "aircraft 2 is lost") ||
+		!strings.Contains(err.Error(), "clear") {
 		t.Errorf("with one lost in the air: %v", err)
 	}
 }

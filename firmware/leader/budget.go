@@ -51,7 +51,8 @@ func checkBudget(b *telemetry.Budget, a *account.Account, most float64) error {
 	case len(b.Packs) == 0 && !(b.EnergyJ > 0) || !(b.EnergyJ <= most):
 		return fmt.Errorf("energy_j is %v, want above 0 and at most %v, the fleet's capacity", b.EnergyJ, most)
 	case b.StandDown == telemetry.StandDownShifts:
-		return fmt.Errorf("stand_down is %s, and no aircraft is a standby; want %s or %s", b.StandDown, telemetry.StandDownNever, telemetry.StandDownLand)
+		return fmt.Errorf("stand_down is %s, and no aircraft is a standby; want %s or %s", b.StandDown, telemetry.StandDownNever,
+			telemetry.StandDownLand)
 	case b.ReplacesJ != nil && inForceJ == 0:
 		return fmt.Errorf("replaces_j is %v, but no budget is in force; leave it out", *b.ReplacesJ)
 	case b.ReplacesJ != nil && inForceJ != *b.ReplacesJ:

@@ -28,13 +28,18 @@ func decodeBudget(t *testing.T, fields string) *crew.Command {
 func TestBudgetsAreRefusedByName(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	for fields, why := range map[string]string{
-		`"packs":[{"aircraft":3}]`:                                                      "packs.aircraft is 3, this fleet has 2",
-		`"packs":[{"aircraft":1},{"aircraft":2,"usable_j":150001}]`:                     "packs.usable_j of aircraft 2 is 150001, want at most 150000, its pack's capacity",
-		`"packs":[{"aircraft":1,"reserve_j":150000},{"aircraft":2}]`:                    "packs.reserve of aircraft 1 is 150000 J, want less than 150000, its pack",
-		`"packs":[{"aircraft":1,"reserve":0.2}]`:                                        "aircraft 2 flies and is not in packs; name it, or give energy_j",
-		`"energy_j":42000,"mode":"ceiling","stand_down":"shifts"`:                       "stand_down is shifts, and no aircraft is a standby",
-		`"energy_j":42000,"mode":"ceiling","stand_down":"land","least_up":3`:            "least_up is 3, this fleet has 2",
-		`"energy_j":300001,"packs":[{"aircraft":1}]`:                                    "energy_j is 300001, want above 0 and at most 300000",
+		`"packs":[{"aircraft":3}]`: "packs.aircraft is 3, this fleet has 2",
+		`"packs":[{"aircraft":1},{"aircraft":2,"usable_j":150001}]`: "packs.usable_j of aircraft 2 is 150001, want " +
+			"at most 150000, its pack's capacity",
+		`"packs":[{"aircraft":1,"reserve_j":150000},{"aircraft":2}]`: "packs.reserve of aircraft 1 is 150000 J, want " +
+			"less than 150000, its pack",
+		`"packs":[{"aircraft":1,"reserve":0.2}]`: "aircraft 2 flies and is not in packs; name " +
+			"it, or give energy_j",
+		`"energy_j":42000,"mode":"ceiling","stand_down":"shifts"`: "stand_down is shifts, and no aircraft is a " +
+			"standby",
+		`"energy_j":42000,"mode":"ceiling","stand_down":"land","least_up":3`: "least_up is 3, this fleet has 2",
+		`"energy_j":300001,"packs":[{"aircraft":1}]`: "energy_j is 300001, want above 0 and at " +
+			"most 300000",
 		`"packs":[{"aircraft":1},{"aircraft":2}],"replaces_j":45000`:                    "no budget is in force",
 		`"energy_j":42000,"mode":"ceiling","packs":[{"aircraft":1}],"replaces_j":45000`: "no budget is in force",
 	} {
@@ -92,15 +97,17 @@ func TestLeavesForItsReserve(t *testing.T) {
 		change           func(*fleet.View)
 		leaves           bool
 	}{
-		"just enough":             {telemetry.StateFlying, telemetry.StandDownLand, 200, nil, true},
-		"enough for a while":      {telemetry.StateFlying, telemetry.StandDownLand, 40e3, nil, false},
-		"in a hold":               {telemetry.StateHolding, telemetry.StandDownLand, 200, nil, true},
-		"none may land":           {telemetry.StateFlying, telemetry.StandDownNever, 200, nil, false},
-		"with its pilot":          {telemetry.StateFlying, telemetry.StandDownLand, 200, func(v *fleet.View) { v.Flying, v.Phase = false, fleet.PhasePilot }, false},
+		"just enough":        {telemetry.StateFlying, telemetry.StandDownLand, 200, nil, true},
+		"enough for a while": {telemetry.StateFlying, telemetry.StandDownLand, 40e3, nil, false},
+		"in a hold":          {telemetry.StateHolding, telemetry.StandDownLand, 200, nil, true},
+		"none may land":      {telemetry.StateFlying, telemetry.StandDownNever, 200, nil, false},
+		"with its pilot": {telemetry.StateFlying, telemetry.StandDownLand, 200,
+			func(v *fleet.View) { v.Flying, v.Phase = false, fleet.PhasePilot }, false},
 		"on its way home already": {telemetry.StateFlying, telemetry.StandDownLand, 200, func(v *fleet.View) { v.Homeward = true }, false},
 		"after the last slot":     {telemetry.StateReturning, telemetry.StandDownLand, 200, nil, false},
 	} {
-		l := inBounds(t, c.phase, account.Bounds{BudgetJ: 240e3, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: c.standDown, LeastUp: 1, Packs: packs})
+		l := inBounds(t, c.phase, account.Bounds{BudgetJ: 240e3, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: c.standDown,
+			LeastUp: 1, Packs: packs})
 		v := &l.views[0]
 		v.Charge = (30e3 + l.account.WayHome(v).TotalJ() + c.spareJ) / v.CapacityJ
 		if c.change != nil {
@@ -131,13 +138,15 @@ func TestLeastUpStay(t *testing.T) {
 		leaves  [3]bool
 		covered int
 	}{
-		"one of three stays":      {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]bool{true, false, true}, 99},
-		"two of three stay":       {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]bool{true, false, false}, 99},
-		"all stay":                {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{}, 99},
-		"one is lost":             {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]bool{}, 99},
-		"the crew keeps two up":   {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, 1, [3]bool{false, false, true}, 9},
-		"reserves of two":         {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{true, true, false}, 9},
-		"a reserve goes before":   {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, 3, [3]bool{true, true, true}, 9},
+		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]bool{true, false, true}, 99},
+		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]bool{true, false, false}, 99},
+		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{}, 99},
+		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]bool{}, 99},
+		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, 1,
+			[3]bool{false, false, true}, 9},
+		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{true, true, false}, 9},
+		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, 3,
+			[3]bool{true, true, true}, 9},
 		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, 2, [3]bool{}, 9},
 	} {
 		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]bool, 3)}
@@ -154,7 +163,8 @@ func TestLeastUpStay(t *testing.T) {
 
 // Who leaves is sent home by a settlement that has it, and not before.
 func TestLeavesOnceDurable(t *testing.T) {
-	l := inBounds(t, telemetry.StateFlying, account.Bounds{BudgetJ: 1, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: 1})
+	l := inBounds(t, telemetry.StateFlying, account.Bounds{BudgetJ: 1, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded,
+		StandDown: telemetry.StandDownLand, LeastUp: 1})
 	l.duty.leaves, l.duty.leftJ = []bool{true, false}, []float64{0, 0}
 	saved := []fleet.SavedAircraft{{Number: 1, UnderCommand: true}, {Number: 2, UnderCommand: true}}
 	if l.sendLeaving(saved); !l.duty.leaves[0] {
@@ -183,7 +193,8 @@ func TestBoundsInTheObjective(t *testing.T) {
 	}
 	l.views[0].Homeward, l.views[0].TotalJ, l.views[1].TotalJ = true, 500, 400
 	l.account.Settle(0, l.views, func(int) (float64, float64) { return 0, 0 })
-	if spent, transit := l.account.SpentJ(0), l.account.TransitJ(); spent != 0 || transit != 500 || l.account.SpentJ(1) != 400 || l.account.DrawnJ() != 900 {
+	if spent, transit := l.account.SpentJ(0), l.account.TransitJ(); spent != 0 || transit != 500 || l.account.SpentJ(1) != 400 ||
+		l.account.DrawnJ() != 900 {
 		t.Errorf("spent %v and %v, transit %v, drawn %v", spent, l.account.SpentJ(1), transit, l.account.DrawnJ())
 	}
 }
@@ -198,7 +209,8 @@ func TestReserveShareOfAPackKnownLater(t *testing.T) {
 		l.views[i].CapacityKnown = false
 	}
 	var ack telemetry.Ack
-	named := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"usable_j":29000,"reserve":0.2},{"aircraft":2,"usable_j":28000,"reserve":0.2}]`)
+	named := decodeBudget(t, `"scope":"landed","stand_down":"land","packs":[{"aircraft":1,"usable_j":29000,"reserve":0.2},{"aircraft":2,`+
+		`"usable_j":28000,"reserve":0.2}]`)
 	if err := l.decideCommand(named, &ack); err != nil {
 		t.Errorf("packs of 29 and 28 kJ, as the crew says: %v", err)
 	}
@@ -246,7 +258,8 @@ func TestEndsAtTheFloor(t *testing.T) {
 		"the packs hold nothing":     {telemetry.StateFlying, 40e3, 2, reserves(0.95), false, 0},
 	} {
 		b := account.Bounds{
-			BudgetJ: c.totalJ, TotalJ: c.totalJ, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand, LeastUp: c.leastUp, Packs: c.packs,
+			BudgetJ: c.totalJ, TotalJ: c.totalJ, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand,
+			LeastUp: c.leastUp, Packs: c.packs,
 		}
 		l := inBounds(t, c.phase, b)
 		l.planDuty(l.views)
@@ -282,7 +295,8 @@ func TestStrongestStay(t *testing.T) {
 	} {
 		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 100}}
 		for i, leftJ := range [3]float64{500, math.Inf(1), 5000} {
-			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: leftJ, ReturnJ: 1000, DescentJ: 1000, Stays: c.stays && i == 2})
+			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: leftJ, ReturnJ: 1000, DescentJ: 1000,
+				Stays: c.stays && i == 2})
 			d.orders = append(d.orders, duty.Order{Number: i + 1, FliesUntil: 20})
 		}
 		d.stay(c.belowFloor, c.leastUp, 100)

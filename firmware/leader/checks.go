@@ -38,7 +38,8 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 		return nil, errors.New("packs hold nothing above their reserves; change batteries, or ask for less")
 	}
 	ofFleet := bounds == nil || bounds.TotalJ > 0
-	if budgetJ, most := c.account.RequestedJ(), packsJ(c.views); ofFleet && budgetJ > most { // as configured, or sent with other packs fitted
+	// as configured, or sent with other packs fitted
+	if budgetJ, most := c.account.RequestedJ(), packsJ(c.views); ofFleet && budgetJ > most {
 		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", budgetJ, most)
 	}
 	for _, v := range c.views {
@@ -48,7 +49,8 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 			return nil, err
 		}
 		if off := v.Position.Sub(start).Norm(); off > c.config.Flight.StartWithinM {
-			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number, off, c.config.Flight.StartWithinM)
+			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number,
+				off, c.config.Flight.StartWithinM)
 		}
 	}
 	if err := CheckSeparation(c.config, c.physics, c.views); err != nil {
@@ -142,7 +144,8 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 		case named && !v.WithPilot():
 			return nil, fmt.Errorf("aircraft %d needs no resume: no pilot has it", v.Number)
 		case named:
-			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back", v.Number, v.StaleS)
+			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back",
+				v.Number, v.StaleS)
 		}
 	}
 	if len(resumed) == 0 && c.mission.Phase() != telemetry.StateHolding {
@@ -159,7 +162,8 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 			return nil, err
 		}
 		if p, area := v.Position, c.physics.AreaSideM; min(p.EastM, p.NorthM) < 0 || max(p.EastM, p.NorthM) > area {
-			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number, p.EastM, p.NorthM, area)
+			return nil, fmt.Errorf("aircraft %d is at %.0f m east, %.0f m north, outside the area of %v m; carry it inside", number,
+				p.EastM, p.NorthM, area)
 		}
 		if err := c.besideAnother(v, m.Aircraft); err != nil {
 			return nil, err
@@ -180,9 +184,11 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 		switch {
 		case o.Number == v.Number || !o.Located || d >= least-1:
 		case !o.InAir && (slices.Contains(launched, o.Number) || o.Phase == fleet.PhaseClimbing):
-			return fmt.Errorf("aircraft %d and %d are %.1f m apart on the ground, want at least %v; carry one away, or launch it later", v.Number, o.Number, d, least)
+			return fmt.Errorf("aircraft %d and %d are %.1f m apart on the ground, want at least %v; carry one away, or launch it later",
+				v.Number, o.Number, d, least)
 		case o.Obstacle && (o.WithPilot() || o.Phase == fleet.PhaseIdle) && o.SpeedMPS < 1:
-			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one", o.Number, d, v.Number, least)
+			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one",
+				o.Number, d, v.Number, least)
 		}
 	}
 	return nil
@@ -228,7 +234,8 @@ func (c *checks) ready(v *fleet.View, to physics.Position) error {
 	case unsafe != "" && c.config.Flight.Failsafe == "refuse":
 		return fmt.Errorf("aircraft %d has an unsafe failsafe: %s", v.Number, unsafe)
 	case c.account.ResidualJ(v) < c.account.TakeOffJ(v, to):
-		return fmt.Errorf("aircraft %d has %.0f J left of its pack's %.0f; the climb, its reserve and the way home take %.0f; change its battery", v.Number, c.account.ResidualJ(v), v.CapacityJ, c.account.TakeOffJ(v, to))
+		return fmt.Errorf("aircraft %d has %.0f J left of its pack's %.0f; the climb, its reserve and the way home take %.0f; change "+
+			"its battery", v.Number, c.account.ResidualJ(v), v.CapacityJ, c.account.TakeOffJ(v, to))
 	case unsafe != "":
 		c.log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
 	}

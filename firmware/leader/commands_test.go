@@ -81,7 +81,8 @@ func TestNewMission(t *testing.T) {
 		t.Fatalf("in flight: %+v", ack)
 	}
 	r.Await("landed", func(s telemetry.Status) bool { return rig.Done(s) && bothLanded(s) })
-	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: r.Config.Mission}); ack.Accepted || !strings.Contains(ack.Reason, "was used before") {
+	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: r.Config.Mission}); ack.Accepted ||
+		!strings.Contains(ack.Reason, "was used before") {
 		t.Errorf("an id that was used: %+v", ack)
 	}
 	if ack := r.SendMission(telemetry.Mission{Action: "new", Mission: "m-2"}); !ack.Accepted || *ack.EffectiveSlot != 0 {
@@ -91,7 +92,8 @@ func TestNewMission(t *testing.T) {
 	if s.Slot != -1 || s.SpentJ != 0 || s.TransitJ > 10 || s.BudgetJ != nil || s.Setting != r.Config.Request.Setting || s.MissedSlots != 0 {
 		t.Errorf("the new mission begins with %+v", s)
 	}
-	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1"); repeat.FloorJ == nil || *repeat.FloorJ != *first.FloorJ {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1"); repeat.FloorJ == nil ||
+		*repeat.FloorJ != *first.FloorJ {
 		t.Errorf("a command of the mission before was answered with %+v, before with %+v", repeat, first)
 	}
 	f = f.Restart(nil) // the ledger's mission overrides the configuration's
@@ -140,7 +142,8 @@ func TestRequests(t *testing.T) {
 	if c := s.LastCommand; c == nil || c.ID != "edge" || c.Key != "" || c.What == "" {
 		t.Errorf("the last command is %+v", c)
 	}
-	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted || !strings.Contains(ack.Reason, "300000 J are in force") {
+	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted ||
+		!strings.Contains(ack.Reason, "300000 J are in force") {
 		t.Errorf("a budget in place of another than that in force: %+v", ack)
 	}
 	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`, "r2"); !ack.Accepted {
@@ -155,10 +158,12 @@ func TestRequests(t *testing.T) {
 	if a := r.Acks("edge"); a[len(a)-1] != before {
 		t.Errorf("acknowledgements of a repeat: %q", a)
 	}
-	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted || !strings.Contains(ack.Reason, "id edge belongs to another command") {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"edge","setting":0.2}`, "edge"); ack.Accepted ||
+		!strings.Contains(ack.Reason, "id edge belongs to another command") {
 		t.Errorf("the id of another command: %+v", ack)
 	}
-	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"p","setting":0.35}`, "p"); !ack.Accepted || ack.Saturated != nil || *ack.Setting != 0.35 {
+	if ack := r.SendCommand(r.Topics.Preference(), `{"id":"p","setting":0.35}`, "p"); !ack.Accepted || ack.Saturated != nil ||
+		*ack.Setting != 0.35 {
 		t.Errorf("a preference: %+v", ack)
 	}
 	s = r.Await("a preference", func(s telemetry.Status) bool { return s.BudgetJ == nil })
@@ -177,7 +182,8 @@ func TestSignedCommands(t *testing.T) {
 	if ack := r.SendCommand(topic, `{"id":"s1","setting":0.3}`, "s1"); !ack.Accepted || ack.Key != "crew-1" {
 		t.Errorf("a signed command: %+v", ack)
 	}
-	if c := r.Await("it is shown", func(s telemetry.Status) bool { return s.LastCommand != nil }).LastCommand; c.ID != "s1" || c.Key != "crew-1" {
+	if c := r.Await("it is shown", func(s telemetry.Status) bool { return s.LastCommand != nil }).LastCommand; c.ID != "s1" ||
+		c.Key != "crew-1" {
 		t.Errorf("the last command is %+v", c)
 	}
 	old, used := r.Challenge(), r.LastCounter()
@@ -197,7 +203,8 @@ func TestSignedCommands(t *testing.T) {
 		{"that counter again", "again", used, present, false},
 	} {
 		payload := r.SignAs("crew-1", private, c.counter, c.challenge, topic, fmt.Sprintf(`{"id":%q,"setting":0.7}`, c.id))
-		if ack := r.SendPayload(topic, payload, c.id); ack.Accepted != c.accepted || !c.accepted && (ack.Challenge == "" || ack.LastCounter == nil) {
+		if ack := r.SendPayload(topic, payload, c.id); ack.Accepted != c.accepted ||
+			!c.accepted && (ack.Challenge == "" || ack.LastCounter == nil) {
 			t.Errorf("%s: %+v, want accepted %v", c.name, ack, c.accepted)
 		}
 	}
@@ -276,7 +283,8 @@ func TestHostileInputChangesNothing(t *testing.T) {
 		case 6:
 			r.PublishRaw(r.Topics.Result("stranger"), `{"slot":3,"completion_s":1,"by":"local"}`)
 		case 7:
-			r.PublishRaw(r.Topics.Report(fmt.Sprintf("storm%d", i)), fmt.Sprintf(`{"slot":%d,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, 4+i%20))
+			r.PublishRaw(r.Topics.Report(fmt.Sprintf("storm%d", i)),
+				fmt.Sprintf(`{"slot":%d,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, 4+i%20))
 		case 8:
 			r.PublishRaw(r.Topics.Preference(), string([]byte{0xff, 0xfe, 0}))
 		case 9:
@@ -310,7 +318,8 @@ func TestStartNeedsRecentHeartbeats(t *testing.T) {
 	r.Autopilots[1].DenyArming("")
 	r.Autopilots[1].LoseHeartbeats(lostS, 1, 1)
 	time.Sleep(r.Config.WallTime(oldS))
-	if ack := r.SendAction(telemetry.ActionStart); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2") || !strings.Contains(ack.Reason, "HEARTBEAT") {
+	if ack := r.SendAction(telemetry.ActionStart); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2") ||
+		!strings.Contains(ack.Reason, "HEARTBEAT") {
 		t.Errorf("%+v", ack)
 	}
 	if s := r.LastStatus(); s.State != telemetry.StateIdle || !r.Landed(0) {

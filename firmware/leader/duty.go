@@ -194,7 +194,8 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 		there.Position = start
 	}
 	x := duty.Aircraft{
-		Number: v.Number, Position: there.Position, Home: *there.Home, CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()), LeftJ: a.PackLeftJ(v),
+		Number: v.Number, Position: there.Position, Home: *there.Home, CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()),
+		LeftJ: a.PackLeftJ(v),
 		// In a hold, and while nobody could object, an aircraft leaves for its reserve alone.
 		Stays: !bounds.MayLand() || l.mission.Phase() == telemetry.StateHolding || !l.mqtt.Connected(),
 		Left:  !climbs && (!v.Flying || v.Homeward),
@@ -272,7 +273,8 @@ func (d *dutyPlan) order(v *fleet.View) (x slot.Order) {
 func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
 	for i, leaves := range l.duty.leaves {
 		if leaves && durable[i].Homing {
-			l.Log.Info("aircraft comes home", "aircraft", i+1, "slot", l.schedule.Current(), "left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
+			l.Log.Info("aircraft comes home", "aircraft", i+1, "slot", l.schedule.Current(), "left_at_touchdown_j",
+				math.Round(l.duty.leftJ[i]))
 			l.fleet.SendHome(i + 1)
 			l.duty.leaves[i] = false
 		}

@@ -73,7 +73,8 @@ func TestKilledAsOneLeaves(t *testing.T) {
 	before := r.Await("one leaves", leaves)
 	f.Restart(nil)
 	s := r.Await("the leader is back", func(s telemetry.Status) bool { return s.Seq > before.Seq && s.Slot > before.Slot })
-	if !leaves(s) || *s.BudgetJ != *before.BudgetJ || s.Scope != before.Scope || s.Aircraft[1].FliesUntilSlot == nil || s.CoveredUntilSlot == nil {
+	if !leaves(s) || *s.BudgetJ != *before.BudgetJ || s.Scope != before.Scope || s.Aircraft[1].FliesUntilSlot == nil ||
+		s.CoveredUntilSlot == nil {
 		t.Errorf("before %+v\nafter %+v", before, s)
 	}
 	r.Await("both on the ground", func(s telemetry.Status) bool { return r.Landed(0) && r.Landed(1) && rig.Done(s) })

@@ -14,7 +14,8 @@ import (
 func TestDutyStateIsThePlanners(t *testing.T) {
 	c := physics.DefaultConstants()
 	p := duty.New(&c, dispatch.UserPrior{}, 1)
-	user := slot.User{Position: physics.Position{EastM: 400, NorthM: 600}, CPUHz: 1e9, Gain: []float64{-1, -1}, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}
+	user := slot.User{Position: physics.Position{EastM: 400, NorthM: 600}, CPUHz: 1e9, Gain: []float64{-1, -1},
+		Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}
 	p.Plan(&duty.Input{
 		Slot: 3, Slots: 100, FleetJ: 25e3, LeastUp: 1, FlightW: 140, Users: []slot.User{user},
 		Aircraft: []duty.Aircraft{{Number: 1, CPUHz: 4e10, LeftJ: 12e3}, {Number: 2, CPUHz: 4e10, LeftJ: 18e3}},

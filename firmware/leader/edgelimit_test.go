@@ -47,7 +47,8 @@ func setDecision(l *inPhase, cycles ...float64) {
 	s.Aircraft = l.appendServing(s.Aircraft[:0], s.Slot, l.views)
 	s.Users, d.Users, d.EdgeJ = nil, nil, make([]float64, 2)
 	for i, c := range cycles {
-		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Gain: []float64{1e-9, 1e-9}, Task: physics.Task{Bits: c / 1000, CyclesPerBit: 1000, DeadlineS: 1}})
+		s.Users = append(s.Users, slot.User{ID: i, CPUHz: 1e9, Gain: []float64{1e-9, 1e-9},
+			Task: physics.Task{Bits: c / 1000, CyclesPerBit: 1000, DeadlineS: 1}})
 		d.Users = append(d.Users, slot.UserDecision{Server: 1, Offload: 1})
 	}
 	d.Evaluate(&l.Policy.Physics, s)
@@ -129,14 +130,16 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 	for n := range 40 {
 		openOfferedSlot(l, n)
 		for u := range 3 {
-			r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}
+			r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9,
+				Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
 		}
 		l.expireResults(n)
 		names := l.buildSnapshot(n, l.views)
 		l.decide(n, names, l.views)
 		for u := range 300 { // and as many that report having taken the offer
-			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("stranger%d-%d", n, u), Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
+			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("stranger%d-%d", n, u),
+				Result: &telemetry.Result{Slot: n, CompletionS: 0.1, By: telemetry.ByOffer}}, true)
 		}
 		l.commandFleet(l.views)
 		for i := range l.views {
@@ -173,7 +176,8 @@ func TestStrangersClaimNothing(t *testing.T) {
 		for n := range 40 {
 			openOfferedSlot(l, n)
 			for u := range 3 {
-				r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
+				r := telemetry.Report{Slot: n, PositionM: [2]float64{300, 500}, CPUHz: 1e9,
+					Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}
 				if u < 2 || n%3 == 0 {
 					l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
 				}

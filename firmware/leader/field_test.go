@@ -78,7 +78,8 @@ func usersDiffer(a, b *slot.User) bool {
 func resultsDiffer(a, b *slot.Result) bool {
 	return a.User != b.User || a.Slot != b.Slot || a.Aircraft != b.Aircraft || differ(a.CompletionS, b.CompletionS) ||
 		differ(a.LocalS, b.LocalS) || differ(a.LocalCycles, b.LocalCycles) ||
-		differ(a.Upload.Bits, b.Upload.Bits) || differ(a.Upload.S, b.Upload.S) || differ(a.Upload.BandwidthShare, b.Upload.BandwidthShare) ||
+		differ(a.Upload.Bits, b.Upload.Bits) || differ(a.Upload.S, b.Upload.S) ||
+		differ(a.Upload.BandwidthShare, b.Upload.BandwidthShare) ||
 		a.Upload.User != b.Upload.User || a.Upload.Aircraft != b.Upload.Aircraft
 }
 
@@ -132,7 +133,8 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 				names := l.buildSnapshot(n, l.views)
 
 				s := &l.current.snapshot
-				for what, lists := range map[string][2][]slot.User{"users": {s.Users, truth.Users}, "idle users": {s.IdleUsers, truth.IdleUsers}} {
+				for what, lists := range map[string][2][]slot.User{"users": {s.Users, truth.Users},
+					"idle users": {s.IdleUsers, truth.IdleUsers}} {
 					want := slices.Clone(lists[1])
 					for i := range want {
 						want[i].ID = ids[want[i].ID]
@@ -149,7 +151,9 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 						slow++
 					}
 				}
-				slices.SortFunc(expected, func(a, b slot.Result) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.User, b.User)) })
+				slices.SortFunc(expected, func(a, b slot.Result) int {
+					return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.User, b.User))
+				})
 				if !slices.EqualFunc(s.Results, expected, func(a, b slot.Result) bool { return !resultsDiffer(&a, &b) }) {
 					t.Fatalf("slot %d: results %+v, in the world %+v", n, s.Results, expected)
 				}
@@ -171,7 +175,8 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 
 				l.decide(n, names, l.views)
 				l.commandFleet(l.views)
-				a := world.Action{Server: make([]int, len(truth.Users)), Offload: make([]float64, len(truth.Users)), Move: l.current.decision.Move}
+				a := world.Action{Server: make([]int, len(truth.Users)), Offload: make([]float64, len(truth.Users)),
+					Move: l.current.decision.Move}
 				for i := range truth.Users {
 					d := &l.current.decision.Users[slices.Index(names, fmt.Sprintf("u%d", truth.Users[i].ID))]
 					a.Server[i], a.Offload[i] = d.Server, d.Offload
@@ -186,8 +191,10 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 				l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 				l.schedule.Advance(n, l.schedule.StartOf(n+1))
 			}
-			t.Logf("%d results, %d of them with an upload, %d of them a slot later; %d idle users, %d flights", results, uploads, slow, idle, flown)
-			if results < 100 || (slow > 0) != (name != "standard") || (uploads > 100) != c.HidesState() || idle == 0 || flown != 2*(c.Slots-1) {
+			t.Logf("%d results, %d of them with an upload, %d of them a slot later; %d idle users, %d flights", results, uploads, slow,
+				idle, flown)
+			if results < 100 || (slow > 0) != (name != "standard") || (uploads > 100) != c.HidesState() || idle == 0 ||
+				flown != 2*(c.Slots-1) {
 				t.Error("too little was compared")
 			}
 			if n := l.mqtt.Rejects.Total(); n > 0 {
@@ -203,12 +210,14 @@ func TestRefusedTimesAreCounted(t *testing.T) {
 	l := newInPhase(t, telemetry.StateFlying, &fixedPrice{physics: p}, p, &loadCheckpoint(t).GoalConstants)
 	l.users.OpenSlot(0)
 	for _, user := range []string{"honest", "liar"} {
-		r := telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-13}}
+		r := telemetry.Report{PositionM: [2]float64{300, 500}, CPUHz: 1e9,
+			Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-13}}
 		l.handleUserMessage(link.UserMessage{User: user, Report: &r}, true)
 	}
 	l.decide(0, l.buildSnapshot(0, l.views), l.views)
 	for user, localS := range map[string]float64{"honest": 0.9, "liar": 1e-6} {
-		l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{CompletionS: 0.9, By: telemetry.ByLocal, LocalS: &localS}}, true)
+		l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{CompletionS: 0.9, By: telemetry.ByLocal,
+			LocalS: &localS}}, true)
 	}
 	l.users.OpenSlot(1)
 	l.buildSnapshot(1, l.views)

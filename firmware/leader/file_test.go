@@ -121,7 +121,8 @@ func TestFileOfAMission(t *testing.T) {
 	if !rig.Eventually(func() bool { return len(missionFiles(t, r.Config.StateDir)) == 1 }) {
 		t.Fatal("after a restart the file is missing")
 	}
-	if again := missionFiles(t, r.Config.StateDir)[0]; !reflect.DeepEqual(again.Rows, flight.Rows) || !reflect.DeepEqual(again.Commands, flight.Commands) {
+	if again := missionFiles(t, r.Config.StateDir)[0]; !reflect.DeepEqual(again.Rows, flight.Rows) ||
+		!reflect.DeepEqual(again.Commands, flight.Commands) {
 		t.Error("after a restart the file is another one")
 	}
 	f.Kill()

@@ -74,7 +74,8 @@ func TestFlownInFlight(t *testing.T) {
 		if median := c.values[len(c.values)/2]; !(math.Abs(median-c.want) <= c.off) {
 			t.Errorf("%s: %v, want %v within %v", c.what, median, c.want, c.off)
 		}
-		t.Logf("%s: want %.1f, a tenth below %.1f, a tenth above %.1f", c.what, c.want, c.values[len(c.values)/10], c.values[len(c.values)*9/10])
+		t.Logf("%s: want %.1f, a tenth below %.1f, a tenth above %.1f", c.what, c.want, c.values[len(c.values)/10],
+			c.values[len(c.values)*9/10])
 	}
 
 	known := map[slot.Result]bool{} // to a decision before the restart, but for the slot in progress

@@ -28,7 +28,8 @@ func FuzzSlot(f *testing.F) {
 		f.Add(uint8(2), 1e5, -1e5, 1e9*min(odd, 1), 1000.0, odd, odd, 1e9, odd, 8.8e-11, 86400.0, uint8(1), odd, 0.1)
 		f.Add(uint8(1), 300.0, 500.0, odd, odd, odd, odd, odd, odd, odd, odd, uint8(2), 0.1, odd)
 	}
-	f.Fuzz(func(t *testing.T, slotOf uint8, east, north, bits, cycles, deadlineS, queue, hz, gain1, gain2, completionS float64, by uint8, localS, uploadS float64) {
+	f.Fuzz(func(t *testing.T, slotOf uint8, east, north, bits, cycles, deadlineS, queue, hz, gain1, gain2, completionS float64, by uint8,
+		localS, uploadS float64) {
 		report := telemetry.Report{Slot: int(slotOf % 4), PositionM: [2]float64{east, north}, QueueBits: queue, CPUHz: hz,
 			Task: &telemetry.Task{Bits: bits, CyclesPerBit: cycles, DeadlineS: deadlineS}, Gain: map[int]float64{1: gain1, 2: gain2}}
 		for m, gain := range report.Gain {
@@ -39,7 +40,8 @@ func FuzzSlot(f *testing.F) {
 		if _, err := telemetry.Encode(report); err != nil {
 			return // refused before it reaches the loop
 		}
-		result := telemetry.Result{Slot: int(slotOf % 3), CompletionS: completionS, By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3], LocalS: &localS, UploadS: &uploadS}
+		result := telemetry.Result{Slot: int(slotOf % 3), CompletionS: completionS,
+			By: []string{telemetry.ByDecision, telemetry.ByOffer, telemetry.ByLocal}[by%3], LocalS: &localS, UploadS: &uploadS}
 		if by >= 128 {
 			result.UploadS = nil
 		}
@@ -67,7 +69,8 @@ func FuzzSlot(f *testing.F) {
 			honest, others := 0, l.current.snapshot.Results
 			for i := range others {
 				r := &others[i]
-				if c := &frozen.Physics.Channel; (r.LocalS > 0) != (r.LocalCycles > 0) || r.Upload != (slot.Upload{}) && !(r.Upload.Gain(c) > 0 && r.Upload.Gain(c) <= 1+1e-9) || r.LocalS > 3 || r.Upload.S > 3 {
+				if c := &frozen.Physics.Channel; (r.LocalS > 0) != (r.LocalCycles > 0) ||
+					r.Upload != (slot.Upload{}) && !(r.Upload.Gain(c) > 0 && r.Upload.Gain(c) <= 1+1e-9) || r.LocalS > 3 || r.Upload.S > 3 {
 					t.Fatalf("slot %d has %+v", n, *r)
 				}
 				if r.User < 3 && *r == (slot.Result{User: r.User, Slot: n - 1, CompletionS: 0.8, LocalS: 0.8, LocalCycles: 1e9}) {
@@ -89,7 +92,8 @@ func FuzzSlot(f *testing.F) {
 				l.handleUserMessage(link.UserMessage{User: "x", Result: &result}, true)
 			}
 			for _, user := range []string{"a", "b", "c"} {
-				l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{Slot: n, CompletionS: 0.8, By: telemetry.ByLocal, LocalS: new(0.8)}}, true)
+				l.handleUserMessage(link.UserMessage{User: user, Result: &telemetry.Result{Slot: n, CompletionS: 0.8, By: telemetry.ByLocal,
+					LocalS: new(0.8)}}, true)
 			}
 			for i := range l.views {
 				l.views[i].TotalJ += 140
@@ -98,7 +102,8 @@ func FuzzSlot(f *testing.F) {
 			rows := l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 			l.schedule.Advance(n, l.schedule.StartOf(n+1))
 			l.publish(l.status(l.views))
-			if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: offer}); err != nil {
+			if _, err := telemetry.Encode(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: offer}); err !=
+				nil {
 				t.Fatal(err)
 			}
 			if _, err := json.Marshal(rows); err != nil {
@@ -112,7 +117,8 @@ func FuzzSlot(f *testing.F) {
 					t.Fatalf("a move of %v m", d)
 				}
 			}
-			if o := l.account.Objective(); !(math.Abs(o.DelayToGoS()) < 1e9 && o.DelayS() < 1e9 && o.EnergyToGoJ() < 1e9 && o.EdgeJ() < 1e6) {
+			if o := l.account.Objective(); !(math.Abs(o.DelayToGoS()) < 1e9 && o.DelayS() < 1e9 && o.EnergyToGoJ() < 1e9 &&
+				o.EdgeJ() < 1e6) {
 				t.Fatalf("the objective became %+v", o.State())
 			}
 		}
@@ -141,21 +147,31 @@ func FuzzInbox(f *testing.F) {
 	frozen := loadCheckpoint(f)
 	private := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	keys := map[string]ed25519.PublicKey{"crew-1": private.Public().(ed25519.PublicKey)}
-	signed, err := telemetry.Envelope{Key: "crew-1", Counter: 7, Challenge: "AAAAAAAAAAAAAAAAAAAAAA", Body: `{"id":"s1","energy_j":36000,"mode":"target"}`}.Sign(private, "prefdt/f1/command/budget")
+	signed, err := telemetry.Envelope{Key: "crew-1", Counter: 7, Challenge: "AAAAAAAAAAAAAAAAAAAAAA",
+		Body: `{"id":"s1","energy_j":36000,"mode":"target"}`}.Sign(private, "prefdt/f1/command/budget")
 	if err != nil {
 		f.Fatal(err)
 	}
-	start, hold, resume, stop := `command/mission {"id":"m1","action":"start"}`, `command/mission {"id":"m2","action":"hold"}`, `command/mission {"id":"m3","action":"resume"}`, `command/mission {"id":"m4","action":"stop"}`
+	start, hold, resume, stop := `command/mission {"id":"m1","action":"start"}`, `command/mission {"id":"m2","action":"hold"}`,
+		`command/mission {"id":"m3","action":"resume"}`, `command/mission {"id":"m4","action":"stop"}`
 	budget, preference := `command/budget {"id":"b1","energy_j":36000,"mode":"ceiling"}`, `command/preference {"id":"b1","setting":0.35}`
-	others := `command/mission {"id":"m5","action":"launch","aircraft":[1,2]}` + "\n" + `command/mission {"id":"m6","action":"clear","aircraft":[2]}` + "\n" + `command/mission {"id":"m7","action":"new","mission":"m-2"}` + "\n" + `command/mission {"id":"m8","action":"return"}`
+	others := `command/mission {"id":"m5","action":"launch","aircraft":[1,2]}` + "\n" +
+		`command/mission {"id":"m6","action":"clear","aircraft":[2]}` + "\n" +
+		`command/mission {"id":"m7","action":"new","mission":"m-2"}` + "\n" + `command/mission {"id":"m8","action":"return"}`
 	for state := range uint8(7) {
-		f.Add(state, strings.Join([]string{start, hold, hold, resume, budget, preference, others, stop, "command/budget " + string(signed), "command/budget " + string(signed)}, "\n"))
+		f.Add(state, strings.Join([]string{start, hold, hold, resume, budget, preference, others, stop, "command/budget " + string(signed),
+			"command/budget " + string(signed)}, "\n"))
 	}
-	f.Add(uint8(2), "online false\nslot {\"slot\":1e9}\nstatus {}\nusers/u/result {\"slot\":0,\"completion_s\":9,\"by\":\"offer\"}\nack/b1 {}\nnope x\n"+
-		`users/u/report {"slot":0,"position_m":[1,2],"queue_bits":0,"cpu_hz":1e9}`+"\n"+`command/budget {"id":"x","energy_j":1e300,"mode":"target"}`+"\n"+`command/budget {"energy_j":1}`)
+	f.Add(uint8(2), "online false\nslot {\"slot\":1e9}\nstatus {}\nusers/u/result "+
+		"{\"slot\":0,\"completion_s\":9,\"by\":\"offer\"}\nack/b1 {}\nnope x\n"+
+		`users/u/report {"slot":0,"position_m":[1,2],"queue_bits":0,"cpu_hz":1e9}`+"\n"+
+		`command/budget {"id":"x","energy_j":1e300,"mode":"target"}`+"\n"+`command/budget {"energy_j":1}`)
 	f.Add(uint8(2), "crew/ops/heartbeat {\"seq\":1}\ncrew/ops/heartbeat {\"seq\":2,\"leaving\":true}\nhello {\"instance\":\"x\"}\nproof {}")
-	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,"missed_slots":0,"decision_ms":0.7,"energy_source":"model","aircraft":[]}`)
-	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
+	f.Add(uint8(0), `status {"seq":99,"slot":17,"slots":100,"mission_s":18,"state":"flying","setting":0.4,"budget_j":null,"mode":null,`+
+		`"spent_j":1,"remaining_j":null,"predicted_end_j":null,"floor_j":1,"saturated":false,"transit_j":0,"users_heard":6,`+
+		`"missed_slots":0,"decision_ms":0.7,"energy_source":"model","aircraft":[]}`)
+	states := []string{telemetry.StateIdle, telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding,
+		telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, state uint8, messages string) {
 		l := newInPhase(t, states[int(state)%len(states)], nil, frozen.Physics, &frozen.GoalConstants)
@@ -214,7 +230,8 @@ func FuzzInbox(f *testing.F) {
 				l.handleControl(c)
 			}
 			l.commitCommands()
-			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) || o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.BatteryCapacityJ) {
+			if o := l.account.Objective(); !(o.Setting() >= 0 && o.Setting() <= 1) ||
+				o.Budgeted() && !(o.BudgetJ() > 0 && o.BudgetJ() <= 2*frozen.Physics.BatteryCapacityJ) {
 				t.Fatalf("%s led to setting %v, %+v", line, o.Setting(), o.State())
 			}
 		}

@@ -32,7 +32,8 @@ func TestKilledInEverySlot(t *testing.T) {
 	for first := range missions {
 		killEvery(t, &found, slots, slotMS, first, stride)
 	}
-	t.Logf("%d kills: energy entry off by at most %.0f J, multiplier by %.1f %%, a beacon %.1f to %.1f and flight %.1f to %.1f slots after the process was up",
+	t.Logf("%d kills: energy entry off by at most %.0f J, multiplier by %.1f %%, a beacon %.1f to %.1f and flight %.1f to %.1f slots "+
+		"after the process was up",
 		found.count, found.worstJ, 100*found.worstFactor, found.leastOpenS, found.mostOpenS, found.leastS, found.mostS)
 	if found.count == 0 || found.worstJ > 200 {
 		t.Errorf("%d kills: the energy entry is off by %.0f J, the two counters resolve 200 J", found.count, found.worstJ)
@@ -105,11 +106,13 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 		if s.RemainingJ == nil || math.Abs(*s.RemainingJ-(r.Config.Request.BudgetJ-s.SpentJ)) > 1e-6 {
 			t.Errorf("killed in slot %d: the energy entry is %v with %v J spent", n, s.RemainingJ, s.SpentJ)
 		}
-		t.Logf("killed in slot %d, settled %d: off by %+.0f J, %+.0f J before it, a beacon after %.1f slots, moved again after %.1f", n, s.Slot, off, before, opened, resumed)
+		t.Logf("killed in slot %d, settled %d: off by %+.0f J, %+.0f J before it, a beacon after %.1f slots, moved again after %.1f", n,
+			s.Slot, off, before, opened, resumed)
 		if found.count == 0 {
 			found.leastS, found.leastOpenS = resumed, opened
 		}
-		found.leastS, found.leastOpenS, found.mostOpenS = min(found.leastS, resumed), min(found.leastOpenS, opened), max(found.mostOpenS, opened)
+		found.leastS, found.leastOpenS, found.mostOpenS = min(found.leastS, resumed), min(found.leastOpenS, opened),
+			max(found.mostOpenS, opened)
 		slotsKilled = append(slotsKilled, n)
 		found.count, found.worstJ, found.mostS = found.count+1, max(found.worstJ, math.Abs(off)), max(found.mostS, resumed)
 	}

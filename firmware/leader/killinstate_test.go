@@ -72,7 +72,8 @@ func TestKilledWhileOneIsSentHome(t *testing.T) {
 	}
 	s := r.Await("the other flies on", rig.Flying)
 	r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
-	if v := r.Autopilots[0].State(); v.Mode != autopilot.ModeOffboard || r.Autopilots[1].State().Armed || !slices.Equal(r.OfferedAircraft(), []int{1}) {
+	if v := r.Autopilots[0].State(); v.Mode != autopilot.ModeOffboard || r.Autopilots[1].State().Armed ||
+		!slices.Equal(r.OfferedAircraft(), []int{1}) {
 		t.Errorf("%+v, %+v, offered %v", v, r.Autopilots[1].State(), r.OfferedAircraft())
 	}
 }
@@ -117,7 +118,8 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 	if !rig.Eventually(func() bool { online, _ := r.Online(); return online }) {
 		t.Fatal("the other is not online")
 	}
-	other := time.NewTicker(20 * time.Millisecond) // more often than beacons come, so that a busy machine leaves no one and a half slots without any
+	// more often than beacons come, so that a busy machine leaves no one and a half slots without any
+	other := time.NewTicker(20 * time.Millisecond)
 	defer other.Stop()
 	before := r.CommandCount(0) + r.CommandCount(1)
 	p = r.StartProgram(args)
@@ -133,7 +135,8 @@ func TestRestartedBesideAnotherLeader(t *testing.T) {
 			}
 			return
 		case <-other.C:
-			r.Publish(r.Topics.Slot(), telemetry.Slot{Slot: n, SlotMS: 250, Speed: 4, ReportByMS: 87, DecideByMS: 150, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+			r.Publish(r.Topics.Slot(), telemetry.Slot{Slot: n, SlotMS: 250, Speed: 4, ReportByMS: 87, DecideByMS: 150,
+				Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
 		case <-late:
 			t.Fatal("it does not end")
 		}
@@ -148,10 +151,12 @@ func TestForgedLeader(t *testing.T) {
 	r.Config.LeaderKeyFile = newKeyFile(t)
 	forge := r.Client("forger")
 	forgeBeacon := func(n int64) {
-		publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+		publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24,
+			Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
 	}
 	forgeStatus := func(n int64) {
-		publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+		publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model",
+			Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 	}
 	stop := repeat(forgeBeacon, forgeStatus)
 	awaitGenuine := func(what string, ok func(telemetry.Status) bool) telemetry.Status {

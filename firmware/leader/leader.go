@@ -117,7 +117,8 @@ func (l *Leader) Run(ctx context.Context) error {
 	if inFlight {
 		l.rejoinFleet(ctx, saved)
 	}
-	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots, "speed", l.Config.SpeedFactor())
+	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots,
+		"speed", l.Config.SpeedFactor())
 	l.reportIteration()
 	for ctx.Err() == nil && l.current.yieldReason == nil {
 		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded(l.fleet.Views()) {
@@ -164,7 +165,8 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		l.Log.Warn("no commands will be accepted: commands.keys is empty and unsigned ones are not accepted")
 	}
 	l.mqtt = &link.MQTT{
-		Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Keys: crew.Keys{Public: keys, AcceptUnsigned: c.AcceptsUnsigned()}, Clock: l.Clock, Log: l.Log,
+		Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Keys: crew.Keys{Public: keys, AcceptUnsigned: c.AcceptsUnsigned()},
+		Clock: l.Clock, Log: l.Log,
 	}
 	if c.LeaderKeyFile != "" {
 		if l.mqtt.LeaderKey, err = telemetry.ReadKey(c.LeaderKeyFile); err != nil {
@@ -218,8 +220,10 @@ func (l *Leader) configure() {
 	c := &l.Config
 	l.mission.Limits = c.Flight.Limits
 	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: milliseconds(c.DecideByMS)}
-	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution, ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
-	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior, Claims: l.Policy.Claims}
+	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution,
+		ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
+	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior,
+		Claims: l.Policy.Claims}
 	l.users.Initialize()
 	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz, Workers: c.Workers()}
 }
@@ -262,7 +266,8 @@ func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 	now := l.Clock.Now()
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
-	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(), AllLanded: l.allLanded(views)}
+	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(),
+		AllLanded: l.allLanded(views)}
 	for _, v := range views {
 		if !v.UnderCommand() {
 			continue

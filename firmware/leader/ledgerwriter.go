@@ -190,8 +190,9 @@ func (l *Leader) ledgerState() ledger.State {
 	}
 	return ledger.State{
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
-		Account: l.account.State(), Users: l.users.State(), Fleet: saved, LastCommand: l.crew.LastCommand(), Place: place(&l.Config, l.Policy.Physics.AreaSideM),
-		Duty: l.dutyState(),
+		Account: l.account.State(), Users: l.users.State(), Fleet: saved, LastCommand: l.crew.LastCommand(),
+		Place: place(&l.Config, l.Policy.Physics.AreaSideM),
+		Duty:  l.dutyState(),
 	}
 }
 

@@ -20,7 +20,8 @@ func TestEnvelopeOfAMission(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := envelope.Limits{SpeedMaxMPS: min(speedMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + 2, AreaM: p.AreaSideM, AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15}
+		want := envelope.Limits{SpeedMaxMPS: min(speedMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + 2, AreaM: p.AreaSideM,
+			AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15}
 		if f.Limits != want {
 			t.Errorf("%+v, want %+v", f.Limits, want)
 		}

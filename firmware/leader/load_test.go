@@ -28,7 +28,8 @@ func watchLateness(t *testing.T, r *rig.Rig, f *rig.LeaderRun) (check func() (la
 		late, of := w.stop()
 		t.Logf("%d slots missed, %d setpoints expired; the latency probe was late in %d slots of %d", m, s, late, of)
 		if laterThanMachine(m, s, late, len(r.Autopilots)) {
-			t.Errorf("%d slots missed, %d times a setpoint outlived two slots, on a machine that was late in %d slots of %d", m, s, late, of)
+			t.Errorf("%d slots missed, %d times a setpoint outlived two slots, on a machine that was late in %d slots of %d", m, s, late,
+				of)
 		}
 		return late
 	}
@@ -183,7 +184,8 @@ func TestFlood(t *testing.T) {
 		}
 		return n
 	}
-	t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost(), f.RejectedMessages("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
+	t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost(),
+		f.RejectedMessages("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
 	late, last := check(), r.LastStatus()
 	if !rig.Eventually(func() bool { return f.RejectedMessages("")-refused+lost() >= uint64(sent[0]) }) {
 		t.Errorf("%d were refused", f.RejectedMessages("")-refused)

@@ -24,12 +24,14 @@ func TestMission(t *testing.T) {
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
 	budget := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1")
-	if !budget.Accepted || *budget.Saturated || math.Abs(*budget.FloorJ-8064) > 10 || *budget.EffectiveSlot != 0 || *budget.EnergyJ != 9500 || budget.Mode != "target" {
+	if !budget.Accepted || *budget.Saturated || math.Abs(*budget.FloorJ-8064) > 10 || *budget.EffectiveSlot != 0 ||
+		*budget.EnergyJ != 9500 || budget.Mode != "target" {
 		t.Errorf("budget acknowledged with %+v", budget)
 	}
 	r.TakeOff()
 	r.Await("slot 9", rig.SlotSettled(9))
-	if low := r.SendCommand(r.Topics.Budget(), `{"id":"b2","energy_j":100,"mode":"ceiling"}`, "b2"); !low.Accepted || !*low.Saturated || *low.EffectiveSlot < 10 {
+	if low := r.SendCommand(r.Topics.Budget(), `{"id":"b2","energy_j":100,"mode":"ceiling"}`, "b2"); !low.Accepted || !*low.Saturated ||
+		*low.EffectiveSlot < 10 {
 		t.Errorf("a budget below the floor was acknowledged with %+v", low)
 	}
 	if back := r.SendCommand(r.Topics.Budget(), `{"id":"b3","energy_j":9300,"mode":"target"}`, "b3"); !back.Accepted || *back.Saturated {
@@ -104,7 +106,8 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	// A command applied before the restarts is not applied again.
-	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot != *first.EffectiveSlot {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":19000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil ||
+		*repeat.EffectiveSlot != *first.EffectiveSlot {
 		t.Errorf("a repeat after a restart got %+v, the first %+v", repeat, first)
 	}
 	s := r.Await("done", rig.Done)

@@ -237,8 +237,10 @@ func TestBadNeighbour(t *testing.T) {
 					most, each = max(most, s.UsersHeard), append(each, s.UsersHeard)
 				}
 			}
-			t.Logf("%s: %d of %d honest reports in time (%.1f %%), at most %d users in a slot; %d commands acknowledged after %v in the median, %v at most, stop after %v; broker %.0f MB; dropped %v",
-				x.name, heard, n*honestUsers, 100*float64(heard)/float64(n*honestUsers), most, len(waits), waits[len(waits)/2].Round(time.Millisecond), waits[len(waits)-1].Round(time.Millisecond),
+			t.Logf("%s: %d of %d honest reports in time (%.1f %%), at most %d users in a slot; %d commands acknowledged after %v in the "+
+				"median, %v at most, stop after %v; broker %.0f MB; dropped %v",
+				x.name, heard, n*honestUsers, 100*float64(heard)/float64(n*honestUsers), most, len(waits),
+				waits[len(waits)/2].Round(time.Millisecond), waits[len(waits)-1].Round(time.Millisecond),
 				stop.Round(time.Millisecond), peakMB(t, broker.Process.Pid), f.Report().DroppedMessages)
 			if heard < (n-2*late)*honestUsers*99/100 {
 				t.Errorf("%d reports of %d counted, on a machine that was late in %d slots: %v", heard, n*honestUsers, late, each)

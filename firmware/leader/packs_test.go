@@ -28,7 +28,8 @@ func TestBudgetIsAtMostThePacks(t *testing.T) {
 		if l.fleet, err = NewFleet(&l.Config, frozen.Physics, l.Clock, l.Log); err != nil {
 			t.Fatal(err)
 		}
-		err = l.decideCommand(&crew.Command{Budget: &telemetry.Budget{ID: "b1", EnergyJ: joules, Mode: telemetry.ModeTarget}}, &telemetry.Ack{})
+		err = l.decideCommand(&crew.Command{Budget: &telemetry.Budget{ID: "b1", EnergyJ: joules, Mode: telemetry.ModeTarget}},
+			&telemetry.Ack{})
 		if (err == nil) != accepted || err != nil && !strings.Contains(err.Error(), "at most 249000") {
 			t.Errorf("%v J of packs of 150 and 99 kJ: %v", joules, err)
 		}
@@ -87,7 +88,8 @@ func TestAnotherMissionKnowsThePacks(t *testing.T) {
 	defer l.ledgerWriter.ledger.Close()
 	l.Config.Mission = "m-2"
 	saved := ledger.State{State: mission.State{Mission: "m-1", Phase: telemetry.StateDone}, Fleet: []fleet.SavedAircraft{
-		{Number: 1, SystemID: 1, Pack: fleet.Pack{CapacityJ: 99e3, FittedJ: 5e3}, Meter: energy.State{SpentJ: 75e3}}, {Number: 2, SystemID: 2},
+		{Number: 1, SystemID: 1, Pack: fleet.Pack{CapacityJ: 99e3, FittedJ: 5e3}, Meter: energy.State{SpentJ: 75e3}},
+		{Number: 2, SystemID: 2},
 	}}
 	if err := l.beginOrContinue(saved, true); err != nil {
 		t.Fatal(err)

@@ -65,7 +65,8 @@ func TestStopLeavesThePilot(t *testing.T) {
 	r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "POSCTL" })
 	r.MustSendAction("stop")
 	mustNotCommand(t, r, 1, 20, "POSCTL")
-	if !rig.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) || r.Autopilots[1].State().Mode != autopilot.ModePosition {
+	if !rig.Eventually(func() bool { return r.Autopilots[0].State().Mode == autopilot.ModeHold }) ||
+		r.Autopilots[1].State().Mode != autopilot.ModePosition {
 		t.Errorf("after the stop: %s and %s", r.Autopilots[0].State().Mode, r.Autopilots[1].State().Mode)
 	}
 	mustNotCommand(t, r, 0, 20, "stopped")

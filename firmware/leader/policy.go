@@ -66,13 +66,15 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	recallSlots := 0
 	if c.Surroundings.Hidden() {
 		if here.Beliefs == nil {
-			return Policy{}, nil, fmt.Errorf("surroundings are configured, and checkpoint %s has no estimator for them; leave them out, or take one with estimator.onnx", c.Checkpoint)
+			return Policy{}, nil, fmt.Errorf("surroundings are configured, and checkpoint %s has no estimator for them; leave them out, "+
+				"or take one with estimator.onnx", c.Checkpoint)
 		}
 		scheduler.Estimator = here.NewEstimator(c.Surroundings.Expected(&here.Physics))
 		recallSlots = here.Beliefs.Window + resultSlots
 	}
 	return Policy{
-		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims, MaxPriceSPerJ: here.PriceAxis.PriceSPerJ(1),
+		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims,
+		MaxPriceSPerJ:     here.PriceAxis.PriceSPerJ(1),
 		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }

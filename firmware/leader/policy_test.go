@@ -30,7 +30,8 @@ func fieldConfig(t testing.TB, name string) (config.Config, world.Config) {
 	c.Surroundings = config.Surroundings{
 		Wind: w.Wind.MeanMaxMPS > 0, Payload: w.Payload.FactorMax > 0, Sounding: w.Sounding,
 		SlowCPU: w.Throttling.Factor, Contention: w.Physics.Contention,
-		Radio: map[string]float64{"urban_a": r.UrbanA, "urban_b": r.UrbanB, "los_excess_db": r.LoS.ExcessDB, "nlos_excess_db": r.NLoS.ExcessDB},
+		Radio: map[string]float64{"urban_a": r.UrbanA, "urban_b": r.UrbanB, "los_excess_db": r.LoS.ExcessDB,
+			"nlos_excess_db": r.NLoS.ExcessDB},
 	}
 	return c, w
 }
@@ -86,8 +87,10 @@ func TestLargestClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := slot.Snapshot{
-			Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: p.Physics.EdgeCPUHz}},
-			Users: []slot.User{{Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 1e9, Gain: []float64{1e-7}, Task: physics.Task{Bits: 1e6, CyclesPerBit: cycles / 1e6, DeadlineS: 1}}},
+			Slots: 100, Aircraft: []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: 500, NorthM: 500},
+				CPUHz: p.Physics.EdgeCPUHz}},
+			Users: []slot.User{{Position: physics.Position{EastM: 500, NorthM: 500}, CPUHz: 1e9, Gain: []float64{1e-7},
+				Task: physics.Task{Bits: 1e6, CyclesPerBit: cycles / 1e6, DeadlineS: 1}}},
 		}
 		o := goal.New(p.Scales, &p.Physics, 100, 1)
 		if err := o.SetPreference(0); err != nil { // of the least delay, whatever it takes

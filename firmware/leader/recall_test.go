@@ -60,7 +60,8 @@ func (f *inField) decide(l *inPhase) {
 // step applies the first leader's decision to the world, or none, and has the leaders
 // receive the results and measure the flight.
 func (f *inField) step(leaders ...*inPhase) {
-	a := world.Action{Server: make([]int, len(f.truth.Users)), Offload: make([]float64, len(f.truth.Users)), Move: make([]physics.Position, len(f.world.Aircraft))}
+	a := world.Action{Server: make([]int, len(f.truth.Users)), Offload: make([]float64, len(f.truth.Users)),
+		Move: make([]physics.Position, len(f.world.Aircraft))}
 	if len(leaders) > 0 {
 		d, s := &leaders[0].current.decision, &leaders[0].current.snapshot
 		copy(a.Move, d.Move)

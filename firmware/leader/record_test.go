@@ -37,7 +37,8 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 			r.Policy, r.Scales = policy, &frozen.GoalConstants
 			var out bytes.Buffer
 			r.OpenRecord = func(o goal.State) *record.Writer {
-				return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: r.Physics, Objective: o})
+				return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.DecoderDispatch),
+					Physics: r.Physics, Objective: o})
 			}
 			topic := r.Topics.Budget()
 			if c.name == "preference" {

@@ -80,7 +80,8 @@ func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, fo
 		return true, err
 	}
 	if telemetry.UnderWay(s.Phase) || s.InFlight() {
-		log.Warn("continuing the ledger's mission, not the configuration's; after its end, `new` begins that one", "mission", s.Mission, "state", s.Phase, "configured", c.Mission)
+		log.Warn("continuing the ledger's mission, not the configuration's; after its end, `new` begins that one", "mission", s.Mission,
+			"state", s.Phase, "configured", c.Mission)
 		return true, nil
 	}
 	return false, nil

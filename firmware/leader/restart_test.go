@@ -40,11 +40,14 @@ func TestRestartWithoutABroker(t *testing.T) {
 		t.Fatal("the broker does not come back")
 	}
 	t.Cleanup(back.Close)
-	after := r.Await("a slot with the broker", func(s telemetry.Status) bool { return rig.Flying(s) && s.UsersHeard > 0 && s.Slot > before.Slot+5 })
+	after := r.Await("a slot with the broker", func(s telemetry.Status) bool {
+		return rig.Flying(s) && s.UsersHeard > 0 && s.Slot > before.Slot+5
+	})
 	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ <= before.SpentJ {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
-	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil || *repeat.EffectiveSlot > before.Slot {
+	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil ||
+		*repeat.EffectiveSlot > before.Slot {
 		t.Errorf("the repeated command got %+v", repeat)
 	}
 	f.Kill()
@@ -108,7 +111,8 @@ func TestTornTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = <-r.StartLeader().Done
-	if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("a ledger cut short: %v", err)
 	}
 }

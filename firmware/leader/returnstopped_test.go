@@ -20,7 +20,8 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 		t.Errorf("received, with their pilots: %v", err)
 	}
 	l.views[1] = fleet.View{Number: 2}
-	if _, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "nothing recent was received from aircraft 2") {
+	if _, err := l.checks(l.views).returnStopped(nil); err == nil ||
+		!strings.Contains(err.Error(), "nothing recent was received from aircraft 2") {
 		t.Errorf("not received: %v", err)
 	}
 }

@@ -54,7 +54,8 @@ func TestSituations(t *testing.T) {
 			if v := r.Autopilots[1].State(); v.Armed {
 				t.Errorf("it was armed again: %+v", v)
 			}
-			if ack := r.SendAction("resume", 2); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2 is on the ground; launch takes off") {
+			if ack := r.SendAction("resume", 2); ack.Accepted ||
+				!strings.Contains(ack.Reason, "aircraft 2 is on the ground; launch takes off") {
 				t.Errorf("resume on the ground: %+v", ack)
 			}
 			r.RetryAction("launch", 2)
@@ -72,20 +73,21 @@ func TestSituations(t *testing.T) {
 				t.Error("no aircraft held while the decision took four slots")
 			}
 		}},
-		{"no decision for twenty slots", "the stream ends after twelve, the failsafe holds until setpoints come again", func(t *testing.T, r *rig.Rig) {
-			r.FlyToSlot(5)
-			before := r.LastStatus().MissedSlots
-			r.DelayNextDecision(22)
-			if !rig.Eventually(func() bool {
-				return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
-			}) {
-				t.Fatal("the failsafe did not come: the stream outlived its leader")
-			}
-			r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+18 })
-			r.Await("both fly again", func(s telemetry.Status) bool {
-				return s.Aircraft[0].Mode == "OFFBOARD" && s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[0].SpeedMPS > 5
-			})
-		}},
+		{"no decision for twenty slots", "the stream ends after twelve, the failsafe holds until setpoints come again",
+			func(t *testing.T, r *rig.Rig) {
+				r.FlyToSlot(5)
+				before := r.LastStatus().MissedSlots
+				r.DelayNextDecision(22)
+				if !rig.Eventually(func() bool {
+					return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
+				}) {
+					t.Fatal("the failsafe did not come: the stream outlived its leader")
+				}
+				r.Await("missed slots", func(s telemetry.Status) bool { return s.MissedSlots >= before+18 })
+				r.Await("both fly again", func(s telemetry.Status) bool {
+					return s.Aircraft[0].Mode == "OFFBOARD" && s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[0].SpeedMPS > 5
+				})
+			}},
 		{"OFFBOARD lost on the way home", "with its pilot until resume, which sends it home", func(t *testing.T, r *rig.Rig) {
 			r.FlyToSlot(8)
 			r.MustSendAction("return")
@@ -100,12 +102,14 @@ func TestSituations(t *testing.T) {
 			if !rig.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
 				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
-			if ack := r.SendAction("resume"); ack.Accepted || !strings.Contains(ack.Reason, "nothing to resume: the mission is done, and no pilot has an aircraft in the air") {
+			if ack := r.SendAction("resume"); ack.Accepted ||
+				!strings.Contains(ack.Reason, "nothing to resume: the mission is done, and no pilot has an aircraft in the air") {
 				t.Errorf("nothing left to resume: %+v", ack)
 			}
 		}},
 		{"pilot takes over while it lands", "left alone until resume", func(t *testing.T, r *rig.Rig) {
-			r.ReplaceParameters(1, map[string]float64{"MPC_Z_V_AUTO_DN": 1, "MPC_LAND_SPEED": 1}) // it is in the air still when its pilot takes over
+			// it is in the air still when its pilot takes over
+			r.ReplaceParameters(1, map[string]float64{"MPC_Z_V_AUTO_DN": 1, "MPC_LAND_SPEED": 1})
 			r.FlyToSlot(3)
 			r.MustSendAction("return")
 			if !rig.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
@@ -258,7 +262,8 @@ func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 
 func TestSigningFailsClosed(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64), "zeros": strings.Repeat("0", 64)} {
+	for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64),
+		"zeros": strings.Repeat("0", 64)} {
 		r := rig.NewAt(t, 1, 10, rig.SlotMS)
 		r.Config.MAVLink.KeyFile = filepath.Join(dir, "key")
 		os.WriteFile(r.Config.MAVLink.KeyFile, []byte(text+"\n"), 0o600)

@@ -53,7 +53,8 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 		if l.schedule.Advance(n-1, l.Clock.Now()) == n && !l.schedule.Over() {
 			return n, true
 		}
-		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Current(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms", l.ledgerWriter.lastWriteMS)
+		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Current(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms",
+			l.ledgerWriter.lastWriteMS)
 		if l.schedule.Over() {
 			l.startCommit(l.settle(l.Config.Slots - 1)) // the last slots were missed
 			return n, false
@@ -87,8 +88,9 @@ func (l *Leader) appendServing(dst []slot.Aircraft, n int, views []fleet.View) [
 		}
 		dst = append(dst, slot.Aircraft{
 			Number: v.Number, Position: v.Position, SpeedMPS: v.SpeedMPS,
-			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()), ServedLastSlot: l.account.ServedUsers(v.Number),
-			Flown: l.account.Flown(v.Number, n-1), Order: l.duty.order(&v),
+			RemainingJ: min(l.account.ResidualJ(&v), l.Policy.Physics.BatteryCapacityJ), CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()),
+			ServedLastSlot: l.account.ServedUsers(v.Number),
+			Flown:          l.account.Flown(v.Number, n-1), Order: l.duty.order(&v),
 		})
 	}
 	return dst
@@ -217,7 +219,8 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	l.users.PriceSPerJ = d.PriceSPerJ
 	l.account.AddDecision(account.SlotDecision{
 		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
-		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(), OfferedAircraft: l.current.offeredAircraft, Seen: seen,
+		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(),
+		OfferedAircraft: l.current.offeredAircraft, Seen: seen,
 	})
 	if l.current.undecided > 0 {
 		l.account.Observed(n)
@@ -277,7 +280,8 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
 			out.Aircraft = s.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
-			out.Grant = l.workers.Grant(l.mission.ID(), name, l.users.Function(name), out.Aircraft, n, out.Offload*s.Users[i].Task.Bits, out.CPUHz, l.Clock.Now())
+			out.Grant = l.workers.Grant(l.mission.ID(), name, l.users.Function(name), out.Aircraft, n, out.Offload*s.Users[i].Task.Bits,
+				out.CPUHz, l.Clock.Now())
 		}
 		if i == l.current.policyUsers-1 {
 			l.pace.users, l.pace.delivered = l.current.policyUsers, l.mqtt.PublishLastDecision(name, out)
@@ -287,7 +291,8 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	}
 	l.current.undecided += max(l.current.policyUsers-sent, 0)
 	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
-		l.Log.Warn("too many users for this board; some compute locally or keep the offer", "slot", n, "undecided", l.current.undecided, "users", l.users.Reported())
+		l.Log.Warn("too many users for this board; some compute locally or keep the offer", "slot", n, "undecided", l.current.undecided,
+			"users", l.users.Reported())
 	}
 	return sent
 }

@@ -133,7 +133,8 @@ func BenchmarkSlot(b *testing.B) {
 		}},
 		{"receive", func(b *testing.B, c *crowd) func() { return c.report }},
 		{"estimate", func(b *testing.B, c *crowd) func() {
-			estimator := frozen.NewEstimator(learned.Surroundings{Physics: &c.Policy.Physics, Wind: true, Payload: true, Sounding: true, Slow: 0.3})
+			estimator := frozen.NewEstimator(learned.Surroundings{Physics: &c.Policy.Physics, Wind: true, Payload: true, Sounding: true,
+				Slow: 0.3})
 			var believed belief.Belief
 			estimate := func() {
 				believed.Resize(&c.current.snapshot)

@@ -31,14 +31,16 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), Mission: l.mission.ID(), State: l.mission.Phase(),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
-		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(), Aircraft: []telemetry.StatusAircraft{},
+		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(),
+		Aircraft: []telemetry.StatusAircraft{},
 	}
 	end := o.PredictedEndJ()
 	if b := l.account.Bounds(); b != nil {
 		l.addBounds(&s, b)
 		end = l.duty.endJ
 	} else if o.Budgeted() {
-		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ()), telemetry.ScopeSlots
+		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ()),
+			telemetry.ScopeSlots
 	}
 	if l.mission.Ending() {
 		end, s.FloorJ, s.Saturated = s.SpentJ, s.SpentJ, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
@@ -52,7 +54,8 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 	for _, v := range views {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
-			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.AircraftDrawnJ(v.Number), Landed: v.Landed, Reason: v.Reason,
+			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.AircraftDrawnJ(v.Number),
+			Landed: v.Landed, Reason: v.Reason,
 			Worker: l.workers.Status(v.Number, l.Clock.Now()),
 		}
 		if v.Received {
@@ -129,10 +132,12 @@ func (l *Leader) reportIteration() {
 		return
 	}
 	r := LoopReport{
-		At: l.Clock.Now(), Mission: l.mission.ID(), State: l.mission.Phase(), HeldBy: l.mission.HeldBy(), Slot: l.schedule.Current(), MissedSlots: l.schedule.Missed,
-		Objective: l.account.Objective(), TransitJ: l.account.TransitJ(),
+		At: l.Clock.Now(), Mission: l.mission.ID(), State: l.mission.Phase(), HeldBy: l.mission.HeldBy(), Slot: l.schedule.Current(),
+		MissedSlots: l.schedule.Missed,
+		Objective:   l.account.Objective(), TransitJ: l.account.TransitJ(),
 		PriceSPerJ: l.users.PriceSPerJ, LedgerMS: l.ledgerWriter.lastWriteMS, Connected: l.mqtt.Connected(), LastRow: l.current.lastRow,
-		RejectedMessages: l.mqtt.Rejects.Counts(), DroppedMessages: l.mqtt.Dropped(), RejectedFrames: l.fleet.RejectedFrames(), FleetCounts: l.fleet.Counts(),
+		RejectedMessages: l.mqtt.Rejects.Counts(), DroppedMessages: l.mqtt.Dropped(), RejectedFrames: l.fleet.RejectedFrames(),
+		FleetCounts: l.fleet.Counts(),
 	}
 	for i, v := range l.fleet.Views() {
 		r.Aircraft = append(r.Aircraft, AircraftReport{v, l.account.SpentJ(i)})

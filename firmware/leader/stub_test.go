@@ -44,7 +44,9 @@ func newInPhase(t testing.TB, phase string, s Scheduler, p physics.Constants, sc
 	}
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	l := &inPhase{Leader: &Leader{
-		Config: c, Clock: frozenClock{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales, UserPrior: dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
+		Config: c, Clock: frozenClock{}, Log: log, Policy: Policy{Scheduler: s, Physics: p, Scales: scales,
+			UserPrior: dispatch.UserPrior{ActiveUsers: 4, CPUHz: 1e9,
+				TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}},
 	}}
 	l.configure()
 	l.mission.Restore(mission.State{Mission: c.Mission, Phase: phase})

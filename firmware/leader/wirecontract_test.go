@@ -49,7 +49,8 @@ func newIndependentClients(t *testing.T) *independentClients {
 	s := &independentClients{t: t, arrived: make(chan struct{}, 1), publishers: map[string]io.Writer{}}
 	_, s.port, _ = net.SplitHostPort(rig.FreeAddress(t))
 	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n", s.port), 0o600); err != nil {
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n", s.port),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.start("mosquitto", "-c", conf)
@@ -169,13 +170,16 @@ func keysOf(m map[string]any) string { return strings.Join(slices.Sorted(maps.Ke
 func userReports(n int) map[string][]string {
 	task := `"task":{"bits":1.1e6,"cycles_per_bit":1000,"deadline_s":0.9}`
 	return map[string][]string{
-		"whole":     {fmt.Sprintf(`{"slot":%d,"position_m":[312.0,444.5],%s,"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`, n, task)},
-		"no-gain":   {fmt.Sprintf(`{"slot": %d, "position_m": [700, 500], %s, "queue_bits": 0, "cpu_hz": 1e9, "firmware": {"v": [1, 2]}}`, n, task)},
+		"whole": {fmt.Sprintf(`{"slot":%d,"position_m":[312.0,444.5],%s,"queue_bits":0,"cpu_hz":1e9,"gain":{"1":3.2e-9,"2":8.8e-11}}`,
+			n, task)},
+		"no-gain": {fmt.Sprintf(`{"slot": %d, "position_m": [700, 500], %s, "queue_bits": 0, "cpu_hz": 1e9, "firmware": {"v": [1, 2]}}`,
+			n, task)},
 		"some-gain": {fmt.Sprintf(`{"slot":%d.0,"position_m":[500,500],%s,"queue_bits":2.5e5,"cpu_hz":5e8,"gain":{"2":1e-9}}`, n, task)},
 		"idle":      {fmt.Sprintf(`{"slot":%d,"position_m":[1,2],"queue_bits":0,"cpu_hz":1e9}`, n)},
 		"idle-null": {fmt.Sprintf(`{"slot":%d,"position_m":[1,2],"task":null,"queue_bits":0,"cpu_hz":1e9,"gain":null}`, n)},
 		// One valid report counts, the first or, of those still queued, the newest: a bad one before it does not.
-		"twice": {`{"slot":`, fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task), fmt.Sprintf(`{"slot":%d,"position_m":[310,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task)},
+		"twice": {`{"slot":`, fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task),
+			fmt.Sprintf(`{"slot":%d,"position_m":[310,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n, task)},
 		"late":  {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n-1, task)},
 		"early": {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":1e9}`, n+1, task)},
 		"wrong": {fmt.Sprintf(`{"slot":%d,"position_m":[300,500],%s,"queue_bits":0,"cpu_hz":-1}`, n, task)},
@@ -219,14 +223,18 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	// online and status.
 	s.await("online", "true", func(h receivedLine) bool { return h.payload == "true" && h.qos == "1" })
 	idle := s.await("status", "status", anyLine)
-	if want := "aircraft budget_j challenge decision_ms energy_source floor_j last_command missed_slots mission mission_s mode predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want || idle.qos != "0" {
+	if want := "aircraft budget_j challenge decision_ms energy_source floor_j last_command missed_slots mission mission_s mode " +
+		"predicted_end_j remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want ||
+		idle.qos != "0" {
 		t.Errorf("status has %s, QoS %s", keysOf(idle.fields), idle.qos)
 	}
-	if a := idle.fields["aircraft"].([]any); len(a) != 2 || keysOf(a[0].(map[string]any)) != "age_s battery energy_source landed mode number position_m reason speed_mps spent_j system_id" {
+	if a := idle.fields["aircraft"].([]any); len(a) != 2 ||
+		keysOf(a[0].(map[string]any)) != "age_s battery energy_source landed mode number position_m reason speed_mps spent_j system_id" {
 		t.Errorf("aircraft are %v", a)
 	}
 	for topic, flags := range map[string]string{"online": "1 1", "status": "1 0"} {
-		out, err := exec.Command("mosquitto_sub", "-p", s.port, "-q", "1", "-C", "1", "-W", "60", "-t", "prefdt/test/"+topic, "-F", "%r %q").CombinedOutput()
+		out, err := exec.Command("mosquitto_sub", "-p", s.port, "-q", "1", "-C", "1", "-W", "60", "-t", "prefdt/test/"+topic, "-F",
+			"%r %q").CombinedOutput()
 		if err != nil || strings.TrimSpace(string(out)) != flags {
 			t.Errorf("%s is kept as %q, %v; want %q", topic, out, err, flags)
 		}
@@ -248,7 +256,8 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	envelope := func(command, body, challenge string, counter int64) string {
 		text := fmt.Sprintf("prefdt-command-2\nprefdt/test/command/%s\ncrew-1\n%s\n%d\n%s", command, challenge, counter, body)
 		quoted, _ := json.Marshal(body)
-		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"challenge":"%s","body":%s,"signature":"%s"}`, counter, challenge, quoted, base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
+		return fmt.Sprintf(`{"key":"crew-1","counter":%d,"challenge":"%s","body":%s,"signature":"%s"}`, counter, challenge, quoted,
+			base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text))))
 	}
 	sign := func(command, body string) string {
 		counter++
@@ -267,10 +276,12 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	}
 
 	// Commands: refused, saturated, repeated.
-	if a := ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false || a["reason"] != "cannot hold: the mission is idle, which accepts start, clear, new" || a["key"] != "crew-1" {
+	if a := ask("mission", `{"id":"early","action":"hold"}`, "early"); a["accepted"] != false ||
+		a["reason"] != "cannot hold: the mission is idle, which accepts start, clear, new" || a["key"] != "crew-1" {
 		t.Errorf("hold when idle: %v", a)
 	}
-	if a := ask("budget", `{"id":"b0","energy_j":9,"mode":"ceiling","from":"me"}`, "b0"); a["accepted"] != true || a["saturated"] != true || !(a["floor_j"].(float64) > 9) || a["effective_slot"] != 0.0 || a["energy_j"] != 9.0 || a["mode"] != "ceiling" {
+	if a := ask("budget", `{"id":"b0","energy_j":9,"mode":"ceiling","from":"me"}`, "b0"); a["accepted"] != true || a["saturated"] != true ||
+		!(a["floor_j"].(float64) > 9) || a["effective_slot"] != 0.0 || a["energy_j"] != 9.0 || a["mode"] != "ceiling" {
 		t.Errorf("a budget below the floor: %v", a)
 	}
 	first := ask("budget", `{"id":"b1","energy_j":36000,"mode":"target"}`, "b1")
@@ -280,10 +291,12 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	if first["accepted"] != true || first["saturated"] != false || fmt.Sprint(first) != fmt.Sprint(again) {
 		t.Errorf("b1: %v, repeated %v", first, again)
 	}
-	if a := ask("budget", `{"id":"b1","energy_j":50000,"mode":"ceiling"}`, "b1"); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), "b1") {
+	if a := ask("budget", `{"id":"b1","energy_j":50000,"mode":"ceiling"}`, "b1"); a["accepted"] != false ||
+		!strings.Contains(fmt.Sprint(a["reason"]), "b1") {
 		t.Errorf("b1 with another body: %v", a)
 	}
-	if a := ask("budget", `{"id":"b2","energy_j":37000,"mode":"target","replaces_j":45000}`, "b2"); a["accepted"] != false || !strings.Contains(fmt.Sprint(a["reason"]), "36000") {
+	if a := ask("budget", `{"id":"b2","energy_j":37000,"mode":"target","replaces_j":45000}`, "b2"); a["accepted"] != false ||
+		!strings.Contains(fmt.Sprint(a["reason"]), "36000") {
 		t.Errorf("in place of another total than that in force: %v", a)
 	}
 	for id, c := range map[string][3]string{
@@ -301,24 +314,29 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 			t.Errorf("%s: %v", c[1], a)
 		}
 	}
-	for _, body := range []string{`{"id":"n1","energy_j":NaN,"mode":"target"}`, `{"energy_j":36000,"mode":"target"}`, `{"id":"a b","energy_j":36000,"mode":"target"}`, `[]`, `nonsense`} {
+	for _, body := range []string{`{"id":"n1","energy_j":NaN,"mode":"target"}`, `{"energy_j":36000,"mode":"target"}`,
+		`{"id":"a b","energy_j":36000,"mode":"target"}`, `[]`, `nonsense`} {
 		s.publish("1", "command/budget", sign("budget", body)) // no answer to any
 		s.publish("1", "command/budget", body)
 	}
-	if a := ask("preference", `{"id":"p1","setting":0.35}`, "p1"); a["accepted"] != true || a["setting"] != 0.35 || a["effective_slot"] != 0.0 {
+	if a := ask("preference", `{"id":"p1","setting":0.35}`, "p1"); a["accepted"] != true || a["setting"] != 0.35 ||
+		a["effective_slot"] != 0.0 {
 		t.Errorf("a signed preference: %v", a)
 	}
 	// What an attacker sends: a used counter, an old challenge, another body than was
 	// signed, no signature.
 	<-r.Clock.After(1100 * time.Millisecond) // refusals that the ledger does not have come once a second, by the leader's clock
-	if a := s.command("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter), "p2"); a["accepted"] != false || !published(a["challenge"]) || a["last_counter"] != float64(counter) {
+	if a := s.command("preference", envelope("preference", `{"id":"p2","setting":0.9}`, challenge(), counter),
+		"p2"); a["accepted"] != false || !published(a["challenge"]) || a["last_counter"] != float64(counter) {
 		t.Errorf("with a used counter: %v, want counter %d", a, counter)
 	}
 	<-r.Clock.After(1100 * time.Millisecond)
-	if a := s.command("preference", envelope("preference", `{"id":"p3","setting":0.9}`, "AAAAAAAAAAAAAAAAAAAAAA", counter+9), "p3"); a["accepted"] != false || !published(a["challenge"]) {
+	if a := s.command("preference", envelope("preference", `{"id":"p3","setting":0.9}`, "AAAAAAAAAAAAAAAAAAAAAA", counter+9),
+		"p3"); a["accepted"] != false || !published(a["challenge"]) {
 		t.Errorf("over another challenge: %v", a)
 	}
-	if a := s.command("preference", strings.Replace(sign("preference", `{"id":"p4","setting":0.8}`), "0.8", "0.7", 1), "p4"); a["accepted"] != false || a["key"] != nil || a["challenge"] != nil {
+	if a := s.command("preference", strings.Replace(sign("preference", `{"id":"p4","setting":0.8}`), "0.8", "0.7", 1),
+		"p4"); a["accepted"] != false || a["key"] != nil || a["challenge"] != nil {
 		t.Errorf("not what was signed: %v", a)
 	}
 	<-r.Clock.After(1100 * time.Millisecond)
@@ -382,7 +400,8 @@ func (s *independentClients) checkSlots() {
 	last := -1.0
 	for _, h := range s.receivedOn("slot") {
 		n := h.fields["slot"].(float64)
-		if keysOf(h.fields) != "decide_by_ms offer report_by_ms slot slot_ms speed" || n <= last || h.qos != "0" || h.retained != "0" || h.fields["speed"] != 5.0 {
+		if keysOf(h.fields) != "decide_by_ms offer report_by_ms slot slot_ms speed" || n <= last || h.qos != "0" || h.retained != "0" ||
+			h.fields["speed"] != 5.0 {
 			t.Errorf("beacon after %v: %+v", last, h)
 		}
 		last = n

@@ -22,7 +22,8 @@ type reporter struct {
 
 func newReporter(t *testing.T, r *rig.Rig, functions map[string]string) *reporter {
 	x := &reporter{decisions: map[string]telemetry.Decision{}}
-	c := &telemetry.Client{Broker: r.Config.Broker, Name: "users", Subscriptions: []telemetry.Subscription{{Filter: r.Topics.Slot()}, {Filter: r.Topics.AllDecisions(), QoS: 1}}}
+	c := &telemetry.Client{Broker: r.Config.Broker, Name: "users", Subscriptions: []telemetry.Subscription{{Filter: r.Topics.Slot()},
+		{Filter: r.Topics.AllDecisions(), QoS: 1}}}
 	c.Handle = func(m telemetry.Message) {
 		kind, user, _ := r.Topics.Parse(m.Topic)
 		x.mutex.Lock()
@@ -32,7 +33,8 @@ func newReporter(t *testing.T, r *rig.Rig, functions map[string]string) *reporte
 			x.beacon, _ = telemetry.DecodeSlot(m.Payload)
 			for user, function := range functions {
 				publish(c, r.Topics.Report(user), telemetry.Report{
-					Slot: x.beacon.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1, Function: function},
+					Slot: x.beacon.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9,
+					Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1, Function: function},
 				})
 			}
 		case telemetry.KindDecision:
@@ -72,7 +74,8 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 	worker, digest := r.Client("worker"), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	received := telemetry.Worker{CPUHz: 31e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}
 	r.FlyToSlot(3)
-	if s := r.LastStatus(); len(users.offered()) != 0 || s.Aircraft[0].Worker.State != telemetry.WorkerNone || s.Aircraft[1].Worker.State != telemetry.WorkerSilent {
+	if s := r.LastStatus(); len(users.offered()) != 0 || s.Aircraft[0].Worker.State != telemetry.WorkerNone ||
+		s.Aircraft[1].Worker.State != telemetry.WorkerSilent {
 		t.Errorf("before a heartbeat %+v is offered, %+v, %+v", users.offered(), s.Aircraft[0].Worker, s.Aircraft[1].Worker)
 	}
 	if d := users.decision("with"); d.Aircraft != 0 {
@@ -93,7 +96,8 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 	}
 	sealed, _ := base64.StdEncoding.DecodeString(d.Grant)
 	g, err := task.Open(sealed, key)
-	if err != nil || d.Aircraft != 2 || g.Mission != task.MissionHash("test", r.Config.Mission) || g.User != task.UserHash("with") || int(g.Slot) != d.Slot || g.Aircraft != 2 ||
+	if err != nil || d.Aircraft != 2 || g.Mission != task.MissionHash("test", r.Config.Mission) || g.User != task.UserHash("with") ||
+		int(g.Slot) != d.Slot || g.Aircraft != 2 ||
 		float64(g.Bytes) < d.Offload*1e6/8 || float64(g.Bytes) > d.Offload*1e6/8+1 || g.Share == 0 {
 		t.Errorf("%+v is granted for %+v, %v", g, d, err)
 	}

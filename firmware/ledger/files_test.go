@@ -56,8 +56,10 @@ func TestFilesOfMissions(t *testing.T) {
 	fly := func(mission string, unixMS int64) {
 		t.Helper()
 		s := state(mission, "returning")
-		rows := []account.Row{{Slot: 0, UnixMS: unixMS, Aircraft: []account.AircraftRow{{Number: 1, UpM: 99.5}}}, {Slot: 1, UnixMS: unixMS + 1000}}
-		if err := l.WriteCommands(s, []Command{{ID: "start-" + mission, Ack: json.RawMessage(`{"accepted":true}`), Mission: mission}}); err != nil {
+		rows := []account.Row{{Slot: 0, UnixMS: unixMS, Aircraft: []account.AircraftRow{{Number: 1, UpM: 99.5}}},
+			{Slot: 1, UnixMS: unixMS + 1000}}
+		if err := l.WriteCommands(s, []Command{{ID: "start-" + mission, Ack: json.RawMessage(`{"accepted":true}`),
+			Mission: mission}}); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.WriteRows(s, rows); err != nil {

@@ -69,7 +69,8 @@ func TestEarlierFlightsAreKept(t *testing.T) {
 		}
 		for i, f := range all {
 			want := []int{30, 30, 30, 5}[i]
-			if f.State.Mission != fmt.Sprintf("m%d", i+1) || len(f.Rows) != want || f.Rows[want-1].Slot != want-1 || f.Rows[0].Mission != f.State.Mission {
+			if f.State.Mission != fmt.Sprintf("m%d", i+1) || len(f.Rows) != want || f.Rows[want-1].Slot != want-1 ||
+				f.Rows[0].Mission != f.State.Mission {
 				t.Errorf("flight %d is %s with %d rows", i, f.State.Mission, len(f.Rows))
 			}
 		}
@@ -153,7 +154,8 @@ func TestRecover(t *testing.T) {
 	}
 	l = mustOpen(t, again)
 	all, err := l.Flights()
-	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 || !reflect.DeepEqual(all[1].State, missionState("m2", 59)) {
+	if err != nil || len(all) != 2 || len(all[0].Rows) != 40 || len(all[1].Rows) != 60 ||
+		!reflect.DeepEqual(all[1].State, missionState("m2", 59)) {
 		t.Errorf("recovered %d flights, %v", len(all), err)
 	}
 	for i := range 60 {
@@ -227,7 +229,8 @@ func TestLastRows(t *testing.T) {
 		r.Mission = "m2"
 		r.Seen = &account.Seen{Names: []string{"u1"}}
 		for u := range 40 * i { // the last ones have some 100 kB
-			r.Seen.Snapshot.Users = append(r.Seen.Snapshot.Users, slot.User{ID: u, CPUHz: 1e9 / float64(u+3), Gain: []float64{1e-9 / float64(u+7)}})
+			r.Seen.Snapshot.Users = append(r.Seen.Snapshot.Users,
+				slot.User{ID: u, CPUHz: 1e9 / float64(u+3), Gain: []float64{1e-9 / float64(u+7)}})
 		}
 		if err := l.WriteRows(missionState("m2", i), []account.Row{r}); err != nil {
 			t.Fatal(err)

@@ -135,9 +135,12 @@ func FuzzFile(f *testing.F) {
 // consistent.
 func FuzzValues(f *testing.F) {
 	text := func(v any) []byte { raw, _ := json.Marshal(v); return raw }
-	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}), text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`)}, 4}), []byte("crew"), uint64(1))
-	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`), []byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
-	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`), []byte{}, uint64(0))
+	f.Add(text(account.Row{Slot: 3, Mission: "m1"}), text(stateRecord{State: testState(3), Tx: 7}),
+		text(commandRecord{Command{ID: "c1", Ack: json.RawMessage(`{}`)}, 4}), []byte("crew"), uint64(1))
+	f.Add([]byte(`{"slot":-1,"mission":"m1","aircraft":[{"number":-7}]}`), []byte(`{"mission":"","aircraft":null}`),
+		[]byte(`{"id":"","sequence":18446744073709551615}`), []byte{0}, uint64(1<<63))
+	f.Add([]byte(`{"slot":9223372036854775807}`), []byte(`{"mission":"m1","tx":-1,"counters":{"":1}}`), []byte(`{"id":"c","ack":`),
+		[]byte{}, uint64(0))
 	dir := f.TempDir()
 	l, err := Open(dir)
 	if err != nil {

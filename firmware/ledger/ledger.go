@@ -37,13 +37,15 @@ const (
 var (
 	bucketState    = []byte("state")
 	bucketSlots    = []byte("slots")
-	bucketCommands = []byte("commands")                                                            // sequence number -> Command
-	bucketIDs      = []byte("ids")                                                                 // command id -> sequence number
-	bucketMissions = []byte("missions")                                                            // ids ever used, so that none is used again
-	bucketFlights  = []byte("flights")                                                             // sequence number -> an earlier mission's state and slots
-	buckets        = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketMissions} // of every ledger
-	keyState       = []byte("state")
-	keyFormat      = []byte("format")
+	bucketCommands = []byte("commands") // sequence number -> Command
+	bucketIDs      = []byte("ids")      // command id -> sequence number
+	// ids ever used, so that none is used again
+	bucketMissions = []byte("missions")
+	// sequence number -> an earlier mission's state and slots
+	bucketFlights = []byte("flights")
+	buckets       = [][]byte{bucketState, bucketSlots, bucketCommands, bucketIDs, bucketMissions} // of every ledger
+	keyState      = []byte("state")
+	keyFormat     = []byte("format")
 )
 
 // Ledger is the open file. It is used by one goroutine.
@@ -210,7 +212,8 @@ func (l *Ledger) check() error {
 	return l.db.View(func(tx *bolt.Tx) error {
 		if b := tx.Bucket(bucketState); b != nil { // another format has other buckets, and is no damage
 			if got := b.Get(keyFormat); len(got) == 1 && got[0] != formatVersion {
-				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got, formatVersion)
+				return fmt.Errorf("ledger %s has format %v, this leader reads %d; move it away to begin a new one", l.path, got,
+					formatVersion)
 			}
 		}
 		for _, name := range buckets {
@@ -224,7 +227,8 @@ func (l *Ledger) check() error {
 		if got := tx.Bucket(bucketState).Get(keyFormat); !bytes.Equal(got, []byte{formatVersion}) {
 			return damageError{l.path, fmt.Errorf("its format is %v", got)}
 		}
-		if err := tx.Bucket(bucketCommands).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err != nil {
+		if err := tx.Bucket(bucketCommands).ForEach(func(_, encoded []byte) error { return l.decodeWithChecksum(encoded, nil) }); err !=
+			nil {
 			return err
 		}
 		l.rowBytes = 0

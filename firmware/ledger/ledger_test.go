@@ -33,8 +33,10 @@ func mustOpen(t *testing.T, dir string) *Ledger {
 
 func testState(slot int) State {
 	return State{
-		State:             mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew", Contact: mission.Contact{CrewLostS: 3.5, Stations: []string{"ops"}}},
-		ConfiguredMission: "m1", StatusSeq: int64(slot) + 7, Schedule: schedule.State{Next: slot + 1, Missed: 2, References: []schedule.ClockReference{{BootMS: 5e3, MSPerSlot: 1000}}},
+		State: mission.State{Mission: "m1", Phase: "flying", HeldBy: "crew",
+			Contact: mission.Contact{CrewLostS: 3.5, Stations: []string{"ops"}}},
+		ConfiguredMission: "m1", StatusSeq: int64(slot) + 7,
+		Schedule: schedule.State{Next: slot + 1, Missed: 2, References: []schedule.ClockReference{{BootMS: 5e3, MSPerSlot: 1000}}},
 		Account: account.State{
 			Objective:  goal.State{Slot: slot, Slots: 100, Mode: goal.Target, BudgetJ: 42e3, SpentJ: 270.1 * float64(slot)},
 			LocalDelay: account.LocalDelay{MeanS: 3.25, Slots: 4},
@@ -95,7 +97,8 @@ func TestRemembersTheLastCommands(t *testing.T) {
 	for i := 0; i < n; i += 50 {
 		batch := []Command{}
 		for j := i; j < min(i+50, n); j++ {
-			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)), BodyDigest: "digest"})
+			batch = append(batch, Command{ID: fmt.Sprintf("c%d", j), Ack: json.RawMessage(fmt.Sprintf(`{"n":%d}`, j)),
+				BodyDigest: "digest"})
 		}
 		if err := l.WriteCommands(testState(3), batch); err != nil {
 			t.Fatal(err)
@@ -162,7 +165,8 @@ func TestOtherFormat(t *testing.T) {
 	}
 	db.Close()
 	before, _ := os.ReadFile(filepath.Join(dir, fileName))
-	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "has format [1], this leader reads 2") || strings.Contains(err.Error(), "\n") {
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "has format [1], this leader reads 2") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("format 1: %v", err)
 	}
 	if after, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || !bytes.Equal(before, after) {

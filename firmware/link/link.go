@@ -103,15 +103,19 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 	t := l.Topics
 	newClient := func(name string, maxPayload int, subscriptions ...telemetry.Subscription) *telemetry.Client {
 		return &telemetry.Client{
-			Broker: l.Broker, Name: name, Retry: l.retryDelay(), Log: l.Log, Handle: l.handle, Subscriptions: subscriptions, MaxPayload: maxPayload,
+			Broker: l.Broker, Name: name, Retry: l.retryDelay(), Log: l.Log, Handle: l.handle, Subscriptions: subscriptions,
+			MaxPayload: maxPayload,
 		}
 	}
-	l.users = newClient("leader-users", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllReports()}, telemetry.Subscription{Filter: t.AllResults(), QoS: 1})
+	l.users = newClient("leader-users", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllReports()},
+		telemetry.Subscription{Filter: t.AllResults(), QoS: 1})
 	l.users.FloodWindow = l.SlotDuration / 4 // a user has one report a slot, and one result
 	// A hello is answered without delay, also while commands wait to be verified.
-	l.rivals = newClient("leader-rivals", telemetry.MaxStatus, telemetry.Subscription{Filter: t.Slot()}, telemetry.Subscription{Filter: t.Status()},
+	l.rivals = newClient("leader-rivals", telemetry.MaxStatus, telemetry.Subscription{Filter: t.Slot()},
+		telemetry.Subscription{Filter: t.Status()},
 		telemetry.Subscription{Filter: t.Hello(), QoS: 1}, telemetry.Subscription{Filter: t.Proof(), QoS: 1})
-	l.client = newClient("leader", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllCommands(), QoS: 1}, telemetry.Subscription{Filter: t.AllHeartbeats()},
+	l.client = newClient("leader", telemetry.MaxPayload, telemetry.Subscription{Filter: t.AllCommands(), QoS: 1},
+		telemetry.Subscription{Filter: t.AllHeartbeats()},
 		telemetry.Subscription{Filter: t.Online(), QoS: 1})
 	l.client.Will = &telemetry.Publication{Topic: t.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(false)}
 	l.client.OnConnect = func() {
@@ -215,7 +219,8 @@ func (l *MQTT) Dropped() map[string]uint64 {
 	}
 	users, rivals, crew := l.users.Dropped(), l.rivals.Dropped(), l.client.Dropped()
 	return map[string]uint64{
-		"messages": crew.Messages, "publications": crew.Publications, "rivals": rivals.Messages, "reports": users.Messages, "replaced": users.Replaced,
+		"messages": crew.Messages, "publications": crew.Publications, "rivals": rivals.Messages, "reports": users.Messages,
+		"replaced": users.Replaced,
 	}
 }
 
@@ -240,7 +245,8 @@ func (l *MQTT) send(p telemetry.Publication) {
 }
 
 // encodeAndPublish sends a message, signed if there is a key, or counts why it would be invalid.
-func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte, retained bool, v T, key ed25519.PrivateKey) {
+func encodeAndPublish[T telemetry.Slot | telemetry.Decision | telemetry.Ack | telemetry.Status](l *MQTT, topic string, qos byte,
+	retained bool, v T, key ed25519.PrivateKey) {
 	payload, err := telemetry.Encode(v)
 	if err != nil {
 		l.Rejects.Add(topic, err)
@@ -303,7 +309,8 @@ func (l *MQTT) handle(m telemetry.Message) {
 		l.CountReject(m.Topic, "topic", "not a topic of this fleet, or an unusable id in it")
 		return
 	}
-	if m.Retained && (kind == telemetry.KindSlot || kind == telemetry.KindStatus || kind == telemetry.KindHello || kind == telemetry.KindProof) {
+	if m.Retained && (kind == telemetry.KindSlot || kind == telemetry.KindStatus || kind == telemetry.KindHello ||
+		kind == telemetry.KindProof) {
 		return // retained, so from the past
 	}
 	if m.Retained && (kind == telemetry.KindReport || kind == telemetry.KindResult) {

@@ -86,11 +86,13 @@ func payload(v any) []byte {
 }
 
 func beacon(n int) []byte {
-	return payload(telemetry.Slot{Slot: n, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+	return payload(telemetry.Slot{Slot: n, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25,
+		Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
 }
 
 func status(seq int64) []byte {
-	return payload(telemetry.Status{Seq: seq, Slot: 17, Slots: 100, State: "flying", EnergySource: "model", Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+	return payload(telemetry.Status{Seq: seq, Slot: 17, Slots: 100, State: "flying", EnergySource: "model",
+		Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 }
 
 // startForgedLeader publishes what another leader would, without the leaders' key, until
@@ -130,7 +132,8 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 	key := newKey()
 	// A proof signed with the genuine key, recorded when it answered another hello.
 	body := payload(telemetry.Proof{Instance: telemetry.NewChallenge(), Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-	recorded, err := telemetry.Envelope{Key: leaderKeyName, Counter: 9, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(key, topics.Proof())
+	recorded, err := telemetry.Envelope{Key: leaderKeyName, Counter: 9, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(key,
+		topics.Proof())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +154,8 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 					}
 					asked.Add(1)
 					body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-					raw, _ := telemetry.Envelope{Key: leaderKeyName, Counter: 1, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(forged, topics.Proof())
+					raw, _ := telemetry.Envelope{Key: leaderKeyName, Counter: 1, Challenge: telemetry.NewChallenge(),
+						Body: string(body)}.Sign(forged, topics.Proof())
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
 					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
 				},
@@ -173,7 +177,8 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 						t.Fatalf("it found a rival: %+v", c)
 					}
 					if c.BrokerConnected {
-						for late := time.Now().Add(patience); asked.Load() == 0; time.Sleep(5 * time.Millisecond) { // the listener has a connection of its own
+						// the listener has a connection of its own
+						for late := time.Now().Add(patience); asked.Load() == 0; time.Sleep(5 * time.Millisecond) {
 							if time.Now().After(late) {
 								t.Fatal("it did not ask whether another leader is there")
 							}
@@ -263,7 +268,8 @@ func TestIdleLeaderRequestsProof(t *testing.T) {
 	prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
 		t.Helper()
 		body := payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot})
-		raw, err := telemetry.Envelope{Key: name, Counter: 5, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(signer, topics.Proof())
+		raw, err := telemetry.Envelope{Key: name, Counter: 5, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(signer,
+			topics.Proof())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,7 +337,9 @@ func TestInFlightWithoutABroker(t *testing.T) {
 	if l.Connected() || l.Dropped() != nil {
 		t.Error("it reports that it is connected")
 	}
-	l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}}) // must not block or panic
+	// must not block or panic
+	l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 }
 
 // TestHowLongItListens, in slots by the leader's clock: three for a newcomer, one and
@@ -450,7 +458,8 @@ func TestCommandsDoNotWaitForReports(t *testing.T) {
 		}
 	}
 	station := newClient(t, b, &telemetry.Client{Name: "crew"})
-	if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1, Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
+	if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1,
+		Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -486,10 +495,12 @@ func TestUsersHaveAConnectionOfTheirOwn(t *testing.T) {
 			filters[c] = append(filters[c], s.Filter)
 		}
 	}
-	if got := fmt.Sprint(filters[l.users]); got != fmt.Sprint([]string{topics.AllReports(), topics.AllResults()}) || l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
+	if got := fmt.Sprint(filters[l.users]); got != fmt.Sprint([]string{topics.AllReports(), topics.AllResults()}) ||
+		l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
 		t.Errorf("users: %v", got)
 	}
-	if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) || l.client.FloodWindow != 0 {
+	if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) ||
+		l.client.FloodWindow != 0 {
 		t.Errorf("the crew: %v", got)
 	}
 }
@@ -510,8 +521,10 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		{"a report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, false, 1, 0, false},
 		{"a report that is not one", topics.Report("u"), `{"slot":1}`, false, 0, 0, true},
 		{"a retained report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}`, true, 0, 0, true},
-		{"a long report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}` + strings.Repeat(" ", telemetry.MaxPayload), false, 0, 0, true},
-		{"a report of many values", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9,"x":[0` + strings.Repeat(",0", 600) + `]}`, false, 0, 0, true},
+		{"a long report", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9}` +
+			strings.Repeat(" ", telemetry.MaxPayload), false, 0, 0, true},
+		{"a report of many values", topics.Report("u"), `{"slot":1,"position_m":[1,1],"queue_bits":0,"cpu_hz":1e9,"x":[0` +
+			strings.Repeat(",0", 600) + `]}`, false, 0, 0, true},
 		{"a retained result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, true, 0, 0, true},
 		{"a result", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"local"}`, false, 1, 0, false},
 		{"a result of nothing", topics.Result("u"), `{"slot":1,"completion_s":0.5,"by":"magic"}`, false, 0, 0, true},
@@ -533,7 +546,8 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 		before := l.Rejects.Total()
 		l.handle(telemetry.Message{Topic: c.topic, Payload: []byte(c.payload), Retained: c.retained, Received: time.Now()})
 		if len(l.UserMessages) != c.reports || len(l.ControlMessages) != c.controls || (l.Rejects.Total() > before) != c.rejected {
-			t.Errorf("%s: %d reports, %d controls, %d rejected", c.name, len(l.UserMessages), len(l.ControlMessages), l.Rejects.Total()-before)
+			t.Errorf("%s: %d reports, %d controls, %d rejected", c.name, len(l.UserMessages), len(l.ControlMessages),
+				l.Rejects.Total()-before)
 		}
 		for len(l.UserMessages) > 0 {
 			<-l.UserMessages
@@ -551,14 +565,17 @@ func TestAnswersAreSigned(t *testing.T) {
 	for name, key := range map[string]ed25519.PrivateKey{"with a key": key, "without": nil} {
 		b := newBroker(t)
 		received := make(chan telemetry.Message, 10)
-		newClient(t, b, &telemetry.Client{Subscriptions: []telemetry.Subscription{{Filter: topics.AllAcks(), QoS: 1}, {Filter: topics.Status()}, {Filter: topics.Slot()}}, Handle: func(m telemetry.Message) {
+		newClient(t, b, &telemetry.Client{Subscriptions: []telemetry.Subscription{{Filter: topics.AllAcks(), QoS: 1},
+			{Filter: topics.Status()}, {Filter: topics.Slot()}}, Handle: func(m telemetry.Message) {
 			received <- m
 		}})
 		l := startLink(t, b, key)
 		slot := 3
 		l.PublishAck(telemetry.Ack{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: telemetry.Digest(nil)})
-		l.PublishStatus(telemetry.Status{State: telemetry.StateIdle, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
-		l.PublishBeacon(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+		l.PublishStatus(telemetry.Status{State: telemetry.StateIdle, EnergySource: telemetry.SourceModel,
+			Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+		l.PublishBeacon(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450,
+			Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 		for _, topic := range []string{topics.Ack("a"), topics.Status(), topics.Slot()} {
 			m := <-received
 			text, signature, signed := strings.Cut(string(m.Payload), `,"signature":"`)
@@ -581,7 +598,8 @@ func TestPublishLastDecision(t *testing.T) {
 	b := newBroker(t)
 	decisions := make(chan telemetry.Message, 1)
 	newClient(t, b, &telemetry.Client{
-		Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}}, Handle: func(m telemetry.Message) { decisions <- m },
+		Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
+		Handle:        func(m telemetry.Message) { decisions <- m },
 	})
 	l := newLink(b, nil)
 	if err := l.Start(t.Context(), false, func() {}); err != nil {

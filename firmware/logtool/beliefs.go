@@ -41,7 +41,8 @@ func airLine(rows []account.Row, i, aircraft int) []string {
 	if next := seenAfter(rows, i, 1); next != nil {
 		for _, a := range next.Snapshot.Aircraft {
 			if a.Flown.FlightJ > 0 && a.Number >= 1 && a.Number <= aircraft {
-				copy(line[4+3*(a.Number-1):], []string{formatFloat(a.Flown.EastMPS), formatFloat(a.Flown.NorthMPS), formatFloat(a.Flown.FlightJ)})
+				copy(line[4+3*(a.Number-1):], []string{formatFloat(a.Flown.EastMPS), formatFloat(a.Flown.NorthMPS),
+					formatFloat(a.Flown.FlightJ)})
 			}
 		}
 	}
@@ -89,7 +90,8 @@ func outcome(rows []account.Row, i, user int) (slot.Result, float64) {
 // columns.
 func writeUsersCSV(w io.Writer, flights []ledger.Flight) error {
 	most := mostAircraft(flights)
-	head := []string{"mission", "slot", "user", "cpu_hz", "slow_probability", "completion_s", "local_s", "local_cycles", "computed_on", "upload_s", "upload_bits", "upload_gain"}
+	head := []string{"mission", "slot", "user", "cpu_hz", "slow_probability", "completion_s", "local_s", "local_cycles", "computed_on",
+		"upload_s", "upload_bits", "upload_gain"}
 	fixed := len(head)
 	head = append(head, aircraftHead(most, "reported_gain", "gain", "gain_log_sd")...)
 	out := csv.NewWriter(w)
@@ -114,14 +116,16 @@ func writeUsersCSV(w io.Writer, flights []ledger.Flight) error {
 						computedOn = strconv.Itoa(r.Aircraft)
 					}
 					copy(line[5:], []string{
-						formatFloat(r.CompletionS), known(r.LocalS), known(r.LocalCycles), computedOn, known(r.Upload.S), known(r.Upload.Bits), known(gain),
+						formatFloat(r.CompletionS), known(r.LocalS), known(r.LocalCycles), computedOn, known(r.Upload.S),
+						known(r.Upload.Bits), known(gain),
 					})
 				}
 				for m, a := range x.Snapshot.Aircraft {
 					if a.Number < 1 || a.Number > most {
 						continue
 					}
-					copy(line[fixed+3*(a.Number-1):], []string{known(at(u.Gain, m)), known(at(at(x.Believed.Gain, k), m)), known(at(at(x.Believed.GainLogSD, k), m))})
+					copy(line[fixed+3*(a.Number-1):], []string{known(at(u.Gain, m)), known(at(at(x.Believed.Gain, k), m)),
+						known(at(at(x.Believed.GainLogSD, k), m))})
 				}
 				if err := out.Write(line); err != nil {
 					return err

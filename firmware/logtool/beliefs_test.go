@@ -31,9 +31,11 @@ func fieldFlight() ledger.Flight {
 		}
 	}
 	up := slot.Upload{Bits: 5e5, S: 0.25}
-	f.Rows[1].Seen.Snapshot.Results = []slot.Result{{User: 7, Slot: 0, Aircraft: 2, CompletionS: 0.5, LocalS: 0.4, LocalCycles: 2e8, Upload: up}}
+	f.Rows[1].Seen.Snapshot.Results = []slot.Result{{User: 7, Slot: 0, Aircraft: 2, CompletionS: 0.5, LocalS: 0.4, LocalCycles: 2e8,
+		Upload: up}}
 	f.Rows[1].Seen.UploadGain = []float64{5e-9}
-	f.Rows[2].Seen.Snapshot.Results = []slot.Result{{User: 9, Slot: 1, CompletionS: 1.5, LocalS: 1.5, LocalCycles: 1e9}, {User: 9, Slot: 0, CompletionS: 1.2}}
+	f.Rows[2].Seen.Snapshot.Results = []slot.Result{{User: 9, Slot: 1, CompletionS: 1.5, LocalS: 1.5, LocalCycles: 1e9},
+		{User: 9, Slot: 0, CompletionS: 1.2}}
 	f.Rows[2].Seen.UploadGain = []float64{0, 0}
 	return f
 }
@@ -57,7 +59,8 @@ func lines(t *testing.T, write func(io.Writer, []ledger.Flight) error, f ledger.
 func TestExportOfBeliefs(t *testing.T) {
 	got := lines(t, writeUsersCSV, fieldFlight())
 	for n, want := range map[int]string{
-		0: "mission,slot,user,cpu_hz,slow_probability,completion_s,local_s,local_cycles,computed_on,upload_s,upload_bits,upload_gain,aircraft1_reported_gain,aircraft1_gain,aircraft1_gain_log_sd,aircraft2_reported_gain,aircraft2_gain,aircraft2_gain_log_sd",
+		0: "mission,slot,user,cpu_hz,slow_probability,completion_s,local_s,local_cycles,computed_on,upload_s,upload_bits,upload_gain," +
+			"aircraft1_reported_gain,aircraft1_gain,aircraft1_gain_log_sd,aircraft2_reported_gain,aircraft2_gain,aircraft2_gain_log_sd",
 		1: "m1,0,u7,1e+09,0.9,0.5,0.4,2e+08,2,0.25,500000,5e-09,,,,1e-09,3e-09,0.3",
 		2: "m1,0,u9,2e+09,0.1,1.2,,,local,,,,,,,2e-09,4e-09,0.4",
 		4: "m1,1,u9,2e+09,0.1,1.5,1.5,1e+09,local,,,,,,,2e-09,4e-09,0.4",
@@ -72,7 +75,8 @@ func TestExportOfBeliefs(t *testing.T) {
 	f.Rows = slices.Delete(f.Rows, 2, 3) // it was missed: how slot 1 was flown is not known
 	got = lines(t, writeCSV, f)
 	for n, want := range map[int]string{
-		0: "wind_east_mps,wind_north_mps,wind_sd_mps,power_multiplier,aircraft1_flown_east_mps,aircraft1_flown_north_mps,aircraft1_flight_j,aircraft2_flown_east_mps,aircraft2_flown_north_mps,aircraft2_flight_j",
+		0: "wind_east_mps,wind_north_mps,wind_sd_mps,power_multiplier,aircraft1_flown_east_mps,aircraft1_flown_north_mps," +
+			"aircraft1_flight_j,aircraft2_flown_east_mps,aircraft2_flown_north_mps,aircraft2_flight_j",
 		1: "4.5,-1,0.75,1.07,,,,1,-3,131",
 		2: "4.5,-1,0.75,1.07,,,,,,",
 	} {

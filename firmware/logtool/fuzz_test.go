@@ -22,9 +22,13 @@ func FuzzFlights(f *testing.F) {
 		f.Add(raw)
 	}
 	for _, text := range []string{
-		`[{"rows":[{"slot":3,"aircraft":[{"number":2}],"seen":{"snapshot":{"aircraft":[{"number":2},{"number":0}],"users":[{"id":1,"gain":[1]},{"id":2}]},"names":["a"],"believed":{"wind_mps":[1,2],"gain":[[1,2,3]],"slow_probability":[0.5]}}},{"slot":4,"seen":{"snapshot":{"aircraft":[{"number":2,"flown":{"flight_j":1}}],"results":[[1,3,2,0.4,0.1]]}}}]}]`,
-		`[{"rows":[{"slot":0,"aircraft":[{"number":1000000000}]}]}]`, `[{"rows":[{"slot":5},{"slot":-9223372036854775808},{"slot":9223372036854775807}]}]`,
-		`[{"state":{"mission":"\n,\"","account":{"goal":{"slot":9,"spent_j":1e300}}},"rows":[{"slot":8,"energy_j":1e308,"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
+		`[{"rows":[{"slot":3,"aircraft":[{"number":2}],"seen":{"snapshot":{"aircraft":[{"number":2},{"number":0}],"users":[{"id":1,` +
+			`"gain":[1]},{"id":2}]},"names":["a"],"believed":{"wind_mps":[1,2],"gain":[[1,2,3]],"slow_probability":[0.5]}}},{"slot":4,` +
+			`"seen":{"snapshot":{"aircraft":[{"number":2,"flown":{"flight_j":1}}],"results":[[1,3,2,0.4,0.1]]}}}]}]`,
+		`[{"rows":[{"slot":0,"aircraft":[{"number":1000000000}]}]}]`,
+		`[{"rows":[{"slot":5},{"slot":-9223372036854775808},{"slot":9223372036854775807}]}]`,
+		`[{"state":{"mission":"\n,\"","account":{"goal":{"slot":9,"spent_j":1e300}}},"rows":[{"slot":8,"energy_j":1e308,` +
+			`"aircraft":[{"number":-1,"spent_j":1e308},{"number":1,"spent_j":1e308}]}]}]`,
 	} {
 		f.Add([]byte(text))
 	}

@@ -20,7 +20,8 @@ import (
 )
 
 // actions are the words of leader log, each with its own flags.
-var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer) error{"check": check, "commands": listCommands, "export": export, "recover": recoverLedger}
+var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer) error{"check": check, "commands": listCommands,
+	"export": export, "recover": recoverLedger}
 
 // options are the flags of leader log.
 type options struct {
@@ -36,7 +37,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	call.Flags.StringVar(&o.out, "out", "", "`path` to write to (export: a file, standard output if empty; recover: a folder)")
 	call.Flags.StringVar(&o.mission, "mission", "", "export this mission only; all if empty")
 	call.Flags.BoolVar(&o.csv, "csv", false, "export CSV (the default)")
-	call.Flags.BoolVar(&o.users, "users", false, "export a line for each user's task instead of one for each slot: what was believed, what its result showed")
+	call.Flags.BoolVar(&o.users, "users", false, "export a line for each user's task instead of one for each slot: what was believed, "+
+		"what its result showed")
 	call.Flags.BoolVar(&o.json, "json", false, "JSON")
 	words, err := call.Parse("", 1)
 	if err != nil {

@@ -32,7 +32,8 @@ func TestLogOfAFlight(t *testing.T) {
 	r.Await("done", rig.Done)
 	config := r.WriteConfig("")
 	var b bytes.Buffer
-	if code := runLog(&b, "-config", config, "check"); code != 1 || !strings.Contains(b.String(), "in use by another leader; copy the file, and read the copy\n") {
+	if code := runLog(&b, "-config", config, "check"); code != 1 ||
+		!strings.Contains(b.String(), "in use by another leader; copy the file, and read the copy\n") {
 		t.Errorf("while a leader runs: %d, %s", code, &b)
 	}
 	path := ledger.Path(r.Config.StateDir)
@@ -40,7 +41,8 @@ func TestLogOfAFlight(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy.db")
 	os.WriteFile(copied, present, 0o600)
 	b.Reset()
-	if code := runLog(&b, "-file", copied, "check"); !strings.Contains(b.String(), "m1: ") && !strings.Contains(b.String(), "leader log recover still finds: mission m1") {
+	if code := runLog(&b, "-file", copied, "check"); !strings.Contains(b.String(), "m1: ") &&
+		!strings.Contains(b.String(), "leader log recover still finds: mission m1") {
 		t.Errorf("a copy of a ledger in use: %d, %s", code, &b)
 	}
 	f.Kill()
@@ -53,7 +55,8 @@ func TestLogOfAFlight(t *testing.T) {
 		}
 		return b.String()
 	}
-	if text := log(0, "check", "-config", config); !strings.Contains(text, "m1: done, 8 slots settled, rows of slots 0 to 7, "+fmt.Sprintf("%.0f J", spent)) {
+	if text := log(0, "check", "-config", config); !strings.Contains(text, "m1: done, 8 slots settled, rows of slots 0 to 7, "+
+		fmt.Sprintf("%.0f J", spent)) {
 		t.Errorf("check: %s, status said %v J", text, spent)
 	}
 	lines, err := csv.NewReader(strings.NewReader(log(0, "-file", path, "export", "-csv"))).ReadAll()
@@ -71,7 +74,8 @@ func TestLogOfAFlight(t *testing.T) {
 	whole, _ := os.ReadFile(path)
 	cut := filepath.Join(t.TempDir(), "cut.db")
 	os.WriteFile(cut, whole[:5*4096], 0o600)
-	if text := log(1, "-file", cut, "check"); !strings.Contains(text, "damaged") || !strings.Contains(text, "leader log recover still finds: mission m1") || strings.Count(text, "\n") != 1 {
+	if text := log(1, "-file", cut, "check"); !strings.Contains(text, "damaged") ||
+		!strings.Contains(text, "leader log recover still finds: mission m1") || strings.Count(text, "\n") != 1 {
 		t.Errorf("a cut file: %s", text)
 	}
 	again := filepath.Join(t.TempDir(), "new")

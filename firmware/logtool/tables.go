@@ -32,7 +32,8 @@ type audit struct {
 // auditFlight audits a flight. Missing first rows, deleted to keep the ledger small, are no
 // fault; missing rows in between, values that are not finite and sums that disagree are.
 func auditFlight(f ledger.Flight) audit {
-	r := audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows), FirstSlot: -1, LastSlot: -1, Faults: []string{}}
+	r := audit{Mission: f.State.Mission, Phase: f.State.Phase, SettledSlots: f.State.Account.Objective.Slot, Rows: len(f.Rows),
+		FirstSlot: -1, LastSlot: -1, Faults: []string{}}
 	fault := func(format string, args ...any) {
 		if len(r.Faults) < 20 {
 			r.Faults = append(r.Faults, fmt.Sprintf(format, args...))
@@ -54,7 +55,8 @@ func auditFlight(f ledger.Flight) audit {
 	for _, j := range spent {
 		r.SpentJ += j
 	}
-	if accounted := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 && math.Abs(accounted-r.SpentJ) > 1e-3*math.Max(accounted, 1) {
+	if accounted := f.State.Account.Objective.SpentJ; r.LastSlot == f.State.Account.Objective.Slot-1 &&
+		math.Abs(accounted-r.SpentJ) > 1e-3*math.Max(accounted, 1) {
 		fault("the aircraft spent %v J in all, the mission accounts %v J", r.SpentJ, accounted)
 	}
 	if r.LastSlot < f.State.Account.Objective.Slot-1 {
@@ -100,7 +102,8 @@ func aircraftHead(aircraft int, columns ...string) (head []string) {
 // where decisions were made on beliefs, what was believed of the air follows.
 func writeCSV(w io.Writer, flights []ledger.Flight) error {
 	most, beliefs := mostAircraft(flights), hasBeliefs(flights)
-	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard", "users_offloaded", "decision_ms", "unix_ms", "state", "setting", "budget_j"}
+	head := []string{"mission", "slot", "delay_s", "energy_j", "edge_j", "propulsion_factor", "price_s_per_j", "users_heard",
+		"users_offloaded", "decision_ms", "unix_ms", "state", "setting", "budget_j"}
 	fixed := len(head)
 	head = append(head, aircraftHead(most, "energy_j", "spent_j", "energy_source", "east_m", "north_m", "up_m", "boot_ms")...)
 	air := len(head)
@@ -115,7 +118,8 @@ func writeCSV(w io.Writer, flights []ledger.Flight) error {
 		for i, r := range f.Rows {
 			line := make([]string, len(head))
 			copy(line, []string{
-				f.State.Mission, strconv.Itoa(r.Slot), formatFloat(r.DelayS), formatFloat(r.EnergyJ), formatFloat(r.EdgeJ), formatFloat(r.PropulsionMultiplier), formatFloat(r.PriceSPerJ),
+				f.State.Mission, strconv.Itoa(r.Slot), formatFloat(r.DelayS), formatFloat(r.EnergyJ), formatFloat(r.EdgeJ),
+				formatFloat(r.PropulsionMultiplier), formatFloat(r.PriceSPerJ),
 				strconv.Itoa(r.Reported), strconv.Itoa(r.Offloaded), formatFloat(r.DecisionMS), strconv.FormatInt(r.UnixMS, 10),
 			})
 			if s := r.Status; s != nil {

@@ -18,11 +18,13 @@ import (
 
 // testFlight is two aircraft that draw 135 J each a slot.
 func testFlight(mission string, from, to int) ledger.Flight {
-	f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}, Account: account.State{Objective: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}}
+	f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"},
+		Account: account.State{Objective: goal.State{Slot: to, Slots: to, SpentJ: 270 * float64(to)}}}}
 	for i := from; i < to; i++ {
 		r := account.Row{Slot: i, Mission: mission, DelayS: 2, EnergyJ: 270, PropulsionMultiplier: 1, Reported: 5}
 		for n := 1; n <= 2; n++ {
-			r.Aircraft = append(r.Aircraft, account.AircraftRow{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current, EastM: float64(i)})
+			r.Aircraft = append(r.Aircraft, account.AircraftRow{Number: n, EnergyJ: 135, SpentJ: 135 * float64(i+1), Source: energy.Current,
+				EastM: float64(i)})
 		}
 		f.Rows = append(f.Rows, r)
 	}

@@ -75,7 +75,8 @@ func TestRefusalNamesAcceptedActions(t *testing.T) {
 	}
 	m := inPhase("flying")
 	tickFor(m, 30, TickInput{}) // the broker is lost, and the crew may still take the hold over
-	if _, err := m.Command("start"); err == nil || err.Error() != "cannot start: the mission is holding, which accepts hold, resume, return, stop, launch, clear" {
+	if _, err := m.Command("start"); err == nil || err.Error() != "cannot start: the mission is holding, which accepts hold, resume, "+
+		"return, stop, launch, clear" {
 		t.Error(err)
 	}
 }
@@ -312,7 +313,8 @@ func TestClimb(t *testing.T) {
 		{"none in time", 0, 2, 180, ReturnFleet},
 		{"all with their pilots", 0, 0, 179, None},
 	} {
-		if got := tickFor(inPhase("climbing"), c.seconds, TickInput{Connected: true, AtStart: c.ready, EnRoute: c.waiting}); got.Effect != c.want {
+		if got := tickFor(inPhase("climbing"), c.seconds,
+			TickInput{Connected: true, AtStart: c.ready, EnRoute: c.waiting}); got.Effect != c.want {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}

@@ -94,7 +94,8 @@ func (m *Monitor) alive() (bool, string) {
 		return false, "starting"
 	}
 	age := m.clock.Now() - m.last.At
-	return age <= max(3*m.config.WallTime(1), time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot, age.Seconds())
+	return age <= max(3*m.config.WallTime(1), time.Second), fmt.Sprintf("%s, slot %d, last iteration %.1f s ago", m.last.State, m.last.Slot,
+		age.Seconds())
 }
 
 func (m *Monitor) writePage(p *metrics.Page) {
@@ -143,20 +144,24 @@ func (m *Monitor) writePage(p *metrics.Page) {
 		if a.Received {
 			ageS = max(a.AgeS, 0)
 		}
-		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last received; NaN: never.", ageS, "aircraft", strconv.Itoa(a.Number))
+		p.Gauge("prefdt_aircraft_age_seconds", "Mission seconds since it was last received; NaN: never.", ageS, "aircraft",
+			strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_flying", "1 while it flies by the leader's setpoints.", boolean(a.Flying), "aircraft", strconv.Itoa(a.Number))
+		p.Gauge("prefdt_aircraft_flying", "1 while it flies by the leader's setpoints.", boolean(a.Flying), "aircraft",
+			strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
 		p.Gauge("prefdt_aircraft_battery", "Charge left, 0 to 1; NaN: unknown.", a.Charge, "aircraft", strconv.Itoa(a.Number))
 	}
 	for _, a := range s.Aircraft {
-		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source", string(a.Source))
+		p.Gauge("prefdt_aircraft_spent_joules", "Spent in slots, with its source.", a.SpentJ, "aircraft", strconv.Itoa(a.Number), "source",
+			string(a.Source))
 	}
 	f := s.FleetCounts
 	p.Counter("prefdt_setpoints_total", "Setpoints sent.", float64(f.Setpoints))
-	p.Counter("prefdt_envelope_interventions_total", "Setpoints the envelope changed, or turned into a hold.", float64(f.Corrected), "kind", "corrected")
+	p.Counter("prefdt_envelope_interventions_total", "Setpoints the envelope changed, or turned into a hold.", float64(f.Corrected), "kind",
+		"corrected")
 	p.Counter("prefdt_envelope_interventions_total", "", float64(f.Held), "kind", "held")
 	p.Counter("prefdt_setpoints_expired_total", "Times a setpoint outlived its two slots.", float64(f.ExpiredSetpoints))
 	p.Counter("prefdt_flight_alarms_total", "Times an aircraft was measured outside a limit.", float64(f.Alarms))

@@ -174,7 +174,8 @@ func TestMonitor(t *testing.T) {
 		t.Errorf("%v reports were received in %v slots", got, stalled-missed)
 	}
 	for _, name := range []string{
-		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total", "prefdt_decision_ms_sum", `prefdt_aircraft_battery{aircraft="1"}`,
+		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total", "prefdt_decision_ms_sum",
+		`prefdt_aircraft_battery{aircraft="1"}`,
 		`prefdt_aircraft_spent_joules{aircraft="1",source="energy_consumed"}`,
 	} {
 		if sampleValue(t, page, name) <= 0 {
@@ -237,7 +238,8 @@ func TestMonitorRefuses(t *testing.T) {
 	}
 	defer taken.Close()
 	c.MetricsPort = taken.Addr().(*net.TCPAddr).Port
-	if _, err := monitor.New(&c, clock.New(), func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), fmt.Sprint(c.MetricsPort)) {
+	if _, err := monitor.New(&c, clock.New(), func(string) string { return "" }); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprint(c.MetricsPort)) {
 		t.Errorf("a port in use: %v", err)
 	}
 }

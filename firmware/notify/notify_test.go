@@ -55,7 +55,8 @@ func TestProtocol(t *testing.T) {
 		n.Alive("flying, slot 3 of 100")
 		n.Stopping()
 		for _, want := range []string{
-			"READY=1\nWATCHDOG_USEC=0\nSTATUS=looking for the broker", "READY=1\nWATCHDOG_USEC=3000000\nSTATUS=idle", "WATCHDOG=1\nSTATUS=flying, slot 3 of 100", "STOPPING=1",
+			"READY=1\nWATCHDOG_USEC=0\nSTATUS=looking for the broker", "READY=1\nWATCHDOG_USEC=3000000\nSTATUS=idle",
+			"WATCHDOG=1\nSTATUS=flying, slot 3 of 100", "STOPPING=1",
 		} {
 			if got := readNotification(t, c); got != want {
 				t.Errorf("%s: %q, want %q", path, got, want)

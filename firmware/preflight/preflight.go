@@ -119,7 +119,8 @@ func (p *preflight) run(ctx context.Context, path string) {
 		return
 	}
 	c := &p.config
-	p.add(ResultOK, "configuration", "fleet %s, mission %s, %d aircraft, %d slots of %g ms", c.Fleet, c.Mission, len(c.Aircraft), c.Slots, c.SlotMS)
+	p.add(ResultOK, "configuration", "fleet %s, mission %s, %d aircraft, %d slots of %g ms", c.Fleet, c.Mission, len(c.Aircraft), c.Slots,
+		c.SlotMS)
 	p.policy()
 	p.stateDir()
 	p.commandKeys()
@@ -171,7 +172,8 @@ func (p *preflight) policy() {
 func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
 	s := &slot.Snapshot{Slots: c.Slots}
 	for i := range c.Aircraft {
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: i + 1, Position: c.StartPosition(i+1, k.AreaSideM), RemainingJ: k.BatteryCapacityJ, CPUHz: k.EdgeCPUHz})
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: i + 1, Position: c.StartPosition(i+1, k.AreaSideM),
+			RemainingJ: k.BatteryCapacityJ, CPUHz: k.EdgeCPUHz})
 	}
 	for u := range 10 {
 		user := slot.User{
@@ -208,7 +210,8 @@ func (p *preflight) stateDir() {
 	case took > slotWall/2:
 		p.add(ResultWarn, "state", "%s: a write takes %v to reach the disk, a slot is %v", dir, took.Round(time.Millisecond), slotWall)
 	default:
-		p.add(ResultOK, "state", "%s is writable, %.0f MB free, a write reaches the disk in %v", dir, freeMB, took.Round(100*time.Microsecond))
+		p.add(ResultOK, "state", "%s is writable, %.0f MB free, a write reaches the disk in %v", dir, freeMB,
+			took.Round(100*time.Microsecond))
 	}
 	path := ledger.Path(dir)
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
@@ -229,7 +232,8 @@ func (p *preflight) stateDir() {
 	case s.Mission == p.config.Mission && (s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped):
 		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
 	case s.Mission == p.config.Mission && s.Phase != telemetry.StateIdle:
-		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase, s.Schedule.Next, s.Account.Objective.SpentJ)
+		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase,
+			s.Schedule.Next, s.Account.Objective.SpentJ)
 	case s.Mission != p.config.Mission && telemetry.UnderWay(s.Phase):
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
 	default:
@@ -262,7 +266,8 @@ func (p *preflight) commandKeys() {
 	case unsigned:
 		p.add(ResultOK, "commands", "%d keys; unsigned commands are accepted too, as the broker is on this machine", len(keys))
 	case len(keys) == 0:
-		p.add(ResultFail, "commands", "no command is accepted: commands.keys is empty, and unsigned commands are not accepted from %s", p.config.Broker.URL)
+		p.add(ResultFail, "commands", "no command is accepted: commands.keys is empty, and unsigned commands are not accepted from %s",
+			p.config.Broker.URL)
 	default:
 		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
 	}
@@ -282,7 +287,8 @@ func (p *preflight) commandKeys() {
 	switch now := time.Now(); {
 	case p.fails("certificate", err):
 	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):
-		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, formatDate(pair.Leaf.NotBefore), formatDate(pair.Leaf.NotAfter), formatDate(now))
+		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, formatDate(pair.Leaf.NotBefore),
+			formatDate(pair.Leaf.NotAfter), formatDate(now))
 	case now.AddDate(0, 0, 14).After(pair.Leaf.NotAfter):
 		p.add(ResultWarn, "certificate", "%s ends on %s", b.Cert, formatDate(pair.Leaf.NotAfter))
 	default:
@@ -326,7 +332,8 @@ func formatDate(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 func (p *preflight) clock() {
 	now := time.Now()
 	if info, err := os.Stat(p.config.Checkpoint + "/manifest.json"); err == nil && now.Before(info.ModTime().Add(-24*time.Hour)) {
-		p.add(ResultWarn, "clock", "the clock says %s, before the checkpoint was made, so TLS will fail; set it", now.UTC().Format(time.RFC3339))
+		p.add(ResultWarn, "clock", "the clock says %s, before the checkpoint was made, so TLS will fail; set it",
+			now.UTC().Format(time.RFC3339))
 		return
 	}
 	const requested = 20 * time.Millisecond
@@ -349,7 +356,8 @@ func (p *preflight) broker(ctx context.Context) {
 	client := &telemetry.Client{
 		Broker: p.config.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{
-			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1}, {Filter: topics.Online(), QoS: 1},
+			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1},
+			{Filter: topics.Online(), QoS: 1},
 			{Filter: topics.Slot()}, {Filter: topics.Ack(id), QoS: 1},
 		},
 		Handle: func(m telemetry.Message) {
@@ -371,7 +379,8 @@ func (p *preflight) broker(ctx context.Context) {
 	}
 	defer client.Close()
 	how := "without TLS"
-	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") || strings.HasPrefix(p.config.Broker.URL, "mqtts") {
+	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") ||
+		strings.HasPrefix(p.config.Broker.URL, "mqtts") {
 		how = "over TLS"
 	}
 	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
@@ -388,12 +397,15 @@ func (p *preflight) broker(ctx context.Context) {
 		return
 	case <-echo:
 		if took := time.Since(began); took > time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)) {
-			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g", p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
+			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g",
+				p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
 		} else {
-			p.add(ResultOK, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username, took.Round(100*time.Microsecond))
+			p.add(ResultOK, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username,
+				took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
-		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
+		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules "+
+			"may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
 	select {
 	case <-interrupted:
@@ -437,7 +449,8 @@ func (p *preflight) autopilots(ctx context.Context) {
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && (v.CapacityKnown || v.Params.CapacityMAh != 0) && v.Fresh && v.Landed != nil && v.Params.Complete() && v.Source != energy.Model && v.Ready() == nil
+			complete = complete && (v.CapacityKnown || v.Params.CapacityMAh != 0) && v.Fresh && v.Landed != nil && v.Params.Complete() &&
+				v.Source != energy.Model && v.Ready() == nil
 		}
 		if complete || now.Now() > end {
 			break
@@ -483,15 +496,19 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case err != nil && v.Params.Complete(): // of parameters see below
 		p.add(ResultFail, item, "%v", err)
 	case off > p.config.Flight.StartWithinM:
-		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off, p.config.Flight.StartWithinM)
+		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right?", off,
+			p.config.Flight.StartWithinM)
 	default:
-		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM, v.Position.NorthM, v.UpM, off, v.PreArm)
+		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM,
+			v.Position.NorthM, v.UpM, off, v.PreArm)
 	}
 	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/v.TransitMPS, p.config.Flight.ClimbS
 	if climbS > limitS {
-		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS, limitS)
+		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS,
+			limitS)
 	} else {
-		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS, limitS)
+		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS,
+			limitS)
 	}
 	switch unsafe := v.Params.UnsafeReason(); {
 	case unsafe == "":
@@ -514,10 +531,12 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		}
 	}
 	has := cmp.Or(strings.Join(fields, ", "), "no battery field")
-	leftJ, needJ := account.LeftJ(v, v.TotalJ), p.config.Flight.ReserveJ+account.TakeOffJ(&k, v, start, v.TransitMPS, &motion.Air{}, v.WaitS)
+	leftJ, needJ := account.LeftJ(v, v.TotalJ), p.config.Flight.ReserveJ+account.TakeOffJ(&k, v, start, v.TransitMPS, &motion.Air{},
+		v.WaitS)
 	switch {
 	case leftJ < needJ:
-		p.add(ResultFail, item, "has %.0f J left of its pack's %.0f, less than the climb, the way home and the reserve take, %.0f", leftJ, v.CapacityJ, needJ)
+		p.add(ResultFail, item, "has %.0f J left of its pack's %.0f, less than the climb, the way home and the reserve take, %.0f", leftJ,
+			v.CapacityJ, needJ)
 	case v.Source == energy.Model:
 		p.add(ResultWarn, item, "the battery reports %s; joules would come from the model alone", has)
 	case v.Charge < 0.5:
@@ -530,6 +549,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultOK, item, "joules from %s (%s), %s of %.0f J", v.Source, has, charge, v.CapacityJ)
 	}
 	if !v.CapacityKnown {
-		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (%s): %.0f J are assumed; set pack_j", v.Params.CapacityParameter(), v.CapacityJ)
+		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (%s): %.0f J are assumed; set pack_j",
+			v.Params.CapacityParameter(), v.CapacityJ)
 	}
 }

@@ -56,7 +56,8 @@ func TestCheckPasses(t *testing.T) {
 	t.Parallel()
 	r := rig.NewRealTime(t, 2, 100, rig.SlotMS)
 	code, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
-	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1", "aircraft 2"} {
+	for _, item := range []string{"configuration", "checkpoint", "state", "ledger", "commands", "broker", "other leader", "aircraft 1",
+		"aircraft 2"} {
 		if results[item] == "" || results[item] == preflight.ResultFail {
 			t.Errorf("%s: %q %s", item, results[item], details[item])
 		}
@@ -64,7 +65,8 @@ func TestCheckPasses(t *testing.T) {
 	if code != 0 {
 		t.Errorf("status %d: %v %v", code, results, details)
 	}
-	if d := details["aircraft 1"]; !strings.Contains(d, "joules from energy_consumed (energy_consumed, current, voltage, remaining)") || !strings.Contains(d, "MPC_XY_VEL_MAX 30") {
+	if d := details["aircraft 1"]; !strings.Contains(d, "joules from energy_consumed (energy_consumed, current, voltage, remaining)") ||
+		!strings.Contains(d, "MPC_XY_VEL_MAX 30") {
 		t.Errorf("aircraft 1: %s", d)
 	}
 	if _, err := os.Stat(ledger.Path(r.Config.StateDir)); err == nil {
@@ -99,7 +101,8 @@ func TestCheckOfWorkers(t *testing.T) {
 	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "6s")
 	close(ended)
 	heartbeats.Wait()
-	for _, want := range []string{"aircraft 1: 3.1e+10 Hz", "aircraft 2: no heartbeat with capacity on prefdt/test/aircraft/2/worker", "aircraft 3 has none", "aircraft 1: no grant_key"} {
+	for _, want := range []string{"aircraft 1: 3.1e+10 Hz", "aircraft 2: no heartbeat with capacity on prefdt/test/aircraft/2/worker",
+		"aircraft 3 has none", "aircraft 1: no grant_key"} {
 		if !strings.Contains(details["worker"], want) {
 			t.Errorf("no %q in %s", want, details["worker"])
 		}
@@ -115,7 +118,8 @@ func TestCheckIsInterrupted(t *testing.T) {
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	ctx, cancel := context.WithCancel(t.Context())
 	var out bytes.Buffer
-	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"}, &out, &out)
+	call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"}, &out,
+		&out)
 	time.AfterFunc(200*time.Millisecond, cancel) // the test's own limit is shorter than 10 minutes
 	if code := call.Exit(preflight.Command(ctx, call)); code != 1 || !strings.Contains(out.String(), "leader check: interrupted") {
 		t.Errorf("status %d: %s", code, &out)
@@ -140,7 +144,8 @@ func TestCheckFails(t *testing.T) {
 		{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "tcp://127.0.0.1:1 unreachable"},
 		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
 		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
-		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1", preflight.ResultFail, "nothing received"},
+		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1",
+			preflight.ResultFail, "nothing received"},
 		{"disk full", "ledger_mb: 2048\nslot_ms: 1000", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
@@ -170,8 +175,10 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
 	address := rig.FreeAddress(t)
 	n := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 9,
-		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_GENERIC), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR), HeartbeatPeriod: 50 * time.Millisecond,
+		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
+		OutSystemID:            9,
+		HeartbeatAutopilotType: int(common.MAV_AUTOPILOT_GENERIC), HeartbeatSystemType: int(common.MAV_TYPE_QUADROTOR),
+		HeartbeatPeriod: 50 * time.Millisecond,
 	}
 	if err := n.Initialize(); err != nil {
 		t.Fatal(err)
@@ -181,8 +188,10 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 		for range n.Events() {
 		}
 	}()
-	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s") // the client tries again every 2 s
-	if results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown") {
+	// the client tries again every 2 s
+	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s")
+	if results["aircraft 1"] != preflight.ResultFail ||
+		!strings.Contains(details["aircraft 1"], "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown") {
 		t.Errorf("%q: %s", results["aircraft 1"], details["aircraft 1"])
 	}
 }
@@ -270,7 +279,8 @@ func TestCheckOfPacks(t *testing.T) {
 	r.ReplaceParameters(2, map[string]float64{"BAT1_CAPACITY": 0})
 	path := r.WriteConfig("decide_by_ms: 39")
 	code, results, details := runCheck(t, path, "60s")
-	if code == 0 || results["aircraft 1"] != preflight.ResultFail || !strings.Contains(details["aircraft 1"], "J left of its pack's 20000, less than") {
+	if code == 0 || results["aircraft 1"] != preflight.ResultFail ||
+		!strings.Contains(details["aircraft 1"], "J left of its pack's 20000, less than") {
 		t.Errorf("a full pack of 20 kJ: %s", details["aircraft 1"])
 	}
 	if results["aircraft 2"] == preflight.ResultFail || !strings.Contains(details["aircraft 2"], "battery at 100 % of 150000 J") {
@@ -283,13 +293,15 @@ func TestCheckOfPacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := ledger.State{State: mission.State{Mission: "m0", Phase: telemetry.StateDone}, Fleet: []fleet.SavedAircraft{{Number: 2, SystemID: 2, Pack: fleet.Pack{FittedJ: 1e3}, Meter: energy.State{SpentJ: 131e3}}}}
+	saved := ledger.State{State: mission.State{Mission: "m0", Phase: telemetry.StateDone},
+		Fleet: []fleet.SavedAircraft{{Number: 2, SystemID: 2, Pack: fleet.Pack{FittedJ: 1e3}, Meter: energy.State{SpentJ: 131e3}}}}
 	err = l.WriteCommands(saved, nil)
 	l.Close()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, details := runCheck(t, path, "60s"); !strings.Contains(details["aircraft 2"], "has 20000 J left of its pack's 150000, less than") {
+	if _, _, details := runCheck(t, path, "60s"); !strings.Contains(details["aircraft 2"],
+		"has 20000 J left of its pack's 150000, less than") {
 		t.Errorf("130 kJ were drawn from it: %s", details["aircraft 2"])
 	}
 }

@@ -24,8 +24,9 @@ func (p *preflight) workers(ctx context.Context) {
 	}
 	received := make(chan telemetry.Message, 64)
 	client := &telemetry.Client{
-		Broker: c.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: topics.AllWorkers()}},
-		Handle: func(m telemetry.Message) { trySend(received, m) },
+		Broker: c.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler),
+		Subscriptions: []telemetry.Subscription{{Filter: topics.AllWorkers()}},
+		Handle:        func(m telemetry.Message) { trySend(received, m) },
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(p.wait, 2*workers.Silent))
 	defer cancel()
@@ -40,7 +41,8 @@ func (p *preflight) workers(ctx context.Context) {
 			number, _ := strconv.Atoi(id)
 			if h, err := telemetry.DecodeWorker(m.Payload); err == nil && h.CPUHz > 0 && silent[number] {
 				delete(silent, number)
-				p.add(ResultOK, "worker", "of aircraft %d: %.3g Hz, %d functions, for users at %s", number, h.CPUHz, len(h.Functions), w.Address(number))
+				p.add(ResultOK, "worker", "of aircraft %d: %.3g Hz, %d functions, for users at %s", number, h.CPUHz, len(h.Functions),
+					w.Address(number))
 			}
 		case <-ctx.Done():
 		}
@@ -48,7 +50,8 @@ func (p *preflight) workers(ctx context.Context) {
 	for i, a := range c.Aircraft {
 		switch number := i + 1; {
 		case silent[number]:
-			p.add(ResultFail, "worker", "of aircraft %d: no heartbeat with capacity on %s; does prefdt-worker run?", number, topics.Worker(number))
+			p.add(ResultFail, "worker", "of aircraft %d: no heartbeat with capacity on %s; does prefdt-worker run?", number,
+				topics.Worker(number))
 		case a.Worker == "":
 			p.add(ResultWarn, "worker", "aircraft %d has none: no user is sent there", number)
 		case a.GrantKey == "":

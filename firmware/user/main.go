@@ -72,7 +72,9 @@ var program = cli.Program{
 	Name:  "user",
 	Usage: "user computes tasks on this device and on a fleet's aircraft.",
 	Commands: []cli.Command{
-		{Args: "-config FILE -watch FOLDER -function NAME", Summary: "compute each file that comes into a folder, one a slot, oldest first; the output is in FILE.out, and a line for each is printed", Run: watchCommand},
+		{Args: "-config FILE -watch FOLDER -function NAME",
+			Summary: "compute each file that comes into a folder, one a slot, oldest first; the output is in FILE.out, and a line for " +
+				"each is printed", Run: watchCommand},
 	},
 }
 
@@ -102,7 +104,8 @@ func watchCommand(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	defer own.executor.Kill()
-	w := &watcher{folder: *folder, unitBytes: f.UnitBytes, deadlineS: c.DeadlineS, out: json.NewEncoder(call.Stdout), taken: map[string]bool{}, slots: map[int]string{}}
+	w := &watcher{folder: *folder, unitBytes: f.UnitBytes, deadlineS: c.DeadlineS, out: json.NewEncoder(call.Stdout),
+		taken: map[string]bool{}, slots: map[int]string{}}
 	d := &device.Device{
 		ID: c.ID, Fleet: c.Fleet, Broker: c.Broker, From: c.From, CPUHz: own.cpuHz, Physics: physics.DefaultConstants(),
 		Function: device.Function{ID: f.ID, UnitBytes: f.UnitBytes, OutputBytes: f.OutputBytes, CyclesPerBit: f.CyclesPerBit},

@@ -13,7 +13,8 @@ import (
 
 // newUsers are users of one mission, with the usual prior.
 func newUsers(usual float64) *Users {
-	u := &Users{Max: MaxPerSlot, Physics: physics.DefaultConstants(), Prior: dispatch.UserPrior{ActiveUsers: usual, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
+	u := &Users{Max: MaxPerSlot, Physics: physics.DefaultConstants(),
+		Prior: dispatch.UserPrior{ActiveUsers: usual, CPUHz: 1e9, TaskMean: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}}}
 	u.Initialize()
 	return u
 }

@@ -25,7 +25,9 @@ var program = cli.Program{
 	Usage: "worker computes the tasks that a leader granted users on this aircraft.",
 	Commands: []cli.Command{
 		{Args: "-config FILE", Summary: "serve users until it is asked to end", Run: serveCommand},
-		{Name: "calibrate", Args: "-config FILE [-tasks N]", Summary: "measure what each function takes here, one task a second as in a mission, and write it to the file that the configuration names", Run: calibrateCommand},
+		{Name: "calibrate", Args: "-config FILE [-tasks N]",
+			Summary: "measure what each function takes here, one task a second as in a mission, and write it to the file that the " +
+				"configuration names", Run: calibrateCommand},
 	},
 	Notes: `Exit status: 0 it was asked to end, 1 it cannot continue, 2 the command line or the configuration is wrong.`,
 }
@@ -137,7 +139,8 @@ func serveCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	server := &serve.Server{Fleet: c.Fleet, Aircraft: c.Aircraft, TLS: encryption, OfferBytes: c.OfferBytes, Limits: serve.DefaultLimits(), Log: log}
+	server := &serve.Server{Fleet: c.Fleet, Aircraft: c.Aircraft, TLS: encryption, OfferBytes: c.OfferBytes, Limits: serve.DefaultLimits(),
+		Log: log}
 	if c.GrantKey != "" {
 		if server.Key, err = task.ReadKey(c.GrantKey); err != nil {
 			return fmt.Errorf("grant_key: %w", err)

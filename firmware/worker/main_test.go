@@ -38,11 +38,13 @@ func TestBadInput(t *testing.T) {
 		{"nothing", nil, 2, "-config"},
 		{"unknown key", []string{"-config", file("a", good+"speed: 1\n")}, 2, "speed"},
 		{"no function", []string{"-config", file("b", "aircraft: 1\n")}, 2, "functions (how many) is 0"},
-		{"a function twice", []string{"-config", file("c", strings.Replace(good, "}]", "}, {id: f, command: [cat], unit_bytes: 1, output_bytes: 1}]", 1))}, 2, "function f stands twice"},
+		{"a function twice", []string{"-config", file("c", strings.Replace(good, "}]", "}, {id: f, command: [cat], unit_bytes: 1, "+
+			"output_bytes: 1}]", 1))}, 2, "function f stands twice"},
 		{"aircraft 0", []string{"-config", file("d", good+"aircraft: 0\n")}, 2, "aircraft is 0, want 1 to 64"},
 		{"no certificate", []string{"-config", file("e", good)}, 1, "cert"},
 		{"calibrate nothing", []string{"calibrate", "-config", file("f", good), "-tasks", "0"}, 2, "-tasks 0"},
-		{"calibrate a program that is none", []string{"calibrate", "-config", file("g", strings.Replace(good, "cat", "no-such-program", 1))}, 1, "no-such-program"},
+		{"calibrate a program that is none", []string{"calibrate", "-config",
+			file("g", strings.Replace(good, "cat", "no-such-program", 1))}, 1, "no-such-program"},
 	} {
 		var stderr bytes.Buffer
 		code := program.Run(t.Context(), c.args, io.Discard, &stderr)
@@ -62,7 +64,8 @@ func TestShippedConfiguration(t *testing.T) {
 		t.Error(err)
 	}
 	functions := c.Functions
-	if c.Functions = nil; len(functions) != 1 || c.Fleet != want.Fleet || c.Listen != want.Listen || c.Cores != want.Cores || c.CoreHz != want.CoreHz ||
+	if c.Functions = nil; len(functions) != 1 || c.Fleet != want.Fleet || c.Listen != want.Listen || c.Cores != want.Cores ||
+		c.CoreHz != want.CoreHz ||
 		c.MaxTasks != want.MaxTasks || c.OfferBytes != want.OfferBytes || c.Calibration != want.Calibration || c.Broker != want.Broker {
 		t.Errorf("%+v, want %+v", c, want)
 	}
@@ -72,7 +75,8 @@ func TestShippedConfiguration(t *testing.T) {
 // that cannot be read lets nobody in.
 func TestRevoked(t *testing.T) {
 	folder := t.TempDir()
-	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}}, {Name: "u01", Role: access.RoleUser}, {Name: "u02", Role: access.RoleUser}}
+	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}},
+		{Name: "u01", Role: access.RoleUser}, {Name: "u02", Role: access.RoleUser}}
 	if _, err := access.Issue(folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -143,17 +147,20 @@ func TestUnit(t *testing.T) {
 func TestCalibrate(t *testing.T) {
 	executor := filepath.Join(t.TempDir(), "upper.sh")
 	// It answers any chunk as if it took 1 ms of CPU time for its 64 bytes.
-	script := "#!/bin/sh\nwhile head -c 8 >/dev/null && head -c 64 >/dev/null; do printf '\\100\\102\\017\\000\\000\\000\\000\\000\\001\\000\\000\\000x'; done\n"
+	script := "#!/bin/sh\nwhile head -c 8 >/dev/null && head -c 64 >/dev/null; do printf " +
+		"'\\100\\102\\017\\000\\000\\000\\000\\000\\001\\000\\000\\000x'; done\n"
 	if err := os.WriteFile(executor, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Dir(executor)
 	path, sampleFile := filepath.Join(dir, "worker.yaml"), filepath.Join(dir, "sample")
 	os.WriteFile(sampleFile, make([]byte, 64), 0o600)
-	text := "core_hz: 2e9\ncalibration: " + filepath.Join(dir, "state", "c.json") + "\nfunctions: [{id: f, command: [" + executor + "], unit_bytes: 64, output_bytes: 1, sample: " + sampleFile + "}]\n"
+	text := "core_hz: 2e9\ncalibration: " + filepath.Join(dir, "state", "c.json") + "\nfunctions: [{id: f, command: [" + executor +
+		"], unit_bytes: 64, output_bytes: 1, sample: " + sampleFile + "}]\n"
 	os.WriteFile(path, []byte(text), 0o600)
 	var out bytes.Buffer
-	if code := program.Run(t.Context(), []string{"calibrate", "-config", path, "-tasks", "3", "-every", "0s"}, &out, &out); code != cli.ExitOK {
+	if code := program.Run(t.Context(), []string{"calibrate", "-config", path, "-tasks", "3", "-every", "0s"}, &out,
+		&out); code != cli.ExitOK {
 		t.Skipf("no shell here that reads so few bytes: %s", &out)
 	}
 	if !strings.Contains(out.String(), "f: 15625.0 ns a byte in the median of 3 tasks, 15625.0 to 15625.0: 3906 cycles a bit") {
@@ -176,7 +183,8 @@ func TestCalibrate(t *testing.T) {
 	f := &x.functions[0]
 	f.Scheduler.SetNSPerByte(f.Function, 15625)
 	w := x.heartbeat(3)
-	if w.CPUHz != 2e9 || w.Refused != 3 || len(w.Functions) != 1 || w.Functions[0].Digest != digest || w.Functions[0].CyclesPerBit < 3906 || w.Functions[0].CyclesPerBit > 3907 {
+	if w.CPUHz != 2e9 || w.Refused != 3 || len(w.Functions) != 1 || w.Functions[0].Digest != digest || w.Functions[0].CyclesPerBit < 3906 ||
+		w.Functions[0].CyclesPerBit > 3907 {
 		t.Errorf("%+v", w)
 	}
 }

@@ -33,7 +33,8 @@ func two(t *testing.T) (*Workers, *task.Key) {
 // theirs that were received in the last 3 s.
 func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	none := &Workers{MaxCPUHz: 40e9, Workers: make([]Worker, 2)}
-	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "") || none.Status(1, 0) != nil {
+	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "") ||
+		none.Status(1, 0) != nil {
 		t.Errorf("no workers: %+v, %v", none, err)
 	}
 	if none.Grant("m", "u", "f", 1, 1, 1e6, 1e9, 0) != "" {
@@ -57,7 +58,8 @@ func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 		if c.heartbeat != nil {
 			w.Receive(1, c.heartbeat, time.Minute)
 		}
-		if hz, s := w.CPUHz(1, time.Minute+c.after), w.Status(1, time.Minute+c.after); hz != c.hz || s.State != c.state || (s.CPUHz != nil) != (hz > 0) {
+		if hz, s := w.CPUHz(1, time.Minute+c.after), w.Status(1, time.Minute+c.after); hz != c.hz || s.State != c.state ||
+			(s.CPUHz != nil) != (hz > 0) {
 			t.Errorf("%s: %v Hz, %+v", c.name, hz, s)
 		}
 	}
@@ -81,7 +83,8 @@ func TestGrant(t *testing.T) {
 	}
 	got, err := task.Open(sealed, key)
 	function, _ := task.FunctionHash(digest)
-	want := task.Grant{Mission: task.MissionHash("demo", "mission-1"), User: task.UserHash("u01"), Function: function, Slot: 17, Bytes: 125001, Aircraft: 1, Share: 16384}
+	want := task.Grant{Mission: task.MissionHash("demo", "mission-1"), User: task.UserHash("u01"), Function: function, Slot: 17,
+		Bytes: 125001, Aircraft: 1, Share: 16384}
 	if err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}

@@ -47,7 +47,8 @@ func TestSound(t *testing.T) {
 			t.Errorf("condition %d: %d cases were tried", k, tried)
 		}
 		// An upload carries the typical fading, which is a sounding's in the mean of logarithms.
-		if _, z := l.Measure(l.MeanLog+l.SDLog*0.7+l.TypicalLog, 0, 1); math.Abs(z-0.7) > 1e-12 || math.Abs(math.Log(condition.TypicalFading())-l.TypicalLog) > 1e-12 {
+		if _, z := l.Measure(l.MeanLog+l.SDLog*0.7+l.TypicalLog, 0, 1); math.Abs(z-0.7) > 1e-12 ||
+			math.Abs(math.Log(condition.TypicalFading())-l.TypicalLog) > 1e-12 {
 			t.Errorf("condition %d: an upload at 0.7 is taken for %v", k, z)
 		}
 	}

@@ -43,7 +43,8 @@ func withEstimator(t testing.TB) (manifest, graph, estimator []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if loaded.Beliefs.Window != 7 || loaded.NewEstimator(learned.Surroundings{Physics: &physics.Constants{}}) == nil || loaded.Manifest.Estimator.Training["flights"] != 3 {
+	if loaded.Beliefs.Window != 7 || loaded.NewEstimator(learned.Surroundings{Physics: &physics.Constants{}}) == nil ||
+		loaded.Manifest.Estimator.Training["flights"] != 3 {
 		t.Fatalf("loaded %+v", loaded.Manifest.Estimator)
 	}
 	var files [3][]byte
@@ -74,13 +75,15 @@ func TestHostileEstimators(t *testing.T) {
 		name, want string
 		corrupt    func(m, e []byte) (manifest, estimator []byte)
 	}{
-		{"no file", "manifest.json names an estimator, and there is no estimator.onnx", func(m, _ []byte) ([]byte, []byte) { return m, nil }},
+		{"no file", "manifest.json names an estimator, and there is no estimator.onnx",
+			func(m, _ []byte) ([]byte, []byte) { return m, nil }},
 		{"a file too many", "estimator.onnx is there, and manifest.json names no estimator", func(m, e []byte) ([]byte, []byte) {
 			i, j := bytes.Index(m, []byte(`"estimator": {`)), bytes.Index(m, []byte(`"training": {
     "loss"`))
 			return append(bytes.Clone(m[:i]), m[j:]...), e
 		}},
-		{"another layout", fmt.Sprintf("estimator has layout 99, this program computes layout %d", learned.Layout), replace(fmt.Sprintf(`"layout": %d`, learned.Layout), `"layout": 99`)},
+		{"another layout", fmt.Sprintf("estimator has layout 99, this program computes layout %d", learned.Layout),
+			replace(fmt.Sprintf(`"layout": %d`, learned.Layout), `"layout": 99`)},
 		{"a memory of nothing", "estimator has a memory of 0 slots, want 1 to", replace(`"window": 7`, `"window": 0`)},
 		{"an endless memory", "memory of 1000000 slots", replace(`"window": 7`, `"window": 1000000`)},
 		{"a figure that is no number", "number 1e999", replace(`"flights": 3`, `"flights": 1e999`)},
@@ -98,7 +101,8 @@ func TestHostileEstimators(t *testing.T) {
 			m[0].value, m[1].value = m[1].value, m[0].value
 			return m
 		}, 7, 0, 5, 0)},
-		{"another operator", "want Cast", change(func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) }, 7, 0, 1, 0)},
+		{"another operator", "want Cast", change(func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) }, 7, 0,
+			1, 0)},
 		{"an output less", "outputs", change(removeField(12), 7, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +110,8 @@ func TestHostileEstimators(t *testing.T) {
 			if bytes.Equal(m, manifest) && bytes.Equal(e, estimator) {
 				t.Fatal("the case changes nothing")
 			}
-			if _, err := checkpoint.Decode(m, graph, e); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			if _, err := checkpoint.Decode(m, graph, e); err == nil || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

@@ -137,7 +137,8 @@ func FuzzGraph(f *testing.F) {
 func FuzzManifest(f *testing.F) {
 	manifest, graph := validCheckpoint(f)
 	at := valueSpans(f, manifest)
-	for i, text := range []string{"null", "0", "-1", "1e308", "1e-308", "1e400", "[]", "{}", `""`, "[1,2]", "true", "64", "1000001", "NaN", `"x":1,"y"`, ""} {
+	for i, text := range []string{"null", "0", "-1", "1e308", "1e-308", "1e400", "[]", "{}", `""`, "[1,2]", "true", "64", "1000001", "NaN",
+		`"x":1,"y"`, ""} {
 		f.Add(uint16(7*i), text, uint16(0), "1")
 		f.Add(uint16(13*i+1), text, uint16(11*i), text)
 	}

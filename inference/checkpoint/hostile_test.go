@@ -35,7 +35,8 @@ func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 	manifest, graph, _, err := export.Encode(checkpoint.Manifest{
 		Arch: smallArch, Statistics: statistics(), Physics: physics.DefaultConstants(),
 		GoalConstants: goal.Constants{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
-			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}},
+			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
+			SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}},
 		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
 		Training: map[string]float64{"loss": 1},
 	}, p, nil)
@@ -245,10 +246,12 @@ func hostileGraphs() []struct {
 		{"double elements", "type 11", at(weightPath, setVarint(2, 11))},
 		{"float32 where float16 belongs", "bytes of data", at(weightPath, setVarint(2, 1))},
 		{"type 2^32+1", "type", at(weightPath, setVarint(2, 1<<32+1))},
-		{"external data", "external_data is not allowed", at(weightPath, appendField(protoField{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
+		{"external data", "external_data is not allowed",
+			at(weightPath, appendField(protoField{number: 13, wire: 2, bytes: []byte("\x0a\x08location")}))},
 		{"data in another file", "data_location is not allowed", at(weightPath, setVarint(14, 1))},
 		{"values outside raw_data", "field 4", at(weightPath, appendField(protoField{number: 4, wire: 2, bytes: make([]byte, 64)}))},
-		{"a weight that is no number", "want a finite number", at(weightPath, setBytes(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
+		{"a weight that is no number", "want a finite number",
+			at(weightPath, setBytes(9, strings.Repeat("\xff\x7f", model.AircraftFeatures*8)))},
 		{"an infinite bias", "want a finite number", at(biasPath, setBytes(9, strings.Repeat("\x00\x00\x80\x7f", 8)))},
 		{"a nameless initializer", `name ""`, at(weightPath, removeField(8))},
 		{"a long name", "bytes, want 1 to 64", at(weightPath, setBytes(8, strings.Repeat("x", 1<<20)))},
@@ -256,13 +259,15 @@ func hostileGraphs() []struct {
 		{"an initializer over an input", `"state" stands for both`, at(biasPath, setBytes(8, "state"))},
 		{"a missing initializer", "nothing before it defines", at(graphPath, removeField(5))},
 		{"an initializer too many", "initializers", at(graphPath, appendField(protoField{number: 5, wire: 2,
-			bytes: encodeFields([]protoField{{number: 1, value: 1}, {number: 2, value: 1}, {number: 8, wire: 2, bytes: []byte("more")}, {number: 9, wire: 2, bytes: make([]byte, 4)}})}))},
+			bytes: encodeFields([]protoField{{number: 1, value: 1}, {number: 2, value: 1}, {number: 8, wire: 2, bytes: []byte("more")},
+				{number: 9, wire: 2, bytes: make([]byte, 4)}})}))},
 
 		{"a cycle", "nothing before it defines", at(castPath, setBytes(1, "Cast.1"))},
 		{"a dangling input", `reads "nowhere"`, at(castPath, setBytes(1, "nowhere"))},
 		{"an empty input name", `reads ""`, at(castPath, setBytes(1, ""))},
 		{"an unknown operator", `operator "Loop" is not used by checkpoints`, at(castPath, setBytes(4, "Loop"))},
-		{"another operator", "want Cast", at(castPath, func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) })},
+		{"another operator", "want Cast", at(castPath,
+			func(m []protoField) []protoField { return setBytes(4, "Tanh")(removeField(5)(m)) })},
 		{"a node of another domain", "domain is not allowed", at(castPath, setBytes(7, "ai.evil"))},
 		{"a node without outputs", "no output", at(castPath, removeField(2))},
 		{"an output of two nodes", "stands for both", at([]int{7, 0, 1, 1}, setBytes(2, "Cast.1"))},
@@ -274,7 +279,8 @@ func hostileGraphs() []struct {
 		})},
 		{"an input too many", "want Cast", at(castPath, appendField(protoField{number: 1, wire: 2, bytes: []byte("pair.w")}))},
 		{"a node too many", "nodes", at(graphPath, appendField(protoField{number: 1, wire: 2,
-			bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("aircraft.w")}, {number: 2, wire: 2, bytes: []byte("more")}, {number: 4, wire: 2, bytes: []byte("Tanh")}})}))},
+			bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("aircraft.w")}, {number: 2, wire: 2, bytes: []byte("more")},
+				{number: 4, wire: 2, bytes: []byte("Tanh")}})}))},
 		{"two nodes exchanged", "node 0: ", at(graphPath, func(m []protoField) []protoField {
 			m[0], m[1] = m[1], m[0]
 			return m
@@ -288,17 +294,23 @@ func hostileGraphs() []struct {
 		{"a missing attribute", "want map[to:1]", at(castPath, removeField(5))},
 		{"an attribute twice", "occurs twice", at(castPath, func(m []protoField) []protoField { return append(m, m[len(m)-1]) })},
 
-		{"a fixed number of users", "want \"pairs\"", at(usersDimPath, func([]protoField) []protoField { return []protoField{{number: 1, value: 6}} })},
+		{"a fixed number of users", "want \"pairs\"", at(usersDimPath,
+			func([]protoField) []protoField { return []protoField{{number: 1, value: 6}} })},
 		{"junk for a symbolic dimension", "want \"pairs\"", at(usersDimPath, setBytes(2, "../../\x00"))},
 		{"bytes for a symbolic dimension", "invalid UTF-8", at(usersDimPath, setBytes(2, "\xff\xfe"))},
 		{"a symbolic dimension of a megabyte", "want at most 64", at(usersDimPath, setBytes(2, strings.Repeat("u", 1<<20)))},
 		{"a dimension both named and numbered", "want \"pairs\"", at(usersDimPath, setVarint(1, 5))},
-		{"a huge input", "want at most 65536", at(usersDimPath, func([]protoField) []protoField { return []protoField{{number: 1, value: 1 << 50}} })},
+		{"a huge input", "want at most 65536", at(usersDimPath,
+			func([]protoField) []protoField { return []protoField{{number: 1, value: 1 << 50}} })},
 		{"an input of integers", "type 7, want float32", at([]int{7, 0, 11, 1, 2, 0, 1, 0}, setVarint(1, 7))},
-		{"a sequence for an input", "sequence_type is not allowed", at([]int{7, 0, 11, 1, 2, 0}, appendField(protoField{number: 4, wire: 2}))},
+		{"a sequence for an input", "sequence_type is not allowed",
+			at([]int{7, 0, 11, 1, 2, 0}, appendField(protoField{number: 4, wire: 2}))},
 		{"an input less", "inputs", at(graphPath, func(m []protoField) []protoField {
-			return append(m[:len(m):len(m)], protoField{number: 11, wire: 2, bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("more")},
-				{number: 2, wire: 2, bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: encodeFields([]protoField{{number: 1, value: 1}, {number: 2, wire: 2}})}})}})})
+			return append(m[:len(m):len(m)], protoField{number: 11, wire: 2,
+				bytes: encodeFields([]protoField{{number: 1, wire: 2, bytes: []byte("more")},
+					{number: 2, wire: 2, bytes: encodeFields(
+						[]protoField{{number: 1, wire: 2, bytes: encodeFields([]protoField{{number: 1, value: 1},
+							{number: 2, wire: 2}})}})}})})
 		})},
 		{"an output that is an input", "computed by no node", at([]int{7, 0, 12, 0}, setBytes(1, "state"))},
 		{"an output renamed", "want \"move\"", at([]int{7, 0, 12, 0}, setBytes(1, "choice"))},
@@ -399,7 +411,8 @@ func TestHostileManifests(t *testing.T) {
     "heads": 2,
     "context": 3`, `"width": 1024, "pair_width": 1024, "layers": 24, "heads": 64, "context": 256`)},
 		{"a negative width", "architecture width is -8", replace(`"width": 8`, `"width": -8`)},
-		{"another feature", `aircraft feature 0 is "position west" in the checkpoint and "position east" in this program`, replace("position east", "position west")},
+		{"another feature", `aircraft feature 0 is "position west" in the checkpoint and "position east" in this program`,
+			replace("position east", "position west")},
 		{"a feature less", "checkpoint has 14 aircraft features, this program computes 15", replace(`"position east",`, ``)},
 		{"a mean too many", "standardisation of aircraft rows has 16 means", replace(`"mean": [`, `"mean": [0,`)},
 		{"a deviation of zero", "a positive deviation", replace(`"std": [

@@ -18,7 +18,8 @@ func TestDecoderLinksWhatItNeeds(t *testing.T) {
 	if !slices.Contains(deps, "github.com/owulveryck/onnx-go") {
 		t.Error("onnx-go is not the decoder")
 	}
-	for _, heavy := range []string{"encoding/gob", "text/template", "gonum.org/v1/gonum/mat", "gonum.org/v1/gonum/blas/gonum", "github.com/apache/arrow/go/arrow"} {
+	for _, heavy := range []string{"encoding/gob", "text/template", "gonum.org/v1/gonum/mat", "gonum.org/v1/gonum/blas/gonum",
+		"github.com/apache/arrow/go/arrow"} {
 		if slices.Contains(deps, heavy) {
 			t.Errorf("the decoder imports %s", heavy)
 		}

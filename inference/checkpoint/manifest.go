@@ -110,7 +110,8 @@ func (m *Manifest) checkPublished() error {
 		return err
 	}
 	if f := &m.Published.Form; f.Aircraft != m.GoalConstants.AircraftCount || f.Slots != m.GoalConstants.Slots {
-		return fmt.Errorf("the published form is for %d aircraft and %d slots, its conditioner for %d and %d", f.Aircraft, f.Slots, m.GoalConstants.AircraftCount, m.GoalConstants.Slots)
+		return fmt.Errorf("the published form is for %d aircraft and %d slots, its conditioner for %d and %d", f.Aircraft, f.Slots,
+			m.GoalConstants.AircraftCount, m.GoalConstants.Slots)
 	}
 	return nil
 }

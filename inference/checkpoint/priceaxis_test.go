@@ -20,7 +20,8 @@ func TestPriceAxis(t *testing.T) {
 			t.Errorf("front position of %v is %v, want %v", c.price, got, c.y)
 		}
 	}
-	if p.PriceSPerJ(-5) != 0 || p.PriceSPerJ(5) != 1 || p.FrontPosition(-1) != -0.1 || p.FrontPosition(9) != 1 || p.PriceSPerJ(math.NaN()) != 0 {
+	if p.PriceSPerJ(-5) != 0 || p.PriceSPerJ(5) != 1 || p.FrontPosition(-1) != -0.1 || p.FrontPosition(9) != 1 ||
+		p.PriceSPerJ(math.NaN()) != 0 {
 		t.Error("the ends do not hold")
 	}
 }

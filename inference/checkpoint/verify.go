@@ -17,7 +17,8 @@ import (
 // and outputs are checkWire's, because the decoder loses float16 values and named
 // dimensions.
 func verify(want *model.Graph, found *graphContents, nodes []model.Node, inputs, outputs []string) (parameters []float32, err error) {
-	if err := cmp.Or(sameValues("input", found.inputs, want.Inputs, inputs), sameValues("output", found.outputs, want.Outputs, outputs)); err != nil {
+	if err := cmp.Or(sameValues("input", found.inputs, want.Inputs, inputs),
+		sameValues("output", found.outputs, want.Outputs, outputs)); err != nil {
 		return nil, err
 	}
 	if len(nodes) != len(want.Nodes) || len(found.initializers) != len(want.Initializers) {
@@ -67,7 +68,8 @@ func sameNode(found, want *model.Node) error {
 // readInitializer appends the values of a parameter; those of a constant it compares.
 func readInitializer(found *initializer, want *model.Initializer, parameters []float32) ([]float32, error) {
 	if found.name != want.Name || found.elementType != want.Type || !slices.Equal(found.dims, want.Dims) {
-		return nil, fmt.Errorf("found %q of type %d and dimensions %v, want type %d and %v", found.name, found.elementType, found.dims, want.Type, want.Dims)
+		return nil, fmt.Errorf("found %q of type %d and dimensions %v, want type %d and %v", found.name, found.elementType, found.dims,
+			want.Type, want.Dims)
 	}
 	for i := range want.Size() {
 		var x float32

@@ -12,16 +12,19 @@ import (
 // ONNX's. The counts suffice for the largest architecture that model.Arch allows.
 var (
 	modelProto = message{"model", map[int]fieldRule{
-		1: {"ir_version", varint, 1}, 2: {"producer_name", lengthDelimited, 1}, 7: {"graph", lengthDelimited, 1}, 8: {"opset_import", lengthDelimited, 1},
+		1: {"ir_version", varint, 1}, 2: {"producer_name", lengthDelimited, 1}, 7: {"graph", lengthDelimited, 1},
+		8:  {"opset_import", lengthDelimited, 1},
 		20: {name: "training_info"}, 25: {name: "functions"},
 	}}
 	opsetProto = message{"opset_import", map[int]fieldRule{1: {"domain", lengthDelimited, 1}, 2: {"version", varint, 1}}}
 	graphProto = message{"graph", map[int]fieldRule{
-		1: {"node", lengthDelimited, 4096}, 2: {"name", lengthDelimited, 1}, 5: {"initializer", lengthDelimited, 2048}, 11: {"input", lengthDelimited, 128}, 12: {"output", lengthDelimited, 128},
+		1: {"node", lengthDelimited, 4096}, 2: {"name", lengthDelimited, 1}, 5: {"initializer", lengthDelimited, 2048},
+		11: {"input", lengthDelimited, 128}, 12: {"output", lengthDelimited, 128},
 		13: {name: "value_info"}, 14: {name: "quantization_annotation"}, 15: {name: "sparse_initializer"},
 	}}
 	nodeProto = message{"node", map[int]fieldRule{
-		1: {"input", lengthDelimited, 8}, 2: {"output", lengthDelimited, 4}, 4: {"op_type", lengthDelimited, 1}, 5: {"attribute", lengthDelimited, 4}, 7: {name: "domain"},
+		1: {"input", lengthDelimited, 8}, 2: {"output", lengthDelimited, 4}, 4: {"op_type", lengthDelimited, 1},
+		5: {"attribute", lengthDelimited, 4}, 7: {name: "domain"},
 	}}
 	attributeProto = message{"attribute", map[int]fieldRule{
 		1: {"name", lengthDelimited, 1}, 2: {"f", fixed32, 1}, 3: {"i", varint, 1}, 8: {"ints", varint, 8}, 20: {"type", varint, 1},
@@ -31,8 +34,9 @@ var (
 		1: {"dims", varint, 4}, 2: {"data_type", varint, 1}, 8: {"name", lengthDelimited, 1}, 9: {"raw_data", lengthDelimited, 1},
 		13: {name: "external_data"}, 14: {name: "data_location"},
 	}}
-	valueProto      = message{"value", map[int]fieldRule{1: {"name", lengthDelimited, 1}, 2: {"type", lengthDelimited, 1}}}
-	typeProto       = message{"type", map[int]fieldRule{1: {"tensor_type", lengthDelimited, 1}, 4: {name: "sequence_type"}, 5: {name: "map_type"}}}
+	valueProto = message{"value", map[int]fieldRule{1: {"name", lengthDelimited, 1}, 2: {"type", lengthDelimited, 1}}}
+	typeProto  = message{"type", map[int]fieldRule{1: {"tensor_type", lengthDelimited, 1}, 4: {name: "sequence_type"},
+		5: {name: "map_type"}}}
 	tensorTypeProto = message{"tensor_type", map[int]fieldRule{1: {"elem_type", varint, 1}, 2: {"shape", lengthDelimited, 1}}}
 	shapeProto      = message{"shape", map[int]fieldRule{1: {"dim", lengthDelimited, 4}}}
 	dimProto        = message{"dim", map[int]fieldRule{1: {"dim_value", varint, 1}, 2: {"dim_param", lengthDelimited, 1}}}
@@ -49,8 +53,10 @@ const (
 // operator has all of its attributes is checked later, in verify.
 var operators = map[string]map[string]uint64{
 	"Add": {}, "Sub": {}, "Mul": {}, "MatMul": {}, "Tanh": {}, "Reshape": {}, "Expand": {}, "Slice": {}, "Equal": {},
-	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "LogSoftmax": {"axis": attributeInt}, "Split": {"axis": attributeInt},
-	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt}, "ReduceMin": {"axes": attributeInts, "keepdims": attributeInt},
+	"Cast": {"to": attributeInt}, "Concat": {"axis": attributeInt}, "Softmax": {"axis": attributeInt}, "LogSoftmax": {"axis": attributeInt},
+	"Split":     {"axis": attributeInt},
+	"Transpose": {"perm": attributeInts}, "ReduceMean": {"axes": attributeInts, "keepdims": attributeInt},
+	"ReduceMin":          {"axes": attributeInts, "keepdims": attributeInt},
 	"LayerNormalization": {"axis": attributeInt, "epsilon": attributeFloat},
 }
 
@@ -171,7 +177,8 @@ func (c *graphContents) addInitializer(data []byte) error {
 		}
 	}
 	if size != uint64(len(t.raw)) {
-		return fmt.Errorf("initializer %q has dimensions %v of %d bytes each and %d bytes of data", t.name, t.dims, t.elementType.Size(), len(t.raw))
+		return fmt.Errorf("initializer %q has dimensions %v of %d bytes each and %d bytes of data", t.name, t.dims, t.elementType.Size(),
+			len(t.raw))
 	}
 	c.initializers = append(c.initializers, t)
 	return nil
@@ -259,7 +266,8 @@ func checkAttribute(data []byte, allowed map[string]uint64) (name string, err er
 		return "", fmt.Errorf("attribute %q is not allowed", name)
 	}
 	has := func(number int) bool { return len(attribute.all(number)) > 0 }
-	if x := attribute.get(20).value; x != want || has(2) != (want == attributeFloat) || has(3) != (want == attributeInt) || has(8) != (want == attributeInts) {
+	if x := attribute.get(20).value; x != want || has(2) != (want == attributeFloat) || has(3) != (want == attributeInt) ||
+		has(8) != (want == attributeInts) {
 		return "", fmt.Errorf("attribute %q has type %d or another type's value, want type %d", name, x, want)
 	}
 	return name, nil

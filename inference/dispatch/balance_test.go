@@ -21,7 +21,8 @@ func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, de
 	f := Forecast{Prior: prior}
 	var fleet []slot.Aircraft
 	for m := range aircraft {
-		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 1000 * float64(m+1) / float64(aircraft+1), NorthM: 500}})
+		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz,
+			Position: physics.Position{EastM: 1000 * float64(m+1) / float64(aircraft+1), NorthM: 500}})
 	}
 	var all []slot.User
 	for i := range users {
@@ -108,7 +109,8 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 				name := fmt.Sprintf("%d users, %d aircraft, %.0f %% lost", users, aircraft, 100*lost)
 				t.Logf("%s: %.1f %% of the users elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
 				if off > 0.1 || delayS > localS {
-					t.Errorf("%s: %.1f %% of the users come elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
+					t.Errorf("%s: %.1f %% of the users come elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS,
+						localS)
 				}
 			}
 		}

@@ -153,7 +153,8 @@ func (s *Solver) sort() {
 	slices.SortStableFunc(s.fleet, func(i, j int) int {
 		a, b := &snapshot.Aircraft[i], &snapshot.Aircraft[j]
 		if c := cmp.Or(
-			cmp.Compare(a.CPUHz, b.CPUHz), cmp.Compare(a.Unreported.ExpectedUsers, b.Unreported.ExpectedUsers), cmp.Compare(a.Unreported.CyclesPerUser, b.Unreported.CyclesPerUser),
+			cmp.Compare(a.CPUHz, b.CPUHz), cmp.Compare(a.Unreported.ExpectedUsers, b.Unreported.ExpectedUsers),
+			cmp.Compare(a.Unreported.CyclesPerUser, b.Unreported.CyclesPerUser),
 		); c != 0 {
 			return c
 		}

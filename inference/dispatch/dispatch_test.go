@@ -172,7 +172,8 @@ func eachSlot(seed uint64, x gapCase, f func(c *physics.Constants, s *slot.Snaps
 
 // gap measures the cost above a reference's, over slots and prices, and how far the joules
 // of the spending curve are from the reference's in the mean.
-func gap(seed uint64, x gapCase, prices []float64, reference func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision)) (mean, worst, curve float64) {
+func gap(seed uint64, x gapCase, prices []float64, reference func(c *physics.Constants, s *slot.Snapshot, price float64,
+	d *slot.Decision)) (mean, worst, curve float64) {
 	var solver Solver
 	var a, b slot.Decision
 	edgeJ := make([]float64, len(prices))
@@ -205,7 +206,8 @@ func gridPrices() (prices []float64) {
 // Small slots are solved exactly, by another method than the reference's.
 func TestSmallSlotsAreExact(t *testing.T) {
 	var exact peerSolver
-	for _, x := range []gapCase{{1, 30, 20, 1e-9, 1e-9}, {2, 6, 60, 1e-9, 1e-9}, {2, 10, 40, 1e-9, 1e-9}, {2, 20, 6, 1e-9, 1e-9}, {3, 6, 30, 1e-9, 1e-9}, {3, 10, 6, 1e-9, 1e-9}} {
+	for _, x := range []gapCase{{1, 30, 20, 1e-9, 1e-9}, {2, 6, 60, 1e-9, 1e-9}, {2, 10, 40, 1e-9, 1e-9}, {2, 20, 6, 1e-9, 1e-9},
+		{3, 6, 30, 1e-9, 1e-9}, {3, 10, 6, 1e-9, 1e-9}} {
 		mean, worst, _ := gap(3, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
 			exact.prepare(c, s, price)
 			exact.solveExact()
@@ -371,7 +373,8 @@ func TestHostileValues(t *testing.T) {
 		}
 		offer := Offer{PriceSPerJ: price}
 		for _, a := range s.Aircraft {
-			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Position: a.Position, CPUHz: boundaryValue(r), ExpectedUsers: boundaryValue(r)})
+			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Position: a.Position, CPUHz: boundaryValue(r),
+				ExpectedUsers: boundaryValue(r)})
 		}
 		for i := range s.Users {
 			if u := offer.Choose(&c, &s.Users[i]); !valid(u, len(s.Aircraft)) {
@@ -393,7 +396,8 @@ func TestOffer(t *testing.T) {
 		s := randomSnapshot(r, &c, r.IntN(4), 1)
 		offer := Offer{PriceSPerJ: randomPrice(r)}
 		for m, a := range s.Aircraft {
-			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: r.Float64()})
+			offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz,
+				ExpectedUsers: r.Float64()})
 			if trial%3 == 0 {
 				s.Users[0].Gain[m] = c.Channel.MeanGain(s.Users[0].Position.Sub(a.Position).Norm(), c.AltitudeM)
 			}
@@ -502,7 +506,8 @@ func BenchmarkSolve(b *testing.B) {
 	for _, size := range []struct {
 		name            string
 		aircraft, users int
-	}{{"M2U6", 2, 6}, {"M2U8", 2, 8}, {"M3U8", 3, 8}, {"M2U20", 2, 20}, {"M3U13", 3, 13}, {"M4U12", 4, 12}, {"M8U100", 8, 100}, {"M2U4096", 2, 4096}, {"M64U4096", 64, 4096}} {
+	}{{"M2U6", 2, 6}, {"M2U8", 2, 8}, {"M3U8", 3, 8}, {"M2U20", 2, 20}, {"M3U13", 3, 13}, {"M4U12", 4, 12}, {"M8U100", 8, 100},
+		{"M2U4096", 2, 4096}, {"M64U4096", 64, 4096}} {
 		b.Run(size.name, func(b *testing.B) {
 			r := rand.New(rand.NewPCG(5, 6))
 			c := physics.DefaultConstants()

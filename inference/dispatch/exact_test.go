@@ -159,7 +159,8 @@ func TestGapToExact(t *testing.T) {
 		}
 		x.slots *= *moreSlots
 		mean, worst, curve := gap(6, x, gridPrices(), exact.Solve)
-		t.Logf("M=%d U=%d: %+.4f %% in the mean, %+.3f %% at worst; joules %.2f %% off", x.aircraft, x.users, 100*mean, 100*worst, 100*curve)
+		t.Logf("M=%d U=%d: %+.4f %% in the mean, %+.3f %% at worst; joules %.2f %% off", x.aircraft, x.users, 100*mean, 100*worst,
+			100*curve)
 		if mean > x.mean || worst > x.worst {
 			t.Errorf("M=%d U=%d: above exact by %.3g in the mean, %.3g at worst", x.aircraft, x.users, mean, worst)
 		}

@@ -259,7 +259,8 @@ func (f *Forecast) overLocal(c *physics.Constants, offer *Offer, m int) float64 
 		u := &f.syntheticSlot.Users[i]
 		if choice := offer.Choose(c, u); choice.Server == m+1 {
 			localS := u.Task.LocalTimeS(u.CPUHz)
-			delayS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], x.CPUHz, crowd)), choice.Offload))
+			delayS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], x.CPUHz, crowd)),
+				choice.Offload))
 			allLocalS += c.PenalizedDelayS(u.Task, localS)
 		}
 	}
@@ -328,7 +329,8 @@ func (p *UserPrior) Claims() slot.Claims {
 	if !(p.CPUHz > 0) {
 		return slot.Claims{}
 	}
-	return slot.Claims{Bits: largestTask * p.TaskMean.Bits, Cycles: largestTask * p.TaskMean.Cycles(), LocalS: longestTask * p.TaskMean.LocalTimeS(p.CPUHz)}
+	return slot.Claims{Bits: largestTask * p.TaskMean.Bits, Cycles: largestTask * p.TaskMean.Cycles(),
+		LocalS: longestTask * p.TaskMean.LocalTimeS(p.CPUHz)}
 }
 
 // Sample draws a user with a uniform position. Its ID is -1, which no reported one has.
@@ -339,7 +341,8 @@ func (p *UserPrior) Sample(areaM float64, r *rand.Rand) slot.User {
 	return slot.User{
 		ID: slot.PriorID, CPUHz: p.CPUHz, Position: physics.Position{EastM: areaM * r.Float64(), NorthM: areaM * r.Float64()},
 		Task: physics.Task{
-			Bits: uniform(p.TaskMean.Bits, p.TaskStdDev.Bits), CyclesPerBit: p.TaskMean.CyclesPerBit, DeadlineS: uniform(p.TaskMean.DeadlineS, p.TaskStdDev.DeadlineS),
+			Bits: uniform(p.TaskMean.Bits, p.TaskStdDev.Bits), CyclesPerBit: p.TaskMean.CyclesPerBit,
+			DeadlineS: uniform(p.TaskMean.DeadlineS, p.TaskStdDev.DeadlineS),
 		},
 	}
 }

@@ -21,7 +21,8 @@ func testPrior() UserPrior {
 func twoAircraft(c *physics.Constants) []slot.Aircraft {
 	var fleet []slot.Aircraft
 	for m := range 2 {
-		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 250 + 500*float64(m), NorthM: 500}})
+		fleet = append(fleet, slot.Aircraft{Number: m + 1, CPUHz: c.EdgeCPUHz,
+			Position: physics.Position{EastM: 250 + 500*float64(m), NorthM: 500}})
 	}
 	return fleet
 }
@@ -75,7 +76,8 @@ func TestUnreportedLoad(t *testing.T) {
 	f.AnnotateSnapshot(&s)
 	for m := range s.Aircraft {
 		x := s.Aircraft[m].Unreported
-		if want := 0.4 * o.Aircraft[m].ExpectedUsers; math.Abs(x.ExpectedUsers-want) > 1e-3 || want > 0 && !(x.CyclesPerUser > 1e8 && x.CyclesPerUser < 2e9) {
+		if want := 0.4 * o.Aircraft[m].ExpectedUsers; math.Abs(x.ExpectedUsers-want) > 1e-3 ||
+			want > 0 && !(x.CyclesPerUser > 1e8 && x.CyclesPerUser < 2e9) {
 			t.Errorf("aircraft %d expects %+v, want %v users", m+1, x, want)
 		}
 	}
@@ -103,7 +105,8 @@ func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 	f := Forecast{Prior: testPrior()}
 	r := rand.New(rand.NewPCG(5, 6))
 	for i := range 500 {
-		f.Observe([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9, Task: physics.Task{Bits: 1.4e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
+		f.Observe([]slot.User{{ID: i, Position: physics.Position{EastM: float64(i)}, CPUHz: 2e9,
+			Task: physics.Task{Bits: 1.4e6, CyclesPerBit: 500, DeadlineS: 2}, Gain: []float64{1, 2}}})
 		f.Settle(7, 0)
 	}
 	f.Offer(&c, twoAircraft(&c), 0.01, r)
@@ -114,7 +117,8 @@ func TestSyntheticUsersAreReportedOnes(t *testing.T) {
 		t.Fatalf("%d users", len(s.SyntheticUsers))
 	}
 	for _, u := range s.SyntheticUsers {
-		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 1.4e6 || len(u.Gain) != 2 || u.Gain[0] == 1 {
+		if u.ID < 500-64 || u.Position.EastM != float64(u.ID) || u.CPUHz != 2e9 || u.Task.Bits != 1.4e6 || len(u.Gain) != 2 ||
+			u.Gain[0] == 1 {
 			t.Errorf("%+v", u)
 		}
 	}
@@ -145,7 +149,8 @@ func TestOfferForAnyPrior(t *testing.T) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, prior := range []UserPrior{
-		{}, {ActiveUsers: math.Inf(1)}, {ActiveUsers: -3}, {ActiveUsers: 1e12, CPUHz: 1e9, TaskMean: testPrior().TaskMean}, {ActiveUsers: 4, CPUHz: math.NaN(), TaskMean: testPrior().TaskMean},
+		{}, {ActiveUsers: math.Inf(1)}, {ActiveUsers: -3}, {ActiveUsers: 1e12, CPUHz: 1e9, TaskMean: testPrior().TaskMean},
+		{ActiveUsers: 4, CPUHz: math.NaN(), TaskMean: testPrior().TaskMean},
 	} {
 		f := Forecast{Prior: prior}
 		for _, fleet := range [][]slot.Aircraft{nil, twoAircraft(&c)} {

@@ -120,7 +120,8 @@ func (s *peerSolver) tabulateUnreported() {
 			squares, reciprocals := a.Unreported.ShareSums(n)
 			s.unreportedTable = append(s.unreportedTable, unreportedEffect{
 				effectiveUsers: a.Unreported.EffectiveUsers(n),
-				costS:          a.Unreported.CyclesPerUser * (s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares + reciprocals/a.CPUHz),
+				costS: a.Unreported.CyclesPerUser * (s.priceSPerJ*s.constants.SwitchedCapacitance*a.CPUHz*a.CPUHz*squares +
+					reciprocals/a.CPUHz),
 			})
 		}
 	}
@@ -418,9 +419,11 @@ func (s *peerSolver) solveSearch() {
 		return
 	}
 	pairs := users * aircraft
-	x.costAtCountS, x.costOneMoreS, x.costOneFewerS = reuse.Slice(x.costAtCountS, pairs), reuse.Slice(x.costOneMoreS, pairs), reuse.Slice(x.costOneFewerS, users)
+	x.costAtCountS, x.costOneMoreS, x.costOneFewerS = reuse.Slice(x.costAtCountS, pairs), reuse.Slice(x.costOneMoreS, pairs),
+		reuse.Slice(x.costOneFewerS, users)
 	x.count, x.plannedCount = reuse.Slice(x.count, aircraft), reuse.Slice(x.plannedCount, aircraft)
-	x.sumAtCountS, x.sumOneMoreS, x.sumOneFewerS = reuse.Slice(x.sumAtCountS, aircraft), reuse.Slice(x.sumOneMoreS, aircraft), reuse.Slice(x.sumOneFewerS, aircraft)
+	x.sumAtCountS, x.sumOneMoreS, x.sumOneFewerS = reuse.Slice(x.sumAtCountS, aircraft), reuse.Slice(x.sumOneMoreS, aircraft),
+		reuse.Slice(x.sumOneFewerS, aircraft)
 	x.externalityS = reuse.Slice(x.externalityS, aircraft)
 	x.server = reuse.Slice(x.server, users)
 	x.cheapestExchange = reuse.Slice(x.cheapestExchange, (aircraft+1)*(aircraft+1))
@@ -617,7 +620,8 @@ func (s *peerSolver) updateSums(m int) {
 	x := &s.search
 	aircraft := len(s.snapshot.Aircraft)
 	n := x.count[m]
-	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreported(m, n).costS, s.unreported(m, n+1).costS, s.unreported(m, max(n-1, 0)).costS
+	x.sumAtCountS[m], x.sumOneMoreS[m], x.sumOneFewerS[m] = s.unreported(m, n).costS, s.unreported(m, n+1).costS,
+		s.unreported(m, max(n-1, 0)).costS
 	for i, server := range x.server {
 		if server != m+1 {
 			continue

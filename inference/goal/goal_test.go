@@ -176,7 +176,8 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 		return s
 	}
 	together := fly(func(o *Objective) {
-		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+multiplier)*flightJ + edgeJ, EdgeJ: edgeJ, ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
+		o.Settle(Settlement{Slots: missed + 1, EnergyJ: (missed+multiplier)*flightJ + edgeJ, EdgeJ: edgeJ,
+			ModelFlightJ: (missed + 1) * flightJ, Flying: 2})
 	})
 	// Here the speeds of the missed slots are unknown: their joules measure nothing.
 	apart := fly(func(o *Objective) {
@@ -207,8 +208,10 @@ func TestSlotsMeasuredTogetherAreOneMeasurement(t *testing.T) {
 		}
 	}
 	// A jump of 30 % in one measurement is a change; 4 % is no more than a fourteenth of the mean.
-	if want := 1 + (multiplier-1)/(missed+1)/(initialWeight+11); math.Abs(apart.Multiplier-multiplier) > 1e-9 || math.Abs(together.Multiplier-want) > 1e-9 {
-		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Multiplier, multiplier, together.Multiplier, want)
+	if want := 1 + (multiplier-1)/(missed+1)/(initialWeight+11); math.Abs(apart.Multiplier-multiplier) > 1e-9 ||
+		math.Abs(together.Multiplier-want) > 1e-9 {
+		t.Errorf("multiplier %v from the last slot alone, want %v; %v from all, want %v", apart.Multiplier, multiplier, together.Multiplier,
+			want)
 	}
 }
 

@@ -21,8 +21,10 @@ type CeilingMargin struct {
 }
 
 func (m *CeilingMargin) check() error {
-	if !(m.StdDevs >= 0 && m.StdDevs < 100) || !(m.ViolationRate >= 0 && m.ViolationRate <= 1) || m.Flights < 0 || len(m.Violations) != len(m.Conditions) {
-		return fmt.Errorf("ceiling margin is %v standard deviations at a rate of %v from %d flights, %d counts in %d conditions; want 0 to 100, a share, and a count for each condition", m.StdDevs, m.ViolationRate, m.Flights, len(m.Violations), len(m.Conditions))
+	if !(m.StdDevs >= 0 && m.StdDevs < 100) || !(m.ViolationRate >= 0 && m.ViolationRate <= 1) || m.Flights < 0 ||
+		len(m.Violations) != len(m.Conditions) {
+		return fmt.Errorf("ceiling margin is %v standard deviations at a rate of %v from %d flights, %d counts in %d conditions; want 0 "+
+			"to 100, a share, and a count for each condition", m.StdDevs, m.ViolationRate, m.Flights, len(m.Violations), len(m.Conditions))
 	}
 	return nil
 }
@@ -132,7 +134,8 @@ func (o Objective) StdDevJ() float64 { return o.stdDevJ(o.SlotsLeft()) }
 // multiplier, which is a mean of finitely many measurements.
 func (o Objective) stdDevJ(slots int) float64 {
 	n := float64(slots)
-	return o.state.RelativeStdDev * o.state.Multiplier * o.minFlightW * float64(o.state.Flying) * math.Sqrt(n+n*n/max(o.state.MultiplierWeight, 1))
+	return o.state.RelativeStdDev * o.state.Multiplier * o.minFlightW * float64(o.state.Flying) * math.Sqrt(
+		n+n*n/max(o.state.MultiplierWeight, 1))
 }
 
 // What may be spent in advance of an even spender, so that slots with much to do can take

@@ -62,7 +62,8 @@ func TestPrediction(t *testing.T) {
 	}
 	edgeW, slots := o.MeanEdgeDemandW()
 	if math.Abs(2*edgeW[0]-117) > 2 || math.Abs(2*edgeW[1]-80) > 1e-9 || slots != edgeDemandMemory {
-		t.Errorf("a slot spends %.1f J at price zero and %.1f J at the next, of %v slots; want 117 and 80 of %v", 2*edgeW[0], 2*edgeW[1], slots, edgeDemandMemory)
+		t.Errorf("a slot spends %.1f J at price zero and %.1f J at the next, of %v slots; want 117 and 80 of %v", 2*edgeW[0], 2*edgeW[1],
+			slots, edgeDemandMemory)
 	}
 	if end := o.PredictedEndJ(); math.Abs(end-33e3) > 1e-6 {
 		t.Errorf("33 kJ are predicted to end on %v J", end)
@@ -142,7 +143,8 @@ func TestAdvance(t *testing.T) {
 }
 
 func TestCeilingMarginIsChecked(t *testing.T) {
-	for _, p := range []CeilingMargin{{StdDevs: -1}, {StdDevs: math.NaN()}, {ViolationRate: 2}, {Flights: -1}, {Conditions: []string{"calm"}}} {
+	for _, p := range []CeilingMargin{{StdDevs: -1}, {StdDevs: math.NaN()}, {ViolationRate: 2}, {Flights: -1},
+		{Conditions: []string{"calm"}}} {
 		s := testConstants()
 		if s.CeilingMargin = p; s.Check() == nil {
 			t.Errorf("%+v was accepted", p)

@@ -108,7 +108,8 @@ func (e *PropulsionEstimate) updateStdDev(difference float64) {
 	most := maxDeviations * max(e.RelativeStdDev, minStdDev)
 	variance := min(difference*difference/2, most*most)
 	e.StdDevPairs++
-	e.RelativeStdDev = math.Sqrt(e.RelativeStdDev*e.RelativeStdDev + (variance-e.RelativeStdDev*e.RelativeStdDev)/min(float64(e.StdDevPairs+1), maxWeight))
+	e.RelativeStdDev = math.Sqrt(e.RelativeStdDev*e.RelativeStdDev + (variance-e.RelativeStdDev*e.RelativeStdDev)/min(
+		float64(e.StdDevPairs+1), maxWeight))
 }
 
 // detectChange drops the measurements before a change, if it finds one.

@@ -57,7 +57,8 @@ func TestShockIsFollowed(t *testing.T) {
 			}
 		}
 		if late > flights/50 {
-			t.Errorf("gust %v: %d slots after a shock to %v, %d of %d flights were not within %v of it", c.gust, c.slots, c.multiplier, late, flights, c.within)
+			t.Errorf("gust %v: %d slots after a shock to %v, %d of %d flights were not within %v of it", c.gust, c.slots, c.multiplier,
+				late, flights, c.within)
 		}
 	}
 }
@@ -92,7 +93,8 @@ func TestMeasurementsThatStandAlone(t *testing.T) {
 		wrong []float64
 		now   float64 // most that the multiplier is off while they are there
 	}{
-		{"one aircraft of two reads twice as much", []float64{1.5}, 0.5}, {"a half", []float64{0.75}, 0.25}, {"twice", []float64{2.02}, 1e-3},
+		{"one aircraft of two reads twice as much", []float64{1.5}, 0.5}, {"a half", []float64{0.75}, 0.25},
+		{"twice", []float64{2.02}, 1e-3},
 		{"in both directions", []float64{2.3, 0.3}, 1e-3}, {"in both directions", []float64{0.3, 2.3}, 1e-3},
 		{"smaller in both directions", []float64{1.4, 0.7}, 0.4}, {"one after the other", []float64{2.3, 1.0, 2.3}, 1e-3},
 	} {
@@ -112,7 +114,8 @@ func TestMeasurementsThatStandAlone(t *testing.T) {
 			for k := range 3 {
 				e.addMeasurement(1.1 * (1 + gust*r.NormFloat64()))
 				if off := math.Abs(e.Multiplier/before - 1); k > 0 && off > 0.01+gust/5 || e.MultiplierWeight < 30 {
-					t.Errorf("%s, gusts %v: %d slots later the multiplier is off by %.3f, with a weight of %v", c.name, gust, k, off, e.MultiplierWeight)
+					t.Errorf("%s, gusts %v: %d slots later the multiplier is off by %.3f, with a weight of %v", c.name, gust, k, off,
+						e.MultiplierWeight)
 				}
 			}
 			if e.RelativeStdDev > stdDev*1.3+0.02 {

@@ -14,7 +14,8 @@ func TestEstimatedEdgeEnergy(t *testing.T) {
 	fly := func(slots int, multiplier float64) {
 		for range slots {
 			errorJ := 100 * (2*r.Float64() - 1) // of the estimated edge energy
-			o.Settle(Settlement{EnergyJ: 268.8*multiplier + 110 + errorJ, EdgeJ: 110, MinEdgeJ: 10, MaxEdgeJ: 210, ModelFlightJ: 268.8, Flying: 2})
+			o.Settle(Settlement{EnergyJ: 268.8*multiplier + 110 + errorJ, EdgeJ: 110, MinEdgeJ: 10, MaxEdgeJ: 210, ModelFlightJ: 268.8,
+				Flying: 2})
 		}
 	}
 	fly(48, 1)

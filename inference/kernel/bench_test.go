@@ -59,7 +59,8 @@ func BenchmarkMatMul(b *testing.B) {
 // and the rate at which weights are read. The weights of 12 matrices are used
 // in turn, so that a large one comes from the last-level cache as in flight.
 func BenchmarkPacked(b *testing.B) {
-	for _, s := range [][3]int{{1, 256, 1024}, {2, 256, 1024}, {3, 256, 1024}, {3, 1024, 256}, {3, 256, 768}, {3, 128, 512}, {6, 256, 1024}, {9, 256, 1024}, {12, 256, 1024}, {60, 256, 1024}, {100, 128, 512}} {
+	for _, s := range [][3]int{{1, 256, 1024}, {2, 256, 1024}, {3, 256, 1024}, {3, 1024, 256}, {3, 256, 768}, {3, 128, 512}, {6, 256, 1024},
+		{9, 256, 1024}, {12, 256, 1024}, {60, 256, 1024}, {100, 128, 512}} {
 		rows, in, out := s[0], s[1], s[2]
 		r := newRand()
 		weights := make([]*Packed, 12)
@@ -84,7 +85,8 @@ func BenchmarkPacked(b *testing.B) {
 func BenchmarkRows(b *testing.B) {
 	const rows, n = 300, 256
 	r := newRand()
-	x, dy, dst := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n), View(make([]float32, rows*n), rows, n)
+	x, dy, dst := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n),
+		View(make([]float32, rows*n), rows, n)
 	gain, bias, dgain, dbias := randomSlice[float32](r, n), randomSlice[float32](r, n), make([]float32, n), make([]float32, n)
 	mean, rstd := make([]float32, rows), make([]float32, rows)
 	for _, op := range []struct {

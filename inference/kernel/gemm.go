@@ -116,7 +116,8 @@ func fewRows(c, a, b *Matrix[float32]) {
 
 // computeTiles computes rows i0..i1-1 and columns j0..j1-1 of c, one panel wide, from
 // columns p0..p1-1 of l and the panel. packLast must have been called for these rows.
-func (w *workspace) computeTiles(c *Matrix[float32], l *leftFactor, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int, accumulate bool) {
+func (w *workspace) computeTiles(c *Matrix[float32], l *leftFactor, i0, i1, p0, p1, j0, j1 int, panel *float32, panelRow int,
+	accumulate bool) {
 	tileRows, tileCols := tileShape()
 	full := i1 - (i1-i0)%tileRows
 	for i := i0; i < full; i += tileRows {

@@ -66,13 +66,15 @@ func TestProducts(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
 		shapes := [][3]int{{1, 1, 1}, {12, 1, 32}, {12, 8, 32}, {13, 9, 33}, {60, 256, 64}, {3, 57, 64}, {3, 64, 57},
-			{1, 5, 32}, {2, 64, 64}, {3, 57, 70}, {3, 1, 33}, {400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32}, {24, 320, 96}}
+			{1, 5, 32}, {2, 64, 64}, {3, 57, 70}, {3, 1, 33}, {400, 7, 40}, {30, 700, 50}, {5, 0, 7}, {0, 5, 7}, {7, 5, 0}, {25, 321, 32},
+			{24, 320, 96}}
 		random := 60
 		if testing.Short() {
 			random = 10
 		}
 		for range random {
-			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)}, [3]int{1 + r.IntN(4), 1 + r.IntN(90), 1 + r.IntN(130)})
+			shapes = append(shapes, [3]int{1 + r.IntN(70), 1 + r.IntN(90), 1 + r.IntN(80)},
+				[3]int{1 + r.IntN(4), 1 + r.IntN(90), 1 + r.IntN(130)})
 		}
 		for _, s := range shapes {
 			for form, name := range []string{"MatMul", "MatMulTransA", "MatMulTransB"} {
@@ -145,7 +147,8 @@ func TestProductSpecials(t *testing.T) {
 			form := trial % 3
 			name := []string{"MatMul", "MatMulTransA", "MatMulTransB"}[form]
 			tuned := []func(c, a, b Matrix[float32], accumulate bool){MatMul[float32], MatMulTransA[float32], MatMulTransB[float32]}[form]
-			naive := []func(c, a, b Matrix[float32], accumulate bool){matMulNaive[float32], matMulTransANaive[float32], matMulTransBNaive[float32]}[form]
+			naive := []func(c, a, b Matrix[float32], accumulate bool){matMulNaive[float32], matMulTransANaive[float32],
+				matMulTransBNaive[float32]}[form]
 			a, b, c := stridedMatrix(r, m, k, sparse), stridedMatrix(r, k, n, sparse), stridedMatrix(r, m, n, sparse)
 			if form == 1 {
 				a = stridedMatrix(r, k, m, sparse)
@@ -177,7 +180,8 @@ func TestProductSpecials(t *testing.T) {
 func TestProductsDoNotAllocate(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
-		a, b, c := View(randomSlice[float32](r, 30*40), 30, 40), View(randomSlice[float32](r, 40*50), 40, 50), View(make([]float32, 30*50), 30, 50)
+		a, b, c := View(randomSlice[float32](r, 30*40), 30, 40), View(randomSlice[float32](r, 40*50), 40, 50),
+			View(make([]float32, 30*50), 30, 50)
 		MatMul(c, a, b, false)
 		if n := testing.AllocsPerRun(100, func() {
 			MatMul(c, a, b, true)

@@ -46,7 +46,8 @@ func TestSlice(t *testing.T) {
 	}
 	// A product over no terms is zero, as where a set that is attended to is empty.
 	eachLevel(t, func(l level) {
-		a, c := View(make([]float32, 12), 3, 4), View([]float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 3, 9)
+		a, c := View(make([]float32, 12), 3, 4), View([]float32{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7,
+			8, 9}, 3, 9)
 		MatMul(c, a.Slice(0, 3, 4, 4), c.Slice(0, 0, 0, 9), false)
 		for _, x := range c.Data {
 			if x != 0 {

@@ -94,7 +94,8 @@ func TestLayerNormTuned(t *testing.T) {
 			what := fmt.Sprintf("%s: %dx%d", l, rows, n)
 			shift := float32(r.NormFloat64())
 			normal := func(int) float32 { return shift + float32(r.NormFloat64()) }
-			x, dy, dst, dx := stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal)
+			x, dy, dst, dx := stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal), stridedMatrix(r, rows, n, normal),
+				stridedMatrix(r, rows, n, normal)
 			gain, bias := unalignedSlice(r, n), unalignedSlice(r, n)
 			mean, rstd, wantMean, wantRstd := make([]float32, rows), make([]float32, rows), make([]float32, rows), make([]float32, rows)
 			want := make([]float32, n)
@@ -135,7 +136,8 @@ func TestRowOperationsDoNotAllocate(t *testing.T) {
 	eachLevel(t, func(l level) {
 		r := newRand()
 		const rows, n = 4, 70
-		x, dy, dx := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n)
+		x, dy, dx := View(randomSlice[float32](r, rows*n), rows, n), View(randomSlice[float32](r, rows*n), rows, n),
+			View(randomSlice[float32](r, rows*n), rows, n)
 		gain, dgain := make([]float32, n), make([]float32, n)
 		if a := testing.AllocsPerRun(20, func() {
 			var mean, rstd [rows]float32

@@ -160,7 +160,8 @@ func (r *reference) episode(inputs []*Inputs) [][]float64 {
 		qkv := r.linear(r.norm(x, name("n1g"), name("n1b")), name("qkv.w"), name("qkv.b"))
 		mixed := r.attention(columns(qkv, 0, d), columns(qkv, d, 2*d), columns(qkv, 2*d, 3*d), window)
 		x = addRows(x, r.linear(mixed, name("proj.w"), name("proj.b")))
-		x = addRows(x, r.linear(gelu(r.linear(r.norm(x, name("n2g"), name("n2b")), name("fc.w"), name("fc.b"))), name("out.w"), name("out.b")))
+		x = addRows(x, r.linear(gelu(r.linear(r.norm(x, name("n2g"), name("n2b")), name("fc.w"), name("fc.b"))), name("out.w"),
+			name("out.b")))
 	}
 	var out [][]float64
 	for t, in := range inputs {

@@ -221,9 +221,11 @@ func (n *Net) gatherUsers(s *arena, dst, q, z matrix) {
 }
 
 func (in *Inputs) check() {
-	if in.NumAircraft < 1 || in.NumUsers < 0 || len(in.Aircraft) != in.NumAircraft*AircraftFeatures || len(in.Pairs) != in.NumAircraft*in.NumUsers*PairFeatures ||
+	if in.NumAircraft < 1 || in.NumUsers < 0 || len(in.Aircraft) != in.NumAircraft*AircraftFeatures ||
+		len(in.Pairs) != in.NumAircraft*in.NumUsers*PairFeatures ||
 		len(in.State) != StateFeatures || len(in.Return) != ReturnFeatures || len(in.Action) != ActionFeatures {
-		panic(fmt.Sprintf("model: a step of %d aircraft and %d users has rows of %d, %d, %d, %d and %d numbers", in.NumAircraft, in.NumUsers,
+		panic(fmt.Sprintf("model: a step of %d aircraft and %d users has rows of %d, %d, %d, %d and %d numbers", in.NumAircraft,
+			in.NumUsers,
 			len(in.Aircraft), len(in.Pairs), len(in.State), len(in.Return), len(in.Action)))
 	}
 }

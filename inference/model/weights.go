@@ -147,10 +147,12 @@ func (a Arch) Layout() *Weights[Tensor] {
 		ActionToken: LinearTensors("action.w", "action.b", ActionFeatures, d),
 		Final:       normTensors("final.g", "final.b", d),
 
-		HeadContext: MatrixTensor("craft.e", d, d), HeadAircraft: LinearTensors("craft.a", "craft.hb", d, d), HeadFleetMean: MatrixTensor("craft.mix", d, d),
-		Flight: OutputTensors("flight.w", "flight.b", d, 2),
+		HeadContext: MatrixTensor("craft.e", d, d), HeadAircraft: LinearTensors("craft.a", "craft.hb", d, d),
+		HeadFleetMean: MatrixTensor("craft.mix", d, d),
+		Flight:        OutputTensors("flight.w", "flight.b", d, 2),
 
-		ChoiceContext: MatrixTensor("choice.e", d, p), ChoiceAircraft: MatrixTensor("choice.a", d, p), ChoicePair: LinearTensors("choice.p", "choice.b", p, p),
+		ChoiceContext: MatrixTensor("choice.e", d, p), ChoiceAircraft: MatrixTensor("choice.a", d, p),
+		ChoicePair:   LinearTensors("choice.p", "choice.b", p, p),
 		ChoiceHidden: LinearTensors("choice.w", "choice.wb", p, p), ChoiceOut: OutputTensors("choice.o", "choice.ob", p, ChoiceOutputs),
 		PriceHidden: LinearTensors("price.w", "price.b", d, p), PriceOut: OutputTensors("price.o", "price.ob", p, 1),
 	}

@@ -57,7 +57,8 @@ func (p *Planner) holdRadiusM() float64 { return circleRadiusSteps * p.bestSpeed
 // it would circle in calm air, stays there with as little power as it can: at v* in a
 // wind below that and, in a stronger or an unknown one, standing over the ground. There
 // it turns as little as serves.
-func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air, priceSPerJ float64) physics.Position {
+func (p *Planner) MoveInAir(c *physics.Constants, s *slot.Snapshot, m int, target physics.Position, air *Air,
+	priceSPerJ float64) physics.Position {
 	from := s.Aircraft[m].Position
 	if len(air.Winds) == 0 {
 		return MoveToward(from, target, p.bestSpeedMPS, p.SpeedMPS(c, s, m, target, priceSPerJ*cmp.Or(air.Multiplier, 1)))

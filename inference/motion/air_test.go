@@ -107,7 +107,8 @@ func TestHoldTurnsLittle(t *testing.T) {
 		for ; s.Slot < s.Slots; s.Slot++ {
 			var believed Air
 			for range 8 {
-				believed.Winds = append(believed.Winds, Wind{physics.Position{EastM: 5 + random.NormFloat64(), NorthM: 2 + random.NormFloat64()}, 1. / 8})
+				believed.Winds = append(believed.Winds, Wind{physics.Position{EastM: 5 + random.NormFloat64(),
+					NorthM: 2 + random.NormFloat64()}, 1. / 8})
 			}
 			planner.Targets(&testPhysics, s.Aircraft, nil)
 			move := planner.MoveInAir(&testPhysics, s, 0, target, &believed, 1e-3)

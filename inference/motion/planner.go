@@ -74,7 +74,8 @@ func (p *Planner) Observe(users []slot.User) {
 	}
 	for i := range users {
 		id, position, task := users[i].ID, users[i].Position, users[i].Task
-		if localS := task.LocalTimeS(users[i].CPUHz); localS > 0 && localS < 1e6 && task.Bits < 1e12 && task.DeadlineS > 0 && task.DeadlineS < 1e6 {
+		if localS := task.LocalTimeS(users[i].CPUHz); localS > 0 && localS < 1e6 && task.Bits < 1e12 && task.DeadlineS > 0 &&
+			task.DeadlineS < 1e6 {
 			p.observed.tasks++
 			p.observed.bits += task.Bits
 			p.observed.cycles += task.Cycles()

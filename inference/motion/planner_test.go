@@ -18,7 +18,8 @@ func randomUsers(r *rand.Rand, n int) (users []slot.User) {
 
 func randomAircraft(r *rand.Rand, n int) (aircraft []slot.Aircraft) {
 	for m := range n {
-		aircraft = append(aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9, Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
+		aircraft = append(aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9,
+			Position: physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}})
 	}
 	return aircraft
 }
@@ -92,7 +93,8 @@ func TestNoAllocation(t *testing.T) {
 		planner.Observe(users)
 		targets = planner.Targets(&testPhysics, aircraft, targets)
 		for m := range aircraft {
-			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)}, MoveToward(aircraft[m].Position, targets[m], 8.4, planner.SpeedMPS(&testPhysics, snapshot, m, targets[m], 1e-3))
+			at[m], moves[m] = physics.Position{EastM: 500 + 5*float64(m)},
+				MoveToward(aircraft[m].Position, targets[m], 8.4, planner.SpeedMPS(&testPhysics, snapshot, m, targets[m], 1e-3))
 		}
 		limiter.Limit(at, moves, standardLimits)
 	}

@@ -66,7 +66,8 @@ func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (cha
 				if ofI+ofJ == 0 {
 					continue
 				}
-				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]), separationMargin*limits.separation(i, j, n), j, i)
+				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]),
+					separationMargin*limits.separation(i, j, n), j, i)
 				if change == (physics.Position{}) {
 					continue
 				}

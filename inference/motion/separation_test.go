@@ -142,7 +142,8 @@ func TestLimitChangesLittle(t *testing.T) {
 	worst := 0.0
 	for range caseCount(200) {
 		at := []physics.Position{{EastM: 500, NorthM: 500}, {EastM: 500 + 11 + 10*r.Float64(), NorthM: 500}}
-		requested := []physics.Position{{EastM: 15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}, {EastM: -15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}}
+		requested := []physics.Position{{EastM: 15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)},
+			{EastM: -15 * r.Float64(), NorthM: 10 * (r.Float64() - 0.5)}}
 		moves := append([]physics.Position{}, requested...)
 		if !limiter.Limit(at, moves, standardLimits) {
 			continue
@@ -186,8 +187,10 @@ func TestLimitAroundTheFixed(t *testing.T) {
 		}
 		conflicts++
 		to := at[1].Add(moves[1])
-		if d := closestApproach(at[1].Sub(at[0]), moves[1].Sub(moves[0])); d < l.SeparationM && min(to.EastM, to.NorthM) > 1e-9 && max(to.EastM, to.NorthM) < l.AreaSideM-1e-9 {
-			t.Fatalf("%v m from one another where one flies %v and is fixed, the other flies %v, %v m past it", at[1].Sub(at[0]), moves[0], moves[1], d)
+		if d := closestApproach(at[1].Sub(at[0]), moves[1].Sub(moves[0])); d < l.SeparationM && min(to.EastM, to.NorthM) > 1e-9 &&
+			max(to.EastM, to.NorthM) < l.AreaSideM-1e-9 {
+			t.Fatalf("%v m from one another where one flies %v and is fixed, the other flies %v, %v m past it", at[1].Sub(at[0]), moves[0],
+				moves[1], d)
 		}
 	}
 	if conflicts == 0 {

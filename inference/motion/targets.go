@@ -86,7 +86,8 @@ const (
 // SpendAboveFloorJ returns what a decision on the slot of the last call of Targets
 // spends above the flight floor: its edge energy, and the power, times a measured
 // multiplier, of flying to the targets at the decision's price above what staying takes.
-func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, air *Air, multiplier float64, d *slot.Decision) float64 {
+func (p *Planner) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, targets []physics.Position, air *Air, multiplier float64,
+	d *slot.Decision) float64 {
 	sumJ, holdW := d.TotalEdgeJ(), p.HoldW(c, air)
 	for m := range s.Aircraft {
 		if len(air.Winds) == 0 {
@@ -155,7 +156,8 @@ func (p *Planner) prepare(c *physics.Constants, aircraft []slot.Aircraft) {
 
 	bits := p.tasks.bits / p.tasks.tasks
 	for k, l := range p.linkTable {
-		p.delayTable[k] = userView{losProbability: l.losProbability, losDelayS: p.meanTaskDelayS(bits * l.losBitTimeS), nlosDelayS: p.meanTaskDelayS(bits * l.nlosBitTimeS)}
+		p.delayTable[k] = userView{losProbability: l.losProbability, losDelayS: p.meanTaskDelayS(bits * l.losBitTimeS),
+			nlosDelayS: p.meanTaskDelayS(bits * l.nlosBitTimeS)}
 	}
 	p.samplePositions = p.samplePositions[:0]
 	for k, position := range p.positions {
@@ -166,7 +168,8 @@ func (p *Planner) prepare(c *physics.Constants, aircraft []slot.Aircraft) {
 	p.thinOut()
 	for k := 0; k < gridSide*gridSide && len(p.positions) == 0; k++ {
 		cell := c.AreaSideM / gridSide
-		p.samplePositions = append(p.samplePositions, physics.Position{EastM: cell * (0.5 + float64(k%gridSide)), NorthM: cell * (0.5 + float64(k/gridSide))})
+		p.samplePositions = append(p.samplePositions, physics.Position{EastM: cell * (0.5 + float64(k%gridSide)),
+			NorthM: cell * (0.5 + float64(k/gridSide))})
 	}
 	p.views = reuse.Slice(p.views, len(p.samplePositions)*p.fleetSize)
 }
@@ -239,7 +242,8 @@ func (p *Planner) updateViews(m int, from physics.Position) {
 		}
 		k := int(at)
 		a, b, f := &p.delayTable[k], &p.delayTable[k+1], at-float64(k)
-		p.views[u*p.fleetSize+m] = userView{distanceM, a.losProbability + f*(b.losProbability-a.losProbability), a.losDelayS + f*(b.losDelayS-a.losDelayS), a.nlosDelayS + f*(b.nlosDelayS-a.nlosDelayS)}
+		p.views[u*p.fleetSize+m] = userView{distanceM, a.losProbability + f*(b.losProbability-a.losProbability),
+			a.losDelayS + f*(b.losDelayS-a.losDelayS), a.nlosDelayS + f*(b.nlosDelayS-a.nlosDelayS)}
 	}
 }
 

@@ -48,7 +48,8 @@ func TestTargetsAreLeast(t *testing.T) {
 				aside := append([]physics.Position{}, targets...)
 				aside[m] = aside[m].Add(direction.Scale(minStepM))
 				if s := expect(aside); s < least*(1-1e-3) {
-					t.Fatalf("%d users, aircraft %d of %d: %v m aside costs %v s, the target %v s", len(users), m, len(targets), minStepM, s, least)
+					t.Fatalf("%d users, aircraft %d of %d: %v m aside costs %v s, the target %v s", len(users), m, len(targets), minStepM,
+						s, least)
 				}
 			}
 		}
@@ -83,7 +84,8 @@ func TestTargetsDoNotDependOnTheOrder(t *testing.T) {
 
 // Before any report the fleet spreads over the area instead of flying off.
 func TestTargetsBeforeAnyReport(t *testing.T) {
-	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 40e9, Position: physics.Position{EastM: 10, NorthM: 10}}, {Number: 2, CPUHz: 40e9, Position: physics.Position{EastM: 20, NorthM: 10}}}
+	aircraft := []slot.Aircraft{{Number: 1, CPUHz: 40e9, Position: physics.Position{EastM: 10, NorthM: 10}},
+		{Number: 2, CPUHz: 40e9, Position: physics.Position{EastM: 20, NorthM: 10}}}
 	var planner Planner
 	for range 100 {
 		planner.Observe(nil)
@@ -136,7 +138,8 @@ func TestImplausibleFigures(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, x := range []float64{nan, inf, -inf, 1e300, -1e300, 0} {
 		var planner Planner
-		planner.Observe([]slot.User{{Position: physics.Position{EastM: x}, CPUHz: x, Task: physics.Task{Bits: x, CyclesPerBit: x, DeadlineS: x}}, {ID: 1}})
+		planner.Observe([]slot.User{{Position: physics.Position{EastM: x}, CPUHz: x,
+			Task: physics.Task{Bits: x, CyclesPerBit: x, DeadlineS: x}}, {ID: 1}})
 		aircraft := []slot.Aircraft{{Number: 1, Position: physics.Position{EastM: x, NorthM: x}, CPUHz: x}, {Number: 1}}
 		for m, target := range planner.Targets(&testPhysics, aircraft, nil) {
 			v := planner.SpeedMPS(&testPhysics, &slot.Snapshot{Slots: 10, Aircraft: aircraft}, m, target, x)

@@ -95,7 +95,8 @@ func TestNobodyWaitsForTheOther(t *testing.T) {
 			var p Planner
 			s := slot.Snapshot{Slots: 200}
 			for m := range fleet {
-				s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9, Position: physics.Position{EastM: 400 + 100*float64(m), NorthM: 500}})
+				s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, CPUHz: 40e9,
+					Position: physics.Position{EastM: 400 + 100*float64(m), NorthM: 500}})
 			}
 			fastest := 0.0
 			for ; s.Slot < 150; s.Slot++ {

@@ -92,7 +92,8 @@ func (c Constants) Check() error {
 		return err
 	}
 	if w := c.SwitchedCapacitance * c.EdgeCPUHz * c.EdgeCPUHz * c.EdgeCPUHz; !(w <= maxPowerW) {
-		return fmt.Errorf("physics constant kappa is %v: a CPU of %v Hz draws %v W, want at most %v", c.SwitchedCapacitance, c.EdgeCPUHz, w, maxPowerW)
+		return fmt.Errorf("physics constant kappa is %v: a CPU of %v Hz draws %v W, want at most %v", c.SwitchedCapacitance, c.EdgeCPUHz, w,
+			maxPowerW)
 	}
 	if w := c.Propulsion.PowerW(c.SpeedMaxMPS); !(w <= maxPowerW) {
 		return fmt.Errorf("physics constants of propulsion give %v W at %v m/s, want at most %v", w, c.SpeedMaxMPS, maxPowerW)

@@ -52,7 +52,8 @@ type Form struct {
 func Published(width int) Form {
 	return Form{
 		Arch: model.Arch{Width: width, PairWidth: width, Layers: 3, Heads: 4, Context: 20}, Aircraft: 2, Slots: 100,
-		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc", offloadAtLoad, "T_loc/deadline", ratioAtLoad, nearest},
+		UserFeatures: []string{"distance", "bearing east", "bearing north", "bits", "cycles per bit", "deadline", "queue", "gain", "T_loc",
+			offloadAtLoad, "T_loc/deadline", ratioAtLoad, nearest},
 	}
 }
 
@@ -88,7 +89,8 @@ func (f *Form) Check() error {
 		return err
 	}
 	if f.Context < 2 {
-		return fmt.Errorf("the published form has a context of %d slots, want 2 at least: its last action is a token of the slot before", f.Context)
+		return fmt.Errorf("the published form has a context of %d slots, want 2 at least: its last action is a token of the slot before",
+			f.Context)
 	}
 	if f.Aircraft < 1 || f.Aircraft > 16 || f.Slots < 1 || f.Slots > 10000 {
 		return fmt.Errorf("the published form is for %d aircraft and %d slots, want 1 to 16 and 1 to 10000", f.Aircraft, f.Slots)
@@ -102,7 +104,8 @@ func (f *Form) Check() error {
 		}
 	}
 	if !slices.Contains(f.UserFeatures, distance) {
-		return fmt.Errorf("the published form has no user feature %q, by which the bypass takes the frame of the nearest aircraft", distance)
+		return fmt.Errorf("the published form has no user feature %q, by which the bypass takes the frame of the nearest aircraft",
+			distance)
 	}
 	return nil
 }

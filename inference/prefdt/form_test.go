@@ -47,7 +47,8 @@ func TestOffloadTimeIsAtTheSlotsLoad(t *testing.T) {
 	}}
 	for _, eastM := range []float64{150, 200, 250, 850} {
 		s.Users = append(s.Users, slot.User{
-			Position: physics.Position{EastM: eastM, NorthM: eastM}, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, CPUHz: 1e9, Gain: []float64{1e-10, 1e-10},
+			Position: physics.Position{EastM: eastM, NorthM: eastM}, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1},
+			CPUHz: 1e9, Gain: []float64{1e-10, 1e-10},
 		})
 	}
 	f := Form{Aircraft: 2, UserFeatures: []string{distance, offloadAtLoad}}

@@ -54,10 +54,13 @@ func (f *Form) Graph() *model.Graph {
 	b.Constant("gelu.cubic", []float32{0.044715}, 1)
 	b.Constant("new", []float32{1, 1}, 2) // the slot's return and state
 	b.Constant("causal", causal, tokens, tokens)
-	perHead := b.IntConstant("shape.heads", 0, int64(heads), int64(width))                                      // (n, d) to (n, heads, d/heads)
-	perPair := b.IntConstant("shape.pairs", -1, int64(m), int64(features))                                      // (N, M*FU) to (N, M, FU)
-	perPairHead := b.IntConstant("shape.pair_heads", -1, int64(m), int64(heads), int64(width))                  // (N, M, d) to (N, M, heads, d/heads)
-	perCraft := b.IntConstant("shape.craft_heads", int64(m), int64(heads), 1, int64(width))                     // (M, d) to (M, heads, 1, d/heads)
+	// (n, d) to (n, heads, d/heads)
+	perHead := b.IntConstant("shape.heads", 0, int64(heads), int64(width))
+	perPair := b.IntConstant("shape.pairs", -1, int64(m), int64(features)) // (N, M*FU) to (N, M, FU)
+	// (N, M, d) to (N, M, heads, d/heads)
+	perPairHead := b.IntConstant("shape.pair_heads", -1, int64(m), int64(heads), int64(width))
+	// (M, d) to (M, heads, 1, d/heads)
+	perCraft := b.IntConstant("shape.craft_heads", int64(m), int64(heads), 1, int64(width))
 	flat := b.IntConstant("shape.row", 0, -1)                                                                   // heads side by side again
 	side := b.IntConstant("shape.side", 1, -1)                                                                  // aircraft side by side
 	shift, state, end := b.IntConstant("3", 3), b.IntConstant("state", -1), b.IntConstant("end", math.MaxInt64) // bounds of slices
@@ -89,11 +92,13 @@ func (f *Form) Graph() *model.Graph {
 		block := &w.Blocks[l]
 		h := b.Linear(b.Norm(x, &block.Norm1), &block.QKV)
 		q, k, v := model.BlockTensor(l, "q"), model.BlockTensor(l, "k"), model.BlockTensor(l, "v")
-		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{h}, Outputs: []string{q, k, v}, Attributes: map[string]any{"axis": int64(1)}})
+		b.Nodes = append(b.Nodes, model.Node{Op: "Split", Inputs: []string{h}, Outputs: []string{q, k, v},
+			Attributes: map[string]any{"axis": int64(1)}})
 		k = b.Transpose(b.Reshape(k, perHead), 1, 2, 0)
 		v = b.Transpose(b.Reshape(v, perHead), 1, 0, 2)
 		if l == f.Layers-1 { // e needs the state token alone
-			q, x, mask = b.Op("Slice", nil, q, state, end, axis0), b.Op("Slice", nil, x, state, end, axis0), b.Op("Slice", nil, mask, state, end, axis0)
+			q, x, mask = b.Op("Slice", nil, q, state, end, axis0), b.Op("Slice", nil, x, state, end, axis0),
+				b.Op("Slice", nil, mask, state, end, axis0)
 		}
 		q = b.Mul(b.Transpose(b.Reshape(q, perHead), 1, 0, 2), "scale")
 		weights := b.Softmax(b.Sum(b.MatMul(q, k), mask))

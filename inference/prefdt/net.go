@@ -244,9 +244,11 @@ func tanh(x []float32) {
 }
 
 func (in *Inputs) check(f *Form) {
-	if in.Slot < 0 || in.Slot >= f.Slots || in.Before >= f.Slots || len(in.Aircraft) != f.Aircraft*AircraftFeatures || len(in.Users) != in.NumUsers*f.UserWidth() ||
+	if in.Slot < 0 || in.Slot >= f.Slots || in.Before >= f.Slots || len(in.Aircraft) != f.Aircraft*AircraftFeatures ||
+		len(in.Users) != in.NumUsers*f.UserWidth() ||
 		len(in.Return) != ReturnFeatures || len(in.Action) != f.Aircraft*ActionFeatures {
-		panic(fmt.Sprintf("prefdt: slot %d after %d with %d users has rows of %d, %d, %d and %d numbers, the form is %+v", in.Slot, in.Before, in.NumUsers,
+		panic(fmt.Sprintf("prefdt: slot %d after %d with %d users has rows of %d, %d, %d and %d numbers, the form is %+v", in.Slot,
+			in.Before, in.NumUsers,
 			len(in.Aircraft), len(in.Users), len(in.Return), len(in.Action), *f))
 	}
 }

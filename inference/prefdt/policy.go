@@ -44,7 +44,8 @@ const maxTurn = math.Pi / 3
 
 // NewPolicy returns a policy at the start of a mission.
 func NewPolicy(n *Net, a *Archived, constants *goal.Constants, c *physics.Constants) *Policy {
-	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics), memory: n.NewMemory(), headings: make([]float64, n.Form.Aircraft), lengths: make([]float64, n.Form.Aircraft)}
+	p := &Policy{net: n, archived: a, physics: c, constants: constants, builder: NewBuilder(&n.Form, c, &a.Statistics),
+		memory: n.NewMemory(), headings: make([]float64, n.Form.Aircraft), lengths: make([]float64, n.Form.Aircraft)}
 	p.in.Action = make([]float32, n.Form.Aircraft*ActionFeatures)
 	p.Reset()
 	return p
@@ -76,7 +77,8 @@ func (p *Policy) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	p.in.Slot, p.in.NumUsers, p.in.Omega = min(s.Slot, f.Slots-1), len(s.Users), float32(request.omega)
 	p.in.Aircraft, p.in.Users = p.builder.AppendSlot(p.in.Aircraft[:0], p.in.Users[:0], whole)
 	p.removeLost()
-	p.in.Return = AppendReturn(p.in.Return[:0], request.omega, request.delayToGoS, request.energyToGoJ, p.constants.EtaDelayS, p.constants.EtaEnergyJ)
+	p.in.Return = AppendReturn(p.in.Return[:0], request.omega, request.delayToGoS, request.energyToGoJ, p.constants.EtaDelayS,
+		p.constants.EtaEnergyJ)
 	p.net.Step(&p.in, p.memory, &p.out)
 
 	p.servers = p.servers[:0]

@@ -24,11 +24,13 @@ func (s *Statistics) check(f *Form) error {
 		want int
 	}{{"aircraft", &s.Aircraft, AircraftFeatures}, {"user", &s.User, len(f.UserFeatures)}} {
 		if len(r.m.Mean) != r.want || len(r.m.Std) != r.want {
-			return fmt.Errorf("standardisation of %s tokens has %d means and %d deviations, want %d", r.name, len(r.m.Mean), len(r.m.Std), r.want)
+			return fmt.Errorf("standardisation of %s tokens has %d means and %d deviations, want %d", r.name, len(r.m.Mean), len(r.m.Std),
+				r.want)
 		}
 		for i := range r.want {
 			if !(math.Abs(r.m.Mean[i]) < 1e12) || !(r.m.Std[i] > 1e-12 && r.m.Std[i] < 1e12) {
-				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", r.name, i, r.m.Mean[i], r.m.Std[i])
+				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", r.name, i,
+					r.m.Mean[i], r.m.Std[i])
 			}
 		}
 	}
@@ -110,8 +112,10 @@ func (b *Builder) appendUsers(dst []float32, s *slot.Snapshot) []float32 {
 			}
 			offload := user.Task.OffloadTimeS(b.physics.EqualShare(max(user.Gain[m], 1e-20), a.CPUHz, max(b.users[m], 1)))
 			all := [...]float64{
-				distance / 1000, math.Atan2(north, east), user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS, user.QueueBits / 1e6,
-				math.Log10(max(user.Gain[m], 1e-20)), local, min(offload, longestS), local / user.Task.DeadlineS, min(offload/local, largestRatio),
+				distance / 1000, math.Atan2(north, east), user.Task.Bits / 1e6, user.Task.CyclesPerBit / 1000, user.Task.DeadlineS,
+				user.QueueBits / 1e6,
+				math.Log10(max(user.Gain[m], 1e-20)), local, min(offload, longestS), local / user.Task.DeadlineS,
+				min(offload/local, largestRatio),
 				east, north, math.Log(min(offload/local, 1e3)), own,
 			}
 			b.row = b.row[:0]

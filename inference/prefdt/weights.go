@@ -45,10 +45,12 @@ func (f *Form) layout() *Weights[model.Tensor] {
 	embedding.InitStdDev = 0.02 // GPT's
 	shared := f.Arch.Layout()
 	return &Weights[model.Tensor]{
-		UserQuery: model.MatrixTensor("pool.q", AircraftFeatures, d), UserKey: model.MatrixTensor("pool.k", features, d), UserValue: model.MatrixTensor("pool.v", features, d),
-		UserOut: model.LinearTensors("pool.o", "pool.ob", d, d),
+		UserQuery: model.MatrixTensor("pool.q", AircraftFeatures, d), UserKey: model.MatrixTensor("pool.k", features, d),
+		UserValue: model.MatrixTensor("pool.v", features, d),
+		UserOut:   model.LinearTensors("pool.o", "pool.ob", d, d),
 
-		StateAircraft: model.LinearTensors("state.z", "state.b", m*AircraftFeatures, d), StatePooled: model.MatrixTensor("state.p", m*d, d), StateOmega: row("state.w"),
+		StateAircraft: model.LinearTensors("state.z", "state.b", m*AircraftFeatures, d), StatePooled: model.MatrixTensor("state.p", m*d, d),
+		StateOmega:  row("state.w"),
 		ReturnToken: model.LinearTensors("return.w", "return.b", ReturnFeatures, d),
 		ActionToken: model.LinearTensors("action.x", "action.b", m*ActionFeatures, d), ActionOmega: row("action.w"),
 		SlotEmbedding: embedding, Blocks: shared.Blocks, Final: shared.Final,

@@ -36,10 +36,12 @@ func TestRecordIsExact(t *testing.T) {
 	start := o.State()
 	w := NewWriter(&out, Header{GraphSHA256: "12", Decoder: "dispatch", Physics: physics.DefaultConstants(), Objective: start})
 	s := slot.Snapshot{Slot: 3, Slots: 100,
-		Aircraft:       []slot.Aircraft{{Number: 2, Position: physics.Position{EastM: 1.0 / 3}, RemainingJ: 1e5 / 7, Unreported: slot.UnreportedLoad{ExpectedUsers: 0.1}}},
+		Aircraft: []slot.Aircraft{{Number: 2, Position: physics.Position{EastM: 1.0 / 3}, RemainingJ: 1e5 / 7,
+			Unreported: slot.UnreportedLoad{ExpectedUsers: 0.1}}},
 		Users:          []slot.User{{ID: 7, Gain: []float64{math.Pi * 1e-12}, Task: physics.Task{Bits: 1e6 / 3}}},
 		SyntheticUsers: []slot.User{{ID: -1}}}
-	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}}, EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
+	d := slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: 2.0 / 3}}, Move: []physics.Position{{NorthM: -1.0 / 3}},
+		EdgeJ: []float64{0.1}, PriceSPerJ: 0.7, DelayS: 1.1}
 	w.WriteDecision(&s, o, &d)
 	number := 0.3
 	settled := goal.Settlement{Slots: 2, EnergyJ: 1e3 / 3, MaxEdgeJ: math.MaxFloat64}

@@ -40,7 +40,8 @@ func TestClaims(t *testing.T) {
 		s := &Snapshot{Users: append([]User{c.user}, honest...)}
 		got, bounded := limits.Weigh(s, &w)
 		u := &got.Users[0]
-		if !bounded || u.Task.Cycles() > c.mostCycles*(1+1e-12) || u.Task.LocalTimeS(u.CPUHz) > limits.LocalS*(1+1e-12) || u.Task.Bits > limits.Bits {
+		if !bounded || u.Task.Cycles() > c.mostCycles*(1+1e-12) || u.Task.LocalTimeS(u.CPUHz) > limits.LocalS*(1+1e-12) ||
+			u.Task.Bits > limits.Bits {
 			t.Errorf("%s weighs %+v", c.name, u)
 		}
 		for i := range honest {
@@ -50,7 +51,8 @@ func TestClaims(t *testing.T) {
 		}
 		d := Decision{Users: []UserDecision{{Server: 1, Offload: 0.5}, {}, {}, {}, {Server: 1, Offload: 0.5}}}
 		if w.Restore(&d); d.Users[0].Offload < c.offload*0.999 || d.Users[0].Offload > c.offload*1.001 || d.Users[4].Offload != 0.5 {
-			t.Errorf("%s: half of what it weighs is decided as %v of it, half of an honest one as %v", c.name, d.Users[0].Offload, d.Users[4].Offload)
+			t.Errorf("%s: half of what it weighs is decided as %v of it, half of an honest one as %v", c.name, d.Users[0].Offload,
+				d.Users[4].Offload)
 		}
 	}
 	large := &Snapshot{Users: []User{claim(1e10, 1e9), claim(0.9e10, 1e9), claim(1.1e10, 1e9), claim(1e10, 1e9), claim(1e12, 1e9)}}

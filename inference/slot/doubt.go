@@ -86,7 +86,8 @@ func (o *Outcomes) add(probability, localS float64, t physics.Task, share physic
 		o.n++
 	default:
 		for k, f := range factors {
-			o.list[o.n] = Outcome{probability * RateWeights[k], localS, t.OffloadTimeS(physics.Share{CPUHz: share.CPUHz, RateBPS: share.RateBPS * f})}
+			o.list[o.n] = Outcome{probability * RateWeights[k], localS,
+				t.OffloadTimeS(physics.Share{CPUHz: share.CPUHz, RateBPS: share.RateBPS * f})}
 			o.n++
 		}
 	}

@@ -29,7 +29,8 @@ func TestEvaluateIsFinite(t *testing.T) {
 							d := Decision{Users: []UserDecision{{Server: 1, Offload: rho}, {}}}
 							d.Evaluate(&c, &s)
 							if _, err := json.Marshal(&d); err != nil || d.DelayS < 0 || d.TotalEdgeJ() < 0 {
-								t.Fatalf("gain %v, task %+v, doubt %+v, load %+v, offload %v: %+v, %v", gain, task, doubt, load, rho, d, err)
+								t.Fatalf("gain %v, task %+v, doubt %+v, load %+v, offload %v: %+v, %v", gain, task, doubt, load, rho, d,
+									err)
 							}
 						}
 					}

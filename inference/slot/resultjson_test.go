@@ -8,7 +8,8 @@ import (
 )
 
 func TestResultAsJSON(t *testing.T) {
-	upload := Upload{Bits: 1.0 / 3, S: 0.2, BandwidthShare: 0.5, User: physics.Position{EastM: 1, NorthM: 2}, Aircraft: physics.Position{EastM: 3, NorthM: 4}}
+	upload := Upload{Bits: 1.0 / 3, S: 0.2, BandwidthShare: 0.5, User: physics.Position{EastM: 1, NorthM: 2},
+		Aircraft: physics.Position{EastM: 3, NorthM: 4}}
 	for _, c := range []struct {
 		result Result
 		want   string

@@ -42,7 +42,8 @@ func TestManyUnreportedUsers(t *testing.T) {
 		squaresA, _ := a.ShareSums(n)
 		squaresB, _ := b.ShareSums(n)
 		if math.Abs(a.EffectiveUsers(n)/b.EffectiveUsers(n)-1) > 0.01 || math.Abs(squaresA/squaresB-1) > 0.02 {
-			t.Errorf("%d with 24 unreported: %v and %v effective users, sums of squares %v and %v", n, a.EffectiveUsers(n), b.EffectiveUsers(n), squaresA, squaresB)
+			t.Errorf("%d with 24 unreported: %v and %v effective users, sums of squares %v and %v", n, a.EffectiveUsers(n),
+				b.EffectiveUsers(n), squaresA, squaresB)
 		}
 	}
 	for _, users := range []float64{0.1, 3, 30, 1e5} {
@@ -51,7 +52,8 @@ func TestManyUnreportedUsers(t *testing.T) {
 			now, _ := x.ShareSums(n)
 			next, _ := x.ShareSums(n + 1)
 			if s := x.EffectiveUsers(n); !(x.EffectiveUsers(n+1) > s && s >= float64(n) && s <= float64(n)+users && next < now) {
-				t.Errorf("%v unreported: %d count as %v, one more as %v; sums of squares %v, %v", users, n, s, x.EffectiveUsers(n+1), now, next)
+				t.Errorf("%v unreported: %d count as %v, one more as %v; sums of squares %v, %v", users, n, s, x.EffectiveUsers(n+1), now,
+					next)
 			}
 		}
 	}

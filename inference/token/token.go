@@ -122,7 +122,8 @@ func (s *Statistics) Check() error {
 		}
 		for i := range n {
 			if !(math.Abs(m.Mean[i]) < 1e12) || !(m.Std[i] > 1e-12 && m.Std[i] < 1e12) {
-				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", kind.row, i, m.Mean[i], m.Std[i])
+				return fmt.Errorf("standardisation of %s feature %d is (%v, %v), want finite numbers and a positive deviation", kind.row, i,
+					m.Mean[i], m.Std[i])
 			}
 		}
 	}
@@ -156,7 +157,8 @@ func IdentityStatistics() Statistics {
 	unit := func(n int) Moments {
 		return Moments{Mean: make([]float64, n), Std: slices.Repeat([]float64{1}, n)}
 	}
-	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures), unit(model.ActionFeatures)}
+	return Statistics{unit(model.AircraftFeatures), unit(model.PairFeatures), unit(model.StateFeatures), unit(model.ReturnFeatures),
+		unit(model.ActionFeatures)}
 }
 
 // Rows are one slot's rows, row-major and standardised: the network's input.

@@ -54,7 +54,8 @@ func TestEvenPacerIsFrozen(t *testing.T) {
 	} {
 		got := fly(t, baseline.NewEven(&x.world.Physics), x.world, x.request)
 		if math.Abs(got.EnergyJ-x.energyJ) > 1e-3 || math.Abs(got.DelayS-x.delayS) > 1e-3 {
-			t.Errorf("%+v under %+v: %.3f J, %.3f s, recorded were %.3f J, %.3f s", x.request, x.world.Shock, got.EnergyJ, got.DelayS, x.energyJ, x.delayS)
+			t.Errorf("%+v under %+v: %.3f J, %.3f s, recorded were %.3f J, %.3f s", x.request, x.world.Shock, got.EnergyJ, got.DelayS,
+				x.energyJ, x.delayS)
 		}
 	}
 }
@@ -89,7 +90,8 @@ func TestEvenPacersSpendTheirShare(t *testing.T) {
 		}
 		even := (33e3 - x.FloorJ) / 100
 		if capped && most > 1+1e-9 || !capped && math.Abs(mean/even-1) > 0.05 || x.EnergyJ > 33e3 {
-			t.Errorf("capped %v: %.1f J a slot in the mean of an even share of %.1f, %.3f of its share at most, end %.0f J", capped, mean, even, most, x.EnergyJ)
+			t.Errorf("capped %v: %.1f J a slot in the mean of an even share of %.1f, %.3f of its share at most, end %.0f J", capped, mean,
+				even, most, x.EnergyJ)
 		}
 	}
 }
@@ -99,9 +101,11 @@ func TestEvenPacersSpendTheirShare(t *testing.T) {
 func TestArchiveReplans(t *testing.T) {
 	c := world.Standard()
 	constants := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 100, AircraftCount: 2,
-		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}}, SettingMap: goal.SettingMap{Omegas: []float64{0, 1}}}
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
+		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	chosen := -1
-	a := &baseline.Archive{Omegas: []float64{0, 0.5, 1}, EnergiesJ: []float64{39e3, 33e3, 27e3}, DecideAs: func(member int, _ *slot.Snapshot, _ *slot.Decision) { chosen = member }}
+	a := &baseline.Archive{Omegas: []float64{0, 0.5, 1}, EnergiesJ: []float64{39e3, 33e3, 27e3},
+		DecideAs: func(member int, _ *slot.Snapshot, _ *slot.Decision) { chosen = member }}
 	for _, x := range []struct {
 		replans          bool
 		slots, flying    int
@@ -145,7 +149,8 @@ func TestArms(t *testing.T) {
 	shock := c
 	shock.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
 	constant := baseline.NewConstant(&c.Physics, curve)
-	if a, b := fly(t, constant, c, target(34e3)), fly(t, constant, shock, target(34e3)); a.DelayS != b.DelayS || math.Abs(a.EnergyJ/34e3-1) > 0.05 {
+	if a, b := fly(t, constant, c, target(34e3)), fly(t, constant, shock, target(34e3)); a.DelayS != b.DelayS ||
+		math.Abs(a.EnergyJ/34e3-1) > 0.05 {
 		t.Errorf("constant price: %+v calm, %+v under a shock", a.Point, b.Point)
 	}
 	shock.Shock.Factor = 1.25

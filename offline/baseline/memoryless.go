@@ -56,7 +56,8 @@ func windPrior(c *world.Config) (winds []motion.Wind) {
 		v := w.MeanMinMPS + (w.MeanMaxMPS-w.MeanMinMPS)*(float64(i)+0.5)/speeds
 		for k := range headings {
 			sin, cos := math.Sincos(2 * math.Pi * float64(k) / headings)
-			winds = append(winds, motion.Wind{MPS: physics.Position{EastM: v * cos, NorthM: v * sin}, Probability: 1. / (speeds * headings)})
+			winds = append(winds, motion.Wind{MPS: physics.Position{EastM: v * cos, NorthM: v * sin},
+				Probability: 1. / (speeds * headings)})
 		}
 	}
 	return winds

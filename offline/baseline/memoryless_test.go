@@ -136,7 +136,8 @@ func TestMemorylessLinksShareShadowing(t *testing.T) {
 			return x.soundingOf(large*r.ExpFloat64(), physics.Position{EastM: distanceM})
 		}
 		links := []sounding{soundingOf(200), soundingOf(300)}
-		truth := math.Log(c.Physics.Channel.FreeSpaceGain(200, c.Physics.AltitudeM)*l.TypicalFading()) + (l.ShadowDB*shadow-l.ExcessDB)*math.Ln10/10
+		truth := math.Log(c.Physics.Channel.FreeSpaceGain(200, c.Physics.AltitudeM)*l.TypicalFading()) + (l.ShadowDB*shadow-l.ExcessDB)*
+			math.Ln10/10
 		one, _, _ := x.uploadGain(links[:1], 0)
 		both, _, _ := x.uploadGain(links, 0)
 		alone += (one - truth) * (one - truth) / n

@@ -61,7 +61,8 @@ func (c *Config) Check() error {
 			continue
 		}
 		if s.Batch < 1 || s.Schedule.Steps < 0 || s.StudentsFrom < 0 || c.Workers < 1 || c.Workers > s.Batch {
-			return fmt.Errorf("estimator: batch %d, workers %d, steps %d, students from step %d; want positive numbers and no more workers than flights",
+			return fmt.Errorf("estimator: batch %d, workers %d, steps %d, students from step %d; want positive numbers and no more "+
+				"workers than flights",
 				s.Batch, c.Workers, s.Schedule.Steps, s.StudentsFrom)
 		}
 	}

@@ -46,7 +46,8 @@ func TestResume(t *testing.T) {
 	}
 	for _, at := range []string{"stage first", "stage refine"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := Run(ctx, c, nil, broken, 1, cancelOnLine{at, cancel}); err == nil || !strings.Contains(err.Error(), at+": interrupted at step 0") {
+		if _, err := Run(ctx, c, nil, broken, 1, cancelOnLine{at, cancel}); err == nil ||
+			!strings.Contains(err.Error(), at+": interrupted at step 0") {
 			t.Errorf("interrupted as %q begins, it ends with %v", at, err)
 		}
 		if _, err := os.Stat(filepath.Join(broken, ParametersFile)); err == nil {
@@ -64,15 +65,18 @@ func TestResume(t *testing.T) {
 		t.Errorf("its record is %+v", record)
 	}
 	log, err := os.ReadFile(filepath.Join(broken, "first", "log.csv"))
-	if header, _, _ := strings.Cut(string(log), "\n"); err != nil || header != "step,rate,norm,loss,links,cpus,gain_error,flights_per_s" || bytes.Count(log, []byte("\n")) != 4 {
+	if header, _, _ := strings.Cut(string(log), "\n"); err != nil || header != "step,rate,norm,loss,links,cpus,gain_error,flights_per_s" ||
+		bytes.Count(log, []byte("\n")) != 4 {
 		t.Errorf("the log is %q, %v", log, err)
 	}
 	for name, change := range map[string]func(*Config){
-		"window": func(c *Config) { c.Window = 5 }, "seeds": func(c *Config) { c.Seeds = "99970:99974" }, "batch": func(c *Config) { c.First.Batch = 3 },
+		"window": func(c *Config) { c.Window = 5 }, "seeds": func(c *Config) { c.Seeds = "99970:99974" },
+		"batch": func(c *Config) { c.First.Batch = 3 },
 	} {
 		other := c
 		change(&other)
-		if _, err := Run(t.Context(), other, nil, broken, 1, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "it was trained with") {
+		if _, err := Run(t.Context(), other, nil, broken, 1, &bytes.Buffer{}); err == nil ||
+			!strings.Contains(err.Error(), "it was trained with") {
 			t.Errorf("%s: resumed with another one: %v", name, err)
 		}
 	}

@@ -85,7 +85,8 @@ func TestRefusals(t *testing.T) {
 		{[]string{"-slots", "0"}, "-slots is 0"},
 		{[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
-		if err := Command(t.Context(), cli.NewCall("offline bench", c.args, io.Discard, io.Discard)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Command(t.Context(), cli.NewCall("offline bench", c.args, io.Discard, io.Discard)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}

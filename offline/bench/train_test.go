@@ -61,7 +61,8 @@ func randomFlight(r *rand.Rand, slots int) *corpus.Example {
 		e.Aircraft, e.Pairs = append(e.Aircraft, in.Aircraft...), append(e.Pairs, in.Pairs...)
 		e.State, e.Return, e.Action = append(e.State, in.State...), append(e.Return, in.Return...), append(e.Action, in.Action...)
 		t := &e.Labels
-		t.SlotWeight, t.PricePosition, t.Move = append(t.SlotWeight, 1), append(t.PricePosition, r.Float32()), append(t.Move, randomNormal(r, 2*aircraft)...)
+		t.SlotWeight, t.PricePosition, t.Move = append(t.SlotWeight, 1), append(t.PricePosition, r.Float32()),
+			append(t.Move, randomNormal(r, 2*aircraft)...)
 		for range users {
 			t.Server = append(t.Server, r.IntN(aircraft+1))
 			t.Offload, t.MeetsDeadline = append(t.Offload, r.Float32()), append(t.MeetsDeadline, float32(r.IntN(2)))

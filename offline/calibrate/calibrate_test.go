@@ -20,7 +20,8 @@ func TestLongestFront(t *testing.T) {
 		want   []int
 	}{
 		{"a front", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 1, 2}},
-		{"a dominated setting", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 5, EnergyJ: 8.5}, {DelayS: 2, EnergyJ: 8}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2, 3}},
+		{"a dominated setting", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 5, EnergyJ: 8.5}, {DelayS: 2, EnergyJ: 8},
+			{DelayS: 3, EnergyJ: 7}}, []int{0, 2, 3}},
 		{"equal settings", []pareto.Point{{DelayS: 1, EnergyJ: 9}, {DelayS: 1, EnergyJ: 9}, {DelayS: 3, EnergyJ: 7}}, []int{0, 2}},
 	} {
 		if got := longestFront(c.points); !slices.Equal(got, c.want) {
@@ -33,7 +34,8 @@ func TestLongestFront(t *testing.T) {
 }
 
 func TestRemapIsEvenInPlace(t *testing.T) {
-	c, err := FitSettingMap([]float64{0, 0.1, 0.5, 1}, [][]pareto.Point{{{DelayS: 100, EnergyJ: 40e3}}, {{DelayS: 150, EnergyJ: 30e3}}, {{DelayS: 400, EnergyJ: 28e3}}, {{DelayS: 700, EnergyJ: 27e3}}})
+	c, err := FitSettingMap([]float64{0, 0.1, 0.5, 1}, [][]pareto.Point{{{DelayS: 100, EnergyJ: 40e3}}, {{DelayS: 150, EnergyJ: 30e3}},
+		{{DelayS: 400, EnergyJ: 28e3}}, {{DelayS: 700, EnergyJ: 27e3}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,8 @@ func shippedCheckpoint(t *testing.T) *checkpoint.Checkpoint {
 func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	for k := range disturbances {
-		a, b, other := newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_001, k)
+		a, b, other := newTrial(&ck.GoalConstants, world.Standard(), 100_000, k), newTrial(&ck.GoalConstants, world.Standard(), 100_000, k),
+			newTrial(&ck.GoalConstants, world.Standard(), 100_001, k)
 		if a.ceilingJ != b.ceilingJ || a.world.Shock != b.world.Shock || a.ceilingJ == other.ceilingJ {
 			t.Errorf("%s: ceilings of %v J, again %v J, of another seed %v J", disturbances[k].name, a.ceilingJ, b.ceilingJ, other.ceilingJ)
 		}
@@ -123,10 +126,12 @@ func TestCeilings(t *testing.T) {
 		}
 		return list
 	}
-	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "199") {
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "199") {
 		t.Errorf("198 flights: %v", err)
 	}
-	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil || !strings.Contains(err.Error(), "calibration") {
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
 	// Short flights, for a fast test; no shock, which is not distinguishable from noise in
@@ -144,7 +149,8 @@ func TestCeilings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 || len(p.Conditions) != len(disturbances) {
+	if p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 ||
+		len(p.Conditions) != len(disturbances) {
 		t.Errorf("%+v, tried down to %v", p, last)
 	}
 	// Continued before the last two margins, it comes to the same.
@@ -161,7 +167,8 @@ func TestFloors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, most := range map[string]float64{"floor_error_calm": 1e-9, "floor_error_shock": 1e-9, "floor_error_gust_5": 0.02, "floor_error_gust_15": 0.05, "floor_over_closed_form": 1.001} {
+	for name, most := range map[string]float64{"floor_error_calm": 1e-9, "floor_error_shock": 1e-9, "floor_error_gust_5": 0.02,
+		"floor_error_gust_15": 0.05, "floor_over_closed_form": 1.001} {
 		if x := figures[name]; !(x <= most) {
 			t.Errorf("%s is %v, want %v at most", name, x, most)
 		}

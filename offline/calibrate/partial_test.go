@@ -44,7 +44,8 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out := &logInterrupter{prefix: prefix, cancel: cancel}
-		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: list(0, seedCount), Ceilings: list(10, 199), Settings: 11, Workers: 2, Partial: partial, Log: out}
+		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: list(0, seedCount), Ceilings: list(10, 199), Settings: 11, Workers: 2,
+			Partial: partial, Log: out}
 		made, err := j.Run(ctx)
 		if (err != nil) != (prefix != "") {
 			t.Fatalf("until %q: %v", prefix, err)
@@ -58,7 +59,8 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 	whole, _ := run(filepath.Join(t.TempDir(), "part.json"), "", 3)
 	partial := filepath.Join(t.TempDir(), "part.json")
 	run(partial, "ceilings, a margin of 5.00", 3)
-	if _, log := run(partial, "ceilings, a margin of 3.50", 3); strings.Contains(log, "seeds 3/3") || strings.Contains(log, "margin of 5.00") {
+	if _, log := run(partial, "ceilings, a margin of 3.50", 3); strings.Contains(log, "seeds 3/3") ||
+		strings.Contains(log, "margin of 5.00") {
 		t.Errorf("done again: %s", log)
 	}
 	parts, log := run(partial, "", 3)

@@ -57,7 +57,8 @@ func flownRollout(t *testing.T) *Flight {
 	}
 	c.Slots = 40
 	f := &Flight{
-		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2}, Slots: make([]Slot, c.Slots),
+		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2},
+		Slots:  make([]Slot, c.Slots),
 		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)},
 	}
 	frozen, err := f.Leader.loadBelieving()
@@ -130,7 +131,8 @@ func TestCompare(t *testing.T) {
 func TestCompareEven(t *testing.T) {
 	c := world.Standard()
 	c.Slots, c.Shock = 40, world.Shock{FromSlot: 20, Factor: 1.5}
-	f := &Flight{Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: []report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}}}, World: c,
+	f := &Flight{Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: []report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}}},
+		World: c,
 		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint"}}
 	if err := f.readBudgets(); err != nil {
 		t.Fatal(err)
@@ -168,14 +170,16 @@ func TestCompareExecuted(t *testing.T) {
 	c.Slots = 30
 	x := report.Executed{Tasks: 100, CyclesPerBit: 400, EdgeCPUHz: 5e9}
 	f := &Flight{Summary: report.Summary{Seed: 3, Executed: &x}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2},
-		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)}}
+		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint",
+			Decoder: string(inference.DecoderDispatch)}}
 	f.Slots[7].Missed = true
 	frozen, err := f.Leader.loadBelieving()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.CyclesPerBit, c.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
-	r, err := rollout.New(frozen, inference.DecoderDispatch, c, rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 7 }})
+	r, err := rollout.New(frozen, inference.DecoderDispatch, c,
+		rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 7 }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +218,8 @@ func TestReadFlightRefuses(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		const tasks = "slot,user,by_decision,delay_s\n0,1,1,0.5\n9,1,1,0.5\n"
-		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table, "leader.yaml": "checkpoint: x\n"} {
+		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table,
+			"leader.yaml": "checkpoint: x\n"} {
 			if text == "" {
 				continue
 			}
@@ -223,7 +228,8 @@ func TestReadFlightRefuses(t *testing.T) {
 			}
 		}
 		f, err := ReadFlight(folder)
-		if c.want == "" && (err != nil || len(f.Slots) != 2) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+		if c.want == "" && (err != nil || len(f.Slots) != 2) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s, %s: %v, want %q", c.summary, c.log, err, c.want)
 		}
 	}

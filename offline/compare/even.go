@@ -66,7 +66,8 @@ func evenCommand(call *cli.Call, f *Flight, folder string, asJSON bool) error {
 		return err
 	}
 	path := filepath.Join(folder, "even.png")
-	plots := costPlots("The flight, and the same joules spent evenly", curve{"spent evenly", &c.Even, chart.Red, 2}, curve{"the flight", &c.Flight, chart.Blue, 2})
+	plots := costPlots("The flight, and the same joules spent evenly", curve{"spent evenly", &c.Even, chart.Red, 2},
+		curve{"the flight", &c.Flight, chart.Blue, 2})
 	if err := report.SaveStacked(plots, 24*vg.Centimeter, 22*vg.Centimeter, path); err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ func draw(folder string, f *Flight, c *Comparison) error {
 	return cmp.Or(
 		save("wind.png", 24, 26, windPlots(f, truth)...),
 		save("links.png", 24, 30, linkPlots(f, truth)...),
-		save("memory.png", 24, 22, costPlots("The flight, and the same policy without memory on the same seed", curve{"without memory", &c.Memoryless, chart.Red, 2},
+		save("memory.png", 24, 22, costPlots("The flight, and the same policy without memory on the same seed",
+			curve{"without memory", &c.Memoryless, chart.Red, 2},
 			curve{"rollout of the flight", &c.Rollout, chart.Grey, 3}, curve{"the flight", &c.Flight, chart.Blue, 1.6})...),
 	)
 }

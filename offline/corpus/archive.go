@@ -92,7 +92,8 @@ func (a *Archive) Append(p pareto.Point, priceSPerJ float64, genes []float64) {
 // Check returns what is wrong with an archive.
 func (a *Archive) Check() error {
 	if len(a.Points) < 2 || len(a.Points) != max(len(a.Prices), len(a.Genes)) {
-		return fmt.Errorf("archive has %d outcomes for %d prices and %d rules, want one each and two at least", len(a.Points), len(a.Prices), len(a.Genes))
+		return fmt.Errorf("archive has %d outcomes for %d prices and %d rules, want one each and two at least", len(a.Points),
+			len(a.Prices), len(a.Genes))
 	}
 	for i := 1; i < len(a.Points); i++ {
 		if !(a.Points[i].DelayS > a.Points[i-1].DelayS && a.Points[i].EnergyJ < a.Points[i-1].EnergyJ) {

@@ -51,7 +51,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	prices := f.Int("prices", 101, "members of the dispatch archive")
 	episodes := f.Int("episodes", 200, "training episodes that each member's outcome is a mean over")
 	table := f.Bool("parquet", false, "also write flights.parquet, one row a flight")
-	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays, or the parts of it; without either, start")
+	resume := f.Bool("resume", false, "keep the corpus in -out if it is of this recipe, this seed and as many flights, and replays, or "+
+		"the parts of it; without either, start")
 	force := f.Bool("force", false, "replace another corpus in -out, and what was fitted on it")
 	shard := command.ShardFlag(f, "of the rows; the same command without it makes the corpus of all parts in -out")
 	limit := command.LimitFlag(f)
@@ -86,7 +87,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	if *rules != "" && *merge != "" {
-		return cli.BadInputf("-archive and -merge exclude each other: one takes the rules in place of the dispatch teacher's flights, the other beside them")
+		return cli.BadInputf("-archive and -merge exclude each other: one takes the rules in place of the dispatch teacher's flights, " +
+			"the other beside them")
 	}
 	path := filepath.Join(*out, "manifest.json")
 	old, err := Read(path)
@@ -97,7 +99,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case *force, errors.Is(err, os.ErrNotExist):
 	case err != nil:
 		return cli.BadInputf("%w; give another -out, or -force", err)
-	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights: // else the hashes are compared in the end
+	// else the hashes are compared in the end
+	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights:
 		return cli.BadInput(anotherCorpus(path))
 	}
 	var found [2]search.Archive
@@ -154,7 +157,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return command.Interrupted(ctx, "; the same command with -resume continues with what %s has", p.dir)
 	}
 	if err == nil && !share.Whole() {
-		return call.Result(*asJSON, map[string]any{"parts": p.dir, "flights": p.rows(share)}, "%v: %d flights in %s; the same command without -shard makes the corpus", share, p.rows(share), p.dir)
+		return call.Result(*asJSON, map[string]any{"parts": p.dir, "flights": p.rows(share)},
+			"%v: %d flights in %s; the same command without -shard makes the corpus", share, p.rows(share), p.dir)
 	}
 	if err == nil {
 		err = m.finish()
@@ -203,8 +207,10 @@ func checkRulesAddLittle(c *world.Config, a *Archive, found *search.Archive, pat
 	reference, _ := pareto.References(c, a.Points)
 	added := pareto.Hypervolume(all, reference)/pareto.Hypervolume(a.Points, reference) - 1
 	if added > maxAddedHypervolume {
-		return fmt.Errorf("the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a corpus of them with -archive", path, added, maxAddedHypervolume)
+		return fmt.Errorf("the rules of %s add %.3g of its hypervolume to the dispatch teacher's front, %g at most is chance: build a "+
+			"corpus of them with -archive", path, added, maxAddedHypervolume)
 	}
-	_, err := fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n", len(found.Members), path, added)
+	_, err := fmt.Fprintf(stdout, "merged with %d rules of %s: they add %.2g of its hypervolume to the dispatch teacher's front\n",
+		len(found.Members), path, added)
 	return err
 }

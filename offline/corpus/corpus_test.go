@@ -235,7 +235,8 @@ func TestRefusals(t *testing.T) {
 	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
 		t.Fatal(err)
 	}
-	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil || !strings.Contains(err.Error(), "another corpus") {
+	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil ||
+		!strings.Contains(err.Error(), "another corpus") {
 		t.Errorf("another corpus, and what was fitted on it, was replaced unasked: %v", err)
 	}
 	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
@@ -310,7 +311,8 @@ func TestConditionerGates(t *testing.T) {
 }
 
 func TestDelayShareAndFrontPosition(t *testing.T) {
-	a := Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}, Prices: []float64{0, 0.1, 1}}
+	a := Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 200, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}},
+		Prices: []float64{0, 0.1, 1}}
 	// Delay 100/600 above the ideal, energy 3/13 of its span.
 	want := (100.0 / 600) / (100.0/600 + 3.0/13)
 	if w := a.DelayShare(a.Points[1]); math.Abs(w-want) > 1e-12 {

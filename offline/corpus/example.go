@@ -36,5 +36,6 @@ func (e *Example) Reset() {
 	e.AircraftPerSlot, e.UsersPerSlot = e.AircraftPerSlot[:0], e.UsersPerSlot[:0]
 	e.Aircraft, e.Pairs, e.State, e.Return, e.Action = e.Aircraft[:0], e.Pairs[:0], e.State[:0], e.Return[:0], e.Action[:0]
 	t := &e.Labels
-	t.SlotWeight, t.Server, t.Offload, t.MeetsDeadline, t.Move, t.PricePosition = t.SlotWeight[:0], t.Server[:0], t.Offload[:0], t.MeetsDeadline[:0], t.Move[:0], t.PricePosition[:0]
+	t.SlotWeight, t.Server, t.Offload, t.MeetsDeadline, t.Move, t.PricePosition = t.SlotWeight[:0], t.Server[:0], t.Offload[:0],
+		t.MeetsDeadline[:0], t.Move[:0], t.PricePosition[:0]
 }

@@ -40,7 +40,8 @@ type Manifest struct {
 
 // Build draws and flies a corpus. progress, if not nil, is called with
 // the number of flights done. The result does not depend on the number of workers.
-func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int, progress func(done int)) (*Manifest, error) {
+func Build(ctx context.Context, c world.Config, a Archive, r Recipe, flights int, seed uint64, workers int,
+	progress func(done int)) (*Manifest, error) {
 	m, err := newManifest(c, a, r, flights, seed)
 	if err == nil {
 		err = m.fly(ctx, 0, flights, workers, progress)
@@ -123,7 +124,8 @@ func (m *Manifest) Verify(n int) error {
 			return fmt.Errorf("replay flight %d: %w", i, err)
 		}
 		if total.DelayS != f.DelayS || total.EnergyJ != f.EnergyJ {
-			return fmt.Errorf("replay flight %d: (%v s, %v J), its manifest has (%v s, %v J); the world or the teacher has changed, build the corpus anew",
+			return fmt.Errorf("replay flight %d: (%v s, %v J), its manifest has (%v s, %v J); the world or the teacher has changed, "+
+				"build the corpus anew",
 				i, total.DelayS, total.EnergyJ, f.DelayS, f.EnergyJ)
 		}
 	}
@@ -138,7 +140,8 @@ func (m *Manifest) matches(c world.Config, r Recipe, seed uint64, flights, episo
 	if slices.ContainsFunc(m.Archive.Prices, func(p float64) bool { return !slices.Contains(sweep, p) }) {
 		return false
 	}
-	if len(m.World.Differences(c)) > 0 || m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes || m.Archive.Genes != nil {
+	if len(m.World.Differences(c)) > 0 || m.Recipe != r || m.Seed != seed || len(m.Flights) != flights || m.Archive.Episodes != episodes ||
+		m.Archive.Genes != nil {
 		return false
 	}
 	fitted, err := fitConditioner(m)
@@ -209,6 +212,7 @@ func (m *Manifest) UncalibratedCheckpoint(a model.Arch, parameters []float32, st
 	}
 	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
+		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(),
+		OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
 	}}, nil
 }

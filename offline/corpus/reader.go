@@ -87,7 +87,8 @@ func (r *ExampleReader) Read(f *Episode, ex *Example) error {
 				return err
 			}
 		}
-		learn := t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (objective.PriceOnly() || fleet == lastFleet)
+		learn := t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) &&
+			(objective.PriceOnly() || fleet == lastFleet)
 		r.appendSlot(ex, f, objective, s, learn)
 		objective.Settle(s.settlement)
 		remaining.DelayS -= s.settlement.DelayS
@@ -161,7 +162,8 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s 
 		deadline := float32(0)
 		if x.Server > 0 {
 			share := c.EqualShare(user.Gain[x.Server-1], snapshot.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
-			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share), user.Task.DeadlineS)
+			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share),
+				user.Task.DeadlineS)
 			if ok && math.Abs(x.Offload-least) < 1e-9 {
 				deadline = 1
 			}

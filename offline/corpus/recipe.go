@@ -42,7 +42,8 @@ func (r *Recipe) fractions() []recipeFraction {
 		{"shock", &r.Shock, "under a propulsion multiplier, uniform in [0.8, 2], from a random slot"},
 		{"bare", &r.BudgetOnly, "whose request is a total of joules alone"},
 		{"priced", &r.PriceOnly, "whose request is a price alone, without returns"},
-		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends in the standard world: fleet, users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
+		{"worlds", &r.RandomWorlds, "in a random world, all in the first half so that training ends in the standard world: fleet, " +
+			"users, slots, area, tasks, CPUs, channel, contention, crowded starts, airframe, battery"},
 		{"unheard", &r.Unreported, "of which the policy receives only some of the reports"},
 		{"gust", &r.Gust, "in gusts of up to 15 % of flight power"},
 		{"lost", &r.AircraftLoss, "that lose an aircraft at a random slot"},

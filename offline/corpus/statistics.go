@@ -33,7 +33,8 @@ func gatherStatistics(m *Manifest) (token.Statistics, error) {
 		rows[4].Add(ex.Action, model.ActionFeatures)
 	}
 	return token.Statistics{
-		Aircraft: rows[0].Result(leastDeviation), Pair: rows[1].Result(leastDeviation), State: rows[2].Result(leastDeviation), Return: rows[3].Result(leastDeviation), Action: rows[4].Result(leastDeviation),
+		Aircraft: rows[0].Result(leastDeviation), Pair: rows[1].Result(leastDeviation), State: rows[2].Result(leastDeviation),
+		Return: rows[3].Result(leastDeviation), Action: rows[4].Result(leastDeviation),
 	}, nil
 }
 

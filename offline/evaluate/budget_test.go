@@ -113,14 +113,16 @@ func TestRevisionIsKept(t *testing.T) {
 						continue // what it then saves is too much to be spent
 					}
 					revised := func(mode goal.Mode, j float64) rollout.Result {
-						return flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: j}, observeNothing)
+						return flyObserved(t, c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: j},
+							observeNothing)
 					}
 					x := revised(mode, totalJ)
 					if mode == goal.Target {
 						spendable[at] = revised(mode, rollout.UnlimitedJ).EnergyJ
 					}
 					possible := min(totalJ, spendable[at])
-					pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at, RevisedBudgetJ: totalJ})
+					pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at,
+						RevisedBudgetJ: totalJ})
 					if !keepable(&pacer, totalJ) {
 						t.Fatalf("%s: the even pacer does not keep %v J, revised to in slot %d from %v", name, totalJ, at, first)
 					}
@@ -129,10 +131,12 @@ func TestRevisionIsKept(t *testing.T) {
 						possible = min(possible, max(x.EnergyJ, 0.98*possible))
 					}
 					if off := x.EnergyJ/possible - 1; off > within || off < -0.02 {
-						t.Errorf("%s, %s of %v: %v J requested in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, totalJ, at, x.EnergyJ, possible)
+						t.Errorf("%s, %s of %v: %v J requested in slot %d ended on %.1f J, possible were %.1f J", name, mode, first, totalJ,
+							at, x.EnergyJ, possible)
 					}
 					if rise := x.EnergyJ - unrevised.EnergyJ; rise > slackJ && first > totalJ || rise < -slackJ && first < totalJ {
-						t.Errorf("%s, %s: revised from %v to %v J in slot %d, the total went from %.1f to %.1f J", name, mode, first, totalJ, at, unrevised.EnergyJ, x.EnergyJ)
+						t.Errorf("%s, %s: revised from %v to %v J in slot %d, the total went from %.1f to %.1f J", name, mode, first,
+							totalJ, at, unrevised.EnergyJ, x.EnergyJ)
 					}
 				}
 			}
@@ -146,20 +150,22 @@ func TestSaturates(t *testing.T) {
 	for name, c := range perturbedWorlds() {
 		for _, at := range []int{5, 30, 45, 80, 98} {
 			floorJ, stdDevJ, worst := 0.0, 0.0, 0.0
-			x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, ReviseSlot: at, RevisedBudgetJ: 20e3}, func(g goal.Objective, d *slot.Decision) {
-				if g.Slot() < at {
-					return
-				}
-				if g.Slot() == at {
-					floorJ, stdDevJ = g.FloorJ(), g.StdDevJ()
-				}
-				if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
-					t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot(), g.Saturated(), g.PredictedEndJ(), g.FloorJ())
-				}
-				for _, j := range d.EdgeJ {
-					worst = max(worst, j)
-				}
-			})
+			x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 36e3, ReviseSlot: at, RevisedBudgetJ: 20e3},
+				func(g goal.Objective, d *slot.Decision) {
+					if g.Slot() < at {
+						return
+					}
+					if g.Slot() == at {
+						floorJ, stdDevJ = g.FloorJ(), g.StdDevJ()
+					}
+					if !g.Saturated() || g.PredictedEndJ() != g.FloorJ() {
+						t.Errorf("%s: 20 kJ from slot %d, in slot %d: saturated %v, predicted end %.1f J, floor %.1f J", name, at, g.Slot(),
+							g.Saturated(), g.PredictedEndJ(), g.FloorJ())
+					}
+					for _, j := range d.EdgeJ {
+						worst = max(worst, j)
+					}
+				})
 			if worst != 0 {
 				t.Errorf("%s: 20 kJ from slot %d: %v J of edge energy in a slot", name, at, worst)
 			}
@@ -169,7 +175,8 @@ func TestSaturates(t *testing.T) {
 				within = 4 * stdDevJ
 			}
 			if off := math.Abs(x.EnergyJ - floorJ); settled && off > within {
-				t.Errorf("%s: the floor reported in slot %d was %.1f J, the flight ended on %.1f J, off by at most %.1f J was expected", name, at, floorJ, x.EnergyJ, within)
+				t.Errorf("%s: the floor reported in slot %d was %.1f J, the flight ended on %.1f J, off by at most %.1f J was expected",
+					name, at, floorJ, x.EnergyJ, within)
 			}
 		}
 	}
@@ -180,11 +187,12 @@ func TestUnspendableIsPredicted(t *testing.T) {
 	c := world.Standard()
 	for _, at := range []int{20, 50, 90} {
 		predicted := 0.0
-		x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, ReviseSlot: at, RevisedBudgetJ: 60e3}, func(g goal.Objective, _ *slot.Decision) {
-			if g.Slot() == at {
-				predicted = g.PredictedEndJ()
-			}
-		})
+		x := flyObserved(t, c, rollout.Request{Mode: goal.Target, BudgetJ: 30e3, ReviseSlot: at, RevisedBudgetJ: 60e3},
+			func(g goal.Objective, _ *slot.Decision) {
+				if g.Slot() == at {
+					predicted = g.PredictedEndJ()
+				}
+			})
 		if math.Abs(predicted/x.EnergyJ-1) > 0.1 {
 			t.Errorf("60 kJ requested in slot %d: predicted are %.1f J, spent were %.1f J", at, predicted, x.EnergyJ)
 		}
@@ -192,7 +200,8 @@ func TestUnspendableIsPredicted(t *testing.T) {
 }
 
 func TestLeastDelay(t *testing.T) {
-	front := []pareto.Point{{DelayS: 80, EnergyJ: 40e3}, {DelayS: 100, EnergyJ: 32e3}, {DelayS: 100, EnergyJ: 32e3}, {DelayS: 500, EnergyJ: 27e3}}
+	front := []pareto.Point{{DelayS: 80, EnergyJ: 40e3}, {DelayS: 100, EnergyJ: 32e3}, {DelayS: 100, EnergyJ: 32e3},
+		{DelayS: 500, EnergyJ: 27e3}}
 	for energyJ, want := range map[float64]float64{50e3: 80, 40e3: 80, 36e3: 90, 32e3: 100, 29.5e3: 300, 27e3: 500, 20e3: 500} {
 		if got := leastDelayS(front, energyJ); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v J: %v s, want %v", energyJ, got, want)
@@ -223,7 +232,8 @@ func TestBestArm(t *testing.T) {
 		}
 	}
 	s := summarizeArms(arms, []BudgetCell{over, kept, passed, cell(goal.Target, false, experiment.BudgetMeans{})})
-	if p := s[0]; p.Cells != 3 || p.CellsKept != 3 || p.CellsBest != 2 || p.CellsBehind != 1 || math.Abs(p.EvenRatio-0.505) > 1e-9 || p.MeanDelayS != 101 {
+	if p := s[0]; p.Cells != 3 || p.CellsKept != 3 || p.CellsBest != 2 || p.CellsBehind != 1 || math.Abs(p.EvenRatio-0.505) > 1e-9 ||
+		p.MeanDelayS != 101 {
 		t.Errorf("policy %+v", p)
 	}
 	if f := s[2]; f.CellsKept != 1 || f.CellsBest != 1 {
@@ -261,7 +271,8 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Error("an unknown arm was accepted")
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	p := perturbation{"calm", false, false, func(*world.Config, *rand.Rand) {}, []rollout.Request{{BudgetJ: 34e3}, {BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}}}
+	p := perturbation{"calm", false, false, func(*world.Config, *rand.Rand) {},
+		[]rollout.Request{{BudgetJ: 34e3}, {BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}}}
 	rows, err := p.measure(t.Context(), ck, c, arms)
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%d rows, %v", len(rows), err)
@@ -271,7 +282,8 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := runner.Fly(1_000_000, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
-	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 || *b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
+	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||
+		*b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
 		t.Errorf("34 kJ: %+v", b)
 	}
 	if b := rows[1]; b.BudgetJ != 32e3 || b.RevisedFromJ != 35e3 {
@@ -279,7 +291,8 @@ func TestMeasureBudgets(t *testing.T) {
 	}
 	c.CeilingsOnly = true
 	p.requests = []rollout.Request{{BudgetJ: 34e3}}
-	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 1 || rows[0].Mode != goal.Ceiling || rows[0].RegretS != nil {
+	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 1 || rows[0].Mode != goal.Ceiling ||
+		rows[0].RegretS != nil {
 		t.Errorf("ceilings alone: %+v, %v", rows, err)
 	}
 	c.Seeds = []uint64{5}

@@ -17,7 +17,8 @@ import (
 func runEvaluate(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out, progress bytes.Buffer
-	err := Command(t.Context(), cli.NewCall("offline evaluate", append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress))
+	err := Command(t.Context(), cli.NewCall("offline evaluate", append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out,
+		&progress))
 	return out.String(), err
 }
 
@@ -32,11 +33,13 @@ func TestShippedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.TeacherRatio.Hypervolume < 0.99 || r.Fidelity < 0.99 || !r.Operable || r.DistinctSettings < 20 || r.Hypervolume.N != 5 {
-		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable, r.DistinctSettings)
+		t.Errorf("ratio %.4f, fidelity %.4f, operable %v, %d distinct settings", r.TeacherRatio.Hypervolume, r.Fidelity, r.Operable,
+			r.DistinctSettings)
 	}
 	first, last := r.Front[0], r.Front[len(r.Front)-1]
 	if len(r.Front) != 21 || *first.Setting != 0 || *last.Setting != 1 || first.DelayS >= last.DelayS || first.EnergyJ <= last.EnergyJ ||
-		len(r.TeacherFront) != 32 || *r.TeacherFront[31].PriceSPerJ <= *r.TeacherFront[0].PriceSPerJ || r.TeacherFront[31].EnergyJ >= r.TeacherFront[0].EnergyJ {
+		len(r.TeacherFront) != 32 || *r.TeacherFront[31].PriceSPerJ <= *r.TeacherFront[0].PriceSPerJ ||
+		r.TeacherFront[31].EnergyJ >= r.TeacherFront[0].EnergyJ {
 		t.Errorf("the fronts are %+v and %+v", r.Front, r.TeacherFront)
 	}
 }
@@ -77,8 +80,10 @@ func TestInterrupted(t *testing.T) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
-		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3", "-budget"}, &out, lineInterrupter{prefix, cancel}))
-		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) || (out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
+		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001",
+			"-settings", "3", "-prices", "3", "-budget"}, &out, lineInterrupter{prefix, cancel}))
+		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) ||
+			(out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
 			t.Errorf("%s: %v, %q", prefix, err, &out)
 		}
 	}
@@ -89,7 +94,8 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 	if err := os.WriteFile(short, []byte("slots: 32\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	text, err := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink", "-fleet", "1,3")
+	text, err := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink",
+		"-fleet", "1,3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +111,8 @@ func TestTraceIsNamed(t *testing.T) {
 	folder := t.TempDir()
 	tasks, config := filepath.Join(folder, "tasks.csv"), filepath.Join(folder, "world.yaml")
 	for path, text := range map[string]string{
-		tasks:  "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n1,walker,100,200,0,0,0\n2,van,450,400,900000,800,0.8\n",
+		tasks: "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n1,walker,100,200,0,0,0\n2," +
+			"van,450,400,900000,800,0.8\n",
 		config: "slots: 5\nusers: 2\ntrace: " + tasks + "\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -155,7 +162,8 @@ func TestRefusals(t *testing.T) {
 		"argument":       {[]string{"more"}, `unexpected "more"`},
 		"checkpoint":     {[]string{"-checkpoint", "nowhere"}, "nowhere"},
 	} {
-		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := runEvaluate(t, c.args...); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -33,7 +33,8 @@ func TestFieldArm(t *testing.T) {
 		share, delta float64
 	}{{memoryless, 0, 0}, {hidden, 1, -0.5}, {arm, 0.5, -0.25}} {
 		x.arm.compare(memoryless, hidden, references)
-		if a := x.arm; math.Abs(*a.Share-x.share) > 1e-12 || math.Abs(*a.HypervolumeShare-x.share) > 1e-12 || math.Abs(a.DeltaDelay.Mean-x.delta) > 1e-12 ||
+		if a := x.arm; math.Abs(*a.Share-x.share) > 1e-12 || math.Abs(*a.HypervolumeShare-x.share) > 1e-12 ||
+			math.Abs(a.DeltaDelay.Mean-x.delta) > 1e-12 ||
 			a.Interval[0] > x.share+1e-12 || a.Interval[1] < x.share-1e-12 {
 			t.Errorf("share %v in %v, delay %+v; want %v, %+v", *a.Share, a.Interval, a.DeltaDelay.Mean, x.share, x.delta)
 		}
@@ -58,7 +59,8 @@ func TestMeasureField(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	five := &learned.Parameters{Window: 5, Data: slices.Clone(ck.Beliefs.Data)}
 	c := Config{
-		Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
+		Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2,
+		Progress:  io.Discard,
 		Estimator: ck.Beliefs, Contexts: []*learned.Parameters{five},
 	}
 	var err error
@@ -69,21 +71,25 @@ func TestMeasureField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned", "memoryless", "settings"}) {
+	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned",
+		"memoryless", "settings"}) {
 		t.Errorf("arms %q", names)
 	}
-	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 || r.Window != 40 {
+	if r.Arms[hiddenArm].Hypervolume.Mean <= r.Arms[memorylessArm].Hypervolume.Mean || !(r.Hypervolume.Mean > 0) || r.Hypervolume.N != 2 ||
+		r.Window != 40 {
 		t.Errorf("%+v, hidden %+v, memoryless %+v", r.FieldArm, r.Arms[hiddenArm], r.Arms[memorylessArm])
 	}
 	if r.HypervolumeTight.Mean <= r.Arms["context1"].HypervolumeTight.Mean {
 		t.Errorf("with 40 slots of memory %+v, with one %+v", r.HypervolumeTight, r.Arms["context1"].HypervolumeTight)
 	}
-	if m := r.Memory; len(m) != 2 || m[0].Window != 1 || m[0].Trained || m[1].Window != 5 || !m[1].Trained || !(m[0].P > 0 && m[0].P <= 1) ||
+	if m := r.Memory; len(m) != 2 || m[0].Window != 1 || m[0].Trained || m[1].Window != 5 || !m[1].Trained ||
+		!(m[0].P > 0 && m[0].P <= 1) ||
 		math.Abs(m[0].Difference.Mean-(r.HypervolumeTight.Mean-r.Arms["context1"].HypervolumeTight.Mean)) > 1e-6 {
 		t.Errorf("tests of memory: %+v", m)
 	}
 	var text strings.Builder
-	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "a memory of 40 slots against 1, cut to it") || !strings.Contains(text.String(), "against 5, trained to it") {
+	if err := r.print(&text); err != nil || !strings.Contains(text.String(), "a memory of 40 slots against 1, cut to it") ||
+		!strings.Contains(text.String(), "against 5, trained to it") {
 		t.Errorf("%v\n%s", err, &text)
 	}
 	without := *ck
@@ -101,7 +107,8 @@ func TestMeasureField(t *testing.T) {
 // do not; on evaluation seeds alone.
 func TestMeasureFieldBudgets(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard, Estimator: ck.Beliefs}
+	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
+		Estimator: ck.Beliefs}
 	var err error
 	if c.World, err = world.Named("wind"); err != nil {
 		t.Fatal(err)
@@ -120,7 +127,8 @@ func TestMeasureFieldBudgets(t *testing.T) {
 		if names := slices.Sorted(maps.Keys(b.Arms)); !slices.Equal(names, []string{"even", "filter", "hidden", "memoryless", "reports"}) {
 			t.Errorf("arms %q", names)
 		}
-		if hidden := b.Arms[hiddenArm]; b.MeanOverrun > 0.003 || hidden.MeanOverrun > 0.003 || !(hidden.DelayS > 0) || hidden.DelayS > b.Arms[reportsArm].DelayS {
+		if hidden := b.Arms[hiddenArm]; b.MeanOverrun > 0.003 || hidden.MeanOverrun > 0.003 || !(hidden.DelayS > 0) ||
+			hidden.DelayS > b.Arms[reportsArm].DelayS {
 			t.Errorf("%+v", b)
 		}
 	}

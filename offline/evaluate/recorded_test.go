@@ -36,7 +36,8 @@ func TestRecordedEvaluation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11, TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11,
+		TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	report, err := measureFront(context.Background(), ck, c)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,8 @@ func TestRecordedEvaluation(t *testing.T) {
 	a, _ := json.Marshal(got.Report)
 	b, _ := json.Marshal(want.Report)
 	if want.Kernel == got.Kernel && string(a) != string(b) {
-		t.Errorf("on %s the evaluation is\n%s\nrecorded was\n%s\n(go test ./offline/evaluate -run Recorded -record, if the checkpoint is new)", name, a, b)
+		t.Errorf("on %s the evaluation is\n%s\nrecorded was\n%s\n(go test ./offline/evaluate -run Recorded -record, if the checkpoint "+
+			"is new)", name, a, b)
 	}
 	for what, pair := range map[string][2]float64{
 		"hypervolume": {got.Report.Hypervolume.Mean, want.Report.Hypervolume.Mean},

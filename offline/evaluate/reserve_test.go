@@ -34,7 +34,8 @@ func TestReserveCells(t *testing.T) {
 			t.Errorf("%s is held out", p.name)
 		}
 	}
-	want := []string{calmAir, "x1.5 at half time", "x1.25 at half time", "x0.8 at half time", "revised at slot 30", "revised at slot 60", "revised at slot 90"}
+	want := []string{calmAir, "x1.5 at half time", "x1.25 at half time", "x0.8 at half time", "revised at slot 30", "revised at slot 60",
+		"revised at slot 90"}
 	if !slices.Equal(tuned, want) {
 		t.Errorf("%q, want %q", tuned, want)
 	}
@@ -85,7 +86,8 @@ func TestReserveTable(t *testing.T) {
 		t.Errorf("%+v, want the shipped one best: without a reserve the limits are passed", rows)
 	}
 	var out bytes.Buffer
-	if err := PrintReserves(&out, rows); err != nil || strings.Count(out.String(), "\n") != 4 || !strings.Contains(out.String(), "best, shipped") {
+	if err := PrintReserves(&out, rows); err != nil || strings.Count(out.String(), "\n") != 4 ||
+		!strings.Contains(out.String(), "best, shipped") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

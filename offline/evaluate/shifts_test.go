@@ -20,7 +20,8 @@ func TestMeanRatio(t *testing.T) {
 // The range over worlds has each end's own standard error.
 func TestWorldRange(t *testing.T) {
 	row := func(name string, ratio, standardError float64) OperatingPoint {
-		return OperatingPoint{Name: name, Ratio: HypervolumeRatio{Hypervolume: ratio}, RatioError: &HypervolumeRatio{Hypervolume: standardError}}
+		return OperatingPoint{Name: name, Ratio: HypervolumeRatio{Hypervolume: ratio},
+			RatioError: &HypervolumeRatio{Hypervolume: standardError}}
 	}
 	x := summarizeWorlds([]OperatingPoint{row("a", 1, 0.1), row("b", 0.9, 0.2), row("c", 1.2, 0.3), row("d", 1.1, 0.4)}, 7)
 	if x.Seeds != 7 || x.Ratio.N != 4 || math.Abs(x.Ratio.Mean-1.05) > 1e-12 || math.Abs(x.Ratio.Std-math.Sqrt(0.05/3)) > 1e-12 ||
@@ -36,7 +37,8 @@ func TestRandomWorlds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text, "2 random worlds, 2 seeds in each") || strings.Count(text, "world 0: ")+strings.Count(text, "world 1: ") != 4 || strings.Count(text, "±") != 2+2*2+2 {
+	if !strings.Contains(text, "2 random worlds, 2 seeds in each") ||
+		strings.Count(text, "world 0: ")+strings.Count(text, "world 1: ") != 4 || strings.Count(text, "±") != 2+2*2+2 {
 		t.Errorf("%s", text)
 	}
 	var both [2]Report
@@ -60,7 +62,8 @@ func TestRandomWorlds(t *testing.T) {
 	for k, p := range r.OperatingPoints {
 		a, b := both[0].OperatingPoints[k], both[1].OperatingPoints[k]
 		x, y := a.Ratio.Hypervolume, b.Ratio.Hypervolume
-		if a.RatioError != nil || math.Abs(p.Ratio.Hypervolume-(x+y)/2) > 1e-9 || math.Abs(p.RatioError.Hypervolume-math.Abs(x-y)/2) > 1e-9 {
+		if a.RatioError != nil || math.Abs(p.Ratio.Hypervolume-(x+y)/2) > 1e-9 ||
+			math.Abs(p.RatioError.Hypervolume-math.Abs(x-y)/2) > 1e-9 {
 			t.Errorf("%s: %v ± %v of seeds with %v and %v", p.Name, p.Ratio, p.RatioError, x, y)
 		}
 	}

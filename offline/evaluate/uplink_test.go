@@ -22,15 +22,17 @@ func TestUplinkAtBothReferences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5,
+		Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	rows, err := measureUplink(t.Context(), ck, c)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	u := rows[0]
 	for name, x := range map[string][2]float64{
-		"local": {u.Local, u.LocalTight}, "last report": {u.LastReport, u.LastReportTight}, "speculative": {u.Speculative, u.SpeculativeTight},
-		"offer": {u.Offer, u.OfferTight}, "teacher": {u.OfferTeacher, u.OfferTeacherTight},
+		"local": {u.Local, u.LocalTight}, "last report": {u.LastReport, u.LastReportTight},
+		"speculative": {u.Speculative, u.SpeculativeTight},
+		"offer":       {u.Offer, u.OfferTight}, "teacher": {u.OfferTeacher, u.OfferTeacherTight},
 	} {
 		if wide, tight := x[0], x[1]; !(tight > 0 && tight < wide && wide < 1) {
 			t.Errorf("%s: %v retained, tight %v", name, wide, tight)
@@ -48,7 +50,8 @@ func TestUplinkAtBothReferences(t *testing.T) {
 	lossy, perfect := fly(rollout.ReportLink{LossRate: 0.4}), fly(rollout.ReportLink{})
 	want := 0.0
 	for s := range c.Seeds {
-		want += pareto.Hypervolume(pareto.SeedPoints(lossy, s), pareto.TightReference) / pareto.Hypervolume(pareto.SeedPoints(perfect, s), pareto.TightReference) / 2
+		want += pareto.Hypervolume(pareto.SeedPoints(lossy, s), pareto.TightReference) / pareto.Hypervolume(pareto.SeedPoints(perfect, s),
+			pareto.TightReference) / 2
 	}
 	if u.LocalTight != want {
 		t.Errorf("local: tight %v, want %v", u.LocalTight, want)

@@ -46,7 +46,8 @@ func TestEarlySpendingIsNoExcuse(t *testing.T) {
 	if x := JudgeBudgets(even.Budgets, even.Budgets).Mean(PerturbationShock); !(x.MeanOverrun <= 0.0005) || x.DelayS != x.EvenDelayS {
 		t.Errorf("the even pacer: %+v", x)
 	}
-	if x := JudgeBudgets(dashed.Budgets, even.Budgets).Mean(PerturbationShock); !(x.End >= 0.05) || x.End != x.MeanOverrun || x.OverrunRate != 1 {
+	if x := JudgeBudgets(dashed.Budgets, even.Budgets).Mean(PerturbationShock); !(x.End >= 0.05) || x.End != x.MeanOverrun ||
+		x.OverrunRate != 1 {
 		t.Errorf("spending before the shock was excused: %+v", x)
 	}
 }

@@ -49,7 +49,8 @@ func counting(dir string, done *[]string, log io.Writer) *Set {
 
 // ready is a policy that flies one total.
 func ready(newPolicy func(*world.Config) rollout.Policy) *Policy {
-	return &Policy{World: world.Standard(), Settings: []float64{33e3}, Runner: func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+	return &Policy{World: world.Standard(), Settings: []float64{33e3}, Runner: func(c world.Config, l rollout.ReportLink) (*rollout.Runner,
+		error) {
 		return rollout.NewWithPolicy(newPolicy(&c), (&methods.Run{World: c}).GoalConstants(), c, l)
 	}}
 }
@@ -70,11 +71,13 @@ func TestRunContinues(t *testing.T) {
 	}))
 	err := s.Run(ctx, Part{}, noReport)
 	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
-	if status := call.Exit(err); status != cli.ExitResumable || err.Error() != "interrupted in arm b; the same command with -resume continues" {
+	if status := call.Exit(err); status != cli.ExitResumable ||
+		err.Error() != "interrupted in arm b; the same command with -resume continues" {
 		t.Fatalf("status %d, %v", status, err)
 	}
 	reported := false
-	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{}, func(context.Context, bool) error { reported = true; return nil }); err != nil || !reported {
+	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{},
+		func(context.Context, bool) error { reported = true; return nil }); err != nil || !reported {
 		t.Fatalf("%v, reported %v", err, reported)
 	}
 	if want := []string{"a", "b", "b", "c", "d"}; !slices.Equal(done, want) {
@@ -124,7 +127,8 @@ func TestMerge(t *testing.T) {
 	merge := func(out string, folders ...string) error {
 		return counting(out, &done, io.Discard).Merge(t.Context(), folders, Part{}, noReport)
 	}
-	if err := merge(filepath.Join(t.TempDir(), "half"), shards[0]); err == nil || err.Error() != "2 of 4 arms are not measured yet, and the report is without them: b, d" {
+	if err := merge(filepath.Join(t.TempDir(), "half"), shards[0]); err == nil ||
+		err.Error() != "2 of 4 arms are not measured yet, and the report is without them: b, d" {
 		t.Errorf("half of it: %v", err)
 	}
 	if err := merge(merged, shards...); err != nil {
@@ -141,13 +145,15 @@ func TestMerge(t *testing.T) {
 		"another set's": {"study.json", "{}", "another configuration"},
 		"half of a key": {"study.json", `{"seeds":`, "is damaged"},
 		"another kind":  {"comparison.json", "{}", "holds a comparison, not a study"},
-		"not a result":  {"c/result.json", `{"key":"key of c","record":{"version":"version before"}}`, "is damaged (\"nominal\" is missing)"},
-		"of no record":  {"c/result.json", `{"key":"key of c"}`, "is damaged (it has no record of how it was measured)"},
+		"not a result": {"c/result.json", `{"key":"key of c","record":{"version":"version before"}}`,
+			"is damaged (\"nominal\" is missing)"},
+		"of no record": {"c/result.json", `{"key":"key of c"}`, "is damaged (it has no record of how it was measured)"},
 		"half a record": {"c/result.json", `{"key":"key of c","record":{"version":"1"}}`,
 			"its record is without a version, world, seeds or time"},
 		"damaged":         {"a/result.json", `{"key":"ke`, "is damaged"},
 		"another version": {"a/result.json", `{"key":"old"}`, "another version"},
-		"another outcome": {"a/result.json", `{"key":"key of a","record":{"version":"version before"},"sweeps":[{"name":"nominal","settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
+		"another outcome": {"a/result.json", `{"key":"key of a","record":{"version":"version before"},"sweeps":[{"name":"nominal",` +
+			`"settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
 	} {
 		dir := filepath.Join(t.TempDir(), "bad")
 		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
@@ -302,7 +308,9 @@ func TestDamagedResults(t *testing.T) {
 	arm := counting("", new([]string), io.Discard).Arms[0]
 	whole := func() *Result {
 		row := func() []pareto.Point { return []pareto.Point{{DelayS: 1, EnergyJ: 2}} }
-		return &Result{Record: &Record{Version: Before}, Sweeps: []Sweep{{Name: Nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9}, Outcomes: [][]pareto.Point{row(), row()}}}}
+		return &Result{Record: &Record{Version: Before},
+			Sweeps: []Sweep{{Name: Nominal, Settings: []float64{0, 1}, SpeedMPS: []float64{8, 9},
+				Outcomes: [][]pareto.Point{row(), row()}}}}
 	}
 	if err := arm.check(whole()); err != nil {
 		t.Errorf("what is whole: %v", err)
@@ -341,7 +349,8 @@ func TestTable(t *testing.T) {
 	x.Add(Row{"arm": "b", "end, %": math.NaN()})
 	x.After = []string{"after"}
 	var b strings.Builder
-	if x.WriteMarkdown(&b); b.String() != "\n## T\n\nbefore\n\n| arm | end, % | seeds |\n|---|---|---|\n| a | +0.2 | 3 |\n| b | - |  |\n\n- after\n" {
+	if x.WriteMarkdown(&b); b.String() != "\n## T\n\nbefore\n\n| arm | end, % | seeds |\n|---|---|---|\n| a | +0.2 | 3 |\n| b | - |  "+
+		"|\n\n- after\n" {
 		t.Errorf("%q", b.String())
 	}
 	b.Reset()

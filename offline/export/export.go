@@ -31,7 +31,8 @@ func Write(dir string, m checkpoint.Manifest, parameters []float32, beliefs *lea
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", dir, err)
 	}
-	return write(dir, map[string][]byte{checkpoint.GraphFile: graph, checkpoint.EstimatorFile: estimator, checkpoint.ManifestFile: manifest})
+	return write(dir, map[string][]byte{checkpoint.GraphFile: graph, checkpoint.EstimatorFile: estimator,
+		checkpoint.ManifestFile: manifest})
 }
 
 // WriteEstimator puts an estimator, with what record says of its training, into a

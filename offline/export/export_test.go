@@ -27,8 +27,9 @@ func testManifest(a model.Arch) checkpoint.Manifest {
 		Arch: a, Statistics: statistics(), Physics: physics.DefaultConstants(),
 		GoalConstants: goal.Constants{
 			EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
-			Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
-			SettingMap:  goal.SettingMap{Omegas: []float64{0, 0.4, 1}},
+			Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700},
+				EnergyJ: []float64{39e3, 29e3, 27e3}},
+			SettingMap: goal.SettingMap{Omegas: []float64{0, 0.4, 1}},
 		},
 		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 0.01, 0.5, 1}, PricesSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
 		OmegaBand: [2]float64{0.01, 0.99},
@@ -200,10 +201,16 @@ func TestRefusals(t *testing.T) {
 		change     func(m *checkpoint.Manifest, p []float32) []float32
 	}{
 		{"too few parameters", "parameters, this architecture has", func(_ *checkpoint.Manifest, p []float32) []float32 { return p[1:] }},
-		{"a weight that float16 cannot hold", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[0] = 1e6; return p }},
-		{"a weight that is no number", "want a finite number", func(_ *checkpoint.Manifest, p []float32) []float32 { p[5] = float32(math.NaN()); return p }},
-		{"an architecture out of range", "multiple of its", func(m *checkpoint.Manifest, p []float32) []float32 { m.Arch.Heads = 3; return p }},
-		{"a deviation of zero", "positive deviation", func(m *checkpoint.Manifest, p []float32) []float32 { m.Statistics.Pair.Std[3] = 0; return p }},
+		{"a weight that float16 cannot hold", "want a finite number",
+			func(_ *checkpoint.Manifest, p []float32) []float32 { p[0] = 1e6; return p }},
+		{"a weight that is no number", "want a finite number",
+			func(_ *checkpoint.Manifest, p []float32) []float32 { p[5] = float32(math.NaN()); return p }},
+		{"an architecture out of range", "multiple of its",
+			func(m *checkpoint.Manifest, p []float32) []float32 { m.Arch.Heads = 3; return p }},
+		{"a deviation of zero", "positive deviation", func(m *checkpoint.Manifest, p []float32) []float32 {
+			m.Statistics.Pair.Std[3] = 0
+			return p
+		}},
 		{"a figure that is no number", "figure", func(m *checkpoint.Manifest, p []float32) []float32 {
 			m.Evaluation["hypervolume"] = math.Inf(1)
 			return p

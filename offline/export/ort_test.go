@@ -63,7 +63,8 @@ func TestParityWithONNXRuntime(t *testing.T) {
 					for slot := range slots {
 						in := randomInputs(r, m, u)
 						c.Net.Step(in, cache, &out)
-						response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile), Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
+						response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile),
+							Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
 						if err != nil {
 							t.Fatal(err)
 						}

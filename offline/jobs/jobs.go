@@ -14,7 +14,8 @@ import (
 // worker runs a job, and when, must not change the job's result. The first error
 // ends the work, and so does the end of ctx. progress, if not nil, is called with
 // how many jobs are done, from one goroutine at a time.
-func Do[State any](ctx context.Context, n, workers int, newState func() (State, error), job func(s State, i int) error, progress func(done int)) error {
+func Do[State any](ctx context.Context, n, workers int, newState func() (State, error), job func(s State, i int) error,
+	progress func(done int)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next atomic.Int64

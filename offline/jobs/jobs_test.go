@@ -19,7 +19,8 @@ func TestDo(t *testing.T) {
 		for i := range want {
 			want[i] = i + 1
 		}
-		if err != nil || slices.Min(times) != 1 || slices.Max(times) != 1 || !slices.Equal(reported, want) || states.Load() != int64(max(min(workers, 20), 1)) {
+		if err != nil || slices.Min(times) != 1 || slices.Max(times) != 1 || !slices.Equal(reported, want) ||
+			states.Load() != int64(max(min(workers, 20), 1)) {
 			t.Errorf("%d workers: %v, done %v, reported %v, %d states", workers, err, times, reported, states.Load())
 		}
 	}
@@ -40,7 +41,8 @@ func TestDoEnds(t *testing.T) {
 	}, nil); err != wrong || did != 4 {
 		t.Errorf("job: %v after %d", err, did)
 	}
-	if err := Do(t.Context(), 10, 2, func() (int, error) { return 0, wrong }, func(int, int) error { t.Error("a job ran without a state"); return nil }, nil); err != wrong {
+	if err := Do(t.Context(), 10, 2, func() (int, error) { return 0, wrong },
+		func(int, int) error { t.Error("a job ran without a state"); return nil }, nil); err != wrong {
 		t.Errorf("state: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

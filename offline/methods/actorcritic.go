@@ -74,13 +74,15 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 		}
 		localS := u.Task.LocalTimeS(u.CPUHz)
 		o.ids = append(o.ids, u.ID)
-		o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.DeadlineS), float32(localS), float32(min(localS/u.Task.DeadlineS, 10)))
+		o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.DeadlineS), float32(localS),
+			float32(min(localS/u.Task.DeadlineS, 10)))
 		for m := range s.Aircraft {
 			to := u.Position.Sub(s.Aircraft[m].Position)
 			d := max(to.Norm(), 1)
 			offloadS := u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], s.Aircraft[m].CPUHz, load))
 			o.users = append(o.users, float32(d/c.AreaSideM), float32(to.EastM/d), float32(to.NorthM/d),
-				float32((math.Log10(max(u.Gain[m], 1e-20))-typicalGainExponent)/gainOrders), float32(min(offloadS, 10)), float32(min(offloadS/localS, 10)))
+				float32((math.Log10(max(u.Gain[m], 1e-20))-typicalGainExponent)/gainOrders), float32(min(offloadS, 10)),
+				float32(min(offloadS/localS, 10)))
 		}
 	}
 	o.slots++
@@ -90,7 +92,8 @@ func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64)
 // addPlain appends a user as eq. (tokusr) has it, in as many columns as others.
 func (o *observation) addPlain(c *physics.Constants, s *slot.Snapshot, u *slot.User) {
 	o.ids = append(o.ids, u.ID)
-	o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.CyclesPerBit/1000), float32(u.Task.DeadlineS), float32(u.QueueBits/1e6))
+	o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.CyclesPerBit/1000), float32(u.Task.DeadlineS),
+		float32(u.QueueBits/1e6))
 	for m := range s.Aircraft {
 		to := u.Position.Sub(s.Aircraft[m].Position)
 		o.users = append(o.users, float32(to.Norm()/c.AreaSideM), float32(math.Atan2(to.NorthM, to.EastM)/math.Pi),

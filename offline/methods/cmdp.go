@@ -54,7 +54,8 @@ func (s *CMDPSettings) Check() error {
 		}
 	}
 	if !(s.MultiplierRate > 0 && s.MultiplierRate <= 100) || !(s.MultiplierMax > 0 && s.MultiplierMax <= 1e6) {
-		return fmt.Errorf("multiplier_rate is %v and multiplier_max %v, want above 0 and 100 and 1e6 at most", s.MultiplierRate, s.MultiplierMax)
+		return fmt.Errorf("multiplier_rate is %v and multiplier_max %v, want above 0 and 100 and 1e6 at most", s.MultiplierRate,
+			s.MultiplierMax)
 	}
 	return s.PPO.Check()
 }

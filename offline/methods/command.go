@@ -40,10 +40,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	recipe := f.String("recipe", "", "YAML `FILE` with the settings, as configs/methods.yaml")
 	text := f.String("seeds", "100000:100010", "episodes to fly, `A:B` (B excluded): of calibration or of evaluation")
 	settings := f.Int("settings", 21, "preferences to fly, evenly from the least delay to the least energy")
-	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps, tokens or transitions to learn from; of a solver's iterations")
+	budget := f.Float64("budget", 1, "`fraction` of the declared environment steps, tokens or transitions to learn from; of a solver's "+
+		"iterations")
 	out := f.String("out", "", "`FOLDER` of policies and outcomes (default out/methods/NAME)")
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
-	ppo := f.String("ppo", "out/methods/ppo-plain", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained there if they are not")
+	ppo := f.String("ppo", "out/methods/ppo-plain", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained "+
+		"there if they are not")
 	list := f.Bool("list", false, "print the methods")
 	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
@@ -84,7 +86,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
 	}
 	if !(*budget > 0 && *budget <= 100) || *settings < 2 || *settings > 1001 || *workers < 1 || *workers > 1024 {
-		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings, *workers)
+		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings,
+			*workers)
 	}
 	r.Config.Scale(m.Name, *budget)
 	if r.World, err = config(world.Standard()); err != nil {
@@ -128,7 +131,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 // heldOut refuses seeds that a method may have learned from.
 func heldOut(seed uint64) error {
 	if seeds.CheckCalibration(seed) != nil && seeds.CheckEvaluation(seed) != nil {
-		return fmt.Errorf("seed %d may have been trained on, use %d to %d or from %d", seed, seeds.CalibrationFirst, seeds.CalibrationLast, uint64(seeds.EvaluationFirst))
+		return fmt.Errorf("seed %d may have been trained on, use %d to %d or from %d", seed, seeds.CalibrationFirst, seeds.CalibrationLast,
+			uint64(seeds.EvaluationFirst))
 	}
 	return nil
 }

@@ -31,12 +31,13 @@ func TestBadInput(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no name":             {nil, "want the name of a method"},
-		"unknown":             {[]string{"magic"}, `no method is called "magic"`},
-		"training seeds":      {[]string{"sca-mpc", "-seeds", "0:3"}, "seed 0 may have been trained on"},
-		"evaluation training": {[]string{"ppo", "-recipe", file("ppo: {seeds: \"1000000:1000001\"}\n")}, "seed 1000000 is not for search or training"},
-		"settings":            {[]string{"ppo", "-settings", "1"}, "-settings 1"},
-		"budget":              {[]string{"ppo", "-budget", "0"}, "-budget is 0"},
+		"no name":        {nil, "want the name of a method"},
+		"unknown":        {[]string{"magic"}, `no method is called "magic"`},
+		"training seeds": {[]string{"sca-mpc", "-seeds", "0:3"}, "seed 0 may have been trained on"},
+		"evaluation training": {[]string{"ppo", "-recipe", file("ppo: {seeds: \"1000000:1000001\"}\n")},
+			"seed 1000000 is not for search or training"},
+		"settings": {[]string{"ppo", "-settings", "1"}, "-settings 1"},
+		"budget":   {[]string{"ppo", "-budget", "0"}, "-budget is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runCommand(t, append(c.args, "-out", filepath.Join(dir, "out"))...)
@@ -69,13 +70,16 @@ func TestCommandResumes(t *testing.T) {
 	if code, again, stderr := runCommand(t, append(args, "-resume")...); code != 0 || again != first || stderr != "" {
 		t.Errorf("the second time: %d, %q", code, stderr)
 	}
-	if code, _, stderr := runCommand(t, append(args, "-resume", "-settings", "4")...); code != cli.ExitUsage || !strings.Contains(stderr, "is of another method, world or settings") {
+	if code, _, stderr := runCommand(t, append(args, "-resume", "-settings", "4")...); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "is of another method, world or settings") {
 		t.Errorf("with other settings: %d, %q", code, stderr)
 	}
-	if code, _, stderr := runCommand(t, append(args, "-resume", "-config", "")...); code != cli.ExitUsage || !strings.Contains(stderr, "is of another method, world or settings") {
+	if code, _, stderr := runCommand(t, append(args, "-resume", "-config", "")...); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "is of another method, world or settings") {
 		t.Errorf("in another world: %d, %q", code, stderr)
 	}
-	if code, more, _ := runCommand(t, append(args, "-resume", "-seeds", "100000:100003")...); code != 0 || !strings.Contains(more, `"n": 3`) {
+	if code, more, _ := runCommand(t, append(args, "-resume", "-seeds", "100000:100003")...); code != 0 ||
+		!strings.Contains(more, `"n": 3`) {
 		t.Errorf("with another seed: %d, %s", code, more)
 	}
 }
@@ -96,7 +100,8 @@ func TestCommandEndsAtItsLimit(t *testing.T) {
 		args := []string{name, "-json", "-config", world, "-recipe", recipe, "-settings", "2", "-seeds", "100000:100002", "-resume"}
 		out := filepath.Join(dir, name)
 		code, stdout, stderr := runCommand(t, append(args, "-out", out, "-limit", "1ns")...)
-		if code != cli.ExitResumable || stdout != "" || !strings.HasSuffix(stderr, "offline method: -limit is reached; the same command with -resume continues\n") {
+		if code != cli.ExitResumable || stdout != "" ||
+			!strings.HasSuffix(stderr, "offline method: -limit is reached; the same command with -resume continues\n") {
 			t.Errorf("%s: status %d, %q", name, code, stderr)
 		}
 		whole, parts := filepath.Join(dir, name+"-whole"), out
@@ -107,7 +112,8 @@ func TestCommandEndsAtItsLimit(t *testing.T) {
 			t.Errorf("%s continued: status %d, %q, %s, want %s", name, code, stderr, again, stdout)
 		}
 	}
-	if code, _, stderr := runCommand(t, "ppo", "-out", filepath.Join(dir, "none"), "-limit", "-1s"); code != cli.ExitUsage || !strings.Contains(stderr, "flag -limit: want a time") {
+	if code, _, stderr := runCommand(t, "ppo", "-out", filepath.Join(dir, "none"), "-limit", "-1s"); code != cli.ExitUsage ||
+		!strings.Contains(stderr, "flag -limit: want a time") {
 		t.Errorf("status %d, %q", code, stderr)
 	}
 }

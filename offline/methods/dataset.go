@@ -45,8 +45,10 @@ var defaultDataset = DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.
 
 // Check returns what is wrong with the settings.
 func (s *DatasetSettings) Check() error {
-	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) || !(s.Corner >= 0 && s.Corner <= 1) {
-		return fmt.Errorf("flights %d, episodes %d, heuristic %v, corner %v; want 1 to 100000, 1 to 10000, fractions", s.Flights, s.Episodes, s.Heuristic, s.Corner)
+	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) ||
+		!(s.Corner >= 0 && s.Corner <= 1) {
+		return fmt.Errorf("flights %d, episodes %d, heuristic %v, corner %v; want 1 to 100000, 1 to 10000, fractions", s.Flights,
+			s.Episodes, s.Heuristic, s.Corner)
 	}
 	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
 	return err
@@ -132,7 +134,8 @@ func archiveOf(members []flownMember) (a *corpus.Archive) {
 // buildDataset flies a corpus. Preferences are matched by shares over the scales eta, which are spans
 // of the returns of the flights matched: a first corpus of a tenth of the flights, matched by the spans of the front,
 // gives them.
-func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label labelling, f behaviour, workers int, log io.Writer) (*dataset, error) {
+func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label labelling, f behaviour, workers int,
+	log io.Writer) (*dataset, error) {
 	list, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
 	if err != nil {
 		return nil, err
@@ -159,7 +162,8 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 }
 
 // flyDataset flies a corpus whose members have given shares.
-func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f behaviour, workers int, progress func(done int)) (*dataset, error) {
+func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f behaviour,
+	workers int, progress func(done int)) (*dataset, error) {
 	parts := make([]dataset, s.Flights)
 	err := jobs.Do(ctx, s.Flights, workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
 		omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
@@ -204,9 +208,11 @@ func (d *dataset) grow(parts []dataset) {
 		slots, users = slots+parts[i].observation.slots, users+len(parts[i].observation.ids)
 	}
 	o, a, p := &d.observation, &d.actions, &parts[0]
-	perSlot, perUser := func(n int) int { return n / p.observation.slots * slots }, func(n int) int { return n / max(len(p.observation.ids), 1) * users }
+	perSlot, perUser := func(n int) int { return n / p.observation.slots * slots },
+		func(n int) int { return n / max(len(p.observation.ids), 1) * users }
 	o.fleet, a.flight = slices.Grow(o.fleet, perSlot(len(p.observation.fleet))), slices.Grow(a.flight, perSlot(len(p.actions.flight)))
-	o.users, o.ids, o.first = slices.Grow(o.users, perUser(len(p.observation.users))), slices.Grow(o.ids, users), slices.Grow(o.first, slots+1)
+	o.users, o.ids, o.first = slices.Grow(o.users, perUser(len(p.observation.users))), slices.Grow(o.ids, users),
+		slices.Grow(o.first, slots+1)
 	a.server, a.offload = slices.Grow(a.server, users), slices.Grow(a.offload, users)
 	d.cost, d.last = slices.Grow(d.cost, slots), slices.Grow(d.last, slots)
 }
@@ -279,7 +285,8 @@ func ruleBehaviour(c world.Config, a *search.Archive) behaviour {
 func (a *actions) add(c *physics.Constants, d *slot.Decision) {
 	for _, move := range d.Move {
 		length := move.Norm()
-		a.flight = append(a.flight, float32(2*length/c.SpeedMaxMPS-1), float32(move.EastM/max(length, 1e-9)), float32(move.NorthM/max(length, 1e-9)))
+		a.flight = append(a.flight, float32(2*length/c.SpeedMaxMPS-1), float32(move.EastM/max(length, 1e-9)),
+			float32(move.NorthM/max(length, 1e-9)))
 	}
 	for _, u := range d.Users {
 		a.server, a.offload = append(a.server, u.Server), append(a.offload, float32(2*u.Offload-1))

@@ -62,7 +62,8 @@ func readOutcomes(path, hash string) (f storedOutcomes, err error) {
 // Fly flies a method's policies on every seed at every setting, by setting and seed,
 // except what the folder has of it already. The result does not depend on the number of
 // workers.
-func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64, seeds []uint64) ([][]pareto.Point, error) {
+func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64,
+	seeds []uint64) ([][]pareto.Point, error) {
 	path := r.outcomesPath()
 	known, err := readOutcomes(path, r.hash(m, settings))
 	if err != nil {

@@ -52,7 +52,8 @@ type IQLSettings struct {
 
 func (s *IQLSettings) setDefault() {
 	*s = IQLSettings{
-		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32, Seed: 1, Corpus: defaultDataset,
+		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32,
+		Seed: 1, Corpus: defaultDataset,
 	}
 }
 
@@ -92,7 +93,8 @@ func iqlMethods(betas ...float64) (list []Method) {
 				return s
 			}
 			list = append(list, Method{
-				Name: x.name, LearnsFrom: x.learnsFrom, Description: fmt.Sprintf("implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
+				Name: x.name, LearnsFrom: x.learnsFrom, Description: fmt.Sprintf(
+					"implicit Q-learning under a preference, on the corpus of %s, inverse temperature %v", x.flown, beta),
 				Settings: func(c *Config) any { return []any{settings(c), c.PPO.plain(), corpusRecipe} },
 				Budget:   func(r *Run) Budget { return Budget{Policies: 1, Transitions: r.IQL.Steps * r.IQL.Batch} },
 				New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
@@ -152,7 +154,8 @@ type critic[T any] struct {
 }
 
 func criticTensors(name string, fleet, user, width, userPart int) critic[model.Tensor] {
-	return critic[model.Tensor]{encoderTensors(name, fleet, user, width, userPart), model.OutputTensors(name+".out", name+".outb", width, 1)}
+	return critic[model.Tensor]{encoderTensors(name, fleet, user, width, userPart),
+		model.OutputTensors(name+".out", name+".outb", width, 1)}
 }
 
 // iqlWeights are all of a run: the averages are changed by no gradient.
@@ -169,7 +172,8 @@ func (w *iqlWeights[T]) list() []*T {
 
 func iqlTensors(aircraft, width, userPart int) []model.Tensor {
 	fleet, user := fleetWidth(aircraft), userWidth(aircraft)
-	w := iqlWeights[model.Tensor]{Actor: actorTensors(aircraft, width, userPart, flightActions), V: criticTensors("v", fleet, user, width, userPart)}
+	w := iqlWeights[model.Tensor]{Actor: actorTensors(aircraft, width, userPart, flightActions),
+		V: criticTensors("v", fleet, user, width, userPart)}
 	for k := range w.Q {
 		w.Q[k] = criticTensors(fmt.Sprintf("q%d", k), fleet+2*aircraft, user+aircraft+1, width, userPart)
 		w.Averaged[k] = criticTensors(fmt.Sprintf("average%d", k), fleet+2*aircraft, user+aircraft+1, width, userPart)
@@ -377,12 +381,13 @@ func newIQL(s *IQLSettings, c world.Config, scales Scales, data *dataset) (*iql,
 	q.trainer, err = nn.New(nn.Config{
 		Batch: s.Workers, Workers: s.Workers, Seed: s.Seed,
 		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.Steps, Beta1: 0.9, Beta2: 0.999},
-	}, nn.Task{Tensors: iqlTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss", "v", "q", "policy"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
-		return &iqlWorker{
-			iqlNetwork: newIQLNetwork(s, c.Aircraft, w, g), data: data, flight: flight, floorJ: float64(c.Aircraft) * minW,
-			scales: [objectives]float64{scales.DelayS / perSlot, scales.EnergyJ / perSlot},
-		}
-	}})
+	}, nn.Task{Tensors: iqlTensors(c.Aircraft, s.Width, s.UserWidth), Losses: []string{"loss", "v", "q", "policy"},
+		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+			return &iqlWorker{
+				iqlNetwork: newIQLNetwork(s, c.Aircraft, w, g), data: data, flight: flight, floorJ: float64(c.Aircraft) * minW,
+				scales: [objectives]float64{scales.DelayS / perSlot, scales.EnergyJ / perSlot},
+			}
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -467,7 +472,8 @@ func makeIQL(ctx context.Context, r *Run, s IQLSettings, f behaviour) (func() (r
 func searchedRules(ctx context.Context, r *Run) (behaviour, error) {
 	c := search.Default()
 	c.World = r.World
-	a, err := search.Ensure(ctx, filepath.Join(r.Dir, "archive.json"), c, r.Workers, command.Progress(r.Log, "generations of the search", c.Generations))
+	a, err := search.Ensure(ctx, filepath.Join(r.Dir, "archive.json"), c, r.Workers,
+		command.Progress(r.Log, "generations of the search", c.Generations))
 	return ruleBehaviour(r.World, &a), err
 }
 

@@ -199,15 +199,17 @@ func Find(c *Config, name string) *Method {
 func (r *Run) GoalConstants() *goal.Constants {
 	return &goal.Constants{
 		EtaDelayS: r.Scales.DelayS, EtaEnergyJ: r.Scales.EnergyJ, Slots: r.World.Slots, AircraftCount: r.World.Aircraft,
-		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{0, r.Scales.DelayS}, EnergyJ: []float64{r.Scales.EnergyJ, 0}},
-		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}},
+		Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{0, r.Scales.DelayS},
+			EnergyJ: []float64{r.Scales.EnergyJ, 0}},
+		SettingMap: goal.SettingMap{Omegas: []float64{0, 1}},
 	}
 }
 
 // trainToEnd trains until done says total, by rounds, from the state in a file if there is
 // one. The state is saved there after every so many rounds, at the end, and when ctx ends,
 // which ends the training.
-func trainToEnd(ctx context.Context, t *nn.Trainer, path string, total, every int, done func() int, round func() error, progress func(done int)) error {
+func trainToEnd(ctx context.Context, t *nn.Trainer, path string, total, every int, done func() int, round func() error,
+	progress func(done int)) error {
 	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -78,29 +78,48 @@ var sequenceForms = []struct {
 	form              sequenceForm
 	paper             Paper
 }{
-	{"prefdt", "PrefDT: attention pooling of the users, a path of each user's own, a quadratic conditioner", "", prefdtForm(nil), Paper{Ours: true, Tests: []string{"whole", "budgets", "entry", "arrivals"}}},
-	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal }), Paper{Few: true}},
-	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear}, Paper{Ours: true, Tests: []string{"whole"}}},
-	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear}, Paper{Ours: true, Tests: []string{"whole"}}},
-	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Tests: []string{"whole"}}},
-	{"unconditioned", "PrefDT without returns or preference", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true }), Paper{Few: true}},
-	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false }), Paper{}},
-	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true }), Paper{}},
-	{"prefdt-state", "PrefDT with the preference beside states alone", "", prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true }), Paper{}},
-	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference = true }), Paper{}},
-	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "", prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true }), Paper{Tests: []string{"budgets", "entry"}}},
-	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "", prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true }), Paper{}},
-	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 }), Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context1", "without returns, with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 }), Paper{}},
-	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 }), Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context10", "without returns, with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 }), Paper{}},
-	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 }), Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context50", "without returns, with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 }), Paper{}},
+	{"prefdt", "PrefDT: attention pooling of the users, a path of each user's own, a quadratic conditioner", "", prefdtForm(nil),
+		Paper{Ours: true, Tests: []string{"whole", "budgets", "entry", "arrivals"}}},
+	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal }),
+		Paper{Few: true}},
+	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear},
+		Paper{Ours: true, Tests: []string{"whole"}}},
+	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear},
+		Paper{Ours: true, Tests: []string{"whole"}}},
+	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Tests: []string{"whole"}}},
+	{"unconditioned", "PrefDT without returns or preference", "",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true }), Paper{Few: true}},
+	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false }),
+		Paper{}},
+	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "",
+		prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true }), Paper{}},
+	{"prefdt-state", "PrefDT with the preference beside states alone", "",
+		prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true }), Paper{}},
+	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "",
+		prefdtForm(func(f *sequenceForm) { f.NoPreference = true }), Paper{}},
+	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "",
+		prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true }), Paper{Tests: []string{"budgets", "entry"}}},
+	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "",
+		prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true }), Paper{}},
+	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 }),
+		Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context1", "without returns, with a context of 1 slot", "",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 }), Paper{}},
+	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 }),
+		Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context10", "without returns, with a context of 10 slots", "",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 }), Paper{}},
+	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 }),
+		Paper{Tests: []string{"arrivals"}}},
+	{"omega-bc-context50", "without returns, with a context of 50 slots", "",
+		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 }), Paper{}},
 	{"prefdt-weaker", "PrefDT", "", prefdtForm(func(f *sequenceForm) { f.WeakerPPO = true }), Paper{}},
 	{"peda-weaker", "PEDA as published", "", sequenceForm{Targets: targetsLinear, WeakerPPO: true}, Paper{}},
 	{"omega-bc-weaker", "PrefDT without returns", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.WeakerPPO = true, true }), Paper{}},
 	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true }), Paper{}},
-	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules", prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear }), Paper{}},
+	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules",
+		prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear }), Paper{}},
 }
 
 // sequenceMethods are these.
@@ -156,7 +175,8 @@ type PEDASettings struct {
 
 func (s *PEDASettings) setDefault() {
 	*s = PEDASettings{
-		Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01, ClipNorm: 1, Seed: 1, Corpus: defaultDataset,
+		Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01,
+		ClipNorm: 1, Seed: 1, Corpus: defaultDataset,
 	}
 	s.Corpus.Corner = 0
 }
@@ -171,14 +191,17 @@ func (s *PEDASettings) arch() model.Arch {
 func (s *PEDASettings) trainConfig() nn.Config {
 	return nn.Config{
 		Batch: s.Batch, Workers: s.Workers, Seed: s.Seed,
-		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.02, WarmUpSteps: s.WarmUp, Steps: s.Steps, Beta1: 0.9, Beta2: 0.98, WeightDecay: s.Decay, ClipNorm: s.ClipNorm},
+		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.02, WarmUpSteps: s.WarmUp, Steps: s.Steps, Beta1: 0.9, Beta2: 0.98,
+			WeightDecay: s.Decay, ClipNorm: s.ClipNorm},
 	}
 }
 
 // Check returns what is wrong with the settings.
 func (s *PEDASettings) Check() error {
-	if s.Steps < 1 || s.Steps > 1e9 || !(s.Rate > 0 && s.Rate <= 1) || s.WarmUp < 0 || !(s.Decay >= 0 && s.Decay <= 1) || !(s.ClipNorm >= 0 && s.ClipNorm <= 1e6) {
-		return fmt.Errorf("steps %d, rate %v, warm_up %d, decay %v, clip_norm %v; want 1 at least, above 0 to 1, 0 at least, 0 to 1, 0 to 1e6", s.Steps, s.Rate, s.WarmUp, s.Decay, s.ClipNorm)
+	if s.Steps < 1 || s.Steps > 1e9 || !(s.Rate > 0 && s.Rate <= 1) || s.WarmUp < 0 || !(s.Decay >= 0 && s.Decay <= 1) ||
+		!(s.ClipNorm >= 0 && s.ClipNorm <= 1e6) {
+		return fmt.Errorf("steps %d, rate %v, warm_up %d, decay %v, clip_norm %v; want 1 at least, above 0 to 1, 0 at least, 0 to 1, "+
+			"0 to 1e6", s.Steps, s.Rate, s.WarmUp, s.Decay, s.ClipNorm)
 	}
 	c := s.trainConfig()
 	return cmp.Or(s.arch().Check(), c.Check(), s.Corpus.Check())
@@ -227,16 +250,19 @@ type pooling[T any] struct {
 }
 
 func (w *pedaWeights[T]) list() []*T {
-	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Own, &w.Flight, &w.Choice, &w.Offload)
+	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Own, &w.Flight,
+		&w.Choice, &w.Offload)
 }
 
 func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 	d, shared := a.Width, a.Layout()
 	w := pedaWeights[model.Tensor]{
-		State: model.LinearTensors("state.w", "state.b", z.stateWidth(), d), Return: model.LinearTensors("return.w", "return.b", objectives, d),
+		State: model.LinearTensors("state.w", "state.b", z.stateWidth(), d), Return: model.LinearTensors("return.w", "return.b", objectives,
+			d),
 		Action: model.LinearTensors("action.w", "action.b", z.actionWidth(), d), Slot: model.MatrixTensor("slot", z.slots, d),
 		Blocks: shared.Blocks, Final: shared.Final,
-		Flight: model.OutputTensors("flight.w", "flight.b", d, 2*z.aircraft), Choice: model.OutputTensors("choice.w", "choice.b", d, z.users*(z.aircraft+1)),
+		Flight:  model.OutputTensors("flight.w", "flight.b", d, 2*z.aircraft),
+		Choice:  model.OutputTensors("choice.w", "choice.b", d, z.users*(z.aircraft+1)),
 		Offload: model.OutputTensors("offload.w", "offload.b", d, z.users),
 	}
 	for i, name := range []string{"flight", "choice", "offload"} {
@@ -246,13 +272,15 @@ func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 		for i, name := range []string{"choice", "offload"} {
 			w.Own[i] = model.LinearTensors(name+".own", name+".ownb", rawUserWidth(z.aircraft), d)
 		}
-		w.Choice, w.Offload = model.OutputTensors("choice.w", "choice.b", d, z.aircraft+1), model.OutputTensors("offload.w", "offload.b", d, 1)
+		w.Choice, w.Offload = model.OutputTensors("choice.w", "choice.b", d, z.aircraft+1),
+			model.OutputTensors("offload.w", "offload.b", d, 1)
 	}
 	if form.Pooled {
 		w.State = model.LinearTensors("state.w", "state.b", fleetWidth(z.aircraft), d)
 		w.Pool = []pooling[model.Tensor]{{
-			Query: model.MatrixTensor("pool.q", aircraftFeatures, d), Key: model.MatrixTensor("pool.k", rawPairWidth, d), Value: model.MatrixTensor("pool.v", rawPairWidth, d),
-			Out: model.LinearTensors("pool.o", "pool.ob", d, d), State: model.MatrixTensor("pool.s", z.aircraft*d, d),
+			Query: model.MatrixTensor("pool.q", aircraftFeatures, d), Key: model.MatrixTensor("pool.k", rawPairWidth, d),
+			Value: model.MatrixTensor("pool.v", rawPairWidth, d),
+			Out:   model.LinearTensors("pool.o", "pool.ob", d, d), State: model.MatrixTensor("pool.s", z.aircraft*d, d),
 		}}
 	}
 	return model.Tensors(w.list())
@@ -327,7 +355,8 @@ func (n *pedaNetwork[T]) pooledState(o *observation) *nn.Var[T] {
 	var groups []nn.AttentionGroup
 	for s := range o.slots {
 		for m := range z.aircraft {
-			groups = append(groups, nn.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth, KeyCount: o.first[s+1] - o.first[s], Stride: 1})
+			groups = append(groups, nn.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth,
+				KeyCount: o.first[s+1] - o.first[s], Stride: 1})
 			aircraft = append(aircraft, o.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
 			for u := o.first[s]; u < o.first[s+1]; u++ {
 				pairs = appendRaw(pairs, o.users[u*width:(u+1)*width], m, m+1)
@@ -676,7 +705,8 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	// The action of this slot is not known yet, and nothing before it reads it.
 	flights, users := len(win.actions.flight), len(win.actions.server)
 	win.actions.flight = append(win.actions.flight, make([]float32, flightActions*z.aircraft)...)
-	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...), append(win.actions.offload, make([]float32, len(s.Users))...)
+	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...),
+		append(win.actions.offload, make([]float32, len(s.Users))...)
 	win.windows = append(win.windows[:0], win.observation.slots)
 	p.network.forward(win)
 
@@ -720,7 +750,8 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 		return nil, err
 	}
 	return func() (rollout.Policy, error) {
-		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(s.arch(), z, form, t.Params, nil), data: data, anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
+		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(s.arch(), z, form, t.Params, nil), data: data,
+			anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
 		p.Reset()
 		return p, nil
 	}, nil
@@ -746,8 +777,9 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 
 func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*nn.Trainer, pedaSizes, error) {
 	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: prefdttrain.LossNames, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
-		return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
-	}})
+	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: prefdttrain.LossNames,
+		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+			return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
+		}})
 	return t, z, err
 }

@@ -118,7 +118,8 @@ func TestPEDAGradient(t *testing.T) {
 // Totals of 3 s and 5 s, 40 J and 20 J at preferences 0 and 1: the regression goes through
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
-	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true}, cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
+	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true},
+		cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
 	d.high = 1
 	d.observation.reset()
 	p, err := newPEDAData(standardise(d), sequenceForm{Targets: targetsLinear})
@@ -251,7 +252,8 @@ func toyDataset(t *testing.T, r *Run, flights, episodes int) *dataset {
 // The corpus's preference is delay's part of a normalised return, which has a band and not all of
 // [0, 1]; settings span that band, and every member is flown where it is the nearest.
 func TestOutcomeShares(t *testing.T) {
-	members := []flownMember{{0, pareto.Point{DelayS: 100, EnergyJ: 40e3}}, {1, pareto.Point{DelayS: 300, EnergyJ: 30e3}}, {2, pareto.Point{DelayS: 700, EnergyJ: 27e3}}}
+	members := []flownMember{{0, pareto.Point{DelayS: 100, EnergyJ: 40e3}}, {1, pareto.Point{DelayS: 300, EnergyJ: 30e3}},
+		{2, pareto.Point{DelayS: 700, EnergyJ: 27e3}}}
 	shares := outcomeShares(members, pareto.Point{DelayS: 1000, EnergyJ: 20e3})
 	for i, want := range []float64{0.1 / 2.1, 0.3 / 1.8, 0.7 / 2.05} {
 		if math.Abs(shares[i]-want) > 1e-12 {
@@ -288,7 +290,8 @@ func TestPEDAStandardises(t *testing.T) {
 	if got := d.observation.fleet[width-1]; got != float32(omega) {
 		t.Errorf("preference %v became %v", omega, got)
 	}
-	for name, m := range map[string]token.Moments{"fleet": columnMoments(d.observation.fleet, width), "users": columnMoments(d.observation.users, userWidth(r.World.Aircraft))} {
+	for name, m := range map[string]token.Moments{"fleet": columnMoments(d.observation.fleet, width),
+		"users": columnMoments(d.observation.users, userWidth(r.World.Aircraft))} {
 		for k := range m.Mean {
 			if name == "fleet" && k == width-1 {
 				continue

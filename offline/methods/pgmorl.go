@@ -45,7 +45,8 @@ type PGMORLSettings struct {
 }
 
 func (s *PGMORLSettings) setDefault() {
-	*s = PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2, Episodes: 10}
+	*s = PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2,
+		Episodes: 10}
 	s.PPO.setDefault()
 }
 
@@ -150,7 +151,8 @@ func fitHyperbola(xs, ys, ws []float64) hyperbola {
 	}
 	best, least := hyperbola{level: (low + high) / 2}, math.Inf(1)
 	for _, slope := range []float64{1, 8} {
-		result, err := optimize.Minimize(optimize.Problem{Func: loss}, []float64{(high - low) / 2, slope, 0.5, (low + high) / 2}, &optimize.Settings{MajorIterations: 400}, &optimize.NelderMead{})
+		result, err := optimize.Minimize(optimize.Problem{Func: loss}, []float64{(high - low) / 2, slope, 0.5, (low + high) / 2},
+			&optimize.Settings{MajorIterations: 400}, &optimize.NelderMead{})
 		if result != nil && (err == nil || result.F < math.Inf(1)) && result.F < least {
 			best, least = read(result.X), result.F
 		}
@@ -305,7 +307,8 @@ func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
 
 // train runs PPO for so many updates on each task, and returns the policies that result, and those
 // that it went through. A task without a parent starts anew.
-func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) (children, between []pgmorlMember, err error) {
+func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) (children, between []pgmorlMember,
+	err error) {
 	children = make([]pgmorlMember, len(tasks))
 	through := make([][]pgmorlMember, len(tasks))
 	err = jobs.Do(ctx, len(tasks), p.run.Workers, jobs.Stateless, func(_ struct{}, i int) error {
@@ -464,7 +467,8 @@ func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), er
 	case err != nil:
 		return nil, fmt.Errorf("state %s: %w", path, err)
 	case p.Trained < p.Tasks || len(p.Archive) == 0 || len(p.Population) == 0:
-		return nil, fmt.Errorf("state %s is damaged (%d tasks, %d policies, %d in the archive): remove its folder, and it begins anew", path, p.Trained, len(p.Population), len(p.Archive))
+		return nil, fmt.Errorf("state %s is damaged (%d tasks, %d policies, %d in the archive): remove its folder, and it begins anew",
+			path, p.Trained, len(p.Population), len(p.Archive))
 	case p.Settings != r.PGMORL:
 		return nil, fmt.Errorf("state %s is of a run with other settings: remove its folder, and it begins anew", path)
 	}

@@ -43,7 +43,8 @@ func toyPGMORL(t *testing.T) *pgmorl {
 // (30, 10) dominate 3 x 1 + 1 x 3 - 1 x 1 = 5; their gap is 2 in both, its square 8.
 func TestQuality(t *testing.T) {
 	p := toyPGMORL(t)
-	if got := p.quality([]pareto.Point{{DelayS: 10, EnergyJ: 30}, {DelayS: 30, EnergyJ: 10}, {DelayS: 35, EnergyJ: 35}}, pareto.Point{DelayS: 40, EnergyJ: 40}); math.Abs(got-(5-0.5*8)) > 1e-12 {
+	if got := p.quality([]pareto.Point{{DelayS: 10, EnergyJ: 30}, {DelayS: 30, EnergyJ: 10}, {DelayS: 35, EnergyJ: 35}},
+		pareto.Point{DelayS: 40, EnergyJ: 40}); math.Abs(got-(5-0.5*8)) > 1e-12 {
 		t.Errorf("quality %v, want 1", got)
 	}
 }
@@ -83,11 +84,13 @@ func TestBoundPopulation(t *testing.T) {
 func TestSelectTasks(t *testing.T) {
 	p := toyPGMORL(t)
 	p.Sparsity = 0
-	p.Population = []pgmorlMember{{File: "a", Point: pareto.Point{DelayS: 50, EnergyJ: 100}}, {File: "b", Point: pareto.Point{DelayS: 100, EnergyJ: 50}}}
+	p.Population = []pgmorlMember{{File: "a", Point: pareto.Point{DelayS: 50, EnergyJ: 100}},
+		{File: "b", Point: pareto.Point{DelayS: 100, EnergyJ: 50}}}
 	p.Archive = p.Population
 	for _, m := range p.Population {
 		for _, omega := range rollout.Linspace(0, 1, 9) {
-			p.History = append(p.History, improvement{p.scaled(pareto.Point{DelayS: m.DelayS + 0.01, EnergyJ: m.EnergyJ}), omega, [objectives]float64{2 * (1 - omega), 2 * omega}})
+			p.History = append(p.History, improvement{p.scaled(pareto.Point{DelayS: m.DelayS + 0.01, EnergyJ: m.EnergyJ}), omega,
+				[objectives]float64{2 * (1 - omega), 2 * omega}})
 		}
 	}
 	models := p.models(&p.Population[0])
@@ -120,7 +123,8 @@ func TestSelectTasks(t *testing.T) {
 		t.Errorf("%d tasks where all have been trained once, want %d", len(tasks), p.Tasks)
 	}
 	p.Archive = append(p.Archive, pgmorlMember{Point: pareto.Point{DelayS: 1, EnergyJ: 1e6}})
-	if got := p.quality(memberPoints(p.Archive), pareto.Point{DelayS: 110, EnergyJ: 110}); got != p.quality(memberPoints(p.Archive[:2]), pareto.Point{DelayS: 110, EnergyJ: 110}) {
+	if got := p.quality(memberPoints(p.Archive), pareto.Point{DelayS: 110, EnergyJ: 110}); got != p.quality(memberPoints(p.Archive[:2]),
+		pareto.Point{DelayS: 110, EnergyJ: 110}) {
 		t.Errorf("a point beyond the reference changes the quality to %v", got)
 	}
 }

@@ -58,8 +58,9 @@ type PPOSettings struct {
 
 func (s *PPOSettings) setDefault() {
 	*s = PPOSettings{
-		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3, Value: 0.5,
-		Rate: 1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
+		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3,
+		Value: 0.5,
+		Rate:  1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
 	}
 }
 
@@ -89,7 +90,8 @@ func (s *PPOSettings) gradientSteps() int { return s.Epochs * s.Minibatches } //
 func (s *PPOSettings) trainConfig(slots int, seed uint64) nn.Config {
 	return nn.Config{
 		Batch: 1, Workers: 1, Seed: seed,
-		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.iterations(slots) * s.gradientSteps(), Beta1: 0.9, Beta2: 0.999, ClipNorm: s.ClipNorm},
+		Schedule: nn.Schedule{PeakRate: s.Rate, FinalFraction: 0.1, Steps: s.iterations(slots) * s.gradientSteps(), Beta1: 0.9,
+			Beta2: 0.999, ClipNorm: s.ClipNorm},
 	}
 }
 
@@ -104,8 +106,10 @@ type ppoWeights[T any] struct {
 
 func ppoTensors(aircraft, width, userPart, flight int) []model.Tensor {
 	w := ppoWeights[model.Tensor]{
-		Actor: actorTensors(aircraft, width, userPart, flight), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart),
-		Value: model.OutputTensors("critic.value", "critic.valueb", width, objectives), Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
+		Actor: actorTensors(aircraft, width, userPart, flight), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft),
+			width, userPart),
+		Value:      model.OutputTensors("critic.value", "critic.valueb", width, objectives),
+		Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
 	}
 	return model.Tensors(model.Parameters[model.Tensor](&w))
 }
@@ -124,7 +128,8 @@ func (b *ppoBatch) gather(from *ppoBatch, slots []int) {
 	b.actions.gather(&from.actions, &from.observation, slots)
 	b.log, b.advantage, b.returns = b.log[:0], b.advantage[:0], b.returns[:0]
 	for _, s := range slots {
-		b.log, b.advantage, b.returns = append(b.log, from.log[s]), append(b.advantage, from.advantage[s]), append(b.returns, from.returns[s])
+		b.log, b.advantage, b.returns = append(b.log, from.log[s]), append(b.advantage, from.advantage[s]),
+			append(b.returns, from.returns[s])
 	}
 }
 
@@ -252,10 +257,12 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	}
 	_, minW := c.Physics.MinPower()
 	p := &ppo{settings: s, scales: scales, seeds: list, seed: seed, minJ: float64(c.Aircraft) * minW}
-	p.trainer, err = nn.New(s.trainConfig(c.Slots, seed), nn.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"}, Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
-		p.learner = newPPONetwork(w, g, s.Pooled)
-		return p
-	}})
+	p.trainer, err = nn.New(s.trainConfig(c.Slots, seed),
+		nn.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"},
+			Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+				p.learner = newPPONetwork(w, g, s.Pooled)
+				return p
+			}})
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +300,8 @@ func (p *ppo) update(weights func() [objectives]float64) error {
 	slots := p.worlds[0].Config.Slots
 	advantages := make([][objectives]float64, b.observation.slots)
 	for first := 0; first < b.observation.slots; first += slots {
-		estimateAdvantages(b.returns[first:first+slots], values[first:first+slots], advantages[first:first+slots], p.settings.Gamma, p.settings.Lambda)
+		estimateAdvantages(b.returns[first:first+slots], values[first:first+slots], advantages[first:first+slots], p.settings.Gamma,
+			p.settings.Lambda)
 	}
 	b.advantage = b.advantage[:0]
 	mean, square := 0.0, 0.0
@@ -357,7 +365,8 @@ func (p *ppo) collect() {
 			f.batch.observation.add(&w.Config.Physics, &f.snapshot, 0)
 			w.FillAction(&f.snapshot, &decision, &action)
 			o := w.Step(action)
-			f.batch.returns = append(f.batch.returns, [objectives]float64{-o.DelayS * scale / p.scales.DelayS, -(o.EnergyJ() - p.minJ) * scale / p.scales.EnergyJ})
+			f.batch.returns = append(f.batch.returns, [objectives]float64{-o.DelayS * scale / p.scales.DelayS,
+				-(o.EnergyJ() - p.minJ) * scale / p.scales.EnergyJ})
 			p.meanCost[0] += o.DelayS / float64(len(p.worlds))
 			p.meanCost[1] += o.EnergyJ() / float64(len(p.worlds))
 		}
@@ -422,7 +431,8 @@ type actorPolicy struct {
 }
 
 func newActorPolicy(w *nn.Params[float32], c *physics.Constants, s PPOSettings) *actorPolicy {
-	return &actorPolicy{constants: c, network: newPPONetwork(w, nil, s.Pooled), now: observation{plain: s.Plain}, done: actions{plain: s.Plain}}
+	return &actorPolicy{constants: c, network: newPPONetwork(w, nil, s.Pooled), now: observation{plain: s.Plain},
+		done: actions{plain: s.Plain}}
 }
 
 func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
@@ -452,7 +462,8 @@ func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decisi
 }
 
 // newMembers returns what makes policies of trained parameters.
-func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64, params []*nn.Params[float32]) func() (rollout.Policy, error) {
+func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64,
+	params []*nn.Params[float32]) func() (rollout.Policy, error) {
 	return func() (rollout.Policy, error) {
 		m := &memberPolicy{keys: keys, key: key}
 		for _, w := range params {
@@ -463,7 +474,8 @@ func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(go
 }
 
 // trainMembers trains one policy for each key, several at a time.
-func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64, weights func(p *ppo, key float64) func() [objectives]float64) ([]*nn.Params[float32], error) {
+func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64,
+	weights func(p *ppo, key float64) func() [objectives]float64) ([]*nn.Params[float32], error) {
 	if err := command.CheckWritable(r.Dir); err != nil {
 		return nil, err
 	}
@@ -527,8 +539,10 @@ type ppoVariant struct {
 
 // The variants whose flights others learn from.
 var (
-	plainPPO  = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain, true}
-	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker, false}
+	plainPPO = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, " +
+		"users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain, true}
+	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker,
+		false}
 )
 
 // ppoVariants are all.
@@ -536,7 +550,8 @@ var ppoVariants = []*ppoVariant{
 	plainPPO,
 	{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled, false},
 	weakerPPO,
-	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95", func(s PPOSettings) PPOSettings { return s }, true},
+	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95",
+		func(s PPOSettings) PPOSettings { return s }, true},
 }
 
 // trainPPO trains one policy for each preference.

@@ -50,7 +50,8 @@ type SCAOracleSettings struct {
 
 func (s *SCAOracleSettings) setDefault() {
 	s.SCASettings = SCASettings{
-		Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60, TrustM: 200,
+		Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60,
+		TrustM: 200,
 	}
 }
 
@@ -160,7 +161,8 @@ func (p *scaPlanner) trajectory(demand [][]demandUser, at path, choices []slotCh
 			program.users = append(program.users, served{
 				slot: t, aircraft: server - 1, position: users[u].position, localS: user.localS,
 				bits: user.task.Bits, edgeS: user.task.Cycles() / share.CPUHz,
-				delayWeight: user.weight * p.delayWeight, energyWeight: user.weight * p.energyWeight * p.constants.EdgeJ(user.task, share, 1),
+				delayWeight: user.weight * p.delayWeight, energyWeight: user.weight * p.energyWeight * p.constants.EdgeJ(user.task, share,
+					1),
 			})
 		}
 	}
@@ -354,7 +356,8 @@ func (o *scaOracle) arrivals() [][]demandUser {
 		for _, a := range scenario.Active(t, nil) {
 			if a.Task.Bits > 0 {
 				demand[t] = append(demand[t], demandUser{
-					position: scenario.UserPosition(t, a.User), task: a.Task, localS: a.Task.LocalTimeS(scenario.ReportedCPUHz(a.User)), weight: 1,
+					position: scenario.UserPosition(t, a.User), task: a.Task, localS: a.Task.LocalTimeS(scenario.ReportedCPUHz(a.User)),
+					weight: 1,
 				})
 			}
 		}

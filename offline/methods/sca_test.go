@@ -271,7 +271,8 @@ func TestSCAOptimum(t *testing.T) {
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
-	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": makeSCAOracle, "mpc": makeSCAMPC} {
+	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": makeSCAOracle,
+		"mpc": makeSCAMPC} {
 		settings := run.SCAOracle.SCASettings
 		if name == "mpc" {
 			settings = run.SCAMPC.SCASettings

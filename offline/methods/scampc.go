@@ -119,7 +119,8 @@ func (p *scaMPC) expected() (users []demandUser) {
 	for _, id := range p.ids {
 		r := p.users[id]
 		task := physics.Task{Bits: p.tasks.bits / n, CyclesPerBit: p.tasks.cycles / p.tasks.bits, DeadlineS: p.tasks.deadlineS / n}
-		users = append(users, demandUser{position: r.position, task: task, localS: task.LocalTimeS(r.cpuHz), weight: r.tasks / float64(p.slots)})
+		users = append(users, demandUser{position: r.position, task: task, localS: task.LocalTimeS(r.cpuHz),
+			weight: r.tasks / float64(p.slots)})
 	}
 	return users
 }

@@ -34,17 +34,19 @@ func (n *straight) AddGradient(i int, scale float64) ([]float64, error) {
 }
 
 func straightConfig() Config {
-	return Config{Batch: 4, Workers: 2, Seed: 1, Schedule: Schedule{PeakRate: 0.1, FinalFraction: 0.1, WarmUpSteps: 3, Steps: 12, Beta1: 0.9, Beta2: 0.98, ClipNorm: 1}}
+	return Config{Batch: 4, Workers: 2, Seed: 1, Schedule: Schedule{PeakRate: 0.1, FinalFraction: 0.1, WarmUpSteps: 3, Steps: 12,
+		Beta1: 0.9, Beta2: 0.98, ClipNorm: 1}}
 }
 
 func newStraight(t *testing.T, c Config, subject any, progress any) *Trainer {
 	t.Helper()
 	layer := model.LinearTensors("w", "b", 1, 1)
-	run, err := New(c, Task{Tensors: tensors(&layer), Losses: []string{"loss"}, Subject: subject, Progress: progress, Network: func(_ int, w, g *Params[float32]) Network {
-		n := &straight{}
-		Bind(model.Parameters[Param[float32]](&n.layer), w, g)
-		return n
-	}})
+	run, err := New(c, Task{Tensors: tensors(&layer), Losses: []string{"loss"}, Subject: subject, Progress: progress,
+		Network: func(_ int, w, g *Params[float32]) Network {
+			n := &straight{}
+			Bind(model.Parameters[Param[float32]](&n.layer), w, g)
+			return n
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,17 +66,19 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 		r := newStraight(t, straightConfig(), nil, &steps)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := r.Run(ctx, Files{Dir: dir, Save: 2, Validate: validate, Header: "step,x\n", Validation: func(ctx context.Context, log io.Writer) error {
-			if steps++; r.Step == stop {
-				cancel()
-			}
-			if inside && ctx.Err() != nil {
-				return ctx.Err()
-			}
-			_, err := fmt.Fprintf(log, "%d,1\n", r.Step)
-			return err
-		}}, io.Discard)
-		if stopped := err != nil; stopped != (stop > 0) || stopped && !strings.Contains(err.Error(), fmt.Sprintf("at step %d of 12", stop)) {
+		err := r.Run(ctx, Files{Dir: dir, Save: 2, Validate: validate, Header: "step,x\n",
+			Validation: func(ctx context.Context, log io.Writer) error {
+				if steps++; r.Step == stop {
+					cancel()
+				}
+				if inside && ctx.Err() != nil {
+					return ctx.Err()
+				}
+				_, err := fmt.Fprintf(log, "%d,1\n", r.Step)
+				return err
+			}}, io.Discard)
+		if stopped := err != nil; stopped != (stop > 0) || stopped &&
+			!strings.Contains(err.Error(), fmt.Sprintf("at step %d of 12", stop)) {
 			t.Fatalf("stopping at %d: %v", stop, err)
 		}
 		return r
@@ -98,14 +102,17 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 	log := read(whole, "log.csv")
 	for _, validate := range []int{5, 500, 0} {
 		run(whole, validate, 0, false)
-		if read(whole, "validation.csv") != "step,x\n5,1\n10,1\n12,1\n" || read(parts, "validation.csv") != "step,x\n5,1\n10,1\n12,1\n" || read(whole, "log.csv") != log {
-			t.Errorf("resumed with a validation every %d steps, the logs are\n%s\n%s", validate, read(whole, "validation.csv"), read(whole, "log.csv"))
+		if read(whole, "validation.csv") != "step,x\n5,1\n10,1\n12,1\n" || read(parts, "validation.csv") != "step,x\n5,1\n10,1\n12,1\n" ||
+			read(whole, "log.csv") != log {
+			t.Errorf("resumed with a validation every %d steps, the logs are\n%s\n%s", validate, read(whole, "validation.csv"),
+				read(whole, "log.csv"))
 		}
 	}
 	if strings.Count(log, "\n") != 13 || !strings.HasPrefix(log, "step,rate,norm,loss,flights_per_s\n0,") {
 		t.Errorf("the log is %s", log)
 	}
-	if err := os.WriteFile(filepath.Join(whole, "log.csv"), []byte(log+"12,0,0,0,0\n13,0"), 0o644); err != nil { // beyond the last save, and one cut short
+	// beyond the last save, and one cut short
+	if err := os.WriteFile(filepath.Join(whole, "log.csv"), []byte(log+"12,0,0,0,0\n13,0"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if run(whole, 5, 0, false); read(whole, "log.csv") != log {
@@ -123,12 +130,14 @@ func TestState(t *testing.T) {
 	}
 	var head State[Config, string, int]
 	p, err := Read(path, &head, func() ([]model.Tensor, error) { return run.Params.Tensors, nil })
-	if err != nil || !slices.Equal(p.Data, run.Params.Data) || head.Config != run.Config || head.Subject != "a subject" || head.Progress != 7 {
+	if err != nil || !slices.Equal(p.Data, run.Params.Data) || head.Config != run.Config || head.Subject != "a subject" ||
+		head.Progress != 7 {
 		t.Errorf("read %+v, %v, %v", head, p, err)
 	}
 	other := straightConfig()
 	other.Seed++
-	for name, r := range map[string]*Trainer{"seed": newStraight(t, other, "a subject", &seen), "subject": newStraight(t, straightConfig(), "another", &seen)} {
+	for name, r := range map[string]*Trainer{"seed": newStraight(t, other, "a subject", &seen),
+		"subject": newStraight(t, straightConfig(), "another", &seen)} {
 		if err := r.Load(path); err == nil || !strings.Contains(err.Error(), "it was trained with") {
 			t.Errorf("a state of another %s: %v", name, err)
 		}

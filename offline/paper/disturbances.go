@@ -36,7 +36,8 @@ func (t *tables) linkTable(x *experiment.Table) {
 	}
 	c := pareto.Compare(retained(full, displacementName(1)), retained(full, displacementName(-1)))
 	if c.N > 0 && t.recorded(t.longest(link)) {
-		x.After = append(x.After, fmt.Sprintf("One slot before less one slot after, of `%s`: %+.2f points (95 %% interval %+.2f to %+.2f, p = %.1e, n = %d).",
+		x.After = append(x.After, fmt.Sprintf("One slot before less one slot after, of `%s`: %+.2f points (95 %% interval %+.2f to "+
+			"%+.2f, p = %.1e, n = %d).",
 			name, 100*c.Mean, 100*c.Low, 100*c.High, c.P, c.N))
 	}
 	beforeLessAfter := func(r *experiment.Result) []float64 {

@@ -36,8 +36,9 @@ type Config struct {
 	Settings         int    `json:"settings" yaml:"settings"`                   // K
 	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings"`       // K of the dense front
 
-	Tokens      float64 `json:"tokens" yaml:"tokens"`           // declared, of each retrained arm of the published form
-	FullTokens  float64 `json:"-" yaml:"full_tokens"`           // of the arm that is trained longest; with Published, what that checkpoint has had
+	Tokens float64 `json:"tokens" yaml:"tokens"` // declared, of each retrained arm of the published form
+	// of the arm that is trained longest; with Published, what that checkpoint has had
+	FullTokens  float64 `json:"-" yaml:"full_tokens"`
 	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
 
 	// Published is a checkpoint that train-prefdt has made, in place of training one to the end.

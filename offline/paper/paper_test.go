@@ -45,7 +45,8 @@ func TestRows(t *testing.T) {
 		if arms[a.Name] {
 			t.Errorf("two arms are called %q", a.Name)
 		}
-		if arms[a.Name] = true; a.Description == "" || a.Spends == "" || a.CoreS < 1 && !a.Optional { // an optional one may not have been measured yet
+		// an optional one may not have been measured yet
+		if arms[a.Name] = true; a.Description == "" || a.Spends == "" || a.CoreS < 1 && !a.Optional {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -63,9 +64,12 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s has rows %q, the paper's are %q", table, names, want)
 		}
 	}
-	check("tab:family", paperRows.Methods, "PrefDT (shipped)", "PrefDT (PPO corpus)", "PEDA, as published", "PEDA + attention pooling", "IQL+omega (archive corpus)", "IQL+omega (PPO corpus)",
-		"PGMORL", "Per-preference PPO", "omega-BC", "PrefDT, ideal-point targets", "SCA oracle", "SCA-MPC", "Teacher", "Unconditioned DT", "Random")
-	check("tab:incumbent", paperRows.Teachers, "NSGA-II pop 101 (best at fixed budget)", "NSGA-II pop 101 (2x budget)", "NSGA-II pop 21", "NSGA-II pop 50 (corpus source)",
+	check("tab:family", paperRows.Methods, "PrefDT (shipped)", "PrefDT (PPO corpus)", "PEDA, as published", "PEDA + attention pooling",
+		"IQL+omega (archive corpus)", "IQL+omega (PPO corpus)",
+		"PGMORL", "Per-preference PPO", "omega-BC", "PrefDT, ideal-point targets", "SCA oracle", "SCA-MPC", "Teacher", "Unconditioned DT",
+		"Random")
+	check("tab:incumbent", paperRows.Teachers, "NSGA-II pop 101 (best at fixed budget)", "NSGA-II pop 101 (2x budget)", "NSGA-II pop 21",
+		"NSGA-II pop 50 (corpus source)",
 		"PrefDT (shipped), K=101", "PrefDT (shipped), K=21", "PrefDT (archive corpus, no corner/physics), K=21")
 	var modules []string
 	for _, r := range paperRows.Removals {
@@ -76,7 +80,8 @@ func TestRows(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"Attention pooling", "Per-user bypass", "Injection site", "Vector return-to-go", "Preference token", "Context window", "Teacher and corpus", "Conditioner",
+	if want := []string{"Attention pooling", "Per-user bypass", "Injection site", "Vector return-to-go", "Preference token",
+		"Context window", "Teacher and corpus", "Conditioner",
 		"Corner emphasis", "Physics features", "Setting-axis recalibration"}; !slices.Equal(modules, want) {
 		t.Errorf("tab:ablation has %q, the paper's is %q", modules, want)
 	}
@@ -84,7 +89,8 @@ func TestRows(t *testing.T) {
 	for _, r := range paperRows.Cost {
 		routes = append(routes, r.Name)
 	}
-	if want := []string{"PrefDT, one rollout", "SCA oracle, one convex re-solve", "SCA-MPC, one convex re-solve", "Per-preference PPO, one training run", "Teacher, one re-search"}; !slices.Equal(routes, want) {
+	if want := []string{"PrefDT, one rollout", "SCA oracle, one convex re-solve", "SCA-MPC, one convex re-solve",
+		"Per-preference PPO, one training run", "Teacher, one re-search"}; !slices.Equal(routes, want) {
 		t.Errorf("tab:unifiedcost has %q", routes)
 	}
 	conditionsOf := map[string]bool{}
@@ -104,7 +110,8 @@ func TestRows(t *testing.T) {
 	if n := len(conditions(shifts)) - 1; n != 15 || n != len(evaluate.Shifts) {
 		t.Errorf("%d shifted points", n)
 	}
-	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4", "published-fleet8", "rules-50-fleet4", "rules-50-fleet8",
+	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4",
+		"published-fleet8", "rules-50-fleet4", "rules-50-fleet8",
 		"published-full-replan", "published-full-whole", "published-replan", "rules-50-replan",
 		"prefdt-arrivals", "prefdt-context1-arrivals", "prefdt-context10-arrivals", "prefdt-context50-arrivals", "even-budgets", "cmdp"} {
 		if !arms[name] {
@@ -122,8 +129,10 @@ func TestNeeds(t *testing.T) {
 			paths = append(paths, n.Path)
 		}
 		if want, checked := map[string][]string{
-			"peda": {"train/ppo-plain", "train/peda"}, "peda-weaker": {"train/ppo-weaker", "train/peda-weaker"}, "ppo-weaker": {"train/ppo-weaker"}, "iql-ppo": {"train/ppo-plain", "train/iql-ppo"},
-			"prefdt-rules": {"train/prefdt-rules"}, "iql-archive": {"train/iql-archive"}, "prefdt-ideal": {"train/ppo-plain", "train/prefdt"},
+			"peda": {"train/ppo-plain", "train/peda"}, "peda-weaker": {"train/ppo-weaker", "train/peda-weaker"},
+			"ppo-weaker": {"train/ppo-weaker"}, "iql-ppo": {"train/ppo-plain", "train/iql-ppo"},
+			"prefdt-rules": {"train/prefdt-rules"}, "iql-archive": {"train/iql-archive"},
+			"prefdt-ideal": {"train/ppo-plain", "train/prefdt"},
 		}[a.Name]; checked && !slices.Equal(paths, want) {
 			t.Errorf("%s needs %q, want %q", a.Name, paths, want)
 		}
@@ -232,7 +241,8 @@ func TestRefusals(t *testing.T) {
 		"training seeds":     {strings.Replace(miniature, "100000", "5", 1), nil, "first_seed is 5"},
 		"unknown key":        {"sedes: 3\n", nil, "sedes"},
 		"no checkpoint":      {miniature, []string{"-published", dir, "-out", half}, "manifest.json"},
-		"another form's":     {miniature, []string{"-published", "../../configs/checkpoint", "-out", half}, "is no checkpoint of the published form"},
+		"another form's": {miniature, []string{"-published", "../../configs/checkpoint", "-out", half},
+			"is no checkpoint of the published form"},
 		"less than no limit": {miniature, []string{"-limit", "-1m"}, "-limit"},
 		"a word":             {miniature, []string{"merged"}, `unexpected "merged"`},
 		"too many shards":    {miniature, []string{"-list", "-shard", "0/1000000000000"}, "N to 10000"},
@@ -265,7 +275,8 @@ func TestOneForm(t *testing.T) {
 			t.Errorf("%s is %s trained for as long", a.Name, declaredArm)
 		}
 	}
-	if rows := c.rows(paperRows.Methods); len(rows) != len(paperRows.Methods)-1 || rows[0].Arm != declaredArm || rows[0].Printed == nil || rows[1].Arm != "published-whole" {
+	if rows := c.rows(paperRows.Methods); len(rows) != len(paperRows.Methods)-1 || rows[0].Arm != declaredArm || rows[0].Printed == nil ||
+		rows[1].Arm != "published-whole" {
 		t.Errorf("rows of one network under two names: %+v", rows[:2])
 	}
 }
@@ -311,11 +322,13 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 			w := float64(k) / float64(c.Settings-1)
 			var row []pareto.Point
 			for seed := range c.Seeds {
-				row = append(row, pareto.Point{DelayS: x[0] + w*(x[1]-x[0]) + float64(seed), EnergyJ: 40e3 - 13e3*w + x[2] + 10*float64(seed*seed)*x[2]})
+				row = append(row, pareto.Point{DelayS: x[0] + w*(x[1]-x[0]) + float64(seed),
+					EnergyJ: 40e3 - 13e3*w + x[2] + 10*float64(seed*seed)*x[2]})
 			}
 			sweep.Settings, sweep.Outcomes = append(sweep.Settings, w), append(sweep.Outcomes, row)
 		}
-		r := experiment.Result{Key: s.key(p, ownSettings), Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{sweep}}
+		r := experiment.Result{Key: s.key(p, ownSettings), Record: &experiment.Record{Version: experiment.Before},
+			Sweeps: []experiment.Sweep{sweep}}
 		if err := command.ReplaceJSON(filepath.Join(s.Dir, p.Name, "result.json"), "", r); err != nil {
 			t.Fatal(err)
 		}
@@ -326,14 +339,17 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 // The report has the paper's figures beside ours, the difference and the test, the verdicts of
 // the criterion against the paper's, and says what was not run.
 func TestReport(t *testing.T) {
-	s := synthetic(t, map[string][3]float64{"rules-50": {100, 700, 0}, "published": {100, 690, 20}, "prefdt": {120, 400, 50}, "prefdt-padded": {130, 390, 80}, "iql-archive": {110, 500, 30}, "random": {500, 600, 30e3}})
+	s := synthetic(t, map[string][3]float64{"rules-50": {100, 700, 0}, "published": {100, 690, 20}, "prefdt": {120, 400, 50},
+		"prefdt-padded": {130, 390, 80}, "iql-archive": {110, 500, 30}, "random": {500, 600, 30e3}})
 	// A study's folder, whose flagship ends 1 % below its budget, and the pacer on it.
 	studied := t.TempDir()
 	for arm, energyJ := range map[string]float64{"flagship": 32.67e3, "even": 33e3} {
 		r := experiment.Result{Key: "of " + arm, Record: &experiment.Record{Version: experiment.Before}}
-		r.Budgets = []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3, Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}
+		r.Budgets = []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3,
+			Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}
 		if arm == "flagship" {
-			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1}, Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
+			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1},
+				Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
 		}
 		if err := command.ReplaceJSON(filepath.Join(studied, arm, "result.json"), "", r); err != nil {
 			t.Fatal(err)
@@ -381,10 +397,12 @@ func TestReport(t *testing.T) {
 	r := find("prefdt")
 	figures := s.newTables(mustResults(t, s)).figures
 	hv := mean(figures["prefdt"].Hypervolumes)
-	if r["HV"] != fmt.Sprintf("%.3f", hv) || r["difference"] != fmt.Sprintf("%+.2f", hv-90.28) || r["n"] != "4" || r["criterion"] != "no (reach)" || r["pairs"] != "4" {
+	if r["HV"] != fmt.Sprintf("%.3f", hv) || r["difference"] != fmt.Sprintf("%+.2f", hv-90.28) || r["n"] != "4" ||
+		r["criterion"] != "no (reach)" || r["pairs"] != "4" {
 		t.Errorf("%v, hypervolume %v", r, hv)
 	}
-	if want := pareto.Compare(figures["prefdt"].Hypervolumes, figures["published"].Hypervolumes); r["HV less published"] != fmt.Sprintf("%+.3f", want.Mean) || r["record"] != experiment.Before || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
+	if want := pareto.Compare(figures["prefdt"].Hypervolumes, figures["published"].Hypervolumes); r["HV less published"] != fmt.Sprintf(
+		"%+.3f", want.Mean) || r["record"] != experiment.Before || r["low"] != fmt.Sprintf("%+.3f", want.Low) {
 		t.Errorf("against the published form: %v, want %v", r, want)
 	}
 	if r := find("published"); r["criterion"] != "yes" || r["paper's HV"] != "-" || r["low"] != "" {
@@ -408,7 +426,8 @@ func TestReport(t *testing.T) {
 	}
 	text := read("paper.md")
 	for _, want := range []string{
-		"IQL+omega (archive corpus) *", "The paper's sign at all points: ", "![Fronts of the methods up to 45 kJ](fronts.png)", "| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
+		"IQL+omega (archive corpus) *", "The paper's sign at all points: ", "![Fronts of the methods up to 45 kJ](fronts.png)",
+		"| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q", want)
@@ -432,7 +451,8 @@ func TestReport(t *testing.T) {
 		table(x.Name + ".csv")
 	}
 	ablations := table("ablations.csv")
-	if r := ablations[0]; r["arm"] != "prefdt-padded" || r["taken from"] != "prefdt" || !strings.HasPrefix(r["HV less there"], "-") || r["the paper"] == "" {
+	if r := ablations[0]; r["arm"] != "prefdt-padded" || r["taken from"] != "prefdt" || !strings.HasPrefix(r["HV less there"], "-") ||
+		r["the paper"] == "" {
 		t.Errorf("%v", r)
 	}
 	measured, err := s.newTables(mustResults(t, s)).all()
@@ -457,8 +477,10 @@ func TestStoredResults(t *testing.T) {
 	}
 	dir, archive := t.TempDir(), "results/results.tar.gz"
 	var out, errs bytes.Buffer
-	call := cli.NewCall("offline paper", []string{"merge", "-out", dir, "-times=false", "-published", "../../configs/paper", "-study", archive + "/study", archive + "/arms"}, &out, &errs)
-	if status := call.Exit(Command(t.Context(), call)); status != 1 || !strings.Contains(errs.String(), "10 of 80 arms are not measured yet") {
+	call := cli.NewCall("offline paper", []string{"merge", "-out", dir, "-times=false", "-published", "../../configs/paper", "-study",
+		archive + "/study", archive + "/arms"}, &out, &errs)
+	if status := call.Exit(Command(t.Context(), call)); status != 1 ||
+		!strings.Contains(errs.String(), "10 of 80 arms are not measured yet") {
 		t.Fatalf("status %d, %s", status, &errs)
 	}
 	read := func(path string) map[string][]string {
@@ -505,8 +527,10 @@ func TestFigures(t *testing.T) {
 		return []pareto.Point{{DelayS: delayS, EnergyJ: energyJ}}
 	}
 	r := &experiment.Result{Sweeps: []experiment.Sweep{
-		{Name: nominal, Settings: []float64{0}, Outcomes: [][]pareto.Point{point(500, 41e3)}},                               // 500 s x 100 kJ
-		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},                  // four fifths of it
+		// 500 s x 100 kJ
+		{Name: nominal, Settings: []float64{0}, Outcomes: [][]pareto.Point{point(500, 41e3)}},
+		// four fifths of it
+		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},
 		{Name: trainedBudgets, Settings: []float64{30e3, 40e3}, Outcomes: [][]pareto.Point{point(1, 33e3), point(1, 38e3)}}, // +10 %, -5 %
 	}}
 	if kept := retained(r, lossName(0.4, false)); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
@@ -524,7 +548,8 @@ func TestFigures(t *testing.T) {
 	if g := gain([]experiment.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
 		t.Errorf("gain %v", g)
 	}
-	full := &tables{set: &set{Config: Default()}, figures: map[string]*figures{"published-full-axis": hypervolumes(99.1, 99.2)}, results: map[string]*experiment.Result{"published-full-link": r}}
+	full := &tables{set: &set{Config: Default()}, figures: map[string]*figures{"published-full-axis": hypervolumes(99.1, 99.2)},
+		results: map[string]*experiment.Result{"published-full-link": r}}
 	rows := map[string][]string{}
 	var aims experiment.Table
 	full.aimTable(&aims)
@@ -533,16 +558,20 @@ func TestFigures(t *testing.T) {
 		rows[row["figure"].(string)] = []string{row["ours"].(string), row["wanted"].(string), met}
 	}
 	for what, want := range map[string][]string{
-		"HV at recalibrated settings, 1e6": {"99.150", "99.2 at least", "no"}, "fidelity at preferences even from 0 to 1": {notRun, "0.93 to 1", ""},
-		"at 40 % lost: the paper's 71.1": {"80.0", "68.1 to 74.1", "no"}, "corner less the teacher's, s": {notRun, "3 at most", ""},
+		"HV at recalibrated settings, 1e6":         {"99.150", "99.2 at least", "no"},
+		"fidelity at preferences even from 0 to 1": {notRun, "0.93 to 1", ""},
+		"at 40 % lost: the paper's 71.1":           {"80.0", "68.1 to 74.1", "no"},
+		"corner less the teacher's, s":             {notRun, "3 at most", ""},
 	} {
 		if !slices.Equal(rows[what], want) {
 			t.Errorf("%s: %q, want %q", what, rows[what], want)
 		}
 	}
 	// An arm is measured against the front of the others, which the better of two does not reach itself.
-	alone := &tables{pool: []pareto.Contributor{{Arm: "good", Outcomes: [][]pareto.Point{point(10, 10)}}, {Arm: "bad", Outcomes: [][]pareto.Point{point(13, 14)}}}}
-	if f := alone.figuresOf("good", &experiment.Sweep{Settings: []float64{0}, Outcomes: alone.pool[0].Outcomes}, 2, false, none); mean(f.igds) != 5 {
+	alone := &tables{pool: []pareto.Contributor{{Arm: "good", Outcomes: [][]pareto.Point{point(10, 10)}},
+		{Arm: "bad", Outcomes: [][]pareto.Point{point(13, 14)}}}}
+	if f := alone.figuresOf("good", &experiment.Sweep{Settings: []float64{0}, Outcomes: alone.pool[0].Outcomes}, 2, false,
+		none); mean(f.igds) != 5 {
 		t.Errorf("distance from the others' front: %v, want 5", f.igds)
 	}
 	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
@@ -571,7 +600,8 @@ func TestReferences(t *testing.T) {
 		r["record"] != experiment.Before || r["paper's HV"] != 99.47 {
 		t.Errorf("%v", r)
 	}
-	if r := find("references", "arm", "prefdt"); !strings.HasSuffix(r[wide].(string), "(1)") || !strings.HasSuffix(r[tight].(string), "(1)") {
+	if r := find("references", "arm", "prefdt"); !strings.HasSuffix(r[wide].(string), "(1)") ||
+		!strings.HasSuffix(r[tight].(string), "(1)") {
 		t.Errorf("%v", r)
 	}
 	// The paper has published, prefdt, peda in this order; here it is prefdt, peda, published at both points.
@@ -586,7 +616,8 @@ func TestReferences(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	other := s.newTables(mustResults(t, s))
-	for arm, hv := range map[string]float64{"prefdt-context50": 9, "omega-bc-context1": 5, "prefdt-context1": 5.5, "omega-bc-context50": 4} {
+	for arm, hv := range map[string]float64{"prefdt-context50": 9, "omega-bc-context1": 5, "prefdt-context1": 5.5,
+		"omega-bc-context50": 4} {
 		other.results[arm] = &experiment.Result{Record: &experiment.Record{Version: experiment.Before}, Sweeps: []experiment.Sweep{{
 			Name: nominal, Settings: []float64{0},
 			Outcomes: [][]pareto.Point{{{DelayS: 719, EnergyJ: 39e3 - 1e6*hv}, {DelayS: 719, EnergyJ: 39e3 - 1e6*hv}}}}}}
@@ -625,7 +656,8 @@ func TestRecorded(t *testing.T) {
 // What has been spent counts a training run once, however many arms fly its network.
 func TestSpent(t *testing.T) {
 	s := newSet(Default(), nil, t.TempDir(), io.Discard)
-	x := &tables{set: s, results: map[string]*experiment.Result{"prefdt": {}, "prefdt-budgets": {}, "prefdt-ideal": {}, "iql-archive": {}, "rules-50": {}, "rules-50-link": {}, "random": {}}}
+	x := &tables{set: s, results: map[string]*experiment.Result{"prefdt": {}, "prefdt-budgets": {}, "prefdt-ideal": {}, "iql-archive": {},
+		"rules-50": {}, "rules-50-link": {}, "random": {}}}
 	learned, coreS := x.spent()
 	if want := (methods.Budget{EnvironmentSteps: 600_000, Transitions: 76_800_000, Tokens: 31_200_000}); learned != want {
 		t.Errorf("spent %+v, want %+v", learned, want)

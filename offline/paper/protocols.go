@@ -30,9 +30,11 @@ func (t measurement) ofBudgets() bool { return t == budgets || t == replanned }
 
 // descriptions of measurements end those of policies.
 var descriptions = map[measurement]string{
-	ownSettings: "", recalibrated: ": recalibrated settings", fullRange: ": preferences even from 0 to 1", dense: ": many recalibrated settings",
-	budgets: ": budgets in joules", energyEntry: ": the energy entry at one preference", replanned: ": budgets in joules, replanned in each slot",
-	link: ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
+	ownSettings: "", recalibrated: ": recalibrated settings", fullRange: ": preferences even from 0 to 1",
+	dense:   ": many recalibrated settings",
+	budgets: ": budgets in joules", energyEntry: ": the energy entry at one preference",
+	replanned: ": budgets in joules, replanned in each slot",
+	link:      ": the link", shifts: ": fifteen operating points", arrivals: ": another arrival process in flight",
 }
 
 // nominal names the sweep without any disturbance, of every measurement.

@@ -151,7 +151,8 @@ func (t *tables) conclusions() (list []conclusion) {
 		for _, c := range r.Comparisons {
 			if c.Paper != nil {
 				arm, base := t.resolve(c.Arm), t.resolve(c.Base)
-				list = append(list, conclusion{fmt.Sprintf("%s: `%s` less `%s`", r.Module, arm, base), *c.Paper, []string{arm}, []string{base}})
+				list = append(list, conclusion{fmt.Sprintf("%s: `%s` less `%s`", r.Module, arm, base), *c.Paper, []string{arm},
+					[]string{base}})
 			}
 		}
 	}

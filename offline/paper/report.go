@@ -93,7 +93,8 @@ func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures [
 		}
 	}
 	learned, coreS := t.spent()
-	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds from %d, "+
+	fmt.Fprintf(b, "# The paper's tables, with our figures\n\nMade by `offline paper`. Two aircraft, ten users, 100 slots; %d seeds "+
+		"from %d, "+
 		"fewer where a row's n says so; %d settings. ", t.Seeds, t.FirstSeed, t.Settings)
 	fmt.Fprintf(b, "%d of %d arms have been measured, and %d of %d optional ones; what has not is \"not run\". ",
 		run[false], arms[false], run[true], arms[true])
@@ -103,7 +104,8 @@ func (t *tables) writeMarkdown(w io.Writer, list []*experiment.Table, pictures [
 		"transitions, "+
 		"each training run and each search counted once, and took about %.1f hours of a core by the rates of `offline paper -list -json`. ",
 		float64(learned.Tokens)/1e6, float64(learned.EnvironmentSteps)/1e6, float64(learned.Transitions)/1e6, float64(coreS)/3600)
-	fmt.Fprintf(b, "IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: [glossary](../../../docs/glossary.md); "+
+	fmt.Fprintf(b, "IGD is measured on %d seeds against the pooled front of %d arms (`%.12s`, reference.json). Terms: "+
+		"[glossary](../../../docs/glossary.md); "+
 		"the even pacer spends each slot's even share of a budget and then decides by exact search.\n",
 		len(t.reference.BySeed), len(t.reference.Contributors), t.reference.Hash)
 	for _, x := range list {

@@ -69,7 +69,8 @@ func (c *Config) arms(s *set) []experiment.Arm {
 			name := armName(p.Name, t)
 			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: run, Needs: needs,
 				CoreS:    costs[name],
-				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{recalibrated: c.Settings, dense: c.DenseSettings}[t]}
+				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{recalibrated: c.Settings,
+					dense: c.DenseSettings}[t]}
 			if t.ofBudgets() {
 				a.BudgetSeeds = c.seedsOf(p, t)
 			}

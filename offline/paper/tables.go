@@ -202,7 +202,8 @@ func (t *tables) teacherTable(x *experiment.Table) {
 		}
 	}
 	if len(ours) > 0 {
-		x.After = append(x.After, fmt.Sprintf("Populations here: %s; in the paper: %s.", strings.Join(ours, ", "), strings.Join(theirs, ", ")))
+		x.After = append(x.After, fmt.Sprintf("Populations here: %s; in the paper: %s.", strings.Join(ours, ", "),
+			strings.Join(theirs, ", ")))
 	}
 }
 

@@ -155,7 +155,8 @@ func TestFieldWorldReferences(t *testing.T) {
 	three, _ := References(&c, nil)
 	const floorJ = 26.88e3 // two aircraft at 134.4 W for 100 s
 	if math.Abs(wide.DelayS/1148-1) > 0.01 || math.Abs(wide.EnergyJ/(5.24*floorJ)-1) > 1e-3 ||
-		math.Abs(tight.DelayS/826-1) > 0.01 || math.Abs(tight.EnergyJ/(1.45*floorJ)-1) > 1e-3 || math.Abs(three.EnergyJ/wide.EnergyJ-1.5) > 1e-9 {
+		math.Abs(tight.DelayS/826-1) > 0.01 || math.Abs(tight.EnergyJ/(1.45*floorJ)-1) > 1e-3 ||
+		math.Abs(three.EnergyJ/wide.EnergyJ-1.5) > 1e-9 {
 		t.Errorf("references %+v and %+v, %+v of three aircraft", wide, tight, three)
 	}
 }

@@ -21,7 +21,8 @@ func (m *Corpus) Checkpoint(f *prefdt.Form, parameters []float32) (*checkpoint.C
 	constants := m.GoalConstants()
 	return &checkpoint.Checkpoint{Paper: net, Manifest: checkpoint.Manifest{
 		Published:     &prefdt.Archived{Form: *f, Statistics: m.Rows, UserPrior: m.userPrior()},
-		GoalConstants: constants, PriceAxis: priceAxis(&constants), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
+		GoalConstants: constants, PriceAxis: priceAxis(&constants), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
+		World: m.World.Record(),
 	}}, nil
 }
 
@@ -31,7 +32,8 @@ func (m *Corpus) userPrior() dispatch.UserPrior {
 	spread := func(low, high float64) float64 { return (high - low) / math.Sqrt(12) } // deviation of a uniform draw
 	return dispatch.UserPrior{
 		ActiveUsers: float64(c.ActiveMin+c.ActiveMax) / 2 * c.TaskProbability, CPUHz: c.UserCPUHz,
-		TaskMean:   physics.Task{Bits: (c.BitsMin + c.BitsMax) / 2, CyclesPerBit: c.CyclesPerBit, DeadlineS: (c.DeadlineMinS + c.DeadlineMaxS) / 2},
+		TaskMean: physics.Task{Bits: (c.BitsMin + c.BitsMax) / 2, CyclesPerBit: c.CyclesPerBit,
+			DeadlineS: (c.DeadlineMinS + c.DeadlineMaxS) / 2},
 		TaskStdDev: physics.Task{Bits: spread(c.BitsMin, c.BitsMax), DeadlineS: spread(c.DeadlineMinS, c.DeadlineMaxS)},
 	}
 }

@@ -47,7 +47,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	config := f.String("config", "", "YAML `FILE` with form, corpus, batch and schedule, as configs/prefdt.yaml")
 	out := f.String("out", "out/paper", "`FOLDER` for rules.json, corpus.json, state.bin, cooldown.bin and the logs")
 	tokens := f.Float64("tokens", 440e6, "tokens of the whole run, the cool-down included")
-	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`; with -resume where no run is")
+	from := f.String("from", "", "begin with the parameters, steps and tokens of the checkpoint in this `FOLDER`; with -resume where "+
+		"no run is")
 	resume := f.Bool("resume", false, "continue from the states in -out; without one, start")
 	validate := f.Float64("validate", 20e6, "tokens between two validations, 0 for none")
 	exportTo := f.String("export", "", "calibrate and write the checkpoint to `FOLDER` instead of training")
@@ -66,7 +67,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInput(err)
 	}
 	if !(*tokens >= c.tokensPerStep() && *tokens <= 1e13) || !(*validate >= 0 && *validate <= 1e13) {
-		return cli.BadInputf("-tokens is %g, want a step's %.0f at least; -validate is %g, want 0 at least", *tokens, c.tokensPerStep(), *validate)
+		return cli.BadInputf("-tokens is %g, want a step's %.0f at least; -validate is %g, want 0 at least", *tokens, c.tokensPerStep(),
+			*validate)
 	}
 	if *exportTo != "" {
 		return exportCommand(ctx, call, c, *out, cmp.Or(*state, filepath.Join(*out, coolDownFile)), *flights, *exportTo)
@@ -127,7 +129,8 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 		return cli.BadInput(err)
 	}
 	if d := head.Subject.CoolDown; filepath.Base(state) == coolDownFile && head.Step < d.From+d.Steps {
-		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step, d.From+d.Steps)
+		return cli.BadInputf("%s is at step %d of a cool-down that ends at %d: train on, or name another -state", state, head.Step,
+			d.From+d.Steps)
 	}
 	if flights < 2 || flights > calibrationSeeds {
 		return cli.BadInputf("-flights is %d, want 2 to %d", flights, calibrationSeeds)
@@ -144,7 +147,8 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: heads\n", ck.Published.Form.Parameters(), head.Progress.Tokens/1e6, out)
+	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: "+
+		"heads\n", ck.Published.Form.Parameters(), head.Progress.Tokens/1e6, out)
 	return err
 }
 
@@ -186,7 +190,8 @@ const dispatchPrices = 101
 // a folder, or of the dispatch teacher.
 func teacherArchive(ctx context.Context, c Config, w world.Config, dir string, workers int, progress io.Writer) (corpus.Archive, error) {
 	if c.Dispatch {
-		return corpus.DispatchArchive(ctx, &w, dispatchPrices, c.Episodes, workers, command.Progress(progress, "archive episodes", c.Episodes))
+		return corpus.DispatchArchive(ctx, &w, dispatchPrices, c.Episodes, workers,
+			command.Progress(progress, "archive episodes", c.Episodes))
 	}
 	find := search.Default()
 	find.World = w
@@ -205,9 +210,13 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	} else if err != nil {
 		return nil, cli.BadInputf("corpus %s is damaged (%v): remove it, and it is drawn again", path, err)
 	}
-	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform || (m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft || !slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
-		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v, by dispatch: %v) of %d aircraft, %d episodes for each rule and user features %q, the configuration %d, %d (%v, %v), %d, %d and %q: give another -out", path,
-			len(m.Flights), m.Seed, m.Uniform, m.Archive.Prices != nil, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights, c.Seed, c.Uniform, c.Dispatch, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
+	if len(m.Flights) != c.Flights || m.Archive.Episodes != c.Episodes || m.Seed != c.Seed || m.Uniform != c.Uniform ||
+		(m.Archive.Prices != nil) != c.Dispatch || m.World.Aircraft != c.Form.Aircraft ||
+		!slices.Equal(m.UserFeatures, c.Form.UserFeatures) {
+		return nil, cli.BadInputf("%s has %d flights of seed %d (uniform: %v, by dispatch: %v) of %d aircraft, %d episodes for each "+
+			"rule and user features %q, the configuration %d, %d (%v, %v), %d, %d and %q: give another -out", path,
+			len(m.Flights), m.Seed, m.Uniform, m.Archive.Prices != nil, m.World.Aircraft, m.Archive.Episodes, m.UserFeatures, c.Flights,
+			c.Seed, c.Uniform, c.Dispatch, c.Form.Aircraft, c.Episodes, c.Form.UserFeatures)
 	}
 	return m, nil
 }

@@ -79,9 +79,11 @@ func (m *Corpus) fitConditioner() (f Fit, err error) {
 	f.R2EnergyJ = explained(&f.EnergyJ, func(b bin) float64 { return b.energyJ })
 	switch {
 	case !(spanS > 0 && spanJ > 0) || f.Reversal > gateReversal:
-		return f, fmt.Errorf("conditioner's first gate: the map from preferences to returns is not monotone, by %.3f of its span, want %g at most", f.Reversal, gateReversal)
+		return f, fmt.Errorf("conditioner's first gate: the map from preferences to returns is not monotone, by %.3f of its span, want "+
+			"%g at most", f.Reversal, gateReversal)
 	case !(min(f.R2DelayS, f.R2EnergyJ) >= gateR2):
-		return f, fmt.Errorf("conditioner's second gate: the quadratic explains %.4f of the delays and %.4f of the energies, want %g", f.R2DelayS, f.R2EnergyJ, gateR2)
+		return f, fmt.Errorf("conditioner's second gate: the quadratic explains %.4f of the delays and %.4f of the energies, want %g",
+			f.R2DelayS, f.R2EnergyJ, gateR2)
 	}
 	return f, nil
 }

@@ -78,18 +78,19 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 			m.Shares = append(m.Shares, corpus.Share(p, m.Etas))
 		}
 		m.Flights = make([]Episode, flights)
-		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c), nil }, func(s *corpus.Simulator, i int) (err error) {
-			m.Flights[i] = m.draw(uint64(i))
-			if err := seeds.CheckTraining(m.Flights[i].Seed); err != nil {
+		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c), nil },
+			func(s *corpus.Simulator, i int) (err error) {
+				m.Flights[i] = m.draw(uint64(i))
+				if err := seeds.CheckTraining(m.Flights[i].Seed); err != nil {
+					return err
+				}
+				m.Flights[i].Point, err = m.simulate(s, &m.Flights[i], nil)
 				return err
-			}
-			m.Flights[i].Point, err = m.simulate(s, &m.Flights[i], nil)
-			return err
-		}, func(done int) {
-			if progress != nil {
-				progress(round*flights + done)
-			}
-		})
+			}, func(done int) {
+				if progress != nil {
+					progress(round*flights + done)
+				}
+			})
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,8 @@ import (
 const calibrationSettings = 41
 
 // finish calibrates the parameters of a state file on calibration seeds and writes the checkpoint.
-func finish(ctx context.Context, c Config, dir, state string, flights, workers int, out string, progress func(done int)) (*checkpoint.Checkpoint, error) {
+func finish(ctx context.Context, c Config, dir, state string, flights, workers int, out string,
+	progress func(done int)) (*checkpoint.Checkpoint, error) {
 	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,8 @@ func finish(ctx context.Context, c Config, dir, state string, flights, workers i
 		}
 	}
 	omegas := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], calibrationSettings)
-	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, progress)
+	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas),
+		workers, progress)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
@@ -51,12 +53,15 @@ func finish(ctx context.Context, c Config, dir, state string, flights, workers i
 	}
 	ck.GoalConstants.SettingMap = cal.SettingMap
 	ck.Training = map[string]float64{
-		"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)), "steps": float64(n.Step), "tokens": float64(n.Progress.Tokens),
+		"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)), "steps": float64(n.Step),
+		"tokens":               float64(n.Progress.Tokens),
 		"conditioner_r2_delay": m.Fit.R2DelayS, "conditioner_r2_energy": m.Fit.R2EnergyJ,
 	}
 	for k := range m.Fit.DelayS { // coefficients of eq. (reg); the manifest's conditioner tabulates them
-		ck.Training[fmt.Sprintf("conditioner_delay_s_%d", k)], ck.Training[fmt.Sprintf("conditioner_energy_j_%d", k)] = m.Fit.DelayS[k], m.Fit.EnergyJ[k]
+		ck.Training[fmt.Sprintf("conditioner_delay_s_%d", k)], ck.Training[fmt.Sprintf("conditioner_energy_j_%d", k)] = m.Fit.DelayS[k],
+			m.Fit.EnergyJ[k]
 	}
-	ck.Seeds = map[string]int64{"train_first": 0, "train_last": validationFirst - 1, "calibration_first": seeds.CalibrationFirst, "calibration": int64(flights)}
+	ck.Seeds = map[string]int64{"train_first": 0, "train_last": validationFirst - 1, "calibration_first": seeds.CalibrationFirst,
+		"calibration": int64(flights)}
 	return ck, export.Write(out, ck.Manifest, parameters, nil)
 }

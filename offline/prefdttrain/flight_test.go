@@ -79,7 +79,8 @@ func TestPolicyEqualsTraining(t *testing.T) {
 		first := max(s-f.Context+1, 0)
 		b.windows = []int{s - first + 1}
 		for _, x := range whole[first : s+1] {
-			b.slotNumber, b.userCounts, b.omega = append(b.slotNumber, x.slotNumber...), append(b.userCounts, x.userCounts...), append(b.omega, x.omega...)
+			b.slotNumber, b.userCounts, b.omega = append(b.slotNumber, x.slotNumber...), append(b.userCounts, x.userCounts...),
+				append(b.omega, x.omega...)
 			b.aircraft, b.users, b.returns = append(b.aircraft, x.aircraft...), append(b.users, x.users...), append(b.returns, x.returns...)
 			b.action, b.server, b.motion = append(b.action, x.action...), append(b.server, x.server...), append(b.motion, x.motion...)
 		}

@@ -12,12 +12,14 @@ import (
 )
 
 // sweep flies parameters at some preferences and returns the outcomes [preference][seed].
-func (m *Corpus) sweep(ctx context.Context, f *prefdt.Form, parameters []float32, list []uint64, omegas []float64, workers int) ([][]pareto.Point, error) {
+func (m *Corpus) sweep(ctx context.Context, f *prefdt.Form, parameters []float32, list []uint64, omegas []float64,
+	workers int) ([][]pareto.Point, error) {
 	ck, err := m.Checkpoint(f, parameters)
 	if err != nil {
 		return nil, err
 	}
-	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers, nil)
+	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas),
+		workers, nil)
 	return rollout.Outcomes(results), err
 }
 
@@ -30,7 +32,8 @@ func (x frontFigures) String() string {
 
 // fly flies parameters on the last training seeds, which the corpus does not use, at some
 // preferences evenly spaced over those that the corpus accepts.
-func (m *Corpus) fly(ctx context.Context, f *prefdt.Form, parameters []float32, flights, settings, workers int) (x frontFigures, err error) {
+func (m *Corpus) fly(ctx context.Context, f *prefdt.Form, parameters []float32, flights, settings, workers int) (x frontFigures,
+	err error) {
 	low, high := m.Accepted()
 	omegas := rollout.Linspace(low, high, settings)
 	list := seeds.List(seeds.TrainingLast+1-uint64(flights), flights)

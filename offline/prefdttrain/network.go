@@ -57,7 +57,8 @@ func (n *network[T]) forward(b *batch) {
 	omega := t.Input(b.omega, slots, 1)
 
 	// Each aircraft gathers its users, eq. (attn), and the three tokens of each slot.
-	gathered := t.SetAttention(t.MatMul(aircraft, &w.UserQuery), t.MatMul(pairs, &w.UserKey), t.MatMul(pairs, &w.UserValue), n.groups, f.Heads)
+	gathered := t.SetAttention(t.MatMul(aircraft, &w.UserQuery), t.MatMul(pairs, &w.UserKey), t.MatMul(pairs, &w.UserValue), n.groups,
+		f.Heads)
 	pooled := t.Reshape(t.Linear(gathered, &w.UserOut), slots, m*d)
 	ret := t.Linear(t.Input(b.returns, slots, prefdt.ReturnFeatures), &w.ReturnToken)
 	state := t.Add(t.Linear(t.Reshape(aircraft, slots, m*prefdt.AircraftFeatures), &w.StateAircraft), t.MatMul(pooled, &w.StatePooled))

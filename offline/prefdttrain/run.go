@@ -47,8 +47,10 @@ func (c *Config) coolDownAfter(step int) coolDown {
 // run trains from the states in a folder to so many tokens, cool-down included, or to the
 // end of ctx. Beyond its cool-down a run goes on from where that began, with more tokens.
 // It is validated every so many tokens, unless that is 0.
-func (r *run) run(ctx context.Context, dir string, tokens, checkTokens float64, check func(context.Context, io.Writer) error, stdout io.Writer) error {
-	f := nn.Files{Dir: dir, Line: 50, Validate: int(math.Ceil(checkTokens / r.tokensPerStep())), Header: validationHeader, Validation: check}
+func (r *run) run(ctx context.Context, dir string, tokens, checkTokens float64, check func(context.Context, io.Writer) error,
+	stdout io.Writer) error {
+	f := nn.Files{Dir: dir, Line: 50, Validate: int(math.Ceil(checkTokens / r.tokensPerStep())), Header: validationHeader,
+		Validation: check}
 	r.Trainer.Config.Schedule.Steps = r.plan(tokens)
 	fmt.Fprintf(stdout, "%d windows a step, %.1f million tokens in all\n", r.Config.Batch, tokens/1e6)
 	if err := r.Trainer.Run(ctx, f, stdout); err != nil {
@@ -104,7 +106,8 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 	}
 	if !trained {
 		if head, err := readHeader(filepath.Join(dir, stateFile)); err == nil && head.Step > c.plan(tokens) {
-			return nil, cli.BadInputf("%s has been trained for %d steps, and %.4g tokens are %d before the cool-down: give more tokens, or another -out", dir, head.Step, tokens, c.plan(tokens))
+			return nil, cli.BadInputf("%s has been trained for %d steps, and %.4g tokens are %d before the cool-down: give more tokens, "+
+				"or another -out", dir, head.Step, tokens, c.plan(tokens))
 		}
 		r, err := startRun(ctx, c, m, command.Progress(log, "flights read", len(m.Flights)))
 		if err != nil {

@@ -238,7 +238,8 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	if head, err := readHeader(filepath.Join(parts, "cooldown-16.bin")); err != nil || head.Step != 20 {
 		t.Errorf("what was cooled down before is kept at step %d, %v", head.Step, err)
 	}
-	if log, err := os.ReadFile(filepath.Join(parts, "cooldown-log.csv")); err != nil || strings.Contains(string(log), "\n19,") || !strings.Contains(string(log), "\n29,") {
+	if log, err := os.ReadFile(filepath.Join(parts, "cooldown-log.csv")); err != nil || strings.Contains(string(log), "\n19,") ||
+		!strings.Contains(string(log), "\n29,") {
 		t.Errorf("the cool-down's log has the lines of another: %s, %v", log, err)
 	}
 	c.Seed++
@@ -273,7 +274,8 @@ func TestRunIsNotOverwritten(t *testing.T) {
 	var stderr bytes.Buffer
 	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "train-prefdt", Run: Command}}}
 	status := p.Run(t.Context(), []string{"train-prefdt", "-out", dir}, io.Discard, &stderr)
-	if raw, err := os.ReadFile(path); status != cli.ExitUsage || !strings.Contains(stderr.String(), "add -resume") || err != nil || string(raw) != "hours of training" {
+	if raw, err := os.ReadFile(path); status != cli.ExitUsage || !strings.Contains(stderr.String(), "add -resume") || err != nil ||
+		string(raw) != "hours of training" {
 		t.Errorf("status %d, %s%s, %v", status, stderr.String(), raw, err)
 	}
 }
@@ -290,12 +292,14 @@ func TestShipped(t *testing.T) {
 	if !ck.Published.Form.Same(&c.Form) {
 		t.Errorf("its form is %+v, configs/prefdt.yaml has %+v", ck.Published.Form, c.Form)
 	}
-	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 3),
+	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{},
+		seeds.List(seeds.CalibrationFirst, 3),
 		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3)), 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, want := range [][2]pareto.Point{{{DelayS: 75, EnergyJ: 36e3}, {DelayS: 125, EnergyJ: 41e3}}, {{DelayS: 250, EnergyJ: 28e3}, {DelayS: 450, EnergyJ: 34e3}}, {{DelayS: 650, EnergyJ: 26.5e3}, {DelayS: 780, EnergyJ: 28e3}}} {
+	for k, want := range [][2]pareto.Point{{{DelayS: 75, EnergyJ: 36e3}, {DelayS: 125, EnergyJ: 41e3}},
+		{{DelayS: 250, EnergyJ: 28e3}, {DelayS: 450, EnergyJ: 34e3}}, {{DelayS: 650, EnergyJ: 26.5e3}, {DelayS: 780, EnergyJ: 28e3}}} {
 		for _, x := range results[k] {
 			if x.DelayS < want[0].DelayS || x.DelayS > want[1].DelayS || x.EnergyJ < want[0].EnergyJ || x.EnergyJ > want[1].EnergyJ {
 				t.Errorf("setting %d of 3 costs %+v, want %+v to %+v", k, x.Point, want[0], want[1])
@@ -304,7 +308,8 @@ func TestShipped(t *testing.T) {
 	}
 	// Preferences past the ends of what flights are stored under are those ends.
 	stored := ck.GoalConstants.Conditioner.Omegas
-	results, err = rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 1),
+	results, err = rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{},
+		seeds.List(seeds.CalibrationFirst, 1),
 		rollout.PreferenceRequests([]float64{0, stored[0], stored[len(stored)-1], 1}), 2, nil)
 	if err != nil || results[0][0].Point != results[1][0].Point || results[2][0].Point != results[3][0].Point {
 		t.Errorf("past the ends: %+v, %v", results, err)
@@ -336,7 +341,8 @@ func TestBudgetIsReplanned(t *testing.T) {
 	} {
 		for _, asPublished := range []bool{false, true} {
 			ck.Published.AsPublished = asPublished
-			results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, x.world, rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 4), []rollout.Request{x.request}, 2, nil)
+			results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, x.world, rollout.ReportLink{},
+				seeds.List(seeds.CalibrationFirst, 4), []rollout.Request{x.request}, 2, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -347,7 +353,8 @@ func TestBudgetIsReplanned(t *testing.T) {
 					t.Errorf("%s: a flight ends %.2f %% off its budget", x.name, 100*off)
 				}
 			}
-			if mean := end / float64(len(results[0])); asPublished && strings.HasPrefix(x.name, "a ") && x.world.Slots == 100 && mean < 0.03 {
+			if mean := end / float64(len(results[0])); asPublished && strings.HasPrefix(x.name, "a ") && x.world.Slots == 100 &&
+				mean < 0.03 {
 				t.Errorf("%s: as published it ends %.2f %% above: then nothing need be replanned", x.name, 100*mean)
 			}
 		}
@@ -379,16 +386,19 @@ func TestCheckpoint(t *testing.T) {
 	if !ck.Published.Form.Same(&c.Form) || ck.Training["steps"] != 200 {
 		t.Errorf("it is of the form %+v, after %v steps", ck.Published.Form, ck.Training["steps"])
 	}
-	if compared, err := Trained(t.Context(), c, dir, 200*c.tokensPerStep(), io.Discard); err != nil || !compared.Published.AsPublished || ck.Published.AsPublished {
+	if compared, err := Trained(t.Context(), c, dir, 200*c.tokensPerStep(), io.Discard); err != nil || !compared.Published.AsPublished ||
+		ck.Published.AsPublished {
 		t.Errorf("a comparison is not with what is published, or the leader flies that: %v", err)
 	}
-	if _, err := Trained(t.Context(), c, dir, 100*c.tokensPerStep(), io.Discard); err == nil || !strings.Contains(err.Error(), "has been trained for 160 steps") {
+	if _, err := Trained(t.Context(), c, dir, 100*c.tokensPerStep(), io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "has been trained for 160 steps") {
 		t.Errorf("a run of more tokens stands in for one of fewer: %v", err)
 	}
 	for _, x := range []struct {
 		aircraft, slots int
 		want            string
-	}{{2, 100, ""}, {2, 60, ""}, {3, 100, "the mission has 3 aircraft, this network of the published form is bound to 2"}, {2, 101, "the mission has 101 slots, this network of the published form has embeddings for 100"}} {
+	}{{2, 100, ""}, {2, 60, ""}, {3, 100, "the mission has 3 aircraft, this network of the published form is bound to 2"},
+		{2, 101, "the mission has 101 slots, this network of the published form has embeddings for 100"}} {
 		if err := ck.Fits(x.aircraft, x.slots); (err == nil) != (x.want == "") || err != nil && err.Error() != x.want {
 			t.Errorf("%d aircraft and %d slots give %v", x.aircraft, x.slots, err)
 		}
@@ -399,7 +409,8 @@ func TestCheckpoint(t *testing.T) {
 		err = again.begin(from, m)
 	}
 	if err != nil || again.Step != run.Step || again.progress != run.progress {
-		t.Fatalf("from its checkpoint a run begins at step %d with %d tokens, it ended at %d with %d: %v", again.Step, again.progress.Tokens, run.Step, run.progress.Tokens, err)
+		t.Fatalf("from its checkpoint a run begins at step %d with %d tokens, it ended at %d with %d: %v", again.Step,
+			again.progress.Tokens, run.Step, run.progress.Tokens, err)
 	}
 	for i, x := range run.Params.Data {
 		if math.Abs(float64(again.Params.Data[i]-x)) > 1e-3*math.Abs(float64(x))+1e-6 { // float16
@@ -426,7 +437,8 @@ func TestCheckpoint(t *testing.T) {
 	w := world.Standard()
 	w.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
 	for _, world := range []world.Config{world.Standard(), w} {
-		results, err := rollout.Sweep(context.Background(), ck, inference.DecoderHeads, world, rollout.ReportLink{}, seeds.List(seeds.TrainingLast-1, 2),
+		results, err := rollout.Sweep(context.Background(), ck, inference.DecoderHeads, world, rollout.ReportLink{},
+			seeds.List(seeds.TrainingLast-1, 2),
 			append(rollout.PreferenceRequests([]float64{low, high}), rollout.Request{Mode: goal.Target, BudgetJ: 32e3}), 2, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -486,10 +498,13 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 		}
 		padded := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
 		feeds := map[string]ort.Tensor{
-			"aircraft": {Dims: []int{f.Aircraft, prefdt.AircraftFeatures}, Data: in.Aircraft}, "users": {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: padded},
+			"aircraft":  {Dims: []int{f.Aircraft, prefdt.AircraftFeatures}, Data: in.Aircraft},
+			"users":     {Dims: []int{in.NumUsers + 1, f.UserWidth()}, Data: padded},
 			"user_mask": {Dims: []int{in.NumUsers + 1}, Data: append(slices.Repeat([]float32{1}, in.NumUsers), 0)},
-			"return":    {Dims: []int{1, 2}, Data: in.Return}, "omega": {Dims: []int{1, 1}, Data: []float32{in.Omega}}, "slot": oneHot(in.Slot),
-			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before), "past_mask": {Dims: []int{past + 1}, Data: mask},
+			"return":    {Dims: []int{1, 2}, Data: in.Return}, "omega": {Dims: []int{1, 1}, Data: []float32{in.Omega}},
+			"slot":   oneHot(in.Slot),
+			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before),
+			"past_mask": {Dims: []int{past + 1}, Data: mask},
 		}
 		if w.Slot == 0 {
 			feeds["past"] = ort.Tensor{Dims: []int{past, f.Width}, Data: make([]float32, past*f.Width)}
@@ -541,10 +556,13 @@ func TestHostileCheckpoints(t *testing.T) {
 		name, want string
 		edit       func(published map[string]any, whole map[string]any)
 	}{
-		{"another fleet", "the published form is for 3 aircraft and 100 slots, its conditioner for 2 and 100", func(p, _ map[string]any) { p["form"].(map[string]any)["aircraft"] = 3 }},
-		{"a longer mission", "the published form is for 2 aircraft and 200 slots", func(p, _ map[string]any) { p["form"].(map[string]any)["slots"] = 200 }},
+		{"another fleet", "the published form is for 3 aircraft and 100 slots, its conditioner for 2 and 100",
+			func(p, _ map[string]any) { p["form"].(map[string]any)["aircraft"] = 3 }},
+		{"a longer mission", "the published form is for 2 aircraft and 200 slots",
+			func(p, _ map[string]any) { p["form"].(map[string]any)["slots"] = 200 }},
 		{"another width", "want", func(p, _ map[string]any) { p["form"].(map[string]any)["width"] = 32 }},
-		{"another feature", `user feature 0 is "colour"`, func(p, _ map[string]any) { p["form"].(map[string]any)["user_features"].([]any)[0] = "colour" }},
+		{"another feature", `user feature 0 is "colour"`,
+			func(p, _ map[string]any) { p["form"].(map[string]any)["user_features"].([]any)[0] = "colour" }},
 		{"no deviation", "standardisation of user feature 1", func(p, _ map[string]any) {
 			p["standard"].(map[string]any)["user"].(map[string]any)["std"].([]any)[1] = 0
 		}},
@@ -564,7 +582,8 @@ func TestHostileCheckpoints(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := checkpoint.Decode(edited, graph, nil); err == nil || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), "\n") {
+			if _, err := checkpoint.Decode(edited, graph, nil); err == nil || !strings.Contains(err.Error(), x.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %q", err, x.want)
 			}
 		})
@@ -608,7 +627,8 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	best, bestStep := 0.0, 0
-	for name, want := range map[string][]string{"validation.csv": {"1", "2"}, "cooldown-validation.csv": {"3", "4"}, "log.csv": {"1"}, "cooldown-log.csv": {"3"}} {
+	for name, want := range map[string][]string{"validation.csv": {"1", "2"}, "cooldown-validation.csv": {"3", "4"}, "log.csv": {"1"},
+		"cooldown-log.csv": {"3"}} {
 		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)

@@ -87,9 +87,11 @@ func (r *reader) read(x *Episode) (*flightRows, error) {
 		return nil, err
 	}
 	if x.Point != (pareto.Point{}) && total != x.Point {
-		return nil, fmt.Errorf("flight of seed %d costs (%v s, %v J), the corpus has (%v s, %v J): the world or the rule has changed, build the corpus anew", x.Seed, total.DelayS, total.EnergyJ, x.DelayS, x.EnergyJ)
+		return nil, fmt.Errorf("flight of seed %d costs (%v s, %v J), the corpus has (%v s, %v J): the world or the rule has changed, "+
+			"build the corpus anew", x.Seed, total.DelayS, total.EnergyJ, x.DelayS, x.EnergyJ)
 	}
-	out.aircraft, out.users, out.offload = slices.Clone(out.aircraft), slices.Clone(out.users), slices.Clone(out.offload) // without the room to grow
+	// without the room to grow
+	out.aircraft, out.users, out.offload = slices.Clone(out.aircraft), slices.Clone(out.users), slices.Clone(out.offload)
 	left := [2]float64{total.DelayS, total.EnergyJ}
 	for _, p := range r.settled {
 		out.toGo = append(out.toGo, left)
@@ -123,10 +125,11 @@ type store struct {
 
 func load(ctx context.Context, m *Corpus, f *prefdt.Form, flights []Episode, workers int, progress func(int)) (*store, error) {
 	s := &store{form: f, etas: m.Etas, flights: make([]*flightRows, len(flights))}
-	err := jobs.Do(ctx, len(flights), workers, func() (*reader, error) { return newReader(m, f, &m.Rows), nil }, func(r *reader, i int) (err error) {
-		s.flights[i], err = r.read(&flights[i])
-		return err
-	}, progress)
+	err := jobs.Do(ctx, len(flights), workers, func() (*reader, error) { return newReader(m, f, &m.Rows), nil },
+		func(r *reader, i int) (err error) {
+			s.flights[i], err = r.read(&flights[i])
+			return err
+		}, progress)
 	return s, err
 }
 
@@ -215,6 +218,7 @@ func (s *store) append(b *batch, w window) {
 		b.slotNumber, b.userCounts = append(b.slotNumber, t), append(b.userCounts, n)
 		b.omega = append(b.omega, float32(f.omega))
 		b.returns = prefdt.AppendReturn(b.returns, f.omega, f.toGo[t][0], f.toGo[t][1], s.etas.DelayS, s.etas.EnergyJ)
-		b.action = prefdt.AppendAction(b.action, f.motion[2*m*t:2*m*(t+1)], b.server[first:], func(u int) float64 { return (1 + float64(f.offload[at+u])) / 2 })
+		b.action = prefdt.AppendAction(b.action, f.motion[2*m*t:2*m*(t+1)], b.server[first:],
+			func(u int) float64 { return (1 + float64(f.offload[at+u])) / 2 })
 	}
 }

@@ -43,7 +43,8 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Form: prefdt.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
-		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1, Average: 0.05},
+		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1,
+			Average: 0.05},
 	}
 }
 
@@ -57,7 +58,8 @@ func (c *Config) Check() error {
 		command.InRange("flights", c.Flights, 2*statisticFlights, validationFirst), command.InRange("episodes", c.Episodes, 1, 10000),
 		command.InRange("batch", c.Batch, 1, 1e5), command.InRange("workers", c.Workers, 1, 256), command.InRange("rate", s.Rate, 1e-9, 1),
 		command.InRange("warm_up", s.WarmUpSteps, 0, 1e6), command.InRange("cool_down", s.CoolDown, 0.01, 0.9),
-		command.InRange("beta1", s.Beta1, 0, 0.9999), command.InRange("beta2", s.Beta2, 0, 0.99999), command.InRange("decay", s.WeightDecay, 0, 10),
+		command.InRange("beta1", s.Beta1, 0, 0.9999), command.InRange("beta2", s.Beta2, 0, 0.99999),
+		command.InRange("decay", s.WeightDecay, 0, 10),
 		command.InRange("clip_norm", s.ClipNorm, 0, 1e6), command.InRange("average", s.Average, 0, 1),
 	); err != nil {
 		return fmt.Errorf("training's %w", err)

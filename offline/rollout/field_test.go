@@ -103,7 +103,8 @@ func TestShippedPolicyFliesFieldWorlds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast, slow := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0}), flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.9})
+		fast, slow := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0}),
+			flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.9})
 		if !(fast.DelayS < slow.DelayS && fast.EnergyJ > slow.EnergyJ) {
 			t.Errorf("%s: for delay %+v, for energy %+v", name, fast.Point, slow.Point)
 		}

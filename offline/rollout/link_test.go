@@ -33,7 +33,8 @@ func TestLostReports(t *testing.T) {
 		link  ReportLink
 		least float64
 	}{
-		{ReportLink{LossRate: 0.05}, 0.985}, {ReportLink{LossRate: 0.4}, 0.975}, {ReportLink{LossRate: 1}, 0.965}, {ReportLink{LateSlots: 1}, 0.97},
+		{ReportLink{LossRate: 0.05}, 0.985}, {ReportLink{LossRate: 0.4}, 0.975}, {ReportLink{LossRate: 1}, 0.965},
+		{ReportLink{LateSlots: 1}, 0.97},
 	} {
 		kept := func(f Fallback) float64 {
 			c.link.Fallback = f
@@ -53,7 +54,8 @@ func TestLostReports(t *testing.T) {
 
 // Budgets are kept when users accept offers instead of receiving decisions, too.
 func TestBudgetsWithoutReports(t *testing.T) {
-	for _, l := range []ReportLink{{LossRate: 0.4, Fallback: FallbackOffer}, {LossRate: 1, Fallback: FallbackOffer}, {LateSlots: 1, Fallback: FallbackOffer}} {
+	for _, l := range []ReportLink{{LossRate: 0.4, Fallback: FallbackOffer}, {LossRate: 1, Fallback: FallbackOffer},
+		{LateSlots: 1, Fallback: FallbackOffer}} {
 		f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l)
 		if err != nil {
 			t.Fatal(err)

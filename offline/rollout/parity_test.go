@@ -59,7 +59,8 @@ func (r *recordedSlot) snapshot(s *slot.Snapshot, number int, f *recordedFlight,
 	s.Slot, s.Slots = number, world.Standard().Slots
 	s.Aircraft, s.Users = s.Aircraft[:0], s.Users[:0]
 	for m, a := range r.Aircraft {
-		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1, Position: physics.Position{EastM: float64(a.EastM), NorthM: float64(a.NorthM)},
+		s.Aircraft = append(s.Aircraft, slot.Aircraft{Number: m + 1,
+			Position: physics.Position{EastM: float64(a.EastM), NorthM: float64(a.NorthM)},
 			SpeedMPS: float64(a.SpeedMPS), RemainingJ: float64(a.ResidualJ), CPUHz: c.EdgeCPUHz, ServedLastSlot: int(a.Served)})
 	}
 	for _, u := range users {
@@ -71,7 +72,8 @@ func (r *recordedSlot) snapshot(s *slot.Snapshot, number int, f *recordedFlight,
 }
 
 func (r *recordedSlot) settle(g *goal.Objective) {
-	g.Settle(goal.Settlement{DelayS: float64(r.DelayS), EnergyJ: float64(r.EnergyJ), EdgeJ: float64(r.EdgeJ), ModelFlightJ: float64(r.FlightJ), Flying: 2})
+	g.Settle(goal.Settlement{DelayS: float64(r.DelayS), EnergyJ: float64(r.EnergyJ), EdgeJ: float64(r.EdgeJ),
+		ModelFlightJ: float64(r.FlightJ), Flying: 2})
 }
 
 // start starts a recorded flight's policy and goal.
@@ -109,7 +111,8 @@ func TestParity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.HasPrefix(file, hash) {
-		t.Fatalf("%s was recorded with another checkpoint; record it again on amd64: go test ./offline/rollout -run TestParity -record", parityFile)
+		t.Fatalf("%s was recorded with another checkpoint; record it again on amd64: go test ./offline/rollout -run TestParity -record",
+			parityFile)
 	}
 	in := bytes.NewReader(file[len(hash):])
 	read := func(x any) {
@@ -152,7 +155,8 @@ func TestParity(t *testing.T) {
 			r.settle(&g)
 		}
 	}
-	t.Logf("%d slots, %d served users: %d slots differ in association, offload by at most %.2g, moves by %.2g m", slots, served, differ, offload, move)
+	t.Logf("%d slots, %d served users: %d slots differ in association, offload by at most %.2g, moves by %.2g m", slots, served, differ,
+		offload, move)
 	if slots != paritySlots || served < paritySlots || in.Len() != 0 {
 		t.Fatalf("%d slots, %d served users and %d bytes left in the file", slots, served, in.Len())
 	}
@@ -192,10 +196,12 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			var users []recordedUser
 			for m, a := range s.Aircraft {
 				x := &r.Aircraft[m]
-				x.EastM, x.NorthM, x.SpeedMPS, x.ResidualJ, x.Served = float32(a.Position.EastM), float32(a.Position.NorthM), float32(a.SpeedMPS), float32(a.RemainingJ), uint8(a.ServedLastSlot)
+				x.EastM, x.NorthM, x.SpeedMPS, x.ResidualJ, x.Served = float32(a.Position.EastM), float32(a.Position.NorthM),
+					float32(a.SpeedMPS), float32(a.RemainingJ), uint8(a.ServedLastSlot)
 			}
 			for _, u := range s.Users {
-				users = append(users, recordedUser{ID: uint8(u.ID), Bits: float32(u.Task.Bits), DeadlineS: float32(u.Task.DeadlineS), Gain: [2]float32{float32(u.Gain[0]), float32(u.Gain[1])}})
+				users = append(users, recordedUser{ID: uint8(u.ID), Bits: float32(u.Task.Bits), DeadlineS: float32(u.Task.DeadlineS),
+					Gain: [2]float32{float32(u.Gain[0]), float32(u.Gain[1])}})
 			}
 			r.Users = uint8(len(users))
 			r.snapshot(&s, number, &f, users, &ck.Physics)

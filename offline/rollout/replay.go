@@ -23,7 +23,8 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 // own that only the recorded events come to. It returns the number of slots
 // that were decided as recorded, to the last bit, and the first difference. The end
 // of ctx ends it after a slot. onStep, unless nil, is called with each slot's step of the network.
-func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint, onStep func(slot int, in *model.Inputs, out *model.Outputs) error) (slots int, err error) {
+func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
+	onStep func(slot int, in *model.Inputs, out *model.Outputs) error) (slots int, err error) {
 	in, err := record.NewReader(r)
 	if err != nil {
 		return 0, err

@@ -27,7 +27,8 @@ func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Dec
 	var out bytes.Buffer
 	f.newRecord = func(start goal.State) *record.Writer {
 		return record.NewWriter(&out, record.Header{
-			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution, Objective: start,
+			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution,
+			Objective: start,
 		})
 	}
 	f.Fly(parityFirstSeed, r)
@@ -56,11 +57,14 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 		request Request
 	}{
 		{"preference", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Preference, Omega: 0.02}},
-		{"target", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 31e3}},
-		{"ceiling", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 36e3}},
+		{"target", inference.DecoderDispatch, standard, ReportLink{},
+			Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 50, RevisedBudgetJ: 31e3}},
+		{"ceiling", inference.DecoderDispatch, standard, ReportLink{}, Request{Mode: goal.Ceiling, BudgetJ: 33e3, ReviseSlot: 50,
+			RevisedBudgetJ: 36e3}},
 		{"heads", inference.DecoderHeads, standard, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3}},
 		{"lost reports", inference.DecoderDispatch, standard, lossy, Request{Mode: goal.Ceiling, BudgetJ: 33e3}},
-		{"three in gusts, no report", inference.DecoderDispatch, larger, ReportLink{LossRate: 1, Fallback: FallbackOffer}, Request{Mode: goal.Target, BudgetJ: 60e3}},
+		{"three in gusts, no report", inference.DecoderDispatch, larger, ReportLink{LossRate: 1, Fallback: FallbackOffer},
+			Request{Mode: goal.Target, BudgetJ: 60e3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flight := recordFlight(t, ck, c.decoder, c.world, c.link, c.request)
@@ -98,9 +102,11 @@ func TestReplayFindsDifferences(t *testing.T) {
 		want         string
 	}{
 		{"another price", edited(`"price_s_per_j":0`, `"price_s_per_j":1`), at, fmt.Sprintf("slot %d was decided", at)},
-		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1, fmt.Sprintf("slot %d was decided for the objective", at+1)},
+		{"another settlement", edited(`"settle":{"delay_s":`, `"settle":{"delay_s":1`), at + 1,
+			fmt.Sprintf("slot %d was decided for the objective", at+1)},
 		// As if the objective had not observed what the decision saw.
-		{"capacity never learned", edited(`"edge_demand_slots":40`, `"edge_demand_slots":0`), at, fmt.Sprintf("slot %d was decided for the objective", at)},
+		{"capacity never learned", edited(`"edge_demand_slots":40`, `"edge_demand_slots":0`), at,
+			fmt.Sprintf("slot %d was decided for the objective", at)},
 		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "no field set"},
 		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},
 		{"cut off", flight[:len(flight)-100], 99, "unexpected EOF"},
@@ -131,7 +137,8 @@ func TestReplayWeighsAsRecorded(t *testing.T) {
 		f.policy.(*inference.Policy).Claims = claims
 		var out bytes.Buffer
 		f.newRecord = func(start goal.State) *record.Writer {
-			h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: c.Physics, Objective: start}
+			h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: c.Physics,
+				Objective: start}
 			if told {
 				h.Claims = claims
 			}
@@ -157,7 +164,8 @@ func TestStepsInPython(t *testing.T) {
 	}
 	c := world.Standard()
 	c.Physics = ck.Physics
-	flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{LossRate: 0.3, Fallback: FallbackOffer}, Request{Mode: goal.Target, BudgetJ: 33e3})
+	flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{LossRate: 0.3, Fallback: FallbackOffer},
+		Request{Mode: goal.Target, BudgetJ: 33e3})
 	var steps bytes.Buffer
 	if _, err := Replay(t.Context(), bytes.NewReader(flight), ck, stepWriter(&steps, ck)); err != nil {
 		t.Fatal(err)

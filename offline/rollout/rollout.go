@@ -139,7 +139,8 @@ func NewWithPolicy(p Policy, constants *goal.Constants, c world.Config, l Report
 	if x, ok := p.(Privileged); ok {
 		x.Watch(w)
 	}
-	return &Runner{policy: p, goalConstants: constants, world: w, link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior, Claims: l.Prior.Claims()}}}, nil
+	return &Runner{policy: p, goalConstants: constants, world: w,
+		link: linkState{ReportLink: l, forecast: dispatch.Forecast{Prior: l.Prior, Claims: l.Prior.Claims()}}}, nil
 }
 
 // Fly flies one episode.
@@ -271,12 +272,14 @@ func (f *Runner) applyEvent(o *goal.Objective, e record.Event) {
 // Sweep flies every seed with every request and returns results[request][seed].
 // The result does not depend on the number of workers. The end of ctx ends it
 // after a flight.
-func Sweep(ctx context.Context, frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+func Sweep(ctx context.Context, frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, seeds []uint64,
+	requests []Request, workers int, progress func(done int)) ([][]Result, error) {
 	return SweepRunners(ctx, func() (*Runner, error) { return New(frozen, decoder, c, l) }, c, seeds, requests, workers, progress)
 }
 
 // SweepRunners is Sweep by runners of any policy, one for each worker.
-func SweepRunners(ctx context.Context, newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int, progress func(done int)) ([][]Result, error) {
+func SweepRunners(ctx context.Context, newRunner func() (*Runner, error), c world.Config, seeds []uint64, requests []Request, workers int,
+	progress func(done int)) ([][]Result, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}

@@ -16,7 +16,8 @@ import (
 // besideStrangers flies a mission with the reports of others among those of the world's own
 // users, and returns the delay of the own ones and what is left of the budget, if there is
 // one; else at a delay share. It is the closed form of the decisions.
-func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
+func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, budgetJ, omega float64,
+	others func(slot int) []slot.User) (delayS, leftJ float64) {
 	w := world.New(in, seed)
 	p, err := inference.New(ck, inference.DecoderDispatch)
 	if err != nil {
@@ -45,7 +46,8 @@ func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, bu
 			s.Users = append(s.Users, u)
 		}
 		o.Observe(p.Decide(&s, o, &d))
-		settled := goal.Settlement{DelayS: d.DelayS, EdgeJ: d.TotalEdgeJ(), MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ(), Flying: len(s.Aircraft)}
+		settled := goal.Settlement{DelayS: d.DelayS, EdgeJ: d.TotalEdgeJ(), MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ(),
+			Flying: len(s.Aircraft)}
 		for i := range s.Users {
 			x := c.PenalizedDelayS(s.Users[i].Task, d.Users[i].CompletionS)
 			if i < own {
@@ -101,7 +103,8 @@ func TestStrangers(t *testing.T) {
 		none, _ := mean(x.budgetJ, x.omega, func(int) []slot.User { return nil })
 		r := rand.New(rand.NewPCG(3, 3))
 		honest, _ := mean(x.budgetJ, x.omega, func(int) []slot.User {
-			return []slot.User{user(1000, physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}, 1e9)}
+			return []slot.User{user(1000, physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()},
+				1e9)}
 		})
 		for _, claim := range claims {
 			one := user(1000, claim.task, claim.cpuHz)
@@ -113,9 +116,11 @@ func TestStrangers(t *testing.T) {
 				return nil
 			})
 			always, leftAlways := mean(x.budgetJ, x.omega, func(int) []slot.User { return []slot.User{one} })
-			t.Logf("%v J, omega %v, %s: alone %.1f s, beside an honest user %.1f, once %.1f (%.0f J left), always %.1f (%.0f)", x.budgetJ, x.omega, claim.name, none, honest, once, left, always, leftAlways)
+			t.Logf("%v J, omega %v, %s: alone %.1f s, beside an honest user %.1f, once %.1f (%.0f J left), always %.1f (%.0f)", x.budgetJ,
+				x.omega, claim.name, none, honest, once, left, always, leftAlways)
 			if most := 1.05 * max(none, honest); math.Max(once, always) > most {
-				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f s, at most %.1f s", x.budgetJ, x.omega, claim.name, once, always, most)
+				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f s, at most %.1f s", x.budgetJ, x.omega, claim.name, once, always,
+					most)
 			}
 		}
 	}

@@ -54,7 +54,8 @@ func TestOnlyAnotherWorldIsOutOfDistribution(t *testing.T) {
 // with nothing to do once it is over.
 func TestTraceFlies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.csv")
-	text := "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,a,300,400,1e6,1000,1\n0,b,700,400,1.2e6,1000,0.6\n1,a,310,400,1e6,1000,1\n2,c,500,500,0,0,0\n3,b,700,400,1.2e6,1000,0.6\n"
+	text := "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,a,300,400,1e6,1000,1\n0,b,700,400,1.2e6,1000,0.6\n1,a,310,400," +
+		"1e6,1000,1\n2,c,500,500,0,0,0\n3,b,700,400,1.2e6,1000,0.6\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

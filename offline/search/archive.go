@@ -74,7 +74,8 @@ func ReadState(path string, c Config) (State, error) {
 	case s.Version != stateVersion:
 		err = fmt.Errorf("its version is %d, this program resumes %d", s.Version, stateVersion)
 	case s.ConfigHash != c.Hash():
-		err = fmt.Errorf("it belongs to configuration %.12q, this one is %.12q: give the same flags or another -out", s.ConfigHash, c.Hash())
+		err = fmt.Errorf("it belongs to configuration %.12q, this one is %.12q: give the same flags or another -out", s.ConfigHash,
+			c.Hash())
 	case s.Generation < 1 || len(s.Population) != c.Population:
 		err = fmt.Errorf("it holds %d members after generation %d, want %d after at least 1", len(s.Population), s.Generation, c.Population)
 	default:

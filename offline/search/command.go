@@ -43,13 +43,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	recipe := flags.String("recipe", "", "YAML `FILE` with the search, as configs/search.yaml; flags given go over it")
 	flags.IntVar(&c.Population, "pop", c.Population, "members of the population, and so of the front")
 	flags.IntVar(&c.Generations, "generations", c.Generations, "generations, the random first one included")
-	flags.StringVar(&c.Seeds, "seeds", c.Seeds, "episode seeds, `A:B` (B excluded) or N for 0:N, all for training; with -evaluate 1000000:1000100 unless given")
+	flags.StringVar(&c.Seeds, "seeds", c.Seeds, "episode seeds, `A:B` (B excluded) or N for 0:N, all for training; with -evaluate "+
+		"1000000:1000100 unless given")
 	flags.Uint64Var(&c.Seed, "seed", c.Seed, "seed of the search itself")
 	out := flags.String("out", "out/search", "`FOLDER` for the state and the archive")
 	resume := flags.Bool("resume", false, "continue from the state in -out; without one, start")
 	evaluate := flags.String("evaluate", "", "evaluate the archive in this `FILE` instead of searching")
 	asJSON := flags.Bool("json", false, "with -evaluate: print one JSON object, progress to standard error")
-	flags.IntVar(&c.Restarts, "restarts", c.Restarts, "independent searches, of this `NUMBER` of seeds from -seed on, whose rules make one archive")
+	flags.IntVar(&c.Restarts, "restarts", c.Restarts,
+		"independent searches, of this `NUMBER` of seeds from -seed on, whose rules make one archive")
 	shard := command.ShardFlag(flags, "of -restarts; the same command without it makes the archive of all in -out")
 	limit := command.LimitFlag(flags)
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "episodes simulated at a time; changes no result")
@@ -98,7 +100,8 @@ type restart struct {
 func restarts(dir string, c Config, shard command.Shard, resume bool) (list []restart, err error) {
 	n := max(c.Restarts, 1)
 	if shard.N > n {
-		return nil, fmt.Errorf("-shard divides restarts, and these are %d: for %d shards add -restarts %[2]d (one search is not divided)", n, shard.N)
+		return nil, fmt.Errorf("-shard divides restarts, and these are %d: for %d shards add -restarts %[2]d (one search is not divided)",
+			n, shard.N)
 	}
 	for k := range n {
 		if !shard.Has(k) {
@@ -142,11 +145,14 @@ func searchInto(ctx context.Context, dir string, c Config, shard command.Shard, 
 	}
 	archive := archiveOf(c, members)
 	path := filepath.Join(dir, "archive.json")
-	if err := errors.Join(command.ReplaceJSON(path, " ", archive), command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
+	if err := errors.Join(command.ReplaceJSON(path, " ", archive),
+		command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
-	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n", len(archive.Members), path,
-		archive.Members[0].DelayS, archive.Members[0].EnergyJ, archive.Members[len(archive.Members)-1].DelayS, archive.Members[len(archive.Members)-1].EnergyJ)
+	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n",
+		len(archive.Members), path,
+		archive.Members[0].DelayS, archive.Members[0].EnergyJ, archive.Members[len(archive.Members)-1].DelayS,
+		archive.Members[len(archive.Members)-1].EnergyJ)
 	return err
 }
 
@@ -165,7 +171,8 @@ func (r *restart) run(ctx context.Context, workers int, stdout io.Writer) error 
 		return err
 	})
 	if command.Ended(ctx, err) {
-		return command.Interrupted(ctx, " after generation %d of %d; the same command with -resume continues from %s", r.state.Generation, r.Generations, r.statePath)
+		return command.Interrupted(ctx, " after generation %d of %d; the same command with -resume continues from %s", r.state.Generation,
+			r.Generations, r.statePath)
 	}
 	return err
 }

@@ -60,7 +60,8 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if want := "propulsion: 168.5 W at 0 m/s, 134.4 W at 8.4 m/s, 646.8 W at 30 m/s"; lines[0] != want {
 		t.Errorf("first line %q, want %q", lines[0], want)
 	}
-	if len(lines) != 7 || !strings.HasPrefix(lines[5], "generation 5/5  evaluations 50  hypervolume ") || !strings.HasSuffix(lines[5], "left 0s") {
+	if len(lines) != 7 || !strings.HasPrefix(lines[5], "generation 5/5  evaluations 50  hypervolume ") ||
+		!strings.HasSuffix(lines[5], "left 0s") {
 		t.Errorf("printed %d lines:\n%s", len(lines), text)
 	}
 
@@ -255,7 +256,8 @@ func TestRestarts(t *testing.T) {
 		if c.args[0] == "-evaluate" {
 			_, err = runCommand(t, c.args...)
 		}
-		if call := cli.NewCall("", nil, io.Discard, io.Discard); err == nil || call.Exit(err) != 2 || !strings.Contains(err.Error(), c.want) {
+		if call := cli.NewCall("", nil, io.Discard, io.Discard); err == nil || call.Exit(err) != 2 ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}

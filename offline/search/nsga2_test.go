@@ -49,7 +49,8 @@ func TestSortAgainstPeeling(t *testing.T) {
 }
 
 func TestCrowding(t *testing.T) {
-	population := populationOf(pareto.Point{DelayS: 0, EnergyJ: 10}, pareto.Point{DelayS: 10, EnergyJ: 0}, pareto.Point{DelayS: 2, EnergyJ: 5}, pareto.Point{DelayS: 4, EnergyJ: 4})
+	population := populationOf(pareto.Point{DelayS: 0, EnergyJ: 10}, pareto.Point{DelayS: 10, EnergyJ: 0},
+		pareto.Point{DelayS: 2, EnergyJ: 5}, pareto.Point{DelayS: 4, EnergyJ: 4})
 	// Member 2 lies between 0 and 3: (4-0)/10 + (10-4)/10. Member 3 between 2
 	// and 1: (10-2)/10 + (5-0)/10.
 	want := []float64{math.Inf(1), math.Inf(1), 1.0, 1.3}
@@ -59,7 +60,8 @@ func TestCrowding(t *testing.T) {
 		}
 	}
 	// Equal outcomes have no span: nothing is divided by zero.
-	for i, d := range crowdingDistances(populationOf(pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}), []int{0, 1, 2}) {
+	for i, d := range crowdingDistances(populationOf(pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}, pareto.Point{DelayS: 1}),
+		[]int{0, 1, 2}) {
 		if math.IsNaN(d) {
 			t.Errorf("equal outcomes: member %d has no distance", i)
 		}
@@ -85,7 +87,8 @@ func TestCrowdedComparison(t *testing.T) {
 func TestSurvivors(t *testing.T) {
 	population := populationOf(
 		pareto.Point{DelayS: 9, EnergyJ: 9}, // third front
-		pareto.Point{DelayS: 0, EnergyJ: 4}, pareto.Point{DelayS: 1, EnergyJ: 3.9}, pareto.Point{DelayS: 2, EnergyJ: 1.5}, pareto.Point{DelayS: 4, EnergyJ: 0},
+		pareto.Point{DelayS: 0, EnergyJ: 4}, pareto.Point{DelayS: 1, EnergyJ: 3.9}, pareto.Point{DelayS: 2, EnergyJ: 1.5},
+		pareto.Point{DelayS: 4, EnergyJ: 0},
 		pareto.Point{DelayS: 5, EnergyJ: 5}, // second front
 	)
 	// Of the first front (4 members) the most crowded goes: member 2, with

@@ -110,7 +110,8 @@ func (r *Rule) Decide(s *slot.Snapshot, d *slot.Decision) {
 		}
 		r.served[m]++
 		r.servedSum[m] = r.servedSum[m].Add(u.Position)
-		rho := r.genes[geneOffloadScale] * physics.BalancedOffload(local, offload) * math.Pow(float64(r.candidates[m])/3, r.genes[geneLoadExponent])
+		rho := r.genes[geneOffloadScale] * physics.BalancedOffload(local, offload) * math.Pow(float64(r.candidates[m])/3,
+			r.genes[geneLoadExponent])
 		// Offloading nothing, which only a scale of 0 yields, is computing
 		// locally; the aircraft still flies to those users.
 		if rho > 0 {

@@ -171,7 +171,8 @@ func meanOutcome(outcomes []pareto.Point) pareto.Point {
 // Episodes are shared among workers; each is a function of its seed and its
 // genes alone, so their number changes nothing. progress, if not nil, is called
 // with how many seeds are complete, from one goroutine at a time.
-func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64, workers int, progress func(done int)) ([][]pareto.Point, error) {
+func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64, workers int, progress func(done int)) ([][]pareto.Point,
+	error) {
 	outcomes := make([][]pareto.Point, len(members))
 	for m := range outcomes {
 		outcomes[m] = make([]pareto.Point, len(seeds))

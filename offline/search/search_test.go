@@ -111,7 +111,8 @@ func TestElitism(t *testing.T) {
 		}
 	}
 	reference := pareto.Point{DelayS: 300, EnergyJ: 42e3} // 30 of 100 slots
-	first, last := pareto.Hypervolume(memberPoints(states[0].Population), reference), pareto.Hypervolume(memberPoints(states[8].Population), reference)
+	first, last := pareto.Hypervolume(memberPoints(states[0].Population), reference),
+		pareto.Hypervolume(memberPoints(states[8].Population), reference)
 	if last < 1.02*first {
 		t.Errorf("hypervolume %v after the last generation, %v after the first", last, first)
 	}

@@ -12,8 +12,10 @@ func TestEachSeedHasAtMostOneUse(t *testing.T) {
 		{110_000, false, false, false}, {999_999, false, false, false},
 		{1_000_000, false, false, true}, {1 << 63, false, false, true},
 	} {
-		if (CheckTraining(c.seed) == nil) != c.training || (CheckCalibration(c.seed) == nil) != c.calibration || (CheckEvaluation(c.seed) == nil) != c.evaluation {
-			t.Errorf("seed %d: training %v, calibration %v, evaluation %v", c.seed, CheckTraining(c.seed), CheckCalibration(c.seed), CheckEvaluation(c.seed))
+		if (CheckTraining(c.seed) == nil) != c.training || (CheckCalibration(c.seed) == nil) != c.calibration ||
+			(CheckEvaluation(c.seed) == nil) != c.evaluation {
+			t.Errorf("seed %d: training %v, calibration %v, evaluation %v", c.seed, CheckTraining(c.seed), CheckCalibration(c.seed),
+				CheckEvaluation(c.seed))
 		}
 	}
 }

@@ -43,7 +43,8 @@ func TestNames(t *testing.T) {
 				t.Errorf("two arms have the name %q", a.Name)
 			}
 			seen[a.Name] = true
-			if a.TrainingRun != "" && a.Kind != kindPaper && !slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
+			if a.TrainingRun != "" && a.Kind != kindPaper &&
+				!slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
 				t.Errorf("arm %q has no run %q", a.Name, a.TrainingRun)
 			}
 		}
@@ -120,7 +121,8 @@ func TestArms(t *testing.T) {
 	}
 	c := tinyConfig()
 	dir := t.TempDir()
-	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form", "unconditioned",
+	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form",
+		"unconditioned",
 		"even", "constant-price", "greedy", "flagship-price"}
 	if err := run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard); err != nil {
 		t.Fatal(err)
@@ -137,7 +139,8 @@ func TestArms(t *testing.T) {
 	for _, a := range list.arms {
 		results[a.Name] = list.figuresOf(a.Name, "flagship-heads")
 	}
-	if x := results["dispatch-teacher-256"]; x.HypervolumeRatio != 1 || x.TightRatio != 1 || x.GustRatio != 1 || x.Settings != 256 || x.Hypervolume.Mean < 95e6 {
+	if x := results["dispatch-teacher-256"]; x.HypervolumeRatio != 1 || x.TightRatio != 1 || x.GustRatio != 1 || x.Settings != 256 ||
+		x.Hypervolume.Mean < 95e6 {
 		t.Errorf("teacher: %+v", x)
 	}
 	if x := results["dispatch-teacher"]; !(x.HypervolumeRatio < 0.999) || !(x.TightRatio < 0.999) || x.Settings != c.Prices {
@@ -241,7 +244,8 @@ type fronts = map[string]struct {
 func TestRatioToFinestFront(t *testing.T) {
 	for settings, want := range map[int]bool{3: true, 4: false} {
 		r := measuredReport(Default(), fronts{finestTeacherArm: {3, 35e3}, "arm": {settings, 35e3}})
-		if m := r.figuresOf("arm", ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want || !math.IsNaN(m.GustRatio) != want {
+		if m := r.figuresOf("arm", ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want ||
+			!math.IsNaN(m.GustRatio) != want {
 			t.Errorf("%d settings against 3: %+v", settings, m)
 		}
 	}
@@ -297,7 +301,8 @@ func TestPreferenceWithBudget(t *testing.T) {
 	recorder := &recordingPolicy{}
 	b := &preferenceWithBudget{policy: recorder, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := recorder.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 || x.EnergyToGoJ() != 34e3 {
+	if x := recorder.objective; x.Budgeted() || math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-145) > 1e-6 ||
+		x.EnergyToGoJ() != 34e3 {
 		t.Errorf("its objective is %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
@@ -305,7 +310,8 @@ func TestPreferenceWithBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
-	if x := recorder.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 || math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
+	if x := recorder.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 ||
+		math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {
 		t.Errorf("after a slot and a revision its objective is %+v", x.State())
 	}
 }
@@ -332,12 +338,14 @@ func TestCommandMistakes(t *testing.T) {
 		{[]string{"-config", filepath.Join(dir, "none.yaml")}, "none.yaml"},
 		{[]string{"-seeds", "1"}, "study seeds is 1"},
 	} {
-		if err := Command(t.Context(), cli.NewCall("offline study", c.args, io.Discard, io.Discard)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := Command(t.Context(), cli.NewCall("offline study", c.args, io.Discard, io.Discard)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.args, err, c.want)
 		}
 	}
 	var out bytes.Buffer
-	if err := Command(t.Context(), cli.NewCall("offline study", []string{"-list"}, &out, io.Discard)); err != nil || !strings.Contains(out.String(), "paper-form ") {
+	if err := Command(t.Context(), cli.NewCall("offline study", []string{"-list"}, &out, io.Discard)); err != nil ||
+		!strings.Contains(out.String(), "paper-form ") {
 		t.Errorf("-list: %v\n%s", err, &out)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // are checked before the first flight. progress, if not nil, is called with the
 // number of seeds done, by one worker at a time. The result does not depend on the
 // number of workers.
-func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int, progress func(done int)) ([][]pareto.Point, error) {
+func Sweep(ctx context.Context, c *world.Config, allowed func(seed uint64) error, seeds []uint64, pricesSPerJ []float64, workers int,
+	progress func(done int)) ([][]pareto.Point, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("sweep the teacher: %w", err)
 	}

@@ -50,7 +50,8 @@ func TestSweepIsDeterministic(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 30
 	var progress []int
-	one, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 1, func(done int) { progress = append(progress, done) })
+	one, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 1,
+		func(done int) { progress = append(progress, done) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,13 +76,15 @@ func (n *network[T]) setLoss(ex *corpus.Example, scale float64) LossTerms {
 		}
 		row, user, pair = row+fleet, user+userCount, pair+fleet*userCount
 	}
-	sum.Loss = w.Association*sum.Association + w.Offload*sum.Offload + w.DeadlineClass*sum.DeadlineClass + w.Move*sum.Move + w.Price*sum.Price
+	sum.Loss = w.Association*sum.Association + w.Offload*sum.Offload + w.DeadlineClass*sum.DeadlineClass + w.Move*sum.Move +
+		w.Price*sum.Price
 	return sum
 }
 
 // userLoss adds one user's terms; its pairs are rows pair, pair+users, ... of the
 // choice, one an aircraft.
-func (n *network[T]) userLoss(sum *LossTerms, dchoice kernel.Matrix[T], labels *corpus.Labels, user, pair, users, fleet int, k, kOffload, scale float64) {
+func (n *network[T]) userLoss(sum *LossTerms, dchoice kernel.Matrix[T], labels *corpus.Labels, user, pair, users, fleet int, k, kOffload,
+	scale float64) {
 	server, w := labels.Server[user], &n.loss
 	n.logits = append(n.logits[:0], 0) // of computing locally
 	for m := range fleet {

@@ -47,10 +47,12 @@ func (n *network[T]) index(ex *corpus.Example) {
 	n.slotOfAircraft, n.aircraftOfPair = n.slotOfAircraft[:0], n.aircraftOfPair[:0]
 	n.usersOf, n.fleetOf = n.usersOf[:0], n.fleetOf[:0]
 	for s := range ex.Slots {
-		n.fleetOf = append(n.fleetOf, nn.AttentionGroup{Query: s, FirstKey: len(n.slotOfAircraft), KeyCount: ex.AircraftPerSlot[s], Stride: 1})
+		n.fleetOf = append(n.fleetOf, nn.AttentionGroup{Query: s, FirstKey: len(n.slotOfAircraft), KeyCount: ex.AircraftPerSlot[s],
+			Stride: 1})
 		for range ex.AircraftPerSlot[s] {
 			row := len(n.slotOfAircraft)
-			n.usersOf = append(n.usersOf, nn.AttentionGroup{Query: row, FirstKey: len(n.aircraftOfPair), KeyCount: ex.UsersPerSlot[s], Stride: 1})
+			n.usersOf = append(n.usersOf, nn.AttentionGroup{Query: row, FirstKey: len(n.aircraftOfPair), KeyCount: ex.UsersPerSlot[s],
+				Stride: 1})
 			n.slotOfAircraft = append(n.slotOfAircraft, s)
 			for range ex.UsersPerSlot[s] {
 				n.aircraftOfPair = append(n.aircraftOfPair, row)

@@ -41,7 +41,8 @@ func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	cache := net.NewCache()
 	for range ex.Slots {
 		m, u := 1+r.IntN(4), r.IntN(6)
-		in := model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: random(m * model.AircraftFeatures), Pairs: random(m * u * model.PairFeatures),
+		in := model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: random(m * model.AircraftFeatures),
+			Pairs: random(m * u * model.PairFeatures),
 			State: random(model.StateFeatures), Return: random(model.ReturnFeatures), Action: random(model.ActionFeatures)}
 		ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, m), append(ex.UsersPerSlot, u)
 		ex.Aircraft, ex.Pairs = append(ex.Aircraft, in.Aircraft...), append(ex.Pairs, in.Pairs...)

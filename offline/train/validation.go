@@ -49,13 +49,15 @@ func validation(ctx context.Context, m *corpus.Manifest, a model.Arch, parameter
 		budgets[i] *= m.World.EnergyScale()
 		requests = append(requests, rollout.Request{Mode: goal.Target, BudgetJ: budgets[i]})
 	}
-	results, err := rollout.Sweep(ctx, unfitted, inference.DecoderDispatch, m.World, rollout.ReportLink{}, list, requests, runtime.GOMAXPROCS(0), nil)
+	results, err := rollout.Sweep(ctx, unfitted, inference.DecoderDispatch, m.World, rollout.ReportLink{}, list, requests,
+		runtime.GOMAXPROCS(0), nil)
 	if err != nil {
 		return v, err
 	}
 	wide, tight := pareto.References(&m.World, m.Archive.Points)
 	y := pareto.Measure(omegas, rollout.Outcomes(results[:len(omegas)]), wide, tight)
-	v = figures{Hypervolume: pareto.Mean(y.Hypervolumes) / 1e6, TightHypervolume: pareto.Mean(y.Tight) / 1e6, Fidelity: pareto.Mean(y.Fidelities)}
+	v = figures{Hypervolume: pareto.Mean(y.Hypervolumes) / 1e6, TightHypervolume: pareto.Mean(y.Tight) / 1e6,
+		Fidelity: pareto.Mean(y.Fidelities)}
 	n := float64(len(list) * len(budgets))
 	for i, j := range budgets {
 		for _, flown := range results[len(omegas)+i] {
@@ -67,7 +69,8 @@ func validation(ctx context.Context, m *corpus.Manifest, a model.Arch, parameter
 
 // String is what training prints.
 func (v figures) String() string {
-	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.TightHypervolume, v.Fidelity, 100*v.BudgetError)
+	return fmt.Sprintf("hypervolume %.3fe6  tight %.4fe6  fidelity %.4f  budget error %.3f %%", v.Hypervolume, v.TightHypervolume,
+		v.Fidelity, 100*v.BudgetError)
 }
 
 // score ranks parameters: a percent of budget error weighs as much as 1e6 of
@@ -79,7 +82,8 @@ const validationHeader = "step,hypervolume_1e6,tight_1e6,fidelity,budget_error\n
 // record appends a line to validation.csv, keeps best.bin if no validation
 // before scored as high, and draws training.png anew.
 func record(t *nn.Trainer, dir string, log io.Writer, v figures) error {
-	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.TightHypervolume, v.Fidelity, v.BudgetError); err != nil {
+	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.TightHypervolume, v.Fidelity,
+		v.BudgetError); err != nil {
 		return fmt.Errorf("validation log: %w", err)
 	}
 	rows, err := readLogColumns(filepath.Join(dir, "validation.csv"), 1, 4)

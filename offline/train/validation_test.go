@@ -23,14 +23,16 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The fourth of six validations has the hypervolume of the third, and a larger error.
-	scores := []figures{{Hypervolume: 1}, {Hypervolume: 2}, {Hypervolume: 9, BudgetError: 0.01}, {Hypervolume: 9, BudgetError: 0.02}, {Hypervolume: 3}, {Hypervolume: 4}}
+	scores := []figures{{Hypervolume: 1}, {Hypervolume: 2}, {Hypervolume: 9, BudgetError: 0.01}, {Hypervolume: 9, BudgetError: 0.02},
+		{Hypervolume: 3}, {Hypervolume: 4}}
 	dir, third := t.TempDir(), []float32(nil)
-	err = run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader, Validation: func(_ context.Context, log io.Writer) error {
-		if run.Step == 6 {
-			third = slices.Clone(run.Params.Data)
-		}
-		return record(run, dir, log, scores[run.Step/2-1])
-	}}, io.Discard)
+	err = run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader,
+		Validation: func(_ context.Context, log io.Writer) error {
+			if run.Step == 6 {
+				third = slices.Clone(run.Params.Data)
+			}
+			return record(run, dir, log, scores[run.Step/2-1])
+		}}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func TestOffboardRules(t *testing.T) {
 			p.until("offboard again", func() bool { return p.mode() == ModeOffboard })
 		},
 		"COM_OBL_RC_ACT 0 sinks": func(p *peer) {
-			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32})
+			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT",
+				ParamType: common.MAV_PARAM_TYPE_INT32})
 			p.takeOff(10)
 			p.offboard(localSetpoint(positionOnly, 0, 0, 10, 0, 0))
 			p.setStream(nil)
@@ -78,7 +79,8 @@ func TestOffboardRules(t *testing.T) {
 			p.until("the ground", func() bool { return p.autopilot.State().Landed })
 		},
 		"COM_OBL_RC_ACT 3 returns": func(p *peer) {
-			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: math.Float32frombits(3)})
+			p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT",
+				ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: math.Float32frombits(3)})
 			p.takeOff(10)
 			p.offboard(localSetpoint(positionOnly, 15, 0, 10, 0, 0))
 			p.until("the way out", func() bool { return p.autopilot.State().Position.NorthM > 510 })
@@ -190,7 +192,8 @@ func TestArming(t *testing.T) {
 			if r := p.setMode(3, 0); r != rejected {
 				p.Errorf("position: %v", r)
 			}
-			p.write(&common.MessageSetMode{TargetSystem: 3, BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(ModeLand)})
+			p.write(&common.MessageSetMode{TargetSystem: 3, BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED,
+				CustomMode: uint32(ModeLand)})
 			p.until("landing by SET_MODE, and its acknowledgement", func() bool {
 				a, _ := p.get(&common.MessageCommandAck{}).(*common.MessageCommandAck)
 				return p.mode() == ModeLand && a != nil && a.Command == common.MAV_CMD_DO_SET_MODE && a.Result == accepted
@@ -211,7 +214,8 @@ func TestArming(t *testing.T) {
 			}
 		},
 		"a command for another system is not answered": func(p *peer) {
-			p.write(&common.MessageCommandLong{TargetSystem: 4, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+			p.write(&common.MessageCommandLong{TargetSystem: 4, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Param1: 1})
 			p.setMode(4, 3) // answered, so the message before it was handled
 			if p.autopilot.State().Armed {
 				p.Error("armed")
@@ -449,7 +453,8 @@ func TestMessageIntervals(t *testing.T) {
 		return 0, 0
 	}
 	const set, get = common.MAV_CMD_SET_MESSAGE_INTERVAL, common.MAV_CMD_GET_MESSAGE_INTERVAL
-	for m, want := range map[message.Message]int32{&common.MessageGlobalPositionInt{}: 20_000, &common.MessageSysStatus{}: 200_000, &common.MessageBatteryStatus{}: 2_000_000} {
+	for m, want := range map[message.Message]int32{&common.MessageGlobalPositionInt{}: 20_000, &common.MessageSysStatus{}: 200_000,
+		&common.MessageBatteryStatus{}: 2_000_000} {
 		if us, r := ask(get, float64(m.GetID())); us != want || r != accepted {
 			t.Errorf("%T is sent every %d us by default, %v; PX4 %d", m, us, r, want)
 		}
@@ -488,7 +493,8 @@ func TestGlobalMasks(t *testing.T) {
 	} {
 		v := newVehicle(testConfig())
 		v.step()
-		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6, LonInt: 85e6, Alt: 500}
+		m := &common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: c.frame, TypeMask: c.mask, LatInt: 474e6,
+			LonInt: 85e6, Alt: 500}
 		if got := v.handleSetpointGlobalInt(m); got != c.counts || got && math.IsNaN(v.setpoint.Position.UpM) == c.position {
 			t.Errorf("%s: used %v, %+v", name, got, v.setpoint)
 		}
@@ -572,15 +578,19 @@ func TestParameters(t *testing.T) {
 	if m := read("COM_OF_LOSS_T"); m.ParamValue != lossS {
 		t.Errorf("COM_OF_LOSS_T %+v", m)
 	}
-	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OF_LOSS_T", ParamValue: 2, ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OF_LOSS_T", ParamValue: 2,
+		ParamType: common.MAV_PARAM_TYPE_REAL32})
 	p.until("change", func() bool {
 		m := p.get(&common.MessageParamValue{}).(*common.MessageParamValue)
 		return m.ParamId == "COM_OF_LOSS_T" && m.ParamValue == 2
 	})
 	// A wrong type, an invalid value or an unknown name changes nothing.
-	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamValue: 0, ParamType: common.MAV_PARAM_TYPE_REAL32})
-	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "MPC_XY_VEL_MAX", ParamValue: float32(math.NaN()), ParamType: common.MAV_PARAM_TYPE_REAL32})
-	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "NO_SUCH", ParamValue: 1, ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "COM_OBL_RC_ACT", ParamValue: 0,
+		ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "MPC_XY_VEL_MAX", ParamValue: float32(math.NaN()),
+		ParamType: common.MAV_PARAM_TYPE_REAL32})
+	p.write(&common.MessageParamSet{TargetSystem: 3, TargetComponent: 1, ParamId: "NO_SUCH", ParamValue: 1,
+		ParamType: common.MAV_PARAM_TYPE_REAL32})
 	if m := read("COM_OBL_RC_ACT"); math.Float32bits(m.ParamValue) != 5 {
 		t.Errorf("COM_OBL_RC_ACT %+v after a set of the wrong type", m)
 	}
@@ -796,12 +806,17 @@ func TestHostileInput(t *testing.T) {
 	}
 	anyFloat := func() float32 { return math.Float32frombits(r.Uint32()) }
 	for range 200 {
-		p.write(&common.MessageSetPositionTargetLocalNed{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)), TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
-			X: anyFloat(), Y: anyFloat(), Z: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(), Yaw: anyFloat()})
-		p.write(&common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)), TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
-			LatInt: int32(r.Uint32()), LonInt: int32(r.Uint32()), Alt: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(), Yaw: anyFloat()})
-		p.write(&common.MessageCommandLong{TargetSystem: 3, Command: common.MAV_CMD(r.IntN(600)), Param1: anyFloat(), Param2: anyFloat(), Param3: anyFloat(), Param4: anyFloat(), Param5: anyFloat(), Param6: anyFloat(), Param7: anyFloat()})
-		p.write(&common.MessageParamSet{TargetSystem: 3, ParamId: "MPC_XY_VEL_MAX", ParamValue: anyFloat(), ParamType: common.MAV_PARAM_TYPE_REAL32})
+		p.write(&common.MessageSetPositionTargetLocalNed{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)),
+			TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
+			X:        anyFloat(), Y: anyFloat(), Z: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(), Yaw: anyFloat()})
+		p.write(&common.MessageSetPositionTargetGlobalInt{TargetSystem: 3, CoordinateFrame: common.MAV_FRAME(r.IntN(12)),
+			TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
+			LatInt:   int32(r.Uint32()), LonInt: int32(r.Uint32()), Alt: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(),
+			Yaw: anyFloat()})
+		p.write(&common.MessageCommandLong{TargetSystem: 3, Command: common.MAV_CMD(r.IntN(600)), Param1: anyFloat(), Param2: anyFloat(),
+			Param3: anyFloat(), Param4: anyFloat(), Param5: anyFloat(), Param6: anyFloat(), Param7: anyFloat()})
+		p.write(&common.MessageParamSet{TargetSystem: 3, ParamId: "MPC_XY_VEL_MAX", ParamValue: anyFloat(),
+			ParamType: common.MAV_PARAM_TYPE_REAL32})
 		p.write(&common.MessageParamRequestRead{TargetSystem: 3, ParamIndex: int16(r.Uint32())})
 		p.write(&common.MessageSetMode{TargetSystem: 3, CustomMode: r.Uint32()})
 		if r.IntN(20) == 0 {
@@ -813,7 +828,8 @@ func TestHostileInput(t *testing.T) {
 		t.Errorf("land: %v", r)
 	}
 	s := p.autopilot.State()
-	for _, x := range []float64{s.Position.EastM, s.Position.NorthM, s.Position.UpM, s.Velocity.EastM, s.Velocity.NorthM, s.Velocity.UpM, s.Spent.J()} {
+	for _, x := range []float64{s.Position.EastM, s.Position.NorthM, s.Position.UpM, s.Velocity.EastM, s.Velocity.NorthM, s.Velocity.UpM,
+		s.Spent.J()} {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			t.Errorf("state %+v", s)
 		}
@@ -830,7 +846,8 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		{0.5, 1.8}, {1.1, 5.1}, {1.5, 6.5}, {2, 7.5}, {3, 7.8}, {8.5, 5.8}, {8.8, 2.3}, {9.1, -0.7}, {9.5, -3.7}, {10, -5.6},
 		{11, -6.5}, {16.5, -6.1}, {16.8, -3.1}, {17.2, -0.8}, {17.6, 0.4}, {18, 0.7},
 	}
-	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, geo.Local) float64 { return 0 }, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
+	v := newVehicle(Config{CapacityJ: 1e5, PowerW: func(int, geo.Local) float64 { return 0 },
+		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 12}})
 	v.body.Position.UpM, v.groundContact, v.landed, v.armed, v.flownSinceArmed = 30, false, false, true, true
 	v.intendedMode, v.mode = ModeOffboard, ModeOffboard
 	worst, next, fromM := 0.0, 0, 0.0
@@ -845,7 +862,8 @@ func TestTurnsAsSlowlyAsPX4(t *testing.T) {
 		if at := v.body.Position.EastM; tick%10 == 0 && tick > 0 {
 			fromM = at + clamp(fromM-at, -3, 3) // from the end of the last leg, within the deviation that the leader keeps
 		}
-		v.setpoint = Setpoint{Position: geo.Local{EastM: fromM + legMPS, UpM: 30}, Velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
+		v.setpoint = Setpoint{Position: geo.Local{EastM: fromM + legMPS, UpM: 30},
+			Velocity: geo.Local{EastM: legMPS * (1 - positionGain*left)}}
 		v.setpointUS = v.timeUS
 		for range 10 {
 			v.step()
@@ -895,7 +913,8 @@ func TestCloseWhileBehind(t *testing.T) {
 
 // An adapter that is not plugged in is an error, and not an autopilot that is silent for ever.
 func TestSerialPortThatIsNotThere(t *testing.T) {
-	a := &Autopilot{Config: Config{SystemID: 1, Serial: t.TempDir() + "/ttyUSB0:921600", Speed: 1, CapacityJ: 1e5, PowerW: func(int, geo.Local) float64 { return 100 }}}
+	a := &Autopilot{Config: Config{SystemID: 1, Serial: t.TempDir() + "/ttyUSB0:921600", Speed: 1, CapacityJ: 1e5,
+		PowerW: func(int, geo.Local) float64 { return 100 }}}
 	if err := a.Initialize(); err == nil || !strings.Contains(err.Error(), "autopilot 1: serial port") {
 		t.Errorf("%v", err)
 	}

@@ -136,7 +136,8 @@ func (v *vehicle) offboardVelocity() geo.Local {
 // velocityTowards flies to a point at cruise speed and stays there.
 func (v *vehicle) velocityTowards(to geo.Local) geo.Local {
 	way := to.Sub(v.body.Position)
-	return v.limitVelocity(geo.Local{EastM: positionGain * way.EastM, NorthM: positionGain * way.NorthM, UpM: way.UpM}, v.params.get("MPC_XY_CRUISE"))
+	return v.limitVelocity(geo.Local{EastM: positionGain * way.EastM, NorthM: positionGain * way.NorthM, UpM: way.UpM},
+		v.params.get("MPC_XY_CRUISE"))
 }
 
 func (v *vehicle) descentVelocity(at geo.Local) geo.Local {

@@ -18,7 +18,8 @@ import (
 // ModeStabilize is an ArduCopter's after it booted.
 const ModeStabilize Mode = 1 << 16
 
-var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard: 4, ModePosition: 5, ModeReturn: 6, ModeLand: 9, ModeHold: 17}
+var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard: 4, ModePosition: 5, ModeReturn: 6, ModeLand: 9,
+	ModeHold: 17}
 
 // copterNames are the same in ArduCopter's own words.
 var copterNames = map[Mode]string{
@@ -91,9 +92,12 @@ var counterparts = map[string]struct {
 	name string
 	unit float64
 }{
-	"MPC_XY_VEL_MAX": {"WPNAV_SPEED", 0.01}, "MPC_XY_CRUISE": {"WPNAV_SPEED", 0.01}, "MPC_Z_VEL_MAX_UP": {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_V_AUTO_UP": {"WPNAV_SPEED_UP", 0.01},
-	"MPC_TKO_SPEED": {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_VEL_MAX_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_Z_V_AUTO_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_LAND_SPEED": {"LAND_SPEED", 0.01},
-	"MPC_LAND_ALT1": {"LAND_ALT_LOW", 0.01}, "RTL_RETURN_ALT": {"RTL_ALT", 0.01}, "COM_OF_LOSS_T": {"", 1}, "COM_DISARM_LAND": {"", 1}, "COM_DISARM_PRFLT": {"", 10}, "COM_LOW_BAT_ACT": {"", 1},
+	"MPC_XY_VEL_MAX": {"WPNAV_SPEED", 0.01}, "MPC_XY_CRUISE": {"WPNAV_SPEED", 0.01}, "MPC_Z_VEL_MAX_UP": {"WPNAV_SPEED_UP", 0.01},
+	"MPC_Z_V_AUTO_UP": {"WPNAV_SPEED_UP", 0.01},
+	"MPC_TKO_SPEED":   {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_VEL_MAX_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_Z_V_AUTO_DN": {"WPNAV_SPEED_DN", 0.01},
+	"MPC_LAND_SPEED": {"LAND_SPEED", 0.01},
+	"MPC_LAND_ALT1":  {"LAND_ALT_LOW", 0.01}, "RTL_RETURN_ALT": {"RTL_ALT", 0.01}, "COM_OF_LOSS_T": {"", 1}, "COM_DISARM_LAND": {"", 1},
+	"COM_DISARM_PRFLT": {"", 10}, "COM_LOW_BAT_ACT": {"", 1},
 	"COM_OBL_RC_ACT": {"", 3},
 }
 

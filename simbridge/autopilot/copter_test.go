@@ -13,7 +13,8 @@ import (
 // newCopter is an ArduCopter on the ground in GUIDED, armed.
 func newCopter(t *testing.T) *vehicle {
 	t.Helper()
-	v := newVehicle(Config{SystemID: 1, Copter: true, Speed: 1, CapacityJ: 150e3, Battery: battery.AllFields, PowerW: func(int, geo.Local) float64 { return 150 }})
+	v := newVehicle(Config{SystemID: 1, Copter: true, Speed: 1, CapacityJ: 150e3, Battery: battery.AllFields,
+		PowerW: func(int, geo.Local) float64 { return 150 }})
 	if m := heartbeat(v).(*common.MessageHeartbeat); m.CustomMode != 0 || m.Autopilot != common.MAV_AUTOPILOT_ARDUPILOTMEGA {
 		t.Fatalf("booted: %+v", m)
 	}
@@ -97,7 +98,8 @@ func TestCopterWithoutItsLeader(t *testing.T) {
 	v.fly(10, func() { v.beat(); v.steer(8) })
 	from := v.body.Position
 	v.fly(20, v.beat)
-	if m, d := heartbeat(v).(*common.MessageHeartbeat), v.body.Position.Sub(from).HorizontalM(); m.CustomMode != 4 || m.SystemStatus != common.MAV_STATE_ACTIVE || d < 8 || d > 25 || v.body.SpeedMPS() > 0.3 {
+	if m, d := heartbeat(v).(*common.MessageHeartbeat), v.body.Position.Sub(from).HorizontalM(); m.CustomMode != 4 ||
+		m.SystemStatus != common.MAV_STATE_ACTIVE || d < 8 || d > 25 || v.body.SpeedMPS() > 0.3 {
 		t.Errorf("without setpoints: mode %d, %v, flew on %.1f m, at %.1f m/s", m.CustomMode, m.SystemStatus, d, v.body.SpeedMPS())
 	}
 	v.fly(10, func() { v.beat(); v.steer(8) })

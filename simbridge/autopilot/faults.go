@@ -42,7 +42,8 @@ func (a *Autopilot) Reboot(inAir bool) {
 func (v *vehicle) reboot(inAir bool) {
 	v.bootUS = v.timeUS
 	v.setpoint, v.setpointUS, v.takeoffUpM = Setpoint{}, 0, math.NaN()
-	v.intendedMode, v.mode, v.modeAfterDisarm, v.holdPosition, v.piloted, v.batteryFailsafe = ModeHold, ModeHold, ModeHold, v.body.Position, false, lowBatteryFailsafe{}
+	v.intendedMode, v.mode, v.modeAfterDisarm, v.holdPosition, v.piloted, v.batteryFailsafe = ModeHold, ModeHold, ModeHold, v.body.Position,
+		false, lowBatteryFailsafe{}
 	if !inAir {
 		v.armed = false
 	}

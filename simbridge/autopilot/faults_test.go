@@ -129,7 +129,8 @@ func TestExternalBattery(t *testing.T) {
 				for range int(seconds * 100) {
 					v.step()
 					for _, m := range v.dueMessages() {
-						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 && b.Id == 255 {
+						if b, ok := m.(*common.MessageBatteryStatus); ok && b.CurrentBattery == 1234 && b.EnergyConsumed == -1 &&
+							b.Id == 255 {
 							n++
 						}
 					}
@@ -241,7 +242,8 @@ func TestStatustextByLink(t *testing.T) {
 	a.RefuseArming("Throttle is not zero")
 	repeat(t, func() {
 		monitor.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
-		leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+			Param1: 1})
 	})
 	texts, acks := 0, 0
 	for timeout := time.After(20 * time.Second); texts < 5 || acks < 5; {
@@ -411,7 +413,8 @@ func TestRefuseArming(t *testing.T) {
 	if r := v.armOrDisarm([7]float64{1}); r != rejected || v.armed || !v.canArm() {
 		t.Errorf("%v, armed %v, checks pass %v", r, v.armed, v.canArm())
 	}
-	if n := len(v.statusTexts); n != 1 || v.statusTexts[0].Text != "Arming denied: Throttle is not zero\t" || v.statusTexts[0].Severity != common.MAV_SEVERITY_CRITICAL {
+	if n := len(v.statusTexts); n != 1 || v.statusTexts[0].Text != "Arming denied: Throttle is not zero\t" ||
+		v.statusTexts[0].Severity != common.MAV_SEVERITY_CRITICAL {
 		t.Errorf("%+v", v.statusTexts)
 	}
 	if a.RefuseArming(""); !v.arm() {

@@ -48,7 +48,8 @@ const (
 // packedFrames is how many frames a datagram has where they are packed.
 const packedFrames = 3
 
-func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration), repeat func([]byte) time.Duration) (*udpLink, error) {
+func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration),
+	repeat func([]byte) time.Duration) (*udpLink, error) {
 	local, err := net.ResolveUDPAddr("udp4", listen)
 	if err != nil {
 		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)

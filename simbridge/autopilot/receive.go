@@ -33,7 +33,8 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 		return nil
 	}
 	switch m.(type) {
-	case *common.MessageSetPositionTargetLocalNed, *common.MessageSetPositionTargetGlobalInt, *common.MessageCommandLong, *common.MessageCommandInt:
+	case *common.MessageSetPositionTargetLocalNed, *common.MessageSetPositionTargetGlobalInt, *common.MessageCommandLong,
+		*common.MessageCommandInt:
 	default: // those are noted once they are read
 		v.noteReceived(Received{Other: m})
 	}
@@ -56,7 +57,8 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 	case *common.MessageSetPositionTargetGlobalInt:
 		t.countSetpoint(v.handleSetpointGlobalInt(m))
 	case *common.MessageSetMode: // PX4 makes a command of it
-		return v.handleCommand(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff), float64(m.CustomMode >> 24)}})
+		return v.handleCommand(from, command{common.MAV_CMD_DO_SET_MODE, [7]float64{float64(m.BaseMode), float64(m.CustomMode >> 16 & 0xff),
+			float64(m.CustomMode >> 24)}})
 	case *common.MessageCommandLong:
 		t.Commands++
 		return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),

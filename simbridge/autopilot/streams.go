@@ -86,7 +86,8 @@ func (s *stream) setInterval(us float32, now int64) {
 func (v *vehicle) dueMessages() (out []message.Message) {
 	for i := range v.streams {
 		s := &v.streams[i]
-		if s.intervalUS == 0 || v.timeUS < s.nextUS || s.id == batteryID && (v.externalBattery != nil && !s.pending || v.externalBattery == nil && !v.battery.Measures(v.timeUS)) {
+		if s.intervalUS == 0 || v.timeUS < s.nextUS || s.id == batteryID &&
+			(v.externalBattery != nil && !s.pending || v.externalBattery == nil && !v.battery.Measures(v.timeUS)) {
 			continue
 		}
 		s.pending = false
@@ -169,7 +170,8 @@ func globalPosition(v *vehicle) message.Message {
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
 		RelativeAlt: int32(math.Round(1000 * (v.body.Position.UpM - v.conf.Start.UpM))),
-		Vx:          centimetresPerS(v.body.Velocity.NorthM), Vy: centimetresPerS(v.body.Velocity.EastM), Vz: centimetresPerS(-v.body.Velocity.UpM),
+		Vx:          centimetresPerS(v.body.Velocity.NorthM), Vy: centimetresPerS(v.body.Velocity.EastM),
+		Vz:  centimetresPerS(-v.body.Velocity.UpM),
 		Hdg: uint16(math.Mod(math.Mod(v.yaw*180/math.Pi, 360)+360, 360) * 100),
 	}
 }
@@ -203,7 +205,8 @@ func globalOrigin(v *vehicle) message.Message {
 
 func homePosition(v *vehicle) message.Message {
 	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.conf.Start))
-	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1}, TimeUsec: uint64(v.timeUS - v.bootUS)}
+	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1},
+		TimeUsec: uint64(v.timeUS - v.bootUS)}
 }
 
 func autopilotVersion(*vehicle) message.Message {

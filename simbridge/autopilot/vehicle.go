@@ -294,7 +294,8 @@ func (v *vehicle) queueStatusText(severity common.MAV_SEVERITY, text string) {
 	v.statusTextID++
 	for i := 0; len(text) > 0; i++ {
 		n := min(len(text), chunk)
-		v.statusTexts = append(v.statusTexts, common.MessageStatustext{Severity: severity, Text: text[:n], Id: v.statusTextID, ChunkSeq: uint8(i)})
+		v.statusTexts = append(v.statusTexts, common.MessageStatustext{Severity: severity, Text: text[:n], Id: v.statusTextID,
+			ChunkSeq: uint8(i)})
 		text = text[n:]
 	}
 }

@@ -236,7 +236,8 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 // far as they are measured. The rounding of the current is carried to the next message.
 func (b *Battery) packStatus(p *pack, nowUS int64, counterJ float64) *common.MessageBatteryStatus {
 	m := &common.MessageBatteryStatus{
-		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO, ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
+		BatteryFunction: common.MAV_BATTERY_FUNCTION_ALL, Type: common.MAV_BATTERY_TYPE_LIPO,
+		ChargeState: common.MAV_BATTERY_CHARGE_STATE_OK,
 		Temperature: math.MaxInt16, CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: -1, // unknown
 	}
 	for i := range m.Voltages {
@@ -260,7 +261,8 @@ func (b *Battery) packStatus(p *pack, nowUS int64, counterJ float64) *common.Mes
 // SysStatus is SYS_STATUS.
 func (b *Battery) SysStatus() *common.MessageSysStatus {
 	m := &common.MessageSysStatus{
-		VoltageBattery: uint16(math.Round(1000 * b.voltageV())), CurrentBattery: -100, BatteryRemaining: b.remainingPercent(), // unknown: -1 A, as in BATTERY_STATUS
+		// unknown: -1 A, as in BATTERY_STATUS
+		VoltageBattery: uint16(math.Round(1000 * b.voltageV())), CurrentBattery: -100, BatteryRemaining: b.remainingPercent(),
 	}
 	if b.Fields.Current {
 		m.CurrentBattery = int16(min(math.Round(100*b.gain()*b.powerW*(1-b.secondShare)/b.voltageV()), math.MaxInt16))

@@ -27,7 +27,8 @@ func TestCounterResets(t *testing.T) {
 				t.Errorf("reports %d hJ and %d %%, drew %v J", m.EnergyConsumed, m.BatteryRemaining, b.Total().J())
 			}
 			b.DrawPower(150, 10) // the current shows it, with the rounding carried over
-			if m := b.Status(110e6); float64(m.EnergyConsumed) != c.consumed+15 || math.Abs(float64(m.CurrentBattery)/100*float64(m.Voltages[0])/1000-150) > 1.5 {
+			if m := b.Status(110e6); float64(m.EnergyConsumed) != c.consumed+15 ||
+				math.Abs(float64(m.CurrentBattery)/100*float64(m.Voltages[0])/1000-150) > 1.5 {
 				t.Errorf("10 s on: %+v", m)
 			}
 		})
@@ -61,7 +62,8 @@ func TestSecondPackAndCorruptedCounter(t *testing.T) {
 	b.DrawPower(150, 100)
 	first, second := b.Status(200e6), b.SecondPackStatus(200e6)
 	if first.Id != 0 || second.Id != 1 || first.EnergyConsumed != 150+90 || second.EnergyConsumed != 60 || b.Total().J() != 30_000 {
-		t.Errorf("first %d of id %d, second %d of id %d, drawn %v", first.EnergyConsumed, first.Id, second.EnergyConsumed, second.Id, b.Total().J())
+		t.Errorf("first %d of id %d, second %d of id %d, drawn %v", first.EnergyConsumed, first.Id, second.EnergyConsumed, second.Id,
+			b.Total().J())
 	}
 	if p := float64(second.CurrentBattery) / 100 * float64(second.Voltages[0]) / 1000; math.Abs(p-60) > 1.5 {
 		t.Errorf("the second pack delivers %v W of 60", p)

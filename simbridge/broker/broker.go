@@ -36,7 +36,8 @@ func (b *Broker) Initialize() error {
 	capabilities.MaximumPacketSize = telemetry.MaxStatus + 1024 // with the longest topic of a fleet
 	capabilities.MaximumInflight = 4096                         // for a client that reads slowly; a slot may have as many results
 	capabilities.MaximumSessionExpiryInterval = 0               // no session outlives its connection
-	server := mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler), SysTopicResendInterval: math.MaxInt32})
+	server := mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler),
+		SysTopicResendInterval: math.MaxInt32})
 	if err := server.AddHook(&hook{}, nil); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}

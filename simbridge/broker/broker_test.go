@@ -89,7 +89,8 @@ func TestHostileBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	for _, bytes := range []string{"GET / HTTP/1.1\r\n\r\n", "\x10\xff\xff\xff\x7f", "\x10\x00", strings.Repeat("\x00", 4096), "\x30\x05ab"} {
+	for _, bytes := range []string{"GET / HTTP/1.1\r\n\r\n", "\x10\xff\xff\xff\x7f", "\x10\x00", strings.Repeat("\x00", 4096),
+		"\x30\x05ab"} {
 		c, err := net.Dial("tcp", b.Address)
 		if err != nil {
 			t.Fatal(err)

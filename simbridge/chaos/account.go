@@ -52,13 +52,15 @@ func (m *mission) judgeEnd(courseError error) {
 		m.addRecord(&e)
 		e.slotsDue, e.explained = int(m.dueSlots), int(math.Ceil(m.explainedSlots))
 		e.reachesSlots = !m.plan.hasFault(ArmingRefused) && !m.plan.hasFaultIn(Climbing, Engaging)
-		if p := &m.plan; p.Wind && p.ShockSlot == never && p.HoldSlots == 0 && p.SpeedMaxMPS == 0 && p.AutopilotMaxMPS == 0 { // it shows itself to those that move
+		// it shows itself to those that move
+		if p := &m.plan; p.Wind && p.ShockSlot == never && p.HoldSlots == 0 && p.SpeedMaxMPS == 0 && p.AutopilotMaxMPS == 0 {
 			truth := world.NewScenario(&m.world, m.plan.Seed)
 			for n := range m.plan.Slots {
 				e.windMPS = append(e.windMPS, truth.WindMPS(n))
 			}
 		}
-		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.endsByPacks() && !m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, DiskRefuses, LowBattery) {
+		if m.plan.Ending == endSlots && m.isIn(Done) && !m.plan.endsByPacks() &&
+			!m.plan.hasFault(CrewRadioReturn, BrokerGoneReturn, DiskRefuses, LowBattery) {
 			e.leftOutSlots = float64(m.plan.Slots) - m.dueSlots
 		}
 		e.mustResume = m.plan.mustResume() && m.hadTimeToRecover()
@@ -72,7 +74,8 @@ func (m *mission) judgeEnd(courseError error) {
 		if m.plan.knownIssue(v.rule) != "" {
 			continue
 		}
-		if k := slices.IndexFunc(rules, func(r rule) bool { return r.name == v.rule }); rules[k].on == moved || rules[k].on == touchedDown || rules[k].on == arrived {
+		if k := slices.IndexFunc(rules, func(r rule) bool { return r.name == v.rule }); rules[k].on == moved ||
+			rules[k].on == touchedDown || rules[k].on == arrived {
 			o.UnsafeSetpoints += v.count
 		}
 	}
@@ -213,7 +216,8 @@ func (m *mission) recordAccounts(s telemetry.Status) {
 func (m *mission) judgeStatus(s telemetry.Status) {
 	const onTimeSlots = 1.5
 	late := m.slotNow() - float64(s.Slot+1)
-	if inSlots := s.State == telemetry.StateFlying || s.State == telemetry.StateHolding; s.State != telemetry.StateDone && (!inSlots || late > onTimeSlots) {
+	if inSlots := s.State == telemetry.StateFlying || s.State == telemetry.StateHolding; s.State != telemetry.StateDone &&
+		(!inSlots || late > onTimeSlots) {
 		return
 	}
 	slotsJ, all := 0.0, m.bySlot()
@@ -226,7 +230,8 @@ func (m *mission) judgeStatus(s telemetry.Status) {
 func (m *mission) writeAccounts() {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" + m.accountRows.String()
+	text := "s,state,slot,leader_j,truth_j,difference_j,and by aircraft: leader's source and mode, true mode and landed\n" +
+		m.accountRows.String()
 	os.WriteFile(filepath.Join(m.folder, "accounts.csv"), []byte(text), 0o644)
 	os.WriteFile(filepath.Join(m.folder, "statuses.jsonl"), m.statusRows.Bytes(), 0o644)
 }

@@ -88,17 +88,18 @@ func (c *Config) Check() error {
 
 // Result is the outcome of a run.
 type Result struct {
-	Missions          int               `json:"missions"`
-	Faults            map[FaultKind]int `json:"faults"`
-	FaultsByState     coverage          `json:"fault_by_state"` // how often each began in each state
-	Uncovered         []string          `json:"uncovered"`      // cells of fault and state that were planned, in a long run all possible ones, and never met
-	Broken            map[string]int    `json:"broken"`         // missions in which each rule was broken
-	Known             map[string]int    `json:"known"`          // the same of findings that are listed and fail no run
-	NotJudged         int               `json:"not_judged"`     // missions on which the machine was too slow to be judged
-	UnsafeSetpoints   int               `json:"unsafe_setpoints"`
-	LostCommands      int               `json:"lost_commands"`
-	DuplicateCommands int               `json:"doubled_commands"`
-	MaxLedgerErrorJ   float64           `json:"ledger_max_error_j"`
+	Missions      int               `json:"missions"`
+	Faults        map[FaultKind]int `json:"faults"`
+	FaultsByState coverage          `json:"fault_by_state"` // how often each began in each state
+	// cells of fault and state that were planned, in a long run all possible ones, and never met
+	Uncovered         []string       `json:"uncovered"`
+	Broken            map[string]int `json:"broken"`     // missions in which each rule was broken
+	Known             map[string]int `json:"known"`      // the same of findings that are listed and fail no run
+	NotJudged         int            `json:"not_judged"` // missions on which the machine was too slow to be judged
+	UnsafeSetpoints   int            `json:"unsafe_setpoints"`
+	LostCommands      int            `json:"lost_commands"`
+	DuplicateCommands int            `json:"doubled_commands"`
+	MaxLedgerErrorJ   float64        `json:"ledger_max_error_j"`
 	// MaxLedgerErrorNoResetJ is the greatest of missions in which no counter was reset,
 	// so that no gap had to be bridged by the model alone.
 	MaxLedgerErrorNoResetJ float64 `json:"ledger_max_error_counted_j"`
@@ -148,7 +149,8 @@ const observedS = 3
 
 // Run flies the missions and prints a line for each, in their order.
 func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
-	r := Result{Faults: map[FaultKind]int{}, FaultsByState: coverage{}, planned: coverage{}, Failures: []Failure{}, Broken: map[string]int{}, Known: map[string]int{}, MinSeparationM: 1e9}
+	r := Result{Faults: map[FaultKind]int{}, FaultsByState: coverage{}, planned: coverage{}, Failures: []Failure{},
+		Broken: map[string]int{}, Known: map[string]int{}, MinSeparationM: 1e9}
 	if err := c.Check(); err != nil {
 		return r, err
 	}
@@ -166,7 +168,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		}
 		m := &mission{
 			Config: c, plan: drawPlan(&c, k), number: k, host: h, ports: p,
-			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)), over: make(chan *mission, 1),
+			random: rand.New(rand.NewPCG(c.Seed, uint64(k)<<32)), folder: filepath.Join(c.Out, fmt.Sprintf("mission-%d", k)),
+			over: make(chan *mission, 1),
 		}
 		m.Aircraft = m.plan.Aircraft
 		missions = append(missions, m)
@@ -246,7 +249,8 @@ func (r *Result) Failed() string {
 		}
 	}
 	if len(r.Uncovered) > 0 {
-		reasons = append(reasons, fmt.Sprintf("%d cells of fault and state were never met: %s", len(r.Uncovered), strings.Join(r.Uncovered, " ")))
+		reasons = append(reasons, fmt.Sprintf("%d cells of fault and state were never met: %s", len(r.Uncovered),
+			strings.Join(r.Uncovered, " ")))
 	}
 	if r.NotJudged > 1 && r.NotJudged > r.Missions/50 {
 		reasons = append(reasons, fmt.Sprintf("%d missions of %d could not be judged: the machine was too slow", r.NotJudged, r.Missions))

@@ -48,7 +48,8 @@ func TestMissions(t *testing.T) {
 
 // Without a checkpoint every mission would fail by its leader: none is flown.
 func TestNoCheckpoint(t *testing.T) {
-	c := Config{Missions: 1, Seed: 1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: os.Args[0], Checkpoint: t.TempDir(), Out: t.TempDir()}
+	c := Config{Missions: 1, Seed: 1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: os.Args[0], Checkpoint: t.TempDir(),
+		Out: t.TempDir()}
 	if _, err := Run(context.Background(), c, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "-checkpoint: ") {
 		t.Errorf("%v, want an error that names -checkpoint", err)
 	}
@@ -60,7 +61,8 @@ func TestNoLeader(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no checkpoint >&2; exit 1\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Missions: 1, Seed: 1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Checkpoint: "../../configs/checkpoint", Out: t.TempDir()}
+	c := Config{Missions: 1, Seed: 1, Slots: 24, Speed: 40, Aircraft: 1, Jobs: 1, Leader: program, Checkpoint: "../../configs/checkpoint",
+		Out: t.TempDir()}
 	r, err := Run(context.Background(), c, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)

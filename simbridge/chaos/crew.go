@@ -109,7 +109,8 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 		return nil, err
 	}
 	c := &crew{
-		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision,
+		changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
 		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
 	if m.plan.LandsAtReserve || m.plan.lands() {
@@ -117,7 +118,8 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 	}
 	newClient := func(subscriptions ...telemetry.Subscription) *telemetry.Client {
 		return &telemetry.Client{
-			Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond, Handle: c.handleMessage,
+			Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond,
+			Handle:        c.handleMessage,
 			Subscriptions: subscriptions,
 		}
 	}
@@ -236,7 +238,8 @@ func (c *crew) handleStatus(m telemetry.Message) {
 	c.statusReceivedAt = m.Received
 	c.state = State(s.State)
 	switch {
-	case s.BudgetJ != nil && *s.BudgetJ >= replayBudgetJ && *s.BudgetJ < replayBudgetJ+1, s.BudgetJ == nil && math.Abs(s.Setting-replaySetting) < 1e-9:
+	case s.BudgetJ != nil && *s.BudgetJ >= replayBudgetJ && *s.BudgetJ < replayBudgetJ+1, s.BudgetJ == nil &&
+		math.Abs(s.Setting-replaySetting) < 1e-9:
 		c.duplicateFindings = append(c.duplicateFindings, "a replay with another body took effect")
 	case s.State == telemetry.StateStopped && !c.requestedStop():
 		c.duplicateFindings = append(c.duplicateFindings, "a replay with action stop took effect")
@@ -251,7 +254,8 @@ func (c *crew) handleStatus(m telemetry.Message) {
 	}
 	// A status may have been published just before the answer.
 	if c.statusesSince++; c.lastAcceptedShown || c.statusesSince > 3 {
-		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it has budget %v setting %v", c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
+		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it has budget %v setting %v",
+			c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
 		c.lastAccepted = nil
 	}
 }
@@ -267,7 +271,8 @@ func (c *crew) checkHolding(s *telemetry.Status) {
 		return
 	}
 	if c.unlikeOrders++; c.unlikeOrders > onTheirWay && len(c.holdingFindings) == 0 {
-		c.holdingFindings = append(c.holdingFindings, fmt.Sprintf("the mission is %s after slot %d, and the crew's hold is in force: %v", state, s.Slot, c.holds))
+		c.holdingFindings = append(c.holdingFindings, fmt.Sprintf("the mission is %s after slot %d, and the crew's hold is in force: %v",
+			state, s.Slot, c.holds))
 	}
 }
 
@@ -432,7 +437,8 @@ func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
 	}
 	c.signCounter++
 	body := fmt.Appendf(nil, `{"id":"withheld-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
-	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead, Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, c.topics.Budget())
+	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead,
+		Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, c.topics.Budget())
 	if err != nil {
 		return nil
 	}
@@ -445,7 +451,8 @@ func (c *crew) sign(topic string, body []byte) []byte {
 		return body
 	}
 	c.signCounter++
-	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, topic)
+	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.status.Challenge,
+		Body: string(body)}.Sign(c.key, topic)
 	if err != nil { // before the first status
 		return body
 	}
@@ -579,7 +586,8 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 			fresh = append(fresh, req)
 		case x < 0.08: // well-formed, and to be refused
 			req := c.newRequest(r, "budget")
-			req.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, req.id, []string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
+			req.payload = fmt.Appendf(nil, `{"id":%q,"energy_j":%s,"mode":"target"}`, req.id,
+				[]string{"1e300", "-5", "0", "1e12"}[r.IntN(4)])
 			c.send(req)
 		case x < 0.25 && len(fresh) > 0: // not with another body, which might arrive first and be applied
 			c.publishRequest(fresh[r.IntN(len(fresh))])
@@ -650,7 +658,8 @@ func (c *crew) forge(r *rand.Rand) {
 		challenge, counter := c.status.Challenge, c.signCounter+1_000_000
 		c.mutex.Unlock()
 		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
-		if signed, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: counter, Challenge: challenge, Body: string(body)}.Sign(key, topic)); err == nil {
+		if signed, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: counter, Challenge: challenge,
+			Body: string(body)}.Sign(key, topic)); err == nil {
 			body = signed
 		}
 	}

@@ -17,7 +17,8 @@ func newTestCrew(t *testing.T) *crew {
 	}
 	return &crew{
 		topics: topics, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
-		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {}, onDecision: func(string, telemetry.Decision) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {},
+		onDecision: func(string, telemetry.Decision) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 		client: &telemetry.Client{},
 	}
 }
@@ -41,14 +42,18 @@ func TestAnswers(t *testing.T) {
 		accepted, duplicate, lost bool
 		again                     bool // the command is to be signed and sent again
 	}{
-		"accepted":                 {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
-		"twice the same":           {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
-		"accepted, then refused":   {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}, {ID: "a", Reason: "no", Of: own}}, accepted: true, duplicate: true},
-		"refused, then accepted":   {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: own}, {ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, duplicate: true},
+		"accepted": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
+		"twice the same": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own},
+			{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
+		"accepted, then refused": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own},
+			{ID: "a", Reason: "no", Of: own}}, accepted: true, duplicate: true},
+		"refused, then accepted": {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: own},
+			{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, duplicate: true},
 		"another's, refused":       {acks: []telemetry.Ack{{ID: "a", Reason: "used for another command", Of: others}}},
 		"an unknown one, refused":  {acks: []telemetry.Ack{{ID: "b", Reason: "no", Of: others}}},
 		"an unknown one, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: others}}, duplicate: true},
-		"a stale challenge":        {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: own, Challenge: telemetry.NewChallenge(), LastCounter: &last}}, again: true},
+		"a stale challenge": {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: own, Challenge: telemetry.NewChallenge(),
+			LastCounter: &last}}, again: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			crew := newTestCrew(t)
@@ -58,8 +63,10 @@ func TestAnswers(t *testing.T) {
 			for _, ack := range c.acks {
 				crew.receiveAck(t, ack)
 			}
-			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.duplicate || (len(crew.lostFindings) > 0) != c.lost || a.interrupted != c.again {
-				t.Errorf("accepted %v, duplicates %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings, a.interrupted)
+			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.duplicate || (len(crew.lostFindings) > 0) != c.lost ||
+				a.interrupted != c.again {
+				t.Errorf("accepted %v, duplicates %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings,
+					a.interrupted)
 			}
 			if c.again && crew.signCounter < last {
 				t.Errorf("continues from counter %d", crew.signCounter)
@@ -97,11 +104,13 @@ func TestCrewSigns(t *testing.T) {
 // The forged messages of a run do not affect its own crew.
 func TestForgeriesAreIgnored(t *testing.T) {
 	c := newTestCrew(t)
-	status, err := telemetry.Encode(telemetry.Status{Slots: forgedSlots, State: telemetry.StateStopped, EnergySource: telemetry.SourceModel, Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+	status, err := telemetry.Encode(telemetry.Status{Slots: forgedSlots, State: telemetry.StateStopped, EnergySource: telemetry.SourceModel,
+		Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 7, SlotMS: 50, Speed: 20, ReportByMS: forgedReportByMS, DecideByMS: 30, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 7, SlotMS: 50, Speed: 20, ReportByMS: forgedReportByMS, DecideByMS: 30,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

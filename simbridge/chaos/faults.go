@@ -36,7 +36,8 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 func delays(k FaultKind) bool {
 	return slices.Contains([]FaultKind{
 		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
-		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused, StationSilence,
+		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused,
+		StationSilence,
 	}, k)
 }
 
@@ -477,7 +478,8 @@ func (m *mission) towardsEdge(at geo.Local) geo.Local {
 		distance float64
 		towards  geo.Local
 	}{
-		{at.EastM, geo.Local{EastM: -1}}, {side - at.EastM, geo.Local{EastM: 1}}, {at.NorthM, geo.Local{NorthM: -1}}, {side - at.NorthM, geo.Local{NorthM: 1}},
+		{at.EastM, geo.Local{EastM: -1}}, {side - at.EastM, geo.Local{EastM: 1}}, {at.NorthM, geo.Local{NorthM: -1}},
+		{side - at.NorthM, geo.Local{NorthM: 1}},
 	} {
 		if edge.distance < nearest {
 			nearest, velocity = edge.distance, edge.towards.Scale(speedMPS)
@@ -737,7 +739,8 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 		n := max(int(m.slotNow()), 0)
 		slotMS := 1000 / m.plan.Speed
 		beacon, err := telemetry.Encode(telemetry.Slot{
-			Slot: n, SlotMS: slotMS, Speed: m.plan.Speed, ReportByMS: forgedReportByMS, DecideByMS: 0.6 * slotMS, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}},
+			Slot: n, SlotMS: slotMS, Speed: m.plan.Speed, ReportByMS: forgedReportByMS, DecideByMS: 0.6 * slotMS,
+			Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}},
 		})
 		if err == nil && f.Kind != ForgedStatus {
 			forger.Publish(telemetry.Publication{Topic: m.crew.topics.Slot(), Payload: beacon})
@@ -778,7 +781,8 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 			if n < 20 {
 				user, of = fmt.Sprintf("u%02d", n+1), slot+2
 			}
-			r := telemetry.Result{Slot: of, CompletionS: 86_000, By: []string{telemetry.ByOffer, telemetry.ByDecision, telemetry.ByLocal}[n%3]}
+			r := telemetry.Result{Slot: of, CompletionS: 86_000,
+				By: []string{telemetry.ByOffer, telemetry.ByDecision, telemetry.ByLocal}[n%3]}
 			if payload, err := telemetry.Encode(r); err == nil {
 				m.crew.publish(m.crew.topics.Result(user), payload)
 			}
@@ -884,7 +888,8 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 				send(topics.Report(user), payload)
 			}
 			send(topics.Report("u03"), malformedPayload(random))
-			if payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(), By: telemetry.ByLocal}); err == nil {
+			if payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(),
+				By: telemetry.ByLocal}); err == nil {
 				send(topics.Result("stranger"), payload)
 			}
 		}

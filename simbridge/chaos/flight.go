@@ -60,7 +60,10 @@ func (m *mission) fly(ctx context.Context) (err error) {
 
 // allFlying reports whether every aircraft is under the leader's command in flight.
 func (m *mission) allFlying() bool {
-	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Mode != autopilot.ModeOffboard || s.Landed })
+	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
+		s := a.State()
+		return s.Mode != autopilot.ModeOffboard || s.Landed
+	})
 }
 
 // Wall times of a mission in which contact with the crew is lost: the least values that
@@ -121,7 +124,8 @@ func (m *mission) flySlots(ctx context.Context) error {
 		case !held && state == Flying && now >= float64(m.plan.HoldSlot):
 			held = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionHold))
-		case held && !resumed && state == Holding && (left < quietSlots-4 || now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
+		case held && !resumed && state == Holding && (left < quietSlots-4 ||
+			now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
 			resumed = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne()...))
 		case !ended && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
@@ -161,7 +165,8 @@ func (m *mission) finish(ctx context.Context) error {
 	if err := m.runUntil(ctx, "not all aircraft landed", home); err != nil {
 		for i, a := range m.autopilots {
 			s := a.State()
-			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed, m.judge.isPiloted(i))
+			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed,
+				m.judge.isPiloted(i))
 		}
 		return err
 	}
@@ -332,7 +337,8 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 		s := a.State()
 		switch piloted := m.judge.isPiloted(i); {
 		case s.Armed && !s.Landed:
-			if flying && (piloted || s.Mode == autopilot.ModeHold) || ending && piloted && m.plan.RelaunchesGrounded && s.Mode != autopilot.ModeLand {
+			if flying && (piloted || s.Mode == autopilot.ModeHold) ||
+				ending && piloted && m.plan.RelaunchesGrounded && s.Mode != autopilot.ModeLand {
 				air = append(air, i)
 			}
 		case s.Landed && !s.Armed && flying && (piloted || m.slotsSince(Climbing) > groundedSlots):

@@ -191,7 +191,8 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf,
 			airframe: airframe{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
 			settlesS: inf, reachableJ: inf,
-			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, fastSinceS: inf, slowSinceS: inf,
+			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, fastSinceS: inf,
+			slowSinceS: inf,
 		}
 		a.requireNothing()
 		j.aircraft = append(j.aircraft, a)
@@ -221,7 +222,8 @@ func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
 // requireNothing drops what orders, or the loss of contact, required of an aircraft.
 func (a *observedAircraft) requireNothing() {
 	inf := math.Inf(1)
-	a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS, a.homingS, a.rejoinsS, a.returnFrom = inf, inf, inf, inf, inf, inf, inf, math.NaN()
+	a.launchedS, a.heldS, a.movesS, a.stoppedS, a.returnByS, a.homingS, a.rejoinsS, a.returnFrom = inf, inf, inf, inf, inf, inf, inf,
+		math.NaN()
 }
 
 // led reports whether an aircraft is the leader's to command.
@@ -646,6 +648,8 @@ func (j *judge) handleAnswer(r refusal) {
 // String is where an aircraft is and what it was commanded.
 func (a *observedAircraft) String() string {
 	p, v := a.state.Position, a.state.Velocity
-	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s in %v, commanded by (%.1f, %.1f) m in a second at %.1f s, under pilot control %v",
-		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, a.state.Mode, a.requested.EastM, a.requested.NorthM, a.setpointS, a.pilot != nil)
+	return fmt.Sprintf("one at (%.1f, %.1f, %.1f) m flies (%.1f, %.1f, %.1f) m/s in %v, commanded by (%.1f, %.1f) m in a second at %.1f "+
+		"s, under pilot control %v",
+		p.EastM, p.NorthM, p.UpM, v.EastM, v.NorthM, v.UpM, a.state.Mode, a.requested.EastM, a.requested.NorthM, a.setpointS,
+		a.pilot != nil)
 }

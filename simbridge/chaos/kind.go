@@ -41,14 +41,16 @@ const (
 // packFaults are the kinds that a mission to land with a share of the pack may have: a battery that
 // cannot be read, a pilot or a fleet that is called back end a flight in their own ways.
 var packFaults = []FaultKind{
-	ProcessKill, PowerCut, ProcessStall, DiskStall, ReportLoss, ForeignReports, ForgedResult, BrokerRestart, LinkLoss, HeartbeatGap, HeartbeatLoss, OutOfOrder,
+	ProcessKill, PowerCut, ProcessStall, DiskStall, ReportLoss, ForeignReports, ForgedResult, BrokerRestart, LinkLoss, HeartbeatGap,
+	HeartbeatLoss, OutOfOrder,
 	CommandStorm, SecondLeader, ForgedStatus, ForgedBeacon, ForgedAtRestart, PilotPosition,
 }
 
 // isOfPacks reports whether a mission of packs may have a fault: it flies to its last slot, and no
 // pilot keeps an aircraft in the air that is to land.
 func (x coverageCell) isOfPacks() bool {
-	return slices.Contains(packFaults, x.Kind) && x.State != Returning && x.State != Stopped && (x.Kind != PilotPosition || x.State != Landing && x.State != Done)
+	return slices.Contains(packFaults, x.Kind) && x.State != Returning && x.State != Stopped &&
+		(x.Kind != PilotPosition || x.State != Landing && x.State != Done)
 }
 
 // copterFaults are of an ArduCopter alone. They are no part of the other runs' cells, so that what
@@ -154,7 +156,8 @@ func (p *plan) addCopterFault(r *rand.Rand) {
 
 // exclusiveWithCopterFaults do not share a mission with these: one would hide the other's effect.
 var exclusiveWithCopterFaults = []FaultKind{
-	ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerGoneHold, BrokerGoneReturn, ForgedAtRestart, CrewRadioHold, CrewRadioReturn,
+	ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerGoneHold, BrokerGoneReturn, ForgedAtRestart,
+	CrewRadioHold, CrewRadioReturn,
 	PilotDisarm, PilotPosition, PilotHold, Reboot, LowBattery, LinkLoss, HeartbeatSilence, OutOfOrder, ArmingRefused,
 }
 
@@ -182,9 +185,11 @@ func (p *plan) packsRequest(id string, capacityJ func(i int) float64) telemetry.
 // copterParameters are those of an ArduCopter in this mission, with its own names and units. At the
 // stock rates they are its defaults.
 func (p *plan) copterParameters() map[string]float64 {
-	x := map[string]float64{"WPNAV_SPEED": 1000, "WPNAV_SPEED_UP": 250, "WPNAV_SPEED_DN": 150, "LAND_SPEED": 50, "LAND_ALT_LOW": 1000, "FS_GCS_TIMEOUT": 5}
+	x := map[string]float64{"WPNAV_SPEED": 1000, "WPNAV_SPEED_UP": 250, "WPNAV_SPEED_DN": 150, "LAND_SPEED": 50, "LAND_ALT_LOW": 1000,
+		"FS_GCS_TIMEOUT": 5}
 	if !p.StockRates {
-		maps.Copy(x, map[string]float64{"WPNAV_SPEED": 1500, "WPNAV_SPEED_UP": 1200, "WPNAV_SPEED_DN": 1000, "LAND_SPEED": 300, "LAND_ALT_LOW": 2000, "FS_GCS_TIMEOUT": 10})
+		maps.Copy(x, map[string]float64{"WPNAV_SPEED": 1500, "WPNAV_SPEED_UP": 1200, "WPNAV_SPEED_DN": 1000, "LAND_SPEED": 300,
+			"LAND_ALT_LOW": 2000, "FS_GCS_TIMEOUT": 10})
 	}
 	if p.SlowCopters {
 		x["WPNAV_ACCEL"], x["PSC_JERK_XY"] = 250, 5
@@ -213,9 +218,11 @@ type airframe struct {
 // airframe of aircraft i.
 func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
 	x := p.parameters(i)
-	if f = (airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"]}); p.isCopter(i) {
+	if f = (airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
+		slowBelowM: x["MPC_LAND_ALT1"]}); p.isCopter(i) {
 		const cm = 0.01
-		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"], cm * x["WPNAV_SPEED_UP"], 13}
+		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
+			x["FS_GCS_TIMEOUT"], cm * x["WPNAV_SPEED_UP"], 13}
 		if p.SlowCopters {
 			f.stopsInM = 27
 		}

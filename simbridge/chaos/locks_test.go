@@ -14,7 +14,8 @@ import (
 // An aircraft that moves holds its own lock and waits for the judge's. A fault that holds
 // the judge's must not wait for the aircraft: both would wait for ever.
 func TestFaultsWhileAircraftMove(t *testing.T) {
-	kinds := []FaultKind{LinkLoss, HeartbeatGap, OutOfOrder, Reboot, PilotPosition, PilotHold, PilotDisarm, LowBattery, BatterySwap, SecondBattery, ArmingRefused}
+	kinds := []FaultKind{LinkLoss, HeartbeatGap, OutOfOrder, Reboot, PilotPosition, PilotHold, PilotDisarm, LowBattery, BatterySwap,
+		SecondBattery, ArmingRefused}
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()

@@ -128,12 +128,14 @@ func (m *mission) slotNow() float64 {
 // stock rates have stockParameters instead.
 var (
 	quickParameters = map[string]float64{
-		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_Z_V_AUTO_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
+		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_Z_V_AUTO_UP": 12, "MPC_TKO_SPEED": 12,
+		"MPC_Z_V_AUTO_DN": 10, "MPC_Z_VEL_MAX_DN": 10,
 		"MPC_LAND_SPEED": 3, "MPC_LAND_ALT1": 20, "COM_OF_LOSS_T": 10, "COM_LOW_BAT_ACT": 3,
 	}
 	stockParameters = map[string]float64{
-		"MPC_XY_VEL_MAX": 12, "MPC_XY_CRUISE": 5, "MPC_Z_VEL_MAX_UP": 3, "MPC_TKO_SPEED": 1.5, "MPC_Z_V_AUTO_DN": 1.5, "MPC_Z_VEL_MAX_DN": 1.5,
-		"MPC_LAND_SPEED": 0.7, "MPC_LAND_ALT1": 10, "COM_OF_LOSS_T": 1, "COM_LOW_BAT_ACT": 3,
+		"MPC_XY_VEL_MAX": 12, "MPC_XY_CRUISE": 5, "MPC_Z_VEL_MAX_UP": 3, "MPC_TKO_SPEED": 1.5, "MPC_Z_V_AUTO_DN": 1.5,
+		"MPC_Z_VEL_MAX_DN": 1.5,
+		"MPC_LAND_SPEED":   0.7, "MPC_LAND_ALT1": 10, "COM_OF_LOSS_T": 1, "COM_LOW_BAT_ACT": 3,
 	}
 )
 
@@ -186,7 +188,8 @@ func (m *mission) surroundings() {
 		at := crowd.Add(towards.Scale(min(1, aheadM/max(towards.Norm(), 1))))
 		for i := range m.starts {
 			at.EastM = min(max(at.EastM, insideM), w.Physics.AreaSideM-insideM-apartM*float64(m.Aircraft))
-			m.starts[i] = physics.Position{EastM: at.EastM + apartM*float64(i), NorthM: min(max(at.NorthM, insideM), w.Physics.AreaSideM-insideM)}
+			m.starts[i] = physics.Position{EastM: at.EastM + apartM*float64(i),
+				NorthM: min(max(at.NorthM, insideM), w.Physics.AreaSideM-insideM)}
 		}
 	}
 }
@@ -208,7 +211,10 @@ func (m *mission) standOutside() {
 // limits are what the judge holds this mission to.
 func (m *mission) limits() limits {
 	l := limits{
-		lowPacks: m.plan.endsByPacks() || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd, returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot, exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) && !slices.Contains(m.plan.situation(), "sensor"),
+		lowPacks: m.plan.endsByPacks() || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd,
+		returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot,
+		exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) &&
+			!slices.Contains(m.plan.situation(), "sensor"),
 		sharedLink: m.plan.OneLink, monitorSlots: int(math.Ceil(2 * m.plan.MonitorS)), powerFactor: 1.5, amslM: origin.AltM,
 	}
 	switch {
@@ -217,7 +223,8 @@ func (m *mission) limits() limits {
 	case m.plan.lands():
 		l.reserve, l.leastUp = packReserve, m.plan.Packs.LeastUp
 		for i := range m.Aircraft {
-			l.packs = append(l.packs, packLimits{math.Abs(m.plan.SensorGain[i] - 1), counterStepJ + 2*heldErrorW*m.plan.MonitorS, m.landingWaitS(i)})
+			l.packs = append(l.packs, packLimits{math.Abs(m.plan.SensorGain[i] - 1), counterStepJ + 2*heldErrorW*m.plan.MonitorS,
+				m.landingWaitS(i)})
 		}
 	}
 	if m.plan.Wind {
@@ -325,7 +332,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 	for i := range m.Aircraft {
 		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
-			SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
+			SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
+			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			PowerW:          func(slot int, v geo.Local) float64 { return m.judge.flightW(slot, i, v) },
@@ -353,7 +361,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 // newUsers are the simulated users, which meet the aircraft where they really are.
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
-		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url}, SharedConnection: true,
+		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url},
+		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
 			p := m.autopilots[i].State().Position
@@ -448,7 +457,8 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 	}
 	if !m.epoch.IsZero() { // nothing else sets it
 		expected := m.epoch.Add(time.Duration(s.Slot) * m.slotWall())
-		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()), m.host.delayBetween(&m.leader.Load().threads, expected, received))
+		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()),
+			m.host.delayBetween(&m.leader.Load().threads, expected, received))
 		return
 	}
 	m.judge.handleBeacon(s, 0, 0)
@@ -465,7 +475,8 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 // sendStranger sends a report and a result of a user who is not on the list.
 func (m *mission) sendStranger(s telemetry.Slot) {
 	const user = "stranger"
-	report, err := telemetry.Encode(telemetry.Report{Slot: s.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}})
+	report, err := telemetry.Encode(telemetry.Report{Slot: s.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9,
+		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}})
 	if err == nil {
 		m.crew.publish(m.crew.topics.Report(user), report)
 	}
@@ -484,7 +495,8 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 	var aircraft []map[string]any
 	for i, link := range links {
 		p := m.starts[i]
-		aircraft = append(aircraft, map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link, "start_m": []float64{p.EastM, p.NorthM}})
+		aircraft = append(aircraft, map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link,
+			"start_m": []float64{p.EastM, p.NorthM}})
 	}
 	slotMS := 1000 / m.plan.Speed
 	flight := map[string]any{"broker_hold_s": brokerHoldS, "broker_return_s": brokerReturnS}
@@ -498,8 +510,9 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 	values := map[string]any{
 		"fleet": fleetName, "mission": "m1", "state_dir": filepath.Join(m.folder, name), "checkpoint": m.Checkpoint,
 		"slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
-		"broker": map[string]any{"url": m.url}, "aircraft": aircraft, "flight": flight, "users": users, "surroundings": map[string]any{"wind": m.plan.Wind},
-		"origin": map[string]any{"latitude_deg": origin.LatDeg, "longitude_deg": origin.LonDeg, "amsl_m": origin.AltM},
+		"broker": map[string]any{"url": m.url}, "aircraft": aircraft, "flight": flight, "users": users,
+		"surroundings": map[string]any{"wind": m.plan.Wind},
+		"origin":       map[string]any{"latitude_deg": origin.LatDeg, "longitude_deg": origin.LonDeg, "amsl_m": origin.AltM},
 	}
 	if m.plan.Signed {
 		values["leader_key"] = m.keyPath("leader")
@@ -532,7 +545,8 @@ func (m *mission) startLeader() error {
 	case m.plan.needsDisk():
 		program = m.DiskLeader
 	}
-	p, err := process.Start([]string{program, "-config", m.leaderConfigPath}, filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts)))
+	p, err := process.Start([]string{program, "-config", m.leaderConfigPath},
+		filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts)))
 	if err == nil {
 		m.leader.Store(&leaderProcess{Process: p, threads: threadDelays{pid: p.PID()}})
 	}

@@ -55,8 +55,9 @@ const (
 	DiskRefuses      FaultKind = "disk_refuses"      // no write succeeds: the disk is full or, if severe, read-only
 	KillInGap        FaultKind = "kill_in_gap"       // killed as an aircraft has just changed its mode, and its pilot chooses another
 
-	StationSilence FaultKind = "station_silence" // no HEARTBEAT of the leader's reaches an ArduCopter, setpoints do: its failsafe returns it
-	PilotReturn    FaultKind = "pilot_return"    // RTL without CRITICAL, as a pilot or an ArduCopter's own fence chooses it
+	// no HEARTBEAT of the leader's reaches an ArduCopter, setpoints do: its failsafe returns it
+	StationSilence FaultKind = "station_silence"
+	PilotReturn    FaultKind = "pilot_return" // RTL without CRITICAL, as a pilot or an ArduCopter's own fence chooses it
 )
 
 // fault is a fault that begins in a state and lasts for some slots.
@@ -130,10 +131,13 @@ func (p *plan) mustResume() bool {
 	if p.Ending != endSlots {
 		return false
 	}
-	if p.endsByPacks() || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses, KillInGap) {
+	if p.endsByPacks() || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses,
+		KillInGap) {
 		return false
 	}
-	if p.fliesCopters() && p.hasFault(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, DiskStall, LinkLoss, StationSilence, PilotReturn) { // one may be home before the crew resumes it
+	// one may be home before the crew resumes it
+	if p.fliesCopters() && p.hasFault(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, DiskStall, LinkLoss, StationSilence,
+		PilotReturn) {
 		return false
 	}
 	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
@@ -154,7 +158,8 @@ func (p *plan) hasFaultIn(s ...State) bool {
 // mayLeave reports whether an aircraft may go home in the slots by itself: with a pack that
 // is low or cannot be read, or after a climb that a fault held up.
 func (p *plan) mayLeave() bool {
-	return p.endsByPacks() || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, ArmingRefused, Reboot) ||
+	return p.endsByPacks() || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery,
+		ArmingRefused, Reboot) ||
 		slices.ContainsFunc(p.Faults, func(f fault) bool {
 			return (f.State == Climbing || f.State == Engaging) && f.Kind != PilotDisarm && f.Kind != PilotHold && f.Kind != PilotPosition
 		})
@@ -219,8 +224,10 @@ func drawPlan(c *Config, k int) plan {
 		slots = max(minSlots, min(slots, 30))
 	}
 	p := plan{
-		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots), ReportLossRate: 0.2 * r.Float64(),
-		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: c.JumpLeader != "" && k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
+		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots),
+		ReportLossRate:     0.2 * r.Float64(),
+		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: c.JumpLeader != "" &&
+			k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
 	last := slots - quietSlots // slot in which a fault in flight begins
 	p.drawCourse(first, last, r)
@@ -235,7 +242,8 @@ func drawPlan(c *Config, k int) plan {
 		p.addKillWithPilot(first)
 	}
 	most := 1 + r.IntN(3)
-	if first.Kind == ArmingDenied || first.Kind == UnsafeFailsafe || first == (coverageCell{SecondBattery, Idle}) { // they wait for a refusal, which other faults delay or change
+	// they wait for a refusal, which other faults delay or change
+	if first.Kind == ArmingDenied || first.Kind == UnsafeFailsafe || first == (coverageCell{SecondBattery, Idle}) {
 		most = 0
 	}
 	for i := range most {
@@ -243,7 +251,8 @@ func drawPlan(c *Config, k int) plan {
 		if i == 0 { // each cell has a second mission in which it can be met
 			c = all[order[(k+len(all)/2)%len(all)]]
 		}
-		if !p.visits(c.State) || slices.Contains(onlyFirst, c.Kind) || slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, f.coverageCell) }) ||
+		if !p.visits(c.State) || slices.Contains(onlyFirst, c.Kind) ||
+			slices.ContainsFunc(p.Faults, func(f fault) bool { return mutuallyExclusive(c, f.coverageCell) }) ||
 			slices.Index(states, c.State) < slices.Index(states, first.State) {
 			continue
 		}
@@ -274,7 +283,8 @@ func (p *plan) addUnmeasuredKill(first coverageCell) {
 	kill := &p.Faults[0]
 	kill.DurationSlots = max(kill.DurationSlots, 3)
 	p.Faults = append(p.Faults, fault{
-		coverageCell: coverageCell{BatteryAbsent, first.State}, StartSlot: kill.StartSlot + 1, DurationSlots: longestAbsence, Aircraft: kill.Aircraft,
+		coverageCell: coverageCell{BatteryAbsent, first.State}, StartSlot: kill.StartSlot + 1, DurationSlots: longestAbsence,
+		Aircraft: kill.Aircraft,
 	})
 }
 
@@ -288,12 +298,14 @@ func (p *plan) addKillWithPilot(first coverageCell) {
 	}
 	pilot := &p.Faults[0]
 	pilot.DurationSlots = max(pilot.DurationSlots, 5)
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2, DurationSlots: 1})
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2,
+		DurationSlots: 1})
 }
 
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
 // course are drawn for them.
-var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses, ArmingDenied, ArmingRefused, UnsafeFailsafe}
+var onlyFirst = []FaultKind{CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses, ArmingDenied,
+	ArmingRefused, UnsafeFailsafe}
 
 // drawSituation draws in what surroundings, with what aircraft and links a mission flies.
 func (p *plan) drawSituation(c *Config, k int) {
@@ -311,7 +323,8 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.Speed = min(p.Speed, stockSpeed)
 	}
 	p.OneLink, p.Wind, p.Crowd, p.Listed = one(5) && c.Aircraft > 1, one(5), one(4), one(4)
-	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap, DiskRefuses, BatterySwap, LowBattery) &&
+	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap,
+		DiskRefuses, BatterySwap, LowBattery) &&
 		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) }) // which takes joules
 	switch one(6) {
 	case true:
@@ -346,7 +359,8 @@ func (p *plan) drawSituation(c *Config, k int) {
 		p.DenseStart = false // it has starts of its own
 	}
 	if !p.hasFault(OutOfOrder) { // a late frame is a datagram of its own
-		p.Framing = []autopilot.Framing{autopilot.PackedFrames, autopilot.CutFrames, autopilot.OneFrame, autopilot.OneFrame, autopilot.OneFrame}[r.IntN(5)]
+		p.Framing = []autopilot.Framing{autopilot.PackedFrames, autopilot.CutFrames, autopilot.OneFrame, autopilot.OneFrame,
+			autopilot.OneFrame}[r.IntN(5)]
 	}
 	for range c.Aircraft {
 		p.PackJ = append(p.PackJ, 60e3+90e3*r.Float64())
@@ -446,7 +460,8 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 	p.EndSlot = last + r.IntN(quietSlots-4)
 	switch first {
 	case coverageCell{CrewRadioHold, Flying}, coverageCell{CrewRadioReturn, Climbing}, coverageCell{CrewRadioReturn, Flying},
-		coverageCell{BrokerGoneHold, Flying}, coverageCell{BrokerGoneReturn, Flying}, coverageCell{DiskStall, Flying}, coverageCell{DiskRefuses, Flying}:
+		coverageCell{BrokerGoneHold, Flying}, coverageCell{BrokerGoneReturn, Flying}, coverageCell{DiskStall, Flying},
+		coverageCell{DiskRefuses, Flying}:
 		p.HoldSlots = 0
 	case coverageCell{CrewRadioHold, Holding}, coverageCell{CrewRadioReturn, Holding}:
 		p.HoldSlot = 2 + r.IntN(3)
@@ -508,10 +523,14 @@ func needsKeys(f fault) bool {
 // exclusiveGroups are kinds that do not share a mission, because one would be mistaken for
 // another or would hide its effect.
 var exclusiveGroups = [][]FaultKind{
-	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, SecondLeader, ForgedAtRestart, ForgedStatus, ForgedBeacon},
-	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, CrewRadioHold, CrewRadioReturn, ForgedAtRestart},
+	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, SecondLeader,
+		ForgedAtRestart, ForgedStatus, ForgedBeacon},
+	{ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, BrokerRestart, BrokerGoneHold, BrokerGoneReturn, CrewRadioHold,
+		CrewRadioReturn, ForgedAtRestart},
 	{CommandStorm, CrewRadioHold, CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
-	{ReportLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses}, {LinkLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses}, {ForeignReports, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
+	{ReportLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
+	{LinkLoss, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses}, {ForeignReports, BrokerGoneHold, BrokerGoneReturn, DiskStall,
+		DiskRefuses},
 	{ForgedResult, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses},
 	{BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery, Reboot},
 	{PilotDisarm, PilotPosition, PilotHold, KillInGap, Reboot, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses, LowBattery},
@@ -526,13 +545,16 @@ func mutuallyExclusive(a, b coverageCell) bool {
 	if a.Kind == b.Kind {
 		return true
 	}
-	if a.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, b.Kind) || b.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, a.Kind) {
+	if a.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, b.Kind) ||
+		b.isOfCopters() && slices.Contains(exclusiveWithCopterFaults, a.Kind) {
 		return true
 	}
 	if a.Kind == ProcessKill && b.Kind == BrokerRestart || a.Kind == BrokerRestart && b.Kind == ProcessKill {
 		return false
 	}
-	return slices.ContainsFunc(exclusiveGroups, func(g []FaultKind) bool { return slices.Contains(g, a.Kind) && slices.Contains(g, b.Kind) })
+	return slices.ContainsFunc(exclusiveGroups, func(g []FaultKind) bool {
+		return slices.Contains(g, a.Kind) && slices.Contains(g, b.Kind)
+	})
 }
 
 func (p plan) String() string {
@@ -563,12 +585,17 @@ func (p *plan) situation() (names []string) {
 		name string
 		on   bool
 	}{
-		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd}, {"allow", p.Listed},
+		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd},
+		{"allow", p.Listed},
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},
 		{"flaps", p.flaps()},
-		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks}, {"lands_at_reserve", p.LandsAtReserve}, {"pack_share", p.lands()}, {"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
-		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters}, {"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames}, {"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
+		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks},
+		{"lands_at_reserve", p.LandsAtReserve}, {"pack_share", p.lands()},
+		{"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
+		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters},
+		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
+		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
 			names = append(names, s.name)
@@ -586,11 +613,14 @@ func (p *plan) is(words string) bool {
 		kind, state, _ := strings.Cut(word, "@")
 		state, aircraft, _ := strings.Cut(state, ":")
 		fault := slices.ContainsFunc(p.Faults, func(f fault) bool {
-			return string(f.Kind) == kind && (state == "" || string(f.State) == state) && (aircraft == "" || aircraft == strconv.Itoa(f.Aircraft+1))
+			return string(f.Kind) == kind && (state == "" || string(f.State) == state) &&
+				(aircraft == "" || aircraft == strconv.Itoa(f.Aircraft+1))
 		})
 		switch {
 		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
-		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" && p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" && p.ShockSlot < p.Slots/2:
+		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" &&
+			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
+			p.ShockSlot < p.Slots/2:
 		default:
 			return false
 		}

@@ -8,7 +8,8 @@ import (
 )
 
 func testConfig(seed uint64) *Config {
-	return &Config{Missions: fullRunMissions, Seed: seed, Slots: 40, Speed: 20, Aircraft: 2, JumpLeader: "leader-jump", DiskLeader: "leader-disk"}
+	return &Config{Missions: fullRunMissions, Seed: seed, Slots: 40, Speed: 20, Aircraft: 2, JumpLeader: "leader-jump",
+		DiskLeader: "leader-disk"}
 }
 
 // The same seed draws the same missions; each passes through the states of its
@@ -23,11 +24,13 @@ func TestDraw(t *testing.T) {
 		for i, f := range p.Faults {
 			x := coverageCell{f.Kind, f.State}
 			switch {
-			case !slices.Contains(coverageCells(), x) && !x.isOfCopters(), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0, f.DurationSlots < 1:
+			case !slices.Contains(coverageCells(), x) && !x.isOfCopters(), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0,
+				f.DurationSlots < 1:
 				t.Errorf("mission %d, %v: %+v", k, p, f)
 			case f.State == Flying && f.StartSlot > p.Slots-quietSlots+2:
 				t.Errorf("mission %d, %v: %+v begins too late", k, p, f)
-			case f.State == Flying && p.HoldSlots > 0 && f.StartSlot >= p.HoldSlot && f.StartSlot <= p.HoldSlot+p.HoldSlots && f.StartSlot < p.Slots-quietSlots:
+			case f.State == Flying && p.HoldSlots > 0 && f.StartSlot >= p.HoldSlot && f.StartSlot <= p.HoldSlot+p.HoldSlots &&
+				f.StartSlot < p.Slots-quietSlots:
 				t.Errorf("mission %d, %v: %+v is in the hold", k, p, f)
 			case i > 0 && f.State == p.Faults[0].State && f.StartSlot <= p.Faults[0].StartSlot:
 				t.Errorf("mission %d, %v: %+v is not after the first", k, p, f)
@@ -98,7 +101,8 @@ func TestFailedRuns(t *testing.T) {
 		fail bool
 	}{
 		{Result{Missions: 20}, false}, {Result{Missions: 200, Failures: []Failure{{}}}, true}, {Result{Missions: 20, NotJudged: 1}, false},
-		{Result{Missions: 20, NotJudged: 2}, true}, {Result{Missions: 200, NotJudged: 4}, false}, {Result{Missions: 200, NotJudged: 5}, true},
+		{Result{Missions: 20, NotJudged: 2}, true}, {Result{Missions: 200, NotJudged: 4}, false},
+		{Result{Missions: 200, NotJudged: 5}, true},
 		{Result{Missions: 200, Known: map[string]int{"home": 3}}, false},
 	} {
 		if got := c.r.Failed(); (got != "") != c.fail {
@@ -129,7 +133,8 @@ func TestSituations(t *testing.T) {
 	if stock < fullRunMissions/3 {
 		t.Errorf("%d missions of %d fly at the stock rates", stock, fullRunMissions)
 	}
-	for _, s := range []string{"stock", "one_link", "wind", "crowd", "allow", "slow", "packs", "sensor", "two_counters", "wrong_samples", "slow_monitor", "tight_homes", "outside", string(ClockJump)} {
+	for _, s := range []string{"stock", "one_link", "wind", "crowd", "allow", "slow", "packs", "sensor", "two_counters", "wrong_samples",
+		"slow_monitor", "tight_homes", "outside", string(ClockJump)} {
 		if met[s] < 5 {
 			t.Errorf("%d missions of %d have %s", met[s], fullRunMissions, s)
 		}

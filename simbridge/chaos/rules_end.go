@@ -115,7 +115,8 @@ func (j *judge) checkEnergyBySlot(e *event) string {
 			continue
 		}
 		if math.Abs(booked-truth) > allowed {
-			return fmt.Sprintf("the ledger has %.0f J up to slot %d, the batteries gave %.0f, and the allowed error is %.0f", booked, r.Slot, truth, allowed)
+			return fmt.Sprintf("the ledger has %.0f J up to slot %d, the batteries gave %.0f, and the allowed error is %.0f", booked,
+				r.Slot, truth, allowed)
 		}
 	}
 	return ""
@@ -134,7 +135,8 @@ func (j *judge) checkTransit(e *event) string {
 		truth -= joules
 	}
 	if allowed := o.allowedJ + o.modelledJ + j.unreadJ(); math.Abs(booked-truth) > allowed {
-		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth, allowed)
+		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth,
+			allowed)
 	}
 	return ""
 }

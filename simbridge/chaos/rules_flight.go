@@ -97,8 +97,10 @@ func (j *judge) checkHold(e *event) string {
 	if j.isCrowded(e.aircraft) { // another one is to be kept clear of
 		return ""
 	}
-	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS && j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
-		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(), a.state.TimeS-a.heldS)
+	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS &&
+		j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
+		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(),
+			a.state.TimeS-a.heldS)
 	}
 	return ""
 }
@@ -137,7 +139,8 @@ func (j *judge) checkStop(e *event) string {
 func (j *judge) checkReturn(e *event) string {
 	a := &j.aircraft[e.aircraft]
 	if a.led() && !a.state.OnGround && j.isLate(e.aircraft, a.returnByS+a.blockedS, 0, a.state.TimeS) {
-		text := fmt.Sprintf("aircraft %d is at %.1f m in %v at %.1f s, and was to have returned by %.1f s", e.aircraft+1, a.state.Position.UpM, a.state.Mode, a.state.TimeS, a.returnByS)
+		text := fmt.Sprintf("aircraft %d is at %.1f m in %v at %.1f s, and was to have returned by %.1f s", e.aircraft+1,
+			a.state.Position.UpM, a.state.Mode, a.state.TimeS, a.returnByS)
 		a.returnByS = math.Inf(1)
 		return text
 	}
@@ -151,7 +154,8 @@ func (j *judge) checkPack(e *event) string {
 	case a.state.LeftJ < 0:
 		return fmt.Sprintf("aircraft %d flies with an empty pack, %.0f J", e.aircraft+1, a.state.LeftJ)
 	case a.state.Failsafe && (a.state.Mode == autopilot.ModeReturn || a.state.Mode == autopilot.ModeLand) && (a.state.LowPack || !a.copter):
-		return fmt.Sprintf("aircraft %d is brought down by its own failsafe, %v, with %.0f J left", e.aircraft+1, a.state.Mode, a.state.LeftJ)
+		return fmt.Sprintf("aircraft %d is brought down by its own failsafe, %v, with %.0f J left", e.aircraft+1, a.state.Mode,
+			a.state.LeftJ)
 	}
 	return ""
 }
@@ -170,7 +174,8 @@ func (j *judge) checkFailsafe(e *event) string {
 		if a.heldByHost = j.excuseDelay(e.aircraft, a.stationS, since/2); a.heldByHost {
 			return ""
 		}
-		return fmt.Sprintf("aircraft %d leaves %v at %.1f s, the last HEARTBEAT of its leader's came at %.1f s", e.aircraft+1, e.before.Mode, a.state.TimeS, a.stationS)
+		return fmt.Sprintf("aircraft %d leaves %v at %.1f s, the last HEARTBEAT of its leader's came at %.1f s", e.aircraft+1,
+			e.before.Mode, a.state.TimeS, a.stationS)
 	}
 	since := a.state.TimeS - a.setpointS
 	if a.heldByHost = j.excuseDelay(e.aircraft, a.setpointS, since/2); a.heldByHost {
@@ -183,7 +188,8 @@ func (j *judge) checkClimb(e *event) string {
 	const withinS = 25
 	a := &j.aircraft[e.aircraft]
 	if a.led() && a.state.OnGround && j.isLate(e.aircraft, a.launchedS, withinS, a.state.TimeS) {
-		text := fmt.Sprintf("aircraft %d is on the ground at %.1f s, and was ordered to take off at %.1f s", e.aircraft+1, a.state.TimeS, a.launchedS)
+		text := fmt.Sprintf("aircraft %d is on the ground at %.1f s, and was ordered to take off at %.1f s", e.aircraft+1, a.state.TimeS,
+			a.launchedS)
 		a.launchedS = math.Inf(1)
 		return text
 	}
@@ -194,11 +200,13 @@ func (j *judge) checkRejoin(e *event) string {
 	const withinS = 10
 	a := &j.aircraft[e.aircraft]
 	switch {
-	case !a.led() || a.state.OnGround || a.state.Mode == autopilot.ModeLand, a.state.Mode == autopilot.ModeOffboard && a.setpointS > a.rejoinsS:
+	case !a.led() || a.state.OnGround || a.state.Mode == autopilot.ModeLand, a.state.Mode == autopilot.ModeOffboard &&
+		a.setpointS > a.rejoinsS:
 		a.rejoinsS = math.Inf(1)
 	case j.isLate(e.aircraft, a.rejoinsS, withinS, a.state.TimeS):
 		a.rejoinsS = math.Inf(1)
-		return fmt.Sprintf("aircraft %d is in %v at %.1f s, and its leader is back since %d s", e.aircraft+1, a.state.Mode, a.state.TimeS, withinS)
+		return fmt.Sprintf("aircraft %d is in %v at %.1f s, and its leader is back since %d s", e.aircraft+1, a.state.Mode, a.state.TimeS,
+			withinS)
 	}
 	return ""
 }
@@ -233,17 +241,20 @@ func (j *judge) landsAway(e *event) string {
 	const nearM = 5
 	a := &j.aircraft[e.aircraft]
 	if d := a.state.Position.Sub(a.home).HorizontalM(); a.led() && a.hasHome && d > nearM {
-		return fmt.Sprintf("aircraft %d lands at (%.0f, %.0f) m, %.0f m from where it took off", e.aircraft+1, a.state.Position.EastM, a.state.Position.NorthM, d)
+		return fmt.Sprintf("aircraft %d lands at (%.0f, %.0f) m, %.0f m from where it took off", e.aircraft+1, a.state.Position.EastM,
+			a.state.Position.NorthM, d)
 	}
 	return ""
 }
 
 func (j *judge) checkLeaves(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if inSlots := j.lastSlot >= 0 && !j.slotsEnded; !inSlots || !a.led() || j.limits.mayLeave || !math.IsNaN(a.returnFrom) || e.before.Mode != autopilot.ModeLand {
+	if inSlots := j.lastSlot >= 0 && !j.slotsEnded; !inSlots || !a.led() || j.limits.mayLeave || !math.IsNaN(a.returnFrom) ||
+		e.before.Mode != autopilot.ModeLand {
 		return ""
 	}
-	return fmt.Sprintf("aircraft %d has landed after slot %d, at %.1f s, and nobody called it back", e.aircraft+1, j.lastSlot, a.state.TimeS)
+	return fmt.Sprintf("aircraft %d has landed after slot %d, at %.1f s, and nobody called it back", e.aircraft+1, j.lastSlot,
+		a.state.TimeS)
 }
 
 func (j *judge) checkReserve(e *event) string {

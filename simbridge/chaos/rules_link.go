@@ -44,14 +44,16 @@ func (f *airframe) commandedMode(r autopilot.Received) autopilot.Mode {
 
 func (j *judge) checkPilot(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if a.pilot == nil || isHarmless(r) || r.Other != nil || !j.isLate(e.aircraft, max(a.pilot.knownS, a.leaderReturnedS), j.graceS, r.TimeS) {
+	if a.pilot == nil || isHarmless(r) || r.Other != nil || !j.isLate(e.aircraft, max(a.pilot.knownS, a.leaderReturnedS), j.graceS,
+		r.TimeS) {
 		return ""
 	}
 	what := "a setpoint"
 	if r.Setpoint == nil {
 		what = fmt.Sprintf("command %v %v", r.Command, r.Param[:3])
 	}
-	return fmt.Sprintf("aircraft %d is under pilot control since %.2f s, known at %.2f s, and receives %s in %s at %.2f s", e.aircraft+1, a.pilot.sinceS, a.pilot.knownS, what, r.Mode, r.TimeS)
+	return fmt.Sprintf("aircraft %d is under pilot control since %.2f s, known at %.2f s, and receives %s in %s at %.2f s", e.aircraft+1,
+		a.pilot.sinceS, a.pilot.knownS, what, r.Mode, r.TimeS)
 }
 
 func (j *judge) checkWhitelist(e *event) string {
@@ -75,7 +77,8 @@ func (j *judge) checkWhitelist(e *event) string {
 		}
 	case common.MAV_CMD_DO_SET_MODE:
 		m := j.aircraft[e.aircraft].commandedMode(r)
-		if r.Param[0] != 1 || !slices.Contains([]autopilot.Mode{autopilot.ModeHold, autopilot.ModeOffboard, autopilot.ModeLand, autopilot.ModeReturn}, m) {
+		if r.Param[0] != 1 || !slices.Contains([]autopilot.Mode{autopilot.ModeHold, autopilot.ModeOffboard, autopilot.ModeLand,
+			autopilot.ModeReturn}, m) {
 			return bad
 		}
 		if m == autopilot.ModeHold && r.Mode == autopilot.ModeLand && !r.Landed {
@@ -135,7 +138,8 @@ func (j *judge) checkArm(e *event) string {
 	case j.isLate(i, max(o.disarmedS, returned), j.slackS, nowS):
 		return fmt.Sprintf("aircraft %d is to arm again at %.1f s, and was disarmed at %.1f s", i+1, nowS, o.disarmedS)
 	case j.isLate(i, o.firstArmS, armTimeoutS+j.slackS, nowS):
-		return fmt.Sprintf("aircraft %d is to arm at %.1f s, first at %.1f s, and the order holds for %d s", i+1, nowS, o.firstArmS, armTimeoutS)
+		return fmt.Sprintf("aircraft %d is to arm at %.1f s, first at %.1f s, and the order holds for %d s", i+1, nowS, o.firstArmS,
+			armTimeoutS)
 	}
 	return ""
 }
@@ -161,16 +165,20 @@ func (j *judge) checkTakeOff(e *event) string {
 
 func (j *judge) checkGround(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && !r.Armed && r.Landed && a.disarmedSinceS >= 0 && j.isLate(e.aircraft, max(a.disarmedSinceS, a.leaderReturnedS), j.slackS, r.TimeS) {
-		return fmt.Sprintf("aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s", e.aircraft+1, a.disarmedSinceS, r.TimeS)
+	if r.Setpoint != nil && !r.Armed && r.Landed && a.disarmedSinceS >= 0 && j.isLate(e.aircraft, max(a.disarmedSinceS, a.leaderReturnedS),
+		j.slackS, r.TimeS) {
+		return fmt.Sprintf("aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s",
+			e.aircraft+1, a.disarmedSinceS, r.TimeS)
 	}
 	return ""
 }
 
 func (j *judge) checkHeartbeat(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && a.heartbeatS >= 0 && j.isLate(e.aircraft, max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS+j.slackS, r.TimeS) {
-		return fmt.Sprintf("aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", e.aircraft+1, a.heartbeatS, r.TimeS)
+	if r.Setpoint != nil && a.heartbeatS >= 0 && j.isLate(e.aircraft, max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS+j.slackS,
+		r.TimeS) {
+		return fmt.Sprintf("aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", e.aircraft+1, a.heartbeatS,
+			r.TimeS)
 	}
 	return ""
 }
@@ -196,7 +204,8 @@ func (j *judge) checkStreamEnd(e *event) string {
 	const commitS = 2 // a slot that is decided when the loop stops
 	a, r := &j.aircraft[e.aircraft], e.received
 	if r.Setpoint != nil && !math.IsInf(a.stalledS, 1) && j.isLate(e.aircraft, a.stalledS, streamEndS+commitS+j.slackS, r.TimeS) {
-		return fmt.Sprintf("aircraft %d receives a setpoint at %.1f s, and nothing was decided since %.1f s", e.aircraft+1, r.TimeS, a.stalledS)
+		return fmt.Sprintf("aircraft %d receives a setpoint at %.1f s, and nothing was decided since %.1f s", e.aircraft+1, r.TimeS,
+			a.stalledS)
 	}
 	return ""
 }
@@ -204,7 +213,8 @@ func (j *judge) checkStreamEnd(e *event) string {
 func (j *judge) checkTakeOffEnded(e *event) string {
 	const nearM = 3
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && a.copter && r.Mode == autopilot.ModeTakeoff && !r.Landed && a.led() && r.Position.UpM < j.physics.AltitudeM-nearM {
+	if r.Setpoint != nil && a.copter && r.Mode == autopilot.ModeTakeoff && !r.Landed && a.led() &&
+		r.Position.UpM < j.physics.AltitudeM-nearM {
 		return fmt.Sprintf("aircraft %d receives a setpoint at %.1f m of its take-off", e.aircraft+1, r.Position.UpM)
 	}
 	return ""
@@ -233,7 +243,8 @@ func (j *judge) checkCommandedSpeed(e *event) string {
 		return fmt.Sprintf("aircraft %d is commanded to %.2f m/s, the limit is %.1f", e.aircraft+1, s, most)
 	}
 	// The target is where the slot ends: what the aircraft lags behind is in it.
-	if s := a.requested.HorizontalM(); s > most*(1+j.slackS)+lagM && !j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS, (s-lagM)/most-1-j.slackS) {
+	if s := a.requested.HorizontalM(); s > most*(1+j.slackS)+lagM &&
+		!j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS, (s-lagM)/most-1-j.slackS) {
 		return fmt.Sprintf("aircraft %d is to be %.1f m away in a second, the limit is %.1f m/s", e.aircraft+1, s, most)
 	}
 	return ""
@@ -271,7 +282,8 @@ func (j *judge) checkCommandedHeight(e *event) string {
 
 func (j *judge) checkStale(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && r.Setpoint.Velocity.HorizontalM() > 0.01 && j.isLate(e.aircraft, a.targetSinceS, setpointTTLS+j.slackS, r.TimeS) {
+	if r.Setpoint != nil && r.Setpoint.Velocity.HorizontalM() > 0.01 && j.isLate(e.aircraft, a.targetSinceS, setpointTTLS+j.slackS,
+		r.TimeS) {
 		return fmt.Sprintf("aircraft %d is commanded to the same velocity for %.1f s", e.aircraft+1, r.TimeS-a.targetSinceS)
 	}
 	return ""
@@ -303,9 +315,12 @@ func (j *judge) checkCommandedSeparation(e *event) string {
 		}
 		a.conflictSinceS = min(a.conflictSinceS, r.TimeS)
 		lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS
-		if lasts > 0 && !j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS, min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.slackS)) {
-			return fmt.Sprintf("aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m (commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
-				e.aircraft+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(), r.SpeedMPS(), o.state.SpeedMPS(), r.Mode, r.TimeS)
+		if lasts > 0 && !j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS,
+			min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.slackS)) {
+			return fmt.Sprintf("aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m "+
+				"(commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
+				e.aircraft+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(),
+				r.SpeedMPS(), o.state.SpeedMPS(), r.Mode, r.TimeS)
 		}
 	}
 	return ""

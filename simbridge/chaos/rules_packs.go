@@ -69,7 +69,8 @@ func (j *judge) noteLands(i int, before autopilot.State) {
 			others++
 		}
 	}
-	a.byPack = a.led() && j.lastSlot >= 0 && !j.slotsEnded && j.lastSlot < j.limits.slots-nearEnd && others < j.limits.leastUp && math.IsNaN(a.returnFrom) && !a.resumed
+	a.byPack = a.led() && j.lastSlot >= 0 && !j.slotsEnded && j.lastSlot < j.limits.slots-nearEnd && others < j.limits.leastUp &&
+		math.IsNaN(a.returnFrom) && !a.resumed
 }
 
 // packLimits are what is known of a pack and of its aircraft's landing.

@@ -32,12 +32,14 @@ func offboardSetpoint(at geo.Local, east, north, timeS float64) autopilot.Receiv
 
 // state is the true state of an aircraft in flight in a mode.
 func state(at geo.Local, east float64, mode autopilot.Mode, timeS float64) autopilot.State {
-	return autopilot.State{Body: autopilot.Body{Position: at, Velocity: geo.Local{EastM: east}}, TimeS: timeS, Mode: mode, Armed: true, LeftJ: 1e5, PackJ: 150e3}
+	return autopilot.State{Body: autopilot.Body{Position: at, Velocity: geo.Local{EastM: east}}, TimeS: timeS, Mode: mode, Armed: true,
+		LeftJ: 1e5, PackJ: 150e3}
 }
 
 func onGround(at geo.Local, timeS float64) autopilot.State {
 	at.UpM = 0
-	return autopilot.State{Body: autopilot.Body{Position: at}, TimeS: timeS, OnGround: true, Landed: true, Mode: autopilot.ModeHold, LeftJ: 1e5, PackJ: 150e3}
+	return autopilot.State{Body: autopilot.Body{Position: at}, TimeS: timeS, OnGround: true, Landed: true, Mode: autopilot.ModeHold,
+		LeftJ: 1e5, PackJ: 150e3}
 }
 
 // fly flies an aircraft in OFFBOARD for a while.
@@ -109,7 +111,8 @@ func setHostDelay(j *judge, byS float64) {
 }
 
 // report is a user's report in slot 5, with a good link to aircraft 1 and none to 2.
-var report = telemetry.Report{Slot: 5, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-15}, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}
+var report = telemetry.Report{Slot: 5, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-15},
+	Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}}
 
 func decide(j *judge, user string, d telemetry.Decision) {
 	j.aircraft[0].servedS, j.aircraft[1].servedS = j.aircraft[0].state.TimeS, j.aircraft[1].state.TimeS
@@ -120,7 +123,8 @@ func decide(j *judge, user string, d telemetry.Decision) {
 
 // quietEnd is the end of a mission in which nothing was wrong.
 func quietEnd() *ended {
-	e := &ended{lastSlot: 1, wroteLedger: true, allowedJ: 200, leaderJ: 1100, truthJ: 1000, bySlot: []float64{300, 300, 0}, inSlotsJ: 600, slotsDue: 2, reachesSlots: true, resumed: true}
+	e := &ended{lastSlot: 1, wroteLedger: true, allowedJ: 200, leaderJ: 1100, truthJ: 1000, bySlot: []float64{300, 300, 0}, inSlotsJ: 600,
+		slotsDue: 2, reachesSlots: true, resumed: true}
 	e.flight.Rows = []account.Row{{Slot: 0, EnergyJ: 320}, {Slot: 1, EnergyJ: 290}}
 	e.flight.State = ledger.State{Account: account.State{Aircraft: []account.AircraftAccount{{TransitJ: 250}, {TransitJ: 200}}}}
 	return e
@@ -142,7 +146,8 @@ func believeWind(eastMPS, sdMPS float64) func(*judge, *ended) {
 		e.flight.Rows, e.lastSlot, e.bySlot = nil, 29, make([]float64, 31)
 		for n := range 30 {
 			e.windMPS = append(e.windMPS, physics.Position{EastM: 5})
-			e.flight.Rows = append(e.flight.Rows, account.Row{Slot: n, Seen: &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{eastMPS, 0}, WindSDMPS: sdMPS}}})
+			e.flight.Rows = append(e.flight.Rows, account.Row{Slot: n,
+				Seen: &account.Seen{Believed: account.Believed{WindMPS: &[2]float64{eastMPS, 0}, WindSDMPS: sdMPS}}})
 		}
 	}
 }
@@ -447,9 +452,14 @@ var ruleCases = []struct {
 		j.aircraft[0].copter, j.limits.amslM = true, 488
 		j.handleReceived(0, commanded(common.MAV_CMD_NAV_TAKEOFF, 5, 0, 0, 0, 0, math.NaN(), math.NaN(), 100))
 	}, true},
-	{"touchdown", "an ArduCopter at its own rate", func(j *judge) { takeOff(j, 0, middle, 1); j.aircraft[0].landMPS = 0.5; land(j, 0, middle, 1, 90) }, false},
+	{"touchdown", "an ArduCopter at its own rate", func(j *judge) {
+		takeOff(j, 0, middle, 1)
+		j.aircraft[0].landMPS = 0.5
+		land(j, 0, middle, 1, 90)
+	}, false},
 	{"reserve", "below it", func(j *judge) { j.limits.keptJ = 1.1e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, false},
-	{"reserve", "within a fiftieth", func(j *judge) { j.limits.keptJ = 1.01e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) }, true},
+	{"reserve", "within a fiftieth", func(j *judge) { j.limits.keptJ = 1.01e5; takeOff(j, 0, middle, 1); land(j, 0, middle, 0.7, 90) },
+		true},
 	{"reserve", "by its pilot", func(j *judge) {
 		j.limits.keptJ = 1.1e5
 		takeOff(j, 0, middle, 1)
@@ -484,10 +494,14 @@ var ruleCases = []struct {
 		land(j, 0, middle, 0.7, 90)
 	}, true},
 	{"return charge", "goes round", func(j *judge) { returnLonger(j, 5) }, false},
-	{"return charge", "goes round while the machine was held up for less", func(j *judge) { setHostDelay(j, 4); returnLonger(j, 5) }, false},
+	{"return charge", "goes round while the machine was held up for less", func(j *judge) { setHostDelay(j, 4); returnLonger(j, 5) },
+		false},
 	{"return charge", "hovers while the machine was held up", func(j *judge) { setHostDelay(j, 6); returnLonger(j, 5) }, true},
 
-	{"pilot", "before a HEARTBEAT shows it", func(j *judge) { pilotTakesPosition(j, 10); j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13)) }, true},
+	{"pilot", "before a HEARTBEAT shows it", func(j *judge) {
+		pilotTakesPosition(j, 10)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, true},
 	{"pilot", "after a HEARTBEAT from before the act", func(j *judge) {
 		pilotTakesPosition(j, 10)
 		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 9.9, Mode: autopilot.ModePosition})
@@ -755,17 +769,24 @@ var ruleCases = []struct {
 		decide(j, "u02", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10})
 	}, true},
 	{"reported", "nothing", func(j *judge) { decide(j, "u03", telemetry.Decision{Slot: 5}) }, false},
-	{"reported", "nothing that was seen, as the broker was gone", func(j *judge) { j.noteBrokerReturned(6); decide(j, "u03", telemetry.Decision{Slot: 5}) }, true},
-	{"reported", "not on the list", func(j *judge) { j.limits.list = []string{"u02"}; decide(j, "u01", telemetry.Decision{Slot: 5}) }, false},
-	{"pays", "the aircraft it cannot reach", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 2, Offload: 0.5, CPUHz: 2e10}) }, false},
-	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) }, true},
+	{"reported", "nothing that was seen, as the broker was gone",
+		func(j *judge) { j.noteBrokerReturned(6); decide(j, "u03", telemetry.Decision{Slot: 5}) }, true},
+	{"reported", "not on the list", func(j *judge) { j.limits.list = []string{"u02"}; decide(j, "u01", telemetry.Decision{Slot: 5}) },
+		false},
+	{"pays", "the aircraft it cannot reach", func(j *judge) {
+		decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 2, Offload: 0.5, CPUHz: 2e10})
+	}, false},
+	{"pays", "the one it can", func(j *judge) { decide(j, "u01", telemetry.Decision{Slot: 5, Aircraft: 1, Offload: 0.5, CPUHz: 2e10}) },
+		true},
 	{"status", "another place", func(j *judge) {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
-		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{400, 500, 100}}}}, 0)
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1),
+			PositionM: &[3]float64{400, 500, 100}}}}, 0)
 	}, false},
 	{"status", "a place of a moment before", func(j *judge) {
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))
-		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), PositionM: &[3]float64{490, 500, 100}}}}, 0)
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1),
+			PositionM: &[3]float64{490, 500, 100}}}}, 0)
 	}, true},
 	{"status", "a tenth of its speed", func(j *judge) {
 		fly(j, middle, 8, 1, 5)
@@ -783,7 +804,8 @@ var ruleCases = []struct {
 	{"floor", "of a power before the shock", tellFloor(10000 + 2*134.4*60), false},
 	{"floor", "of the power in force", tellFloor(10000 + 2*134.4*60*1.5), true},
 	{"refusal", "starts", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", accepted: true}) }, false},
-	{"refusal", "for another reason", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "it rains"}) }, false},
+	{"refusal", "for another reason", func(j *judge) { j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "it rains"}) },
+		false},
 	{"refusal", "as it should be", func(j *judge) {
 		j.handleAnswer(refusal{why: "bad checks", word: "pre-arm", reason: "its pre-arm checks fail"})
 	}, true},
@@ -821,8 +843,10 @@ var ruleCases = []struct {
 	{"slots", "the last one left out", end(func(_ *judge, e *ended) { e.leftOutSlots = 1 }), false},
 	{"slots", "as a fault explains", end(func(_ *judge, e *ended) { e.slotsDue, e.explained = 8, 5 }), true},
 	{"slots", "none", end(func(j *judge, e *ended) { j.slotsOpened, e.slotsDue = 0, 0 }), false},
-	{"answered", "a fifth of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 20, 20 }), false},
-	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 100 }), false},
+	{"answered", "a fifth of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 20, 20 }),
+		false},
+	{"decided", "half of the tasks", end(func(j *judge, _ *ended) { j.users.tasks, j.users.inTime, j.users.answered = 100, 50, 100 }),
+		false},
 	{"fleet", "one is missing", end(func(_ *judge, e *ended) { e.mustResume, e.resumed = true, false }), false},
 }
 

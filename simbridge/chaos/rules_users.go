@@ -52,11 +52,14 @@ func (j *judge) checkServes(e *event) string {
 	case a.heartbeatS >= 0 && nowS-a.heartbeatS > knownS: // its mode cannot be known
 		return ""
 	case nowS-a.servedS > knownS:
-		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which is in %v, last in OFFBOARD for its leader %.1f s ago", e.user, n, e.decision.Slot, a.state.Mode, nowS-a.servedS)
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which is in %v, last in OFFBOARD for its leader %.1f s ago", e.user,
+			n, e.decision.Slot, a.state.Mode, nowS-a.servedS)
 	case nowS-a.homingS > knownS:
-		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which was sent home %.1f s ago", e.user, n, e.decision.Slot, nowS-a.homingS)
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, which was sent home %.1f s ago", e.user, n, e.decision.Slot,
+			nowS-a.homingS)
 	case nowS-a.cutFromS > knownS:
-		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, of which nothing can be received for %.1f s", e.user, n, e.decision.Slot, nowS-a.cutFromS)
+		return fmt.Sprintf("user %s is sent to aircraft %d in slot %d, of which nothing can be received for %.1f s", e.user, n,
+			e.decision.Slot, nowS-a.cutFromS)
 	}
 	return ""
 }
@@ -64,7 +67,8 @@ func (j *judge) checkServes(e *event) string {
 func (j *judge) checkShares(e *event) string {
 	for n, hz := range j.users.shares {
 		if n > 0 && hz > j.physics.EdgeCPUHz*(1+1e-6) {
-			return fmt.Sprintf("aircraft %d is to give %.3g cycles a second to the users of slot %d, of %.3g", n, hz, e.decision.Slot, j.physics.EdgeCPUHz)
+			return fmt.Sprintf("aircraft %d is to give %.3g cycles a second to the users of slot %d, of %.3g", n, hz, e.decision.Slot,
+				j.physics.EdgeCPUHz)
 		}
 	}
 	return ""
@@ -100,7 +104,8 @@ func (j *judge) checkPays(e *event) string {
 	share := physics.Share{CPUHz: d.CPUHz, RateBPS: j.physics.Channel.RateBPS(gain, j.physics.Channel.BandwidthHz)}
 	servedS := physics.CompletionS(localS, task.OffloadTimeS(share), d.Offload)
 	if local, served := j.physics.PenalizedDelayS(task, localS), j.physics.PenalizedDelayS(task, servedS); served > local*(1+1e-6)+1e-9 {
-		return fmt.Sprintf("user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s", e.user, served, d.Aircraft, d.Slot, local)
+		return fmt.Sprintf("user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s", e.user, served,
+			d.Aircraft, d.Slot, local)
 	}
 	return ""
 }
@@ -113,7 +118,8 @@ func (j *judge) checkStatus(e *event) string {
 		for i, a := range j.aircraft {
 			commanded := (a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeLand) && !a.state.Failsafe
 			if a.led() && !a.resumed && a.inAir && commanded && j.limits.returns && j.disturbed == 0 {
-				return fmt.Sprintf("the status has the mission as done, and aircraft %d is at %.0f m on its way home", i+1, a.state.Position.UpM)
+				return fmt.Sprintf("the status has the mission as done, and aircraft %d is at %.0f m on its way home", i+1,
+					a.state.Position.UpM)
 			}
 		}
 		return ""
@@ -128,10 +134,12 @@ func (j *judge) checkStatus(e *event) string {
 		}
 		if p := told.PositionM; p != nil {
 			if d := a.state.Position.Sub(geo.Local{EastM: p[0], NorthM: p[1], UpM: p[2]}).HorizontalM(); d > nearM {
-				return fmt.Sprintf("the status has aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f)", told.Number, p[0], p[1], a.state.Position.EastM, a.state.Position.NorthM)
+				return fmt.Sprintf("the status has aircraft %d at (%.0f, %.0f) m, it is at (%.0f, %.0f)", told.Number, p[0], p[1],
+					a.state.Position.EastM, a.state.Position.NorthM)
 			}
 		}
-		if v := told.SpeedMPS; v != nil && (a.state.TimeS-a.fastSinceS > steadyS && *v < fastMPS/2 || a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
+		if v := told.SpeedMPS; v != nil && (a.state.TimeS-a.fastSinceS > steadyS && *v < fastMPS/2 ||
+			a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
 			return fmt.Sprintf("the status has aircraft %d at %.1f m/s, it flies at %.1f", told.Number, *v, a.state.SpeedMPS())
 		}
 		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/a.state.PackJ) > nearShare {
@@ -155,7 +163,8 @@ func (j *judge) checkFloor(e *event) string {
 		factor = j.limits.powerFactor
 	}
 	changed := s.Slot < settledSlots || s.Slot >= j.limits.shockSlot && s.Slot < j.limits.shockSlot+settledSlots
-	if j.limits.keptJ > 0 || j.limits.reserve > 0 || !j.limits.exactPacks || j.limits.chases || j.limits.windMPS > 0 || changed || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+	if j.limits.keptJ > 0 || j.limits.reserve > 0 || !j.limits.exactPacks || j.limits.chases || j.limits.windMPS > 0 || changed ||
+		left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
 		return ""
 	}
 	for _, a := range j.aircraft {
@@ -172,7 +181,8 @@ func (j *judge) checkFloor(e *event) string {
 	// A reading that came late may be taken for a change of power for some slots.
 	j.floorWrong++
 	if j.floorWrong > lastingSlots {
-		return fmt.Sprintf("the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, e.slotsJ, left, least)
+		return fmt.Sprintf("the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot,
+			s.FloorJ, e.slotsJ, left, least)
 	}
 	return ""
 }

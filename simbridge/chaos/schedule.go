@@ -138,7 +138,8 @@ func (m *mission) isDueDuringStop(f *fault) bool {
 
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
-	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn}, k)
+	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss,
+		HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
@@ -171,7 +172,8 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}
-	if away := s.Position.Sub(seen.home).HorizontalM(); f.Kind == LowBattery && away < farM && m.slotNow() < float64(f.StartSlot+waitSlots) {
+	if away := s.Position.Sub(seen.home).HorizontalM(); f.Kind == LowBattery && away < farM &&
+		m.slotNow() < float64(f.StartSlot+waitSlots) {
 		return false // so that there is a way home
 	}
 	if f.Kind == PilotHold { // also in the failsafe's Hold; the ledger has OFFBOARD a slot later

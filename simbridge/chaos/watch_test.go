@@ -44,7 +44,8 @@ func TestHungMission(t *testing.T) {
 				t.Error("its leader still runs")
 			}
 			stacks, _ := os.ReadFile(filepath.Join(m.folder, "goroutines.txt"))
-			if hung := name == "hung"; got.hung != hung || strings.HasPrefix(got.failure, "hung") != hung || strings.Contains(string(stacks), "hangForEver") != hung {
+			if hung := name == "hung"; got.hung != hung || strings.HasPrefix(got.failure, "hung") != hung ||
+				strings.Contains(string(stacks), "hangForEver") != hung {
 				t.Errorf("hung %v: %q, and %d bytes of stacks", got.hung, got.failure, len(stacks))
 			}
 			if interrupted := name == "interrupted"; errors.Is(got.interrupted, context.Canceled) != interrupted {

@@ -78,7 +78,8 @@ func flyAttached(t *testing.T, source string, instances ...instance) {
 	const slots = 12
 	c, flown, _ := startAttached(t, slots, instances...)
 	s := flySummary(t, c)
-	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots || !s.Landed {
+	if s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 || s.RepeatedSlots > 0 || s.LeaderMissedSlots != s.MissedSlots ||
+		!s.Landed {
 		t.Errorf("flew %d slots, missed %d (the leader says %d), repeated %d, landed %v",
 			s.Slots, s.MissedSlots, s.LeaderMissedSlots, s.RepeatedSlots, s.Landed)
 	}

@@ -187,8 +187,10 @@ func (c *Config) Check() error {
 			return fmt.Errorf("aircraft %d has %d of listen, serial and attach, want one", i+1, len(ways))
 		}
 	}
-	if c.Execute && (c.Speed != 1 || c.Broker.Listen == "" || len(c.Worker) == 0 || len(c.User) == 0 || len(c.Blobs) == 0 || c.Leader.Config == "" || c.World.HidesState() || c.World.Users > 100) {
-		return fmt.Errorf("execute: want speed 1, broker.listen, a leader with its configuration, worker, user and blobs, and a world of at most 100 users that hides nothing")
+	if c.Execute && (c.Speed != 1 || c.Broker.Listen == "" || len(c.Worker) == 0 || len(c.User) == 0 || len(c.Blobs) == 0 ||
+		c.Leader.Config == "" || c.World.HidesState() || c.World.Users > 100) {
+		return fmt.Errorf("execute: want speed 1, broker.listen, a leader with its configuration, worker, user and blobs, and a world " +
+			"of at most 100 users that hides nothing")
 	}
 	if len(c.Commands) > 0 && len(c.Ground) == 0 {
 		return fmt.Errorf("ground: empty, want the program that sends the %d commands", len(c.Commands))
@@ -199,7 +201,8 @@ func (c *Config) Check() error {
 		case len(command.Args) == 0:
 			return fmt.Errorf("command at slot %d: run is empty, want what ground shall do", command.Slot)
 		case command.Slot < last:
-			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1", strings.Join(command.Args, " "), command.Slot, last)
+			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1",
+				strings.Join(command.Args, " "), command.Slot, last)
 		}
 		last = command.Slot
 	}
@@ -213,10 +216,12 @@ func (c *Config) Check() error {
 func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config {
 	start := c.World.Start(i)
 	return autopilot.Config{
-		SystemID: uint8(c.Aircraft[i].SystemID), Copter: c.Aircraft[i].Autopilot == ArduPilot, Listen: c.Aircraft[i].Listen, Partner: c.Aircraft[i].Partner,
-		Serial: c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
+		SystemID: uint8(c.Aircraft[i].SystemID), Copter: c.Aircraft[i].Autopilot == ArduPilot, Listen: c.Aircraft[i].Listen,
+		Partner: c.Aircraft[i].Partner,
+		Serial:  c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
-		Speed: c.Speed, CapacityJ: cmp.Or(c.Aircraft[i].PackJ, c.World.Physics.BatteryCapacityJ), Battery: c.Battery, Parameters: c.Parameters,
+		Speed: c.Speed, CapacityJ: cmp.Or(c.Aircraft[i].PackJ, c.World.Physics.BatteryCapacityJ), Battery: c.Battery,
+		Parameters: c.Parameters,
 		PowerW: func(slot int, v geo.Local) float64 {
 			return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 		},

@@ -24,11 +24,13 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 		starts   int    // at least
 		most     int    // one a second
 	}{
-		"not read yet":    {[]string{"cannot start: aircraft 2 was not received yet", unread}, 30, telemetry.StateIdle, "", 3, 3},
-		"never read":      {[]string{unread, unread, unread, unread, unread, unread}, 4.5, telemetry.StateIdle, "were not read yet", 2, 5},
-		"unsafe failsafe": {[]string{"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"}, 30, telemetry.StateIdle, "COM_OBL_RC_ACT is 0", 1, 1},
-		"too near":        {[]string{"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10"}, 30, telemetry.StateIdle, "3.0 m apart", 1, 1},
-		"not idle":        {nil, 30, telemetry.StateDone, "is done, want idle", 0, 0},
+		"not read yet": {[]string{"cannot start: aircraft 2 was not received yet", unread}, 30, telemetry.StateIdle, "", 3, 3},
+		"never read":   {[]string{unread, unread, unread, unread, unread, unread}, 4.5, telemetry.StateIdle, "were not read yet", 2, 5},
+		"unsafe failsafe": {[]string{"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"}, 30, telemetry.StateIdle,
+			"COM_OBL_RC_ACT is 0", 1, 1},
+		"too near": {[]string{"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10"}, 30, telemetry.StateIdle, "3.0 m apart",
+			1, 1},
+		"not idle": {nil, 30, telemetry.StateDone, "is done, want idle", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +40,8 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 			if c.state != telemetry.StateIdle {
 				conf.TimeoutS = 6 // no longer than the others take
 			}
-			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50, refusals: c.refusals, state: c.state}
+			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50,
+				refusals: c.refusals, state: c.state}
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})
 			go func() { leader.run(ctx); close(done) }()

@@ -118,7 +118,8 @@ func (e *execution) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	function := map[string]any{"id": "blobs", "command": append([]string{program}, e.Blobs[1:]...), "unit_bytes": tileBytes, "output_bytes": answerBytes}
+	function := map[string]any{"id": "blobs", "command": append([]string{program}, e.Blobs[1:]...), "unit_bytes": tileBytes,
+		"output_bytes": answerBytes}
 	if err := e.startWorkers(ctx, tls, function); err != nil {
 		return err
 	}
@@ -133,7 +134,8 @@ func (e *execution) start(ctx context.Context) error {
 // channel before it. A core's speed is such that the function has the world's cycles a bit.
 func (e *execution) startWorkers(ctx context.Context, tls string, function map[string]any) error {
 	calibration := filepath.Join(e.folder, "calibration.json")
-	c := map[string]any{"fleet": e.Fleet, "functions": []any{withSample(function, filepath.Join(e.folder, "sample"))}, "calibration": calibration, "broker": map[string]any{"url": e.url}}
+	c := map[string]any{"fleet": e.Fleet, "functions": []any{withSample(function, filepath.Join(e.folder, "sample"))},
+		"calibration": calibration, "broker": map[string]any{"url": e.url}}
 	path, err := e.write("calibrate.yaml", c)
 	if err != nil {
 		return err
@@ -210,8 +212,10 @@ func (e *execution) startUsers(tls string, function map[string]any) error {
 		certificate, key := access.Files(tls, id)
 		at := e.users.Positions()[i]
 		path, err := e.write(id+".yaml", map[string]any{
-			"id": id, "fleet": e.Fleet, "broker": map[string]any{"url": e.url}, "ca": filepath.Join(tls, "ca.crt"), "cert": certificate, "key": key,
-			"from": userAddress(i), "position_m": []float64{at.EastM, at.NorthM}, "deadline_s": e.World.DeadlineMinS, "cpu_hz": e.World.UserCPUHz,
+			"id": id, "fleet": e.Fleet, "broker": map[string]any{"url": e.url}, "ca": filepath.Join(tls, "ca.crt"), "cert": certificate,
+			"key":  key,
+			"from": userAddress(i), "position_m": []float64{at.EastM, at.NorthM}, "deadline_s": e.World.DeadlineMinS,
+			"cpu_hz":    e.World.UserCPUHz,
 			"gain_file": filepath.Join(e.folder, id+".gain"), "functions": []any{function},
 		})
 		if err != nil {

@@ -42,7 +42,8 @@ func TestFieldFlightEqualsItsRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	reports, latency := f.Summary.Reports, f.Summary.Latency
-	t.Logf("%d slots missed, %d of %d reports received, %d of %d decisions late; flight %.1f s, %.0f J; rollout %+.2f %%, %+.2f %%; without memory %.1f s, %.0f J",
+	t.Logf("%d slots missed, %d of %d reports received, %d of %d decisions late; flight %.1f s, %.0f J; rollout %+.2f %%, %+.2f %%; "+
+		"without memory %.1f s, %.0f J",
 		x.MissedSlots, reports.Received, reports.Expected, latency.LateDecisions, f.Summary.Decisions,
 		x.Flight.DelayS, x.Flight.EnergyJ, 100*x.DelayError, 100*x.EnergyError, x.Memoryless.DelayS, x.Memoryless.EnergyJ)
 	if x.MissedSlots == 0 || x.MissedSlots > slots/4 || reports.Lost == 0 {

@@ -76,7 +76,8 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	timeout := time.Duration(c.TimeoutS * float64(time.Second))
 	flown, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the mission was not done after timeout_s = %v", c.TimeoutS))
 	defer cancel()
-	f := &flight{Config: c, log: slog.New(slog.NewTextHandler(logFile, nil)), view: newView(out), bodiesAtBeacon: map[int][]autopilot.Body{}}
+	f := &flight{Config: c, log: slog.New(slog.NewTextHandler(logFile, nil)), view: newView(out),
+		bodiesAtBeacon: map[int][]autopilot.Body{}}
 	defer f.stop()
 	if err := f.start(flown); err != nil {
 		return f.causeOf(flown, err)
@@ -121,7 +122,8 @@ func (f *flight) exportLog(ctx context.Context) error {
 		return nil
 	}
 	f.leader.Stop()
-	_, err := process.Run(ctx, []string{f.leaderArgs[0], "log", "-file", filepath.Join(f.Out, "leader", "ledger.db"), "export", "-json", "-out", filepath.Join(f.Out, LogFile)})
+	_, err := process.Run(ctx, []string{f.leaderArgs[0], "log", "-file", filepath.Join(f.Out, "leader", "ledger.db"), "export", "-json",
+		"-out", filepath.Join(f.Out, LogFile)})
 	return err
 }
 
@@ -163,7 +165,8 @@ func (f *flight) start(ctx context.Context) error {
 		}
 	}
 	f.users = &users.Simulator{Config: users.Config{
-		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at, SharedConnection: f.Users.SharedConnection, External: f.Execute,
+		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at,
+		SharedConnection: f.Users.SharedConnection, External: f.Execute,
 		Position: f.fleet.position, Log: f.log,
 		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.vehicles[m].AddEdgeJ(slot, joules) },
 	}}
@@ -331,7 +334,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 		f.handleStatus(status)
 		f.showStatus(status)
 		f.logLost()
-		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped && f.staysStopped() || f.speedDiffers() || f.fleet.allLost()
+		return status.State == telemetry.StateDone || status.State == telemetry.StateStopped && f.staysStopped() || f.speedDiffers() ||
+			f.fleet.allLost()
 	})
 	close(due)
 	if err != nil && ctx.Err() == nil {
@@ -347,7 +351,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 	}
 	if f.speedDiffers() {
 		speed := f.observer.latest().speed
-		return fmt.Errorf("the leader flies at speed %v and this world at %v; change slot_ms, which is %v, or speed", speed, f.Speed, 1000/speed)
+		return fmt.Errorf("the leader flies at speed %v and this world at %v; change slot_ms, which is %v, or speed", speed, f.Speed,
+			1000/speed)
 	}
 	if status := f.observer.latest().status; status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)

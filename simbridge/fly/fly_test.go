@@ -55,7 +55,8 @@ func testConfig(t *testing.T) (Config, []string) {
 	for i, link := range links {
 		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 	}
-	c.Parameters = map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 30, "MPC_Z_V_AUTO_DN": 5, "MPC_Z_VEL_MAX_DN": 5, "MPC_LAND_SPEED": 4, "COM_OF_LOSS_T": 5}
+	c.Parameters = map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 30, "MPC_Z_V_AUTO_DN": 5, "MPC_Z_VEL_MAX_DN": 5,
+		"MPC_LAND_SPEED": 4, "COM_OF_LOSS_T": 5}
 	return c, links
 }
 
@@ -226,7 +227,8 @@ func testEndedEarly(t *testing.T) {
 	if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
 		t.Errorf("%d rows", n)
 	}
-	for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n", "the budget of 5.00 was cleared by a preference\n"} {
+	for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n",
+		"the budget of 5.00 was cleared by a preference\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -262,10 +264,11 @@ func TestAnotherWorld(t *testing.T) {
 		change func(*Config, *standInLeader)
 		want   string
 	}{
-		"speed":    {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10 and this world at 20"},
-		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] }, "the leader has 1 aircraft, this world 2"},
-		"systems":  {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
-		"origin":   {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
+		"speed": {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10 and this world at 20"},
+		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] },
+			"the leader has 1 aircraft, this world 2"},
+		"systems": {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
+		"origin":  {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -303,18 +306,22 @@ func TestFailures(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"broker's port in use":    {func(c *Config) { c.Broker.Listen = server.Address }, server.Address + " is in use"},
-		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " + udp.LocalAddr().String()},
-		"no such leader":          {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
-		"leader fails":            {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} }, "exit status 3: checkpoint missing"},
-		"leader gives up":         {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
-		"no configuration":        {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} }, "leader's configuration: open no-such.yaml"},
-		"no leader":               {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
-		"broker unreachable":      {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) }, "timeout_s"},
-		"unknown parameter":       {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
-		"kills without a leader":  {func(c *Config) { c.Leader.KillSlots = []int{3} }, "leader.kill_slots is [3]"},
-		"no aircraft":             {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
-		"loss out of range":       {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
+		"broker's port in use": {func(c *Config) { c.Broker.Listen = server.Address }, server.Address + " is in use"},
+		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " +
+			udp.LocalAddr().String()},
+		"no such leader": {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
+		"leader fails": {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} },
+			"exit status 3: checkpoint missing"},
+		"leader gives up": {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
+		"no configuration": {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} },
+			"leader's configuration: open no-such.yaml"},
+		"no leader": {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
+		"broker unreachable": {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) },
+			"timeout_s"},
+		"unknown parameter":      {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
+		"kills without a leader": {func(c *Config) { c.Leader.KillSlots = []int{3} }, "leader.kill_slots is [3]"},
+		"no aircraft":            {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
+		"loss out of range":      {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
 		"commands out of order": {func(c *Config) {
 			c.Ground = []string{"x"}
 			c.Commands = []Command{{5, []string{"a"}}, {3, []string{"b"}}}
@@ -342,7 +349,8 @@ func TestFailures(t *testing.T) {
 func TestLeaderConfiguration(t *testing.T) {
 	folder := t.TempDir()
 	template := filepath.Join(folder, "leader.yaml")
-	text := "fleet: x # comment\nslots: 7\nbroker:\n  url: tcp://elsewhere\n  username: me\naircraft:\n  - {system_id: 1, endpoint: \"udp-listen:127.0.0.1:14540\"}\n"
+	text := "fleet: x # comment\nslots: 7\nbroker:\n  url: tcp://elsewhere\n  username: me\naircraft:\n  - {system_id: 1, endpoint: " +
+		"\"udp-listen:127.0.0.1:14540\"}\n"
 	if err := os.WriteFile(template, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +377,8 @@ func TestLeaderConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Fleet != "demo" || got.Mission != "m-1" || got.State != filepath.Join(out, "leader") || got.Slots != 7 ||
-		got.Broker.URL != "tcp://here:1" || got.Broker.Username != "me" || len(got.Aircraft) != 1 || got.Aircraft[0].Endpoint != "udp-listen:127.0.0.1:14540" {
+		got.Broker.URL != "tcp://here:1" || got.Broker.Username != "me" || len(got.Aircraft) != 1 ||
+		got.Aircraft[0].Endpoint != "udp-listen:127.0.0.1:14540" {
 		t.Errorf("%+v", got)
 	}
 	if _, err := os.Stat(got.State); err == nil {
@@ -407,7 +416,8 @@ func TestWorldFile(t *testing.T) {
 	if c.World.Slots != 12 || c.World.Physics.AltitudeM != 60 || c.World.Shock.FromSlot != 5 {
 		t.Errorf("world %+v", c.World)
 	}
-	c.Leader = LeaderConfig{Command: []string{"leader"}, Config: write("leader.yaml", "slots: 7\ncheckpoint: elsewhere\n"), Checkpoint: "../../configs/checkpoint", slots: c.Leader.slots}
+	c.Leader = LeaderConfig{Command: []string{"leader"}, Config: write("leader.yaml", "slots: 7\ncheckpoint: elsewhere\n"),
+		Checkpoint: "../../configs/checkpoint", slots: c.Leader.slots}
 	values, err := c.Leader.configuration()
 	if err != nil || values["slots"] != 12 || values["checkpoint"] != "../../configs/checkpoint" {
 		t.Errorf("the leader is started with %v, %v", values, err)
@@ -426,15 +436,18 @@ func TestWorldFile(t *testing.T) {
 		t.Errorf("a warning about the checkpoint's own world: %q", out.String())
 	}
 	// Budgets of the flight's file are for its own world: half the slots have half the floor.
-	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2), Commands: []Command{{-1, []string{"budget", "-energy", "45kJ", "-below-floor"}}, {-1, []string{"mission", "start"}}}}
+	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2),
+		Commands: []Command{{-1, []string{"budget", "-energy", "45kJ", "-below-floor"}}, {-1, []string{"mission", "start"}}}}
 	own.World.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
-	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" || own.Commands[1].Args[1] != "start" {
+	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" ||
+		own.Commands[1].Args[1] != "start" {
 		t.Errorf("45 kJ of 100 slots, 50 of them at x1.5, are in 50 calm ones %v, %v", own.Commands, err)
 	}
 	if len(own.scaled) != 1 || !strings.Contains(own.scaled[0], "budget of 45kJ at slot 0 is 18kJ here") {
 		t.Errorf("what is said of the scaled budget: %q", own.scaled)
 	}
-	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil || !strings.Contains(err.Error(), "has 3 aircraft, and the flight has links for") {
+	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil ||
+		!strings.Contains(err.Error(), "has 3 aircraft, and the flight has links for") {
 		t.Errorf("more aircraft than links: %v", err)
 	}
 	if err := c.LoadWorld(write("wrong.yaml", "altitude: 3\n")); err == nil || !strings.Contains(err.Error(), "wrong.yaml") {
@@ -457,7 +470,8 @@ func testWindReachesTheBattery(t *testing.T) {
 		for w := world.New(w, c.Seed); w.Slot < slots; {
 			n := len(w.Arrivals)
 			east := physics.Position{EastM: 8} // as the stand-in leader flies
-			for _, j := range w.Step(world.Action{Server: make([]int, n), Offload: make([]float64, n), Move: []physics.Position{east, east}}).FlightJ {
+			for _, j := range w.Step(world.Action{Server: make([]int, n), Offload: make([]float64, n),
+				Move: []physics.Position{east, east}}).FlightJ {
 				*flightJ += j
 			}
 		}

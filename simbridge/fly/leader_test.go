@@ -188,7 +188,8 @@ func TestJoulesAreConserved(t *testing.T) {
 	if d := all - truth; math.Abs(d) > n*countJ {
 		t.Errorf("the leader counts %v J in all, the world %v", all, truth)
 	}
-	t.Logf("slots: leader %+.1f J of %.0f; in all %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, all-truth, truth)
+	t.Logf("slots: leader %+.1f J of %.0f; in all %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, all-truth,
+		truth)
 }
 
 // After the crew's return the world counts as the leader does: the slot in which it
@@ -221,7 +222,8 @@ func TestReturnIsTransit(t *testing.T) {
 	if d := s.Budget.LeaderTransitJ - s.Budget.TransitJ; math.Abs(d) > 3*boundJ {
 		t.Errorf("the leader counts %v J in transit, the world %v", s.Budget.LeaderTransitJ, s.Budget.TransitJ)
 	}
-	t.Logf("slots: leader %+.1f J of %.0f; transit %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ, s.Budget.LeaderTransitJ-s.Budget.TransitJ, s.Budget.TransitJ)
+	t.Logf("slots: leader %+.1f J of %.0f; transit %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ,
+		s.Budget.LeaderTransitJ-s.Budget.TransitJ, s.Budget.TransitJ)
 }
 
 // The world of a crew that commands by itself goes on after a stop, until what that left in
@@ -240,7 +242,8 @@ func TestReturnAfterStop(t *testing.T) {
 	send := func(action string) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-			text, err := exec.Command(c.Ground[0], "mission", action, "-fleet", c.Fleet, "-broker", "tcp://"+c.Broker.Listen).CombinedOutput()
+			text, err := exec.Command(c.Ground[0], "mission", action, "-fleet", c.Fleet, "-broker",
+				"tcp://"+c.Broker.Listen).CombinedOutput()
 			if err == nil {
 				return
 			}

@@ -63,7 +63,8 @@ func (o *observer) recorded() records {
 	return records{maps.Clone(o.statusBySlot), maps.Clone(o.budgets), maps.Clone(o.acks), slices.Clone(o.ackOrder)}
 }
 
-func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time), decide func(int, time.Time), log *slog.Logger) (*observer, error) {
+func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time),
+	decide func(int, time.Time), log *slog.Logger) (*observer, error) {
 	topics, err := telemetry.NewTopics(c.Fleet)
 	if err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 	o := &observer{
 		topics: topics, onBeacon: beacon, onDecision: decide, rejects: telemetry.RejectCounter{Log: log},
 		observed: observed{changed: make(chan struct{}), lastSlot: -1},
-		records:  records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}},
+		records: records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{},
+			acks: map[string]telemetry.Ack{}},
 	}
 	o.client = &telemetry.Client{Broker: broker.For("observer"), Name: "observer", Log: log, Handle: o.handle}
 	for _, filter := range []string{

@@ -40,7 +40,8 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	s := &r.Summary
 	*s = report.Summary{
 		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
-		PlannedSlots: r.Slots, Slots: o.slotsOpened, MissedSlots: len(r.Rows) - o.slotsOpened, RepeatedSlots: o.repeatedBeacons, LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
+		PlannedSlots: r.Slots, Slots: o.slotsOpened, MissedSlots: len(r.Rows) - o.slotsOpened, RepeatedSlots: o.repeatedBeacons,
+		LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
 		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 		World:   &f.World, ReportLoss: f.Users.ReportLoss, Budgets: budgets, Executed: executed,
@@ -68,8 +69,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	for m, a := range f.fleet.vehicles {
 		state := a.State()
 		aircraft := report.AircraftSummary{
-			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
-			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
+			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints,
+			SetpointsRefused: state.Traffic.Refused,
+			MAVLinkCommands:  state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
 		if v, ok := a.(*sitl.Vehicle); ok {
 			aircraft.ClockRate = v.ClockRate()
@@ -127,7 +129,8 @@ const missedMost = 0.05
 // problems are what a completed flight has to say first, a line each.
 func problems(s *report.Summary) (list []string) {
 	if slots := s.Slots + s.MissedSlots; float64(s.MissedSlots) > missedMost*float64(slots) {
-		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader was away, or this machine too busy for speed %v", s.MissedSlots, slots, s.Speed))
+		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader was away, or this machine too busy for speed %v",
+			s.MissedSlots, slots, s.Speed))
 	}
 	if endedEarly := s.Slots+s.MissedSlots < s.PlannedSlots; !endedEarly && s.Budget.Error > report.PassedMost {
 		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %%", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error))

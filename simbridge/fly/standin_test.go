@@ -162,9 +162,11 @@ func (l *standInLeader) openSlot(n int) {
 	l.mutex.Unlock()
 	offer := telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}
 	for i := range l.aircraftLinks {
-		offer.Aircraft = append(offer.Aircraft, telemetry.OfferAircraft{Number: i + 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 3})
+		offer.Aircraft = append(offer.Aircraft, telemetry.OfferAircraft{Number: i + 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9,
+			ExpectedUsers: 3})
 	}
-	l.publish(l.topics.Slot(), 0, false, telemetry.Slot{Slot: n, SlotMS: l.slotMS, Speed: 1000 / l.slotMS, ReportByMS: 0.3 * l.slotMS, DecideByMS: 0.8 * l.slotMS, Offer: offer})
+	l.publish(l.topics.Slot(), 0, false, telemetry.Slot{Slot: n, SlotMS: l.slotMS, Speed: 1000 / l.slotMS, ReportByMS: 0.3 * l.slotMS,
+		DecideByMS: 0.8 * l.slotMS, Offer: offer})
 }
 
 // publish is generic over the messages by way of their encoders.
@@ -206,7 +208,8 @@ func (l *standInLeader) publishStatus() {
 		if i == 0 && l.eastM != 0 {
 			at = &[3]float64{l.eastM, 500, 0}
 		}
-		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: i + 1, SystemID: i + 1, PositionM: at, EnergySource: telemetry.SourceEnergyConsumed, AgeS: &age})
+		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: i + 1, SystemID: i + 1, PositionM: at,
+			EnergySource: telemetry.SourceEnergyConsumed, AgeS: &age})
 	}
 	l.publish(l.topics.Status(), 0, true, s)
 }
@@ -240,7 +243,8 @@ func (l *standInLeader) handle(m telemetry.Message) {
 		}
 		l.budgetJ = &b.EnergyJ
 		saturated, floor, from := false, 1.0, l.slot+1
-		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
+		l.publish(l.topics.Ack(b.ID), 1, false, telemetry.Ack{ID: b.ID, Of: telemetry.Digest(m.Payload), Accepted: true,
+			EffectiveSlot: &from, Saturated: &saturated, FloorJ: &floor})
 	case telemetry.KindPreference:
 		p, err := telemetry.DecodePreference(m.Payload)
 		if err != nil {
@@ -248,7 +252,8 @@ func (l *standInLeader) handle(m telemetry.Message) {
 		}
 		l.budgetJ = nil
 		from := l.slot + 1
-		l.publish(l.topics.Ack(p.ID), 1, false, telemetry.Ack{ID: p.ID, Of: telemetry.Digest(m.Payload), Accepted: true, EffectiveSlot: &from, Setting: &p.Setting})
+		l.publish(l.topics.Ack(p.ID), 1, false, telemetry.Ack{ID: p.ID, Of: telemetry.Digest(m.Payload), Accepted: true,
+			EffectiveSlot: &from, Setting: &p.Setting})
 	case telemetry.KindMission:
 		c, err := telemetry.DecodeMission(m.Payload)
 		if err != nil {
@@ -259,7 +264,8 @@ func (l *standInLeader) handle(m telemetry.Message) {
 			return
 		}
 		from := 0
-		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from, Reason: "only start"}
+		ack := telemetry.Ack{ID: c.ID, Of: telemetry.Digest(m.Payload), Accepted: c.Action == telemetry.ActionStart, EffectiveSlot: &from,
+			Reason: "only start"}
 		if n := len(l.starts); n < len(l.refusals) {
 			ack.Accepted, ack.EffectiveSlot, ack.Reason = false, nil, l.refusals[n]
 		}

@@ -119,12 +119,14 @@ func (f *flight) showStatus(s telemetry.Status) {
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, predicts %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
-			fmt.Sprintf("users    %d reported   price %s s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS, s.MissedSlots),
+			fmt.Sprintf("users    %d reported   price %s s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS,
+				s.MissedSlots),
 		}
 		for i, a := range f.fleet.vehicles {
 			state := a.State()
 			lines = append(lines, fmt.Sprintf("aircraft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
-				i+1, state.ModeName, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(), kilojoules(state.Spent.J())))
+				i+1, state.ModeName, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(),
+				kilojoules(state.Spent.J())))
 		}
 		return lines
 	})
@@ -147,14 +149,19 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		early = fmt.Sprintf("; the mission ended after %d of %d", ended, s.PlannedSlots)
 	}
 	fmt.Fprintf(w, "\nslots      %d opened, %d missed, %d opened twice%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
-	fmt.Fprintf(w, "reports    %d sent, %d lost on the simulated radio, %d received by the leader in time\n", s.Reports.Expected, s.Reports.Lost, s.Reports.Received)
-	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed, %d of them by offloading\n",
+	fmt.Fprintf(w, "reports    %d sent, %d lost on the simulated radio, %d received by the leader in time\n", s.Reports.Expected,
+		s.Reports.Lost, s.Reports.Received)
+	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed, %d of them by "+
+		"offloading\n",
 		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed, s.Tasks.MissedByOffloading)
 	if x := s.Executed; x != nil {
-		fmt.Fprintf(w, "computed   %d tasks, %d parts on aircraft of %d decided and %d by the offer; %d outputs identical to the whole's; %d blobs found\n",
+		fmt.Fprintf(w, "computed   %d tasks, %d parts on aircraft of %d decided and %d by the offer; %d outputs identical to the "+
+			"whole's; %d blobs found\n",
 			x.Tasks, x.Done, x.Decided, x.ByOffer, x.Identical, x.Found)
-		fmt.Fprintf(w, "           measured over modelled, median (p90 of the size): upload %+.1f (%.1f) %%, own part %+.1f (%.1f) %%, edge part %+.1f (%.1f) %%, delay %.1f of %.1f s\n",
-			100*x.UploadError, 100*x.UploadP90, 100*x.LocalError, 100*x.LocalP90, 100*x.EdgeError, 100*x.EdgeP90, x.MeasuredDelayS, x.ModelledDelayS)
+		fmt.Fprintf(w, "           measured over modelled, median (p90 of the size): upload %+.1f (%.1f) %%, own part %+.1f (%.1f) %%, "+
+			"edge part %+.1f (%.1f) %%, delay %.1f of %.1f s\n",
+			100*x.UploadError, 100*x.UploadP90, 100*x.LocalError, 100*x.LocalP90, 100*x.EdgeError, 100*x.EdgeP90, x.MeasuredDelayS,
+			x.ModelledDelayS)
 	}
 	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
 	printEnergy(w, s, early != "")
@@ -168,7 +175,8 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 			if a.KeptJ > 0 {
 				asked = fmt.Sprintf("; the budget asks for %.1f %%", 100*a.KeptJ/a.PackJ)
 			}
-			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack%s\n", a.Number, 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ), asked)
+			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack%s\n", a.Number, 100*a.LeftJ/a.PackJ,
+				kilojoules(a.PackJ), asked)
 		}
 	}
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
@@ -176,14 +184,16 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
 		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.LateDecisions)
 	if l.SetpointJitterMS != (report.Quantiles{}) {
-		fmt.Fprintf(w, "           setpoint interval off by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50, l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
+		fmt.Fprintf(w, "           setpoint interval off by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50,
+			l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
 	}
 	if s.MinSeparationM != nil {
 		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.MinSeparationM, s.MaxSpeedMPS)
 	} else {
 		fmt.Fprintf(w, "flight     never faster than %.1f m/s\n", s.MaxSpeedMPS)
 	}
-	fmt.Fprintf(w, "traffic    %d bytes of control, %.0f Mbit offloaded: %.1e\n", s.Traffic.ControlBytes, s.Traffic.OffloadedBits/1e6, s.Traffic.Ratio)
+	fmt.Fprintf(w, "traffic    %d bytes of control, %.0f Mbit offloaded: %.1e\n", s.Traffic.ControlBytes, s.Traffic.OffloadedBits/1e6,
+		s.Traffic.Ratio)
 	for _, c := range s.Commands {
 		if !c.Accepted && command.Transient(c.Reason) {
 			continue // it was sent again
@@ -197,7 +207,8 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "problem    %s\n", p)
 	}
-	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that they bought\n", folder)
+	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that "+
+		"they bought\n", folder)
 }
 
 // printEnergy prints the joules of a flight beside its budget, in the budget's scope.
@@ -208,7 +219,8 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 	}
 	spentJ, scope, span, transit, slots := e.SpentJ, "", fmt.Sprintf("for all %d slots ", s.PlannedSlots), "outside the budget", ""
 	if e.Landed {
-		spentJ, scope, span, transit, slots = e.SpentJ+e.TransitJ, " from take-off to touchdown", "to touchdown ", "inside the budget", " in the slots"
+		spentJ, scope, span, transit, slots = e.SpentJ+e.TransitJ, " from take-off to touchdown", "to touchdown ", "inside the budget",
+			" in the slots"
 	}
 	first := ""
 	if len(s.Budgets) > 1 {

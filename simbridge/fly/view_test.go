@@ -20,14 +20,17 @@ func TestProblems(t *testing.T) {
 		budgetError            float64
 		want                   []string
 	}{
-		"all well":            {98, 2, 100, 0.004, nil},
-		"slots missed":        {94, 6, 100, 0, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy for speed 10"}},
-		"passed":              {100, 0, 100, 0.012, []string{"the budget of 42.00 kJ was passed by 1.2 %"}},
-		"both":                {90, 10, 100, 0.012, []string{"10 of 100 slots were missed: the leader was away, or this machine too busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 %"}},
+		"all well": {98, 2, 100, 0.004, nil},
+		"slots missed": {94, 6, 100, 0, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy for " +
+			"speed 10"}},
+		"passed": {100, 0, 100, 0.012, []string{"the budget of 42.00 kJ was passed by 1.2 %"}},
+		"both": {90, 10, 100, 0.012, []string{"10 of 100 slots were missed: the leader was away, or this machine too " +
+			"busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 %"}},
 		"passed, ended early": {40, 0, 100, 0.012, nil},
 		"left over":           {100, 0, 100, -0.2, nil},
 	} {
-		s := &report.Summary{Slots: c.slots, MissedSlots: c.missed, PlannedSlots: c.planned, Speed: 10, Budget: report.Energy{RevisedJ: 42000, Error: c.budgetError}}
+		s := &report.Summary{Slots: c.slots, MissedSlots: c.missed, PlannedSlots: c.planned, Speed: 10,
+			Budget: report.Energy{RevisedJ: 42000, Error: c.budgetError}}
 		if got := problems(s); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
@@ -67,15 +70,22 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 		not     []string
 	}{
 		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, 0.1,
-			[]string{"energy     110.00 kJ of a budget of 100.00: +10.00 %", "the leader counts 109.00 from", "climb and return, outside the budget: 40.00 kJ"}, []string{"asks for"}},
-		"landed": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", EnergyJ: 100e3, Scope: landed}}, []telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, 0.5,
-			[]string{"energy     150.00 kJ from take-off to touchdown of a budget of 100.00 (at first 120.00): +50.00 %", "computing in the slots; the leader counts 149.00",
+			[]string{"energy     110.00 kJ of a budget of 100.00: +10.00 %", "the leader counts 109.00 from",
+				"climb and return, outside the budget: 40.00 kJ"}, []string{"asks for"}},
+		"landed": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", EnergyJ: 100e3, Scope: landed}},
+			[]telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, 0.5,
+			[]string{"energy     150.00 kJ from take-off to touchdown of a budget of 100.00 (at first 120.00): +50.00 %",
+				"computing in the slots; the leader counts 149.00",
 				"climb and return, inside the budget: 40.00 kJ"}, nil},
-		"packs replace a total": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", Scope: landed, Packs: packs}}, []telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, -0.25,
-			[]string{"energy     150.00 kJ from take-off to touchdown of the 200.00 that the packs hold above their reserves (at first 120.00)",
-				"aircraft 1: 21.0 % of 60.00 kJ left in its pack; the budget asks for 20.0 %", "aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %"},
+		"packs replace a total": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", Scope: landed, Packs: packs}},
+			[]telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, -0.25,
+			[]string{"energy     150.00 kJ from take-off to touchdown of the 200.00 that the packs hold above their reserves (at first " +
+				"120.00)",
+				"aircraft 1: 21.0 % of 60.00 kJ left in its pack; the budget asks for 20.0 %",
+				"aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %"},
 			[]string{"cleared"}},
-		"a preference clears packs": {[]telemetry.Budget{{ID: "c", Scope: landed, Packs: packs}, {}}, []telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, 0,
+		"a preference clears packs": {[]telemetry.Budget{{ID: "c", Scope: landed, Packs: packs}, {}},
+			[]telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, 0,
 			[]string{"energy     110.00 kJ; the budget of 200.00 was cleared by a preference", "outside the budget"}, []string{"asks for"}},
 	} {
 		x := records{budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}}
@@ -87,7 +97,8 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 			x.acks[id], x.ackOrder = a, append(x.ackOrder, id)
 		}
 		s := &report.Summary{
-			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x), Budget: report.Energy{SpentJ: 110e3, TransitJ: 40e3, LeaderSpentJ: 109e3},
+			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x),
+			Budget:   report.Energy{SpentJ: 110e3, TransitJ: 40e3, LeaderSpentJ: 109e3},
 			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3}},
 		}
 		judgeBudget(&s.Budget, s.Budgets, s.Aircraft, 149e3)

@@ -62,7 +62,8 @@ func (c *Config) scaleBudgets(factor float64) error {
 		args[at] = strings.ReplaceAll(command.Kilojoules(factor*energyJ), " ", "")
 		c.Commands[i].Args = args
 		c.scaled = append(c.scaled, fmt.Sprintf("budget of %s at slot %d is %s here: times %.3g, the ratio of the least energies of "+
-			"the two worlds; budgets in a file with this world under world: are not scaled", own, max(c.Commands[i].Slot, 0), args[at], factor))
+			"the two worlds; budgets in a file with this world under world: are not scaled", own, max(c.Commands[i].Slot, 0), args[at],
+			factor))
 	}
 	return nil
 }

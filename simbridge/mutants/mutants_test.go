@@ -66,7 +66,8 @@ func TestFaultsCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./firmware/...", "./telemetry/...", "./inference/goal")
+	command := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./firmware/...", "./telemetry/...",
+		"./inference/goal")
 	command.Dir, command.Stderr = "../..", os.Stderr
 	list, err := command.Output()
 	if err != nil {
@@ -129,7 +130,8 @@ func TestFaultThatNoLongerApplies(t *testing.T) {
 // faults that exist.
 func TestCaught(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "caught.csv")
-	want := []Caught{{ID: "a", Rule: "home, blocked", Mission: 3, Flown: 1}, {ID: "b", Mission: -1, Flown: 12, Test: "./firmware/fleet TestX"}}
+	want := []Caught{{ID: "a", Rule: "home, blocked", Mission: 3, Flown: 1},
+		{ID: "b", Mission: -1, Flown: 12, Test: "./firmware/fleet TestX"}}
 	if err := WriteCaught(path, want); err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,8 @@ func addLinks(p *plot.Plot, f *Flight) {
 			continue
 		}
 		from, to := r.Position[l.Aircraft], f.Users[l.User]
-		addLine(p, "", plotter.XYs{{X: from.EastM, Y: from.NorthM}, {X: to.EastM, Y: to.NorthM}}, aircraftColours[l.Aircraft%len(aircraftColours)], 1, 3, 2)
+		addLine(p, "", plotter.XYs{{X: from.EastM, Y: from.NorthM}, {X: to.EastM, Y: to.NorthM}},
+			aircraftColours[l.Aircraft%len(aircraftColours)], 1, 3, 2)
 	}
 }
 
@@ -211,7 +212,8 @@ func crewView(f *Flight) []string {
 		if m == 4 {
 			return append(lines, fmt.Sprintf("and %d aircraft more", len(r.Position)-m))
 		}
-		lines = append(lines, fmt.Sprintf("aircraft %d %4.0f m east %4.0f m north  %4.1f m/s  spent %.1f kJ", m+1, at.EastM, at.NorthM, r.SpeedMPS[m], spentJ[m]/1000))
+		lines = append(lines, fmt.Sprintf("aircraft %d %4.0f m east %4.0f m north  %4.1f m/s  spent %.1f kJ", m+1, at.EastM, at.NorthM,
+			r.SpeedMPS[m], spentJ[m]/1000))
 	}
 	return lines
 }

@@ -21,7 +21,8 @@ var aircraftColours = chart.Palette[:6]
 
 func writePlots(folder string, f *Flight) error {
 	return cmp.Or(
-		SaveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter, filepath.Join(folder, "energy.png")),
+		SaveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter,
+			filepath.Join(folder, "energy.png")),
 		SaveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
 		writeMovie(filepath.Join(folder, "flight.gif"), f),
 	)

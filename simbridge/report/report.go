@@ -184,11 +184,12 @@ type Tasks struct {
 
 // Energy is the budget and the joules of the slots from the simulated batteries.
 type Energy struct {
-	RequestedJ   float64 `json:"requested_j"` // the first
-	RevisedJ     float64 `json:"revised_j"`   // in force at the end; 0: none
-	SpentJ       float64 `json:"spent_j"`
-	Landed       bool    `json:"landed,omitempty"` // the one at the end runs from take-off to touchdown
-	Error        float64 `json:"error"`            // (spent - revised) / revised, where landed with transit_j in spent; 0 without a budget at the end
+	RequestedJ float64 `json:"requested_j"` // the first
+	RevisedJ   float64 `json:"revised_j"`   // in force at the end; 0: none
+	SpentJ     float64 `json:"spent_j"`
+	Landed     bool    `json:"landed,omitempty"` // the one at the end runs from take-off to touchdown
+	// (spent - revised) / revised, where landed with transit_j in spent; 0 without a budget at the end
+	Error        float64 `json:"error"`
 	FlightJ      float64 `json:"flight_j"`
 	EdgeJ        float64 `json:"edge_j"`
 	LeaderSpentJ float64 `json:"leader_spent_j"` // where landed to touchdown
@@ -382,14 +383,16 @@ func writeTasks(path string, f *Flight) error {
 }
 
 func writeLatencies(path string, f *Flight) error {
-	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms", "setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
+	head := []string{"slot", "beacon_jitter_ms", "decisions", "late", "decision_p50_ms", "decision_p95_ms", "decision_max_ms",
+		"setpoint_jitter_p50_ms", "setpoint_jitter_p95_ms", "setpoint_jitter_max_ms"}
 	for m := range f.Trails {
 		head = append(head, fmt.Sprintf("setpoint_ms_%d", m+1))
 	}
 	lines := [][]string{head}
 	for _, d := range f.Latencies {
 		line := []string{strconv.Itoa(d.Slot), formatFloat(d.BeaconJitterMS), strconv.Itoa(d.Decisions), strconv.Itoa(d.LateDecisions)}
-		line = appendFloats(line, d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95, d.SetpointJitterMS.Max)
+		line = appendFloats(line, d.DecisionMS.P50, d.DecisionMS.P95, d.DecisionMS.Max, d.SetpointJitterMS.P50, d.SetpointJitterMS.P95,
+			d.SetpointJitterMS.Max)
 		lines = append(lines, appendFloats(line, d.FirstSetpointMS...))
 	}
 	return writeTable(path, lines)

@@ -77,7 +77,8 @@ func TestWrite(t *testing.T) {
 	early := exampleFlight(100)
 	early.Rows, early.Summary.Budgets = early.Rows[:40], append(early.Summary.Budgets, Budget{Slot: 35})
 	long := exampleFlight(1200)
-	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long, "ended early": early} {
+	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long,
+		"ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
 		if err := Write(folder, f); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -94,7 +94,8 @@ func (r *Rig) SetModeAsPilot(i int, mode autopilot.Mode) {
 		}
 	}()
 	if !Eventually(func() bool {
-		node.WriteMessageAll(&common.MessageSetMode{TargetSystem: uint8(i + 1), BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED, CustomMode: uint32(mode)})
+		node.WriteMessageAll(&common.MessageSetMode{TargetSystem: uint8(i + 1), BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED,
+			CustomMode: uint32(mode)})
 		return r.Autopilots[i].State().Mode == mode
 	}) {
 		r.test.Fatalf("aircraft %d did not change to %s", i+1, mode)

@@ -48,7 +48,8 @@ func (r *Rig) StartLeader() *LeaderRun {
 	f := &LeaderRun{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
 		Config: r.Config, Clock: r.Clock, Log: log,
-		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior, MaxPriceSPerJ: 3}, OpenRecord: r.OpenRecord,
+		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior,
+			MaxPriceSPerJ: 3}, OpenRecord: r.OpenRecord,
 		OnIteration: func(report leader.LoopReport) {
 			f.mutex.Lock()
 			f.report = report

@@ -70,7 +70,8 @@ func (r *Rig) StartProgram(args []string) *process.Process {
 func (r *Rig) WriteConfig(more string) string {
 	r.test.Helper()
 	c := &r.Config
-	text := fmt.Sprintf("fleet: test\nmission: m1\nstate_dir: %s\ncheckpoint: %s\nslots: %d\nslot_ms: %g\nreport_by_ms: %g\ndecide_by_ms: %g\nbroker: {url: %q}\naircraft:\n",
+	text := fmt.Sprintf("fleet: test\nmission: m1\nstate_dir: %s\ncheckpoint: %s\nslots: %d\nslot_ms: %g\nreport_by_ms: "+
+		"%g\ndecide_by_ms: %g\nbroker: {url: %q}\naircraft:\n",
 		c.StateDir, r.checkpointDir(), c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS, c.Broker.URL)
 	for _, a := range c.Aircraft {
 		text += fmt.Sprintf("  - {system_id: %d, endpoint: %q, worker: %q}\n", a.SystemID, a.Endpoint, a.Worker)

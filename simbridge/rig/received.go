@@ -78,7 +78,8 @@ func (r *Rig) receive(m telemetry.Message) {
 			x.offered = append(x.offered, a.Number)
 		}
 		for u := range r.offerUsers {
-			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5, By: telemetry.ByOffer})
+			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5,
+				By: telemetry.ByOffer})
 		}
 		for u := range r.reportingUsers {
 			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), telemetry.Report{

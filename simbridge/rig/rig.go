@@ -63,11 +63,12 @@ type Rig struct {
 	broker         *broker.Broker
 	crew           *telemetry.Client
 	signer         *signer
-	commandIDs     atomic.Int64              // ids used by SendMission
-	delayNS        atomic.Int64              // how long the next decision waits, ns
-	burnNS         atomic.Int64              // how long it computes before it does anything, ns
-	lastMoveNS     [MaxAircraft]atomic.Int64 // when an aircraft last received a setpoint to move, ns; atomic, as its callback holds the autopilot's lock
-	commandCounts  [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it received
+	commandIDs     atomic.Int64 // ids used by SendMission
+	delayNS        atomic.Int64 // how long the next decision waits, ns
+	burnNS         atomic.Int64 // how long it computes before it does anything, ns
+	// when an aircraft last received a setpoint to move, ns; atomic, as its callback holds the autopilot's lock
+	lastMoveNS    [MaxAircraft]atomic.Int64
+	commandCounts [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it received
 
 	mutex          sync.Mutex // the rest
 	reportingUsers int        // users that report in each slot
@@ -100,7 +101,8 @@ func newRig(t *testing.T, now *Clock, aircraft, slots int, slotMS float64) *Rig 
 	t.Helper()
 	r := &Rig{
 		Config: config.Defaults(), Physics: physics.DefaultConstants(), Scales: Scales(), Clock: now, test: t, reportingUsers: 4,
-		received: received{acks: map[string][]string{}, decisions: map[int]int{}, batteryLossJ: map[int]float64{}}, arrived: make(chan struct{}, 1),
+		received: received{acks: map[string][]string{}, decisions: map[int]int{}, batteryLossJ: map[int]float64{}},
+		arrived:  make(chan struct{}, 1),
 	}
 	r.Physics.AltitudeM = 30 // a shorter climb
 	r.broker = &broker.Broker{Address: "127.0.0.1:0"}
@@ -159,10 +161,11 @@ func (r *Rig) addAutopilot(i int) {
 		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.AllFields,
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
 		// stream as the leader's checks permit: the machine may have other load.
-		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
-		PowerW:     func(_ int, v geo.Local) float64 { return r.Physics.Propulsion.PowerW(v.HorizontalM()) },
-		Now:        r.Clock.Now,
-		Log:        slog.New(slog.DiscardHandler),
+		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "COM_OF_LOSS_T": 10, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20,
+			"MPC_Z_V_AUTO_DN": 20, "MPC_LAND_SPEED": 5},
+		PowerW: func(_ int, v geo.Local) float64 { return r.Physics.Propulsion.PowerW(v.HorizontalM()) },
+		Now:    r.Clock.Now,
+		Log:    slog.New(slog.DiscardHandler),
 		OnReceived: func(h autopilot.Received) {
 			switch h.Command {
 			case 0:

@@ -86,9 +86,10 @@ const (
 	// is the whole charge drawn.
 	sendIntervalMS   = 400
 	batteryComponent = byte(common.MAV_COMP_ID_BATTERY)
-	edgeComputeS     = 0.5           // of computing: it ends with its slot
-	extrapolateMaxS  = 2             // a position this old is not extrapolated
-	lostAfterS       = 10            // without a HEARTBEAT for so long an instance is lost; the leader counts a lost aircraft's hover for as long
+	edgeComputeS     = 0.5 // of computing: it ends with its slot
+	extrapolateMaxS  = 2   // a position this old is not extrapolated
+	// without a HEARTBEAT for so long an instance is lost; the leader counts a lost aircraft's hover for as long
+	lostAfterS       = 10
 	relaySettleS     = 5             // PX4, which reports batteries every 2 s, relays the external one by then, and no longer its own
 	relayedBatteryID = math.MaxUint8 // of a relayed battery; PX4's own ids count from 0
 )

@@ -89,7 +89,8 @@ func TestFieldIsReportedAsRolledOut(t *testing.T) {
 		b.mutex.Lock()
 		reported := func(u slot.User) {
 			r := b.reports[fmt.Sprintf("u%02d", u.ID+1)]
-			if r.PositionM != [2]float64{u.Position.EastM, u.Position.NorthM} || r.CPUHz != u.CPUHz || r.Gain[1] != u.Gain[0] || r.Gain[2] != u.Gain[1] || (r.Task != nil) != (u.Task.Bits > 0) {
+			if r.PositionM != [2]float64{u.Position.EastM, u.Position.NorthM} || r.CPUHz != u.CPUHz || r.Gain[1] != u.Gain[0] ||
+				r.Gain[2] != u.Gain[1] || (r.Task != nil) != (u.Task.Bits > 0) {
 				t.Errorf("slot %d: reported %+v, in the rollout %+v", n, r, u)
 			}
 		}

@@ -89,7 +89,8 @@ func (s *Simulator) Initialize(ctx context.Context) error {
 	s.currentSlot, s.reportCounts, s.sharesHz = -1, map[int]ReportCounts{}, map[int]map[int]float64{}
 	s.truth = world.NewScenario(&s.World, s.Seed)
 	for i := range s.World.UserCount() {
-		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i), lastSlot: -1, opened: map[int]bool{}})
+		s.users = append(s.users, &user{simulator: s, index: i, id: fmt.Sprintf("u%02d", i+1), position: s.truth.UserPosition(0, i),
+			lastSlot: -1, opened: map[int]bool{}})
 	}
 	if s.External {
 		return nil

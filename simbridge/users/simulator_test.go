@@ -58,7 +58,8 @@ func newFixtureAt(t *testing.T, w world.Config, loss float64, shared bool, posit
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	b := &fixture{T: t, changed: make(chan struct{}), reports: map[string]telemetry.Report{}, results: map[string]telemetry.Result{}, edgeJ: map[[2]int]float64{}}
+	b := &fixture{T: t, changed: make(chan struct{}), reports: map[string]telemetry.Report{}, results: map[string]telemetry.Result{},
+		edgeJ: map[[2]int]float64{}}
 	quiet := slog.New(slog.DiscardHandler)
 	b.topics, _ = telemetry.NewTopics("test")
 	b.users = &Simulator{Config: Config{
@@ -161,7 +162,8 @@ func (b *fixture) publishSlot(s telemetry.Slot) {
 func standingOffer(priceSPerJ float64) telemetry.Offer {
 	o := telemetry.Offer{PriceSPerJ: priceSPerJ}
 	for m, p := range positions {
-		o.Aircraft = append(o.Aircraft, telemetry.OfferAircraft{Number: m + 1, PositionM: [2]float64{p.EastM, p.NorthM}, CPUHz: 40e9, ExpectedUsers: 2.5})
+		o.Aircraft = append(o.Aircraft, telemetry.OfferAircraft{Number: m + 1, PositionM: [2]float64{p.EastM, p.NorthM}, CPUHz: 40e9,
+			ExpectedUsers: 2.5})
 	}
 	return o
 }
@@ -189,7 +191,8 @@ func tasksOf(n int) map[string]world.Arrival {
 func TestTraceIsReportedAsRolledOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.csv")
 	text := strings.Join(trace.Header, ",") + "\n" +
-		"0,b,100,100,1e6,1000,1\n0.5,a,300,300,5e5,800,0.7\n1,a,310,300,0,0,0\n3,a,320,310,6e5,800,0.8\n3.5,c,900,50.5,7.5e5,1200,1.25\n3.9,b,99,98,1,1,0.001\n"
+		"0,b,100,100,1e6,1000,1\n0.5,a,300,300,5e5,800,0.7\n1,a,310,300,0,0,0\n3,a,320,310,6e5,800,0.8\n3.5,c,900,50.5,7.5e5,1200," +
+		"1.25\n3.9,b,99,98,1,1,0.001\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -226,13 +229,15 @@ func TestTraceIsReportedAsRolledOut(t *testing.T) {
 		}
 		for _, a := range w.Arrivals {
 			r := b.reports[fmt.Sprintf("u%02d", a.User+1)]
-			if r.Task == nil || *r.Task != (telemetry.Task{Bits: a.Task.Bits, CyclesPerBit: a.Task.CyclesPerBit, DeadlineS: a.Task.DeadlineS}) {
+			if r.Task == nil || *r.Task != (telemetry.Task{Bits: a.Task.Bits, CyclesPerBit: a.Task.CyclesPerBit,
+				DeadlineS: a.Task.DeadlineS}) {
 				t.Errorf("slot %d, user %d: reports %+v, the rollout has %+v", n, a.User, r.Task, a.Task)
 			}
 		}
 		b.mutex.Unlock()
 		total += tasks
-		w.Step(world.Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals)), Move: make([]physics.Position, c.Aircraft)})
+		w.Step(world.Action{Server: make([]int, len(w.Arrivals)), Offload: make([]float64, len(w.Arrivals)),
+			Move: make([]physics.Position, c.Aircraft)})
 	}
 	if total != 5 {
 		t.Errorf("%d tasks in all, the trace has 5", total)

@@ -39,7 +39,8 @@ func TestDifferences(t *testing.T) {
 		t.Errorf("equal worlds differ in %q", list)
 	}
 	b.Physics.Propulsion.BladeW, b.Users = 40, 12
-	if list := a.Differences(b); len(list) != 2 || list[0] != "physics.propulsion.blade_w 79.9, here 40" || list[1] != "users 10, here 12" || a.SameConstants(b) {
+	if list := a.Differences(b); len(list) != 2 || list[0] != "physics.propulsion.blade_w 79.9, here 40" ||
+		list[1] != "users 10, here 12" || a.SameConstants(b) {
 		t.Errorf("differences %q", list)
 	}
 	b = Standard() // of one mission
@@ -81,7 +82,8 @@ func TestLoad(t *testing.T) {
 	if err := c.Load(path); err != nil || c.SkylineDeg != 20 || c.Throttling.Factor != 0.45 {
 		t.Errorf("loaded %+v, %v", c, err)
 	}
-	if err := c.Load("fone"); err == nil || strings.ContainsAny(err.Error(), "\n") || !strings.Contains(err.Error(), "want one of standard, gusts") {
+	if err := c.Load("fone"); err == nil || strings.ContainsAny(err.Error(), "\n") ||
+		!strings.Contains(err.Error(), "want one of standard, gusts") {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -102,7 +104,8 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := Standard(); again.Users != 12 || again.UserCPUHz != 2e9 || again.Physics != want.Physics || again.Gust != 0 || again.Slots != 100 || again.Trace != nil {
+	if want := Standard(); again.Users != 12 || again.UserCPUHz != 2e9 || again.Physics != want.Physics || again.Gust != 0 ||
+		again.Slots != 100 || again.Trace != nil {
 		t.Errorf("recorded %s, read %+v", c.Record(), again)
 	}
 	for _, raw := range []string{`{"user":1}`, `{"physics":{}}`, `{"trace":{"file":"x","sha256":""}}`, `{"users":-1}`, `[]`, `{"users":`} {
@@ -188,7 +191,9 @@ func TestTraceReplays(t *testing.T) {
 // that passes the first slot can be flown.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{"", "task_probability: .nan\n", "shock: {from_slot: 1, factor: .inf}\n", "physics: {kappa: .inf}\n",
-		"gust: .nan\nusers: 1e9\n", "wind: {mean_max_mps: 9}\nskyline_deg: 20\nwalking: {speed_sd_mps: 2}\ngroups: {count: 3, change_probability: 1}\nthrottling: {factor: 0.5, mean_on_s: 2, mean_off_s: 1}\n", "physics: {propulsion: {blade_w: 20}}\nlosses: [{aircraft: 1, slot: 2}]\n", "trace: /\n"} {
+		"gust: .nan\nusers: 1e9\n", "wind: {mean_max_mps: 9}\nskyline_deg: 20\nwalking: {speed_sd_mps: 2}\ngroups: {count: 3, " +
+			"change_probability: 1}\nthrottling: {factor: 0.5, mean_on_s: 2, mean_off_s: 1}\n",
+		"physics: {propulsion: {blade_w: 20}}\nlosses: [{aircraft: 1, slot: 2}]\n", "trace: /\n"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {

@@ -135,7 +135,8 @@ func (c *Config) checkElements() error {
 	}
 	moves := c.usersMove() || c.Trace != nil && (c.SkylineDeg > 0 || c.ShadowingDeg > 0)
 	if max(c.UserCount(), g.Count)*c.Slots > maxDrawn && (moves || c.Throttling.Factor > 0) {
-		return fmt.Errorf("world has %d users in %d slots: with walking, groups, throttling, or a skyline over a trace, want users x slots at most %d", c.UserCount(), c.Slots, maxDrawn)
+		return fmt.Errorf("world has %d users in %d slots: with walking, groups, throttling, or a skyline over a trace, want users x "+
+			"slots at most %d", c.UserCount(), c.Slots, maxDrawn)
 	}
 	return nil
 }

@@ -112,7 +112,8 @@ func TestFieldReferences(t *testing.T) {
 // The worlds without hidden state that no training draws differ from the standard one by what they are named for, and by nothing else.
 func TestOutsideWorlds(t *testing.T) {
 	standard := Standard()
-	keys := map[string][]string{"clusters": {"groups."}, "bursts": {"active_memory"}, "traffic": {"walking."}, "foliage": {"path_loss_exponent"}}
+	keys := map[string][]string{"clusters": {"groups."}, "bursts": {"active_memory"}, "traffic": {"walking."},
+		"foliage": {"path_loss_exponent"}}
 	for _, name := range OutsideNames() {
 		c := namedWorld(t, name)
 		if c.HidesState() {
@@ -460,7 +461,8 @@ func TestAScenarioIsItsSeeds(t *testing.T) {
 			b.Hidden(&y)
 			a.Snapshot(&s)
 			b.Snapshot(&r)
-			if x.WindMPS != y.WindMPS || x.PowerFactor != y.PowerFactor || len(s.Users) != len(r.Users) || len(s.IdleUsers) != len(r.IdleUsers) {
+			if x.WindMPS != y.WindMPS || x.PowerFactor != y.PowerFactor || len(s.Users) != len(r.Users) ||
+				len(s.IdleUsers) != len(r.IdleUsers) {
 				t.Fatalf("%s, slot %d: %+v and %+v", name, a.Slot, x, y)
 			}
 			for u := range a.Users {
@@ -549,7 +551,8 @@ func TestSettlesByTheTruth(t *testing.T) {
 			shown++
 			i := slices.IndexFunc(s.Users, func(u slot.User) bool { return u.ID == r.User })
 			u := s.Users[i]
-			if r.User != u.ID || r.Slot != s.Slot || r.Aircraft != a.Server[i] || r.Upload.User != u.Position || r.Upload.Aircraft != from[r.Aircraft-1] {
+			if r.User != u.ID || r.Slot != s.Slot || r.Aircraft != a.Server[i] || r.Upload.User != u.Position ||
+				r.Upload.Aircraft != from[r.Aircraft-1] {
 				t.Fatalf("slot %d: result %+v of %+v", s.Slot, r, u)
 			}
 			if g := r.Upload.Gain(&c.Physics.Channel); math.Abs(g/h.UploadGain[i][r.Aircraft-1]-1) > 1e-6 {

@@ -182,7 +182,8 @@ type Reference struct {
 func (c *Config) FieldReference() (Reference, bool) {
 	x := *c
 	s := Standard()
-	x.Aircraft, x.Shock, x.SecondShock, x.EdgeFactor, x.DenseStart, x.AircraftLosses = s.Aircraft, s.Shock, s.SecondShock, s.EdgeFactor, s.DenseStart, nil
+	x.Aircraft, x.Shock, x.SecondShock, x.EdgeFactor, x.DenseStart, x.AircraftLosses = s.Aircraft, s.Shock, s.SecondShock, s.EdgeFactor,
+		s.DenseStart, nil
 	for _, w := range named {
 		if field, _ := Named(w.name); w.allLocalS > 0 && len(x.Differences(field)) == 0 {
 			return Reference{w.allLocalS, c.CalmFloorJ()}, true

@@ -55,7 +55,8 @@ func (w *World) UsersAhead(slots int, dst []slot.User) []slot.User {
 			gain, _ := w.scenario.Gain(at, a.User, m, w.Aircraft[m].Position.Sub(position))
 			a.Gain = append(a.Gain, gain)
 		}
-		dst = append(dst, slot.User{ID: a.User, Position: position, Task: a.Task, CPUHz: w.scenario.ReportedCPUHz(a.User), Gain: w.inTheAir(a.Gain)})
+		dst = append(dst, slot.User{ID: a.User, Position: position, Task: a.Task, CPUHz: w.scenario.ReportedCPUHz(a.User),
+			Gain: w.inTheAir(a.Gain)})
 	}
 	return dst
 }

@@ -421,7 +421,8 @@ func (w *World) settle(a *Arrival, m int, rho float64) (completionS, edgeJ float
 		r.CompletionS = physics.CompletionS(localS, t.OffloadTimeS(share), rho)
 		r.Aircraft = m + 1
 		edgeJ = c.Physics.EdgeJ(*t, share, rho)
-		upload = slot.Upload{Bits: rho * t.Bits, S: rho * t.Bits / share.RateBPS, BandwidthShare: 1, User: w.Users[a.User], Aircraft: w.Aircraft[m].Position}
+		upload = slot.Upload{Bits: rho * t.Bits, S: rho * t.Bits / share.RateBPS, BandwidthShare: 1, User: w.Users[a.User],
+			Aircraft: w.Aircraft[m].Position}
 		if c.Physics.Contention {
 			upload.BandwidthShare = 1 / n
 		}

@@ -152,7 +152,8 @@ func (c *Certificate) issue(folder string, authority *Certificate, valid time.Du
 	case found.Role != c.Role:
 		return fmt.Errorf("%s is of a %q, want a %s; remove it and its key to have another made", certFile, found.Role, c.Role)
 	case authority != nil && !slices.Equal(slices.Sorted(slices.Values(found.Hosts)), slices.Sorted(slices.Values(c.Hosts))):
-		return fmt.Errorf("%s is for %s, want %s; remove it and its key to have another made", certFile, strings.Join(found.Hosts, ", "), strings.Join(c.Hosts, ", "))
+		return fmt.Errorf("%s is for %s, want %s; remove it and its key to have another made", certFile, strings.Join(found.Hosts, ", "),
+			strings.Join(c.Hosts, ", "))
 	case authority != nil && now.Add(renewBefore).After(found.X509.NotAfter) && found.X509.NotAfter.Before(authority.X509.NotAfter):
 		return c.sign(folder, found.X509.PublicKey, authority, valid, now, "renewed")
 	}
@@ -183,7 +184,8 @@ func (c *Certificate) make(folder string, authority *Certificate, valid time.Dur
 }
 
 // sign makes the certificate of a key, in the place of an earlier one.
-func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Certificate, valid time.Duration, now time.Time, state string) error {
+func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Certificate, valid time.Duration, now time.Time,
+	state string) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return fmt.Errorf("make a serial number: %w", err)
@@ -306,7 +308,8 @@ func (c *Certificate) writeRevoked(folder string, more *x509.Certificate, now ti
 		list.RevokedCertificateEntries = before.RevokedCertificateEntries
 	}
 	if more != nil {
-		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: more.SerialNumber, RevocationTime: now})
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: more.SerialNumber,
+			RevocationTime: now})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, list, c.X509, c.key)
 	if err != nil {

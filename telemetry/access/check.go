@@ -50,7 +50,8 @@ type delivery struct {
 // what it refuses, and delivers nothing: so a refusal is seen only by those that are
 // permitted to receive. The payloads are no messages, and are not retained: a leader at
 // that broker counts them as malformed.
-func Check(ctx context.Context, folder string, broker telemetry.Broker, topics telemetry.Topics, all []Certificate) (findings []Finding, err error) {
+func Check(ctx context.Context, folder string, broker telemetry.Broker, topics telemetry.Topics, all []Certificate) (findings []Finding,
+	err error) {
 	c := &checker{
 		folder: folder, broker: broker, all: all, rows: topicRights(topics, all), clients: make([]*telemetry.Client, len(all)),
 		mark: "ground certs -check " + rand.Text() + " ", received: map[delivery]bool{},

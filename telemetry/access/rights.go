@@ -30,7 +30,8 @@ var rights = []right{
 	{noOwner(telemetry.Topics.Slot), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
 	{noOwner(telemetry.Topics.Status), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
 	{noOwner(telemetry.Topics.Online), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew, RoleUser, RoleWorker}},
-	{func(t telemetry.Topics, _ string) string { return t.Ack("certs-check") }, "", []string{RoleLeader}, []string{RoleLeader, RoleObserver, RoleCrew}},
+	{func(t telemetry.Topics, _ string) string { return t.Ack("certs-check") }, "", []string{RoleLeader},
+		[]string{RoleLeader, RoleObserver, RoleCrew}},
 	{noOwner(telemetry.Topics.Hello), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
 	{noOwner(telemetry.Topics.Proof), "", []string{RoleLeader}, []string{RoleLeader, RoleObserver}},
 	{noOwner(telemetry.Topics.Budget), "", []string{RoleCrew}, []string{RoleLeader, RoleObserver}},
@@ -102,7 +103,8 @@ func MosquittoACL(shipped, fleet string, crew, workers []string) string {
 	topics, err := telemetry.NewTopics(fleet)
 	for _, name := range workers {
 		if err == nil {
-			text += "\nuser " + name + "\ntopic deny " + strings.TrimSuffix(topics.Report(name), "report") + "+" + "\ntopic write " + workerTopic(topics, name) + "\n"
+			text += "\nuser " + name + "\ntopic deny " + strings.TrimSuffix(topics.Report(name), "report") + "+" + "\ntopic write " +
+				workerTopic(topics, name) + "\n"
 		}
 	}
 	return text + written + digestOf(text) + "\n"

@@ -76,9 +76,11 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	all, led, others := situation(s)
 	switch m.Action {
 	case telemetry.ActionStart:
-		return sentence(all, "every aircraft", "arms, takes off and flies to its start", "arm, take off and fly to their starts") + "; then slots run."
+		return sentence(all, "every aircraft", "arms, takes off and flies to its start", "arm, take off and fly to their starts") +
+			"; then slots run."
 	case telemetry.ActionHold:
-		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") + ". Slots and joules count on until `resume`."
+		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") +
+			". Slots and joules count on until `resume`."
 	case telemetry.ActionResume:
 		switch {
 		case over(s) && len(m.Aircraft) > 0:
@@ -103,14 +105,16 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		}
 		return text + "The mission is over." + withPilots(others)
 	case telemetry.ActionStop:
-		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold", "stay in the air where they are, in their autopilots' Hold") +
+		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold",
+			"stay in the air where they are, in their autopilots' Hold") +
 			", until `return` or a pilot. The mission is over." + withPilots(others)
 	case telemetry.ActionLaunch:
 		return sentence(m.Aircraft, "", "arms, takes off and joins the mission", "arm, take off and join the mission") + "."
 	case telemetry.ActionClear:
 		return "The others no longer keep clear of " + aircraftText(m.Aircraft) + ", wherever that is."
 	case telemetry.ActionNew:
-		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what came before stays in the ledger.", m.Mission)
+		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what came before stays in "+
+			"the ledger.", m.Mission)
 	}
 	return ""
 }
@@ -207,7 +211,8 @@ func withPilots(numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
 	}
-	return " " + sentence(numbers, "", "is with its pilot or autopilot, and stays so", "are with their pilots or autopilots, and stay so") + "."
+	return " " + sentence(numbers, "", "is with its pilot or autopilot, and stays so", "are with their pilots or autopilots, and stay so") +
+		"."
 }
 
 // inAir is whether an aircraft flies, by its last message.

@@ -30,21 +30,34 @@ func TestConsequence(t *testing.T) {
 		change  func(s *telemetry.Status)
 		want    string
 	}{
-		"a budget":                  {budget(36000, "target"), flying, "The fleet is to end on 36 kJ (36000 J, 10 Wh) from slot 0 to the last, 7.1 kJ of it spent. It replaces 42 kJ."},
-		"the same one":              {budget(42000, "target"), flying, "The fleet is to end on 42 kJ (42000 J, 11.67 Wh) from slot 0 to the last, 7.1 kJ of it spent."},
-		"a ceiling":                 {budget(42000, "ceiling"), flying, "The fleet must not exceed 42 kJ"},
-		"below the floor":           {budget(42, "target"), flying, "below the floor of 29 kJ. The fleet flies at least energy from now on"},
-		"a preference":              {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying, "at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
-		"a budget when all is over": {budget(42, "target"), as(telemetry.StateDone), "This mission has no slot left. Begin the next one with `new`, then send the request."},
-		"landed, of packs": {Request{Budget: &telemetry.Budget{ID: "b", Scope: "landed", StandDown: "land", Packs: []telemetry.Pack{{Aircraft: 1}, {Aircraft: 2}}}}, flying,
-			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good, down to 1 in the air while packs last. It replaces 42 kJ."},
-		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}}, flying,
-			"The fleet must not exceed 20 kJ (20000 J, 5.556 Wh) from slot 0 to the last, 7.1 kJ of it spent. Aircraft may come home for good"},
-		"return of one":          {action("return", 2), flying, "Aircraft 2 flies to where it took off and lands there; the mission goes on with the others."},
-		"start":                  {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
-		"hold":                   {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
-		"return":                 {action("return"), flying, "Aircraft 1 and 2 fly to where they took off and land there. The mission is over."},
-		"return, one with pilot": {action("return"), as(telemetry.StateFlying, "POSCTL"), "Aircraft 2 flies to where it took off and lands there. The mission is over. Aircraft 1 is with its pilot or autopilot, and stays so."},
+		"a budget": {budget(36000, "target"), flying,
+			"The fleet is to end on 36 kJ (36000 J, 10 Wh) from slot 0 to the last, 7.1 kJ of it spent. It replaces 42 kJ."},
+		"the same one": {budget(42000, "target"), flying,
+			"The fleet is to end on 42 kJ (42000 J, 11.67 Wh) from slot 0 to the last, 7.1 kJ of it spent."},
+		"a ceiling": {budget(42000, "ceiling"), flying, "The fleet must not exceed 42 kJ"},
+		"below the floor": {budget(42, "target"), flying,
+			"below the floor of 29 kJ. The fleet flies at least energy from now on"},
+		"a preference": {Request{Preference: &telemetry.Preference{ID: "p", Setting: 0.35}}, flying,
+			"at 0.35 between least delay (0) and least energy (1). The budget of 42 kJ is given up."},
+		"a budget when all is over": {budget(42, "target"), as(telemetry.StateDone),
+			"This mission has no slot left. Begin the next one with `new`, then send the request."},
+		"landed, of packs": {Request{Budget: &telemetry.Budget{ID: "b", Scope: "landed", StandDown: "land",
+			Packs: []telemetry.Pack{{Aircraft: 1}, {Aircraft: 2}}}}, flying,
+			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good, down to 1 " +
+				"in the air while packs last. It replaces 42 kJ."},
+		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}},
+			flying,
+			"The fleet must not exceed 20 kJ (20000 J, 5.556 Wh) from slot 0 to the last, 7.1 kJ of it spent. Aircraft may come home " +
+				"for good"},
+		"return of one": {action("return", 2), flying,
+			"Aircraft 2 flies to where it took off and lands there; the mission goes on with the others."},
+		"start": {action("start"), as(telemetry.StateIdle), "Aircraft 1 and 2 arm, take off and fly to their starts"},
+		"hold":  {action("hold"), flying, "Aircraft 1 and 2 stay where they are. Slots and joules count on"},
+		"return": {action("return"), flying,
+			"Aircraft 1 and 2 fly to where they took off and land there. The mission is over."},
+		"return, one with pilot": {action("return"), as(telemetry.StateFlying, "POSCTL"),
+			"Aircraft 2 flies to where it took off and lands there. The mission is over. Aircraft 1 is with its pilot or autopilot, and " +
+				"stays so."},
 		"return, both on their way": {action("return"), func(s *telemetry.Status) {
 			flying(s)
 			for i := range s.Aircraft {
@@ -55,21 +68,28 @@ func TestConsequence(t *testing.T) {
 			flying(s)
 			s.Aircraft[0].Mode, s.Aircraft[0].Duty = "AUTO.LAND", telemetry.DutyLeaving
 		}, "Aircraft 2 flies to where it took off and lands there. Aircraft 1 is on its way home already. The mission is over."},
-		"stop while one begins to fly": {action("stop"), as(telemetry.StateFlying, "AUTO.LOITER"), "Aircraft 1 and 2 stay in the air where they are"},
+		"stop while one begins to fly": {action("stop"), as(telemetry.StateFlying, "AUTO.LOITER"),
+			"Aircraft 1 and 2 stay in the air where they are"},
 		"stop, one held by its pilot": {action("stop"), func(s *telemetry.Status) {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "AUTO.LOITER", "left OFFBOARD for AUTO.LOITER while flying"
 		}, "Aircraft 1 is with its pilot or autopilot, and stays so."},
-		"return after stop":             {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"), "Aircraft 1 flies to where it took off and lands there. The mission is over. Aircraft 2 is with its pilot"},
-		"stop":                          {action("stop"), flying, "Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
-		"stop while landing":            {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
-		"resume":                        {action("resume"), flying, "A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
-		"resume of two":                 {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
-		"resume when all is over":       {action("resume"), as(telemetry.StateDone, "AUTO.LAND", "POSCTL"), "Aircraft in the air that are with their pilots fly to where they took off and land there."},
-		"resume of one on the way home": {action("resume", 2), as(telemetry.StateReturning, "AUTO.LAND", "POSCTL"), "Aircraft 2 flies to where it took off and lands there."},
-		"launch":                        {action("launch", 2), flying, "Aircraft 2 arms, takes off and joins the mission."},
-		"clear":                         {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
-		"new":                           {action("new"), as(telemetry.StateDone), "Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
-		"before a status":               {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
+		"return after stop": {action("return"), as(telemetry.StateStopped, "AUTO.LOITER", "POSCTL"),
+			"Aircraft 1 flies to where it took off and lands there. The mission is over. Aircraft 2 is with its pilot"},
+		"stop": {action("stop"), flying,
+			"Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
+		"stop while landing": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
+		"resume": {action("resume"), flying,
+			"A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
+		"resume of two": {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
+		"resume when all is over": {action("resume"), as(telemetry.StateDone, "AUTO.LAND", "POSCTL"),
+			"Aircraft in the air that are with their pilots fly to where they took off and land there."},
+		"resume of one on the way home": {action("resume", 2), as(telemetry.StateReturning, "AUTO.LAND", "POSCTL"),
+			"Aircraft 2 flies to where it took off and lands there."},
+		"launch": {action("launch", 2), flying, "Aircraft 2 arms, takes off and joins the mission."},
+		"clear":  {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
+		"new": {action("new"), as(telemetry.StateDone),
+			"Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
+		"before a status": {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
 	} {
 		var s *telemetry.Status
 		if c.change != nil {
@@ -92,13 +112,16 @@ func TestLeftInAir(t *testing.T) {
 	}{
 		"flying":                {telemetry.StateFlying, [2]string{"OFFBOARD", "POSCTL"}, nil},
 		"done, on the way home": {telemetry.StateDone, [2]string{"OFFBOARD", "AUTO.LAND"}, nil},
-		"done, with its pilot":  {telemetry.StateDone, [2]string{"", "POSCTL"}, []string{"Aircraft 2 is LEFT IN THE AIR: `mission resume` brings it home"}},
-		"stopped":               {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"}, []string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"}},
+		"done, with its pilot": {telemetry.StateDone, [2]string{"", "POSCTL"},
+			[]string{"Aircraft 2 is LEFT IN THE AIR: `mission resume` brings it home"}},
+		"stopped": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"},
+			[]string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"}},
 		"stopped, one with its pilot": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "POSCTL"}, []string{
 			"Aircraft 1 is LEFT IN THE AIR: `mission return` brings it down", "Aircraft 2 is LEFT IN THE AIR: its pilot has it",
 		}},
-		"stopped, landing":       {telemetry.StateStopped, [2]string{"AUTO.LAND", "AUTO.RTL"}, nil},
-		"stopped, with a pilot":  {telemetry.StateStopped, [2]string{"", "POSCTL"}, []string{"Aircraft 2 is LEFT IN THE AIR: its pilot has it"}},
+		"stopped, landing": {telemetry.StateStopped, [2]string{"AUTO.LAND", "AUTO.RTL"}, nil},
+		"stopped, with a pilot": {telemetry.StateStopped, [2]string{"", "POSCTL"},
+			[]string{"Aircraft 2 is LEFT IN THE AIR: its pilot has it"}},
 		"stopped, on the ground": {telemetry.StateStopped, [2]string{"", ""}, nil},
 	} {
 		s := exampleStatus()

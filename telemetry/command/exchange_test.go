@@ -22,11 +22,14 @@ func exampleStatus() telemetry.Status {
 	budget, mode, remaining, landed := 42000.0, telemetry.ModeTarget, 34899.5, false
 	position, age := [3]float64{410, 388, 100}, 0.1
 	aircraft := func(n int) telemetry.StatusAircraft {
-		return telemetry.StatusAircraft{Number: n, SystemID: n, Mode: "OFFBOARD", Landed: &landed, PositionM: &position, AgeS: &age, EnergySource: telemetry.SourceModel}
+		return telemetry.StatusAircraft{Number: n, SystemID: n, Mode: "OFFBOARD", Landed: &landed, PositionM: &position, AgeS: &age,
+			EnergySource: telemetry.SourceModel}
 	}
 	return telemetry.Status{
-		Seq: 17, Slot: 17, Slots: 100, State: telemetry.StateFlying, Challenge: strings.Repeat("c", 22), BudgetJ: &budget, Mode: &mode, RemainingJ: &remaining,
-		SpentJ: 7100.5, FloorJ: 29000, EnergySource: telemetry.SourceModel, Aircraft: []telemetry.StatusAircraft{aircraft(1), aircraft(2)},
+		Seq: 17, Slot: 17, Slots: 100, State: telemetry.StateFlying, Challenge: strings.Repeat("c", 22), BudgetJ: &budget, Mode: &mode,
+		RemainingJ: &remaining,
+		SpentJ:     7100.5, FloorJ: 29000, EnergySource: telemetry.SourceModel,
+		Aircraft: []telemetry.StatusAircraft{aircraft(1), aircraft(2)},
 	}
 }
 
@@ -109,7 +112,8 @@ func TestExchange(t *testing.T) {
 		t.Error(got)
 	}
 	// The first one had arrived after all, before the challenge changed.
-	if _, answer := deliver(t, x, topics.Ack("s1"), telemetry.Ack{ID: "s1", Accepted: true, EffectiveSlot: &slot, Of: telemetry.Digest(first)}); answer == nil {
+	if _, answer := deliver(t, x, topics.Ack("s1"), telemetry.Ack{ID: "s1", Accepted: true, EffectiveSlot: &slot,
+		Of: telemetry.Digest(first)}); answer == nil {
 		t.Error("the answer to the first payload was ignored")
 	}
 }
@@ -130,17 +134,28 @@ func TestNoAnswerReason(t *testing.T) {
 		received [][2]string // topic, payload
 		want     string
 	}{
-		"no leader":              {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
-		"offline":                {false, [][2]string{yes, no}, "the leader of fleet f1 is offline; command s1 may still be applied"},
-		"silent":                 {false, [][2]string{yes}, "the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
-		"no challenge":           {true, [][2]string{yes}, "the leader is online, but its status has not arrived; nothing can be sent without the challenge and the floor in it; nothing was sent"},
-		"an unreadable status":   {true, [][2]string{yes, {topics.Status(), "{}"}}, "the answer cannot be read: status.seq: missing; nothing was sent"},
-		"silent, though signed":  {true, [][2]string{yes, {topics.Status(), string(status)}}, "the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
-		"an unreadable answer":   {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)}, `the answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
-		"another id":             {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)}, `the answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
-		"another station's":      {false, [][2]string{yes, ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)}, "the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
-		"an answer to nothing":   {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)}, "the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
-		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")}, "the answer cannot be read: ack: not JSON; command s1 may still be applied"},
+		"no leader": {false, nil, "no leader of fleet f1 was ever at this broker; command s1 may still be applied"},
+		"offline":   {false, [][2]string{yes, no}, "the leader of fleet f1 is offline; command s1 may still be applied"},
+		"silent": {false, [][2]string{yes},
+			"the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
+		"no challenge": {true, [][2]string{yes},
+			"the leader is online, but its status has not arrived; nothing can be sent without the challenge and the floor in it; " +
+				"nothing was sent"},
+		"an unreadable status": {true, [][2]string{yes, {topics.Status(), "{}"}},
+			"the answer cannot be read: status.seq: missing; nothing was sent"},
+		"silent, though signed": {true, [][2]string{yes, {topics.Status(), string(status)}},
+			"the leader is online; the broker may not let this station's commands through; command s1 may still be applied"},
+		"an unreadable answer": {false, [][2]string{yes, ack(`{"id":"s1","of":"OF","accepted":"yes"}`)},
+			`the answer cannot be read: ack.accepted: "\"yes\"", want true or false; command s1 may still be applied`},
+		"another id": {false, [][2]string{yes, ack(`{"id":"b2","of":"OF","accepted":true,"effective_slot":3}`)},
+			`the answer cannot be read: ack.id: "b2", on the topic of s1; command s1 may still be applied`},
+		"another station's": {false, [][2]string{yes,
+			ack(`{"id":"s1","of":"` + telemetry.Digest(nil) + `","accepted":true,"effective_slot":3}`)},
+			"the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
+		"an answer to nothing": {false, [][2]string{yes, ack(`{"id":"s1","accepted":true,"effective_slot":3}`)},
+			"the leader answered another command with this id, perhaps of another station; command s1 may still be applied"},
+		"escape sequences in it": {false, [][2]string{yes, ack("{\"id\":\"s1\",\"accepted\":\"\x1b\"}")},
+			"the answer cannot be read: ack: not JSON; command s1 may still be applied"},
 	} {
 		x := newSignedExchange(t)
 		if !c.signed {
@@ -210,10 +225,13 @@ func TestBoundsThatCannotBeKept(t *testing.T) {
 		change func(s *telemetry.Status)
 		err    error
 	}{
-		"all stay, above":            {telemetry.Budget{EnergyJ: 29001, Scope: landed, StandDown: land, LeastUp: new(2)}, nil, nil},
-		"all stay, below":            {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, nil, ErrBelowFloor},
-		"all stay, below, packs too": {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2), Packs: reserve(0.2)}, nil, ErrBelowFloor},
-		"all stay, below another's":  {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, bounded, ErrBelowFloor},
+		"all stay, above": {telemetry.Budget{EnergyJ: 29001, Scope: landed, StandDown: land, LeastUp: new(2)}, nil, nil},
+		"all stay, below": {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, nil,
+			ErrBelowFloor},
+		"all stay, below, packs too": {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2),
+			Packs: reserve(0.2)}, nil, ErrBelowFloor},
+		"all stay, below another's": {telemetry.Budget{EnergyJ: 28999, Scope: landed, StandDown: land, LeastUp: new(2)}, bounded,
+			ErrBelowFloor},
 		"none may land, below":       {telemetry.Budget{EnergyJ: 28999, Scope: landed}, nil, ErrBelowFloor},
 		"one stays, above":           {telemetry.Budget{EnergyJ: 18051, StandDown: land}, nil, nil},
 		"one stays, below":           {telemetry.Budget{EnergyJ: 18050, StandDown: land}, nil, ErrBelowFloor},
@@ -226,9 +244,12 @@ func TestBoundsThatCannotBeKept(t *testing.T) {
 		"joules of packs not known":  {telemetry.Budget{Scope: landed, StandDown: land, Packs: joules}, nil, nil},
 		"of one of them":             {telemetry.Budget{EnergyJ: 42e3, Scope: landed, StandDown: land, Packs: reserve(0.95)[:1]}, nil, nil},
 		"none may land for it":       {telemetry.Budget{Scope: landed, StandDown: never, Packs: reserve(0.95)}, nil, nil},
-		"before the start":           {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)}, func(s *telemetry.Status) { s.State, s.Aircraft[0].Landed = telemetry.StateIdle, new(true) }, ErrLandsAtOnce},
-		"the other has landed":       {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)[:1]}, func(s *telemetry.Status) { s.Aircraft[1].Landed = new(true) }, ErrLandsAtOnce},
-		"nobody flies":               {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.2)}, func(s *telemetry.Status) { s.Aircraft = nil }, nil},
+		"before the start": {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)},
+			func(s *telemetry.Status) { s.State, s.Aircraft[0].Landed = telemetry.StateIdle, new(true) }, ErrLandsAtOnce},
+		"the other has landed": {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.95)[:1]},
+			func(s *telemetry.Status) { s.Aircraft[1].Landed = new(true) }, ErrLandsAtOnce},
+		"nobody flies": {telemetry.Budget{Scope: landed, StandDown: land, Packs: reserve(0.2)},
+			func(s *telemetry.Status) { s.Aircraft = nil }, nil},
 	} {
 		s := exampleStatus()
 		for i := range s.Aircraft {
@@ -241,7 +262,8 @@ func TestBoundsThatCannotBeKept(t *testing.T) {
 		if err := r.Check(&s); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if text := r.Consequence(&s); strings.Contains(text, "below the floor") != (c.err == ErrBelowFloor) || strings.Contains(text, "at once") != (c.err == ErrLandsAtOnce) {
+		if text := r.Consequence(&s); strings.Contains(text, "below the floor") != (c.err == ErrBelowFloor) ||
+			strings.Contains(text, "at once") != (c.err == ErrLandsAtOnce) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
@@ -255,13 +277,18 @@ func TestAnswerOfBounds(t *testing.T) {
 		covered   int
 		want      string
 	}{
-		"kept":                 {false, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
-		"below its floor":      {true, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: below what flying needs; it ends at the floor of 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
-		"not at all":           {true, 0, -1, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying needs; it ends at the floor of 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
-		"not from its slot on": {false, 10, 9, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+		"kept": {false, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
+			"slot 399, aircraft 1 lands with 7.1 kJ"},
+		"below its floor": {true, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: below what flying needs; " +
+			"it ends at the floor of 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
+		"not at all": {true, 0, -1, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying needs; it " +
+			"ends at the floor of 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+		"not from its slot on": {false, 10, 9, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT COVERED: too " +
+			"few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
 	} {
 		a := telemetry.Ack{
-			Accepted: true, EffectiveSlot: &c.slot, EnergyJ: new(42e3), Mode: telemetry.ModeCeiling, Saturated: &c.saturated, FloorJ: new(29e3),
+			Accepted: true, EffectiveSlot: &c.slot, EnergyJ: new(42e3), Mode: telemetry.ModeCeiling, Saturated: &c.saturated,
+			FloorJ:           new(29e3),
 			CoveredUntilSlot: &c.covered, Aircraft: []telemetry.AckAircraft{{Number: 1, LeftAtTouchdownJ: 7100}},
 		}
 		if got := (Request{Budget: &telemetry.Budget{}}).Answer(a); got != c.want {

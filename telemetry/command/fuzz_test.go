@@ -9,7 +9,8 @@ import (
 // FuzzParseEnergy reads any text as a total. What passes is a finite number of joules, as
 // large as the text says, and an error is one line that can be printed.
 func FuzzParseEnergy(f *testing.F) {
-	for _, text := range []string{"42kJ", "11.7 Wh", "42", "42000", "1e3MJ", "", "-1J", "0x1p4", "1_000", "NaN", "\x1b[2J", "9e999kWh", "1e308kWh"} {
+	for _, text := range []string{"42kJ", "11.7 Wh", "42", "42000", "1e3MJ", "", "-1J", "0x1p4", "1_000", "NaN", "\x1b[2J", "9e999kWh",
+		"1e308kWh"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

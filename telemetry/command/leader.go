@@ -70,7 +70,8 @@ func (l *Leader) Status(m telemetry.Message) (telemetry.Status, error) {
 	case bytes.Equal(m.Payload, l.status):
 		return s, nil
 	case l.replaced[s.Challenge] || s.Challenge == l.challenge && s.Seq <= l.seq:
-		return telemetry.Status{}, &telemetry.InvalidError{Kind: "status: old", Text: fmt.Sprintf("status: number %d, after %d of a later time", s.Seq, l.seq)}
+		return telemetry.Status{}, &telemetry.InvalidError{Kind: "status: old",
+			Text: fmt.Sprintf("status: number %d, after %d of a later time", s.Seq, l.seq)}
 	case s.Challenge != l.challenge && l.challenge != "":
 		if l.replaced == nil {
 			l.replaced = map[string]bool{}

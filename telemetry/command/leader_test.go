@@ -51,7 +51,8 @@ func TestForgedAnswersAreIgnored(t *testing.T) {
 	}
 	slot := 31
 	accepted := func(key string) []byte {
-		ack, err := telemetry.Encode(telemetry.Ack{ID: "s1", Accepted: true, EffectiveSlot: &slot, Key: key, Of: telemetry.Digest(sent), Action: telemetry.ActionStop})
+		ack, err := telemetry.Encode(telemetry.Ack{ID: "s1", Accepted: true, EffectiveSlot: &slot, Key: key, Of: telemetry.Digest(sent),
+			Action: telemetry.ActionStop})
 		if err != nil {
 			t.Fatal(err)
 		}

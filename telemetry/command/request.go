@@ -186,7 +186,8 @@ func (r Request) Check(s *telemetry.Status) error {
 			inEveryUnit(r.Budget.EnergyJ), inEveryUnit(lowestFloorJ(r.Budget, s)), ErrBelowFloor)
 	}
 	if numbers := landAtOnce(r.Budget, s); numbers != nil {
-		return fmt.Errorf("the reserve leaves %s nothing to fly with: %w; ask for less, or confirm that", aircraftText(numbers), ErrLandsAtOnce)
+		return fmt.Errorf("the reserve leaves %s nothing to fly with: %w; ask for less, or confirm that", aircraftText(numbers),
+			ErrLandsAtOnce)
 	}
 	return nil
 }

@@ -47,7 +47,8 @@ func TestFramesInDatagrams(t *testing.T) {
 			if name == "calling" {
 				endpoint = Client(partner.LocalAddr().String())
 			}
-			node := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{endpoint}, Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 250, HeartbeatPeriod: 20 * time.Millisecond}
+			node := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{endpoint}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
+				OutSystemID: 250, HeartbeatPeriod: 20 * time.Millisecond}
 			if err := node.Initialize(); err != nil {
 				t.Fatal(err)
 			}

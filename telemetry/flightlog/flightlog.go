@@ -168,7 +168,8 @@ func ReadFile(path string) ([]Flight, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db", path)
+		return nil, fmt.Errorf("%s is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is "+
+			"in its ledger.db", path)
 	}
 	flights, err := Read(f)
 	switch {
@@ -280,7 +281,8 @@ func (p *Place) check() error {
 		return errors.New("no fleet's name")
 	case !(p.SlotMS > 0 && p.SlotMS <= 60e3) || !(p.AreaM[0] > 0 && p.AreaM[0] <= 1e5 && p.AreaM[1] > 0 && p.AreaM[1] <= 1e5):
 		return fmt.Errorf("slots of %g ms in an area of %v m", p.SlotMS, p.AreaM)
-	case !(o.LatitudeDeg >= -85 && o.LatitudeDeg <= 85 && o.LongitudeDeg >= -180 && o.LongitudeDeg <= 180 && o.AMSLM >= -9e3 && o.AMSLM <= 9e3):
+	case !(o.LatitudeDeg >= -85 && o.LatitudeDeg <= 85 && o.LongitudeDeg >= -180 && o.LongitudeDeg <= 180 && o.AMSLM >= -9e3 &&
+		o.AMSLM <= 9e3):
 		return fmt.Errorf("origin %+v", o)
 	}
 	return nil
@@ -297,14 +299,17 @@ func (s *stored) slot(r *storedRow, alone bool) (x Slot, err error) {
 		return x, fmt.Errorf("at %d ms, with %d aircraft", r.UnixMS, len(aircraft))
 	}
 	x = Slot{
-		Mission: s.State.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ, PropulsionFactor: r.Factor,
-		PriceSPerJ: r.PriceSPerJ, UsersHeard: r.Heard, UsersOffloaded: r.Offloaded, DecisionMS: r.DecisionMS, Missed: r.Missed, Status: q,
+		Mission: s.State.Mission, Slot: r.Slot, UnixMS: r.UnixMS, DelayS: r.DelayS, EnergyJ: r.EnergyJ, EdgeJ: r.EdgeJ,
+		PropulsionFactor: r.Factor,
+		PriceSPerJ:       r.PriceSPerJ, UsersHeard: r.Heard, UsersOffloaded: r.Offloaded, DecisionMS: r.DecisionMS, Missed: r.Missed,
+		Status: q,
 	}
 	if q != nil {
 		if err := checkStatus(q, r.Slot); err != nil {
 			return x, err
 		}
-		x.State, x.Setting, x.BudgetJ, x.SpentJ, x.PredictedEndJ, x.FloorJ = q.State, &q.Setting, q.BudgetJ, &q.SpentJ, q.PredictedEndJ, &q.FloorJ
+		x.State, x.Setting, x.BudgetJ, x.SpentJ, x.PredictedEndJ, x.FloorJ = q.State, &q.Setting, q.BudgetJ, &q.SpentJ, q.PredictedEndJ,
+			&q.FloorJ
 		x.Saturated, x.TransitJ, x.MissedSlots, x.EnergySource = &q.Saturated, &q.TransitJ, &q.MissedSlots, q.EnergySource
 		if q.Mode != nil {
 			x.Mode = *q.Mode

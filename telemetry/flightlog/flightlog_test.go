@@ -41,14 +41,16 @@ func record(mission string, slots int) ledger.Flight {
 	for n := range slots {
 		x := float64(n)
 		row := account.Row{
-			Slot: n, Mission: mission, UnixMS: settledMS(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3, PropulsionMultiplier: 1 + x/100,
-			PriceSPerJ: 0.01 * x, Reported: 4 + n, Offloaded: n, DecisionMS: 0.1 + x, Missed: n == 2,
+			Slot: n, Mission: mission, UnixMS: settledMS(n), DelayS: 2 + x/7, EnergyJ: 270.5 + x, EdgeJ: 3 + x/3,
+			PropulsionMultiplier: 1 + x/100,
+			PriceSPerJ:           0.01 * x, Reported: 4 + n, Offloaded: n, DecisionMS: 0.1 + x, Missed: n == 2,
 		}
 		if row.Missed {
 			row.UnixMS = settledMS(n + 1)
 		}
 		status := telemetry.Status{
-			Slot: n, Slots: slots, MissionS: x + 1, State: "flying", Setting: 0.25, SpentJ: 270 * (x + 1), FloorJ: 29000 + x, TransitJ: 5000, UsersHeard: row.Reported,
+			Slot: n, Slots: slots, MissionS: x + 1, State: "flying", Setting: 0.25, SpentJ: 270 * (x + 1), FloorJ: 29000 + x,
+			TransitJ: 5000, UsersHeard: row.Reported,
 			MissedSlots: 1, DecisionMS: row.DecisionMS, EnergySource: "model", Aircraft: []telemetry.StatusAircraft{},
 			LastCommand: &telemetry.LastCommand{ID: "start-1", Key: "crew-1", What: "start"},
 		}
@@ -83,7 +85,8 @@ func record(mission string, slots int) ledger.Flight {
 	}
 	command("start-1", "start", `{"id":"start-1","accepted":true,"effective_slot":0,"key":"crew-1","action":"start"}`)
 	command("b0", "budget 1 J, target", `{"id":"b0","accepted":false,"reason":"replaces_j is 2","key":"crew-2"}`)
-	command("b1", "budget 42000 J, target", `{"id":"b1","accepted":true,"effective_slot":4,"energy_j":42000,"mode":"target","saturated":false,"floor_j":29004}`)
+	command("b1", "budget 42000 J, target", `{"id":"b1","accepted":true,"effective_slot":4,"energy_j":42000,"mode":"target",`+
+		`"saturated":false,"floor_j":29004}`)
 	return f
 }
 
@@ -129,8 +132,10 @@ func fields(t *testing.T, raw []byte) (m map[string]any) {
 // wantSlot has the fields that a slot must have, from the leader's types by hand.
 func wantSlot(r *account.Row) map[string]any {
 	m := map[string]any{
-		"mission": r.Mission, "slot": float64(r.Slot), "unix_ms": float64(r.UnixMS), "energy_j": r.EnergyJ, "edge_j": r.EdgeJ, "propulsion_factor": r.PropulsionMultiplier,
-		"delay_s": r.DelayS, "price_s_per_j": r.PriceSPerJ, "users_heard": float64(r.Reported), "users_offloaded": float64(r.Offloaded), "decision_ms": r.DecisionMS, "missed": r.Missed,
+		"mission": r.Mission, "slot": float64(r.Slot), "unix_ms": float64(r.UnixMS), "energy_j": r.EnergyJ, "edge_j": r.EdgeJ,
+		"propulsion_factor": r.PropulsionMultiplier,
+		"delay_s":           r.DelayS, "price_s_per_j": r.PriceSPerJ, "users_heard": float64(r.Reported),
+		"users_offloaded": float64(r.Offloaded), "decision_ms": r.DecisionMS, "missed": r.Missed,
 	}
 	if s := r.Status; s != nil {
 		for k, v := range map[string]any{
@@ -145,7 +150,8 @@ func wantSlot(r *account.Row) map[string]any {
 	}
 	if r.Seen != nil {
 		b := r.Seen.Believed
-		m["wind_east_mps"], m["wind_north_mps"], m["wind_sd_mps"], m["power_multiplier"] = b.WindMPS[0], b.WindMPS[1], b.WindSDMPS, b.PowerMultiplier
+		m["wind_east_mps"], m["wind_north_mps"], m["wind_sd_mps"], m["power_multiplier"] = b.WindMPS[0], b.WindMPS[1], b.WindSDMPS,
+			b.PowerMultiplier
 	}
 	return m
 }
@@ -266,7 +272,9 @@ func TestMCAP(t *testing.T) {
 		seen[channel.Topic]++
 		n := int(int64(message.LogTime)/1e6-settledMS(0)) / 1000
 		if channel.Topic == "/commands" {
-			want := []string{"start accepted from slot 0 (id start-1, key crew-1)", "budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)", "budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[sequence]
+			want := []string{"start accepted from slot 0 (id start-1, key crew-1)",
+				"budget 1 J, target refused: replaces_j is 2 (id b0, key crew-2)",
+				"budget 42000 J, target accepted from slot 4 (id b1, unsigned)"}[sequence]
 			if m["message"] != want || n != []int{0, 0, 4}[sequence] {
 				t.Errorf("command %d in slot %d: %v", sequence, n, m)
 			}
@@ -305,7 +313,8 @@ func TestMCAP(t *testing.T) {
 			t.Errorf("topic %s", channel.Topic)
 		}
 	}
-	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/1/location"] != 7 || seen["/aircraft/2/location"] != 6 || seen["/aircraft/2/pose"] != 6 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
+	if len(seen) != 8 || seen["/slot"] != 8 || seen["/aircraft/1/location"] != 7 || seen["/aircraft/2/location"] != 6 ||
+		seen["/aircraft/2/pose"] != 6 || seen["/aircraft/2"] != 8 || seen["/commands"] != 3 {
 		t.Errorf("%v", seen)
 	}
 }
@@ -381,8 +390,10 @@ func TestTables(t *testing.T) {
 		line       int
 		name, want string
 	}{
-		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""}, {2, "aircraft_east_m", ""}, {2, "aircraft_latitude_deg", ""}, {4, "aircraft_speed_mps", "9"},
-		{9, "budget_j", "42000"}, {9, "unix_ms", "1795399432057"}, {12, "aircraft_up_m", "99.55555555555556"}, {15, "slot", "1"}, {15, "aircraft_number", ""},
+		{2, "slot", "0"}, {2, "aircraft_number", "2"}, {2, "aircraft_boot_ms", ""}, {2, "aircraft_reason", "lost"}, {2, "budget_j", ""},
+		{2, "aircraft_east_m", ""}, {2, "aircraft_latitude_deg", ""}, {4, "aircraft_speed_mps", "9"},
+		{9, "budget_j", "42000"}, {9, "unix_ms", "1795399432057"}, {12, "aircraft_up_m", "99.55555555555556"}, {15, "slot", "1"},
+		{15, "aircraft_number", ""},
 	} {
 		if got := column(c.line, c.name); got != c.want {
 			t.Errorf("line %d, %s: got %q, want %q", c.line, c.name, got, c.want)
@@ -392,7 +403,8 @@ func TestTables(t *testing.T) {
 
 // A position of the tangent plane is where the leader's own conversion has it.
 func TestGeodetic(t *testing.T) {
-	for _, o := range []fleet.Origin{origin, {LatitudeDeg: -33.9, LongitudeDeg: 151.2, AltitudeM: 20}, {LatitudeDeg: 69.6, LongitudeDeg: 18.9, AltitudeM: 1200}, {}} {
+	for _, o := range []fleet.Origin{origin, {LatitudeDeg: -33.9, LongitudeDeg: 151.2, AltitudeM: 20},
+		{LatitudeDeg: 69.6, LongitudeDeg: 18.9, AltitudeM: 1200}, {}} {
 		for _, p := range []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: -2000, NorthM: 2200}, {EastM: 3000, NorthM: -100}} {
 			latitude, longitude, amsl := Origin{o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM}.Geodetic(p.EastM, p.NorthM, 100)
 			back, up := o.Local(latitude, longitude, amsl)
@@ -412,12 +424,16 @@ func TestTimes(t *testing.T) {
 		wantMS []int64
 	}{
 		{"each settled", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 1990}}, []int64{1000, 1510, 1990}},
-		{"two missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 2600}, {Slot: 5, UnixMS: 2600}, {Slot: 6, UnixMS: 2600}, {Slot: 7, UnixMS: 3000}}, []int64{1000, 1600, 2100, 2600, 3000}},
+		{"two missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 2600}, {Slot: 5, UnixMS: 2600}, {Slot: 6, UnixMS: 2600},
+			{Slot: 7, UnixMS: 3000}}, []int64{1000, 1600, 2100, 2600, 3000}},
 		{"the first missed", []Slot{{Slot: 0, UnixMS: 2600}, {Slot: 1, UnixMS: 2600}}, []int64{2100, 2600}},
 		{"set back", []Slot{{Slot: 3, UnixMS: 9000}, {Slot: 4, UnixMS: 4000}, {Slot: 6, UnixMS: 5000}}, []int64{3500, 4000, 5000}},
-		{"set forward by an hour", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 3602000}, {Slot: 6, UnixMS: 3602500}}, []int64{3600990, 3601500, 3602000, 3602500}},
-		{"set back by an hour", []Slot{{Slot: 3, UnixMS: 3601000}, {Slot: 4, UnixMS: 3601510}, {Slot: 5, UnixMS: 2000}, {Slot: 6, UnixMS: 2500}}, []int64{990, 1500, 2000, 2500}},
-		{"set while slots were missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 3602000}, {Slot: 5, UnixMS: 3602000}}, []int64{3601000, 3601500, 3602000}},
+		{"set forward by an hour", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 1510}, {Slot: 5, UnixMS: 3602000},
+			{Slot: 6, UnixMS: 3602500}}, []int64{3600990, 3601500, 3602000, 3602500}},
+		{"set back by an hour", []Slot{{Slot: 3, UnixMS: 3601000}, {Slot: 4, UnixMS: 3601510}, {Slot: 5, UnixMS: 2000},
+			{Slot: 6, UnixMS: 2500}}, []int64{990, 1500, 2000, 2500}},
+		{"set while slots were missed", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 4, UnixMS: 3602000}, {Slot: 5, UnixMS: 3602000}},
+			[]int64{3601000, 3601500, 3602000}},
 		{"a leader away for a minute", []Slot{{Slot: 3, UnixMS: 1000}, {Slot: 123, UnixMS: 63000}}, []int64{1000, 63000}},
 		{"not recorded", []Slot{{Slot: 3}, {Slot: 4}, {Slot: 6}}, []int64{0, 500, 1500}},
 		{"nothing", nil, []int64{}},
@@ -449,7 +465,8 @@ func TestPositions(t *testing.T) {
 	flights := mustRead(t, export(t, f))
 	for i, a := range flights[0].Slots[0].Aircraft {
 		want := i == 0 || i == 2 || i == 3
-		if (a.EastM != nil) != want || (a.NorthM != nil) != want || (a.UpM != nil) != want || (a.LatitudeDeg != nil) != want || (a.AMSLM != nil) != want {
+		if (a.EastM != nil) != want || (a.NorthM != nil) != want || (a.UpM != nil) != want || (a.LatitudeDeg != nil) != want ||
+			(a.AMSLM != nil) != want {
 			t.Errorf("%d: %+v", i, a)
 		}
 	}
@@ -467,8 +484,9 @@ func TestAnswers(t *testing.T) {
 		return Slot{Slot: n, Status: &telemetry.Status{LastCommand: &telemetry.LastCommand{ID: id}}}
 	}
 	f := Flight{
-		Slots:    []Slot{slot(0, "a"), slot(1, "d"), {Slot: 2}, slot(3, "d")},
-		Commands: []Command{command("refused", -1), command("a", 0), command("b", 2), command("refused", -1), command("d", 2), command("after", 4)},
+		Slots: []Slot{slot(0, "a"), slot(1, "d"), {Slot: 2}, slot(3, "d")},
+		Commands: []Command{command("refused", -1), command("a", 0), command("b", 2), command("refused", -1), command("d", 2),
+			command("after", 4)},
 	}
 	got := ""
 	for i, list := range f.Answers() {
@@ -498,7 +516,8 @@ func TestTextsAreShown(t *testing.T) {
 	f.Rows[0].Status.LastCommand.What = "\u2066stop"
 	flights := mustRead(t, export(t, f))
 	s := flights[0].Slots[0]
-	if got := s.Status.Aircraft[0].Reason + s.Aircraft[0].Reason + s.Status.LastCommand.What; got != "not ?dennod?braganot ?dennod?braga?stop" {
+	if got := s.Status.Aircraft[0].Reason + s.Aircraft[0].Reason + s.Status.LastCommand.What; got !=
+		"not ?dennod?braganot ?dennod?braga?stop" {
 		t.Errorf("%q", got)
 	}
 	var b bytes.Buffer
@@ -569,7 +588,8 @@ func TestBadFiles(t *testing.T) {
 		{"joules that overflow", strings.Replace(whole, `"delay_s": 2,`, `"delay_s": 1e308,`, 1), "1e+308, want at most 1e+12"},
 		{"an aircraft's that overflow", strings.Replace(whole, `"error_j": 10,`, `"error_j": -1e308,`, 1), "-1e+308, want at most 1e+12"},
 		{"slots out of order", strings.Replace(whole, `"slot": 2,`, `"slot": 1,`, 1), "slot 1: "},
-		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1), "status of slot 7"},
+		{"a status of another slot", strings.Replace(whole, "\"seq\": 0,\n     \"slot\": 1", "\"seq\": 0,\n     \"slot\": 7", 1),
+			"status of slot 7"},
 		{"a status that none may send", strings.Replace(whole, `"state": "flying"`, `"state": "sleeping"`, 1), "state"},
 		{"an aircraft that there is not", strings.Replace(whole, `"number": 2`, `"number": 65`, 1), "aircraft 65"},
 		{"no fleet", strings.Replace(whole, `"fleet": "demo"`, `"fleet": "a/b"`, 1), "fleet"},
@@ -579,7 +599,8 @@ func TestBadFiles(t *testing.T) {
 		if c.text == whole {
 			t.Errorf("%s: changes nothing", c.name)
 		}
-		if _, err := Read(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\n\x1b") {
+		if _, err := Read(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.ContainsAny(err.Error(), "\n\x1b") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

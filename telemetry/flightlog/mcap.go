@@ -79,7 +79,8 @@ type mcapWriter struct {
 
 // WriteMCAP writes one flight. A slot without a time counts from the one before.
 func WriteMCAP(w io.Writer, f *Flight) error {
-	out, err := mcap.NewWriter(w, &mcap.WriterOptions{IncludeCRC: true, Chunked: true, ChunkSize: 1 << 20, Compression: mcap.CompressionZSTD})
+	out, err := mcap.NewWriter(w, &mcap.WriterOptions{IncludeCRC: true, Chunked: true, ChunkSize: 1 << 20,
+		Compression: mcap.CompressionZSTD})
 	if err != nil {
 		return fmt.Errorf("mcap: %w", err)
 	}
@@ -150,7 +151,8 @@ func (x *mcapWriter) flight(f *Flight) error {
 func (x *mcapWriter) message(topic, schema string, at timestamp, v any) error {
 	if _, known := x.schemas[schema]; !known {
 		id := uint16(len(x.schemas) + 1) // 0 is "no schema"
-		if err := x.WriteSchema(&mcap.Schema{ID: id, Name: schema, Encoding: "jsonschema", Data: jsonSchema(schema, reflect.TypeOf(v))}); err != nil {
+		if err := x.WriteSchema(&mcap.Schema{ID: id, Name: schema, Encoding: "jsonschema",
+			Data: jsonSchema(schema, reflect.TypeOf(v))}); err != nil {
 			return err
 		}
 		x.schemas[schema] = id
@@ -168,7 +170,8 @@ func (x *mcapWriter) message(topic, schema string, at timestamp, v any) error {
 	}
 	nanoseconds := uint64(at.Sec)*1e9 + uint64(at.Nsec)
 	x.counts[topic]++
-	return x.WriteMessage(&mcap.Message{ChannelID: x.channels[topic], Sequence: x.counts[topic] - 1, LogTime: nanoseconds, PublishTime: nanoseconds, Data: data})
+	return x.WriteMessage(&mcap.Message{ChannelID: x.channels[topic], Sequence: x.counts[topic] - 1, LogTime: nanoseconds,
+		PublishTime: nanoseconds, Data: data})
 }
 
 // clockStepMS is how far the time between two settlements may be off the slots between

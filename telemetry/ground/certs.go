@@ -32,10 +32,12 @@ func certs(t *tool) error {
 	hosts := t.Flags.String("host", "localhost,127.0.0.1", "`names` and addresses by which clients reach the broker")
 	crew := t.Flags.String("crew", "crew-1", "`names` of the crew")
 	users := t.Flags.String("users", "10", "`number` of users, u01 and so on; or their names, with commas between them")
-	workers := t.Flags.String("workers", "", "`hosts` by which users reach the workers, of aircraft 1 and so on, with commas between them; - for an aircraft without one")
+	workers := t.Flags.String("workers", "", "`hosts` by which users reach the workers, of aircraft 1 and so on, with commas between "+
+		"them; - for an aircraft without one")
 	days := t.Flags.Int("days", 825, "`days` of validity")
 	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
-	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the folder's ca.crl")
+	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the "+
+		"folder's ca.crl")
 	check := t.Flags.Bool("check", false, "try every certificate at the broker, and name what it wrongly refuses or wrongly permits")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` a check may take")
 	if _, err := t.parse(0); err != nil {
@@ -48,7 +50,8 @@ func certs(t *tool) error {
 		if err := access.Revoke(*out, *revoke, time.Now()); err != nil {
 			return cli.BadInput(err)
 		}
-		fmt.Fprintf(t.Stdout, "revoked %s in %s: install that at the broker and restart it\n", *revoke, filepath.Join(*out, access.RevokedFile))
+		fmt.Fprintf(t.Stdout, "revoked %s in %s: install that at the broker and restart it\n", *revoke,
+			filepath.Join(*out, access.RevokedFile))
 		return nil
 	}
 	if c, err := access.Read(*out, access.NameBroker); err == nil && !t.Given("host") {
@@ -70,7 +73,8 @@ func certs(t *tool) error {
 			return cli.BadInputf("-%s %d is outside [1, %d]", x.flag, x.days, x.most)
 		}
 	}
-	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day, Others: time.Duration(*days) * day}, time.Now())
+	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day,
+		Others: time.Duration(*days) * day}, time.Now())
 	if err != nil {
 		return err
 	}
@@ -174,7 +178,8 @@ func (t *tool) printCertificates(folder, host, crew string, all []access.Certifi
 	fmt.Fprintf(t.Stdout, "In %s, with the modes of NAME.crt and NAME.key:\n", folder)
 	table := tabwriter.NewWriter(t.Stdout, 0, 0, 2, ' ', 0)
 	for _, c := range all {
-		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, c.State, c.CertificateMode, c.KeyMode, c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%04o %04o\tvalid until %s\t%s\n", c.Name, c.Role, c.State, c.CertificateMode, c.KeyMode,
+			c.X509.NotAfter.Format(time.DateOnly), strings.Join(c.Hosts, ", "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -185,7 +190,8 @@ ground.yaml     %s
 simbridge       %s
 Try them, with the broker running: ground certs -check -out %s -broker %s
 `,
-		t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""), brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
+		t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""),
+		brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
 	return nil
 }
 

@@ -67,7 +67,8 @@ func startMosquitto(t *testing.T, folder, acl string) (url string) {
 	}
 	_, number, _ := net.SplitHostPort(port)
 	_, second, _ := net.SplitHostPort(leaders)
-	adapt := strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1", "listener 8885", "listener "+second)
+	adapt := strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1", "listener 8885",
+		"listener "+second)
 	copyOf("mosquitto.conf", adapt.Replace(read("../../configs/mosquitto/mosquitto.conf")))
 	c := exec.Command(program, "-c", filepath.Join(dir, "mosquitto.conf"))
 	var log strings.Builder
@@ -110,8 +111,10 @@ func TestCerts(t *testing.T) {
 	out := makeCerts(t, folder, "-host", "broker.example,10.0.0.7", "-crew", "anna,bo", "-fleet", "f7")
 	until := time.Now().Add(825 * 24 * time.Hour).Format(time.DateOnly)
 	for _, want := range []string{
-		`with the modes of NAME\.crt and NAME\.key:`, `ca +authority +made +0644 0600 +valid until`, `broker +broker +made +0644 0600 +valid until ` + until + ` +broker\.example, 10\.0\.0\.7`,
-		`leader +leader +made`, `observer +observer`, `anna +crew`, `bo +crew`, `u01 +user +made +0644 0600 +valid until ` + until, `u10 +user`, `(?m)^leader.yaml +broker: \{url: "tls://broker\.example:8883"`,
+		`with the modes of NAME\.crt and NAME\.key:`, `ca +authority +made +0644 0600 +valid until`,
+		`broker +broker +made +0644 0600 +valid until ` + until + ` +broker\.example, 10\.0\.0\.7`,
+		`leader +leader +made`, `observer +observer`, `anna +crew`, `bo +crew`, `u01 +user +made +0644 0600 +valid until ` + until,
+		`u10 +user`, `(?m)^leader.yaml +broker: \{url: "tls://broker\.example:8883"`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("no %q in\n%s", want, out)
@@ -134,12 +137,15 @@ func TestCerts(t *testing.T) {
 		raw, _ := os.ReadFile(filepath.Join(folder, f.Name()))
 		before[f.Name()] = string(raw)
 	}
-	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") || !strings.Contains(acl, "user bo\ntopic deny prefdt/f7/users/bo/+\ntopic write prefdt/f7/command/#\ntopic write prefdt/f7/crew/bo/heartbeat\n") {
+	if acl := before["acl"]; strings.Contains(acl, "crew-1") || strings.Contains(acl, "/demo/") ||
+		!strings.Contains(acl, "user bo\ntopic deny prefdt/f7/users/bo/+\ntopic write prefdt/f7/command/#\ntopic write "+
+			"prefdt/f7/crew/bo/heartbeat\n") {
 		t.Errorf("the ACL:\n%s", acl)
 	}
 	os.Chmod(filepath.Join(folder, "u10.key"), 0o640)
 	out = makeCerts(t, folder, "-crew", "carl", "-users", "11") // of the same fleet
-	if !regexp.MustCompile(`u10 +user +kept +0644 0640`).MatchString(out) || !regexp.MustCompile(`u11 +user +made +0644 0600`).MatchString(out) {
+	if !regexp.MustCompile(`u10 +user +kept +0644 0640`).MatchString(out) ||
+		!regexp.MustCompile(`u11 +user +made +0644 0600`).MatchString(out) {
 		t.Errorf("a second time:\n%s", out)
 	}
 	for name, text := range before {
@@ -147,11 +153,13 @@ func TestCerts(t *testing.T) {
 			t.Errorf("%s was changed", name)
 		}
 	}
-	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") || !strings.Contains(string(raw), "user carl\ntopic deny prefdt/f7/users/carl/+\ntopic write prefdt/f7/command/#\n") {
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); !strings.Contains(string(raw), "user anna\n") ||
+		!strings.Contains(string(raw), "user carl\ntopic deny prefdt/f7/users/carl/+\ntopic write prefdt/f7/command/#\n") {
 		t.Errorf("the ACL after that:\n%s", raw)
 	}
 	makeCerts(t, folder, "-fleet", "f8")
-	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); strings.Contains(string(raw), "prefdt/f7/") || !strings.Contains(string(raw), "topic write prefdt/f8/slot\n") {
+	if raw, _ := os.ReadFile(filepath.Join(folder, "acl")); strings.Contains(string(raw), "prefdt/f7/") ||
+		!strings.Contains(string(raw), "topic write prefdt/f8/slot\n") {
 		t.Errorf("the ACL of another fleet:\n%s", raw)
 	}
 	key := filepath.Join(folder, "u12.key")
@@ -208,18 +216,33 @@ func TestCertsCheck(t *testing.T) {
 		old, new string
 		want     []string // findings; none: all is well
 	}{
-		"as it ships, for ten users":        {"", "", nil},
-		"a user's report":                   {"pattern write prefdt/demo/users/%u/report\n", "", []string{"u01 publishes prefdt/demo/users/u01/report: refused", "u03 publishes prefdt/demo/users/u03/report: refused"}},
-		"users publish as others":           {"users/%u/result", "users/+/result", []string{"u03 publishes prefdt/demo/users/u01/result: PERMITTED", "crew-1 publishes prefdt/demo/users/u02/result: PERMITTED"}},
-		"users receive others' decisions":   {"pattern read prefdt/demo/users/%u/decision", "pattern read prefdt/demo/users/+/decision", []string{"u02 receives prefdt/demo/users/u01/decision: PERMITTED"}},
-		"the leader's status":               {"topic write prefdt/demo/status\n", "", []string{"leader publishes prefdt/demo/status: refused"}},
-		"anybody commands":                  {"pattern read prefdt/demo/slot\n", "pattern read prefdt/demo/slot\npattern write prefdt/+/command/#\n", []string{"u01 publishes prefdt/demo/command/budget: PERMITTED", "leader publishes prefdt/demo/command/mission: PERMITTED"}},
-		"one of the crew is forgotten":      {"user crew-2\n", "user crew-9\n", []string{"crew-2 publishes prefdt/demo/command/mission: refused", "crew-2 receives prefdt/demo/ack/certs-check: refused, others received it"}},
-		"observer reports as a user":        {"topic deny prefdt/demo/users/observer/+\n", "", []string{"observer publishes prefdt/demo/users/observer/report: PERMITTED"}},
-		"the crew reports as users":         {"topic deny prefdt/demo/users/crew-2/+\n", "", []string{"crew-2 publishes prefdt/demo/users/crew-2/result: PERMITTED"}},
-		"one of the workers is forgotten":   {"user worker-3\n", "user worker-9\n", []string{"worker-3 publishes prefdt/demo/aircraft/3/worker: refused"}},
-		"anybody is a worker":               {"pattern read prefdt/demo/slot\n", "pattern read prefdt/demo/slot\npattern write prefdt/+/aircraft/+/worker\n", []string{"u01 publishes prefdt/demo/aircraft/1/worker: PERMITTED", "worker-3 publishes prefdt/demo/aircraft/1/worker: PERMITTED"}},
-		"the leader receives no heartbeats": {"topic read prefdt/demo/crew/+/heartbeat\n", "", []string{"leader receives prefdt/demo/crew/crew-1/heartbeat: refused"}},
+		"as it ships, for ten users": {"", "", nil},
+		"a user's report": {"pattern write prefdt/demo/users/%u/report\n", "",
+			[]string{"u01 publishes prefdt/demo/users/u01/report: refused", "u03 publishes prefdt/demo/users/u03/report: refused"}},
+		"users publish as others": {"users/%u/result", "users/+/result",
+			[]string{"u03 publishes prefdt/demo/users/u01/result: PERMITTED", "crew-1 publishes prefdt/demo/users/u02/result: PERMITTED"}},
+		"users receive others' decisions": {"pattern read prefdt/demo/users/%u/decision", "pattern read prefdt/demo/users/+/decision",
+			[]string{"u02 receives prefdt/demo/users/u01/decision: PERMITTED"}},
+		"the leader's status": {"topic write prefdt/demo/status\n", "",
+			[]string{"leader publishes prefdt/demo/status: refused"}},
+		"anybody commands": {"pattern read prefdt/demo/slot\n",
+			"pattern read prefdt/demo/slot\npattern write prefdt/+/command/#\n",
+			[]string{"u01 publishes prefdt/demo/command/budget: PERMITTED", "leader publishes prefdt/demo/command/mission: PERMITTED"}},
+		"one of the crew is forgotten": {"user crew-2\n", "user crew-9\n",
+			[]string{"crew-2 publishes prefdt/demo/command/mission: refused",
+				"crew-2 receives prefdt/demo/ack/certs-check: refused, others received it"}},
+		"observer reports as a user": {"topic deny prefdt/demo/users/observer/+\n", "",
+			[]string{"observer publishes prefdt/demo/users/observer/report: PERMITTED"}},
+		"the crew reports as users": {"topic deny prefdt/demo/users/crew-2/+\n", "",
+			[]string{"crew-2 publishes prefdt/demo/users/crew-2/result: PERMITTED"}},
+		"one of the workers is forgotten": {"user worker-3\n", "user worker-9\n",
+			[]string{"worker-3 publishes prefdt/demo/aircraft/3/worker: refused"}},
+		"anybody is a worker": {"pattern read prefdt/demo/slot\n",
+			"pattern read prefdt/demo/slot\npattern write prefdt/+/aircraft/+/worker\n",
+			[]string{"u01 publishes prefdt/demo/aircraft/1/worker: PERMITTED",
+				"worker-3 publishes prefdt/demo/aircraft/1/worker: PERMITTED"}},
+		"the leader receives no heartbeats": {"topic read prefdt/demo/crew/+/heartbeat\n", "",
+			[]string{"leader receives prefdt/demo/crew/crew-1/heartbeat: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -318,7 +341,8 @@ func TestCertsLines(t *testing.T) {
 		if err := b.Check(); err != nil {
 			t.Fatal(err)
 		}
-		c := &telemetry.Client{Broker: b, Name: name, Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: filter, QoS: 1}}, Handle: func(m telemetry.Message) { received <- m.Topic }}
+		c := &telemetry.Client{Broker: b, Name: name, Log: slog.New(slog.DiscardHandler),
+			Subscriptions: []telemetry.Subscription{{Filter: filter, QoS: 1}}, Handle: func(m telemetry.Message) { received <- m.Topic }}
 		if err := c.Initialize(t.Context()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -388,7 +412,8 @@ func TestCertsKeepAndRenew(t *testing.T) {
 	for _, name := range []string{"broker.crt", "broker.key"} {
 		os.Remove(filepath.Join(folder, name))
 	}
-	if code, _, stderr := runGround(t, "certs", "-out", folder, "-host", "10.0.0.8"); code != 1 || !strings.Contains(stderr, "nobody would accept it") {
+	if code, _, stderr := runGround(t, "certs", "-out", folder, "-host", "10.0.0.8"); code != 1 ||
+		!strings.Contains(stderr, "nobody would accept it") {
 		t.Errorf("another host than the authority's: %d %s", code, stderr)
 	}
 }
@@ -403,7 +428,8 @@ func TestCertsRevoke(t *testing.T) {
 		raw, _ := os.ReadFile(filepath.Join(folder, name))
 		os.WriteFile(filepath.Join(lost, name), raw, 0o600)
 	}
-	if code, stdout, stderr := runGround(t, "certs", "-out", folder, "-revoke", "u1"); code != 0 || !strings.Contains(stdout, "ca.crl: install that at the broker and restart it") {
+	if code, stdout, stderr := runGround(t, "certs", "-out", folder, "-revoke", "u1"); code != 0 ||
+		!strings.Contains(stdout, "ca.crl: install that at the broker and restart it") {
 		t.Fatal(stdout, stderr)
 	}
 	makeCerts(t, folder, args...)
@@ -420,7 +446,8 @@ func TestCertsRevoke(t *testing.T) {
 		b := telemetry.Broker{URL: url, CA: at("ca.crt"), Cert: at(x.name + ".crt"), Key: at(x.name + ".key")}
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		refused := writerFunc(func() { cancel() })
-		c := &telemetry.Client{Broker: b, Name: "test", Log: slog.New(slog.NewTextHandler(refused, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+		c := &telemetry.Client{Broker: b, Name: "test",
+			Log: slog.New(slog.NewTextHandler(refused, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 		if err := c.Initialize(ctx); (err == nil) != x.want {
 			t.Errorf("%s of %s: %v", x.name, x.folder, err)
 		} else if err == nil {
@@ -445,7 +472,8 @@ func TestKeysOfEverybody(t *testing.T) {
 	}
 	at := func(name string) string { return filepath.Join(folder, name) }
 	config := filepath.Join(t.TempDir(), "ground.yaml")
-	os.WriteFile(config, fmt.Appendf(nil, "broker: {url: \"tls://127.0.0.1:1\", ca: %q, cert: %q, key: %q}\n", at("ca.crt"), at("crew-1.crt"), at("crew-1.key")), 0o600)
+	os.WriteFile(config, fmt.Appendf(nil, "broker: {url: \"tls://127.0.0.1:1\", ca: %q, cert: %q, key: %q}\n", at("ca.crt"),
+		at("crew-1.crt"), at("crew-1.key")), 0o600)
 	for _, path := range []string{key, at("crew-1.key"), at("broker.key")} {
 		os.Chmod(path, 0o644)
 	}
@@ -453,7 +481,8 @@ func TestKeysOfEverybody(t *testing.T) {
 		{"mission", "stop", "-key", key}, {"mission", "stop", "-config", config},
 		{"serve", "-tls-cert", at("broker.crt"), "-tls-key", at("broker.key"), "-listen", ":8480"},
 	} {
-		if code, _, stderr := runGround(t, args...); code != 2 || !strings.Contains(stderr, "its mode 0644 lets everybody here use it; chmod 600 it") {
+		if code, _, stderr := runGround(t, args...); code != 2 ||
+			!strings.Contains(stderr, "its mode 0644 lets everybody here use it; chmod 600 it") {
 			t.Errorf("%v: %d %s", args, code, stderr)
 		}
 	}
@@ -468,7 +497,8 @@ func TestStationName(t *testing.T) {
 	folder := t.TempDir()
 	makeCerts(t, folder, "-host", "127.0.0.1")
 	x := newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, io.Discard))
-	x.config.Key, x.config.Broker.Cert, x.config.Broker.Key = "anna.key", filepath.Join(folder, "crew-1.crt"), filepath.Join(folder, "crew-1.key")
+	x.config.Key, x.config.Broker.Cert, x.config.Broker.Key = "anna.key", filepath.Join(folder, "crew-1.crt"),
+		filepath.Join(folder, "crew-1.key")
 	if name, err := x.stationName(); name != "crew-1" || err != nil {
 		t.Errorf("%q, %v", name, err)
 	}

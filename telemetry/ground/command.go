@@ -38,9 +38,11 @@ func budget(t *tool) error {
 	landed := t.Flags.Bool("landed", false, "count each aircraft from take-off to touchdown, not the slots alone")
 	land := t.Flags.Bool("land", false, "aircraft may come home for good before the end")
 	leastUp := t.Flags.Int("least-up", 1, "how `many` stay in the air")
-	packs := t.Flags.String("packs", "", "bound the packs of these `aircraft`: 1=40kJ,2=45kJ, or 1,2 for all that they hold; with -reserve alone every aircraft's")
+	packs := t.Flags.String("packs", "", "bound the packs of these `aircraft`: 1=40kJ,2=45kJ, or 1,2 for all that they hold; with "+
+		"-reserve alone every aircraft's")
 	reserve := t.Flags.String("reserve", "", "`what` is left in each bounded pack at the end: 20% or 8kJ")
-	belowFloor := t.Flags.Bool("below-floor", false, "send a total below the floor too: least energy from then on; and a reserve that has all land at once")
+	belowFloor := t.Flags.Bool("below-floor", false,
+		"send a total below the floor too: least energy from then on; and a reserve that has all land at once")
 	words, err := t.parse(1) // the unit of -energy 42 kJ
 	if err != nil {
 		return err
@@ -196,7 +198,8 @@ func preference(t *tool) error {
 
 func mission(t *tool) error {
 	t.commandFlags()
-	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume and return without it: all in the air")
+	aircraft := t.Flags.String("aircraft", "", "`numbers` of the aircraft, as in 2,3: for launch and clear; resume and return without "+
+		"it: all in the air")
 	next := t.Flags.String("mission", "", "`id` of the mission that new begins, never used before; the time unless given")
 	wait := seconds(60)
 	t.Flags.Var(&wait, "wait", "how `long` start and launch are sent again while autopilots are not ready; 0s: once")

@@ -28,7 +28,8 @@ func newCrewKey(t testing.TB) (path string, keys map[string]ed25519.PublicKey) {
 // A command that the leader finds stale, in its challenge or its counter, is
 // signed once more, with the same id and body, and no more than once.
 func TestStaleCommandIsSignedAgain(t *testing.T) {
-	const stopped = "mission stop accepted from slot 31\nAircraft 1 stays in the air where it is, in its autopilot's Hold, until `return` or a pilot. The mission is over.\n"
+	const stopped = "mission stop accepted from slot 31\nAircraft 1 stays in the air where it is, in its autopilot's Hold, until " +
+		"`return` or a pilot. The mission is over.\n"
 	for name, c := range map[string]struct {
 		shown  string // challenge of the retained status; empty: the leader's
 		leader func(l *fakeLeader)
@@ -39,7 +40,8 @@ func TestStaleCommandIsSignedAgain(t *testing.T) {
 	}{
 		"the leader restarted since the status": {strings.Repeat("o", 22), func(*fakeLeader) {}, 2, 0,
 			stopped, ""},
-		"another laptop with the key has a clock an hour ahead": {"", func(l *fakeLeader) { l.lastCounters["crew-1"+"laptop-2"] = 1 << 62 }, 1, 0,
+		"another laptop with the key has a clock an hour ahead": {"", func(l *fakeLeader) { l.lastCounters["crew-1"+"laptop-2"] = 1 << 62 },
+			1, 0,
 			stopped, ""},
 		"always stale": {"", func(l *fakeLeader) { l.alwaysStale = true }, 2, exitRefused, "",
 			"ground mission: mission stop refused, also when signed again: the challenge is stale\n"},
@@ -52,7 +54,8 @@ func TestStaleCommandIsSignedAgain(t *testing.T) {
 			s := exampleStatus(17)
 			s.Challenge = cmp.Or(c.shown, l.challenge)
 			l.publishStatus(t, s)
-			code, stdout, stderr := runGround(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", url, "-timeout", "60s")
+			code, stdout, stderr := runGround(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", url, "-timeout",
+				"60s")
 			if code != c.code || stdout != c.stdout || stderr != c.stderr {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}

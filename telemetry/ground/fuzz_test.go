@@ -20,7 +20,8 @@ func FuzzConfig(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(regexp.MustCompile(`(?m)^ *#.*\n`).ReplaceAll(whole, nil))
-	for _, text := range []string{"", "timeout_s: .inf\n", "fleet: a b\n", "broker: {url: 'tls://h', cert: x}\n", "fleet: &a [*a]\n", "broker: null\n", "stale_s: -1\n"} {
+	for _, text := range []string{"", "timeout_s: .inf\n", "fleet: a b\n", "broker: {url: 'tls://h', cert: x}\n", "fleet: &a [*a]\n",
+		"broker: null\n", "stale_s: -1\n"} {
 		f.Add([]byte(text))
 	}
 	path := filepath.Join(f.TempDir(), "ground.yaml")

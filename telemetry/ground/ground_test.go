@@ -66,8 +66,9 @@ type fakeLeader struct {
 func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
 	l := &fakeLeader{
 		Client:  &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)},
-		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), lastCounters: map[string]uint64{}, receivedCommands: make(chan []byte, 100),
-		answers: map[string][]byte{},
+		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), lastCounters: map[string]uint64{},
+		receivedCommands: make(chan []byte, 100),
+		answers:          map[string][]byte{},
 	}
 	for _, f := range change {
 		f(l)
@@ -225,7 +226,9 @@ func TestCommands(t *testing.T) {
 			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
 		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31\n", "",
 			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
-		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0, "mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; what came before stays in the ledger.\n", "",
+		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0,
+			"mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; " +
+				"what came before stays in the ledger.\n", "",
 			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
 			"budget of 42 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
@@ -255,7 +258,8 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%v: the leader got nothing", c.args)
 		}
 	}
-	if code, stdout, _ := runGround(t, append([]string{"budget", "-v", "-energy", "42000"}, at...)...); code != 0 || !regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
+	if code, stdout, _ := runGround(t, append([]string{"budget", "-v", "-energy", "42000"}, at...)...); code != 0 ||
+		!regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
 		t.Errorf("random id: %d %q", code, stdout)
 	}
 	<-l.applied
@@ -287,7 +291,8 @@ func TestSignedCommands(t *testing.T) {
 	status.Challenge = l.challenge
 	l.publishStatus(t, status)
 	for range 2 { // the counter rises from run to run
-		code, stdout, stderr := runGround(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout", "60s")
+		code, stdout, stderr := runGround(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout",
+			"60s")
 		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
 			t.Fatal(stdout, stderr)
 		}
@@ -328,7 +333,8 @@ func TestAnswers(t *testing.T) {
 		ack, stdout, stderr string
 		code                int
 	}{
-		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,"reason":null,"more":1}`,
+		"null for absent fields": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"saturated":null,"floor_j":null,` +
+			`"reason":null,"more":1}`,
 			"budget of 42 kJ (target) accepted from slot 3\n", "", 0},
 		"it applied another budget": {`{"id":"b1","of":"OF","accepted":true,"effective_slot":3,"energy_j":41999,"mode":"ceiling"}`,
 			"budget of 42 kJ (ceiling) accepted from slot 3\n", "", 0},
@@ -351,7 +357,8 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(l.Close)
-			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout", "60s")
+			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout",
+				"60s")
 			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
 				t.Errorf("%d %q %q", code, stdout, stderr)
 			}
@@ -361,7 +368,8 @@ func TestAnswers(t *testing.T) {
 
 // A start is sent again, with a new id, while time cures what it is refused for.
 func TestStartWaits(t *testing.T) {
-	const early, unsafe = "cannot start: aircraft 2: was received for less than the 5 s that readiness takes; send it again", "cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"
+	const early, unsafe = "cannot start: aircraft 2: was received for less than the 5 s that readiness takes; send it again",
+		"cannot start: aircraft 1 has an unsafe failsafe: COM_OBL_RC_ACT is 0"
 	status, err := telemetry.Encode(exampleStatus(17))
 	if err != nil {
 		t.Fatal(err)
@@ -389,7 +397,8 @@ func TestStartWaits(t *testing.T) {
 			l.Handle = func(m telemetry.Message) {
 				id := telemetry.ClaimedID(m.Payload)
 				ids[id] = true
-				ack := telemetry.Ack{ID: id, Of: telemetry.Digest(m.Payload), Accepted: len(ids) > len(c.refusals), Action: telemetry.ActionStart}
+				ack := telemetry.Ack{ID: id, Of: telemetry.Digest(m.Payload), Accepted: len(ids) > len(c.refusals),
+					Action: telemetry.ActionStart}
 				if ack.Accepted {
 					ack.EffectiveSlot = new(0)
 				} else {
@@ -408,9 +417,11 @@ func TestStartWaits(t *testing.T) {
 			if err := l.Initialize(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			code, stdout, stderr := runGround(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", url, "-timeout", "60s"}, c.args...)...)
+			code, stdout, stderr := runGround(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", url, "-timeout", "60s"},
+				c.args...)...)
 			l.Close()
-			if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 || len(ids) != c.sent {
+			if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 ||
+				len(ids) != c.sent {
 				t.Errorf("%d %q %q, %d ids", code, stdout, stderr, len(ids))
 			}
 		})
@@ -458,9 +469,11 @@ func TestBadInput(t *testing.T) {
 		want string
 	}{
 		{[]string{"budget"}, "ground budget: -energy TOTAL is missing, as in -energy 42kJ"},
-		{[]string{"budget", "-energy", "42", "-replaces", "41kJ"}, "ground budget: -energy 42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
+		{[]string{"budget", "-energy", "42", "-replaces", "41kJ"},
+			"ground budget: -energy 42 is too few joules to be meant as such; write 42J, 42kJ or 42Wh"},
 		{[]string{"budget", "-energy", "42kJ", "-replaces", "41"}, "ground budget: -replaces 41 is too few joules"},
-		{[]string{"budget", "-energy", "42000", "-replaces", "45000", "kJ"}, `ground budget: which total has the unit "kJ"? write it without a space, as in -energy 42kJ -replaces 45kJ`},
+		{[]string{"budget", "-energy", "42000", "-replaces", "45000", "kJ"},
+			`ground budget: which total has the unit "kJ"? write it without a space, as in -energy 42kJ -replaces 45kJ`},
 		{[]string{"budget", "-energy", "42", "-replaces", "45000", "kJ"}, `ground budget: which total has the unit "kJ"?`},
 		{[]string{"budget", "-energy", "42kJ", "-replaces", "45", "kJ"}, `ground budget: which total has the unit "kJ"?`},
 		{[]string{"budget", "-replaces", "42kJ", "-energy", "11.7", "W"}, `ground budget: -energy "11.7 W" has no unit of energy`},
@@ -483,7 +496,8 @@ func TestBadInput(t *testing.T) {
 		{[]string{"mission", "launch"}, "ground mission: mission.aircraft: missing"},
 		{[]string{"mission", "stop", "-wait", "5s"}, "ground mission: -wait is for start and launch"},
 		{[]string{"mission", "start", "-wait", "2h"}, "ground mission: -wait 2h0m0s is outside [0, 1h]"},
-		{[]string{"mission", "launch", "-aircraft", "two"}, `ground mission: -aircraft "two": want numbers with commas between them, as in 2,3`},
+		{[]string{"mission", "launch", "-aircraft", "two"},
+			`ground mission: -aircraft "two": want numbers with commas between them, as in 2,3`},
 		{[]string{"mission", "launch", "-aircraft", ""}, `ground mission: -aircraft "": want numbers`},
 		{[]string{"mission", "clear", "-aircraft", "2,2"}, "ground mission: mission.aircraft: a number twice"},
 		{[]string{"mission", "clear", "-aircraft", "65"}, "ground mission: mission.aircraft: 65 is outside [1, 64]"},
@@ -492,9 +506,11 @@ func TestBadInput(t *testing.T) {
 		{[]string{"budget", "-energy", "1kJ", "-replaces", "0"}, `ground budget: -replaces "0" is not above 0`},
 		{[]string{"watch", "-key", filepath.Join(dir, "none.key")}, "no such file"},
 		{[]string{"watch", "-name", "a b"}, `ground watch: name of the station: "a b", want 1 to 64`},
-		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop, launch, clear, new`},
+		{[]string{"mission", "land"}, `ground mission: mission.action: "land", want one of start, hold, resume, return, stop, launch,` +
+			` clear, new`},
 		{[]string{"mission", "stop", "-fleet", "a/b"}, `ground mission: fleet "a/b": want 1 to 64 of A-Z a-z 0-9 . _ -`},
-		{[]string{"mission", "stop", "-broker", "localhost"}, `ground mission: broker url "localhost": want tcp://host:port or tls://host:port`},
+		{[]string{"mission", "stop", "-broker", "localhost"},
+			`ground mission: broker url "localhost": want tcp://host:port or tls://host:port`},
 		{[]string{"mission", "stop", "-timeout", "-1s"}, "ground mission: timeout: -1 s is outside (0, 3600]"},
 		{[]string{"mission", "stop", "-key", filepath.Join(dir, "none.key")}, "no such file"},
 		{[]string{"mission", "stop", "-config", filepath.Join(dir, "none.yaml")}, "no such file"},
@@ -591,8 +607,10 @@ func TestWatch(t *testing.T) {
 			}
 			go func() { ended <- program.Run(ctx, args, out, errs) }()
 			want := map[string][]string{
-				"plain": {"slot 16/100 flying  budget 42.0 kJ (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK", "LINK LOST: the broker is unreachable"},
-				"json":  {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`, `{"online":false}`, `{"online":true}`, `{"broker":false}`},
+				"plain": {"slot 16/100 flying  budget 42.0 kJ (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK",
+					"LINK LOST: the broker is unreachable"},
+				"json": {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`,
+					`{"online":false}`, `{"online":true}`, `{"broker":false}`},
 			}[mode]
 			awaitLine(t, out, want[0])
 			l.publishRetained(t, topics.Status(), []byte(`{"seq":1}`))
@@ -621,11 +639,13 @@ func TestWatch(t *testing.T) {
 func exampleStatus(slot int) telemetry.Status {
 	budget, mode, remaining, end := 42000.0, telemetry.ModeTarget, 34899.5, 41990.0
 	speed, battery, age, landed := 8.4, 0.93, 0.1, false
-	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4, Challenge: strings.Repeat("c", 22),
-		BudgetJ: &budget, Mode: &mode, SpentJ: 7100.5, RemainingJ: &remaining, PredictedEndJ: &end, FloorJ: 29000,
+	return telemetry.Status{Seq: int64(slot), Slot: slot, Slots: 100, MissionS: float64(slot), State: telemetry.StateFlying, Setting: 0.4,
+		Challenge: strings.Repeat("c", 22),
+		BudgetJ:   &budget, Mode: &mode, SpentJ: 7100.5, RemainingJ: &remaining, PredictedEndJ: &end, FloorJ: 29000,
 		UsersHeard: 6, DecisionMS: 0.7, EnergySource: telemetry.SourceModel,
 		Aircraft: []telemetry.StatusAircraft{
-			{Number: 1, SystemID: 1, PositionM: &[3]float64{410, 388, 100}, SpeedMPS: &speed, Mode: "OFFBOARD", Landed: &landed, Battery: &battery, EnergySource: telemetry.SourceEnergyConsumed, SpentJ: 3550, AgeS: &age},
+			{Number: 1, SystemID: 1, PositionM: &[3]float64{410, 388, 100}, SpeedMPS: &speed, Mode: "OFFBOARD", Landed: &landed,
+				Battery: &battery, EnergySource: telemetry.SourceEnergyConsumed, SpentJ: 3550, AgeS: &age},
 			{Number: 2, SystemID: 2, EnergySource: telemetry.SourceModel},
 		}}
 }
@@ -635,7 +655,8 @@ func TestDisplay(t *testing.T) {
 	yes, no := true, false
 	fresh := func(change func(v *view)) *view {
 		s := exampleStatus(17)
-		v := &view{Link: command.Link{Online: &yes, Status: &s, Received: now.Add(-time.Second), StaleAfter: 3 * time.Second}, fleet: "f1", colour: true}
+		v := &view{Link: command.Link{Online: &yes, Status: &s, Received: now.Add(-time.Second), StaleAfter: 3 * time.Second}, fleet: "f1",
+			colour: true}
 		v.SetBroker(true, now.Add(-time.Minute))
 		change(v)
 		return v
@@ -649,8 +670,10 @@ func TestDisplay(t *testing.T) {
 		wantSomehow string
 	}{
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
-		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false, grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ from model   NO MESSAGE YET"},
-		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ", false, "predicted end 42.0 kJ"},
+		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false,
+			grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ from model   NO MESSAGE YET"},
+		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ",
+			false, "predicted end 42.0 kJ"},
 		{"saturated by packs", fresh(func(v *view) { v.Status.Saturated, v.Status.CoveredUntilSlot = true, new(40) }),
 			"\x1b[33;1mSATURATED: the packs do not last to the last slot", false, "covered until slot 40"},
 		{"holding without contact", fresh(func(v *view) { v.Status.State, v.Status.CrewAgeS = telemetry.StateHolding, new(35.4) }),
@@ -659,36 +682,54 @@ func TestDisplay(t *testing.T) {
 			a := &v.Status.Aircraft[0]
 			a.UsableJ, a.ReserveJ, a.HomeJ, a.LeftAtTouchdownJ = new(148.6e3), new(30e3), new(0.0), new(75e3)
 		}), "fleet f1", false, "from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
-		{"not covered", fresh(func(v *view) { v.Status.CoveredUntilSlot = new(-1) }), "fleet f1   flying   slot 17 of 100", false, "NOT COVERED: too few in the air"},
-		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }), "fleet f1   flying   slot 99 of 100", false, "covered until slot 99"},
-		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }), "\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
-		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable", true, "STALE"},
-		{"no status", fresh(func(v *view) { v.Received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true, "LINK LOST, last message 4.1 s ago"},
+		{"not covered", fresh(func(v *view) { v.Status.CoveredUntilSlot = new(-1) }), "fleet f1   flying   slot 17 of 100", false,
+			"NOT COVERED: too few in the air"},
+		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }),
+			"fleet f1   flying   slot 99 of 100", false, "covered until slot 99"},
+		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }),
+			"\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
+		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable",
+			true, "STALE"},
+		{"no status", fresh(func(v *view) { v.Received = now.Add(-4 * time.Second) }), "\x1b[31;1mLINK LOST: no status for 4.0 s", true,
+			"LINK LOST, last message 4.1 s ago"},
 		{"retained", fresh(func(v *view) { v.Retained = true }), grey + "fleet f1", true, "STALE: retained by the broker, age unknown"},
-		{"no status in a minute, on the ground", fresh(func(v *view) { v.Status.State = telemetry.StateDone; v.Received = now.Add(-time.Minute) }), "\x1b[31;1mLINK LOST: no status for 60 s", true, grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
+		{"no status in a minute, on the ground", fresh(func(v *view) {
+			v.Status.State = telemetry.StateDone
+			v.Received = now.Add(-time.Minute)
+		}), "\x1b[31;1mLINK LOST: no status for 60 s", true,
+			grey + "fleet f1   done   slot 17 of 100   mission 17 s   STALE: status 60 s old"},
 		{"between two statuses on the ground", fresh(func(v *view) {
 			v.Status.State, v.Status.Aircraft, v.Received = telemetry.StateIdle, nil, now.Add(-7*time.Second)
 		}), "fleet f1   idle", false, "status 7.0 s old"},
 		{"left in the air by a leader that is gone", fresh(func(v *view) {
 			v.Status.State, v.Status.Aircraft[0].Mode, v.Received = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
 		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1mAircraft 1 is LEFT IN THE AIR", true, ""},
-		{"aircraft lost", fresh(func(v *view) { *v.Status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false, grey + "  aircraft 1"},
-		{"preference", fresh(func(v *view) { v.Status.BudgetJ, v.Status.Mode, v.Status.RemainingJ = nil, nil, nil }), "fleet f1", false, "request    preference   setting 0.400"},
-		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false, "no status yet"},
-		{"just connected", fresh(func(v *view) { v.Status, v.Online = nil, nil; v.SetBroker(true, now) }), "fleet f1   no status yet", false, ""},
+		{"aircraft lost", fresh(func(v *view) { *v.Status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false,
+			grey + "  aircraft 1"},
+		{"preference", fresh(func(v *view) { v.Status.BudgetJ, v.Status.Mode, v.Status.RemainingJ = nil, nil, nil }), "fleet f1", false,
+			"request    preference   setting 0.400"},
+		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false,
+			"no status yet"},
+		{"just connected", fresh(func(v *view) { v.Status, v.Online = nil, nil; v.SetBroker(true, now) }), "fleet f1   no status yet",
+			false, ""},
 		{"escape sequences", fresh(func(v *view) { v.Status.Aircraft[0].Mode = "\x1b[2J" }), "fleet f1", false, "?[2J"},
-		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false, "\n  crew       no heartbeats sent   the leader receives no heartbeats\n"},
+		{"no heartbeats", fresh(func(v *view) {}), "fleet f1", false,
+			"\n  crew       no heartbeats sent   the leader receives no heartbeats\n"},
 		{"heartbeats and the last command", fresh(func(v *view) {
 			v.station, v.Status.CrewAgeS = "crew-2", new(0.2)
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
-		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last one received by the leader 1.2 s ago   last command: budget 42000 J, from slot 12, 6 s ago, by crew-1, b1\n"},
+		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last one received by the leader 1.2 s ago   last command: budget " +
+			"42000 J, from slot 12, 6 s ago, by crew-1, b1\n"},
 		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
-		}), "fleet f1", false, "no heartbeats sent   the leader receives no heartbeats   last command: budget 42000 J, from slot 18, unsigned, b1\n"},
+		}), "fleet f1", false, "no heartbeats sent   the leader receives no heartbeats   last command: budget 42000 J, from slot 18, " +
+			"unsigned, b1\n"},
 		{"left in the air", fresh(func(v *view) { v.Status.State, v.Status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
-			"\x1b[31;1mAircraft 1 is LEFT IN THE AIR: `mission return` brings it down", false, "fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
-		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }), "\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
+			"\x1b[31;1mAircraft 1 is LEFT IN THE AIR: `mission return` brings it down", false,
+			"fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
+		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }),
+			"\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
 		got := c.view.render(now, 0, 0)
@@ -716,7 +757,8 @@ func TestRepeatedStatus(t *testing.T) {
 	online := true
 	v := &view{Link: command.Link{Broker: true, Online: &online, StaleAfter: 3 * time.Second}}
 	receive := func(atS int64, retained bool, payload []byte) bool {
-		return v.handleEvent(event{message: &telemetry.Message{Topic: topics.Status(), Payload: payload, Retained: retained, Received: time.Unix(atS, 0)}}, topics, nil)
+		return v.handleEvent(event{message: &telemetry.Message{Topic: topics.Status(), Payload: payload, Retained: retained,
+			Received: time.Unix(atS, 0)}}, topics, nil)
 	}
 	if !receive(100, false, payload) || receive(103, false, bytes.Clone(payload)) || receive(104, true, bytes.Clone(payload)) {
 		t.Error("a status again counts as another, or the first one does not")
@@ -750,7 +792,8 @@ func TestDisplayFits(t *testing.T) {
 	online, s := true, exampleStatus(17)
 	s.State, s.Saturated, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, true, 123456789, "AUTO.LOITER"
 	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
-	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12, What: "budget 42000 J, target"}
+	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12,
+		What: "budget 42000 J, target"}
 	v := &view{Link: command.Link{Broker: true, Online: &online, Status: &s, Received: now.Add(-time.Second), StaleAfter: 3 * time.Second},
 		fleet: strings.Repeat("f", 64), refusedMessages: 3}
 	letters := func(lines []string) string { return strings.Join(strings.Fields(strings.Join(lines, "")), "") }
@@ -770,7 +813,8 @@ func TestDisplayFits(t *testing.T) {
 			t.Errorf("%d columns: first %q", columns, lines[0])
 		}
 		for _, rows := range []int{2, 10, 24, 60} {
-			if got := v.render(now, columns, rows); len(got) >= rows || len(lines) >= rows && !strings.HasSuffix(got[len(got)-1], "more lines") {
+			if got := v.render(now, columns, rows); len(got) >= rows || len(lines) >= rows && !strings.HasSuffix(got[len(got)-1],
+				"more lines") {
 				t.Fatalf("%d columns, %d rows: %d lines, the last %q", columns, rows, len(got), got[len(got)-1])
 			}
 		}
@@ -812,7 +856,8 @@ func TestDisplayAtWidths(t *testing.T) {
 			s.Aircraft[1], s.CrewAgeS = second, new(0.4)
 			s.LastCommand = &telemetry.LastCommand{ID: "b-7dmt2g4izek4", Key: "hut", Slot: 12, What: "budget 42 kJ, target"}
 			d.change(&s)
-			link := command.Link{Broker: true, Online: &online, Status: &s, Received: now.Add(-100 * time.Millisecond), StaleAfter: 3 * time.Second}
+			link := command.Link{Broker: true, Online: &online, Status: &s, Received: now.Add(-100 * time.Millisecond),
+				StaleAfter: 3 * time.Second}
 			v := &view{Link: link, fleet: "demo", station: "ground-k3x9"}
 			lines := v.render(now, columns, 0)
 			fmt.Fprintf(&got, "%d columns, %s\n%s\n%s\n\n", columns, d.name, strings.Repeat("-", columns), strings.Join(lines, "\n"))

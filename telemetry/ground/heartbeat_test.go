@@ -47,7 +47,8 @@ func startWatch(t *testing.T, url string, args ...string) (out lineWriter, end f
 }
 
 // nextHeartbeat reads the next one, verified where keys are given.
-func nextHeartbeat(t *testing.T, heartbeats <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat, station string, e telemetry.Envelope) {
+func nextHeartbeat(t *testing.T, heartbeats <-chan telemetry.Message, keys map[string]ed25519.PublicKey) (h telemetry.Heartbeat,
+	station string, e telemetry.Envelope) {
 	t.Helper()
 	select {
 	case m := <-heartbeats:
@@ -106,7 +107,8 @@ func TestWatchSendsHeartbeats(t *testing.T) {
 				if want == "" {
 					want = station
 				}
-				if h != (telemetry.Heartbeat{Seq: i + 1}) || station != want || keys != nil && (e.Counter <= counter || e.Challenge != s.Challenge) {
+				if h != (telemetry.Heartbeat{Seq: i + 1}) || station != want ||
+					keys != nil && (e.Counter <= counter || e.Challenge != s.Challenge) {
 					t.Errorf("heartbeat %+v of %s, %+v", h, station, e)
 				}
 				counter = e.Counter

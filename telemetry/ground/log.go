@@ -111,7 +111,8 @@ func describe(w io.Writer, f *flightlog.Flight) {
 	for _, a := range last.Aircraft {
 		spentJ += a.SpentJ
 	}
-	fmt.Fprintf(w, "%s: %s, slots %d to %d, from %s, %d aircraft, %s, %d commands\n", f.Mission, telemetry.Printable(f.State), first.Slot, last.Slot,
+	fmt.Fprintf(w, "%s: %s, slots %d to %d, from %s, %d aircraft, %s, %d commands\n", f.Mission, telemetry.Printable(f.State), first.Slot,
+		last.Slot,
 		time.UnixMilli(first.UnixMS).UTC().Format(time.RFC3339), len(last.Aircraft), command.Kilojoules(spentJ), len(f.Commands))
 	for _, c := range f.Commands {
 		fmt.Fprintln(w, "  ", c.Answer())

@@ -22,10 +22,12 @@ func exportedMissions(t *testing.T) (path string) {
 	for i, mission := range []string{"m-1", "m-2", "not-flown"} {
 		f := ledger.Flight{State: ledger.State{State: missions.State{Mission: mission, Phase: "done"}}}
 		for n := range 5 * (2 - i) {
-			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n), Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1), EastM: 10, BootMS: 5000}}})
+			f.Rows = append(f.Rows, account.Row{Slot: n, UnixMS: 1795399428057 + int64(1000*n),
+				Aircraft: []account.AircraftRow{{Number: 1, SpentJ: 100 * float64(n+1), EastM: 10, BootMS: 5000}}})
 		}
 		if i == 1 {
-			f.Commands = []ledger.Command{{ID: "s1", What: "start", Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
+			f.Commands = []ledger.Command{{ID: "s1", What: "start",
+				Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
 		}
 		flights = append(flights, f)
 	}
@@ -76,20 +78,23 @@ func TestLog(t *testing.T) {
 		code int
 		want string
 	}{
-		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ, 0 commands\nm-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
+		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ, 0 commands\nm-2: done, slots 0 to 4, from " +
+			"2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
 		{path + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
 		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},
 		{path + " -mission not-flown", 2, "has no slot of a mission \"not-flown\"; it has m-1, m-2\n"},
 		{"", 2, "want a mission's file"},
-		{dir, 2, dir + " is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its ledger.db\n"},
+		{dir, 2, dir + " is a folder; a mission that is over is a file in `missions` of the leader's state_dir, any other is in its " +
+			"ledger.db\n"},
 		{at("ledger.db"), 2, "`leader log export -json -file " + at("ledger.db") + " -out missions.json`"},
 		{at("none.json"), 2, "no such file"},
 		{at("m.csv"), 2, "not a mission's file"},
 		{path + " -csv " + at("no/folder.csv"), 1, "no such file"},
 	} {
 		var out bytes.Buffer
-		if code := program.Run(t.Context(), append([]string{"log"}, strings.Fields(c.args)...), &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+		if code := program.Run(t.Context(), append([]string{"log"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
+			!strings.Contains(out.String(), c.want) {
 			t.Errorf("log %s: status %d, %s", c.args, code, &out)
 		}
 	}
@@ -126,7 +131,8 @@ func TestReplayArguments(t *testing.T) {
 		{"-replay none.json", "none.json: no such file"},
 	} {
 		var out bytes.Buffer
-		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 || !strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
+		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 ||
+			!strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("serve %s: status %d, %s", c.args, code, &out)
 		}
 	}

@@ -27,12 +27,14 @@ func serveConsole(t *tool) error {
 	hosts := t.Flags.String("host", "", "further `names` with port by which browsers reach it, as in field.example:8480,192.0.2.7:8480")
 	area := t.Flags.String("area", "1000,1000", "`metres` east and north that the fence spans from the origin")
 	picture := t.Flags.String("picture", "", "`file`,WEST,SOUTH,EAST,NORTH: a PNG or JPEG beneath the map, and metres of its edges")
-	replay := t.Flags.String("replay", "", "show a mission that is over: a `file` of the leader's folder missions, or of leader log export -json")
+	replay := t.Flags.String("replay", "", "show a mission that is over: a `file` of the leader's folder missions, or of leader log "+
+		"export -json")
 	mission := t.Flags.String("mission", "", "`id` of the mission to replay; the file's last unless given")
 	fleets := t.Flags.String("fleets", "", "`names` of fleets with commas between them: a list of them, and each its own page")
 	silent := t.Flags.Bool("silent", false, "only watch: no page commands, and no heartbeat is sent")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign with these key `files`, commas between them: one operator each")
-	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; its certificate's, the first key's, or the broker user's, unless given")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name,
+		"`name` of this station in its heartbeats; its certificate's, the first key's, or the broker user's, unless given")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
 	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as lost")
 	if _, err := t.parse(0); err != nil {
@@ -63,7 +65,8 @@ func serveConsole(t *tool) error {
 		return cli.BadInput(err)
 	}
 	// What users send is before neither a status nor an answer: it comes over a connection of its own.
-	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload, FloodWindow: 50 * time.Millisecond}
+	users := &telemetry.Client{Broker: t.config.Broker, Name: "ground-users", Log: t.log(), MaxPayload: telemetry.MaxPayload,
+		FloodWindow: 50 * time.Millisecond}
 	desk := command.NewDesk(t.config.Broker, nil, t.log())
 	pages := s.Fleets
 	if len(pages) == 0 {
@@ -78,7 +81,8 @@ func serveConsole(t *tool) error {
 		if err != nil {
 			return cli.BadInput(err)
 		}
-		desk.Client.Subscriptions, users.Subscriptions = append(desk.Client.Subscriptions, ofLeader...), append(users.Subscriptions, ofUsers...)
+		desk.Client.Subscriptions, users.Subscriptions = append(desk.Client.Subscriptions, ofLeader...),
+			append(users.Subscriptions, ofUsers...)
 		if *silent {
 			continue
 		}

@@ -88,10 +88,12 @@ func (c *console) budget(prefix, name string) (id string) {
 		c.t.Fatal(err)
 	}
 	id = "b-" + name
-	if code, text := c.post(prefix+"command", fmt.Sprintf(`{"id":%q,"at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling","replaces_j":42000}`, id, e.T)); code != http.StatusAccepted {
+	if code, text := c.post(prefix+"command", fmt.Sprintf(`{"id":%q,"at":%d,"kind":"budget","energy":"42 kJ","mode":"ceiling",`+
+		`"replaces_j":42000}`, id, e.T)); code != http.StatusAccepted {
 		c.t.Fatalf("%s: %d %s", name, code, text)
 	}
-	if text := await(`"id":"` + id); !strings.Contains(text, "budget of 42 kJ (ceiling) accepted from slot 31; the floor is 27.11 kJ") || !strings.Contains(text, "key "+name) {
+	if text := await(`"id":"` + id); !strings.Contains(text, "budget of 42 kJ (ceiling) accepted from slot 31; the floor is 27.11 kJ") ||
+		!strings.Contains(text, "key "+name) {
 		c.t.Fatalf("%s: %s", name, text)
 	}
 	return id
@@ -120,7 +122,8 @@ func TestServe(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	out, ended := make(lineWriter, 1000), make(chan int, 1)
 	go func() {
-		ended <- program.Run(ctx, []string{"serve", "-fleet", "f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", first + "," + second, "-name", "hut"}, out, out)
+		ended <- program.Run(ctx, []string{"serve", "-fleet", "f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", first + "," + second,
+			"-name", "hut"}, out, out)
 	}()
 	pages := map[string]*console{}
 	var links [][]string
@@ -222,7 +225,8 @@ func TestServeBadInput(t *testing.T) {
 		{[]string{"-fleets", "f1,f2,f1"}, "fleet f1 is named twice"},
 		{[]string{"-fleets", "f1,f2", "-fleet", "f1"}, "-fleet with -fleets"},
 	} {
-		if code, _, stderr := runGround(t, append([]string{"serve"}, x.args...)...); code != 2 || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {
+		if code, _, stderr := runGround(t, append([]string{"serve"}, x.args...)...); code != 2 || !strings.Contains(stderr, x.want) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: %d %q", x.args, code, stderr)
 		}
 	}

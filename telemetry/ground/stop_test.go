@@ -94,7 +94,8 @@ func TestStopAlways(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	for _, situation := range []string{"as always", "a full disk", "locks held", "four commands without an answer", "eight pages", "a flood", "5 % loss", "all at once"} {
+	for _, situation := range []string{"as always", "a full disk", "locks held", "four commands without an answer", "eight pages",
+		"a flood", "5 % loss", "all at once"} {
 		t.Run(situation, func(t *testing.T) {
 			is := func(name string) bool { return situation == name || situation == "all at once" }
 			url, _ := startBroker(t)
@@ -113,7 +114,8 @@ func TestStopAlways(t *testing.T) {
 				limit = "ulimit -f 0; "
 			}
 			run := func(words string) *exec.Cmd {
-				c := exec.CommandContext(t.Context(), "sh", append([]string{"-c", limit + `exec "$0" "$@"`, binary}, append(strings.Fields(words), args...)...)...)
+				c := exec.CommandContext(t.Context(), "sh",
+					append([]string{"-c", limit + `exec "$0" "$@"`, binary}, append(strings.Fields(words), args...)...)...)
 				c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 				return c
 			}
@@ -161,7 +163,8 @@ func TestStopAlways(t *testing.T) {
 			await(`"floor_j":`)
 			if is("four commands without an answer") {
 				for i := range 4 {
-					if code, text := page.post("command", fmt.Sprintf(`{"id":"p%d","at":%d,"kind":"preference","setting":0.5,"replaces_j":42000}`, i, now())); code != http.StatusAccepted {
+					if code, text := page.post("command", fmt.Sprintf(`{"id":"p%d","at":%d,"kind":"preference","setting":0.5,`+
+						`"replaces_j":42000}`, i, now())); code != http.StatusAccepted {
 						t.Fatalf("%d %s", code, text)
 					}
 				}
@@ -175,7 +178,8 @@ func TestStopAlways(t *testing.T) {
 			}
 			at := now()
 			began := time.Now()
-			if code, text := page.post("command", fmt.Sprintf(`{"id":"s-page","at":%d,"kind":"mission","action":"stop"}`, at)); code != http.StatusAccepted {
+			if code, text := page.post("command", fmt.Sprintf(`{"id":"s-page","at":%d,"kind":"mission","action":"stop"}`,
+				at)); code != http.StatusAccepted {
 				t.Errorf("page: %d %s", code, text)
 			}
 			if answer := await(`"id":"s-page"`); !strings.Contains(answer, "mission stop accepted from slot 31") {
@@ -191,7 +195,8 @@ func TestStopAlways(t *testing.T) {
 			if after, _ := os.ReadDir(filepath.Dir(path)); len(after) != len(before) {
 				t.Errorf("%d files beside the key, before %d", len(after), len(before))
 			}
-			t.Logf("answered after %v from the page, %v from the command line", fromPage.Round(time.Millisecond), fromCLI.Round(time.Millisecond))
+			t.Logf("answered after %v from the page, %v from the command line", fromPage.Round(time.Millisecond),
+				fromCLI.Round(time.Millisecond))
 			if max(fromPage, fromCLI) > *stopWithin {
 				t.Errorf("want within %v", *stopWithin)
 			}

@@ -89,7 +89,8 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
 		}
 		if a.Reason != "" {
-			reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))}, colour: yellow})
+			reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))},
+				colour: yellow})
 		}
 	}
 	out = append(out, reasons...)
@@ -101,14 +102,17 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	}
 	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
-	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots), fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
+	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots),
+		fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
-	add("  energy     ", "spent "+kilojoules(s.SpentJ), "remaining "+kilojoulesOrDash(s.RemainingJ), "predicted end "+kilojoulesOrDash(s.PredictedEndJ),
+	add("  energy     ", "spent "+kilojoules(s.SpentJ), "remaining "+kilojoulesOrDash(s.RemainingJ),
+		"predicted end "+kilojoulesOrDash(s.PredictedEndJ),
 		"floor "+kilojoules(s.FloorJ), "transit "+kilojoules(s.TransitJ), "from "+s.EnergySource)
 	if s.CoveredUntilSlot != nil {
 		add("  duty       ", dutyParts(s)...)
 	}
-	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots), fmt.Sprintf("decision %.2f ms", s.DecisionMS))
+	add("  slot       ", fmt.Sprintf("users reported %d", s.UsersHeard), fmt.Sprintf("missed slots %d", s.MissedSlots),
+		fmt.Sprintf("decision %.2f ms", s.DecisionMS))
 	add("  crew       ", v.crewParts(now)...)
 	for _, a := range s.Aircraft {
 		parts, old := aircraftParts(a, v.Age(now), v.StaleAfter)
@@ -168,7 +172,8 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	if a.Landed != nil && *a.Landed {
 		mode += " landed"
 	}
-	parts = []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed, "battery " + battery,
+	parts = []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed,
+		"battery " + battery,
 		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource}
 	if a.UsableJ != nil && a.ReserveJ != nil && a.HomeJ != nil && a.LeftAtTouchdownJ != nil {
 		duty := ""
@@ -206,8 +211,10 @@ func dutyParts(s *telemetry.Status) []string {
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.Status
-	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, kilojoules(s.SpentJ), kilojoulesOrDash(s.RemainingJ), kilojoulesOrDash(s.PredictedEndJ),
+	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  "+
+		"decision %.2f ms  %s",
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, kilojoules(s.SpentJ), kilojoulesOrDash(s.RemainingJ),
+		kilojoulesOrDash(s.PredictedEndJ),
 		kilojoules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"

@@ -28,7 +28,8 @@ func watch(t *tool) error {
 	asJSON := t.Flags.Bool("json", false, "print one JSON object per line instead")
 	silent := t.Flags.Bool("silent", false, "only watch: send the leader no heartbeat")
 	t.Flags.StringVar(&t.config.Key, "key", t.config.Key, "sign heartbeats with this key `file`")
-	t.Flags.StringVar(&t.config.Name, "name", t.config.Name, "`name` of this station in its heartbeats; its certificate's, the key's, or the broker user's, unless given")
+	t.Flags.StringVar(&t.config.Name, "name", t.config.Name,
+		"`name` of this station in its heartbeats; its certificate's, the key's, or the broker user's, unless given")
 	t.Flags.Var((*seconds)(&t.config.TimeoutS), "timeout", "how `long` to wait for the broker at the start")
 	t.Flags.Var((*seconds)(&t.config.StaleS), "stale", "`age` from which a value is shown as stale")
 	if _, err := t.parse(0); err != nil {
@@ -80,7 +81,8 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	}
 	client := &telemetry.Client{Broker: t.config.Broker, Name: "ground", Log: log}
 	client.Subscriptions = []telemetry.Subscription{{Filter: t.topics.Status()}, {Filter: t.topics.Online(), QoS: 1}}
-	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Leader: v.leader, Log: log, StaleAfter: v.StaleAfter}
+	heartbeats := &command.Heartbeats{Client: client, Topic: t.topics.Heartbeat(v.station), Signer: signer, Leader: v.leader, Log: log,
+		StaleAfter: v.StaleAfter}
 	client.Handle = func(m telemetry.Message) {
 		if m.Topic == t.topics.Status() {
 			heartbeats.HandleStatus(m)
@@ -127,7 +129,8 @@ func (t *tool) follow(v *view, show display, signer *command.Signer) error {
 	}
 }
 
-var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind", Text: "the display is thousands of messages behind, this one is not shown"}
+var errDisplayBehind = &telemetry.InvalidError{Kind: "display: behind",
+	Text: "the display is thousands of messages behind, this one is not shown"}
 
 // handleEvent updates the view, and reports whether the event was a valid, new message.
 func (v *view) handleEvent(e event, topics telemetry.Topics, rejects *telemetry.RejectCounter) bool {

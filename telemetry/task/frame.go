@@ -74,7 +74,8 @@ const (
 )
 
 var statusTexts = [...]string{
-	"computed", "the function failed", "stopped at four times what was granted", "busy", "not a request", "the grant is not of this aircraft's key",
+	"computed", "the function failed", "stopped at four times what was granted", "busy", "not a request",
+	"the grant is not of this aircraft's key",
 	"the grant or offer has expired", "the grant or offer was used", "the grant is another's", "no such function, or another program",
 	"more bytes than granted", "no offer, or no user's certificate",
 }

@@ -89,7 +89,8 @@ var ErrForged = errors.New("the grant is not of this aircraft's key")
 
 // Open reads a sealed grant, if the key made it.
 func Open(sealed []byte, key *Key) (g Grant, err error) {
-	if len(sealed) != GrantSize || !hmac.Equal(sealed[GrantSize-macSize:], mac(sealed[:GrantSize-macSize], key)) || sealed[36] != grantVersion {
+	if len(sealed) != GrantSize || !hmac.Equal(sealed[GrantSize-macSize:], mac(sealed[:GrantSize-macSize], key)) ||
+		sealed[36] != grantVersion {
 		return g, ErrForged
 	}
 	copy(g.Mission[:], sealed[0:])

@@ -12,7 +12,8 @@ import (
 
 func example() Grant {
 	f, _ := FunctionHash("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
-	return Grant{Mission: MissionHash("demo", "mission-1"), User: UserHash("u01"), Function: f, Slot: 17, Bytes: 65536, Aircraft: 2, Share: 32768}
+	return Grant{Mission: MissionHash("demo", "mission-1"), User: UserHash("u01"), Function: f, Slot: 17, Bytes: 65536, Aircraft: 2,
+		Share: 32768}
 }
 
 // The example of docs/wire.md, by which a client in another language is checked.

@@ -169,7 +169,8 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 	}
 	report := telemetry.Report{
 		Slot: b.Slot, PositionM: d.Position(), CPUHz: d.CPUHz, Gain: map[int]float64{},
-		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS, Function: d.Function.ID},
+		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS,
+			Function: d.Function.ID},
 	}
 	for _, a := range b.Offer.Aircraft {
 		if g, ok := d.gain(a.Number); ok {
@@ -239,7 +240,8 @@ func (d *Device) takeOffer(p *pending) {
 			}
 			self.Gain = append(self.Gain, gain)
 			o.Aircraft = append(o.Aircraft, dispatch.OfferAircraft{
-				Number: a.Number, Position: physics.Position{EastM: a.PositionM[0], NorthM: a.PositionM[1]}, CPUHz: a.CPUHz, ExpectedUsers: a.ExpectedUsers,
+				Number: a.Number, Position: physics.Position{EastM: a.PositionM[0], NorthM: a.PositionM[1]}, CPUHz: a.CPUHz,
+				ExpectedUsers: a.ExpectedUsers,
 			})
 			offered = append(offered, a)
 		}
@@ -290,7 +292,8 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	go func() {
 		defer close(edge)
 		if cut > 0 {
-			there = l.compute(ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut], cut/d.Function.UnitBytes*d.Function.OutputBytes)
+			there = l.compute(ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut],
+				cut/d.Function.UnitBytes*d.Function.OutputBytes)
 		}
 	}()
 	began := time.Now()

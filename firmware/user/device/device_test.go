@@ -67,13 +67,16 @@ func newFleet(t *testing.T) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	f := &fleet{t: t, folder: t.TempDir(), key: &task.Key{1}, broker: telemetry.Broker{URL: b.URL()}, reports: map[string]telemetry.Report{}, results: map[string]telemetry.Result{}}
+	f := &fleet{t: t, folder: t.TempDir(), key: &task.Key{1}, broker: telemetry.Broker{URL: b.URL()},
+		reports: map[string]telemetry.Report{}, results: map[string]telemetry.Result{}}
 	f.topics, _ = telemetry.NewTopics("demo")
-	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1", "localhost"}}, {Name: "u01", Role: access.RoleUser}}
+	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1", "localhost"}},
+		{Name: "u01", Role: access.RoleUser}}
 	if _, err := access.Issue(f.folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	f.leader = &telemetry.Client{Broker: f.broker, Name: "leader", Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: f.topics.AllReports()}, {Filter: f.topics.AllResults(), QoS: 1}}}
+	f.leader = &telemetry.Client{Broker: f.broker, Name: "leader", Log: slog.New(slog.DiscardHandler),
+		Subscriptions: []telemetry.Subscription{{Filter: f.topics.AllReports()}, {Filter: f.topics.AllResults(), QoS: 1}}}
 	f.leader.Handle = func(m telemetry.Message) {
 		kind, user, _ := f.topics.Parse(m.Topic)
 		f.mutex.Lock()
@@ -104,11 +107,13 @@ func (f *fleet) startWorker(address string) {
 	}
 	f.server = &serve.Server{
 		Fleet: "demo", Aircraft: 1, Key: f.key, OfferBytes: 1 << 20, Limits: serve.DefaultLimits(), Log: slog.New(slog.DiscardHandler),
-		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: f.authority()},
+		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientAuth: tls.VerifyClientCertIfGiven,
+			ClientCAs: f.authority()},
 	}
 	p := executor.Program{Command: []string{os.Args[0], "executor"}}
 	for i, id := range []string{"upper", "loop", "asleep"} {
-		function := &share.Function{Index: uint32(i), UnitBytes: 4, MaxOutput: 4, Start: func() (share.Executor, error) { return p.Start() }}
+		function := &share.Function{Index: uint32(i), UnitBytes: 4, MaxOutput: 4,
+			Start: func() (share.Executor, error) { return p.Start() }}
 		scheduler.SetNSPerByte(function, 1)
 		f.server.Functions = append(f.server.Functions, serve.Function{ID: id, Digest: digest, Function: function, Scheduler: scheduler})
 	}
@@ -135,9 +140,10 @@ func (f *fleet) authority() *x509.CertPool {
 
 // open publishes a slot's beacon; users have so long for a decision.
 func (f *fleet) open(n int, decideByMS float64) {
-	beacon := telemetry.Slot{Slot: n, SlotMS: 60000, Speed: 1.0 / 60, ReportByMS: 1, DecideByMS: decideByMS, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{
-		{Number: 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 1, Worker: f.server.Address().String()},
-	}}}
+	beacon := telemetry.Slot{Slot: n, SlotMS: 60000, Speed: 1.0 / 60, ReportByMS: 1, DecideByMS: decideByMS,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{
+			{Number: 1, PositionM: [2]float64{500, 500}, CPUHz: 40e9, ExpectedUsers: 1, Worker: f.server.Address().String()},
+		}}}
 	if f.nothingOffered {
 		beacon.Offer.Aircraft = []telemetry.OfferAircraft{}
 	}
@@ -159,8 +165,10 @@ func (f *fleet) publish(topic string, qos byte, payload []byte) {
 // decide sends a user most of whose task is to be computed on aircraft 1.
 func (f *fleet) decide(n int, user string, bytes uint32) {
 	function, _ := task.FunctionHash(digest)
-	g := task.Grant{Mission: task.MissionHash("demo", "m1"), User: task.UserHash(user), Function: function, Slot: uint32(n), Bytes: bytes, Aircraft: 1, Share: 60000}
-	f.publish(f.topics.Decision(user), 1, must(telemetry.Encode(telemetry.Decision{Slot: n, Aircraft: 1, Offload: 0.75, CPUHz: 30e9, Grant: g.Text(f.key)})))
+	g := task.Grant{Mission: task.MissionHash("demo", "m1"), User: task.UserHash(user), Function: function, Slot: uint32(n), Bytes: bytes,
+		Aircraft: 1, Share: 60000}
+	f.publish(f.topics.Decision(user), 1, must(telemetry.Encode(telemetry.Decision{Slot: n, Aircraft: 1, Offload: 0.75, CPUHz: 30e9,
+		Grant: g.Text(f.key)})))
 }
 
 func (f *fleet) awaitReport(n int) {
@@ -201,14 +209,17 @@ func TestTasksAreComputed(t *testing.T) {
 			f.publish(f.topics.Decision("u01"), 1, must(telemetry.Encode(telemetry.Decision{Slot: 17})))
 		}, telemetry.ByDecision, 0, ""},
 		{"by the offer", "upper", nil, nil, telemetry.ByOffer, 1, ""},
-		{"the worker refuses the grant", "upper", nil, func(f *fleet) { f.decide(17, "u01", 10) }, telemetry.ByLocal, 0, "more bytes than granted"},
-		{"the worker is gone", "upper", func(f *fleet) { f.server.Close() }, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "refused"},
+		{"the worker refuses the grant", "upper", nil, func(f *fleet) { f.decide(17, "u01", 10) }, telemetry.ByLocal, 0,
+			"more bytes than granted"},
+		{"the worker is gone", "upper", func(f *fleet) { f.server.Close() }, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal,
+			0, "refused"},
 		{"the worker ends in the middle", "loop", nil, func(f *fleet) {
 			f.decide(17, "u01", 40)
 			eventually(f.t, "a task at the worker", func() bool { return f.scheduler.Stats().CPU > 0 })
 			f.server.Close()
 		}, telemetry.ByLocal, 0, "e"}, // whatever the connection said
-		{"the function hangs there", "asleep", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "longer than the whole takes here"},
+		{"the function hangs there", "asleep", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0,
+			"longer than the whole takes here"},
 		{"the function loops there", "loop", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,9 +239,11 @@ func TestTasksAreComputed(t *testing.T) {
 			}
 			d := &Device{
 				ID: "u01", Fleet: "demo", Broker: f.broker, TLS: &tls.Config{RootCAs: f.authority(), Certificates: []tls.Certificate{pair}},
-				Function: Function{ID: c.function, UnitBytes: 4, OutputBytes: 4, CyclesPerBit: cycles}, CPUHz: 1e9, Physics: physics.DefaultConstants(),
+				Function: Function{ID: c.function, UnitBytes: 4, OutputBytes: 4, CyclesPerBit: cycles}, CPUHz: 1e9,
+				Physics:  physics.DefaultConstants(),
 				Position: func() [2]float64 { return [2]float64{500, 500} }, Next: func(int) (Task, bool) { return Task{input, 1}, true },
-				Compute: func(b []byte) ([]byte, error) { return bytes.ToUpper(b), nil }, Done: func(o Outcome) { done <- o }, Log: slog.New(slog.DiscardHandler),
+				Compute: func(b []byte) ([]byte, error) { return bytes.ToUpper(b), nil }, Done: func(o Outcome) { done <- o },
+				Log: slog.New(slog.DiscardHandler),
 			}
 			if err := d.Initialize(context.Background()); err != nil {
 				t.Fatal(err)
@@ -254,7 +267,8 @@ func TestTasksAreComputed(t *testing.T) {
 			for o.Slot != 17 {
 				o = <-done
 			}
-			if o.By != c.by || o.Aircraft != c.aircraft || !strings.Contains(o.Problem, c.problem) || (o.Problem == "") != (c.problem == "") || o.Err != nil || !bytes.Equal(o.Output, bytes.ToUpper(input)) {
+			if o.By != c.by || o.Aircraft != c.aircraft || !strings.Contains(o.Problem, c.problem) ||
+				(o.Problem == "") != (c.problem == "") || o.Err != nil || !bytes.Equal(o.Output, bytes.ToUpper(input)) {
 				t.Errorf("%+v, output %q", o, o.Output)
 			}
 			if c.by == telemetry.ByDecision && c.aircraft > 0 && o.EdgeBytes != 28 { // 0.75 of ten units, whole ones
@@ -285,7 +299,8 @@ func TestPythonClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	certificate, key := access.Files(f.folder, "u01")
-	c := exec.Command(python, "../example/client.py", strings.TrimPrefix(f.broker.URL, "tcp://"), "demo", "u01", filepath.Join(f.folder, "ca.crt"), certificate, key, path)
+	c := exec.Command(python, "../example/client.py", strings.TrimPrefix(f.broker.URL, "tcp://"), "demo", "u01",
+		filepath.Join(f.folder, "ca.crt"), certificate, key, path)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	if err := c.Start(); err != nil {

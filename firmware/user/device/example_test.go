@@ -66,7 +66,8 @@ func startFleet() (brokerURL, certificates string) {
 	go func() {
 		offer := telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}
 		for slot := 0; ; slot++ {
-			beacon, err := telemetry.Encode(telemetry.Slot{Slot: slot, SlotMS: 1000, Speed: 1, ReportByMS: 10, DecideByMS: 20, Offer: offer})
+			beacon, err := telemetry.Encode(telemetry.Slot{Slot: slot, SlotMS: 1000, Speed: 1, ReportByMS: 10, DecideByMS: 20,
+				Offer: offer})
 			check(err)
 			leader.Publish(telemetry.Publication{Topic: topics.Slot(), Payload: beacon})
 			time.Sleep(100 * time.Millisecond)

@@ -20,16 +20,17 @@ var program = cli.Program{
 			}
 			return sdk.Serve(find)
 		}},
-		{Name: "generate", Args: "[-tiles N] [-seed N]", Summary: "write an image of so many tiles to standard output", Run: func(_ context.Context, call *cli.Call) error {
-			tiles := call.Flags.Int("tiles", 100, "how many `tiles`")
-			seed := call.Flags.Uint64("seed", 1, "`number` that it is drawn from")
-			if _, err := call.Parse("", 0); err != nil {
+		{Name: "generate", Args: "[-tiles N] [-seed N]", Summary: "write an image of so many tiles to standard output",
+			Run: func(_ context.Context, call *cli.Call) error {
+				tiles := call.Flags.Int("tiles", 100, "how many `tiles`")
+				seed := call.Flags.Uint64("seed", 1, "`number` that it is drawn from")
+				if _, err := call.Parse("", 0); err != nil {
+					return err
+				}
+				image, _ := generate(rand.New(rand.NewPCG(*seed, 0)), *tiles)
+				_, err := call.Stdout.Write(image)
 				return err
-			}
-			image, _ := generate(rand.New(rand.NewPCG(*seed, 0)), *tiles)
-			_, err := call.Stdout.Write(image)
-			return err
-		}},
+			}},
 	},
 }
 

@@ -129,7 +129,8 @@ func (c *Config) New(module, cache string) (*share.Function, error) {
 		if most == 0 {
 			most = 64 << 20
 		}
-		p = executor.Program{Command: []string{module, "-file", c.WASM, "-memory", strconv.FormatUint(most, 10), "-cache", cache}} // the module's memory is bounded by its host
+		// the module's memory is bounded by its host
+		p = executor.Program{Command: []string{module, "-file", c.WASM, "-memory", strconv.FormatUint(most, 10), "-cache", cache}}
 	}
 	f.Start = func() (share.Executor, error) { return p.Start() }
 	return f, nil

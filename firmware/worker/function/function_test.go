@@ -86,7 +86,8 @@ func TestService(t *testing.T) {
 // content of a file that is an argument, such as an interpreter's script.
 func TestDigest(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range []Config{{Command: []string{"cat"}}, {Command: []string{"cat"}, Index: 1}, {Command: []string{"ls"}}, {HTTP: "http://a/"}, {HTTP: "http://b/"}} {
+	for _, c := range []Config{{Command: []string{"cat"}}, {Command: []string{"cat"}, Index: 1}, {Command: []string{"ls"}},
+		{HTTP: "http://a/"}, {HTTP: "http://b/"}} {
 		d, err := c.Digest()
 		if err != nil || len(d) != 64 || seen[d] {
 			t.Errorf("%+v: %s, %v", c, d, err)

@@ -60,7 +60,8 @@ const pageBytes = 1 << 16
 func load(path, cache string, memoryBytes uint64) (f sdk.Function, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("module %s: no compiler for this machine, or no memory that may be executed (MemoryDenyWriteExecute): %v", path, p)
+			err = fmt.Errorf("module %s: no compiler for this machine, or no memory that may be executed (MemoryDenyWriteExecute): %v",
+				path, p)
 		}
 	}()
 	ctx := context.Background()

@@ -68,8 +68,10 @@ func TestModules(t *testing.T) {
 		run  []byte
 		want error
 	}{
-		{"echo", echo, nil}, {"a loop", loop, share.ErrStopped}, {"recursion", recurse, executor.ErrBroken}, {"a trap", trapping, executor.ErrBroken},
-		{"memory beyond its limit", growing, nil}, {"output beyond its memory", endless, executor.ErrFailed}, {"an error", failing, executor.ErrFailed},
+		{"echo", echo, nil}, {"a loop", loop, share.ErrStopped}, {"recursion", recurse, executor.ErrBroken},
+		{"a trap", trapping, executor.ErrBroken},
+		{"memory beyond its limit", growing, nil}, {"output beyond its memory", endless, executor.ErrFailed},
+		{"an error", failing, executor.ErrFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &share.Scheduler{Cores: 1, MaxTasks: 4}

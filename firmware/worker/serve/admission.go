@@ -31,7 +31,8 @@ type use struct {
 }
 
 func newAdmission(fleet string, aircraft int, key *task.Key, offerBytes int) *admission {
-	return &admission{fleet: fleet, aircraft: aircraft, key: key, offerBytes: offerBytes, slot: -1, offers: map[int]telemetry.OfferAircraft{}, used: map[use]struct{}{}}
+	return &admission{fleet: fleet, aircraft: aircraft, key: key, offerBytes: offerBytes, slot: -1,
+		offers: map[int]telemetry.OfferAircraft{}, used: map[use]struct{}{}}
 }
 
 // setMission begins a mission. Of one that was in its slots before this worker began, the

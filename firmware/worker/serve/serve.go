@@ -221,7 +221,8 @@ func (s *Server) handshake(c *tls.Conn) (user string, err error) {
 	}
 	if chains := c.ConnectionState().VerifiedChains; len(chains) > 0 {
 		subject := chains[0][0].Subject
-		if len(subject.OrganizationalUnit) == 1 && subject.OrganizationalUnit[0] == access.RoleUser && telemetry.ValidID(subject.CommonName) {
+		if len(subject.OrganizationalUnit) == 1 && subject.OrganizationalUnit[0] == access.RoleUser &&
+			telemetry.ValidID(subject.CommonName) {
 			return subject.CommonName, nil
 		}
 	}

@@ -52,7 +52,8 @@ type bench struct {
 func newBench(t *testing.T, change func(*Server)) *bench {
 	t.Helper()
 	b := &bench{t: t, folder: t.TempDir(), key: &task.Key{1, 2, 3}, authority: x509.NewCertPool()}
-	all := []access.Certificate{{Name: access.WorkerName(1), Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}}, {Name: "u01", Role: access.RoleUser}, {Name: "u02", Role: access.RoleUser}, {Name: "crew-1", Role: access.RoleCrew}}
+	all := []access.Certificate{{Name: access.WorkerName(1), Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}},
+		{Name: "u01", Role: access.RoleUser}, {Name: "u02", Role: access.RoleUser}, {Name: "crew-1", Role: access.RoleCrew}}
 	if _, err := access.Issue(b.folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,8 @@ func newBench(t *testing.T, change func(*Server)) *bench {
 	t.Cleanup(scheduler.Close)
 	b.server = &Server{
 		Fleet: "demo", Aircraft: 1, Key: b.key, OfferBytes: 100, Limits: DefaultLimits(), Log: slog.New(slog.DiscardHandler),
-		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.pair(access.WorkerName(1))}, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: b.authority},
+		TLS: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.pair(access.WorkerName(1))},
+			ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: b.authority},
 	}
 	p := executor.Program{Command: []string{os.Args[0], "executor"}}
 	for i, id := range []string{"upper", "loop", "error", "trap"} {
@@ -88,7 +90,8 @@ func newBench(t *testing.T, change func(*Server)) *bench {
 }
 
 func (b *bench) openSlot(n int) {
-	b.server.OpenSlot(telemetry.Slot{Slot: n, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{{Number: 1, CPUHz: 1e9, ExpectedUsers: 1}}}})
+	b.server.OpenSlot(telemetry.Slot{Slot: n, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{{Number: 1, CPUHz: 1e9,
+		ExpectedUsers: 1}}}})
 }
 
 func (b *bench) pair(name string) tls.Certificate {
@@ -118,7 +121,8 @@ func hash(text string) (h [12]byte) { h, _ = task.FunctionHash(text); return h }
 
 // grant is a good one of u01 for 100 bytes in slot 17.
 func grant() task.Grant {
-	return task.Grant{Mission: task.MissionHash("demo", "m1"), User: task.UserHash("u01"), Function: hash(digest), Slot: 17, Bytes: 100, Aircraft: 1, Share: 30000}
+	return task.Grant{Mission: task.MissionHash("demo", "m1"), User: task.UserHash("u01"), Function: hash(digest), Slot: 17, Bytes: 100,
+		Aircraft: 1, Share: 30000}
 }
 
 // ask sends a request with so much input, and returns the answer.
@@ -144,18 +148,22 @@ func TestHostileRequests(t *testing.T) {
 		after  func(r *task.Request, key *task.Key) // the grant is sealed
 		want   task.Status
 	}{
-		{"forged: another aircraft's key", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant = sealed(grant(), &other) }, task.Forged},
+		{"forged: another aircraft's key", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant = sealed(grant(), &other) },
+			task.Forged},
 		{"forged: a bit of the share", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant[39] ^= 128 }, task.Forged},
 		{"forged: a bit of the proof", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant[55] ^= 1 }, task.Forged},
 		{"forged: all zeros", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant = make([]byte, task.GrantSize) }, task.Forged},
 		{"expired: three slots old", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 14, 14 }, nil, task.Expired},
 		{"expired: of slot 0", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 0, 0 }, nil, task.Expired},
 		{"of a slot far ahead", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = 19, 19 }, nil, task.Expired},
-		{"of the last slot there can be", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = math.MaxInt32, math.MaxInt32 }, nil, task.Expired},
+		{"of the last slot there can be", "u01", func(g *task.Grant, r *task.Request) { g.Slot, r.Slot = math.MaxInt32, math.MaxInt32 },
+			nil, task.Expired},
 		{"another slot than its grant's", "u01", func(g *task.Grant, r *task.Request) { r.Slot = 16 }, nil, task.Expired},
 		{"foreign: another aircraft", "u01", func(g *task.Grant, _ *task.Request) { g.Aircraft = 2 }, nil, task.Foreign},
-		{"foreign: another mission", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("demo", "m0") }, nil, task.Foreign},
-		{"foreign: another fleet", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("other", "m1") }, nil, task.Foreign},
+		{"foreign: another mission", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("demo", "m0") }, nil,
+			task.Foreign},
+		{"foreign: another fleet", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("other", "m1") }, nil,
+			task.Foreign},
 		{"foreign: another user's, stolen", "u02", nil, nil, task.Foreign},
 		{"another program's digest", "u01", func(g *task.Grant, _ *task.Request) { g.Function[0] ^= 1 }, nil, task.Function},
 		{"no such function", "u01", func(_ *task.Grant, r *task.Request) { r.Function = "none" }, nil, task.Function},
@@ -233,7 +241,8 @@ func TestReplay(t *testing.T) {
 	b.openSlot(18) // a later one
 	for slot, want := range map[int]task.Status{17: task.Replayed, 18: task.OK} {
 		g.Slot = uint32(slot)
-		if a, _ := ask(b.dial("u01"), task.Request{Slot: slot, Function: "upper", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input); a.Status != want {
+		if a, _ := ask(b.dial("u01"), task.Request{Slot: slot, Function: "upper", Bytes: len(input), Grant: g.Seal(nil, b.key)},
+			input); a.Status != want {
 			t.Errorf("slot %d: %s, want %s", slot, a.Status, want)
 		}
 	}

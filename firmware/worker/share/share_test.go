@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 		os.Args[1] = "executor"
 	}
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
-		sdk.Serve(work, endless, grow, recurse, trap, flood, func(b []byte) ([]byte, error) { return nil, errors.New("bad input") }, asleep, interrupted)
+		sdk.Serve(work, endless, grow, recurse, trap, flood, func(b []byte) ([]byte, error) { return nil, errors.New("bad input") }, asleep,
+			interrupted)
 		os.Exit(0)
 	}
 	if len(os.Args) == 2 && os.Args[1] == "liar" {

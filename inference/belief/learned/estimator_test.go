@@ -86,7 +86,8 @@ func TestWindow(t *testing.T) {
 		late := believe(New(surroundings(&c), random(window)), all[from:])
 		for k := window - 1; k < len(late); k++ {
 			if late[k] != whole[from+k] {
-				t.Fatalf("window %d, slot %d: what was before slot %d is in\n%s\nand not in\n%s", window, from+k, from, whole[from+k], late[k])
+				t.Fatalf("window %d, slot %d: what was before slot %d is in\n%s\nand not in\n%s", window, from+k, from, whole[from+k],
+					late[k])
 			}
 		}
 		for k := range window - 1 {
@@ -131,7 +132,8 @@ func TestMissingGain(t *testing.T) {
 	e.Estimate(&s, &b)
 	for i := range s.Users {
 		distance := s.Aircraft[1].Position.Sub(s.Users[i].Position).Norm()
-		want, got := c.Physics.Channel.LoSProbability(distance, c.Physics.AltitudeM), 1/(1+math.Exp(-e.memory.Soundings[i*len(s.Aircraft)+1].LogOdds))
+		want, got := c.Physics.Channel.LoSProbability(distance, c.Physics.AltitudeM),
+			1/(1+math.Exp(-e.memory.Soundings[i*len(s.Aircraft)+1].LogOdds))
 		if math.Abs(got-want) > 1e-5 {
 			t.Errorf("user %d: line of sight believed with probability %g at %g m, want %g", i, got, distance, want)
 		}
@@ -207,7 +209,8 @@ func TestMasks(t *testing.T) {
 		{Slots: 100, Users: []slot.User{{ID: 7, CPUHz: 1e9}}},
 		{Slots: 100, Slot: 2, Results: []slot.Result{{User: 99, Slot: 1, LocalS: 1, LocalCycles: 1e9}}},
 		{Slots: 100, Slot: 3, Aircraft: snapshots[0].Aircraft[:1], Users: []slot.User{{ID: 7, CPUHz: 1e9, Gain: []float64{0}}},
-			Results: []slot.Result{{User: 7, Slot: 2, LocalS: 1e-9, LocalCycles: 1e12, Upload: slot.Upload{Bits: 1, S: 1e9, BandwidthShare: 1}}}},
+			Results: []slot.Result{{User: 7, Slot: 2, LocalS: 1e-9, LocalCycles: 1e12,
+				Upload: slot.Upload{Bits: 1, S: 1e9, BandwidthShare: 1}}}},
 	} {
 		b.Resize(&s)
 		e.Estimate(&s, &b)
@@ -233,8 +236,10 @@ func TestUsersAreBounded(t *testing.T) {
 		s.Users = append(s.Users, slot.User{ID: id, CPUHz: 1e9, Gain: []float64{1e-10, 1e-10}})
 	}
 	m.Observe(&s)
-	if n := len(s.Users); len(m.users) != maxUsers || len(m.Soundings) != 2*n || len(m.Links.Counts) != 2*n || len(m.Phones.Counts) != n || m.Links.Counts[0] != 2 {
-		t.Errorf("%d of %d users: %d links, rows of %d, and %d CPUs", len(m.users), n, len(m.Soundings), len(m.Links.Counts), len(m.Phones.Counts))
+	if n := len(s.Users); len(m.users) != maxUsers || len(m.Soundings) != 2*n || len(m.Links.Counts) != 2*n || len(m.Phones.Counts) != n ||
+		m.Links.Counts[0] != 2 {
+		t.Errorf("%d of %d users: %d links, rows of %d, and %d CPUs", len(m.users), n, len(m.Soundings), len(m.Links.Counts),
+			len(m.Phones.Counts))
 	}
 }
 
@@ -320,7 +325,8 @@ func TestParametersFile(t *testing.T) {
 	}
 	for name, bad := range map[string][]byte{
 		"empty": nil, "short": raw[:100], "long": append(slices.Clone(raw), 0), "magic": append([]byte("PREFDTB2"), raw[8:]...),
-		"window": append(append(slices.Clone(raw[:8]), 0, 0, 0, 0), raw[12:]...), "NaN": append(slices.Clone(raw[:len(raw)-4]), 0, 0, 0xc0, 0x7f),
+		"window": append(append(slices.Clone(raw[:8]), 0, 0, 0, 0), raw[12:]...),
+		"NaN":    append(slices.Clone(raw[:len(raw)-4]), 0, 0, 0xc0, 0x7f),
 	} {
 		if _, err := Read(bytes.NewReader(bad)); err == nil {
 			t.Errorf("%s: no error", name)

@@ -182,7 +182,8 @@ func (x *radio) observe(r *reading, to physics.Position, upload bool) (o observa
 		o.z[k] = float32(p * min(max(r.residual[k], -4), 4))
 	}
 	o.own = [ownFeatures]float32{
-		float32(2*sight - 1), float32(r.logOdds / 4), float32(r.threshold / 2), float32(min(max(z, -6), 6) / 2), noise / 2, up, distanceFeature(to.Norm()),
+		float32(2*sight - 1), float32(r.logOdds / 4), float32(r.threshold / 2), float32(min(max(z, -6), 6) / 2), noise / 2, up,
+		distanceFeature(to.Norm()),
 	}
 	return o
 }
@@ -235,7 +236,8 @@ func (u *user) appendNearestUpload(queries []float32, present *observation, slot
 	}
 	near := float32(best)
 	narrowing := float32(math.Log(1.0005-best*best) / 6)
-	return append(queries, near, narrowing, near*nearest.z[0]/2, near*nearest.z[1]/2, near*nearest.own[1], float32(slot-nearest.slot)/ageScale)
+	return append(queries, near, narrowing, near*nearest.z[0]/2, near*nearest.z[1]/2, near*nearest.own[1],
+		float32(slot-nearest.slot)/ageScale)
 }
 
 // unit returns the unit vector of a direction; east of none.

@@ -14,7 +14,8 @@ import (
 // readings flies a fleet through a steady wind, and returns what is believed after each
 // slot. A payload multiplies its flight power; with 1 none is configured. change turns a true
 // reading into what the battery shows.
-func readings(seed uint64, wind physics.Position, aircraft int, payload float64, change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
+func readings(seed uint64, wind physics.Position, aircraft int, payload float64,
+	change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	c := physics.DefaultConstants()
 	m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: payload != 1}, 20)
@@ -23,7 +24,8 @@ func readings(seed uint64, wind physics.Position, aircraft int, payload float64,
 		for i := range s.Aircraft {
 			sin, cos := math.Sincos(2 * math.Pi * r.Float64())
 			ground := wind.Add(physics.Position{EastM: 8 * cos, NorthM: 8 * sin})
-			flown := slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM, FlightJ: payload * c.Propulsion.PowerW(8) * (1 + readingNoise*r.NormFloat64())}
+			flown := slot.Flown{EastMPS: ground.EastM, NorthMPS: ground.NorthM,
+				FlightJ: payload * c.Propulsion.PowerW(8) * (1 + readingNoise*r.NormFloat64())}
 			change(s.Slot, i, &flown)
 			s.Aircraft[i].Flown = flown
 		}
@@ -66,7 +68,8 @@ func TestOneWrongReading(t *testing.T) {
 		}
 		t.Logf("times %v: %.1f m/s, %d slots above 2 m/s, %.3f", factor, worstMPS, longest, worstMultiplier)
 		if worstMPS > 4 || longest > 2 || worstMultiplier > 0.05 {
-			t.Errorf("one reading times %v moves the wind by up to %.1f m/s, by more than 2 m/s for %d slots, the multiplier by %.3f", factor, worstMPS, longest, worstMultiplier)
+			t.Errorf("one reading times %v moves the wind by up to %.1f m/s, by more than 2 m/s for %d slots, the multiplier by %.3f",
+				factor, worstMPS, longest, worstMultiplier)
 		}
 	}
 }

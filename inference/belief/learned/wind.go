@@ -90,7 +90,8 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	}
 	for north := -radius; north <= radius; north++ {
 		for east := -radius; east <= radius; east++ {
-			if w := (physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)}); w.Norm() <= windRadiusMPS {
+			if w := (physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)}); w.Norm() <=
+				windRadiusMPS {
 				g.candidates = append(g.candidates, w)
 			}
 		}
@@ -100,7 +101,8 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 	})
 	for i, w := range g.candidates {
 		var near [4]int32
-		for k, step := range [4]physics.Position{{EastM: windStepMPS}, {EastM: -windStepMPS}, {NorthM: windStepMPS}, {NorthM: -windStepMPS}} {
+		for k, step := range [4]physics.Position{{EastM: windStepMPS}, {EastM: -windStepMPS}, {NorthM: windStepMPS},
+			{NorthM: -windStepMPS}} {
 			j := slices.IndexFunc(g.candidates, func(x physics.Position) bool { return x.Sub(w).Sub(step).Norm() < 1e-6 })
 			if near[k] = int32(j); j < 0 {
 				near[k] = int32(i)

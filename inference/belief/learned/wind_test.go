@@ -63,7 +63,8 @@ func TestWindFilter(t *testing.T) {
 				prior = 1
 			}
 			if math.Abs(a.Multiplier-prior) > 1e-9 || a.MeanMPS().Norm() > 1 {
-				t.Errorf("payload %v: after readings that nothing explains, %v times %.3f is believed, want what is before any", payload, a.MeanMPS(), a.Multiplier)
+				t.Errorf("payload %v: after readings that nothing explains, %v times %.3f is believed, want what is before any", payload,
+					a.MeanMPS(), a.Multiplier)
 			}
 		}
 	}

@@ -141,7 +141,8 @@ func Parse(raw []byte) (*Trace, error) {
 	for i := range t.rows {
 		r := &t.rows[i]
 		if i > 0 && t.rows[i-1].Slot == r.Slot && t.rows[i-1].User == r.User {
-			return nil, fmt.Errorf("line %d: user %q stands twice in slot %d, already on line %d", r.line, t.Users[r.User], r.Slot, t.rows[i-1].line)
+			return nil, fmt.Errorf("line %d: user %q stands twice in slot %d, already on line %d", r.line, t.Users[r.User], r.Slot,
+				t.rows[i-1].line)
 		}
 		t.byUser[r.User] = append(t.byUser[r.User], i)
 	}
@@ -255,11 +256,13 @@ func (t *Trace) Check(areaSideM, userCPUHz float64) error {
 		r := &t.rows[i]
 		for column, metres := range [...]float64{2: r.Position.EastM, 3: r.Position.NorthM} {
 			if metres > areaSideM {
-				return fmt.Errorf("trace %s: line %d, column %d, %s: %v, want 0 to %v, the side of the area; user %q", t.File, r.line, column+1, Header[column], metres, areaSideM, t.Users[r.User])
+				return fmt.Errorf("trace %s: line %d, column %d, %s: %v, want 0 to %v, the side of the area; user %q", t.File, r.line,
+					column+1, Header[column], metres, areaSideM, t.Users[r.User])
 			}
 		}
 		if s := r.Task.LocalTimeS(userCPUHz); s > maxLocalS {
-			return fmt.Errorf("trace %s: line %d: the task takes %v s on the user's CPU of %v Hz, want %v s at most", t.File, r.line, s, userCPUHz, maxLocalS)
+			return fmt.Errorf("trace %s: line %d: the task takes %v s on the user's CPU of %v Hz, want %v s at most", t.File, r.line, s,
+				userCPUHz, maxLocalS)
 		}
 	}
 	return nil

@@ -31,7 +31,8 @@ func TestParse(t *testing.T) {
 		t.Errorf("slot 1 has %d rows, want none", n)
 	}
 	rows := tr.Rows(2)
-	if len(rows) != 2 || rows[0].User != 0 || rows[0].Task != (physics.Task{Bits: 2e6, CyclesPerBit: 500, DeadlineS: 0.5}) || rows[1].User != 1 || rows[1].Task.Bits > 0 {
+	if len(rows) != 2 || rows[0].User != 0 || rows[0].Task != (physics.Task{Bits: 2e6, CyclesPerBit: 500, DeadlineS: 0.5}) ||
+		rows[1].User != 1 || rows[1].Task.Bits > 0 {
 		t.Errorf("slot 2 is %+v", rows)
 	}
 	for _, c := range []struct {
@@ -52,7 +53,8 @@ func TestCheck(t *testing.T) {
 	if err := tr.Check(1000, 1e9); err != nil {
 		t.Error(err)
 	}
-	if err := tr.Check(550, 1e9); err == nil || !strings.Contains(err.Error(), `line 3, column 4, north_m: 600, want 0 to 550, the side of the area; user "Zoë / roof"`) {
+	if err := tr.Check(550, 1e9); err == nil || !strings.Contains(err.Error(),
+		`line 3, column 4, north_m: 600, want 0 to 550, the side of the area; user "Zoë / roof"`) {
 		t.Errorf("outside the area: %v", err)
 	}
 	if err := tr.Check(1000, 1); err == nil || !strings.Contains(err.Error(), "line 2") {
@@ -63,9 +65,10 @@ func TestCheck(t *testing.T) {
 // A mistake is one line that names where it is and what is wanted.
 func TestMistakesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":               {"", "want the header"},
-		"no header":           {"0,ana,10,20,1e6,1000,1\n", "want the header"},
-		"header cut":          {"time_s,user\n", "line 1: want the header time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s; column 3, east_m, is missing"},
+		"empty":     {"", "want the header"},
+		"no header": {"0,ana,10,20,1e6,1000,1\n", "want the header"},
+		"header cut": {"time_s,user\n", "line 1: want the header time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s; " +
+			"column 3, east_m, is missing"},
 		"header swapped":      {"time_s,user,north_m,east_m,bits,cycles_per_bit,deadline_s\n", `column 3 is "north_m", not east_m`},
 		"header longer":       {strings.TrimSpace(header) + ",note\n", `column 8, "note", is one too many`},
 		"header quoted badly": {"time_s,\"user\n", "want the header"},
@@ -97,7 +100,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	if _, err := Parse(make([]byte, maxBytes+1)); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("a large file: %v", err)
 	}
-	if _, err := Read("no-such.csv"); err == nil || !strings.Contains(err.Error(), "no-such.csv") || !strings.Contains(err.Error(), "from the folder in which the program was started") {
+	if _, err := Read("no-such.csv"); err == nil || !strings.Contains(err.Error(), "no-such.csv") ||
+		!strings.Contains(err.Error(), "from the folder in which the program was started") {
 		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "no-such.csv")); err == nil || strings.Contains(err.Error(), "folder") {
@@ -140,7 +144,9 @@ func TestReferences(t *testing.T) {
 		t.Errorf("a changed file: %v", err)
 	}
 	write(header + "x,ana,30,40,2e6,500,0.5\n")
-	if err := configs.Decode([]byte("trace: "+path+"\n"), &config); err == nil || !strings.Contains(err.Error(), "line 2, column 1, time_s") || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+	if err := configs.Decode([]byte("trace: "+path+"\n"), &config); err == nil ||
+		!strings.Contains(err.Error(), "line 2, column 1, time_s") || !strings.Contains(err.Error(), path) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("a mistake in the file: %v", err)
 	}
 }

@@ -126,7 +126,8 @@ func (a *access) newCookie(value string) *http.Cookie {
 	if value == "" {
 		lasts = -1
 	}
-	return &http.Cookie{Name: a.cookieName(), Value: value, Path: "/", MaxAge: lasts, HttpOnly: true, Secure: a.secure, SameSite: http.SameSiteStrictMode}
+	return &http.Cookie{Name: a.cookieName(), Value: value, Path: "/", MaxAge: lasts, HttpOnly: true, Secure: a.secure,
+		SameSite: http.SameSiteStrictMode}
 }
 
 // session returns the session of a request, nil without a valid cookie.

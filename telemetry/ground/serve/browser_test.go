@@ -100,7 +100,8 @@ func newTab(t *testing.T, width, height int) *tab {
 		}
 		cancel()
 	})
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1,
+		"mobile": width < 500}, nil)
 	b.call("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `
 		window.violations_ = 0; window.violated_ = ''; window.errors_ = ''; window.pressed_ = null;
 		addEventListener('pointerdown', e => { pressed_ = e.target; }, true);
@@ -201,7 +202,8 @@ func (b *tab) waitText(text string) {
 // box is an element's middle, after it was scrolled to.
 func (b *tab) box(selector string) (x, y float64) {
 	b.t.Helper()
-	r := eval[[]float64](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: 'center', behavior: 'instant'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`, selector))
+	r := eval[[]float64](b, fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({block: 'center',`+
+		` behavior: 'instant'}); const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()`, selector))
 	return r[0], r[1]
 }
 
@@ -322,7 +324,8 @@ func TestPageStale(t *testing.T) {
 	eval[any](b, "drawn = [], null")
 	publish(c, topics.Status(), true, *last)
 	publish(c, topics.Status(), false, *last)
-	if err := c.Handle(telemetry.Message{Topic: topics.Online(), Payload: telemetry.EncodeOnline(true), Retained: true, Received: time.Now()}); err != nil {
+	if err := c.Handle(telemetry.Message{Topic: topics.Online(), Payload: telemetry.EncodeOnline(true), Retained: true,
+		Received: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	b.wait("document.body.dataset.link === 'lost'")
@@ -498,7 +501,8 @@ func TestPageHeldUp(t *testing.T) {
 	die()
 	b.wait("document.body.dataset.link === 'lost'")
 	b.until("waiting", func() bool { return c.state.ageMS(time.Now()) > 3200 }) // then what comes is lost too
-	eval[any](b, `(() => { window.looked = []; new MutationObserver(() => looked.push(document.body.dataset.link)).observe(document.body, {attributes: true, attributeFilter: ['data-link']}); })()`)
+	eval[any](b, `(() => { window.looked = []; new MutationObserver(() => `+
+		`looked.push(document.body.dataset.link)).observe(document.body, {attributes: true, attributeFilter: ['data-link']}); })()`)
 	last := c.state.latest().Slot
 	r.hold(false)
 	b.wait(fmt.Sprintf("document.getElementById('clock').textContent.startsWith('slot %d ')", last)) // the burst
@@ -508,7 +512,8 @@ func TestPageHeldUp(t *testing.T) {
 	c.leader(100 * time.Millisecond)
 	b.wait("document.body.dataset.link === 'live'")
 	r.drop()
-	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails path').length === 2")
+	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails " +
+		"path').length === 2")
 }
 
 // A connection that neither ends nor carries anything is left for another one. A page that
@@ -524,7 +529,8 @@ func TestPageReconnects(t *testing.T) {
 	_, token, _ := strings.Cut(c.links.link("watch"), "#")
 	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
 	b.wait("document.body.dataset.link === 'live'")
-	eval[any](b, `(() => { window.links = []; new MutationObserver(() => links.push(document.body.dataset.link)).observe(document.body, {attributes: true, attributeFilter: ['data-link']}); })()`)
+	eval[any](b, `(() => { window.links = []; new MutationObserver(() => links.push(document.body.dataset.link)).observe(document.body,`+
+		` {attributes: true, attributeFilter: ['data-link']}); })()`)
 	r.lose()
 	b.wait("links.includes('lost') && links.at(-1) === 'live'") // lost for two seconds
 	eval[any](b, `(() => {
@@ -588,7 +594,8 @@ func TestPageTLS(t *testing.T) {
 		}
 	}
 	b.call("Network.getCookies", map[string]any{}, &out)
-	if len(out.Cookies) != 1 || !strings.HasPrefix(out.Cookies[0].Name, "__Host-ground-") || !out.Cookies[0].Secure || !out.Cookies[0].HTTPOnly || out.Cookies[0].SameSite != "Strict" {
+	if len(out.Cookies) != 1 || !strings.HasPrefix(out.Cookies[0].Name, "__Host-ground-") || !out.Cookies[0].Secure ||
+		!out.Cookies[0].HTTPOnly || out.Cookies[0].SameSite != "Strict" {
 		t.Errorf("cookies %+v", out.Cookies)
 	}
 }
@@ -613,7 +620,8 @@ func TestPageAlarms(t *testing.T) {
 		{"SATURATED: the budget is below the floor of 32.4 kJ", func(s *telemetry.Status) { s.Saturated = true }},
 		{"SATURATED: the packs do not last", func(s *telemetry.Status) { s.Saturated, s.CoveredUntilSlot = true, new(40) }},
 		{"predicted to end on 46.0 kJ, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
-		{"aircraft 2: left OFFBOARD for POSCTL while flying", func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
+		{"aircraft 2: left OFFBOARD for POSCTL while flying",
+			func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
 		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},
 		{"aircraft 2: no message yet", func(s *telemetry.Status) { s.Aircraft[1].AgeS = nil }},
 		{"aircraft 1: battery 12 %", func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) }},
@@ -631,7 +639,8 @@ func TestPageAlarms(t *testing.T) {
 		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 31, What: "budget 42000 J, target"}
 	})
 	b.waitText("hut commanded: budget 42000 J, target, from slot 31")
-	for key, who := range map[string]string{"": "an unsigned station", "crew-1": "crew-1"} { // not from here, though perhaps with the same key
+	// not from here, though perhaps with the same key
+	for key, who := range map[string]string{"": "an unsigned station", "crew-1": "crew-1"} {
 		set(func(s *telemetry.Status) {
 			s.LastCommand = &telemetry.LastCommand{ID: "h-" + key, Key: key, Slot: 32, What: "mission hold"}
 		})
@@ -734,8 +743,10 @@ func TestPageAwake(t *testing.T) {
 			}
 		}
 		c.mutex.Unlock()
-		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.getElementById('aircraft').innerText.includes('landed') === %v", x.state, x.landed))
-		eval[any](b, "document.dispatchEvent(new Event('visibilitychange')), document.dispatchEvent(new Event('visibilitychange')), null") // it is asked then, and every 5 s
+		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && "+
+			"document.getElementById('aircraft').innerText.includes('landed') === %v", x.state, x.landed))
+		// it is asked then, and every 5 s
+		eval[any](b, "document.dispatchEvent(new Event('visibilitychange')), document.dispatchEvent(new Event('visibilitychange')), null")
 		b.wait(fmt.Sprintf("locks.some(x => !x.released && x.type === 'screen') === %v", x.awake))
 	}
 }
@@ -745,7 +756,8 @@ func TestPageAwake(t *testing.T) {
 func TestPageStates(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
@@ -760,13 +772,15 @@ func TestPageStates(t *testing.T) {
 			want["act-"+action] = m.Accepts(action)
 		}
 		for id, accepted := range want {
-			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s: it is for ')", id, state))
+			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s: it is for ')", id,
+				state))
 			dashed := eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector('#%s .hold')).borderTopStyle === 'dashed'", id))
 			if refused == accepted || dashed == accepted {
 				t.Errorf("%s while %s: refused %v, dashed %v, the leader accepts %v", id, state, refused, dashed, accepted)
 			}
 		}
-		if left, want := eval[bool](b, "document.getElementById('clock').textContent.includes(' left')"), m.InFlight() && !m.Ending(); left != want {
+		if left, want := eval[bool](b, "document.getElementById('clock').textContent.includes(' left')"), m.InFlight() &&
+			!m.Ending(); left != want {
 			t.Errorf("%s: time left %v, want %v", state, left, want)
 		}
 	}
@@ -777,9 +791,11 @@ func TestPageShows(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live, func(c *console) {
 		c.StaleAfter = time.Hour // the page is opened after the statuses
-		c.Picture = &Picture{Image: []byte("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"), Type: "image/svg+xml", AtM: [4]float64{-50, -60, 1000, 1100}}
+		c.Picture = &Picture{Image: []byte("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"), Type: "image/svg+xml",
+			AtM: [4]float64{-50, -60, 1000, 1100}}
 	})
-	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 19, SlotMS: 500, Speed: 2, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 19, SlotMS: 500, Speed: 2, ReportByMS: 100, DecideByMS: 150,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	for slot := 17; slot <= 20; slot++ {
 		s := exampleStatus(slot)
 		s.Aircraft[0].PositionM[0] += float64(slot)
@@ -823,10 +839,13 @@ func TestPageShows(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c[0], got, c[1])
 		}
 	}
-	figures := eval[[][3]string](b, "[...document.querySelectorAll('#values div')].map(x => [x.children[0].textContent, x.children[1].firstChild.data, x.children[1].lastChild.textContent])")
+	figures := eval[[][3]string](b, "[...document.querySelectorAll('#values div')].map(x => [x.children[0].textContent, "+
+		"x.children[1].firstChild.data, x.children[1].lastChild.textContent])")
 	want := [][2]string{
-		{"request", "45.0 kJ target"}, {"setting", "0.420"}, {"spent", "7.1 kJ (16 %)"}, {"remaining", "37.9 kJ"}, {"predicted end", "40.0 kJ"}, {"floor", "32.4 kJ"}, {"transit", "0.9 kJ"},
-		{"delay, mean of a task", "0.250 s"}, {"users reported", "7"}, {"missed slots", "2"}, {"energy from", "energy consumed"}, {"last command", "budget 45000 J, target"},
+		{"request", "45.0 kJ target"}, {"setting", "0.420"}, {"spent", "7.1 kJ (16 %)"}, {"remaining", "37.9 kJ"},
+		{"predicted end", "40.0 kJ"}, {"floor", "32.4 kJ"}, {"transit", "0.9 kJ"},
+		{"delay, mean of a task", "0.250 s"}, {"users reported", "7"}, {"missed slots", "2"}, {"energy from", "energy consumed"},
+		{"last command", "budget 45000 J, target"},
 	}
 	if len(figures) != len(want) {
 		t.Fatalf("figures %q", figures)
@@ -839,7 +858,8 @@ func TestPageShows(t *testing.T) {
 	if got := figures[len(figures)-1][2]; got != "hut, from slot 15, 5 slots ago, id b-9" {
 		t.Errorf("last command: %q", got)
 	}
-	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got, "320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, ") || !strings.Contains(got, " s old") {
+	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got,
+		"320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, ") || !strings.Contains(got, " s old") {
 		t.Errorf("aircraft %s", got)
 	}
 	// Predicted end, floor and budget are in the chart, by their colours.
@@ -883,7 +903,8 @@ func TestPageActsInSight(t *testing.T) {
 					}
 				}
 				c.mutex.Unlock()
-				b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.querySelectorAll('#aircraft li').length === %d",
+				b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q && document.querySelectorAll('#aircraft "+
+					"li').length === %d",
 					state, max(2, alarms)))
 				for _, where := range []string{"0", "document.body.scrollHeight / 2", "document.body.scrollHeight"} {
 					eval[any](b, "scrollTo({top: "+where+", behavior: 'instant'}), null")
@@ -962,7 +983,8 @@ func testTap(t *testing.T, touches bool) {
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.touches = touches
 	b.waitText("stay where they are")
-	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind, e => { window[kind] = e.timeStamp; window.pointerType = e.pointerType; }, true); })()`)
+	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind,`+
+		` e => { window[kind] = e.timeStamp; window.pointerType = e.pointerType; }, true); })()`)
 	taps := 0
 	for range 20 {
 		x, y := b.pressOn("#act-return .hold")
@@ -993,7 +1015,8 @@ func testTap(t *testing.T, touches bool) {
 		new MutationObserver(() => { const share = done.offsetWidth / hold.offsetWidth;
 			if (share < .9) progress = Math.max(progress, share); }).observe(hold, {attributes: true, attributeFilter: ['style']});
 	})()`)
-	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
+	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = "+
+		"performance.now(); return real(path, ...x); }; })()")
 	b.press("#act-hold .hold", func() bool { return len(c.commands()) > 0 })
 	b.waitText("mission hold accepted") // the answer's banner moves what is below it
 	progress := eval[float64](b, "progress")
@@ -1031,14 +1054,17 @@ func TestPageOtherSites(t *testing.T) {
 	target := c.URL() + "command"
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, `<form method=post enctype=text/plain action=%q><input name='{"id":"x","at":0,"kind":"mission","action":"stop","mission":"' value='"}'></form>`, target)
+		fmt.Fprintf(w, `<form method=post enctype=text/plain action=%q><input name='{"id":"x","at":0,"kind":"mission","action":"stop",`+
+			`"mission":"' value='"}'></form>`, target)
 	}))
 	defer evil.Close()
 	_, port, _ := net.SplitHostPort(evil.Listener.Addr().String())
 	for site, origin := range map[string]string{"cross-site": "http://" + evilHost + ":" + port, "same-site": "http://127.0.0.1:" + port} {
 		b.navigate(origin)
-		failed := eval[bool](b, fmt.Sprintf(`fetch(%q, {method: 'POST', credentials: 'include', headers: {'Content-Type': 'application/json'}, body: '{}'}).then(() => false, () => true)`, target))
-		eval[any](b, fmt.Sprintf(`fetch(%q, {method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}'}).then(() => null, () => null)`, target))
+		failed := eval[bool](b, fmt.Sprintf(`fetch(%q, {method: 'POST', credentials: 'include',`+
+			` headers: {'Content-Type': 'application/json'}, body: '{}'}).then(() => false, () => true)`, target))
+		eval[any](b, fmt.Sprintf(`fetch(%q, {method: 'POST', mode: 'no-cors', credentials: 'include', body: '{}'}).then(() => null,`+
+			` () => null)`, target))
 		read := eval[bool](b, fmt.Sprintf(`fetch(%q, {credentials: 'include'}).then(() => true, () => false)`, c.URL()+"session"))
 		if !failed || read {
 			t.Errorf("%s: a script commands: %v, reads: %v", site, !failed, read)
@@ -1066,7 +1092,8 @@ func TestPagePolicy(t *testing.T) {
 	c := startConsole(t, live)
 	c.change = func(s *telemetry.Status) {
 		s.Aircraft[0].Reason, s.Aircraft[0].Mode = "<img src=x onerror=alert(1)><script>pwned=1</script>", "<img src=mode onerror=alert(1)>"
-		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "<img src=key onerror=alert(1)>", Slot: 3, What: "<img src=what onerror=alert(1)>"}
+		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "<img src=key onerror=alert(1)>", Slot: 3,
+			What: "<img src=what onerror=alert(1)>"}
 	}
 	c.ack = func(name string, r command.Request) (telemetry.Ack, error) {
 		return telemetry.Ack{ID: r.ID(), Key: name, Reason: "<img src=answer onerror=alert(1)>"}, nil
@@ -1100,8 +1127,10 @@ func TestPageTwoOperators(t *testing.T) {
 		if b.ReplacesJ == nil || *b.ReplacesJ != inForceJ {
 			return telemetry.Ack{ID: b.ID, Key: name, Reason: fmt.Sprintf("another total is in force, %g kJ", inForceJ/1000)}, nil
 		}
-		inForceJ, last = b.EnergyJ, &telemetry.LastCommand{ID: b.ID, Key: name, Slot: slot, What: fmt.Sprintf("budget %g kJ", b.EnergyJ/1000)}
-		return telemetry.Ack{ID: b.ID, Key: name, Accepted: true, EffectiveSlot: &slot, EnergyJ: &b.EnergyJ, Mode: b.Mode, Saturated: &no, FloorJ: new(32400.0)}, nil
+		inForceJ, last = b.EnergyJ, &telemetry.LastCommand{ID: b.ID, Key: name, Slot: slot,
+			What: fmt.Sprintf("budget %g kJ", b.EnergyJ/1000)}
+		return telemetry.Ack{ID: b.ID, Key: name, Accepted: true, EffectiveSlot: &slot, EnergyJ: &b.EnergyJ, Mode: b.Mode, Saturated: &no,
+			FloorJ: new(32400.0)}, nil
 	}
 	c.leader(100 * time.Millisecond)
 	pages := map[string]*tab{}
@@ -1118,15 +1147,18 @@ func TestPageTwoOperators(t *testing.T) {
 			b.focus("#energy")
 			eval[any](b, "document.getElementById('energy').select()")
 			b.call("Input.insertText", map[string]any{"text": fmt.Sprintf("%d kJ", kilojoules)}, nil)
-			b.wait(fmt.Sprintf("/ %d kJ .*It replaces %d kJ\\./.test(document.getElementById('budget-before').textContent)", kilojoules, x.replacesJ/1000))
+			b.wait(fmt.Sprintf("/ %d kJ .*It replaces %d kJ\\./.test(document.getElementById('budget-before').textContent)", kilojoules,
+				x.replacesJ/1000))
 		}
 		for i, name := range []string{x.first, x.second} {
 			pages[name].press("#send-budget", func() bool { return len(c.commands()) > 2*round+i })
 		}
 		for _, b := range pages {
 			b.waitText(fmt.Sprintf("%s: budget of %d kJ (target) accepted from slot 31; the floor is 32.4 kJ (id b-", x.first, x.firstKJ))
-			b.waitText(fmt.Sprintf("%s: budget of %d kJ (target) refused: another total is in force, %d kJ (id b-", x.second, x.secondKJ, x.firstKJ))
-			b.wait(fmt.Sprintf("[...document.querySelectorAll('#values div')].at(-1).innerText.includes('budget %d kJ\\n%s, from slot 31')", x.firstKJ, x.first))
+			b.waitText(fmt.Sprintf("%s: budget of %d kJ (target) refused: another total is in force, %d kJ (id b-", x.second, x.secondKJ,
+				x.firstKJ))
+			b.wait(fmt.Sprintf("[...document.querySelectorAll('#values div')].at(-1).innerText.includes('budget %d kJ\\n%s, from slot 31')",
+				x.firstKJ, x.first))
 			if n := eval[int](b, "document.querySelectorAll('#answers .no').length"); n != round+1 {
 				t.Errorf("%d refusals", n)
 			}
@@ -1190,7 +1222,8 @@ func TestPageThousandUsers(t *testing.T) {
 		}
 		least = min(least, time.Duration((b.metrics()["TaskDuration"]-before)/updates*float64(time.Second)))
 	}
-	if dots := eval[int](b, "['served', 'local', 'waiting', 'idle'].reduce((n, id) => n + document.getElementById(id).getAttribute('d').split('M').length - 1, 0)"); dots != 1000 {
+	if dots := eval[int](b, "['served', 'local', 'waiting', 'idle'].reduce((n, id) => n + "+
+		"document.getElementById(id).getAttribute('d').split('M').length - 1, 0)"); dots != 1000 {
 		t.Errorf("%d users are drawn", dots)
 	}
 	t.Logf("%v of the main thread for an update of 1,000 users", least.Round(100*time.Microsecond))
@@ -1260,7 +1293,8 @@ func TestPageKeyboard(t *testing.T) {
 	b.waitText("Sound off")
 	b.tabTo("#act-stop .hold")
 	for range 30 { // something lies on the key
-		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": " ", "code": " ", "windowsVirtualKeyCode": 32, "autoRepeat": true}, nil)
+		b.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": " ", "code": " ", "windowsVirtualKeyCode": 32,
+			"autoRepeat": true}, nil)
 	}
 	b.focus("#mute")
 	for _, action := range []string{"start", "hold", "resume", "return", "stop", "launch", "clear"} {
@@ -1289,7 +1323,8 @@ func TestPageKeyboard(t *testing.T) {
 	b.tabTo("#send-budget")
 	b.key("Enter", "\r", next)
 	expect(`"energy_j":30000,"mode":"ceiling","replaces_j":45000`)
-	b.wait("!document.getElementById('below').checked && document.getElementById('energy').value === ''") // the next one is not meant so yet
+	// the next one is not meant so yet
+	b.wait("!document.getElementById('below').checked && document.getElementById('energy').value === ''")
 	b.tabTo("#setting")
 	b.key("ArrowDown", "", nil)
 	b.waitText("flies at 0.45 between")
@@ -1417,7 +1452,8 @@ func TestPageStopWithEightTabs(t *testing.T) {
 	if !slices.Equal(codes, []int{202, 202, 202, 202, 429}) {
 		t.Errorf("five preferences without an answer: %d", codes)
 	}
-	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = performance.now(); return real(path, ...x); }; })()")
+	eval[any](b, "(() => { const real = window.fetch; window.fetch = (path, ...x) => { if (path === 'command') window.sent = "+
+		"performance.now(); return real(path, ...x); }; })()")
 	b.press("#act-stop .hold", func() bool { return len(c.commands()) > 0 })
 	if got := c.commands()[0]; !strings.Contains(got, `"action":"stop"`) {
 		t.Errorf("sent %s", got)
@@ -1436,7 +1472,9 @@ func TestPageHeartbeat(t *testing.T) {
 	watch.waitText("slot")
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.until("the page", func() bool { return len(c.beats()) >= 2 })
-	eval[any](b, `(() => { Object.defineProperty(document, 'hidden', {get: () => true}); document.dispatchEvent(new Event('visibilitychange')); window.posts = 0; const f = window.fetch; window.fetch = (path, ...x) => { if (path === 'alive') posts++; return f(path, ...x); }; })()`)
+	eval[any](b, `(() => { Object.defineProperty(document, 'hidden', {get: () => true}); document.dispatchEvent(new `+
+		`Event('visibilitychange')); window.posts = 0; const f = window.fetch; window.fetch = (path,`+
+		` ...x) => { if (path === 'alive') posts++; return f(path, ...x); }; })()`)
 	n := len(c.beats())
 	eval[any](b, "new Promise(done => setTimeout(done, 3100))")             // three beats of the page's own clock
 	if posts := eval[int](b, "posts"); posts != 0 || len(c.beats()) > n+1 { // one may have been on its way
@@ -1448,7 +1486,8 @@ func TestPageHeartbeat(t *testing.T) {
 	// One that is refused is said so, and so is a leave that does not get through.
 	b = c.open(t, "command as crew-2", 390, 844)
 	b.until("the page", func() bool { return slices.Contains(c.beats(), "crew-2") })
-	eval[any](b, `(() => { window.real = window.fetch; window.fetch = (path, ...x) => path === 'alive' || path === 'leave' ? Promise.resolve(new Response('', {status: 401})) : real(path, ...x); })()`)
+	eval[any](b, `(() => { window.real = window.fetch; window.fetch = (path, ...x) => path === 'alive' || path === 'leave' ? `+
+		`Promise.resolve(new Response('', {status: 401})) : real(path, ...x); })()`)
 	b.waitText("the heartbeat of this page does not get through")
 	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('stop watching: no answer')") })
 	b.press("#leave", func() bool { return eval[bool](b, "document.body.innerText.includes('1 s: stop watching')") })
@@ -1468,7 +1507,8 @@ func TestPageHeartbeat(t *testing.T) {
 	b.until("the page again", func() bool { return c.beats()[len(c.beats())-1] == "crew-2" })
 	die()
 	b.wait("document.body.dataset.link === 'lost'")
-	eval[any](b, "(() => { window.posts = 0; window.fetch = (path, ...x) => { if (path === 'alive') posts++; return real(path, ...x); }; })()")
+	eval[any](b, "(() => { window.posts = 0; window.fetch = (path, ...x) => { if (path === 'alive') posts++; return real(path, ...x); "+
+		"}; })()")
 	eval[any](b, "new Promise(done => setTimeout(done, 3100))")
 	if posts := eval[int](b, "posts"); posts != 0 {
 		t.Errorf("a page that shows LINK LOST posted %d times", posts)

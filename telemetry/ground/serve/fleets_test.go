@@ -90,7 +90,8 @@ func TestFleets(t *testing.T) {
 	publishTo(t, c, 1, lost)
 	want = []summary{
 		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ", true, true},
-		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying", false, true},
+		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying",
+			false, true},
 	}
 	if got := lines(); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -108,9 +109,11 @@ func TestFleets(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{watcher, "POST", "/f2/command", http.StatusForbidden}, {b, "POST", "/command", http.StatusNotFound}, {b, "POST", "/f3/command", http.StatusNotFound},
+		{watcher, "POST", "/f2/command", http.StatusForbidden}, {b, "POST", "/command", http.StatusNotFound},
+		{b, "POST", "/f3/command", http.StatusNotFound},
 		{c.newBrowser(""), "GET", "/fleets", http.StatusUnauthorized}, {c.newBrowser(""), "GET", "/f1/session", http.StatusUnauthorized},
-		{b, "GET", "/", http.StatusOK}, {b, "GET", "/f1/", http.StatusOK}, {b, "GET", "/f2/app.js", http.StatusOK}, {b, "GET", "/events", http.StatusNotFound},
+		{b, "GET", "/", http.StatusOK}, {b, "GET", "/f1/", http.StatusOK}, {b, "GET", "/f2/app.js", http.StatusOK},
+		{b, "GET", "/events", http.StatusNotFound},
 		{b, "POST", "/f1/alive", http.StatusConflict},
 	} {
 		if r := q.b.do(q.method, q.path, headers, order); r.status != q.want {
@@ -157,7 +160,8 @@ func TestPageFleets(t *testing.T) {
 	b := newTab(t, 390, 844)
 	b.navigate(c.links.link("command as crew-1"))
 	b.wait("document.querySelectorAll('#fleets li').length === 2 && document.querySelector('#fleets').innerText.includes('flying')")
-	b.wait("document.querySelector('#fleets li').className.includes('alarm') && document.querySelector('#fleets').innerText.includes('LINK LOST')")
+	b.wait("document.querySelector('#fleets li').className.includes('alarm') && " +
+		"document.querySelector('#fleets').innerText.includes('LINK LOST')")
 	b.checkOutdoors("LINK LOST")
 	eval[any](b, `(() => { // an answer that is cut off
 		const real = window.fetch;
@@ -169,7 +173,8 @@ func TestPageFleets(t *testing.T) {
 	b.until("statuses again", func() bool { // one alone would be old before a slow page asks
 		slot++
 		publishTo(t, c, 0, exampleStatus(slot))
-		return eval[bool](b, "!document.querySelector('#fleets li').className.includes('alarm') && !document.getElementById('fleets').innerText.includes('slot 17 ')")
+		return eval[bool](b, "!document.querySelector('#fleets li').className.includes('alarm') && "+
+			"!document.getElementById('fleets').innerText.includes('slot 17 ')")
 	})
 	eval[any](b, "document.querySelector('#fleets a').click(), null")
 	b.wait("document.body.dataset.role === 'command' && document.getElementById('fleet').textContent === 'f1'")

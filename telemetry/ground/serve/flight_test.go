@@ -54,7 +54,8 @@ func TestFlightFromThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("checkpoint: %s\nslots: 400\nslot_ms: %d\nreport_by_ms: 50\ndecide_by_ms: 90\nexit_when_done: true\ncommands: {keys: {crew-1: %q}}\norigin: {latitude_deg: %v, longitude_deg: %v, amsl_m: %v}\naircraft:\n",
+	text := fmt.Sprintf("checkpoint: %s\nslots: 400\nslot_ms: %d\nreport_by_ms: 50\ndecide_by_ms: 90\nexit_when_done: true\ncommands: "+
+		"{keys: {crew-1: %q}}\norigin: {latitude_deg: %v, longitude_deg: %v, amsl_m: %v}\naircraft:\n",
 		checkpoint, slotMS, public, c.Origin.LatDeg, c.Origin.LonDeg, c.Origin.AltM)
 	for i := range 2 {
 		link := address()
@@ -70,7 +71,8 @@ func TestFlightFromThePage(t *testing.T) {
 	go func() { flown <- fly.Run(t.Context(), c, out) }()
 
 	links := &lines{}
-	ground := exec.CommandContext(t.Context(), filepath.Join(folder, "ground"), "serve", "-fleet", c.Fleet, "-broker", "tcp://"+c.Broker.Listen, "-listen", "127.0.0.1:0", "-key", key, "-timeout", "60s")
+	ground := exec.CommandContext(t.Context(), filepath.Join(folder, "ground"), "serve", "-fleet", c.Fleet, "-broker",
+		"tcp://"+c.Broker.Listen, "-listen", "127.0.0.1:0", "-key", key, "-timeout", "60s")
 	ground.Stdout, ground.Stderr = links, os.Stderr
 	ground.Cancel = func() error { return ground.Process.Signal(os.Interrupt) }
 	if err := ground.Start(); err != nil {
@@ -126,7 +128,8 @@ func TestFlightFromThePage(t *testing.T) {
 		name, at      string
 		b             *tab
 		width, height int
-	}{{"console-phone.png", "header", phone, 390, 844}, {"console-commands.png", "#actions", phone, 390, 844}, {"console-desk.png", "header", desk, 1280, 800}} {
+	}{{"console-phone.png", "header", phone, 390, 844}, {"console-commands.png", "#actions", phone, 390, 844},
+		{"console-desk.png", "header", desk, 1280, 800}} {
 		picture := x.b.screenshot(x.at)
 		size, err := png.DecodeConfig(bytes.NewReader(picture))
 		if err != nil || size.Width != x.width || size.Height != x.height || len(picture) < 20_000 {
@@ -157,7 +160,8 @@ func TestFlightFromThePage(t *testing.T) {
 		t.Fatalf("files of the mission: %q", paths)
 	}
 	log, err := exec.Command(filepath.Join(folder, "ground"), "log", paths[0]).CombinedOutput()
-	for _, want := range []string{": done, slots 0 to ", "2 aircraft", "start accepted from slot 0 (id ", "budget 140 kJ, target accepted from slot ", "return accepted from slot ", "key crew-1)"} {
+	for _, want := range []string{": done, slots 0 to ", "2 aircraft", "start accepted from slot 0 (id ",
+		"budget 140 kJ, target accepted from slot ", "return accepted from slot ", "key crew-1)"} {
 		if err != nil || !strings.Contains(string(log), want) {
 			t.Errorf("%v: no %q in the log: %s", err, want, log)
 		}
@@ -171,7 +175,8 @@ func TestFlightFromThePage(t *testing.T) {
 // screenshot is of the screen, scrolled to an element.
 func (b *tab) screenshot(selector string) []byte {
 	b.t.Helper()
-	eval[any](b, fmt.Sprintf("document.querySelector(%q).scrollIntoView({behavior: 'instant'}), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))", selector))
+	eval[any](b, fmt.Sprintf("document.querySelector(%q).scrollIntoView({behavior: 'instant'}), new Promise(done => "+
+		"requestAnimationFrame(() => requestAnimationFrame(() => done(null))))", selector))
 	var out struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &out)
 	picture, err := base64.StdEncoding.DecodeString(out.Data)

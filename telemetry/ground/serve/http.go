@@ -23,7 +23,8 @@ import (
 var page embed.FS
 
 // policy is the whole Content-Security-Policy: nothing but what this server sends.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
 
 type file struct{ name, kind string }
 
@@ -56,7 +57,8 @@ func (s *Server) handler() http.Handler {
 	sameOrigin := http.NewCrossOriginProtection().Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(s.hosts, r.Host) {
-			http.Error(w, "this server is not "+strconv.QuoteToASCII(r.Host[:min(len(r.Host), 80)])+"; -host permits a name", http.StatusMisdirectedRequest)
+			http.Error(w, "this server is not "+strconv.QuoteToASCII(r.Host[:min(len(r.Host), 80)])+"; -host permits a name",
+				http.StatusMisdirectedRequest)
 			return
 		}
 		h := w.Header()
@@ -75,8 +77,10 @@ func (s *Server) handler() http.Handler {
 func (s *Server) addRoutes(mux *http.ServeMux, prefix string) {
 	addFiles(mux, prefix, page, files)
 	for route, h := range map[string]http.HandlerFunc{
-		"GET /session": s.forAll(s.showSession), "GET /events": s.forAll(s.stream), "GET /replay": s.forAll(s.showReplay), "GET /picture": s.withCookie(s.showPicture),
-		"POST /preview": s.forOperators(s.preview), "POST /command": s.forOperators(s.command), "POST /alive": s.forOperators(s.alive), "POST /leave": s.forOperators(s.leave),
+		"GET /session": s.forAll(s.showSession), "GET /events": s.forAll(s.stream), "GET /replay": s.forAll(s.showReplay),
+		"GET /picture":  s.withCookie(s.showPicture),
+		"POST /preview": s.forOperators(s.preview), "POST /command": s.forOperators(s.command), "POST /alive": s.forOperators(s.alive),
+		"POST /leave": s.forOperators(s.leave),
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		mux.HandleFunc(method+" "+prefix+path, h)
@@ -116,7 +120,8 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	var secret string
 	switch {
 	case !ok:
-		http.Error(w, "this link was used, is older than an hour, or is of an earlier start; the server's terminal shows a new one", http.StatusForbidden)
+		http.Error(w, "this link was used, is older than an hour, or is of an earlier start; the server's terminal shows a new one",
+			http.StatusForbidden)
 		return
 	case present != nil && present.operator != nil && t.operator == nil: // stays one who may command
 	default:
@@ -232,7 +237,8 @@ type welcome struct {
 }
 
 func (s *Server) welcome(session *session) *welcome {
-	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds(), Listed: s.listed, Signed: s.Leader != nil}
+	x := &welcome{Fleet: s.Fleet, Role: "watch", AreaM: s.AreaM, StaleMS: s.StaleAfter.Milliseconds(), Listed: s.listed,
+		Signed: s.Leader != nil}
 	if o := s.operator(session); o != nil {
 		x.Role, x.Name = "command", o.Name
 	}
@@ -377,7 +383,8 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 		w.Write(encode(a))
 	}
 	if age := time.Duration(s.state.ms(s.Clock())-q.AtMS) * time.Millisecond; age.Abs() > sendLimit {
-		refuse(http.StatusConflict, fmt.Sprintf("it was given %v ago, and no command is sent when older than %v", age.Round(100*time.Millisecond), sendLimit))
+		refuse(http.StatusConflict, fmt.Sprintf("it was given %v ago, and no command is sent when older than %v",
+			age.Round(100*time.Millisecond), sendLimit))
 		return
 	}
 	status := s.state.latest()

@@ -11,8 +11,9 @@ import (
 // land there is nothing to keep.
 func TestKeepUp(t *testing.T) {
 	s := &telemetry.Status{
-		State: telemetry.StateFlying, BudgetJ: new(84e3), Mode: new(telemetry.ModeCeiling), Scope: telemetry.ScopeLanded, CoveredUntilSlot: new(99),
-		Aircraft: []telemetry.StatusAircraft{{Number: 1, ReserveJ: new(9e3)}, {Number: 2}},
+		State: telemetry.StateFlying, BudgetJ: new(84e3), Mode: new(telemetry.ModeCeiling), Scope: telemetry.ScopeLanded,
+		CoveredUntilSlot: new(99),
+		Aircraft:         []telemetry.StatusAircraft{{Number: 1, ReserveJ: new(9e3)}, {Number: 2}},
 	}
 	q := request{ID: "b1", Kind: telemetry.KindBudget, Action: keepUp, ReplacesJ: new(84e3)}
 	r, err := q.command(s)
@@ -20,7 +21,8 @@ func TestKeepUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := r.Budget
-	if b.StandDown != telemetry.StandDownNever || b.EnergyJ != 84e3 || b.Scope != telemetry.ScopeLanded || *b.ReplacesJ != 84e3 || len(b.Packs) != 1 || *b.Packs[0].ReserveJ != 9e3 {
+	if b.StandDown != telemetry.StandDownNever || b.EnergyJ != 84e3 || b.Scope != telemetry.ScopeLanded || *b.ReplacesJ != 84e3 ||
+		len(b.Packs) != 1 || *b.Packs[0].ReserveJ != 9e3 {
 		t.Errorf("%+v", b)
 	}
 	if text := consequences(s)[keepUp]; !strings.HasPrefix(text, "No aircraft comes home before the last slot") {

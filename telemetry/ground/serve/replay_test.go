@@ -28,7 +28,8 @@ type flown struct {
 
 // figures is what a page shows as numbers, without ages. The delay is left out: live it is of
 // the users' results, in a record of the leader's account.
-const figures = `[...document.querySelectorAll('#values div')].filter(d => !d.firstChild.textContent.startsWith('delay')).map(d => d.firstChild.textContent + ' ' + d.lastChild.firstChild.data).join('; ')`
+const figures = `[...document.querySelectorAll('#values div')].filter(d => !d.firstChild.textContent.startsWith('delay')).map(d => ` +
+	`d.firstChild.textContent + ' ' + d.lastChild.firstChild.data).join('; ')`
 
 // flyMission flies slots with commands of the crew: budgets, one that is refused, a
 // preference, a hold and its end.
@@ -80,7 +81,9 @@ func flyMission(t *testing.T, slots int) *flown {
 	command(r.Topics.Mission(), `{"id":"resume","action":"resume"}`, "resume")
 	command(r.Topics.Preference(), `{"id":"p1","setting":0.25}`, "p1")
 	r.Await("landed", func(s telemetry.Status) bool {
-		return rig.Done(s) && !slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool { return a.Landed == nil || !*a.Landed })
+		return rig.Done(s) && !slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool {
+			return a.Landed == nil || !*a.Landed
+		})
 	})
 	var paths []string
 	if !rig.Eventually(func() bool {
@@ -197,7 +200,8 @@ func TestReplay(t *testing.T) {
 	at(first)
 	key("End")
 	at(last)
-	if text := eval[string](b, "document.getElementById('answers').innerText"); strings.Count(text, "accepted from slot") < 5 || !strings.Contains(text, "refused: ") {
+	if text := eval[string](b, "document.getElementById('answers').innerText"); strings.Count(text, "accepted from slot") < 5 ||
+		!strings.Contains(text, "refused: ") {
 		t.Errorf("answers %s", text)
 	}
 	eval[any](b, "document.getElementById('scrub').focus(), null") // a native control
@@ -223,7 +227,8 @@ func TestReplay(t *testing.T) {
 	for _, q := range []struct {
 		method, path string
 		want         int
-	}{{"GET", "/events", http.StatusNotFound}, {"POST", "/command", http.StatusForbidden}, {"POST", "/alive", http.StatusForbidden}, {"POST", "/preview", http.StatusForbidden}, {"GET", "/replay", http.StatusOK}} {
+	}{{"GET", "/events", http.StatusNotFound}, {"POST", "/command", http.StatusForbidden}, {"POST", "/alive", http.StatusForbidden},
+		{"POST", "/preview", http.StatusForbidden}, {"GET", "/replay", http.StatusOK}} {
 		if r := w.do(q.method, q.path, headers, "{}"); r.status != q.want {
 			t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
 		}
@@ -235,7 +240,8 @@ func TestReplay(t *testing.T) {
 
 // A record without statuses is refused before anything listens, and operators beside a replay too.
 func TestReplayRefused(t *testing.T) {
-	s := &Server{Listen: "127.0.0.1:0", Fleet: "f1", AreaM: [2]float64{1000, 1000}, Replay: &flightlog.Flight{Mission: "m-1", Slots: []flightlog.Slot{{}}}}
+	s := &Server{Listen: "127.0.0.1:0", Fleet: "f1", AreaM: [2]float64{1000, 1000},
+		Replay: &flightlog.Flight{Mission: "m-1", Slots: []flightlog.Slot{{}}}}
 	if err := s.Initialize(); err == nil || !strings.Contains(err.Error(), "m-1: its slots have no status") {
 		t.Error(err)
 	}

@@ -71,7 +71,8 @@ func (q *request) keepUp(s *telemetry.Status) (*telemetry.Budget, error) {
 	if s == nil || s.BudgetJ == nil || s.CoveredUntilSlot == nil {
 		return nil, errors.New("no budget in force lets aircraft land")
 	}
-	b := &telemetry.Budget{ID: q.ID, EnergyJ: *s.BudgetJ, Mode: *s.Mode, Scope: s.Scope, StandDown: telemetry.StandDownNever, ReplacesJ: q.ReplacesJ}
+	b := &telemetry.Budget{ID: q.ID, EnergyJ: *s.BudgetJ, Mode: *s.Mode, Scope: s.Scope, StandDown: telemetry.StandDownNever,
+		ReplacesJ: q.ReplacesJ}
 	for _, a := range s.Aircraft {
 		if a.ReserveJ != nil {
 			b.Packs = append(b.Packs, telemetry.Pack{Aircraft: a.Number, ReserveJ: a.ReserveJ})
@@ -87,7 +88,8 @@ func (q *request) checkReplaced(s *telemetry.Status) error {
 	switch {
 	case s == nil || q.Kind == telemetry.KindMission || q.Kind == telemetry.KindBudget && q.ReplacesJ != nil:
 	case s.BudgetJ != nil && (q.ReplacesJ == nil || *q.ReplacesJ != *s.BudgetJ):
-		return fmt.Errorf("a budget of %s is in force, which the page did not show; read again what this does", command.Kilojoules(*s.BudgetJ))
+		return fmt.Errorf("a budget of %s is in force, which the page did not show; read again what this does",
+			command.Kilojoules(*s.BudgetJ))
 	}
 	return nil
 }
@@ -98,12 +100,14 @@ func consequences(s *telemetry.Status) map[string]string {
 		return nil
 	}
 	list := map[string]string{}
-	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop} {
+	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
+		telemetry.ActionStop} {
 		list[action] = pageWords.Replace(command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s))
 	}
 	if r := (request{Action: keepUp, Kind: telemetry.KindBudget}); s.CoveredUntilSlot != nil {
 		if b, err := r.keepUp(s); err == nil {
-			list[keepUp] = "No aircraft comes home before the last slot; this may use up reserves. " + command.Request{Budget: b}.Consequence(s)
+			list[keepUp] = "No aircraft comes home before the last slot; this may use up reserves. " +
+				command.Request{Budget: b}.Consequence(s)
 		}
 	} else {
 		list[keepUp] = "No budget in force lets aircraft land."

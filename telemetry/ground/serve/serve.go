@@ -297,5 +297,6 @@ func (o *Operator) role() string {
 
 // logVisit notes who came or left, where the links are.
 func (s *Server) logVisit(r *http.Request, what string) {
-	fmt.Fprintf(s.Links, "%s %s, from %s, %s\n", s.Clock().UTC().Format(time.RFC3339), what, r.RemoteAddr, telemetry.Printable(r.UserAgent()))
+	fmt.Fprintf(s.Links, "%s %s, from %s, %s\n", s.Clock().UTC().Format(time.RFC3339), what, r.RemoteAddr,
+		telemetry.Printable(r.UserAgent()))
 }

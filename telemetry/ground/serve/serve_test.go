@@ -144,7 +144,8 @@ func (c *console) beats() []string {
 }
 
 // publish hands the server a message, as a broker would.
-func publish[T telemetry.Status | telemetry.Slot | telemetry.Report | telemetry.Decision | telemetry.Result](c *console, topic string, retained bool, v T) {
+func publish[T telemetry.Status | telemetry.Slot | telemetry.Report | telemetry.Decision | telemetry.Result](c *console, topic string,
+	retained bool, v T) {
 	c.t.Helper()
 	payload, err := telemetry.Encode(v)
 	if err == nil {
@@ -313,7 +314,8 @@ func (b *browser) events() (next func() event) {
 const start = `"id":"m1","kind":"mission","action":"start"`
 
 // wholePolicy is the policy of the requirements, a second time: nothing may be added to it or left out.
-const wholePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const wholePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
+	"form-action 'none'; frame-ancestors 'none'"
 
 // TestAttacks is the table of docs/console.md: whatever comes over HTTP, nothing of it
 // reaches the fleet, and the next request is answered.
@@ -367,7 +369,8 @@ func TestAttacks(t *testing.T) {
 		{"the cookie alone, as another port of this host receives it", "command", "POST", "/command", with("Authorization", ""), good, 403},
 		{"the cookie alone, to read", "command", "GET", "/events", with("Authorization", ""), "", 403},
 		{"the cookie alone, to end the session", "command", "POST", "/logout", with("Authorization", ""), "{}", 403},
-		{"the cookie with a secret made up", "command", "POST", "/command", with("Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"), good, 403},
+		{"the cookie with a secret made up", "command", "POST", "/command", with("Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"),
+			good, 403},
 		{"the secret of another session", "command", "POST", "/command", with("Authorization", "Bearer "+roles["watch"].secret), good, 403},
 		{"the secret without a cookie", "nobody", "POST", "/command", with("Authorization", "Bearer "+roles["command"].secret), good, 401},
 		{"a heartbeat with the cookie alone", "command", "POST", "/alive", with("Authorization", ""), "{}", 403},
@@ -383,22 +386,28 @@ func TestAttacks(t *testing.T) {
 		{"a field that there is not", "command", "POST", "/command", js, now + start + `,"key":"crew-2"}`, 400},
 		{"two commands in one", "command", "POST", "/command", js, good + good, 400},
 		{"a command 6 s old", "command", "POST", "/command", js, fmt.Sprintf(`{"at":%d,%s}`, c.state.ms(c.Clock())-6000, start), 409},
-		{"a command from the future", "command", "POST", "/command", js, fmt.Sprintf(`{"at":%d,%s}`, c.state.ms(c.Clock())+6000, start), 409},
+		{"a command from the future", "command", "POST", "/command", js, fmt.Sprintf(`{"at":%d,%s}`, c.state.ms(c.Clock())+6000, start),
+			409},
 		{"an id that is a topic", "command", "POST", "/command", js, now + `"id":"a/b","kind":"mission","action":"start"}`, 422},
 		{"no id", "command", "POST", "/command", js, now + `"kind":"mission","action":"start"}`, 422},
 		{"another kind of message", "command", "POST", "/command", js, now + `"id":"x","kind":"online"}`, 422},
 		{"an action that there is not", "command", "POST", "/command", js, now + `"id":"x","kind":"mission","action":"arm"}`, 422},
-		{"an aircraft that cannot be", "command", "POST", "/command", js, now + `"id":"x","kind":"mission","action":"launch","aircraft":[65]}`, 422},
-		{"a total that is no number", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"NaN","mode":"target"}`, 422},
-		{"a total without a unit, perhaps of kJ", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"42","mode":"target"}`, 422},
-		{"a total below the floor, not meant so", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"30 kJ","mode":"target"}`, 422},
+		{"an aircraft that cannot be", "command", "POST", "/command", js,
+			now + `"id":"x","kind":"mission","action":"launch","aircraft":[65]}`, 422},
+		{"a total that is no number", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"NaN","mode":"target"}`,
+			422},
+		{"a total without a unit, perhaps of kJ", "command", "POST", "/command", js,
+			now + `"id":"x","kind":"budget","energy":"42","mode":"target"}`, 422},
+		{"a total below the floor, not meant so", "command", "POST", "/command", js,
+			now + `"id":"x","kind":"budget","energy":"30 kJ","mode":"target"}`, 422},
 		{"a setting outside the axis", "command", "POST", "/command", js, now + `"id":"x","kind":"preference","setting":1.5}`, 422},
 		{"a command by GET", "command", "GET", "/command", js, "", 405},
 		{"PUT", "command", "PUT", "/", js, "x", 405},
 		{"DELETE", "command", "DELETE", "/events", nil, "", 405},
 		{"TRACE, which would show the cookie", "command", "TRACE", "/", nil, "", 405},
 		{"CONNECT, a proxy", "command", "CONNECT", "/", nil, "", 405},
-		{"a preflight", "command", "OPTIONS", "/command", with("Origin", "http://evil.example", "Access-Control-Request-Method", "POST"), "", 405},
+		{"a preflight", "command", "OPTIONS", "/command", with("Origin", "http://evil.example", "Access-Control-Request-Method", "POST"),
+			"", 405},
 		{"a file of the disk", "command", "GET", "/../../../../etc/passwd", nil, "", 404},
 		{"the same, escaped", "command", "GET", "/%2e%2e/%2e%2e/etc/passwd", nil, "", 404},
 		{"the source", "command", "GET", "/page/app.js", nil, "", 404},
@@ -418,7 +427,8 @@ func TestAttacks(t *testing.T) {
 		if policySent := r.header.Get("Content-Security-Policy"); policySent != wholePolicy && r.status != 421 && r.status != 431 {
 			t.Errorf("%s: policy %q", x.name, policySent)
 		}
-		for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-"} {
+		for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-"} {
 			if got := r.header.Get(name); !strings.HasPrefix(got, want) && r.status != 421 && r.status != 431 {
 				t.Errorf("%s: %s %q", x.name, name, got)
 			}
@@ -440,8 +450,10 @@ func TestBrokenRequests(t *testing.T) {
 	c := startConsole(t)
 	for _, text := range []string{
 		"", "\n", "GET\r\n\r\n", "\x16\x03\x01\x02\x00", strings.Repeat("A", 1<<20), "GET / HTTP/1.0\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-		"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 100000), "GET / HTTP/9\r\n\r\n", "CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n\r\n",
-		"POST /command HTTP/1.1\r\nHost: " + c.hosts[0] + "\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+		"GET / HTTP/1.1\r\n" + strings.Repeat("X: y\r\n", 100000), "GET / HTTP/9\r\n\r\n",
+		"CONNECT evil.example:80 HTTP/1.1\r\nHost: evil.example:80\r\n\r\n",
+		"POST /command HTTP/1.1\r\nHost: " + c.hosts[0] +
+			"\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
 		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 	} {
 		conn, err := net.Dial("tcp", c.listener.Addr().String())
@@ -472,7 +484,8 @@ func TestLogin(t *testing.T) {
 		cookie string
 	}{
 		{"loopback", func(*console) {}, `^ground-\d+=[A-Z2-7]{26}; Path=/; Max-Age=86400; HttpOnly; SameSite=Strict$`},
-		{"TLS", func(c *console) { c.Certificate = certificate }, `^__Host-ground-\d+=[A-Z2-7]{26}; Path=/; Max-Age=86400; HttpOnly; Secure; SameSite=Strict$`},
+		{"TLS", func(c *console) { c.Certificate = certificate },
+			`^__Host-ground-\d+=[A-Z2-7]{26}; Path=/; Max-Age=86400; HttpOnly; Secure; SameSite=Strict$`},
 	} {
 		c := startConsole(t, x.change)
 		link := c.links.link("command as crew-2")
@@ -483,7 +496,8 @@ func TestLogin(t *testing.T) {
 		_, token, _ := strings.Cut(link, "#")
 		for _, want := range []int{200, 403} {
 			r := nobody.post("/login", `{"token":"`+token+`"}`)
-			if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 200 && !regexp.MustCompile(x.cookie).MatchString(cookie) || want == 403 && cookie != "" {
+			if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 200 && !regexp.MustCompile(x.cookie).MatchString(cookie) ||
+				want == 403 && cookie != "" {
 				t.Errorf("%s: %d, cookie %q", x.name, r.status, cookie)
 			}
 		}
@@ -497,7 +511,8 @@ func TestLogin(t *testing.T) {
 		again := startConsole(t, x.change) // as after a restart: neither cookie nor token is good
 		_, token, _ = strings.Cut(c.links.link("watch"), "#")
 		_, value, _ := strings.Cut(b.cookie, "=")
-		if r := again.newBrowser("").do("GET", "/session", map[string]string{"Cookie": again.access.cookieName() + "=" + value}, ""); r.status != 401 {
+		if r := again.newBrowser("").do("GET", "/session", map[string]string{"Cookie": again.access.cookieName() + "=" + value},
+			""); r.status != 401 {
 			t.Errorf("%s: the cookie of another start: %d", x.name, r.status)
 		}
 		if r := again.newBrowser("").post("/login", `{"token":"`+token+`"}`); r.status != 403 {
@@ -548,7 +563,8 @@ func TestLinks(t *testing.T) {
 		t.Error("no new link for one that is too old")
 	}
 	c.newBrowser("command as crew-1")
-	for _, want := range []string{"login to command as crew-1, from 127.0.0.1:", "login to command as crew-2, from 127.0.0.1:", "logout from command as crew-2, from 127.0.0.1:"} {
+	for _, want := range []string{"login to command as crew-1, from 127.0.0.1:", "login to command as crew-2, from 127.0.0.1:",
+		"logout from command as crew-2, from 127.0.0.1:"} {
 		if !regexp.MustCompile(`(?m)^\d{4}-\d\d-\d\dT[\d:]+Z ` + want).MatchString(c.links.text.String()) {
 			t.Errorf("no %q in\n%s", want, c.links.text.String())
 		}
@@ -570,7 +586,8 @@ func TestSessionPlaces(t *testing.T) {
 // Older versions of TLS are refused.
 func TestTLSVersion(t *testing.T) {
 	c := startConsole(t, func(c *console) { c.Certificate = newCertificate(t, "field.example") })
-	if conn, err := tls.Dial("tcp", c.listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
+	if conn, err := tls.Dial("tcp", c.listener.Addr().String(),
+		&tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}); err == nil {
 		conn.Close()
 		t.Error("TLS 1.2 is accepted")
 	}
@@ -621,8 +638,10 @@ func TestOperators(t *testing.T) {
 	c := startConsole(t)
 	publish(c, topics.Status(), false, exampleStatus(17))
 	for _, name := range []string{"crew-1", "crew-2"} {
-		r := c.newBrowser("command as " + name).command(`"id":"b-` + name + `","kind":"budget","energy":"42 kJ","mode":"target","replaces_j":45000`)
-		if r.status != 202 || !strings.Contains(r.body, `"by":"`+name+`","ok":true`) || !strings.Contains(r.body, "key "+name) || !strings.Contains(r.body, "from slot 31") {
+		r := c.newBrowser("command as " + name).command(`"id":"b-` + name +
+			`","kind":"budget","energy":"42 kJ","mode":"target","replaces_j":45000`)
+		if r.status != 202 || !strings.Contains(r.body, `"by":"`+name+`","ok":true`) || !strings.Contains(r.body, "key "+name) ||
+			!strings.Contains(r.body, "from slot 31") {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
 	}
@@ -638,13 +657,15 @@ func TestOperators(t *testing.T) {
 	}
 	// Every page is told of both, also one that comes later.
 	e := c.newBrowser("watch").events()()
-	if len(e.Answers) != 2 || e.Answers[0].By != "crew-1" || e.Answers[1].By != "crew-2" || e.Welcome.Role != "watch" || e.Welcome.Name != "" {
+	if len(e.Answers) != 2 || e.Answers[0].By != "crew-1" || e.Answers[1].By != "crew-2" || e.Welcome.Role != "watch" ||
+		e.Welcome.Name != "" {
 		t.Errorf("told %+v", e)
 	}
 	c.ack = func(string, command.Request) (telemetry.Ack, error) {
 		return telemetry.Ack{}, errors.New("no acknowledgement within 5s: \x1b[2J<b>")
 	}
-	if r := c.newBrowser("command as crew-1").command(start); r.status != 202 || !strings.Contains(r.body, `"ok":false`) || !strings.Contains(r.body, `?[2J\u003cb\u003e`) {
+	if r := c.newBrowser("command as crew-1").command(start); r.status != 202 || !strings.Contains(r.body, `"ok":false`) ||
+		!strings.Contains(r.body, `?[2J\u003cb\u003e`) {
 		t.Errorf("no answer: %d %s", r.status, r.body)
 	}
 }
@@ -660,8 +681,10 @@ func TestEvents(t *testing.T) {
 	if e.State == nil || !e.Link.Retained || e.State.Status.Slot != 3 || len(e.Samples) != 0 || e.State.Status.Challenge != "" {
 		t.Fatalf("first %+v", e)
 	}
-	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
-	report := telemetry.Report{Slot: 4, PositionM: [2]float64{312.4, 844.5}, CPUHz: 1e9, Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}}
+	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150,
+		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	report := telemetry.Report{Slot: 4, PositionM: [2]float64{312.4, 844.5}, CPUHz: 1e9,
+		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}}
 	publish(c, topics.Report("u1"), false, report)
 	report.Task = nil
 	publish(c, topics.Report("u2"), false, report)
@@ -936,7 +959,8 @@ func TestPage(t *testing.T) {
 		if !served["page/"+entry.Name()] {
 			t.Errorf("%s is embedded, and not served", entry.Name())
 		}
-		if text := string(content); !strings.HasPrefix(entry.Name(), "uplot") && regexp.MustCompile(`https?://(?:[^w]|w[^w])|<style|style="|on(click|load)="|innerHTML|eval\(|import\(`).MatchString(text) {
+		if text := string(content); !strings.HasPrefix(entry.Name(), "uplot") &&
+			regexp.MustCompile(`https?://(?:[^w]|w[^w])|<style|style="|on(click|load)="|innerHTML|eval\(|import\(`).MatchString(text) {
 			t.Errorf("%s: refused by the policy, or fetched at run time", entry.Name())
 		}
 	}
@@ -954,7 +978,8 @@ func newCertificate(t testing.TB, name string, usage ...x509.ExtKeyUsage) *tls.C
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name}, ExtKeyUsage: usage,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -1034,7 +1059,8 @@ func TestReplaces(t *testing.T) {
 	}{
 		{"a budget over one not shown", `"kind":"budget","energy":"42 kJ","mode":"target"`, true, 409},
 		{"a budget over none", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":null`, false, 202},
-		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 202}, // the leader's to refuse
+		// the leader's to refuse
+		{"a budget over another", `"kind":"budget","energy":"42 kJ","mode":"target","replaces_j":41000`, true, 202},
 		{"a preference over a budget not shown", `"kind":"preference","setting":0.5`, true, 409},
 		{"a preference over another budget", `"kind":"preference","setting":0.5,"replaces_j":41000`, true, 409},
 		{"a preference over the budget", `"kind":"preference","setting":0.5,"replaces_j":45000`, true, 202},
@@ -1049,7 +1075,8 @@ func TestReplaces(t *testing.T) {
 		}
 		publish(c, topics.Status(), false, s)
 		r := c.newBrowser("command as crew-1").command(`"id":"x",` + x.order)
-		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 202) || x.status == 409 && !strings.Contains(r.body, "a budget of 45 kJ is in force") {
+		if r.status != x.status || (len(c.commands()) > 0) != (x.status == 202) ||
+			x.status == 409 && !strings.Contains(r.body, "a budget of 45 kJ is in force") {
 			t.Errorf("%s: %d %s, sent %q", x.name, r.status, r.body, c.commands())
 		}
 	}

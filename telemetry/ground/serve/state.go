@@ -222,7 +222,8 @@ func (s *state) addSample(status *telemetry.Status) {
 	}
 	s.samples = append(s.samples, sample{
 		status.Slot,
-		encode([]any{status.Slot, joules(&status.SpentJ), joules(status.PredictedEndJ), joules(&status.FloorJ), joules(status.BudgetJ), status.Setting, delayS, status.UsersHeard}),
+		encode([]any{status.Slot, joules(&status.SpentJ), joules(status.PredictedEndJ), joules(&status.FloorJ), joules(status.BudgetJ),
+			status.Setting, delayS, status.UsersHeard}),
 		encode(positions),
 	})
 }
