@@ -86,8 +86,8 @@ type control struct {
 	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
 	nearestHomeM      float64           // on its way home, since nearerHomeS
 	nearerHomeS       float64
-	leastWayM         float64           // the shortest way home that was left, since leastWayS
-	leastWayS         float64           //
+	leastWayM         float64 // the shortest way home that was left, since leastWayS
+	leastWayS         float64
 	waitsAt           *physics.Position // on its way home, beside another that goes first; nil: it does not
 	queue             int               // others that land, or are on their way home too
 	queueS            float64           // one less of them since

@@ -72,9 +72,6 @@ func (c *Config) Check() error {
 	if err := c.checkKind(); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(c.Checkpoint, checkpoint.ManifestFile)); err != nil {
-		return fmt.Errorf("-checkpoint: %w", err)
-	}
 	for _, program := range []string{c.Leader, c.JumpLeader, c.DiskLeader} {
 		if program == "" && program != c.Leader {
 			continue
@@ -82,6 +79,9 @@ func (c *Config) Check() error {
 		if _, err := os.Stat(program); err != nil {
 			return fmt.Errorf("the leader: %w", err)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(c.Checkpoint, checkpoint.ManifestFile)); err != nil {
+		return fmt.Errorf("-checkpoint: %w", err)
 	}
 	return nil
 }
