@@ -41,6 +41,7 @@ type judge struct {
 	excused        int     // late, but by no more than the measured delay of the machine
 	maxExcusedS    float64 // the latest of them
 	firstLateS     float64 // how late the first beacon was, in slots, below 0
+	firstByHost    float64 // of that, how much the machine may have delayed it, likewise, above 0
 	lastSlot       int     // of the beacons; -1: none
 	slotsOpened    int
 	slotsEnded     bool // the fleet was called back or stopped, or its last slot is over

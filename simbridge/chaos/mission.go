@@ -461,7 +461,7 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 			m.host.delayBetween(&m.leader.Load().threads, expected, received))
 		return
 	}
-	m.judge.handleBeacon(s, 0, 0)
+	m.judge.handleBeacon(s, 0, m.host.delayBetween(&m.leader.Load().threads, received.Add(-m.slotWall()), received))
 	m.mutex.Lock()
 	m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
 	m.mutex.Unlock()

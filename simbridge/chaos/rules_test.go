@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -739,6 +740,15 @@ var ruleCases = []struct {
 		j.handleBeacon(telemetry.Slot{Slot: 1, Speed: 20}, 0.6, 0)
 		j.handleBeacon(telemetry.Slot{Slot: 2, Speed: 20}, 1.7, 0)
 	}, true},
+	{"slot time", "after a first one that the machine delayed", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 0, Speed: 20}, 0, 10*time.Millisecond)
+		j.handleBeacon(telemetry.Slot{Slot: 1, Speed: 20}, 0.3, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 2, Speed: 20}, 1.3, 0)
+	}, true},
+	{"slot time", "after a first one that it did not delay", func(j *judge) {
+		j.handleBeacon(telemetry.Slot{Slot: 0, Speed: 20}, 0, 0)
+		j.handleBeacon(telemetry.Slot{Slot: 1, Speed: 20}, 0.3, 0)
+	}, false},
 	{"serves", "one on the ground", func(j *judge) {
 		j.handleMotion(0, onGround(middle, 10))
 		j.handleReport("u01", report)
