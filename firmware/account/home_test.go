@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"prefdt/firmware/fleet"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 )
@@ -108,4 +109,17 @@ func TestPackOutlivesItsMission(t *testing.T) {
 	check("after the swap", left(f), 99e3)
 	v.Charge = 0.8 // it is not full
 	check("of a pack that is not full", left(f), 0.8*99e3)
+}
+
+// What is drawn since the charge fell by a point counts, up to the next one, and up to a total.
+func TestLeftByCharge(t *testing.T) {
+	v := fleet.View{CapacityJ: 150e3, Charge: 0.25, TotalJ: 20e3, FittedJ: 10e3}
+	for _, c := range []struct{ drawnJ, upToJ, want float64 }{
+		{0, 20e3, 37500}, {900, 20e3, 36600}, {900, 19.5e3, 37100}, {900, 19e3, 37500}, {5000, 20e3, 36000},
+	} {
+		v.ChargeDrawnJ = c.drawnJ
+		if got := LeftJ(&v, c.upToJ); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v J drawn since the charge fell, up to %v: %v J left, want %v", c.drawnJ, c.upToJ, got, c.want)
+		}
+	}
 }

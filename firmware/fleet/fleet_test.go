@@ -285,6 +285,26 @@ func TestMeteredBattery(t *testing.T) {
 	}
 }
 
+// What is drawn counts from the moment at which the charge falls by one point: then the pack holds what
+// it says. A charge that falls by more was not followed.
+func TestDrawnSinceTheChargeFell(t *testing.T) {
+	f := &Fleet{Log: slog.New(slog.DiscardHandler), Physics: physics.DefaultConstants()}
+	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3,
+		PowerW: physics.DefaultConstants().Propulsion.PowerW, MaxPowerW: 6500}}
+	for _, c := range []struct {
+		now     float64
+		percent int8
+		want    float64 // 160 W
+	}{{100, 50, 0}, {101, 50, 0}, {102, 49, 0}, {104, 49, 320}, {106, 48, 0}, {107, 48, 160}, {108, 40, 320}, {109, 40, 0}, {110, 40, 0},
+		{112, 39, 0}, {114, 39, 320}} {
+		a.handleMessage(f, c.now, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: -1,
+			BatteryRemaining: c.percent})
+		if got := a.chargeDrawnJ(c.now); math.Abs(got-c.want) > 1 {
+			t.Errorf("at %v s, %d %%: %v J drawn since it fell, want %v", c.now, c.percent, got, c.want)
+		}
+	}
+}
+
 // An aircraft on the ground does not climb near another in flight, and waits for a
 // limited time.
 func TestTakeOffWaitsForAircraftNear(t *testing.T) {

@@ -54,6 +54,7 @@ type View struct {
 	CapacityJ     float64 // of its pack
 	CapacityKnown bool    // by its autopilot or the configuration; else the airframe's is assumed
 	FittedJ       float64 // TotalJ when the pack was fitted
+	ChargeDrawnJ  float64 // drawn since Charge fell by one point to what it is; 0: it did not
 
 	TotalJ       float64 // drawn since the meter began
 	ModelJ       float64 // propulsion since then by the closed form, at multiplier 1
@@ -152,7 +153,7 @@ func (f *Fleet) Views() (views []View) {
 			Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
 			Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
 			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 ||
-				a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ,
+				a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ, ChargeDrawnJ: a.chargeDrawnJ(now),
 			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), InAir: a.inAir() && !a.lost,
 			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 			Obstacle: a.isObstacle(), PreArm: a.preArmNow(), ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
