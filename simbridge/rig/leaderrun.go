@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"prefdt/firmware/leader"
 	"prefdt/telemetry"
@@ -61,8 +62,19 @@ func (r *Rig) StartLeader() *LeaderRun {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
-	go func() { f.Done <- l.Run(ctx) }()
-	r.test.Cleanup(cancel)
+	ended := make(chan struct{})
+	go func() {
+		f.Done <- l.Run(ctx)
+		close(ended)
+	}()
+	r.test.Cleanup(func() { // the test's folder is removed next, and it may still write there
+		const hungS = 5 // one whose disk hangs does not end before that is let go
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(hungS * time.Second):
+		}
+	})
 	return f
 }
 
