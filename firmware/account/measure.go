@@ -22,7 +22,6 @@ const (
 	// and by the counter's resolution, is this part of its flight, or it is as long as that.
 	measuredError = 0.1
 	maxWindowS    = 24
-	moreErrors    = 3              // or once it took more than is believed by so many of its errors
 	firstWindowS  = 2.5            // the first counts as much as the airframe's own multiplier
 	edgeSlots     = maxWindowS + 8 // slots whose computing is remembered
 )
@@ -48,7 +47,7 @@ type slotEdge struct {
 	offerUsers    int       // users without a decision that accepted the offer
 	offerShare    []float64 // of their computing that an aircraft is expected to have, likewise
 
-	expectedJ, mostJ, limitJ float64 // of one of those users, and of all of them
+	expectedJ, mostJ, limitJ float64 // of one of those users, and at most of all of them
 }
 
 // drawn is the share of the slot's computing that is drawn up to a moment.
@@ -116,7 +115,6 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		for _, e := range a.edges {
 			decidedJ, offerJ := e.aircraftEdgeJ[i], min(float64(e.offerUsers)*e.expectedJ, e.limitJ)*e.offerShare[i]
 			drawn := e.drawn(w.to.ReceivedS) - e.drawn(w.from.ReceivedS)
-			x.MinEdgeJ += decidedJ * drawn
 			x.EdgeJ += (decidedJ + offerJ) * drawn
 			for k, atS := range [2]float64{w.from.ReceivedS, w.to.ReceivedS} {
 				if e.near(atS) {
@@ -126,14 +124,16 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		}
 		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
 	}
-	x.MaxEdgeJ, x.Slots = x.MinEdgeJ, max(int(math.Round(toS-fromS)), 1)
-	for _, e := range a.edges { // on which of the aircraft they computed is not known
-		if n := float64(e.offerUsers); n > 0 && fromS < e.endS+lateS && toS > e.endS-computeS {
-			x.MaxEdgeJ += min(n*e.mostJ, e.limitJ)
-		}
+	for _, e := range a.edges { // each of those users took anything from nothing to the most: half of that is its deviation
+		drawn := e.drawn(toS) - e.drawn(fromS)
+		variance += min(float64(e.offerUsers)*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
 	}
-	first, seconds, errorJ := a.objective.State().RecentCount == 0, toS-fromS, math.Sqrt(variance)
-	if first && seconds < firstWindowS || errorJ > measuredError*x.ModelFlightJ && seconds < maxWindowS && !a.tookMore(&x, errorJ) {
+	seconds := toS - fromS
+	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)
+	// Flight that came to take more cannot wait until it is known exactly by how much: in every slot
+	// until then aircraft fly on that should be on their way home.
+	first, long := a.objective.State().RecentCount == 0, x.ErrorJ <= measuredError*x.ModelFlightJ || seconds >= maxWindowS
+	if first && seconds < firstWindowS || !long && !a.objective.TookMore(&x) {
 		return goal.Measurement{}
 	}
 	for _, i := range of {
@@ -141,11 +141,4 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		w.from = w.to
 	}
 	return x
-}
-
-// tookMore is whether a window took more than is believed by more than its error can be. Flight that
-// came to take more cannot wait until it is known exactly by how much: in every slot until then
-// aircraft fly on that should be on their way home. Such a window alone is undone by the next one.
-func (a *Account) tookMore(x *goal.Measurement, errorJ float64) bool {
-	return x.EnergyJ-x.MaxEdgeJ > a.objective.PropulsionMultiplier()*x.ModelFlightJ+moreErrors*errorJ
 }

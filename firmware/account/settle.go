@@ -78,15 +78,13 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 		row := Row{Slot: k, DelayS: a.allLocal.MeanS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
 			r.settled = true
-			expectedJ, mostJ := offerEdgeJ(r.offerUsers)
-			expectedJ, mostJ = min(expectedJ, mostEdgeJ), min(mostJ, mostEdgeJ)
+			expectedJ, _ := offerEdgeJ(r.offerUsers)
+			expectedJ = min(expectedJ, mostEdgeJ)
 			r.endS, r.limitJ = views[0].AtS, mostEdgeJ
 			r.expectedJ, r.mostJ = offerEdgeJ(1) // it is proportional to the users
 			a.edges = append(a.edges[max(len(a.edges)-edgeSlots, 0):], r.slotEdge)
 			row = r.Row
 			row.EdgeJ += expectedJ
-			sum.MinEdgeJ += r.EdgeJ
-			sum.MaxEdgeJ += r.EdgeJ + mostJ
 		}
 		row.EnergyJ, row.PropulsionMultiplier = sum.EnergyJ*share, a.objective.PropulsionMultiplier()
 		sum.DelayS += row.DelayS

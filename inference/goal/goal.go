@@ -322,10 +322,17 @@ type Settlement struct {
 type Measurement struct {
 	EnergyJ      float64 `json:"energy_j"`
 	EdgeJ        float64 `json:"edge_j"`
-	MinEdgeJ     float64 `json:"least_edge_j"`
-	MaxEdgeJ     float64 `json:"most_edge_j"`
+	ErrorJ       float64 `json:"error_j"` // standard deviation of EnergyJ less EdgeJ
 	ModelFlightJ float64 `json:"model_flight_j"`
-	Slots        int     `json:"slots,omitempty"` // as long as so many; 0: not told, one
+	Slots        int     `json:"slots"` // as long as so many
+}
+
+// moreErrors is by how many of its errors a measurement that is above what is believed reveals a change.
+const moreErrors = 3
+
+// TookMore reports whether a flight took more than is believed, by more than its error can be.
+func (o *Objective) TookMore(x *Measurement) bool {
+	return x.EnergyJ-x.EdgeJ > o.state.Multiplier*x.ModelFlightJ+moreErrors*x.ErrorJ
 }
 
 // Settle accounts for a settlement: it advances the mission by its slots, subtracts
@@ -353,10 +360,11 @@ func (o *Objective) Settle(s Settlement) {
 		state.DelayToGoS -= min(s.DelayS, cmp.Or(state.WeighedDelayS, s.DelayS))
 	}
 	state.WeighedDelayS = 0
-	if s.Measured == nil {
-		s.Measured = &Measurement{s.EnergyJ, s.EdgeJ, s.MinEdgeJ, s.MaxEdgeJ, s.ModelFlightJ, 0}
+	if s.Measured != nil {
+		state.addWindow(s.Measured, o.TookMore(s.Measured))
+	} else {
+		state.updateMultiplier(&s)
 	}
-	state.updateMultiplier(s.Measured)
 	for range n {
 		state.EdgePowerW += 0.1 * (s.EdgeJ/float64(n) - state.EdgePowerW)
 	}
@@ -374,15 +382,31 @@ func (o *Objective) CorrectDelay(delayS float64) {
 	}
 }
 
-// updateMultiplier updates the multiplier with a measurement, if it has a flight.
-func (s *State) updateMultiplier(x *Measurement) {
-	multiplier := func(edgeJ float64) float64 {
-		return min(max((x.EnergyJ-edgeJ)/x.ModelFlightJ, 0.1), 10)
+// limitMultiplier bounds what is measured of the multiplier.
+func limitMultiplier(measured float64) float64 { return min(max(measured, 0.1), 10) }
+
+// leastChange is how much more than believed a flight takes that alone is a change: a few percent may be a
+// reading that came late.
+const leastChange = 1.2
+
+// addWindow updates the multiplier with a flight that batteries measured. By one that took clearly more,
+// and more than its error allows, flying has changed: what was measured before counts no longer.
+func (s *State) addWindow(x *Measurement, tookMore bool) {
+	if !(x.ModelFlightJ > 0 && x.EnergyJ > x.EdgeJ) {
+		return
 	}
-	changed := false
 	if s.RecentCount == 0 && s.MultiplierWeight == initialWeight {
-		s.MultiplierWeight /= float64(max(x.Slots, 1)) // it weighs as many slots
+		s.MultiplierWeight /= float64(x.Slots) // it weighs as many slots
 	}
+	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
+	s.add(measured, tookMore && measured > leastChange*s.Multiplier)
+	s.PendingEstimate = PendingEstimate{}
+}
+
+// updateMultiplier updates the multiplier with a slot's settlement, if it has a flight.
+func (s *State) updateMultiplier(x *Settlement) {
+	multiplier := func(edgeJ float64) float64 { return limitMultiplier((x.EnergyJ - edgeJ) / x.ModelFlightJ) }
+	changed := false
 	switch {
 	case !(x.ModelFlightJ > 0): // no measurement
 	case x.MaxEdgeJ > x.MinEdgeJ:
@@ -390,11 +414,10 @@ func (s *State) updateMultiplier(x *Measurement) {
 			break
 		}
 		if mean, enough := s.addPending(x.EnergyJ-x.EdgeJ, x.ModelFlightJ, max(x.Slots, 1)); enough {
-			changed = s.addMeasurement(min(max(mean, 0.1), 10))
+			changed = s.addMeasurement(limitMultiplier(mean))
 		}
 	case x.EnergyJ > x.EdgeJ:
-		// Of windows that are long enough to be exact, no others are needed.
-		changed = s.addMeasurement(multiplier(x.EdgeJ)) || x.Slots > 0
+		changed = s.addMeasurement(multiplier(x.EdgeJ))
 	}
 	if changed {
 		s.PendingEstimate = PendingEstimate{} // gathered before the change

@@ -54,6 +54,11 @@ func initialEstimate() PropulsionEstimate {
 
 // addMeasurement adds a measured multiplier and reports whether it reveals a change.
 func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
+	return e.add(measured, false)
+}
+
+// add is addMeasurement; by one that is a change for a reason of its own the mean begins anew.
+func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	if e.Before != (EstimateBefore{}) && !e.Doubt.Agrees(math.Log(measured/e.Before.Multiplier)) {
 		e.undo()
 	}
@@ -72,7 +77,10 @@ func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 	e.RecentCount = min(e.RecentCount+1, recentWindow)
 	e.MultiplierWeight = min(e.MultiplierWeight+1, maxWeight)
 	e.Multiplier += (measured - e.Multiplier) / e.MultiplierWeight
-	if changed = e.detectChange(); changed && e.MultiplierWeight == 1 && doubt == 0 {
+	if changed = e.detectChange(); change && !changed {
+		e.Multiplier, e.MultiplierWeight, e.RecentCount, changed = measured, 1, 1, true
+	}
+	if changed && e.MultiplierWeight == 1 && doubt == 0 {
 		e.Doubt, e.Before = robust.Doubt(off), before
 	}
 	return changed
