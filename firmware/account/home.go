@@ -19,15 +19,19 @@ func (l Leg) TotalJ() float64 { return l.CruiseJ + l.HoverJ }
 
 // HomeJ is the energy of an aircraft's way home at multiplier 1: two seconds of hover until
 // the next decision and the turn, the cruise at the fleet's speed through the air that is
-// believed in, the wait for those that land first, and the descent.
+// believed in, the wait for those that land first, the descent, and the motors on the ground
+// until the landing is reported.
 func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS float64) float64 {
 	return wayHome(p, v, transitMPS, air, waitS, max(v.UpM, p.AltitudeM)).TotalJ()
 }
 
+// groundS is how long motors turn on the ground until the autopilot reports the landing, as measured.
+const groundS = 5
+
 // wayHome is that way, with a descent from a height, and a wait of any kind.
 func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS, heightM float64) (x Leg) {
 	const turnS = 2
-	hoverS := turnS + waitS + v.Params.DescentS(heightM)
+	hoverS := turnS + waitS + v.Params.DescentS(heightM) + groundS
 	if v.Home != nil {
 		x.CruiseJ = cruise(p, v.Home.Sub(v.Position), transitMPS, air)
 	}

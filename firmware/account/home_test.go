@@ -50,7 +50,7 @@ func TestWayHomeIsEnough(t *testing.T) {
 			draw(step, p.Propulsion.PowerW(velocity.Sub(c.wind).Norm()))
 		}
 		draw(c.waitS, p.Propulsion.PowerW(c.wind.Norm()))
-		draw(v.Params.DescentS(100), max(p.Propulsion.PowerW(c.wind.Norm()), p.Propulsion.PowerW(0)))
+		draw(v.Params.DescentS(100)+groundS, max(p.Propulsion.PowerW(c.wind.Norm()), p.Propulsion.PowerW(0)))
 		if leftJ < f.ReserveJ || leftJ > f.ReserveJ+5e3 {
 			t.Errorf("%s: down with %.0f J, the reserve is %.0f", c.name, leftJ, f.ReserveJ)
 		}
@@ -69,7 +69,7 @@ func TestTakeOffNeedsTheWholeWay(t *testing.T) {
 	v.UpM, v.Home = 0, nil
 	p, best := f.Physics.Propulsion, v.TransitMPS
 	to := v.Position.Add(physics.Position{NorthM: 200})
-	hoverS := v.Params.ClimbS(100) + 2 + v.Params.DescentS(100)
+	hoverS := v.Params.ClimbS(100) + 2 + v.Params.DescentS(100) + groundS
 	if got, want := f.TakeOffJ(v, to), f.ReserveJ+hoverS*p.PowerW(0)+400/best*p.PowerW(best); math.Abs(got-want) > 1e-6 {
 		t.Errorf("a take-off needs %v J, want %v", got, want)
 	}

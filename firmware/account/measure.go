@@ -131,9 +131,9 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 	seconds := toS - fromS
 	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)
 	// Flight that came to take more cannot wait until it is known exactly by how much: in every slot
-	// until then aircraft fly on that should be on their way home.
+	// until then aircraft fly on that should be on their way home. Nor can a wrong reading of that kind.
 	first, long := a.objective.State().RecentCount == 0, x.ErrorJ <= measuredError*x.ModelFlightJ || seconds >= maxWindowS
-	if first && seconds < firstWindowS || !long && !a.objective.TookMore(&x) {
+	if first && seconds < firstWindowS || !long && !a.objective.Contradicts(&x) {
 		return goal.Measurement{}
 	}
 	for _, i := range of {

@@ -327,12 +327,12 @@ type Measurement struct {
 	Slots        int     `json:"slots"` // as long as so many
 }
 
-// moreErrors is by how many of its errors a measurement that is above what is believed reveals a change.
-const moreErrors = 3
+// mostErrors is by how many of its errors a measurement may be off what is believed.
+const mostErrors = 3
 
-// TookMore reports whether a flight took more than is believed, by more than its error can be.
-func (o *Objective) TookMore(x *Measurement) bool {
-	return x.EnergyJ-x.EdgeJ > o.state.Multiplier*x.ModelFlightJ+moreErrors*x.ErrorJ
+// Contradicts reports whether a flight took more or less than is believed, by more than its error can be.
+func (o *Objective) Contradicts(x *Measurement) bool {
+	return math.Abs(x.EnergyJ-x.EdgeJ-o.state.Multiplier*x.ModelFlightJ) > mostErrors*x.ErrorJ
 }
 
 // Settle accounts for a settlement: it advances the mission by its slots, subtracts
@@ -361,7 +361,7 @@ func (o *Objective) Settle(s Settlement) {
 	}
 	state.WeighedDelayS = 0
 	if s.Measured != nil {
-		state.addWindow(s.Measured, o.TookMore(s.Measured))
+		state.addWindow(s.Measured, o.Contradicts(s.Measured))
 	} else {
 		state.updateMultiplier(&s)
 	}
@@ -391,7 +391,7 @@ const leastChange = 1.2
 
 // addWindow updates the multiplier with a flight that batteries measured. By one that took clearly more,
 // and more than its error allows, flying has changed: what was measured before counts no longer.
-func (s *State) addWindow(x *Measurement, tookMore bool) {
+func (s *State) addWindow(x *Measurement, contradicts bool) {
 	if !(x.ModelFlightJ > 0 && x.EnergyJ > x.EdgeJ) {
 		return
 	}
@@ -399,7 +399,7 @@ func (s *State) addWindow(x *Measurement, tookMore bool) {
 		s.MultiplierWeight /= float64(x.Slots) // it weighs as many slots
 	}
 	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
-	s.add(measured, tookMore && measured > leastChange*s.Multiplier)
+	s.add(measured, contradicts && measured > leastChange*s.Multiplier)
 	s.PendingEstimate = PendingEstimate{}
 }
 

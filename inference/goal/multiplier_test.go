@@ -133,3 +133,16 @@ func TestOldEstimate(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// A window contradicts what is believed by more than three of its errors, in either direction.
+func TestContradicts(t *testing.T) {
+	o := newObjective()
+	for _, tt := range []struct {
+		energyJ float64
+		want    bool
+	}{{1000, false}, {1100 + 290, false}, {1100 + 310, true}, {1100 - 290, false}, {1100 - 310, true}} {
+		if got := o.Contradicts(&Measurement{EnergyJ: tt.energyJ, EdgeJ: 100, ModelFlightJ: 1000, ErrorJ: 100, Slots: 4}); got != tt.want {
+			t.Errorf("%v J of 1100: %v", tt.energyJ, got)
+		}
+	}
+}

@@ -13,6 +13,9 @@ import (
 // was measured on PX4; a position target beside it closes the rest. Of the 1.8/s
 // of MPC_XY_VEL_P_ACC, 1.1 follow PX4's turns from 8 m/s east to west and its
 // starts and stops best, with a lag of 0.1 s (0.65 m/s of error, root mean square).
+// LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
+const LandDetectS = 5.0
+
 const (
 	positionGain      = 0.95 // MPC_XY_P, 1/s
 	velocityGain      = 1.1  // 1/s
@@ -32,7 +35,6 @@ const (
 	takeoffDetectS     = 0.7 // until take-off is reported
 	liftOffS           = 1.4 // until it leaves the ground
 	takeoffRampS       = 4.4 // and climbs at MPC_TKO_SPEED
-	landDetectS        = 5.0 // ground contact until landing is reported
 	returnMinDistanceM = 10.0
 )
 
@@ -40,7 +42,7 @@ const (
 func (v *vehicle) integrate() {
 	if v.groundContact && !v.liftsOff() {
 		v.body.Velocity, v.velocityIntegral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
-		if !v.landed && (!v.armed || v.elapsedS(v.groundContactUS) > landDetectS) {
+		if !v.landed && (!v.armed || v.elapsedS(v.groundContactUS) > LandDetectS) {
 			v.landed, v.landedUS = true, v.timeUS
 			v.queueStatusText(common.MAV_SEVERITY_INFO, "Landing detected")
 		}

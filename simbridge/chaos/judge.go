@@ -488,7 +488,7 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 		a.requireNothing()
 	}
 	if !before.OnGround && s.OnGround {
-		a.leftShare = s.LeftJ / s.PackJ
+		a.leftShare = j.landedJ(i) / s.PackJ
 		j.handle(&event{kind: touchedDown, aircraft: i, before: before})
 		a.requireNothing()
 	}

@@ -50,9 +50,14 @@ func (j *judge) leastHomeJ(i int) float64 {
 		cruiseJ = min(cruiseJ, j.flightW(slot, i, v)*distanceM/mps)
 	}
 	if a.state.Mode == autopilot.ModeLand {
-		return descentS * j.flightW(slot, i, geo.Local{})
+		return (descentS + autopilot.LandDetectS) * j.flightW(slot, i, geo.Local{})
 	}
-	return cruiseJ + (settlesS+descentS)*j.flightW(slot, i, geo.Local{})
+	return cruiseJ + (settlesS+descentS+autopilot.LandDetectS)*j.flightW(slot, i, geo.Local{})
+}
+
+// landedJ is what the pack of one that touches down holds once its motors stand still.
+func (j *judge) landedJ(i int) float64 {
+	return j.aircraft[i].state.LeftJ - autopilot.LandDetectS*j.flightW(max(j.lastSlot, -1), i, geo.Local{})
 }
 
 // noteLands notes that an aircraft begins its descent for good while slots are left, and whether
@@ -109,10 +114,10 @@ func (j *judge) checkLandsAtReserve(e *event) string {
 		return ""
 	}
 	kept := j.limits.reserve * a.state.PackJ
-	waitsJ := 1.25 * a.blockedS * j.flightW(j.lastSlot, e.aircraft, geo.Local{})
-	if least := min(kept, a.reachableJ) - j.sensorJ(e.aircraft) - waitsJ; a.state.LeftJ < least {
-		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J: %.0f J, of %.0f that it could keep", e.aircraft+1,
-			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ, least)
+	leftJ, waitsJ := j.landedJ(e.aircraft), 1.25*a.blockedS*j.flightW(j.lastSlot, e.aircraft, geo.Local{})
+	if least := min(kept, a.reachableJ) - j.sensorJ(e.aircraft) - waitsJ; leftJ < least {
+		return fmt.Sprintf("aircraft %d lands with %.2f %% of its pack of %.0f J: %.0f J, of %.0f that it could keep", e.aircraft+1,
+			100*leftJ/a.state.PackJ, a.state.PackJ, leftJ, least)
 	}
 	return ""
 }
@@ -126,14 +131,14 @@ func (j *judge) checkUsesPack(e *event) string {
 	if j.limits.reserve == 0 || !a.led() || !a.byPack {
 		return ""
 	}
-	p := &j.limits.packs[e.aircraft]
+	leftJ, p := j.landedJ(e.aircraft), &j.limits.packs[e.aircraft]
 	// A hover in wind takes less than in calm air, on which nobody can count near the ground.
 	hoverW, calmW := j.flightW(j.lastSlot, e.aircraft, geo.Local{}), j.physics.Propulsion.PowerW(0)
 	windJ := max(calmW-hoverW, 0) * a.descentS(j.physics.AltitudeM)
 	most := max(packMost*a.state.PackJ, j.limits.reserve*a.state.PackJ+leastMarginJ)
-	if most += j.sensorJ(e.aircraft) + p.unreadJ + p.waitS*hoverW + windJ; a.state.LeftJ > most {
-		return fmt.Sprintf("aircraft %d touches down with %.2f %% of its pack of %.0f J, %.0f J, and left the slots for it", e.aircraft+1,
-			100*a.state.LeftJ/a.state.PackJ, a.state.PackJ, a.state.LeftJ)
+	if most += j.sensorJ(e.aircraft) + p.unreadJ + p.waitS*hoverW + windJ; leftJ > most {
+		return fmt.Sprintf("aircraft %d lands with %.2f %% of its pack of %.0f J, %.0f J, and left the slots for it", e.aircraft+1,
+			100*leftJ/a.state.PackJ, a.state.PackJ, leftJ)
 	}
 	return ""
 }

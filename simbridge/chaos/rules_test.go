@@ -181,9 +181,10 @@ func flyPacks(j *judge) {
 	j.handleMotion(0, withCharge(middle, 0.6, 30))
 }
 
-// landLeft lets it touch down at 90 s with a share of its pack left.
+// landLeft lets it touch down at 90 s with a share of its pack left once its motors stand still.
 func landLeft(j *judge, charge float64) {
 	s := withCharge(geo.Local{EastM: 500, NorthM: 500, UpM: 0.1}, charge, 90)
+	s.LeftJ += autopilot.LandDetectS * j.flightW(50, 0, geo.Local{})
 	s.Mode, s.Spent = autopilot.ModeLand, j.aircraft[0].state.Spent
 	j.handleMotion(0, s)
 	s.Position.UpM, s.TimeS, s.OnGround, s.Landed = 0, 90.1, true, true
