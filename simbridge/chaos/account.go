@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -26,7 +27,7 @@ type outcome struct {
 // to the end, where accounts cannot be compared.
 func (m *mission) judgeEnd(courseError error) {
 	o := &m.outcome
-	s, _ := m.crew.lastStatus()
+	s := *cmp.Or(m.crew.Latest().Status, &telemetry.Status{})
 	e := ended{allowedJ: m.allowedErrorJ(), lastSlot: -1, courseError: courseError}
 	slowest := m.crew.addFindings(&e)
 	o.Result = Result{

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,9 +21,9 @@ import (
 // crew is a ground crew that checks the leader: it keeps its requests and their
 // answers, and compares the status with them.
 type crew struct {
+	telemetry.Observer
 	client     *telemetry.Client
 	users      *telemetry.Client // what users send and receive: the judge alone looks at it
-	topics     telemetry.Topics
 	onBeacon   func(telemetry.Slot, time.Time)
 	onReport   func(user string, r telemetry.Report)
 	onDecision func(user string, d telemetry.Decision)
@@ -38,20 +37,15 @@ type crew struct {
 	radioOff    atomic.Bool        // the crew cannot reach the broker: it sends nothing
 	diskStalled atomic.Bool        // the leader's disk finishes no write
 
-	mutex             sync.Mutex
-	changed           chan struct{} // closed and replaced with each message
 	requests          map[string]*request
 	lastAccepted      *request // the last accepted budget or preference; nil: unknown
 	lastAcceptedShown bool     // by a status
 	lastAnswered      *request // the last command that was answered; nil: none
 	statusesSince     int      // statuses since that do not show it
-	status            telemetry.Status
-	statuses          int
-	lastSeq           int64 // of the last status
+	challenge         string   // of the last status or acknowledgement
+	lastSeq           int64    // of the last status that was not retained
 	statusReceivedAt  time.Time
-	state             State // by the last acknowledgement, beacon or status
-	online            bool
-	slot              int
+	state             State           // by the last acknowledgement, beacon or status
 	signCounter       uint64          // of the station
 	leader            *command.Leader // whose answers are signed; nil: without keys
 	heartbeatsSent    int64
@@ -109,10 +103,11 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 		return nil, err
 	}
 	c := &crew{
-		topics: topics, onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision,
-		changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{}, lastAcceptedShown: true,
+		onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision,
 		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 	}
+	c.Decode = c.decode
 	if m.plan.LandsAtReserve || m.plan.lands() {
 		c.packs = func(id string) telemetry.Budget { return m.plan.packsRequest(id, m.capacityJ) }
 	}
@@ -139,25 +134,25 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 
 // noteOutage notes that the leader or the broker is, or was, absent.
 func (c *crew) noteOutage() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	c.downAt = time.Now()
 }
 
 // isUp reports whether both are present, by a status that was not on its way already
-// when one left. Called with the mutex held.
+// when one left. Called with the lock held.
 func (c *crew) isUp() bool {
 	return c.statusReceivedAt.Sub(c.downAt) > 50*time.Millisecond && c.client.Connected()
 }
 
 func (c *crew) isDown() bool {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return !c.isUp()
 }
 
 func (c *crew) handleMessage(m telemetry.Message) {
-	kind, id, _ := c.topics.Parse(m.Topic)
+	kind, id, _ := c.Topics.Parse(m.Topic)
 	switch kind {
 	case telemetry.KindReport:
 		if r, err := telemetry.DecodeReport(m.Payload); err == nil {
@@ -170,37 +165,41 @@ func (c *crew) handleMessage(m telemetry.Message) {
 		}
 		return
 	}
-	notify := func() {} // the mission, without the mutex
-	c.mutex.Lock()
-	switch kind {
-	case telemetry.KindSlot:
-		if s, err := telemetry.DecodeSlot(m.Payload); err != nil {
-			c.lostFindings = append(c.lostFindings, "beacon: "+err.Error())
-		} else if s.ReportByMS == forgedReportByMS {
-			// forged by this run
-		} else {
-			if c.slot = max(c.slot, s.Slot); c.state == Climbing {
+	notify := func() {} // the mission, without the lock
+	c.Observe(m, func(id string, v any, err error) {
+		if err != nil {
+			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s on %s: %v", m.Payload, m.Topic, err))
+		}
+		switch v := v.(type) {
+		case telemetry.Slot:
+			if c.state == Climbing {
 				c.state = Flying
 			}
-			notify = func() { c.onBeacon(s, m.Received) }
+			notify = func() { c.onBeacon(v, m.Received) }
+		case telemetry.Status:
+			if c.challenge = v.Challenge; !m.Retained { // published after the subscription
+				c.handleStatus(v, m.Received)
+				notify = func() { c.onStatus(v) }
+			}
+		case telemetry.Ack:
+			if req := c.handleAck(id, v, m); req != nil {
+				notify = func() { c.onAnswer(req) }
+			}
 		}
-	case telemetry.KindOnline:
-		c.online, _ = telemetry.DecodeOnline(m.Payload)
-	case telemetry.KindStatus:
-		n := c.statuses
-		if c.handleStatus(m); c.statuses > n {
-			s := c.status
-			notify = func() { c.onStatus(s) }
-		}
-	case telemetry.KindAck:
-		if req := c.handleAck(id, m); req != nil {
-			notify = func() { c.onAnswer(req) }
-		}
-	}
-	close(c.changed)
-	c.changed = make(chan struct{})
-	c.mutex.Unlock()
+	})
 	notify()
+}
+
+// decode checks the leader's signatures, and leaves out what this run forged.
+func (c *crew) decode(kind telemetry.Kind, m telemetry.Message) (any, error) {
+	v, _ := telemetry.DecodePublished(kind, m)
+	if s, ok := v.(telemetry.Slot); ok && s.ReportByMS == forgedReportByMS {
+		return nil, nil
+	}
+	if s, ok := v.(telemetry.Status); ok && s.Slots == forgedSlots {
+		return nil, nil
+	}
+	return c.leader.Decode(kind, m)
 }
 
 // forgedReportByMS and forgedSlots mark the forged messages of this run.
@@ -214,28 +213,12 @@ var stateAfter = map[string]State{
 	telemetry.ActionStart: Climbing, telemetry.ActionHold: Holding, telemetry.ActionReturn: Returning, telemetry.ActionStop: Stopped,
 }
 
-func (c *crew) handleStatus(m telemetry.Message) {
-	s, err := telemetry.DecodeStatus(m.Payload)
-	if s.Slots == forgedSlots {
-		return
-	}
-	if err == nil {
-		_, err = c.leader.Status(m)
-	}
-	if err != nil {
-		c.lostFindings = append(c.lostFindings, "status: "+err.Error())
-		return
-	}
-	c.status = s
-	if m.Retained {
-		return // published before the subscription
-	}
+func (c *crew) handleStatus(s telemetry.Status, received time.Time) {
 	if s.Seq <= c.lastSeq {
 		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("a status has the number %d after %d", s.Seq, c.lastSeq))
 	}
 	c.lastSeq = s.Seq
-	c.statuses++
-	c.statusReceivedAt = m.Received
+	c.statusReceivedAt = received
 	c.state = State(s.State)
 	switch {
 	case s.BudgetJ != nil && *s.BudgetJ >= replayBudgetJ && *s.BudgetJ < replayBudgetJ+1, s.BudgetJ == nil &&
@@ -261,7 +244,7 @@ func (c *crew) handleStatus(m telemetry.Message) {
 }
 
 // checkHolding compares whether the mission holds with what the crew ordered. Some statuses
-// may have been published before the answer. Called with the mutex held.
+// may have been published before the answer. Called with the lock held.
 func (c *crew) checkHolding(s *telemetry.Status) {
 	const onTheirWay = 3
 	state := State(s.State)
@@ -278,8 +261,8 @@ func (c *crew) checkHolding(s *telemetry.Status) {
 
 // setMayHold has the mission hold, or not, without the crew's order.
 func (c *crew) setMayHold(may bool) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	c.mayHold = may
 }
 
@@ -302,16 +285,15 @@ func valueOrNone(x *float64) any {
 }
 
 // handleAck returns the mission command that is answered, if any.
-func (c *crew) handleAck(id string, m telemetry.Message) *request {
+func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *request {
 	req := c.requests[id]
-	ack, err := c.leader.Ack(m)
 	switch {
-	case err != nil || ack.ID != id:
-		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s (%v)", m.Payload, m.Topic, err))
+	case ack.ID != id:
+		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s", m.Payload, m.Topic))
 		return nil
 	case !ack.Accepted && ack.Challenge != "" && (req != nil || ack.Key == crewKeyName): // the command is to be signed again
 		c.signCounter = max(c.signCounter, *ack.LastCounter)
-		c.status.Challenge = ack.Challenge
+		c.challenge = ack.Challenge
 		for _, b := range c.requests { // only one a second is answered with a challenge
 			b.interrupted = b.interrupted || b.ack == nil
 		}
@@ -354,7 +336,7 @@ func (c *crew) handleAck(id string, m telemetry.Message) *request {
 }
 
 // anyRequest reports whether a condition holds for one of the commands sent. Called
-// with the mutex held.
+// with the lock held.
 func (c *crew) anyRequest(is func(*request) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), is)
 }
@@ -376,20 +358,20 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	}
 	switch kind {
 	case "packs":
-		req.packs, req.topic = true, c.topics.Budget()
+		req.packs, req.topic = true, c.Topics.Budget()
 		req.payload, _ = telemetry.Encode(c.packs(req.id))
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
-		req.topic = c.topics.Budget()
+		req.topic = c.Topics.Budget()
 		mode := []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]
 		req.ceiling = mode == telemetry.ModeCeiling
 		req.payload, _ = telemetry.Encode(telemetry.Budget{ID: req.id, EnergyJ: req.budgetJ, Mode: mode})
 	case "preference":
 		req.setting = float64(r.IntN(700)) / 1000
-		req.topic = c.topics.Preference()
+		req.topic = c.Topics.Preference()
 		req.payload, _ = telemetry.Encode(telemetry.Preference{ID: req.id, Setting: req.setting})
 	default: // a mission action
-		req.action, req.topic = kind, c.topics.Mission()
+		req.action, req.topic = kind, c.Topics.Mission()
 		var numbers []int
 		req.aircraft = aircraft
 		for _, i := range aircraft {
@@ -402,18 +384,18 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 
 // send sends a command once; resendUnanswered sends it again if no answer is possible.
 func (c *crew) send(req *request) {
-	c.mutex.Lock()
+	c.Lock()
 	req.sent, req.interrupted, req.stalled = time.Now(), !c.isUp(), c.diskStalled.Load() // the leader may not receive it
 	c.requests[req.id] = req
-	c.mutex.Unlock()
+	c.Unlock()
 	c.publishRequest(req)
 }
 
 func (c *crew) publishRequest(req *request) {
-	c.mutex.Lock()
+	c.Lock()
 	payload := c.sign(req.topic, req.payload)
 	req.digests[telemetry.Digest(payload)], req.recorded = true, payload
-	c.mutex.Unlock()
+	c.Unlock()
 	c.publish(req.topic, payload)
 }
 
@@ -423,35 +405,35 @@ func (c *crew) sendOvertaken(r *rand.Rand, req *request) {
 	withheld := c.withhold(r, 0)
 	c.send(req)
 	if withheld != nil {
-		c.publish(c.topics.Budget(), withheld)
+		c.publish(c.Topics.Budget(), withheld)
 	}
 }
 
 // withhold signs a command that must not take effect once it is sent: nil without a key.
 // ahead is by how much its counter is ahead.
 func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.key == nil || c.status.Challenge == "" {
+	c.Lock()
+	defer c.Unlock()
+	if c.key == nil || c.challenge == "" {
 		return nil
 	}
 	c.signCounter++
 	body := fmt.Appendf(nil, `{"id":"withheld-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
 	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead,
-		Challenge: c.status.Challenge, Body: string(body)}.Sign(c.key, c.topics.Budget())
+		Challenge: c.challenge, Body: string(body)}.Sign(c.key, c.Topics.Budget())
 	if err != nil {
 		return nil
 	}
 	return payload
 }
 
-// sign signs a message if the crew has a key. Called with the mutex held.
+// sign signs a message if the crew has a key. Called with the lock held.
 func (c *crew) sign(topic string, body []byte) []byte {
 	if c.key == nil {
 		return body
 	}
 	c.signCounter++
-	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.status.Challenge,
+	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.challenge,
 		Body: string(body)}.Sign(c.key, topic)
 	if err != nil { // before the first status
 		return body
@@ -471,35 +453,35 @@ func (c *crew) publish(topic string, payload []byte) {
 
 // sendHeartbeat sends a heartbeat, unless the crew's radio is off.
 func (c *crew) sendHeartbeat() {
-	topic := c.topics.Heartbeat(crewKeyName)
-	c.mutex.Lock()
-	if c.radioOff.Load() || c.key != nil && c.status.Challenge == "" {
-		c.mutex.Unlock()
+	topic := c.Topics.Heartbeat(crewKeyName)
+	c.Lock()
+	if c.radioOff.Load() || c.key != nil && c.challenge == "" {
+		c.Unlock()
 		return
 	}
 	c.heartbeatsSent++
 	body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: c.heartbeatsSent})
 	payload := c.sign(topic, body)
 	c.heartbeats = append(c.heartbeats[max(len(c.heartbeats)-3, 0):], payload)
-	c.mutex.Unlock()
+	c.Unlock()
 	c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 }
 
 // replayContact sends signed heartbeats, and a signed command, that were recorded: as
 // anybody can who is connected to the broker, whom nobody else can tell from the crew.
 func (c *crew) replayContact() {
-	c.mutex.Lock()
+	c.Lock()
 	recorded := slices.Clone(c.heartbeats)
 	signed := c.key != nil
-	c.mutex.Unlock()
+	c.Unlock()
 	for _, payload := range recorded {
 		if signed {
-			c.client.Publish(telemetry.Publication{Topic: c.topics.Heartbeat(crewKeyName), Payload: payload})
+			c.client.Publish(telemetry.Publication{Topic: c.Topics.Heartbeat(crewKeyName), Payload: payload})
 		}
 	}
-	c.mutex.Lock()
+	c.Lock()
 	command := c.lastAnswered
-	c.mutex.Unlock()
+	c.Unlock()
 	if signed && command != nil {
 		c.publish(command.topic, command.recorded)
 	}
@@ -509,15 +491,15 @@ func (c *crew) replayContact() {
 func (c *crew) sendAndWait(ctx context.Context, req *request) bool {
 	c.send(req)
 	c.waitFor(ctx, func() bool { return req.ack != nil })
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	return req.accepted
 }
 
 // resendUnanswered repeats the commands that an outage may have lost, as the crew's tool
 // does, and finds those that a leader left unanswered without an outage.
 func (c *crew) resendUnanswered() {
-	c.mutex.Lock()
+	c.Lock()
 	var again []*request
 	now := time.Now()
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
@@ -535,49 +517,47 @@ func (c *crew) resendUnanswered() {
 			delete(c.requests, id)
 		}
 	}
-	c.mutex.Unlock()
+	c.Unlock()
 	for _, req := range again {
 		c.publishRequest(req)
 	}
 }
 
+// pollInterval is how often what a wait depends on beside messages is checked.
+const pollInterval = 50 * time.Millisecond
+
 // waitFor waits until a condition on the crew's state holds, for at most maxWait. The
-// condition is called with the mutex held.
+// condition is called with the lock held.
 func (c *crew) waitFor(ctx context.Context, ok func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		c.mutex.Lock()
-		met, changed := ok(), c.changed
-		c.mutex.Unlock()
-		if met {
-			return true
+	checkedAt := time.Now()
+	met := false
+	c.Wait(ctx, pollInterval, func() (end bool, err error) {
+		c.Lock()
+		met = ok()
+		c.Unlock()
+		if end = met; !met && time.Since(checkedAt) >= pollInterval {
+			checkedAt = time.Now()
+			c.resendUnanswered()
+			end = c.leaderEnded()
 		}
-		select {
-		case <-changed:
-		case <-poll.C:
-			if c.resendUnanswered(); c.leaderEnded() {
-				return false
-			}
-		case <-ctx.Done():
-			return false
-		}
-	}
+		return end, nil
+	})
+	return met
 }
 
 // sendStorm sends thousands of messages: new commands, repeats of them, replays of
 // earlier ones with other bodies, and malformed ones.
 func (c *crew) sendStorm(r *rand.Rand, count int) {
-	c.mutex.Lock()
+	c.Lock()
 	var old, fresh []*request
 	for _, id := range slices.Sorted(maps.Keys(c.requests)) {
 		if req := c.requests[id]; req.accepted {
 			old = append(old, req)
 		}
 	}
-	c.mutex.Unlock()
+	c.Unlock()
 	for range count {
 		switch x := r.Float64(); {
 		case x < 0.06:
@@ -596,7 +576,7 @@ func (c *crew) sendStorm(r *rand.Rand, count int) {
 		case x < 0.53 && c.key != nil:
 			c.forge(r)
 		default:
-			topic := []string{c.topics.Budget(), c.topics.Preference(), c.topics.Mission()}[r.IntN(3)]
+			topic := []string{c.Topics.Budget(), c.Topics.Preference(), c.Topics.Mission()}[r.IntN(3)]
 			c.publish(topic, malformedPayload(r))
 		}
 	}
@@ -613,7 +593,7 @@ func (c *crew) sendOversized() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if intruder.Initialize(ctx) == nil {
-		intruder.Publish(telemetry.Publication{Topic: c.topics.Budget(), QoS: 1, Payload: bytes.Repeat([]byte("x"), 200<<10)})
+		intruder.Publish(telemetry.Publication{Topic: c.Topics.Budget(), QoS: 1, Payload: bytes.Repeat([]byte("x"), 200<<10)})
 		intruder.Close()
 	}
 }
@@ -625,25 +605,25 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 	switch r.IntN(4) {
 	case 0:
 		if r.IntN(2) == 0 {
-			c.mutex.Lock()
+			c.Lock()
 			recorded := req.recorded
-			c.mutex.Unlock()
+			c.Unlock()
 			c.publish(req.topic, recorded)
 			return
 		}
 		c.publishRequest(req)
 		return
 	case 1:
-		topic, body = c.topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, req.id, replayBudgetJ+r.Float64())
+		topic, body = c.Topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, req.id, replayBudgetJ+r.Float64())
 	case 2:
-		topic, body = c.topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, req.id, replaySetting)
+		topic, body = c.Topics.Preference(), fmt.Appendf(nil, `{"id":%q,"setting":%v}`, req.id, replaySetting)
 	case 3:
-		topic, body = c.topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, req.id)
+		topic, body = c.Topics.Mission(), fmt.Appendf(nil, `{"id":%q,"action":"stop"}`, req.id)
 	}
 	if r.IntN(2) == 0 { // signed, if the crew has a key
-		c.mutex.Lock()
+		c.Lock()
 		body = c.sign(topic, body)
-		c.mutex.Unlock()
+		c.Unlock()
 	}
 	c.publish(topic, body)
 }
@@ -651,12 +631,12 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 // forge sends a budget that nobody with the crew's key gave: without a signature, or with
 // another's.
 func (c *crew) forge(r *rand.Rand) {
-	topic := c.topics.Budget()
+	topic := c.Topics.Budget()
 	body := fmt.Appendf(nil, `{"id":"forged-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
 	if r.IntN(2) == 0 {
-		c.mutex.Lock()
-		challenge, counter := c.status.Challenge, c.signCounter+1_000_000
-		c.mutex.Unlock()
+		c.Lock()
+		challenge, counter := c.challenge, c.signCounter+1_000_000
+		c.Unlock()
 		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
 		if signed, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: counter, Challenge: challenge,
 			Body: string(body)}.Sign(key, topic)); err == nil {
@@ -679,8 +659,8 @@ func malformedPayload(r *rand.Rand) []byte {
 
 // addFindings adds what the crew has found wrong, and returns how long the slowest answer took.
 func (c *crew) addFindings(e *ended) (slowest time.Duration) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	e.lost, e.duplicates = slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings)
 	e.undurable, e.holding = slices.Clone(c.undurableFindings), slices.Clone(c.holdingFindings)
 	return c.slowestAnswer
@@ -690,8 +670,8 @@ func (c *crew) addFindings(e *ended) (slowest time.Duration) {
 // certain: no shock came after it, and it is not below what a calm flight takes.
 func (c *crew) keptCeilingJ(p *plan, j *judge, e *ended) float64 {
 	const margin = 1.03
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
+	c.Lock()
+	defer c.Unlock()
 	b := c.lastAccepted
 	if b == nil || !b.ceiling || b.ack == nil || b.ack.EffectiveSlot == nil {
 		return 0
@@ -713,10 +693,4 @@ func (c *crew) keptCeilingJ(p *plan, j *judge, e *ended) float64 {
 		return 0
 	}
 	return b.budgetJ
-}
-
-func (c *crew) lastStatus() (telemetry.Status, int) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.status, c.statuses
 }

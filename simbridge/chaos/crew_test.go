@@ -15,12 +15,14 @@ func newTestCrew(t *testing.T) *crew {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &crew{
-		topics: topics, changed: make(chan struct{}), requests: map[string]*request{}, slot: -1, lastAcceptedShown: true,
+	c := &crew{
+		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{}, lastAcceptedShown: true,
 		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {},
 		onDecision: func(string, telemetry.Decision) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
 		client: &telemetry.Client{},
 	}
+	c.Decode = c.decode
+	return c
 }
 
 // receiveAck delivers an acknowledgement to the crew.
@@ -30,7 +32,7 @@ func (c *crew) receiveAck(t *testing.T, ack telemetry.Ack) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.handleMessage(telemetry.Message{Topic: c.topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
+	c.handleMessage(telemetry.Message{Topic: c.Topics.Ack(ack.ID), Payload: payload, Received: time.Now()})
 }
 
 // The crew accepts an answer to its own payloads only.
@@ -86,15 +88,15 @@ func TestCrewSigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newTestCrew(t)
-	topic, body := c.topics.Budget(), []byte(`{"id":"a","energy_j":1,"mode":"target"}`)
+	topic, body := c.Topics.Budget(), []byte(`{"id":"a","energy_j":1,"mode":"target"}`)
 	if got := c.sign(topic, body); string(got) != string(body) {
 		t.Errorf("without a key: %s", got)
 	}
-	c.key, c.status.Challenge = private, telemetry.NewChallenge()
+	c.key, c.challenge = private, telemetry.NewChallenge()
 	before := uint64(0)
 	for range 2 {
 		e, err := telemetry.Verify(topic, c.sign(topic, body), map[string]ed25519.PublicKey{crewKeyName: public})
-		if err != nil || e.Body != string(body) || e.Challenge != c.status.Challenge || e.Counter <= before {
+		if err != nil || e.Body != string(body) || e.Challenge != c.challenge || e.Counter <= before {
 			t.Errorf("%+v after counter %d: %v", e, before, err)
 		}
 		before = e.Counter
@@ -114,9 +116,9 @@ func TestForgeriesAreIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.handleMessage(telemetry.Message{Topic: c.topics.Status(), Payload: status, Received: time.Now()})
-	c.handleMessage(telemetry.Message{Topic: c.topics.Slot(), Payload: beacon, Received: time.Now()})
-	if c.statuses != 0 || c.slot != -1 || c.state != "" || len(c.lostFindings)+len(c.duplicateFindings) > 0 {
+	c.handleMessage(telemetry.Message{Topic: c.Topics.Status(), Payload: status, Received: time.Now()})
+	c.handleMessage(telemetry.Message{Topic: c.Topics.Slot(), Payload: beacon, Received: time.Now()})
+	if c.LiveStatuses != 0 || c.Beacon != nil || c.state != "" || len(c.lostFindings)+len(c.duplicateFindings) > 0 {
 		t.Errorf("%+v", c)
 	}
 }

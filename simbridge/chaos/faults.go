@@ -366,8 +366,8 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	if err := m.openBroker(ctx, address); err != nil {
 		return err
 	}
-	_, n := m.crew.lastStatus()
-	if !m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+1 }) {
+	n := m.crew.Latest().LiveStatuses
+	if !m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n+1 }) {
 		return errors.New("the broker is back, and no status comes")
 	}
 	m.explainSlots(m.elapsedSlots() - began)
@@ -590,12 +590,12 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 	m.leaderKilled.Store(false)
 	// A process takes wall time to start, which is many slots of a fast mission: it is
 	// there with its first status.
-	_, n := m.crew.lastStatus()
-	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n }) {
+	n := m.crew.Latest().LiveStatuses
+	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n }) {
 		m.noteLeaderReturned()
 		m.requireRejoin(flew)
 		if withheld != nil {
-			m.crew.publish(m.crew.topics.Budget(), withheld)
+			m.crew.publish(m.crew.Topics.Budget(), withheld)
 		}
 	}
 	m.explainSlots(m.elapsedSlots() - began + 1)
@@ -743,14 +743,14 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 			Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}},
 		})
 		if err == nil && f.Kind != ForgedStatus {
-			forger.Publish(telemetry.Publication{Topic: m.crew.topics.Slot(), Payload: beacon})
+			forger.Publish(telemetry.Publication{Topic: m.crew.Topics.Slot(), Payload: beacon})
 		}
 		status, err := telemetry.Encode(telemetry.Status{
 			Seq: 1 << 40, Slot: n, Slots: forgedSlots, State: telemetry.StateFlying, EnergySource: telemetry.SourceModel,
 			Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{},
 		})
 		if err == nil && f.Kind != ForgedBeacon {
-			forger.Publish(telemetry.Publication{Topic: m.crew.topics.Status(), Payload: status})
+			forger.Publish(telemetry.Publication{Topic: m.crew.Topics.Status(), Payload: status})
 		}
 	}
 	if f.Kind != ForgedAtRestart {
@@ -784,7 +784,7 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 			r := telemetry.Result{Slot: of, CompletionS: 86_000,
 				By: []string{telemetry.ByOffer, telemetry.ByDecision, telemetry.ByLocal}[n%3]}
 			if payload, err := telemetry.Encode(r); err == nil {
-				m.crew.publish(m.crew.topics.Result(user), payload)
+				m.crew.publish(m.crew.Topics.Result(user), payload)
 			}
 		}
 		m.sleepSlots(ctx, 1)
@@ -853,7 +853,7 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 // injectForeignReports sends reports that must change nothing: of other slots, second ones
 // with another gain, of unknown users, and malformed ones.
 func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) error {
-	topics := m.crew.topics
+	topics := m.crew.Topics
 	send := func(topic string, payload []byte) {
 		m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 	}

@@ -83,7 +83,7 @@ const (
 // startMission requests a budget and the start, again until the leader has received its
 // aircraft, and waits for the first slot.
 func (m *mission) startMission(ctx context.Context) error {
-	if !m.crew.waitFor(ctx, func() bool { return m.crew.online && m.crew.statuses > 0 }) {
+	if !m.crew.waitFor(ctx, func() bool { return m.crew.Online != nil && *m.crew.Online && m.crew.LiveStatuses > 0 }) {
 		return errors.New("the leader does not come online")
 	}
 	if m.plan.losesCrewRadio() || m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn) {
@@ -174,8 +174,8 @@ func (m *mission) finish(ctx context.Context) error {
 	if err := m.runUntil(ctx, "all aircraft are on the ground, and the mission does not end", ended); err != nil {
 		return err
 	}
-	_, n := m.crew.lastStatus()
-	if !m.crew.waitFor(ctx, func() bool { return m.crew.statuses > n+3 && !m.crew.hasUnanswered() }) {
+	n := m.crew.Latest().LiveStatuses
+	if !m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n+3 && !m.crew.hasUnanswered() }) {
 		return errors.New("the leader stopped reporting")
 	}
 	m.mutex.Lock()
@@ -402,8 +402,8 @@ func (m *mission) allDisarmed() bool {
 
 // state is the mission's state by the crew's messages.
 func (m *mission) state() State {
-	m.crew.mutex.Lock()
-	defer m.crew.mutex.Unlock()
+	m.crew.Lock()
+	defer m.crew.Unlock()
 	return m.crew.state
 }
 

@@ -478,11 +478,11 @@ func (m *mission) sendStranger(s telemetry.Slot) {
 	report, err := telemetry.Encode(telemetry.Report{Slot: s.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9,
 		Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}})
 	if err == nil {
-		m.crew.publish(m.crew.topics.Report(user), report)
+		m.crew.publish(m.crew.Topics.Report(user), report)
 	}
 	result, err := telemetry.Encode(telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: strangerS, By: telemetry.ByOffer})
 	if err == nil {
-		m.crew.publish(m.crew.topics.Result(user), result)
+		m.crew.publish(m.crew.Topics.Result(user), result)
 	}
 }
 
@@ -571,15 +571,7 @@ func (m *mission) hostDelayS(i int, fromS float64) float64 {
 
 // leaderEnded reports whether the leader has exited without being killed on purpose.
 func (m *mission) leaderEnded() bool {
-	if m.leaderKilled.Load() {
-		return false
-	}
-	select {
-	case <-m.leader.Load().Done:
-		return true
-	default:
-		return false
-	}
+	return !m.leaderKilled.Load() && m.leader.Load().Ended()
 }
 
 // close stops everything that setUp started, the last first.

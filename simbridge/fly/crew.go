@@ -21,12 +21,12 @@ func (f *flight) awaitLeader(ctx context.Context) error {
 	f.view.printLine("waiting for the leader")
 	err := f.waitFor(ctx, func() bool {
 		f.logLost()
-		return f.observer.latest().checkReady() == nil || f.lostError() != nil
+		return f.observer.checkReady() == nil || f.lostError() != nil
 	})
 	if dead := f.lostError(); err == nil && dead != nil {
 		return dead
 	}
-	if missing := f.observer.latest().checkReady(); err != nil && ctx.Err() != nil && missing != nil {
+	if missing := f.observer.checkReady(); err != nil && ctx.Err() != nil && missing != nil {
 		return missing
 	}
 	return err
@@ -74,7 +74,7 @@ func (f *flight) announce(c Command) { f.view.printLine("$ ground " + strings.Jo
 // sendCommand runs the crew's tool, which waits for the acknowledgement.
 func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	id := "fly-" + strings.ToLower(rand.Text()[:10])
-	slot := f.observer.latest().lastSlot
+	slot := f.observer.lastSlot()
 	args := slices.Concat(f.Ground[:1], c.Args, f.Ground[1:], []string{"-fleet", f.Fleet, "-broker", f.url, "-id", id})
 	answer, err := process.Run(ctx, args)
 	if err == nil {

@@ -95,7 +95,7 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		err = f.causeOf(flown, err)
 	}
 	f.view.leaveDrawing()
-	if f.observer.latest().slotsOpened == 0 {
+	if f.observer.lastSlot() < 0 {
 		return err // there is nothing to report
 	}
 	result := f.buildReport(landed)
@@ -234,11 +234,11 @@ func (f *flight) handleBeacon(b telemetry.Slot, received time.Time) {
 	if f.executed != nil {
 		f.executed.openSlot(&b)
 	}
-	latest, bodies := f.observer.latest(), f.fleet.bodies()
+	slots, bodies := f.observer.status().Slots, f.fleet.bodies()
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.bodiesAtBeacon[b.Slot], f.lastBeacon, f.lastBeaconAt = bodies, b, received
-	if slots := latest.status.Slots; b.Slot == slots-1 {
+	if b.Slot == slots-1 {
 		f.endSlots(b.Slot, slots)
 	}
 }
@@ -267,29 +267,21 @@ func (f *flight) endSlots(last, slots int) {
 // waitFor waits until a condition holds, which is checked whenever a message was
 // received; it fails if the leader ends, once its last messages had time to arrive.
 func (f *flight) waitFor(ctx context.Context, ok func() bool) error {
-	var late <-chan time.Time
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for {
-		changed := f.observer.latest().changed
+	var endedAt time.Time
+	return f.observer.Wait(ctx, 100*time.Millisecond, func() (bool, error) {
 		if ok() {
-			return nil
+			return true, nil
 		}
-		var ended <-chan struct{}
-		if f.leader != nil && late == nil {
-			ended = f.leader.Done
+		if f.leader != nil && f.leader.Ended() { // it may end as soon as it is done
+			if endedAt.IsZero() {
+				endedAt = time.Now()
+			}
+			if time.Since(endedAt) >= 500*time.Millisecond {
+				return false, f.leader.Failure()
+			}
 		}
-		select {
-		case <-changed:
-		case <-poll.C:
-		case <-ended: // it may end as soon as it is done
-			late = time.After(500 * time.Millisecond)
-		case <-late:
-			return f.leader.Failure()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		return false, nil
+	})
 }
 
 // flyMission sends the crew's commands, and watches until the mission is done.
@@ -297,7 +289,7 @@ func (f *flight) flyMission(ctx context.Context) error {
 	if err := f.awaitLeader(ctx); err != nil {
 		return err
 	}
-	if err := f.checkLeader(f.observer.latest().status); err != nil {
+	if err := f.checkLeader(f.observer.status()); err != nil {
 		return err
 	}
 	next := 0
@@ -320,15 +312,14 @@ func (f *flight) flyMission(ctx context.Context) error {
 		}
 	})
 	err := f.waitFor(ctx, func() bool {
-		latest := f.observer.latest()
-		status := latest.status
-		for ; next < len(f.Commands) && f.Commands[next].Slot <= latest.lastSlot; next++ {
+		status, lastSlot := f.observer.status(), f.observer.lastSlot()
+		for ; next < len(f.Commands) && f.Commands[next].Slot <= lastSlot; next++ {
 			due <- f.Commands[next]
 		}
 		if status.Slots > 0 {
 			f.fleet.setSlots(status.Slots)
 		}
-		if err := f.killLeader(latest.lastSlot); err != nil {
+		if err := f.killLeader(lastSlot); err != nil {
 			cancel(err)
 		}
 		f.handleStatus(status)
@@ -350,11 +341,11 @@ func (f *flight) flyMission(ctx context.Context) error {
 		return f.lostError()
 	}
 	if f.speedDiffers() {
-		speed := f.observer.latest().speed
+		speed := f.observer.beacon().Speed
 		return fmt.Errorf("the leader flies at speed %v and this world at %v; change slot_ms, which is %v, or speed", speed, f.Speed,
 			1000/speed)
 	}
-	if status := f.observer.latest().status; status.State == telemetry.StateStopped {
+	if status := f.observer.status(); status.State == telemetry.StateStopped {
 		return fmt.Errorf("the mission was stopped in slot %d of %d", status.Slot, status.Slots)
 	}
 	return nil
@@ -384,7 +375,7 @@ func (f *flight) checkLeader(s telemetry.Status) error {
 
 // speedDiffers reports whether the leader's time runs at another speed than this world's.
 func (f *flight) speedDiffers() bool {
-	speed := f.observer.latest().speed
+	speed := f.observer.beacon().Speed
 	return speed != 0 && (speed < 0.99*f.Speed || speed > 1.01*f.Speed)
 }
 
@@ -397,7 +388,7 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 	for !f.fleet.allLanded() {
 		select {
 		case <-poll.C:
-			f.showStatus(f.observer.latest().status)
+			f.showStatus(f.observer.status())
 			f.logLost()
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")

@@ -12,9 +12,8 @@ import (
 // logLost logs autopilots that were lost since the last call.
 func (f *flight) logLost() {
 	for _, n := range f.fleet.findLost(time.Now()) {
-		latest := f.observer.latest()
-		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", latest.lastSlot,
-			"state", latest.status.State)
+		f.log.Error("autopilot lost", "aircraft", n, "system", f.Aircraft[n-1].SystemID, "slot", f.observer.lastSlot(),
+			"state", f.observer.status().State)
 		f.view.printLine(fmt.Sprintf("aircraft %d, %s: no HEARTBEAT for 10 s", n, f.fleet.nameOf(n-1)))
 	}
 }

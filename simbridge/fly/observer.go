@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"prefdt/telemetry"
@@ -17,28 +17,20 @@ import (
 // observer subscribes to all of the fleet's topics and records them; it publishes
 // nothing.
 type observer struct {
+	telemetry.Observer
 	client     *telemetry.Client
-	topics     telemetry.Topics
 	onBeacon   func(telemetry.Slot, time.Time) // called for each new slot, with when it was received
 	onDecision func(slot int, at time.Time)    // called for each decision
 
 	rejects telemetry.RejectCounter
-	mutex   sync.Mutex
 	observed
 	records
 }
 
-// observed is the mission as the messages so far show it.
+// observed is what the messages so far add up to.
 type observed struct {
-	changed         chan struct{} // closed and replaced when a message was received
-	online          bool
-	lastSlot        int // of the last beacon, -1 before
 	slotsOpened     int
-	repeatedBeacons int              // beacons of a slot that had been opened, or of one before it
-	priceSPerJ      float64          // the last beacon's price, s/J
-	status          telemetry.Status // the last
-	hasLiveStatus   bool             // there was one that was not retained
-	speed           float64          // the last beacon's, 0 before
+	repeatedBeacons int // beacons of a slot that had been opened, or of one before it
 	decisions       int
 	controlBytes    int64
 }
@@ -51,16 +43,11 @@ type records struct {
 	ackOrder     []string
 }
 
-func (o *observer) latest() observed {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return o.observed
-}
-
-func (o *observer) recorded() records {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	return records{maps.Clone(o.statusBySlot), maps.Clone(o.budgets), maps.Clone(o.acks), slices.Clone(o.ackOrder)}
+// recorded is what was received so far.
+func (o *observer) recorded() (observed, records) {
+	o.Lock()
+	defer o.Unlock()
+	return o.observed, records{maps.Clone(o.statusBySlot), maps.Clone(o.budgets), maps.Clone(o.acks), slices.Clone(o.ackOrder)}
 }
 
 func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time),
@@ -70,8 +57,8 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 		return nil, err
 	}
 	o := &observer{
-		topics: topics, onBeacon: beacon, onDecision: decide, rejects: telemetry.RejectCounter{Log: log},
-		observed: observed{changed: make(chan struct{}), lastSlot: -1},
+		Observer: telemetry.Observer{Topics: topics, Decode: decode},
+		onBeacon: beacon, onDecision: decide, rejects: telemetry.RejectCounter{Log: log},
 		records: records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{},
 			acks: map[string]telemetry.Ack{}},
 	}
@@ -85,92 +72,76 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 	return o, o.client.Initialize(ctx)
 }
 
-func (o *observer) handle(m telemetry.Message) {
-	if beacon, isNew := o.record(m); isNew {
-		o.onBeacon(beacon, m.Received)
+// decode decodes the leader's messages and the crew's budgets, signed or not.
+func decode(kind telemetry.Kind, m telemetry.Message) (any, error) {
+	if kind != telemetry.KindBudget {
+		return telemetry.DecodePublished(kind, m)
 	}
+	var signed telemetry.Envelope
+	if json.Unmarshal(m.Payload, &signed) == nil && signed.Body != "" {
+		m.Payload = []byte(signed.Body)
+	}
+	return telemetry.DecodeBudget(m.Payload)
 }
 
-// record records a message, and returns the beacon if it opened a slot.
-func (o *observer) record(m telemetry.Message) (beacon telemetry.Slot, isNew bool) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	defer func() {
-		close(o.changed)
-		o.changed = make(chan struct{})
-	}()
-	if o.slotsOpened > 0 && !isEnding(o.status.State) { // in the slots
-		o.controlBytes += int64(len(m.Topic) + len(m.Payload))
-	}
-	kind, id, _ := o.topics.Parse(m.Topic)
-	var err error
-	switch kind {
-	case telemetry.KindSlot:
-		beacon, err = telemetry.DecodeSlot(m.Payload)
-		switch {
-		case err != nil || m.Retained:
-		case beacon.Slot > o.lastSlot:
-			o.lastSlot, isNew = beacon.Slot, true
-			o.slotsOpened++
-			o.priceSPerJ, o.speed = beacon.Offer.PriceSPerJ, beacon.Speed
-		default:
-			o.repeatedBeacons++
+// handle records a message, and calls onBeacon if it opened a slot.
+func (o *observer) handle(m telemetry.Message) {
+	var opened *telemetry.Slot
+	o.Observe(m, func(id string, v any, err error) {
+		if o.slotsOpened > 0 && (o.Status == nil || !isEnding(o.Status.State)) { // in the slots
+			o.controlBytes += int64(len(m.Topic) + len(m.Payload))
 		}
-	case telemetry.KindDecision:
-		o.decisions++
-		if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
-			o.onDecision(d.Slot, m.Received)
-		}
-	case telemetry.KindOnline:
-		o.online, err = telemetry.DecodeOnline(m.Payload)
-	case telemetry.KindStatus:
-		var s telemetry.Status
-		if s, err = telemetry.DecodeStatus(m.Payload); err == nil {
-			o.status, o.hasLiveStatus = s, o.hasLiveStatus || !m.Retained
-			if s.Slot >= 0 {
-				o.statusBySlot[s.Slot] = s
+		switch v := v.(type) {
+		case telemetry.Slot:
+			switch {
+			case m.Retained:
+			case v.Slot > o.LastSlot():
+				o.slotsOpened++
+				opened = &v
+			default:
+				o.repeatedBeacons++
 			}
-		}
-	case telemetry.KindBudget:
-		var b telemetry.Budget
-		if b, err = telemetry.DecodeBudget(m.Payload); err != nil {
-			var signed telemetry.Envelope
-			if json.Unmarshal(m.Payload, &signed) == nil && signed.Body != "" {
-				b, err = telemetry.DecodeBudget([]byte(signed.Body))
+		case telemetry.Decision:
+			o.decisions++
+			o.onDecision(v.Slot, m.Received)
+		case telemetry.Status:
+			if v.Slot >= 0 {
+				o.statusBySlot[v.Slot] = v
 			}
-		}
-		if _, known := o.budgets[b.ID]; err == nil && !known {
-			o.budgets[b.ID] = b
-		}
-	case telemetry.KindAck:
-		var a telemetry.Ack
-		if a, err = telemetry.DecodeAck(m.Payload); err == nil {
+		case telemetry.Budget:
+			if _, known := o.budgets[v.ID]; !known {
+				o.budgets[v.ID] = v
+			}
+		case telemetry.Ack:
 			if _, known := o.acks[id]; !known {
 				o.ackOrder = append(o.ackOrder, id)
 			}
-			o.acks[id] = a
+			o.acks[id] = v
 		}
+		if err != nil {
+			o.rejects.Add(m.Topic, err)
+		}
+	})
+	if opened != nil {
+		o.onBeacon(*opened, m.Received)
 	}
-	if err != nil {
-		o.rejects.Add(m.Topic, err)
-	}
-	return beacon, isNew
 }
 
-// checkReady returns why a leader cannot be sent a start, nil if it can. A status
-// that the broker retained may be of a leader that is offline.
-func (o observed) checkReady() error {
+// checkReady returns why a leader cannot be sent a start, nil if it can.
+func (o *observer) checkReady() error {
+	latest := o.Latest()
+	s := latest.Status
 	switch {
-	case !o.online:
+	case latest.Online == nil || !*latest.Online:
 		return errors.New("no leader is online")
-	case !o.hasLiveStatus:
+	case latest.LiveStatuses == 0:
 		return errors.New("the leader publishes no status")
-	case o.status.State != telemetry.StateIdle:
-		return fmt.Errorf("the leader is %s, want idle: give it a new mission id", o.status.State)
-	case len(o.status.Aircraft) == 0:
+	case s.State != telemetry.StateIdle:
+		return fmt.Errorf("the leader is %s, want idle: give it a new mission id", s.State)
+	case len(s.Aircraft) == 0:
 		return errors.New("the leader has no aircraft")
 	}
-	for _, a := range o.status.Aircraft {
+	for _, a := range s.Aircraft {
 		if a.AgeS == nil {
 			return fmt.Errorf("the leader is not in contact with aircraft %d", a.Number)
 		}
@@ -184,10 +155,20 @@ func isEnding(state string) bool {
 	return state == telemetry.StateReturning || state == telemetry.StateDone || state == telemetry.StateStopped
 }
 
+// status is the last status, the zero Status before the first.
+func (o *observer) status() telemetry.Status {
+	return *cmp.Or(o.Latest().Status, &telemetry.Status{})
+}
+
+// beacon is the last one, the zero Slot before the first.
+func (o *observer) beacon() telemetry.Slot { return *cmp.Or(o.Latest().Beacon, &telemetry.Slot{}) }
+
+func (o *observer) lastSlot() int { return o.Latest().LastSlot() }
+
 // ack returns the acknowledgement of a command, nil before it is received.
 func (o *observer) ack(id string) *telemetry.Ack {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
+	o.Lock()
+	defer o.Unlock()
 	if a, ok := o.acks[id]; ok {
 		return &a
 	}

@@ -16,10 +16,11 @@ import (
 
 // buildReport collects the report of the flight from its parts, after the last slot.
 func (f *flight) buildReport(landed bool) *report.Flight {
-	o, records := f.observer.latest(), f.observer.recorded()
+	status := f.observer.status()
+	o, records := f.observer.recorded()
 	trails, separationM, speedMPS := f.fleet.flown()
 	r := &report.Flight{
-		Trails: trails, Users: f.users.Positions(), AreaM: f.World.Physics.AreaSideM, Slots: o.status.Slots,
+		Trails: trails, Users: f.users.Positions(), AreaM: f.World.Physics.AreaSideM, Slots: status.Slots,
 	}
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
@@ -29,7 +30,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	for m, a := range f.fleet.vehicles {
 		spent[m] = a.BySlot()
 	}
-	r.Rows = make([]report.Row, flownSlots(&o))
+	// From the first slot to the last that was flown, also those that no beacon opened. The leader settles slots that
+	// it missed, the last of a mission too; what a return or a stop left over is never settled.
+	r.Rows = make([]report.Row, max(f.observer.lastSlot(), status.Slot)+1)
 	var executed *report.Executed
 	if f.executed != nil {
 		executed = f.executed.summarize()
@@ -39,10 +42,10 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 
 	s := &r.Summary
 	*s = report.Summary{
-		State: o.status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
+		State: status.State, Landed: landed, Seed: f.Seed, Speed: f.Speed, Broker: f.url,
 		PlannedSlots: r.Slots, Slots: o.slotsOpened, MissedSlots: len(r.Rows) - o.slotsOpened, RepeatedSlots: o.repeatedBeacons,
-		LeaderMissedSlots: o.status.MissedSlots, Decisions: o.decisions,
-		EnergySource: o.status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
+		LeaderMissedSlots: status.MissedSlots, Decisions: o.decisions,
+		EnergySource: status.EnergySource, MaxSpeedMPS: speedMPS, Commands: f.commands,
 		Traffic: report.Traffic{ControlBytes: o.controlBytes},
 		World:   &f.World, ReportLoss: f.Users.ReportLoss, Budgets: budgets, Executed: executed,
 	}
@@ -90,8 +93,8 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		s.Aircraft = append(s.Aircraft, aircraft)
 	}
 	r.Latencies, s.Latency = f.fleet.latency.summarize()
-	s.Budget.LeaderTransitJ = o.status.TransitJ
-	judgeBudget(&s.Budget, s.Budgets, s.Aircraft, o.status.SpentJ)
+	s.Budget.LeaderTransitJ = status.TransitJ
+	judgeBudget(&s.Budget, s.Budgets, s.Aircraft, status.SpentJ)
 	var decisionMS []float64
 	for _, status := range records.statusBySlot {
 		decisionMS = append(decisionMS, status.DecisionMS)
@@ -137,11 +140,6 @@ func problems(s *report.Summary) (list []string) {
 	}
 	return list
 }
-
-// flownSlots counts the slots from the first to the last that was flown, also those
-// that no beacon opened. The leader settles slots that it missed, the last of a
-// mission too; what a return or a stop left over is never settled.
-func flownSlots(o *observed) int { return max(o.lastSlot, o.status.Slot) + 1 }
 
 // fillRows makes the table of slots.
 func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {

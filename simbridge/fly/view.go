@@ -95,7 +95,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 	if s.Slots == 0 {
 		return
 	}
-	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.latest().priceSPerJ)
+	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.beacon().Offer.PriceSPerJ)
 	budget, end := "none", "-"
 	if s.BudgetJ != nil {
 		budget = kilojoules(*s.BudgetJ)

@@ -49,6 +49,16 @@ func Start(args []string, logPath string) (*Process, error) {
 	return p, nil
 }
 
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.Done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Failure returns how a process ended, with the last line of its standard error.
 func (p *Process) Failure() error {
 	how := "ended before the mission did"

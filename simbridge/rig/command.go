@@ -37,16 +37,16 @@ func (r *Rig) Sign(topic, body string) string {
 
 // nextCounter is the next counter of the rig's key, above another one.
 func (r *Rig) nextCounter(above uint64) uint64 {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	r.signer.counter = max(r.signer.counter, above) + 1
 	return r.signer.counter
 }
 
 // LastCounter is the last counter that Sign used.
 func (r *Rig) LastCounter() uint64 {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return r.signer.counter
 }
 
@@ -93,27 +93,27 @@ func (r *Rig) SendCommand(topic, body, id string) telemetry.Ack {
 func (r *Rig) SendPayload(topic, payload, id string) (ack telemetry.Ack) {
 	r.test.Helper()
 	of, before := telemetry.Digest([]byte(payload)), len(r.Acks(id))
-	resend, late := time.NewTicker(resendInterval), time.After(Timeout)
-	defer resend.Stop()
 	r.PublishRaw(topic, payload)
-	for {
+	sent := time.Now()
+	if !r.wait(func() bool {
 		for _, raw := range r.Acks(id)[before:] {
-			ack, err := telemetry.DecodeAck([]byte(raw))
-			if err != nil {
+			var err error
+			if ack, err = telemetry.DecodeAck([]byte(raw)); err != nil {
 				r.test.Fatalf("acknowledgement %s: %v", raw, err)
 			}
 			if ack.Of == of {
-				return ack
+				return true
 			}
 		}
-		select {
-		case <-r.arrived:
-		case <-resend.C:
+		if time.Since(sent) >= resendInterval {
 			r.PublishRaw(topic, payload)
-		case <-late:
-			r.test.Fatalf("command %s was not acknowledged", payload)
+			sent = time.Now()
 		}
+		return false
+	}) {
+		r.test.Fatalf("command %s was not acknowledged", payload)
 	}
+	return ack
 }
 
 // SendAction sends a mission command, for all or for named aircraft.

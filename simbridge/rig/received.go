@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,89 +17,74 @@ type received struct {
 	statuses     []telemetry.Status
 	killed       string              // challenge of the leader that was killed last: a status of its own may still be on its way
 	acks         map[string][]string // payloads, by command
-	online       bool
-	onlineCount  int             // how often online was set
-	beacons      []int           // slots
-	beaconsAt    []time.Time     // when they came
-	offered      []int           // aircraft in the last beacon
-	decisions    map[int]int     // by slot
-	batteryLossJ map[int]float64 // what the batteries had lost when a slot's beacon came
+	onlineCount  int                 // how often online was set
+	beacons      []int               // slots
+	beaconsAt    []time.Time         // when they came
+	offered      []int               // aircraft in the last beacon
+	decisions    map[int]int         // by slot
+	batteryLossJ map[int]float64     // what the batteries had lost when a slot's beacon came
 }
 
 // receive handles the leader's messages as crew and users: each user reports in every
 // slot and sends a result after each decision.
 func (r *Rig) receive(m telemetry.Message) {
-	kind, id, _ := r.Topics.Parse(m.Topic)
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Observe(m, func(id string, v any, err error) { r.record(m, id, v, err) })
+}
+
+func (r *Rig) record(m telemetry.Message, id string, v any, err error) {
+	if err != nil {
+		r.test.Errorf("%s on %s: %v", m.Payload, m.Topic, err)
+	}
 	x := &r.received
-	switch kind {
-	case telemetry.KindStatus:
-		s, err := telemetry.DecodeStatus(m.Payload)
-		if err != nil {
-			r.test.Errorf("status: %v", err)
+	switch v := v.(type) {
+	case telemetry.Status:
+		if x.killed == "" || v.Challenge != x.killed {
+			x.statuses = append(x.statuses, v)
 		}
-		if x.killed == "" || s.Challenge != x.killed {
-			x.statuses = append(x.statuses, s)
-		}
-	case telemetry.KindOnline:
-		if x.online = string(m.Payload) == string(telemetry.EncodeOnline(true)); x.online {
+	case bool:
+		if v {
 			x.onlineCount++
 		}
-	case telemetry.KindAck:
+	case telemetry.Ack:
 		x.acks[id] = append(x.acks[id], string(m.Payload))
-	case telemetry.KindDecision:
-		d, err := telemetry.DecodeDecision(m.Payload)
-		if err != nil {
-			r.test.Errorf("decision: %v", err)
-			break
+	case telemetry.Decision:
+		x.decisions[v.Slot]++
+		if v.Aircraft > 0 { // the edge energy is drawn by the aircraft that computes
+			r.Autopilots[v.Aircraft-1].AddEdgeJ(v.Slot, r.Physics.SwitchedCapacitance*v.CPUHz*v.CPUHz*v.Offload*1e9)
 		}
-		x.decisions[d.Slot]++
-		if d.Aircraft > 0 { // the edge energy is drawn by the aircraft that computes
-			r.Autopilots[d.Aircraft-1].AddEdgeJ(d.Slot, r.Physics.SwitchedCapacitance*d.CPUHz*d.CPUHz*d.Offload*1e9)
-		}
-		result := telemetry.Result{Slot: d.Slot, CompletionS: 0.5, By: telemetry.ByDecision}
+		result := telemetry.Result{Slot: v.Slot, CompletionS: 0.5, By: telemetry.ByDecision}
 		if r.TimedResults {
-			localS := 0.45 * (1 - d.Offload) // of a CPU twice as fast as reported
+			localS := 0.45 * (1 - v.Offload) // of a CPU twice as fast as reported
 			result.LocalS = &localS
-			if d.Aircraft > 0 {
+			if v.Aircraft > 0 {
 				result.UploadS = new(0.2)
 			}
 		}
 		r.Publish(r.Topics.Result(id), result)
-	case telemetry.KindSlot:
-		s, err := telemetry.DecodeSlot(m.Payload)
-		if err != nil {
-			r.test.Errorf("beacon: %v", err)
-			break
-		}
-		x.batteryLossJ[s.Slot] = r.BatteryLossJ()
-		x.beacons, x.beaconsAt, x.offered = append(x.beacons, s.Slot), append(x.beaconsAt, m.Received), x.offered[:0]
-		for _, a := range s.Offer.Aircraft {
+	case telemetry.Slot:
+		x.batteryLossJ[v.Slot] = r.BatteryLossJ()
+		x.beacons, x.beaconsAt, x.offered = append(x.beacons, v.Slot), append(x.beaconsAt, m.Received), x.offered[:0]
+		for _, a := range v.Offer.Aircraft {
 			x.offered = append(x.offered, a.Number)
 		}
 		for u := range r.offerUsers {
-			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(s.Slot-1, 0), CompletionS: 0.5,
+			r.Publish(r.Topics.Result(fmt.Sprintf("offer%d", u)), telemetry.Result{Slot: max(v.Slot-1, 0), CompletionS: 0.5,
 				By: telemetry.ByOffer})
 		}
 		for u := range r.reportingUsers {
 			r.Publish(r.Topics.Report(fmt.Sprintf("u%d", u)), telemetry.Report{
-				Slot: s.Slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
+				Slot: v.Slot, PositionM: [2]float64{200 * float64(u+1), 450}, CPUHz: 1e9,
 				Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: map[int]float64{1: 1e-9},
 			})
 		}
-	}
-	select {
-	case r.arrived <- struct{}{}:
-	default:
 	}
 }
 
 // SetUsers sets how many users report in each slot, 4 at first, and how many further
 // ones do not and send a result by its offer, none at first.
 func (r *Rig) SetUsers(reporting, takingOffer int) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	r.reportingUsers, r.offerUsers = reporting, takingOffer
 }
 
@@ -121,15 +107,15 @@ func (r *Rig) PublishRetained(topic, payload string) {
 }
 
 func (r *Rig) Statuses() []telemetry.Status {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return slices.Clone(r.received.statuses)
 }
 
 // LastStatus is the newest status, the zero Status before the first.
 func (r *Rig) LastStatus() (s telemetry.Status) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	if n := len(r.received.statuses); n > 0 {
 		s = r.received.statuses[n-1]
 	}
@@ -138,16 +124,16 @@ func (r *Rig) LastStatus() (s telemetry.Status) {
 
 // ForgetStatuses discards the statuses so far, as after a restart.
 func (r *Rig) ForgetStatuses() {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	r.received.statuses = nil
 }
 
 // forgetKilled discards the statuses of a leader that was killed, also those that
 // arrive after it has ended: the broker may not have delivered its last ones yet.
 func (r *Rig) forgetKilled() {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	x := &r.received
 	if n := len(x.statuses); n > 0 {
 		x.killed = x.statuses[n-1].Challenge
@@ -157,22 +143,22 @@ func (r *Rig) forgetKilled() {
 
 // Acks returns the acknowledgements of a command so far, in order of arrival.
 func (r *Rig) Acks(id string) []string {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return slices.Clone(r.received.acks[id])
 }
 
 // AckIDs returns the ids of the commands that were acknowledged.
 func (r *Rig) AckIDs() []string {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return slices.Sorted(maps.Keys(r.received.acks))
 }
 
 // Beacons returns the slots that were opened, in order of arrival.
 func (r *Rig) Beacons() []int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return slices.Clone(r.received.beacons)
 }
 
@@ -180,8 +166,8 @@ func (r *Rig) Beacons() []int {
 func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 	r.test.Helper()
 	if !Eventually(func() bool {
-		r.mutex.Lock()
-		defer r.mutex.Unlock()
+		r.observer.Lock()
+		defer r.observer.Unlock()
 		for _, at = range r.received.beaconsAt {
 			if at.After(since) {
 				return true
@@ -213,31 +199,32 @@ func (r *Rig) CheckSlotsInOrder() {
 
 // OfferedAircraft returns the aircraft that the last beacon offered.
 func (r *Rig) OfferedAircraft() []int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return slices.Clone(r.received.offered)
 }
 
 // DecisionCount is how many users were sent a decision for a slot.
 func (r *Rig) DecisionCount(n int) int {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	return r.received.decisions[n]
 }
 
 // Online is the last payload of the online topic, and how often it was set so far.
 func (r *Rig) Online() (online bool, times int) {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return r.received.online, r.received.onlineCount
+	r.observer.Lock()
+	defer r.observer.Unlock()
+	online = r.observer.Online != nil && *r.observer.Online
+	return online, r.received.onlineCount
 }
 
 // AccountErrorJ is a status's energy less what the batteries had lost when the next
 // slot's beacon came, which is a few milliseconds after its settlement. It is NaN if
 // that beacon was not received.
 func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
+	r.observer.Lock()
+	defer r.observer.Unlock()
 	truthJ, known := r.received.batteryLossJ[s.Slot+1]
 	if !known {
 		return math.NaN()
@@ -248,23 +235,28 @@ func (r *Rig) AccountErrorJ(s telemetry.Status) float64 {
 // Await waits for a status that satisfies a condition: the last one, or a later one.
 func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Status {
 	r.test.Helper()
-	late := time.After(Timeout)
-	for next := max(len(r.Statuses())-1, 0); ; {
+	next := len(r.Statuses())
+	var met telemetry.Status
+	if !r.wait(func() bool { // the condition may depend on the aircraft: that of the last one is checked again
 		all := r.Statuses()
-		for ; next < len(all); next++ {
-			if ok(all[next]) {
-				return all[next]
-			}
+		i := max(min(next, len(all))-1, 0)
+		next = len(all)
+		if n := slices.IndexFunc(all[i:], ok); n >= 0 {
+			met = all[i+n]
+			return true
 		}
-		next = min(next, len(all))
-		select {
-		case <-r.arrived:
-		case <-time.After(100 * time.Millisecond): // the condition may depend on the aircraft
-			next = max(next-1, 0)
-		case <-late:
-			r.test.Fatalf("no status with %s; the last is %+v", what, r.LastStatus())
-		}
+		return false
+	}) {
+		r.test.Fatalf("no status with %s; the last is %+v", what, r.LastStatus())
 	}
+	return met
+}
+
+// wait waits until a condition holds, which is checked at each message, and reports whether it does.
+func (r *Rig) wait(holds func() bool) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	defer cancel()
+	return r.observer.Wait(ctx, 100*time.Millisecond, func() (bool, error) { return holds(), nil }) == nil
 }
 
 func AnyStatus(telemetry.Status) bool { return true }

@@ -70,11 +70,10 @@ type Rig struct {
 	lastMoveNS    [MaxAircraft]atomic.Int64
 	commandCounts [MaxAircraft]atomic.Int64 // setpoints, and commands to arm, take off or change mode, that it received
 
-	mutex          sync.Mutex // the rest
-	reportingUsers int        // users that report in each slot
-	offerUsers     int        // further users, who take the offer of each slot
+	observer       telemetry.Observer // its lock guards the rest
+	reportingUsers int                // users that report in each slot
+	offerUsers     int                // further users, who take the offer of each slot
 	received       received
-	arrived        chan struct{} // something was received
 }
 
 // New returns a rig with slots of SlotMS. Its test runs in parallel with others: they
@@ -102,7 +101,6 @@ func newRig(t *testing.T, now *Clock, aircraft, slots int, slotMS float64) *Rig 
 	r := &Rig{
 		Config: config.Defaults(), Physics: physics.DefaultConstants(), Scales: Scales(), Clock: now, test: t, reportingUsers: 4,
 		received: received{acks: map[string][]string{}, decisions: map[int]int{}, batteryLossJ: map[int]float64{}},
-		arrived:  make(chan struct{}, 1),
 	}
 	r.Physics.AltitudeM = 30 // a shorter climb
 	r.broker = &broker.Broker{Address: "127.0.0.1:0"}
@@ -115,6 +113,7 @@ func newRig(t *testing.T, now *Clock, aircraft, slots int, slotMS float64) *Rig 
 	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
 	c.Broker.URL = r.broker.URL()
 	r.Topics, _ = telemetry.NewTopics("test")
+	r.observer.Topics = r.Topics
 	r.Autopilots, r.closeAutopilot = make([]*autopilot.Autopilot, aircraft), make([]func(), aircraft)
 	for i := range aircraft {
 		r.addAutopilot(i)

@@ -39,8 +39,7 @@ type Exchange struct {
 	sentDigests map[string]bool // digests of every payload
 	signedAgain bool            // after a stale challenge or counter
 
-	status        *telemetry.Status // the last, for its challenge and floor
-	online        *bool
+	seen          telemetry.Observer
 	unreadable    error // an answer that could not be read
 	otherAnswered bool  // an answer to another station's payload was received
 }
@@ -60,7 +59,7 @@ func (x *Exchange) Filters() []telemetry.Subscription {
 }
 
 // Status is the last status that was received, nil before the first.
-func (x *Exchange) Status() *telemetry.Status { return x.status }
+func (x *Exchange) Status() *telemetry.Status { return x.seen.Status }
 
 // needsStatus is whether the command can only be sent after a status: for its
 // challenge, or its floor.
@@ -93,10 +92,8 @@ func (x *Exchange) preparePayload(challenge string) (payload []byte, err error) 
 	return payload, err
 }
 
-// handleStatus keeps a status. The first one lets the command be sent, unless that is to
-// be asked for twice.
+// handleStatus lets the command be sent by the first status, unless that is to be asked for twice.
 func (x *Exchange) handleStatus(s *telemetry.Status) (publish []byte, err error) {
-	x.status = s
 	if x.payload != nil {
 		return nil, nil
 	}
@@ -121,37 +118,38 @@ func (x *Exchange) handleStatus(s *telemetry.Status) (publish []byte, err error)
 // HandleMessage handles a received message. It returns a payload to publish now, or the
 // answer that ends the exchange. An error ends it too: nothing may be published any more.
 func (x *Exchange) HandleMessage(m telemetry.Message) (publish []byte, answer *telemetry.Ack, err error) {
-	switch m.Topic {
-	case x.Topics.Online():
-		if online, e := telemetry.DecodeOnline(m.Payload); e != nil {
+	if m.Topic != x.Topics.Online() && m.Topic != x.Topics.Status() && m.Topic != x.Topics.Ack(x.id) {
+		return nil, nil, nil
+	}
+	x.seen.Topics, x.seen.Decode = x.Topics, x.Leader.Decode
+	x.seen.Observe(m, func(_ string, v any, e error) {
+		if e != nil {
 			x.unreadable = e
-		} else {
-			x.online = &online
 		}
-	case x.Topics.Status():
-		if s, e := x.Leader.Status(m); e != nil {
-			x.unreadable = e
-		} else {
-			publish, err = x.handleStatus(&s)
+		switch v := v.(type) {
+		case telemetry.Status:
+			publish, err = x.handleStatus(&v)
+		case telemetry.Ack:
+			publish, answer, err = x.handleAck(v)
 		}
-	case x.Topics.Ack(x.id):
-		ack, e := x.Leader.Ack(m)
-		switch {
-		case e != nil:
-			x.unreadable = e
-		case ack.ID != x.id:
-			x.unreadable = fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, x.id)
-		case !x.sentDigests[ack.Of]:
-			x.otherAnswered = true
-		case ack.Challenge == "" || x.Signer == nil:
-			answer = &ack
-		case ack.Of != telemetry.Digest(x.payload): // answers the payload before the second signature
-		case x.signedAgain:
-			answer = &ack
-		default:
-			x.signedAgain = true
-			publish, err = x.preparePayload(ack.Challenge)
-		}
+	})
+	return publish, answer, err
+}
+
+func (x *Exchange) handleAck(ack telemetry.Ack) (publish []byte, answer *telemetry.Ack, err error) {
+	switch {
+	case ack.ID != x.id:
+		x.unreadable = fmt.Errorf("ack.id: %q, on the topic of %s", ack.ID, x.id)
+	case !x.sentDigests[ack.Of]:
+		x.otherAnswered = true
+	case ack.Challenge == "" || x.Signer == nil:
+		answer = &ack
+	case ack.Of != telemetry.Digest(x.payload): // answers the payload before the second signature
+	case x.signedAgain:
+		answer = &ack
+	default:
+		x.signedAgain = true
+		publish, err = x.preparePayload(ack.Challenge)
 	}
 	return publish, answer, err
 }
@@ -162,9 +160,9 @@ func (x *Exchange) NoAnswerReason() string {
 	switch {
 	case x.unreadable != nil:
 		why = "the answer cannot be read: " + telemetry.Printable(x.unreadable.Error())
-	case x.online == nil:
+	case x.seen.Online == nil:
 		why = "no leader of fleet " + x.Topics.Fleet() + " was ever at this broker"
-	case !*x.online:
+	case !*x.seen.Online:
 		why = "the leader of fleet " + x.Topics.Fleet() + " is offline"
 	case x.payload == nil:
 		why = "the leader is online, but its status has not arrived; nothing can be sent without the challenge and the floor in it"
@@ -180,7 +178,7 @@ func (x *Exchange) NoAnswerReason() string {
 	if x.Signer != nil {
 		name = x.Signer.Name
 	}
-	if s := x.status; s != nil && s.LastCommand != nil && s.LastCommand.ID == x.id && s.LastCommand.Key == name {
+	if s := x.seen.Status; s != nil && s.LastCommand != nil && s.LastCommand.ID == x.id && s.LastCommand.Key == name {
 		return fmt.Sprintf("%s; the status names command %s as applied from slot %d", why, x.id, s.LastCommand.Slot)
 	}
 	return fmt.Sprintf("%s; command %s may still be applied", why, x.id)

@@ -46,6 +46,17 @@ func (l *Leader) verify(m telemetry.Message) error {
 	return telemetry.VerifyAnswer(m.Topic, m.Payload, l.Key)
 }
 
+// Decode is [telemetry.DecodePublished] of what is the leader's.
+func (l *Leader) Decode(kind telemetry.Kind, m telemetry.Message) (any, error) {
+	switch kind {
+	case telemetry.KindStatus:
+		return l.Status(m)
+	case telemetry.KindAck:
+		return l.Ack(m)
+	}
+	return telemetry.DecodePublished(kind, m)
+}
+
 // Ack reads an acknowledgement, or returns why it is none of the leader's.
 func (l *Leader) Ack(m telemetry.Message) (telemetry.Ack, error) {
 	if err := l.verify(m); err != nil {
