@@ -51,7 +51,7 @@ func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, De
 
 // Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
 type Policy struct {
-	Insurance budget.Insurance // of budgets; New sets the shipped one
+	Reserve budget.Reserve // of budgets; New sets the shipped one
 	// Estimator says what to believe beyond the reports; nil: they are exact, in calm air.
 	Estimator belief.Estimator
 	Claims    slot.Claims // the most that a report weighs; New sets the checkpoint's
@@ -121,7 +121,7 @@ func New(c *checkpoint.Checkpoint, decoder Decoder) (*Policy, error) {
 		return &Policy{published: prefdt.NewPolicy(c.Paper, c.Published, &c.GoalConstants, &c.Physics)}, nil
 	}
 	p := &Policy{
-		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Insurance: budget.Shipped, Claims: c.Claims(),
+		checkpoint: c, decoder: decoder, curve: EdgeCurve(c), Reserve: budget.Shipped, Claims: c.Claims(),
 		rowBuilder: token.NewBuilder(&c.Physics, &c.GoalConstants, &c.Statistics), cache: c.Net.NewCache(),
 	}
 	p.outputs.SkipChoice = p.dispatches()
@@ -292,7 +292,7 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, s
 	price := p.checkpoint.PriceAxis.PriceSPerJ(position)
 	if p.dispatches() {
 		if o.Budgeted() && p.decoder == DecoderDispatch {
-			price = p.curve.PriceSPerJ(o, p.Insurance)
+			price = p.curve.PriceSPerJ(o, p.Reserve)
 		}
 		p.solver.At(price, d)
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 // parseReserves reads the sizes of the reserve that -probabilities and -shares span.
-func parseReserves(probabilities, shares string) (sizes []budget.Insurance, err error) {
+func parseReserves(probabilities, shares string) (sizes []budget.Reserve, err error) {
 	p, err := parseShares("-probabilities", probabilities)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func parseReserves(probabilities, shares string) (sizes []budget.Insurance, err 
 	s, err := parseShares("-shares", shares)
 	for _, probability := range p {
 		for _, share := range s {
-			sizes = append(sizes, budget.Insurance{Probability: probability, MaxPriceShare: share})
+			sizes = append(sizes, budget.Reserve{Probability: probability, MaxPriceShare: share})
 		}
 	}
 	return sizes, err
@@ -43,7 +43,7 @@ func parseShares(name, text string) (list []float64, err error) {
 // measureReserves measures sizes of the reserve and prints a line for each. It writes no
 // file.
 func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *checkpoint.Checkpoint, c evaluate.Config,
-	sizes []budget.Insurance) error {
+	sizes []budget.Reserve) error {
 	rows, err := evaluate.MeasureReserves(ctx, ck, c, sizes)
 	switch {
 	case ctx.Err() != nil:

@@ -255,12 +255,6 @@ func (a *Account) SetBudget(energyJ float64, mode goal.Mode) error {
 	return err
 }
 
-// RestoreObjective returns the objective to an earlier state.
-func (a *Account) RestoreObjective(s goal.State) {
-	a.objective.Restore(s)
-	a.Recorder.WriteEvent(record.Event{Restore: &s})
-}
-
 func (a *Account) correctDelay(delayS float64) {
 	a.objective.CorrectDelay(delayS)
 	a.Recorder.WriteEvent(record.Event{CorrectS: &delayS})

@@ -77,11 +77,11 @@ func believed(b *belief.Belief) (x Believed) {
 	}
 	for i := range b.Users {
 		u := &b.Users[i]
-		if len(u.Doubt.GainStdDev) > 0 {
-			x.Gain, x.GainLogSD = append(x.Gain, allFourDigits(u.Gain)), append(x.GainLogSD, allFourDigits(u.Doubt.GainStdDev))
+		if len(u.Uncertainty.GainStdDev) > 0 {
+			x.Gain, x.GainLogSD = append(x.Gain, allFourDigits(u.Gain)), append(x.GainLogSD, allFourDigits(u.Uncertainty.GainStdDev))
 		}
-		if u.Doubt.SlowCPUHz > 0 {
-			x.SlowChance = append(x.SlowChance, fourDigits(u.Doubt.SlowProbability))
+		if u.Uncertainty.SlowCPUHz > 0 {
+			x.SlowChance = append(x.SlowChance, fourDigits(u.Uncertainty.SlowProbability))
 		}
 	}
 	return x

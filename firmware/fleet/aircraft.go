@@ -50,7 +50,7 @@ type aircraft struct {
 	upM               float64
 	velocity          physics.Position
 	climbMPS          float64
-	doubt             doubt              // positions received since, which are not believed
+	unconfirmed       unconfirmed        // positions received since, which are not believed
 	bootMS            float64            // autopilot's time since boot, at positionS
 	delayS            float64            // see updateDelayS
 	clockRate         clockRate          // of that clock

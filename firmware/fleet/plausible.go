@@ -35,9 +35,9 @@ type positionSample struct {
 	climbMPS  float64
 }
 
-// doubt has the last of the positions that are not believed, and since when they follow
+// unconfirmed has the last of the positions that are not believed, and since when they follow
 // from each other.
-type doubt struct {
+type unconfirmed struct {
 	last   positionSample
 	sinceS float64
 	count  int
@@ -55,8 +55,8 @@ func (a *aircraft) believedPosition(f *Fleet, now float64, m *common.MessageGlob
 		why = "position without a fix"
 	case s.speedMPS() > impossibleMPS, math.Abs(s.upM) > impossibleUpM:
 		why = "impossible speed or height"
-	case !a.located && a.doubt.count == 0: // it is believed with the second, and nothing is wrong with it
-		a.doubt = doubt{last: s, sinceS: now, count: 1}
+	case !a.located && a.unconfirmed.count == 0: // it is believed with the second, and nothing is wrong with it
+		a.unconfirmed = unconfirmed{last: s, sinceS: now, count: 1}
 		return s, false
 	default:
 		why = a.disbelief(f, &s)
@@ -99,7 +99,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	inTime := a.located && since >= 0 && a.bootMS+since <= a.clockRate.mostMS(s.receivedS)
 	if inTime && s.inReach(&last) {
 		a.bootMS += since
-		a.doubt = doubt{}
+		a.unconfirmed = unconfirmed{}
 		return ""
 	}
 	switch {
@@ -112,15 +112,15 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	default:
 		why = "position ahead of its time"
 	}
-	d := a.doubt
+	d := a.unconfirmed
 	if d.count == 0 || !s.inTime(&d.last) || !s.inReach(&d.last) {
-		d = doubt{sinceS: s.receivedS}
+		d = unconfirmed{sinceS: s.receivedS}
 	}
 	d.last, d.count = *s, d.count+1
 	// Since the last believed position was sent an autopilot cannot have run for longer than time has.
 	last.receivedS = a.clockRate.sentS(a.bootMS, a.positionS)
 	d.reboot = a.located && !inTime && float64(s.bootMS) <= s.mostMS(&last)
-	a.doubt = d
+	a.unconfirmed = d
 	ahead := a.located && !d.reboot && since > 0 && !inTime
 	switch lastsS := s.receivedS - d.sinceS; {
 	case d.reboot && d.count >= rebootConfirmN && lastsS >= rebootConfirmS:
@@ -143,7 +143,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		f.Log.Warn("positions that did not follow are believed now", "aircraft", a.number, "reason",
 			fmt.Sprintf("%s, for %.1f s", why, s.receivedS-d.sinceS))
 	}
-	a.doubt = doubt{}
+	a.unconfirmed = unconfirmed{}
 	return ""
 }
 
@@ -163,4 +163,4 @@ func (a *aircraft) continuesTrack(f *Fleet, s *positionSample) bool {
 
 // mayHaveRebooted is whether the last positions are of an autopilot that booted, or seem to
 // be: nothing is sent that moves an aircraft, until they are believed or others come.
-func (a *aircraft) mayHaveRebooted() bool { return a.doubt.reboot && a.doubt.count > 1 }
+func (a *aircraft) mayHaveRebooted() bool { return a.unconfirmed.reboot && a.unconfirmed.count > 1 }

@@ -24,8 +24,8 @@ type Belief struct {
 
 // User is what is believed of one user.
 type User struct {
-	Gain  []float64 // that its upload will have, to each aircraft in the snapshot's order
-	Doubt slot.Doubt
+	Gain        []float64 // that its upload will have, to each aircraft in the snapshot's order
+	Uncertainty slot.Uncertainty
 }
 
 // Estimator forms beliefs slot by slot; it may remember earlier slots of a mission.
@@ -43,7 +43,7 @@ func (b *Belief) Resize(s *slot.Snapshot) {
 	for i := range b.Users {
 		u := &b.Users[i]
 		u.Gain = append(u.Gain[:0], s.Users[i].Gain...)
-		u.Doubt = slot.Doubt{GainStdDev: u.Doubt.GainStdDev[:0]}
+		u.Uncertainty = slot.Uncertainty{GainStdDev: u.Uncertainty.GainStdDev[:0]}
 	}
 }
 
@@ -51,10 +51,10 @@ func (b *Belief) Resize(s *slot.Snapshot) {
 // snapshot's: the mean of its natural logarithm and the standard deviation.
 func (u *User) SetLink(m int, meanLog, stdDevLog float64) {
 	u.Gain[m] = math.Exp(meanLog)
-	for len(u.Doubt.GainStdDev) <= m {
-		u.Doubt.GainStdDev = append(u.Doubt.GainStdDev, 0)
+	for len(u.Uncertainty.GainStdDev) <= m {
+		u.Uncertainty.GainStdDev = append(u.Uncertainty.GainStdDev, 0)
 	}
-	u.Doubt.GainStdDev[m] = stdDevLog
+	u.Uncertainty.GainStdDev[m] = stdDevLog
 }
 
 // Apply writes into dst the snapshot as it is believed to be. dst shares the memory of
@@ -63,7 +63,7 @@ func (b *Belief) Apply(s, dst *slot.Snapshot) {
 	users := append(dst.Users[:0], s.Users...)
 	*dst = *s
 	for i := range users {
-		users[i].Gain, users[i].Doubt = b.Users[i].Gain, b.Users[i].Doubt
+		users[i].Gain, users[i].Uncertainty = b.Users[i].Gain, b.Users[i].Uncertainty
 	}
 	dst.Users = users
 }

@@ -10,7 +10,7 @@
 //  1. The calm price is the one at which a mean slot spends R/n.
 //  2. A joule is worth more if flying becomes dearer. For each of some factors of
 //     flight power, the price at which a mean slot would spend what that factor
-//     would leave of R/n, up to a largest price: what cannot be kept is not insured.
+//     would leave of R/n, up to a largest price: there is no reserve for what cannot be kept.
 //  3. The price is the mean of both, the second weighted with the probability
 //     that flight power changes in the slots to go. It falls as they pass, so what
 //     was kept is spent by the end.
@@ -26,21 +26,21 @@ import (
 	"prefdt/inference/goal"
 )
 
-// Insurance is how much is kept for a change of flight power. The zero value keeps
+// Reserve is how much is kept for a change of flight power. The zero value keeps
 // nothing.
-type Insurance struct {
+type Reserve struct {
 	Probability float64 `json:"probability"` // of a change within a whole mission
 	// MaxPriceShare bounds the price after a change, as a share of the price at which
 	// nothing is offloaded any more.
 	MaxPriceShare float64 `json:"max_price_share"`
 }
 
-// Shipped is the insurance that flies, chosen by "offline calibrate -reserve": of sizes
+// Shipped is the reserve that flies, chosen by "offline calibrate -reserve": of sizes
 // on calibration seeds none has a lower mean ratio of delay to the even pacer's beyond
 // its standard error at less cost in calm air (docs/results.md).
-var Shipped = Insurance{Probability: 0.5, MaxPriceShare: 0.01}
+var Shipped = Reserve{Probability: 0.5, MaxPriceShare: 0.01}
 
-// changes are the changes of flight power that are insured against. Smaller ones cost
+// changes are the changes of flight power that are reserved for. Smaller ones cost
 // little; larger ones nothing that is kept would cover.
 var changes = [...]struct{ factor, probability float64 }{{1.2, 0.5}, {1.3, 0.3}, {1.4, 0.15}, {1.5, 0.05}}
 
@@ -93,7 +93,7 @@ func (c *Curve) PriorPriceSPerJ(aircraft int, spentJ float64) float64 {
 }
 
 // PriceSPerJ returns the price of energy of the slot, by rules 1 to 4.
-func (c *Curve) PriceSPerJ(o *goal.Objective, x Insurance) float64 {
+func (c *Curve) PriceSPerJ(o *goal.Objective, x Reserve) float64 {
 	n, maxSPerJ := float64(max(o.SlotsLeft(), 1)), c.PricesSPerJ[len(c.PricesSPerJ)-1]
 	meanJ := c.meanJ(o)
 	shareJ, floorJ := o.HeadroomJ()/n, o.FloorToGoJ()/n

@@ -54,7 +54,7 @@ func TestCalmPrice(t *testing.T) {
 	for _, shareJ := range []float64{1, 20, 60, 110} {
 		o := testObjective(1)
 		o.SetBudget(o.FloorJ()+100*shareJ, goal.Target)
-		if got := meanSpendJ(&c, c.PriceSPerJ(&o, Insurance{})); math.Abs(got-shareJ) > 1e-6 {
+		if got := meanSpendJ(&c, c.PriceSPerJ(&o, Reserve{})); math.Abs(got-shareJ) > 1e-6 {
 			t.Errorf("at the price for %v J a mean slot spends %v J", shareJ, got)
 		}
 		observed := goal.Observation{Known: true}
@@ -64,11 +64,11 @@ func TestCalmPrice(t *testing.T) {
 		for range 1000 {
 			o.Observe(observed)
 		}
-		if got := meanSpendJ(&half, c.PriceSPerJ(&o, Insurance{})); shareJ < 70 && math.Abs(got-shareJ) > 0.2*shareJ {
+		if got := meanSpendJ(&half, c.PriceSPerJ(&o, Reserve{})); shareJ < 70 && math.Abs(got-shareJ) > 0.2*shareJ {
 			t.Errorf("with half the demand, at the price for %v J a mean slot spends %v J", shareJ, got)
 		}
 	}
-	if o := testObjective(60e3); c.PriceSPerJ(&o, Insurance{}) != goal.LeastPriceShare {
+	if o := testObjective(60e3); c.PriceSPerJ(&o, Reserve{}) != goal.LeastPriceShare {
 		t.Error("more than can be spent has not the least price")
 	}
 	if o := testObjective(20e3); c.PriceSPerJ(&o, Shipped) != c.PricesSPerJ[len(c.PricesSPerJ)-1] {
@@ -76,22 +76,22 @@ func TestCalmPrice(t *testing.T) {
 	}
 }
 
-// An insured price is no lower, the more so with more left to fly, and bounded.
-func TestInsurance(t *testing.T) {
+// A price with a reserve is no lower, the more so with more left to fly, and bounded.
+func TestReserve(t *testing.T) {
 	c := testCurve()
 	for _, totalJ := range []float64{27e3, 28e3, 31e3, 34e3, 38e3, 44e3, 80e3} {
 		o := testObjective(totalJ)
 		shareJ, previous, some := o.HeadroomJ()/100, math.Inf(1), false
 		for o.SlotsLeft() > 1 {
-			premium := c.PriceSPerJ(&o, Shipped) - c.PriceSPerJ(&o, Insurance{})
+			premium := c.PriceSPerJ(&o, Shipped) - c.PriceSPerJ(&o, Reserve{})
 			if !(premium >= 0) || premium > previous+1e-12 || premium > Shipped.Probability*Shipped.MaxPriceShare {
 				t.Fatalf("%v J, slot %d: premium %v, before %v", totalJ, o.Slot(), premium, previous)
 			}
 			previous, some = premium, some || premium > 0
 			o.Settle(goal.Settlement{EnergyJ: o.FloorToGoJ()/float64(o.SlotsLeft()) + shareJ, EdgeJ: shareJ, Flying: 2})
 		}
-		if insurable := totalJ > 33e3 && totalJ < 40e3; insurable && !some {
-			t.Errorf("%v J: nothing is insured", totalJ)
+		if reservable := totalJ > 33e3 && totalJ < 40e3; reservable && !some {
+			t.Errorf("%v J: nothing is reserved", totalJ)
 		}
 	}
 }

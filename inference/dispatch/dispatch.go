@@ -41,12 +41,12 @@ type Solver struct {
 
 	// Users and aircraft are in an order that depends on their figures alone, so that
 	// another order of the same slot gets the same decision.
-	order, fleet []int
-	weights      []float64 // of the price at each aircraft of the fleet, in its order
-	users        []userTerms
-	links        []linkTerms // (aircraft, user)
-	doubtUsers   []doubtUser // of the users whose figures are not exact
-	doubtLinks   []doubtLink // (aircraft, user), likewise
+	order, fleet   []int
+	weights        []float64 // of the price at each aircraft of the fleet, in its order
+	users          []userTerms
+	links          []linkTerms     // (aircraft, user)
+	uncertainUsers []uncertainUser // of the users whose figures are not exact
+	uncertainLinks []uncertainLink // (aircraft, user), likewise
 
 	outcomes slot.Outcomes // working memory
 
@@ -60,7 +60,7 @@ type userTerms struct {
 	localCostS float64 // cost of computing locally, expected
 	deadlineS  float64
 	leastRho   float64 // the least that meets the deadline, if computing locally does not; else 0
-	doubtful   bool
+	uncertain  bool
 }
 
 // linkTerms are the figures of a user at an aircraft: the whole task takes
@@ -77,7 +77,7 @@ func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 	s.Weigh(nil)
 	users, aircraft := len(snapshot.Users), len(snapshot.Aircraft)
 	s.users, s.links = reuse.Slice(s.users, users), reuse.Slice(s.links, users*aircraft)
-	doubtful := false
+	uncertain := false
 	for k, i := range s.order {
 		u := &snapshot.Users[i]
 		t := userTerms{localS: u.Task.LocalTimeS(u.CPUHz), deadlineS: u.Task.DeadlineS}
@@ -89,8 +89,8 @@ func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 		if t.localS > t.deadlineS {
 			t.leastRho = 1 - t.deadlineS/t.localS
 		}
-		if t.doubtful = !u.Doubt.None(); t.doubtful {
-			doubtful = true
+		if t.uncertain = !u.Uncertainty.None(); t.uncertain {
+			uncertain = true
 			u.Outcomes(physics.Share{}, nil, &s.outcomes)
 			_, t.localCostS = s.outcomes.Expect(c, u.Task, 0)
 		}
@@ -113,8 +113,8 @@ func (s *Solver) Begin(c *physics.Constants, snapshot *slot.Snapshot) {
 			}
 		}
 	}
-	if doubtful {
-		s.expandDoubt()
+	if uncertain {
+		s.expandUncertain()
 	}
 	s.allMembers, s.someMembers = s.allMembers[:0], s.someMembers[:0]
 	for i := range users {
@@ -359,7 +359,7 @@ func (s *Solver) fillGains(m, n int, priceSPerJ float64, members []int, gainsS [
 			gainsS[k] = unusableS
 			continue
 		}
-		if u.doubtful {
+		if u.uncertain {
 			_, costS := s.expectedOffload(i, m, sharers, priceSPerJ)
 			gainsS[k] = boundGainS(u.localCostS - costS)
 			continue
@@ -411,7 +411,7 @@ func (s *Solver) option(i, m, n int, priceSPerJ float64) (rho, costS float64) {
 	}
 	priceSPerJ *= s.weights[m]
 	a, u := &s.snapshot.Aircraft[s.fleet[m]], &s.snapshot.Users[s.order[i]]
-	if s.users[i].doubtful {
+	if s.users[i].uncertain {
 		return s.expectedOffload(i, m, max(a.Unreported.EffectiveUsers(n), 1), priceSPerJ)
 	}
 	share := s.constants.EqualShare(u.Gain[s.fleet[m]], a.CPUHz, a.Unreported.EffectiveUsers(n))

@@ -82,14 +82,14 @@ func (s *peerSolver) prepare(c *physics.Constants, snapshot *slot.Snapshot, pric
 			}
 		}
 	}
-	s.expandDoubt()
+	s.expandUncertain()
 	s.tabulateUnreported()
 }
 
-// expandDoubt computes what users whose figures are not exact add to prepare's.
-func (s *peerSolver) expandDoubt() {
+// expandUncertain computes what users whose figures are not exact add to prepare's.
+func (s *peerSolver) expandUncertain() {
 	s.factors = s.factors[:0]
-	if !slices.ContainsFunc(s.snapshot.Users, func(u slot.User) bool { return !u.Doubt.None() }) {
+	if !slices.ContainsFunc(s.snapshot.Users, func(u slot.User) bool { return !u.Uncertainty.None() }) {
 		return
 	}
 	aircraft := len(s.snapshot.Aircraft)
@@ -102,7 +102,7 @@ func (s *peerSolver) expandDoubt() {
 			}
 			s.factors = append(s.factors, f)
 		}
-		if t := &s.users[i]; t.localCostS > 0 && !u.Doubt.None() {
+		if t := &s.users[i]; t.localCostS > 0 && !u.Uncertainty.None() {
 			u.Outcomes(physics.Share{}, nil, &s.outcomes)
 			_, t.localCostS = s.outcomes.Expect(s.constants, u.Task, 0)
 		}
@@ -147,7 +147,7 @@ func (s *peerSolver) option(i, m, n int) (rho, costS float64) {
 	if s.constants.Contention {
 		share = s.constants.EqualShare(s.snapshot.Users[i].Gain[m], s.snapshot.Aircraft[m].CPUHz, served)
 	}
-	if u := &s.snapshot.Users[i]; !u.Doubt.None() {
+	if u := &s.snapshot.Users[i]; !u.Uncertainty.None() {
 		u.Outcomes(share, &s.factors[i*len(s.snapshot.Aircraft)+m], &s.outcomes)
 		return bestExpectedOffload(s.constants, u.Task, &s.outcomes, s.priceSPerJ*s.constants.EdgeJ(u.Task, share, 1))
 	}

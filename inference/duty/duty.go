@@ -142,7 +142,7 @@ const (
 	// In so many last slots a pack's slot takes at most so many times its share.
 	sharedSlots, slotShare = 8, 1.5
 	// Above this price, as a share of the highest, a fleet's total is spent at the program's price even
-	// while all stay: what a budget insures against, landing pays for.
+	// while all stay: what a budget has a reserve for, landing pays for.
 	ownPrice = 1e-3
 )
 

@@ -22,10 +22,10 @@ type PropulsionEstimate struct {
 	StdDevPairs       int                   `json:"factor_count"`  // pairs of measurements that RelativeStdDev rests on
 	RecentMultipliers [recentWindow]float64 `json:"factor_recent"` // measurements since the last change, the newest first
 	RecentCount       int                   `json:"factor_held"`   // entries of RecentMultipliers in use
-	// Doubt is of the last measurement, if that was an outlier, or a change alone: then
+	// Outlier is of the last measurement, if that was an outlier, or a change alone: then
 	// Before is the estimate without it.
-	Doubt  robust.Doubt   `json:"factor_doubt,omitempty"`
-	Before EstimateBefore `json:"factor_before,omitzero"`
+	Outlier robust.Outlier `json:"factor_doubt,omitempty"`
+	Before  EstimateBefore `json:"factor_before,omitzero"`
 }
 
 // EstimateBefore has the fields of a PropulsionEstimate that one measurement changes.
@@ -59,13 +59,13 @@ func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 
 // add is addMeasurement; by one that is a change for a reason of its own the mean begins anew.
 func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
-	if e.Before != (EstimateBefore{}) && !e.Doubt.Agrees(math.Log(measured/e.Before.Multiplier)) {
+	if e.Before != (EstimateBefore{}) && !e.Outlier.Agrees(math.Log(measured/e.Before.Multiplier)) {
 		e.undo()
 	}
-	off, doubt := math.Log(measured/e.Multiplier), e.Doubt
-	e.Doubt, e.Before = 0, EstimateBefore{}
-	if math.Abs(off) > math.Log(maxJump) && !doubt.Agrees(off) {
-		e.Doubt = robust.Doubt(off)
+	off, outlier := math.Log(measured/e.Multiplier), e.Outlier
+	e.Outlier, e.Before = 0, EstimateBefore{}
+	if math.Abs(off) > math.Log(maxJump) && !outlier.Agrees(off) {
+		e.Outlier = robust.Outlier(off)
 		return false
 	}
 	before := EstimateBefore{e.Multiplier, e.MultiplierWeight, e.RelativeStdDev, e.StdDevPairs, e.RecentCount}
@@ -80,8 +80,8 @@ func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	if changed = e.detectChange(); change && !changed {
 		e.Multiplier, e.MultiplierWeight, e.RecentCount, changed = measured, 1, 1, true
 	}
-	if changed && e.MultiplierWeight == 1 && doubt == 0 {
-		e.Doubt, e.Before = robust.Doubt(off), before
+	if changed && e.MultiplierWeight == 1 && outlier == 0 {
+		e.Outlier, e.Before = robust.Outlier(off), before
 	}
 	return changed
 }
@@ -92,7 +92,7 @@ func (e *PropulsionEstimate) undo() {
 	e.Multiplier, e.MultiplierWeight, e.RelativeStdDev = b.Multiplier, b.MultiplierWeight, b.RelativeStdDev
 	e.StdDevPairs, e.RecentCount = b.StdDevPairs, min(b.RecentCount, recentWindow-1)
 	copy(e.RecentMultipliers[:], e.RecentMultipliers[1:])
-	e.Doubt = 0
+	e.Outlier = 0
 }
 
 // addInterval adds a slot whose multiplier is only known to lie between two bounds,

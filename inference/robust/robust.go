@@ -3,13 +3,13 @@
 // the propulsion multiplier keep it alike, since the same batteries feed both.
 package robust
 
-// Doubt is a reading that contradicts what is believed: the logarithm of the reading over
+// Outlier is a reading that contradicts what is believed: the logarithm of the reading over
 // what was expected. Zero: there is none.
-type Doubt float64
+type Outlier float64
 
 // Agrees reports whether the next reading, in the same measure, is off in the same
 // direction and about as far.
-func (d Doubt) Agrees(off float64) bool {
-	ratio := off / float64(d)
+func (o Outlier) Agrees(off float64) bool {
+	ratio := off / float64(o)
 	return ratio > 1.0/3 && ratio < 3
 }

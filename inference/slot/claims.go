@@ -78,7 +78,7 @@ func (c Claims) Bound(u *User) (share float64) {
 	u.Task.Bits *= share
 	if localS := u.Task.LocalTimeS(u.CPUHz); localS > c.LocalS {
 		faster := localS / c.LocalS
-		u.CPUHz, u.Doubt.SlowCPUHz = u.CPUHz*faster, u.Doubt.SlowCPUHz*faster
+		u.CPUHz, u.Uncertainty.SlowCPUHz = u.CPUHz*faster, u.Uncertainty.SlowCPUHz*faster
 	}
 	return share
 }

@@ -15,7 +15,7 @@ func TestEvaluateIsFinite(t *testing.T) {
 		{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, {Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600},
 		{Bits: 1e3, CyclesPerBit: 1e9, DeadlineS: 5e-324}, {Bits: 1, CyclesPerBit: 1e-3, DeadlineS: 1},
 	}
-	doubts := []Doubt{{}, {GainStdDev: []float64{4}}, {GainStdDev: []float64{40}, SlowCPUHz: 1e8, SlowProbability: 0.5}}
+	doubts := []Uncertainty{{}, {GainStdDev: []float64{4}}, {GainStdDev: []float64{40}, SlowCPUHz: 1e8, SlowProbability: 0.5}}
 	for _, contention := range []bool{false, true} {
 		c := physics.DefaultConstants()
 		c.Contention = contention
@@ -24,7 +24,7 @@ func TestEvaluateIsFinite(t *testing.T) {
 				for _, doubt := range doubts {
 					for _, load := range []UnreportedLoad{{}, {ExpectedUsers: 3, CyclesPerUser: 1e12}} {
 						for _, rho := range []float64{0, 1e-9, 0.4, 1} {
-							u := User{CPUHz: task.Cycles() / 86400, Task: task, Gain: []float64{gain}, Doubt: doubt}
+							u := User{CPUHz: task.Cycles() / 86400, Task: task, Gain: []float64{gain}, Uncertainty: doubt}
 							s := Snapshot{Aircraft: []Aircraft{{Number: 1, CPUHz: 4e10, Unreported: load}}, Users: []User{u, u}}
 							d := Decision{Users: []UserDecision{{Server: 1, Offload: rho}, {}}}
 							d.Evaluate(&c, &s)

@@ -100,8 +100,8 @@ type User struct {
 	Gain      []float64        `json:"gain"`   // power gain to each aircraft, in the snapshot's order
 	// GainMissing says for each aircraft that the user did not report the gain to it: the
 	// closed-form mean at that distance stands in. nil: it reported all.
-	GainMissing []bool `json:"gain_missing,omitempty"`
-	Doubt       Doubt  `json:"doubt,omitzero"`
+	GainMissing []bool      `json:"gain_missing,omitempty"`
+	Uncertainty Uncertainty `json:"doubt,omitzero"`
 }
 
 // ReportedGain is whether the gain to an aircraft, by its index, is a sounding.
@@ -198,7 +198,7 @@ func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 			u.CompletionS = physics.CompletionS(local, task.OffloadTimeS(share), u.Offload)
 			d.EdgeJ[m] += c.EdgeJ(task, share, u.Offload)
 		}
-		if user.Doubt.None() {
+		if user.Uncertainty.None() {
 			d.DelayS += c.PenalizedDelayS(task, u.CompletionS)
 			continue
 		}

@@ -210,7 +210,7 @@ func (x *Truth) Estimate(s *slot.Snapshot, b *belief.Belief) {
 	for i := range s.Users {
 		copy(b.Users[i].Gain, x.hidden.UploadGain[i])
 		if id := s.Users[i].ID; x.hidden.Throttled[id] {
-			b.Users[i].Doubt.SlowCPUHz, b.Users[i].Doubt.SlowProbability = x.hidden.CPUHz[id], 1
+			b.Users[i].Uncertainty.SlowCPUHz, b.Users[i].Uncertainty.SlowProbability = x.hidden.CPUHz[id], 1
 		}
 	}
 }

@@ -17,12 +17,12 @@ type Memoryless struct {
 	world      *world.Config
 	conditions [2]belief.Condition
 	air        motion.Air
-	links      []sounding // working memory, one user's
+	links      []gainLikelihood // working memory, one user's
 }
 
-// sounding is what one report of a gain says of its link: the likelihood of each
+// gainLikelihood is what one report of a gain says of its link: the likelihood of each
 // possible shadowing, in sight and out of sight, times the prior of that.
-type sounding struct {
+type gainLikelihood struct {
 	logFree    float64 // of the free-space gain
 	azimuthRad float64 // of the aircraft from the user
 	likelihood [2][shadowPoints]float64
@@ -79,7 +79,7 @@ func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
 		}
 		x.links = x.links[:0]
 		for m := range s.Aircraft {
-			x.links = append(x.links, x.soundingOf(u.Gain[m], s.Aircraft[m].Position.Sub(u.Position)))
+			x.links = append(x.links, x.likelihoodOf(u.Gain[m], s.Aircraft[m].Position.Sub(u.Position)))
 		}
 		for m := range x.links {
 			if mean, stdDev, ok := x.uploadGain(x.links, m); ok {
@@ -90,12 +90,12 @@ func (x *Memoryless) Estimate(s *slot.Snapshot, b *belief.Belief) {
 }
 
 // largeScale returns the logarithm of a link's gain without fading.
-func (l *sounding) largeScale(c *belief.Condition, k int) float64 {
+func (l *gainLikelihood) largeScale(c *belief.Condition, k int) float64 {
 	return l.logFree + c.MeanLog + c.SDLog*shadowAt(k)
 }
 
-// soundingOf computes what a report says of its link, by the density of its fading.
-func (x *Memoryless) soundingOf(gain float64, toAircraft physics.Position) (l sounding) {
+// likelihoodOf computes what a report says of its link, by the density of its fading.
+func (x *Memoryless) likelihoodOf(gain float64, toAircraft physics.Position) (l gainLikelihood) {
 	c, distanceM := &x.world.Physics, toAircraft.Norm()
 	l.logFree = math.Log(c.Channel.FreeSpaceGain(distanceM, c.AltitudeM))
 	l.azimuthRad = math.Atan2(toAircraft.NorthM, toAircraft.EastM)
@@ -117,7 +117,7 @@ var possibleAnglesDeg = [...]float64{15, 30, 60}
 // prior fills p with the density of the shadowing of a link, given what the user's
 // other links of the same slot say: aircraft in about the same direction are shadowed
 // by the same. Of three aircraft or more the others count as independent of each other.
-func (x *Memoryless) prior(links []sounding, m int, p *[shadowPoints]float64) {
+func (x *Memoryless) prior(links []gainLikelihood, m int, p *[shadowPoints]float64) {
 	for k := range p {
 		p[k] = math.Exp(-shadowAt(k) * shadowAt(k) / 2)
 	}
@@ -151,7 +151,7 @@ func (x *Memoryless) prior(links []sounding, m int, p *[shadowPoints]float64) {
 // that an upload has, given the soundings of a user's links in this slot: Bayes over
 // line of sight and shadowing. The moments are those of the logarithm of the rate, which
 // decides, expressed as a gain's. It returns false for what the model rules out.
-func (x *Memoryless) uploadGain(links []sounding, m int) (mean, stdDev float64, ok bool) {
+func (x *Memoryless) uploadGain(links []gainLikelihood, m int) (mean, stdDev float64, ok bool) {
 	c := &x.world.Physics.Channel
 	var prior [shadowPoints]float64
 	x.prior(links, m, &prior)

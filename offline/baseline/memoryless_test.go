@@ -86,9 +86,9 @@ func TestMemorylessLinksAreCalibrated(t *testing.T) {
 		for range int(l.NakagamiM) {
 			fading += r.ExpFloat64() / l.NakagamiM
 		}
-		mean, stdDev, ok := x.uploadGain([]sounding{x.soundingOf(large*fading, physics.Position{EastM: distanceM})}, 0)
+		mean, stdDev, ok := x.uploadGain([]gainLikelihood{x.likelihoodOf(large*fading, physics.Position{EastM: distanceM})}, 0)
 		if !ok {
-			t.Fatalf("a sounding at %v m is ruled out", distanceM)
+			t.Fatalf("a report at %v m is ruled out", distanceM)
 		}
 		truth := logRate(large * l.TypicalFading())
 		step := 1e-4
@@ -131,11 +131,11 @@ func TestMemorylessLinksShareShadowing(t *testing.T) {
 	var alone, behind float64
 	for range n {
 		shadow := r.NormFloat64()
-		soundingOf := func(distanceM float64) sounding {
+		likelihoodOf := func(distanceM float64) gainLikelihood {
 			large := c.Physics.Channel.FreeSpaceGain(distanceM, c.Physics.AltitudeM) * math.Pow(10, (l.ShadowDB*shadow-l.ExcessDB)/10)
-			return x.soundingOf(large*r.ExpFloat64(), physics.Position{EastM: distanceM})
+			return x.likelihoodOf(large*r.ExpFloat64(), physics.Position{EastM: distanceM})
 		}
-		links := []sounding{soundingOf(200), soundingOf(300)}
+		links := []gainLikelihood{likelihoodOf(200), likelihoodOf(300)}
 		truth := math.Log(c.Physics.Channel.FreeSpaceGain(200, c.Physics.AltitudeM)*l.TypicalFading()) + (l.ShadowDB*shadow-l.ExcessDB)*
 			math.Ln10/10
 		one, _, _ := x.uploadGain(links[:1], 0)

@@ -71,17 +71,17 @@ func NewGreedy(c *physics.Constants) *Pacer {
 }
 
 // NewController flies the price at which a mean slot is forecast to spend what is left
-// over the slots to go, and no more than is left. With an insurance it is the rule of
+// over the slots to go, and no more than is left. With a reserve it is the rule of
 // package budget, by which the policy flies, with the teacher's motion in place of
 // the network's; nil: none, and no limit for a slot.
-func NewController(c *physics.Constants, curve budget.Curve, insurance *budget.Insurance) *Pacer {
+func NewController(c *physics.Constants, curve budget.Curve, reserve *budget.Reserve) *Pacer {
 	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation {
 		observed := goal.Observation{Known: true}
 		f.scheduler.Solver.Sweep(curve.PricesSPerJ[:], observed.EdgeJ[:])
 		o.Observe(observed)
-		limitJ, own := o.HeadroomJ(), budget.Insurance{}
-		if insurance != nil {
-			limitJ, own = o.SlotLimitJ(), *insurance
+		limitJ, own := o.HeadroomJ(), budget.Reserve{}
+		if reserve != nil {
+			limitJ, own = o.SlotLimitJ(), *reserve
 		}
 		f.solveWithin(s, o, curve.PriceSPerJ(o, own), limitJ, d)
 		return observed
@@ -89,7 +89,7 @@ func NewController(c *physics.Constants, curve budget.Curve, insurance *budget.I
 }
 
 // NewOrdered flies the prices of the plan of who is in the air. Where it sets none, it is the
-// controller with the insurance that flies.
+// controller with the reserve that flies.
 func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
 	controller, weights := NewController(c, curve, &budget.Shipped), []float64(nil)
 	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {

@@ -35,9 +35,9 @@ func (p *phoneFilter) at(slot int, t *world.Throttling) float64 {
 	return x
 }
 
-// throttle adds the doubt of a user's CPU to what is believed of it.
+// throttle adds the uncertainty of a user's CPU to what is believed of it.
 func throttle(u *belief.User, s *slot.User, t *world.Throttling, probability float64) {
 	if t.Factor > 0 {
-		u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = s.CPUHz*t.Factor, probability
+		u.Uncertainty.SlowCPUHz, u.Uncertainty.SlowProbability = s.CPUHz*t.Factor, probability
 	}
 }

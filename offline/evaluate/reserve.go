@@ -23,9 +23,9 @@ import (
 // ReserveResult is what a size of the reserve costs and gives, over the cells that it may
 // be chosen on: means over seeds of what a seed's keepable flights come to.
 type ReserveResult struct {
-	Insurance budget.Insurance `json:"insurance"`
-	Shipped   bool             `json:"shipped"`
-	Best      bool             `json:"best"` // of those that keep the limits, the least even ratio
+	Reserve budget.Reserve `json:"insurance"`
+	Shipped bool           `json:"shipped"`
+	Best    bool           `json:"best"` // of those that keep the limits, the least even ratio
 
 	DelayS    float64 `json:"delay_s"`
 	EvenRatio float64 `json:"even_ratio"` // of its delay to the even pacer's
@@ -50,7 +50,7 @@ type reserveSum struct{ delayS, evenRatio, flights float64 }
 
 // MeasureReserves measures each size of the reserve on calibration seeds, and first none
 // at all and the shipped one.
-func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []budget.Insurance) ([]ReserveResult, error) {
+func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []budget.Reserve) ([]ReserveResult, error) {
 	for _, seed := range c.Seeds {
 		if err := seeds.CheckCalibration(seed); err != nil {
 			return nil, fmt.Errorf("evaluate: %w", err)
@@ -87,13 +87,13 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 }
 
 // newReserveResults returns one of each size, none at all first.
-func newReserveResults(sizes []budget.Insurance, seedCount int) (rows []ReserveResult) {
-	for _, x := range append([]budget.Insurance{{}, budget.Shipped}, sizes...) {
+func newReserveResults(sizes []budget.Reserve, seedCount int) (rows []ReserveResult) {
+	for _, x := range append([]budget.Reserve{{}, budget.Shipped}, sizes...) {
 		if x.Probability == 0 || x.MaxPriceShare == 0 {
-			x = budget.Insurance{} // it is none
+			x = budget.Reserve{} // it is none
 		}
-		if !slices.ContainsFunc(rows, func(r ReserveResult) bool { return r.Insurance == x }) {
-			rows = append(rows, ReserveResult{Insurance: x, Shipped: x == budget.Shipped, bySeed: make([]reserveSum, seedCount)})
+		if !slices.ContainsFunc(rows, func(r ReserveResult) bool { return r.Reserve == x }) {
+			rows = append(rows, ReserveResult{Reserve: x, Shipped: x == budget.Shipped, bySeed: make([]reserveSum, seedCount)})
 		}
 	}
 	return rows
@@ -106,7 +106,7 @@ func reserveArms(rows []ReserveResult) []scheduler {
 		arms = append(arms, scheduler{new: func(ck *checkpoint.Checkpoint, _ *world.Config) (rollout.Policy, error) {
 			p, err := inference.New(ck, inference.DecoderDispatch)
 			if err == nil {
-				p.Insurance = r.Insurance
+				p.Reserve = r.Reserve
 			}
 			return p, err
 		}})

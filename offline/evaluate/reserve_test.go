@@ -47,7 +47,7 @@ func TestReserveTable(t *testing.T) {
 	flight := func(delayS, energyJ float64) rollout.Result {
 		return rollout.Result{Point: pareto.Point{DelayS: delayS, EnergyJ: energyJ}}
 	}
-	rows := newReserveResults([]budget.Insurance{{Probability: 0.5, MaxPriceShare: 0.5}}, 3)
+	rows := newReserveResults([]budget.Reserve{{Probability: 0.5, MaxPriceShare: 0.5}}, 3)
 	for _, c := range []struct {
 		mode goal.Mode
 		kept map[int]reserveFlights // of the even pacer, no reserve, the shipped one, a large one
@@ -100,9 +100,9 @@ func TestMeasureReserves(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
-	large := budget.Insurance{Probability: 1, MaxPriceShare: 1}
+	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{name: calmAir, change: func(*world.Config, *rand.Rand) {}, requests: []rollout.Request{{BudgetJ: 34e3}}}
-	bySeed, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Insurance{large}, 1)), seeds.CheckCalibration)
+	bySeed, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Reserve{large}, 1)), seeds.CheckCalibration)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +129,12 @@ func TestMeasureReserves(t *testing.T) {
 
 // Every size is measured once, none at all and the shipped one among them.
 func TestReserveSizes(t *testing.T) {
-	more := budget.Insurance{Probability: 0.3, MaxPriceShare: 0.03}
-	var got []budget.Insurance
-	for _, r := range newReserveResults([]budget.Insurance{{Probability: 0, MaxPriceShare: 0.1}, more, budget.Shipped, more}, 1) {
-		got = append(got, r.Insurance)
+	more := budget.Reserve{Probability: 0.3, MaxPriceShare: 0.03}
+	var got []budget.Reserve
+	for _, r := range newReserveResults([]budget.Reserve{{Probability: 0, MaxPriceShare: 0.1}, more, budget.Shipped, more}, 1) {
+		got = append(got, r.Reserve)
 	}
-	if want := []budget.Insurance{{}, budget.Shipped, more}; !slices.Equal(got, want) {
+	if want := []budget.Reserve{{}, budget.Shipped, more}; !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

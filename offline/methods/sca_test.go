@@ -334,3 +334,19 @@ func TestSCAWorlds(t *testing.T) {
 		}
 	}
 }
+
+// cost returns what the path costs.
+func (p *trajectoryProgram) cost(at path) float64 {
+	sum := 0.0
+	for i := range p.users {
+		u := &p.users[i]
+		y, _ := u.cost(p.link, at[u.slot][u.aircraft])
+		sum += y
+	}
+	for t := 1; t < len(at); t++ {
+		for m := range at[t] {
+			sum += p.energyWeight * p.constants.Propulsion.PowerW(at[t][m].Sub(at[t-1][m]).Norm())
+		}
+	}
+	return sum
+}

@@ -156,22 +156,6 @@ type trajectoryProgram struct {
 	positions []physics.Position // working memory
 }
 
-// cost returns what the path costs.
-func (p *trajectoryProgram) cost(at path) float64 {
-	sum := 0.0
-	for i := range p.users {
-		u := &p.users[i]
-		y, _ := u.cost(p.link, at[u.slot][u.aircraft])
-		sum += y
-	}
-	for t := 1; t < len(at); t++ {
-		for m := range at[t] {
-			sum += p.energyWeight * p.constants.Propulsion.PowerW(at[t][m].Sub(at[t-1][m]).Norm())
-		}
-	}
-	return sum
-}
-
 // surrogate returns the upper bound of the cost that touches it at an iterate, at the
 // path of the velocities x, and writes its gradient into grad, if that is not nil.
 // Velocities make a better conditioned program than positions: to move the rest of a

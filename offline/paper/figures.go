@@ -193,9 +193,9 @@ func (t *tables) scalarBudgets() (lines []string) {
 		}
 		lines = append(lines, text[:len(text)-1]+".")
 	}
-	for _, x := range []struct{ maker, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
-		r := t.results[armName(x.maker, energyEntry)].Sweep(nominal)
-		if !t.recorded(armName(x.maker, energyEntry)) {
+	for _, x := range []struct{ policy, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
+		r := t.results[armName(x.policy, energyEntry)].Sweep(nominal)
+		if !t.recorded(armName(x.policy, energyEntry)) {
 			continue
 		}
 		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)

@@ -92,8 +92,8 @@ func (e *Estimator) estimateUsers(users []slot.User, aircraft int, b []belief.Us
 	if m.Slow > 0 {
 		y := e.networks.Phones.Forward(&m.Phones)
 		for i := range users {
-			doubt := &b[i].Doubt
-			doubt.SlowCPUHz, doubt.SlowProbability = m.Slow*users[i].CPUHz, Throttled(y.Data[i])
+			uncertainty := &b[i].Uncertainty
+			uncertainty.SlowCPUHz, uncertainty.SlowProbability = m.Slow*users[i].CPUHz, Throttled(y.Data[i])
 		}
 	}
 }

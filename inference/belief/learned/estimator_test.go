@@ -155,7 +155,7 @@ func TestUsersAreApart(t *testing.T) {
 			b.Resize(&s)
 			e.Estimate(&s, &b)
 			for i, u := range b.Users {
-				u.Gain, u.Doubt.GainStdDev = slices.Clone(u.Gain), slices.Clone(u.Doubt.GainStdDev)
+				u.Gain, u.Uncertainty.GainStdDev = slices.Clone(u.Gain), slices.Clone(u.Uncertainty.GainStdDev)
 				all[fmt.Sprint(s.Slot, " ", s.Users[i].ID)] = u
 			}
 		}
@@ -179,12 +179,13 @@ func TestUsersAreApart(t *testing.T) {
 		for key, u := range got {
 			v := want[key]
 			for m := range u.Gain {
-				if math.Abs(math.Log(u.Gain[m]/v.Gain[m])) > 1e-4 || math.Abs(u.Doubt.GainStdDev[m]-v.Doubt.GainStdDev[m]) > 1e-4 {
+				spread := u.Uncertainty.GainStdDev[m] - v.Uncertainty.GainStdDev[m]
+				if math.Abs(math.Log(u.Gain[m]/v.Gain[m])) > 1e-4 || math.Abs(spread) > 1e-4 {
 					t.Errorf("%s, slot and user %s: %+v, was %+v", name, key, u, v)
 				}
 			}
-			if math.Abs(u.Doubt.SlowProbability-v.Doubt.SlowProbability) > 1e-5 {
-				t.Errorf("%s, slot and user %s: throttled with %v, was %v", name, key, u.Doubt.SlowProbability, v.Doubt.SlowProbability)
+			if got, want := u.Uncertainty.SlowProbability, v.Uncertainty.SlowProbability; math.Abs(got-want) > 1e-5 {
+				t.Errorf("%s, slot and user %s: throttled with %v, was %v", name, key, got, want)
 			}
 		}
 	}
@@ -273,12 +274,12 @@ func TestManyUsers(t *testing.T) {
 				at := i*len(s.Aircraft) + m
 				mixture := Change(&whole.Soundings[at], links.Row(at))
 				mean, sd := mixture.Moments()
-				if got := b.Users[i]; math.Abs(math.Log(got.Gain[m])-mean) > 1e-4 || math.Abs(got.Doubt.GainStdDev[m]-sd) > 1e-4 {
+				if got := b.Users[i]; math.Abs(math.Log(got.Gain[m])-mean) > 1e-4 || math.Abs(got.Uncertainty.GainStdDev[m]-sd) > 1e-4 {
 					t.Fatalf("slot %d, user %d, aircraft %d: %+v, want %v +- %v", s.Slot, i, m, got, mean, sd)
 				}
 			}
-			if slow := Throttled(phones.Data[i]); math.Abs(b.Users[i].Doubt.SlowProbability-slow) > 1e-5 {
-				t.Fatalf("slot %d, user %d: %+v, want %v", s.Slot, i, b.Users[i].Doubt, slow)
+			if slow := Throttled(phones.Data[i]); math.Abs(b.Users[i].Uncertainty.SlowProbability-slow) > 1e-5 {
+				t.Fatalf("slot %d, user %d: %+v, want %v", s.Slot, i, b.Users[i].Uncertainty, slow)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ type windGrid struct {
 type windFilter struct {
 	begun    int // slot
 	readings int
-	doubt    robust.Doubt
+	outlier  robust.Outlier
 	states   []windState
 }
 
@@ -130,7 +130,7 @@ func (g *windGrid) reset() { g.began = false }
 // filter that begins has the multiplier to find, as with a payload, or it would take the change for wind.
 func (g *windGrid) begin(f *windFilter, slot int) {
 	changed := g.began && math.Abs(g.oldest().multiplier()-1) > changedMultiplier
-	f.begun, f.readings, f.doubt = slot, 0, 0
+	f.begun, f.readings, f.outlier = slot, 0, 0
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
 		if !g.payload && !changed {
@@ -207,15 +207,15 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		f := &g.filters[j]
 		expectedW, density := g.update(f, flown.FlightJ)
 		if off := math.Log(flown.FlightJ / expectedW); density*flown.FlightJ < contradicts {
-			if !f.doubt.Agrees(off) {
-				f.doubt = robust.Doubt(off)
+			if !f.outlier.Agrees(off) {
+				f.outlier = robust.Outlier(off)
 				continue
 			}
 			g.loosen(f, off)
 			_, density = g.update(f, flown.FlightJ)
 		}
 		f.states, g.scratch = g.scratch, f.states
-		if f.readings, f.doubt = f.readings+1, 0; density == 0 || !f.normalise() { // nothing explains the reading
+		if f.readings, f.outlier = f.readings+1, 0; density == 0 || !f.normalise() { // nothing explains the reading
 			g.begin(f, f.begun)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"prefdt/inference/physics"
 )
 
-// Doubt is how far a scheduler trusts a user's figures. Its zero value takes them as
+// Uncertainty is how far a scheduler trusts a user's figures. Its zero value takes them as
 // exact.
-type Doubt struct {
+type Uncertainty struct {
 	// GainStdDev is the standard deviation of the natural logarithm of each of the
 	// user's gains; nil: 0.
 	GainStdDev []float64 `json:"gain_std_dev,omitempty"`
@@ -19,7 +19,7 @@ type Doubt struct {
 }
 
 // None reports whether the figures are exact.
-func (d *Doubt) None() bool { return len(d.GainStdDev) == 0 && !(d.SlowProbability > 0) }
+func (d *Uncertainty) None() bool { return len(d.GainStdDev) == 0 && !(d.SlowProbability > 0) }
 
 // Outcome is one pair of times of a whole task, on the user's device and on the
 // aircraft, that a user's figures leave possible.
@@ -48,10 +48,10 @@ var pointStdDevs, RateWeights = [gainPoints]float64{-math.Sqrt(3), 0, math.Sqrt(
 // RateFactors returns the possible rates to aircraft m, an index into the snapshot's.
 func (u *User) RateFactors(c *physics.Channel, m int) RateFactors {
 	f := RateFactors{1, 1, 1}
-	if m < len(u.Doubt.GainStdDev) && u.Doubt.GainStdDev[m] > 0 {
+	if m < len(u.Uncertainty.GainStdDev) && u.Uncertainty.GainStdDev[m] > 0 {
 		rate := c.RateBPS(u.Gain[m], 1)
 		for k, x := range pointStdDevs {
-			factor := math.Exp(x * u.Doubt.GainStdDev[m])
+			factor := math.Exp(x * u.Uncertainty.GainStdDev[m])
 			// Where a rate rounds to zero, it is proportional to the gain.
 			if f[k] = c.RateBPS(u.Gain[m]*factor, 1) / rate; !(f[k] > 0 && f[k] <= math.MaxFloat64) {
 				f[k] = factor
@@ -67,9 +67,9 @@ func (u *User) RateFactors(c *physics.Channel, m int) RateFactors {
 func (u *User) Outcomes(share physics.Share, factors *RateFactors, o *Outcomes) {
 	o.n = 0
 	p := 0.0
-	if u.Doubt.SlowProbability > 0 && u.Doubt.SlowCPUHz > 0 {
-		p = min(u.Doubt.SlowProbability, 1)
-		o.add(p, u.Task.LocalTimeS(u.Doubt.SlowCPUHz), u.Task, share, factors)
+	if u.Uncertainty.SlowProbability > 0 && u.Uncertainty.SlowCPUHz > 0 {
+		p = min(u.Uncertainty.SlowProbability, 1)
+		o.add(p, u.Task.LocalTimeS(u.Uncertainty.SlowCPUHz), u.Task, share, factors)
 	}
 	if p < 1 {
 		o.add(1-p, u.Task.LocalTimeS(u.CPUHz), u.Task, share, factors)

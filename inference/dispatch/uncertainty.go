@@ -6,33 +6,33 @@ import (
 	"prefdt/inference/slot"
 )
 
-// doubtUser is what a doubtful user's own CPU may do: the slow one, and the one reported.
-type doubtUser struct {
+// uncertainUser is what a uncertain user's own CPU may do: the slow one, and the one reported.
+type uncertainUser struct {
 	probability, localS [2]float64
 	leastRho            [2]float64 // the least that meets the deadline; 0: computing locally does
 }
 
-// doubtLink is what a doubtful user's whole task takes at an aircraft: its upload alone, at
+// uncertainLink is what a uncertain user's whole task takes at an aircraft: its upload alone, at
 // each possible rate, the lowest first, and its computing alone.
-type doubtLink struct {
+type uncertainLink struct {
 	uploadS  [len(slot.RateWeights)]float64
 	computeS float64
 }
 
-// expandDoubt computes these figures of the users whose figures are not exact.
-func (s *Solver) expandDoubt() {
+// expandUncertain computes these figures of the users whose figures are not exact.
+func (s *Solver) expandUncertain() {
 	users := len(s.order)
-	s.doubtUsers, s.doubtLinks = reuseDoubt(s.doubtUsers, users), reuseDoubt(s.doubtLinks, users*len(s.fleet))
+	s.uncertainUsers, s.uncertainLinks = reuseUncertain(s.uncertainUsers, users), reuseUncertain(s.uncertainLinks, users*len(s.fleet))
 	for k, i := range s.order {
 		t := &s.users[k]
-		if !t.doubtful {
+		if !t.uncertain {
 			continue
 		}
-		u, d := &s.snapshot.Users[i], &s.doubtUsers[k]
-		*d = doubtUser{probability: [2]float64{0, 1}, localS: [2]float64{t.localS, t.localS}}
-		if x := u.Doubt.SlowProbability; x > 0 && u.Doubt.SlowCPUHz > 0 {
+		u, d := &s.snapshot.Users[i], &s.uncertainUsers[k]
+		*d = uncertainUser{probability: [2]float64{0, 1}, localS: [2]float64{t.localS, t.localS}}
+		if x := u.Uncertainty.SlowProbability; x > 0 && u.Uncertainty.SlowCPUHz > 0 {
 			d.probability = [2]float64{min(x, 1), 1 - min(x, 1)}
-			d.localS[0] = u.Task.LocalTimeS(u.Doubt.SlowCPUHz)
+			d.localS[0] = u.Task.LocalTimeS(u.Uncertainty.SlowCPUHz)
 		}
 		for c, localS := range d.localS {
 			d.leastRho[c] = max(1-t.deadlineS/localS, 0)
@@ -41,7 +41,7 @@ func (s *Solver) expandDoubt() {
 			if s.links[m*users+k].perSharerS == 0 {
 				continue
 			}
-			link := &s.doubtLinks[m*users+k]
+			link := &s.uncertainLinks[m*users+k]
 			link.computeS = u.Task.Cycles() / s.snapshot.Aircraft[a].CPUHz
 			uploadS := u.Task.Bits / s.constants.Channel.RateBPS(u.Gain[a], s.constants.Channel.BandwidthHz)
 			for n, factor := range u.RateFactors(&s.constants.Channel, a) {
@@ -51,17 +51,17 @@ func (s *Solver) expandDoubt() {
 	}
 }
 
-// reuseDoubt is reuse.Slice for figures that expandDoubt writes before they are read.
-func reuseDoubt[T any](x []T, n int) []T {
+// reuseUncertain is reuse.Slice for figures that expandUncertain writes before they are read.
+func reuseUncertain[T any](x []T, n int) []T {
 	if cap(x) < n {
 		return make([]T, n)
 	}
 	return x[:n]
 }
 
-// doubtTimes are the possible times of one user at its share of an aircraft.
-type doubtTimes struct {
-	*doubtUser
+// uncertainTimes are the possible times of one user at its share of an aircraft.
+type uncertainTimes struct {
+	*uncertainUser
 	offloadS                        [len(slot.RateWeights)]float64 // of the whole task, falling
 	deadlineS, penaltyS, fullPriceS float64                        // the last: the price of offloading all of it
 }
@@ -74,9 +74,9 @@ type doubtTimes struct {
 // constant between the ratios at which an outcome begins to meet its deadline, or ends to.
 // So the least cost is at the least of the convex part or at one of those ratios.
 func (s *Solver) expectedOffload(i, m int, sharers, priceSPerJ float64) (rho, costS float64) {
-	link := &s.doubtLinks[m*len(s.users)+i]
-	t := doubtTimes{
-		doubtUser: &s.doubtUsers[i], deadlineS: s.users[i].deadlineS, penaltyS: s.constants.PenaltyS,
+	link := &s.uncertainLinks[m*len(s.users)+i]
+	t := uncertainTimes{
+		uncertainUser: &s.uncertainUsers[i], deadlineS: s.users[i].deadlineS, penaltyS: s.constants.PenaltyS,
 		fullPriceS: priceSPerJ * s.links[m*len(s.users)+i].fullJ / (sharers * sharers),
 	}
 	sharing := 1.0 // the bandwidth
@@ -119,7 +119,7 @@ func (s *Solver) expectedOffload(i, m int, sharers, priceSPerJ float64) (rho, co
 
 // corner returns the first corner from which on the convex part rises, and whether that is
 // its least: it falls before.
-func (t *doubtTimes) corner() (rho float64, least bool) {
+func (t *uncertainTimes) corner() (rho float64, least bool) {
 	slope := t.fullPriceS - t.probability[0]*t.localS[0] - t.probability[1]*t.localS[1]
 	least = slope < 0
 	const last = len(t.offloadS)
@@ -144,7 +144,7 @@ func (t *doubtTimes) corner() (rho float64, least bool) {
 }
 
 // cost returns the expected cost of a ratio, and the probability that it misses the deadline.
-func (t *doubtTimes) cost(rho float64) (costS, missed float64) {
+func (t *uncertainTimes) cost(rho float64) (costS, missed float64) {
 	for c, p := range t.probability {
 		if p == 0 {
 			continue
@@ -160,7 +160,7 @@ func (t *doubtTimes) cost(rho float64) (costS, missed float64) {
 }
 
 // missed returns the probability that a ratio misses the deadline.
-func (t *doubtTimes) missed(rho float64) (missed float64) {
+func (t *uncertainTimes) missed(rho float64) (missed float64) {
 	late := 0.0
 	for k, s := range t.offloadS {
 		if rho*s > t.deadlineS {
@@ -178,7 +178,7 @@ func (t *doubtTimes) missed(rho float64) (missed float64) {
 }
 
 // leastMissed is the probability of the outcomes that miss the deadline at any ratio.
-func (t *doubtTimes) leastMissed() (missed float64) {
+func (t *uncertainTimes) leastMissed() (missed float64) {
 	for c, p := range t.probability {
 		for k, s := range t.offloadS {
 			if t.leastRho[c]*s > t.deadlineS {

@@ -14,11 +14,11 @@ func addDoubt(r *rand.Rand, s *slot.Snapshot) {
 	for i := range s.Users {
 		u := &s.Users[i]
 		if r.IntN(3) > 0 {
-			u.Doubt.SlowCPUHz, u.Doubt.SlowProbability = 0.45*u.CPUHz, r.Float64()
+			u.Uncertainty.SlowCPUHz, u.Uncertainty.SlowProbability = 0.45*u.CPUHz, r.Float64()
 		}
 		if r.IntN(3) > 0 {
 			for range s.Aircraft {
-				u.Doubt.GainStdDev = append(u.Doubt.GainStdDev, 1.5*r.Float64())
+				u.Uncertainty.GainStdDev = append(u.Uncertainty.GainStdDev, 1.5*r.Float64())
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func TestExpectedOffload(t *testing.T) {
 		s := randomSnapshot(r, &c, 1, 1)
 		addDoubt(r, s)
 		u, price, n := &s.Users[0], randomPrice(r), 1+r.IntN(6)
-		if u.Doubt.None() {
+		if u.Uncertainty.None() {
 			continue
 		}
 		share := c.EqualShare(u.Gain[0], s.Aircraft[0].CPUHz, float64(n))
@@ -71,7 +71,7 @@ func TestCertainOutcomes(t *testing.T) {
 		s, price := randomSnapshot(r, &c, 2, 6), randomPrice(r)
 		solver.Solve(&c, s, price, &exact)
 		for i := range s.Users {
-			s.Users[i].Doubt = slot.Doubt{SlowCPUHz: s.Users[i].CPUHz, SlowProbability: 0.4, GainStdDev: []float64{0, 1e-12}}
+			s.Users[i].Uncertainty = slot.Uncertainty{SlowCPUHz: s.Users[i].CPUHz, SlowProbability: 0.4, GainStdDev: []float64{0, 1e-12}}
 		}
 		solver.Solve(&c, s, price, &alike)
 		if math.Abs(exact.DelayS-alike.DelayS) > 1e-6 || math.Abs(exact.TotalEdgeJ()-alike.TotalEdgeJ()) > 1e-6 {
