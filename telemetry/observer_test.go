@@ -27,7 +27,8 @@ func TestObserver(t *testing.T) {
 		})
 	}
 	beacon := func(slot int) []byte {
-		payload, err := Encode(Slot{Slot: slot, SlotMS: 1000, Speed: 1, ReportByMS: 1, DecideByMS: 2, Offer: Offer{Aircraft: []OfferAircraft{}}})
+		payload, err := Encode(Slot{Slot: slot, SlotMS: 1000, Speed: 1, ReportByMS: 1, DecideByMS: 2,
+			Offer: Offer{Aircraft: []OfferAircraft{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,8 @@ func TestObserverWait(t *testing.T) {
 		err   error
 	}{
 		"message": {func(o *Observer, _ time.Time) (bool, error) { return o.Latest().Online != nil, nil }, time.Second, nil},
-		"poll":    {func(_ *Observer, began time.Time) (bool, error) { return time.Since(began) > 5*time.Second, nil }, 9 * time.Second, nil},
+		"poll": {func(_ *Observer, began time.Time) (bool, error) { return time.Since(began) > 5*time.Second, nil }, 9 * time.Second,
+			nil},
 		"error":   {func(*Observer, time.Time) (bool, error) { return false, end }, 0, end},
 		"context": {func(*Observer, time.Time) (bool, error) { return false, nil }, 20 * time.Second, context.DeadlineExceeded},
 	} {
