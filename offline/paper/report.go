@@ -130,28 +130,18 @@ func (t *tables) either(m measurement) (name string, r *experiment.Result) {
 func (t *tables) draw(dir string) ([]plots.Picture, error) {
 	standard := world.Standard()
 	shipped, _ := t.either(ownSettings)
-	fronts := calmPoints(t.plotted(shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
+	fronts := calmPoints(plots.Of(t.results, nominal, shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
 	return plots.Draw(dir, []plots.Picture{
 		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3),
 			Panels: plots.Fronts(fronts)},
 		{Table: "methods", File: "requested.png", Title: "Requested and achieved",
-			Panels: plots.Requested(t.plotted(shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
+			Panels: plots.Requested(plots.Of(t.results, nominal, shipped, "prefdt", "omega-bc", "peda", "sca-mpc"))},
 		{Table: "ablations", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(&standard.Physics)},
 		{Table: "ablations", File: "speed.png", Title: "Mean speed flown at each setting",
-			Panels: plots.Speeds(t.plotted(shipped, "iql-archive"), &standard.Physics)},
+			Panels: plots.Speeds(plots.Of(t.results, nominal, shipped, "iql-archive"), &standard.Physics)},
 		{Table: "budgets", File: "consumption.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
 			Panels: t.consumption()},
 	})
-}
-
-// plotted returns what some arms did at their settings; those that have not run are left out.
-func (t *tables) plotted(names ...string) (arms []plots.Arm) {
-	for _, name := range names {
-		if x := t.results[name].Sweep(nominal); x != nil {
-			arms = append(arms, plots.Arm{Label: name, Outcomes: x.Outcomes, Settings: x.Settings, SpeedMPS: x.SpeedMPS})
-		}
-	}
-	return arms
 }
 
 // calmPoints leaves out settings above calmJ: one of PPO's, at 142 kJ, would hide what tells the others apart.

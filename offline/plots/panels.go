@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"prefdt/inference/physics"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/chart"
@@ -22,6 +23,16 @@ type Arm struct {
 	Settings []float64
 	SpeedMPS []float64            // by setting
 	Trace    *rollout.EnergyTrace // under the shock
+}
+
+// Of returns what named arms did in a sweep; those without it are left out.
+func Of(results map[string]*experiment.Result, sweep string, names ...string) (arms []Arm) {
+	for _, name := range names {
+		if x := results[name].Sweep(sweep); x != nil {
+			arms = append(arms, Arm{Label: name, Outcomes: x.Outcomes, Settings: x.Settings, SpeedMPS: x.SpeedMPS})
+		}
+	}
+	return arms
 }
 
 // Fronts overlays the mean fronts.

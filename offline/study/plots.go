@@ -19,28 +19,18 @@ import (
 func (r *report) drawPictures(dir string, tables map[string][]*figures) ([]plots.Picture, error) {
 	constants := &r.world.Physics
 	return plots.Draw(dir, []plots.Picture{
-		{Table: "headline", File: "fronts.png", Title: "Fronts of the arms", Panels: plots.Fronts(r.plotted(experiment.Nominal,
+		{Table: "headline", File: "fronts.png", Title: "Fronts of the arms", Panels: plots.Fronts(plots.Of(r.results, experiment.Nominal,
 			"dispatch-teacher", "flagship", "base", "flagship-heads", "rules-101", "paper-form", "omega-bc", "unconditioned"))},
-		{Table: "headline", File: "fidelity.png", Title: "Requested and achieved", Panels: plots.Requested(r.plotted(EvenSettings,
+		{Table: "headline", File: "fidelity.png", Title: "Requested and achieved", Panels: plots.Requested(plots.Of(r.results, EvenSettings,
 			"flagship", "base", "flagship-heads", "paper-form", "paper-form-dispatch", "omega-bc"))},
 		{Table: "headline", File: "propulsion.png", Title: "Propulsion power against speed", Panels: plots.Propulsion(constants)},
-		{Table: "headline", File: "speed.png", Title: "Mean speed flown at each setting", Panels: plots.Speeds(r.plotted(EvenSettings,
+		{Table: "headline", File: "speed.png", Title: "Mean speed flown at each setting", Panels: plots.Speeds(plots.Of(r.results, EvenSettings,
 			"flagship", "omega-bc", "paper-form", "paper-form-dispatch"), constants)},
 		{Table: "budgets", File: "budget.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
 			Panels: r.budgetPanels()},
 		{Table: "sizes", File: "sizes.png", Title: "Hypervolume against size", Panels: r.sizePanels(tables["sizes"])},
 		{Table: "sizes", File: "gusts.png", Title: "End of budgets in gusts against size", Panels: r.gustPanels(tables["sizes"])},
 	})
-}
-
-// plotted returns what arms did in a sweep; those without it are left out.
-func (r *report) plotted(sweep string, names ...string) (arms []plots.Arm) {
-	for _, name := range names {
-		if x := r.results[name].Sweep(sweep); x != nil {
-			arms = append(arms, plots.Arm{Label: name, Outcomes: x.Outcomes, Settings: x.Settings, SpeedMPS: x.SpeedMPS})
-		}
-	}
-	return arms
 }
 
 // budgetPanels shows energy and delay under the shock.
