@@ -146,23 +146,34 @@ func (f *Fleet) Views() (views []View) {
 	views = make([]View, 0, len(f.aircraft))
 	for _, a := range f.aircraft {
 		a.forgetOld(now)
-		views = append(views, View{
-			AtS: now, Number: a.number, SystemID: a.conf.SystemID, Received: a.received, AgeS: now - a.receivedS,
-			StaleS:  now - min(a.positionS, a.heartbeatS),
-			Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(),
-			Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(), Charge: a.charge,
-			Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Home: a.home, Params: a.params,
-			TransitMPS: transitMPS, WaitS: f.landingWaitS(a), CapacityJ: a.capacityJ(&f.Physics), CapacityKnown: a.conf.PackJ > 0 ||
-				a.pack.CapacityJ > 0, FittedJ: a.pack.FittedJ, ChargeDrawnJ: a.chargeDrawnJ(now),
-			Fresh: a.fresh(now), Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), InAir: a.inAir() && !a.lost,
-			Measured: a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
-			Obstacle: a.isObstacle(), PreArm: a.preArmNow(), ClockRate: a.clockRate.ratio(), BatteryIDs: a.batteryIDs,
-			TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), Mark: a.meter.LastReading(), Source: a.meter.Source(now),
-			UncertaintyJ: a.meter.UncertaintyJ(now),
-			BootMS:       a.bootMS + (now-a.positionS)*a.clockRate.msPerS(), ClockMSPerS: a.clockRate.msPerS(),
-		})
+		v := a.view(now)
+		v.TransitMPS, v.WaitS = transitMPS, f.landingWaitS(a)
+		v.CapacityJ, v.CapacityKnown = a.capacityJ(&f.Physics), a.conf.PackJ > 0 || a.pack.CapacityJ > 0
+		views = append(views, v)
 	}
 	return views
+}
+
+// view is what an aircraft knows of itself.
+func (a *aircraft) view(now float64) View {
+	fresh, msPerS := a.fresh(now), a.clockRate.msPerS()
+	return View{
+		AtS: now, Number: a.number, SystemID: a.conf.SystemID,
+		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
+
+		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home,
+		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
+		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Params: a.params,
+
+		Fresh: fresh, Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh,
+		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
+		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
+		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,
+
+		Charge: a.charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.FittedJ, BatteryIDs: a.batteryIDs,
+		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
+	}
 }
 
 // BatteryReading returns an aircraft's last battery reading.

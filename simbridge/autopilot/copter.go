@@ -18,13 +18,18 @@ import (
 // ModeStabilize is an ArduCopter's after it booted.
 const ModeStabilize Mode = 1 << 16
 
-var copterModes = map[Mode]uint32{ModeStabilize: 0, ModeTakeoff: 4, ModeOffboard: 4, ModePosition: 5, ModeReturn: 6, ModeLand: 9,
-	ModeHold: 17}
-
-// copterNames are the same in ArduCopter's own words.
-var copterNames = map[Mode]string{
-	ModeStabilize: "STABILIZE", ModeTakeoff: "GUIDED", ModeOffboard: "GUIDED", ModePosition: "LOITER",
-	ModeReturn: "RTL", ModeLand: "LAND", ModeHold: "BRAKE",
+// copterModes are ArduCopter's custom modes, and their names.
+var copterModes = map[Mode]struct {
+	custom uint32
+	name   string
+}{
+	ModeStabilize: {0, "STABILIZE"},
+	ModeTakeoff:   {4, "GUIDED"},
+	ModeOffboard:  {4, "GUIDED"},
+	ModePosition:  {5, "LOITER"},
+	ModeReturn:    {6, "RTL"},
+	ModeLand:      {9, "LAND"},
+	ModeHold:      {17, "BRAKE"},
 }
 
 // ModeOf is the mode of a HEARTBEAT, GUIDED without a take-off, and its autopilot's word for it.
@@ -34,14 +39,14 @@ func ModeOf(h *common.MessageHeartbeat) (m Mode, name string) {
 		return m, m.String()
 	}
 	if m, known := CopterMode(h.CustomMode); known {
-		return m, copterNames[m]
+		return m, copterModes[m].name
 	}
 	return 0, fmt.Sprintf("mode %d", h.CustomMode)
 }
 
 func (v *vehicle) modeName() string {
 	if v.conf.Copter {
-		return copterNames[v.mode]
+		return copterModes[v.mode].name
 	}
 	return v.mode.String()
 }
@@ -51,7 +56,7 @@ const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
 // CopterMode is the mode of an ArduCopter's custom mode, GUIDED without a take-off.
 func CopterMode(custom uint32) (m Mode, known bool) {
 	for m, c := range copterModes {
-		if c == custom && m != ModeTakeoff {
+		if c.custom == custom && m != ModeTakeoff {
 			return m, true
 		}
 	}
@@ -86,19 +91,27 @@ func copterParams(capacityJ float64) params {
 	}
 }
 
-// counterparts have an ArduCopter's parameter, and its unit, for each of PX4's that the
-// dynamics use; without one, a value.
+// counterparts are what an ArduCopter has in place of PX4's parameters that the dynamics use: its
+// own parameter, and that one's unit in PX4's (0.01: cm in m); without a name, a constant.
 var counterparts = map[string]struct {
 	name string
 	unit float64
 }{
-	"MPC_XY_VEL_MAX": {"WPNAV_SPEED", 0.01}, "MPC_XY_CRUISE": {"WPNAV_SPEED", 0.01}, "MPC_Z_VEL_MAX_UP": {"WPNAV_SPEED_UP", 0.01},
-	"MPC_Z_V_AUTO_UP": {"WPNAV_SPEED_UP", 0.01},
-	"MPC_TKO_SPEED":   {"WPNAV_SPEED_UP", 0.01}, "MPC_Z_VEL_MAX_DN": {"WPNAV_SPEED_DN", 0.01}, "MPC_Z_V_AUTO_DN": {"WPNAV_SPEED_DN", 0.01},
-	"MPC_LAND_SPEED": {"LAND_SPEED", 0.01},
-	"MPC_LAND_ALT1":  {"LAND_ALT_LOW", 0.01}, "RTL_RETURN_ALT": {"RTL_ALT", 0.01}, "COM_OF_LOSS_T": {"", 1}, "COM_DISARM_LAND": {"", 1},
-	"COM_DISARM_PRFLT": {"", 10}, "COM_LOW_BAT_ACT": {"", 1},
-	"COM_OBL_RC_ACT": {"", 3},
+	"MPC_XY_VEL_MAX":   {"WPNAV_SPEED", 0.01},
+	"MPC_XY_CRUISE":    {"WPNAV_SPEED", 0.01},
+	"MPC_Z_VEL_MAX_UP": {"WPNAV_SPEED_UP", 0.01},
+	"MPC_Z_V_AUTO_UP":  {"WPNAV_SPEED_UP", 0.01},
+	"MPC_TKO_SPEED":    {"WPNAV_SPEED_UP", 0.01},
+	"MPC_Z_VEL_MAX_DN": {"WPNAV_SPEED_DN", 0.01},
+	"MPC_Z_V_AUTO_DN":  {"WPNAV_SPEED_DN", 0.01},
+	"MPC_LAND_SPEED":   {"LAND_SPEED", 0.01},
+	"MPC_LAND_ALT1":    {"LAND_ALT_LOW", 0.01},
+	"RTL_RETURN_ALT":   {"RTL_ALT", 0.01},
+	"COM_OF_LOSS_T":    {"", 1},
+	"COM_DISARM_LAND":  {"", 1},
+	"COM_DISARM_PRFLT": {"", 10},
+	"COM_LOW_BAT_ACT":  {"", 1},
+	"COM_OBL_RC_ACT":   {"", 3},
 }
 
 // copterFailsafe is why an ArduCopter left the mode that it was commanded.

@@ -138,7 +138,7 @@ func heartbeat(v *vehicle) message.Message {
 		BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED | common.MAV_MODE_FLAG_STABILIZE_ENABLED, CustomMode: uint32(v.mode),
 	}
 	if v.conf.Copter {
-		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode]
+		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode].custom
 	}
 	switch v.mode {
 	case ModeOffboard:
