@@ -41,13 +41,13 @@ else
 endif
 
 # What flies in real time goes one package at a time, the longest first: two flights on the same
-# cores would be late for each other. Then come the browsers, beside Slurm's jobs, and last what
-# the pages say, which flies too. Beside all that goes, at a low priority, what takes little of a
-# core and waits for brokers and links; what only computes, and asks for no time, takes what is
-# left, at the lowest priority. `make lint` vets everything, once.
+# cores would be late for each other. Then come the browsers, and last what the pages say, which
+# flies too. Beside all that goes, at a low priority, what takes little of a core and waits for
+# brokers, links and Slurm; what only computes, and asks for no time, takes what is left, at the
+# lowest priority. `make lint` vets everything, once.
 FLYING = ./simbridge/fly ./firmware/leader $(call without,./firmware/... ./simbridge/...,$(COMPUTING) $(WAITING) ./simbridge/fly ./firmware/leader)
-BROWSING = ./telemetry/ground/serve ./configs/cluster
-WAITING = ./firmware/link ./firmware/logtool ./firmware/monitor ./firmware/preflight ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
+BROWSING = ./telemetry/ground/serve
+WAITING = ./firmware/link ./firmware/logtool ./firmware/metrics ./firmware/monitor ./firmware/preflight ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
 COMPUTING = ./offline ./offline/evaluate ./offline/... ./inference/... $(UNTIMED) $(addprefix ./simbridge/,battery chart geo mutants report world/...)
 # No test of these depends on how fast the machine is: they pass under an emulator, too.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
