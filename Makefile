@@ -33,8 +33,8 @@ ifeq ($(TASKS),real)
 else ifneq ($(PACKS),)
 	bin/simbridge fly -config configs/fly-packs.yaml -checkpoint $(CHECKPOINT) -packs $(PACKS)
 else ifeq ($(WORLD),)
-	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT) -autopilot $(AUTOPILOT)
-	bin/offline compare -flight out/run
+	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT) -autopilot $(AUTOPILOT); flown=$$?; \
+		if test -s out/run/summary.json; then bin/offline compare -flight out/run; fi; exit $$flown
 else
 	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)
 	bin/offline compare -flight out/$(WORLD)

@@ -427,3 +427,34 @@ func TestLateOnesComeHome(t *testing.T) {
 		}
 	}
 }
+
+// Of homes outside the area none has an aircraft give way farther outside than where it is.
+func TestGivesWayInsideTheFence(t *testing.T) {
+	const outsideM = 60
+	for seed := range uint64(4) {
+		w := newSky(t, grid(8, 2, physics.Position{EastM: 500, NorthM: -outsideM}, 12)...)
+		r := rand.New(rand.NewPCG(seed, 3))
+		var from []physics.Position
+		for i := range w.fliers {
+			from = append(from, physics.Position{EastM: 440 + 20*float64(i), NorthM: 40 * r.Float64()})
+		}
+		for _, v := range w.fliers {
+			v.gust = rand.New(rand.NewPCG(seed, uint64(v.number)))
+		}
+		w.comeHome(from...)
+		farthestM := 0.0
+		if !w.fly(15*time.Minute, func() bool {
+			for i := range w.aircraft {
+				if at := w.aircraft[i].waitsAt; at != nil {
+					farthestM = max(farthestM, -at.NorthM)
+				}
+			}
+			return w.allDown()
+		}) {
+			t.Errorf("seed %d: not all are down", seed)
+		}
+		if farthestM > outsideM+2 {
+			t.Errorf("seed %d: one is to wait %.1f m outside the area, the homes are %d m outside", seed, farthestM, outsideM)
+		}
+	}
+}

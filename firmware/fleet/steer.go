@@ -281,16 +281,21 @@ func (f *Fleet) giveWay(a *aircraft, now float64) {
 	if first == nil {
 		return
 	}
-	a.waitsAt = new(a.position)
-	way := first.home.Sub(first.position)
-	along := min(max(a.position.Sub(first.position).Dot(way)/max(way.Dot(way), 1e-9), 0), 1)
-	aside := a.position.Sub(first.position.Add(way.Scale(along)))
+	at, way := a.position, first.home.Sub(first.position)
+	along := min(max(at.Sub(first.position).Dot(way)/max(way.Dot(way), 1e-9), 0), 1)
+	aside := at.Sub(first.position.Add(way.Scale(along)))
 	if r, clearM := aside.Norm(), f.Limits.SeparationM+climbMarginM; r < clearM {
 		if r < 1e-3 { // in the middle of its way
 			aside, r = physics.Position{EastM: way.NorthM, NorthM: -way.EastM}, max(way.Norm(), 1e-3)
 		}
-		*a.waitsAt = a.position.Add(aside.Scale((clearM - min(r, clearM)) / r))
+		at = at.Add(aside.Scale((clearM - min(r, clearM)) / r))
 	}
+	a.waitsAt = &physics.Position{EastM: f.inside(at.EastM, a.home.EastM), NorthM: f.inside(at.NorthM, a.home.NorthM)}
+}
+
+// inside is a coordinate that is no farther outside the area than that of a home.
+func (f *Fleet) inside(to, home float64) float64 {
+	return min(max(to, min(home, 0)), max(home, f.Limits.AreaM))
 }
 
 // wayHomeM is how far it is to the home that it flies to; +Inf: to none.

@@ -213,7 +213,7 @@ func CheckSeparation(c *config.Config, p *physics.Constants, views []fleet.View)
 	for i := range views {
 		for j := range i {
 			a, b := &views[j], &views[i]
-			if d := a.Position.Sub(b.Position).Norm(); d < least-1 {
+			if d := a.Position.Sub(b.Position).Norm(); a.Located && b.Located && d < least-1 {
 				return fmt.Errorf("aircraft %d and %d are %.1f m apart, want at least %v; carry one away", a.Number, b.Number, d, least)
 			}
 			if d := c.StartPosition(a.Number, p.AreaSideM).Sub(c.StartPosition(b.Number, p.AreaSideM)).Norm(); d < least {

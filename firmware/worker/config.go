@@ -127,7 +127,8 @@ type calibrated struct {
 func (c *Config) readCalibration() (map[string]calibrated, error) {
 	raw, err := os.ReadFile(c.Calibration)
 	if err != nil {
-		return nil, fmt.Errorf("calibration: %w; `worker calibrate` makes it", err)
+		here, _ := os.Getwd() // a relative path counts from it
+		return nil, fmt.Errorf("calibration: %w, in %s; `worker calibrate` makes it there", err, here)
 	}
 	all := map[string]calibrated{}
 	if err := json.Unmarshal(raw, &all); err != nil {

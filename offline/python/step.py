@@ -35,6 +35,8 @@ def python_session(model):
 
 def node_session(model):
     """The same by node's, one line of JSON for each slot."""
+    if "PREFDT_ORT" not in os.environ:
+        sys.exit("neither Python's onnxruntime nor node's (its folder in PREFDT_ORT) is here: docs/python.md")
     script = open(os.path.join(os.path.dirname(__file__), "../ort/ort.js")).read()
     node = subprocess.Popen(["node", "-e", script, os.environ["PREFDT_ORT"]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 

@@ -73,14 +73,16 @@ func (j *judge) checkRecord(e *event) string {
 	if o.ledgerError != nil {
 		return fmt.Sprintf("the ledger cannot be read: %v", o.ledgerError)
 	}
-	last := -1
+	last, opened := -1, -1 // slots
 	for _, r := range o.flight.Rows {
 		if r.Slot != last+1 {
 			return fmt.Sprintf("the ledger has slot %d after slot %d", r.Slot, last)
 		}
-		last = r.Slot
+		if last = r.Slot; !r.Missed {
+			opened = last
+		}
 	}
-	if o.lastSlot >= 0 && (last > o.lastSlot || last < o.lastSlot-o.mayLose) {
+	if o.lastSlot >= 0 && (opened > o.lastSlot || last < o.lastSlot-o.mayLose) {
 		return fmt.Sprintf("the ledger ends with slot %d, the mission did with %d", last, o.lastSlot)
 	}
 	return ""
@@ -134,7 +136,12 @@ func (j *judge) checkTransit(e *event) string {
 	for _, joules := range o.bySlot[:min(o.lastSlot+1, len(o.bySlot))] {
 		truth -= joules
 	}
-	if allowed := o.allowedJ + o.modelledJ + j.unreadJ(); math.Abs(booked-truth) > allowed {
+	// Which joules of an outage at the end came after the last slot is not known: no beacon tells.
+	outageJ := 0.0
+	for k := len(o.flight.Rows) - 1; k >= 0 && o.flight.Rows[k].Missed; k-- {
+		outageJ += o.flight.Rows[k].EnergyJ
+	}
+	if allowed := o.allowedJ + o.modelledJ + outageJ + j.unreadJ(); math.Abs(booked-truth) > allowed {
 		return fmt.Sprintf("the ledger has %.0f J outside the slots, the batteries gave %.0f, and the allowed error is %.0f", booked, truth,
 			allowed)
 	}

@@ -836,6 +836,12 @@ var ruleCases = []struct {
 
 	{"record", "a slot twice", end(func(_ *judge, e *ended) { e.flight.Rows[1].Slot = 0 }), false},
 	{"record", "the last slot missing", end(func(_ *judge, e *ended) { e.flight.Rows = e.flight.Rows[:1] }), false},
+	{"record", "ends in an outage", end(func(_ *judge, e *ended) {
+		e.flight.Rows = append(e.flight.Rows, account.Row{Slot: len(e.flight.Rows), Missed: true})
+	}), true},
+	{"record", "a slot that no beacon opened", end(func(_ *judge, e *ended) {
+		e.flight.Rows = append(e.flight.Rows, account.Row{Slot: len(e.flight.Rows)})
+	}), false},
 	{"record", "unreadable", end(func(_ *judge, e *ended) { e.ledgerError = errors.New("page 3") }), false},
 	{"energy", "too little", end(func(_ *judge, e *ended) { e.leaderJ = 700 }), false},
 	{"energy by slot", "booked later", end(func(_ *judge, e *ended) { e.bySlot[0] = 2000 }), false},

@@ -135,8 +135,17 @@ func problems(s *report.Summary) (list []string) {
 		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader was away, or this machine too busy for speed %v",
 			s.MissedSlots, slots, s.Speed))
 	}
-	if endedEarly := s.Slots+s.MissedSlots < s.PlannedSlots; !endedEarly && s.Budget.Error > report.PassedMost {
+	if s.Slots+s.MissedSlots < s.PlannedSlots { // it ended early
+		return list
+	}
+	if s.Budget.Error > report.PassedMost {
 		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %%", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error))
+	}
+	for _, a := range s.Aircraft {
+		if s.Budget.Landed && a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ {
+			list = append(list, fmt.Sprintf("aircraft %d landed with %.1f %% of its pack, and the budget asks for %.1f %%", a.Number,
+				100*a.LeftJ/a.PackJ, 100*a.KeptJ/a.PackJ))
+		}
 	}
 	return list
 }

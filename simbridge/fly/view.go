@@ -96,9 +96,9 @@ func (f *flight) showStatus(s telemetry.Status) {
 		return
 	}
 	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.beacon().Offer.PriceSPerJ)
-	budget, end := "none", "-"
+	budget, end := " kJ, no budget", "-"
 	if s.BudgetJ != nil {
-		budget = kilojoules(*s.BudgetJ)
+		budget = fmt.Sprintf(" of %s kJ", kilojoules(*s.BudgetJ))
 	}
 	if s.PredictedEndJ != nil {
 		end = kilojoules(*s.PredictedEndJ)
@@ -111,13 +111,13 @@ func (f *flight) showStatus(s telemetry.Status) {
 		}
 	}
 	spent := kilojoules(spentJ)
-	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s of %s kJ, leader %s, predicts %s  reports %d  price %s s/kJ",
+	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s%s, leader %s, predicts %s  reports %d  price %s s/kJ",
 		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
 		lines := []string{
 			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
-			fmt.Sprintf("energy   spent %s kJ of %s   leader counts %s, predicts %s, floor %s   from %s",
+			fmt.Sprintf("energy   spent %s%s   leader counts %s, predicts %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
 			fmt.Sprintf("users    %d reported   price %s s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS,
 				s.MissedSlots),
@@ -235,7 +235,8 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 	case e.RevisedJ > 0:
 		line += fmt.Sprintf(" of a budget of %s%s: %+.2f %%", kilojoules(e.RevisedJ), first, 100*e.Error)
 	case e.RequestedJ > 0:
-		line += fmt.Sprintf("; the budget of %s was cleared by a preference", kilojoules(e.RequestedJ))
+		before := s.Budgets[len(s.Budgets)-2] // a preference has no budget, and clears one
+		line += fmt.Sprintf("; the budget of %s was cleared by a preference", kilojoules(before.EnergyJ))
 	}
 	fmt.Fprintf(w, "energy     %s\n", line)
 	fmt.Fprintf(w, "           %s kJ flight, %s computing%s; the leader counts %s from %s\n",

@@ -17,7 +17,7 @@ func Transient(reason string) bool {
 		"the mission is", // in another state
 		"unsafe", "COM_", // failsafe parameters
 		"apart", "from its start", "altitude", "in the air", "is armed", "outside the area", "hovers", // places
-		"this fleet has", "only PX4", "batteries", "change its battery", "the budget is", "unsigned", "signature",
+		"this fleet has", "only PX4", "batteries", "change its battery", "the budget is", "unsigned", "signature", "key \"",
 	}, func(lasting string) bool { return strings.Contains(reason, lasting) })
 }
 

@@ -16,6 +16,7 @@ func TestTransient(t *testing.T) {
 		"cannot start: aircraft 1 and 2 are 3.0 m apart, want at least 10":                              false,
 		"cannot start: aircraft 1 is 400 m from its start, want at most 200":                            false,
 		"cannot launch aircraft 3: this fleet has 2":                                                    false,
+		"key \"crew-1\" is not known":                                                                   false,
 		"cannot start: aircraft 1 has 900 J left of its pack's 150000; change its battery":              false,
 		"cannot start: the mission is done, which accepts resume, clear, new":                           false,
 		"a command without a signature, which commands.unsigned does not allow; unsigned is not obeyed": false,
