@@ -626,9 +626,9 @@ func runScript(t *testing.T, folder, script string) {
 // What a checked block may call: programs of this repository, whose flags are
 // checked, and commands of the shell and the system, which are not.
 var (
-	programs       = []string{"leader", "simbridge", "offline", "ground"}
+	programs       = []string{"leader", "simbridge", "offline", "ground", "worker"}
 	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 rm " +
-		"sbatch sudoedit systemctl")
+		"sbatch sed sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.
@@ -638,7 +638,7 @@ func checkBlock(t *testing.T, folder string, b *block) {
 	text := regexp.MustCompile(`(?m)\s*#.*$`).ReplaceAllString(strings.ReplaceAll(b.text, "\\\n", " "), "")
 	for _, line := range regexp.MustCompile(`[\n;|&()]+`).Split(text, -1) {
 		words := strings.Fields(line)
-		for len(words) > 0 && (words[0] == "sudo" || words[0] == "-u" || words[0] == "prefdt" ||
+		for len(words) > 0 && (words[0] == "sudo" || words[0] == "-u" || words[0] == "prefdt" || words[0] == "prefdt-worker" ||
 			regexp.MustCompile(`^[A-Z_0-9]+=`).MatchString(words[0])) {
 			words = words[1:]
 		}

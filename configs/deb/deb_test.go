@@ -68,8 +68,8 @@ func TestContents(t *testing.T) {
 	}
 	dir := t.TempDir()
 	runCommand(t, "dpkg-deb", "--control", path, dir)
-	for file, want := range map[string]string{"conffiles": "/etc/prefdt/leader.yaml\n", "postinst": "adduser --system",
-		"control": "Depends: adduser"} {
+	for want, file := range map[string]string{"/etc/prefdt/leader.yaml\n": "conffiles", "adduser --system": "postinst",
+		"adduser --quiet prefdt dialout": "postinst", "Depends: adduser": "control"} {
 		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %v: %s", file, err, text)
 		}
