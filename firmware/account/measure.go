@@ -22,6 +22,7 @@ const (
 	// and by the counter's resolution, is this part of its flight, or it is as long as that.
 	measuredError = 0.1
 	maxWindowS    = 24
+	offersWindowS = 4              // or so long, if its error is of what users of the offer computed: that evens out
 	firstWindowS  = 2.5            // the first counts as much as the airframe's own multiplier
 	edgeSlots     = maxWindowS + 8 // slots whose computing is remembered
 )
@@ -124,6 +125,7 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		}
 		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
 	}
+	batteryJ := math.Sqrt(variance)
 	for _, e := range a.edges { // each of those users took anything from nothing to the most: half of that is its deviation
 		drawn := e.drawn(toS) - e.drawn(fromS)
 		variance += min(float64(e.offerUsers)*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
@@ -132,7 +134,9 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)
 	// Flight that came to take more cannot wait until it is known exactly by how much: in every slot
 	// until then aircraft fly on that should be on their way home. Nor can a wrong reading of that kind.
-	first, long := a.objective.State().RecentCount == 0, x.ErrorJ <= measuredError*x.ModelFlightJ || seconds >= maxWindowS
+	exact := measuredError * x.ModelFlightJ
+	long := x.ErrorJ <= exact || batteryJ <= exact && seconds >= offersWindowS || seconds >= maxWindowS
+	first := a.objective.State().RecentCount == 0
 	if first && seconds < firstWindowS || !long && !a.objective.Contradicts(&x) {
 		return goal.Measurement{}
 	}

@@ -29,6 +29,7 @@ type sensor struct {
 	lostS          float64    // slot at which aircraft 1 is lost for good, 0: never
 	offerEvery     int        // slots: then no report is received, and all users decide by the offer
 	lateResults    bool       // of those users: after the settlement
+	offerMostJ     float64    // that one of those users may take, 0: 60
 	killEvery      int        // slots
 	gapS           float64    // a kill's
 	shockSlot      float64    // from then on flying takes half as much again, 0: never
@@ -168,7 +169,9 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 		}
 		return v
 	}
-	offerJ := func(users int) (float64, float64) { return 30 * float64(users), 60 * float64(users) }
+	offerJ := func(users int) (float64, float64) {
+		return 30 * float64(users), cmp.Or(s.offerMostJ, 60) * float64(users)
+	}
 	var base [2]float64 // truth when slot 0 began
 	began, next, decided := false, 0, -1
 	resumeS, results, gusts := math.Inf(-1), 0, [2]float64{1, 1}

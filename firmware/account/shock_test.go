@@ -12,9 +12,11 @@ func TestShockIsKnownInTime(t *testing.T) {
 	const seeds = 12
 	for _, tt := range []struct {
 		shock, offerEvery int
+		mostJ             float64 // of a user of the offer
 		within            float64 // slots in the mean
-	}{{30, 7, 7}, {30, 4, 8}, {2, 4, 8}} {
-		s := sensor{everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: tt.offerEvery, lateResults: true,
+	}{{30, 7, 0, 7}, {30, 4, 0, 8}, {2, 4, 0, 8}, {30, 3, 500, 10}} {
+		s := sensor{everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: tt.offerEvery,
+			offerMostJ: tt.mostJ, lateResults: true,
 			shockSlot: float64(tt.shock), slots: 60}
 		mean := 0.0
 		for seed := range uint64(seeds) {
