@@ -126,9 +126,11 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
 	}
 	batteryJ := math.Sqrt(variance)
-	for _, e := range a.edges { // each of those users took anything from nothing to the most: half of that is its deviation
-		drawn := e.drawn(toS) - e.drawn(fromS)
-		variance += min(float64(e.offerUsers)*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
+	for _, e := range a.edges {
+		if n := float64(e.offerUsers); n > 0 { // each took anything from nothing to the most: half of that is its deviation
+			drawn := e.drawn(toS) - e.drawn(fromS)
+			variance += min(n*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
+		}
 	}
 	seconds := toS - fromS
 	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)

@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"math"
 	"testing"
 )
 
@@ -14,7 +15,7 @@ func TestShockIsKnownInTime(t *testing.T) {
 		shock, offerEvery int
 		mostJ             float64 // of a user of the offer
 		within            float64 // slots in the mean
-	}{{30, 7, 0, 7}, {30, 4, 0, 8}, {2, 4, 0, 8}, {30, 3, 500, 10}} {
+	}{{30, 7, 0, 7}, {30, 4, 0, 8}, {2, 4, 0, 8}, {30, 3, 500, 10}, {30, 7, math.Inf(1), 7}} {
 		s := sensor{everyS: [2]float64{0.4, 0.4}, lateS: 0.5, energy: true, current: true, offerEvery: tt.offerEvery,
 			offerMostJ: tt.mostJ, lateResults: true,
 			shockSlot: float64(tt.shock), slots: 60}
