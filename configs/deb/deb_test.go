@@ -233,7 +233,8 @@ func TestUpgradeWithoutAConfiguration(t *testing.T) {
 		t.Skip("the package is installed here")
 	}
 	bin := t.TempDir()
-	for name, script := range map[string]string{"getent": "exit 0", "install": "exit 0", "systemctl": "exit 0", "chown": `test -e "$2"`} {
+	for name, script := range map[string]string{"getent": "exit 0", "adduser": "exit 0", "install": "exit 0", "systemctl": "exit 0",
+		"chown": `test -e "$2"`} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
