@@ -26,17 +26,17 @@ type touchdowns [rig.MaxAircraft]atomic.Uint64
 
 func (x *touchdowns) left(i int) float64 { return math.Float64frombits(x[i].Load()) }
 
-// watchTouchdowns has the simulated batteries read at each touchdown.
+// watchTouchdowns has the simulated batteries read at each landing, once the motors stand still.
 func watchTouchdowns(r *rig.Rig) *touchdowns {
 	x := new(touchdowns)
 	for i := range r.Autopilots {
 		flew := false
 		r.ReplaceAutopilot(i, func(c *autopilot.Config) {
 			c.OnMotion = func(_ int, s autopilot.State) {
-				if flew && s.OnGround {
+				if flew && s.Landed {
 					x[i].Store(math.Float64bits(s.LeftJ / s.PackJ))
 				}
-				flew = !s.OnGround
+				flew = !s.Landed
 			}
 		})
 	}
