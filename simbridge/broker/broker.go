@@ -44,7 +44,8 @@ func (b *Broker) Initialize() error {
 	l, err := net.Listen("tcp", b.Address)
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("broker address %s is in use by another program: stop it, or choose another: broker.listen in the configuration", b.Address)
+			return fmt.Errorf("broker address %s is in use by another program: stop it, or choose another: broker.listen in the "+
+				"configuration", b.Address)
 		}
 		return fmt.Errorf("broker address %s: %w", b.Address, err)
 	}

@@ -27,7 +27,8 @@ func TestProblems(t *testing.T) {
 		"passed": {100, 0, 100, 0.012, 12000, []string{"the budget of 42.00 kJ was passed by 1.2 %"}},
 		"both": {90, 10, 100, 0.012, 12000, []string{"10 of 100 slots were missed: the leader was away, or this machine too " +
 			"busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 %"}},
-		"less left":           {100, 0, 100, -0.1, 11000, []string{"aircraft 1 landed with 18.3 % of its pack, and the budget asks for 20.0 %"}},
+		"less left": {100, 0, 100, -0.1, 11000, []string{
+			"aircraft 1 landed with 18.3 % of its pack, and the budget asks for 20.0 %"}},
 		"passed, ended early": {40, 0, 100, 0.012, 0, nil},
 		"left over":           {100, 0, 100, -0.2, 20000, nil},
 	} {
