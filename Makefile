@@ -26,18 +26,18 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 AUTOPILOT ?= px4
+# A flight, compared with the simplest alternative although it may have ended with an error.
+flyAndCompare = bin/simbridge fly $(1) -checkpoint $(CHECKPOINT); flown=$$?; \
+	if test -s $(2)/summary.json; then bin/offline compare -flight $(2) || flown=$$?; fi; exit $$flown
 run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these; AUTOPILOT=ardupilot or mixed
 ifeq ($(TASKS),real)
-	bin/simbridge fly -config configs/fly-tasks.yaml -checkpoint $(CHECKPOINT)
-	bin/offline compare -flight out/tasks
+	$(call flyAndCompare,-config configs/fly-tasks.yaml,out/tasks)
 else ifneq ($(PACKS),)
 	bin/simbridge fly -config configs/fly-packs.yaml -checkpoint $(CHECKPOINT) -packs $(PACKS)
 else ifeq ($(WORLD),)
-	bin/simbridge fly -config configs/fly.yaml -checkpoint $(CHECKPOINT) -autopilot $(AUTOPILOT); flown=$$?; \
-		if test -s out/run/summary.json; then bin/offline compare -flight out/run; fi; exit $$flown
+	$(call flyAndCompare,-config configs/fly.yaml -autopilot $(AUTOPILOT),out/run)
 else
-	bin/simbridge fly -config configs/fly-field.yaml -checkpoint $(CHECKPOINT) -world $(WORLD) -out out/$(WORLD)
-	bin/offline compare -flight out/$(WORLD)
+	$(call flyAndCompare,-config configs/fly-field.yaml -world $(WORLD) -out out/$(WORLD),out/$(WORLD))
 endif
 
 # What flies in real time goes one package at a time, the longest first: two flights on the same
