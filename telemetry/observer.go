@@ -22,6 +22,14 @@ func (o Observed) LastSlot() int {
 	return o.Beacon.Slot
 }
 
+// LastStatus is the last status, the zero Status before the first.
+func (o Observed) LastStatus() (s Status) {
+	if o.Status != nil {
+		s = *o.Status
+	}
+	return s
+}
+
 // Observer keeps the last of what a leader publishes, and lets others wait for it. Its lock guards
 // what its owner keeps of the same messages, too.
 type Observer struct {

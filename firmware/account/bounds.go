@@ -212,7 +212,7 @@ func arrivalS(v *fleet.View) float64 {
 // expectedWayHome is that at multiplier 1 by the closed form, without a wait.
 func (a *Account) expectedWayHome(v *fleet.View) Leg {
 	if v.Phase == fleet.PhaseLanding {
-		return Leg{HoverJ: (v.Params.DescentS(v.UpM) + groundS) * hoverW(&a.Physics, &a.Air)}
+		return Leg{HoverJ: landingS(v, v.UpM) * hoverW(&a.Physics, &a.Air)}
 	}
 	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arrivalS(v), max(v.UpM, a.Physics.AltitudeM))
 }

@@ -28,10 +28,13 @@ func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.
 // groundS is how long motors turn on the ground until the autopilot reports the landing, as measured.
 const groundS = 5
 
+// landingS is how long an aircraft hovers down from a height until its motors stand still.
+func landingS(v *fleet.View, heightM float64) float64 { return v.Params.DescentS(heightM) + groundS }
+
 // wayHome is that way, with a descent from a height, and a wait of any kind.
 func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS, heightM float64) (x Leg) {
 	const turnS = 2
-	hoverS := turnS + waitS + v.Params.DescentS(heightM) + groundS
+	hoverS := turnS + waitS + landingS(v, heightM)
 	if v.Home != nil {
 		x.CruiseJ = cruise(p, v.Home.Sub(v.Position), transitMPS, air)
 	}

@@ -51,6 +51,9 @@ type slotEdge struct {
 	expectedJ, mostJ, limitJ float64 // of one of those users, and at most of all of them
 }
 
+// offerEdgeJ is the expected computing of those users.
+func (e *slotEdge) offerEdgeJ() float64 { return min(float64(e.offerUsers)*e.expectedJ, e.limitJ) }
+
 // drawn is the share of the slot's computing that is drawn up to a moment.
 func (e *slotEdge) drawn(atS float64) float64 {
 	return min(max((atS-e.endS)/computeS+1, 0), 1)
@@ -114,7 +117,7 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		x.ModelFlightJ += w.to.airJ - w.from.airJ
 		hidden := [2]float64{} // may not show, at either end
 		for _, e := range a.edges {
-			decidedJ, offerJ := e.aircraftEdgeJ[i], min(float64(e.offerUsers)*e.expectedJ, e.limitJ)*e.offerShare[i]
+			decidedJ, offerJ := e.aircraftEdgeJ[i], e.offerEdgeJ()*e.offerShare[i]
 			drawn := e.drawn(w.to.ReceivedS) - e.drawn(w.from.ReceivedS)
 			x.EdgeJ += (decidedJ + offerJ) * drawn
 			for k, atS := range [2]float64{w.from.ReceivedS, w.to.ReceivedS} {

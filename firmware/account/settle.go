@@ -78,13 +78,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 		row := Row{Slot: k, DelayS: a.allLocal.MeanS, Missed: true}
 		if r := a.results[k]; r != nil { // otherwise no decision was possible, and all was computed locally
 			r.settled = true
-			expectedJ, _ := offerEdgeJ(r.offerUsers)
-			expectedJ = min(expectedJ, mostEdgeJ)
 			r.endS, r.limitJ = views[0].AtS, mostEdgeJ
 			r.expectedJ, r.mostJ = offerEdgeJ(1) // it is proportional to the users
 			a.edges = append(a.edges[max(len(a.edges)-edgeSlots, 0):], r.slotEdge)
 			row = r.Row
-			row.EdgeJ += expectedJ
+			row.EdgeJ += r.offerEdgeJ()
 		}
 		row.EnergyJ, row.PropulsionMultiplier = sum.EnergyJ*share, a.objective.PropulsionMultiplier()
 		sum.DelayS += row.DelayS

@@ -6,13 +6,13 @@ import (
 	"prefdt/inference/slot"
 )
 
-// uncertainUser is what a uncertain user's own CPU may do: the slow one, and the one reported.
+// uncertainUser is what an uncertain user's own CPU may do: the slow one, and the one reported.
 type uncertainUser struct {
 	probability, localS [2]float64
 	leastRho            [2]float64 // the least that meets the deadline; 0: computing locally does
 }
 
-// uncertainLink is what a uncertain user's whole task takes at an aircraft: its upload alone, at
+// uncertainLink is what an uncertain user's whole task takes at an aircraft: its upload alone, at
 // each possible rate, the lowest first, and its computing alone.
 type uncertainLink struct {
 	uploadS  [len(slot.RateWeights)]float64

@@ -9,8 +9,8 @@ import (
 	"prefdt/inference/slot"
 )
 
-// addDoubt makes some of a snapshot's users uncertain.
-func addDoubt(r *rand.Rand, s *slot.Snapshot) {
+// addUncertainty makes some of a snapshot's users uncertain.
+func addUncertainty(r *rand.Rand, s *slot.Snapshot) {
 	for i := range s.Users {
 		u := &s.Users[i]
 		if r.IntN(3) > 0 {
@@ -33,7 +33,7 @@ func TestExpectedOffload(t *testing.T) {
 	for trial := range 4000 {
 		c.Contention = trial%2 == 0
 		s := randomSnapshot(r, &c, 1, 1)
-		addDoubt(r, s)
+		addUncertainty(r, s)
 		u, price, n := &s.Users[0], randomPrice(r), 1+r.IntN(6)
 		if u.Uncertainty.None() {
 			continue
@@ -80,14 +80,19 @@ func TestCertainOutcomes(t *testing.T) {
 	}
 }
 
+// uncertainSlot is a slot of users whose figures are not exact, under contention.
+func uncertainSlot(r *rand.Rand, users int) (c physics.Constants, s *slot.Snapshot) {
+	c = physics.DefaultConstants()
+	c.Contention = true
+	s = randomSnapshot(r, &c, 2, users)
+	addUncertainty(r, s)
+	return c, s
+}
+
 // Uncertain users allocate nothing either, and the decision's expected delay is the one
 // that the solver minimised.
-func TestDoubtInSlots(t *testing.T) {
-	r := rand.New(rand.NewPCG(25, 26))
-	c := physics.DefaultConstants()
-	c.Contention = true
-	s := randomSnapshot(r, &c, 2, 8)
-	addDoubt(r, s)
+func TestUncertaintyInSlots(t *testing.T) {
+	c, s := uncertainSlot(rand.New(rand.NewPCG(25, 26)), 8)
 	var solver Solver
 	var d slot.Decision
 	solver.Solve(&c, s, 0.003, &d)
@@ -111,12 +116,8 @@ func TestDoubtInSlots(t *testing.T) {
 	}
 }
 
-func BenchmarkSolveDoubt(b *testing.B) {
-	r := rand.New(rand.NewPCG(5, 6))
-	c := physics.DefaultConstants()
-	c.Contention = true
-	s := randomSnapshot(r, &c, 2, 6)
-	addDoubt(r, s)
+func BenchmarkSolveUncertain(b *testing.B) {
+	c, s := uncertainSlot(rand.New(rand.NewPCG(5, 6)), 6)
 	var solver Solver
 	var d slot.Decision
 	for b.Loop() {

@@ -400,7 +400,6 @@ func (s *State) addWindow(x *Measurement, contradicts bool) {
 	}
 	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
 	s.add(measured, contradicts && measured > leastChange*s.Multiplier)
-	s.PendingEstimate = PendingEstimate{}
 }
 
 // updateMultiplier updates the multiplier with a slot's settlement, if it has a flight.

@@ -148,7 +148,7 @@ func (x *Memoryless) prior(links []gainLikelihood, m int, p *[shadowPoints]float
 }
 
 // uploadGain returns the mean and the standard deviation of the logarithm of the gain
-// that an upload has, given the soundings of a user's links in this slot: Bayes over
+// that an upload has, given what a user's links reported in this slot: Bayes over
 // line of sight and shadowing. The moments are those of the logarithm of the rate, which
 // decides, expressed as a gain's. It returns false for what the model rules out.
 func (x *Memoryless) uploadGain(links []gainLikelihood, m int) (mean, stdDev float64, ok bool) {

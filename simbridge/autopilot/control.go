@@ -8,14 +8,14 @@ import (
 	"prefdt/simbridge/geo"
 )
 
+// LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
+const LandDetectS = 5.0
+
 // The position and velocity loops, after PX4's MulticopterPositionControl. With
 // drag, a bare velocity of 2 m/s gives 1.4 to 1.7 m/s in the first seconds, as
 // was measured on PX4; a position target beside it closes the rest. Of the 1.8/s
 // of MPC_XY_VEL_P_ACC, 1.1 follow PX4's turns from 8 m/s east to west and its
 // starts and stops best, with a lag of 0.1 s (0.65 m/s of error, root mean square).
-// LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
-const LandDetectS = 5.0
-
 const (
 	positionGain      = 0.95 // MPC_XY_P, 1/s
 	velocityGain      = 1.1  // 1/s

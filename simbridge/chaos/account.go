@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -27,7 +26,7 @@ type outcome struct {
 // to the end, where accounts cannot be compared.
 func (m *mission) judgeEnd(courseError error) {
 	o := &m.outcome
-	s := *cmp.Or(m.crew.Latest().Status, &telemetry.Status{})
+	s := m.crew.Latest().LastStatus()
 	e := ended{allowedJ: m.allowedErrorJ(), lastSlot: -1, courseError: courseError}
 	slowest := m.crew.addFindings(&e)
 	o.Result = Result{

@@ -44,15 +44,16 @@ func (j *judge) leastHomeJ(i int) float64 {
 	a := &j.aircraft[i]
 	way, slot := a.home.Sub(a.state.Position), max(j.lastSlot, -1)
 	_, descentS, _ := j.wayHome(a)
+	landingS := descentS + autopilot.LandDetectS
 	cruiseJ, distanceM := math.Inf(1), way.HorizontalM()
 	for mps := float64(slowestMPS); mps <= min(fastestMPS, a.speedMPS); mps++ {
 		v := geo.Local{EastM: way.EastM, NorthM: way.NorthM}.Scale(mps / max(distanceM, 1e-3))
 		cruiseJ = min(cruiseJ, j.flightW(slot, i, v)*distanceM/mps)
 	}
 	if a.state.Mode == autopilot.ModeLand {
-		return (descentS + autopilot.LandDetectS) * j.flightW(slot, i, geo.Local{})
+		return landingS * j.flightW(slot, i, geo.Local{})
 	}
-	return cruiseJ + (settlesS+descentS+autopilot.LandDetectS)*j.flightW(slot, i, geo.Local{})
+	return cruiseJ + (settlesS+landingS)*j.flightW(slot, i, geo.Local{})
 }
 
 // landedJ is what the pack of one that touches down holds once its motors stand still.

@@ -156,9 +156,7 @@ func isEnding(state string) bool {
 }
 
 // status is the last status, the zero Status before the first.
-func (o *observer) status() telemetry.Status {
-	return *cmp.Or(o.Latest().Status, &telemetry.Status{})
-}
+func (o *observer) status() telemetry.Status { return o.Latest().LastStatus() }
 
 // beacon is the last one, the zero Slot before the first.
 func (o *observer) beacon() telemetry.Slot { return *cmp.Or(o.Latest().Beacon, &telemetry.Slot{}) }
