@@ -59,7 +59,7 @@ const landWithAFifth = `"packs":[{"aircraft":1,"reserve":0.2},{"aircraft":2,"res
 // reserves of both.
 func TestKilledAsOneLeaves(t *testing.T) {
 	t.Parallel()
-	r := rig.NewAt(t, 2, 60, 100)
+	r := rig.NewAt(t, 2, 60, 200) // a restart takes wall time, in which they fly on
 	fitPacks(r, 19e3, 34e3)
 	r.Config.Flight.ReserveJ = 3e3
 	x := watchTouchdowns(r)
