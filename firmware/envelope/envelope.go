@@ -120,16 +120,23 @@ func turnMargin(v, o *Vehicle, l Limits) (seconds, mostM float64) {
 // such a margin is a metre or more. Each of these pairs is slowed, and keeps its own margin.
 const pushingMarginS = 1.0
 
+// isBelow is whether one lands so far below another that it no longer moves sideways into it.
+func (v *Vehicle) isBelow(o *Vehicle) bool {
+	return v.Landing && o.UpM-v.UpM > LandingBelowM
+}
+
 // turnMargins returns what the fastest pass of two aircraft near each other adds to the separation of
 // all pairs, and sets in more what a late pair adds to that for its own. Aircraft that hover or
-// descend side by side need none.
+// descend side by side need none, nor one beside another that lands far below: a margin that rises
+// with each late position would keep it off its home until that one is down.
 func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l Limits) (marginM float64) {
 	n := len(vehicles)
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
 			seconds, mostM := turnMargin(v, o, l)
-			if v.Position.Sub(o.Position).Norm() >= max(nearbySeparations*l.SeparationM, 2*(l.SeparationM+mostM)) {
+			if v.Position.Sub(o.Position).Norm() >= max(nearbySeparations*l.SeparationM, 2*(l.SeparationM+mostM)) ||
+				v.isBelow(o) || o.isBelow(v) {
 				continue
 			}
 			fastest := max(v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
@@ -265,7 +272,7 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
 				clear := l.SeparationM
-				if !o.Controlled && !(o.Landing && v.UpM-o.UpM > LandingBelowM) {
+				if !o.Controlled && !o.isBelow(v) {
 					clear += v.brakingM(l)
 				}
 				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||

@@ -91,7 +91,7 @@ type control struct {
 	waitsAt           *physics.Position // on its way home, beside another that goes first; nil: it does not
 	queue             int               // others that land, or are on their way home too
 	queueS            float64           // one less of them since
-	arrivedS          float64           // undisturbed within arrivedM of its home since
+	arrivedS          float64           // within arrivedM of its home since, and not held
 	landsBy           Role              // rather than as usual, since a mode was refused; 0: as usual
 	landingAskedS     float64           // the mode in which it lands was first asked for
 	groundS           float64           // on the ground after a landing, at groundUpM, since; 0: it is not

@@ -308,7 +308,7 @@ func TestLandedButNotDisarmed(t *testing.T) {
 }
 
 // A hold stays where it began; where the envelope gave that place up, it stays at the next
-// one. An aircraft that is moved away from its home has not arrived.
+// one. An aircraft that is held away from its home has not arrived.
 func TestHeldPlace(t *testing.T) {
 	a := &aircraft{}
 	at := func(now, eastM float64, verdict envelope.Verdict, gaveUp bool) *physics.Position {
@@ -328,7 +328,7 @@ func TestHeldPlace(t *testing.T) {
 	}{
 		{100, envelope.Held, false, 100, 1}, {103, envelope.Held, false, 100, 2}, {104, envelope.Held, true, 104, 3},
 		{106, envelope.Held, false, 104, 4},
-		{107, envelope.Corrected, false, 0, 5}, {108, envelope.Kept, false, 0, 5},
+		{107, envelope.Corrected, false, 0, 4}, {108, envelope.Kept, false, 0, 4},
 	} {
 		got := at(float64(i+1), c.eastM, c.verdict, c.gaveUp)
 		if (got == nil) != (c.want == 0) || got != nil && got.EastM != c.want || a.arrivedS != c.arrived {
@@ -385,6 +385,38 @@ func TestThoseThatFollowLateComeHome(t *testing.T) {
 			t.Errorf("%d: two came %.1f m near each other, %.1f m in the air", n, w.nearestM, w.levelM)
 		}
 		t.Logf("%d: %.0f s, nearest %.1f m", n, w.nowS(), w.levelM)
+	}
+}
+
+// One whose neighbour lands 12 m beside its home waits for the time that its battery is planned for,
+// also where positions come late now and then: each time the neighbour may be nearer than it is known to
+// be, so that it is kept a metre off its home. It lands there then.
+func TestLatePositionsProlongNoWait(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		w := newSky(t, grid(2, 1, physics.Position{EastM: 500, NorthM: 500}, 11.4)...)
+		w.comeHome(physics.Position{EastM: 440, NorthM: 470}, physics.Position{EastM: 700, NorthM: 560})
+		first, plannedS := math.Inf(1), 0.0
+		w.fly(5*time.Minute, func() bool {
+			for _, a := range w.aircraft {
+				if a.delayS *= 0.98; r.IntN(40) == 0 {
+					a.delayS = 0.9
+				}
+			}
+			if w.aircraft[0].phase == PhaseLanding && math.IsInf(first, 1) {
+				first, plannedS = w.nowS(), w.landingWaitS(w.aircraft[1])
+			}
+			return w.aircraft[1].phase == PhaseLanding
+		})
+		waitedS := w.nowS() - first
+		t.Logf("waited for %.0f s, planned %.0f s", waitedS, plannedS)
+		if waitedS > plannedS+arrivalS {
+			t.Errorf("waited for %.0f s, planned %.0f s", waitedS, plannedS)
+		}
+		w.fly(5*time.Minute, w.allDown)
+		if off := w.fliers[1].position.Sub(w.fliers[1].home).Norm(); off > arrivedM || min(w.levelM, w.nearestM) < 10 {
+			t.Errorf("landed %.1f m from home, least distance %.1f m, %.1f m in the air", off, w.nearestM, w.levelM)
+		}
 	}
 }
 

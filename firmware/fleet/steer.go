@@ -391,12 +391,12 @@ func (f *Fleet) parkedBelow(a *aircraft) *physics.Position {
 
 // updateHeldAt keeps the position where the envelope holds an aircraft.
 func (a *aircraft) updateHeldAt(now float64, verdict envelope.Verdict, v *envelope.Vehicle) {
-	if verdict != envelope.Kept {
-		a.arrivedS = now
-	}
-	if verdict != envelope.Held {
+	if verdict != envelope.Held { // one that others keep a little off its home has arrived all the same
 		a.heldAt = nil
-	} else if a.heldAt == nil || v.HeldAt == nil { // the envelope gave that place up
+		return
+	}
+	a.arrivedS = now
+	if a.heldAt == nil || v.HeldAt == nil { // the envelope gave that place up
 		a.heldAt = new(v.Target)
 	}
 }
