@@ -76,7 +76,12 @@ func (s *Surroundings) OutOfDistribution(trained physics.Constants) bool {
 	return s.Sounding || s.SlowCPU > 0 || s.Physics(trained) != trained
 }
 
+// sensorSD is the standard deviation of what current sensors read over the truth: they are off by some percent.
+const sensorSD = 0.04
+
 // Expected returns the surroundings as an estimator takes them.
 func (s *Surroundings) Expected(p *physics.Constants) learned.Surroundings {
-	return learned.Surroundings{Physics: p, Sounding: s.Sounding, Wind: s.Wind, Payload: s.Payload, Slow: s.SlowCPU}
+	return learned.Surroundings{
+		Physics: p, Sounding: s.Sounding, Wind: s.Wind, Payload: s.Payload, SensorSD: sensorSD, Slow: s.SlowCPU,
+	}
 }

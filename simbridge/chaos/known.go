@@ -11,7 +11,6 @@ type knownFinding struct {
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "lag and delay of each aircraft in the envelope: where setpoints come 0.3 s late, 15 ms at this " +
 		"speed, two that meet pass at 9.4 m"},
-	{"wind", "sensor", "beliefs: a current sensor that is off by some percent is taken for wind"},
 }
 
 // knownIssue is the issue that ends a finding in this mission; empty: it is not known.

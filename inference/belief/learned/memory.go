@@ -21,6 +21,7 @@ type Surroundings struct {
 	Sounding bool // reported gains carry fading
 	Wind     bool
 	Payload  bool    // flight power may differ from the model's by a factor
+	SensorSD float64 // standard deviation of what current sensors read over the truth; 0: they are exact
 	Slow     float64 // speed of a throttled CPU over the reported one; 0: CPUs are as reported
 }
 
@@ -65,7 +66,7 @@ type user struct {
 func NewMemory(s Surroundings, window int) *Memory {
 	m := &Memory{Surroundings: s, Window: window, radio: newRadio(s.Physics), users: map[int]*user{}}
 	m.ends.previous, m.ends.next = &m.ends, &m.ends
-	m.wind = newWindGrid(s.Physics, s.Wind, s.Payload, window)
+	m.wind = newWindGrid(&s, window)
 	return m
 }
 

@@ -16,9 +16,16 @@ import (
 // reading into what the battery shows.
 func readings(seed uint64, wind physics.Position, aircraft int, payload float64,
 	change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
+	return readingsOf(Surroundings{Wind: true, Payload: payload != 1}, seed, wind, aircraft, payload, change)
+}
+
+// readingsOf is readings in surroundings of their own, but for the physics.
+func readingsOf(of Surroundings, seed uint64, wind physics.Position, aircraft int, payload float64,
+	change func(slot, aircraft int, flown *slot.Flown)) (believed []motion.Air) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	c := physics.DefaultConstants()
-	m := NewMemory(Surroundings{Physics: &c, Wind: true, Payload: payload != 1}, 20)
+	of.Physics = &c
+	m := NewMemory(of, 20)
 	s := slot.Snapshot{Aircraft: make([]slot.Aircraft, aircraft)}
 	for ; s.Slot < 100; s.Slot++ {
 		for i := range s.Aircraft {
@@ -38,6 +45,26 @@ func readings(seed uint64, wind physics.Position, aircraft int, payload float64,
 }
 
 func clean(int, int, *slot.Flown) {}
+
+// A current sensor that is off by some percent is not taken for wind, where the filter is told of such
+// errors: exact ones it finds the wind with as before.
+func TestSensorIsNoWind(t *testing.T) {
+	for _, c := range []struct{ gain, sensorSD, mostMPS float64 }{{0.95, 0.04, 4}, {1, 0.04, 3}, {1, 0, 3}, {1.07, 0.04, 4}} {
+		worstMPS := 0.0
+		for seed := range uint64(12) {
+			sin, cos := math.Sincos(float64(seed))
+			wind := physics.Position{EastM: 5 * cos, NorthM: 5 * sin}
+			s := Surroundings{Wind: true, SensorSD: c.sensorSD}
+			for _, a := range readingsOf(s, seed, wind, 1+int(seed%3), c.gain, clean)[40:] {
+				worstMPS = max(worstMPS, a.MeanMPS().Sub(wind).Norm())
+			}
+		}
+		t.Logf("a sensor that reads %v of the truth, expected within %v: the wind is off by up to %.1f m/s", c.gain, c.sensorSD, worstMPS)
+		if worstMPS > c.mostMPS {
+			t.Errorf("a sensor that reads %v of the truth puts the wind off by %.1f m/s", c.gain, worstMPS)
+		}
+	}
+}
 
 // One wrong reading moves what is believed of wind and multiplier little, and not for long:
 // it had turned the wind by up to 13 m/s, and by more than 2 m/s for 20 slots.

@@ -26,6 +26,7 @@ import (
 // the oldest one of almost everything that is younger.
 type windGrid struct {
 	windy, payload bool
+	variance       float64 // of the multiplier before any reading, where there is no payload
 	window         int
 	candidates     []physics.Position
 	neighbours     [][4]int32 // of each candidate; its own index where there is none
@@ -82,10 +83,10 @@ const (
 	contradicts = 1.5 * wrongReading * wrongDensity
 )
 
-func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGrid {
-	g := &windGrid{windy: windy, payload: payload, window: window}
+func newWindGrid(s *Surroundings, window int) *windGrid {
+	g := &windGrid{windy: s.Wind, payload: s.Payload, variance: max(s.SensorSD*s.SensorSD, 1e-6), window: window}
 	radius := 0
-	if windy {
+	if g.windy {
 		radius = int(math.Floor(windRadiusMPS / windStepMPS))
 	}
 	for north := -radius; north <= radius; north++ {
@@ -112,7 +113,7 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 		g.neighbours, g.priorLog = append(g.neighbours, near), append(g.priorLog, -x*x/2-math.Log(max(w.Norm(), 1)))
 	}
 	for k := range powerSquares {
-		g.powerW = append(g.powerW, c.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))
+		g.powerW = append(g.powerW, s.Physics.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))
 	}
 	n := len(g.candidates)
 	for range min(mostFilters, window) {
@@ -125,8 +126,8 @@ func newWindGrid(c *physics.Constants, windy, payload bool, window int) *windGri
 
 func (g *windGrid) reset() { g.began = false }
 
-// begin makes a filter one that knows of no reading. Without a payload flying takes what the model says.
-// It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
+// begin makes a filter one that knows of no reading. Without a payload flying takes what the model says, as
+// far as the current sensors are exact: a filter that takes them to be would take their error for wind. It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
 // filter that begins has the multiplier to find, as with a payload, or it would take the change for wind.
 func (g *windGrid) begin(f *windFilter, slot int) {
 	changed := g.began && math.Abs(g.oldest().multiplier()-1) > changedMultiplier
@@ -134,7 +135,7 @@ func (g *windGrid) begin(f *windFilter, slot int) {
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
 		if !g.payload && !changed {
-			f.states[i].mean, f.states[i].variance = 1, 1e-6
+			f.states[i].mean, f.states[i].variance = 1, g.variance
 		}
 	}
 	f.normalise()
