@@ -113,7 +113,6 @@ func (p *plan) drawPacks(r *rand.Rand) {
 	p.Crowd = p.Crowd && r.IntN(3) == 0
 	p.StockRates = true
 	p.Speed = min(p.Speed, stockSpeed)
-	p.ShockSlot = never // a change of flight power leaves no time to come home with the reserve until it is measured
 	x := &packPlan{LeastUp: 1 + r.IntN(p.Aircraft), FullShare: 1, NamesUsedJ: r.IntN(4) == 0}
 	if r.IntN(3) == 0 {
 		x.FullShare = 0.6 + 0.4*r.Float64()
@@ -124,6 +123,11 @@ func (p *plan) drawPacks(r *rand.Rand) {
 			share = 2
 		}
 		x.SlotsOf = append(x.SlotsOf, share*float64(p.Slots))
+	}
+	if p.ShockSlot >= p.Slots/2 { // of one that comes as they fly home nobody could do anything about
+		p.ShockSlot = never
+	} else { // before the first of them has to
+		p.ShockSlot = int(slices.Min(x.SlotsOf) * float64(p.ShockSlot) / float64(p.Slots))
 	}
 	r.Shuffle(len(x.SlotsOf), func(i, j int) { x.SlotsOf[i], x.SlotsOf[j] = x.SlotsOf[j], x.SlotsOf[i] })
 	p.Packs = x

@@ -418,7 +418,7 @@ func (m *mission) boundPackJ(i int) float64 {
 	if m.plan.Wind {
 		factor = 1.15
 	}
-	if m.plan.ShockSlot < quietSlots { // a later one comes as it comes
+	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
 	return hoverW*climbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(descentS+m.landingWaitS(i)))
