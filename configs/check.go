@@ -15,11 +15,19 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
+// anchors are the values that aliases of a document stand for, by name.
+type anchors map[string]*anchor
+
+type anchor struct {
+	value   ast.Node
+	checked reflect.Type // the last one as which it was checked
+}
+
 // check finds the mistakes that go-yaml takes without a word (a fraction where an
 // integer is asked for, a number where text is, 0400, which it reads as 256) or reports
 // in terms of Go instead of the YAML key. path names the node. What it does not know, it
 // leaves to go-yaml.
-func check(n ast.Node, t reflect.Type, path string) error {
+func (a anchors) check(n ast.Node, t reflect.Type, path string) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -28,8 +36,19 @@ func check(n ast.Node, t reflect.Type, path string) error {
 	}
 	switch v := n.(type) {
 	case *ast.AnchorNode:
-		return check(v.Value, t, path)
-	case *ast.NullNode, *ast.AliasNode, *ast.TagNode:
+		err := a.check(v.Value, t, path)
+		a[v.Name.String()] = &anchor{v.Value, t} // after its value, so that none contains itself
+		return err
+	case *ast.AliasNode:
+		x := a[v.Value.String()]
+		if x == nil || x.checked == t {
+			return nil
+		}
+		x.checked = t
+		return a.check(x.value, t, path)
+	case *ast.TagNode:
+		return a.check(v.Value, t, path)
+	case *ast.NullNode:
 		return nil
 	}
 	switch t.Kind() {
@@ -38,31 +57,63 @@ func check(n ast.Node, t reflect.Type, path string) error {
 		if !ok {
 			return mistake(n, path, "want keys below it")
 		}
-		return checkKeys(mapping, t, path)
+		return a.checkKeys(mapping, t, path)
 	case reflect.Map:
 		if mapping, ok := n.(*ast.MappingNode); ok {
 			for _, v := range mapping.Values {
 				if err := checkKey(v.Key, t.Key(), path); err != nil {
 					return err
 				}
-				if err := check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
+				if err := a.check(v.Value, t.Elem(), join(path, v.Key.String())); err != nil {
 					return err
 				}
 			}
 		}
+	case reflect.Interface:
+		return a.checkAny(n, t, path)
 	case reflect.Slice, reflect.Array:
 		list, ok := n.(*ast.SequenceNode)
 		if !ok {
 			return mistake(n, path, "want a list")
 		}
 		for i, v := range list.Values {
-			if err := check(v, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if v.Type() == ast.NullType && t.Elem().Kind() != reflect.Pointer {
+				return mistake(v, at, "want a value")
+			}
+			if err := a.check(v, t.Elem(), at); err != nil {
 				return err
 			}
 		}
 	default:
 		if want := checkScalar(n, t); want != "" {
 			return mistake(n, path, want)
+		}
+	}
+	return nil
+}
+
+// checkAny checks what another program will read: keys that are text, and no octal numbers.
+func (a anchors) checkAny(n ast.Node, t reflect.Type, path string) error {
+	switch v := n.(type) {
+	case *ast.MappingNode:
+		for _, v := range v.Values {
+			if err := checkKey(v.Key, reflect.TypeFor[string](), path); err != nil {
+				return err
+			}
+			if err := a.check(v.Value, t, join(path, v.Key.String())); err != nil {
+				return err
+			}
+		}
+	case *ast.SequenceNode:
+		for i, v := range v.Values {
+			if err := a.check(v, t, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				return err
+			}
+		}
+	case *ast.IntegerNode, *ast.FloatNode:
+		if octal.MatchString(n.GetToken().Value) {
+			return mistake(n, path, "want a number that does not begin with 0, or text in quotes")
 		}
 	}
 	return nil
@@ -122,7 +173,7 @@ func checkKey(key ast.MapKeyNode, t reflect.Type, path string) error {
 }
 
 // checkKeys checks the keys of a struct, and suggests one where none is known.
-func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
+func (a anchors) checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
 	fields := map[string]reflect.Type{}
 	addFields(fields, t)
 	for _, v := range m.Values {
@@ -132,7 +183,7 @@ func checkKeys(m *ast.MappingNode, t reflect.Type, path string) error {
 		key := v.Key.String()
 		field, known := fields[strings.Trim(key, `"'`)]
 		if known {
-			if err := check(v.Value, field, join(path, key)); err != nil {
+			if err := a.check(v.Value, field, join(path, key)); err != nil {
 				return err
 			}
 			continue

@@ -58,16 +58,23 @@ func Decode(raw []byte, cfg any) (err error) {
 			err = errors.New("malformed YAML")
 		}
 	}()
-	raw = bytes.TrimPrefix(raw, byteOrderMark)
+	if raw = bytes.TrimPrefix(raw, byteOrderMark); bytes.HasPrefix(raw, []byte("\xff\xfe")) || bytes.HasPrefix(raw, []byte("\xfe\xff")) {
+		return errors.New("it is UTF-16, want UTF-8; have the editor save it as that")
+	}
 	file, err := parser.ParseBytes(raw, 0)
 	if err == nil {
-		i := slices.IndexFunc(file.Docs, func(doc *ast.DocumentNode) bool {
+		hasBody := func(doc *ast.DocumentNode) bool {
 			return doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.NullType
-		})
+		}
+		i := slices.IndexFunc(file.Docs, hasBody)
 		if i < 0 {
 			return nil // go-yaml would set every field to zero
 		}
-		if err := check(file.Docs[i].Body, reflect.TypeOf(cfg), ""); err != nil {
+		if j := slices.IndexFunc(file.Docs[i+1:], hasBody); j >= 0 {
+			p := file.Docs[i+1+j].Body.GetToken().Position
+			return fmt.Errorf("[%d:%d] it is in a second document, and only the first is read; remove the line ---", p.Line, p.Column)
+		}
+		if err := (anchors{}).check(file.Docs[i].Body, reflect.TypeOf(cfg), ""); err != nil {
 			return err
 		}
 		err = yaml.UnmarshalWithOptions(raw, cfg, yaml.Strict())

@@ -25,6 +25,7 @@ func TestLoad(t *testing.T) {
 		Table  map[string]int `yaml:"table"`
 		On     *bool          `yaml:"on"`
 		Text   string         `yaml:"text"`
+		Texts  []string       `yaml:"texts"`
 		Inline `yaml:",inline"`
 	}
 	cases := []struct {
@@ -48,6 +49,17 @@ func TestLoad(t *testing.T) {
 		{"an octal number in quotes", "slots: \"0400\"\n", `want a number that does not begin with 0`},
 		{"a merge key", "table: &a {b: 1}\nslots: 5\n<<: *a\n", `[3:1] it has a merge key, <<, which is not read`},
 		{"a merge key with an override", "area: &a {widthm: 1}\ntable: {<<: *a, widthm: 2}\n", `[2:9] table has a merge key, <<`},
+		{"an alias of a number for text", "slots: &a 5\ntext: *a\n", `want text: put it in quotes`},
+		{"an alias of a fraction for an integer", "speed: 10\ninner: &a 0.5\nlist: [*a]\n", `want an integer`},
+		{"a tag on an octal number", "slots: !!int 0400\n", `want a number that does not begin with 0`},
+		{"a tag on text", "text: !!str 007\n", `007`},
+		{"a second document", "slots: 5\n---\nspeed: 20\n", `document`},
+		{"a document after nothing", "# nothing\n---\nslots: 5\n---\n", ""},
+		{"a date for text", "text: 2026-11-27\n", ""},
+		{"text with a colon", "text: 12:30\n", ""},
+		{"hexadecimal text", "text: 0x10\n", `want text: put it in quotes`},
+		{"nothing in a list of text", "texts: [a, ~]\n", `[1:12] texts[1] is "~", want a value`},
+		{"UTF-16", "\xff\xfes\x00l\x00o\x00t\x00s\x00:\x00 \x005\x00\n\x00", `UTF-8`},
 		{"a whole number with a point", "slots: 5.0\n", ""},
 		{"inline, anchor and alias", "inner: &a 7\nspeed: 10\nlist: [*a]\n", ""},
 		{"null leaves a key", "slots:\nlist: null\n", ""},
@@ -92,6 +104,18 @@ func TestLoad(t *testing.T) {
 				t.Fatalf("got %q, want one line with %q", err, c.wantErr)
 			}
 		})
+	}
+	for text, want := range map[string]string{
+		"a: 0400\n": `[1:4] a is "0400"`, "a: {b: [1, 010]}\n": `[1:12] a.b[1] is "010"`, "a: {7: x}\n": "want text", "\ufeffa: 1\n": "",
+		"a: &b {c: 1}\nd: {<<: *b}\n": "merge key", "a: \"010\"\nb: 0.5\nc: 0\n": "",
+	} {
+		values := map[string]any{}
+		if err := Decode([]byte(text), &values); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q for another program: %v, want %q", text, err, want)
+		}
+		if _, ok := values["a"]; want == "" && !ok {
+			t.Errorf("%q: %v", text, values)
+		}
 	}
 	if err := Load(filepath.Join(t.TempDir(), "none.yaml"), &config{}); err == nil {
 		t.Fatal("a missing file was accepted")

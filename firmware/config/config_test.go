@@ -101,6 +101,32 @@ func TestDecisionsEndBeforeTheirSlot(t *testing.T) {
 	}
 }
 
+// The files of reports from the field, as they were sent.
+func TestCaseFiles(t *testing.T) {
+	for name, want := range map[string]string{
+		"10-zeros-before-ids": `[1:8] fleet is "007", want text: put it in quotes`, "11-byte-order-mark": "",
+		"13-merge-key": "[4:6] aircraft[1] has a merge key, <<, which is not read; write its keys out",
+	} {
+		c, err := Load(filepath.Join("testdata", "cases", name+".yaml"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+		if want == "" && (c.Fleet != "north" || len(c.Aircraft) != 1) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	for key, text := range map[string]string{
+		"mission": "mission: 010\n", "users.allow[1]": "users: {allow: [a, 010]}\n", "commands.keys": "commands: {keys: {007: AAAA}}\n",
+		"slots": "slots: 0400\n",
+	} {
+		c := Defaults()
+		err := configs.Decode([]byte(text), &c)
+		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "want") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // FuzzConfig reads any text as the leader's configuration. A mistake is one
 // line; what passes is what the leader can work with.
 func FuzzConfig(f *testing.F) {

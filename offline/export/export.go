@@ -6,6 +6,7 @@
 package export
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func ReadPolicy(dir string) (*checkpoint.Manifest, []byte, error) {
 		return nil, nil, err
 	}
 	var m checkpoint.Manifest
-	if err = json.Unmarshal(raw, &m); err == nil {
+	if err = json.Unmarshal(bytes.TrimPrefix(raw, []byte("\ufeff")), &m); err == nil { // a byte order mark, of an editor
 		m.Estimator = nil
 		raw, err = json.Marshal(&m)
 	}

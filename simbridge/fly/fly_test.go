@@ -384,8 +384,22 @@ func TestLeaderConfiguration(t *testing.T) {
 	if _, err := os.Stat(got.State); err == nil {
 		t.Error("the old ledger is still there")
 	}
+	// It is read as strictly as the leader reads its own, since the copy hides what was written.
+	for text, want := range map[string]string{"slots: 0400\n": "begin with 0", "\ufeffslots: 7\n": "",
+		"a: 1\n---\nslots: 7\n": "second document"} {
+		if err := os.WriteFile(template, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if values, err := l.configuration(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) ||
+			err == nil && values["slots"] == nil {
+			t.Errorf("%q: %v, %v", text, values, err)
+		}
+	}
+	if err := os.WriteFile(template, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	// A checkpoint of the published form is flown by its heads, and no other is.
-	for manifest, want := range map[string]any{"{}": nil, `{"published": {}}`: "heads"} {
+	for manifest, want := range map[string]any{"{}": nil, `{"published": {}}`: "heads", "\ufeff{\"published\": {}}": "heads"} {
 		if err := os.WriteFile(filepath.Join(folder, "manifest.json"), []byte(manifest), 0o644); err != nil {
 			t.Fatal(err)
 		}

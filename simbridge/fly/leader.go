@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"prefdt/configs"
 	"prefdt/simbridge/world"
 )
 
@@ -29,13 +30,9 @@ type LeaderConfig struct {
 // configuration reads the leader's configuration, with this flight's checkpoint
 // and slots in place of its own, if it has any.
 func (l *LeaderConfig) configuration() (map[string]any, error) {
-	raw, err := os.ReadFile(l.Config)
-	if err != nil {
-		return nil, fmt.Errorf("leader's configuration: %w", err)
-	}
 	values := map[string]any{}
-	if err := yaml.Unmarshal(raw, &values); err != nil {
-		return nil, fmt.Errorf("leader's configuration %s is not YAML", l.Config)
+	if err := configs.Load(l.Config, &values); err != nil {
+		return nil, fmt.Errorf("leader's %w", err)
 	}
 	if l.Checkpoint != "" {
 		values["checkpoint"] = l.Checkpoint

@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,5 +133,9 @@ func readManifest(folder string) (m manifest, err error) {
 		return m, err
 	}
 	defer file.Close()
-	return m, json.NewDecoder(io.LimitReader(file, maxManifestBytes)).Decode(&m)
+	raw, err := io.ReadAll(io.LimitReader(file, maxManifestBytes))
+	if err != nil {
+		return m, err
+	}
+	return m, json.Unmarshal(bytes.TrimPrefix(raw, []byte("\ufeff")), &m) // a byte order mark, of an editor
 }
