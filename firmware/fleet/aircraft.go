@@ -64,7 +64,8 @@ type aircraft struct {
 	charge            float64 // remaining, 0 to 1, NaN unknown
 	chargeFellJ       float64 // the meter's total when it fell by one point to that; NaN: it did not
 	batteryReading    energy.Reading
-	batteryIDs        []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
+	batteryIDs        []uint8      // ids of BATTERY_STATUS, sorted; never changed in place
+	batteryReceivedS  [256]float64 // when each was last received
 	preArm            PreArm
 	preArmS           float64
 	textChunks        textAssembler
@@ -104,7 +105,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 			return // some send one for a power port with nothing in it
 		}
 		// Beside the vehicle's own battery, a relayed one would count the same current twice.
-		a.addBatteryID(f, m.Id)
+		a.addBatteryID(f, now, m.Id)
 		switch {
 		case m.Id == 0:
 			a.ownBatteryS = now
@@ -196,6 +197,9 @@ func (a *aircraft) forgetOld(now float64) {
 	}
 	if now-a.preArmS > forgottenAfterS {
 		a.preArm = PreArmUnknown
+	}
+	if gone := func(id uint8) bool { return now-a.batteryReceivedS[id] > batteryAbsentS }; slices.ContainsFunc(a.batteryIDs, gone) {
+		a.batteryIDs = slices.DeleteFunc(slices.Clone(a.batteryIDs), gone) // views have the old slice
 	}
 }
 

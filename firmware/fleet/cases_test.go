@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/inference/physics"
+	"prefdt/telemetry/datagram"
 )
 
 // playCase plays a report from the field to a fleet that asks for nothing: datagrams, with
@@ -28,7 +30,7 @@ func playCase(t *testing.T, name string, untilMS float64, change func(ms float64
 	}
 	b := newFixture(t)
 	b.Origin = Origin{47.3977, 8.5456, 488}
-	began := b.nowS()
+	began, pieces := b.nowS(), endpoint(t)
 	for line := range strings.Lines(string(text)) {
 		at, data, ok := strings.Cut(strings.TrimSpace(line), " ")
 		ms, err := strconv.ParseFloat(at, 64)
@@ -44,25 +46,64 @@ func playCase(t *testing.T, name string, untilMS float64, change func(ms float64
 			b.tick()
 			b.clock.Advance(100 * time.Millisecond)
 		}
-		r := &frame.Reader{ByteReader: bytes.NewReader(raw), DialectRW: b.rw}
-		if err := r.Initialize(); err != nil {
-			t.Fatal(err)
-		}
-		fr, err := r.Read()
-		if err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		frames := []*frame.V2Frame{fr.(*frame.V2Frame)}
-		if change != nil {
-			frames = change(ms, frames[0])
-		}
-		for _, fr := range frames {
-			b.mutex.Lock()
-			b.links[0].route(&gomavlib.EventFrame{Channel: channels[0], Frame: fr})
-			b.mutex.Unlock()
+		for _, piece := range pieces(raw) {
+			r := &frame.Reader{ByteReader: bytes.NewReader(piece), DialectRW: b.rw}
+			if err := r.Initialize(); err != nil {
+				t.Fatal(err)
+			}
+			fr, err := r.Read()
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			frames := []*frame.V2Frame{fr.(*frame.V2Frame)}
+			if change != nil {
+				frames = change(ms, frames[0])
+			}
+			for _, fr := range frames {
+				b.mutex.Lock()
+				b.links[0].route(&gomavlib.EventFrame{Channel: channels[0], Frame: fr})
+				b.mutex.Unlock()
+			}
 		}
 	}
 	return b
+}
+
+// endpoint opens one that listens, and returns what passes a datagram through it: the frames
+// that a link reads.
+func endpoint(t *testing.T) (pass func(datagram []byte) (pieces [][]byte)) {
+	t.Helper()
+	l, err := datagram.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	autopilot, err := net.Dial("udp4", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { autopilot.Close() })
+	var channel net.Conn
+	return func(sent []byte) (pieces [][]byte) {
+		if _, err := autopilot.Write(sent); err != nil {
+			t.Fatal(err)
+		}
+		if channel == nil {
+			if channel, err = l.Accept(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for left := len(sent); left > 0; {
+			piece := make([]byte, 512)
+			channel.SetReadDeadline(time.Now().Add(time.Minute))
+			n, err := channel.Read(piece)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pieces, left = append(pieces, piece[:n]), left-n
+		}
+		return pieces
+	}
 }
 
 // startsOr checks that a case's aircraft may start, or why not.
@@ -104,6 +145,7 @@ func TestCasesOfTheField(t *testing.T) {
 	}{
 		{"control", "control", nil, "", nil},
 		{"01 a late position", "01-late-position", nil, "", map[string]uint64{"position out of order": 1}},
+		{"02 five frames in a datagram", "02-frames-in-one-datagram", nil, "", nil},
 		{"03 an empty second battery", "03-empty-second-battery", nil, "", nil},
 		{"06 a second of INT32_MAX", "control", positions(func(ms float64, m *common.MessageGlobalPositionInt) {
 			if ms >= 7000 && ms < 8000 {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -122,26 +123,32 @@ type parameter struct {
 // assumed is the kind before an aircraft's first HEARTBEAT, when nothing that moves it is sent.
 var assumed autopilot = px4{}
 
+// copters are the vehicles that hover where a setpoint holds them.
+var copters = []common.MAV_TYPE{
+	common.MAV_TYPE_QUADROTOR, common.MAV_TYPE_HEXAROTOR, common.MAV_TYPE_OCTOROTOR, common.MAV_TYPE_TRICOPTER,
+	common.MAV_TYPE_COAXIAL, common.MAV_TYPE_DODECAROTOR, common.MAV_TYPE_DECAROTOR,
+}
+
 // autopilotOf returns the kind of autopilot that sends a HEARTBEAT or, if that is not flown, its name.
 func autopilotOf(m *common.MessageHeartbeat) (kind autopilot, foreign string) {
 	name := func(text, prefix string) string { return strings.TrimPrefix(text, prefix) }
-	switch m.Autopilot {
-	case common.MAV_AUTOPILOT_PX4:
+	copter := slices.Contains(copters, m.Type)
+	switch {
+	case m.Autopilot == common.MAV_AUTOPILOT_PX4 && (copter || m.Type == common.MAV_TYPE_GENERIC): // it need not be configured
 		return px4{}, ""
-	case common.MAV_AUTOPILOT_ARDUPILOTMEGA:
-		switch m.Type {
-		case common.MAV_TYPE_QUADROTOR, common.MAV_TYPE_HEXAROTOR, common.MAV_TYPE_OCTOROTOR, common.MAV_TYPE_TRICOPTER,
-			common.MAV_TYPE_COAXIAL, common.MAV_TYPE_DODECAROTOR, common.MAV_TYPE_DECAROTOR:
-			return ardupilot{}, ""
-		}
+	case m.Autopilot == common.MAV_AUTOPILOT_ARDUPILOTMEGA && copter:
+		return ardupilot{}, ""
+	case m.Autopilot == common.MAV_AUTOPILOT_PX4:
+		return nil, fmt.Sprintf("PX4 (12) of a %s", name(m.Type.String(), "MAV_TYPE_"))
+	case m.Autopilot == common.MAV_AUTOPILOT_ARDUPILOTMEGA:
 		return nil, fmt.Sprintf("ARDUPILOTMEGA (3) of a %s", name(m.Type.String(), "MAV_TYPE_"))
 	}
 	return nil, fmt.Sprintf("%s (%d)", name(m.Autopilot.String(), "MAV_AUTOPILOT_"), m.Autopilot)
 }
 
 func foreignError(autopilot string) error {
-	return fmt.Errorf("its autopilot is %s, and only PX4 (%d) and ArduCopter (%d) are flown; see to its firmware, or to the system id",
-		autopilot, common.MAV_AUTOPILOT_PX4, common.MAV_AUTOPILOT_ARDUPILOTMEGA)
+	return fmt.Errorf("its autopilot is %s, and only copters of PX4 (%d) and ArduCopter (%d) are flown; see to its firmware, or to the "+
+		"system id", autopilot, common.MAV_AUTOPILOT_PX4, common.MAV_AUTOPILOT_ARDUPILOTMEGA)
 }
 
 // role is what its mode is for.

@@ -184,15 +184,20 @@ type simVehicle struct {
 func newSimVehicle(b *fixture, number int, at physics.Position) *simVehicle {
 	v := &simVehicle{fixture: b, number: number, bootMS: 60_000, mode: ModeHold, landed: true, position: at, battery: 90}
 	v.sendHeartbeat()
+	v.sendParameters()
+	v.sendState()
+	v.sendState() // its first position is believed with the second
+	return v
+}
+
+// sendParameters sends those of a PX4 that may fly.
+func (v *simVehicle) sendParameters() {
 	for name, x := range map[string]float32{"COM_OF_LOSS_T": 1, "MPC_XY_VEL_MAX": 12} {
 		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
 	}
 	for name, x := range map[string]int32{"COM_OBL_RC_ACT": 5, "COM_LOW_BAT_ACT": 3, "NAV_DLL_ACT": 0} {
 		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(x)})
 	}
-	v.sendState()
-	v.sendState() // its first position is believed with the second
-	return v
 }
 
 // transmit puts a message on the vehicle's link.

@@ -147,8 +147,11 @@ func (a *aircraft) handleParamValue(f *Fleet, m *common.MessageParamValue) {
 	was := a.params
 	a.params.handleParamValue(m)
 	p := &a.params
-	changed := was.Complete() && was.dataLinkRead == p.dataLinkRead && was.failsafes() != p.failsafes()
 	unsafe := p.UnsafeReason()
+	changed := was.Complete() && (was.dataLinkRead == p.dataLinkRead && was.failsafes() != p.failsafes() || was.UnsafeReason() != unsafe)
+	if p.Complete() && a.launchFailsafes == ([8]float64{}) { // of the leader process before
+		a.launchFailsafes = p.failsafes()
+	}
 	if a.phase == PhaseIdle || !changed && (was.Complete() || !p.Complete() || unsafe == "") {
 		return
 	}

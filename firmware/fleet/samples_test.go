@@ -390,12 +390,13 @@ func TestHeartbeatOfNoAutopilot(t *testing.T) {
 		{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_PX4},
 		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_GENERIC},
 		{Type: common.MAV_TYPE_QUADROTOR, Autopilot: common.MAV_AUTOPILOT_ARDUPILOTMEGA},
+		{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_PX4},
 	} {
 		v.transmit(m)
 	}
 	got, n := v.view(), v.RejectedFrames()
 	if !got.Flying || !got.Armed || got.Mode != ModeOffboard || n["HEARTBEAT of no autopilot"] != 3 ||
-		n["HEARTBEAT of another autopilot"] != 2 {
+		n["HEARTBEAT of another autopilot"] != 3 {
 		t.Errorf("%s, armed %v, %s: %v", got.Phase, got.Armed, got.ModeName, n)
 	}
 }
@@ -403,7 +404,7 @@ func TestHeartbeatOfNoAutopilot(t *testing.T) {
 // An autopilot other than PX4 and ArduCopter is refused by name, and nothing that moves it is sent.
 func TestOtherAutopilots(t *testing.T) {
 	for autopilot, want := range map[common.MAV_AUTOPILOT]string{
-		common.MAV_AUTOPILOT_PPZ:     "its autopilot is PPZ (9), and only PX4 (12) and ArduCopter (3) are flown",
+		common.MAV_AUTOPILOT_PPZ:     "its autopilot is PPZ (9), and only copters of PX4 (12) and ArduCopter (3) are flown",
 		common.MAV_AUTOPILOT_GENERIC: "its autopilot is GENERIC (0)", common.MAV_AUTOPILOT_PX4: "",
 	} {
 		b := newFixture(t)
@@ -439,6 +440,26 @@ func TestOtherAutopilots(t *testing.T) {
 		v.transmit(heartbeatMessage(ModeHold, false)) // the first was another program's
 		if got := v.view(); got.Foreign != "" || got.Armed {
 			t.Errorf("PX4's HEARTBEAT does not count: %q", got.Foreign)
+		}
+	}
+}
+
+// PX4 flies other vehicles too, which do not hover where a setpoint holds them. A copter need
+// not be told its type.
+func TestOtherVehiclesOfPX4(t *testing.T) {
+	for kind, want := range map[common.MAV_TYPE]string{
+		common.MAV_TYPE_FIXED_WING: "PX4 (12) of a FIXED_WING", common.MAV_TYPE_VTOL_TILTROTOR: "PX4 (12) of a VTOL_TILTROTOR",
+		common.MAV_TYPE_GROUND_ROVER: "PX4 (12) of a GROUND_ROVER", common.MAV_TYPE_HEXAROTOR: "", common.MAV_TYPE_GENERIC: "",
+	} {
+		v := &simVehicle{fixture: newFixture(t), number: 1, bootMS: 60_000, mode: ModeHold, landed: true}
+		m := heartbeatMessage(ModeHold, false)
+		m.Type = kind
+		v.transmit(m)
+		v.sendState()
+		v.sendState()
+		err := v.Launch(ordered(1))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", kind, err, want)
 		}
 	}
 }
@@ -479,6 +500,29 @@ func TestEmptyBatteries(t *testing.T) {
 	w.transmit(&common.MessageSysStatus{VoltageBattery: math.MaxUint16, CurrentBattery: -1, BatteryRemaining: -1})
 	if got := w.BatteryReading(2); math.IsNaN(got.VoltageV) {
 		t.Error("a SYS_STATUS without a battery counts as a reading")
+	}
+}
+
+// A battery that is not received any more was removed: it keeps no aircraft on the ground.
+// One whose monitor sends every six seconds is still there.
+func TestRemovedBattery(t *testing.T) {
+	empty := &common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, CurrentConsumed: -1, EnergyConsumed: -1, BatteryRemaining: -1}
+	second := &common.MessageBatteryStatus{Id: 1, Voltages: [10]uint16{16000}, CurrentBattery: 100, EnergyConsumed: -1,
+		BatteryRemaining: 80}
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(10*time.Second, nil)
+	for range 3 {
+		v.transmit(second)
+		v.simulate(6*time.Second, nil)
+		if got := v.view(); len(got.UnmeteredBatteries()) != 1 {
+			t.Fatalf("6 s after its last message: %v", got.BatteryIDs)
+		}
+	}
+	v.transmit(empty) // what a port without a battery sends
+	v.simulate(2*time.Second, nil)
+	v.transmit(&common.MessageSysStatus{OnboardControlSensorsHealth: common.MAV_SYS_STATUS_PREARM_CHECK})
+	if got := v.view(); len(got.UnmeteredBatteries()) > 0 || len(got.BatteryIDs) != 1 || got.Ready() != nil {
+		t.Errorf("removed: %v beside the one that is metered of %v, ready: %v", got.UnmeteredBatteries(), got.BatteryIDs, got.Ready())
 	}
 }
 
@@ -525,5 +569,58 @@ func TestFailsafeThatChangesInFlight(t *testing.T) {
 	v.transmit(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32, ParamValue: int32Bits(0)})
 	if got := v.view(); got.Reason != "" {
 		t.Errorf("on the ground: %q", got.Reason)
+	}
+}
+
+// Whatever makes an autopilot's failsafe unsafe in flight is an alarm, ArduPilot's too, and
+// whether or not it is one of those that are compared with the launch.
+func TestAnyParameterThatMakesAFailsafeUnsafe(t *testing.T) {
+	for _, c := range []struct {
+		reach   func(t *testing.T) *simVehicle
+		name    string
+		was, is float32
+		want    string
+	}{
+		{copterFlying, "FS_GCS_ENABLE", 1, 0, "FS_GCS_ENABLE changed in flight to 0: FS_GCS_ENABLE is 0"},
+		{copterFlying, "SYSID_MYGCS", 250, 255, "SYSID_MYGCS changed in flight to 255: MAV_GCS_SYSID"},
+		{copterFlying, "FS_GCS_TIMEOUT", 5, 60, "FS_GCS_TIMEOUT changed in flight to 60: FS_GCS_TIMEOUT is 60 s"},
+		{copterFlying, "MAV_GCS_SYSID_HI", 0, 255, "MAV_GCS_SYSID_HI changed in flight to 255: MAV_GCS_SYSID_HI is 255"},
+		{copterFlying, "BATT_LOW_VOLT", 14, 0, "BATT_LOW_VOLT changed in flight to 0: no battery failsafe"},
+		{flyingVehicle, "MPC_XY_VEL_MAX", 12, 0, "MPC_XY_VEL_MAX changed in flight to 0: MPC_XY_VEL_MAX is 0"},
+	} {
+		v := c.reach(t)
+		set := func(x float32) string {
+			v.transmit(&common.MessageParamValue{ParamId: c.name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
+			return v.view().Reason
+		}
+		if got := set(c.was); got != "" {
+			t.Errorf("%s: read again as it was: %q", c.name, got)
+		}
+		if got := set(c.is); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: reason %q, want %q", c.name, got, c.want)
+		}
+		if got := set(c.was); got != "" {
+			t.Errorf("%s: set back: %q", c.name, got)
+		}
+	}
+}
+
+// After a restart in flight what is read first is what a change is compared with.
+func TestFailsafeThatChangesAfterARestart(t *testing.T) {
+	v := flying(t)
+	v.restart(true)
+	v.sendParameters()
+	set := func(x float32) string {
+		v.transmit(&common.MessageParamValue{ParamId: "COM_OF_LOSS_T", ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
+		return v.view().Reason
+	}
+	if got := v.view(); !got.Flying || got.Reason != "" || !got.Params.Complete() {
+		t.Fatalf("%s, %q", got.Phase, got.Reason)
+	}
+	if got := set(5); !strings.HasPrefix(got, "COM_OF_LOSS_T changed in flight to 5") {
+		t.Errorf("changed: %q", got)
+	}
+	if got := set(1); got != "" {
+		t.Errorf("set back: %q", got)
 	}
 }

@@ -171,7 +171,8 @@ func noBattery(r *energy.Reading) bool {
 }
 
 // addBatteryID keeps the ids of BATTERY_STATUS. The meter counts one battery.
-func (a *aircraft) addBatteryID(f *Fleet, id uint8) {
+func (a *aircraft) addBatteryID(f *Fleet, now float64, id uint8) {
+	a.batteryReceivedS[id] = now
 	i, found := slices.BinarySearch(a.batteryIDs, id)
 	if found {
 		return

@@ -4,6 +4,9 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"prefdt/inference/physics"
 )
 
 // Whatever keeps an aircraft on the ground, the crew is told what to do about it.
@@ -25,7 +28,7 @@ func TestNotReady(t *testing.T) {
 		{func(v *View) { v.Armed, v.ModeName = true, "AUTO.LOITER" }, "want it on the ground with its motors off"},
 		{func(v *View) { v.Landed = new(false) }, "set it down and wait for that"},
 		{func(v *View) { v.Landed = nil }, "no EXTENDED_SYS_STATE says so for 5 s"},
-		{func(v *View) { v.Foreign = "GENERIC (0)" }, "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown"},
+		{func(v *View) { v.Foreign = "GENERIC (0)" }, "is GENERIC (0), and only copters of PX4 (12) and ArduCopter (3) are flown"},
 		{func(v *View) { v.PreArm = PreArmUnknown }, "no SYS_STATUS for 5 s"},
 		{func(v *View) { v.UpM = 21 }, "is the origin right?"},
 		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},
@@ -38,6 +41,33 @@ func TestNotReady(t *testing.T) {
 		c.change(&v)
 		if err := v.Ready(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// What is stale is the older of position and HEARTBEAT: whichever does not come, its age is told.
+func TestStaleIsTheOlder(t *testing.T) {
+	for name, without := range map[string]func(v *simVehicle){
+		"no HEARTBEAT": func(v *simVehicle) {
+			for range 40 {
+				v.advance(100 * time.Millisecond)
+				v.bootMS += 100
+				v.transmit(v.positionMessage())
+			}
+		},
+		"no position": func(v *simVehicle) {
+			for range 4 {
+				v.advance(time.Second)
+				v.bootMS += 1000
+				v.sendHeartbeat()
+			}
+		},
+	} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v.simulate(6*time.Second, nil)
+		without(v)
+		if got := v.view(); got.StaleS < 3.9 || got.StaleS > 5.1 {
+			t.Errorf("%s for 4 s: %.1f s are told", name, got.StaleS)
 		}
 	}
 }

@@ -191,7 +191,7 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 	// the client tries again every 2 s
 	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"udp-listen:"+address+"\"}]"), "5s")
 	if results["aircraft 1"] != preflight.ResultFail ||
-		!strings.Contains(details["aircraft 1"], "its autopilot is GENERIC (0), and only PX4 (12) and ArduCopter (3) are flown") {
+		!strings.Contains(details["aircraft 1"], "is GENERIC (0), and only copters of PX4 (12) and ArduCopter (3) are flown") {
 		t.Errorf("%q: %s", results["aircraft 1"], details["aircraft 1"])
 	}
 }
