@@ -11,6 +11,7 @@ import (
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
+	"prefdt/firmware/mission"
 	"prefdt/telemetry"
 )
 
@@ -107,6 +108,91 @@ func TestOvertakenCounter(t *testing.T) {
 	l.commitCommands()
 	if len(acks) != 2 || !acks[0].Accepted || !acks[1].Accepted {
 		t.Errorf("answered: %+v", acks)
+	}
+}
+
+// A command that ends or holds what another one begins, and comes while that one is being
+// written, follows it: before, it was refused by the state of before, and the other acted.
+func TestStopWhileAStartIsWritten(t *testing.T) {
+	start := missionActions[telemetry.ActionStart]
+	defer func() { missionActions[telemetry.ActionStart] = start }()
+	ready := start
+	ready.decide, ready.order = nil, nil // no aircraft is here
+	missionActions[telemetry.ActionStart] = ready
+	for _, c := range []struct{ state, begins, ends, want string }{
+		{telemetry.StateIdle, telemetry.ActionStart, telemetry.ActionStop, telemetry.StateStopped},
+		{telemetry.StateIdle, telemetry.ActionStart, telemetry.ActionReturn, telemetry.StateReturning},
+		{telemetry.StateHolding, telemetry.ActionResume, telemetry.ActionHold, telemetry.StateHolding},
+	} {
+		l := newWithLedger(t, telemetry.StateIdle)
+		l.mission.Restore(mission.State{Mission: "m", Phase: c.state, HeldBy: mission.HeldByCrew})
+		var acks []telemetry.Ack
+		l.crew.Publish = func(a telemetry.Ack) { acks = append(acks, a) }
+		l.ledgerWriter.pending = make(chan error)
+		l.ledgerWriter.fleet = l.fleet.SavedState()
+		l.mqtt.ControlMessages = make(chan link.ControlMessage)
+		done := make(chan struct{})
+		go func() {
+			l.handleControl(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), fmt.Sprintf(`{"id":"b","action":%q}`, c.begins)))
+			close(done)
+		}()
+		l.mqtt.ControlMessages <- command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(),
+			fmt.Sprintf(`{"id":"e","action":%q}`, c.ends))
+		l.mqtt.ControlMessages <- link.ControlMessage{}
+		l.ledgerWriter.pending <- nil
+		<-done
+		for {
+			m, ok := l.current.nextControl(l.mqtt.ControlMessages)
+			if !ok {
+				break
+			}
+			l.handleControl(m)
+		}
+		l.commitCommands()
+		if got := l.mission.Phase(); got != c.want || len(acks) != 2 || !acks[0].Accepted || !acks[1].Accepted {
+			t.Errorf("%s, then %s: the mission is %s, want %s; answered %+v", c.begins, c.ends, got, c.want, acks)
+		}
+	}
+}
+
+// What cannot be written changes nothing: neither the mission's id, nor its slots, nor its state.
+func TestWhatIsNotWrittenIsNotAdopted(t *testing.T) {
+	for _, action := range []string{telemetry.ActionStart, telemetry.ActionNew} {
+		row := missionActions[action]
+		defer func() { missionActions[action] = row }()
+		ready := row
+		ready.decide, ready.order = nil, nil // no aircraft is here
+		missionActions[action] = ready
+	}
+	for body, state := range map[string]string{
+		`{"id":"n","action":"new","mission":"m-2"}`: telemetry.StateDone, `{"id":"s","action":"start"}`: telemetry.StateIdle,
+		`{"id":"r","action":"resume"}`: telemetry.StateHolding,
+	} {
+		l := newWithLedger(t, state)
+		acks := 0
+		l.crew.Publish = func(telemetry.Ack) { acks++ }
+		l.WallClock = time.Now
+		for n := range 3 {
+			l.startCommit(l.settle(n))
+		}
+		l.waitForCommit()
+		before := l.ledgerState()
+		c := command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), body)
+		if !l.crew.Admit(c.Command) {
+			t.Fatal("not admitted")
+		}
+		ack := telemetry.Ack{Accepted: true}
+		if err := l.decideCommand(c.Command, &ack); err != nil {
+			t.Fatal(err)
+		}
+		l.crew.Answer(c.Command, ack)
+		l.ledgerWriter.ledger.Close()
+		l.commitCommands()
+		if after := l.ledgerState(); acks > 0 || after.Mission != before.Mission || after.Phase != before.Phase ||
+			after.Account.Objective != before.Account.Objective || after.Schedule.Next != before.Schedule.Next || after.LastCommand != nil {
+			t.Errorf("%s on a disk that fails: %d answers, the mission was %s, %s, and is %s, %s, in slot %d", body, acks, before.Mission,
+				before.Phase, after.Mission, after.Phase, after.Account.Objective.Slot)
+		}
 	}
 }
 

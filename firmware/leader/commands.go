@@ -69,7 +69,8 @@ func (l *Leader) commitCommands() {
 	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
 	overtaken := func(c change) bool { return c.from != "" && c.from != l.mission.Phase() }
 	changes := slices.DeleteFunc(l.current.changes, overtaken)
-	l.current.changes, l.current.requested = nil, nil
+	l.current.changes, l.current.requested = changes, nil
+	defer func() { l.current.changes = nil }()
 	entries, last := l.crew.TakeDecided()
 	if len(entries) == 0 { // repeats alone
 		l.crew.Written(last, nil)

@@ -76,7 +76,9 @@ func (l *Leader) waitForCommit() {
 const maxDeferred = 1 << 14
 
 // await returns the result of a transaction that is being written. A disk may hang in it:
-// commands that hold or end the flight are executed meanwhile, others wait.
+// commands that hold or end the flight are executed meanwhile, others wait. One that the
+// mission does not accept yet, because a change of it is being written, follows that change:
+// a stop that is sent after a start stops what has started.
 func (l *Leader) await(written chan error) error {
 	for waitedS := 1.0; ; waitedS++ {
 		second := l.Clock.After(l.Config.WallTime(1))
@@ -89,7 +91,7 @@ func (l *Leader) await(written chan error) error {
 				switch {
 				case c.Command == nil:
 					l.handleControl(c)
-				case actsAtOnce(c.Command):
+				case actsAtOnce(c.Command) && (len(l.current.changes) == 0 || l.mission.Accepts(c.Command.Mission.Action)):
 					l.handleCommand(c.Command)
 				case len(l.current.deferred) < maxDeferred && l.crew.Admit(c.Command): // its counter is of now
 					l.current.deferred = append(l.current.deferred, c)

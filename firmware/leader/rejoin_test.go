@@ -54,6 +54,33 @@ func TestConfigurationOfAnotherPlace(t *testing.T) {
 	f.Kill()
 }
 
+// A mission of another id is not begun while a stop has left an aircraft in the air, as `new`
+// is not: the next mission could not bring it home.
+func TestAnotherMissionWhileOneIsLeftInTheAir(t *testing.T) {
+	r := rig.New(t, 2, 100000)
+	own := r.Config.Mission
+	f := r.FlyToSlot(3)
+	r.MustSendAction("stop")
+	r.Await("both hold", func(s telemetry.Status) bool {
+		return s.Aircraft[0].Mode == "AUTO.LOITER" && s.Aircraft[1].Mode == "AUTO.LOITER"
+	})
+	r.AwaitSaved()
+	f = f.Restart(func() { r.Config.Mission = "another" })
+	if s := r.Await("the next leader", rig.AnyStatus); s.Mission != own || s.State != telemetry.StateStopped {
+		t.Fatalf("the mission is %q, %s, and two hover for %q", s.Mission, s.State, own)
+	}
+	r.RetryAction("return")
+	r.Await("done", rig.Done)
+	if !r.Landed(0) || !r.Landed(1) {
+		t.Error("they did not land")
+	}
+	r.AwaitSaved()
+	f.Restart(nil)
+	if s := r.Await("the next leader", rig.AnyStatus); s.Mission != "another" || s.State != telemetry.StateIdle {
+		t.Errorf("with all on the ground the mission is %q, %s", s.Mission, s.State)
+	}
+}
+
 // After a restart in the climb, one aircraft answers later than the other: it is healthy,
 // and flies.
 func TestOneAnswersLateAfterAKillInTheClimb(t *testing.T) {

@@ -70,7 +70,8 @@ func recall(policy *Policy, kept *ledger.Ledger, known *users.Users) error {
 
 // continuesMission is whether the ledger's mission is continued. It is, unless the
 // configuration has an id that was never used: then that mission begins, if no other is
-// under way and no aircraft still obeys one.
+// under way, no aircraft still obeys one and, as for `new`, none of one is left in the air: it
+// could not be sent home in the next.
 func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, found bool, log *slog.Logger) (bool, error) {
 	if !found || s.Mission == c.Mission {
 		return found, nil
@@ -79,7 +80,7 @@ func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, fo
 	if err != nil || used {
 		return true, err
 	}
-	if telemetry.UnderWay(s.Phase) || s.InFlight() {
+	if telemetry.UnderWay(s.Phase) || s.InFlight() || s.Phase != telemetry.StateIdle && s.InTheAir() {
 		log.Warn("continuing the ledger's mission, not the configuration's; after its end, `new` begins that one", "mission", s.Mission,
 			"state", s.Phase, "configured", c.Mission)
 		return true, nil

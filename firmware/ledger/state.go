@@ -43,6 +43,11 @@ func (s *State) InFlight() bool {
 	return slices.ContainsFunc(s.Fleet, func(a fleet.SavedAircraft) bool { return a.UnderCommand || a.Homing })
 }
 
+// InTheAir is whether an aircraft was in the air, whoever flew it, or lost there.
+func (s *State) InTheAir() bool {
+	return slices.ContainsFunc(s.Fleet, func(a fleet.SavedAircraft) bool { return len(a.PossiblePath) > 0 })
+}
+
 // Load returns the state, and false for a ledger without a mission.
 func (l *Ledger) Load() (s State, found bool, err error) {
 	err = l.db.View(func(tx *bolt.Tx) error {

@@ -196,6 +196,22 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
+// A boot does not wait for the broker: the service is started once its configuration is read,
+// and has no watchdog before its loop begins.
+func TestReadyBeforeTheBroker(t *testing.T) {
+	manager, getenv := newSystemdSocket(t)
+	c := config.Defaults()
+	c.SlotMS, c.MetricsPort = 100, 0
+	m, err := monitor.New(&c, clock.New(), getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if !manager.waitForLine("READY=1\nWATCHDOG_USEC=0", 30*time.Second) {
+		t.Error("it is not started before it has a broker")
+	}
+}
+
 // A restarted leader that waits for the first message of its aircraft feeds its
 // watchdog.
 func TestWatchdogIsFedWhileRejoining(t *testing.T) {

@@ -61,8 +61,13 @@ func (n *Notifier) Watchdog() time.Duration {
 
 // Starting reports what a leader waits for before its loop begins: a broker, which may
 // take any time. A boot must not wait with it, so the service counts as started; and
-// there is no loop yet to feed a watchdog.
-func (n *Notifier) Starting(status string) { n.ready(0, status) }
+// there is no loop yet to feed a watchdog. Nor is there one to hold, so it is tried for a second:
+// a boot is busy, and what was lost would be sent only with the loop, after the broker.
+func (n *Notifier) Starting(status string) {
+	const tries = 200
+	for i := 0; i < tries && !n.ready(0, status); i++ {
+	}
+}
 
 // Ready reports that the mission's loop begins, from where on the watchdog counts, and
 // returns whether the manager has it. systemd restarts a service whose READY=1 it never

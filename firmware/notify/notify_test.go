@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -135,5 +136,34 @@ func TestReadyReportsWhetherItWasSent(t *testing.T) {
 	var none *Notifier
 	if !none.Ready("idle") {
 		t.Error("without a manager there is nothing to repeat")
+	}
+}
+
+// A manager that is busy at the start gets its READY=1 all the same: the next one comes with the
+// loop, and that with the broker.
+func TestStartingIsRepeated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	c := listenAsSystemd(t, path)
+	n, err := Open(environment("NOTIFY_SOCKET=" + path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := 0
+	for n.send("WATCHDOG=1") { // until the queue is full
+		waiting++
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		time.Sleep(20 * time.Millisecond)
+		c.Read(make([]byte, 4096)) // a place is free
+	})
+	n.Starting("looking for the broker")
+	reader.Wait()
+	last := ""
+	for range waiting {
+		last = readNotification(t, c)
+	}
+	if !strings.HasPrefix(last, "READY=1") {
+		t.Errorf("the last is %q", last)
 	}
 }
