@@ -76,6 +76,13 @@ func newCopterSky(t testing.TB, slow bool, homes ...physics.Position) *sky {
 	return w
 }
 
+func newSkyOf(t testing.TB, copter bool, homes ...physics.Position) *sky {
+	if copter {
+		return newCopterSky(t, false, homes...)
+	}
+	return newSky(t, homes...)
+}
+
 func (v *flier) kind() autopilot {
 	if v.copter {
 		return ardupilot{}
@@ -166,7 +173,8 @@ func (v *flier) obey(m *common.MessageCommandLong) {
 	case what == kindTakeOff:
 		v.enter(mode)
 		v.takingOff, v.climbs, v.holdUpM = true, v.copter, v.Limits.AltitudeM
-	case what == kindMode && mode == ModeOffboard && v.refusesOffboard, what == kindMode && mode == ModeReturn && v.refusesReturn:
+	case what == kindMode && mode == v.kind().mode(RoleCommanded) && v.refusesOffboard,
+		what == kindMode && mode == v.kind().mode(RoleReturn) && v.refusesReturn:
 	case what == kindMode && v.mode != mode:
 		v.enter(mode)
 	}

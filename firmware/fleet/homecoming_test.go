@@ -199,41 +199,43 @@ func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 		"it returns": {false, false, 200, 1}, "it refuses Return too": {true, false, 200, 200}, "over its home": {false, false, 2, 4},
 		"its home is not known": {false, true, 200, 1}, "nor does it return": {true, true, 200, 200},
 	} {
-		home := physics.Position{EastM: 500, NorthM: 300}
-		w := newSky(t, home)
-		w.aircraft[0].home = &home
-		v := w.fliers[0]
-		v.refusesOffboard, v.refusesReturn = true, c.refusesReturn
-		if c.unknownHome {
-			w.aircraft[0].home = nil
-		}
-		v.aloft(home.Add(physics.Position{EastM: c.atM}), 100)
-		w.fly(time.Second, nil)
-		if err := w.Resume(resume(1, true)); err != nil {
-			t.Fatal(err)
-		}
-		waits, began := 0.0, w.nowS()
-		if c.refusesReturn {
-			waits = 30
-		}
-		if !c.unknownHome && c.atM > 5 {
-			waits += 30
-		}
-		lands := RoleReturn
-		if c.refusesReturn || c.atM < 5 {
-			lands = RoleLand
-		}
-		a := w.aircraft[0]
-		w.fly(5*time.Minute, func() bool { return a.phase == PhaseLanding && a.landingRole() == lands })
-		if waited := w.nowS() - began; math.Abs(waited-waits) > 1 {
-			t.Errorf("%s: it waited %.1f s, want %v", name, waited, waits)
-		}
-		if !w.fly(5*time.Minute, w.allDown) {
-			t.Fatalf("%s: it is %v in %v", name, w.aircraft[0].phase, px4{}.modeName(v.mode))
-		}
-		w.fly(2*time.Second, nil)
-		if off := v.position.Sub(home).Norm(); off > c.offM+1 || off < c.offM-5 || w.aircraft[0].phase != PhaseIdle {
-			t.Errorf("%s: it landed %.1f m from home, and is %v", name, off, w.aircraft[0].phase)
+		for _, copter := range []bool{false, true} {
+			home := physics.Position{EastM: 500, NorthM: 300}
+			w := newSkyOf(t, copter, home)
+			w.aircraft[0].home = &home
+			v := w.fliers[0]
+			v.refusesOffboard, v.refusesReturn = true, c.refusesReturn
+			if c.unknownHome {
+				w.aircraft[0].home = nil
+			}
+			v.aloft(home.Add(physics.Position{EastM: c.atM}), 100)
+			w.fly(time.Second, nil)
+			if err := w.Resume(resume(1, true)); err != nil {
+				t.Fatal(err)
+			}
+			waits, began := 0.0, w.nowS()
+			if c.refusesReturn {
+				waits = 30
+			}
+			if !c.unknownHome && c.atM > 5 {
+				waits += 30
+			}
+			lands := RoleReturn
+			if c.refusesReturn || c.atM < 5 {
+				lands = RoleLand
+			}
+			a := w.aircraft[0]
+			w.fly(5*time.Minute, func() bool { return a.phase == PhaseLanding && a.landingRole() == lands })
+			if waited := w.nowS() - began; math.Abs(waited-waits) > 1 {
+				t.Errorf("%s, an ArduCopter %v: it waited %.1f s, want %v", name, copter, waited, waits)
+			}
+			if !w.fly(5*time.Minute, w.allDown) {
+				t.Fatalf("%s, an ArduCopter %v: it is %v in %v", name, copter, w.aircraft[0].phase, v.kind().modeName(v.mode))
+			}
+			w.fly(2*time.Second, nil)
+			if off := v.position.Sub(home).Norm(); off > c.offM+1 || off < c.offM-5 || w.aircraft[0].phase != PhaseIdle {
+				t.Errorf("%s, an ArduCopter %v: it landed %.1f m from home, and is %v", name, copter, off, w.aircraft[0].phase)
+			}
 		}
 	}
 }
@@ -274,23 +276,25 @@ func TestRefusedOffboardLeavesItToItsPilot(t *testing.T) {
 // While it only says that it has landed, at a height that changes, it has not.
 func TestLandedButNotDisarmed(t *testing.T) {
 	home := physics.Position{EastM: 500, NorthM: 300}
-	w := newSky(t, home)
-	v := w.fliers[0]
-	v.neverDisarms = true
-	w.comeHome(home)
-	touched := w.fly(5*time.Minute, func() bool { return v.landed })
-	w.fly(28*time.Second, nil)
-	if got := v.view(); !touched || got.Phase != PhaseLanding {
-		t.Fatalf("on the ground %v, it is %v", touched, got.Phase)
-	}
-	w.fly(4*time.Second, nil)
-	got := v.view()
-	if got.Phase != PhasePilot || got.Reason != "landed, but its motors still run" || got.InAir || got.Obstacle || !v.armed {
-		t.Errorf("it is %v: %q", got.Phase, got.Reason)
+	for _, copter := range []bool{false, true} {
+		w := newSkyOf(t, copter, home)
+		v := w.fliers[0]
+		v.neverDisarms = true
+		w.comeHome(home)
+		touched := w.fly(5*time.Minute, func() bool { return v.landed })
+		w.fly(28*time.Second, nil)
+		if got := v.view(); !touched || got.Phase != PhaseLanding {
+			t.Fatalf("on the ground %v, it is %v", touched, got.Phase)
+		}
+		w.fly(4*time.Second, nil)
+		got := v.view()
+		if got.Phase != PhasePilot || got.Reason != "landed, but its motors still run" || got.InAir || got.Obstacle || !v.armed {
+			t.Errorf("it is %v: %q", got.Phase, got.Reason)
+		}
 	}
 
-	w = newSky(t, home)
-	v = w.fliers[0]
+	w := newSky(t, home)
+	v := w.fliers[0]
 	w.comeHome(home)
 	w.fly(time.Minute, func() bool { return v.upM < 90 })
 	for range 40 { // in its descent

@@ -155,6 +155,27 @@ func TestStopWhileAStartIsWritten(t *testing.T) {
 	}
 }
 
+// A hold that comes while the order of an aircraft is being written does not undo it: the order
+// is answered as accepted, and holds in a hold as well.
+func TestHoldWhileAnAircraftIsOrderedHome(t *testing.T) {
+	row := missionActions[returnAircraft]
+	defer func() { missionActions[returnAircraft] = row }()
+	flies := row
+	flies.decide = func(*checks, *telemetry.Mission) ([]fleet.Ordered, error) {
+		return []fleet.Ordered{{Number: 1, Homeward: true}}, nil
+	}
+	missionActions[returnAircraft] = flies
+	for then, want := range map[string]bool{telemetry.ActionHold: true, telemetry.ActionStop: false, telemetry.ActionReturn: false} {
+		l := newWithLedger(t, telemetry.StateFlying)
+		l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"return","aircraft":[1]}`).Command)
+		l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), fmt.Sprintf(`{"id":"h","action":%q}`, then)).Command)
+		l.commitCommands()
+		if got := l.account.State().Aircraft[0].Returned; got != want {
+			t.Errorf("sent home, and then %s: it returns %v, want %v", then, got, want)
+		}
+	}
+}
+
 // What cannot be written changes nothing: neither the mission's id, nor its slots, nor its state.
 func TestWhatIsNotWrittenIsNotAdopted(t *testing.T) {
 	for _, action := range []string{telemetry.ActionStart, telemetry.ActionNew} {

@@ -18,7 +18,8 @@ import (
 // command acts after that, so that none is in force that a restart would not know; only
 // those that hold or end the flight act at once.
 type change struct {
-	from  string              // the mission's state in which alone it holds; empty: in any
+	from  string              // the mission's state in which it was decided; empty: it holds in any
+	of    string              // the action, if it is of aircraft alone: it holds as long as that is accepted, and the slots go on
 	write func(*ledger.State) // enters it into the state that is written
 	adopt func()              // puts it in force
 }
@@ -67,7 +68,10 @@ func (l *Leader) commitCommands() {
 		l.waitForCommit()
 	}
 	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
-	overtaken := func(c change) bool { return c.from != "" && c.from != l.mission.Phase() }
+	overtaken := func(c change) bool {
+		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
+		return c.from != "" && c.from != l.mission.Phase() && !holds
+	}
 	changes := slices.DeleteFunc(l.current.changes, overtaken)
 	l.current.changes, l.current.requested = changes, nil
 	defer func() { l.current.changes = nil }()
@@ -262,7 +266,11 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 		adopt()
 		return nil
 	}
-	l.current.changes = append(l.current.changes, change{from: from, adopt: adopt, write: func(s *ledger.State) {
+	of := ""
+	if !changesState {
+		of = m.Action
+	}
+	l.current.changes = append(l.current.changes, change{from: from, of: of, adopt: adopt, write: func(s *ledger.State) {
 		if effect == mission.Reset {
 			*s = l.stateOfNew(m.Mission, s)
 			return

@@ -61,6 +61,6 @@ func TestDiskFull(t *testing.T) {
 	r.Await("done", rig.Done)
 	f.Kill()
 	if got := after.SpentJ + after.TransitJ; math.Abs(got-r.BatteryLossJ()) > 400 {
-		t.Logf("accounted %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
+		t.Errorf("accounted %.0f J, the batteries lost %.0f J", got, r.BatteryLossJ())
 	}
 }
