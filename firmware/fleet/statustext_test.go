@@ -90,8 +90,6 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 	}
 }
 
-// The prearm check counts where it is made, and in a mode that permits arming: an
-// aircraft that has landed is in the mode it flew in, in which PX4 does not arm.
 // Whatever an autopilot sends as its text, it can be sent on.
 func TestReasonCanBeSent(t *testing.T) {
 	slot, long := 0, strings.Repeat("x", statusTextChars)
@@ -121,6 +119,8 @@ func TestReasonCanBeSent(t *testing.T) {
 	}
 }
 
+// The prearm check counts where it is made, and in a mode that permits arming: an
+// aircraft that has landed is in the mode it flew in, in which PX4 does not arm.
 func TestPreArm(t *testing.T) {
 	const bit = common.MAV_SYS_STATUS_PREARM_CHECK
 	for _, c := range []struct {
