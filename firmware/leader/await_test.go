@@ -167,8 +167,9 @@ func TestHoldWhileAnAircraftIsOrderedHome(t *testing.T) {
 	missionActions[returnAircraft] = flies
 	for then, want := range map[string]bool{telemetry.ActionHold: true, telemetry.ActionStop: false, telemetry.ActionReturn: false} {
 		l := newWithLedger(t, telemetry.StateFlying)
-		l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"return","aircraft":[1]}`).Command)
-		l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), fmt.Sprintf(`{"id":"h","action":%q}`, then)).Command)
+		for _, body := range []string{`{"id":"r","action":"return","aircraft":[1]}`, fmt.Sprintf(`{"id":"h","action":%q}`, then)} {
+			l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), body).Command)
+		}
 		l.commitCommands()
 		if got := l.account.State().Aircraft[0].Returned; got != want {
 			t.Errorf("sent home, and then %s: it returns %v, want %v", then, got, want)
