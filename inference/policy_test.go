@@ -133,7 +133,7 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	for _, decoder := range Decoders() {
 		for _, size := range [][2]int{{2, 8}, {2, 250}, {8, 60}} {
-			if testing.Short() && size[1] > 100 { // an emulator takes a minute
+			if testing.Short() && size[1] > 8 { // an emulator takes a minute
 				continue
 			}
 			if size[1] > 8 && decoder != DecoderDispatch {

@@ -332,11 +332,15 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 // Whatever measures the batteries, as often as it may and with what happens to it, the
 // ledger is within 0.3 % of what was drawn and the multiplier within 5 %.
 func TestSensors(t *testing.T) {
+	flights := uint64(6)
+	if testing.Short() { // an emulator takes a minute
+		flights = 1
+	}
 	for i := range sensors {
 		s := &sensors[i]
 		for _, multiplier := range []float64{1, 1.3} {
 			worstLedger, worst := 0.0, 0.0
-			for seed := range uint64(6) {
+			for seed := range flights {
 				errorJ, truthJ, off := measuredFlight(t, s, seed, multiplier, nil)
 				ledger := errorJ / truthJ
 				if math.Abs(ledger) > math.Abs(worstLedger) {

@@ -247,8 +247,12 @@ func simulateStalls(seed uint64) (wrong []string, endJ float64) {
 // account at the end, also for an aircraft that landed while nothing was received and
 // it counted as hovering.
 func TestStallsLeaveNoError(t *testing.T) {
+	flights := uint64(1000)
+	if testing.Short() {
+		flights = 100
+	}
 	least, most := 0.0, 0.0
-	for seed := range uint64(1000) {
+	for seed := range flights {
 		wrong, endJ := simulateStalls(seed)
 		if len(wrong) > 0 || endJ < -toleranceBelowJ || endJ > toleranceAboveJ {
 			t.Errorf("seed %d: at the end %+.0f J off; %v", seed, endJ, wrong)

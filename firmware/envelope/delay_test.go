@@ -14,13 +14,17 @@ import (
 // keeps it where its lag is known.
 func TestSeparationUnderDelay(t *testing.T) {
 	const px4LagS, copterLagS, toPlacesM = 0.65, 1.6, 10.2
+	flights := uint64(150)
+	if testing.Short() { // an emulator takes a minute
+		flights = 15
+	}
 	for _, c := range []struct{ delayS, lagS, knownS, wantM float64 }{
 		{0.1, px4LagS, 0, 10.2}, {0.2, px4LagS, 0, 10.0}, {0.3, px4LagS, 0, 9.5},
 		{0.3, px4LagS, px4LagS + 0.15, 10.5}, {0.5, px4LagS, px4LagS + 0.25, 10.5},
 		{0.1, copterLagS, copterLagS, 12}, {0.3, copterLagS, copterLagS + 0.15, 12}, {0.5, copterLagS, copterLagS + 0.25, 12},
 	} {
 		least, toPlaces := math.Inf(1), math.Inf(1)
-		for seed := range uint64(150) {
+		for seed := range flights {
 			least = min(least, leastDistanceM(rand.New(rand.NewPCG(seed, 1)), c.delayS, c.lagS, c.knownS, false))
 			toPlaces = min(toPlaces, leastDistanceM(rand.New(rand.NewPCG(seed, 1)), c.delayS, c.lagS, c.knownS, true))
 		}

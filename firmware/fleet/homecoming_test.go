@@ -37,8 +37,12 @@ func (w *sky) comeHome(from ...physics.Position) {
 // 74 s: each lands at its home, and no two come too near in the air, or one in the air
 // and one on the ground. Wind pushes them around.
 func TestEightComeHome(t *testing.T) {
-	for _, rows := range []int{8, 4, 3} {
-		for seed := range uint64(3) {
+	arrangements, seeds := []int{8, 4, 3}, uint64(3)
+	if testing.Short() { // an emulator takes a minute, and so does the race detector
+		arrangements, seeds = arrangements[:1], 1
+	}
+	for _, rows := range arrangements {
+		for seed := range seeds {
 			t.Run(fmt.Sprintf("%d rows, seed %d", rows, seed), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				w := newSky(t, grid(8, rows, physics.Position{EastM: 500, NorthM: 300}, 12)...)
@@ -429,6 +433,9 @@ func TestLatePositionsProlongNoWait(t *testing.T) {
 func TestLateOnesComeHome(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		for _, n := range []int{2, 4, 8} {
+			if testing.Short() && n > 2 {
+				continue
+			}
 			homes := grid(n, 2, physics.Position{EastM: 500, NorthM: 500}, 12)
 			for name, from := range map[string]func(i int) physics.Position{
 				"from both sides": func(i int) physics.Position {
@@ -467,7 +474,11 @@ func TestLateOnesComeHome(t *testing.T) {
 // Of homes outside the area none has an aircraft give way farther outside than where it is.
 func TestGivesWayInsideTheFence(t *testing.T) {
 	const outsideM = 60
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		w := newSky(t, grid(8, 2, physics.Position{EastM: 500, NorthM: -outsideM}, 12)...)
 		r := rand.New(rand.NewPCG(seed, 3))
 		var from []physics.Position

@@ -30,6 +30,9 @@ func (w *sky) start(d time.Duration, starts ...physics.Position) bool {
 // and none too near another or too fast.
 func TestStartFromOutside(t *testing.T) {
 	for _, outM := range []float64{5, 30, 45, 60} {
+		if testing.Short() && outM < 60 {
+			continue
+		}
 		for name, p := range map[string]struct{ homes, starts []physics.Position }{
 			"side by side, crossing": {
 				grid(4, 4, physics.Position{EastM: -outM, NorthM: 400}, 12),
@@ -122,6 +125,9 @@ func TestLateOnesReachTheirStarts(t *testing.T) {
 	const withinS, leastM = 270, 10
 	for _, slow := range []bool{false, true} {
 		for _, n := range []int{2, 4, 8} {
+			if testing.Short() && n > 2 {
+				continue
+			}
 			homes := grid(n, 2, physics.Position{EastM: 500, NorthM: 100}, 12)
 			for name, start := range map[string]func(i int) physics.Position{
 				"over their homes": func(i int) physics.Position { return homes[i] },

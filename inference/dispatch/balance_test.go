@@ -91,7 +91,7 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 	for _, aircraft := range []int{1, 2, 4, 8} {
 		for _, users := range []int{10, 60, 100, 150, 4000} {
 			for _, lost := range []float64{0.1, 0.4, 1} {
-				if users > 150 && lost < 1 || testing.Short() && (users > 60 || aircraft > 4) {
+				if users > 150 && lost < 1 || testing.Short() && (users > 10 || aircraft > 4) {
 					continue // where few offers are made and most is the dispatch's; or an emulator takes minutes
 				}
 				slots, seeds := 16, 1

@@ -69,15 +69,23 @@ func TestSensorIsNoWind(t *testing.T) {
 // One wrong reading moves what is believed of wind and multiplier little, and not for long:
 // it had turned the wind by up to 13 m/s, and by more than 2 m/s for 20 slots.
 func TestOneWrongReading(t *testing.T) {
+	step := uint64(1)
+	if testing.Short() { // an emulator takes a minute
+		step = 5
+	}
+	fly := func(k uint64, change func(n, i int, f *slot.Flown)) []motion.Air {
+		seed, payload := k%12, 1+0.1*float64(k/12)
+		sin, cos := math.Sincos(float64(seed))
+		return readings(seed, physics.Position{EastM: 7 * cos, NorthM: 7 * sin}, 1+int(seed%3), payload, change)
+	}
+	undisturbed := map[uint64][]motion.Air{}
+	for k := uint64(0); k < 24; k += step {
+		undisturbed[k] = fly(k, clean)
+	}
 	for _, factor := range []float64{2, 1.5, 0.5, 0.1, 30} {
 		worstMPS, worstMultiplier, longest := 0.0, 0.0, 0
-		for k := range uint64(24) {
-			seed, payload := k%12, 1+0.1*float64(k/12)
-			sin, cos := math.Sincos(float64(seed))
-			wind := physics.Position{EastM: 7 * cos, NorthM: 7 * sin}
-			aircraft := 1 + int(seed%3)
-			without := readings(seed, wind, aircraft, payload, clean)
-			with := readings(seed, wind, aircraft, payload, func(n, i int, f *slot.Flown) {
+		for k, without := range undisturbed {
+			with := fly(k, func(n, i int, f *slot.Flown) {
 				if n == 40 && i == 0 {
 					f.FlightJ *= factor
 				}
@@ -104,31 +112,37 @@ func TestOneWrongReading(t *testing.T) {
 // One in a hundred readings doubled, halved or the one before again costs nothing of what
 // is known of the wind.
 func TestFewWrongReadings(t *testing.T) {
+	const seeds = 20
+	wind := physics.Position{EastM: 6}
+	square := func(list []motion.Air) (sum float64) { // of the wind's error, in the mean
+		for _, a := range list[20:] {
+			d := a.MeanMPS().Sub(wind).Norm()
+			sum += d * d / 80 / seeds
+		}
+		return sum
+	}
+	without := 0.0
+	for seed := range uint64(seeds) {
+		without += square(readings(seed, wind, 2, 1.1, clean))
+	}
 	var last slot.Flown
 	for name, wrong := range map[string]func(*slot.Flown){
 		"doubled": func(f *slot.Flown) { f.FlightJ *= 2 },
 		"halved":  func(f *slot.Flown) { f.FlightJ /= 2 },
 		"frozen":  func(f *slot.Flown) { f.FlightJ = last.FlightJ },
 	} {
-		var square [2]float64 // of the wind's error, clean and not
-		for seed := range uint64(20) {
-			wind := physics.Position{EastM: 6}
+		with := 0.0
+		for seed := range uint64(seeds) {
 			r := rand.New(rand.NewPCG(seed, 99))
-			with := readings(seed, wind, 2, 1.1, func(_, i int, f *slot.Flown) {
+			with += square(readings(seed, wind, 2, 1.1, func(_, i int, f *slot.Flown) {
 				if was := *f; r.IntN(100) == 0 {
 					wrong(f)
 				} else {
 					last = was
 				}
-			})
-			for k, list := range [][]motion.Air{readings(seed, wind, 2, 1.1, clean), with} {
-				for _, a := range list[20:] {
-					d := a.MeanMPS().Sub(wind).Norm()
-					square[k] += d * d / 80 / 20
-				}
-			}
+			}))
 		}
-		if cleanMPS, mps := math.Sqrt(square[0]), math.Sqrt(square[1]); mps > 1.05*cleanMPS {
+		if cleanMPS, mps := math.Sqrt(without), math.Sqrt(with); mps > 1.05*cleanMPS {
 			t.Errorf("%s: the wind is known to %.2f m/s, with clean readings to %.2f", name, mps, cleanMPS)
 		}
 	}
