@@ -63,6 +63,14 @@ func delayAndDuplicate(rng *rand.Rand, sent []datagram) (received []datagram) {
 	return received
 }
 
+// flights is n seeds, and a tenth of them under an emulator, which takes a minute.
+func flights(n uint64) uint64 {
+	if testing.Short() {
+		n /= 10
+	}
+	return n
+}
+
 // replay returns a meter's total after the last of the datagrams.
 func replay(received []datagram) (j float64) {
 	m := newMeter()
@@ -77,7 +85,7 @@ func replay(received []datagram) (j float64) {
 // resolution: a counter that fell to its value of a moment ago was read a moment ago.
 func TestOrderOfDatagrams(t *testing.T) {
 	worst := 0.0
-	for seed := range uint64(60) {
+	for seed := range flights(60) {
 		rng := rand.New(rand.NewPCG(seed, 14))
 		intervalS := []float64{0.25, 0.3, 0.5}[seed%3]
 		sent, trueJ := simulateMission(rng, 600, intervalS, 0)
@@ -94,7 +102,7 @@ func TestOrderOfDatagrams(t *testing.T) {
 // A counter that was really reset, out of order or not, loses and adds no more than the
 // current's error over a few messages.
 func TestCounterResetBetweenDatagramsOutOfOrder(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range flights(60) {
 		rng := rand.New(rand.NewPCG(seed, 15))
 		sent, trueJ := simulateMission(rng, 600, 0.25, 200+200*rng.Float64())
 		for name, received := range map[string][]datagram{"in order": sent, "out of order": delayAndDuplicate(rng, sent)} {
@@ -424,7 +432,7 @@ func TestAnyOneMessage(t *testing.T) {
 		extreme(&r.BootS, 0, 0.1, 1e7, -1, inf, nan)
 		return r
 	}
-	for seed := range uint64(600) {
+	for seed := range flights(600) {
 		rng := rand.New(rand.NewPCG(seed, 16))
 		sent, _ := simulateMission(rng, 60, 0.25, 0)
 		hasBootTime := seed%2 == 0
