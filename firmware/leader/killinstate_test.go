@@ -105,6 +105,7 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 // Another leader took the fleet over while this one was down: this one ends with its
 // own exit status, and sends nothing to any aircraft.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRealTime(t, 2, 100000, 250) // it listens for one and a half slots
 	args := r.ProgramArgs()
 	p := r.StartProgram(args)

@@ -120,6 +120,7 @@ func TestTornTransaction(t *testing.T) {
 // The leader's wall clock jumps a day forth and back, several times in a flight:
 // no slot is missed or late for it, and no joule is miscounted.
 func TestClockJumps(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}

@@ -261,6 +261,7 @@ func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 }
 
 func TestSigningFailsClosed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64),
 		"zeros": strings.Repeat("0", 64)} {
