@@ -43,7 +43,8 @@ type Config struct {
 	User    []string `yaml:"user"`
 	Blobs   []string `yaml:"blobs"`
 
-	scaled []string // says which budgets are other ones in the world that was loaded
+	scaled         []string // says which budgets are other ones in the world that was loaded
+	calibrateTasks int      // that measure what the function takes here; 0: as many as worker calibrate does itself
 }
 
 // BrokerConfig is a broker in this process when Listen is set, and one elsewhere at URL otherwise.

@@ -141,7 +141,11 @@ func (e *execution) startWorkers(ctx context.Context, tls string, function map[s
 		return err
 	}
 	e.view.printLine("measuring what the function takes here, one task a second")
-	line, err := process.Run(ctx, append(slices.Clone(e.Worker), "calibrate", "-config", path))
+	args := append(slices.Clone(e.Worker), "calibrate", "-config", path)
+	if e.calibrateTasks > 0 {
+		args = append(args, "-tasks", fmt.Sprint(e.calibrateTasks))
+	}
+	line, err := process.Run(ctx, args)
 	if err != nil {
 		return err
 	}
