@@ -43,11 +43,14 @@ endif
 # What flies in real time goes one package at a time, the longest first: two flights on the same
 # cores would be late for each other. Then come the browsers, and last what the pages say, which
 # flies too. Beside all that goes, at a low priority, what takes little of a core and waits for
-# brokers, links and Slurm; what only computes, and asks for no time, takes what is left, at the
-# lowest priority. `make lint` vets everything, once.
+# brokers, links and Slurm, and the one flight whose tasks are computed, which is slow; what only
+# computes, and asks for no time, takes what is left, at the lowest priority. `make lint` vets
+# everything, once.
+SLOW = TestWorkersThatFail
 FLYING = ./simbridge/fly ./firmware/leader $(call without,./firmware/... ./simbridge/...,$(COMPUTING) $(WAITING) ./simbridge/fly ./firmware/leader)
 BROWSING = ./telemetry/ground/serve
-WAITING = ./firmware/link ./firmware/logtool ./firmware/metrics ./firmware/monitor ./firmware/preflight ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
+WAITING = $(addprefix ./firmware/,link logtool metrics monitor preflight clock config notify worker/function worker/module) ./firmware \
+	./simbridge ./simbridge/broker/... ./simbridge/sitl ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
 COMPUTING = ./offline ./offline/evaluate ./offline/... ./inference/... $(UNTIMED) $(addprefix ./simbridge/,battery chart geo mutants report world/...)
 # No test of these depends on how fast the machine is: they pass under an emulator, too.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
@@ -57,8 +60,8 @@ IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
 without = $$($(GO) list $(1) | grep -vxF "$$($(GO) list $(2))")
 test: ## all tests
 	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
-	nice -n 10 $(GO) test -vet=off -p 1 $(WAITING) & waiting=$$!; \
-	$(GO) test -vet=off -p 1 $(FLYING) && $(GO) test -vet=off $(BROWSING) && $(GO) test -vet=off ./docs; flying=$$?; \
+	{ nice -n 10 $(GO) test -vet=off -run $(SLOW) ./simbridge/fly && nice -n 10 $(GO) test -vet=off -p 1 $(WAITING); } & waiting=$$!; \
+	$(GO) test -vet=off -p 1 -skip $(SLOW) $(FLYING) && $(GO) test -vet=off $(BROWSING) && $(GO) test -vet=off ./docs; flying=$$?; \
 	wait $$computing; computing=$$?; wait $$waiting && exit $$((computing + flying))
 
 emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
@@ -69,18 +72,20 @@ emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
-# That clock stands still while others compute, so the leader flies beside what asks for no time.
+# That clock stands still while others compute, so the leader flies beside the others; what they
+# are linked with is compiled once, before.
 # Where nothing is started beside the test, nor guarded, it has nothing to find; an executor of
 # modules has less memory than it needs, shares of the CPU are measured against its slowness, and
 # a task of a device takes more than its grant.
-concurrent = $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync' $(1) | sed 's,^\(\./\)\?,./,; s,/[^/]*$$,,' | sort -u | \
+concurrent = $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync(/atomic)?"$$' $(1) | sed 's,^\(\./\)\?,./,; s,/[^/]*$$,,' | sort -u | \
 	grep -v -e firmware/leader -e firmware/user/ -e firmware/user$$ -e firmware/worker/module -e firmware/worker/share -e ground/serve)
 race: export CGO_ENABLED = 1
 race: ## the tests of what flies, under the race detector
+	$(GO) build -race ./firmware/leader ./simbridge/rig ./telemetry/ground/serve
 	$(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader & leader=$$!; \
-	$(GO) test -vet=off -race -p 1 $(call concurrent,$(UNTIMED)); untimed=$$?; \
-	wait $$leader && exit $$untimed
-	$(GO) test -vet=off -race -p 1 $$(echo $(call concurrent,firmware telemetry) | tr ' ' '\n' | grep -vxF "$$(printf '%s\n' $(UNTIMED))")
+	$(GO) test -vet=off -race -short -p 1 $(call concurrent,$(UNTIMED)) & untimed=$$!; \
+	$(GO) test -vet=off -race -p 1 $$(echo $(call concurrent,firmware telemetry) | tr ' ' '\n' | grep -vxF "$$(printf '%s\n' $(UNTIMED))"); \
+	waiting=$$?; wait $$leader && wait $$untimed && exit $$waiting
 	$(GO) test -vet=off -race -short ./telemetry/ground/serve
 	$(GO) test -vet=off -race -run '/decided_local' ./firmware/user/device
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
