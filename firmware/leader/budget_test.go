@@ -237,7 +237,7 @@ func TestReserveShareOfAPackKnownLater(t *testing.T) {
 }
 
 // A total below the floor lets nobody leave that least_up keeps in the air: the plan says so, and does
-// not foresee an end below the floor. Packs that have all land at once end the mission there.
+// not foresee an end below the floor, nor computes. Packs that have all land at once end the mission there.
 func TestEndsAtTheFloor(t *testing.T) {
 	reserves := func(share float64) (packs []account.PackBounds) {
 		return []account.PackBounds{{Number: 1, ReserveShare: share, Reserves: true}, {Number: 2, ReserveShare: share, Reserves: true}}
@@ -271,6 +271,9 @@ func TestEndsAtTheFloor(t *testing.T) {
 		}
 		if d.endJ < d.floorJ || d.covered == l.Config.Slots-1 != c.covered || up != c.up {
 			t.Errorf("%s: %.0f J foreseen, floor %.0f, covered until %d, %d fly to the end", name, d.endJ, d.floorJ, d.covered, up)
+		}
+		if c.covered && d.orders[0].EdgeLimitJ+d.orders[1].EdgeLimitJ > 0 {
+			t.Errorf("%s: it is passed by more, by computing: %+v", name, d.orders)
 		}
 		if c.covered && !d.saturates(&b) {
 			t.Errorf("%s: a total of %.0f is kept, floor %.0f", name, c.totalJ, d.floorJ)

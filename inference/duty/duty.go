@@ -52,6 +52,9 @@ type Input struct {
 	FleetJ float64
 	// LeastUp is how many stay in the air while their joules allow it; 0 counts as 1.
 	LeastUp int
+	// KeepsLeast has them stay where the fleet's total does not cover it, too. They compute nothing then, as it
+	// is to be passed by the least; else the last one as well lands when it is spent.
+	KeepsLeast bool
 	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
 	// believed air (goal.Objective.LeastFlightW).
 	FlightW float64
@@ -139,8 +142,9 @@ const (
 	// A price is moved by this share of the way to that of the new program, in logarithms: its solutions
 	// are vertices, whose prices jump.
 	newPrice = 0.2
-	// In so many last slots a pack's slot takes at most so many times its share.
-	sharedSlots, slotShare = 8, 1.5
+	// In so many last slots a pack's slot takes at most so many times its share. Where these slots compute less
+	// than such a part of what one takes of flight, as with a heavy airframe, sharing cannot pay for a slot more.
+	sharedSlots, slotShare, sharedFlight = 8, 1.5, 0.7
 	// Above this price, as a share of the highest, a fleet's total is spent at the program's price even
 	// while all stay: what a budget has a reserve for, landing pays for.
 	ownPrice = 1e-3
@@ -247,9 +251,10 @@ func (p *Planner) Plan(in *Input) *Plan {
 	x := &p.program
 	stays := x.solve(p, in, up, up, must)
 	stayDelayS := slots*p.curves.localS(up) - x.savedS
-	leaving, own := 0, slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
+	leaving, covers := 0, true // as many as must fly to the end
+	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
 	if !stays || must < up {
-		covers := x.solve(p, in, up, 0, must)
+		covers = x.solve(p, in, up, 0, must)
 		delayS := slots*p.curves.localS(up) - x.savedS
 		if stays && delayS > (1-leastGain)*stayDelayS {
 			x.solve(p, in, up, up, must)
@@ -257,6 +262,9 @@ func (p *Planner) Plan(in *Input) *Plan {
 		} else {
 			stays = false
 			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays && (up-leaving > must || !covers) {
+				leaving++
+			}
+			for !covers && !in.KeepsLeast && leaving < up && !in.Aircraft[p.order[leaving]].Stays && !p.totalLasts(in, leaving) {
 				leaving++
 			}
 		}
@@ -287,7 +295,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 		}
 		p.limit(in, i, o)
 		if !math.IsInf(in.FleetJ, 1) {
-			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, must)/float64(up))
+			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, must, covers || in.KeepsLeast)/float64(up))
 		}
 	}
 	p.cover(in, up, must, plan)
@@ -371,20 +379,36 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 		flightJ = max(flightJ, in.FlightW*float64(in.Slots-in.Slot)+p.driftJ(in, a))
 	}
 	o.EdgeLimitJ = max(a.LeftJ-a.DescentJ-flightJ-p.marginJ(in, a), 0)
-	if n := float64(o.FliesUntil - in.Slot); n > 1 && n <= sharedSlots {
+	mostEdgeW := p.curves.levels[0].Splits[0].FirstJ[0] // of one aircraft
+	if n := float64(o.FliesUntil - in.Slot); n > 1 && n <= sharedSlots && sharedSlots*mostEdgeW >= sharedFlight*in.FlightW {
 		spareJ := max(a.LeftJ-p.afterJ(in, i)-in.FlightW*n-p.marginJ(in, a), 0)
 		o.EdgeLimitJ = min(o.EdgeLimitJ, slotShare*spareJ/n)
 	}
 }
 
-// fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of
-// those that have to, and everybody's way home.
-func (p *Planner) fleetSpareJ(in *Input, must int) float64 {
-	spareJ := in.FleetJ - in.FlightW*float64(len(p.order)+must*(in.Slots-in.Slot-1))
+// fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of those
+// that have to if it is covered, or else of those that the crew keeps up, and everybody's way home.
+func (p *Planner) fleetSpareJ(in *Input, must int, covered bool) float64 {
+	up, slots := len(p.order), 0
+	for _, i := range p.order[up-must:] {
+		if covered || in.Aircraft[i].Stays {
+			slots += in.Slots - in.Slot - 1
+		}
+	}
+	spareJ := in.FleetJ - in.FlightW*float64(up+slots)
 	for _, i := range p.order {
 		spareJ -= p.afterJ(in, i)
 	}
 	return max(spareJ-slotDeviations*in.SlotErrorJ, 0)
+}
+
+// totalLasts is whether the fleet's total lasts for another slot of all but the first to leave.
+func (p *Planner) totalLasts(in *Input, leaving int) bool {
+	leftJ := in.FleetJ
+	for _, i := range p.order {
+		leftJ -= p.afterJ(in, i)
+	}
+	return leftJ >= in.FlightW*(1+lastSlots)*float64(len(p.order)-leaving)
 }
 
 // marginJ is kept of a pack: for flight above v*, for the last metres of the way home, and for what

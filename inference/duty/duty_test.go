@@ -170,6 +170,48 @@ func TestEdgeLimit(t *testing.T) {
 	}
 }
 
+// TestBelowTheFloor checks that of a total that does not last to the end some is computed with, and that the
+// last one lands when it is spent; where the crew's least number stays all the same, nothing is computed.
+func TestBelowTheFloor(t *testing.T) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct {
+		name        string
+		slot        int
+		flightSlots float64 // that the total lasts for
+		keeps       bool
+		computes    bool
+		leaves      bool
+	}{
+		{"at first", 0, 90, false, true, false},
+		{"at first, to be kept up", 0, 90, true, false, false},
+		{"with little left", 80, 5, false, true, false},
+		{"with a slot left", 80, 1.05, false, false, true},
+		{"with a slot left, to be kept up", 80, 1.05, true, false, false},
+	} {
+		in := fleet(&c, 1, 100)
+		in.Slot, in.FleetJ, in.KeepsLeast = tt.slot, tt.flightSlots*in.FlightW, tt.keeps
+		o := New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0]
+		if o.Leaves != tt.leaves || !tt.leaves && (o.EdgeLimitJ > 0) != tt.computes || o.FliesUntil >= in.Slots {
+			t.Errorf("%s: %+v", tt.name, o)
+		}
+	}
+}
+
+// TestHeavyAirframe checks that what a pack has for computing is shared among its last slots only where they
+// take about as much as a slot of flight: else what they save pays for no slot more.
+func TestHeavyAirframe(t *testing.T) {
+	for _, weight := range []float64{1, 2.6, 8} {
+		c := physics.DefaultConstants()
+		c.Propulsion.BladeW, c.Propulsion.InducedW, c.Propulsion.Parasite = 80*weight, 89*weight, 0.02*weight
+		in := fleet(&c, 1, 100)
+		in.Slot, in.Aircraft[0].LeftJ = 80, 5*in.FlightW
+		o := New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0]
+		if shared := o.EdgeLimitJ < in.FlightW; shared != (weight == 1) || o.Leaves {
+			t.Errorf("of %v times the weight: %+v", weight, o)
+		}
+	}
+}
+
 // TestRestartKeepsThePlan restores a planner from JSON in the middle of a mission.
 func TestRestartKeepsThePlan(t *testing.T) {
 	c := physics.DefaultConstants()

@@ -179,6 +179,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if call.Given("config") {
 		fmt.Fprintln(stderr, command.PropulsionLine(&here.Physics))
 	}
+	if *packs {
+		fmt.Fprint(stderr, packNotes(&here))
+	}
 	if (*budgets || *ceilings) && !*packs && *field == "" {
 		fmt.Fprint(stderr, budgetNotes(&here, len(list)))
 	}

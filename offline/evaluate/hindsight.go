@@ -19,7 +19,7 @@ type hindsight struct {
 	plan   *fixed
 	order  []int // the first to leave first
 
-	bestS     float64
+	best      rollout.Result // of an infinite delay until one is within the limits
 	bestUntil []int
 	prices    []float64 // that the last search ended with
 }
@@ -31,8 +31,8 @@ const leastSearchedSPerJ, mostSearchedSPerJ = 2e-4, 3.0
 func (h *hindsight) fly(until []int, prices []float64) rollout.Result {
 	h.plan.until, h.plan.priceSPerJ = until, prices
 	r := h.runner.Fly(h.seed, h.cell.unlimited())
-	if h.cell.overJ(&r) <= 0 && r.DelayS < h.bestS {
-		h.bestS, h.bestUntil = r.DelayS, slices.Clone(until)
+	if h.cell.overJ(&r) <= 0 && r.DelayS < h.best.DelayS {
+		h.best, h.bestUntil = r, slices.Clone(until)
 	}
 	return r
 }
@@ -91,8 +91,8 @@ func (h *hindsight) search(until []int) (leastS float64) {
 }
 
 // run searches, with windows to begin with that others flew.
-func (h *hindsight) run(flown ...[]int) float64 {
-	h.bestS = math.Inf(1)
+func (h *hindsight) run(flown ...[]int) rollout.Result {
+	h.best.DelayS = math.Inf(1)
 	aircraft := len(h.order)
 	h.prices = slices.Repeat([]float64{0.002 * h.scale}, aircraft)
 	for _, until := range flown {
@@ -149,5 +149,5 @@ func (h *hindsight) run(flown ...[]int) float64 {
 		slices.Reverse(best)
 		h.search(best)
 	}
-	return h.bestS
+	return h.best
 }

@@ -28,11 +28,11 @@ import (
 // price. The regret of an arm on a seed is its delay over all slots, those with nobody in the air
 // included, over the least that was possible in hindsight, less one.
 
-// packCell is a cell. Joules are of the standard world.
+// packCell is a cell. Joules are of the standard world, as the name says, until in.
 type packCell struct {
 	name         string
 	aircraft     int
-	slots        int
+	slots        int // the standard world's, unless the name has others
 	perturbation string
 	budgetJ      float64   // of the fleet, in slots; 0: packs
 	packsJ       []float64 // usable, less reserve
@@ -234,17 +234,53 @@ func (c *packCell) slotsJ(probe *rollout.Result, m int, flightJ float64) float64
 	return c.packsJ[m] - max(probe.SpentJ[m]-probe.EdgeJ[m]-flightJ*float64(c.slots), 0)
 }
 
+// in is the cell in a world: over that one's slots, unless the cell is named by its own, and with joules
+// times the ratio of the least energies of flight. Of packs to touchdown climb and descent are those of
+// the world's airframe.
+func (c packCell) in(base *world.Config) packCell {
+	standard, here := world.Standard(), *base
+	here.Aircraft = standard.Aircraft
+	if c.slots != standard.Slots {
+		here.Slots = standard.Slots
+	}
+	c.slots = c.slots * here.Slots / standard.Slots
+	scale, moreJ := here.EnergyScale(), 0.0
+	if c.landed {
+		const hoverS = world.ClimbS + world.DescentS
+		moreJ = hoverS*here.Physics.Propulsion.PowerW(0) - hoverS*standard.Physics.Propulsion.PowerW(0)*scale
+	}
+	c.packsJ = slices.Clone(c.packsJ)
+	for m := range c.packsJ {
+		c.packsJ[m] = c.packsJ[m]*scale + moreJ
+	}
+	c.budgetJ *= scale
+	c.revise.BudgetJ, c.revise.RevisedBudgetJ = c.revise.BudgetJ*scale, c.revise.RevisedBudgetJ*scale
+	c.revise.ReviseSlot = c.revise.ReviseSlot * here.Slots / standard.Slots
+	return c
+}
+
+// packNotes is a line on what the cells of packs are in a world.
+func packNotes(w *world.Config) string {
+	standard := world.Standard()
+	at := *w
+	if at.Aircraft = standard.Aircraft; at.Slots == standard.Slots && math.Abs(at.EnergyScale()-1) <= 1e-3 {
+		return ""
+	}
+	return fmt.Sprintf("packs: cells are named by joules of the standard world; here they have %.3g times as many (landed: with this "+
+		"airframe's climb and descent), over %d slots where no T is named\n", at.EnergyScale(), w.Slots)
+}
+
 // config is the cell's world.
 func (c *packCell) config(base world.Config) (w world.Config, err error) {
 	if w = base; c.world != "" {
-		if w, err = world.Named(c.world); err != nil {
+		if err := w.Load(c.world); err != nil {
 			return w, err
 		}
 	}
 	if w.Aircraft, w.Slots = c.aircraft, c.slots; c.change != nil {
 		c.change(&w)
 	}
-	return w, nil
+	return w, w.Check()
 }
 
 // packFlights flies one cell on one seed.
@@ -313,7 +349,7 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 		for m := range f.world.Aircraft {
 			h.order = append(h.order, m)
 		}
-		return rollout.Result{Point: pareto.Point{DelayS: h.run(f.flown...)}}, nil
+		return h.run(f.flown...), nil
 	}
 	return r.Fly(f.seed, request), nil
 }
@@ -330,7 +366,7 @@ func checkPackSeeds(seed uint64) error {
 func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cells []packCell, arms []string) (*PacksReport, error) {
 	report := &PacksReport{}
 	for k := range cells {
-		cell := &cells[k]
+		cell := cells[k].in(&c.World)
 		w, err := cell.config(c.World)
 		if err != nil {
 			return nil, err
@@ -341,7 +377,7 @@ func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cell
 			if err := checkPackSeeds(c.Seeds[i]); err != nil {
 				return err
 			}
-			f := packFlights{cell: cell, ck: ck, config: &c, world: w, seed: c.Seeds[i]}
+			f := packFlights{cell: &cell, ck: ck, config: &c, world: w, seed: c.Seeds[i]}
 			for _, arm := range wanted {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -357,7 +393,7 @@ func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cell
 		if err != nil {
 			return report, err
 		}
-		report.add(cell, wanted, flights)
+		report.add(&cell, wanted, flights)
 	}
 	return report, nil
 }
@@ -378,11 +414,9 @@ func (p *PacksReport) add(cell *packCell, arms []string, flights [][]rollout.Res
 			r := &results[k]
 			delays = append(delays, r.DelayS)
 			row.ServedSlots += float64(r.ServedSlots) / float64(len(flights))
-			if arm != hindsightArm {
-				over := cell.overJ(r)
-				if row.OverJ = max(row.OverJ, over); over > 0 {
-					row.Overrun++
-				}
+			over := cell.overJ(r)
+			if row.OverJ = max(row.OverJ, over); over > 0 {
+				row.Overrun++
 			}
 			if best >= 0 {
 				regrets = append(regrets, r.DelayS/results[best].DelayS-1)

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,9 @@ func TestPacks(t *testing.T) {
 	delayS := map[string]float64{}
 	for _, r := range report.Packs {
 		delayS[r.Cell+" "+r.Arm] = r.DelayS
+		if r.Arm == hindsightArm && !(r.ServedSlots > 90 && r.ServedSlots <= 100 && r.OverJ == 0) {
+			t.Errorf("%+v", r)
+		}
 		if r.Arm == policyArm && (r.OverJ != 0 || r.ServedSlots != 100 || r.Regret == nil || *r.Regret > 0.1) {
 			t.Errorf("%+v", r)
 		}
@@ -74,5 +78,54 @@ func TestPackCells(t *testing.T) {
 		if _, _, err := selectPacks(bad[0], bad[1]); err == nil {
 			t.Errorf("cells %v and arms %v are accepted", bad[0], bad[1])
 		}
+	}
+}
+
+// TestPackCellsInAnotherWorld checks that cells are over a world's own slots, and that their joules are as
+// scarce there as in the standard world, where they are what their names say.
+func TestPackCellsInAnotherWorld(t *testing.T) {
+	standard := world.Standard()
+	for _, c := range packCells() {
+		x := c.in(&standard)
+		if x.slots != c.slots || x.budgetJ != c.budgetJ || !slices.Equal(x.packsJ, c.packsJ) || x.revise != c.revise {
+			t.Errorf("%s becomes %+v", c.name, x)
+		}
+	}
+	heavy := world.Standard()
+	heavy.Aircraft, heavy.Slots = 3, 60
+	heavy.Physics.Propulsion.BladeW *= 3
+	heavy.Physics.Propulsion.InducedW *= 3
+	_, standardW := standard.Physics.MinPower()
+	_, heavyW := heavy.Physics.MinPower()
+	ratio := heavyW / standardW
+	groundJ := func(w *world.Config) float64 { return (world.ClimbS + world.DescentS) * w.Physics.Propulsion.PowerW(0) }
+	for name, want := range map[string]struct {
+		slots, revise int
+		joules        float64 // total, or of the first pack
+	}{
+		"24kJ":                       {60, 0, 24e3 * ratio * 0.6},
+		"31.5kJ revised from 27.5kJ": {60, 30, 31.5e3 * ratio * 0.6},
+		"12+18kJ":                    {60, 0, 12e3 * ratio * 0.6},
+		"37.6+37.6kJ landed":         {60, 0, (37.6e3-groundJ(&standard))*ratio*0.6 + groundJ(&heavy)},
+		"60+60kJ landed T=300":       {300, 0, (60e3-groundJ(&standard))*ratio + groundJ(&heavy)},
+		"42+48kJ landed gusts":       {60, 0, (42e3-groundJ(&standard))*ratio*0.6 + groundJ(&heavy)},
+	} {
+		cells, _, err := selectPacks([]string{name}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cells[0].in(&heavy)
+		joules := c.budgetJ
+		if c.packsJ != nil {
+			joules = c.packsJ[0]
+		}
+		w, err := c.config(heavy)
+		if err != nil || w.Slots != want.slots || w.Physics != heavy.Physics || w.Aircraft != 2 || c.revise.ReviseSlot != want.revise ||
+			math.Abs(joules-want.joules) > 1e-6*joules {
+			t.Errorf("%s: %v, %d slots, %v J, revised in slot %d; want %+v", name, err, w.Slots, joules, c.revise.ReviseSlot, want)
+		}
+	}
+	if note := packNotes(&heavy); !strings.Contains(note, "over 60 slots") || packNotes(&standard) != "" {
+		t.Errorf("%q, in the standard world %q", note, packNotes(&standard))
 	}
 }
