@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
@@ -154,6 +155,9 @@ type ardupilotParameters struct {
 	FailsafeOptions int     // FS_OPTIONS
 }
 
+// battMonitor is what an ArduCopter has no other BATT_ parameter without (AP_PARAM_FLAG_ENABLE).
+const battMonitor = "BATT_MONITOR above 0 and a reboot"
+
 // ardupilotTable: without those that are required no aircraft takes off; for the others
 // ArduCopter's defaults are assumed.
 var ardupilotTable = []parameter{
@@ -164,18 +168,18 @@ var ardupilotTable = []parameter{
 	{name: "SYSID_MYGCS", renamed: "MAV_GCS_SYSID", want: "the leader's system id", what: "whose HEARTBEAT that is", required: true,
 		set: func(p *Parameters, x float64) { p.GCSSystemID = int(x) }},
 	{name: "BATT_FS_LOW_ACT", want: "1 (Land), 2, 3, 4 or 7 (Return, Land), or the same of BATT_FS_CRT_ACT",
-		what: "what it does at low battery", required: true,
+		what: "what it does at low battery", required: true, needs: battMonitor,
 		set: func(p *Parameters, x float64) { p.LowAction = int(x) }},
-	{name: "BATT_FS_CRT_ACT", want: "as BATT_FS_LOW_ACT", what: "and at a critical one", required: true,
+	{name: "BATT_FS_CRT_ACT", want: "as BATT_FS_LOW_ACT", what: "and at a critical one", required: true, needs: battMonitor,
 		set: func(p *Parameters, x float64) { p.CriticalAction = int(x) }},
-	{name: "BATT_LOW_VOLT", want: "the pack's, V, for its action", what: "what is low", required: true,
+	{name: "BATT_LOW_VOLT", want: "the pack's, V, for its action", what: "what is low", required: true, needs: battMonitor,
 		set: func(p *Parameters, x float64) { p.LowV = x }},
-	{name: "BATT_CRT_VOLT", want: "the pack's, V, for its action", what: "what is critical", required: true,
+	{name: "BATT_CRT_VOLT", want: "the pack's, V, for its action", what: "what is critical", required: true, needs: battMonitor,
 		set: func(p *Parameters, x float64) { p.CriticalV = x }},
 	{name: "WPNAV_SPEED", renamed: "WP_SPD", rescaled: 100, want: "above 0, cm/s (`WP_SPD`: m/s)",
 		what: "the speed limit, unless the configuration's is lower", required: true,
 		set: func(p *Parameters, x float64) { p.SpeedMaxMPS = x / 100 }},
-	{name: "SYSID_ENFORCE", renamed: "MAV_OPTIONS", want: "bit 0, unless messages are signed",
+	{name: "SYSID_ENFORCE", renamed: "MAV_OPTIONS", want: "bit 0, set last, unless messages are signed",
 		what: "it obeys the leader alone", required: true,
 		set: func(p *Parameters, x float64) { p.Options = int(x) }},
 	{name: "MAV_GCS_SYSID_HI", want: "0", what: "another id whose HEARTBEAT would do",
@@ -225,31 +229,31 @@ func bringsDown(action int) bool {
 	return false
 }
 
-func (ardupilot) unsafeReason(p *Parameters) string {
+func (ardupilot) unsafeReasons(p *Parameters) []string {
 	low := bringsDown(p.LowAction) && (p.LowV > 0 || p.LowMAh > 0)
 	critical := bringsDown(p.CriticalAction) && (p.CriticalV > 0 || p.CriticalMAh > 0)
-	switch {
-	case !(p.GuidedTimeoutS > 0 && p.GuidedTimeoutS <= 1):
-		return fmt.Sprintf("GUID_TIMEOUT is %v s, want above 0 and at most 1: it flies on for so long without setpoints", p.GuidedTimeoutS)
-	case p.GCSFailsafe != 1 && p.GCSFailsafe != 3 && p.GCSFailsafe != 4 && p.GCSFailsafe != 5 && p.GCSFailsafe != 7:
-		return fmt.Sprintf("FS_GCS_ENABLE is %d, want 1, 3, 4, 5 or 7: without its leader it hovers until its battery is empty",
-			p.GCSFailsafe)
-	case p.GCSSystemID != p.leader.systemID:
-		return fmt.Sprintf("MAV_GCS_SYSID (SYSID_MYGCS) is %d, want the leader's %d: it would not notice that its leader is gone",
-			p.GCSSystemID, p.leader.systemID)
-	case p.GCSSystemIDTo > p.GCSSystemID:
-		return fmt.Sprintf("MAV_GCS_SYSID_HI is %d, want 0: another station's HEARTBEAT would do for the leader's", p.GCSSystemIDTo)
-	case p.GCSTimeoutS > 10:
-		return fmt.Sprintf("FS_GCS_TIMEOUT is %v s, want at most 10", p.GCSTimeoutS)
-	case !low && !critical:
-		return "no battery failsafe: want BATT_FS_LOW_ACT or BATT_FS_CRT_ACT 1 (Land) or 2 (RTL), with a voltage or charge at which it acts"
-	case p.Options&1 == 0 && !p.leader.signs:
-		return fmt.Sprintf("MAV_OPTIONS (SYSID_ENFORCE) is %d and messages are not signed: it obeys anybody; want bit 0, or a MAVLink key",
-			p.Options)
-	case !(p.SpeedMaxMPS > 0):
-		return fmt.Sprintf("WPNAV_SPEED (WP_SPD) is %v m/s, want a positive number", p.SpeedMaxMPS)
-	}
-	return ""
+	return p.failed([]check{
+		{!(p.GuidedTimeoutS > 0 && p.GuidedTimeoutS <= 1), []string{"GUID_TIMEOUT"},
+			fmt.Sprintf("GUID_TIMEOUT is %v s, want above 0 and at most 1: it flies on for so long without setpoints", p.GuidedTimeoutS)},
+		{!slices.Contains([]int{1, 3, 4, 5, 7}, p.GCSFailsafe), []string{"FS_GCS_ENABLE"},
+			fmt.Sprintf("FS_GCS_ENABLE is %d, want 1, 3, 4, 5 or 7: without its leader it hovers until its battery is empty",
+				p.GCSFailsafe)},
+		{p.GCSSystemID != p.leader.systemID, []string{"SYSID_MYGCS"},
+			fmt.Sprintf("MAV_GCS_SYSID (SYSID_MYGCS) is %d, want the leader's %d: it would not notice that its leader is gone",
+				p.GCSSystemID, p.leader.systemID)},
+		{p.GCSSystemIDTo > p.GCSSystemID, nil,
+			fmt.Sprintf("MAV_GCS_SYSID_HI is %d, want 0: another station's HEARTBEAT would do for the leader's", p.GCSSystemIDTo)},
+		{p.GCSTimeoutS > 10, nil, fmt.Sprintf("FS_GCS_TIMEOUT is %v s, want at most 10", p.GCSTimeoutS)},
+		{!low && !critical, []string{"BATT_FS_LOW_ACT", "BATT_LOW_VOLT", "BATT_FS_CRT_ACT", "BATT_CRT_VOLT"},
+			fmt.Sprintf("no battery failsafe: BATT_FS_LOW_ACT is %d at BATT_LOW_VOLT %v V, BATT_FS_CRT_ACT %d at BATT_CRT_VOLT %v V; want "+
+				"1 (Land) or 2 (RTL) of one, with a voltage (or charge, BATT_LOW_MAH, BATT_CRT_MAH) above 0", p.LowAction, p.LowV,
+				p.CriticalAction, p.CriticalV)},
+		{p.Options&1 == 0 && !p.leader.signs, []string{"SYSID_ENFORCE"},
+			fmt.Sprintf("MAV_OPTIONS (SYSID_ENFORCE) is %d and messages are not signed: it obeys anybody; want bit 0, set last, or a "+
+				"MAVLink key", p.Options)},
+		{!(p.SpeedMaxMPS > 0), []string{"WPNAV_SPEED"},
+			fmt.Sprintf("WPNAV_SPEED (WP_SPD) is %v m/s, want a positive number", p.SpeedMaxMPS)},
+	})
 }
 
 func (ardupilot) warnings(p *Parameters, _ float64) (reasons []string) {

@@ -404,6 +404,30 @@ func TestCopterParameters(t *testing.T) {
 	}
 }
 
+// All that is unsafe of what was read is named at once, and what was not read, with what it needs.
+func TestUnsafeReasons(t *testing.T) {
+	v := &simVehicle{fixture: newFixture(t), number: 1, copter: true, landed: true}
+	v.sendHeartbeat()
+	for name, x := range map[string]float32{"GUID_TIMEOUT": 3, "FS_GCS_ENABLE": 0, "SYSID_MYGCS": 255, "WPNAV_SPEED": 1000,
+		"SYSID_ENFORCE": 0} {
+		v.transmit(&common.MessageParamValue{ParamId: name, ParamType: common.MAV_PARAM_TYPE_REAL32, ParamValue: x})
+	}
+	p := v.view().Params
+	got := p.UnsafeReasons()
+	want := []string{
+		"BATT_FS_LOW_ACT, BATT_FS_CRT_ACT, BATT_LOW_VOLT, BATT_CRT_VOLT were not read yet; those of the battery need BATT_MONITOR",
+		"GUID_TIMEOUT is 3 s", "FS_GCS_ENABLE is 0", "(SYSID_MYGCS) is 255", "(SYSID_ENFORCE) is 0",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%q", got)
+	}
+	for i, text := range want {
+		if !strings.Contains(got[i], text) {
+			t.Errorf("%q, want %q", got[i], text)
+		}
+	}
+}
+
 // ArduPilot flies other vehicles too, whose modes have other numbers.
 func TestOtherVehiclesOfArduPilot(t *testing.T) {
 	v := &simVehicle{fixture: newFixture(t), number: 1}

@@ -63,7 +63,8 @@ type autopilot interface {
 	parameterTable() []parameter
 	// value undoes the encoding of PARAM_VALUE.
 	value(m *common.MessageParamValue) float64
-	unsafeReason(p *Parameters) string
+	// unsafeReasons are all that is unsafe about those that were read.
+	unsafeReasons(p *Parameters) []string
 	warnings(p *Parameters, capacityJ float64) []string
 	// failsafes are the parameters that say what it does without its leader.
 	failsafes(p *Parameters) [8]float64
@@ -117,6 +118,7 @@ type parameter struct {
 	required         bool    // without it no aircraft takes off
 	renamed          string  // its name in later versions, empty: the same
 	rescaled         float64 // one unit of the later name in units of the first; 0: the same
+	needs            string  // without which the autopilot has none of that name; empty: nothing
 	set              func(*Parameters, float64)
 }
 

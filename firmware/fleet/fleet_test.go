@@ -205,7 +205,7 @@ func TestAcceptedFrames(t *testing.T) {
 	view := func() View { return f.Views()[0] }
 	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
-	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id of no aircraft here"),
+	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id 8 of no aircraft here"),
 		heartbeatMessage(ModeHold, true))
 	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"),
 		heartbeatMessage(ModeHold, true))

@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
@@ -96,6 +98,20 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 	return nil, bad
 }
 
+// SilenceHint is what to look at where nothing comes from an endpoint.
+func SilenceHint(endpoint string) string {
+	scheme, rest, _ := strings.Cut(endpoint, ":")
+	switch scheme {
+	case "udp-listen":
+		_, port, _ := net.SplitHostPort(rest)
+		return fmt.Sprintf("its autopilot or radio has to send to UDP port %s of this machine, past any firewall", port)
+	case "serial":
+		at := max(strings.LastIndexByte(rest, ':'), 0)
+		return fmt.Sprintf("see to TX at RX, to the baud rate, and that `fuser %s` shows no other program", rest[:at])
+	}
+	return fmt.Sprintf("its autopilot or radio has to answer at UDP %s", rest)
+}
+
 func (l *endpointLink) open() error {
 	conf, err := ParseEndpoint(l.endpoint)
 	if err != nil {
@@ -109,7 +125,12 @@ func (l *endpointLink) open() error {
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: companionComponent,
 		HeartbeatDisable: true, // sendHeartbeats sends them, through the gate
 	}
-	if err := n.Initialize(); err != nil {
+	err = n.Initialize()
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("open %s: %w; a leader, a ground station or a MAVLink router may have it, `ss -ulpn` shows which program: end "+
+			"that, or use another port", l.endpoint, err)
+	case err != nil:
 		return fmt.Errorf("open %s: %w", l.endpoint, err)
 	}
 	l.node = n
@@ -214,7 +235,7 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 		return
 	}
 	if system != gcsSystemID {
-		f.rejectFrame("system id of no aircraft here")
+		f.rejectFrame(fmt.Sprintf("system id %d of no aircraft here", system))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
@@ -176,9 +178,56 @@ func (p *Parameters) CapacityParameter() string { return p.kind().traits().capac
 
 // UnsafeReason returns why an autopilot's failsafe is unsafe for an aircraft whose
 // leader may fail at any time, or is empty.
-func (p *Parameters) UnsafeReason() string {
-	if !p.Complete() {
-		return fmt.Sprintf("parameters %v were not read yet", p.missing())
+func (p *Parameters) UnsafeReason() string { return strings.Join(p.UnsafeReasons(), "; ") }
+
+// UnsafeReasons are all of its reasons: the parameters that were not read yet, and each that is unsafe.
+func (p *Parameters) UnsafeReasons() (reasons []string) {
+	if unread := p.unreadReason(); unread != "" {
+		reasons = append(reasons, unread)
 	}
-	return p.kind().unsafeReason(p)
+	return append(reasons, p.kind().unsafeReasons(p)...)
+}
+
+// unreadReason names the required parameters that were not read yet, and what they need; empty: there is none.
+func (p *Parameters) unreadReason() string {
+	var names []string
+	needs := ""
+	for i, x := range p.kind().parameterTable() {
+		if !x.required || p.readMask>>i&1 != 0 {
+			continue
+		}
+		name := x.name
+		if x.renamed != "" {
+			name += " or " + x.renamed
+		}
+		names, needs = append(names, name), cmp.Or(needs, x.needs)
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case needs != "" && p.readMask != 0: // others came, so that it is not the link
+		return fmt.Sprintf("parameters %s were not read yet; those of the battery need %s", strings.Join(names, ", "), needs)
+	}
+	return fmt.Sprintf("parameters %s were not read yet", strings.Join(names, ", "))
+}
+
+// check is one of the rules about parameters.
+type check struct {
+	wrong  bool
+	of     []string // the required ones that it rests on, by the first names of the table
+	reason string
+}
+
+// failed are the reasons of the checks that fail, of those whose parameters were read.
+func (p *Parameters) failed(checks []check) (reasons []string) {
+	read := func(name string) bool {
+		i := slices.IndexFunc(p.kind().parameterTable(), func(x parameter) bool { return x.name == name })
+		return p.readMask>>i&1 != 0
+	}
+	for _, c := range checks {
+		if c.wrong && !slices.ContainsFunc(c.of, func(name string) bool { return !read(name) }) {
+			reasons = append(reasons, c.reason)
+		}
+	}
+	return reasons
 }

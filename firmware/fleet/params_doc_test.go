@@ -59,6 +59,10 @@ func TestArduPilotParameterFile(t *testing.T) {
 			if _, again := values[fields[0]]; err != nil || len(fields) != 2 || again {
 				t.Fatalf("%s: %q", file, line)
 			}
+			// From then on it obeys the leader's id alone: a ground station sets nothing more.
+			if values["SYSID_ENFORCE"]+values["MAV_OPTIONS"] > 0 && file == "leader.parm" && fields[0] != "MAV_OPTIONS" {
+				t.Errorf("%s comes after SYSID_ENFORCE, and cannot be set", fields[0])
+			}
 			values[fields[0]] = x
 		}
 	}

@@ -172,19 +172,19 @@ func (px4) value(m *common.MessageParamValue) float64 {
 	return float64(m.ParamValue)
 }
 
-func (px4) unsafeReason(p *Parameters) string {
-	switch {
-	case p.OffboardLossAction != lossActionReturn && p.OffboardLossAction != lossActionLand && p.OffboardLossAction != lossActionHold:
-		return fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", p.OffboardLossAction)
-	case p.OffboardLossAction == lossActionHold && p.LowBatteryAction == 0:
-		return "COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; " +
-			"want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"
-	case !(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10):
-		return fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)
-	case !(p.SpeedMaxMPS > 0):
-		return fmt.Sprintf("MPC_XY_VEL_MAX is %v m/s, want a positive number", p.SpeedMaxMPS)
-	}
-	return ""
+func (px4) unsafeReasons(p *Parameters) []string {
+	lost := p.OffboardLossAction
+	return p.failed([]check{
+		{lost != lossActionReturn && lost != lossActionLand && lost != lossActionHold, []string{"COM_OBL_RC_ACT"},
+			fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", lost)},
+		{lost == lossActionHold && p.LowBatteryAction == 0, []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
+			"COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; " +
+				"want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"},
+		{!(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10), []string{"COM_OF_LOSS_T"},
+			fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)},
+		{!(p.SpeedMaxMPS > 0), []string{"MPC_XY_VEL_MAX"},
+			fmt.Sprintf("MPC_XY_VEL_MAX is %v m/s, want a positive number", p.SpeedMaxMPS)},
+	})
 }
 
 func (px4) warnings(p *Parameters, capacityJ float64) (reasons []string) {

@@ -93,7 +93,7 @@ func (v *View) Ready() error {
 	case !v.Fresh:
 		return fmt.Errorf("no position or no HEARTBEAT for %.1f s; see to its link and its position fix", v.StaleS)
 	case !v.Params.Complete():
-		return errors.New(v.Params.UnsafeReason() + "; send it again")
+		return errors.New(v.Params.unreadReason() + "; send it again")
 	case v.Armed:
 		return fmt.Errorf("is armed, in %s; want it on the ground with its motors off", v.ModeName)
 	case v.Landed == nil:

@@ -480,7 +480,8 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	item := fmt.Sprintf("aircraft %d", v.Number)
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
-		p.add(ResultFail, item, "nothing received from system %d on %s within %v", a.SystemID, a.Endpoint, p.wait)
+		p.add(ResultFail, item, "nothing received from system %d on %s within %v: %s", a.SystemID, a.Endpoint, p.wait,
+			fleet.SilenceHint(a.Endpoint))
 		return
 	}
 	start := p.config.StartPosition(v.Number, k.AreaSideM)
@@ -510,13 +511,15 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultOK, item, "the climb to %g m and the way to its start take about %.0f s of flight.climb_s, %g", k.AltitudeM, climbS,
 			limitS)
 	}
-	switch unsafe := v.Params.UnsafeReason(); {
-	case unsafe == "":
+	unsafe, result := v.Params.UnsafeReasons(), ResultFail
+	if v.Params.Complete() && p.config.Flight.Failsafe != "refuse" {
+		result = ResultWarn
+	}
+	for _, reason := range unsafe {
+		p.add(result, item, "%s", reason)
+	}
+	if len(unsafe) == 0 {
 		p.add(ResultOK, item, "%s: %s", v.Autopilot(), v.Params.Summary())
-	case v.Params.Complete() && p.config.Flight.Failsafe != "refuse":
-		p.add(ResultWarn, item, "%s", unsafe)
-	default:
-		p.add(ResultFail, item, "%s", unsafe)
 	}
 	for _, reason := range v.Params.Warnings(v.CapacityJ) {
 		p.add(ResultWarn, item, "%s", reason)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,6 +135,11 @@ func TestCheckFails(t *testing.T) {
 	os.WriteFile(readOnly, nil, 0o400)
 	damaged := t.TempDir()
 	os.WriteFile(ledger.Path(damaged), bytes.Repeat([]byte("x"), 65536), 0o600)
+	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
 	for _, c := range []struct {
 		name, more, item, result, detail string
 	}{
@@ -145,7 +151,9 @@ func TestCheckFails(t *testing.T) {
 		{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
 		{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 		{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}]", "aircraft 1",
-			preflight.ResultFail, "nothing received"},
+			preflight.ResultFail, "has to send to UDP port"},
+		{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "links",
+			preflight.ResultFail, "address already in use; a leader, a ground station or a MAVLink router may have it, `ss -ulpn`"},
 		{"disk full", "ledger_mb: 2048\nslot_ms: 1000", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
@@ -199,13 +207,18 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	t.Parallel()
 	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
-	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0}, {"COM_OF_LOSS_T": 60}, {}} {
+	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0, "COM_OF_LOSS_T": 60}, {"COM_OF_LOSS_T": 60}, {}} {
 		r.ReplaceParameters(i, p)
 	}
 	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
-	for item, want := range map[string]string{"aircraft 1": "COM_OBL_RC_ACT is 0", "aircraft 2": "COM_OF_LOSS_T is 60"} {
-		if results[item] != preflight.ResultFail || !strings.Contains(details[item], want) {
-			t.Errorf("%s: %q: %s", item, results[item], details[item])
+	for item, want := range map[string][]string{
+		"aircraft 1": {"COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)\n", "COM_OF_LOSS_T is 60 s, want 0.3 to 10\n"},
+		"aircraft 2": {"COM_OF_LOSS_T is 60"},
+	} {
+		for _, text := range want {
+			if results[item] != preflight.ResultFail || !strings.Contains(details[item], text) {
+				t.Errorf("%s: %q, want %q: %s", item, results[item], text, details[item])
+			}
 		}
 	}
 	if results["aircraft 3"] != preflight.ResultOK {
