@@ -113,7 +113,7 @@ func (a *Account) AircraftDrawnJ(number int) float64 {
 // UsableJ is what is left in an aircraft's pack and may be used, its reserve included.
 func (a *Account) UsableJ(v *fleet.View) float64 {
 	usableJ := a.ResidualJ(v)
-	if p, _ := a.pack(v.Number); p.UsableJ > 0 {
+	if p := a.pack(v.Number); p.UsableJ > 0 {
 		usableJ = min(usableJ, max(p.UsableJ-a.AircraftDrawnJ(v.Number), 0))
 	}
 	return usableJ
@@ -122,23 +122,25 @@ func (a *Account) UsableJ(v *fleet.View) float64 {
 // KeptJ is what is to be left of UsableJ at touchdown. What is left beyond UsableJ counts for the
 // configuration's reserve.
 func (a *Account) KeptJ(v *fleet.View) float64 {
-	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
-		return p.KeptJ(v)
+	keptJ := a.reserveJ(v)
+	if p := a.pack(v.Number); !p.Reserves {
+		keptJ = max(keptJ-(a.ResidualJ(v)-a.UsableJ(v)), 0)
 	}
-	return max(a.ReserveJ-(a.ResidualJ(v)-a.UsableJ(v)), 0)
+	return keptJ
 }
 
-func (a *Account) pack(number int) (p PackBounds, bounded bool) {
-	if a.bounds == nil {
-		return p, false
+// pack is the bounds of an aircraft's pack; those of a pack without any ask for nothing.
+func (a *Account) pack(number int) (p PackBounds) {
+	if a.bounds != nil {
+		p, _ = a.bounds.Pack(number)
 	}
-	return a.bounds.Pack(number)
+	return p
 }
 
 // reserveJ is what an aircraft's pack keeps beyond its way home: as its budget says, or the
 // configuration.
 func (a *Account) reserveJ(v *fleet.View) float64 {
-	if p, bounded := a.pack(v.Number); bounded && p.Reserves {
+	if p := a.pack(v.Number); p.Reserves {
 		return p.KeptJ(v)
 	}
 	return a.ReserveJ
@@ -147,7 +149,7 @@ func (a *Account) reserveJ(v *fleet.View) float64 {
 // PackLeftJ is what an aircraft may still draw in the scope of the bounds before its reserve;
 // +Inf where its pack is not bounded. With packs alone every pack is.
 func (a *Account) PackLeftJ(v *fleet.View) float64 {
-	if _, bounded := a.pack(v.Number); !bounded && a.bounds.TotalJ > 0 {
+	if _, bounded := a.bounds.Pack(v.Number); !bounded && a.bounds.TotalJ > 0 {
 		return math.Inf(1)
 	}
 	leftJ := a.UsableJ(v) - a.KeptJ(v)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -108,6 +109,24 @@ func TestPackIsKeptOverRestarts(t *testing.T) {
 	next.RestorePacks(saved[1:])
 	if v := next.Views()[1]; v.FittedJ != 0 || v.CapacityJ != 150e3 {
 		t.Errorf("of another aircraft: %v J of %v", v.FittedJ, v.CapacityJ)
+	}
+}
+
+// What was drawn since the charge fell is without what was drawn while the leader was down, which the
+// restored meter adds to its total afterwards.
+func TestChargeFellBeforeTheMeterWasRestored(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{})
+	status := &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: -1}
+	for _, status.BatteryRemaining = range []int8{50, 50, 49, 49} {
+		v.simulate(500*time.Millisecond, nil)
+		v.transmit(status)
+	}
+	before := v.view()
+	v.Fleet.RestoreMeter(1, energy.State{SpentJ: 5e3, LowJ: 5e3, HighJ: 5e3, PowerW: 160, Factor: 1}, 100)
+	after := v.view()
+	if !(after.TotalJ-before.TotalJ > 15e3) || math.Abs(after.ChargeDrawnJ-before.ChargeDrawnJ) > 1 || before.ChargeDrawnJ > 500 {
+		t.Errorf("of %v J, then %v, since the charge fell: %v J, then %v", before.TotalJ, after.TotalJ, before.ChargeDrawnJ,
+			after.ChargeDrawnJ)
 	}
 }
 

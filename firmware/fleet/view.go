@@ -202,6 +202,8 @@ func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
 		case math.IsNaN(gapS):
 			gapS = boot
 		}
+		sinceJ := a.meter.DrawnJ(now) - a.chargeFellJ // NaN: it did not fall
 		a.meter.Restore(now, s, gapS)
+		a.chargeFellJ = a.meter.DrawnJ(now) - sinceJ // the total now has what was drawn meanwhile
 	})
 }

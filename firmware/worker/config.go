@@ -4,12 +4,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"os"
 
 	"prefdt/firmware/worker/function"
 	"prefdt/telemetry"
+	"prefdt/telemetry/access"
 )
 
 // Config is configs/worker.yaml, where each key is explained.
@@ -96,17 +96,9 @@ func (c *Config) tls() (*tls.Config, error) {
 // checkRevoked is an error if a certificate is in a list, or the list cannot be read. It is
 // read at each handshake: a lost phone is revoked while the worker runs.
 func checkRevoked(path string, certificates []*x509.Certificate) error {
-	raw, err := os.ReadFile(path)
+	list, err := access.ReadRevoked(path)
 	if err != nil {
 		return fmt.Errorf("revoked: %w", err)
-	}
-	block, _ := pem.Decode(raw)
-	if block == nil {
-		return fmt.Errorf("revoked %s: no list in PEM", path)
-	}
-	list, err := x509.ParseRevocationList(block.Bytes)
-	if err != nil {
-		return fmt.Errorf("revoked %s: %w", path, err)
 	}
 	for _, c := range certificates {
 		for _, r := range list.RevokedCertificateEntries {

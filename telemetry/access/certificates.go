@@ -266,6 +266,23 @@ func constrain(template *x509.Certificate, names []string, addresses []net.IP) {
 // RevokedFile has the certificates of a folder's authority that are good no more, for the broker.
 const RevokedFile = "ca.crl"
 
+// ReadRevoked reads a list of revoked certificates.
+func ReadRevoked(path string) (*x509.RevocationList, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, fmt.Errorf("%s: no list in PEM", path)
+	}
+	list, err := x509.ParseRevocationList(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return list, nil
+}
+
 // Revoke adds a name's certificate to the revoked ones, and removes it with its key, so that
 // Issue makes another.
 func Revoke(folder, name string, now time.Time) error {
@@ -295,17 +312,13 @@ func Revoke(folder, name string, now time.Time) error {
 func (c *Certificate) writeRevoked(folder string, more *x509.Certificate, now time.Time) error {
 	path := filepath.Join(folder, RevokedFile)
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-backdated), NextUpdate: c.X509.NotAfter}
-	if raw, err := os.ReadFile(path); err == nil {
-		block, _ := pem.Decode(raw)
-		if block == nil {
-			return fmt.Errorf("%s is no list in PEM", path)
-		}
-		before, err := x509.ParseRevocationList(block.Bytes)
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
+	before, err := ReadRevoked(path)
+	switch {
+	case err == nil:
 		list.Number.Add(before.Number, list.Number)
 		list.RevokedCertificateEntries = before.RevokedCertificateEntries
+	case !errors.Is(err, os.ErrNotExist): // a list that cannot be read is not begun anew
+		return err
 	}
 	if more != nil {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: more.SerialNumber,
