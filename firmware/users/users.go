@@ -247,7 +247,7 @@ func (u *Users) observeTasks(reported []slot.User) {
 	u.forecast.Observe(u.bounded)
 }
 
-// WithoutDecision is how many users without a decision the present offer was made for.
+// WithoutDecision is how many users without a decision are expected beside those that report.
 func (u *Users) WithoutDecision() float64 { return u.forecast.WithoutDecision() }
 
 // MaxOfferUsers is how many users without a report of a slot may have accepted its

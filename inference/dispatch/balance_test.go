@@ -13,6 +13,48 @@ import (
 // offered flies slots of static users of whose reports a part is lost, and returns how far in
 // the mean those that came to an aircraft are from those that it expected, as a share of all
 // users, and the delay of a slot, with offers and with none.
+// A leader that is late for a slot leaves all users to the offer, though all had decisions in the slots before:
+// together they are no slower than if each computed locally.
+func TestOfferOfALateLeader(t *testing.T) {
+	c := physics.DefaultConstants()
+	fleet := []slot.Aircraft{{Number: 1, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 333, NorthM: 500}},
+		{Number: 2, CPUHz: c.EdgeCPUHz, Position: physics.Position{EastM: 667, NorthM: 500}}}
+	for _, tt := range []struct{ users, lost int }{{5, 0}, {30, 0}, {100, 0}, {300, 0}, {300, 1}} {
+		users := tt.users
+		r := rand.New(rand.NewPCG(uint64(users), 13))
+		prior := testPrior()
+		prior.ActiveUsers = float64(users)
+		f := Forecast{Prior: prior}
+		delayS, localS := 0.0, 0.0
+		for range 8 {
+			s := slot.Snapshot{Aircraft: fleet}
+			for range users {
+				u := prior.Sample(c.AreaSideM, r)
+				for m := range fleet {
+					u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(fleet[m].Position).Norm(), c.AltitudeM, r))
+				}
+				s.Users = append(s.Users, u)
+			}
+			offer := f.Offer(&c, fleet, 0.004, r)
+			var d slot.Decision
+			d.Resize(&s)
+			for i := range s.Users {
+				d.Users[i] = offer.Choose(&c, &s.Users[i])
+			}
+			d.Evaluate(&c, &s)
+			f.Observe(s.Users)
+			f.Settle(users, tt.lost)
+			delayS += d.DelayS
+			for i := range s.Users {
+				localS += c.PenalizedDelayS(s.Users[i].Task, s.Users[i].Task.LocalTimeS(s.Users[i].CPUHz))
+			}
+		}
+		if !(delayS < 0.95*localS) {
+			t.Errorf("%d users, of whom %d lacked a decision before: %.1f s by the offer, %.1f locally", users, tt.lost, delayS, localS)
+		}
+	}
+}
+
 func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, delayS, localS float64) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(seed, 12))

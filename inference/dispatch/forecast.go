@@ -122,9 +122,7 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 		offer.Aircraft = append(offer.Aircraft, OfferAircraft{Number: a.Number, Position: a.Position, CPUHz: a.CPUHz, ExpectedUsers: users})
 		f.offered = append(f.offered, offeredLoad{number: a.Number, users: users, cyclesPerUser: cycles / max(users, 1)})
 	}
-	if f.unreportedShare > 0 {
-		f.balance(&scaled, &offer)
-	}
+	f.balance(&scaled, &offer)
 	for m := range offer.Aircraft {
 		x, o := &offer.Aircraft[m], &f.offered[m]
 		o.shareHz = x.CPUHz * usersPerSynthetic / max(usersPerSynthetic*x.ExpectedUsers, 1)
@@ -142,6 +140,17 @@ const (
 	balancedUsers, balancedShare = 2, 0.05
 )
 
+// choosingShare is the part of the users that an offer is made for: those without a decision. Where hardly
+// any lacks one it is made for all, who take it when the leader is late for a slot: an offer made for few
+// has 100 users wait longer than if each computed locally. To a single user either is worth the same.
+func (f *Forecast) choosingShare() float64 {
+	const hardlyAny = 0.01
+	if f.unreportedShare < hardlyAny {
+		return 1
+	}
+	return min(f.unreportedShare, 1)
+}
+
 // balance changes the users that an offer expects, which are those of a dispatch, until as
 // many come: of the part that reports those that are dispatched beside the others, and of the
 // others those that choose an aircraft by the offer itself. It is the mean of their responses to the means before (fictitious play,
@@ -150,7 +159,7 @@ const (
 func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 	f.dispatched = f.dispatched[:0]
 	for m := range f.offered {
-		f.dispatched = append(f.dispatched, (1-min(f.unreportedShare, 1))*f.offered[m].users)
+		f.dispatched = append(f.dispatched, (1-f.choosingShare())*f.offered[m].users)
 	}
 	if f.isBalanced(c, offer) {
 		return
@@ -204,7 +213,7 @@ const dispatchRounds = 2
 // dispatch finds how many of those that report are dispatched to each aircraft, beside the
 // load of those that chose it.
 func (f *Forecast) dispatch(c *physics.Constants, offer *Offer) {
-	s, share := f.syntheticSlot, min(f.unreportedShare, 1) // a copy: its users are drawn in any order
+	s, share := f.syntheticSlot, f.choosingShare() // a copy: its users are drawn in any order
 	s.Users = s.Users[:int(math.Round((1-share)*float64(len(s.Users))))]
 	for m := range s.Aircraft {
 		s.Aircraft[m].Unreported = slot.UnreportedLoad{ExpectedUsers: share * f.offered[m].users, CyclesPerUser: f.offered[m].cyclesPerUser}
@@ -218,7 +227,7 @@ func (f *Forecast) dispatch(c *physics.Constants, offer *Offer) {
 
 // choose has all users choose by the offer, time and again.
 func (f *Forecast) choose(c *physics.Constants, offer *Offer) {
-	share := min(f.unreportedShare, 1)
+	share := f.choosingShare()
 	for m := range f.offered {
 		f.offered[m].users, f.offered[m].cyclesPerUser = 0, 0
 	}
@@ -404,7 +413,7 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expect
 	return n * expectedJ / max(f.expectedUsers(), 1e-9), n * maxJ
 }
 
-// WithoutDecision is how many users without a decision the last offer was made for.
+// WithoutDecision is how many users without a decision are expected beside those that report.
 func (f *Forecast) WithoutDecision() float64 { return min(f.unreportedShare, 1) * f.expectedTasks }
 
 // expectedUsers is the number of users that the last offer leads to some aircraft.
