@@ -35,7 +35,7 @@ func budgetConsequence(b *telemetry.Budget, s *telemetry.Status) string {
 	if b.Scope == telemetry.ScopeLanded {
 		span = "from take-off to touchdown"
 	}
-	text := fmt.Sprintf("%s%s %s, %s of it spent.", limit, inEveryUnit(b.EnergyJ), span, Kilojoules(s.SpentJ))
+	text := fmt.Sprintf("%s%s %s, %s of it spent.", limit, inEveryUnit(b.EnergyJ), span, Kilojoules(spentJ(s, b.Scope)))
 	if b.EnergyJ == 0 {
 		text = fmt.Sprintf("No pack of %s goes below its reserve %s.", aircraftText(packNumbers(b)), span)
 	} else if len(b.Packs) > 0 {

@@ -45,6 +45,14 @@ func TestConsequence(t *testing.T) {
 			Packs: []telemetry.Pack{{Aircraft: 1}, {Aircraft: 2}}}}, flying,
 			"No pack of aircraft 1 and 2 goes below its reserve from take-off to touchdown. Aircraft may come home for good, down to 1 " +
 				"in the air while packs last. It replaces 42 kJ."},
+		"to touchdown, after one of slots": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 90e3, Mode: "ceiling", Scope: "landed"}},
+			func(s *telemetry.Status) { s.State, s.TransitJ = telemetry.StateFlying, 13.6e3 },
+			"exceed 90 kJ (90000 J, 25 Wh) from take-off to touchdown, 20.7 kJ of it spent."},
+		"of slots, after one to touchdown": {budget(36000, "target"),
+			func(s *telemetry.Status) {
+				s.State, s.Scope, s.TransitJ = telemetry.StateFlying, telemetry.ScopeLanded, 4e3
+			},
+			"from slot 0 to the last, 3.1 kJ of it spent."},
 		"below the floor of all aloft": {Request{Budget: &telemetry.Budget{ID: "b", EnergyJ: 20000, Mode: "ceiling", StandDown: "land"}},
 			flying,
 			"The fleet must not exceed 20 kJ (20000 J, 5.556 Wh) from slot 0 to the last, 7.1 kJ of it spent. Aircraft may come home " +

@@ -26,10 +26,17 @@ import (
 // Flight is one mission.
 type Flight struct {
 	Mission  string
-	State    string // after the last row
-	Place    *Place // nil: not recorded
-	Slots    []Slot // in order
+	State    string  // after the last row
+	Place    *Place  // nil: not recorded
+	Slots    []Slot  // in order
+	Drawn    []Drawn // by aircraft, as last settled; nil: not recorded
 	Commands []Command
+}
+
+// Drawn is what an aircraft drew from its take-off on.
+type Drawn struct {
+	SlotsJ   float64 `json:"spent_j"`   // in the slots
+	TransitJ float64 `json:"transit_j"` // outside them: climb, and way home
 }
 
 // Place is where and for whom a mission was flown.
@@ -49,6 +56,7 @@ type Slot struct {
 	Setting          *float64 `json:"setting,omitempty"`
 	BudgetJ          *float64 `json:"budget_j,omitempty"` // nil: a preference
 	Mode             string   `json:"mode,omitempty"`
+	Scope            string   `json:"scope,omitempty"` // of the joules up to transit_j: slots, or landed, which has transit_j in them
 	SpentJ           *float64 `json:"spent_j,omitempty"`
 	PredictedEndJ    *float64 `json:"predicted_end_j,omitempty"`
 	FloorJ           *float64 `json:"floor_j,omitempty"`
@@ -93,10 +101,15 @@ type Aircraft struct {
 	Battery      *float64 `json:"battery,omitempty"`
 	AgeS         *float64 `json:"age_s,omitempty"`
 	EnergyJ      float64  `json:"energy_j"` // in this slot
-	SpentJ       float64  `json:"spent_j"`  // since slot 0
+	SpentJ       float64  `json:"spent_j"`  // in slots, whatever the scope
 	ErrorJ       float64  `json:"error_j"`  // how far off SpentJ may be
 	EnergySource string   `json:"energy_source"`
 	Reason       string   `json:"reason,omitempty"` // why it did not fly as asked
+
+	// Of a budget that bounds its pack, or has it land: as in [telemetry.StatusAircraft].
+	UsableJ          *float64 `json:"usable_j,omitempty"`
+	ReserveJ         *float64 `json:"reserve_j,omitempty"`
+	LeftAtTouchdownJ *float64 `json:"left_at_touchdown_j,omitempty"`
 }
 
 // Command is one of the crew's, with its answer.
@@ -112,6 +125,9 @@ type stored struct {
 		Mission string `json:"mission"`
 		Phase   string `json:"phase"`
 		Place   *Place `json:"place"`
+		Account struct {
+			Aircraft []Drawn `json:"aircraft"`
+		} `json:"account"`
 	} `json:"state"`
 	Rows     []json.RawMessage `json:"rows"`
 	Commands []json.RawMessage `json:"commands"`
@@ -233,7 +249,12 @@ func (s *stored) flight() (f Flight, err error) {
 	if !telemetry.ValidID(s.State.Mission) {
 		return f, errors.New("no mission's id")
 	}
-	f = Flight{Mission: s.State.Mission, State: telemetry.Printable(s.State.Phase), Place: s.State.Place}
+	f = Flight{Mission: s.State.Mission, State: telemetry.Printable(s.State.Phase), Place: s.State.Place, Drawn: s.State.Account.Aircraft}
+	for _, d := range f.Drawn {
+		if !(math.Abs(d.SlotsJ) <= maxFigure && math.Abs(d.TransitJ) <= maxFigure) || len(f.Drawn) > telemetry.MaxAircraft {
+			return f, fmt.Errorf("%d aircraft drew %g and %g J", len(f.Drawn), d.SlotsJ, d.TransitJ)
+		}
+	}
 	if p := f.Place; p != nil {
 		if err := p.check(); err != nil {
 			return f, err
@@ -311,7 +332,7 @@ func (s *stored) slot(r *storedRow, alone bool) (x Slot, err error) {
 		x.State, x.Setting, x.BudgetJ, x.SpentJ, x.PredictedEndJ, x.FloorJ = q.State, &q.Setting, q.BudgetJ, &q.SpentJ, q.PredictedEndJ,
 			&q.FloorJ
 		x.Saturated, x.TransitJ, x.MissedSlots, x.EnergySource = &q.Saturated, &q.TransitJ, &q.MissedSlots, q.EnergySource
-		if q.Mode != nil {
+		if x.Scope = cmp.Or(q.Scope, telemetry.ScopeSlots); q.Mode != nil {
 			x.Mode = *q.Mode
 		}
 	}
@@ -345,6 +366,7 @@ func (s *stored) slot(r *storedRow, alone bool) (x Slot, err error) {
 			for k := range q.Aircraft {
 				if b := &q.Aircraft[k]; b.Number == a.Number {
 					y.SpeedMPS, y.Mode, y.Landed, y.Battery, y.AgeS, y.Reason = b.SpeedMPS, b.Mode, b.Landed, b.Battery, b.AgeS, b.Reason
+					y.UsableJ, y.ReserveJ, y.LeftAtTouchdownJ = b.UsableJ, b.ReserveJ, b.LeftAtTouchdownJ
 				}
 			}
 		}

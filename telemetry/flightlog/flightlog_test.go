@@ -2,6 +2,7 @@ package flightlog
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
@@ -56,6 +57,7 @@ func record(mission string, slots int) ledger.Flight {
 		}
 		if n >= 4 {
 			status.BudgetJ, status.Mode, status.RemainingJ, status.PredictedEndJ = &budget, &mode, new(budget-status.SpentJ), new(41990+x)
+			status.Scope = telemetry.ScopeLanded
 			status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 4, What: "budget 42000 J, target"}
 		}
 		for k := 1; k <= 2; k++ {
@@ -69,6 +71,7 @@ func record(mission string, slots int) ledger.Flight {
 			} else {
 				s.PositionM, s.SpeedMPS, s.Mode, s.Landed = &[3]float64{a.EastM, a.NorthM, a.UpM}, new(8+x), "OFFBOARD", new(false)
 				s.Battery, s.AgeS, s.Reason = new(0.9-x/100), new(x/10), ""
+				s.UsableJ, s.ReserveJ, s.LeftAtTouchdownJ = new(50e3-x), new(10e3), new(10e3+x)
 			}
 			row.Aircraft, status.Aircraft = append(row.Aircraft, a), append(status.Aircraft, s)
 		}
@@ -141,6 +144,7 @@ func wantSlot(r *account.Row) map[string]any {
 		for k, v := range map[string]any{
 			"state": s.State, "setting": s.Setting, "spent_j": s.SpentJ, "floor_j": s.FloorJ, "saturated": s.Saturated,
 			"transit_j": s.TransitJ, "missed_slots": float64(s.MissedSlots), "energy_source": s.EnergySource,
+			"scope": cmp.Or(s.Scope, "slots"),
 		} {
 			m[k] = v
 		}
@@ -173,6 +177,7 @@ func wantAircraft(r *account.Row, k int) map[string]any {
 	}
 	if s := r.Status.Aircraft[k]; s.PositionM != nil {
 		m["speed_mps"], m["mode"], m["landed"], m["battery"], m["age_s"] = *s.SpeedMPS, s.Mode, *s.Landed, *s.Battery, *s.AgeS
+		m["usable_j"], m["reserve_j"], m["left_at_touchdown_j"] = *s.UsableJ, *s.ReserveJ, *s.LeftAtTouchdownJ
 	} else {
 		m["reason"] = s.Reason
 	}

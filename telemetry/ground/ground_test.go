@@ -671,7 +671,7 @@ func TestDisplay(t *testing.T) {
 	}{
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
 		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false,
-			grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ from model   NO MESSAGE YET"},
+			grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ in slots   from model   NO MESSAGE YET"},
 		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ",
 			false, "predicted end 42.0 kJ"},
 		{"saturated by packs", fresh(func(v *view) { v.Status.Saturated, v.Status.CoveredUntilSlot = true, new(40) }),
@@ -681,7 +681,13 @@ func TestDisplay(t *testing.T) {
 		{"a pack, no duty", fresh(func(v *view) {
 			a := &v.Status.Aircraft[0]
 			a.UsableJ, a.ReserveJ, a.HomeJ, a.LeftAtTouchdownJ = new(148.6e3), new(30e3), new(0.0), new(75e3)
-		}), "fleet f1", false, "from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
+		}), "fleet f1", false, "in slots   from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
+		{"joules of the slots", fresh(func(v *view) { v.Status.TransitJ = 13.6e3 }), "fleet f1", false, "  energy     in slots: spent 7.1 kJ   " +
+			"remaining 34.9 kJ   predicted end 42.0 kJ   floor 29.0 kJ   transit (outside slots) 13.6 kJ   from model\n"},
+		{"joules to touchdown", fresh(func(v *view) { v.Status.Scope, v.Status.TransitJ = telemetry.ScopeLanded, 4e3 }), "fleet f1", false,
+			"  energy     to touchdown: spent 7.1 kJ   remaining 34.9 kJ   predicted end 42.0 kJ   floor 29.0 kJ   transit (included) 4.0 kJ"},
+		{"an aircraft's, to touchdown", fresh(func(v *view) { v.Status.Scope = telemetry.ScopeLanded }), "fleet f1", false,
+			"spent 3.5 kJ to touchdown   from energy_consumed"},
 		{"not covered", fresh(func(v *view) { v.Status.CoveredUntilSlot = new(-1) }), "fleet f1   flying   slot 17 of 100", false,
 			"NOT COVERED: too few in the air"},
 		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }),
@@ -744,6 +750,49 @@ func TestDisplay(t *testing.T) {
 			if strings.Contains(line, "spent 7100") && strings.HasPrefix(line, grey) != c.greyFlight {
 				t.Errorf("%s: %q", c.name, line)
 			}
+		}
+	}
+}
+
+// Into a pipe each slot is a line, with what its joules count. Why the fleet holds, and what each
+// aircraft does, is a line when it changes.
+func TestLines(t *testing.T) {
+	now := time.Unix(1000, 0)
+	online, s := true, exampleStatus(17)
+	s.Aircraft[1].Landed, s.Aircraft[1].Mode, s.Aircraft[1].AgeS = new(true), "AUTO.LOITER", new(0.1)
+	v := &view{Link: command.Link{Broker: true, Online: &online, Status: &s, Received: now, StaleAfter: 3 * time.Second}, fleet: "f1"}
+	var out bytes.Buffer
+	show := printLines(&out)
+	next := func(change func()) (lines []string) {
+		t.Helper()
+		out.Reset()
+		change()
+		show(v, &event{message: &telemetry.Message{Topic: topics.Status()}}, true, now)
+		lines = strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if !strings.HasPrefix(lines[0], fmt.Sprintf("slot %d/100 ", s.Slot)) || !strings.Contains(lines[0], "in slots: spent 7.1 kJ") {
+			t.Errorf("first line %q", lines[0])
+		}
+		s.Slot++
+		return lines[1:]
+	}
+	for _, c := range []struct {
+		change func()
+		want   []string
+	}{
+		{func() {}, []string{"aircraft 1: OFFBOARD, in the air", "aircraft 2: AUTO.LOITER, landed"}},
+		{func() {}, nil},
+		{func() { s.State, s.CrewAgeS = telemetry.StateHolding, new(31.0) }, []string{"holding: no contact with the crew for 31 s"}},
+		{func() { *s.CrewAgeS = 32 }, nil},
+		{func() {
+			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "POSCTL", "left OFFBOARD for POSCTL while \x1bflying"
+		},
+			[]string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying"}},
+		{func() { s.State, s.CrewAgeS, s.Aircraft[1].Duty = telemetry.StateFlying, new(0.1), telemetry.DutyHome },
+			[]string{"aircraft 2: AUTO.LOITER, landed, home"}},
+		{func() { s.State, s.CrewAgeS = telemetry.StateHolding, new(31.0) }, []string{"holding: no contact with the crew for 31 s"}},
+	} {
+		if got := next(c.change); strings.Join(got, "|") != strings.Join(c.want, "|") {
+			t.Errorf("slot %d: %q, want %q", s.Slot-1, got, c.want)
 		}
 	}
 }

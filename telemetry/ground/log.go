@@ -107,14 +107,40 @@ func writeFile(path string, write func(io.Writer) error) error {
 
 func describe(w io.Writer, f *flightlog.Flight) {
 	first, last := f.Slots[0], f.Slots[len(f.Slots)-1]
-	spentJ := 0.0
+	var sum flightlog.Drawn
 	for _, a := range last.Aircraft {
-		spentJ += a.SpentJ
+		sum.SlotsJ += a.SpentJ
+	}
+	for _, d := range f.Drawn {
+		sum.TransitJ += d.TransitJ
 	}
 	fmt.Fprintf(w, "%s: %s, slots %d to %d, from %s, %d aircraft, %s, %d commands\n", f.Mission, telemetry.Printable(f.State), first.Slot,
 		last.Slot,
-		time.UnixMilli(first.UnixMS).UTC().Format(time.RFC3339), len(last.Aircraft), command.Kilojoules(spentJ), len(f.Commands))
+		time.UnixMilli(first.UnixMS).UTC().Format(time.RFC3339), len(last.Aircraft), drawnText(sum, f.Drawn != nil), len(f.Commands))
+	if last.BudgetJ != nil {
+		fmt.Fprintf(w, "   budget of %s %s\n", command.Kilojoules(*last.BudgetJ), command.ScopeText(last.Scope))
+	}
+	for i, a := range last.Aircraft {
+		d, text := flightlog.Drawn{SlotsJ: a.SpentJ}, ""
+		if i < len(f.Drawn) {
+			d.TransitJ = f.Drawn[i].TransitJ
+		}
+		if a.ReserveJ != nil && a.LeftAtTouchdownJ != nil {
+			text = fmt.Sprintf("; a reserve of %s, lands with %s by the plan of slot %d", command.Kilojoules(*a.ReserveJ),
+				command.Kilojoules(*a.LeftAtTouchdownJ), last.Slot)
+		}
+		fmt.Fprintf(w, "   aircraft %d: %s%s\n", a.Number, drawnText(d, i < len(f.Drawn)), text)
+	}
 	for _, c := range f.Commands {
 		fmt.Fprintln(w, "  ", c.Answer())
 	}
+}
+
+// drawnText is what was drawn in the slots and, where that is recorded, outside them and from take-off on.
+func drawnText(d flightlog.Drawn, whole bool) string {
+	text := command.Kilojoules(d.SlotsJ) + " in slots"
+	if whole {
+		text += fmt.Sprintf(" and %s in transit: %s to touchdown", command.Kilojoules(d.TransitJ), command.Kilojoules(d.SlotsJ+d.TransitJ))
+	}
+	return text
 }

@@ -13,6 +13,7 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/firmware/ledger"
 	missions "prefdt/firmware/mission"
+	"prefdt/telemetry"
 )
 
 // exportedMissions writes an export of two missions, as the leader does.
@@ -28,6 +29,12 @@ func exportedMissions(t *testing.T) (path string) {
 		if i == 1 {
 			f.Commands = []ledger.Command{{ID: "s1", What: "start",
 				Ack: json.RawMessage(`{"id":"s1","accepted":true,"effective_slot":0,"key":"crew-1"}`)}}
+		}
+		if i == 0 { // a pack was bounded, to touchdown
+			f.State.Account.Aircraft = []account.AircraftAccount{{SpentJ: 1000, TransitJ: 20400}}
+			s := exampleStatus(9)
+			s.Scope, s.Aircraft[0].ReserveJ, s.Aircraft[0].LeftAtTouchdownJ = telemetry.ScopeLanded, new(12e3), new(12.7e3)
+			f.Rows[9].Status = &s
 		}
 		flights = append(flights, f)
 	}
@@ -78,8 +85,11 @@ func TestLog(t *testing.T) {
 		code int
 		want string
 	}{
-		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ, 0 commands\nm-2: done, slots 0 to 4, from " +
-			"2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ, 1 commands\n   start accepted from slot 0 (id s1, key crew-1)\n"},
+		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
+			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
+			"touchdown; a reserve of 12 kJ, lands with 12.7 kJ by the plan of slot 9\n" +
+			"m-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ in slots, 1 commands\n   aircraft 1: 0.5 kJ in " +
+			"slots\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
 		{path + " -csv " + at("m.csv") + " -json " + at("m.json"), 0, "wrote " + at("m.json")},
 		{path + " -mcap " + at("both.mcap"), 2, "has 2 missions; name one by -mission"},

@@ -85,7 +85,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	}
 	var reasons []paragraph
 	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, v.Age(now), v.StaleAfter); old && a.AgeS != nil && !stale {
+		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old && a.AgeS != nil && !stale {
 			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
 		}
 		if a.Reason != "" {
@@ -105,9 +105,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots),
 		fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
-	add("  energy     ", "spent "+kilojoules(s.SpentJ), "remaining "+kilojoulesOrDash(s.RemainingJ),
-		"predicted end "+kilojoulesOrDash(s.PredictedEndJ),
-		"floor "+kilojoules(s.FloorJ), "transit "+kilojoules(s.TransitJ), "from "+s.EnergySource)
+	add("  energy     ", append(energyParts(s), "from "+s.EnergySource)...)
 	if s.CoveredUntilSlot != nil {
 		add("  duty       ", dutyParts(s)...)
 	}
@@ -115,13 +113,20 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		fmt.Sprintf("decision %.2f ms", s.DecisionMS))
 	add("  crew       ", v.crewParts(now)...)
 	for _, a := range s.Aircraft {
-		parts, old := aircraftParts(a, v.Age(now), v.StaleAfter)
+		parts, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter)
 		out = append(out, paragraph{"  ", parts, cmp.Or(grey, staleColour(old))})
 	}
 	if v.refusedMessages > 0 {
 		out = append(out, paragraph{"  ", []string{fmt.Sprintf("%d malformed messages ignored", v.refusedMessages)}, yellow})
 	}
 	return out
+}
+
+// energyParts are the joules of the fleet, with what they count.
+func energyParts(s *telemetry.Status) []string {
+	return []string{command.ScopeText(s.Scope) + ": spent " + kilojoules(s.SpentJ), "remaining " + kilojoulesOrDash(s.RemainingJ),
+		"predicted end " + kilojoulesOrDash(s.PredictedEndJ), "floor " + kilojoules(s.FloorJ),
+		"transit (" + command.TransitText(s.Scope) + ") " + kilojoules(s.TransitJ)}
 }
 
 // saturatedText is why a budget cannot be kept.
@@ -148,8 +153,8 @@ func timeLeft(s *telemetry.Status) []string {
 	return []string{fmt.Sprintf("left %d s", max(0, s.Slots-s.Slot-1))}
 }
 
-// aircraftParts is one aircraft's line, and whether its last message is old.
-func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (parts []string, old bool) {
+// aircraftParts is one aircraft's line, with joules of a scope, and whether its last message is old.
+func aircraftParts(a telemetry.StatusAircraft, scope string, since, stale time.Duration) (parts []string, old bool) {
 	contact, old := "NO MESSAGE YET", true
 	if a.AgeS != nil {
 		age := time.Duration(*a.AgeS*float64(time.Second)) + since
@@ -174,7 +179,7 @@ func aircraftParts(a telemetry.StatusAircraft, since, stale time.Duration) (part
 	}
 	parts = []string{fmt.Sprintf("aircraft %d (system %d)", a.Number, a.SystemID), telemetry.Printable(mode), position, speed,
 		"battery " + battery,
-		"spent " + kilojoules(a.SpentJ) + " from " + a.EnergySource}
+		"spent " + kilojoules(a.SpentJ) + " " + command.ScopeText(scope), "from " + a.EnergySource}
 	if a.UsableJ != nil && a.ReserveJ != nil && a.HomeJ != nil && a.LeftAtTouchdownJ != nil {
 		duty := ""
 		if a.Duty != "" {
@@ -211,20 +216,15 @@ func dutyParts(s *telemetry.Status) []string {
 // slotLine is the display of one slot if stdout is not a terminal.
 func (v *view) slotLine(now time.Time) string {
 	s := v.Status
-	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  spent %s  remaining %s  predicted end %s  floor %s  users %d  missed %d  "+
-		"decision %.2f ms  %s",
-		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, kilojoules(s.SpentJ), kilojoulesOrDash(s.RemainingJ),
-		kilojoulesOrDash(s.PredictedEndJ),
-		kilojoules(s.FloorJ), s.UsersHeard, s.MissedSlots, s.DecisionMS, s.EnergySource)
+	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  %s  users %d  missed %d  decision %.2f ms  %s",
+		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, strings.Join(energyParts(s), "  "), s.UsersHeard, s.MissedSlots,
+		s.DecisionMS, s.EnergySource)
 	if s.Saturated {
 		text += "  SATURATED"
 	}
 	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, v.Age(now), v.StaleAfter); old {
+		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
-		}
-		if a.Reason != "" {
-			text += fmt.Sprintf("  aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))
 		}
 	}
 	for _, line := range command.LeftInAir(s) {
@@ -235,6 +235,25 @@ func (v *view) slotLine(now time.Time) string {
 	}
 	if v.Retained {
 		text += "  STALE: retained by the broker, age unknown"
+	}
+	return text
+}
+
+// aircraftState is what an aircraft does, and why it does not fly as ordered.
+func aircraftState(a *telemetry.StatusAircraft) string {
+	text := fmt.Sprintf("aircraft %d: %s", a.Number, cmp.Or(telemetry.Printable(a.Mode), "no mode yet"))
+	switch {
+	case a.Landed == nil:
+	case *a.Landed:
+		text += ", landed"
+	default:
+		text += ", in the air"
+	}
+	if a.Duty != "" {
+		text += ", " + a.Duty
+	}
+	if a.Reason != "" {
+		text += ": " + telemetry.Printable(a.Reason)
 	}
 	return text
 }

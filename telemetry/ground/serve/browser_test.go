@@ -799,7 +799,7 @@ func TestPageShows(t *testing.T) {
 	for slot := 17; slot <= 20; slot++ {
 		s := exampleStatus(slot)
 		s.Aircraft[0].PositionM[0] += float64(slot)
-		s.TransitJ, s.MissedSlots, s.PredictedEndJ = 900, 2, new(40000.0)
+		s.TransitJ, s.MissedSlots, s.PredictedEndJ = 900, 2, new(45000.0) // the budget
 		s.LastCommand = &telemetry.LastCommand{ID: "b-9", Key: "hut", Slot: 15, What: "budget 45000 J, target"}
 		if slot > 17 {
 			task := &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: .9}
@@ -842,8 +842,8 @@ func TestPageShows(t *testing.T) {
 	figures := eval[[][3]string](b, "[...document.querySelectorAll('#values div')].map(x => [x.children[0].textContent, "+
 		"x.children[1].firstChild.data, x.children[1].lastChild.textContent])")
 	want := [][2]string{
-		{"request", "45.0 kJ target"}, {"setting", "0.420"}, {"spent", "7.1 kJ (16 %)"}, {"remaining", "37.9 kJ"},
-		{"predicted end", "40.0 kJ"}, {"floor", "32.4 kJ"}, {"transit", "0.9 kJ"},
+		{"request", "45.0 kJ target"}, {"setting", "0.420"}, {"spent in slots", "7.1 kJ (16 %)"}, {"remaining in slots", "37.9 kJ"},
+		{"predicted end in slots", "45.0 kJ"}, {"floor in slots", "32.4 kJ"}, {"transit (outside slots)", "0.9 kJ"},
 		{"delay, mean of a task", "0.250 s"}, {"users reported", "7"}, {"missed slots", "2"}, {"energy from", "energy consumed"},
 		{"last command", "budget 45000 J, target"},
 	}
@@ -859,11 +859,11 @@ func TestPageShows(t *testing.T) {
 		t.Errorf("last command: %q", got)
 	}
 	if got := eval[string](b, "document.getElementById('aircraft').innerText"); !strings.Contains(got,
-		"320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ, ") || !strings.Contains(got, " s old") {
+		"320 m east, 500 m north, 100 m up, 8.4 m/s, battery 91 %, spent 3.5 kJ in slots, ") || !strings.Contains(got, " s old") {
 		t.Errorf("aircraft %s", got)
 	}
-	// Predicted end, floor and budget are in the chart, by their colours.
-	for _, colour := range []string{"0,64,138", "122,0,0", "0,80,30"} {
+	// Predicted end, floor and budget are in the chart, by their colours, though one lies on another.
+	for _, colour := range []string{"0,64,138", "122,0,0", "47,163,92"} {
 		if !eval[bool](b, fmt.Sprintf(`(() => {
 			const canvas = document.querySelector('#energy-chart canvas');
 		const x = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;

@@ -733,6 +733,15 @@ func TestEvents(t *testing.T) {
 	if e.History == late.History || len(e.Samples) != 1 {
 		t.Errorf("the next mission: %+v", e)
 	}
+	// So does a budget of another scope: a chart has joules of one.
+	before, landed := e.History, exampleStatus(1)
+	landed.Scope = telemetry.ScopeLanded
+	publish(c, topics.Status(), false, landed)
+	for e = next(); len(e.Samples) == 0; e = next() {
+	}
+	if e.History == before || len(e.Samples) != 1 {
+		t.Errorf("another scope: %+v", e)
+	}
 }
 
 // A station is alive while a page is, and no longer.

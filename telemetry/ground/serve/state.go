@@ -197,6 +197,10 @@ func (s *state) takeStatus(status *telemetry.Status, m telemetry.Message) {
 		s.samples, s.users, s.delays = nil, map[string]user{}, map[int]slotDelay{}
 		s.usersSeq++
 	}
+	if landed := func(q *telemetry.Status) bool { return q.Scope == telemetry.ScopeLanded }; last != nil && landed(last) != landed(status) {
+		s.history++ // a chart has joules of one scope
+		s.samples = nil
+	}
 	if !m.Retained && status.Slot >= 0 && (len(s.samples) == 0 || s.samples[len(s.samples)-1].slot < status.Slot) {
 		s.addSample(status)
 	}

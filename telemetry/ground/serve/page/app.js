@@ -1,6 +1,7 @@
-// The page of `ground serve`. In: the event stream. Out: a sign of life, previews, commands.
+// The page of `ground serve`. In: the event stream. Out: heartbeats, previews, commands.
 
 const $ = id => document.getElementById(id);
+const htmlElement = name => document.createElement(name);
 const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg', name);
 const underWay = state => !['idle', 'done', 'stopped'].includes(state);
 const inSlots = ['climbing', 'flying', 'holding']; // or slots will come
@@ -87,7 +88,7 @@ function takeAnswer(a) {
   answers.unshift(a);
   answers.length = Math.min(answers.length, 20);
   $('answers').replaceChildren(...answers.map(b => {
-    const item = document.createElement('li');
+    const item = htmlElement('li');
     item.className = b.ok ? 'yes' : 'no';
     item.textContent = `${b.by ? b.by + ': ' : ''}${b.text}`;
     return item;
@@ -164,8 +165,9 @@ function post(path, body) {
 }
 
 // ---- Words.
-const kilojoules = j => j === null || j === undefined ? '-' : `${(j / 1000).toFixed(1)} kJ`;
+const kilojoules = j => j == null ? '-' : `${(j / 1000).toFixed(1)} kJ`;
 const ageText = ms => ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : ms < 120e3 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60e3)} min`;
+const scope = s => s.scope === 'landed' ? 'to touchdown' : 'in slots';
 const minutes = s => s >= 60 ? `${Math.floor(s / 60)} min ${Math.round(s % 60)} s` : `${Math.round(s)} s`;
 
 // link is how current the status is, by the data's own age.
@@ -286,13 +288,13 @@ function draw() {
   for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
   const list = banners(l);
   setText($('mute'), soundText());
-  renderList($('banners'), list, b => document.createElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
+  renderList($('banners'), list, b => htmlElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
   if (s && !replay) sound(list);
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
   const left = s.slots - 1 - s.slot;
-  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)}`));
+  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`));
   renderValues(s);
   renderAircraft(s);
   renderMap(s);
@@ -307,27 +309,28 @@ function renderList(parent, list, make, fill) {
 
 function renderValues(s) {
   const slots = samples[0], n = slots.length - 1, c = s.last_command;
-  const budget = s.budget_j !== null;
-  const share = budget && s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
-  const offset_ = budget && s.predicted_end_j !== null ? `${s.predicted_end_j >= s.budget_j ? '+' : '-'}${kilojoules(Math.abs(s.predicted_end_j - s.budget_j))} to the budget` : '';
+  const budget = s.budget_j !== null, where = scope(s);
+  setText($('scope'), where);
+  const share = s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
+  const over = s.predicted_end_j - s.budget_j, gap = budget && s.predicted_end_j !== null ? `${over < 0 ? '' : '+'}${kilojoules(over)} to the budget` : '';
   renderList($('values'), [
     ['request', budget ? `${kilojoules(s.budget_j)} ${s.mode}` : 'preference'],
     ['setting', s.setting.toFixed(3)],
-    ['spent', kilojoules(s.spent_j) + share],
-    ['remaining', kilojoules(s.remaining_j)],
-    ['predicted end', kilojoules(s.predicted_end_j), offset_],
-    ['floor', kilojoules(s.floor_j)],
-    ['transit', kilojoules(s.transit_j)],
+    [`spent ${where}`, kilojoules(s.spent_j) + share],
+    [`remaining ${where}`, kilojoules(s.remaining_j)],
+    [`predicted end ${where}`, kilojoules(s.predicted_end_j), gap],
+    [`floor ${where}`, kilojoules(s.floor_j)],
+    [`transit (${s.scope === 'landed' ? 'included' : 'outside slots'})`, kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
     ...s.covered_until_slot >= -1 ? [['covered until', s.covered_until_slot < 0 ? '-' : `slot ${s.covered_until_slot}`]] : [],
-    ['users reported', String(s.users_heard)],
-    ['missed slots', String(s.missed_slots)],
+    ['users reported', '' + s.users_heard],
+    ['missed slots', '' + s.missed_slots],
     ['energy from', s.energy_source.replaceAll('_', ' ')],
     ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
   ], () => {
-    const box = document.createElement('div');
-    box.append(document.createElement('dt'), document.createElement('dd'));
-    box.lastChild.append('', document.createElement('small'));
+    const box = htmlElement('div');
+    box.append(htmlElement('dt'), htmlElement('dd'));
+    box.lastChild.append('', htmlElement('small'));
     return box;
   }, (box, [name, value, small = '']) => {
     setText(box.firstChild, name);
@@ -336,15 +339,15 @@ function renderValues(s) {
   });
 }
 
-// A pack: its reserve, the way home, what is left, and where it touches down.
+// A pack: its reserve, the way home, what is left, and at touchdown.
 const fullJ = {};
 function renderAircraft(s) {
   renderList($('aircraft'), s.aircraft, () => {
-    const item = document.createElement('li'), label = document.createElement('label'), tick = document.createElement('input');
+    const item = htmlElement('li'), label = htmlElement('label'), tick = htmlElement('input');
     tick.type = 'checkbox';
     tick.onchange = requestRender;
-    label.append(tick, document.createElement('span'));
-    item.append(label, ...['p', 'p', 'p', 'div'].map(x => document.createElement(x)));
+    label.append(tick, htmlElement('span'));
+    item.append(label, ...['p', 'p', 'p', 'div'].map(htmlElement));
     return item;
   }, (item, a) => {
     const [label, line, why, pack, bar] = item.children, ageMS = aircraftAge(a);
@@ -353,7 +356,7 @@ function renderAircraft(s) {
     setText(label.lastChild, `Aircraft ${a.number}, system ${a.system_id}: ${a.mode || 'no mode yet'}${a.landed ? ', landed' : a.landed === false ? ', in the air' : ''}`);
     const p = a.position_m;
     setText(line, [p ? `${Math.round(p[0])} m east, ${Math.round(p[1])} m north, ${Math.round(p[2])} m up` : 'no position', a.speed_mps === null ? '' : `${a.speed_mps.toFixed(1)} m/s`,
-      a.battery === null ? '' : `battery ${Math.round(100 * a.battery)} %`, `spent ${kilojoules(a.spent_j)}`, isNaN(ageMS) ? 'no message yet' : `${ageText(ageMS)} old`].filter(Boolean).join(', '));
+      a.battery === null ? '' : `battery ${Math.round(100 * a.battery)} %`, `spent ${kilojoules(a.spent_j)} ${scope(s)}`, isNaN(ageMS) ? 'no message yet' : `${ageText(ageMS)} old`].filter(Boolean).join(', '));
     item.classList.toggle('stale', !(ageMS < welcome.stale_ms));
     why.className = a.reason ? 'why' : '';
     setText(why, a.reason);
@@ -434,10 +437,10 @@ function renderCharts() {
   const line = (stroke, dash, w) => ({stroke, dash, width: w || 2, points: {show: false}});
   const axis = {stroke: '#000', grid: {stroke: '#c8c8c8', width: 1}, ticks: {stroke: '#000', width: 1}, font: '13px system-ui'};
   const make = (box, series) => new uPlot({width, height: 170, scales: {x: {time: false}}, legend: {show: false}, cursor: {show: false}, axes: [axis, {...axis, size: 48}], series: [{}, ...series]}, null, box);
-  energyChart ??= make($('energy-chart'), [line('#000', [], 3), line('#00408a', [8, 4]), line('#7a0000', [2, 3]), line('#00501e')]);
+  energyChart ??= make($('energy-chart'), [line('#2fa35c', [], 7), line('#000', [], 3), line('#7a0000', [2, 3]), line('#00408a', [8, 4])]);
   delayChart ??= make($('delay-chart'), [line('#000')]);
   const [slot, spent, predicted, floor, budget, delay] = samples;
-  energyChart.setData([slot, spent, predicted, floor, budget]);
+  energyChart.setData([slot, budget, spent, floor, predicted]);
   delayChart.setData([slot.map(n => n - 2), delay]);
   if (energyChart.width !== width) for (const chart of [energyChart, delayChart]) chart.setSize({width, height: 170});
 }
@@ -484,7 +487,7 @@ const actions = [ // action, seconds of its press, label, states in which the le
 ];
 const forms = {budget: ['idle', ...inSlots], preference: ['idle', ...inSlots], next: ['idle', 'done', 'stopped']};
 for (const [action, seconds, label] of actions) {
-  const box = document.createElement('div'), before = document.createElement('p'), button = document.createElement('button'), text = document.createElement('span');
+  const box = htmlElement('div'), before = htmlElement('p'), button = htmlElement('button'), text = htmlElement('span');
   box.className = 'act';
   box.id = `act-${action}`;
   before.className = 'before data';
@@ -492,7 +495,7 @@ for (const [action, seconds, label] of actions) {
   text.textContent = `${seconds} s: ${label}`;
   button.type = 'button';
   button.className = 'hold';
-  button.append(document.createElement('i'), text);
+  button.append(htmlElement('i'), text);
   button.setAttribute('aria-describedby', before.id);
   makeHold(button, () => {
     if (action === 'keep') return send({kind: 'budget', action, replaces_j: state.status.budget_j});
