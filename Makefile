@@ -26,14 +26,15 @@ help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 AUTOPILOT ?= px4
-# A flight, compared with the simplest alternative although it may have ended with an error.
-flyAndCompare = bin/simbridge fly $(1) -checkpoint $(CHECKPOINT); flown=$$?; \
-	if test -s $(2)/summary.json; then bin/offline compare -flight $(2) || flown=$$?; fi; exit $$flown
+# A flight, compared with the simplest alternative although it may have ended with an error. One that failed
+# before its slots leaves the report of an earlier one.
+flyAndCompare = mkdir -p $(2); touch $(2)/.began; bin/simbridge fly $(1) -checkpoint $(CHECKPOINT); flown=$$?; \
+	if test $(2)/summary.json -nt $(2)/.began; then bin/offline compare -flight $(2) || flown=$$?; fi; exit $$flown
 run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these; AUTOPILOT=ardupilot or mixed
 ifeq ($(TASKS),real)
 	$(call flyAndCompare,-config configs/fly-tasks.yaml,out/tasks)
 else ifneq ($(PACKS),)
-	bin/simbridge fly -config configs/fly-packs.yaml -checkpoint $(CHECKPOINT) -packs $(PACKS)
+	$(call flyAndCompare,-config configs/fly-packs.yaml -packs $(PACKS),out/packs)
 else ifeq ($(WORLD),)
 	$(call flyAndCompare,-config configs/fly.yaml -autopilot $(AUTOPILOT),out/run)
 else

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
@@ -69,11 +69,12 @@ func flightCommand(name, file string) func(context.Context, *cli.Call) error {
 		if !*asJSON {
 			return fly.Run(ctx, c, call.Stdout)
 		}
+		report, began := filepath.Join(c.Out, "summary.json"), time.Now()
 		flightErr := fly.Run(ctx, c, call.Stderr)
-		summary, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
-		if errors.Is(err, fs.ErrNotExist) { // it failed before it had anything to report
+		if info, err := os.Stat(report); err != nil || info.ModTime().Before(began) { // it failed before it had anything to report
 			return flightErr
 		}
+		summary, err := os.ReadFile(report)
 		call.Stdout.Write(summary)
 		return errors.Join(flightErr, err)
 	}

@@ -43,7 +43,8 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 			telemetry.ScopeSlots
 	}
 	if l.mission.Ending() {
-		end, s.FloorJ, s.Saturated = s.SpentJ, s.SpentJ, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
+		end = s.SpentJ + l.waysHomeJ(views)
+		s.FloorJ, s.Saturated = end, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
 	}
 	if o.Slot() > 0 {
 		s.PredictedEndJ = &end
@@ -71,6 +72,20 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	return s
+}
+
+// waysHomeJ is what a mission that is over is still to take of a budget to touchdown.
+func (l *Leader) waysHomeJ(views []fleet.View) (sumJ float64) {
+	b := l.account.Bounds()
+	if b == nil || !b.Landed() {
+		return 0
+	}
+	for i := range views {
+		if v := &views[i]; v.InAir && v.Located {
+			sumJ += l.account.WayHome(v).TotalJ()
+		}
+	}
+	return sumJ
 }
 
 // addBounds completes the status of a budget with bounds.

@@ -86,7 +86,8 @@ func (c *Comparison) LessThanMemoryless() Cost {
 }
 
 const usage = `offline compare sets a flight of simbridge fly beside rollouts with the same seed, request, lost
-reports and missed slots. Of a flight with a budget, by a scheduler that spends it evenly: even.png. Of one in
+reports and missed slots. Of a flight with a budget, by a scheduler that spends it evenly: even.png; of packs,
+with everybody in the air until the weakest pack is used. Of one in
 a field world, -world NAME, by the same policy, late decisions included, with memory and without, with what the
 leader believed beside what was true: wind.png, links.png, memory.png. Of one whose tasks were computed, TASKS=real:
 by the same policy, with the CPU that the workers had.
@@ -112,6 +113,9 @@ func Command(_ context.Context, call *cli.Call) error {
 	}
 	if f.Summary.Executed != nil {
 		return executedCommand(call, f, *asJSON)
+	}
+	if f.Request.Packs != nil {
+		return aloftCommand(call, f, *folder, *asJSON)
 	}
 	if !f.World.HidesState() {
 		return evenCommand(call, f, *folder, *asJSON)

@@ -19,6 +19,7 @@ import (
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
+	"prefdt/telemetry"
 )
 
 // logging is an estimator that logs what it is shown and believes.
@@ -158,8 +159,97 @@ func TestCompareEven(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got.Error = 0.01
-	if text := got.String(); !strings.HasPrefix(text, "passed 16.5 kJ (+1.00 %); an even spender: ") {
+	if text := got.String(); !strings.HasPrefix(text, "passed 16.5 kJ in slots (+1.00 %); an even spender: ") {
 		t.Error(text)
+	}
+}
+
+// A budget to touchdown leaves the even pacer what the flight's own climb and ways home left, and its joules are told
+// in its scope.
+func TestCompareEvenLanded(t *testing.T) {
+	f := aloftFlight(t, []report.Budget{{EnergyJ: 40e3, Landed: true}})
+	if err := f.readBudgets(); err != nil || f.Request.BudgetJ != 20e3 {
+		t.Fatalf("%+v, %v", f.Request, err)
+	}
+	for i := range f.Slots {
+		f.Slots[i].EnergyJ = 500
+	}
+	c, err := CompareEven(f)
+	if err != nil || c.Scope != "landed" || math.Abs(c.Error-0) > 1e-12 || !(c.Even.EnergyJ <= 1.0005*20e3) {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if text := c.String(); !strings.HasPrefix(text, "kept 40.0 kJ to touchdown (+0.00 %); an even spender: ") {
+		t.Error(text)
+	}
+	f.Summary.Budgets = []report.Budget{{EnergyJ: 19e3, Landed: true}}
+	if err := f.readBudgets(); err == nil || !strings.Contains(err.Error(), "took all of the budget") {
+		t.Errorf("%v", err)
+	}
+}
+
+// aloftFlight is a flight of two aircraft with 8 and 12 kJ of climb and way home, of 40 slots.
+func aloftFlight(t *testing.T, budgets []report.Budget) *Flight {
+	t.Helper()
+	c := world.Standard()
+	c.Slots = 40
+	return &Flight{World: c, Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint"},
+		Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: budgets, Aircraft: []report.AircraftSummary{
+			{Number: 1, PackJ: 20e3, KeptJ: 4e3, LeftJ: 4.1e3, TransitJ: 8e3}, {Number: 2, PackJ: 30e3, KeptJ: 6e3, LeftJ: 6.2e3, TransitJ: 12e3},
+		}}}
+}
+
+// Beside a flight of packs everybody stays in the air until the weakest is used, and no longer: no pack gives more, and
+// all is local then.
+func TestCompareAloft(t *testing.T) {
+	packs := []telemetry.Pack{{Aircraft: 1, Reserve: new(0.2)}, {Aircraft: 2, Reserve: new(0.2)}}
+	for name, c := range map[string]struct {
+		budget          report.Budget
+		change          func(f *Flight)
+		weakestJ        float64 // in slots
+		least, most     int     // slots with aircraft
+		want, otherwise string
+	}{
+		"they last": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}, func(*Flight) {}, 8e3, 40, 40,
+			"kept the packs' reserves (aircraft 1 landed with 4.1 kJ, its reserve is 4 kJ; aircraft 2 landed with 6.2 kJ, its reserve " +
+				"is 6 kJ); all in the air until the weakest pack is used: ", "40 of 40 slots served, you: 80 s"},
+		"the weakest does not": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
+			func(f *Flight) { f.Summary.Aircraft[0].TransitJ = 13e3 }, 3e3, 18, 22, "", " of 40 slots served"},
+		"in slots, usable": {report.Budget{OfPacks: true, EnergyJ: 40e3, Packs: []telemetry.Pack{
+			{Aircraft: 1, UsableJ: new(11e3), ReserveJ: new(4e3)}, {Aircraft: 2, Reserve: new(0.2)}}}, func(*Flight) {}, 7e3, 40, 40, "", ""},
+		"passed": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
+			func(f *Flight) { f.Summary.Aircraft[1].LeftJ = 5e3 }, 8e3, 40, 40, "passed the packs' reserves", ""},
+	} {
+		f := aloftFlight(t, []report.Budget{c.budget})
+		c.change(f)
+		for i := range f.Slots {
+			f.Slots[i].DelayS = 2
+		}
+		if err := f.readBudgets(); err != nil || slices.Min(f.Request.Packs.EnergyJ) != c.weakestJ || f.Request.BudgetJ != 2*c.weakestJ {
+			t.Fatalf("%s: %+v, %v", name, f.Request, err)
+		}
+		got, err := CompareAloft(f)
+		if err != nil || got.AloftSlots < c.least || got.AloftSlots > c.most || !(got.Aloft.EnergyJ <= 2*c.weakestJ+200) ||
+			!(got.Aloft.DelayS > 10) || got.Flight.DelayS != 80 || len(got.Aloft.bySlot) != 40 {
+			t.Errorf("%s: %d slots, %v J, %v s, %v", name, got.AloftSlots, got.Aloft.EnergyJ, got.Aloft.DelayS, err)
+		}
+		if text := got.String(); !strings.HasPrefix(text, c.want) || !strings.HasSuffix(text, c.otherwise) && !strings.Contains(text, c.otherwise) {
+			t.Errorf("%s: %s", name, text)
+		}
+		if got.AloftSlots < 40 && got.Aloft.bySlot[39].EnergyJ != 0 {
+			t.Errorf("%s: the last slot took %v J", name, got.Aloft.bySlot[39].EnergyJ)
+		}
+	}
+	for name, change := range map[string]func(f *Flight){
+		"an aircraft without a pack": func(f *Flight) { f.Summary.Budgets[0].Packs = packs[:1] },
+		"a pack that is not known":   func(f *Flight) { f.Summary.Aircraft[1].PackJ = 0 },
+		"nothing left for slots":     func(f *Flight) { f.Summary.Aircraft[1].TransitJ = 25e3 },
+		"revised":                    func(f *Flight) { f.Summary.Budgets = append(f.Summary.Budgets, report.Budget{Slot: 3, EnergyJ: 9e3}) },
+	} {
+		f := aloftFlight(t, []report.Budget{{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}})
+		change(f)
+		if err := f.readBudgets(); err == nil || !strings.Contains(err.Error(), "nothing to compare") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

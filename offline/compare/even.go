@@ -13,41 +13,70 @@ import (
 	"prefdt/simbridge/chart"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // BesideEven is a flight with a budget beside the even pacer's on the same seed, with the same
-// reports lost and slots missed.
+// reports lost and slots missed and, where the budget counts them, the flight's own climb and ways home.
 type BesideEven struct {
-	BudgetJ float64 `json:"budget_j"` // the last
-	Error   float64 `json:"error"`    // of the flight's energy, over the budget
-	Flight  Cost    `json:"flight"`
-	Even    Cost    `json:"even"`
+	BudgetJ  float64 `json:"budget_j"`            // the last
+	Scope    string  `json:"scope"`               // of it: slots or landed
+	Error    float64 `json:"error"`               // of the flight's energy in that scope, over the budget
+	TransitJ float64 `json:"transit_j,omitempty"` // in that scope beside the slots
+	Flight   Cost    `json:"flight"`              // in slots
+	Even     Cost    `json:"even"`                // in slots
 }
 
 // CompareEven flies the even pacer.
 func CompareEven(f *Flight) (c BesideEven, err error) {
-	frozen, err := checkpoint.Load(f.Leader.Checkpoint)
+	r, err := f.evenRunner()
 	if err != nil {
 		return c, err
+	}
+	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Even.add(delayS, energyJ) }
+	r.Fly(f.Summary.Seed, f.Request)
+	c.Flight = f.cost()
+	last := f.Summary.Budgets[len(f.Summary.Budgets)-1]
+	if c.BudgetJ, c.Scope = last.EnergyJ, telemetry.ScopeSlots; last.Landed {
+		c.Scope, c.TransitJ = telemetry.ScopeLanded, f.transitJ()
+	}
+	c.Error = c.over(&c.Flight)
+	return c, nil
+}
+
+// evenRunner returns a runner of the even pacer over the flight's link.
+func (f *Flight) evenRunner() (*rollout.Runner, error) {
+	frozen, err := checkpoint.Load(f.Leader.Checkpoint)
+	if err != nil {
+		return nil, err
 	}
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior()}
 	l.Received = func(slot, user int) bool {
 		return !users.ReportIsLost(f.Summary.Seed, slot, user, f.Summary.ReportLoss)
 	}
 	l.Missed = func(slot int) bool { return f.Slots[slot].Missed }
-	r, err := rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
-	if err != nil {
-		return c, err
-	}
-	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Even.add(delayS, energyJ) }
-	r.Fly(f.Summary.Seed, f.Request)
-	for i := range f.Slots {
-		c.Flight.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
-	}
-	c.BudgetJ = f.Request.EndBudgetJ()
-	c.Error = c.Flight.EnergyJ/c.BudgetJ - 1
-	return c, nil
+	return rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
 }
+
+// cost is what the flight truly cost, in slots.
+func (f *Flight) cost() (c Cost) {
+	for i := range f.Slots {
+		c.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
+	}
+	return c
+}
+
+// transitJ is what the flight's climbs and ways home took.
+func (f *Flight) transitJ() (sumJ float64) {
+	for _, a := range f.Summary.Aircraft {
+		sumJ += a.TransitJ
+	}
+	return sumJ
+}
+
+// over is a cost over the budget, in its scope, less one.
+func (c *BesideEven) over(x *Cost) float64 { return (x.EnergyJ+c.TransitJ)/c.BudgetJ - 1 }
 
 // String says what became of the budget.
 func (c *BesideEven) String() string {
@@ -55,8 +84,8 @@ func (c *BesideEven) String() string {
 	if c.Error > report.PassedMost {
 		what = "passed"
 	}
-	return fmt.Sprintf("%s %.1f kJ (%+.2f %%); an even spender: %.0f s of delay (%+.2f %%), you: %.0f s",
-		what, c.BudgetJ/1000, 100*c.Error, c.Even.DelayS, 100*(c.Even.EnergyJ/c.BudgetJ-1), c.Flight.DelayS)
+	return fmt.Sprintf("%s %.1f kJ %s (%+.2f %%); an even spender: %.0f s of delay (%+.2f %%), you: %.0f s",
+		what, c.BudgetJ/1000, command.ScopeText(c.Scope), 100*c.Error, c.Even.DelayS, 100*c.over(&c.Even), c.Flight.DelayS)
 }
 
 // evenCommand is "offline compare" of a flight with a budget.

@@ -159,7 +159,8 @@ func ReadFlight(folder string) (*Flight, error) {
 	return f, nil
 }
 
-// readBudgets has the request of a flight, a budget that was revised once at most.
+// readBudgets has the request of a flight, a total that was revised once at most, or packs: in slots, of what the
+// flight's own climb and ways home leave where the budget counts them.
 func (f *Flight) readBudgets() error {
 	b := f.Summary.Budgets
 	switch {
@@ -167,10 +168,23 @@ func (f *Flight) readBudgets() error {
 		return fmt.Errorf("read flight: it ended after %d of %d slots", len(f.Slots), f.World.Slots)
 	case len(b) == 0 || len(b) > 2 || b[0].Slot != 0 || b[len(b)-1].EnergyJ == 0:
 		return errors.New("read flight: want a budget from slot 0 on, revised once at most: there is nothing to compare")
+	case len(b) == 1 && b[0].OfPacks:
+		return f.readPacks(&b[0])
+	case slices.ContainsFunc(b, func(b report.Budget) bool { return len(b.Packs) > 0 }):
+		return errors.New("read flight: want either packs from slot 0 on or a total: there is nothing to compare")
 	}
-	f.Request = rollout.Request{Mode: goal.Target, BudgetJ: b[0].EnergyJ}
+	var slotsJ []float64
+	for i := range b {
+		if slotsJ = append(slotsJ, b[i].EnergyJ); b[i].Landed {
+			slotsJ[i] -= f.transitJ()
+		}
+		if !(slotsJ[i] > 0) {
+			return errors.New("read flight: climb and ways home took all of the budget: there is nothing to compare")
+		}
+	}
+	f.Request = rollout.Request{Mode: goal.Target, BudgetJ: slotsJ[0]}
 	if len(b) == 2 {
-		f.Request.ReviseSlot, f.Request.RevisedBudgetJ = b[1].Slot, b[1].EnergyJ
+		f.Request.ReviseSlot, f.Request.RevisedBudgetJ = b[1].Slot, slotsJ[1]
 	}
 	return nil
 }

@@ -87,18 +87,9 @@ func markMissed(f *Flight, plots []*plot.Plot) {
 			continue
 		}
 		for _, p := range plots {
-			shade(p, float64(n)-0.5, float64(n)+0.5)
+			chart.Shade(p, "", float64(n)-0.5, float64(n)+0.5)
 		}
 	}
-}
-
-func shade(p *plot.Plot, from, to float64) {
-	box, err := plotter.NewPolygon(plotter.XYs{{X: from, Y: p.Y.Min}, {X: to, Y: p.Y.Min}, {X: to, Y: p.Y.Max}, {X: from, Y: p.Y.Max}})
-	if err != nil {
-		return // of too few points alone
-	}
-	box.Color, box.LineStyle.Width = color.RGBA{0x60, 0x60, 0x60, 0x60}, 0
-	p.Add(box)
 }
 
 // band shades one standard deviation about a line.
@@ -266,7 +257,7 @@ type curve struct {
 
 // costPlots are energy and delay since slot 0, beside rollouts'.
 func costPlots(title string, curves ...curve) []*plot.Plot {
-	energy := newPlot(title, "", "energy since slot 0 (kJ)")
+	energy := newPlot(title, "", "energy in slots (kJ)")
 	delay := newPlot("", "slot (mission seconds)", "delay since slot 0 (s)")
 	for _, x := range curves {
 		joules, seconds := plotter.XYs{{}}, plotter.XYs{{}}

@@ -76,6 +76,20 @@ func (t Ticks) Ticks(low, high float64) (out []plot.Tick) {
 	return out
 }
 
+// Shade shades what lies between two values of x, up to the height of the plot as it is now, and adds that to
+// the legend unless the label is empty.
+func Shade(p *plot.Plot, label string, from, to float64) {
+	box, err := plotter.NewPolygon(plotter.XYs{{X: from, Y: p.Y.Min}, {X: to, Y: p.Y.Min}, {X: to, Y: p.Y.Max}, {X: from, Y: p.Y.Max}})
+	if err != nil {
+		return // of too few points alone
+	}
+	box.Color, box.LineStyle.Width = color.NRGBA{0x60, 0x60, 0x60, 0x50}, 0
+	p.Add(box)
+	if label != "" {
+		p.Legend.Add(label, box)
+	}
+}
+
 // Note writes a text at a point.
 func Note(p *plot.Plot, note string, x, y float64, c color.Color, size vg.Length) {
 	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{note}})

@@ -207,11 +207,11 @@ func (f *fleet) setSlots(slots int) {
 	f.slots = slots
 }
 
-// spentJ returns the energy of slots 0 to T-1 so far.
-func (f *fleet) spentJ(slots int) (joules float64) {
-	for _, a := range f.vehicles {
+// spentJ returns the energy of slots 0 to T-1 so far, but for those in which an aircraft was in transit.
+func (f *fleet) spentJ(slots int, inTransit func(slot, m int) bool) (joules float64) {
+	for m, a := range f.vehicles {
 		for slot, s := range a.BySlot() {
-			if slot >= 0 && slot < slots {
+			if slot >= 0 && slot < slots && !inTransit(slot, m) {
 				joules += s.J()
 			}
 		}

@@ -57,8 +57,8 @@ type flight struct {
 }
 
 // Run flies a mission and writes its report, also of one that failed in its
-// slots. It returns nil only if the mission was completed without a problem and every
-// aircraft is back on the ground.
+// slots; before those an earlier flight's report stays. It returns nil only if the mission
+// was completed without a problem and every aircraft is back on the ground.
 func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -71,7 +71,6 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		return fmt.Errorf("log: %w", err)
 	}
 	defer logFile.Close()
-	os.Remove(filepath.Join(c.Out, "summary.json")) // an earlier flight's, should this one fail
 
 	timeout := time.Duration(c.TimeoutS * float64(time.Second))
 	flown, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the mission was not done after timeout_s = %v", c.TimeoutS))

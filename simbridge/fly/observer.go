@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"prefdt/simbridge/battery"
 	"prefdt/telemetry"
 )
 
@@ -23,6 +24,7 @@ type observer struct {
 	onDecision func(slot int, at time.Time)    // called for each decision
 
 	rejects telemetry.RejectCounter
+	settled telemetry.Status // of the last settlement
 	observed
 	records
 }
@@ -37,7 +39,8 @@ type observed struct {
 
 // records are the messages that the report of the flight needs.
 type records struct {
-	statusBySlot map[int]telemetry.Status
+	statusBySlot map[int]telemetry.Status // the one of its settlement
+	transit      transitSlots
 	budgets      map[string]telemetry.Budget // by command id
 	acks         map[string]telemetry.Ack
 	ackOrder     []string
@@ -47,7 +50,52 @@ type records struct {
 func (o *observer) recorded() (observed, records) {
 	o.Lock()
 	defer o.Unlock()
-	return o.observed, records{maps.Clone(o.statusBySlot), maps.Clone(o.budgets), maps.Clone(o.acks), slices.Clone(o.ackOrder)}
+	return o.observed, records{maps.Clone(o.statusBySlot), maps.Clone(o.transit), maps.Clone(o.budgets), maps.Clone(o.acks),
+		slices.Clone(o.ackOrder)}
+}
+
+// inTransit is whether an aircraft, from 0, was on its way home in a slot, or had come home.
+func (o *observer) inTransit(slot, m int) bool {
+	o.Lock()
+	defer o.Unlock()
+	return o.transit[aircraftSlot{slot, m}]
+}
+
+// transitSlots are the slots that an aircraft had left before the mission's end: what it draws in them
+// is outside the slots (docs/wire.md, "Budgets"), as that of climb and return is.
+type transitSlots map[aircraftSlot]bool
+
+// aircraftSlot is one aircraft, from 0, in one slot.
+type aircraftSlot struct{ slot, m int }
+
+// add enters the slots from one settlement to the next. With a budget of slots an aircraft's joules stand
+// still from the settlement on by which it had left. In others they go on, and it had left by the one before.
+func (t transitSlots) add(before, s *telemetry.Status) {
+	for m := range s.Aircraft {
+		a, left := &s.Aircraft[m], false
+		if m < len(before.Aircraft) && hasLeft(a) {
+			b := &before.Aircraft[m]
+			left = s.Scope == telemetry.ScopeLanded && hasLeft(b) || s.Scope != telemetry.ScopeLanded && a.SpentJ == b.SpentJ
+		}
+		for slot := before.Slot + 1; left && slot <= s.Slot; slot++ {
+			t[aircraftSlot{slot, m}] = true
+		}
+	}
+}
+
+// move enters what aircraft m drew in those slots as drawn in slot T, which is after them.
+func (t transitSlots) move(spent map[int]battery.Spent, m, slots int) {
+	for slot := range slots {
+		if j := spent[slot]; t[aircraftSlot{slot, m}] {
+			after := spent[slots]
+			spent[slots] = battery.Spent{FlightJ: after.FlightJ + j.FlightJ, EdgeJ: after.EdgeJ + j.EdgeJ}
+			delete(spent, slot)
+		}
+	}
+}
+
+func hasLeft(a *telemetry.StatusAircraft) bool {
+	return a.Duty == telemetry.DutyLeaving || a.Duty == telemetry.DutyHome
 }
 
 func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon func(telemetry.Slot, time.Time),
@@ -59,7 +107,7 @@ func newObserver(ctx context.Context, c *Config, broker telemetry.Broker, beacon
 	o := &observer{
 		Observer: telemetry.Observer{Topics: topics, Decode: decode},
 		onBeacon: beacon, onDecision: decide, rejects: telemetry.RejectCounter{Log: log},
-		records: records{statusBySlot: map[int]telemetry.Status{}, budgets: map[string]telemetry.Budget{},
+		records: records{statusBySlot: map[int]telemetry.Status{}, transit: transitSlots{}, budgets: map[string]telemetry.Budget{},
 			acks: map[string]telemetry.Ack{}},
 	}
 	o.client = &telemetry.Client{Broker: broker.For("observer"), Name: "observer", Log: log, Handle: o.handle}
@@ -105,8 +153,10 @@ func (o *observer) handle(m telemetry.Message) {
 			o.decisions++
 			o.onDecision(v.Slot, m.Received)
 		case telemetry.Status:
-			if v.Slot >= 0 {
+			if _, known := o.statusBySlot[v.Slot]; v.Slot >= 0 && !known && !m.Retained {
 				o.statusBySlot[v.Slot] = v
+				o.transit.add(&o.settled, &v)
+				o.settled = v
 			}
 		case telemetry.Budget:
 			if _, known := o.budgets[v.ID]; !known {

@@ -26,9 +26,11 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}
 	}
 	budgets := acceptedBudgets(&records)
-	spent := make([]map[int]battery.Spent, len(f.fleet.vehicles))
+	drawn, spent := make([]map[int]battery.Spent, len(f.fleet.vehicles)), make([]map[int]battery.Spent, len(f.fleet.vehicles))
 	for m, a := range f.fleet.vehicles {
-		spent[m] = a.BySlot()
+		drawn[m] = a.BySlot()
+		spent[m] = maps.Clone(drawn[m])
+		records.transit.move(spent[m], m, r.Slots)
 	}
 	// From the first slot to the last that was flown, also those that no beacon opened. The leader settles slots that
 	// it missed, the last of a mission too; what a return or a stop left over is never settled.
@@ -38,7 +40,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		executed = f.executed.summarize()
 	}
 	f.users.ComputeUnopened(len(r.Rows))
-	f.fillRows(r, spent, records.statusBySlot)
+	f.fillRows(r, drawn, spent, records.statusBySlot)
 
 	s := &r.Summary
 	*s = report.Summary{
@@ -150,17 +152,25 @@ func problems(s *report.Summary) (list []string) {
 	return list
 }
 
-// fillRows makes the table of slots.
-func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
+// fillRows makes the table of slots, of what each aircraft drew in them, and of that spent in slots.
+func (f *flight) fillRows(r *report.Flight, drawn, spent []map[int]battery.Spent, bySlot map[int]telemetry.Status) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	spentJ, known := 0.0, telemetry.Status{}
+	drawnJ := make([]float64, len(drawn))
+	for m := range drawn {
+		drawnJ[m] = drawn[m][-1].J() // the climb
+	}
 	bodies := f.bodiesBySlot(len(r.Rows))
 	for slot := range r.Rows {
 		row := &r.Rows[slot]
 		due := f.users.ReportCounts(slot)
 		*row = report.Row{Slot: slot, ReportsExpected: due.Expected, ReportsLost: due.Lost, Tasks: due.Tasks}
+		_, opened := f.bodiesAtBeacon[slot]
+		row.Missed = !opened
 		for m := range spent {
+			drawnJ[m] += drawn[m][slot].J()
+			row.DrawnJ = append(row.DrawnJ, drawnJ[m])
 			j := spent[m][slot]
 			row.FlightJ, row.EdgeJ = append(row.FlightJ, j.FlightJ), append(row.EdgeJ, j.EdgeJ)
 			spentJ += j.J()
@@ -172,7 +182,8 @@ func (f *flight) fillRows(r *report.Flight, spent []map[int]battery.Spent, bySlo
 			known = s
 			row.ReportsReceived, row.DecisionMS = s.UsersHeard, s.DecisionMS
 		}
-		row.LeaderSpentJ, row.FloorJ = known.SpentJ, known.FloorJ
+		row.LeaderSpentJ, row.LeaderTransitJ, row.FloorJ = known.SpentJ, known.TransitJ, known.FloorJ
+		row.Landed = known.Scope == telemetry.ScopeLanded
 		if known.PredictedEndJ != nil {
 			row.LeaderPredictedEndJ = *known.PredictedEndJ
 		}

@@ -96,14 +96,15 @@ func (f *flight) showStatus(s telemetry.Status) {
 		return
 	}
 	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.beacon().Offer.PriceSPerJ)
-	budget, end := " kJ, no budget", "-"
+	scope, end := command.ScopeText(s.Scope), "-"
+	budget := " kJ " + scope + ", no budget"
 	if s.BudgetJ != nil {
-		budget = fmt.Sprintf(" of %s kJ", kilojoules(*s.BudgetJ))
+		budget = fmt.Sprintf(" of %s kJ %s", kilojoules(*s.BudgetJ), scope)
 	}
 	if s.PredictedEndJ != nil {
 		end = kilojoules(*s.PredictedEndJ)
 	}
-	spentJ := f.fleet.spentJ(s.Slots)
+	spentJ := f.fleet.spentJ(s.Slots, f.observer.inTransit)
 	if s.Scope == telemetry.ScopeLanded { // its total runs from take-off to touchdown
 		spentJ = 0
 		for _, a := range f.fleet.vehicles {
@@ -217,16 +218,16 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 	if n := len(s.Budgets); n > 0 {
 		last = s.Budgets[n-1]
 	}
-	spentJ, scope, span, transit, slots := e.SpentJ, "", fmt.Sprintf("for all %d slots ", s.PlannedSlots), "outside the budget", ""
+	spentJ, scope, span, inBudget := e.SpentJ, telemetry.ScopeSlots, fmt.Sprintf("for all %d slots ", s.PlannedSlots), "outside"
 	if e.Landed {
-		spentJ, scope, span, transit, slots = e.SpentJ+e.TransitJ, " from take-off to touchdown", "to touchdown ", "inside the budget",
-			" in the slots"
+		spentJ, scope, span, inBudget = e.SpentJ+e.TransitJ, telemetry.ScopeLanded, "to touchdown ", "inside"
 	}
+	counted := command.ScopeText(scope)
 	first := ""
 	if len(s.Budgets) > 1 {
 		first = fmt.Sprintf(" (at first %s)", kilojoules(e.RequestedJ))
 	}
-	line := kilojoules(spentJ) + " kJ" + scope
+	line := kilojoules(spentJ) + " kJ " + counted
 	switch {
 	case e.RevisedJ > 0 && last.OfPacks:
 		line += fmt.Sprintf(" of the %s that the packs hold above their reserves%s", kilojoules(e.RevisedJ), first)
@@ -239,7 +240,9 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 		line += fmt.Sprintf("; the budget of %s was cleared by a preference", kilojoules(before.EnergyJ))
 	}
 	fmt.Fprintf(w, "energy     %s\n", line)
-	fmt.Fprintf(w, "           %s kJ flight, %s computing%s; the leader counts %s from %s\n",
-		kilojoules(e.FlightJ), kilojoules(e.EdgeJ), slots, kilojoules(e.LeaderSpentJ), s.EnergySource)
-	fmt.Fprintf(w, "           climb and return, %s: %s kJ\n", transit, kilojoules(e.TransitJ))
+	fmt.Fprintf(w, "           the leader counts %s %s, from %s\n", kilojoules(e.LeaderSpentJ), counted, s.EnergySource)
+	fmt.Fprintf(w, "           in slots %s kJ, of it %s flight and %s computing\n", kilojoules(e.SpentJ), kilojoules(e.FlightJ),
+		kilojoules(e.EdgeJ))
+	fmt.Fprintf(w, "           transit (climb and ways home), %s the budget: %s kJ; the leader counts %s\n", inBudget,
+		kilojoules(e.TransitJ), kilojoules(e.LeaderTransitJ))
 }

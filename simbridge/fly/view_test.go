@@ -1,12 +1,14 @@
 package fly
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
@@ -74,23 +76,25 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 		not     []string
 	}{
 		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, 0.1,
-			[]string{"energy     110.00 kJ of a budget of 100.00: +10.00 %", "the leader counts 109.00 from",
-				"climb and return, outside the budget: 40.00 kJ"}, []string{"asks for"}},
+			[]string{"energy     110.00 kJ in slots of a budget of 100.00: +10.00 %", "the leader counts 109.00 in slots, from",
+				"in slots 110.00 kJ, of it 104.00 flight and 6.00 computing",
+				"transit (climb and ways home), outside the budget: 40.00 kJ; the leader counts 39.00"}, []string{"asks for", "touchdown"}},
 		"landed": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", EnergyJ: 100e3, Scope: landed}},
 			[]telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, 0.5,
-			[]string{"energy     150.00 kJ from take-off to touchdown of a budget of 100.00 (at first 120.00): +50.00 %",
-				"computing in the slots; the leader counts 149.00",
-				"climb and return, inside the budget: 40.00 kJ"}, nil},
+			[]string{"energy     150.00 kJ to touchdown of a budget of 100.00 (at first 120.00): +50.00 %",
+				"the leader counts 149.00 to touchdown, from", "in slots 110.00 kJ, of it 104.00 flight",
+				"transit (climb and ways home), inside the budget: 40.00 kJ"}, nil},
 		"packs replace a total": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", Scope: landed, Packs: packs}},
 			[]telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, -0.25,
-			[]string{"energy     150.00 kJ from take-off to touchdown of the 200.00 that the packs hold above their reserves (at first " +
+			[]string{"energy     150.00 kJ to touchdown of the 200.00 that the packs hold above their reserves (at first " +
 				"120.00)",
 				"aircraft 1: 21.0 % of 60.00 kJ left in its pack; the budget asks for 20.0 %",
 				"aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %"},
 			[]string{"cleared"}},
 		"a preference clears packs": {[]telemetry.Budget{{ID: "c", Scope: landed, Packs: packs}, {}},
 			[]telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, 0,
-			[]string{"energy     110.00 kJ; the budget of 200.00 was cleared by a preference", "outside the budget"}, []string{"asks for"}},
+			[]string{"energy     110.00 kJ in slots; the budget of 200.00 was cleared by a preference", "outside the budget"},
+			[]string{"asks for"}},
 	} {
 		x := records{budgets: map[string]telemetry.Budget{}, acks: map[string]telemetry.Ack{}}
 		for i, a := range c.acks {
@@ -102,7 +106,8 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 		}
 		s := &report.Summary{
 			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x),
-			Budget:   report.Energy{SpentJ: 110e3, TransitJ: 40e3, LeaderSpentJ: 109e3},
+			Budget: report.Energy{SpentJ: 110e3, FlightJ: 104e3, EdgeJ: 6e3, TransitJ: 40e3, LeaderSpentJ: 109e3,
+				LeaderTransitJ: 39e3},
 			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3}},
 		}
 		judgeBudget(&s.Budget, s.Budgets, s.Aircraft, 149e3)
@@ -120,6 +125,62 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 			if strings.Contains(out.String(), not) {
 				t.Errorf("%s: %q in\n%s", name, not, out.String())
 			}
+		}
+	}
+}
+
+// What an aircraft draws once it was sent home is in transit, as the leader counts it: not in the slots.
+func TestHomewardIsTransit(t *testing.T) {
+	settlement := func(slot int, scope string, spentJ [2]float64, duty [2]string) *telemetry.Status {
+		s := &telemetry.Status{Slot: slot, Scope: scope, Aircraft: make([]telemetry.StatusAircraft, 2)}
+		for m := range s.Aircraft {
+			s.Aircraft[m].SpentJ, s.Aircraft[m].Duty = spentJ[m], duty[m]
+		}
+		return s
+	}
+	const serving, leaving, home = telemetry.DutyServing, telemetry.DutyLeaving, telemetry.DutyHome
+	both, second := [2]string{serving, serving}, [2]string{serving, leaving}
+	for name, c := range map[string]struct {
+		settled []*telemetry.Status
+		want    []int // slots of the second aircraft
+	}{
+		"recalled, of slots": {[]*telemetry.Status{
+			settlement(0, "slots", [2]float64{150, 150}, both), settlement(1, "slots", [2]float64{300, 300}, both),
+			settlement(2, "slots", [2]float64{450, 300}, second), // the joules of 2 are not in it
+			settlement(5, "slots", [2]float64{900, 300}, second), // 3 and 4 were missed
+			settlement(6, "slots", [2]float64{1050, 300}, [2]string{serving, home}),
+		}, []int{2, 3, 4, 5, 6}},
+		"under a preference": {[]*telemetry.Status{
+			settlement(0, "", [2]float64{150, 150}, both), settlement(1, "", [2]float64{300, 150}, second)}, []int{1}},
+		"its battery is low, which counts": {[]*telemetry.Status{
+			settlement(0, "slots", [2]float64{150, 150}, both), settlement(1, "slots", [2]float64{300, 300}, second),
+			settlement(2, "slots", [2]float64{450, 450}, second)}, nil},
+		"by the plan, to touchdown": {[]*telemetry.Status{
+			settlement(0, "landed", [2]float64{150, 150}, both), settlement(1, "landed", [2]float64{300, 300}, second),
+			settlement(2, "landed", [2]float64{450, 450}, second), settlement(3, "landed", [2]float64{600, 600}, [2]string{serving, home}),
+		}, []int{2, 3}},
+	} {
+		x, spent, transitJ := transitSlots{}, map[int]battery.Spent{-1: {FlightJ: 7}}, 0.0
+		for i, s := range c.settled[1:] {
+			x.add(c.settled[i], s)
+		}
+		for slot := range 8 {
+			spent[slot] = battery.Spent{FlightJ: 100, EdgeJ: 10}
+		}
+		first := maps.Clone(spent)
+		x.move(first, 0, 8)
+		x.move(spent, 1, 8)
+		for slot := range 8 {
+			want := 110.0
+			if slices.Contains(c.want, slot) {
+				want, transitJ = 0, transitJ+110
+			}
+			if spent[slot].J() != want || first[slot].J() != 110 {
+				t.Errorf("%s: slot %d has %v and %v J", name, slot, first[slot].J(), spent[slot].J())
+			}
+		}
+		if spent[8].J() != transitJ || spent[-1].J() != 7 {
+			t.Errorf("%s: %v J in transit after the slots, want %v", name, spent[8].J(), transitJ)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func crewView(f *Flight) []string {
 	}
 	lines := []string{
 		fmt.Sprintf("slot %d of %d   %s", r.Slot, f.Slots, budget),
-		fmt.Sprintf("energy     spent %4.1f kJ   remaining %s", r.LeaderSpentJ/1000, remaining),
+		fmt.Sprintf("energy     %s: spent %4.1f kJ   remaining %s", scopeText(r.Landed), r.LeaderSpentJ/1000, remaining),
 		fmt.Sprintf("   predicted end %4.1f kJ   floor %.1f kJ", r.LeaderPredictedEndJ/1000, r.FloorJ/1000),
 		fmt.Sprintf("slot       users %d   decision %.2f ms", r.ReportsReceived, r.DecisionMS),
 	}
@@ -207,6 +207,9 @@ func crewView(f *Flight) []string {
 		for m := range spentJ {
 			spentJ[m] += r.FlightJ[m] + r.EdgeJ[m]
 		}
+	}
+	if r.Landed {
+		copy(spentJ, r.DrawnJ)
 	}
 	for m, at := range r.Position {
 		if m == 4 {
@@ -230,7 +233,11 @@ func lastEvent(f *Flight) (text string, c color.Color) {
 		if e.Error > PassedMost {
 			return fmt.Sprintf("budget of %.1f kJ passed by %.1f %%", e.RevisedJ/1000, 100*e.Error), chart.Red
 		}
-		return fmt.Sprintf("budget of %.1f kJ kept: %.2f kJ", e.RevisedJ/1000, e.SpentJ/1000), chart.Green
+		spentJ := e.SpentJ
+		if e.Landed {
+			spentJ += e.TransitJ
+		}
+		return fmt.Sprintf("budget of %.1f kJ kept: %.2f kJ %s", e.RevisedJ/1000, spentJ/1000, scopeText(e.Landed)), chart.Green
 	}
 	for _, command := range f.Summary.Commands {
 		if command.Slot <= now && command.Slot >= latest {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image/color"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -14,15 +15,21 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"prefdt/simbridge/chart"
+	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 // aircraftColours are the aircraft's colours, black and grey being for other things.
 var aircraftColours = chart.Palette[:6]
 
 func writePlots(folder string, f *Flight) error {
+	energy := []*plot.Plot{energyPlot(f, len(f.Rows))}
+	if f.boundsPacks() {
+		energy = append(energy, packsPlot(f))
+	}
+	energy = append(energy, delayPlot(f, len(f.Rows)))
 	return cmp.Or(
-		SaveStacked([]*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))}, 24*vg.Centimeter, 22*vg.Centimeter,
-			filepath.Join(folder, "energy.png")),
+		SaveStacked(energy, 24*vg.Centimeter, vg.Length(11*len(energy))*vg.Centimeter, filepath.Join(folder, "energy.png")),
 		SaveStacked([]*plot.Plot{mapPlot(f)}, 18*vg.Centimeter, 20.5*vg.Centimeter, filepath.Join(folder, "map.png")),
 		writeMovie(filepath.Join(folder, "flight.gif"), f),
 	)
@@ -96,6 +103,9 @@ func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 		text := "no budget"
 		if b.EnergyJ > 0 {
 			text = fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000)
+			if b.Landed != f.Summary.Budget.Landed {
+				text += " " + scopeText(b.Landed)
+			}
 		}
 		mark(b.Slot, text, chart.Black)
 	}
@@ -108,60 +118,170 @@ func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 // of the batteries, which a second line would hide.
 const leaderMarks = 10
 
+// scopeText is what joules count, in the words of the other displays.
+func scopeText(landed bool) string {
+	if landed {
+		return command.ScopeText(telemetry.ScopeLanded)
+	}
+	return command.ScopeText(telemetry.ScopeSlots)
+}
+
+// landed is the scope of a flight's pictures, that of its last budget.
+func (f *Flight) landed() bool { return f.Summary.Budget.Landed }
+
+// spentJ is what the fleet had spent by a row's end in the scope of the pictures, by the batteries and by the
+// leader's status.
+func (f *Flight) spentJ(r *Row) (batteries, leader float64) {
+	if !f.landed() {
+		if leader = r.LeaderSpentJ; r.Landed {
+			leader -= r.LeaderTransitJ
+		}
+		return r.SpentJ, leader
+	}
+	for _, j := range r.DrawnJ {
+		batteries += j
+	}
+	if leader = r.LeaderSpentJ; !r.Landed {
+		leader += r.LeaderTransitJ
+	}
+	return batteries, leader
+}
+
+// told is whether the leader told floor and budget of a row, in the scope of the pictures.
+func (f *Flight) told(r *Row) bool { return !r.Missed && r.Landed == f.landed() }
+
+// measuredAtEnd is whether the batteries' joules are known at the end of a row: without a beacon they are counted in
+// the slot that was open, up to the next one.
+func (f *Flight) measuredAtEnd(row int) bool { return row+1 >= len(f.Rows) || !f.Rows[row+1].Missed }
+
+// shadeMissed shades those of the first rows that no beacon opened.
+func shadeMissed(p *plot.Plot, f *Flight, rows int, label string) {
+	for _, r := range f.Rows[:min(rows, len(f.Rows))] {
+		if r.Missed {
+			chart.Shade(p, label, float64(r.Slot), float64(r.Slot+1))
+			label = ""
+		}
+	}
+}
+
 // energyPlot is the joules spent in the first rows of a flight, on axes for all
 // of it, against the budget and the floor as the leader had them in each slot: a
-// budget above the floor can be kept, one below it cannot.
+// budget above the floor can be kept, one below it cannot. All are of one scope.
 func energyPlot(f *Flight, rows int) *plot.Plot {
-	p := newPlot("Energy of the fleet, and the delay that it bought", "", "since slot 0 (kJ)")
-	var floor, leader plotter.XYs
-	spent := plotter.XYs{{X: 0, Y: 0}}
+	p := newPlot("Energy of the fleet, and the delay that it bought", "", "spent "+scopeText(f.landed())+" (kJ)")
+	var leader, spent plotter.XYs
+	if !f.landed() {
+		spent = plotter.XYs{{X: 0, Y: 0}}
+	}
+	e := &f.Summary.Budget
 	top := 1.0
-	for i, r := range f.Rows {
-		top = max(top, r.SpentJ/1000, r.FloorJ/1000, r.BudgetJ/1000)
+	if f.landed() {
+		top = max(top, (e.SpentJ+e.TransitJ)/1000)
+	}
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		batteriesJ, leaderJ := f.spentJ(r)
+		if top = max(top, batteriesJ/1000); f.told(r) {
+			top = max(top, r.FloorJ/1000, r.BudgetJ/1000)
+		}
 		if i >= rows {
 			continue
 		}
 		to := float64(r.Slot + 1)
-		spent = append(spent, plotter.XY{X: to, Y: r.SpentJ / 1000})
-		if r.FloorJ > 0 {
-			floor = append(floor, plotter.XY{X: to, Y: r.FloorJ / 1000})
+		if f.measuredAtEnd(i) {
+			spent = append(spent, plotter.XY{X: to, Y: batteriesJ / 1000})
 		}
-		if (r.Slot+1)%max(1, min(leaderMarks, f.Slots/2)) == 0 {
-			leader = append(leader, plotter.XY{X: to, Y: r.LeaderSpentJ / 1000})
+		if (r.Slot+1)%max(1, min(leaderMarks, f.Slots/2)) == 0 && !r.Missed {
+			leader = append(leader, plotter.XY{X: to, Y: leaderJ / 1000})
 		}
 	}
+	p.Y.Min, p.Y.Max = 0, top*1.18
+	shadeMissed(p, f, rows, "missed slots: joules are known at their end alone")
+	shown := f.Rows[:min(rows, len(f.Rows))]
 	label := "budget"
-	for _, budget := range budgetLines(f.Rows[:min(rows, len(f.Rows))]) {
+	for _, budget := range f.lines(shown, 0, func(r *Row) float64 { return r.BudgetJ }) {
 		addLine(p, label, budget, chart.Black, 2.2)
 		label = ""
 	}
-	if len(floor) > 0 {
-		addLine(p, "floor: the least that the mission can end on", floor, chart.Purple, 1.6, 4, 3)
+	label = "floor: the least that the mission can end on"
+	for _, floor := range f.lines(shown, 1, func(r *Row) float64 { return r.FloorJ }) {
+		addLine(p, label, floor, chart.Purple, 1.6, 4, 3)
+		label = ""
 	}
 	addLine(p, "spent, from the batteries", spent, chart.Blue, 2.2)
 	addPoints(p, "spent, as the leader counts", leader, chart.Amber, draw.RingGlyph{}, 4)
+	if f.landed() && f.Summary.Landed && rows >= f.Slots {
+		addPoints(p, "spent, at touchdown", plotter.XYs{{X: float64(f.Slots), Y: (e.SpentJ + e.TransitJ) / 1000}}, chart.Blue,
+			draw.TriangleGlyph{}, 5)
+	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.18
 	addEvents(p, f, rows, top*1.06)
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
 }
 
-// budgetLines are the budget in kilojoules over the slots, with a line of its own
-// for each time in which one was in force.
-func budgetLines(rows []Row) (lines []plotter.XYs) {
-	inForce := false
-	for _, r := range rows {
-		was := inForce
-		if inForce = r.BudgetJ > 0; !inForce {
+// lines are joules that the leader told, in kilojoules over the slots, with a line of its own for each time in
+// which there are any: from each slot's beginning to its end, or from some part of it on.
+func (f *Flight) lines(rows []Row, from float64, joules func(*Row) float64) (lines []plotter.XYs) {
+	known := false
+	for i := range rows {
+		r := &rows[i]
+		was, y := known, joules(r)/1000
+		if known = y > 0 && f.told(r); !known {
 			continue
 		}
 		if !was {
 			lines = append(lines, nil)
 		}
-		n, y := len(lines)-1, r.BudgetJ/1000
-		lines[n] = append(lines[n], plotter.XY{X: float64(r.Slot), Y: y}, plotter.XY{X: float64(r.Slot + 1), Y: y})
+		n, x := len(lines)-1, float64(r.Slot)
+		if from < 1 {
+			lines[n] = append(lines[n], plotter.XY{X: x + from, Y: y})
+		}
+		lines[n] = append(lines[n], plotter.XY{X: x + 1, Y: y})
 	}
 	return lines
+}
+
+// boundsPacks is whether the budget at the end asks for what is left in packs whose charge is known.
+func (f *Flight) boundsPacks() bool {
+	return slices.ContainsFunc(f.Summary.Aircraft, func(a AircraftSummary) bool { return a.KeptJ > 0 && a.PackJ > 0 })
+}
+
+// packsPlot is what is left in each pack, to what the budget has it keep.
+func packsPlot(f *Flight) *plot.Plot {
+	p := newPlot("", "", "left in the pack, since take-off (kJ)")
+	top := 1.0
+	for _, a := range f.Summary.Aircraft {
+		top = max(top, a.PackJ/1000)
+	}
+	last := max(float64(f.Slots), 1)
+	p.Y.Min, p.Y.Max = 0, top*(1.05+0.08*float64(len(f.Summary.Aircraft)+2)) // above is the legend
+	high := p.Y.Max
+	shadeMissed(p, f, len(f.Rows), "")
+	for m, a := range f.Summary.Aircraft {
+		if a.PackJ == 0 {
+			continue
+		}
+		c, left := aircraftColours[m%len(aircraftColours)], plotter.XYs{}
+		for i, r := range f.Rows {
+			if f.measuredAtEnd(i) {
+				left = append(left, plotter.XY{X: float64(r.Slot + 1), Y: (a.PackJ - r.DrawnJ[m]) / 1000})
+			}
+		}
+		addLine(p, fmt.Sprintf("aircraft %d", a.Number), left, c, 2.2)
+		addLine(p, "", plotter.XYs{{X: 0, Y: a.KeptJ / 1000}, {X: last, Y: a.KeptJ / 1000}}, c, 1.6, 4, 3)
+		if f.Summary.Landed {
+			addPoints(p, "", plotter.XYs{{X: last, Y: a.LeftJ / 1000}}, c, draw.TriangleGlyph{}, 5)
+		}
+	}
+	reserve := &plotter.Line{LineStyle: draw.LineStyle{Color: chart.Black, Width: 1.6, Dashes: []vg.Length{4, 3}}}
+	p.Legend.Add("the reserve that the budget has it keep", reserve)
+	if f.Summary.Landed {
+		addPoints(p, "left at touchdown", nil, chart.Black, draw.TriangleGlyph{}, 5)
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, last*1.02, 0, high
+	p.Legend.Top, p.Legend.XOffs, p.Legend.YOffs = true, -20, -6
+	return p
 }
 
 // mapPlot is the area from above: where the aircraft flew, and the users.
@@ -227,6 +347,7 @@ func delayPlot(f *Flight, rows int) *plot.Plot {
 		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(len(last))})
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
+	shadeMissed(p, f, rows, "missed slots: no decision, all tasks locally")
 	addEvents(p, f, rows, top*1.08)
 	addLine(p, "each slot, penalties included", each, chart.Sky, 1)
 	addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)

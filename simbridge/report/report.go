@@ -94,7 +94,14 @@ type Row struct {
 	SpeedMPS                     []float64
 	Served                       []Link  // who computed for whom in the slot
 	SpentJ                       float64 // by the simulated batteries, from slot 0 to this slot's end
-	LeaderSpentJ                 float64 // the same, by the leader's status
+	// DrawnJ is what each of them gave from take-off to this slot's end.
+	DrawnJ []float64
+	Missed bool // no beacon opened it: what is of the leader below is its last status before
+
+	// The leader's status after the slot. Landed: its joules, floor and budget run from take-off to
+	// touchdown, with LeaderTransitJ in them; else in the slots.
+	Landed                       bool
+	LeaderSpentJ, LeaderTransitJ float64
 	LeaderPredictedEndJ          float64
 	FloorJ                       float64
 	BudgetJ                      float64 // 0: none

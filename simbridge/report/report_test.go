@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
 	"prefdt/inference/physics"
@@ -59,15 +60,90 @@ func exampleFlight(n int) *Flight {
 	return f
 }
 
-// No line is drawn over slots in which no budget was in force.
-func TestBudgetLines(t *testing.T) {
+// No line is drawn over slots in which no budget was in force, nor where the leader told none: in a slot that was
+// missed, and by a budget of another scope than the picture's.
+func TestLines(t *testing.T) {
 	var rows []Row
-	for i, j := range []float64{0, 5000, 5000, 0, 0, 4000, 0} {
-		rows = append(rows, Row{Slot: i, BudgetJ: j})
+	for i, j := range []float64{0, 5000, 5000, 0, 0, 4000, 4000, 4000, 3000} {
+		rows = append(rows, Row{Slot: i, BudgetJ: j, Missed: i == 6, Landed: i == 8})
 	}
-	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 5}, {X: 3, Y: 5}}, {{X: 5, Y: 4}, {X: 6, Y: 4}}}
-	if got := budgetLines(rows); !reflect.DeepEqual(got, want) {
+	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 5}, {X: 3, Y: 5}}, {{X: 5, Y: 4}, {X: 6, Y: 4}}, {{X: 7, Y: 4}, {X: 8, Y: 4}}}
+	budget := func(r *Row) float64 { return r.BudgetJ }
+	if got := new(Flight).lines(rows, 0, budget); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+	if got := new(Flight).lines(rows, 1, budget); !reflect.DeepEqual(got[1:], []plotter.XYs{{{X: 6, Y: 4}}, {{X: 8, Y: 4}}}) {
+		t.Errorf("at the slots' ends: %v", got)
+	}
+}
+
+// A picture has joules of one scope, that of the last budget, whatever was in force in a slot.
+func TestSpentInScope(t *testing.T) {
+	slots, landed := Row{SpentJ: 50, DrawnJ: []float64{40, 30}, LeaderSpentJ: 51, LeaderTransitJ: 21}, Row{}
+	landed = slots
+	landed.Landed, landed.LeaderSpentJ = true, 72
+	for _, c := range []struct {
+		landed            bool
+		row               Row
+		batteries, leader float64
+	}{{false, slots, 50, 51}, {false, landed, 50, 51}, {true, slots, 70, 72}, {true, landed, 70, 72}} {
+		f := &Flight{Summary: Summary{Budget: Energy{Landed: c.landed}}}
+		if batteries, leader := f.spentJ(&c.row); batteries != c.batteries || leader != c.leader {
+			t.Errorf("%+v: %v and %v", c, batteries, leader)
+		}
+	}
+}
+
+// packsFlight is a flight that is to keep a part of each pack, from take-off to touchdown.
+func packsFlight(n int) *Flight {
+	f := exampleFlight(n)
+	f.Summary.Landed, f.Summary.Budget = true, Energy{SpentJ: 420 * float64(n), TransitJ: 40e3, RevisedJ: 90e3, Landed: true}
+	f.Summary.Budgets = []Budget{{EnergyJ: 90e3, Landed: true, OfPacks: true}}
+	for m := range 2 {
+		f.Summary.Aircraft = append(f.Summary.Aircraft, AircraftSummary{Number: m + 1, PackJ: 60e3, KeptJ: 12e3, LeftJ: 13e3})
+	}
+	for i := range f.Rows {
+		r := &f.Rows[i]
+		r.Landed, r.BudgetJ, r.FloorJ, r.LeaderTransitJ = true, 90e3, 80e3, 14e3
+		r.DrawnJ = []float64{7e3 + r.SpentJ/2, 7e3 + r.SpentJ/2}
+	}
+	return f
+}
+
+// Slots that were missed are seen, in both pictures; others are not.
+func TestMissedSlotsAreSeen(t *testing.T) {
+	for _, missed := range []bool{true, false} {
+		f := exampleFlight(100)
+		for n := 40; n < 45; n++ {
+			f.Rows[n].Missed = missed
+		}
+		path := filepath.Join(t.TempDir(), "energy.png")
+		if err := SaveStacked([]*plot.Plot{energyPlot(f, 100), delayPlot(f, 100)}, 600, 600, path); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		picture, err := png.Decode(file)
+		file.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		half, shaded := picture.Bounds().Dy()/2, [2]int{}
+		for y := range picture.Bounds().Dy() {
+			for x := range picture.Bounds().Dx() {
+				r, g, b, _ := picture.At(x, y).RGBA()
+				if r == g && g == b && r>>8 > 195 && r>>8 < 215 {
+					shaded[min(y/half, 1)]++
+				}
+			}
+		}
+		for i, n := range shaded { // five slots of a hundred, and the legend
+			if missed != (n > 5000) {
+				t.Errorf("missed %v: picture %d has %d shaded pixels", missed, i, n)
+			}
+		}
 	}
 }
 
@@ -77,7 +153,7 @@ func TestWrite(t *testing.T) {
 	early := exampleFlight(100)
 	early.Rows, early.Summary.Budgets = early.Rows[:40], append(early.Summary.Budgets, Budget{Slot: 35})
 	long := exampleFlight(1200)
-	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long,
+	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "packs": packsFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long,
 		"ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
 		if err := Write(folder, f); err != nil {
@@ -91,8 +167,8 @@ func TestWrite(t *testing.T) {
 			}
 			image, err := png.Decode(file)
 			file.Close()
-			if err != nil || image.Bounds().Dx() < 500 {
-				t.Errorf("%s, %s: %v", name, plot, err)
+			if err != nil || image.Bounds().Dx() < 500 || plot == "energy.png" && (image.Bounds().Dy() > 1000) != (name == "packs") {
+				t.Errorf("%s, %s: %v", name, plot, err) // packs have a picture of their own in it
 			}
 		}
 		film, err := os.Open(filepath.Join(folder, "flight.gif"))
