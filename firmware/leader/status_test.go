@@ -57,7 +57,8 @@ func TestEndOfABudgetToTouchdown(t *testing.T) {
 				l.views[down-1].InAir, l.views[down-1].Landed = false, new(true)
 			}
 			if s := l.status(l.views); math.Abs(*s.PredictedEndJ-s.SpentJ-wantJ) > 1e-6 || s.FloorJ != *s.PredictedEndJ || s.Saturated {
-				t.Errorf("%s, %d down: spent %v, predicted %v, floor %v, want %v more", scope, down, s.SpentJ, *s.PredictedEndJ, s.FloorJ, wantJ)
+				t.Errorf("%s, %d down: spent %v, predicted %v, floor %v, want %v more", scope, down, s.SpentJ, *s.PredictedEndJ,
+					s.FloorJ, wantJ)
 			}
 		}
 	}

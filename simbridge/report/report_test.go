@@ -67,7 +67,8 @@ func TestLines(t *testing.T) {
 	for i, j := range []float64{0, 5000, 5000, 0, 0, 4000, 4000, 4000, 3000} {
 		rows = append(rows, Row{Slot: i, BudgetJ: j, Missed: i == 6, Landed: i == 8})
 	}
-	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 5}, {X: 3, Y: 5}}, {{X: 5, Y: 4}, {X: 6, Y: 4}}, {{X: 7, Y: 4}, {X: 8, Y: 4}}}
+	want := []plotter.XYs{{{X: 1, Y: 5}, {X: 2, Y: 5}, {X: 2, Y: 5}, {X: 3, Y: 5}}, {{X: 5, Y: 4}, {X: 6, Y: 4}},
+		{{X: 7, Y: 4}, {X: 8, Y: 4}}}
 	budget := func(r *Row) float64 { return r.BudgetJ }
 	if got := new(Flight).lines(rows, 0, budget); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -153,7 +154,8 @@ func TestWrite(t *testing.T) {
 	early := exampleFlight(100)
 	early.Rows, early.Summary.Budgets = early.Rows[:40], append(early.Summary.Budgets, Budget{Slot: 35})
 	long := exampleFlight(1200)
-	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "packs": packsFlight(100), "nothing": bare, "one slot": exampleFlight(1), "long": long,
+	for name, f := range map[string]*Flight{"usual": exampleFlight(100), "packs": packsFlight(100), "nothing": bare,
+		"one slot": exampleFlight(1), "long": long,
 		"ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
 		if err := Write(folder, f); err != nil {

@@ -681,11 +681,13 @@ func TestDisplay(t *testing.T) {
 		{"a pack, no duty", fresh(func(v *view) {
 			a := &v.Status.Aircraft[0]
 			a.UsableJ, a.ReserveJ, a.HomeJ, a.LeftAtTouchdownJ = new(148.6e3), new(30e3), new(0.0), new(75e3)
-		}), "fleet f1", false, "in slots   from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
-		{"joules of the slots", fresh(func(v *view) { v.Status.TransitJ = 13.6e3 }), "fleet f1", false, "  energy     in slots: spent 7.1 kJ   " +
-			"remaining 34.9 kJ   predicted end 42.0 kJ   floor 29.0 kJ   transit (outside slots) 13.6 kJ   from model\n"},
+		}), "fleet f1", false, "from energy_consumed   pack 148.6 kJ to a reserve of 30.0 kJ, way home 0.0 kJ, lands with 75.0 kJ"},
+		{"joules of the slots", fresh(func(v *view) { v.Status.TransitJ = 13.6e3 }), "fleet f1", false,
+			"  energy     in slots: spent 7.1 kJ   remaining 34.9 kJ   predicted end 42.0 kJ   floor 29.0 kJ   " +
+				"transit (outside slots) 13.6 kJ   from model\n"},
 		{"joules to touchdown", fresh(func(v *view) { v.Status.Scope, v.Status.TransitJ = telemetry.ScopeLanded, 4e3 }), "fleet f1", false,
-			"  energy     to touchdown: spent 7.1 kJ   remaining 34.9 kJ   predicted end 42.0 kJ   floor 29.0 kJ   transit (included) 4.0 kJ"},
+			"  energy     to touchdown: spent 7.1 kJ   remaining 34.9 kJ   predicted end 42.0 kJ   " +
+				"floor 29.0 kJ   transit (included) 4.0 kJ"},
 		{"an aircraft's, to touchdown", fresh(func(v *view) { v.Status.Scope = telemetry.ScopeLanded }), "fleet f1", false,
 			"spent 3.5 kJ to touchdown   from energy_consumed"},
 		{"not covered", fresh(func(v *view) { v.Status.CoveredUntilSlot = new(-1) }), "fleet f1   flying   slot 17 of 100", false,
