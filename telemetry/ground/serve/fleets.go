@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"prefdt/telemetry"
+	"prefdt/telemetry/command"
 )
 
 //go:embed list page/icon.svg
@@ -77,6 +78,7 @@ func (s *Server) summary() summary {
 	if q.BudgetJ != nil {
 		line.Text += fmt.Sprintf(" of %.1f kJ", *q.BudgetJ/1000)
 	}
+	line.Text += " " + command.ScopeText(q.Scope)
 	if q.Saturated {
 		line.Text, line.Alarm = line.Text+"; SATURATED", true
 	}

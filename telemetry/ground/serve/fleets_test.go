@@ -78,7 +78,7 @@ func TestFleets(t *testing.T) {
 	}
 	c.advance(500 * time.Millisecond)
 	want := []summary{
-		{"f1", "flying", "0.5 s old; slot 17 of 100, spent 7.1 kJ of 45.0 kJ", false, false},
+		{"f1", "flying", "0.5 s old; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", false, false},
 		{"f2", "-", "no status yet", true, false},
 	}
 	if got := lines(); !slices.Equal(got, want) {
@@ -89,8 +89,8 @@ func TestFleets(t *testing.T) {
 	lost.Aircraft[1].Reason, lost.Saturated = "left OFFBOARD for POSCTL while flying", true
 	publishTo(t, c, 1, lost)
 	want = []summary{
-		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ", true, true},
-		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying",
+		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
+		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying",
 			false, true},
 	}
 	if got := lines(); !slices.Equal(got, want) {
