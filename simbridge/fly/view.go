@@ -125,7 +125,7 @@ func (f *flight) showStatus(s telemetry.Status) {
 		}
 		for i, a := range f.fleet.vehicles {
 			state := a.State()
-			lines = append(lines, fmt.Sprintf("aircraft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ drawn",
+			lines = append(lines, fmt.Sprintf("aircraft %d  %-12s east %4.0f north %4.0f up %3.0f m   %4.1f m/s   %s kJ since take-off",
 				i+1, state.ModeName, state.Position.EastM, state.Position.NorthM, state.Position.UpM, state.SpeedMPS(),
 				kilojoules(state.Spent.J())))
 		}
