@@ -310,7 +310,7 @@ function renderList(parent, list, make, fill) {
 function renderValues(s) {
   const slots = samples[0], n = slots.length - 1, c = s.last_command;
   const budget = s.budget_j !== null, where = scope(s);
-  setText($('scope'), where);
+  setText($('scope'), ' ' + where);
   const share = s.budget_j ? ` (${Math.round(100 * s.spent_j / s.budget_j)} %)` : '';
   const over = s.predicted_end_j - s.budget_j, gap = budget && s.predicted_end_j !== null ? `${over < 0 ? '' : '+'}${kilojoules(over)} to the budget` : '';
   renderList($('values'), [
