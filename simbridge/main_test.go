@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -29,6 +31,34 @@ func TestShippedConfiguration(t *testing.T) {
 	if c.World.Shock.FromSlot != 50 || c.World.Shock.Factor != 1.5 || c.World.Aircraft != 2 || c.Users.ReportLoss != 0.1 ||
 		len(c.Commands) != 3 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A flight that fails before it has anything to report prints no earlier flight's summary, and leaves it.
+func TestFailedFlightReportsNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	folder := t.TempDir()
+	path, summary := filepath.Join(folder, "fly.yaml"), filepath.Join(folder, "summary.json")
+	text := fmt.Sprintf("out: %s\nbroker: {listen: %q}\naircraft:\n  - {system_id: 1, listen: \"127.0.0.1:0\", partner: "+
+		"\"127.0.0.1:9\"}\n", folder, taken.Addr())
+	for name, text := range map[string]string{path: text, summary: "{}"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	earlier := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(summary, earlier, earlier); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	code := program.Run(t.Context(), []string{"fly", "-config", path, "-json"}, &out, &errs)
+	raw, err := os.ReadFile(summary)
+	if code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "is in use") || string(raw) != "{}" {
+		t.Errorf("status %d, printed %q, %q; the earlier summary is %q, %v", code, &out, &errs, raw, err)
 	}
 }
 

@@ -619,7 +619,7 @@ func TestPageAlarms(t *testing.T) {
 	}{
 		{"SATURATED: the budget is below the floor of 32.4 kJ", func(s *telemetry.Status) { s.Saturated = true }},
 		{"SATURATED: the packs do not last", func(s *telemetry.Status) { s.Saturated, s.CoveredUntilSlot = true, new(40) }},
-		{"predicted to end on 46.0 kJ, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
+		{"predicted to end on 46.0 kJ in slots, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
 		{"aircraft 2: left OFFBOARD for POSCTL while flying",
 			func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
 		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},

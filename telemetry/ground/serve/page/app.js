@@ -207,7 +207,7 @@ function banners(l) {
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
   }
   if (s.saturated) add('warn', 'saturated', 'SATURATED: ' + (s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'the packs do not last' : `the budget is below the floor of ${kilojoules(s.floor_j)}`));
-  else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)}, above the budget of ${kilojoules(s.budget_j)}`);
+  else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)} ${scope(s)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
@@ -339,7 +339,7 @@ function renderValues(s) {
   });
 }
 
-// A pack: its reserve, the way home, what is left, and at touchdown.
+// A pack: reserve, way home, what is left, and at touchdown.
 const fullJ = {};
 function renderAircraft(s) {
   renderList($('aircraft'), s.aircraft, () => {
@@ -428,7 +428,7 @@ function renderMap(s) {
   });
 }
 
-// ---- The two charts.
+// ---- Charts.
 let energyChart = null, delayChart = null;
 function renderCharts() {
   if (!samplesNew || !samples[0].length) return;
