@@ -90,7 +90,8 @@ func TestFleets(t *testing.T) {
 	publishTo(t, c, 1, lost)
 	want = []summary{
 		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
-		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL while flying",
+		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
+			"while flying",
 			false, true},
 	}
 	if got := lines(); !slices.Equal(got, want) {
