@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,14 +9,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +23,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"prefdt/configs/freeport"
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/simbridge/broker/mochiserver"
 )
 
@@ -52,11 +50,6 @@ var brokers = map[string]startBroker{
 func eachBroker(t *testing.T, test func(t *testing.T, start startBroker)) {
 	for name, start := range brokers {
 		t.Run(name, func(t *testing.T) {
-			if name == "mosquitto" {
-				if _, err := exec.LookPath("mosquitto"); err != nil {
-					t.Skip("mosquitto is not on PATH")
-				}
-			}
 			t.Parallel()
 			test(t, start)
 		})
@@ -113,72 +106,36 @@ func (g *accessHook) OnACLCheck(_ *mochi.Client, topic string, write bool) bool 
 }
 
 func startMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
-	for range 10 { // it has no option for any free port, and another program may take this one first
-		if address, stop = tryMosquitto(t, b); stop != nil {
-			return address, stop
-		}
-	}
-	t.Fatal("mosquitto ended at its start, each time")
-	return "", nil
-}
-
-func tryMosquitto(t testing.TB, b brokerSetup) (address string, stop func()) {
 	dir := t.TempDir()
-	address = freeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nuser root\nallow_anonymous %v\n", port, b.password == "")
-	if b.password != "" {
-		file := filepath.Join(dir, "passwords")
-		if out, err := exec.Command("mosquitto_passwd", "-b", "-c", file, "crew", b.password).CombinedOutput(); err != nil {
-			t.Fatalf("mosquitto_passwd: %v %s", err, out)
-		}
-		conf += "password_file " + file + "\n"
-	}
-	if b.deniedFilter != "" {
-		file := filepath.Join(dir, "acl")
-		if err := os.WriteFile(file, []byte("topic readwrite #\ntopic deny "+b.deniedFilter+"\n"), 0o644); err != nil {
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		conf += "acl_file " + file + "\n"
+		return path
 	}
-	if b.certs != nil {
-		conf += fmt.Sprintf("cafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n", b.certs.ca, b.certs.serverCert,
-			b.certs.serverKey)
-	}
-	path := filepath.Join(dir, "mosquitto.conf")
-	if err := os.WriteFile(path, []byte(conf), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("mosquitto", "-v", "-c", path)
-	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	running := make(chan bool, 1)
-	go func() {
-		lines := bufio.NewScanner(log)
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), "running") {
-				running <- true
-				io.Copy(io.Discard, log)
+	broker := mosquittotest.Start(t, dir, func(port func() string) string {
+		number := port()
+		address = "127.0.0.1:" + number
+		conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nuser root\nallow_anonymous %v\n", number, b.password == "")
+		if b.password != "" {
+			file := write("passwords", "")
+			out, err := exec.Command(mosquittotest.Program(t, "mosquitto_passwd"), "-b", file, "crew", b.password).CombinedOutput()
+			if err != nil {
+				t.Fatalf("mosquitto_passwd: %v %s", err, out)
 			}
+			conf += "password_file " + file + "\n"
 		}
-		running <- false
-	}()
-	stop = sync.OnceFunc(func() { cmd.Process.Kill(); cmd.Wait() })
-	t.Cleanup(stop)
-	select {
-	case ok := <-running:
-		if !ok {
-			return "", nil
+		if b.deniedFilter != "" {
+			conf += "acl_file " + write("acl", "topic readwrite #\ntopic deny "+b.deniedFilter+"\n") + "\n"
 		}
-	case <-time.After(testTimeout):
-		t.Fatal("mosquitto did not start")
-	}
-	return address, stop
+		if b.certs != nil {
+			conf += fmt.Sprintf("cafile %s\ncertfile %s\nkeyfile %s\nrequire_certificate true\n", b.certs.ca, b.certs.serverCert,
+				b.certs.serverKey)
+		}
+		return conf
+	})
+	return address, broker.Stop
 }
 
 // testCertificates is an authority and what it signed, made for one test.

@@ -5,47 +5,16 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/telemetry"
 	"prefdt/telemetry/access"
 )
-
-// runMosquitto runs a broker with a configuration until the test is over.
-func runMosquitto(t *testing.T, dir, text string) {
-	t.Helper()
-	program, err := exec.LookPath("mosquitto")
-	if err != nil {
-		if program = "/usr/sbin/mosquitto"; !exists(program) {
-			t.Skip("mosquitto is not installed")
-		}
-	}
-	conf := filepath.Join(dir, "mosquitto.conf")
-	os.WriteFile(conf, []byte(text), 0o644)
-	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(program, "-v", "-c", conf)
-	c.Stdout, c.Stderr = log, log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-		log.Close()
-		if t.Failed() {
-			raw, _ := os.ReadFile(log.Name())
-			t.Logf("%s: %s", dir, raw[max(0, len(raw)-4000):])
-		}
-	})
-}
 
 // radio is the link between the brokers, which can be cut.
 type radio struct {
@@ -164,12 +133,8 @@ func TestBridge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a bridge to connect again")
 	}
-	dir, err := os.MkdirTemp("/tmp", "prefdt-bridge") // readable by the user that mosquitto runs as
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	os.Chmod(dir, 0o755)
+	mosquittotest.Program(t, "mosquitto")
+	dir := mosquittotest.Dir(t)
 	field, cluster := filepath.Join(dir, "field"), filepath.Join(dir, "cluster")
 	certificates := map[string][]access.Certificate{
 		field: {{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
@@ -206,13 +171,15 @@ func TestBridge(t *testing.T) {
 		}
 		return string(raw)
 	}
-	fieldPort, clusterPort := freePort(t), freePort(t)
-	link := newRadio(t, "127.0.0.1:"+clusterPort)
-	adapt := func(text, folder, port string) string {
-		return strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1", "listener 8885",
-			"listener "+freePort(t), "cluster.example:8883", link.Addr().String()).Replace(text)
+	// start runs a broker with the files that ship; far is where its bridge leads.
+	start := func(folder, text, far string) (port string, b *mosquittotest.Broker) {
+		b = mosquittotest.Start(t, folder, func(free func() string) string {
+			port = free()
+			return "log_type all\n" + strings.NewReplacer("/etc/mosquitto/prefdt", folder, "listener 8883", "listener "+port+" 127.0.0.1",
+				"listener 8885", "listener "+free(), "cluster.example:8883", far).Replace(text)
+		})
+		return port, b
 	}
-	fieldConf := adapt(read("mosquitto.conf")+read("bridge.conf"), field, fieldPort)
 	broker := func(folder, port, name string) telemetry.Broker {
 		at := func(file string) string { return filepath.Join(folder, file) }
 		return telemetry.Broker{URL: "tls://127.0.0.1:" + port, CA: at("ca.crt"), Cert: at(name + ".crt"), Key: at(name + ".key")}
@@ -227,11 +194,12 @@ func TestBridge(t *testing.T) {
 		}
 	}
 
-	runMosquitto(t, cluster, adapt(read("mosquitto.conf"), cluster, clusterPort))
+	clusterPort, clusterBroker := start(cluster, read("mosquitto.conf"), "")
+	link := newRadio(t, "127.0.0.1:"+clusterPort)
 	var far, near inbox
 	filters := []string{"prefdt/demo/status", "prefdt/demo/online", "prefdt/demo/ack/+", "prefdt/demo/bridge"}
 	crew := mustConnect(t, broker(cluster, clusterPort, "crew-1"), far.handle, filters...)
-	runMosquitto(t, field, fieldConf)
+	fieldPort, _ := start(field, read("mosquitto.conf")+read("bridge.conf"), link.Addr().String())
 	leader := mustConnect(t, broker(field, fieldPort, "leader"), near.handle, "prefdt/demo/command/#", "prefdt/demo/crew/+/heartbeat",
 		"prefdt/demo/users/+/report", "prefdt/demo/status")
 	eventually(t, "the bridge", func() bool { return far.count("prefdt/demo/bridge 1") == 1 })
@@ -295,7 +263,7 @@ func TestBridge(t *testing.T) {
 		t.Error("what waited for the link was delivered")
 	}
 	eventually(t, "a denial in the log of the cluster's broker", func() bool {
-		raw, _ := os.ReadFile(filepath.Join(cluster, "log"))
+		raw, _ := os.ReadFile(clusterBroker.Log)
 		return strings.Contains(string(raw), "Denied PUBLISH from")
 	})
 }

@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"prefdt/configs/freeport"
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/telemetry"
 	"prefdt/telemetry/access"
 )
@@ -40,41 +39,21 @@ type testBroker struct {
 	dir, tlsAddress, passwordAddress, localAddress string // listeners' host:port
 }
 
-func freePort(t *testing.T) string {
-	port, err := freeport.Port()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strconv.Itoa(port)
-}
-
 func startMosquitto(t *testing.T) *testBroker {
 	t.Helper()
-	program, err := exec.LookPath("mosquitto")
-	if err != nil {
-		if program = "/usr/sbin/mosquitto"; !exists(program) {
-			t.Skip("mosquitto is not installed")
-		}
-	}
-	dir, err := os.MkdirTemp("/tmp", "prefdt-mosquitto") // readable by the user that mosquitto runs as
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	os.Chmod(dir, 0o755)
+	hash := mosquittotest.Program(t, "mosquitto_passwd")
+	dir := mosquittotest.Dir(t)
 	issue(t, dir)
 	issue(t, filepath.Join(dir, "other"))
 	if err := os.Chmod(filepath.Join(dir, "broker.key"), 0o644); err != nil { // for the user that mosquitto runs as
 		t.Fatal(err)
 	}
 	os.WriteFile(filepath.Join(dir, "passwords"), []byte("u1:one\nu2:two\n"), 0o644)
-	if out, err := exec.Command("mosquitto_passwd", "-U", filepath.Join(dir, "passwords")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(hash, "-U", filepath.Join(dir, "passwords")).CombinedOutput(); err != nil {
 		t.Fatalf("mosquitto_passwd: %v: %s", err, out)
 	}
 	os.Chmod(filepath.Join(dir, "passwords"), 0o644)
 	s := &testBroker{dir: dir}
-	tls, passwords, local := freePort(t), freePort(t), freePort(t)
-	s.tlsAddress, s.passwordAddress, s.localAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords, "127.0.0.1:"+local
 	text := ""
 	for _, file := range []string{"mosquitto.conf", "password.conf"} {
 		raw, err := os.ReadFile(file)
@@ -89,39 +68,13 @@ func startMosquitto(t *testing.T) *testBroker {
 	}
 	acl = append(acl, "\n# The leader of another fleet at the same broker.\nuser north\ntopic readwrite prefdt/north/#\n"...)
 	os.WriteFile(filepath.Join(dir, "acl"), acl, 0o644)
-	text = strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885",
-		"listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
-	conf := filepath.Join(dir, "mosquitto.conf")
-	os.WriteFile(conf, []byte(text), 0o644)
-	c := exec.Command(program, "-c", conf)
-	log, _ := os.Create(filepath.Join(dir, "log"))
-	c.Stdout, c.Stderr = log, log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-		if t.Failed() {
-			raw, _ := os.ReadFile(log.Name())
-			t.Logf("mosquitto: %s", raw)
-		}
+	mosquittotest.Start(t, dir, func(port func() string) string {
+		tls, passwords, local := port(), port(), port()
+		s.tlsAddress, s.passwordAddress, s.localAddress = "127.0.0.1:"+tls, "127.0.0.1:"+passwords, "127.0.0.1:"+local
+		return strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+tls+" 127.0.0.1", "listener 8885",
+			"listener "+local, "listener 8884", "listener "+passwords+" 127.0.0.1").Replace(text)
 	})
-	for _, address := range []string{s.tlsAddress, s.passwordAddress} {
-		eventually(t, "mosquitto at "+address, func() bool {
-			conn, err := net.Dial("tcp", address)
-			if err == nil {
-				conn.Close()
-			}
-			return err == nil
-		})
-	}
 	return s
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // configWithCertificate is a broker's configuration with a certificate of a name.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
@@ -134,43 +134,17 @@ func TestNeighbour(t *testing.T) {
 }
 
 // startShippedBroker runs mosquitto with the file that ships, on a port of its own.
-func startShippedBroker(t *testing.T) (address string, broker *exec.Cmd) {
+func startShippedBroker(t *testing.T) (address string, broker *mosquittotest.Broker) {
 	t.Helper()
-	program, err := exec.LookPath("mosquitto")
-	if err != nil {
-		t.Skip("mosquitto is not installed")
-	}
 	text, err := os.ReadFile("../../configs/mosquitto.conf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	address = rig.FreeAddress(t)
-	_, port, _ := net.SplitHostPort(address)
-	path := filepath.Join(t.TempDir(), "mosquitto.conf")
-	if err := os.WriteFile(path, bytes.Replace(text, []byte("listener 18830 "), []byte("listener "+port+" "), 1), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	broker = exec.Command(program, "-c", path)
-	var log bytes.Buffer
-	broker.Stdout, broker.Stderr = &log, &log
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() || testing.Verbose() {
-			t.Logf("mosquitto: %s", log.Bytes()[max(0, log.Len()-2000):])
-		}
+	broker = mosquittotest.Start(t, mosquittotest.Dir(t), func(port func() string) string {
+		number := port()
+		address = "127.0.0.1:" + number
+		return strings.Replace(string(text), "listener 18830 ", "listener "+number+" ", 1)
 	})
-	t.Cleanup(func() { broker.Process.Kill(); broker.Wait() })
-	if !rig.Eventually(func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}) {
-		t.Fatal("mosquitto does not listen")
-	}
 	return address, broker
 }
 

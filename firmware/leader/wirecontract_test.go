@@ -8,16 +8,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/simbridge/rig"
 )
 
@@ -41,28 +39,13 @@ type independentClients struct {
 }
 
 func newIndependentClients(t *testing.T) *independentClients {
-	for _, program := range []string{"mosquitto", "mosquitto_pub", "mosquitto_sub"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(program + " is not on PATH")
-		}
-	}
+	mosquittotest.Program(t, "mosquitto_pub")
+	mosquittotest.Program(t, "mosquitto_sub")
 	s := &independentClients{t: t, arrived: make(chan struct{}, 1), publishers: map[string]io.Writer{}}
-	_, s.port, _ = net.SplitHostPort(rig.FreeAddress(t))
-	conf := filepath.Join(t.TempDir(), "mosquitto.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, "listener %s 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nuser root\n", s.port),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.start("mosquitto", "-c", conf)
-	if !rig.Eventually(func() bool {
-		c, err := net.Dial("tcp", "127.0.0.1:"+s.port)
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	}) {
-		t.Fatal("mosquitto does not listen")
-	}
+	mosquittotest.Start(t, mosquittotest.Dir(t), func(port func() string) string {
+		s.port = port()
+		return "listener " + s.port + " 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\n"
+	})
 	_, lines := s.start("mosquitto_sub", "-p", s.port, "-q", "1", "-t", "prefdt/test/#", "-F", `%t\t%q\t%r\t%p`)
 	go s.listen(lines)
 	return s

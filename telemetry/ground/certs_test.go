@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,7 +16,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
-	"prefdt/configs/freeport"
+	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/telemetry"
 	"prefdt/telemetry/access"
 	"prefdt/telemetry/task"
@@ -28,19 +26,7 @@ import (
 // certificates, and an ACL, and returns its URL.
 func startMosquitto(t *testing.T, folder, acl string) (url string) {
 	t.Helper()
-	program, err := exec.LookPath("mosquitto")
-	if err != nil {
-		program, err = exec.LookPath("/usr/sbin/mosquitto")
-	}
-	if err != nil {
-		t.Skip("mosquitto is not installed")
-	}
-	dir, err := os.MkdirTemp("/tmp", "prefdt-certs") // readable by the user that mosquitto runs as
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	os.Chmod(dir, 0o755)
+	dir := mosquittotest.Dir(t)
 	copyOf := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -57,41 +43,13 @@ func startMosquitto(t *testing.T, folder, acl string) (url string) {
 		copyOf(name, read(filepath.Join(folder, name)))
 	}
 	copyOf("acl", acl)
-	port, err := freeport.Address()
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaders, err := freeport.Address() // the listener for a leader on the broker's machine
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, number, _ := net.SplitHostPort(port)
-	_, second, _ := net.SplitHostPort(leaders)
-	adapt := strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1", "listener 8885",
-		"listener "+second)
-	copyOf("mosquitto.conf", adapt.Replace(read("../../configs/mosquitto/mosquitto.conf")))
-	c := exec.Command(program, "-c", filepath.Join(dir, "mosquitto.conf"))
-	var log strings.Builder
-	c.Stdout, c.Stderr = &log, &log
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill()
-		c.Wait()
-		if t.Failed() {
-			t.Logf("mosquitto: %s", log.String())
-		}
+	mosquittotest.Start(t, dir, func(port func() string) string {
+		number := port()
+		url = "tls://127.0.0.1:" + number
+		return strings.NewReplacer("/etc/mosquitto/prefdt", dir, "listener 8883", "listener "+number+" 127.0.0.1", "listener 8885",
+			"listener "+port()).Replace(read("../../configs/mosquitto/mosquitto.conf"))
 	})
-	for deadline := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if conn, err := net.Dial("tcp", port); err == nil {
-			conn.Close()
-			return "tls://" + port
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("mosquitto does not listen")
-		}
-	}
+	return url
 }
 
 // makeCerts runs ground certs.
