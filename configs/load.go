@@ -4,11 +4,13 @@
 // Inputs: a YAML file and a struct that holds the defaults. Outputs: the struct
 // with the file's values in it, or an error of one line. Package cli calls it for
 // every program, and the packages that read a file of their own, as worlds and
-// training recipes are.
+// training recipes are. What is trained and compared offline has its defaults from
+// the commented files themselves (Default).
 package configs
 
 import (
 	"bytes"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +48,27 @@ func Load(path string, cfg any) error {
 		return fmt.Errorf("configuration %s: %w", path, err)
 	}
 	return nil
+}
+
+// defaults are the commented files that are read in place of defaults in Go.
+//
+//go:embed estimator.yaml methods.yaml paper.yaml prefdt.yaml search.yaml study.yaml train.yaml
+var defaults embed.FS
+
+// Default reads one of these files, by its name, into cfg.
+func Default(name string, cfg any) {
+	raw, err := defaults.ReadFile(name)
+	if err != nil {
+		panic(err)
+	}
+	MustDecode(raw, cfg)
+}
+
+// MustDecode is Decode of a file that is part of the program.
+func MustDecode(raw []byte, cfg any) {
+	if err := Decode(raw, cfg); err != nil {
+		panic(err)
+	}
 }
 
 // byteOrderMark begins a file that some editors of Windows wrote; it is no part of its text.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"prefdt/configs"
 	"prefdt/inference/belief/learned"
 	"prefdt/offline/command"
 	"prefdt/offline/nn"
@@ -30,16 +31,9 @@ type Stage struct {
 }
 
 // Default is a training of 128,000 flights, 85 core-minutes.
-func Default() Config {
-	return Config{
-		Window: 40, Workers: 2, Seed: 1, Seeds: "0:30000", SlotShare: 0.5,
-		First: Stage{Batch: 8, StudentsFrom: 1600, Schedule: nn.Schedule{
-			PeakRate: 3e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 8000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
-		}},
-		Refine: Stage{Batch: 16, Schedule: nn.Schedule{
-			PeakRate: 1e-3, FinalFraction: 0.01, WarmUpSteps: 30, Steps: 4000, Beta1: 0.9, Beta2: 0.99, WeightDecay: 0.001, ClipNorm: 1,
-		}},
-	}
+func Default() (c Config) {
+	configs.Default("estimator.yaml", &c)
+	return c
 }
 
 // Check returns what is wrong with a configuration.

@@ -1,10 +1,12 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 )
 
@@ -20,14 +22,9 @@ import (
 // CMDPSettings of the three policies.
 type CMDPSettings struct {
 	BudgetsJ       []float64   `json:"budgets_j" yaml:"budgets_j"`
-	MultiplierRate float64     `json:"multiplier_rate" yaml:"multiplier_rate"` // for each update, in units of 1/eta_E
-	MultiplierMax  float64     `json:"multiplier_max" yaml:"multiplier_max"`
+	MultiplierRate float64     `json:"multiplier_rate" yaml:"multiplier_rate" range:"1e-9,100"` // for each update, in units of 1/eta_E
+	MultiplierMax  float64     `json:"multiplier_max" yaml:"multiplier_max" range:"1e-9,1e6"`
 	PPO            PPOSettings `json:"ppo" yaml:"ppo"` // its preferences are not used
-}
-
-func (s *CMDPSettings) setDefault() {
-	*s = CMDPSettings{BudgetsJ: []float64{29e3, 32e3, 36e3}, MultiplierRate: 0.02, MultiplierMax: 20}
-	s.PPO.setDefault()
 }
 
 func (s *CMDPSettings) scale(fraction float64) { s.PPO.scale(fraction) }
@@ -53,11 +50,7 @@ func (s *CMDPSettings) Check() error {
 			return fmt.Errorf("budget %d is %v J, want positive numbers that rise", i, b)
 		}
 	}
-	if !(s.MultiplierRate > 0 && s.MultiplierRate <= 100) || !(s.MultiplierMax > 0 && s.MultiplierMax <= 1e6) {
-		return fmt.Errorf("multiplier_rate is %v and multiplier_max %v, want above 0 and 100 and 1e6 at most", s.MultiplierRate,
-			s.MultiplierMax)
-	}
-	return s.PPO.Check()
+	return cmp.Or(command.CheckRanges(s), s.PPO.Check())
 }
 
 // raise is the ascent of the multiplier, eq. (10) of Tessler et al.: a projected step of

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -33,25 +34,18 @@ const corpusRecipe = 2
 
 // DatasetSettings of a corpus.
 type DatasetSettings struct {
-	Flights   int     `json:"flights" yaml:"flights"`
-	Heuristic float64 `json:"heuristic" yaml:"heuristic"` // fraction of them by scripted heuristics
-	Corner    float64 `json:"corner" yaml:"corner"`       // fraction drawn from the shares of the four members of least delay
-	Episodes  int     `json:"episodes" yaml:"episodes"`   // that a member's share is a mean over
-	Seeds     string  `json:"seeds" yaml:"seeds"`         // training seeds A:B
-	Seed      uint64  `json:"seed" yaml:"seed"`           // of the draws
+	Flights   int     `json:"flights" yaml:"flights" range:"1,100000"`
+	Heuristic float64 `json:"heuristic" yaml:"heuristic" range:"0,1"`   // fraction of them by scripted heuristics
+	Corner    float64 `json:"corner" yaml:"corner" range:"0,1"`         // fraction drawn from the shares of the four members of least delay
+	Episodes  int     `json:"episodes" yaml:"episodes" range:"1,10000"` // that a member's share is a mean over
+	Seeds     string  `json:"seeds" yaml:"seeds"`                       // training seeds A:B
+	Seed      uint64  `json:"seed" yaml:"seed"`                         // of the draws
 }
-
-var defaultDataset = DatasetSettings{Flights: 50_000, Heuristic: 0.2, Corner: 0.25, Episodes: 100, Seeds: "0:100000", Seed: 1}
 
 // Check returns what is wrong with the settings.
 func (s *DatasetSettings) Check() error {
-	if s.Flights < 1 || s.Flights > 100_000 || s.Episodes < 1 || s.Episodes > 10_000 || !(s.Heuristic >= 0 && s.Heuristic <= 1) ||
-		!(s.Corner >= 0 && s.Corner <= 1) {
-		return fmt.Errorf("flights %d, episodes %d, heuristic %v, corner %v; want 1 to 100000, 1 to 10000, fractions", s.Flights,
-			s.Episodes, s.Heuristic, s.Corner)
-	}
 	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
-	return err
+	return cmp.Or(command.CheckRanges(s), err)
 }
 
 // decider decides a slot.

@@ -35,34 +35,25 @@ import (
 
 // IQLSettings of one policy.
 type IQLSettings struct {
-	Steps   int     `json:"steps" yaml:"steps"`     // gradient steps
-	Batch   int     `json:"batch" yaml:"batch"`     // transitions of each
-	Workers int     `json:"workers" yaml:"workers"` // part of the result: the order of sums depends on them
-	Tau     float64 `json:"tau" yaml:"tau"`         // expectile
-	Beta    float64 `json:"beta" yaml:"beta"`       // inverse temperature
-	Gamma   float64 `json:"gamma" yaml:"gamma"`
-	Average float64 `json:"average" yaml:"average"` // alpha of the moving averages
-	Rate    float64 `json:"rate" yaml:"rate"`       // peak learning rate, falling to a tenth
+	Steps   int     `json:"steps" yaml:"steps" range:"1,1e9"`    // gradient steps
+	Batch   int     `json:"batch" yaml:"batch" range:"1,1e6"`    // transitions of each
+	Workers int     `json:"workers" yaml:"workers"`              // part of the result: the order of sums depends on them
+	Tau     float64 `json:"tau" yaml:"tau" range:"0.5,0.999999"` // expectile
+	Beta    float64 `json:"beta" yaml:"beta" range:"0,1e6"`      // inverse temperature
+	Gamma   float64 `json:"gamma" yaml:"gamma" range:"0,0.999999"`
+	Average float64 `json:"average" yaml:"average" range:"1e-6,1"` // alpha of the moving averages
+	Rate    float64 `json:"rate" yaml:"rate" range:"1e-9,1"`       // peak learning rate, falling to a tenth
 
-	Width     int             `json:"width" yaml:"width"`
-	UserWidth int             `json:"user_width" yaml:"user_width"`
+	Width     int             `json:"width" yaml:"width" range:"8,1024"`
+	UserWidth int             `json:"user_width" yaml:"user_width" range:"4,1024"`
 	Seed      uint64          `json:"seed" yaml:"seed"`
 	Corpus    DatasetSettings `json:"corpus" yaml:"corpus"`
-}
-
-func (s *IQLSettings) setDefault() {
-	*s = IQLSettings{
-		Steps: 300_000, Batch: 256, Workers: 2, Tau: 0.7, Beta: 3, Gamma: 0.95, Average: 0.005, Rate: 1e-3, Width: 64, UserWidth: 32,
-		Seed: 1, Corpus: defaultDataset,
-	}
 }
 
 func (s *IQLSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
 
 // IQLBetas are further inverse temperatures, each a method of its own.
 type IQLBetas []float64
-
-func (b *IQLBetas) setDefault() { *b = IQLBetas{0.3, 1, 10, 30, 100} }
 
 func (b *IQLBetas) scale(float64) {}
 
@@ -125,14 +116,7 @@ func iqlBetaMethods(betas IQLBetas) []Method {
 
 // Check returns what is wrong with the settings.
 func (s *IQLSettings) Check() error {
-	return cmp.Or(
-		command.InRange("steps", s.Steps, 1, 1e9), command.InRange("batch", s.Batch, 1, 1e6),
-		command.InRange("workers", s.Workers, 1, s.Batch), command.InRange("tau", s.Tau, 0.5, 1-1e-6),
-		command.InRange("beta", s.Beta, 0, 1e6), command.InRange("gamma", s.Gamma, 0, 1-1e-6),
-		command.InRange("average", s.Average, 1e-6, 1), command.InRange("rate", s.Rate, 1e-9, 1),
-		command.InRange("width", s.Width, 8, 1024), command.InRange("user_width", s.UserWidth, 4, 1024),
-		s.Corpus.Check(),
-	)
+	return cmp.Or(command.CheckRanges(s), command.InRange("workers", s.Workers, 1, s.Batch), s.Corpus.Check())
 }
 
 // maxAdvantageWeight bounds exp(beta A), as in the authors' code.

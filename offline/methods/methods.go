@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/configs"
 	"prefdt/inference/goal"
 	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
@@ -50,7 +51,6 @@ type Config struct {
 
 // settings are a method's: a field of Config.
 type settings interface {
-	setDefault()
 	Check() error
 	scale(fraction float64) // what the method is declared to spend: on learning, or a solver's iterations
 }
@@ -68,11 +68,7 @@ func (c *Config) settings() (list []settings, names []string) {
 
 // Default is configs/methods.yaml.
 func Default() (c Config) {
-	c.Scales = Scales{DelayS: 605, EnergyJ: 12356}
-	list, _ := c.settings()
-	for _, s := range list {
-		s.setDefault()
-	}
+	configs.Default("methods.yaml", &c)
 	return c
 }
 

@@ -17,19 +17,18 @@ import (
 
 // OmegaBCDispatchSettings are all that it adds to omega-BC's, which are those of peda.
 type OmegaBCDispatchSettings struct {
-	Span float64 `json:"span" yaml:"span"` // of preferences over which the slope is taken
+	Span float64 `json:"span" yaml:"span" range:"1e-6,1"` // of preferences over which the slope is taken
 }
-
-func (s *OmegaBCDispatchSettings) setDefault() { s.Span = 0.02 }
 
 func (s *OmegaBCDispatchSettings) scale(float64) {}
 
 // Check returns what is wrong with the settings.
-func (s *OmegaBCDispatchSettings) Check() error { return command.InRange("span", s.Span, 1e-6, 1) }
+func (s *OmegaBCDispatchSettings) Check() error { return command.CheckRanges(s) }
 
 func omegaBCDispatchMethod() Method {
-	m := sequenceMethod("omega-bc-dispatch", "omega-BC's flight, users dispatched exactly at the price of its preference", "omega-bc",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Optional: true})
+	m := sequenceRow{Name: "omega-bc-dispatch", Description: "omega-BC's flight, users dispatched exactly at the price of its preference",
+		Training: "omega-bc", Form: sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic, NoReturns: true},
+		Paper: Paper{Optional: true}}.method()
 	settings, train := m.Settings, m.New
 	m.Settings = func(c *Config) any { return []any{settings(c), c.OmegaBCDispatch} }
 	m.New = func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {

@@ -24,7 +24,7 @@ func TestDispatchedUsers(t *testing.T) {
 	s := r.PEDA
 	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
 	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-	newPolicy, err := makePEDA(t.Context(), r, s, prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), toyFront(r))
+	newPolicy, err := makePEDA(t.Context(), r, s, formOf("omega-bc"), toyFront(r))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,11 +3,13 @@ package methods
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
 
+	"prefdt/configs"
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -41,18 +43,18 @@ import (
 
 // sequenceForm is one of these networks and how it is asked.
 type sequenceForm struct {
-	Pooled       bool   `json:"pooled"`
-	Bypass       bool   `json:"bypass"` // of a user's token to its decision
-	Targets      string `json:"targets"`
-	NoReturns    bool   `json:"no_returns"`
-	NoPreference bool   `json:"no_preference"` // beside states and actions
+	Pooled       bool   `json:"pooled" yaml:"pooled"`
+	Bypass       bool   `json:"bypass" yaml:"bypass"` // of a user's token to its decision
+	Targets      string `json:"targets" yaml:"targets"`
+	NoReturns    bool   `json:"no_returns" yaml:"no_returns"`
+	NoPreference bool   `json:"no_preference" yaml:"no_preference"` // beside states and actions
 
-	NoActionPreference bool `json:"no_action_preference,omitempty"` // beside actions
-	UnweighedReturns   bool `json:"unweighed_returns,omitempty"`    // by the preference
-	ScalarReturn       bool `json:"scalar_return,omitempty"`        // their sum, in place of the two
-	Context            int  `json:"context,omitempty"`              // slots; 0: as in the settings
-	Rules              bool `json:"rules,omitempty"`                // on flights of the searched rules, not of the PPO policies
-	WeakerPPO          bool `json:"weaker_ppo,omitempty"`           // on flights of weaker PPO policies
+	NoActionPreference bool `json:"no_action_preference,omitempty" yaml:"no_action_preference"` // beside actions
+	UnweighedReturns   bool `json:"unweighed_returns,omitempty" yaml:"unweighed_returns"`       // by the preference
+	ScalarReturn       bool `json:"scalar_return,omitempty" yaml:"scalar_return"`               // their sum, in place of the two
+	Context            int  `json:"context,omitempty" yaml:"context"`                           // slots; 0: as in the settings
+	Rules              bool `json:"rules,omitempty" yaml:"rules"`                               // on flights of the searched rules, not of the PPO policies
+	WeakerPPO          bool `json:"weaker_ppo,omitempty" yaml:"weaker_ppo"`                     // on flights of weaker PPO policies
 }
 
 // Targets are the returns that a preference asks for.
@@ -62,76 +64,32 @@ const (
 	targetsIdeal     = "ideal"     // the least delay and the least energy of the corpus
 )
 
-// prefdtForm is PrefDT's, from which the ablations take one thing each.
-func prefdtForm(change func(*sequenceForm)) sequenceForm {
-	f := sequenceForm{Pooled: true, Bypass: true, Targets: targetsQuadratic}
-	if change != nil {
-		change(&f)
-	}
-	return f
+//go:embed sequence.yaml
+var sequenceYAML []byte
+
+// sequenceRow is a method of this kind, a row of the paper's tables.
+type sequenceRow struct {
+	Name, Description string
+	Training          string // whose network it flies, if not its own
+	Form              sequenceForm
+	Paper             Paper
 }
 
-// sequenceForms are rows of the paper's tables, by name.
-var sequenceForms = []struct {
-	name, description string
-	training          string // whose network it flies, if not its own
-	form              sequenceForm
-	paper             Paper
-}{
-	{"prefdt", "PrefDT: attention pooling of the users, a path of each user's own, a quadratic conditioner", "", prefdtForm(nil),
-		Paper{Ours: true, Tests: []string{"whole", "budgets", "entry", "arrivals"}}},
-	{"prefdt-ideal", "PrefDT asked for the ideal point", "prefdt", prefdtForm(func(f *sequenceForm) { f.Targets = targetsIdeal }),
-		Paper{Few: true}},
-	{"peda", "preference-conditioned decision transformer as published, users padded", "", sequenceForm{Targets: targetsLinear},
-		Paper{Ours: true, Tests: []string{"whole"}}},
-	{"peda-pooled", "the same with attention pooling of the users", "", sequenceForm{Pooled: true, Targets: targetsLinear},
-		Paper{Ours: true, Tests: []string{"whole"}}},
-	{"omega-bc", "PrefDT without returns: behaviour cloning on the preference", "",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns = true }), Paper{Tests: []string{"whole"}}},
-	{"unconditioned", "PrefDT without returns or preference", "",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.NoPreference = true, true }), Paper{Few: true}},
-	{"prefdt-padded", "PrefDT with users padded in place of attention pooling", "", prefdtForm(func(f *sequenceForm) { f.Pooled = false }),
-		Paper{}},
-	{"prefdt-two-sites", "PrefDT with the preference in states and returns, not beside actions", "",
-		prefdtForm(func(f *sequenceForm) { f.NoActionPreference = true }), Paper{}},
-	{"prefdt-state", "PrefDT with the preference beside states alone", "",
-		prefdtForm(func(f *sequenceForm) { f.NoActionPreference, f.UnweighedReturns = true, true }), Paper{}},
-	{"prefdt-return", "PrefDT with the preference as the weight of returns alone", "",
-		prefdtForm(func(f *sequenceForm) { f.NoPreference = true }), Paper{}},
-	{"prefdt-scalar", "PrefDT with the sum of its returns in place of the two", "",
-		prefdtForm(func(f *sequenceForm) { f.ScalarReturn = true }), Paper{Tests: []string{"budgets", "entry"}}},
-	{"prefdt-no-preference", "PrefDT without the preference: the conditioner's targets alone", "",
-		prefdtForm(func(f *sequenceForm) { f.NoPreference, f.UnweighedReturns = true, true }), Paper{}},
-	{"prefdt-context1", "PrefDT with a context of 1 slot", "", prefdtForm(func(f *sequenceForm) { f.Context = 1 }),
-		Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context1", "without returns, with a context of 1 slot", "",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 1 }), Paper{}},
-	{"prefdt-context10", "PrefDT with a context of 10 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 10 }),
-		Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context10", "without returns, with a context of 10 slots", "",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 10 }), Paper{}},
-	{"prefdt-context50", "PrefDT with a context of 50 slots", "", prefdtForm(func(f *sequenceForm) { f.Context = 50 }),
-		Paper{Tests: []string{"arrivals"}}},
-	{"omega-bc-context50", "without returns, with a context of 50 slots", "",
-		prefdtForm(func(f *sequenceForm) { f.NoReturns, f.Context = true, 50 }), Paper{}},
-	{"prefdt-weaker", "PrefDT", "", prefdtForm(func(f *sequenceForm) { f.WeakerPPO = true }), Paper{}},
-	{"peda-weaker", "PEDA as published", "", sequenceForm{Targets: targetsLinear, WeakerPPO: true}, Paper{}},
-	{"omega-bc-weaker", "PrefDT without returns", "", prefdtForm(func(f *sequenceForm) { f.NoReturns, f.WeakerPPO = true, true }), Paper{}},
-	{"prefdt-rules", "PrefDT on the rules' flights", "", prefdtForm(func(f *sequenceForm) { f.Rules = true }), Paper{}},
-	{"prefdt-rules-linear", "the same with a linear conditioner", "prefdt-rules",
-		prefdtForm(func(f *sequenceForm) { f.Rules, f.Targets = true, targetsLinear }), Paper{}},
+// sequenceRows are those of sequence.yaml.
+func sequenceRows() (rows []sequenceRow) {
+	configs.MustDecode(sequenceYAML, &rows)
+	return rows
 }
 
-// sequenceMethods are these.
 func sequenceMethods() (list []Method) {
-	for _, x := range sequenceForms {
-		list = append(list, sequenceMethod(x.name, x.description, x.training, x.form, x.paper))
+	for _, x := range sequenceRows() {
+		list = append(list, x.method())
 	}
 	return list
 }
 
-func sequenceMethod(name, description, training string, form sequenceForm, paper Paper) Method {
-	flown, corpus := plainPPO, ", on the corpus of the PPO policies"
+func (x sequenceRow) method() Method {
+	form, flown, corpus := x.Form, plainPPO, ", on the corpus of the PPO policies"
 	if form.WeakerPPO {
 		flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
 	}
@@ -140,7 +98,7 @@ func sequenceMethod(name, description, training string, form sequenceForm, paper
 		newBehaviour, learnsFrom, corpus = searchedRules, "", ""
 	}
 	return Method{
-		Name: name, Description: description + corpus, Training: training, LearnsFrom: learnsFrom,
+		Name: x.Name, Description: x.Description + corpus, Training: x.Training, LearnsFrom: learnsFrom,
 		Settings: func(c *Config) any { return []any{c.PEDA, flown.settings(c.PPO), form, corpusRecipe} },
 		Budget: func(r *Run) Budget {
 			return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
@@ -152,33 +110,25 @@ func sequenceMethod(name, description, training string, form sequenceForm, paper
 			}
 			return makePEDA(ctx, r, r.PEDA, form, f)
 		},
-		Paper: &paper,
+		Paper: &x.Paper,
 	}
 }
 
 // PEDASettings of one policy.
 type PEDASettings struct {
-	Steps    int             `json:"steps" yaml:"steps"` // gradient steps
-	Batch    int             `json:"batch" yaml:"batch"` // flights of each, in windows of the context
+	Steps    int             `json:"steps" yaml:"steps" range:"1,1e9"` // gradient steps
+	Batch    int             `json:"batch" yaml:"batch"`               // flights of each, in windows of the context
 	Workers  int             `json:"workers" yaml:"workers"`
 	Width    int             `json:"width" yaml:"width"`
 	Layers   int             `json:"layers" yaml:"layers"`
 	Heads    int             `json:"heads" yaml:"heads"`
-	Context  int             `json:"context" yaml:"context"` // slots
-	Rate     float64         `json:"rate" yaml:"rate"`       // peak learning rate, cosine to a fiftieth
-	WarmUp   int             `json:"warm_up" yaml:"warm_up"` // steps
-	Decay    float64         `json:"decay" yaml:"decay"`     // of the matrices
-	ClipNorm float64         `json:"clip_norm" yaml:"clip_norm"`
+	Context  int             `json:"context" yaml:"context"`               // slots
+	Rate     float64         `json:"rate" yaml:"rate" range:"1e-9,1"`      // peak learning rate, cosine to a fiftieth
+	WarmUp   int             `json:"warm_up" yaml:"warm_up" range:"0,1e9"` // steps
+	Decay    float64         `json:"decay" yaml:"decay" range:"0,1"`       // of the matrices
+	ClipNorm float64         `json:"clip_norm" yaml:"clip_norm" range:"0,1e6"`
 	Seed     uint64          `json:"seed" yaml:"seed"`
 	Corpus   DatasetSettings `json:"corpus" yaml:"corpus"`
-}
-
-func (s *PEDASettings) setDefault() {
-	*s = PEDASettings{
-		Steps: 13_000, Batch: 8, Workers: 2, Width: 128, Layers: 3, Heads: 4, Context: 20, Rate: 1e-3, WarmUp: 100, Decay: 0.01,
-		ClipNorm: 1, Seed: 1, Corpus: defaultDataset,
-	}
-	s.Corpus.Corner = 0
 }
 
 func (s *PEDASettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
@@ -198,13 +148,8 @@ func (s *PEDASettings) trainConfig() nn.Config {
 
 // Check returns what is wrong with the settings.
 func (s *PEDASettings) Check() error {
-	if s.Steps < 1 || s.Steps > 1e9 || !(s.Rate > 0 && s.Rate <= 1) || s.WarmUp < 0 || !(s.Decay >= 0 && s.Decay <= 1) ||
-		!(s.ClipNorm >= 0 && s.ClipNorm <= 1e6) {
-		return fmt.Errorf("steps %d, rate %v, warm_up %d, decay %v, clip_norm %v; want 1 at least, above 0 to 1, 0 at least, 0 to 1, "+
-			"0 to 1e6", s.Steps, s.Rate, s.WarmUp, s.Decay, s.ClipNorm)
-	}
 	c := s.trainConfig()
-	return cmp.Or(s.arch().Check(), c.Check(), s.Corpus.Check())
+	return cmp.Or(command.CheckRanges(s), s.arch().Check(), c.Check(), s.Corpus.Check())
 }
 
 // The published method has the paper's tokens without the closed forms psi: of a user's

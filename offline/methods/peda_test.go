@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"math"
@@ -32,11 +33,31 @@ func drawWindow(rng *rand.Rand) *pedaWindow {
 	return win
 }
 
+// formOf is the form of a method of sequence.yaml.
+func formOf(name string) sequenceForm {
+	rows := sequenceRows()
+	return rows[slices.IndexFunc(rows, func(x sequenceRow) bool { return x.Name == name })].Form
+}
+
+// No two of the trained networks are of one form, and all that fly another's say so.
+func TestFormsDiffer(t *testing.T) {
+	seen := map[sequenceForm]string{}
+	for _, x := range sequenceRows() {
+		if other := seen[x.Form]; other != "" {
+			t.Errorf("%s is of the form of %s", x.Name, other)
+		}
+		seen[x.Form] = x.Name
+		if Find(new(Default()), cmp.Or(x.Training, x.Name)) == nil {
+			t.Errorf("%s flies the network of %q", x.Name, x.Training)
+		}
+	}
+}
+
 // A flight's windows in one pass give what each gives by itself.
 func TestWindowsInOnePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	a := model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
-	z, form := pedaSizes{2, 10, 5}, prefdtForm(nil)
+	z, form := pedaSizes{2, 10, 5}, formOf("prefdt")
 	w := nn.NewParams[float64](pedaTensors(a, z, form))
 	for i := range w.Data {
 		w.Data[i] = 0.3 * rng.NormFloat64()
@@ -72,8 +93,8 @@ func countZeros(x []float64) (n int) {
 // The loss's gradient is that of central differences in every form, over two windows; and what
 // is done in a slot changes no output of that slot, of an earlier one or of another window.
 func TestPEDAGradient(t *testing.T) {
-	for _, x := range sequenceForms {
-		form := x.form
+	for _, x := range sequenceRows() {
+		form := x.Form
 		rng := rand.New(rand.NewPCG(1, 6))
 		a := model.Arch{Width: 8, PairWidth: 4, Layers: 1, Heads: 2, Context: 3}
 		z := pedaSizes{2, 10, 5}
@@ -158,8 +179,8 @@ func TestPEDAReturns(t *testing.T) {
 // It imitates the member that a preference is matched to, where the linear conditioner asks for
 // what the corpus has: at the ends it asks for less energy than flight takes.
 func TestPEDAImitates(t *testing.T) {
-	for _, x := range slices.Concat(sequenceForms[:1], sequenceForms[2:4]) {
-		form := x.form
+	for _, x := range slices.Concat(sequenceRows()[:1], sequenceRows()[2:4]) {
+		form := x.Form
 		r := toyRun(t, 1)
 		r.Log = io.Discard
 		s := r.PEDA
@@ -191,7 +212,7 @@ func TestPEDABudget(t *testing.T) {
 	s := r.PEDA
 	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
 	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-	newPolicy, err := makePEDA(t.Context(), r, s, prefdtForm(nil), toyFront(r))
+	newPolicy, err := makePEDA(t.Context(), r, s, formOf("prefdt"), toyFront(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,8 +375,8 @@ func TestFitConditioner(t *testing.T) {
 
 // BenchmarkSequenceStep is a step of training, its flights of 100 slots.
 func BenchmarkSequenceStep(b *testing.B) {
-	for _, x := range slices.Concat(sequenceForms[:1], sequenceForms[2:4]) {
-		b.Run(x.name, func(b *testing.B) {
+	for _, x := range slices.Concat(sequenceRows()[:1], sequenceRows()[2:4]) {
+		b.Run(x.Name, func(b *testing.B) {
 			r := toyRun(b, 1)
 			r.Log, r.World = io.Discard, world.Standard()
 			s := r.PEDA
@@ -364,11 +385,11 @@ func BenchmarkSequenceStep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			data, err := newPEDAData(standardise(flown), x.form)
+			data, err := newPEDAData(standardise(flown), x.Form)
 			if err != nil {
 				b.Fatal(err)
 			}
-			t, _, err := newPEDATrainer(&s, r.World, x.form, data)
+			t, _, err := newPEDATrainer(&s, r.World, x.Form, data)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -390,7 +411,7 @@ func TestCorpusIsKept(t *testing.T) {
 	s := r.PEDA
 	s.Corpus.Flights, s.Corpus.Episodes = 20, 3
 	var flown []*standardised
-	for _, form := range []sequenceForm{prefdtForm(nil), {Targets: targetsLinear}, prefdtForm(func(f *sequenceForm) { f.Rules = true })} {
+	for _, form := range []sequenceForm{formOf("prefdt"), {Targets: targetsLinear}, formOf("prefdt-rules")} {
 		d, err := r.corpus(t.Context(), &s, form, toyFront(r))
 		if err != nil {
 			t.Fatal(err)

@@ -31,23 +31,17 @@ import (
 
 // PGMORLSettings of a run.
 type PGMORLSettings struct {
-	Tasks       int         `json:"tasks" yaml:"tasks"`     // policies trained in a generation
-	WarmUp      int         `json:"warm_up" yaml:"warm_up"` // updates before the first one
-	Generations int         `json:"generations" yaml:"generations"`
-	Updates     int         `json:"updates" yaml:"updates"`   // of PPO, for each task of a generation
-	Stored      int         `json:"stored" yaml:"stored"`     // updates after which a policy is offered to the archive, also within a task
-	Weights     int         `json:"weights" yaml:"weights"`   // candidates for each policy, even from 0 to 1
-	Sparsity    float64     `json:"sparsity" yaml:"sparsity"` // weight of it, beside the hypervolume in units of both scales
-	Buffers     int         `json:"buffers" yaml:"buffers"`   // of performance, by direction
-	Keep        int         `json:"keep" yaml:"keep"`         // policies in each
-	Episodes    int         `json:"episodes" yaml:"episodes"` // training episodes that an outcome is a mean over
-	PPO         PPOSettings `json:"ppo" yaml:"ppo"`           // its preferences and steps are not used
-}
-
-func (s *PGMORLSettings) setDefault() {
-	*s = PGMORLSettings{Tasks: 6, WarmUp: 400, Generations: 40, Updates: 200, Stored: 20, Weights: 21, Sparsity: 0.1, Buffers: 20, Keep: 2,
-		Episodes: 10}
-	s.PPO.setDefault()
+	Tasks       int         `json:"tasks" yaml:"tasks" range:"2,1000"`    // policies trained in a generation
+	WarmUp      int         `json:"warm_up" yaml:"warm_up" range:"1,1e9"` // updates before the first one
+	Generations int         `json:"generations" yaml:"generations" range:"0,1e6"`
+	Updates     int         `json:"updates" yaml:"updates" range:"1,1e9"`    // of PPO, for each task of a generation
+	Stored      int         `json:"stored" yaml:"stored" range:"1,1e9"`      // updates after which a policy is offered to the archive, also within a task
+	Weights     int         `json:"weights" yaml:"weights" range:"2,1001"`   // candidates for each policy, even from 0 to 1
+	Sparsity    float64     `json:"sparsity" yaml:"sparsity" range:"0,1e6"`  // weight of it, beside the hypervolume in units of both scales
+	Buffers     int         `json:"buffers" yaml:"buffers" range:"1,1000"`   // of performance, by direction
+	Keep        int         `json:"keep" yaml:"keep" range:"1,1000"`         // policies in each
+	Episodes    int         `json:"episodes" yaml:"episodes" range:"1,1000"` // training episodes that an outcome is a mean over
+	PPO         PPOSettings `json:"ppo" yaml:"ppo"`                          // its preferences and steps are not used
 }
 
 func (s *PGMORLSettings) scale(fraction float64) {
@@ -65,16 +59,7 @@ var pgmorlMethod = Method{
 }
 
 // Check returns what is wrong with the settings.
-func (s *PGMORLSettings) Check() error {
-	return cmp.Or(
-		command.InRange("tasks", s.Tasks, 2, 1000), command.InRange("warm_up", s.WarmUp, 1, 1e9),
-		command.InRange("generations", s.Generations, 0, 1e6), command.InRange("updates", s.Updates, 1, 1e9),
-		command.InRange("stored", s.Stored, 1, 1e9), command.InRange("weights", s.Weights, 2, 1001),
-		command.InRange("sparsity", s.Sparsity, 0, 1e6), command.InRange("buffers", s.Buffers, 1, 1000),
-		command.InRange("keep", s.Keep, 1, 1000), command.InRange("episodes", s.Episodes, 1, 1000),
-		s.PPO.Check(),
-	)
-}
+func (s *PGMORLSettings) Check() error { return cmp.Or(command.CheckRanges(s), s.PPO.Check()) }
 
 func (s *PGMORLSettings) environmentSteps(slots int) int {
 	return s.Tasks * (s.WarmUp + s.Generations*s.Updates) * s.PPO.Episodes * slots

@@ -34,34 +34,26 @@ import (
 
 // PPOSettings of one policy, and of how many.
 type PPOSettings struct {
-	Preferences int `json:"preferences" yaml:"preferences"` // evenly from omega 0 to 1
-	Steps       int `json:"steps" yaml:"steps"`             // of the environment, for each policy
+	Preferences int `json:"preferences" yaml:"preferences" range:"2,1001"` // evenly from omega 0 to 1
+	Steps       int `json:"steps" yaml:"steps" range:"1,2e9"`              // of the environment, for each policy
 
-	Episodes    int     `json:"episodes" yaml:"episodes"` // flown between two updates
-	Epochs      int     `json:"epochs" yaml:"epochs"`
-	Minibatches int     `json:"minibatches" yaml:"minibatches"`
-	Gamma       float64 `json:"gamma" yaml:"gamma"`
-	Lambda      float64 `json:"lambda" yaml:"lambda"` // of the advantage estimation
-	Clip        float64 `json:"clip" yaml:"clip"`     // epsilon
-	Entropy     float64 `json:"entropy" yaml:"entropy"`
-	Value       float64 `json:"value" yaml:"value"` // weight of the critic's loss
-	Rate        float64 `json:"rate" yaml:"rate"`   // peak learning rate, falling to a tenth
-	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"`
+	Episodes    int     `json:"episodes" yaml:"episodes" range:"1,10000"` // flown between two updates
+	Epochs      int     `json:"epochs" yaml:"epochs" range:"1,1000"`
+	Minibatches int     `json:"minibatches" yaml:"minibatches" range:"1,10000"`
+	Gamma       float64 `json:"gamma" yaml:"gamma" range:"0,0.999999"`
+	Lambda      float64 `json:"lambda" yaml:"lambda" range:"0,1"` // of the advantage estimation
+	Clip        float64 `json:"clip" yaml:"clip" range:"1e-6,10"` // epsilon
+	Entropy     float64 `json:"entropy" yaml:"entropy" range:"0,10"`
+	Value       float64 `json:"value" yaml:"value" range:"0,1000"` // weight of the critic's loss
+	Rate        float64 `json:"rate" yaml:"rate" range:"1e-9,1"`   // peak learning rate, falling to a tenth
+	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm" range:"0,1e6"`
 
 	Plain     bool   `json:"plain,omitempty" yaml:"-"`  // states and actions by the letter: see actorcritic.go
 	Pooled    bool   `json:"pooled,omitempty" yaml:"-"` // users are decided for by the summary of their slot alone
-	Width     int    `json:"width" yaml:"width"`
-	UserWidth int    `json:"user_width" yaml:"user_width"`
+	Width     int    `json:"width" yaml:"width" range:"8,1024"`
+	UserWidth int    `json:"user_width" yaml:"user_width" range:"4,1024"`
 	Seeds     string `json:"seeds" yaml:"seeds"` // episodes, training seeds A:B
 	Seed      uint64 `json:"seed" yaml:"seed"`
-}
-
-func (s *PPOSettings) setDefault() {
-	*s = PPOSettings{
-		Preferences: 21, Steps: 2_000_000, Episodes: 8, Epochs: 4, Minibatches: 4, Gamma: 0.95, Lambda: 0.95, Clip: 0.2, Entropy: 1e-3,
-		Value: 0.5,
-		Rate:  1e-3, ClipNorm: 0.5, Width: 64, UserWidth: 32, Seeds: "0:100000", Seed: 1,
-	}
 }
 
 func (s *PPOSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
@@ -69,16 +61,7 @@ func (s *PPOSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fracti
 // Check returns what is wrong with the settings.
 func (s *PPOSettings) Check() error {
 	_, err := command.ParseSeeds(s.Seeds, seeds.CheckTraining)
-	return cmp.Or(
-		command.InRange("preferences", s.Preferences, 2, 1001), command.InRange("steps", s.Steps, 1, 2e9),
-		command.InRange("episodes", s.Episodes, 1, 10000), command.InRange("epochs", s.Epochs, 1, 1000),
-		command.InRange("minibatches", s.Minibatches, 1, 10000), command.InRange("gamma", s.Gamma, 0, 1-1e-6),
-		command.InRange("lambda", s.Lambda, 0, 1), command.InRange("clip", s.Clip, 1e-6, 10),
-		command.InRange("entropy", s.Entropy, 0, 10), command.InRange("value", s.Value, 0, 1000),
-		command.InRange("rate", s.Rate, 1e-9, 1), command.InRange("clip_norm", s.ClipNorm, 0, 1e6),
-		command.InRange("width", s.Width, 8, 1024), command.InRange("user_width", s.UserWidth, 4, 1024),
-		err,
-	)
+	return cmp.Or(command.CheckRanges(s), err)
 }
 
 // iterations returns how many updates the steps make, one at least.

@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -31,28 +30,21 @@ import (
 
 // SCASettings of the oracle and of the receding horizon.
 type SCASettings struct {
-	Iterations     int     `json:"iterations" yaml:"iterations"`             // of both blocks, at most
-	Tolerance      float64 `json:"tolerance" yaml:"tolerance"`               // ends them: relative decrease of the cost
-	Jittered       int     `json:"jittered" yaml:"jittered"`                 // variants of each initial path
-	JitterMPS      float64 `json:"jitter_mps" yaml:"jitter_mps"`             // standard deviation of their velocity, per axis
-	SlotIterations int     `json:"slot_iterations" yaml:"slot_iterations"`   // convex programs of one slot
-	SlotSteps      int     `json:"slot_steps" yaml:"slot_steps"`             // conditional-gradient steps of each
-	RoundBelow     float64 `json:"round_below" yaml:"round_below"`           // relaxed fraction that is rounded to local
-	PathSteps      int     `json:"path_steps" yaml:"path_steps"`             // L-BFGS iterations of one path's program
-	TrustM         float64 `json:"trust_m" yaml:"trust_m"`                   // trust region: how far a position moves in an iteration
-	Window         int     `json:"window,omitempty" yaml:"window,omitempty"` // slots, of the receding horizon
+	Iterations     int     `json:"iterations" yaml:"iterations" range:"1,1000"`             // of both blocks, at most
+	Tolerance      float64 `json:"tolerance" yaml:"tolerance" range:"0,1"`                  // ends them: relative decrease of the cost
+	Jittered       int     `json:"jittered" yaml:"jittered" range:"0,100"`                  // variants of each initial path
+	JitterMPS      float64 `json:"jitter_mps" yaml:"jitter_mps" range:"0,30"`               // standard deviation of their velocity, per axis
+	SlotIterations int     `json:"slot_iterations" yaml:"slot_iterations" range:"1,100"`    // convex programs of one slot
+	SlotSteps      int     `json:"slot_steps" yaml:"slot_steps" range:"1,10000"`            // conditional-gradient steps of each
+	RoundBelow     float64 `json:"round_below" yaml:"round_below" range:"0,1"`              // relaxed fraction that is rounded to local
+	PathSteps      int     `json:"path_steps" yaml:"path_steps" range:"1,10000"`            // L-BFGS iterations of one path's program
+	TrustM         float64 `json:"trust_m" yaml:"trust_m" range:"1e-3,1e4"`                 // trust region: how far a position moves in an iteration
+	Window         int     `json:"window,omitempty" yaml:"window,omitempty" range:"0,1000"` // slots, of the receding horizon
 }
 
 // SCAOracleSettings are the oracle's.
 type SCAOracleSettings struct {
 	SCASettings `yaml:",inline"`
-}
-
-func (s *SCAOracleSettings) setDefault() {
-	s.SCASettings = SCASettings{
-		Iterations: 12, Tolerance: 1e-4, Jittered: 1, JitterMPS: 5, SlotIterations: 3, SlotSteps: 25, RoundBelow: 0.05, PathSteps: 60,
-		TrustM: 200,
-	}
 }
 
 func (s *SCASettings) scale(fraction float64) { s.Iterations = scaled(s.Iterations, fraction) }
@@ -69,15 +61,7 @@ var scaOracleMethod = Method{
 }
 
 // Check returns what is wrong with the settings.
-func (s *SCASettings) Check() error {
-	return cmp.Or(
-		command.InRange("iterations", s.Iterations, 1, 1000), command.InRange("tolerance", s.Tolerance, 0, 1),
-		command.InRange("jittered", s.Jittered, 0, 100), command.InRange("jitter_mps", s.JitterMPS, 0, 30),
-		command.InRange("slot_iterations", s.SlotIterations, 1, 100), command.InRange("slot_steps", s.SlotSteps, 1, 10000),
-		command.InRange("round_below", s.RoundBelow, 0, 1), command.InRange("path_steps", s.PathSteps, 1, 10000),
-		command.InRange("trust_m", s.TrustM, 1e-3, 1e4), command.InRange("window", s.Window, 0, 1000),
-	)
-}
+func (s *SCASettings) Check() error { return command.CheckRanges(s) }
 
 // demandUser is a user's task as it is expected in a slot to come.
 type demandUser struct {

@@ -32,11 +32,6 @@ type SCAMPCSettings struct {
 	SCASettings `yaml:",inline"`
 }
 
-func (s *SCAMPCSettings) setDefault() {
-	(*SCAOracleSettings)(s).setDefault()
-	s.Iterations, s.Window = 3, 5
-}
-
 // Check returns what is wrong with the settings.
 func (s *SCAMPCSettings) Check() error {
 	if s.Window < 1 {

@@ -18,6 +18,7 @@ import (
 	"math"
 	"strings"
 
+	"prefdt/configs"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/methods"
@@ -28,18 +29,18 @@ import (
 
 // Config is one set of tables.
 type Config struct {
-	FirstSeed        uint64 `json:"first_seed" yaml:"first_seed"`               // of the episodes flown: of evaluation or of calibration
-	Seeds            int    `json:"seeds" yaml:"seeds"`                         // episodes
-	FewSeeds         int    `json:"few_seeds" yaml:"few_seeds"`                 // where the paper has ten
-	BudgetSeeds      int    `json:"budget_seeds" yaml:"budget_seeds"`           // of budgets in joules
-	CalibrationSeeds int    `json:"calibration_seeds" yaml:"calibration_seeds"` // episodes that settings are calibrated on
-	Settings         int    `json:"settings" yaml:"settings"`                   // K
-	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings"`       // K of the dense front
+	FirstSeed        uint64 `json:"first_seed" yaml:"first_seed"`                              // of the episodes flown: of evaluation or of calibration
+	Seeds            int    `json:"seeds" yaml:"seeds" range:"2,1000"`                         // episodes
+	FewSeeds         int    `json:"few_seeds" yaml:"few_seeds"`                                // where the paper has ten
+	BudgetSeeds      int    `json:"budget_seeds" yaml:"budget_seeds"`                          // of budgets in joules
+	CalibrationSeeds int    `json:"calibration_seeds" yaml:"calibration_seeds" range:"1,1000"` // episodes that settings are calibrated on
+	Settings         int    `json:"settings" yaml:"settings" range:"3,1001"`                   // K
+	DenseSettings    int    `json:"dense_settings" yaml:"dense_settings" range:"3,1001"`       // K of the dense front
 
-	Tokens float64 `json:"tokens" yaml:"tokens"` // declared, of each retrained arm of the published form
+	Tokens float64 `json:"tokens" yaml:"tokens" range:"1,1e13"` // declared, of each retrained arm of the published form
 	// of the arm that is trained longest; with Published, what that checkpoint has had
-	FullTokens  float64 `json:"-" yaml:"full_tokens"`
-	Evaluations int     `json:"evaluations" yaml:"evaluations"` // of rules, by each search
+	FullTokens  float64 `json:"-" yaml:"full_tokens" range:"1,1e13"`
+	Evaluations int     `json:"evaluations" yaml:"evaluations" range:"101,1e7"` // of rules, by each search
 
 	// Published is a checkpoint that train-prefdt has made, in place of training one to the end.
 	Published string             `json:"-" yaml:"published"`
@@ -49,10 +50,9 @@ type Config struct {
 
 // Default is the protocol of the paper.
 func Default() Config {
-	return Config{
-		FirstSeed: seeds.EvaluationFirst, Seeds: 100, FewSeeds: 10, BudgetSeeds: 20, CalibrationSeeds: 10, Settings: 21, DenseSettings: 101,
-		Tokens: 31.2e6, FullTokens: 440e6, Evaluations: 2000, Form: prefdttrain.Default(), Methods: methods.Default(),
-	}
+	c := Config{Form: prefdttrain.Default(), Methods: methods.Default()}
+	configs.Default("paper.yaml", &c)
+	return c
 }
 
 // loadPublished loads the checkpoint that Published names, if it does, and takes its tokens for
@@ -95,15 +95,13 @@ func (c *Config) longestArm() string {
 // resolve returns the name under which an arm is measured.
 func (c *Config) resolve(arm string) string { return strings.Replace(arm, fullArm, c.longestArm(), 1) }
 
+// longest returns a measurement's arm of the form that has been trained for longest.
+func (c *Config) longest(t measurement) string { return armName(c.longestArm(), t) }
+
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
-	if err := cmp.Or(
-		command.InRange("seeds", c.Seeds, 2, 1000), command.InRange("few_seeds", c.FewSeeds, 2, c.Seeds),
-		command.InRange("budget_seeds", c.BudgetSeeds, 2, c.Seeds), command.InRange("calibration_seeds", c.CalibrationSeeds, 1, 1000),
-		command.InRange("settings", c.Settings, 3, 1001), command.InRange("dense_settings", c.DenseSettings, 3, 1001),
-		command.InRange("tokens", c.Tokens, 1, 1e13), command.InRange("full_tokens", c.FullTokens, 1, 1e13),
-		command.InRange("evaluations", c.Evaluations, 101, 1e7),
-	); err != nil {
+	if err := cmp.Or(command.CheckRanges(c), command.InRange("few_seeds", c.FewSeeds, 2, c.Seeds),
+		command.InRange("budget_seeds", c.BudgetSeeds, 2, c.Seeds)); err != nil {
 		return err
 	}
 	last := c.FirstSeed + uint64(c.Seeds) - 1

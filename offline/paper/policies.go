@@ -60,9 +60,7 @@ var policiesYAML []byte
 // policies returns all, in the order in which they are measured.
 func (c *Config) policies() []*policy {
 	var list []*policy
-	if err := configs.Decode(policiesYAML, &list); err != nil {
-		panic(err) // a file of the program's own
-	}
+	configs.MustDecode(policiesYAML, &list)
 	for _, m := range methods.Methods(&c.Methods) {
 		if x := m.Paper; x != nil {
 			p := &policy{Name: m.Name, Method: m.Name, Few: x.Few, Ours: x.Ours, Optional: x.Optional}

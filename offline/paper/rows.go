@@ -68,9 +68,7 @@ var rowsYAML []byte
 
 // paperRows is what the paper prints.
 var paperRows = func() (r rows) {
-	if err := configs.Decode(rowsYAML, &r); err != nil {
-		panic(err) // a file of the program's own
-	}
+	configs.MustDecode(rowsYAML, &r)
 	return r
 }()
 

@@ -53,8 +53,7 @@ func (t *tables) all() ([]*experiment.Table, error) {
 		name string
 		fill func(*tables, *experiment.Table)
 	}{
-		{"aims", (*tables).aimTable}, {"methods", (*tables).methodTable}, {"teachers", (*tables).teacherTable}, {"ablations",
-			(*tables).ablationTable},
+		{"methods", (*tables).methodTable}, {"teachers", (*tables).teacherTable}, {"ablations", (*tables).ablationTable},
 		{"references", (*tables).referenceTable}, {"conclusions", (*tables).conclusionTable},
 		{"budgets", (*tables).budgetTable}, {"ends", (*tables).endTable}, {"link", (*tables).linkTable}, {"fleets", (*tables).fleetTable},
 		{"shifts", (*tables).shiftTable}, {"arrivals", (*tables).arrivalTable}, {"temperatures", (*tables).temperatureTable},

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"sync"
 
+	"prefdt/configs"
 	"prefdt/inference/model"
 	"prefdt/inference/prefdt"
 	"prefdt/offline/command"
@@ -32,20 +33,17 @@ type Config struct {
 	Dispatch bool `json:"dispatch,omitempty" yaml:"dispatch"`
 	// Uniform leaves the corner emphasis out of it.
 	Uniform  bool     `json:"uniform,omitempty" yaml:"uniform"`
-	Episodes int      `json:"episodes" yaml:"episodes"` // that a rule's outcome is a mean over
-	Batch    int      `json:"batch" yaml:"batch"`       // windows in a step
-	Workers  int      `json:"workers" yaml:"workers"`   // part of the result: the order of sums depends on them
+	Episodes int      `json:"episodes" yaml:"episodes" range:"1,10000"` // that a rule's outcome is a mean over
+	Batch    int      `json:"batch" yaml:"batch" range:"1,1e5"`         // windows in a step
+	Workers  int      `json:"workers" yaml:"workers" range:"1,256"`     // part of the result: the order of sums depends on them
 	Seed     uint64   `json:"seed" yaml:"seed"`
 	Schedule Schedule `json:"schedule" yaml:"schedule"`
 }
 
 // Default is the run of configs/prefdt.yaml.
-func Default() Config {
-	return Config{
-		Form: prefdt.Published(128), Flights: 50000, Episodes: 100, Batch: 48, Workers: 2, Seed: 1,
-		Schedule: Schedule{Rate: 2e-3, WarmUpSteps: 500, CoolDown: 0.2, Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1,
-			Average: 0.05},
-	}
+func Default() (c Config) {
+	configs.Default("prefdt.yaml", &c)
+	return c
 }
 
 // Check returns what is wrong with a configuration.
@@ -53,15 +51,8 @@ func (c *Config) Check() error {
 	if err := c.Form.Check(); err != nil {
 		return err
 	}
-	s := &c.Schedule
-	if err := cmp.Or(
-		command.InRange("flights", c.Flights, 2*statisticFlights, validationFirst), command.InRange("episodes", c.Episodes, 1, 10000),
-		command.InRange("batch", c.Batch, 1, 1e5), command.InRange("workers", c.Workers, 1, 256), command.InRange("rate", s.Rate, 1e-9, 1),
-		command.InRange("warm_up", s.WarmUpSteps, 0, 1e6), command.InRange("cool_down", s.CoolDown, 0.01, 0.9),
-		command.InRange("beta1", s.Beta1, 0, 0.9999), command.InRange("beta2", s.Beta2, 0, 0.99999),
-		command.InRange("decay", s.WeightDecay, 0, 10),
-		command.InRange("clip_norm", s.ClipNorm, 0, 1e6), command.InRange("average", s.Average, 0, 1),
-	); err != nil {
+	if err := cmp.Or(command.CheckRanges(c), command.CheckRanges(&c.Schedule),
+		command.InRange("flights", c.Flights, 2*statisticFlights, validationFirst)); err != nil {
 		return fmt.Errorf("training's %w", err)
 	}
 	if c.Workers > c.Batch {
@@ -76,14 +67,14 @@ func (c *Config) Check() error {
 // can be stopped, cooled down and measured at any step, and then go on from where the
 // cool-down began.
 type Schedule struct {
-	Rate        float64 `json:"rate" yaml:"rate"`
-	WarmUpSteps int     `json:"warm_up" yaml:"warm_up"`
-	CoolDown    float64 `json:"cool_down" yaml:"cool_down"` // fraction of a run's steps
-	Beta1       float64 `json:"beta1" yaml:"beta1"`
-	Beta2       float64 `json:"beta2" yaml:"beta2"`
-	WeightDecay float64 `json:"decay" yaml:"decay"`         // of the matrices
-	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm"` // of the whole gradient; 0: not clipped
-	Average     float64 `json:"average" yaml:"average"`     // not used; the keys of stored results have it
+	Rate        float64 `json:"rate" yaml:"rate" range:"1e-9,1"`
+	WarmUpSteps int     `json:"warm_up" yaml:"warm_up" range:"0,1e6"`
+	CoolDown    float64 `json:"cool_down" yaml:"cool_down" range:"0.01,0.9"` // fraction of a run's steps
+	Beta1       float64 `json:"beta1" yaml:"beta1" range:"0,0.9999"`
+	Beta2       float64 `json:"beta2" yaml:"beta2" range:"0,0.99999"`
+	WeightDecay float64 `json:"decay" yaml:"decay" range:"0,10"`          // of the matrices
+	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm" range:"0,1e6"` // of the whole gradient; 0: not clipped
+	Average     float64 `json:"average" yaml:"average" range:"0,1"`       // not used; the keys of stored results have it
 }
 
 // coolDown is when a cool-down began and how long it is; Steps 0: it has not.

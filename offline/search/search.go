@@ -11,7 +11,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -22,6 +21,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/jobs"
@@ -33,28 +33,27 @@ import (
 
 // Config describes a search.
 type Config struct {
-	Population  int    `json:"population" yaml:"population"`
-	Generations int    `json:"generations" yaml:"generations"` // the random one included
-	Seeds       string `json:"seeds" yaml:"seeds"`             // training seeds, A:B or N for 0:N
-	Seed        uint64 `json:"seed" yaml:"seed"`               // of the search itself
+	Population  int    `json:"population" yaml:"population" range:"2,10000"`
+	Generations int    `json:"generations" yaml:"generations" range:"1,100000"` // the random one included
+	Seeds       string `json:"seeds" yaml:"seeds"`                              // training seeds, A:B or N for 0:N
+	Seed        uint64 `json:"seed" yaml:"seed"`                                // of the search itself
 	// Restarts is the number of independent searches, of seeds Seed, Seed+1 and so on, whose
 	// rules make one archive; 0 is 1. One search is a sequence of generations and
 	// is not divided.
-	Restarts int          `json:"restarts,omitempty" yaml:"restarts"`
+	Restarts int          `json:"restarts,omitempty" yaml:"restarts" range:"0,1000"`
 	World    world.Config `json:"world" yaml:"-"` // its own file gives it
 }
 
 // Default is the paper's search: about 2000 evaluations of three episodes.
 func Default() Config {
-	return Config{Population: 50, Generations: 40, Seeds: "3", Restarts: 1, World: world.Standard()}
+	c := Config{World: world.Standard()}
+	configs.Default("search.yaml", &c)
+	return c
 }
 
 // Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
-	if err := cmp.Or(
-		command.InRange("population", c.Population, 2, 10000), command.InRange("generations", c.Generations, 1, 100000),
-		command.InRange("restarts", c.Restarts, 0, 1000),
-	); err != nil {
+	if err := command.CheckRanges(c); err != nil {
 		return fmt.Errorf("search %w", err)
 	}
 	if _, err := command.ParseSeeds(c.Seeds, seeds.CheckTraining); err != nil {

@@ -213,9 +213,7 @@ var armsYAML []byte
 
 // arms returns every arm, in the order they are measured.
 func (c *Config) arms() (list []*row) {
-	if err := configs.Decode(armsYAML, &list); err != nil {
-		panic(err) // a file of the program's own
-	}
+	configs.MustDecode(armsYAML, &list)
 	for _, a := range c.sizes() {
 		if name := c.sizeArmName(a); name != "base" {
 			text := fmt.Sprintf("the base at width %d, %d layers, context of %d", a.Width, a.Layers, a.Context)

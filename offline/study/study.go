@@ -28,6 +28,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"prefdt/configs"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -42,15 +43,15 @@ import (
 type Config struct {
 	Checkpoint string `json:"-" yaml:"checkpoint"` // folder of the flagship
 
-	Seeds            int `json:"seeds" yaml:"seeds"`                         // evaluation seeds of the headline arms
-	AblationSeeds    int `json:"ablation_seeds" yaml:"ablation_seeds"`       // of all others, the first of the same seeds
-	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds"` // that each trained arm's settings are calibrated on
-	LinkSeeds        int `json:"link_seeds" yaml:"link_seeds"`               // of the lossy link
-	Settings         int `json:"settings" yaml:"settings"`                   // K, of each arm that has no list of its own
-	Prices           int `json:"prices" yaml:"prices"`                       // of the arm dispatch-teacher; ratios are to finestPrices
+	Seeds            int `json:"seeds" yaml:"seeds" range:"2,1000"`                          // evaluation seeds of the headline arms
+	AblationSeeds    int `json:"ablation_seeds" yaml:"ablation_seeds"`                       // of all others, the first of the same seeds
+	CalibrationSeeds int `json:"calibration_seeds" yaml:"calibration_seeds" range:"1,10000"` // that settings are calibrated on
+	LinkSeeds        int `json:"link_seeds" yaml:"link_seeds"`                               // of the lossy link
+	Settings         int `json:"settings" yaml:"settings" range:"3,256"`                     // K, of each arm that has no list of its own
+	Prices           int `json:"prices" yaml:"prices" range:"3,256"`                         // of the arm dispatch-teacher
 
-	CorpusFlights   int `json:"flights" yaml:"flights"`   // of each corpus
-	ArchiveEpisodes int `json:"episodes" yaml:"episodes"` // that each archive member's outcome is a mean over
+	CorpusFlights   int `json:"flights" yaml:"flights" range:"500,1e7"` // of each corpus
+	ArchiveEpisodes int `json:"episodes" yaml:"episodes" range:"1,1e5"` // that each archive member's outcome is a mean over
 
 	Train    train.Config `json:"train" yaml:"train"` // of the arms that the study trains
 	AllSizes bool         `json:"grid" yaml:"grid"`   // all 27 sizes, not only those around the base
@@ -58,23 +59,15 @@ type Config struct {
 
 // Default takes about an hour and a half on two cores.
 func Default() Config {
-	c := Config{
-		Checkpoint: "configs/checkpoint",
-		Seeds:      100, AblationSeeds: 20, CalibrationSeeds: 10, LinkSeeds: 10, Settings: 21, Prices: 32,
-		CorpusFlights: 6000, ArchiveEpisodes: 100, Train: train.Default(),
-	}
-	c.Train.Batch, c.Train.Schedule.Steps = 8, 600
+	var c Config
+	configs.Default("study.yaml", &c)
 	return c
 }
 
 // Check validates a configuration and returns the first violation.
 func (c *Config) Check() error {
-	if err := cmp.Or(
-		command.InRange("seeds", c.Seeds, 2, 1000), command.InRange("ablation_seeds", c.AblationSeeds, 2, c.Seeds),
-		command.InRange("link_seeds", c.LinkSeeds, 1, c.Seeds), command.InRange("calibration_seeds", c.CalibrationSeeds, 1, 10000),
-		command.InRange("settings", c.Settings, 3, finestPrices), command.InRange("prices", c.Prices, 3, finestPrices),
-		command.InRange("flights", c.CorpusFlights, 500, 1e7), command.InRange("episodes", c.ArchiveEpisodes, 1, 1e5),
-	); err != nil {
+	if err := cmp.Or(command.CheckRanges(c), command.InRange("ablation_seeds", c.AblationSeeds, 2, c.Seeds),
+		command.InRange("link_seeds", c.LinkSeeds, 1, c.Seeds)); err != nil {
 		return fmt.Errorf("study %w", err)
 	}
 	return c.Train.Check()

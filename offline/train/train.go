@@ -10,6 +10,7 @@ package train
 import (
 	"cmp"
 
+	"prefdt/configs"
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
@@ -24,15 +25,9 @@ type Config struct {
 }
 
 // Default is the configuration of the shipped checkpoint.
-func Default() Config {
-	return Config{
-		Arch: model.Arch{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 1},
-		Config: nn.Config{Batch: 16, Workers: 2, Seed: 1, Schedule: nn.Schedule{
-			PeakRate: 1e-3, FinalFraction: 0.02, WarmUpSteps: 100, Steps: 3000,
-			Beta1: 0.9, Beta2: 0.98, WeightDecay: 0.01, ClipNorm: 1,
-		}},
-		LossWeights: LossWeights{Association: 1, Offload: 3, DeadlineClass: 0.3, Move: 1, Price: 50},
-	}
+func Default() (c Config) {
+	configs.Default("train.yaml", &c)
+	return c
 }
 
 // Check returns what is wrong with a configuration.
