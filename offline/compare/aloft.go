@@ -96,7 +96,7 @@ func CompareAloft(f *Flight) (c BesideAloft, err error) {
 	r.Planner = &together{}
 	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Aloft.add(delayS, energyJ) }
 	c.AloftSlots, c.Slots = r.Fly(f.Summary.Seed, f.Request).ServedSlots, len(f.Slots)
-	c.Flight = f.cost()
+	c.Flight, _ = f.cost()
 	for _, a := range f.Summary.Aircraft {
 		c.Packs = append(c.Packs, PackLeft{a.Number, a.LeftJ, a.KeptJ, a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ})
 	}

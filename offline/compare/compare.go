@@ -33,6 +33,28 @@ func (c *Cost) add(delayS, energyJ float64) {
 	c.DelayS, c.EnergyJ = c.DelayS+delayS, c.EnergyJ+energyJ
 }
 
+// cost is what the flight cost, and how many of its slots were missed.
+func (f *Flight) cost() (total Cost, missed int) {
+	for i := range f.Slots {
+		total.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
+		if f.Slots[i].Missed {
+			missed++
+		}
+	}
+	return total, missed
+}
+
+// rollout is what the flight's request costs on its seed, in the slots that it had.
+func (f *Flight) rollout(r *rollout.Runner) (total Cost) {
+	r.OnSettled = func(n int, delayS, energyJ float64) {
+		if n < len(f.Slots) { // a flight may have ended early
+			total.add(delayS, energyJ)
+		}
+	}
+	r.Fly(f.Summary.Seed, f.Request)
+	return total
+}
+
 // Comparison is a flight beside its rollouts.
 type Comparison struct {
 	Slots       int     `json:"slots"`
@@ -50,22 +72,15 @@ func Compare(f *Flight) (c Comparison, err error) {
 	if err != nil {
 		return c, err
 	}
-	c = Comparison{Slots: len(f.Slots)}
-	for i := range f.Slots {
-		c.Flight.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
-		if f.Slots[i].Missed {
-			c.MissedSlots++
-		}
-	}
+	c.Slots = len(f.Slots)
+	c.Flight, c.MissedSlots = f.cost()
 	fly := func(e belief.Estimator) (total Cost, err error) {
 		r, err := rollout.New(frozen, inference.Decoder(f.Leader.Decoder), f.World, f.Link())
 		if err != nil {
 			return total, err
 		}
 		r.Believe(e)
-		r.OnSettled = func(_ int, delayS, energyJ float64) { total.add(delayS, energyJ) }
-		r.Fly(f.Summary.Seed, f.Request)
-		return total, nil
+		return f.rollout(r), nil
 	}
 	if c.Rollout, err = fly(frozen.NewEstimator(belieftrain.SurroundingsOf(&f.World))); err != nil {
 		return c, err

@@ -34,9 +34,8 @@ func CompareEven(f *Flight) (c BesideEven, err error) {
 	if err != nil {
 		return c, err
 	}
-	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Even.add(delayS, energyJ) }
-	r.Fly(f.Summary.Seed, f.Request)
-	c.Flight = f.cost()
+	c.Even = f.rollout(r)
+	c.Flight, _ = f.cost()
 	last := f.Summary.Budgets[len(f.Summary.Budgets)-1]
 	if c.BudgetJ, c.Scope = last.EnergyJ, telemetry.ScopeSlots; last.Landed {
 		c.Scope, c.TransitJ = telemetry.ScopeLanded, f.transitJ()
@@ -57,14 +56,6 @@ func (f *Flight) evenRunner() (*rollout.Runner, error) {
 	}
 	l.Missed = func(slot int) bool { return f.Slots[slot].Missed }
 	return rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
-}
-
-// cost is what the flight truly cost, in slots.
-func (f *Flight) cost() (c Cost) {
-	for i := range f.Slots {
-		c.add(f.Slots[i].DelayS, f.Slots[i].EnergyJ)
-	}
-	return c
 }
 
 // transitJ is what the flight's climbs and ways home took.

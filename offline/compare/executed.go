@@ -40,19 +40,9 @@ func CompareExecuted(f *Flight) (c BesideModel, err error) {
 	if err != nil {
 		return c, err
 	}
-	r.OnSettled = func(n int, delayS, energyJ float64) {
-		if n < len(f.Slots) { // a flight may have ended early
-			c.Rollout.add(delayS, energyJ)
-		}
-	}
-	r.Fly(f.Summary.Seed, f.Request)
+	c.Rollout = f.rollout(r)
+	c.Flight, c.MissedSlots = f.cost()
 	c.Arrivals, c.Tasks, c.Flight.DelayS = f.Summary.Tasks.Total, x.Tasks, x.MeasuredDelayS
-	for i := range f.Slots {
-		c.Flight.EnergyJ += f.Slots[i].EnergyJ
-		if f.Slots[i].Missed {
-			c.MissedSlots++
-		}
-	}
 	c.DelayError, c.EnergyError = c.Flight.DelayS/c.Rollout.DelayS-1, c.Flight.EnergyJ/c.Rollout.EnergyJ-1
 	return c, nil
 }

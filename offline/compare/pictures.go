@@ -6,12 +6,13 @@ import (
 	"image/color"
 	"math"
 	"path/filepath"
-	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/palette/moreland"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
+	"prefdt/offline/plots"
 	"prefdt/simbridge/chart"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/world"
@@ -19,11 +20,11 @@ import (
 
 func draw(folder string, f *Flight, c *Comparison) error {
 	truth := world.NewScenario(&f.World, f.Summary.Seed)
-	save := func(name string, width, height vg.Length, plots ...*plot.Plot) error {
-		if len(plots) == 0 {
+	save := func(name string, width, height vg.Length, panels ...*plot.Plot) error {
+		if len(panels) == 0 {
 			return nil
 		}
-		return report.SaveStacked(plots, width*vg.Centimeter, height*vg.Centimeter, filepath.Join(folder, name))
+		return report.SaveStacked(panels, width*vg.Centimeter, height*vg.Centimeter, filepath.Join(folder, name))
 	}
 	return cmp.Or(
 		save("wind.png", 24, 26, windPlots(f, truth)...),
@@ -36,7 +37,7 @@ func draw(folder string, f *Flight, c *Comparison) error {
 
 // windPlots are the wind's components and the multiplier, believed and true; none where
 // no slot has such beliefs.
-func windPlots(f *Flight, truth *world.Scenario) (plots []*plot.Plot) {
+func windPlots(f *Flight, truth *world.Scenario) (list []*plot.Plot) {
 	var east, north, power, trueEast, trueNorth, truePower plotter.XYs
 	var spread []float64
 	for n, s := range f.Slots {
@@ -62,60 +63,33 @@ func windPlots(f *Flight, truth *world.Scenario) (plots []*plot.Plot) {
 				title = "The wind: as the leader believed, and as it was"
 			}
 			q := newPlot(title, "", p.label)
-			band(q, p.believed, spread, chart.Sky)
-			line(q, "true", p.actual, chart.Black, 1.4)
-			line(q, "believed, with its standard deviation", p.believed, chart.Blue, 2)
+			plots.AddBand(q, chart.Sky, 0x60, p.believed, spread)
+			plots.AddLine(q, "true", chart.Black, 1.4, p.actual)
+			plots.AddLine(q, "believed, with its standard deviation", chart.Blue, 2, p.believed)
 			q.Y.Max += 0.25 * (q.Y.Max - q.Y.Min) // for the legend
-			plots = append(plots, q)
+			list = append(list, q)
 		}
 	}
 	if len(power) > 0 {
 		q := newPlot("", "slot (mission seconds)", "flight power over the model's")
-		line(q, "true", truePower, chart.Black, 1.4)
-		line(q, "believed", power, chart.Red, 2)
+		plots.AddLine(q, "true", chart.Black, 1.4, truePower)
+		plots.AddLine(q, "believed", chart.Red, 2, power)
 		q.Y.Min, q.Y.Max = math.Min(q.Y.Min, 0.8), math.Max(q.Y.Max, 1.3)
-		plots = append(plots, q)
+		list = append(list, q)
 	}
-	markMissed(f, plots)
-	return plots
+	markMissed(f, list)
+	return list
 }
 
 // markMissed shades the slots that were missed.
-func markMissed(f *Flight, plots []*plot.Plot) {
+func markMissed(f *Flight, list []*plot.Plot) {
 	for n := range f.Slots {
 		if !f.Slots[n].Missed {
 			continue
 		}
-		for _, p := range plots {
+		for _, p := range list {
 			chart.Shade(p, "", float64(n)-0.5, float64(n)+0.5)
 		}
-	}
-}
-
-// band shades one standard deviation about a line.
-func band(p *plot.Plot, xy plotter.XYs, spread []float64, c color.RGBA) {
-	var outline plotter.XYs
-	for i, at := range xy {
-		outline = append(outline, plotter.XY{X: at.X, Y: at.Y + spread[i]})
-	}
-	for i, at := range slices.Backward(xy) {
-		outline = append(outline, plotter.XY{X: at.X, Y: at.Y - spread[i]})
-	}
-	area, err := plotter.NewPolygon(outline)
-	if err != nil {
-		return
-	}
-	c.A = 0x60
-	area.Color, area.LineStyle.Width = color.NRGBA(c), 0
-	p.Add(area)
-}
-
-func line(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg.Length) {
-	l := &plotter.Line{XYs: xy}
-	l.Color, l.Width = c, width
-	p.Add(l)
-	if label != "" {
-		p.Legend.Add(label, l)
 	}
 }
 
@@ -186,7 +160,7 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 	if count == 0 {
 		return nil
 	}
-	var plots []*plot.Plot
+	var list []*plot.Plot
 	for _, p := range []struct {
 		title string
 		gains
@@ -197,53 +171,23 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 		{fmt.Sprintf("as it was (gain from %d dB, dark, to %d dB, bright; white: no task)", gainMinDB, gainMaxDB), actual},
 	} {
 		q := newPlot(p.title, "", "user, a row for each aircraft")
-		heat := plotter.NewHeatMap(p.gains, viridis{})
+		heat := plotter.NewHeatMap(p.gains, moreland.Kindlmann().Palette(64))
 		heat.NaN, heat.Min, heat.Max = color.White, gainMinDB, gainMaxDB
 		q.Add(heat)
+		var ticks plot.ConstantTicks // each user's name between its rows
+		for u := 0; u < users; u += (users + 9) / 10 {
+			ticks = append(ticks, plot.Tick{Value: float64((users-1-u)*aircraft) + float64(aircraft-1)/2, Label: fmt.Sprintf("u%02d", u+1)})
+		}
+		q.Y.Tick.Marker = ticks
 		for u := range users - 1 {
 			y := float64((u+1)*aircraft) - 0.5
-			line(q, "", plotter.XYs{{X: -0.5, Y: y}, {X: float64(len(f.Slots)) - 0.5, Y: y}}, chart.Grey, 0.5)
+			plots.AddLine(q, "", chart.Grey, 0.5, plotter.XYs{{X: -0.5, Y: y}, {X: float64(len(f.Slots)) - 0.5, Y: y}})
 		}
-		q.Y.Tick.Marker = userTicks{users, aircraft}
 		q.Y.Min, q.Y.Max, q.X.Min, q.X.Max = -0.5, float64(users*aircraft)-0.5, -0.5, float64(len(f.Slots))-0.5
-		plots = append(plots, q)
+		list = append(list, q)
 	}
-	plots[len(plots)-1].X.Label.Text = "slot (mission seconds)"
-	markMissed(f, plots)
-	return plots
-}
-
-// userTicks names each user between its rows.
-type userTicks struct{ users, aircraft int }
-
-// Ticks implements plot.Ticker.
-func (t userTicks) Ticks(_, _ float64) (out []plot.Tick) {
-	every := (t.users + 9) / 10
-	for u := 0; u < t.users; u += every {
-		out = append(out, plot.Tick{Value: float64((t.users-1-u)*t.aircraft) + float64(t.aircraft-1)/2, Label: fmt.Sprintf("u%02d", u+1)})
-	}
-	return out
-}
-
-// viridis is a palette of even lightness, dark to bright (Smith and van der Walt 2015),
-// between nine of its colours.
-type viridis struct{}
-
-var viridisPoints = []color.RGBA{
-	{0x44, 0x01, 0x54, 0xff}, {0x47, 0x2d, 0x7b, 0xff}, {0x3b, 0x52, 0x8b, 0xff}, {0x2c, 0x72, 0x8e, 0xff}, {0x21, 0x91, 0x8c, 0xff},
-	{0x28, 0xae, 0x80, 0xff}, {0x5e, 0xc9, 0x62, 0xff}, {0xad, 0xdc, 0x30, 0xff}, {0xfd, 0xe7, 0x25, 0xff},
-}
-
-// Colors implements palette.Palette.
-func (viridis) Colors() (list []color.Color) {
-	const steps = 8
-	for i := range len(viridisPoints) - 1 {
-		a, b := viridisPoints[i], viridisPoints[i+1]
-		for k := range steps {
-			mix := func(x, y uint8) uint8 { return uint8((int(x)*(steps-k) + int(y)*k) / steps) }
-			list = append(list, color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xff})
-		}
-	}
+	list[len(list)-1].X.Label.Text = "slot (mission seconds)"
+	markMissed(f, list)
 	return list
 }
 
@@ -265,8 +209,8 @@ func costPlots(title string, curves ...curve) []*plot.Plot {
 			joules = append(joules, plotter.XY{X: float64(n + 1), Y: joules[n].Y + s.EnergyJ/1000})
 			seconds = append(seconds, plotter.XY{X: float64(n + 1), Y: seconds[n].Y + s.DelayS})
 		}
-		line(energy, fmt.Sprintf("%s: %.1f kJ", x.name, x.cost.EnergyJ/1000), joules, x.c, x.width)
-		line(delay, fmt.Sprintf("%s: %.0f s", x.name, x.cost.DelayS), seconds, x.c, x.width)
+		plots.AddLine(energy, fmt.Sprintf("%s: %.1f kJ", x.name, x.cost.EnergyJ/1000), x.c, x.width, joules)
+		plots.AddLine(delay, fmt.Sprintf("%s: %.0f s", x.name, x.cost.DelayS), x.c, x.width, seconds)
 	}
 	return []*plot.Plot{energy, delay}
 }

@@ -8,9 +8,9 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
-	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -113,28 +113,14 @@ func DecideHeuristic(mode int, c *world.Config, s *slot.Snapshot, d *slot.Decisi
 // FlownRules flies every rule of a search on the first training seeds and returns those
 // whose mean outcomes make a front: a search's own outcomes are means over three episodes.
 func FlownRules(ctx context.Context, found *search.Archive, episodes, workers int) (Archive, error) {
-	all, a := Archive{Points: make([]pareto.Point, len(found.Members))}, Archive{Episodes: episodes}
-	for _, m := range found.Members {
-		all.Genes = append(all.Genes, m.Genes)
-	}
-	newSimulator := func() (*Simulator, error) { return NewSimulator(&found.Config.World), nil }
-	err := jobs.Do(ctx, len(all.Points), workers, newSimulator, func(f *Simulator, i int) error {
-		for e := range episodes {
-			f.World.Reset(uint64(e))
-			p, err := f.Member(&all, i, nil)
-			if err != nil {
-				return err
-			}
-			all.Points[i].DelayS += p.DelayS / float64(episodes)
-			all.Points[i].EnergyJ += p.EnergyJ / float64(episodes)
-		}
-		return nil
-	}, nil)
+	a := Archive{Episodes: episodes}
+	outcomes, err := search.Fly(ctx, &found.Config.World, found.Members, seeds.List(0, episodes), workers, nil)
 	if err != nil {
 		return a, err
 	}
-	for _, p := range pareto.NonDominated(all.Points) {
-		a.Append(p, 0, all.Genes[slices.Index(all.Points, p)])
+	points := pareto.MeanPoints(outcomes)
+	for _, p := range pareto.NonDominated(points) {
+		a.Append(p, 0, found.Members[slices.Index(points, p)].Genes)
 	}
 	return a, a.Check()
 }

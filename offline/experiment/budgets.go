@@ -3,8 +3,6 @@ package experiment
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 
 	"prefdt/offline/baseline"
@@ -142,8 +140,6 @@ type BudgetFigures struct {
 	Keepable     int     // of these seeds
 	EvenDelayS   float64 // of the even pacer
 	BudgetMeans
-
-	ends []float64 // by seed; NaN on those that are not keepable
 }
 
 // Measured reports whether the budget can be kept on half of the seeds at least.
@@ -165,10 +161,8 @@ func JudgeBudgets(flown, even []BudgetResult) (list BudgetList) {
 		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
 		var keepable []int
 		for s := range b.Outcomes {
-			f.ends = append(f.ends, math.NaN())
 			if pacer[s].EnergyJ <= b.BudgetJ*baseline.KeepableWithin {
 				keepable = append(keepable, s)
-				f.ends[s] = b.Outcomes[s].EnergyJ/b.BudgetJ - 1
 			}
 		}
 		f.Keepable = len(keepable)
@@ -207,34 +201,4 @@ func (list BudgetList) Mean(perturbation string) (mean BudgetFigures) {
 		*x /= float64(len(measured))
 	}
 	return mean
-}
-
-// EndInterval is the 95 % bootstrap interval, over seeds, of the mean end of a
-// perturbation's measured budgets; NaN where there are none.
-func (list BudgetList) EndInterval(perturbation string) (low, high float64) {
-	measured := list.Under(perturbation)
-	if len(measured) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	seeds := make([]float64, measured[0].Seeds) // their indexes
-	for s := range seeds {
-		seeds[s] = float64(s)
-	}
-	return pareto.Bootstrap(rand.New(rand.NewPCG(1, 2)), seeds, 10000, 0.95, func(drawn []float64) float64 {
-		mean, counted := 0.0, 0.0
-		for _, b := range measured {
-			sum, n := 0.0, 0.0
-			for _, s := range drawn {
-				if end := b.ends[int(s)]; !math.IsNaN(end) {
-					sum += end
-					n++
-				}
-			}
-			if n > 0 {
-				mean += sum / n
-				counted++
-			}
-		}
-		return mean / max(counted, 1)
-	})
 }

@@ -85,14 +85,7 @@ func TestJudgeBudgets(t *testing.T) {
 			t.Errorf("%s %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	if low, high := list.EndInterval(PerturbationGusts); !(low > -0.0101 && low < x.End && high > x.End && high < 0.0201) {
-		t.Errorf("mean %v in [%v, %v]", x.End, low, high)
-	}
-	unmeasured := list[1:]
-	if low, high := unmeasured.EndInterval(PerturbationGusts); !math.IsNaN(low + high) {
-		t.Errorf("an interval [%v, %v] of nothing", low, high)
-	}
-	if mean := unmeasured.Mean(PerturbationGusts); !math.IsNaN(mean.End) {
+	if mean := list[1:].Mean(PerturbationGusts); !math.IsNaN(mean.End) {
 		t.Errorf("a mean of nothing: %+v", mean)
 	}
 }

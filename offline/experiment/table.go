@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -46,19 +47,25 @@ func ReadTables(raw []byte) (map[string]Table, error) {
 	for name, r := range read {
 		t := Table{Name: name, Title: r.Title, Intro: strings.TrimSuffix(r.Intro, "\n")}
 		for _, text := range r.Columns {
-			c := Column{Key: text, Head: text}
-			if at := numberFormat.FindStringIndex(text); at != nil {
-				c = Column{text[:at[0]], text[:at[0]], text[at[0]+1:]}
-			}
-			t.Columns = append(t.Columns, c)
+			t.Columns = append(t.Columns, NewColumn("", text))
 		}
 		tables[name] = t
 	}
 	return tables, nil
 }
 
+// NewColumn returns a column from such a text, under a key or else under its head.
+func NewColumn(key, text string) Column {
+	c := Column{Head: text}
+	if at := numberFormat.FindStringIndex(text); at != nil {
+		c.Head, c.Format = text[:at[0]], text[at[0]+1:]
+	}
+	c.Key = cmp.Or(key, c.Head)
+	return c
+}
+
 // numberFormat ends the text of a column of numbers.
-var numberFormat = regexp.MustCompile(` %\+?(\.\d+)?[efg]$`)
+var numberFormat = regexp.MustCompile(` %\+?(\.\d+)?[efg]( %%)?$`)
 
 // Columns returns columns whose numbers have seven digits.
 func Columns(names ...string) (list []Column) {
@@ -91,6 +98,18 @@ func Number(format string, x float64) string {
 	return fmt.Sprintf(format, x)
 }
 
+// Text is a row's cell.
+func (c *Column) Text(r Row) string {
+	switch x := r[c.Key].(type) {
+	case nil:
+		return ""
+	case float64:
+		return Number(c.Format, x)
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
 // Cells returns the heads and every row's cells.
 func (t *Table) Cells() (head []string, rows [][]string) {
 	for _, c := range t.Columns {
@@ -99,15 +118,7 @@ func (t *Table) Cells() (head []string, rows [][]string) {
 	for _, r := range t.Rows {
 		var cells []string
 		for _, c := range t.Columns {
-			cell := ""
-			switch x := r[c.Key].(type) {
-			case nil:
-			case float64:
-				cell = Number(c.Format, x)
-			default:
-				cell = fmt.Sprint(x)
-			}
-			cells = append(cells, cell)
+			cells = append(cells, c.Text(r))
 		}
 		rows = append(rows, cells)
 	}
@@ -121,13 +132,19 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return out.WriteAll(append([][]string{head}, rows...))
 }
 
-// WriteMarkdown writes the table, what is said before it and the sentences after it.
-func (t *Table) WriteMarkdown(b *strings.Builder) {
+// WriteRows writes heads and cells as Markdown, columns but the first aligned as "---" or "---:" says.
+func (t *Table) WriteRows(b *strings.Builder, align string) {
 	head, rows := t.Cells()
-	fmt.Fprintf(b, "\n## %s\n\n%s\n\n| %s |\n|%s\n", t.Title, t.Intro, strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+	fmt.Fprintf(b, "| %s |\n|---%s|\n", strings.Join(head, " | "), strings.Repeat("|"+align, len(head)-1))
 	for _, cells := range rows {
 		fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 	}
+}
+
+// WriteMarkdown writes the table, what is said before it and the sentences after it.
+func (t *Table) WriteMarkdown(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## %s\n\n%s\n\n", t.Title, t.Intro)
+	t.WriteRows(b, "---")
 	if len(t.After) > 0 {
 		b.WriteString("\n")
 	}

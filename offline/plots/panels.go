@@ -98,7 +98,7 @@ func Speeds(arms []Arm, c *physics.Constants) []*plot.Plot {
 	p := New("delay share requested", "mean speed (m/s)")
 	AddCurves(p, curves...)
 	best := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
-	AddLine(p, "v*, the speed of least power", chart.Black, plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, 5, 4)
+	AddLine(p, "v*, the speed of least power", chart.Black, LineWidth, plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, 5, 4)
 	p.Y.Min = 0
 	p.Y.Max *= 1.25
 	return []*plot.Plot{p}
@@ -129,21 +129,22 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 		if t.ReviseSlot > 0 {
 			c.Label += fmt.Sprintf(", revised to %.4g kJ at slot %d", t.RevisedBudgetJ/1e3, t.ReviseSlot)
 		}
-		pace := make([]float64, len(t.MeanJ))
-		var behind plotter.XYs
-		for i := range pace {
-			pace[i] = (t.MeanJ[i] - first*float64(i)/slots) / 1e3
+		var pace, behind plotter.XYs
+		var spread []float64
+		for i, j := range t.MeanJ {
+			pace = append(pace, plotter.XY{X: float64(i), Y: (j - first*float64(i)/slots) / 1e3})
 			behind = append(behind, plotter.XY{X: float64(i), Y: t.MeanDelayS[i] - pacer.MeanDelayS[i]})
+			spread = append(spread, 1e-3*t.StdDevJ[i])
 		}
-		faint := chart.Palette[len(energies)%len(chart.Palette)]
-		c.Points = addBand(energy, faint, pace, t.StdDevJ, 1e-3)
+		AddBand(energy, chart.Palette[len(energies)%len(chart.Palette)], 0x30, pace, spread)
+		c.Points = pace
 		energies = append(energies, c)
 		c.Points = behind
 		delays = append(delays, c)
 	}
 	AddCurves(energy, energies...)
 	AddCurves(delay, delays...)
-	AddLine(energy, "", chart.Black, plotter.XYs{{X: 0, Y: 0}, {X: slots, Y: 0}}, 2, 3)
+	AddLine(energy, "", chart.Black, LineWidth, plotter.XYs{{X: 0, Y: 0}, {X: slots, Y: 0}}, 2, 3)
 	for _, budgetJ := range budgetsJ {
 		y := (budgetJ - first) / 1e3
 		energy.Add(&plotter.Scatter{XYs: plotter.XYs{{X: slots, Y: y}}, GlyphStyle: draw.GlyphStyle{Color: chart.Black, Radius: 5,
@@ -163,7 +164,7 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 	for _, p := range []*plot.Plot{energy, delay} {
 		low, high := p.Y.Min-0.08*(p.Y.Max-p.Y.Min), p.Y.Max // room for the note beneath the curves
 		at := float64(shock.Slot)
-		AddLine(p, "", chart.Red, plotter.XYs{{X: at, Y: low}, {X: at, Y: high}}, 6, 4)
+		AddLine(p, "", chart.Red, LineWidth, plotter.XYs{{X: at, Y: low}, {X: at, Y: high}}, 6, 4)
 		chart.Note(p, fmt.Sprintf("flight power x%.1f", shock.Factor), at, low, chart.Red, NoteFontSize)
 		p.X.Max = slots * 1.1
 	}
@@ -184,7 +185,7 @@ func Propulsion(c *physics.Constants) []*plot.Plot {
 	for speedMPS := 0.0; speedMPS <= c.SpeedMaxMPS; speedMPS += 0.25 {
 		xy = append(xy, plotter.XY{X: speedMPS, Y: c.Propulsion.PowerW(speedMPS)})
 	}
-	AddLine(p, "", chart.Blue, xy)
+	AddLine(p, "", chart.Blue, LineWidth, xy)
 	for _, at := range []struct {
 		speedMPS, noteW float64 // the note is this much above the point, clear of the curve
 		name            string

@@ -59,9 +59,6 @@ const NoteFontSize = 9
 // shows through another.
 var markers = []draw.GlyphDrawer{draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{}}
 
-// FilledMarkers are for points that lie apart.
-var FilledMarkers = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
-
 // Curve is one line of a plot.
 type Curve struct {
 	Label  string
@@ -91,9 +88,12 @@ func AddCurves(p *plot.Plot, curves ...Curve) {
 	}
 }
 
-// AddLine adds a reference line without markers.
-func AddLine(p *plot.Plot, label string, c color.Color, points plotter.XYs, dashes ...vg.Length) {
-	l := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: c, Width: 1.4, Dashes: dashes}}
+// LineWidth is that of a reference line.
+const LineWidth = 1.4
+
+// AddLine adds a line without markers.
+func AddLine(p *plot.Plot, label string, c color.Color, width vg.Length, points plotter.XYs, dashes ...vg.Length) {
+	l := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: c, Width: width, Dashes: dashes}}
 	p.Add(l)
 	if label != "" {
 		p.Legend.Add(label, l)
@@ -108,21 +108,17 @@ func delayTicks() (ticks plot.ConstantTicks) {
 	return ticks
 }
 
-// addBand shades a standard deviation about a curve, times a scale, and returns
-// the curve.
-func addBand(p *plot.Plot, c color.RGBA, mean, stdDev []float64, scale float64) (xy plotter.XYs) {
+// AddBand shades a standard deviation about a line.
+func AddBand(p *plot.Plot, c color.RGBA, alpha uint8, points plotter.XYs, stdDev []float64) {
 	var up, down plotter.XYs
-	for i, y := range mean {
-		xy = append(xy, plotter.XY{X: float64(i), Y: y})
-		up = append(up, plotter.XY{X: float64(i), Y: y + scale*stdDev[i]})
-		down = append(down, plotter.XY{X: float64(i), Y: y - scale*stdDev[i]})
+	for i, at := range points {
+		up, down = append(up, plotter.XY{X: at.X, Y: at.Y + stdDev[i]}), append(down, plotter.XY{X: at.X, Y: at.Y - stdDev[i]})
 	}
 	slices.Reverse(down)
 	if area, err := plotter.NewPolygon(append(up, down...)); err == nil { // an error is of too few points
-		area.Color, area.LineStyle.Width = color.NRGBA{c.R, c.G, c.B, 0x30}, 0
+		area.Color, area.LineStyle.Width = color.NRGBA{c.R, c.G, c.B, alpha}, 0
 		p.Add(area)
 	}
-	return xy
 }
 
 // Picture is one image of a report, shown below a table.

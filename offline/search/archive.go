@@ -1,13 +1,10 @@
 package search
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
@@ -97,24 +94,4 @@ func checkMembers(members []Member, aircraft int) error {
 		}
 	}
 	return nil
-}
-
-// WriteCSV writes an archive's members, one a line under a header.
-func (a Archive) WriteCSV(w io.Writer) error {
-	header := []string{"gate", "scale", "radius_m", "load_exponent"}
-	for m := range a.Config.World.Aircraft {
-		n := strconv.Itoa(m + 1)
-		header = append(header, "speed_"+n+"_mps", "centroid_gain_"+n, "orbit_gain_"+n)
-	}
-	out := csv.NewWriter(w)
-	out.Write(append(header, "delay_s", "energy_j")) // Flush below keeps the error
-	for _, m := range a.Members {
-		var row []string
-		for _, x := range append(slices.Clone(m.Genes), m.DelayS, m.EnergyJ) {
-			row = append(row, strconv.FormatFloat(x, 'g', -1, 64))
-		}
-		out.Write(row)
-	}
-	out.Flush()
-	return out.Error()
 }

@@ -28,8 +28,8 @@ const usage = `offline search finds the ten-gene rules that trade delay against 
   offline search -evaluate ARCHIVE [-seeds A:B] [-json]
                                               fly an archive's members on other seeds
 
-It writes state.json after every generation, and archive.json and archive.csv
-at the end, into the folder -out.
+It writes state.json after every generation, and archive.json at the end, into the
+folder -out.
 
 Flags:
 `
@@ -145,8 +145,7 @@ func searchInto(ctx context.Context, dir string, c Config, shard command.Shard, 
 	}
 	archive := archiveOf(c, members)
 	path := filepath.Join(dir, "archive.json")
-	if err := errors.Join(command.ReplaceJSON(path, " ", archive),
-		command.ReplaceFile(filepath.Join(dir, "archive.csv"), archive.WriteCSV)); err != nil {
+	if err := command.ReplaceJSON(path, " ", archive); err != nil {
 		return fmt.Errorf("write archive: %w", err)
 	}
 	_, err = fmt.Fprintf(stdout, "%d members in %s, from %.1f s and %.0f J to %.1f s and %.0f J on the training seeds\n",

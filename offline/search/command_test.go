@@ -3,7 +3,6 @@ package search
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -79,7 +78,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if _, err := runCommand(t, append(flags, "-out", cut, "-resume")...); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"state.json", "archive.json", "archive.csv"} {
+	for _, name := range []string{"state.json", "archive.json"} {
 		if !bytes.Equal(readFile(t, whole, name), readFile(t, cut, name)) {
 			t.Errorf("%s of the resumed search differs", name)
 		}
@@ -91,10 +90,6 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	archive, err := ReadArchive(filepath.Join(whole, "archive.json"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(readFile(t, whole, "archive.csv"))).ReadAll()
-	if err != nil || len(rows) != len(archive.Members)+1 || len(rows[0]) != 12 {
-		t.Errorf("archive.csv has %d rows (%v) for %d members", len(rows), err, len(archive.Members))
 	}
 	path := filepath.Join(whole, "archive.json")
 	text, err = runCommand(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
@@ -217,7 +212,7 @@ func TestRestarts(t *testing.T) {
 	if text, err := runCommand(t, append(flags, "-out", shards)...); err != nil || strings.Contains(text, "generation") {
 		t.Fatalf("it was searched again: %v\n%s", err, text)
 	}
-	for _, name := range []string{"archive.json", "archive.csv", "restart0/state.json", "restart2/state.json"} {
+	for _, name := range []string{"archive.json", "restart0/state.json", "restart2/state.json"} {
 		if !bytes.Equal(readFile(t, whole, name), readFile(t, shards, name)) {
 			t.Errorf("%s of the shards differs", name)
 		}

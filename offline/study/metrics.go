@@ -2,8 +2,10 @@ package study
 
 import (
 	_ "embed"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"prefdt/configs"
 	"prefdt/offline/experiment"
@@ -135,11 +137,30 @@ type table struct {
 //go:embed tables.yaml
 var tablesYAML []byte
 
-// tables lists the report's tables.
-func (c *Config) tables() (list []table) {
-	if err := configs.Decode(tablesYAML, &list); err != nil {
-		panic(err) // a file of the program's own
+// layout is what the report is made of.
+type layout struct {
+	Columns map[string]string // by key, as experiment.NewColumn takes them
+	Tables  []table
+}
+
+func readLayout() (x layout) {
+	configs.MustDecode(tablesYAML, &x)
+	return x
+}
+
+// reportColumns returns the arm's column and others, by key; those of differences are against a baseline.
+func reportColumns(keys []string, baseline string) []experiment.Column {
+	texts, list := readLayout().Columns, []experiment.Column{experiment.NewColumn("", "arm")}
+	names := strings.NewReplacer("{prices}", fmt.Sprint(finestPrices), "{baseline}", baseline)
+	for _, key := range keys {
+		list = append(list, experiment.NewColumn(key, names.Replace(texts[key])))
 	}
+	return list
+}
+
+// tables lists the report's tables.
+func (c *Config) tables() []table {
+	list := readLayout().Tables
 	var sizes []string
 	if !slices.Contains(c.sizes(), c.Train.Arch) {
 		sizes = []string{"base"}

@@ -51,7 +51,7 @@ func (r *report) write() error {
 			return err
 		}
 	}
-	pictures, err := r.drawPictures(dir, tables)
+	pictures, err := r.drawPictures(dir)
 	if err != nil {
 		return err
 	}
@@ -63,78 +63,31 @@ func (r *report) write() error {
 	return nil
 }
 
-// ofPrices follows each ratio's name: at how many prices the teacher's front is.
-var ofPrices = fmt.Sprintf(" (to %d prices)", finestPrices)
-
-// column is how one figure is printed.
-type column struct {
-	head string
-	cell func(r *figures) string
-}
-
-var columns = map[string]column{
-	"n":      {"seeds", func(r *figures) string { return strconv.Itoa(r.Seeds) }},
-	"points": {"settings: on a front / requested", func(r *figures) string { return fmt.Sprintf("%d / %d", r.Distinct, r.Settings) }},
-	"hv": {"HV, 1e6", func(r *figures) string {
-		return fmt.Sprintf("%.3f ± %.2f", r.Hypervolume.Mean/1e6, r.Hypervolume.Std/1e6)
-	}},
-	"ratio": {"HV ratio" + ofPrices, func(r *figures) string {
-		return experiment.Number("%.4f", r.HypervolumeRatio)
-	}},
-	"tight":    {"tight ratio" + ofPrices, func(r *figures) string { return experiment.Number("%.4f", r.TightRatio) }},
-	"igd":      {"IGD, 1e-3 of the span", func(r *figures) string { return experiment.Number("%.2f", 1e3*r.IGD) }},
-	"corner":   {"corner, s", func(r *figures) string { return experiment.Number("%.1f", r.CornerS) }},
-	"reach":    {"reach, s", func(r *figures) string { return experiment.Number("%.0f", r.ReachS) }},
-	"fidelity": {"fidelity", func(r *figures) string { return experiment.Number("%.4f", r.Fidelity) }},
-	"axis":     {"on its axis", func(r *figures) string { return experiment.Number("%.4f", r.FidelityRecalibrated) }},
-	"operable": {"operable", func(r *figures) string { return r.Operable }},
-	"us":       {"decision, µs", func(r *figures) string { return experiment.Number("%.0f", r.DecisionUS) }},
-	"gust ratio": {"HV ratio in gusts" + ofPrices, func(r *figures) string {
-		return experiment.Number("%.4f", r.GustRatio)
-	}},
-	"parameters":                    {"parameters", func(r *figures) string { return formatThousands(r.Parameters) }},
-	"diff":                          {"HV difference, 1e6 [95 %]", func(r *figures) string { return formatDifference(r) }},
-	experiment.PerturbationNone:     budgetColumn(experiment.PerturbationNone),
-	experiment.PerturbationShock:    budgetColumn(experiment.PerturbationShock),
-	experiment.PerturbationGusts:    budgetColumn(experiment.PerturbationGusts),
-	experiment.PerturbationRevision: budgetColumn(experiment.PerturbationRevision),
-}
-
-// budgetColumns returns the columns of a table of budgets under one perturbation.
-func budgetColumns(perturbation string) []column {
-	figure := func(head, format string, value func(b *experiment.BudgetFigures) float64) column {
-		return column{head, func(r *figures) string {
-			return formatBudget(r, perturbation, func(b *experiment.BudgetFigures) string { return fmt.Sprintf(format, value(b)) })
-		}}
+// cells are the figures as the columns of the report show them.
+func (f *figures) cells() experiment.Row {
+	row := experiment.Row{
+		"arm": f.Name, "n": f.Seeds, "points": fmt.Sprintf("%d / %d", f.Distinct, f.Settings),
+		"hv": fmt.Sprintf("%.3f ± %.2f", f.HV(), f.Hypervolume.Std/1e6), "ratio": f.HypervolumeRatio, "tight": f.TightRatio,
+		"igd": 1e3 * f.IGD, "corner": f.CornerS, "reach": f.ReachS, "fidelity": f.Fidelity, "axis": f.FidelityRecalibrated,
+		"operable": f.Operable, "us": f.DecisionUS, "gust ratio": f.GustRatio, "parameters": formatThousands(f.Parameters),
+		"diff": formatDifference(f),
 	}
-	return []column{
-		figure("end", "%+.2f %%", func(b *experiment.BudgetFigures) float64 { return 100 * b.End }),
-		figure("overrun, mean", "%.2f %%", func(b *experiment.BudgetFigures) float64 { return 100 * b.MeanOverrun }),
-		figure("flights over", "%.2f", func(b *experiment.BudgetFigures) float64 { return b.OverrunRate }),
-		figure("delay, s", "%.1f", func(b *experiment.BudgetFigures) float64 { return b.DelayS }),
-		figure("even pacer's delay, s", "%.1f", func(b *experiment.BudgetFigures) float64 { return b.EvenDelayS }),
+	for _, p := range experiment.Perturbations {
+		mean := f.Budgets.Mean(p)
+		row[p] = f.ifMeasured(&mean, fmt.Sprintf("%+.2f %% / %.2f", 100*mean.End, mean.OverrunRate))
 	}
+	return row
 }
 
-// budgetColumn is the column of a perturbation in a table of other figures.
-func budgetColumn(perturbation string) column {
-	return column{perturbation + ": end / flights over", func(r *figures) string {
-		return formatBudget(r, perturbation, func(b *experiment.BudgetFigures) string {
-			return fmt.Sprintf("%+.2f %% / %.2f", 100*b.End, b.OverrunRate)
-		})
-	}}
-}
-
-// formatBudget formats the mean over a perturbation's measured budgets.
-func formatBudget(r *figures, perturbation string, format func(b *experiment.BudgetFigures) string) string {
-	mean := r.Budgets.Mean(perturbation)
+// ifMeasured is a cell of the mean over a perturbation's measured budgets, or says that there are none.
+func (f *figures) ifMeasured(mean *experiment.BudgetFigures, cell any) any {
 	switch {
-	case len(r.Budgets) == 0:
+	case len(f.Budgets) == 0:
 		return experiment.None
 	case math.IsNaN(mean.End):
 		return "not measured"
 	}
-	return format(&mean)
+	return cell
 }
 
 func formatThousands(n int) string {
@@ -163,16 +116,14 @@ func (r *report) writeMarkdown(w io.Writer, tables map[string][]*figures, pictur
 	var sections []string
 	for _, t := range r.tables() {
 		b := &strings.Builder{}
-		if t.Columns == nil {
-			writeBudgetTables(b, t, tables[t.Name])
-		} else {
-			writeTable(b, t, tables[t.Name])
-		}
+		r.writeTable(b, t, tables[t.Name])
 		plots.WriteMarkdown(b, pictures, t.Name)
 		sections = append(sections, b.String())
 	}
 	text, err := template.New("study.md").Funcs(template.FuncMap{
-		"row": r.figuresOf, "number": experiment.Number, "cell": func(f *figures, column string) string { return columns[column].cell(f) },
+		"row": r.figuresOf, "number": experiment.Number, "cell": func(f *figures, key string) string {
+			return reportColumns([]string{key}, "")[1].Text(f.cells())
+		},
 	}).Parse(markdown)
 	if err != nil {
 		return err
@@ -197,35 +148,40 @@ func (r *report) writeMarkdown(w io.Writer, tables map[string][]*figures, pictur
 	})
 }
 
-// writeTable writes one table.
-func writeTable(b *strings.Builder, t table, rows []*figures) {
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintf(b, "\n## %s\n\n", t.Title)
-	var list []column
-	for _, name := range t.Columns {
-		c := columns[name]
-		if name == "diff" {
-			c.head = fmt.Sprintf("HV less %s's, 1e6 [95 %%]", t.Baseline)
-		}
-		list = append(list, c)
-	}
-	writeRows(b, list, rows)
-	writeNotes(b, t, rows)
-}
+// budgetColumns are those of a table of budgets under one perturbation.
+var budgetColumns = []string{"end", "overrun", "over", "delay", "even delay"}
 
-// writeBudgetTables writes a table for each perturbation.
-func writeBudgetTables(b *strings.Builder, t table, rows []*figures) {
+// writeTable writes one table, or for one of budgets a table for each perturbation, and what its arms are.
+func (r *report) writeTable(b *strings.Builder, t table, rows []*figures) {
 	if len(rows) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "\n## %s\n\n", t.Title)
-	i := slices.IndexFunc(rows, func(r *figures) bool { return len(r.Budgets) > 0 })
-	if i < 0 {
+	x := experiment.Table{Columns: reportColumns(t.Columns, t.Baseline)}
+	for _, f := range rows {
+		x.Add(f.cells())
+	}
+	judged := slices.IndexFunc(rows, func(f *figures) bool { return len(f.Budgets) > 0 })
+	switch {
+	case t.Columns != nil:
+		x.WriteRows(b, "---:")
+	case judged < 0:
 		fmt.Fprintf(b, "The arm `%s`, which defines what can be kept, has not been measured.\n", evenArm)
 		return
+	default:
+		writeBudgets(b, rows, rows[judged].Budgets)
 	}
+	fmt.Fprintln(b)
+	if t.Note != "" {
+		fmt.Fprintf(b, "%s\n\n", t.Note)
+	}
+	for _, f := range rows {
+		fmt.Fprintf(b, "- `%s`: %s\n", f.Name, f.Description)
+	}
+}
+
+// writeBudgets writes a table for each perturbation; judged are the budgets of an arm that flew them.
+func writeBudgets(b *strings.Builder, rows []*figures, judged experiment.BudgetList) {
 	fmt.Fprintf(b, "Keepable seeds are those on which the even pacer ends within %.2f %% of the budget; a budget counts as not "+
 		"measured with fewer than half of the seeds. Figures are means over keepable seeds, then over the perturbation's measured "+
 		"budgets (each by itself: budgets.csv). End: energy over the budget, less one; overrun, mean: of what is above; flights "+
@@ -233,7 +189,7 @@ func writeBudgetTables(b *strings.Builder, t table, rows []*figures) {
 	for _, perturbation := range experiment.Perturbations {
 		fmt.Fprintf(b, "\n### %s\n\nKeepable:", perturbation)
 		separator := " "
-		for _, f := range rows[i].Budgets {
+		for _, f := range judged {
 			if f.Perturbation == perturbation {
 				fmt.Fprintf(b, "%s%.4g kJ on %d of %d seeds", separator, f.BudgetJ/1e3, f.Keepable, f.Seeds)
 				if !f.Measured() {
@@ -243,35 +199,16 @@ func writeBudgetTables(b *strings.Builder, t table, rows []*figures) {
 			}
 		}
 		b.WriteString(".\n\n")
-		writeRows(b, budgetColumns(perturbation), rows)
-	}
-	writeNotes(b, t, rows)
-}
-
-// writeRows writes one row for each arm.
-func writeRows(b *strings.Builder, columns []column, rows []*figures) {
-	b.WriteString("| arm |")
-	for _, c := range columns {
-		fmt.Fprintf(b, " %s |", c.head)
-	}
-	fmt.Fprintf(b, "\n|---%s|\n", strings.Repeat("|---:", len(columns)))
-	for i := range rows {
-		fmt.Fprintf(b, "| %s |", rows[i].Name)
-		for _, c := range columns {
-			fmt.Fprintf(b, " %s |", c.cell(rows[i]))
+		x := experiment.Table{Columns: reportColumns(budgetColumns, "")}
+		for _, f := range rows {
+			mean := f.Budgets.Mean(perturbation)
+			row := experiment.Row{"arm": f.Name}
+			for i, v := range []float64{100 * mean.End, 100 * mean.MeanOverrun, mean.OverrunRate, mean.DelayS, mean.EvenDelayS} {
+				row[budgetColumns[i]] = f.ifMeasured(&mean, v)
+			}
+			x.Add(row)
 		}
-		fmt.Fprintln(b)
-	}
-}
-
-// writeNotes writes what a table's arms are.
-func writeNotes(b *strings.Builder, t table, rows []*figures) {
-	fmt.Fprintln(b)
-	if t.Note != "" {
-		fmt.Fprintf(b, "%s\n\n", t.Note)
-	}
-	for i := range rows {
-		fmt.Fprintf(b, "- `%s`: %s\n", rows[i].Name, rows[i].Description)
+		x.WriteRows(b, "---:")
 	}
 }
 

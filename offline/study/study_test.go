@@ -66,7 +66,7 @@ func TestNames(t *testing.T) {
 				}
 			}
 			for _, name := range table.Columns {
-				if columns[name].cell == nil {
+				if readLayout().Columns[name] == "" {
 					t.Errorf("table %q has no column %q", table.Name, name)
 				}
 			}
@@ -248,24 +248,6 @@ func TestRatioToFinestFront(t *testing.T) {
 			!math.IsNaN(m.GustRatio) != want {
 			t.Errorf("%d settings against 3: %+v", settings, m)
 		}
-	}
-}
-
-// Every size with an interval is drawn, and one without is not.
-func TestBySize(t *testing.T) {
-	s := &report{study: &study{Config: Default()}}
-	row := func(name string, diff float64) *figures {
-		return &figures{row: &row{Name: name}, Parameters: 1000, Paired: pareto.Paired{Mean: diff, Low: diff - 1e3, High: diff + 1e3}}
-	}
-	if panels := s.sizePanels([]*figures{row(smallestSize, math.NaN())}); panels != nil {
-		t.Error("a size without an interval was drawn")
-	}
-	panels := s.sizePanels([]*figures{row("base", math.NaN()), row(smallestSize, 2e3), row(s.contextArmName(5), -5e3)})
-	if len(panels) != 1 || panels[0].Y.Min > -0.006 || panels[0].Y.Max < 0.003 {
-		t.Fatalf("%d panels; the axis does not hold the intervals", len(panels))
-	}
-	if ticks := panels[0].X.Tick.Marker.Ticks(0, 1); len(ticks) != 2 {
-		t.Errorf("%d columns, want one for each width and depth: %v", len(ticks), ticks)
 	}
 }
 

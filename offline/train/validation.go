@@ -150,7 +150,7 @@ func plotTraining(dir string, checks [][3]float64) error {
 		points plotter.XYs
 	}{{"loss, mean of 50 steps", loss}, {"hypervolume (1e6 J s)", hypervolume}, {"budget error (%)", budget}} {
 		p := plots.New("step", c.name)
-		plots.AddLine(p, "", chart.Blue, c.points)
+		plots.AddLine(p, "", chart.Blue, plots.LineWidth, c.points)
 		panels = append(panels, p)
 	}
 	return plots.Save(filepath.Join(dir, "training.png"), "", panels)
