@@ -35,9 +35,9 @@ type Decoder string
 const (
 	// DecoderHeads uses the network's association and offload ratios (the paper's way).
 	DecoderHeads Decoder = "heads"
-	// DecoderSnapped uses the network's association, and the closed-form balance or
+	// DecoderClosedForm uses the network's association, and the closed-form balance or
 	// deadline point at the actual shares for the offload ratios.
-	DecoderSnapped Decoder = "snapped"
+	DecoderClosedForm Decoder = "closed-form"
 	// DecoderDispatch runs exact dispatch at the price that the network predicts, under a
 	// preference, or that package budget sets.
 	DecoderDispatch Decoder = "dispatch"
@@ -47,7 +47,15 @@ const (
 )
 
 // Decoders lists the decoders that fly, the default first.
-func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderSnapped, DecoderHeads} }
+func Decoders() []Decoder { return []Decoder{DecoderDispatch, DecoderClosedForm, DecoderHeads} }
+
+// DecoderOf returns the decoder of a name, which may be one that it had a version before.
+func DecoderOf(name string) Decoder {
+	if name == "snapped" {
+		return DecoderClosedForm
+	}
+	return Decoder(name)
+}
 
 // Policy makes the decisions of one mission, slot by slot; it remembers the last ones.
 type Policy struct {
@@ -142,10 +150,10 @@ func (p *Policy) LastStep() (*model.Inputs, *model.Outputs) {
 func EdgeCurve(c *checkpoint.Checkpoint) (x budget.Curve) {
 	g := &c.GoalConstants
 	_, minFlightW := c.Physics.MinPower()
-	x.PricesSPerJ = goal.PriceGrid(c.PriceAxis.PriceSPerJ(1))
+	x.PricesSPerJ = goal.PriceGrid(c.PriceCurve.PriceSPerJ(1))
 	for k, price := range x.PricesSPerJ {
 		_, omega := goal.Bisect(0, 1, 50, func(omega float64) bool { // the front position rises with omega
-			return g.FrontPosition(omega) < c.PriceAxis.FrontPosition(price)
+			return g.FrontPosition(omega) < c.PriceCurve.FrontPosition(price)
 		})
 		_, energyJ := g.Conditioner.MissionReturn(omega)
 		x.EdgeW[k] = max(energyJ/float64(g.Slots*g.AircraftCount)-minFlightW, 0)
@@ -289,7 +297,7 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, s
 	if o.PriceOnly() || !o.Budgeted() && synthetic { // the preference itself gives the price
 		position = p.checkpoint.GoalConstants.FrontPosition(o.Omega())
 	}
-	price := p.checkpoint.PriceAxis.PriceSPerJ(position)
+	price := p.checkpoint.PriceCurve.PriceSPerJ(position)
 	if p.dispatches() {
 		if o.Budgeted() && p.decoder == DecoderDispatch {
 			price = p.curve.PriceSPerJ(o, p.Reserve)

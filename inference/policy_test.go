@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"prefdt/inference/belief/learned"
@@ -335,5 +336,17 @@ func TestNoServingAircraftKeepsTheWind(t *testing.T) {
 	o.Observe(p.Decide(s, o, &d))
 	if after := o.FloorToGoJ(); math.Abs(after/before-1) > 0.01 {
 		t.Errorf("after a slot without a serving aircraft the floor is %v J, before it %v", after, before)
+	}
+}
+
+// A decoder goes by its name, and by that of a version before.
+func TestDecoderOf(t *testing.T) {
+	for _, d := range Decoders() {
+		if DecoderOf(string(d)) != d {
+			t.Errorf("%q is %q", d, DecoderOf(string(d)))
+		}
+	}
+	if d := DecoderOf("snapped"); !slices.Contains(Decoders(), d) {
+		t.Errorf("what was called snapped is %q", d)
 	}
 }

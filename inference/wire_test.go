@@ -160,7 +160,7 @@ func figures(m *checkpoint.Manifest) (all []reflect.Value) {
 			all = append(all, v)
 		}
 	}
-	for _, part := range []any{&m.Physics, &m.GoalConstants, &m.PriceAxis, &m.OmegaBand, &m.Statistics} {
+	for _, part := range []any{&m.Physics, &m.GoalConstants, &m.PriceCurve, &m.OmegaBand, &m.Statistics} {
 		add(reflect.ValueOf(part).Elem())
 	}
 	return all

@@ -228,7 +228,7 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	if err := command.ReadJSON(filepath.Join(*trainDir, "calibration.json"), &cal); err != nil {
 		return cli.BadInputf("read the calibration (offline calibrate makes it): %w", err)
 	}
-	ck.PriceAxis, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceAxis, cal.SettingMap, cal.CeilingMargin
+	ck.PriceCurve, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceCurve, cal.SettingMap, cal.CeilingMargin
 	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters))}
 	ck.Evaluation = cal.BudgetMetrics
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst,

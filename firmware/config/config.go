@@ -235,7 +235,7 @@ func (c *Config) checkChoices() error {
 		checkChoice("request.mode", goal.Mode(c.Request.Mode), goal.Target, goal.Ceiling),
 		checkChoice("commands.unsigned", c.Commands.Unsigned, "loopback", "yes", "no"),
 		checkChoice("flight.failsafe", c.Flight.Failsafe, "refuse", "alarm"),
-		checkChoice("decoder", inference.Decoder(c.Decoder), inference.Decoders()...),
+		checkChoice("decoder", inference.DecoderOf(c.Decoder), inference.Decoders()...),
 		checkChoice("log", c.LogLevel, "debug", "info", "warn", "error"),
 	)
 }

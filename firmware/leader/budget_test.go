@@ -78,7 +78,7 @@ func inBounds(t *testing.T, phase string, b account.Bounds) *inPhase {
 	t.Helper()
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, phase, nil, frozen.Physics, &frozen.GoalConstants)
-	l.Policy.MaxPriceSPerJ = frozen.PriceAxis.PriceSPerJ(1)
+	l.Policy.MaxPriceSPerJ = frozen.PriceCurve.PriceSPerJ(1)
 	l.schedule.Begin(0)
 	l.account.SetBounds(&b)
 	for i := range l.views {
@@ -204,7 +204,7 @@ func TestBoundsInTheObjective(t *testing.T) {
 func TestReserveShareOfAPackKnownLater(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
-	l.Policy.MaxPriceSPerJ = frozen.PriceAxis.PriceSPerJ(1)
+	l.Policy.MaxPriceSPerJ = frozen.PriceCurve.PriceSPerJ(1)
 	for i := range l.views {
 		l.views[i].CapacityKnown = false
 	}

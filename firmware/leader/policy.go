@@ -57,7 +57,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	}
 	here := *trained
 	here.Physics = c.Surroundings.Physics(trained.Physics)
-	scheduler, err := inference.New(&here, inference.Decoder(c.Decoder))
+	scheduler, err := inference.New(&here, inference.DecoderOf(c.Decoder))
 	if err != nil {
 		return Policy{}, nil, err
 	}
@@ -74,7 +74,7 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	}
 	return Policy{
 		Scheduler: scheduler, Physics: here.Physics, Scales: &here.GoalConstants, UserPrior: here.UserPrior(), Claims: claims,
-		MaxPriceSPerJ:     here.PriceAxis.PriceSPerJ(1),
+		MaxPriceSPerJ:     here.PriceCurve.PriceSPerJ(1),
 		OutOfDistribution: c.Surroundings.OutOfDistribution(trained.Physics), RecallSlots: recallSlots,
 	}, &here, nil
 }

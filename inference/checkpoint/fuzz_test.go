@@ -158,7 +158,7 @@ func FuzzManifest(f *testing.F) {
 				t.Error(err)
 			}
 			for _, y := range []float64{-1, 0, 0.3, 2, math.NaN()} {
-				if price := c.PriceAxis.PriceSPerJ(y); !(price >= 0 && price < 1e7) {
+				if price := c.PriceCurve.PriceSPerJ(y); !(price >= 0 && price < 1e7) {
 					t.Errorf("price %v at %v", price, y)
 				}
 			}

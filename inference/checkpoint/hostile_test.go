@@ -37,7 +37,7 @@ func validCheckpoint(t testing.TB) (manifest, graph []byte) {
 		GoalConstants: goal.Constants{EtaDelayS: 633, EtaEnergyJ: 11.6e3, Slots: 100, AircraftCount: 2,
 			Conditioner: goal.Conditioner{Omegas: []float64{0, 1}, DelayS: []float64{90, 700}, EnergyJ: []float64{39e3, 27e3}},
 			SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}},
-		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
+		PriceCurve: checkpoint.PriceCurve{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{0, 2.7}}, OmegaBand: [2]float64{0, 1},
 		Training: map[string]float64{"loss": 1},
 	}, p, nil)
 	if err != nil {
@@ -420,7 +420,7 @@ func TestHostileManifests(t *testing.T) {
 		{"a number beyond float64", "number 1e999", replace(`"eta_delay_s": 633`, `"eta_delay_s": 1e999`)},
 		{"a scale that is no number", "invalid character", replace(`"eta_delay_s": 633`, `"eta_delay_s": NaN`)},
 		{"a scale of null", "return scales are 0", replace(`"eta_delay_s": 633`, `"eta_delay_s": null`)},
-		{"a price axis that falls", "price axis knot 1", replace("2.7", "-1")},
+		{"a price curve that falls", "price curve knot 1", replace("2.7", "-1")},
 		{"a band out of order", "attainable band", replace(`"band": [
     0`, `"band": [2`)},
 		{"a constant energy", "want a front", replace("39000", "27000")},

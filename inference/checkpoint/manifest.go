@@ -32,7 +32,7 @@ type Manifest struct {
 	// Published stands in place of these three in a checkpoint of the published form.
 	Published     *prefdt.Archived  `json:"published,omitempty"`
 	GoalConstants goal.Constants    `json:"scales"` // eta, conditioner and remap
-	PriceAxis     PriceAxis         `json:"price"`
+	PriceCurve    PriceCurve        `json:"price"`
 	OmegaBand     [2]float64        `json:"band"` // least and largest delay share omega that the corpus attains
 	Physics       physics.Constants `json:"physics"`
 	// World is the rest of the world it was trained in, users and tasks, where
@@ -84,7 +84,7 @@ func (m *Manifest) Check() error {
 	if m.Published != nil {
 		form = []func() error{m.checkPublished}
 	}
-	for _, check := range append(form, m.GoalConstants.Check, m.PriceAxis.check, m.Physics.Check) {
+	for _, check := range append(form, m.GoalConstants.Check, m.PriceCurve.check, m.Physics.Check) {
 		if err := check(); err != nil {
 			return err
 		}

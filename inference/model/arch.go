@@ -40,7 +40,7 @@
 //	C0 = gelu(e·choice.e + H·choice.a + Z·choice.p + choice.b)       (M, U, p)
 //	C  = gelu(C0·choice.w + choice.wb)                               (M, U, p)
 //	choice = C·choice.o + choice.ob                                  (M, U, 3) association logit, offload logit, deadline-class logit
-//	price  = gelu(e·price.w + price.b)·price.o + price.ob            (1) y on the price axis
+//	price  = gelu(e·price.w + price.b)·price.o + price.ob            (1) y on the price curve
 //
 // A user's association is the softmax over its M logits and a local logit of
 // zero. No shape depends on M or U, so one set of tensors serves any fleet.

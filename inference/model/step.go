@@ -24,7 +24,7 @@ type Outputs struct {
 	SkipChoice    bool      // set by a caller that reads no Choice: most of what a pair costs
 	Move          []float32 // (M, 2) east and north, each in (-1, 1)
 	Choice        []float32 // (M, U, Choices)
-	FrontPosition float32   // y on the price axis
+	FrontPosition float32   // y on the price curve
 }
 
 // Cache is one mission's memory: per layer, a ring with the keys and values of

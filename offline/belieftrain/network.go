@@ -33,7 +33,7 @@ func newNetwork[T kernel.Float](w, g []T) *network[T] {
 
 // addSlot adds the losses of one slot, and their weighted gradient.
 func (n *network[T]) addSlot(m *learned.Memory, s *slot.Snapshot, h *world.Hidden, w Weights, sum *Losses) {
-	if len(m.Soundings) > 0 {
+	if len(m.LinkPriors) > 0 {
 		n.addLinks(m, s, h, w.Link, sum)
 	}
 	if m.Slow > 0 && len(s.Users) > 0 {
@@ -45,13 +45,13 @@ func (n *network[T]) addLinks(m *learned.Memory, s *slot.Snapshot, h *world.Hidd
 	y := n.nets.Links.Forward(&m.Links)
 	dy := resized(&n.dy, y.Rows, y.Cols)
 	var row, grad [learned.LinkOutputs]float64
-	for i := range m.Soundings {
+	for i := range m.LinkPriors {
 		for k, v := range y.Row(i) {
 			row[k] = float64(v)
 		}
 		logG := math.Log(h.UploadGain[i/len(s.Aircraft)][i%len(s.Aircraft)])
-		mixture := learned.Change(&m.Soundings[i], row[:])
-		sum.Link += m.Soundings[i].Loss(&mixture, row[:], logG, &grad)
+		mixture := learned.Change(&m.LinkPriors[i], row[:])
+		sum.Link += m.LinkPriors[i].Loss(&mixture, row[:], logG, &grad)
 		mean, _ := mixture.Moments()
 		sum.LinkSquare += (mean - logG) * (mean - logG)
 		for k, g := range grad {

@@ -23,12 +23,12 @@ import (
 
 // Calibration is a fitted setting map with what it was fitted on.
 type Calibration struct {
-	PriceAxis    checkpoint.PriceAxis `json:"price"` // fitted to what the network predicts
-	SettingMap   goal.SettingMap      `json:"remap"`
-	Omegas       []float64            `json:"omegas"` // the shares flown
-	Points       []pareto.Point       `json:"points"` // their mean outcomes
-	FrontIndices []int                `json:"kept"`   // those that make the front
-	SeedCount    int                  `json:"seeds"`
+	PriceCurve   checkpoint.PriceCurve `json:"price"` // fitted to what the network predicts
+	SettingMap   goal.SettingMap       `json:"remap"`
+	Omegas       []float64             `json:"omegas"` // the shares flown
+	Points       []pareto.Point        `json:"points"` // their mean outcomes
+	FrontIndices []int                 `json:"kept"`   // those that make the front
+	SeedCount    int                   `json:"seeds"`
 
 	CeilingMargin goal.CeilingMargin `json:"ceiling"`
 	BudgetMetrics map[string]float64 `json:"figures"` // of Floors
@@ -38,7 +38,7 @@ type Calibration struct {
 const settingMapKnots = 51
 
 // Fit flies a checkpoint on calibration seeds. It sets the checkpoint's price
-// axis, then flies a grid of shares that is even in the conditioner's front position,
+// curve, then flies a grid of shares that is even in the conditioner's front position,
 // and fits the remap.
 func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int,
 	progress func(done int)) (Calibration, error) {
@@ -47,8 +47,8 @@ func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, lis
 			return Calibration{}, fmt.Errorf("calibrate: %w", err)
 		}
 	}
-	if err := fitPriceAxis(ctx, frozen, c, list); err != nil {
-		return Calibration{}, fmt.Errorf("calibrate the price axis: %w", err)
+	if err := fitPriceCurve(ctx, frozen, c, list); err != nil {
+		return Calibration{}, fmt.Errorf("calibrate the price curve: %w", err)
 	}
 	omegas := EvenOmegas(&frozen.GoalConstants, frozen.OmegaBand, settings)
 	results, err := rollout.Sweep(ctx, frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list,
@@ -57,17 +57,17 @@ func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, lis
 		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
 	cal, err := FitSettingMap(omegas, rollout.Outcomes(results))
-	cal.PriceAxis = frozen.PriceAxis
+	cal.PriceCurve = frozen.PriceCurve
 	return cal, err
 }
 
-// fitPriceAxis sets the far end of the price axis to what the network predicts when
+// fitPriceCurve sets the far end of the price curve to what the network predicts when
 // the least energy is requested, a standard deviation below its mean.
 // Regression shrinks towards the middle: it stays short of the end, and the
 // price there rises steeply.
-func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
-	y := append([]float64(nil), frozen.PriceAxis.FrontPositions...)
-	frozen.PriceAxis.FrontPositions = y
+func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64) error {
+	y := append([]float64(nil), frozen.PriceCurve.FrontPositions...)
+	frozen.PriceCurve.FrontPositions = y
 	first, last := y[0], y[len(y)-1]
 	set := func(end float64) {
 		for i := range y {
@@ -80,7 +80,7 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 	if err != nil {
 		return err
 	}
-	recorder := &priceRecorder{Policy: policy, axis: &frozen.PriceAxis}
+	recorder := &priceRecorder{Policy: policy, curve: &frozen.PriceCurve}
 	runner, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		return err
@@ -101,16 +101,16 @@ func fitPriceAxis(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Co
 	return nil
 }
 
-// priceRecorder keeps what the network predicts on the price axis.
+// priceRecorder keeps what the network predicts on the price curve.
 type priceRecorder struct {
 	rollout.Policy
-	axis      *checkpoint.PriceAxis
+	curve     *checkpoint.PriceCurve
 	positions []float64
 }
 
 func (r *priceRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	observation := r.Policy.Decide(s, g, d)
-	r.positions = append(r.positions, r.axis.FrontPosition(d.PriceSPerJ))
+	r.positions = append(r.positions, r.curve.FrontPosition(d.PriceSPerJ))
 	return observation
 }
 

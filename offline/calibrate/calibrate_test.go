@@ -79,17 +79,17 @@ func TestSettingsAreToldApart(t *testing.T) {
 // finds the same.
 func TestStretch(t *testing.T) {
 	ck, list := shippedCheckpoint(t), []uint64{100_000, 100_001, 100_002}
-	if err := fitPriceAxis(t.Context(), ck, world.Standard(), list); err != nil {
+	if err := fitPriceCurve(t.Context(), ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
-	once := ck.PriceAxis.FrontPositions
+	once := ck.PriceCurve.FrontPositions
 	if end := once[len(once)-1]; end < 0.95 || end >= 1 || once[0] != 0 {
 		t.Errorf("the axis reaches from %v to %v", once[0], end)
 	}
-	if err := fitPriceAxis(t.Context(), ck, world.Standard(), list); err != nil {
+	if err := fitPriceCurve(t.Context(), ck, world.Standard(), list); err != nil {
 		t.Fatal(err)
 	}
-	for i, y := range ck.PriceAxis.FrontPositions {
+	for i, y := range ck.PriceCurve.FrontPositions {
 		if math.Abs(y-once[i]) > 1e-6 {
 			t.Fatalf("knot %d is %v, and %v when stretched again", i, once[i], y)
 		}

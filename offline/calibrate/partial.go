@@ -16,7 +16,7 @@ import (
 // Job is a whole calibration: what it is of, and the file in which it keeps what is
 // finished, to continue from there when it was interrupted.
 type Job struct {
-	Checkpoint *checkpoint.Checkpoint // its price axis, setting map and ceiling margin are set
+	Checkpoint *checkpoint.Checkpoint // its price curve, setting map and ceiling margin are set
 	Parameters []float32              // of its network, where the manifest does not have their hash
 	World      world.Config
 	Seeds      []uint64 // of the setting map and the floors
@@ -57,7 +57,7 @@ func (j *Job) Run(ctx context.Context) (Calibration, error) {
 		}
 	}
 	constants := &j.Checkpoint.GoalConstants
-	j.Checkpoint.PriceAxis, constants.SettingMap = cal.PriceAxis, cal.SettingMap
+	j.Checkpoint.PriceCurve, constants.SettingMap = cal.PriceCurve, cal.SettingMap
 	if len(j.Ceilings) > 0 {
 		if len(done.Violated) > 0 {
 			fmt.Fprintf(j.Log, "ceilings: %d margins were tried before\n", len(done.Violated))

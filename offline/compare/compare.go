@@ -75,7 +75,7 @@ func Compare(f *Flight) (c Comparison, err error) {
 	c.Slots = len(f.Slots)
 	c.Flight, c.MissedSlots = f.cost()
 	fly := func(e belief.Estimator) (total Cost, err error) {
-		r, err := rollout.New(frozen, inference.Decoder(f.Leader.Decoder), f.World, f.Link())
+		r, err := rollout.New(frozen, inference.DecoderOf(f.Leader.Decoder), f.World, f.Link())
 		if err != nil {
 			return total, err
 		}

@@ -124,16 +124,16 @@ func (a *Archive) DelayShare(p pareto.Point) float64 {
 }
 
 // FrontPosition returns the position y in [0, 1] of an outcome along the front,
-// even in both objectives; see checkpoint.PriceAxis.
+// even in both objectives; see checkpoint.PriceCurve.
 func (a *Archive) FrontPosition(p pareto.Point) float64 {
 	etaS, etaJ := a.ReturnScales()
 	y := (p.DelayS-a.Points[0].DelayS)/(2*etaS) + (a.Points[0].EnergyJ-p.EnergyJ)/(2*etaJ)
 	return min(max(y, 0), 1)
 }
 
-// PriceAxis returns the price axis of a dispatch archive.
-func (a *Archive) PriceAxis() checkpoint.PriceAxis {
-	return checkpoint.PriceAxis{FrontPositions: a.each(a.FrontPosition), PricesSPerJ: a.Prices}
+// PriceCurve returns the price curve of a dispatch archive.
+func (a *Archive) PriceCurve() checkpoint.PriceCurve {
+	return checkpoint.PriceCurve{FrontPositions: a.each(a.FrontPosition), PricesSPerJ: a.Prices}
 }
 
 func (a *Archive) memberShares() []float64 { return a.each(a.DelayShare) }

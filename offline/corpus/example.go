@@ -25,7 +25,7 @@ type Labels struct {
 	Offload       []float32 // (sum U)
 	MeetsDeadline []float32 // (sum U) 1 where the offload just meets the deadline, 0 at the balance
 	Move          []float32 // (sum M, 2) displacement over v*, east and north
-	PricePosition []float32 // (Slots) y on the price axis
+	PricePosition []float32 // (Slots) y on the price curve
 
 	MoveScale float32 // D_max over v*: what a move of 1 by the network is in units of v*
 }

@@ -75,7 +75,7 @@ func newManifest(c world.Config, a Archive, r Recipe, flights int, seed uint64) 
 
 // fly draws and flies n flights from the first-th on.
 func (m *Manifest) fly(ctx context.Context, first, n, workers int, progress func(done int)) error {
-	sampler := sampler{m, m.Archive.memberShares(), m.Archive.PriceAxis()}
+	sampler := sampler{m, m.Archive.memberShares(), m.Archive.PriceCurve()}
 	return jobs.Do(ctx, n, workers, func() (*replayer, error) { return newReplayer(m), nil }, func(runner *replayer, i int) error {
 		f := sampler.episode(first + i)
 		if err := seeds.CheckTraining(f.Seed); err != nil {
@@ -212,7 +212,7 @@ func (m *Manifest) UncalibratedCheckpoint(a model.Arch, parameters []float32, st
 	}
 	low, high := m.Archive.OmegaBand()
 	return &checkpoint.Checkpoint{Net: net, Manifest: checkpoint.Manifest{
-		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceAxis: m.Archive.PriceAxis(),
+		Arch: a, Statistics: statistics, GoalConstants: m.GoalConstants(), PriceCurve: m.Archive.PriceCurve(),
 		OmegaBand: [2]float64{low, high}, Physics: m.World.Physics, World: m.World.Record(),
 	}}, nil
 }

@@ -20,7 +20,7 @@ type ExampleReader struct {
 	*replayer
 	rowBuilder    *token.Builder
 	goalConstants goal.Constants
-	priceAxis     checkpoint.PriceAxis
+	priceCurve    checkpoint.PriceCurve
 	tracker       motion.Planner
 	targets       []physics.Position
 	rows          token.Rows
@@ -29,7 +29,7 @@ type ExampleReader struct {
 // NewExampleReader returns a reader of a corpus whose rows are standardised by
 // some statistics.
 func NewExampleReader(m *Manifest, statistics *token.Statistics) *ExampleReader {
-	r := &ExampleReader{replayer: newReplayer(m), goalConstants: m.GoalConstants(), priceAxis: m.Archive.PriceAxis()}
+	r := &ExampleReader{replayer: newReplayer(m), goalConstants: m.GoalConstants(), priceCurve: m.Archive.PriceCurve()}
 	r.rowBuilder = token.NewBuilder(&r.World.Config.Physics, &r.goalConstants, statistics)
 	return r
 }
@@ -124,8 +124,8 @@ func (r *ExampleReader) returnsBeforeChange(f *Episode) (delayS, energyJ float64
 	delays := a.each(func(p pareto.Point) float64 { return p.DelayS })
 	energies := a.each(func(p pareto.Point) float64 { return p.EnergyJ })
 	point := func(price float64) (delayS, energyJ float64) {
-		y := r.priceAxis.FrontPosition(price)
-		return interpolate(r.priceAxis.FrontPositions, delays, y), interpolate(r.priceAxis.FrontPositions, energies, y)
+		y := r.priceCurve.FrontPosition(price)
+		return interpolate(r.priceCurve.FrontPositions, delays, y), interpolate(r.priceCurve.FrontPositions, energies, y)
 	}
 	d0, e0 := point(f.Price)
 	d1, e1 := point(f.ChangePrice)
@@ -195,11 +195,11 @@ func (r *ExampleReader) dropLostReports(f *Episode, s *settledSlot) (*slot.Snaps
 	return &received, &d
 }
 
-// priceLabel returns where on the price axis a flight was in a slot: that of its
+// priceLabel returns where on the price curve a flight was in a slot: that of its
 // price or, without one, of its outcome.
 func (r *ExampleReader) priceLabel(f *Episode, t int) float64 {
 	if f.Teacher != dispatchTeacher {
 		return r.manifest.Archive.FrontPosition(pareto.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ})
 	}
-	return r.priceAxis.FrontPosition(f.priceAt(t))
+	return r.priceCurve.FrontPosition(f.priceAt(t))
 }

@@ -115,7 +115,7 @@ const (
 type sampler struct {
 	*Manifest
 	shares []float64 // of the archive's members
-	axis   checkpoint.PriceAxis
+	curve  checkpoint.PriceCurve
 }
 
 // sampleFlight draws the i-th flight, before it is flown. Seeds run through the
@@ -176,10 +176,10 @@ func (d *sampler) setting(r *rand.Rand) (tier string, member int, price, omega f
 	case x < 0.72:
 		tier, y = "even place", r.Float64()
 	default:
-		tier, y = "even omega", interpolate(d.shares, d.axis.FrontPositions, r.Float64())
+		tier, y = "even omega", interpolate(d.shares, d.curve.FrontPositions, r.Float64())
 	}
-	if member = pareto.Nearest(d.axis.FrontPositions, y); d.Archive.Prices == nil {
+	if member = pareto.Nearest(d.curve.FrontPositions, y); d.Archive.Prices == nil {
 		return tier, member, 0, d.shares[member] // rules lie at their members only
 	}
-	return tier, member, d.axis.PriceSPerJ(y), interpolate(d.axis.FrontPositions, d.shares, y)
+	return tier, member, d.curve.PriceSPerJ(y), interpolate(d.curve.FrontPositions, d.shares, y)
 }

@@ -48,7 +48,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 21, "settings K of a front")
 	prices := f.Int("prices", 32, "prices of the teacher's front")
-	decoder := f.String("decoder", string(inference.DecoderDispatch), "dispatch, snapped or heads")
+	decoder := f.String("decoder", string(inference.DecoderDispatch), "dispatch, closed-form or heads")
 	budgets := f.Bool("budget", false, "also measure budgets")
 	armNames := f.String("arms", "",
 		"measure budgets by these `NAMES` alone, beside the policy and the even pacer, as in greedy,controller")
@@ -87,7 +87,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *settings < 2 || *prices < 3 || *workers < 1 || *worlds < 0 {
 		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -random-worlds 0")
 	}
-	if !slices.Contains(inference.Decoders(), inference.Decoder(*decoder)) {
+	if !slices.Contains(inference.Decoders(), inference.DecoderOf(*decoder)) {
 		return cli.BadInputf("-decoder is %q, want one of %q", *decoder, inference.Decoders())
 	}
 	var sizes []int
@@ -185,7 +185,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if (*budgets || *ceilings) && !*packs && *field == "" {
 		fmt.Fprint(stderr, budgetNotes(&here, len(list)))
 	}
-	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.Decoder(*decoder),
+	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.DecoderOf(*decoder),
 		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
 		Contexts: slices.Collect(maps.Values(others)), Plot: *plot}
 	record, since := experiment.NewRecord(&here, *workers), experiment.Now()

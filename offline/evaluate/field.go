@@ -113,7 +113,7 @@ func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, e belief.Estimator) (
 // have it be.
 func (c *Config) newPriceRunner(ck *checkpoint.Checkpoint, p *learned.Parameters, priceSPerJ float64) (*rollout.Runner, error) {
 	here := *ck
-	here.PriceAxis = checkpoint.PriceAxis{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{priceSPerJ, priceSPerJ * (1 + 1e-9)}}
+	here.PriceCurve = checkpoint.PriceCurve{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{priceSPerJ, priceSPerJ * (1 + 1e-9)}}
 	return c.newFieldRunner(&here, c.newLearned(p))
 }
 

@@ -31,9 +31,9 @@ func testManifest(a model.Arch) checkpoint.Manifest {
 				EnergyJ: []float64{39e3, 29e3, 27e3}},
 			SettingMap: goal.SettingMap{Omegas: []float64{0, 0.4, 1}},
 		},
-		PriceAxis: checkpoint.PriceAxis{FrontPositions: []float64{0, 0.01, 0.5, 1}, PricesSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
-		OmegaBand: [2]float64{0.01, 0.99},
-		Training:  map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
+		PriceCurve: checkpoint.PriceCurve{FrontPositions: []float64{0, 0.01, 0.5, 1}, PricesSPerJ: []float64{0, 2e-5, 0.01, 2.7}},
+		OmegaBand:  [2]float64{0.01, 0.99},
+		Training:   map[string]float64{"loss": 0.25}, Evaluation: map[string]float64{"hypervolume": 103.5e6},
 		Seeds: map[string]int64{"train_first": 0, "train_last": 99999},
 	}
 }
@@ -119,7 +119,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 			t.Fatalf("slot %d: the loaded network differs from the one exported", slot)
 		}
 	}
-	if c.PriceAxis.PriceSPerJ(0.5) != 0.01 || c.Training["loss"] != 0.25 || c.Seeds["train_last"] != 99999 {
+	if c.PriceCurve.PriceSPerJ(0.5) != 0.01 || c.Training["loss"] != 0.25 || c.Seeds["train_last"] != 99999 {
 		t.Errorf("manifest read back as %+v", c.Manifest)
 	}
 	files, err := os.ReadDir(dir)

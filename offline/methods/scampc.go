@@ -84,7 +84,7 @@ func (p *scaMPC) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) go
 	for t := 1; t < len(demand); t++ { // what is decided in the present slot no path changes
 		demand[t] = p.expected()
 	}
-	p.replan(demand, uint64(s.Slot))
+	p.solveWindow(demand, uint64(s.Slot))
 	p.decide(s, p.plan[1], d)
 	return goal.Observation{}
 }
@@ -120,8 +120,8 @@ func (p *scaMPC) expected() (users []demandUser) {
 	return users
 }
 
-// replan solves the window.
-func (p *scaMPC) replan(demand [][]demandUser, slot uint64) {
+// solveWindow plans the window anew.
+func (p *scaMPC) solveWindow(demand [][]demandUser, slot uint64) {
 	from := append([]physics.Position(nil), p.from...)
 	speed, _ := p.planner.constants.MinPower()
 	toward := flyTo(from, centroids(demand, from), speed, len(demand))

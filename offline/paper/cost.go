@@ -71,22 +71,22 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*experiment.Resu
 	routes[3] = func() (float64, error) {
 		r, method := s.run(s.findPolicy("ppo-plain"))
 		slots := r.World.Slots
-		whole := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // updates of one policy
+		updates := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // of one policy
 		r.PPO.Preferences, r.PPO.Steps = 2, timedUpdates*r.PPO.Episodes*slots
 		r.Workers, r.Log = 1, io.Discard
 		if r.Dir, err = os.MkdirTemp(scratch, "ppo-"); err != nil {
 			return 0, err
 		}
 		_, err := method.New(ctx, r)
-		return float64(whole) / (2 * timedUpdates), err
+		return float64(updates) / (2 * timedUpdates), err
 	}
 	routes[4] = func() (float64, error) {
 		c := s.search(s.findPolicy(teacherArm).Rules)
-		whole := float64(c.Generations)
+		generations := float64(c.Generations)
 		c.Generations = min(timedGenerated, c.Generations)
 		var state search.State
 		err := search.Run(ctx, c, &state, 1, func(*search.State) error { return nil })
-		return whole / float64(c.Generations), err
+		return generations / float64(c.Generations), err
 	}
 	took := make([][]float64, len(routes))
 	for range costRounds {

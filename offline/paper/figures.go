@@ -163,12 +163,12 @@ func distance(points, reference []pareto.Point) (mean float64) {
 
 // retained returns, by seed, the part of an undisturbed front that a condition leaves.
 func retained(r *experiment.Result, condition string) []float64 {
-	left, whole := r.Hypervolumes(condition), r.Hypervolumes(nominal)
-	if len(whole) == 0 {
+	left, undisturbed := r.Hypervolumes(condition), r.Hypervolumes(nominal)
+	if len(undisturbed) == 0 {
 		return nil
 	}
 	for i := range left {
-		left[i] /= whole[i]
+		left[i] /= undisturbed[i]
 	}
 	return left
 }

@@ -21,7 +21,7 @@ func (m *Corpus) Checkpoint(f *prefdt.Form, parameters []float32) (*checkpoint.C
 	constants := m.GoalConstants()
 	return &checkpoint.Checkpoint{Paper: net, Manifest: checkpoint.Manifest{
 		Published:     &prefdt.Archived{Form: *f, Statistics: m.Rows, UserPrior: m.userPrior()},
-		GoalConstants: constants, PriceAxis: priceAxis(&constants), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
+		GoalConstants: constants, PriceCurve: priceCurve(&constants), OmegaBand: [2]float64{low, high}, Physics: m.World.Physics,
 		World: m.World.Record(),
 	}}, nil
 }
@@ -38,9 +38,9 @@ func (m *Corpus) userPrior() dispatch.UserPrior {
 	}
 }
 
-// priceAxis returns the price at each position of the front that the conditioner describes.
+// priceCurve returns the price at each position of the front that the conditioner describes.
 // The form does not read it; what compares budgets with other schedulers does.
-func priceAxis(g *goal.Constants) (a checkpoint.PriceAxis) {
+func priceCurve(g *goal.Constants) (a checkpoint.PriceCurve) {
 	for _, omega := range g.Conditioner.Omegas {
 		y, price := g.FrontPosition(omega), prefdt.PriceSPerJ(&g.Conditioner, omega)
 		if n := len(a.PricesSPerJ); n == 0 || y > a.FrontPositions[n-1] && price > a.PricesSPerJ[n-1] {

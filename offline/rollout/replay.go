@@ -35,7 +35,7 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
 	}
 	moved := *frozen
 	moved.Physics = h.Physics
-	p, err := inference.New(&moved, inference.Decoder(h.Decoder))
+	p, err := inference.New(&moved, inference.DecoderOf(h.Decoder))
 	if err != nil {
 		return 0, err
 	}

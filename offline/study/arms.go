@@ -69,7 +69,7 @@ type trainingRun struct {
 var recipes = map[string]func() corpus.Recipe{
 	"shipped": shippedWithAction,
 	"steady":  func() corpus.Recipe { r := shippedWithAction(); r.PriceChange, r.Shock = 0, 0; return r },
-	"whole":   func() corpus.Recipe { r := shippedWithAction(); r.BudgetOnly = 0; return r },
+	"returns": func() corpus.Recipe { r := shippedWithAction(); r.BudgetOnly = 0; return r },
 }
 
 // shippedWithAction is the shipped recipe with the previous action visible; each run
@@ -114,17 +114,17 @@ func (c *Config) trainingRuns() []trainingRun {
 				e.Labels.SlotWeight[i] = 1
 			}
 		}},
-		{name: "no-dropout", recipe: "whole"},
+		{name: "no-dropout", recipe: "returns"},
 		{name: "paper-features", recipe: "shipped", hiddenFeatures: token.Layout{
 			Pair:     []string{"best gain", "rate behind the best", "T_off at a third", "local misses", "least offload", "edge energy"},
 			Aircraft: []string{"users with the best gain here"},
 		}},
 		{name: "no-track", recipe: "shipped", hiddenFeatures: token.Layout{Aircraft: []string{"track east", "track north",
 			"target distance"}}},
-		{name: "unconditioned", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{
+		{name: "unconditioned", recipe: "returns", seesHistory: true, hiddenFeatures: token.Layout{
 			Return: slices.Concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
 		}},
-		{name: "omega-bc", recipe: "whole", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures,
+		{name: "omega-bc", recipe: "returns", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures,
 			toGoFeatures)}},
 	}
 	for _, a := range c.sizes() {

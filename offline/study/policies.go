@@ -146,9 +146,9 @@ func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Pol
 		return nil, err
 	}
 	var c corpus.Archive
-	axis := full.PriceAxis()
+	curve := full.PriceCurve()
 	for _, price := range teacher.Prices(cmp.Or(a.Prices, s.Prices)) {
-		i, f := goal.HatBasis(axis.FrontPositions, axis.FrontPosition(price))
+		i, f := goal.HatBasis(curve.FrontPositions, curve.FrontPosition(price))
 		p, q := full.Points[i], full.Points[i+1]
 		p.DelayS += f * (q.DelayS - p.DelayS)
 		p.EnergyJ += f * (q.EnergyJ - p.EnergyJ)

@@ -223,7 +223,7 @@ func (r *report) linkTables() string {
 			"720 s and 39 kJ.\n\n"+
 			"| reports lost | users compute locally | tight | last report stands in | tight | standing offer | tight "+
 			"|\n|---|---:|---:|---:|---:|---:|---:|\n", a.Name)
-		whole := r.results[a.Name].Sweep(experiment.Nominal)
+		nominal := r.results[a.Name].Sweep(experiment.Nominal)
 		for _, l := range links {
 			name := fmt.Sprintf("%.0f %%", 100*l.LossRate)
 			if l.LateSlots > 0 {
@@ -235,7 +235,7 @@ func (r *report) linkTables() string {
 				for _, reference := range []pareto.Point{pareto.Reference, pareto.TightReference} {
 					cell := math.NaN()
 					if left != nil {
-						cell = 100 * pareto.MeanRatio(pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(whole.Outcomes,
+						cell = 100 * pareto.MeanRatio(pareto.Hypervolumes(left.Outcomes, reference), pareto.Hypervolumes(nominal.Outcomes,
 							reference))
 					}
 					fmt.Fprintf(b, " %s |", experiment.Number("%.1f %%", cell))

@@ -81,10 +81,10 @@ func (e *Estimator) Estimate(s *slot.Snapshot, b *belief.Belief) {
 // estimateUsers fills the beliefs of users that the memory was queried for.
 func (e *Estimator) estimateUsers(users []slot.User, aircraft int, b []belief.User) {
 	m := e.memory
-	if len(m.Soundings) > 0 {
+	if len(m.LinkPriors) > 0 {
 		y := e.networks.Links.Forward(&m.Links)
-		for i := range m.Soundings {
-			mixture := Change(&m.Soundings[i], y.Row(i))
+		for i := range m.LinkPriors {
+			mixture := Change(&m.LinkPriors[i], y.Row(i))
 			mean, sd := mixture.Moments()
 			b[i/aircraft].SetLink(i%aircraft, mean, sd)
 		}

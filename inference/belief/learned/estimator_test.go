@@ -133,7 +133,7 @@ func TestMissingGain(t *testing.T) {
 	for i := range s.Users {
 		distance := s.Aircraft[1].Position.Sub(s.Users[i].Position).Norm()
 		want, got := c.Physics.Channel.LoSProbability(distance, c.Physics.AltitudeM),
-			1/(1+math.Exp(-e.memory.Soundings[i*len(s.Aircraft)+1].LogOdds))
+			1/(1+math.Exp(-e.memory.LinkPriors[i*len(s.Aircraft)+1].LogOdds))
 		if math.Abs(got-want) > 1e-5 {
 			t.Errorf("user %d: line of sight believed with probability %g at %g m, want %g", i, got, distance, want)
 		}
@@ -237,9 +237,9 @@ func TestUsersAreBounded(t *testing.T) {
 		s.Users = append(s.Users, slot.User{ID: id, CPUHz: 1e9, Gain: []float64{1e-10, 1e-10}})
 	}
 	m.Observe(&s)
-	if n := len(s.Users); len(m.users) != maxUsers || len(m.Soundings) != 2*n || len(m.Links.Counts) != 2*n || len(m.Phones.Counts) != n ||
+	if n := len(s.Users); len(m.users) != maxUsers || len(m.LinkPriors) != 2*n || len(m.Links.Counts) != 2*n || len(m.Phones.Counts) != n ||
 		m.Links.Counts[0] != 2 {
-		t.Errorf("%d of %d users: %d links, rows of %d, and %d CPUs", len(m.users), n, len(m.Soundings), len(m.Links.Counts),
+		t.Errorf("%d of %d users: %d links, rows of %d, and %d CPUs", len(m.users), n, len(m.LinkPriors), len(m.Links.Counts),
 			len(m.Phones.Counts))
 	}
 }
@@ -250,8 +250,8 @@ func TestSlotWithoutTasks(t *testing.T) {
 	e, snapshots := New(surroundings(&c), random(20)), flight(c, 99_963, 2)
 	snapshots[1].Users = nil
 	believe(e, snapshots)
-	if m := e.Memory(); len(m.Soundings)+len(m.Links.Counts)+len(m.Phones.Counts) > 0 {
-		t.Errorf("%d links and %d CPUs are asked for", len(m.Soundings), len(m.Phones.Counts))
+	if m := e.Memory(); len(m.LinkPriors)+len(m.Links.Counts)+len(m.Phones.Counts) > 0 {
+		t.Errorf("%d links and %d CPUs are asked for", len(m.LinkPriors), len(m.Phones.Counts))
 	}
 }
 
@@ -272,7 +272,7 @@ func TestManyUsers(t *testing.T) {
 		for i := range s.Users {
 			for m := range s.Aircraft {
 				at := i*len(s.Aircraft) + m
-				mixture := Change(&whole.Soundings[at], links.Row(at))
+				mixture := Change(&whole.LinkPriors[at], links.Row(at))
 				mean, sd := mixture.Moments()
 				if got := b.Users[i]; math.Abs(math.Log(got.Gain[m])-mean) > 1e-4 || math.Abs(got.Uncertainty.GainStdDev[m]-sd) > 1e-4 {
 					t.Fatalf("slot %d, user %d, aircraft %d: %+v, want %v +- %v", s.Slot, i, m, got, mean, sd)

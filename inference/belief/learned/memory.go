@@ -42,9 +42,9 @@ type Memory struct {
 
 	present []observation // of one user, by aircraft
 
-	Links     Batch // of users with a task in the present slot, in order, with each aircraft
-	Soundings []Link
-	Phones    Batch // of those users
+	Links      Batch // of users with a task in the present slot, in order, with each aircraft
+	LinkPriors []Link
+	Phones     Batch // of those users
 }
 
 // user is the memory of one user.
@@ -170,7 +170,7 @@ func (m *Memory) remember(s *slot.Snapshot) {
 func (m *Memory) query(s *slot.Snapshot, users []slot.User) {
 	m.Links.Reset()
 	m.Phones.Reset()
-	m.Soundings = m.Soundings[:0]
+	m.LinkPriors = m.LinkPriors[:0]
 	for i := range users {
 		m.observeSoundings(s, &users[i], true)
 		m.queryPhone(s, &users[i])
@@ -223,7 +223,7 @@ func (m *Memory) observeSoundings(s *slot.Snapshot, r *slot.User, query bool) {
 			var l Link
 			l, m.Links.Queries = m.radio.link(&read, to.Norm(), m.Links.Queries)
 			m.Links.Queries = u.appendNearestUpload(m.Links.Queries, &o, s.Slot, s.Slot-m.Window)
-			m.Soundings = append(m.Soundings, l)
+			m.LinkPriors = append(m.LinkPriors, l)
 		}
 	}
 	if !query {

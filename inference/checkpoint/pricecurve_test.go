@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-func TestPriceAxis(t *testing.T) {
-	p := PriceAxis{FrontPositions: []float64{-0.1, 0, 0.5, 1}, PricesSPerJ: []float64{0, 1e-4, 1e-2, 1}}
+func TestPriceCurve(t *testing.T) {
+	p := PriceCurve{FrontPositions: []float64{-0.1, 0, 0.5, 1}, PricesSPerJ: []float64{0, 1e-4, 1e-2, 1}}
 	if err := p.check(); err != nil {
 		t.Fatal(err)
 	}
