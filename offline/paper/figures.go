@@ -123,9 +123,9 @@ func (t *tables) figuresOf(arm string, x *experiment.Sweep, aircraft int, hasPre
 		for s, pooled := range pareto.PooledFronts(others) {
 			if s < len(x.Outcomes[0]) {
 				own := pareto.SeedPoints(x.Outcomes, s)
-				f.igds = append(f.igds, distance(own, pooled))
-				f.calmIGDs = append(f.calmIGDs, distance(own, slices.DeleteFunc(pooled,
-					func(p pareto.Point) bool { return p.EnergyJ > calmJ })))
+				f.igds = append(f.igds, pareto.Distance(own, pooled, 1, 1))
+				calm := slices.DeleteFunc(pooled, func(p pareto.Point) bool { return p.EnergyJ > calmJ })
+				f.calmIGDs = append(f.calmIGDs, pareto.Distance(own, calm, 1, 1))
 			}
 		}
 	}
@@ -144,21 +144,6 @@ func corners(outcomes [][]pareto.Point) (delays []float64) {
 		delays = append(delays, p.DelayS)
 	}
 	return delays
-}
-
-// distance is the inverted generational distance without scales, NaN to nothing.
-func distance(points, reference []pareto.Point) (mean float64) {
-	if len(reference) == 0 {
-		return none
-	}
-	for _, r := range reference {
-		nearest := math.Inf(1)
-		for _, p := range points {
-			nearest = min(nearest, math.Hypot(p.DelayS-r.DelayS, p.EnergyJ-r.EnergyJ))
-		}
-		mean += nearest / float64(len(reference))
-	}
-	return mean
 }
 
 // retained returns, by seed, the part of an undisturbed front that a condition leaves.

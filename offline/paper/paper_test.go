@@ -555,7 +555,8 @@ func TestFigures(t *testing.T) {
 		none); mean(f.igds) != 5 {
 		t.Errorf("distance from the others' front: %v, want 5", f.igds)
 	}
-	if d := distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}); d != 3 {
+	reference := []pareto.Point{{DelayS: 3, EnergyJ: 4}, {DelayS: 0, EnergyJ: 1}}
+	if d := pareto.Distance([]pareto.Point{{DelayS: 0, EnergyJ: 0}}, reference, 1, 1); d != 3 {
 		t.Errorf("distance %v", d)
 	}
 }

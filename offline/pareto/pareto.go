@@ -109,12 +109,16 @@ func Hypervolume(points []Point, reference Point) float64 {
 // without a reference front NaN.
 func IGD(points, reference []Point) float64 {
 	low, high := span(reference)
-	delay, energy := cmp.Or(high.DelayS-low.DelayS, 1), cmp.Or(high.EnergyJ-low.EnergyJ, 1)
+	return Distance(points, reference, cmp.Or(high.DelayS-low.DelayS, 1), cmp.Or(high.EnergyJ-low.EnergyJ, 1))
+}
+
+// Distance is the same where each objective is divided by a scale of one's own.
+func Distance(points, reference []Point, delayS, energyJ float64) float64 {
 	sum := 0.0
 	for _, r := range reference {
 		nearest := math.Inf(1)
 		for _, p := range points {
-			nearest = min(nearest, math.Hypot((p.DelayS-r.DelayS)/delay, (p.EnergyJ-r.EnergyJ)/energy))
+			nearest = min(nearest, math.Hypot((p.DelayS-r.DelayS)/delayS, (p.EnergyJ-r.EnergyJ)/energyJ))
 		}
 		sum += nearest
 	}
