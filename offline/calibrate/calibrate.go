@@ -42,23 +42,30 @@ const settingMapKnots = 51
 // and fits the remap.
 func Fit(ctx context.Context, frozen *checkpoint.Checkpoint, c world.Config, list []uint64, settings, workers int,
 	progress func(done int)) (Calibration, error) {
-	for _, s := range list {
-		if err := seeds.CheckCalibration(s); err != nil {
-			return Calibration{}, fmt.Errorf("calibrate: %w", err)
-		}
+	if err := seeds.CheckAll(list, seeds.CheckCalibration); err != nil {
+		return Calibration{}, fmt.Errorf("calibrate: %w", err)
 	}
 	if err := fitPriceCurve(ctx, frozen, c, list); err != nil {
 		return Calibration{}, fmt.Errorf("calibrate the price curve: %w", err)
 	}
 	omegas := EvenOmegas(&frozen.GoalConstants, frozen.OmegaBand, settings)
-	results, err := rollout.Sweep(ctx, frozen, inference.DecoderDispatch, c, rollout.ReportLink{}, list,
-		rollout.PreferenceRequests(omegas), workers, progress)
-	if err != nil {
-		return Calibration{}, fmt.Errorf("calibrate: %w", err)
-	}
-	cal, err := FitSettingMap(omegas, rollout.Outcomes(results))
+	cal, err := FlySettingMap(ctx, frozen, inference.DecoderDispatch, c, list, omegas, workers, progress)
 	cal.PriceCurve = frozen.PriceCurve
 	return cal, err
+}
+
+// FlySettingMap flies a checkpoint at some shares on calibration seeds, and fits a setting map to what it achieves.
+func FlySettingMap(ctx context.Context, frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, list []uint64,
+	omegas []float64, workers int, progress func(done int)) (cal Calibration, err error) {
+	var results [][]rollout.Result
+	if err = seeds.CheckAll(list, seeds.CheckCalibration); err == nil {
+		results, err = rollout.Sweep(ctx, frozen, decoder, c, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas), workers,
+			progress)
+	}
+	if err != nil {
+		return cal, fmt.Errorf("calibrate: %w", err)
+	}
+	return FitSettingMap(omegas, rollout.Outcomes(results))
 }
 
 // fitPriceCurve sets the far end of the price curve to what the network predicts when

@@ -95,10 +95,8 @@ func CheckCeilingSeeds(list []uint64) error {
 		return fmt.Errorf("calibrate: %d flights cannot guarantee a rate of %v, want %.0f at least", len(list), ViolationRate,
 			1/ViolationRate-1)
 	}
-	for _, seed := range list {
-		if err := seeds.CheckCalibration(seed); err != nil {
-			return fmt.Errorf("calibrate: %w", err)
-		}
+	if err := seeds.CheckAll(list, seeds.CheckCalibration); err != nil {
+		return fmt.Errorf("calibrate: %w", err)
 	}
 	return nil
 }

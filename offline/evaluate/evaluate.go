@@ -58,10 +58,8 @@ type Config struct {
 
 // checkSeeds refuses any but evaluation seeds.
 func (c *Config) checkSeeds() error {
-	for _, seed := range c.Seeds {
-		if err := seeds.CheckEvaluation(seed); err != nil {
-			return fmt.Errorf("evaluate: %w", err)
-		}
+	if err := seeds.CheckAll(c.Seeds, seeds.CheckEvaluation); err != nil {
+		return fmt.Errorf("evaluate: %w", err)
 	}
 	return nil
 }

@@ -51,10 +51,8 @@ type reserveSum struct{ delayS, evenRatio, flights float64 }
 // MeasureReserves measures each size of the reserve on calibration seeds, and first none
 // at all and the shipped one.
 func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []budget.Reserve) ([]ReserveResult, error) {
-	for _, seed := range c.Seeds {
-		if err := seeds.CheckCalibration(seed); err != nil {
-			return nil, fmt.Errorf("evaluate: %w", err)
-		}
+	if err := seeds.CheckAll(c.Seeds, seeds.CheckCalibration); err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
 	}
 	rows := newReserveResults(sizes, len(c.Seeds))
 	arms := reserveArms(rows)

@@ -35,19 +35,8 @@ func finish(ctx context.Context, c Config, dir, state string, flights, workers i
 	if err != nil {
 		return nil, err
 	}
-	list := seeds.List(seeds.CalibrationFirst, flights)
-	for _, s := range list {
-		if err := seeds.CheckCalibration(s); err != nil {
-			return nil, fmt.Errorf("calibrate: %w", err)
-		}
-	}
-	omegas := rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], calibrationSettings)
-	results, err := rollout.Sweep(ctx, ck, inference.DecoderHeads, m.World, rollout.ReportLink{}, list, rollout.PreferenceRequests(omegas),
-		workers, progress)
-	if err != nil {
-		return nil, fmt.Errorf("calibrate: %w", err)
-	}
-	cal, err := calibrate.FitSettingMap(omegas, rollout.Outcomes(results))
+	cal, err := calibrate.FlySettingMap(ctx, ck, inference.DecoderHeads, m.World, seeds.List(seeds.CalibrationFirst, flights),
+		rollout.Linspace(ck.OmegaBand[0], ck.OmegaBand[1], calibrationSettings), workers, progress)
 	if err != nil {
 		return nil, err
 	}

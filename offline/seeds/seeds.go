@@ -38,6 +38,16 @@ func CheckEvaluation(seed uint64) error {
 	return nil
 }
 
+// CheckAll refuses a list by the first seed that one of the functions above refuses.
+func CheckAll(list []uint64, check func(uint64) error) error {
+	for _, seed := range list {
+		if err := check(seed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // List returns n consecutive seeds.
 func List(first uint64, n int) []uint64 {
 	list := make([]uint64, n)
