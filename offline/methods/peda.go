@@ -53,7 +53,7 @@ type sequenceForm struct {
 	UnweighedReturns   bool `json:"unweighed_returns,omitempty" yaml:"unweighed_returns"`       // by the preference
 	ScalarReturn       bool `json:"scalar_return,omitempty" yaml:"scalar_return"`               // their sum, in place of the two
 	Context            int  `json:"context,omitempty" yaml:"context"`                           // slots; 0: as in the settings
-	Rules              bool `json:"rules,omitempty" yaml:"rules"`                               // on flights of the searched rules, not of the PPO policies
+	Rules              bool `json:"rules,omitempty" yaml:"rules"`                               // on flights of the searched rules
 	WeakerPPO          bool `json:"weaker_ppo,omitempty" yaml:"weaker_ppo"`                     // on flights of weaker PPO policies
 }
 

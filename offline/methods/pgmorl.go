@@ -35,7 +35,7 @@ type PGMORLSettings struct {
 	WarmUp      int         `json:"warm_up" yaml:"warm_up" range:"1,1e9"` // updates before the first one
 	Generations int         `json:"generations" yaml:"generations" range:"0,1e6"`
 	Updates     int         `json:"updates" yaml:"updates" range:"1,1e9"`    // of PPO, for each task of a generation
-	Stored      int         `json:"stored" yaml:"stored" range:"1,1e9"`      // updates after which a policy is offered to the archive, also within a task
+	Stored      int         `json:"stored" yaml:"stored" range:"1,1e9"`      // updates between two offers to the archive
 	Weights     int         `json:"weights" yaml:"weights" range:"2,1001"`   // candidates for each policy, even from 0 to 1
 	Sparsity    float64     `json:"sparsity" yaml:"sparsity" range:"0,1e6"`  // weight of it, beside the hypervolume in units of both scales
 	Buffers     int         `json:"buffers" yaml:"buffers" range:"1,1000"`   // of performance, by direction

@@ -33,12 +33,12 @@ type SCASettings struct {
 	Iterations     int     `json:"iterations" yaml:"iterations" range:"1,1000"`             // of both blocks, at most
 	Tolerance      float64 `json:"tolerance" yaml:"tolerance" range:"0,1"`                  // ends them: relative decrease of the cost
 	Jittered       int     `json:"jittered" yaml:"jittered" range:"0,100"`                  // variants of each initial path
-	JitterMPS      float64 `json:"jitter_mps" yaml:"jitter_mps" range:"0,30"`               // standard deviation of their velocity, per axis
+	JitterMPS      float64 `json:"jitter_mps" yaml:"jitter_mps" range:"0,30"`               // deviation of their velocity, per axis
 	SlotIterations int     `json:"slot_iterations" yaml:"slot_iterations" range:"1,100"`    // convex programs of one slot
 	SlotSteps      int     `json:"slot_steps" yaml:"slot_steps" range:"1,10000"`            // conditional-gradient steps of each
 	RoundBelow     float64 `json:"round_below" yaml:"round_below" range:"0,1"`              // relaxed fraction that is rounded to local
 	PathSteps      int     `json:"path_steps" yaml:"path_steps" range:"1,10000"`            // L-BFGS iterations of one path's program
-	TrustM         float64 `json:"trust_m" yaml:"trust_m" range:"1e-3,1e4"`                 // trust region: how far a position moves in an iteration
+	TrustM         float64 `json:"trust_m" yaml:"trust_m" range:"1e-3,1e4"`                 // trust region: the most that a position moves
 	Window         int     `json:"window,omitempty" yaml:"window,omitempty" range:"0,1000"` // slots, of the receding horizon
 }
 

@@ -29,7 +29,7 @@ import (
 
 // Config is one set of tables.
 type Config struct {
-	FirstSeed        uint64 `json:"first_seed" yaml:"first_seed"`                              // of the episodes flown: of evaluation or of calibration
+	FirstSeed        uint64 `json:"first_seed" yaml:"first_seed"`                              // of evaluation or of calibration
 	Seeds            int    `json:"seeds" yaml:"seeds" range:"2,1000"`                         // episodes
 	FewSeeds         int    `json:"few_seeds" yaml:"few_seeds"`                                // where the paper has ten
 	BudgetSeeds      int    `json:"budget_seeds" yaml:"budget_seeds"`                          // of budgets in joules

@@ -517,10 +517,6 @@ func mustResults(t *testing.T, s *set) map[string]*experiment.Result {
 	return results
 }
 
-func hypervolumes(x ...float64) *figures {
-	return &figures{Metrics: &pareto.Metrics{Hypervolumes: x}}
-}
-
 // Budgets, the link and interactions follow from their sweeps by hand.
 func TestFigures(t *testing.T) {
 	point := func(delayS, energyJ float64) []pareto.Point {
