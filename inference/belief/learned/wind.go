@@ -127,7 +127,8 @@ func newWindGrid(s *Surroundings, window int) *windGrid {
 func (g *windGrid) reset() { g.began = false }
 
 // begin makes a filter one that knows of no reading. Without a payload flying takes what the model says, as
-// far as the current sensors are exact: a filter that takes them to be would take their error for wind. It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
+// far as the current sensors are exact: a filter that takes them to be would take their error for wind.
+// It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
 // filter that begins has the multiplier to find, as with a payload, or it would take the change for wind.
 func (g *windGrid) begin(f *windFilter, slot int) {
 	changed := g.began && math.Abs(g.oldest().multiplier()-1) > changedMultiplier
