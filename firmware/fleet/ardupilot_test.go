@@ -496,3 +496,42 @@ func TestLagOfEachAircraft(t *testing.T) {
 		t.Errorf("in time again: %.2f s", a.delayS)
 	}
 }
+
+// A hold is where an aircraft comes to rest, however late it follows: it is not flown back to where
+// it was ordered. So it is after a stall of the loop, in which an ArduCopter stops by itself.
+func TestHoldsWhereItComesToRest(t *testing.T) {
+	const stallS = 9
+	at := physics.Position{EastM: 300, NorthM: 300}
+	for name, c := range map[string]struct{ slow, stalls bool }{"agile": {}, "slow": {slow: true}, "the loop stalls": {stalls: true}} {
+		w := newCopterSky(t, c.slow, at)
+		v := w.fliers[0]
+		if !w.start(3*time.Minute, at) {
+			t.Fatalf("%s: not at its start", name)
+		}
+		for range 8 {
+			w.Leg(1, physics.Position{EastM: 8})
+			w.fly(time.Second, nil)
+		}
+		ordered, rested := v.position, false
+		w.Hold(1)
+		for i := 0; c.stalls && i < 10*stallS; i++ {
+			w.clock.Advance(100 * time.Millisecond)
+			for range 10 {
+				v.step(0.01)
+			}
+		}
+		for range 20 {
+			w.Hold(1)
+			w.fly(time.Second, func() bool {
+				if speed := v.velocity.Norm(); speed < stillMPS && !rested {
+					rested, v.fastest = true, 0
+				}
+				return false
+			})
+		}
+		t.Logf("%s: it rests %.1f m farther, after up to %.1f m/s", name, v.position.Sub(ordered).Norm(), v.fastest)
+		if !rested || v.fastest > 1 || v.velocity.Norm() > stillMPS {
+			t.Errorf("%s: it came to rest %v, and flew at %.1f m/s afterwards", name, rested, v.fastest)
+		}
+	}
+}

@@ -41,6 +41,7 @@ const (
 	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
 	arrivedM                  = 2.0
+	heldWithinM               = 5.0  // one that has come to rest farther from where it is to hold stays there
 	landsWithinM              = 0.7  // of its home
 	arrivalS                  = 20.0 // or arrivedM of it for so long
 	homeWithinM               = 5.0  // an aircraft that lands drifts by this at most
@@ -141,6 +142,10 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 			return from.Add(step), step.Scale(1 - a.params.gainPerS())
 		}
 		return a.trajectory.target, physics.Position{}
+	case trajectoryHold: // where it comes to rest: one that follows late would be flown back a long way
+		if a.velocity.Norm() < stillMPS && a.position.Sub(a.trajectory.from).Norm() > heldWithinM {
+			a.trajectory.from = a.position
+		}
 	}
 	return a.trajectory.from, physics.Position{}
 }
