@@ -70,10 +70,7 @@ func TestAttachedAutopilots(t *testing.T) {
 		"ardupilot": {[]instance{{0.985, true}, {1, true}}, "energy_consumed"},
 		"mixed":     {[]instance{{rate: 1}, {1, true}}, "current_voltage"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			flyAttached(t, c.source, c.instances...)
-		})
+		t.Run(name, func(t *testing.T) { flyAttached(t, c.source, c.instances...) }) // three at once miss slots
 	}
 }
 

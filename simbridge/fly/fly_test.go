@@ -315,7 +315,7 @@ func TestFailures(t *testing.T) {
 			"exit status 3: checkpoint missing"},
 		"leader gives up": {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
 		"no configuration": {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} },
-			"leader's configuration: open no-such.yaml"},
+			"the leader's file: read configuration: open no-such.yaml"},
 		"no leader": {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
 		"broker unreachable": {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) },
 			"timeout_s"},

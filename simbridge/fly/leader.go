@@ -32,7 +32,7 @@ type LeaderConfig struct {
 func (l *LeaderConfig) configuration() (map[string]any, error) {
 	values := map[string]any{}
 	if err := configs.Load(l.Config, &values); err != nil {
-		return nil, fmt.Errorf("leader's %w", err)
+		return nil, fmt.Errorf("the leader's file: %w", err)
 	}
 	if l.Checkpoint != "" {
 		values["checkpoint"] = l.Checkpoint
