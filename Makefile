@@ -73,8 +73,7 @@ emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
-# That clock stands still while others compute, so the leader flies beside the others; what they
-# are linked with is compiled once, before.
+# Beside it, at the lowest priority, goes what asks for no time; what they are linked with is compiled once, before.
 # Where nothing is started beside the test, nor guarded, it has nothing to find; an executor of
 # modules has less memory than it needs, shares of the CPU are measured against its slowness, and
 # a task of a device takes more than its grant.
@@ -83,10 +82,10 @@ concurrent = $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync(/atomi
 race: export CGO_ENABLED = 1
 race: ## the tests of what flies, under the race detector
 	$(GO) build -race ./firmware/leader ./simbridge/rig ./telemetry/ground/serve
-	$(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader & leader=$$!; \
-	$(GO) test -vet=off -race -short -p 1 $(call concurrent,$(UNTIMED)) & untimed=$$!; \
+	$(IDLE) $(GO) test -vet=off -race -short -p 1 $(call concurrent,$(UNTIMED)) & untimed=$$!; \
+	$(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader && \
 	$(GO) test -vet=off -race -p 1 $$(echo $(call concurrent,firmware telemetry) | tr ' ' '\n' | grep -vxF "$$(printf '%s\n' $(UNTIMED))"); \
-	waiting=$$?; wait $$leader && wait $$untimed && exit $$waiting
+	timed=$$?; wait $$untimed && exit $$timed
 	$(GO) test -vet=off -race -short ./telemetry/ground/serve
 	$(GO) test -vet=off -race -run '/decided_local' ./firmware/user/device
 RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations

@@ -57,7 +57,7 @@ func TestConfigurationOfAnotherPlace(t *testing.T) {
 // A mission of another id is not begun while a stop has left an aircraft in the air, as `new`
 // is not: the next mission could not bring it home.
 func TestAnotherMissionWhileOneIsLeftInTheAir(t *testing.T) {
-	r := rig.New(t, 2, 100000)
+	r := rig.NewAt(t, 2, 100000, 200) // a restart takes wall time
 	own := r.Config.Mission
 	f := r.FlyToSlot(3)
 	r.MustSendAction("stop")
@@ -69,6 +69,9 @@ func TestAnotherMissionWhileOneIsLeftInTheAir(t *testing.T) {
 	if s := r.Await("the next leader", rig.AnyStatus); s.Mission != own || s.State != telemetry.StateStopped {
 		t.Fatalf("the mission is %q, %s, and two hover for %q", s.Mission, s.State, own)
 	}
+	r.Await("both are received again", func(s telemetry.Status) bool { // one that is not would not be sent home
+		return s.Aircraft[0].Mode == "AUTO.LOITER" && s.Aircraft[1].Mode == "AUTO.LOITER"
+	})
 	r.RetryAction("return")
 	r.Await("done", rig.Done)
 	if !r.Landed(0) || !r.Landed(1) {
