@@ -59,6 +59,10 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 	return all, c.fleet.Check(fleet.Launch, all) // with a later look than the views'
 }
 
+// returnAwaitsS is for how long a silent aircraft holds up a return of those that a stop has left in the
+// air: one that was accepted without it would leave it there. Later it counts as lost, and the others return.
+const returnAwaitsS = 10
+
 // returnStopped sends home the aircraft that a stop has left in the air.
 func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err error) {
 	if c.mission.Phase() != telemetry.StateStopped {
@@ -72,6 +76,9 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 			stopping = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
+			if v.StaleS < returnAwaitsS {
+				return nil, why
+			}
 		case !v.InAir || v.Role != fleet.RoleHold:
 		default:
 			stopped = append(stopped, fleet.Ordered{Number: v.Number, Homeward: true, Engages: true})

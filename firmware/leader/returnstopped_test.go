@@ -9,7 +9,8 @@ import (
 )
 
 // A return that comes before the aircraft were received again says so, so that its sender
-// can tell a restart from a fleet that is its pilots'.
+// can tell a restart from a fleet that is its pilots'. It is not accepted for those alone that were: the
+// other would hover on. One that is silent for long keeps nobody in the air.
 func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateStopped, nil, frozen.Physics, &frozen.GoalConstants)
@@ -23,5 +24,14 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	if _, err := l.checks(l.views).returnStopped(nil); err == nil ||
 		!strings.Contains(err.Error(), "nothing recent was received from aircraft 2") {
 		t.Errorf("not received: %v", err)
+	}
+	hover := func(v *fleet.View) { v.InAir, v.Fresh, v.Role, v.Phase = true, true, fleet.RoleHold, fleet.PhasePilot }
+	hover(&l.views[0])
+	if ordered, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
+		t.Errorf("one received, the other silent for a moment: %v returns, %v", ordered, err)
+	}
+	l.views[1].StaleS = returnAwaitsS + 1
+	if ordered, _ := l.checks(l.views).returnStopped(nil); len(ordered) != 1 || ordered[0].Number != 1 {
+		t.Errorf("the other silent for long: %v returns", ordered)
 	}
 }
