@@ -30,7 +30,6 @@ type Vehicle struct {
 	Controlled  bool // it gets a setpoint; otherwise it is only an obstacle
 	FenceExempt bool // on its way to a home that may lie outside the area
 	Landing     bool // it descends, by the leader's order, and keeps its place
-	ToPlace     bool // it is to reach a place and stay there, rather than fly a leg
 	Position    physics.Position
 	UpM         float64
 	Velocity    physics.Position // measured, m/s
@@ -115,10 +114,10 @@ func turnMargin(v, o *Vehicle, l Limits) (seconds, mostM float64) {
 	return seconds, seconds / turnMarginS * turnMarginMaxSeparations * l.SeparationM
 }
 
-// pushingMarginS is the margin from which on a pair that is asked to close in would be pushed apart,
-// the farther the faster: who is pushed off its place by a metre comes back at about 1 m/s, for which
-// such a margin is a metre or more. Each of these pairs is slowed, and keeps its own margin.
-const pushingMarginS = 1.0
+// lateMarginS is the margin from which on a pair is late: each of these has a margin of its own, which slows
+// it and pushes it no farther apart than it is. What pushes a late one goes on for as long as it follows
+// late, and towards the next one in a row.
+const lateMarginS = 1.0
 
 // isBelow is whether one lands so far below another that it no longer moves sideways into it.
 func (v *Vehicle) isBelow(o *Vehicle) bool {
@@ -140,9 +139,10 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 				continue
 			}
 			fastest := max(v.Velocity.Sub(o.Velocity).Norm(), moves[i].Sub(moves[j]).Norm())
-			if m := min(seconds*fastest, mostM); seconds < pushingMarginS {
+			if m := min(seconds*fastest, mostM); seconds < lateMarginS {
 				marginM = max(marginM, m)
 			} else {
+				m = min(m, max(v.Position.Sub(o.Position).Norm()/(keptSeparations+1e-3)-l.SeparationM, 0))
 				more[i*n+j], more[j*n+i] = m, m
 			}
 		}
@@ -153,27 +153,33 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 	return marginM
 }
 
-// slowLatePairs slows the moves of late pairs that close in, to a speed which leaves room for its
-// margin and for a second of it: so each comes as near to the other as its place is. A leg is for
-// flying, and may lead elsewhere as well.
+// keptSeparations is what the limiter keeps, in separations.
+const keptSeparations = 1.01
+
+// slowLatePairs takes from the moves of late pairs that close in what is above a speed that leaves room for
+// its margin and for a second of it. What leads past the other, or away from it, stays.
 func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
-	const (
-		keptSeparations = 1.01 // as the limiter has it
-		leastMPS        = 0.3  // so slowly it always comes nearer
-	)
+	const leastMPS = 0.3 // so slowly a pair always comes nearer
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
-			apart, move := v.Position.Sub(o.Position), moves[i].Sub(moves[j])
 			seconds, _ := turnMargin(v, o, l)
-			if seconds < pushingMarginS || apart.Dot(move) >= 0 {
+			apart := v.Position.Sub(o.Position)
+			d := apart.Norm()
+			if seconds < lateMarginS || d == 0 {
 				continue
 			}
-			mostMPS := max((apart.Norm()-keptSeparations*l.SeparationM)/(1+seconds), leastMPS)
+			away := apart.Scale(1 / d)
+			closingMPS := moves[j].Sub(moves[i]).Dot(away)
+			mostMPS := max((d-keptSeparations*l.SeparationM)/(1+seconds), leastMPS)
+			if closingMPS <= mostMPS {
+				continue
+			}
 			for _, k := range [...]int{i, j} {
-				if vehicles[k].Controlled && vehicles[k].ToPlace {
-					moves[k] = moves[k].Scale(min(1, mostMPS/move.Norm()))
+				if towards := -moves[k].Dot(away); vehicles[k].Controlled && towards > 0 {
+					moves[k] = moves[k].Add(away.Scale(towards * (1 - mostMPS/closingMPS)))
 				}
+				away = away.Scale(-1)
 			}
 		}
 	}

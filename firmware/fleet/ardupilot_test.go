@@ -147,6 +147,51 @@ func TestCopterClimbsOnBySetpoints(t *testing.T) {
 	if len(up) < 20 || math.Abs(float64(up[0])-500) > 0.1 {
 		t.Errorf("%d setpoints, to %v m", len(up), up)
 	}
+	if !v.view().Climbs {
+		t.Error("far below H it does not climb")
+	}
+	v.upM = 99
+	if v.simulate(time.Second, nil); v.view().Climbs {
+		t.Error("at H it climbs")
+	}
+}
+
+// An order to land or to stop in its climb ends that by its mode alone: a setpoint would end it sooner.
+func TestCopterClimbIsEndedByNoSetpoint(t *testing.T) {
+	for name, order := range map[string]func(*simVehicle){
+		"home": func(v *simVehicle) { v.SendHome(1) }, "stop": func(v *simVehicle) { v.Stop(1) },
+	} {
+		v := copterFlying(t) // with the trajectory of a flight before this one
+		v.landed, v.armed, v.upM = true, false, 0
+		v.simulate(2*time.Second, nil)
+		if err := v.Launch(ordered(1)); err != nil {
+			t.Fatal(err)
+		}
+		v.simulate(5*time.Second, v.follow)
+		v.upM = 40
+		order(v)
+		modes, _, _, setpoints := v.moving(3*time.Second, false)
+		if len(modes) == 0 || setpoints > 0 {
+			t.Errorf("%s: modes %v, and %d setpoints in the climb", name, modes, setpoints)
+		}
+	}
+}
+
+// While no HEARTBEAT shows that it lands, or holds, as commanded, the leader's own go on: without them it
+// would break that off and return.
+func TestCopterLandsUnknown(t *testing.T) {
+	for name, order := range map[string]func(*simVehicle){
+		"home": func(v *simVehicle) { v.SendHome(1) }, "stop": func(v *simVehicle) { v.Stop(1) },
+	} {
+		v := copterFlying(t)
+		order(v)
+		v.simulate(4*time.Second, nil)
+		v.noHeartbeats = true
+		v.simulate(10*time.Second, nil)
+		if a := v.Fleet.aircraft[0]; !a.controlled() || a.leaderStalled() {
+			t.Errorf("%s: %s, the HEARTBEATs end %v", name, a.phase, a.leaderStalled())
+		}
+	}
 }
 
 // Prearm is read in GUIDED: a good check of STABILIZE says nothing.

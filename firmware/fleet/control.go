@@ -188,6 +188,14 @@ func (a *aircraft) expireTrajectory(f *Fleet, now float64) {
 	}
 }
 
+// hold has it stay at its position. Repeated, the position stays the same.
+func (a *aircraft) hold(now float64) {
+	if a.trajectory.kind != trajectoryHold || a.trajectory.ended {
+		a.trajectory = trajectory{kind: trajectoryHold, from: a.position}
+	}
+	a.trajectory.setAtS = now
+}
+
 // engage starts the stream with a hold where the aircraft is.
 func (a *aircraft) engage(now float64) {
 	a.phase, a.engagedS = PhaseEngaging, now

@@ -267,12 +267,7 @@ func (f *Fleet) Goto(number int, to physics.Position) {
 
 // Hold orders an aircraft to stay at its position. Repeated, the position stays the same.
 func (f *Fleet) Hold(number int) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		if a.trajectory.kind != trajectoryHold || a.trajectory.ended {
-			a.trajectory = trajectory{kind: trajectoryHold, from: a.position}
-		}
-		a.trajectory.setAtS = now
-	})
+	f.withAircraft(number, func(a *aircraft, now float64) { a.hold(now) })
 }
 
 // transitSpeedMPS is the speed of transits: that of least power within the autopilots' limits.

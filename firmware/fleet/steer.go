@@ -20,6 +20,7 @@ func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream b
 	}
 	switch {
 	case a.phase == PhaseStopping:
+		a.hold(now)
 		return a.stop(f, now)
 	case a.homeward:
 		return a.flyHome(f, now)
@@ -103,10 +104,14 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		(a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
 		a.handToPilot(f, "stopped") // and no command sent before the hold is still in transit
 	default:
-		return a.retryCommand(f, now, a.setMode(RoleHold)), a.role() == RoleCommanded
+		return a.retryCommand(f, now, a.setMode(RoleHold)), a.followsSetpoints()
 	}
 	return nil, false
 }
+
+// followsSetpoints is whether it flies by the leader's setpoints, rather than climbs to where it will. They
+// go on until another mode that is commanded is reported: without them a failsafe would act first.
+func (a *aircraft) followsSetpoints() bool { return a.engagedS > 0 && a.role() == RoleCommanded }
 
 // climbBlocked is whether another aircraft flies or climbs so near that this one must not
 // climb yet. Aircraft that hover may be as near as the separation, and so may two that
@@ -233,6 +238,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		}
 		return out, stream
 	case PhaseLanding:
+		a.hold(now)
 		if !a.armed {
 			a.phase, a.homeward = PhaseIdle, false
 			f.Log.Info("landed", "aircraft", a.number)
@@ -251,9 +257,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 				f.Log.Error("does not return by itself; lands where it is", "aircraft", a.number)
 				a.landsBy = RoleLand
 			}
-			// Setpoints are sent until the mode has changed: without them the failsafe
-			// would act first.
-			return a.retryCommand(f, now, a.setMode(want)), a.role() == RoleCommanded
+			return a.retryCommand(f, now, a.setMode(want)), a.followsSetpoints()
 		}
 	}
 	return nil, false

@@ -54,7 +54,6 @@ func (f *Fleet) tick() {
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		v.ToPlace = a.trajectory.kind != trajectoryLeg
 		v.FenceExempt, v.Landing = a.homeward, a.phase == PhaseLanding && a.role() == RoleLand
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}

@@ -41,6 +41,7 @@ type View struct {
 
 	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
 	Flying   bool // by the leader's setpoints, with a fresh state
+	Climbs   bool // by them, to H from far below it, before it flies anywhere
 	InAir    bool // and not lost: its flight costs joules
 	Measured bool // position and current of the last second were received: neither flight nor joules are extrapolated far
 	Obstacle bool // it is in the air or about to be, by its last messages, however old they are
@@ -165,7 +166,7 @@ func (a *aircraft) view(now float64) View {
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Params: a.params,
 
-		Fresh: fresh, Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh,
+		Fresh: fresh, Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,

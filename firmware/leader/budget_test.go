@@ -11,6 +11,7 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/inference/duty"
 	"prefdt/inference/goal"
+	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
 
@@ -157,6 +158,20 @@ func TestLeastUpStay(t *testing.T) {
 		d.choose(c.leastUp)
 		if !slices.Equal(d.leaves, c.leaves[:]) || d.covered != c.covered {
 			t.Errorf("%s: leave %v, covered until %d, want %v and %d", name, d.leaves, d.covered, c.leaves, c.covered)
+		}
+	}
+}
+
+// One that soon has to leave for its pack flies no farther from home: that would take more than is kept.
+func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
+	const awayM, homeJ, flightW = 30.0, 14e3, 170.0
+	for slots, wantM := range map[float64]float64{3: awayM, 5: math.Inf(1)} {
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: flightW}, leaves: make([]bool, 1)}
+		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: homeJ + slots*flightW, ReturnJ: 1e3, DescentJ: homeJ - 1e3,
+			Position: physics.Position{EastM: awayM}}}
+		d.orders = []duty.Order{{Number: 1, FliesUntil: 20, HomeLimitM: math.Inf(1)}}
+		if d.choose(1); d.leaves[0] || d.orders[0].HomeLimitM != wantM {
+			t.Errorf("%v slots before its reserve: leaves %v, at most %v m from home, want %v", slots, d.leaves[0], d.orders[0].HomeLimitM, wantM)
 		}
 	}
 }

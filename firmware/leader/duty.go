@@ -53,16 +53,23 @@ func (l *Leader) planDuty(views []fleet.View) {
 
 // choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the
 // plan, the weaker packs first, while more than leastUp are in the air and the crew keeps none up.
+// One that soon has to leave for its pack flies no farther from home.
 func (d *dutyPlan) choose(leastUp int) {
 	var planned []int
 	up := 0
 	for i := range d.input.Aircraft {
-		switch a := &d.input.Aircraft[i]; {
+		a := &d.input.Aircraft[i]
+		keptJ := a.ReturnJ + a.DescentJ + a.HomeErrorJ + landMargin*d.input.FlightW
+		switch {
 		case a.Left:
-		case a.LeftJ < a.ReturnJ+a.DescentJ+landMargin*d.input.FlightW:
+		case a.LeftJ < keptJ:
 			d.leaves[i] = true
 		default:
 			up++
+			if a.ReturnJ > 0 && a.LeftJ < keptJ+awaySlots*d.input.FlightW {
+				o := &d.orders[i]
+				o.HomeLimitM = min(o.HomeLimitM, a.Position.Sub(a.Home).Norm())
+			}
 			if d.orders[i].Leaves && !a.Stays {
 				planned = append(planned, i)
 			}
@@ -128,9 +135,13 @@ func (d *dutyPlan) cover(leastUp int) {
 	}
 }
 
-// landMargin is how many slots of flight a pack keeps beyond its way home when it leaves: the
-// slot in which that becomes durable, and what the turn home takes.
+// landMargin is how many slots of flight a pack keeps beyond its way home, and the error of that, when it
+// leaves: the slot in which that becomes durable, and what the turn home takes.
 const landMargin = 2.0
+
+// awaySlots is how many slots of flight more a slot may take from what is left at touchdown, where it is
+// flown away from home: for the turn, the way back and, near home, a whole arrival in place of none.
+const awaySlots = 2.0
 
 // planFor plans by an account, which may be one that has not been adopted, and has its objective
 // keep what the plan leaves for the slots.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/firmware/fleet"
 	"prefdt/telemetry"
 )
 
@@ -32,5 +33,19 @@ func TestLowBatteryInTheClimb(t *testing.T) {
 		if got := strings.Contains(log.String(), "battery low in the climb"); got != returns {
 			t.Errorf("%v J to spare: %s", spareJ, &log)
 		}
+	}
+}
+
+// An aircraft that climbs on by setpoints is not at its start yet: slots begin once it is up.
+func TestSlotsBeginAtHeight(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateClimbing, nil, frozen.Physics, &frozen.GoalConstants)
+	for i := range l.views {
+		v := &l.views[i]
+		v.Phase, v.Flying, v.Position = fleet.PhaseFlying, true, l.Config.StartPosition(v.Number, frozen.Physics.AreaSideM)
+	}
+	l.views[1].Climbs = true
+	if in := l.tickInput(l.views); in.AtStart != 1 || in.EnRoute != 1 {
+		t.Errorf("at their starts %d, on their way %d", in.AtStart, in.EnRoute)
 	}
 }

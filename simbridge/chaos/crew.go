@@ -58,6 +58,7 @@ type crew struct {
 	holdingFindings   []string
 	holds             bool                             // the crew's hold is in force
 	mayHold           bool                             // contact is lost, or was, so that the mission may hold without the crew's order
+	fleetJ            float64                          // what the fleet's packs hold: no budget is more; 0: any may be asked for
 	packs             func(id string) telemetry.Budget // every budget is one of the packs; nil: of the fleet's total
 	unlikeOrders      int                              // statuses in a row that hold, or do not, unlike that
 }
@@ -362,6 +363,9 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 		req.payload, _ = telemetry.Encode(c.packs(req.id))
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
+		if c.fleetJ > 0 {
+			req.budgetJ = min(req.budgetJ, math.Floor(c.fleetJ))
+		}
 		req.topic = c.Topics.Budget()
 		mode := []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]
 		req.ceiling = mode == telemetry.ModeCeiling

@@ -122,8 +122,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.loseHeartbeats(ctx, f.Aircraft, silenceS, heartbeatTimeoutS-1, 1)
 		return a.State().Traffic.Silent >= before.Silent+heartbeatTimeoutS, nil
 	case OutOfOrder:
-		a.Reorder(slots+8, 0.3, 0.7, m.plan.Seed)
-		m.sleepSlots(ctx, slots+8)
+		const maxDelayS = 0.7
+		setDelay := func(s float64) { m.judge.with(f.Aircraft, func(o *observedAircraft) { o.linkDelayS = s }) }
+		setDelay(maxDelayS)
+		a.Reorder(slots+8, 0.3, maxDelayS, m.plan.Seed)
+		m.sleepSlots(ctx, slots+8+1)
+		setDelay(0)
 		return a.State().Traffic.Delayed > before.Delayed, nil
 	case Reboot: // no HEARTBEAT shows it before the boot is complete
 		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })

@@ -89,6 +89,9 @@ func (m *mission) startMission(ctx context.Context) error {
 	if m.plan.losesCrewRadio() || m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn) {
 		m.sleepWall(ctx, crewGraceS+0.5)
 	}
+	for i := range m.autopilots {
+		m.crew.fleetJ += m.capacityJ(i)
+	}
 	if !m.crew.sendAndWait(ctx, m.crew.newRequest(m.random, "budget")) {
 		return errors.New("the first budget was refused")
 	}
@@ -255,7 +258,8 @@ func (m *mission) pilotsLand() {
 		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn && m.plan.isCopter(i) { // it lands
 			continue
 		}
-		piloted := m.judge.isPiloted(i) || s.Mode == autopilot.ModePosition // or given back, unknown to its leader
+		givenBack := s.Mode == autopilot.ModePosition || s.Mode == autopilot.ModeStabilize // unknown to its leader
+		piloted := m.judge.isPiloted(i) || givenBack
 		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true

@@ -103,6 +103,7 @@ type observedAircraft struct {
 	heldByHost      bool      // it left OFFBOARD as the machine held up its setpoints
 	resumed         bool      // the crew gave it back to the leader in the air
 	rescued         string    // who landed it instead of its leader; empty: nobody
+	linkDelayS      float64   // at most, of what it sends
 	heartbeatS      float64   // last HEARTBEAT sent in time; -1 before
 	disarmedSinceS  float64   // first of the last HEARTBEATs that all report disarmed; -1: the last one does not
 	leaderReturnedS float64   // the leader was restarted or continued, without the messages before
@@ -436,7 +437,7 @@ func (j *judge) handleHeartbeat(i int, h autopilot.Heartbeat) {
 		a.armOrder.disarmedS = min(a.armOrder.disarmedS, h.TimeS)
 	}
 	if p := a.pilot; p != nil && h.TimeS >= p.sinceS && p.shownBy(h) {
-		p.knownS = min(p.knownS, h.TimeS)
+		p.knownS = min(p.knownS, h.TimeS+a.linkDelayS)
 	}
 }
 

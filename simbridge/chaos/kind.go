@@ -124,7 +124,7 @@ func (p *plan) drawPacks(r *rand.Rand) {
 		}
 		x.SlotsOf = append(x.SlotsOf, share*float64(p.Slots))
 	}
-	if p.ShockSlot >= p.Slots/2 { // of one that comes as they fly home nobody could do anything about
+	if p.Wind || p.ShockSlot >= p.Slots/2 { // it is taken for wind; of one as they fly home nobody could do anything about
 		p.ShockSlot = never
 	} else { // before the first of them has to
 		p.ShockSlot = int(slices.Min(x.SlotsOf) * float64(p.ShockSlot) / float64(p.Slots))
@@ -173,7 +173,8 @@ func (p *plan) packsRequest(id string, capacityJ func(i int) float64) telemetry.
 		if p.lands() {
 			pack.Reserve = new(packReserve)
 			if p.Packs.NamesUsedJ {
-				pack.UsableJ = new(capacityJ(i) * p.Packs.FullShare)
+				const known = 0.999 // of a capacity that its autopilot tells in mAh
+				pack.UsableJ = new(capacityJ(i) * min(p.Packs.FullShare, known))
 			}
 		} else {
 			pack.ReserveJ = new(float64(reserveJ))

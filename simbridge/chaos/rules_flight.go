@@ -28,11 +28,19 @@ func (j *judge) closerThan(e *event, leastM float64) string {
 		d := a.state.Position.Sub(o.state.Position).HorizontalM()
 		j.minSeparationM = min(j.minSeparationM, d)
 		// One that falls, or has its pilot, is the others' to keep clear of.
-		if d < leastM && (a.inAir && a.led() || o.inAir && o.led()) {
+		if d < leastM && (a.inAir && a.led() || o.inAir && o.led()) && !a.passesUnsteered(o) && !o.passesUnsteered(a) {
 			return fmt.Sprintf("aircraft %d and %d are %.1f m apart: %s, %s", e.aircraft+1, k+1, d, a, o)
 		}
 	}
 	return ""
+}
+
+// passesUnsteered is whether it returns by its own failsafe past another that has no leader just now, or has one
+// again since a moment ago.
+func (a *observedAircraft) passesUnsteered(o *observedAircraft) bool {
+	const streamS = 2
+	returns := a.copter && a.state.Failsafe && a.state.Mode == autopilot.ModeReturn
+	return returns && (o.state.TimeS-o.setpointS > streamS || o.state.TimeS-o.leaderReturnedS < settleS)
 }
 
 // offboardFor is how long the leader has commanded an aircraft in OFFBOARD; 0: it does not.

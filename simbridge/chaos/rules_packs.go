@@ -114,9 +114,10 @@ func (j *judge) checkLandsAtReserve(e *event) string {
 	if j.limits.reserve == 0 || !a.led() || !math.IsInf(a.settlesS, 1) {
 		return ""
 	}
-	kept := j.limits.reserve * a.state.PackJ
-	leftJ, waitsJ := j.landedJ(e.aircraft), 1.25*a.blockedS*j.flightW(j.lastSlot, e.aircraft, geo.Local{})
-	if least := min(kept, a.reachableJ) - j.sensorJ(e.aircraft) - waitsJ; leftJ < least {
+	const errorS = 1 // of the least way home
+	kept, hoverW := j.limits.reserve*a.state.PackJ, j.flightW(j.lastSlot, e.aircraft, geo.Local{})
+	leftJ, waitsJ := j.landedJ(e.aircraft), 1.25*a.blockedS*hoverW
+	if least := min(kept, a.reachableJ-errorS*hoverW) - j.sensorJ(e.aircraft) - waitsJ; leftJ < least {
 		return fmt.Sprintf("aircraft %d lands with %.2f %% of its pack of %.0f J: %.0f J, of %.0f that it could keep", e.aircraft+1,
 			100*leftJ/a.state.PackJ, a.state.PackJ, leftJ, least)
 	}

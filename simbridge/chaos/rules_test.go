@@ -250,6 +250,17 @@ func copterReturns(j *judge, disturbed int) {
 	j.handleMotion(0, s)
 }
 
+// returnsPast is an ArduCopter that its failsafe returns past another at 18 s, whose last setpoint came at some time.
+func returnsPast(j *judge, setpointS float64) {
+	j.aircraft[0].copter, j.aircraft[0].leaderReturnedS = true, -100
+	j.aircraft[1].setpointS, j.aircraft[1].leaderReturnedS = setpointS, -100
+	j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 100}, 0, autopilot.ModeHold, 18))
+	s := state(middle, 8, autopilot.ModeReturn, 18)
+	s.Failsafe = true
+	j.pilotTookOver(0, 10, nil)
+	j.handleMotion(0, s)
+}
+
 // ruleCases has cases of each rule that break it, and cases that are just inside it.
 var ruleCases = []struct {
 	rule  string
@@ -271,6 +282,8 @@ var ruleCases = []struct {
 		j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 100}, 0, autopilot.ModePosition, 1))
 		j.handleMotion(0, state(middle, 0, autopilot.ModePosition, 1))
 	}, true},
+	{"separation", "one returns past another whose leader is away", func(j *judge) { returnsPast(j, 10) }, true},
+	{"separation", "past another that is steered", func(j *judge) { returnsPast(j, 17.5) }, false},
 	{"least separation", "9 m apart", func(j *judge) {
 		j.handleMotion(1, state(geo.Local{EastM: 509, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, 1))
 		j.handleMotion(0, state(middle, 0, autopilot.ModeOffboard, 1))
@@ -508,6 +521,11 @@ var ruleCases = []struct {
 		pilotTakesPosition(j, 10)
 		j.handleHeartbeat(0, autopilot.Heartbeat{TimeS: 9.9, Mode: autopilot.ModePosition})
 		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 13))
+	}, true},
+	{"pilot", "its HEARTBEAT may be late", func(j *judge) {
+		j.aircraft[0].linkDelayS = 0.7
+		pilotTakesPosition(j, 10, 10.5)
+		j.handleReceived(0, offboardSetpoint(middle, 8, 0, 11.1))
 	}, true},
 	{"pilot", "on its way", func(j *judge) {
 		pilotTakesPosition(j, 10, 10.9)
