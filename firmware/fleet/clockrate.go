@@ -13,7 +13,9 @@ type clockRate struct {
 	beganS         float64
 	presentSecondS float64
 	measuredMSPerS float64     // ms per mission second; 0: not known
-	prompt         clockSample // the one that took least to arrive, of the last minute or so
+	prompt         clockSample // the one that took least to arrive, of the last minute or two
+	nextPrompt     clockSample // the same since promptFromS, which takes its place a minute later
+	promptFromS    float64
 }
 
 // clockSample is an autopilot's time since boot, and when it was received.
@@ -27,10 +29,15 @@ func (a clockSample) delayedMoreThan(b clockSample) bool {
 func (r *clockRate) add(ms, now float64) {
 	s := clockSample{ms, now}
 	if r.beganS == 0 {
-		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now, prompt: s}
+		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now, prompt: s, nextPrompt: s, promptFromS: now}
 	}
-	if r.prompt.delayedMoreThan(s) || now-r.prompt.receivedS > promptForS {
-		r.prompt = s
+	if now-r.promptFromS > promptForS { // s alone may be one of a full buffer
+		r.prompt, r.nextPrompt, r.promptFromS = r.nextPrompt, s, now
+	}
+	for _, p := range [...]*clockSample{&r.prompt, &r.nextPrompt} {
+		if p.delayedMoreThan(s) {
+			*p = s
+		}
 	}
 	if now-r.beganS < 1 && r.first.delayedMoreThan(s) {
 		r.first = s
@@ -62,7 +69,7 @@ func (r *clockRate) sentS(bootMS, receivedS float64) float64 {
 	return math.Min(r.prompt.receivedS+(bootMS-r.prompt.bootMS)/r.msPerS(), receivedS)
 }
 
-// promptForS is how long a sample counts as the promptest. Clocks drift.
+// promptForS is for how long the promptest sample is looked for. Clocks drift.
 const promptForS = 60
 
 // msPerS is the rate, or the nominal one where it is not known.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -273,9 +274,17 @@ func TestLateCopies(t *testing.T) {
 }
 
 // After a stall the first messages of a full buffer come at once, and then that of now: it
-// is late messages that it follows, and not ahead of its time.
+// is late messages that it follows, and not ahead of its time, however long it has flown.
 func TestFullBufferAfterAStall(t *testing.T) {
+	for flownS := 0; flownS < 62; flownS += 4 {
+		t.Run(fmt.Sprint(flownS), func(t *testing.T) { fullBufferAfterAStall(t, time.Duration(flownS)*time.Second) })
+	}
+}
+
+func fullBufferAfterAStall(t *testing.T, flown time.Duration) {
 	v := flying(t)
+	v.velocity = physics.Position{}
+	v.simulate(flown, nil)
 	var buffered []message.Message
 	for range 80 {
 		v.clock.Advance(100 * time.Millisecond)

@@ -11,6 +11,8 @@ type knownFinding struct {
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "lag and delay of each aircraft in the envelope: where setpoints come 0.3 s late, 15 ms at this " +
 		"speed, two that meet pass at 9.4 m"},
+	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +
+		"home is taken to cost what it does on average over them; up to 30 % is left, of at most 23"},
 }
 
 // knownIssue is the issue that ends a finding in this mission; empty: it is not known.

@@ -114,7 +114,7 @@ func (j *judge) checkLandsAtReserve(e *event) string {
 	if j.limits.reserve == 0 || !a.led() || !math.IsInf(a.settlesS, 1) {
 		return ""
 	}
-	const errorS = 1 // of the least way home
+	const errorS = 2 // of the least way home
 	kept, hoverW := j.limits.reserve*a.state.PackJ, j.flightW(j.lastSlot, e.aircraft, geo.Local{})
 	leftJ, waitsJ := j.landedJ(e.aircraft), 1.25*a.blockedS*hoverW
 	if least := min(kept, a.reachableJ-errorS*hoverW) - j.sensorJ(e.aircraft) - waitsJ; leftJ < least {
