@@ -24,7 +24,7 @@ type Clock struct {
 
 const (
 	clockTick  = time.Millisecond
-	cappedStep = 5 * time.Millisecond // of a clock that is stopped with the program
+	cappedStep = 2 * clockTick // of a clock that is stopped with the program: others of its threads may wait longer than this one
 	maxRate    = 10                   // at which autopilots, which wake every 20 ms in slots of a second, are still smooth
 )
 
