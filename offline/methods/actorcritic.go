@@ -3,6 +3,7 @@ package methods
 import (
 	"math"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
@@ -13,163 +14,7 @@ import (
 // The networks of the methods that learn by reward share what they read of a slot and
 // how they decide. Users are read one by one and summed up by their mean, so that any
 // number of them may be active; each user's own features decide for it, beside the
-// fleet's summary. Actions are those of eq. (action), rescaled to [-1, 1] as in Sec. IV-B:
-// each aircraft's length of flight, each user's association among M+1, and its offloaded
-// fraction; but headings are unit vectors. As a number on [-1, 1] a heading is torn at
-// 2 pi: the mean of headings to all sides would be west. And users come with the latencies of
-// eq. (physfeat). Plain is the letter of the paper instead: headings are such numbers, and a
-// user is what eq. (tokusr) has without the latencies, its bearing an angle.
-
-const (
-	aircraftFeatures    = 5
-	fleetFeatures       = 3 // slot, number of users, omega
-	taskFeatures        = 4
-	userPairFeatures    = 6 // of a user and an aircraft
-	flightActions       = 3 // of an aircraft: length, and the heading's east and north
-	plainFlightActions  = 2 // length and heading
-	objectives          = 2 // delay, energy
-	loadedUsers         = 4 // that the number of users served is divided by
-	gainOrders          = 2 // orders of magnitude that a gain is divided by, above
-	typicalGainExponent = -11
-)
-
-func fleetWidth(aircraft int) int { return aircraftFeatures*aircraft + fleetFeatures }
-func userWidth(aircraft int) int  { return taskFeatures + userPairFeatures*aircraft }
-
-func flightWidth(plain bool) int {
-	if plain {
-		return plainFlightActions
-	}
-	return flightActions
-}
-
-// observation holds what is read of some slots: S of them with N users in all.
-type observation struct {
-	plain bool
-	slots int
-	fleet []float32 // (S, fleetWidth)
-	users []float32 // (N, userWidth)
-	first []int     // (S+1), each slot's first user, and N
-	ids   []int     // (N)
-}
-
-func (o *observation) reset() {
-	o.slots, o.fleet, o.users, o.first, o.ids = 0, o.fleet[:0], o.users[:0], append(o.first[:0], 0), o.ids[:0]
-}
-
-// add appends a slot, under a preference.
-func (o *observation) add(c *physics.Constants, s *slot.Snapshot, omega float64) {
-	for i := range s.Aircraft {
-		a := &s.Aircraft[i]
-		o.fleet = append(o.fleet, float32(2*a.Position.EastM/c.AreaSideM-1), float32(2*a.Position.NorthM/c.AreaSideM-1),
-			float32(a.RemainingJ/c.BatteryCapacityJ), float32(a.ServedLastSlot)/loadedUsers, float32(a.SpeedMPS/c.SpeedMaxMPS))
-	}
-	o.fleet = append(o.fleet, float32(s.Slot)/float32(s.Slots), float32(len(s.Users))/(2*loadedUsers), float32(omega)) // omega last
-	load := max(float64(len(s.Users))/float64(max(len(s.Aircraft), 1)), 1)
-	for i := range s.Users {
-		u := &s.Users[i]
-		if o.plain {
-			o.addPlain(c, s, u)
-			continue
-		}
-		localS := u.Task.LocalTimeS(u.CPUHz)
-		o.ids = append(o.ids, u.ID)
-		o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.DeadlineS), float32(localS),
-			float32(min(localS/u.Task.DeadlineS, 10)))
-		for m := range s.Aircraft {
-			to := u.Position.Sub(s.Aircraft[m].Position)
-			d := max(to.Norm(), 1)
-			offloadS := u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], s.Aircraft[m].CPUHz, load))
-			o.users = append(o.users, float32(d/c.AreaSideM), float32(to.EastM/d), float32(to.NorthM/d),
-				float32((math.Log10(max(u.Gain[m], 1e-20))-typicalGainExponent)/gainOrders), float32(min(offloadS, 10)),
-				float32(min(offloadS/localS, 10)))
-		}
-	}
-	o.slots++
-	o.first = append(o.first, o.first[len(o.first)-1]+len(s.Users))
-}
-
-// addPlain appends a user as eq. (tokusr) has it, in as many columns as others.
-func (o *observation) addPlain(c *physics.Constants, s *slot.Snapshot, u *slot.User) {
-	o.ids = append(o.ids, u.ID)
-	o.users = append(o.users, float32(u.Task.Bits/1e6), float32(u.Task.CyclesPerBit/1000), float32(u.Task.DeadlineS),
-		float32(u.QueueBits/1e6))
-	for m := range s.Aircraft {
-		to := u.Position.Sub(s.Aircraft[m].Position)
-		o.users = append(o.users, float32(to.Norm()/c.AreaSideM), float32(math.Atan2(to.NorthM, to.EastM)/math.Pi),
-			float32((math.Log10(max(u.Gain[m], 1e-20))-typicalGainExponent)/gainOrders), 0, 0, 0)
-	}
-}
-
-// gather sets o to the slots of another one, by their numbers.
-func (o *observation) gather(from *observation, slots []int) {
-	o.reset()
-	fleet := len(from.fleet) / from.slots
-	width := 0
-	if n := from.first[from.slots]; n > 0 {
-		width = len(from.users) / n
-	}
-	for _, s := range slots {
-		o.fleet = append(o.fleet, from.fleet[s*fleet:(s+1)*fleet]...)
-		o.users = append(o.users, from.users[from.first[s]*width:from.first[s+1]*width]...)
-		o.ids = append(o.ids, from.ids[from.first[s]:from.first[s+1]]...)
-		o.slots++
-		o.first = append(o.first, o.first[o.slots-1]+from.first[s+1]-from.first[s])
-	}
-}
-
-// slotOfUser returns each user's slot.
-func (o *observation) slotOfUser() (index []int) {
-	for s := range o.slots {
-		for range o.first[s+1] - o.first[s] {
-			index = append(index, s)
-		}
-	}
-	return index
-}
-
-// actions are what was done in some slots, before it is limited to what is possible.
-type actions struct {
-	plain   bool
-	flight  []float32 // (S, flightActions M), plain (S, plainFlightActions M)
-	server  []int     // (N)
-	offload []float32 // (N)
-}
-
-func (a *actions) reset() { a.flight, a.server, a.offload = a.flight[:0], a.server[:0], a.offload[:0] }
-
-// gather sets a to the actions of some slots.
-func (a *actions) gather(from *actions, o *observation, slots []int) {
-	a.reset()
-	width := len(from.flight) / o.slots
-	for _, s := range slots {
-		a.flight = append(a.flight, from.flight[s*width:(s+1)*width]...)
-		a.server = append(a.server, from.server[o.first[s]:o.first[s+1]]...)
-		a.offload = append(a.offload, from.offload[o.first[s]:o.first[s+1]]...)
-	}
-}
-
-// decide writes the actions of slot i of a batch, whose first user is given, as a decision.
-func (a *actions) decide(c *physics.Constants, s *slot.Snapshot, i, first int, d *slot.Decision) {
-	d.Resize(s)
-	for u := range s.Users {
-		if server := a.server[first+u]; server > 0 {
-			d.Users[u] = slot.UserDecision{Server: server, Offload: min(max((1+float64(a.offload[first+u]))/2, 0), 1)}
-		}
-	}
-	for m := range s.Aircraft {
-		flight := a.flight[flightWidth(a.plain)*(i*len(s.Aircraft)+m):]
-		length := c.SpeedMaxMPS * min(max((1+float64(flight[0]))/2, 0), 1)
-		var east, north float64
-		if a.plain {
-			north, east = math.Sincos(math.Pi * (1 + min(max(float64(flight[1]), -1), 1)))
-		} else {
-			east, north = float64(flight[1]), float64(flight[2])
-		}
-		norm := max(math.Hypot(east, north), 1e-9)
-		d.Move[m] = physics.Position{EastM: length * east / norm, NorthM: length * north / norm}
-	}
-}
+// fleet's summary.
 
 // encoder sums a slot up.
 type encoder[T any] struct {
@@ -189,11 +34,28 @@ func encoderTensors(name string, fleet, user, width, userPart int) encoder[model
 	}
 }
 
-// encode returns one row for each slot.
-func encode[T kernel.Float](t *nn.Tape[T], e *encoder[nn.Param[T]], fleet, users *nn.Var[T], slotOfUser []int, slots int) *nn.Var[T] {
-	mean := t.MeanRows(t.Gelu(t.Linear(users, &e.Embed)), slotOfUser, slots)
-	h := t.Gelu(t.Add(t.Linear(fleet, &e.Fleet), t.MatMul(mean, &e.Users)))
+// encode returns one row for each slot of x, whose fleet and users are read as given.
+func encode[T kernel.Float](t *nn.Tape[T], e *encoder[nn.Param[T]], fleet, users []float32, x *transitions) *nn.Var[T] {
+	rows := t.Input(users, len(x.ids), e.Embed.Weight.Value.Rows)
+	mean := t.MeanRows(t.Gelu(t.Linear(rows, &e.Embed)), x.slotOfUser(), x.slots)
+	h := t.Gelu(t.Add(t.Linear(t.Input(fleet, x.slots, e.Fleet.Weight.Value.Rows), &e.Fleet), t.MatMul(mean, &e.Users)))
 	return t.Gelu(t.Linear(h, &e.Hidden))
+}
+
+// critic estimates values of a slot, or of a slot and its actions.
+type critic[T any] struct {
+	Encoder encoder[T]
+	Out     model.Linear[T]
+}
+
+func criticTensors(name string, fleet, user, width, userPart, outputs int) critic[model.Tensor] {
+	return critic[model.Tensor]{encoderTensors(name, fleet, user, width, userPart),
+		model.OutputTensors(name+".out", name+".outb", width, outputs)}
+}
+
+// estimate returns a critic's values of each slot of x, whose fleet and users are read as given.
+func estimate[T kernel.Float](t *nn.Tape[T], c *critic[nn.Param[T]], fleet, users []float32, x *transitions) *nn.Var[T] {
+	return t.Linear(encode(t, &c.Encoder, fleet, users, x), &c.Out)
 }
 
 // actor decides: its outputs are the logits of each user's association and the means of
@@ -225,11 +87,15 @@ type distribution[T kernel.Float] struct {
 	logStd *nn.Var[T] // (1, flightActions M + 1)
 }
 
-// act returns the actor's distribution; own is what each user's decisions read of itself, beside
-// the summary of its slot.
-func act[T kernel.Float](t *nn.Tape[T], a *actor[nn.Param[T]], fleet, users, own *nn.Var[T], slotOfUser []int, slots int) distribution[T] {
-	h := encode(t, &a.Encoder, fleet, users, slotOfUser, slots)
-	user := t.Gelu(t.AddRows(t.Linear(own, &a.User), t.MatMul(h, &a.Context), slotOfUser))
+// act returns the actor's distribution; pooled: users are decided for by the summary of their slot alone.
+func act[T kernel.Float](t *nn.Tape[T], a *actor[nn.Param[T]], x *transitions, pooled bool) distribution[T] {
+	h := encode(t, &a.Encoder, x.fleet, x.users, x)
+	own := x.users
+	if pooled {
+		own = make([]float32, len(x.users))
+	}
+	user := t.Linear(t.Input(own, len(x.ids), a.User.Weight.Value.Rows), &a.User)
+	user = t.Gelu(t.AddRows(user, t.MatMul(h, &a.Context), x.slotOfUser()))
 	return distribution[T]{t.Linear(user, &a.Choice), t.Linear(h, &a.Flight), t.Lookup(&a.LogStd, []int{0})}
 }
 
@@ -256,36 +122,36 @@ func (p *distribution[T]) deviation(k int) (logStd, free float64) {
 // logProbability returns the log density of slot s's actions. With dlog, the derivative
 // of a loss by it, it adds the loss's gradients by the outputs to the distribution's.
 // The fraction of a user that computes locally is no action.
-func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog float64) (log float64) {
+func (p *distribution[T]) logProbability(x *transitions, s int, dlog float64) (log float64) {
 	width := p.flight.Value.Cols
 	for k := range width {
 		logStd, free := p.deviation(k)
-		l, dmean, dstd := logGaussian(float64(a.flight[s*width+k]), float64(p.flight.Value.Row(s)[k]), logStd)
+		l, dmean, dstd := logGaussian(float64(x.flight[s*width+k]), float64(p.flight.Value.Row(s)[k]), logStd)
 		log += l
 		if dlog != 0 {
 			p.flight.Grad.Row(s)[k] += T(dlog * dmean)
 			p.logStd.Grad.Data[k] += T(dlog * dstd * free)
 		}
 	}
-	for u := o.first[s]; u < o.first[s+1]; u++ {
+	for u := x.first[s]; u < x.first[s+1]; u++ {
 		row := p.choice.Value.Row(u)
 		last := len(row) - 1
 		logits := make([]float64, last)
 		for i := range logits {
 			logits[i] = float64(row[i])
 		}
-		loss, _ := nn.CrossEntropy(logits, a.server[u]) // and their gradient in their place
+		loss, _ := nn.CrossEntropy(logits, x.server[u]) // and their gradient in their place
 		log -= loss
 		if dlog != 0 {
 			for i, g := range logits {
 				p.choice.Grad.Row(u)[i] -= T(dlog * g)
 			}
 		}
-		if a.server[u] == 0 {
+		if x.server[u] == 0 {
 			continue
 		}
 		logStd, free := p.deviation(width)
-		l, dmean, dstd := logGaussian(float64(a.offload[u]), float64(row[last]), logStd)
+		l, dmean, dstd := logGaussian(float64(x.offload[u]), float64(row[last]), logStd)
 		log += l
 		if dlog != 0 {
 			p.choice.Grad.Row(u)[last] += T(dlog * dmean)
@@ -297,7 +163,7 @@ func (p *distribution[T]) logProbability(o *observation, a *actions, s int, dlog
 
 // sample draws the actions of slot s, or with draw nil takes the likeliest, and appends
 // them.
-func (p *distribution[T]) sample(o *observation, a *actions, s int, draw drawer) {
+func (p *distribution[T]) sample(x *transitions, s int, draw drawer) {
 	noise := func(k int) float64 {
 		if draw == nil {
 			return 0
@@ -306,13 +172,13 @@ func (p *distribution[T]) sample(o *observation, a *actions, s int, draw drawer)
 		return math.Exp(logStd) * draw.NormFloat64()
 	}
 	for k, mean := range p.flight.Value.Row(s) {
-		a.flight = append(a.flight, float32(float64(mean)+noise(k)))
+		x.flight = append(x.flight, float32(float64(mean)+noise(k)))
 	}
-	for u := o.first[s]; u < o.first[s+1]; u++ {
+	for u := x.first[s]; u < x.first[s+1]; u++ {
 		row := p.choice.Value.Row(u)
 		last := len(row) - 1
-		a.server = append(a.server, chooseServer(row[:last], draw))
-		a.offload = append(a.offload, float32(float64(row[last])+noise(p.flight.Value.Cols)))
+		x.server = append(x.server, chooseServer(row[:last], draw))
+		x.offload = append(x.offload, float32(float64(row[last])+noise(p.flight.Value.Cols)))
 	}
 }
 
@@ -344,4 +210,42 @@ func chooseServer[T kernel.Float](logits []T, draw drawer) int {
 		}
 	}
 	return best
+}
+
+// actorPolicy flies an actor's likeliest actions.
+type actorPolicy struct {
+	constants *physics.Constants
+	actor     actor[nn.Param[float32]]
+	tape      nn.Tape[float32]
+	pooled    bool
+	omega     float64 // that the actor reads; 0 where it has been trained at one preference
+	now       transitions
+}
+
+// newActorPolicy returns the policy of parameters that begin with an actor's.
+func newActorPolicy(w *nn.Params[float32], c *physics.Constants, plain, pooled bool) *actorPolicy {
+	a := &actorPolicy{constants: c, pooled: pooled, now: transitions{plain: plain}}
+	list := model.Parameters[nn.Param[float32]](&a.actor)
+	nn.Bind(list, &nn.Params[float32]{Tensors: w.Tensors[:len(list)], Data: w.Data}, nil)
+	return a
+}
+
+// Reset implements rollout.Policy.
+func (a *actorPolicy) Reset() {}
+
+// Decide implements rollout.Policy, under the request's preference.
+func (a *actorPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	a.omega = g.Omega()
+	a.decide(s, d)
+	return goal.Observation{}
+}
+
+func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
+	a.now.reset()
+	a.now.observe(a.constants, s, a.omega)
+	a.tape.Reset()
+	out := act(&a.tape, &a.actor, &a.now, a.pooled)
+	out.sample(&a.now, 0, nil)
+	a.now.decide(a.constants, s, 0, d)
+	d.Evaluate(a.constants, s)
 }

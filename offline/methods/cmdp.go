@@ -7,7 +7,7 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
-	"prefdt/offline/rollout"
+	"prefdt/offline/pareto"
 )
 
 // Lagrangian CMDP, Table "classes" of the paper, class 1: reward-constrained policy
@@ -27,11 +27,10 @@ type CMDPSettings struct {
 	PPO            PPOSettings `json:"ppo" yaml:"ppo"` // its preferences are not used
 }
 
-func (s *CMDPSettings) scale(fraction float64) { s.PPO.scale(fraction) }
-
 var cmdpMethod = Method{
 	Name: "cmdp", Description: "proximal policy optimisation on a Lagrangian, one policy for each budget",
 	Settings: func(c *Config) any { return c.CMDP },
+	Spending: func(c *Config) []*int { return []*int{&c.CMDP.PPO.Steps} },
 	Budget: func(r *Run) Budget {
 		return Budget{Policies: len(r.CMDP.BudgetsJ), EnvironmentSteps: len(r.CMDP.BudgetsJ) * r.CMDP.PPO.Steps}
 	},
@@ -60,14 +59,13 @@ func (s *CMDPSettings) raise(multiplier, energyJ, budgetJ, scaleJ float64) float
 }
 
 // makeCMDP trains one policy for each budget.
-func makeCMDP(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+func makeCMDP(ctx context.Context, r *Run) (NewPolicy, error) {
 	s := &r.CMDP
-	params, err := trainMembers(ctx, r, s.PPO, "CMDP", s.BudgetsJ, func(p *ppo, budgetJ float64) func() [objectives]float64 {
-		return func() [objectives]float64 {
-			x := &p.learner.weights.Multiplier.Value.Data[0]
-			*x = float32(s.raise(float64(*x), p.meanCost[1], budgetJ, r.Scales.EnergyJ))
-			return [objectives]float64{1, float64(*x)}
-		}
+	params, err := trainMembers(ctx, r, s.PPO, "CMDP", s.BudgetsJ, func(p *ppo, budgetJ float64) [objectives]float64 {
+		x := &p.network.weights.Multiplier.Value.Data[0]
+		*x = float32(s.raise(float64(*x), p.meanCost[1], budgetJ, r.Scales.EnergyJ))
+		return [objectives]float64{1, float64(*x)}
 	})
-	return newMembers(&r.World.Physics, s.PPO, s.BudgetsJ, goal.Objective.BudgetJ, params), err
+	nearest := func(g goal.Objective) int { return pareto.Nearest(s.BudgetsJ, g.BudgetJ()) }
+	return newMembers(&r.World.Physics, s.PPO, params, nearest), err
 }

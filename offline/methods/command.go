@@ -63,15 +63,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *list {
 		methods := Methods(&r.Config)
 		if *asJSON {
-			type described struct {
-				Name        string `json:"name"`
-				Description string `json:"description"`
-			}
-			all := []described{}
-			for _, m := range methods {
-				all = append(all, described{m.Name, m.Description})
-			}
-			return call.PrintJSON(all)
+			return call.PrintJSON(methods)
 		}
 		for _, m := range methods {
 			fmt.Fprintf(call.Stdout, "%-22s %s\n", m.Name, m.Description)
@@ -89,7 +81,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-budget is %v, -settings %d, -workers %d; want above 0 to 100, 2 to 1001, 1 to 1024", *budget, *settings,
 			*workers)
 	}
-	r.Config.Scale(m.Name, *budget)
+	if m.Spending != nil {
+		for _, n := range m.Spending(&r.Config) {
+			*n = max(int(float64(*n)**budget), 1)
+		}
+	}
 	if r.World, err = config(world.Standard()); err != nil {
 		return cli.BadInput(err)
 	}
@@ -108,7 +104,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if m.BudgetsJ != nil {
 		at = m.BudgetsJ(&r.Config)
 	}
-	if _, err := readOutcomes(r.outcomesPath(), r.hash(m, at)); err != nil {
+	if _, err := r.readOutcomes(at); err != nil {
 		return cli.BadInput(err)
 	}
 	newPolicy, err := m.New(ctx, r)
@@ -148,10 +144,6 @@ func (r *Run) Claim(m *Method, resume bool) error {
 	have, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if err := command.CheckWritable(r.Dir); err != nil {
-			return err
-		}
-		return command.ReplaceJSON(path, "  ", json.RawMessage(want))
 	case err != nil:
 		return err
 	case strings.TrimSpace(string(have)) != string(want):
@@ -159,7 +151,10 @@ func (r *Run) Claim(m *Method, resume bool) error {
 	case !resume:
 		return fmt.Errorf("%s holds a run: add -resume to continue it, or give another -out", r.Dir)
 	}
-	return nil
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return err
+	}
+	return command.ReplaceJSON(path, "  ", json.RawMessage(want))
 }
 
 // print writes the figures as a table.

@@ -7,10 +7,9 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 
-	"prefdt/inference/physics"
-	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
@@ -59,6 +58,7 @@ type simulator struct {
 	teacher.Runner
 	deciders []decider
 	world    *world.World
+	flown    transitions
 }
 
 func newSimulator(c world.Config, f behaviour) (*simulator, error) {
@@ -77,53 +77,48 @@ func (f *simulator) mean(decide decider, seeds []uint64) (mean pareto.Point) {
 	return mean
 }
 
-// dataset is a corpus in memory: the slots of its flights, one after another.
+// storedFlight is one of a corpus.
+type storedFlight struct {
+	transitions
+	cost   [][objectives]float64 // of each slot: delay in s, energy in J
+	omega  float64               // that it is stored under
+	expert bool                  // by a member of the front, not by a heuristic
+}
+
+// toGo returns the costs from each slot on.
+func (f *storedFlight) toGo() [][objectives]float64 {
+	left := slices.Clone(f.cost)
+	for s := len(left) - 2; s >= 0; s-- {
+		for j := range left[s] {
+			left[s][j] += left[s+1][j]
+		}
+	}
+	return left
+}
+
+// dataset is a corpus in memory. Its flights have equally many slots.
 type dataset struct {
-	observation observation
-	actions     actions
-	cost        [][objectives]float64 // of each slot: delay in s, energy in J
-	last        []bool                // whether the slot is its flight's last
-	omega       []float64             // of each flight
-	expert      []bool                // of each flight: by a member of the front, not by a heuristic
-	low, high   float64               // least and largest preference that flights are stored under
+	flights   []storedFlight
+	low, high float64 // least and largest preference that flights are stored under
 }
 
-// flownMember is a member of a front and its mean outcome on training seeds.
-type flownMember struct {
-	index int
-	pareto.Point
+// front are the members of a behaviour that no other dominates, in order of delay, with their mean
+// outcomes on training seeds.
+type front struct {
+	corpus.Archive
+	members []int // of the behaviour
 }
 
-// labelling gives the share of each member of a front, in order of delay, by which preferences are
-// matched to them. The scales eta are the spans of the returns of flights.
-type labelling func(members []flownMember, etas pareto.Point) (shares []float64)
+// labelling gives the share of an outcome, by which preferences are matched to the members of a front. The
+// scales eta are the spans of the returns of flights.
+type labelling func(a *corpus.Archive, etas, p pareto.Point) float64
 
-// outcomeShares are the paper's: delay's part of a normalised return, from which nothing is subtracted.
-func outcomeShares(members []flownMember, etas pareto.Point) (shares []float64) {
-	for _, m := range members {
-		shares = append(shares, corpus.Share(m.Point, etas))
-	}
-	return shares
-}
+// outcomeShare is the paper's: delay's part of a normalised return, from which nothing is subtracted.
+func outcomeShare(_ *corpus.Archive, etas, p pareto.Point) float64 { return corpus.Share(p, etas) }
 
-// importanceShares run from 0 at the least delay to 1 at the least energy, as the weights of a
+// importanceShare runs from 0 at the least delay to 1 at the least energy, as the weights of a
 // utility do: delay's part of what is above the front's ideal point.
-func importanceShares(members []flownMember, _ pareto.Point) (shares []float64) {
-	a := archiveOf(members)
-	for _, m := range members {
-		shares = append(shares, a.DelayShare(m.Point))
-	}
-	return shares
-}
-
-// archiveOf returns the outcomes of a front's members.
-func archiveOf(members []flownMember) (a *corpus.Archive) {
-	a = &corpus.Archive{}
-	for _, m := range members {
-		a.Points = append(a.Points, m.Point)
-	}
-	return a
-}
+func importanceShare(a *corpus.Archive, _, p pareto.Point) float64 { return a.DelayShare(p) }
 
 // buildDataset flies a corpus. Preferences are matched by shares over the scales eta, which are spans
 // of the returns of the flights matched: a first corpus of a tenth of the flights, matched by the spans of the front,
@@ -134,185 +129,112 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 	if err != nil {
 		return nil, err
 	}
-	members, err := flyMembers(ctx, c, f, list[:min(s.Episodes, len(list))], workers)
+	front, err := flyMembers(ctx, c, f, list[:min(s.Episodes, len(list))], workers)
 	if err != nil {
 		return nil, err
 	}
-	if len(members) < 2 {
-		return nil, fmt.Errorf("the corpus's front has %d members, want two at least", len(members))
+	if len(front.Points) < 2 {
+		return nil, fmt.Errorf("the corpus's front has %d members, want two at least", len(front.Points))
+	}
+	fly := func(flights int, etas pareto.Point, progress func(done int)) (*dataset, error) {
+		var shares []float64
+		for _, p := range front.Points {
+			shares = append(shares, label(&front.Archive, etas, p))
+		}
+		d := &dataset{flights: make([]storedFlight, flights)}
+		d.low, d.high = corpus.Accepted(shares)
+		return d, jobs.Do(ctx, flights, workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
+			omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
+			decide := w.deciders[front.members[pareto.Nearest(shares, omega)]]
+			mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
+			if heuristic {
+				decide = func(s *slot.Snapshot, d *slot.Decision) { corpus.DecideHeuristic(mode, &c, s, d) }
+			}
+			w.world.Reset(list[i%len(list)])
+			d.flights[i] = w.store(decide, omega)
+			d.flights[i].expert = !heuristic
+			return nil
+		}, progress)
 	}
 	var etas pareto.Point
-	etas.DelayS, etas.EnergyJ = archiveOf(members).ReturnScales()
-	draft := s
-	draft.Flights = max(s.Flights/10, 1)
-	sample, err := flyDataset(ctx, c, draft, members, label(members, etas), list, f, workers, nil)
+	etas.DelayS, etas.EnergyJ = front.ReturnScales()
+	draft, err := fly(max(s.Flights/10, 1), etas, nil)
 	if err != nil {
 		return nil, err
 	}
-	if spans := sample.spans(); spans.DelayS > 0 && spans.EnergyJ > 0 {
+	if spans := draft.spans(); spans.DelayS > 0 && spans.EnergyJ > 0 {
 		etas = spans
 	}
-	return flyDataset(ctx, c, s, members, label(members, etas), list, f, workers, command.Progress(log, "flights of the corpus", s.Flights))
+	return fly(s.Flights, etas, command.Progress(log, "flights of the corpus", s.Flights))
 }
 
-// flyDataset flies a corpus whose members have given shares.
-func flyDataset(ctx context.Context, c world.Config, s DatasetSettings, members []flownMember, shares []float64, list []uint64, f behaviour,
-	workers int, progress func(done int)) (*dataset, error) {
-	parts := make([]dataset, s.Flights)
-	err := jobs.Do(ctx, s.Flights, workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
-		omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
-		decide := w.deciders[members[pareto.Nearest(shares, omega)].index]
-		mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
-		if heuristic {
-			decide = func(s *slot.Snapshot, d *slot.Decision) {
-				corpus.DecideHeuristic(mode, &w.world.Config, s, d)
-			}
-		}
-		p := &parts[i]
-		p.observation.reset()
-		w.world.Reset(list[i%len(list)])
-		w.Fly(w.world, decide, func(t teacher.SettledSlot) {
-			p.observation.add(&c.Physics, t.Snapshot, omega)
-			p.actions.add(&c.Physics, t.Decision)
-			p.cost = append(p.cost, [objectives]float64{t.Outcome.DelayS, t.Outcome.EnergyJ()})
-			p.last = append(p.last, false)
-		})
-		p.last[len(p.last)-1] = true
-		p.omega, p.expert = []float64{omega}, []bool{!heuristic}
-		return nil
-	}, progress)
-	if err != nil {
-		return nil, err
-	}
-	all := &dataset{}
-	all.low, all.high = corpus.Accepted(shares)
-	all.observation.reset()
-	all.grow(parts)
-	for i := range parts {
-		all.append(&parts[i])
-		parts[i] = dataset{} // a corpus takes gigabytes, and two of them are not needed
-	}
-	return all, nil
-}
-
-// grow makes room for parts, and no more.
-func (d *dataset) grow(parts []dataset) {
-	slots, users := 0, 0
-	for i := range parts {
-		slots, users = slots+parts[i].observation.slots, users+len(parts[i].observation.ids)
-	}
-	o, a, p := &d.observation, &d.actions, &parts[0]
-	perSlot, perUser := func(n int) int { return n / p.observation.slots * slots },
-		func(n int) int { return n / max(len(p.observation.ids), 1) * users }
-	o.fleet, a.flight = slices.Grow(o.fleet, perSlot(len(p.observation.fleet))), slices.Grow(a.flight, perSlot(len(p.actions.flight)))
-	o.users, o.ids, o.first = slices.Grow(o.users, perUser(len(p.observation.users))), slices.Grow(o.ids, users),
-		slices.Grow(o.first, slots+1)
-	a.server, a.offload = slices.Grow(a.server, users), slices.Grow(a.offload, users)
-	d.cost, d.last = slices.Grow(d.cost, slots), slices.Grow(d.last, slots)
+// store flies a decider in the world as it was reset, and keeps the flight under a preference.
+func (f *simulator) store(decide decider, omega float64) (x storedFlight) {
+	x.omega = omega
+	f.flown.reset()
+	constants := &f.world.Config.Physics
+	f.Fly(f.world, decide, func(t teacher.SettledSlot) {
+		f.flown.observe(constants, t.Snapshot, omega)
+		f.flown.act(constants, t.Decision)
+		x.cost = append(x.cost, [objectives]float64{t.Outcome.DelayS, t.Outcome.EnergyJ()})
+	})
+	x.transitions = f.flown.clone()
+	return x
 }
 
 // spans returns the span of each return over the flights.
 func (d *dataset) spans() (spans pareto.Point) {
-	low, high, sum := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}, [objectives]float64{}
-	for s, cost := range d.cost {
-		for j := range sum {
-			sum[j] += cost[j]
-		}
-		if d.last[s] {
-			for j, x := range sum {
-				low[j], high[j] = min(low[j], x), max(high[j], x)
+	low, high := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}
+	for i := range d.flights {
+		sum := [objectives]float64{}
+		for _, cost := range d.flights[i].cost {
+			for j := range sum {
+				sum[j] += cost[j]
 			}
-			sum = [objectives]float64{}
+		}
+		for j, x := range sum {
+			low[j], high[j] = min(low[j], x), max(high[j], x)
 		}
 	}
 	return pareto.Point{DelayS: high[0] - low[0], EnergyJ: high[1] - low[1]}
 }
 
-func (d *dataset) append(p *dataset) {
-	d.observation.append(&p.observation)
-	d.actions.append(&p.actions)
-	d.cost, d.last, d.omega = append(d.cost, p.cost...), append(d.last, p.last...), append(d.omega, p.omega...)
-	d.expert = append(d.expert, p.expert...)
-}
-
-// flyMembers returns the members of a front that no other dominates, by delay, within the
-// reference point: a policy for which energy has no weight flies at full speed, at 142 kJ, and the
-// corpus's scales and the conditioner's fit would be about it.
-func flyMembers(ctx context.Context, c world.Config, f behaviour, list []uint64, workers int) ([]flownMember, error) {
+// flyMembers returns the front of a behaviour within the reference point: a policy for which energy has
+// no weight flies at full speed, at 142 kJ, and the corpus's scales and the conditioner's fit would be about it.
+func flyMembers(ctx context.Context, c world.Config, f behaviour, list []uint64, workers int) (kept front, err error) {
 	deciders, err := f()
 	if err != nil {
-		return nil, err
+		return kept, err
 	}
 	points := make([]pareto.Point, len(deciders))
 	err = jobs.Do(ctx, len(points), workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
 		points[i] = w.mean(w.deciders[i], list)
 		return nil
 	}, nil)
-	var members []flownMember
-	front := pareto.NonDominated(points)
-	worst, _ := pareto.References(&c, front)
-	for _, p := range front {
-		if p.DelayS > worst.DelayS || p.EnergyJ > worst.EnergyJ {
-			continue
+	all := pareto.NonDominated(points)
+	worst, _ := pareto.References(&c, all)
+	for _, p := range all {
+		if !beyond(p, worst) {
+			kept.Points, kept.members = append(kept.Points, p), append(kept.members, slices.Index(points, p))
 		}
-		members = append(members, flownMember{slices.Index(points, p), p})
 	}
-	return members, err
+	return kept, err
 }
 
-// ruleBehaviour is of the archive of a search.
-func ruleBehaviour(c world.Config, a *search.Archive) behaviour {
-	return func() ([]decider, error) {
-		var deciders []decider
-		for _, m := range a.Members {
-			rule, err := search.NewRule(&c, m.Genes)
+// searchedRules searches the paper's teacher, once, and returns its archive.
+func searchedRules(ctx context.Context, r *Run) (behaviour, error) {
+	c := search.Default()
+	c.World = r.World
+	found, err := search.Ensure(ctx, filepath.Join(r.Dir, "archive.json"), c, r.Workers,
+		command.Progress(r.Log, "generations of the search", c.Generations))
+	return func() (deciders []decider, err error) {
+		for _, m := range found.Members {
+			rule, err := search.NewRule(&r.World, m.Genes)
 			if err != nil {
 				return nil, err
 			}
 			deciders = append(deciders, rule.Decide)
 		}
 		return deciders, nil
-	}
-}
-
-// add appends a decision as actions.
-func (a *actions) add(c *physics.Constants, d *slot.Decision) {
-	for _, move := range d.Move {
-		length := move.Norm()
-		a.flight = append(a.flight, float32(2*length/c.SpeedMaxMPS-1), float32(move.EastM/max(length, 1e-9)),
-			float32(move.NorthM/max(length, 1e-9)))
-	}
-	for _, u := range d.Users {
-		a.server, a.offload = append(a.server, u.Server), append(a.offload, float32(2*u.Offload-1))
-	}
-}
-
-// polar returns flights as length and heading, each on [-1, 1], the paper's own form.
-func (a *actions) polar() (flight []float32) {
-	for i := 0; i < len(a.flight); i += flightActions {
-		_, heading := prefdt.Polar(float64(a.flight[i+1]), float64(a.flight[i+2]))
-		flight = append(flight, a.flight[i], heading)
-	}
-	return flight
-}
-
-// addPolar appends flights of that form.
-func (a *actions) addPolar(flight []float32) {
-	for i := 0; i < len(flight); i += 2 {
-		north, east := math.Sincos(math.Pi * (1 + float64(flight[i+1])))
-		a.flight = append(a.flight, flight[i], float32(east), float32(north))
-	}
-}
-
-func (a *actions) append(b *actions) {
-	a.flight, a.server, a.offload = append(a.flight, b.flight...), append(a.server, b.server...), append(a.offload, b.offload...)
-}
-
-func (o *observation) append(p *observation) {
-	o.fleet, o.users, o.ids = append(o.fleet, p.fleet...), append(o.users, p.users...), append(o.ids, p.ids...)
-	base := o.first[o.slots]
-	for _, n := range p.first[1:] {
-		o.first = append(o.first, base+n)
-	}
-	o.slots += p.slots
+	}, err
 }

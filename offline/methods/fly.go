@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"prefdt/inference/goal"
@@ -16,9 +17,8 @@ import (
 	"prefdt/offline/rollout"
 )
 
-// flights are the outcomes of a method so far, and what they depend on.
+// storedOutcomes are the outcomes of a method so far. The folder is of its settings and its world: see Claim.
 type storedOutcomes struct {
-	Hash     string                    `json:"hash"`
 	Settings []float64                 `json:"settings"`
 	BySeed   map[uint64][]pareto.Point `json:"by_seed"` // by setting
 }
@@ -33,43 +33,30 @@ func (m *Method) request(setting float64) rollout.Request {
 	return rollout.Request{Mode: goal.Preference, Omega: setting}
 }
 
-// hash names all that a method's outcomes depend on: its settings, the world, and how it
-// is flown.
-func (r *Run) hash(m *Method, settings []float64) string {
-	const version = 1 // a change of what a method does raises it
-	return command.Hash([]any{version, m.Name, m.Settings(&r.Config), r.Scales, r.World, settings})
-}
-
-// readFlights reads outcomes of the same hash. Outcomes of another hash are an error, a missing file is not.
-func readOutcomes(path, hash string) (f storedOutcomes, err error) {
-	f = storedOutcomes{Hash: hash, BySeed: map[uint64][]pareto.Point{}}
-	var old storedOutcomes
-	if err = command.ReadJSON(path, &old); errors.Is(err, os.ErrNotExist) {
-		return f, nil
+// readOutcomes reads outcomes at the same settings. Those at others are an error, a missing file is not.
+func (r *Run) readOutcomes(settings []float64) (f storedOutcomes, err error) {
+	err = command.ReadJSON(r.outcomesPath(), &f)
+	if errors.Is(err, os.ErrNotExist) {
+		return storedOutcomes{settings, map[uint64][]pareto.Point{}}, nil
 	}
-	if err == nil && old.Hash != hash {
-		err = fmt.Errorf("it is of another method, world or settings: give those, or another -out")
+	if err == nil && (f.BySeed == nil || !slices.Equal(f.Settings, settings)) {
+		err = errors.New("it is of another method, world or settings: give those, or another -out")
 	}
 	if err != nil {
-		return f, fmt.Errorf("flights %s: %w", path, err)
+		err = fmt.Errorf("flights %s: %w", r.outcomesPath(), err)
 	}
-	if old.BySeed == nil {
-		old.BySeed = f.BySeed
-	}
-	return old, nil
+	return f, err
 }
 
 // Fly flies a method's policies on every seed at every setting, by setting and seed,
 // except what the folder has of it already. The result does not depend on the number of
 // workers.
-func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Policy, error), settings []float64,
+func Fly(ctx context.Context, r *Run, m *Method, newPolicy NewPolicy, settings []float64,
 	seeds []uint64) ([][]pareto.Point, error) {
-	path := r.outcomesPath()
-	known, err := readOutcomes(path, r.hash(m, settings))
+	known, err := r.readOutcomes(settings)
 	if err != nil {
 		return nil, err
 	}
-	known.Settings = settings
 	var missing []uint64
 	for _, seed := range seeds {
 		if len(known.BySeed[seed]) != len(settings) {
@@ -95,7 +82,7 @@ func Fly(ctx context.Context, r *Run, m *Method, newPolicy func() (rollout.Polic
 		mu.Lock()
 		defer mu.Unlock()
 		known.BySeed[missing[i]] = points
-		return command.ReplaceJSON(path, "", known)
+		return command.ReplaceJSON(r.outcomesPath(), "", known)
 	}, command.Progress(r.Log, "seeds flown by "+m.Name, len(missing)))
 	if err != nil {
 		return nil, err

@@ -17,9 +17,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"prefdt/configs"
 	"prefdt/inference/goal"
@@ -36,35 +36,21 @@ type Scales struct {
 
 // Config has the settings of every method.
 type Config struct {
-	Scales    Scales            `json:"scales" yaml:"scales"`
-	SCAOracle SCAOracleSettings `json:"sca_oracle" yaml:"sca_oracle"`
-	SCAMPC    SCAMPCSettings    `json:"sca_mpc" yaml:"sca_mpc"`
-	PPO       PPOSettings       `json:"ppo" yaml:"ppo"`
-	CMDP      CMDPSettings      `json:"cmdp" yaml:"cmdp"`
-	PGMORL    PGMORLSettings    `json:"pgmorl" yaml:"pgmorl"`
-	IQL       IQLSettings       `json:"iql" yaml:"iql"`
-	PEDA      PEDASettings      `json:"peda" yaml:"peda"`
-	IQLBetas  IQLBetas          `json:"iql_betas" yaml:"iql_betas"`
+	Scales    Scales         `json:"scales" yaml:"scales"`
+	SCAOracle SCASettings    `json:"sca_oracle" yaml:"sca_oracle"`
+	SCAMPC    SCAMPCSettings `json:"sca_mpc" yaml:"sca_mpc"`
+	PPO       PPOSettings    `json:"ppo" yaml:"ppo"`
+	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
+	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
+	IQL       IQLSettings    `json:"iql" yaml:"iql"`
+	PEDA      PEDASettings   `json:"peda" yaml:"peda"`
+	IQLBetas  IQLBetas       `json:"iql_betas" yaml:"iql_betas"`
 
 	OmegaBCDispatch OmegaBCDispatchSettings `json:"omega_bc_dispatch" yaml:"omega_bc_dispatch"`
 }
 
 // settings are a method's: a field of Config.
-type settings interface {
-	Check() error
-	scale(fraction float64) // what the method is declared to spend: on learning, or a solver's iterations
-}
-
-// settings returns a configuration's, by their names.
-func (c *Config) settings() (list []settings, names []string) {
-	v := reflect.ValueOf(c).Elem()
-	for i := range v.NumField() {
-		if s, ok := v.Field(i).Addr().Interface().(settings); ok {
-			list, names = append(list, s), append(names, v.Type().Field(i).Tag.Get("yaml"))
-		}
-	}
-	return list, names
-}
+type settings interface{ Check() error }
 
 // Default is configs/methods.yaml.
 func Default() (c Config) {
@@ -77,28 +63,16 @@ func (c *Config) Check() error {
 	if !(c.Scales.DelayS > 0 && c.Scales.DelayS < 1e12) || !(c.Scales.EnergyJ > 0 && c.Scales.EnergyJ < 1e12) {
 		return fmt.Errorf("scales are %v s and %v J, want positive numbers", c.Scales.DelayS, c.Scales.EnergyJ)
 	}
-	list, names := c.settings()
-	for i, s := range list {
-		if err := s.Check(); err != nil {
-			return fmt.Errorf("methods %s: %w", names[i], err)
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		if s, ok := v.Field(i).Addr().Interface().(settings); ok {
+			if err := s.Check(); err != nil {
+				return fmt.Errorf("methods %s: %w", v.Type().Field(i).Tag.Get("yaml"), err)
+			}
 		}
 	}
 	return nil
 }
-
-// Scale multiplies what a method is declared to spend. The PPO policies whose flights others
-// learn from are the same for all fractions.
-func (c *Config) Scale(method string, fraction float64) {
-	list, _ := c.settings()
-	for _, s := range list {
-		if s != settings(&c.PPO) || strings.HasPrefix(method, "ppo") {
-			s.scale(fraction)
-		}
-	}
-}
-
-// scaled returns a fraction of what a method is declared to spend.
-func scaled(n int, fraction float64) int { return max(int(float64(n)*fraction), 1) }
 
 // Budget is what a method spends before it flies: environment steps for those that
 // interact, tokens or transitions read for those that learn from stored flights. They are
@@ -108,6 +82,16 @@ type Budget struct {
 	EnvironmentSteps int `json:"environment_steps,omitempty"` // of all policies
 	Transitions      int `json:"transitions,omitempty"`       // read from stored flights
 	Tokens           int `json:"tokens,omitempty"`            // likewise, three a slot
+}
+
+// NewPolicy returns a policy to fly, one for each worker.
+type NewPolicy func() (rollout.Policy, error)
+
+// untrained is Method.New of a method that does not learn.
+func untrained(newPolicy func(*Run) (rollout.Policy, error)) func(context.Context, *Run) (NewPolicy, error) {
+	return func(_ context.Context, r *Run) (NewPolicy, error) {
+		return func() (rollout.Policy, error) { return newPolicy(r) }, nil
+	}
 }
 
 // Run is what a method is made with.
@@ -127,6 +111,9 @@ type Run struct {
 	BudgetOmega float64
 }
 
+// policyPath is where a method of one network keeps its training.
+func (r *Run) policyPath() string { return filepath.Join(r.Dir, "policy.bin") }
+
 // Corpus keeps the corpus that was flown last, for the next method that learns from the same one.
 // The zero value holds none.
 type Corpus struct {
@@ -136,22 +123,26 @@ type Corpus struct {
 
 // Method is one row of the comparison.
 type Method struct {
-	Name, Description string
+	Name        string `json:"name"`
+	Description string `json:"description"`
 	// Training names the method whose training it shares: it flies the same network, otherwise.
-	Training string
+	Training string `json:"-"`
 	// LearnsFrom names the method whose flights it learns from; "": none of these.
-	LearnsFrom string
+	LearnsFrom string `json:"-"`
 	// Settings are its entry of the configuration, all that its training depends on.
-	Settings func(*Config) any
-	// Budget is what its training spends; nil: it has none.
-	Budget func(*Run) Budget
+	Settings func(*Config) any `json:"-"`
+	// Budget is what its training spends; nil: it has none, and Spends says what it spends in place of that.
+	Budget func(*Run) Budget    `json:"-"`
+	Spends func(*Config) string `json:"-"`
+	// Spending are the settings that a fraction of what it is declared to spend multiplies. The PPO policies whose flights
+	// others learn from are the same for all fractions. nil: none.
+	Spending func(*Config) []*int `json:"-"`
 	// BudgetsJ are the budgets it is flown at; nil: preferences.
-	BudgetsJ func(*Config) []float64
-	// New trains it, from where a training was interrupted, and returns a function that
-	// makes its policies, one for each worker.
-	New func(context.Context, *Run) (func() (rollout.Policy, error), error)
+	BudgetsJ func(*Config) []float64 `json:"-"`
+	// New trains it, from where a training was interrupted in the run's folder, which is its own: see Claim.
+	New func(context.Context, *Run) (NewPolicy, error) `json:"-"`
 	// Paper is how it is measured for the paper's tables; nil: it is not.
-	Paper *Paper
+	Paper *Paper `json:"-"`
 }
 
 // Paper is how a method is measured for the paper's tables.
@@ -169,10 +160,10 @@ func Methods(c *Config) []Method {
 		[]Method{scaOracleMethod, scaMPCMethod},
 		ppoMethods(),
 		[]Method{cmdpMethod, pgmorlMethod},
-		iqlMethods(c.IQL.Beta),
+		iqlMethods(false, c.IQL.Beta),
 		sequenceMethods(),
 		[]Method{omegaBCDispatchMethod()},
-		iqlBetaMethods(c.IQLBetas),
+		iqlMethods(true, c.IQLBetas...),
 	)
 	for i := range list {
 		list[i].Training = cmp.Or(list[i].Training, list[i].Name)

@@ -20,8 +20,6 @@ type OmegaBCDispatchSettings struct {
 	Span float64 `json:"span" yaml:"span" range:"1e-6,1"` // of preferences over which the slope is taken
 }
 
-func (s *OmegaBCDispatchSettings) scale(float64) {}
-
 // Check returns what is wrong with the settings.
 func (s *OmegaBCDispatchSettings) Check() error { return command.CheckRanges(s) }
 
@@ -31,7 +29,7 @@ func omegaBCDispatchMethod() Method {
 		Paper: Paper{Optional: true}}.method()
 	settings, train := m.Settings, m.New
 	m.Settings = func(c *Config) any { return []any{settings(c), c.OmegaBCDispatch} }
-	m.New = func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+	m.New = func(ctx context.Context, r *Run) (NewPolicy, error) {
 		newPolicy, err := train(ctx, r)
 		return func() (rollout.Policy, error) {
 			p, err := newPolicy()
@@ -55,10 +53,9 @@ type dispatchedPolicy struct {
 func (p *dispatchedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
 	observed := p.pedaPolicy.Decide(s, g, d)
 	p.solver.Solve(p.constants, s, p.priceSPerJ(float64(p.win.omega)), d)
-	done := &p.win.actions // the network's context is what was done
-	for u, x := range d.Users {
-		i := len(done.server) - len(d.Users) + u
-		done.server[i], done.offload[i] = x.Server, float32(2*x.Offload-1)
+	first := len(p.win.server) - len(d.Users)
+	for u, x := range d.Users { // the network's context is what was done
+		p.win.server[first+u], p.win.offload[first+u] = x.Server, float32(2*x.Offload-1)
 	}
 	return observed
 }

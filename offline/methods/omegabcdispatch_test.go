@@ -1,11 +1,9 @@
 package methods
 
 import (
-	"io"
 	"math"
 	"testing"
 
-	"prefdt/inference/goal"
 	"prefdt/offline/rollout"
 )
 
@@ -20,20 +18,15 @@ func TestDispatchedPrice(t *testing.T) {
 // Whatever its network has learned, its users' delay is no more than the heads', at the same flight.
 func TestDispatchedUsers(t *testing.T) {
 	r := toyRun(t, 1)
-	r.Log = io.Discard
-	s := r.PEDA
-	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
-	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-	newPolicy, err := makePEDA(t.Context(), r, s, formOf("omega-bc"), toyFront(r))
+	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf("omega-bc"), toyFront(r))
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := rollout.Request{Mode: goal.Preference, Omega: 0}
-	heads := flyToy(t, r, newPolicy, request)
+	heads := flyToy(t, r, newPolicy, preferenceFor(0))
 	dispatched := flyToy(t, r, func() (rollout.Policy, error) {
 		p, err := newPolicy()
 		return &dispatchedPolicy{pedaPolicy: p.(*pedaPolicy), span: r.OmegaBCDispatch.Span}, err
-	}, request)
+	}, preferenceFor(0))
 	if dispatched.DelayS >= heads.DelayS {
 		t.Errorf("dispatched %+v, by the heads %+v", dispatched, heads)
 	}

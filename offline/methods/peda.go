@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 
 	"prefdt/configs"
 	"prefdt/inference/goal"
@@ -22,7 +21,6 @@ import (
 	"prefdt/offline/nn"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
-	"prefdt/simbridge/world"
 )
 
 // PEDA, Table "family" of the paper, note g: the preference-conditioned decision
@@ -93,17 +91,18 @@ func (x sequenceRow) method() Method {
 	if form.WeakerPPO {
 		flown, corpus = weakerPPO, ", on the corpus of weaker PPO policies"
 	}
-	newBehaviour, learnsFrom := ppoBehaviour(flown), flown.name
+	newBehaviour, learnsFrom := flown.behaviour, flown.name
 	if form.Rules {
 		newBehaviour, learnsFrom, corpus = searchedRules, "", ""
 	}
 	return Method{
 		Name: x.Name, Description: x.Description + corpus, Training: x.Training, LearnsFrom: learnsFrom,
 		Settings: func(c *Config) any { return []any{c.PEDA, flown.settings(c.PPO), form, corpusRecipe} },
+		Spending: func(c *Config) []*int { return []*int{&c.PEDA.Steps} },
 		Budget: func(r *Run) Budget {
 			return Budget{Policies: 1, Tokens: r.PEDA.Steps * r.PEDA.Batch * r.World.Slots * model.TokensPerSlot}
 		},
-		New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
+		New: func(ctx context.Context, r *Run) (NewPolicy, error) {
 			f, err := newBehaviour(ctx, r)
 			if err != nil {
 				return nil, err
@@ -130,8 +129,6 @@ type PEDASettings struct {
 	Seed     uint64          `json:"seed" yaml:"seed"`
 	Corpus   DatasetSettings `json:"corpus" yaml:"corpus"`
 }
-
-func (s *PEDASettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
 
 func (s *PEDASettings) arch() model.Arch {
 	return model.Arch{Width: s.Width, PairWidth: s.Width / 2, Layers: s.Layers, Heads: s.Heads, Context: s.Context}
@@ -194,11 +191,6 @@ type pooling[T any] struct {
 	State             T
 }
 
-func (w *pedaWeights[T]) list() []*T {
-	return model.Parameters[T](&w.State, &w.Pool, &w.Return, &w.Action, &w.Slot, &w.Blocks, &w.Final, &w.Hidden, &w.Own, &w.Flight,
-		&w.Choice, &w.Offload)
-}
-
 func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 	d, shared := a.Width, a.Layout()
 	w := pedaWeights[model.Tensor]{
@@ -228,17 +220,16 @@ func pedaTensors(a model.Arch, z pedaSizes, form sequenceForm) []model.Tensor {
 			Out:   model.LinearTensors("pool.o", "pool.ob", d, d), State: model.MatrixTensor("pool.s", z.aircraft*d, d),
 		}}
 	}
-	return model.Tensors(w.list())
+	return model.Tensors(model.Parameters[model.Tensor](&w))
 }
 
 // pedaWindow is a run of slots of one flight, in windows. Shapes: S slots.
 type pedaWindow struct {
-	windows     []int // slots of each; none attends to another
-	observation observation
-	actions     actions
-	returns     []float32 // (S, objectives) to go, over eta, weighed by the preference
-	firstSlot   int
-	omega       float32
+	transitions
+	windows   []int     // slots of each; none attends to another
+	returns   []float32 // (S, objectives) to go, over eta, weighed by the preference
+	firstSlot int
+	omega     float32
 }
 
 // pedaNetwork computes one window.
@@ -249,7 +240,7 @@ type pedaNetwork[T kernel.Float] struct {
 	weights pedaWeights[nn.Param[T]]
 	tape    nn.Tape[T]
 
-	// (S, 2M), (S, users (M+1)), (S, users); on a path of its own each user has a row
+	// (S, 2M), (R, M+1), (R, 1): a row for each place of a user in each slot or, on a path of its own, for each user
 	flight, choice, offload *nn.Var[T]
 }
 
@@ -259,20 +250,20 @@ func newPEDANetwork[T kernel.Float](a model.Arch, z pedaSizes, form sequenceForm
 	if form.Pooled {
 		n.weights.Pool = make([]pooling[nn.Param[T]], 1)
 	}
-	nn.Bind(n.weights.list(), w, g)
+	nn.Bind(model.Parameters[nn.Param[T]](&n.weights), w, g)
 	return n
 }
 
 // paddedState returns the rows of the fleet with every user's place beside it: a 1 and the
 // user's raw columns where it is active, zeros where not.
-func (n *pedaNetwork[T]) paddedState(o *observation) (rows []float32) {
+func (n *pedaNetwork[T]) paddedState(x *transitions) (rows []float32) {
 	z := n.sizes
 	fleet, width, raw := fleetWidth(z.aircraft), userWidth(z.aircraft), rawUserWidth(z.aircraft)
-	for s := range o.slots {
-		rows = append(rows, o.fleet[s*fleet:(s+1)*fleet]...)
+	for s := range x.slots {
+		rows = append(rows, x.fleet[s*fleet:(s+1)*fleet]...)
 		users := make([]float32, z.users*(1+raw))
-		for u := o.first[s]; u < o.first[s+1]; u++ {
-			appendRaw(append(users[o.ids[u]*(1+raw):][:0], 1), o.users[u*width:(u+1)*width], 0, z.aircraft)
+		for u := x.first[s]; u < x.first[s+1]; u++ {
+			appendRaw(append(users[x.ids[u]*(1+raw):][:0], 1), x.users[u*width:(u+1)*width], 0, z.aircraft)
 		}
 		rows = append(rows, users...)
 	}
@@ -293,39 +284,38 @@ func appendRaw(dst, row []float32, first, end int) []float32 {
 }
 
 // pooledState returns the summed-up state.
-func (n *pedaNetwork[T]) pooledState(o *observation) *nn.Var[T] {
+func (n *pedaNetwork[T]) pooledState(x *transitions) *nn.Var[T] {
 	t, w, z := &n.tape, &n.weights.Pool[0], n.sizes
 	fleet, width := fleetWidth(z.aircraft), userWidth(z.aircraft)
 	var aircraft, pairs []float32
 	var groups []nn.AttentionGroup
-	for s := range o.slots {
+	for s := range x.slots {
 		for m := range z.aircraft {
 			groups = append(groups, nn.AttentionGroup{Query: s*z.aircraft + m, FirstKey: len(pairs) / rawPairWidth,
-				KeyCount: o.first[s+1] - o.first[s], Stride: 1})
-			aircraft = append(aircraft, o.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
-			for u := o.first[s]; u < o.first[s+1]; u++ {
-				pairs = appendRaw(pairs, o.users[u*width:(u+1)*width], m, m+1)
+				KeyCount: x.first[s+1] - x.first[s], Stride: 1})
+			aircraft = append(aircraft, x.fleet[s*fleet+m*aircraftFeatures:][:aircraftFeatures]...)
+			for u := x.first[s]; u < x.first[s+1]; u++ {
+				pairs = appendRaw(pairs, x.users[u*width:(u+1)*width], m, m+1)
 			}
 		}
 	}
-	query, users := t.Input(aircraft, o.slots*z.aircraft, aircraftFeatures), t.Input(pairs, len(pairs)/rawPairWidth, rawPairWidth)
+	query, users := t.Input(aircraft, x.slots*z.aircraft, aircraftFeatures), t.Input(pairs, len(pairs)/rawPairWidth, rawPairWidth)
 	pooled := t.SetAttention(t.MatMul(query, &w.Query), t.MatMul(users, &w.Key), t.MatMul(users, &w.Value), groups, n.arch.Heads)
-	pooled = t.Reshape(t.Linear(pooled, &w.Out), o.slots, z.aircraft*n.arch.Width)
-	return t.Add(t.Linear(t.Input(o.fleet, o.slots, fleet), &n.weights.State), t.MatMul(pooled, &w.State))
+	pooled = t.Reshape(t.Linear(pooled, &w.Out), x.slots, z.aircraft*n.arch.Width)
+	return t.Add(t.Linear(t.Input(x.fleet, x.slots, fleet), &n.weights.State), t.MatMul(pooled, &w.State))
 }
 
 // actionRows returns the action token's rows: flight, and in each user's place who served
 // it and its fraction.
 func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
-	z, o, a := n.sizes, &win.observation, &win.actions
-	flight := a.polar()
-	for s := range o.slots {
+	z, flight := n.sizes, win.polar()
+	for s := range win.slots {
 		rows = append(rows, flight[2*z.aircraft*s:2*z.aircraft*(s+1)]...)
 		users := make([]float32, z.users*(z.aircraft+2))
-		for u := o.first[s]; u < o.first[s+1]; u++ {
-			at := users[o.ids[u]*(z.aircraft+2):]
-			at[a.server[u]] = 1
-			at[z.aircraft+1] = a.offload[u]
+		for u := win.first[s]; u < win.first[s+1]; u++ {
+			at := users[win.ids[u]*(z.aircraft+2):]
+			at[win.server[u]] = 1
+			at[z.aircraft+1] = win.offload[u]
 		}
 		omega := win.omega
 		if n.form.NoActionPreference {
@@ -337,7 +327,7 @@ func (n *pedaNetwork[T]) actionRows(win *pedaWindow) (rows []float32) {
 }
 
 func (n *pedaNetwork[T]) forward(win *pedaWindow) {
-	t, w, o := &n.tape, &n.weights, &win.observation
+	t, w := &n.tape, &n.weights
 	t.Reset()
 	if n.form.NoReturns {
 		clear(win.returns)
@@ -345,20 +335,20 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	if n.form.NoPreference {
 		win.omega = 0
 		width := fleetWidth(n.sizes.aircraft)
-		for s := range o.slots {
-			o.fleet[(s+1)*width-1] = 0
+		for s := range win.slots {
+			win.fleet[(s+1)*width-1] = 0
 		}
 	}
 	var state *nn.Var[T]
 	if len(w.Pool) > 0 {
-		state = n.pooledState(o)
+		state = n.pooledState(&win.transitions)
 	} else {
-		state = t.Linear(t.Input(n.paddedState(o), o.slots, n.sizes.stateWidth()), &w.State)
+		state = t.Linear(t.Input(n.paddedState(&win.transitions), win.slots, n.sizes.stateWidth()), &w.State)
 	}
-	returns := t.Linear(t.Input(win.returns, o.slots, objectives), &w.Return)
-	action := t.Linear(t.Input(n.actionRows(win), o.slots, n.sizes.actionWidth()), &w.Action)
+	returns := t.Linear(t.Input(win.returns, win.slots, objectives), &w.Return)
+	action := t.Linear(t.Input(n.actionRows(win), win.slots, n.sizes.actionWidth()), &w.Action)
 	var embedding []int
-	for s := range o.slots {
+	for s := range win.slots {
 		row := min(win.firstSlot+s, w.Slot.Value.Rows-1)
 		embedding = append(embedding, row, row, row)
 	}
@@ -367,16 +357,17 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	e := t.LayerNorm(x, &w.Final)
 	n.flight = t.Tanh(t.MLP(e, &w.Hidden[0], &w.Flight))
 	if !n.form.Bypass {
-		n.choice = t.MLP(e, &w.Hidden[1], &w.Choice)
-		n.offload = t.Tanh(t.MLP(e, &w.Hidden[2], &w.Offload))
+		rows := win.slots * n.sizes.users
+		n.choice = t.Reshape(t.MLP(e, &w.Hidden[1], &w.Choice), rows, n.sizes.aircraft+1)
+		n.offload = t.Reshape(t.Tanh(t.MLP(e, &w.Hidden[2], &w.Offload)), rows, 1)
 		return
 	}
 	var raw []float32
 	width := userWidth(n.sizes.aircraft)
-	for u := range o.ids {
-		raw = appendRaw(raw, o.users[u*width:(u+1)*width], 0, n.sizes.aircraft)
+	for u := range win.ids {
+		raw = appendRaw(raw, win.users[u*width:(u+1)*width], 0, n.sizes.aircraft)
 	}
-	users, slotOfUser := t.Input(raw, len(o.ids), rawUserWidth(n.sizes.aircraft)), o.slotOfUser()
+	users, slotOfUser := t.Input(raw, len(win.ids), rawUserWidth(n.sizes.aircraft)), win.slotOfUser()
 	own := func(head int, out *model.Linear[nn.Param[T]]) *nn.Var[T] {
 		hidden := t.AddRows(t.Linear(users, &w.Own[head-1]), t.Linear(e, &w.Hidden[head]), slotOfUser)
 		return t.Linear(t.Gelu(hidden), out)
@@ -384,33 +375,30 @@ func (n *pedaNetwork[T]) forward(win *pedaWindow) {
 	n.choice, n.offload = own(1, &w.Choice), t.Tanh(own(2, &w.Offload))
 }
 
-// outputs returns where user u's logits and fraction are among the outputs: the row, and
-// the user's place in it.
-func (n *pedaNetwork[T]) outputs(o *observation, s, u int) (row, place int) {
+// row returns where user u of slot s is among the outputs.
+func (n *pedaNetwork[T]) row(x *transitions, s, u int) int {
 	if n.form.Bypass {
-		return u, 0
+		return u
 	}
-	return s, o.ids[u]
+	return s*n.sizes.users + x.ids[u]
 }
 
 // setLoss is the decision transformer's mixed loss over the active users, equally
 // weighted, with gradients by the outputs times scale.
 func (n *pedaNetwork[T]) setLoss(win *pedaWindow, scale float64) (sum prefdttrain.Losses) {
-	z, o, a := n.sizes, &win.observation, &win.actions
+	flight := win.polar()
 	dflight, dchoice, doffload := n.tape.ZeroGrad(n.flight), n.tape.ZeroGrad(n.choice), n.tape.ZeroGrad(n.offload)
-	flight := a.polar()
 	for i, want := range flight {
 		l, grad := nn.SquaredError(float64(n.flight.Value.Data[i]), float64(want), 1/float64(len(flight)))
 		sum.Flight += l
 		dflight.Data[i] = T(scale * grad)
 	}
-	k := 1 / float64(max(len(a.server), 1))
-	for s := range o.slots {
-		for u := o.first[s]; u < o.first[s+1]; u++ {
-			r, place := n.outputs(o, s, u)
-			first, end := place*(z.aircraft+1), (place+1)*(z.aircraft+1)
-			doffload.Row(r)[place] = prefdttrain.AddUser(&sum, n.choice.Value.Row(r)[first:end], dchoice.Row(r)[first:end], a.server[u],
-				float64(n.offload.Value.Row(r)[place]), float64(a.offload[u]), k, scale)
+	k := 1 / float64(max(len(win.server), 1))
+	for s := range win.slots {
+		for u := win.first[s]; u < win.first[s+1]; u++ {
+			r := n.row(&win.transitions, s, u)
+			doffload.Data[r] = prefdttrain.AddUser(&sum, n.choice.Value.Row(r), dchoice.Row(r), win.server[u],
+				float64(n.offload.Value.Data[r]), float64(win.offload[u]), k, scale)
 		}
 	}
 	return sum
@@ -463,75 +451,63 @@ func fitConditioner(targets string, omegas []float64, totals [][objectives]float
 // both methods are.
 type standardised struct {
 	*dataset
-	fleet token.Moments // of the columns of observation.fleet; the last, the preference, stays as it is
-	users token.Moments // of the columns of observation.users
+	fleet token.Moments // of the columns of transitions.fleet; the last, the preference, stays as it is
+	users token.Moments // of the columns of transitions.users
 }
 
-// pedaData is a corpus with what the tokens need of whole flights.
+// standardise standardises a corpus of a fleet, in place.
+func standardise(d *dataset, aircraft int) *standardised {
+	p := &standardised{dataset: d}
+	p.fleet, p.users = d.moments(aircraft)
+	for i := range d.flights {
+		p.standardise(&d.flights[i].transitions, 0)
+	}
+	return p
+}
+
+// moments returns the mean and the standard deviation of each column of fleets and users; 1 of a constant one.
+func (d *dataset) moments(aircraft int) (fleet, users token.Moments) {
+	var fleetSums, userSums corpus.MomentSums
+	for i := range d.flights {
+		fleetSums.Add(d.flights[i].fleet, fleetWidth(aircraft))
+		userSums.Add(d.flights[i].users, userWidth(aircraft))
+	}
+	return fleetSums.Result(1e-6), userSums.Result(1e-6)
+}
+
+// standardise puts the rows of the slots from one on in deviations from the corpus's means.
+func (p *standardised) standardise(x *transitions, from int) {
+	fleet, user := len(p.fleet.Mean), len(p.users.Mean)
+	for i, v := range x.fleet[from*fleet:] {
+		if k := i % fleet; k < fleet-1 {
+			x.fleet[from*fleet+i] = prefdt.Standardise(&p.fleet, k, float64(v))
+		}
+	}
+	for i, v := range x.users[x.first[from]*user:] {
+		x.users[x.first[from]*user+i] = prefdt.Standardise(&p.users, i%user, float64(v))
+	}
+}
+
+// pedaData is a corpus with what a form asks for.
 type pedaData struct {
 	*standardised
-	form  sequenceForm
-	first []int                 // each flight's first slot, and the number of slots
-	toGo  [][objectives]float64 // of each slot, in s and J
-	eta   [objectives]float64
+	form sequenceForm
+	eta  [objectives]float64
 	conditioner
 }
 
 func newPEDAData(d *standardised, form sequenceForm) (p *pedaData, err error) {
-	p = &pedaData{standardised: d, form: form, first: []int{0}, toGo: make([][objectives]float64, len(d.cost))}
-	for s, last := range d.last {
-		if last {
-			p.first = append(p.first, s+1)
-		}
-	}
+	spans := d.spans()
+	p = &pedaData{standardised: d, form: form, eta: [objectives]float64{spans.DelayS, spans.EnergyJ}}
 	var omegas []float64
 	var totals [][objectives]float64
-	for f := range d.omega {
-		sum := [objectives]float64{}
-		for s := p.first[f+1] - 1; s >= p.first[f]; s-- {
-			for j := range sum {
-				sum[j] += d.cost[s][j]
-			}
-			p.toGo[s] = sum
-		}
-		if d.expert[f] {
-			omegas, totals = append(omegas, d.omega[f]), append(totals, sum)
+	for i := range d.flights {
+		if f := &d.flights[i]; f.expert {
+			omegas, totals = append(omegas, f.omega), append(totals, f.toGo()[0])
 		}
 	}
-	spans := d.spans()
-	p.eta = [objectives]float64{spans.DelayS, spans.EnergyJ}
 	p.conditioner, err = fitConditioner(form.Targets, omegas, totals)
 	return p, err
-}
-
-// standardise standardises a corpus, in place.
-func standardise(d *dataset) *standardised {
-	o := &d.observation
-	p := &standardised{d, columnMoments(o.fleet, len(o.fleet)/max(o.slots, 1)), columnMoments(o.users, len(o.users)/max(len(o.ids), 1))}
-	p.standardise(o, 0)
-	return p
-}
-
-// columnMoments returns the mean and the standard deviation of each column of rows; 1 of a constant one.
-func columnMoments(rows []float32, width int) token.Moments {
-	var sums corpus.MomentSums
-	sums.Add(rows, width)
-	return sums.Result(1e-6)
-}
-
-// standardise puts the rows of the slots from one on in deviations from the corpus's means.
-func (p *standardised) standardise(o *observation, from int) {
-	width := len(p.fleet.Mean)
-	for s := from; s < o.slots; s++ {
-		row := o.fleet[s*width : (s+1)*width-1]
-		for k, x := range row {
-			row[k] = prefdt.Standardise(&p.fleet, k, float64(x))
-		}
-	}
-	width = len(p.users.Mean)
-	for i, x := range o.users[o.first[from]*width:] {
-		o.users[o.first[from]*width+i] = prefdt.Standardise(&p.users, i%width, float64(x))
-	}
 }
 
 // returnRow appends the return token's row: what is to go, negated, over eta, weighed.
@@ -554,17 +530,13 @@ func (p *pedaData) omegaOfEnergy(energyJ float64) float64 {
 }
 
 // window sets win to a flight's slots.
-func (p *pedaData) window(win *pedaWindow, flight int) {
-	first, end := p.first[flight], p.first[flight+1]
-	slots := make([]int, end-first)
-	win.returns = win.returns[:0]
-	for i := range slots {
-		slots[i] = first + i
-		win.returns = p.returnRow(win.returns, p.toGo[slots[i]], p.omega[flight])
+func (p *pedaData) window(win *pedaWindow, f *storedFlight) {
+	win.reset()
+	win.append(&f.transitions, 0, f.slots)
+	win.omega, win.returns = float32(f.omega), win.returns[:0]
+	for _, toGo := range f.toGo() {
+		win.returns = p.returnRow(win.returns, toGo, f.omega)
 	}
-	win.omega = float32(p.omega[flight])
-	win.observation.gather(&p.observation, slots)
-	win.actions.gather(&p.actions, &p.observation, slots)
 }
 
 // pedaWorker is a worker's part in training; it implements nn.Network.
@@ -578,11 +550,11 @@ type pedaWorker struct {
 // AddGradient implements nn.Network: a random flight, cut into windows at random.
 func (w *pedaWorker) AddGradient(i int, scale float64) ([]float64, error) {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(i)))
-	flight := rng.IntN(len(w.data.omega))
-	n, context := w.data.first[flight+1]-w.data.first[flight], w.arch.Context
-	w.data.window(&w.win, flight)
+	f := &w.data.flights[rng.IntN(len(w.data.flights))]
+	w.data.window(&w.win, f)
 	w.win.windows = w.win.windows[:0]
-	for from, to := 0, min(1+rng.IntN(context), n); from < n; from, to = to, min(to+context, n) {
+	context := w.arch.Context
+	for from, to := 0, min(1+rng.IntN(context), f.slots); from < f.slots; from, to = to, min(to+context, f.slots) {
 		w.win.windows = append(w.win.windows, to-from)
 	}
 	w.forward(&w.win)
@@ -607,7 +579,7 @@ type pedaPolicy struct {
 // Reset implements rollout.Policy.
 func (p *pedaPolicy) Reset() {
 	p.win = pedaWindow{}
-	p.win.observation.reset()
+	p.win.reset()
 }
 
 // Decide implements rollout.Policy.
@@ -618,7 +590,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 		omega = p.data.low + omega*(p.data.high-p.data.low)
 	}
 	if g.Budgeted() {
-		if win.observation.slots == 0 {
+		if win.slots == 0 {
 			p.budgetOmega = p.data.omegaOfEnergy(g.BudgetJ())
 			if p.fixedOmega > 0 {
 				p.budgetOmega = p.data.low + p.fixedOmega*(p.data.high-p.data.low)
@@ -632,48 +604,37 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	if g.Budgeted() {
 		toGo[1] = g.BudgetJ() - g.SpentJ()
 	}
-	if win.observation.slots == p.network.arch.Context {
-		keep := make([]int, win.observation.slots-1)
-		for i := range keep {
-			keep[i] = i + 1
-		}
-		var o observation
-		var a actions
-		o.gather(&win.observation, keep)
-		a.gather(&win.actions, &win.observation, keep)
-		win.observation, win.actions, win.returns, win.firstSlot = o, a, win.returns[objectives:], win.firstSlot+1
+	if win.slots == p.network.arch.Context {
+		var kept transitions
+		kept.reset()
+		kept.append(&win.transitions, 1, win.slots)
+		win.transitions, win.returns, win.firstSlot = kept, win.returns[objectives:], win.firstSlot+1
 	}
+	last := win.slots
 	win.omega = float32(omega)
-	win.observation.add(p.constants, s, omega)
-	p.data.standardise(&win.observation, win.observation.slots-1)
+	win.observe(p.constants, s, omega)
+	p.data.standardise(&win.transitions, last)
 	win.returns = p.data.returnRow(win.returns, toGo, omega)
 	// The action of this slot is not known yet, and nothing before it reads it.
-	flights, users := len(win.actions.flight), len(win.actions.server)
-	win.actions.flight = append(win.actions.flight, make([]float32, flightActions*z.aircraft)...)
-	win.actions.server, win.actions.offload = append(win.actions.server, make([]int, len(s.Users))...),
-		append(win.actions.offload, make([]float32, len(s.Users))...)
-	win.windows = append(win.windows[:0], win.observation.slots)
+	flights, users := len(win.flight), len(win.server)
+	win.flight = append(win.flight, make([]float32, flightActions*z.aircraft)...)
+	win.server, win.offload = append(win.server, make([]int, len(s.Users))...), append(win.offload, make([]float32, len(s.Users))...)
+	win.windows = append(win.windows[:0], win.slots)
 	p.network.forward(win)
 
-	last := win.observation.slots - 1
-	win.actions.flight = win.actions.flight[:flights]
-	win.actions.addPolar(p.network.flight.Value.Row(last))
-	for u := range s.Users {
-		row, place := p.network.outputs(&win.observation, last, users+u)
-		logits := p.network.choice.Value.Row(row)[place*(z.aircraft+1):][:z.aircraft+1]
-		win.actions.server[users+u] = chooseServer(logits, nil)
-		win.actions.offload[users+u] = p.network.offload.Value.Row(row)[place]
+	win.flight = win.flight[:flights]
+	win.addPolar(p.network.flight.Value.Row(last))
+	for u := users; u < len(win.server); u++ {
+		row := p.network.row(&win.transitions, last, u)
+		win.server[u], win.offload[u] = chooseServer(p.network.choice.Value.Row(row), nil), p.network.offload.Value.Data[row]
 	}
-	win.actions.decide(p.constants, s, last, users, d)
+	win.decide(p.constants, s, last, d)
 	d.Evaluate(p.constants, s)
 	return goal.Observation{}
 }
 
 // makePEDA trains a policy on the corpus of a front.
-func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f behaviour) (func() (rollout.Policy, error), error) {
-	if err := command.CheckWritable(r.Dir); err != nil {
-		return nil, err
-	}
+func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f behaviour) (NewPolicy, error) {
 	s.Context = cmp.Or(form.Context, s.Context)
 	flown, err := r.corpus(ctx, &s, form, f)
 	if err != nil {
@@ -683,23 +644,26 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 	if err != nil {
 		return nil, err
 	}
-	t, z, err := newPEDATrainer(&s, r.World, form, data)
+	z := pedaSizes{r.World.Aircraft, r.World.UserCount(), r.World.Slots}
+	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: prefdttrain.LossNames,
+		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
+			return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
+		}})
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(r.Dir, "policy.bin")
-	if err := trainToEnd(ctx, t, path, s.Steps, 500, func() int { return t.Step }, func() error {
-		_, err := t.Next()
-		return err
-	}, command.Progress(r.Log, "steps of PEDA", s.Steps)); err != nil {
-		return nil, err
-	}
-	return func() (rollout.Policy, error) {
+	newPolicy := func() (rollout.Policy, error) {
 		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(s.arch(), z, form, t.Params, nil), data: data,
 			anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
 		p.Reset()
 		return p, nil
-	}, nil
+	}
+	round := func() error {
+		_, err := t.Next()
+		return err
+	}
+	return newPolicy, trainToEnd(ctx, t, r.policyPath(), s.Steps, 500, func() int { return t.Step }, round,
+		command.Progress(r.Log, "steps of PEDA", s.Steps))
 }
 
 // corpus returns the corpus of a front, which it flies unless the run's last one was the same.
@@ -711,20 +675,11 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 	key := fmt.Sprintf("%+v %+v %v %+v", r.World, s.Corpus, []bool{form.Rules, form.WeakerPPO}, r.PPO)
 	if keep.key != key {
 		keep.key, keep.flown = "", nil // the memory of two is not needed
-		flown, err := buildDataset(ctx, r.World, s.Corpus, outcomeShares, f, r.Workers, r.Log)
+		flown, err := buildDataset(ctx, r.World, s.Corpus, outcomeShare, f, r.Workers, r.Log)
 		if err != nil {
 			return nil, err
 		}
-		keep.key, keep.flown = key, standardise(flown)
+		keep.key, keep.flown = key, standardise(flown, r.World.Aircraft)
 	}
 	return keep.flown, nil
-}
-
-func newPEDATrainer(s *PEDASettings, c world.Config, form sequenceForm, data *pedaData) (*nn.Trainer, pedaSizes, error) {
-	z := pedaSizes{c.Aircraft, c.UserCount(), c.Slots}
-	t, err := nn.New(s.trainConfig(), nn.Task{Tensors: pedaTensors(s.arch(), z, form), Losses: prefdttrain.LossNames,
-		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
-			return &pedaWorker{pedaNetwork: newPEDANetwork(s.arch(), z, form, w, g), data: data, seed: s.Seed}
-		}})
-	return t, z, err
 }

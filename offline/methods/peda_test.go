@@ -2,7 +2,6 @@ package methods
 
 import (
 	"cmp"
-	"context"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -13,7 +12,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
-	"prefdt/offline/nn"
+	"prefdt/offline/corpus"
 	"prefdt/offline/nn/nntest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -21,13 +20,12 @@ import (
 )
 
 func drawWindow(rng *rand.Rand) *pedaWindow {
-	win := &pedaWindow{firstSlot: 2, omega: 0.3}
-	win.observation, win.actions = drawObservation(rng, false)
-	win.windows = []int{win.observation.slots}
-	for i := range win.actions.offload {
-		win.actions.offload[i] = float32(math.Tanh(float64(win.actions.offload[i])))
+	win := &pedaWindow{transitions: drawTransitions(rng, false), firstSlot: 2, omega: 0.3}
+	win.windows = []int{win.slots}
+	for i := range win.offload {
+		win.offload[i] = float32(math.Tanh(float64(win.offload[i])))
 	}
-	for range win.observation.slots * objectives {
+	for range win.slots * objectives {
 		win.returns = append(win.returns, float32(rng.NormFloat64()))
 	}
 	return win
@@ -58,23 +56,21 @@ func TestWindowsInOnePass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 7))
 	a := model.Arch{Width: 8, PairWidth: 4, Layers: 2, Heads: 2, Context: 3}
 	z, form := pedaSizes{2, 10, 5}, formOf("prefdt")
-	w := nn.NewParams[float64](pedaTensors(a, z, form))
-	for i := range w.Data {
-		w.Data[i] = 0.3 * rng.NormFloat64()
-	}
+	w, _ := drawParams(rng, pedaTensors(a, z, form), 0.3)
 	n := newPEDANetwork[float64](a, z, form, w, nil)
 	whole := drawWindow(rng)
 	whole.windows = []int{1, 2}
 	n.forward(whole)
 	together := append([]float64(nil), n.flight.Value.Data...)
-	for _, slots := range [][]int{{0}, {1, 2}} {
-		part := &pedaWindow{windows: []int{len(slots)}, firstSlot: whole.firstSlot + slots[0], omega: whole.omega}
-		part.observation.gather(&whole.observation, slots)
-		part.actions.gather(&whole.actions, &whole.observation, slots)
-		part.returns = whole.returns[objectives*slots[0]:][:objectives*len(slots)]
+	for _, slots := range [][2]int{{0, 1}, {1, 3}} {
+		first, count := slots[0], slots[1]-slots[0]
+		part := &pedaWindow{windows: []int{count}, firstSlot: whole.firstSlot + first, omega: whole.omega}
+		part.reset()
+		part.append(&whole.transitions, first, slots[1])
+		part.returns = whole.returns[objectives*first:][:objectives*count]
 		n.forward(part)
 		for i, y := range n.flight.Value.Data {
-			if want := together[2*z.aircraft*slots[0]+i]; math.Abs(y-want) > 1e-12 {
+			if want := together[2*z.aircraft*first+i]; math.Abs(y-want) > 1e-12 {
 				t.Errorf("window of slots %v, output %d: %v, in one pass %v", slots, i, y, want)
 			}
 		}
@@ -98,11 +94,7 @@ func TestPEDAGradient(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 6))
 		a := model.Arch{Width: 8, PairWidth: 4, Layers: 1, Heads: 2, Context: 3}
 		z := pedaSizes{2, 10, 5}
-		tensors := pedaTensors(a, z, form)
-		w, g := nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
-		for i := range w.Data {
-			w.Data[i] = 0.3 * rng.NormFloat64()
-		}
+		w, g := drawParams(rng, pedaTensors(a, z, form), 0.3)
 		n := newPEDANetwork(a, z, form, w, g)
 		win := drawWindow(rng)
 		win.windows = []int{1, 2}
@@ -124,7 +116,7 @@ func TestPEDAGradient(t *testing.T) {
 			n.forward(win)
 			before := append([]float64(nil), n.flight.Value.Data...)
 			for k := range flightActions * z.aircraft { // of the middle slot
-				win.actions.flight[flightActions*z.aircraft+k] *= -1
+				win.flight[flightActions*z.aircraft+k] *= -1
 			}
 			n.forward(win)
 			for i, y := range n.flight.Value.Data {
@@ -139,24 +131,23 @@ func TestPEDAGradient(t *testing.T) {
 // Totals of 3 s and 5 s, 40 J and 20 J at preferences 0 and 1: the regression goes through
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
-	d := &dataset{omega: []float64{0, 1}, expert: []bool{true, true}, last: []bool{false, true, false, true},
-		cost: [][objectives]float64{{1, 10}, {2, 30}, {1, 10}, {4, 10}}}
-	d.high = 1
-	d.observation.reset()
-	p, err := newPEDAData(standardise(d), sequenceForm{Targets: targetsLinear})
+	d := &dataset{high: 1, flights: []storedFlight{
+		{omega: 0, expert: true, cost: [][objectives]float64{{1, 10}, {2, 30}}},
+		{omega: 1, expert: true, cost: [][objectives]float64{{1, 10}, {4, 10}}},
+	}}
+	for i := range d.flights {
+		d.flights[i].reset()
+	}
+	p, err := newPEDAData(standardise(d, 1), sequenceForm{Targets: targetsLinear})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.toGo[0] != [objectives]float64{3, 40} || p.toGo[1] != [objectives]float64{2, 30} || p.eta != [objectives]float64{2, 20} {
-		t.Errorf("to go %v, eta %v", p.toGo, p.eta)
+	toGo := d.flights[0].toGo()
+	if !slices.Equal(toGo, [][objectives]float64{{3, 40}, {2, 30}}) || p.eta != [objectives]float64{2, 20} {
+		t.Errorf("to go %v, eta %v", toGo, p.eta)
 	}
-	for omega, want := range map[float64][objectives]float64{0: {3, 40}, 0.5: {4, 30}, 1: {5, 20}} {
-		got := p.at(omega)
-		for j := range got {
-			if math.Abs(got[j]-want[j]) > 1e-9 {
-				t.Errorf("at %v: %v, want %v", omega, got, want)
-			}
-		}
+	if got := p.at(0.5); math.Abs(got[0]-4) > 1e-9 || math.Abs(got[1]-30) > 1e-9 {
+		t.Errorf("at 0.5: %v, want 4 s and 30 J", got)
 	}
 	for _, c := range []struct {
 		form sequenceForm
@@ -167,7 +158,7 @@ func TestPEDAReturns(t *testing.T) {
 		{sequenceForm{ScalarReturn: true}, [objectives]float32{-1.5*0.25 - 2*0.75, 0}},
 	} {
 		p.form = c.form
-		if row := p.returnRow(nil, p.toGo[0], 0.25); [objectives]float32(row) != c.want {
+		if row := p.returnRow(nil, toGo[0], 0.25); [objectives]float32(row) != c.want {
 			t.Errorf("%+v: row %v, want %v", c.form, row, c.want)
 		}
 	}
@@ -182,24 +173,16 @@ func TestPEDAImitates(t *testing.T) {
 	for _, x := range slices.Concat(sequenceRows()[:1], sequenceRows()[2:4]) {
 		form := x.Form
 		r := toyRun(t, 1)
-		r.Log = io.Discard
 		s := r.PEDA
-		s.Steps, s.Width, s.Layers, s.Heads, s.Context, s.Rate, s.WarmUp = 200, 32, 1, 2, 5, 3e-3, 10
-		s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 200, 0, 10
-		newPolicy, err := makePEDA(context.Background(), r, s, form, toyFront(r))
+		s.Steps, s.Width, s.Rate, s.WarmUp, s.Corpus.Flights, s.Corpus.Episodes = 200, 32, 3e-3, 10, 200, 10
+		newPolicy, err := makePEDA(t.Context(), r, s, form, toyFront(r))
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0.3})
-		frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0.7})
-		_, leastW := r.World.Physics.MinPower()
+		fast, frugal := flyToy(t, r, newPolicy, preferenceFor(0.3)), flyToy(t, r, newPolicy, preferenceFor(0.7))
 		t.Logf("%+v: fast %+v, frugal %+v", form, fast, frugal)
-		if fast.DelayS > 0.5*frugal.DelayS || frugal.EnergyJ > 1.03*leastW*float64(r.World.Slots) {
+		if fast.DelayS > 0.5*frugal.DelayS || frugal.EnergyJ > 1.03*r.leastJ() {
 			t.Errorf("%+v: fast %+v, frugal %+v", form, fast, frugal)
-		}
-		s.Corpus.Seeds = "1000000:1000010"
-		if _, err := makePEDA(context.Background(), r, s, form, toyFront(r)); err == nil {
-			t.Error("a corpus was flown on evaluation seeds")
 		}
 	}
 }
@@ -208,11 +191,7 @@ func TestPEDAImitates(t *testing.T) {
 // the setting that costs as much, unless one is given, and a revision changes the energy entry alone.
 func TestPEDABudget(t *testing.T) {
 	r := toyRun(t, 1)
-	r.Log = io.Discard
-	s := r.PEDA
-	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
-	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-	newPolicy, err := makePEDA(t.Context(), r, s, formOf("prefdt"), toyFront(r))
+	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf("prefdt"), toyFront(r))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,12 +237,12 @@ func TestPEDABudget(t *testing.T) {
 	}
 }
 
-// toyDataset flies a corpus of the toy front.
-func toyDataset(t *testing.T, r *Run, flights, episodes int) *dataset {
+// toyDataset flies a corpus of the toy front, a fifth of it by heuristics.
+func toyDataset(t *testing.T, r *Run, flights int) *dataset {
 	t.Helper()
-	s := r.PEDA.Corpus
-	s.Flights, s.Episodes = flights, episodes
-	d, err := buildDataset(t.Context(), r.World, s, outcomeShares, toyFront(r), 1, io.Discard)
+	s := Default().PEDA.Corpus
+	s.Flights, s.Episodes = flights, 5
+	d, err := buildDataset(t.Context(), r.World, s, outcomeShare, toyFront(r), 1, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,25 +252,24 @@ func toyDataset(t *testing.T, r *Run, flights, episodes int) *dataset {
 // The corpus's preference is delay's part of a normalised return, which has a band and not all of
 // [0, 1]; settings span that band, and every member is flown where it is the nearest.
 func TestOutcomeShares(t *testing.T) {
-	members := []flownMember{{0, pareto.Point{DelayS: 100, EnergyJ: 40e3}}, {1, pareto.Point{DelayS: 300, EnergyJ: 30e3}},
-		{2, pareto.Point{DelayS: 700, EnergyJ: 27e3}}}
-	shares := outcomeShares(members, pareto.Point{DelayS: 1000, EnergyJ: 20e3})
+	a := &corpus.Archive{Points: []pareto.Point{{DelayS: 100, EnergyJ: 40e3}, {DelayS: 300, EnergyJ: 30e3}, {DelayS: 700, EnergyJ: 27e3}}}
 	for i, want := range []float64{0.1 / 2.1, 0.3 / 1.8, 0.7 / 2.05} {
-		if math.Abs(shares[i]-want) > 1e-12 {
-			t.Errorf("share %d is %v, want %v", i, shares[i], want)
+		if share := outcomeShare(a, pareto.Point{DelayS: 1000, EnergyJ: 20e3}, a.Points[i]); math.Abs(share-want) > 1e-12 {
+			t.Errorf("share %d is %v, want %v", i, share, want)
 		}
 	}
-	if shares := importanceShares(members, pareto.Point{}); shares[0] != 0 || shares[2] != 1 {
-		t.Errorf("importances %v, want 0 to 1", shares)
+	for i, want := range map[int]float64{0: 0, 2: 1} {
+		if share := importanceShare(a, pareto.Point{}, a.Points[i]); share != want {
+			t.Errorf("importance %d is %v, want %v", i, share, want)
+		}
 	}
-	r := toyRun(t, 1)
-	d := toyDataset(t, r, 200, 10)
+	d := toyDataset(t, toyRun(t, 1), 200)
 	heuristics := 0
-	for i, omega := range d.omega {
-		if omega < d.low || omega > d.high {
-			t.Fatalf("preference %v beyond %v to %v", omega, d.low, d.high)
+	for _, x := range d.flights {
+		if x.omega < d.low || x.omega > d.high {
+			t.Fatalf("preference %v beyond %v to %v", x.omega, d.low, d.high)
 		}
-		if !d.expert[i] {
+		if !x.expert {
 			heuristics++
 		}
 	}
@@ -304,15 +282,16 @@ func TestOutcomeShares(t *testing.T) {
 // flown.
 func TestPEDAStandardises(t *testing.T) {
 	r := toyRun(t, 1)
-	d := toyDataset(t, r, 40, 5)
-	omega := d.omega[0]
-	p := standardise(d)
+	d := toyDataset(t, r, 40)
+	omega := d.flights[0].omega
+	p := standardise(d, r.World.Aircraft)
+	first := &d.flights[0].transitions
 	width := fleetWidth(r.World.Aircraft)
-	if got := d.observation.fleet[width-1]; got != float32(omega) {
+	if got := first.fleet[width-1]; got != float32(omega) {
 		t.Errorf("preference %v became %v", omega, got)
 	}
-	for name, m := range map[string]token.Moments{"fleet": columnMoments(d.observation.fleet, width),
-		"users": columnMoments(d.observation.users, userWidth(r.World.Aircraft))} {
+	fleet, users := d.moments(r.World.Aircraft)
+	for name, m := range map[string]token.Moments{"fleet": fleet, "users": users} {
 		for k := range m.Mean {
 			if name == "fleet" && k == width-1 {
 				continue
@@ -322,9 +301,9 @@ func TestPEDAStandardises(t *testing.T) {
 			}
 		}
 	}
-	before := slices.Clone(d.observation.fleet)
-	p.standardise(&d.observation, d.observation.slots-1)
-	if slices.Equal(before, d.observation.fleet) || !slices.Equal(before[:len(before)-width], d.observation.fleet[:len(before)-width]) {
+	before := slices.Clone(first.fleet)
+	p.standardise(first, first.slots-1)
+	if last := len(before) - width; slices.Equal(before, first.fleet) || !slices.Equal(before[:last], first.fleet[:last]) {
 		t.Error("the last slot alone is to change")
 	}
 }
@@ -373,46 +352,13 @@ func TestFitConditioner(t *testing.T) {
 	}
 }
 
-// BenchmarkSequenceStep is a step of training, its flights of 100 slots.
-func BenchmarkSequenceStep(b *testing.B) {
-	for _, x := range slices.Concat(sequenceRows()[:1], sequenceRows()[2:4]) {
-		b.Run(x.Name, func(b *testing.B) {
-			r := toyRun(b, 1)
-			r.Log, r.World = io.Discard, world.Standard()
-			s := r.PEDA
-			s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
-			flown, err := buildDataset(b.Context(), r.World, s.Corpus, outcomeShares, toyFront(r), 1, r.Log)
-			if err != nil {
-				b.Fatal(err)
-			}
-			data, err := newPEDAData(standardise(flown), x.Form)
-			if err != nil {
-				b.Fatal(err)
-			}
-			t, _, err := newPEDATrainer(&s, r.World, x.Form, data)
-			if err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if _, err := t.Next(); err != nil {
-					b.Fatal(err)
-				}
-			}
-			tokens := float64(b.N * s.Batch * r.World.Slots * model.TokensPerSlot)
-			b.ReportMetric(tokens/b.Elapsed().Seconds(), "tokens/s")
-		})
-	}
-}
-
 // Methods that learn from one corpus fly it once; another front's is flown anew.
 func TestCorpusIsKept(t *testing.T) {
 	r := toyRun(t, 1)
-	r.Log, r.Corpus = io.Discard, new(Corpus)
-	s := r.PEDA
-	s.Corpus.Flights, s.Corpus.Episodes = 20, 3
+	r.Corpus = new(Corpus)
 	var flown []*standardised
 	for _, form := range []sequenceForm{formOf("prefdt"), {Targets: targetsLinear}, formOf("prefdt-rules")} {
-		d, err := r.corpus(t.Context(), &s, form, toyFront(r))
+		d, err := r.corpus(t.Context(), &r.PEDA, form, toyFront(r))
 		if err != nil {
 			t.Fatal(err)
 		}

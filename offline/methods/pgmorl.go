@@ -18,7 +18,6 @@ import (
 	"prefdt/offline/nn"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -44,13 +43,10 @@ type PGMORLSettings struct {
 	PPO         PPOSettings `json:"ppo" yaml:"ppo"`                          // its preferences and steps are not used
 }
 
-func (s *PGMORLSettings) scale(fraction float64) {
-	s.WarmUp, s.Updates = scaled(s.WarmUp, fraction), scaled(s.Updates, fraction)
-}
-
 var pgmorlMethod = Method{
 	Name: "pgmorl", Description: "prediction-guided evolution of a population of PPO policies",
 	Settings: func(c *Config) any { return c.PGMORL },
+	Spending: func(c *Config) []*int { return []*int{&c.PGMORL.WarmUp, &c.PGMORL.Updates} },
 	Budget: func(r *Run) Budget {
 		return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
 	},
@@ -82,7 +78,6 @@ type improvement struct {
 
 // pgmorlState is a run between two generations.
 type pgmorlState struct {
-	Settings   PGMORLSettings `json:"settings"`
 	Generation int            `json:"generation"` // complete ones, the warm-up not counted
 	Trained    int            `json:"trained"`    // tasks so far, which number the files
 	Population []pgmorlMember `json:"population"`
@@ -93,8 +88,7 @@ type pgmorlState struct {
 // pgmorl is a run in progress.
 type pgmorl struct {
 	PGMORLSettings
-	run   *Run
-	seeds []uint64
+	run *Run
 	pgmorlState
 }
 
@@ -203,7 +197,7 @@ func (p *pgmorl) quality(points []pareto.Point, reference pareto.Point) float64 
 
 // pgmorlTask is a policy and the weight it is trained at.
 type pgmorlTask struct {
-	parent *pgmorlMember
+	parent pgmorlMember // the zero value: none, it starts anew
 	omega  float64
 }
 
@@ -219,7 +213,7 @@ func (p *pgmorl) selectTasks() (tasks []pgmorlTask) {
 		m := &p.Population[i]
 		models := p.models(m)
 		for _, omega := range rollout.Linspace(0, 1, p.Weights) {
-			x := candidate{pgmorlTask{m, omega}, p.predicted(m, &models, omega)}
+			x := candidate{pgmorlTask{*m, omega}, p.predicted(m, &models, omega)}
 			if p.trained(m, omega) {
 				again = append(again, x)
 			} else {
@@ -291,7 +285,7 @@ func (p *pgmorl) bound(population []pgmorlMember) (kept []pgmorlMember) {
 }
 
 // train runs PPO for so many updates on each task, and returns the policies that result, and those
-// that it went through. A task without a parent starts anew.
+// that it went through.
 func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, progress func(done int)) (children, between []pgmorlMember,
 	err error) {
 	children = make([]pgmorlMember, len(tasks))
@@ -302,12 +296,10 @@ func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, pro
 		if err != nil {
 			return err
 		}
-		if tasks[i].parent != nil {
-			if err := run.trainer.Load(filepath.Join(p.run.Dir, tasks[i].parent.File)); err != nil {
-				return err
-			}
-		} else {
+		if parent := tasks[i].parent.File; parent == "" {
 			run.trainer.Params.Init(p.PPO.Seed + uint64(i))
+		} else if err := run.trainer.Load(filepath.Join(p.run.Dir, parent)); err != nil {
+			return err
 		}
 		run.seed = p.PPO.Seed + 1000*uint64(number+1) // its own episodes and draws
 		omega := tasks[i].omega
@@ -331,7 +323,7 @@ func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, pro
 		}
 		children[i], err = keep(fmt.Sprintf("policy%05d.bin", number))
 		return err
-	}, progress)
+	}, func(done int) { progress(p.Trained + done) })
 	return children, slices.Concat(through...), err
 }
 
@@ -349,16 +341,16 @@ func (p *pgmorl) policy() (*ppo, error) {
 
 // outcome flies a policy on the first training episodes.
 func (p *pgmorl) outcome(run *ppo) pareto.Point {
-	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO)
+	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO.Plain, p.PPO.Pooled)
 	f := simulator{world: &world.World{Config: p.run.World}}
-	return f.mean(a.decide, p.seeds[:min(p.Episodes, len(p.seeds))])
+	return f.mean(a.decide, run.seeds[:min(p.Episodes, len(run.seeds))])
 }
 
 // accept adds a generation's policies to population, archive and history; those that its tasks went
 // through are for the archive alone.
 func (p *pgmorl) accept(tasks []pgmorlTask, children, between []pgmorlMember) {
 	for i, c := range children {
-		if m := tasks[i].parent; m != nil {
+		if m := tasks[i].parent; m.File != "" {
 			from, to := p.scaled(m.Point), p.scaled(c.Point)
 			p.History = append(p.History, improvement{from, tasks[i].omega, [objectives]float64{from[0] - to[0], from[1] - to[1]}})
 		}
@@ -375,45 +367,36 @@ func (p *pgmorl) accept(tasks []pgmorlTask, children, between []pgmorlMember) {
 
 // evolve takes a run from its state to its end. save is called after the warm-up and each generation.
 func (p *pgmorl) evolve(ctx context.Context, save func() error, progress func(done int)) error {
-	done := func(n int) { progress(p.Trained + n) }
-	if p.Trained == 0 {
-		var tasks []pgmorlTask
-		for _, omega := range rollout.Linspace(0, 1, p.Tasks) {
-			tasks = append(tasks, pgmorlTask{nil, omega})
-		}
-		// The last updates of the warm-up are the history's first samples.
-		last := min(p.Updates, p.WarmUp/2)
-		parents, _, err := p.train(ctx, tasks, p.WarmUp-last, func(int) {})
+	improve := func(tasks []pgmorlTask, updates, generation int) error {
+		children, between, err := p.train(ctx, tasks, updates, progress)
 		if err != nil {
-			return err
-		}
-		p.Trained = len(parents)
-		for i := range tasks {
-			tasks[i].parent = &parents[i]
-		}
-		children, between, err := p.train(ctx, tasks, last, func(int) {})
-		if err != nil {
-			p.Trained = 0
 			return err
 		}
 		p.accept(tasks, children, between)
-		if err := save(); err != nil {
+		p.Generation = generation
+		return save()
+	}
+	if p.Trained == 0 {
+		var tasks []pgmorlTask
+		for _, omega := range rollout.Linspace(0, 1, p.Tasks) {
+			tasks = append(tasks, pgmorlTask{omega: omega})
+		}
+		// The last updates of the warm-up are the history's first samples.
+		last := min(p.Updates, p.WarmUp/2)
+		parents, _, err := p.train(ctx, tasks, p.WarmUp-last, progress)
+		if err != nil {
+			return err
+		}
+		for i := range tasks {
+			tasks[i].parent = parents[i]
+		}
+		p.Trained = len(parents)
+		if err := improve(tasks, last, 0); err != nil {
 			return err
 		}
 	}
 	for p.Generation < p.Generations {
-		tasks := p.selectTasks()
-		for i := range tasks { // accept changes the population that they point into
-			parent := *tasks[i].parent
-			tasks[i].parent = &parent
-		}
-		children, between, err := p.train(ctx, tasks, p.Updates, done)
-		if err != nil {
-			return err
-		}
-		p.accept(tasks, children, between)
-		p.Generation++
-		if err := save(); err != nil {
+		if err := improve(p.selectTasks(), p.Updates, p.Generation+1); err != nil {
 			return err
 		}
 	}
@@ -436,26 +419,16 @@ func (p *pgmorl) removeUnused() {
 
 // makePGMORL evolves a population, and flies, of its archive, the policy of the best utility
 // under a preference.
-func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-	list, err := command.ParseSeeds(r.PGMORL.PPO.Seeds, seeds.CheckTraining)
-	if err != nil {
-		return nil, err
-	}
-	if err := command.CheckWritable(r.Dir); err != nil {
-		return nil, err
-	}
-	p := &pgmorl{PGMORLSettings: r.PGMORL, run: r, seeds: list}
+func makePGMORL(ctx context.Context, r *Run) (NewPolicy, error) {
+	p := &pgmorl{PGMORLSettings: r.PGMORL, run: r}
 	path := filepath.Join(r.Dir, "state.json")
-	switch err := command.ReadJSON(path, &p.pgmorlState); {
-	case errors.Is(err, os.ErrNotExist):
-		p.Settings = r.PGMORL
-	case err != nil:
+	err := command.ReadJSON(path, &p.pgmorlState)
+	if err == nil && (p.Trained < p.Tasks || len(p.Archive) == 0 || len(p.Population) == 0) {
+		err = fmt.Errorf("it is damaged (%d tasks, %d policies, %d in the archive): remove its folder, and it begins anew", p.Trained,
+			len(p.Population), len(p.Archive))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("state %s: %w", path, err)
-	case p.Trained < p.Tasks || len(p.Archive) == 0 || len(p.Population) == 0:
-		return nil, fmt.Errorf("state %s is damaged (%d tasks, %d policies, %d in the archive): remove its folder, and it begins anew",
-			path, p.Trained, len(p.Population), len(p.Archive))
-	case p.Settings != r.PGMORL:
-		return nil, fmt.Errorf("state %s is of a run with other settings: remove its folder, and it begins anew", path)
 	}
 	save := func() error {
 		if err := command.ReplaceJSON(path, "", &p.pgmorlState); err != nil {
@@ -478,16 +451,15 @@ func makePGMORL(ctx context.Context, r *Run) (func() (rollout.Policy, error), er
 		}
 		params = append(params, run.trainer.Params)
 	}
-	// A preference is for the member of the best utility: its place in the archive.
-	place := func(g goal.Objective) float64 {
-		best, least := 0, math.Inf(1)
+	best := func(g goal.Objective) (member int) { // the utility is linear
+		least := math.Inf(1)
 		for i := range p.Archive {
 			x := p.scaled(p.Archive[i].Point)
 			if u := (1-g.Omega())*x[0] + g.Omega()*x[1]; u < least {
-				best, least = i, u
+				member, least = i, u
 			}
 		}
-		return float64(best)
+		return member
 	}
-	return newMembers(&r.World.Physics, r.PGMORL.PPO, rollout.Linspace(0, float64(len(params)-1), len(params)), place, params), nil
+	return newMembers(&r.World.Physics, r.PGMORL.PPO, params, best), nil
 }

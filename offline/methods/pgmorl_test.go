@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/inference/goal"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -135,9 +134,9 @@ func TestPGMORLLearns(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		r := toyRun(t, 1)
 		r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Weights, r.PGMORL.Episodes = 3, 10, 3, 10, 5, 3
-		r.PGMORL.PPO, r.PGMORL.Stored = r.PPO, 4
+		r.PGMORL.Stored = 4
 		newRun := func() *pgmorl {
-			return &pgmorl{PGMORLSettings: r.PGMORL, run: r, seeds: []uint64{0, 1, 2}}
+			return &pgmorl{PGMORLSettings: r.PGMORL, run: r}
 		}
 		p := newRun()
 		var first []pareto.Point
@@ -186,22 +185,12 @@ func TestPGMORLLearns(t *testing.T) {
 func TestPGMORLFlies(t *testing.T) {
 	r := toyRun(t, 1)
 	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 60, 1, 5, 3
-	r.PGMORL.PPO = r.PPO
-	newPolicy, err := makePGMORL(context.Background(), r)
+	newPolicy, err := makePGMORL(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0})
-	frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 1})
+	fast, frugal := flyToy(t, r, newPolicy, preferenceFor(0)), flyToy(t, r, newPolicy, preferenceFor(1))
 	if fast.DelayS >= frugal.DelayS || fast.EnergyJ <= frugal.EnergyJ {
 		t.Errorf("fast %+v, frugal %+v", fast, frugal)
-	}
-	r.PGMORL.PPO.Seeds = "1000000:1000001"
-	if _, err := makePGMORL(context.Background(), r); err == nil {
-		t.Error("it trains on evaluation seeds")
-	}
-	r.PGMORL.PPO.Seeds, r.PGMORL.Sparsity = r.PPO.Seeds, 0.7
-	if _, err := makePGMORL(context.Background(), r); err == nil || !strings.Contains(err.Error(), "other settings") {
-		t.Errorf("a run of other settings goes on: %v", err)
 	}
 }

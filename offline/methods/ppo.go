@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"prefdt/configs/cli"
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
@@ -48,15 +49,13 @@ type PPOSettings struct {
 	Rate        float64 `json:"rate" yaml:"rate" range:"1e-9,1"`   // peak learning rate, falling to a tenth
 	ClipNorm    float64 `json:"clip_norm" yaml:"clip_norm" range:"0,1e6"`
 
-	Plain     bool   `json:"plain,omitempty" yaml:"-"`  // states and actions by the letter: see actorcritic.go
+	Plain     bool   `json:"plain,omitempty" yaml:"-"`  // states and actions by the letter: see transitions.go
 	Pooled    bool   `json:"pooled,omitempty" yaml:"-"` // users are decided for by the summary of their slot alone
 	Width     int    `json:"width" yaml:"width" range:"8,1024"`
 	UserWidth int    `json:"user_width" yaml:"user_width" range:"4,1024"`
 	Seeds     string `json:"seeds" yaml:"seeds"` // episodes, training seeds A:B
 	Seed      uint64 `json:"seed" yaml:"seed"`
 }
-
-func (s *PPOSettings) scale(fraction float64) { s.Steps = scaled(s.Steps, fraction) }
 
 // Check returns what is wrong with the settings.
 func (s *PPOSettings) Check() error {
@@ -82,16 +81,14 @@ func (s *PPOSettings) trainConfig(slots int, seed uint64) nn.Config {
 // that have one, which no gradient changes: with it, a state file is all of a run.
 type ppoWeights[T any] struct {
 	Actor      actor[T]
-	Critic     encoder[T]
-	Value      model.Linear[T]
+	Critic     critic[T]
 	Multiplier T
 }
 
 func ppoTensors(aircraft, width, userPart, flight int) []model.Tensor {
 	w := ppoWeights[model.Tensor]{
-		Actor: actorTensors(aircraft, width, userPart, flight), Critic: encoderTensors("critic", fleetWidth(aircraft), userWidth(aircraft),
-			width, userPart),
-		Value:      model.OutputTensors("critic.value", "critic.valueb", width, objectives),
+		Actor:      actorTensors(aircraft, width, userPart, flight),
+		Critic:     criticTensors("critic", fleetWidth(aircraft), userWidth(aircraft), width, userPart, objectives),
 		Multiplier: model.Tensor{Name: "multiplier", Rows: 1, Cols: 1},
 	}
 	return model.Tensors(model.Parameters[model.Tensor](&w))
@@ -99,18 +96,18 @@ func ppoTensors(aircraft, width, userPart, flight int) []model.Tensor {
 
 // ppoBatch is what an update learns from. Shapes: S slots.
 type ppoBatch struct {
-	observation observation
-	actions     actions
-	log         []float64             // (S) log density of the actions when they were drawn
-	advantage   []float64             // (S) weighed and standardised
-	returns     [][objectives]float64 // (S) that the critic is to estimate
+	transitions
+	log       []float64             // (S) log density of the actions when they were drawn
+	advantage []float64             // (S) weighed and standardised
+	returns   [][objectives]float64 // (S) that the critic is to estimate
 }
 
+// gather sets b to the slots of another one, by their numbers.
 func (b *ppoBatch) gather(from *ppoBatch, slots []int) {
-	b.observation.gather(&from.observation, slots)
-	b.actions.gather(&from.actions, &from.observation, slots)
+	b.reset()
 	b.log, b.advantage, b.returns = b.log[:0], b.advantage[:0], b.returns[:0]
 	for _, s := range slots {
+		b.append(&from.transitions, s, s+1)
 		b.log, b.advantage, b.returns = append(b.log, from.log[s]), append(b.advantage, from.advantage[s]),
 			append(b.returns, from.returns[s])
 	}
@@ -132,19 +129,11 @@ func newPPONetwork[T kernel.Float](w, g *nn.Params[T], pooled bool) *ppoNetwork[
 	return n
 }
 
-func (n *ppoNetwork[T]) forward(o *observation, withValue bool) {
-	t := &n.tape
-	t.Reset()
-	slotOfUser := o.slotOfUser()
-	fleet := t.Input(o.fleet, o.slots, len(o.fleet)/o.slots)
-	users := t.Input(o.users, len(slotOfUser), n.weights.Actor.User.Weight.Value.Rows)
-	own := users
-	if n.pooled {
-		own = t.Input(make([]float32, len(o.users)), len(slotOfUser), users.Value.Cols)
-	}
-	n.distribution = act(t, &n.weights.Actor, fleet, users, own, slotOfUser, o.slots)
+func (n *ppoNetwork[T]) forward(x *transitions, withValue bool) {
+	n.tape.Reset()
+	n.distribution = act(&n.tape, &n.weights.Actor, x, n.pooled)
 	if withValue {
-		n.value = t.Linear(encode(t, &n.weights.Critic, fleet, users, slotOfUser, o.slots), &n.weights.Value)
+		n.value = estimate(&n.tape, &n.weights.Critic, x.fleet, x.users, x)
 	}
 }
 
@@ -163,22 +152,22 @@ func clippedObjective(logRatio, advantage, clip float64) (objective, dlog float6
 // the critic's squared error and the negative entropy of the association and of the
 // deviations, as means over the slots. It returns the loss.
 func (n *ppoNetwork[T]) setLoss(s *PPOSettings, b *ppoBatch) (loss float64) {
-	p, k := &n.distribution, 1/float64(b.observation.slots)
+	p, k := &n.distribution, 1/float64(b.slots)
 	dchoice, dvalue, dstd := n.tape.ZeroGrad(p.choice), n.tape.ZeroGrad(n.value), n.tape.ZeroGrad(p.logStd)
 	n.tape.ZeroGrad(p.flight)
-	for i := range b.observation.slots {
-		log := p.logProbability(&b.observation, &b.actions, i, 0)
+	for i := range b.slots {
+		log := p.logProbability(&b.transitions, i, 0)
 		objective, dlog := clippedObjective(log-b.log[i], b.advantage[i], s.Clip)
 		loss -= k * objective
 		if dlog != 0 {
-			p.logProbability(&b.observation, &b.actions, i, -k*dlog)
+			p.logProbability(&b.transitions, i, -k*dlog)
 		}
 		for j, want := range b.returns[i] {
 			l, grad := nn.SquaredError(float64(n.value.Value.Row(i)[j]), want, k*s.Value)
 			loss += l
 			dvalue.Row(i)[j] = T(grad)
 		}
-		for u := b.observation.first[i]; u < b.observation.first[i+1]; u++ {
+		for u := b.first[i]; u < b.first[i+1]; u++ {
 			row := p.choice.Value.Row(u)
 			loss -= addEntropy(row[:len(row)-1], dchoice.Row(u), k*s.Entropy)
 		}
@@ -218,8 +207,7 @@ type ppo struct {
 	settings PPOSettings
 	scales   Scales
 	trainer  *nn.Trainer
-	learner  *ppoNetwork[float32] // bound to the gradient, too
-	actor    *ppoNetwork[float32]
+	network  *ppoNetwork[float32]
 	worlds   []*world.World
 	seeds    []uint64
 	seed     uint64
@@ -243,13 +231,12 @@ func newPPO(s PPOSettings, c world.Config, scales Scales, seed uint64) (*ppo, er
 	p.trainer, err = nn.New(s.trainConfig(c.Slots, seed),
 		nn.Task{Tensors: ppoTensors(c.Aircraft, s.Width, s.UserWidth, flightWidth(s.Plain)), Losses: []string{"loss"},
 			Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
-				p.learner = newPPONetwork(w, g, s.Pooled)
+				p.network = newPPONetwork(w, g, s.Pooled)
 				return p
 			}})
 	if err != nil {
 		return nil, err
 	}
-	p.actor = newPPONetwork(p.trainer.Params, nil, s.Pooled)
 	for range s.Episodes {
 		p.worlds = append(p.worlds, &world.World{Config: c})
 	}
@@ -261,15 +248,15 @@ func (p *ppo) iteration() int { return p.trainer.Step / p.settings.gradientSteps
 
 // AddGradient implements nn.Network.
 func (p *ppo) AddGradient(i int, _ float64) ([]float64, error) {
-	slots := p.batch.observation.slots
+	slots := p.batch.slots
 	k := i % p.settings.Minibatches
 	if k == 0 || len(p.order) != slots {
 		p.order = rand.New(rand.NewPCG(p.seed, uint64(i))).Perm(slots)
 	}
 	p.minibatch.gather(&p.batch, p.order[k*slots/p.settings.Minibatches:(k+1)*slots/p.settings.Minibatches])
-	p.learner.forward(&p.minibatch.observation, true)
-	loss := p.learner.setLoss(&p.settings, &p.minibatch)
-	p.learner.tape.Backward()
+	p.network.forward(&p.minibatch.transitions, true)
+	loss := p.network.setLoss(&p.settings, &p.minibatch)
+	p.network.tape.Backward()
 	return []float64{loss}, nil
 }
 
@@ -281,12 +268,11 @@ func (p *ppo) update(weights func() [objectives]float64) error {
 	b := &p.batch
 	values := p.values()
 	slots := p.worlds[0].Config.Slots
-	advantages := make([][objectives]float64, b.observation.slots)
-	for first := 0; first < b.observation.slots; first += slots {
+	advantages := make([][objectives]float64, b.slots)
+	for first := 0; first < b.slots; first += slots {
 		estimateAdvantages(b.returns[first:first+slots], values[first:first+slots], advantages[first:first+slots], p.settings.Gamma,
 			p.settings.Lambda)
 	}
-	b.advantage = b.advantage[:0]
 	mean, square := 0.0, 0.0
 	for i, a := range advantages {
 		sum := 0.0
@@ -294,7 +280,7 @@ func (p *ppo) update(weights func() [objectives]float64) error {
 			sum += w[j] * a[j]
 			b.returns[i][j] = a[j] + values[i][j]
 		}
-		b.advantage = append(b.advantage, sum)
+		b.advantage[i] = sum
 		mean += sum / float64(len(advantages))
 		square += sum * sum / float64(len(advantages))
 	}
@@ -313,72 +299,55 @@ func (p *ppo) update(weights func() [objectives]float64) error {
 // collect flies the next episodes by drawn actions, all at once, and leaves their rewards
 // in the batch's returns, episode after episode.
 func (p *ppo) collect() {
-	first := p.iteration() * len(p.worlds)
-	slots := p.worlds[0].Config.Slots
-	type flight struct {
-		batch    ppoBatch
-		snapshot slot.Snapshot
-		rng      *rand.Rand
-	}
-	fleet := make([]flight, len(p.worlds))
+	first, slots, episodes := p.iteration()*len(p.worlds), p.worlds[0].Config.Slots, len(p.worlds)
+	snapshots, draws := make([]slot.Snapshot, episodes), make([]*rand.Rand, episodes)
 	for e, w := range p.worlds {
 		w.Reset(p.seeds[(first+e)%len(p.seeds)])
-		fleet[e].rng = rand.New(rand.NewPCG(p.seed, uint64(first+e)))
-		fleet[e].batch.observation.plain = p.settings.Plain
-		fleet[e].batch.observation.reset()
+		draws[e] = rand.New(rand.NewPCG(p.seed, uint64(first+e)))
 	}
 	p.meanCost = [objectives]float64{}
-	now := observation{plain: p.settings.Plain}
+	var flown ppoBatch // the slots of all episodes, in order of time
+	flown.reset()
+	now := transitions{plain: p.settings.Plain}
 	var decision slot.Decision
 	var action world.Action
 	scale := (1 - p.settings.Gamma) * float64(slots)
 	for range slots {
 		now.reset()
 		for e, w := range p.worlds {
-			w.Snapshot(&fleet[e].snapshot)
-			now.add(&w.Config.Physics, &fleet[e].snapshot, 0)
+			w.Snapshot(&snapshots[e])
+			now.observe(&w.Config.Physics, &snapshots[e], 0)
 		}
-		p.actor.forward(&now, false)
-		drawn := actions{plain: p.settings.Plain}
+		p.network.forward(&now, false)
 		for e, w := range p.worlds {
-			f := &fleet[e]
-			p.actor.distribution.sample(&now, &drawn, e, f.rng)
-			drawn.decide(&w.Config.Physics, &f.snapshot, e, now.first[e], &decision)
-			f.batch.log = append(f.batch.log, p.actor.distribution.logProbability(&now, &drawn, e, 0))
-			f.batch.observation.add(&w.Config.Physics, &f.snapshot, 0)
-			w.FillAction(&f.snapshot, &decision, &action)
+			p.network.distribution.sample(&now, e, draws[e])
+			now.decide(&w.Config.Physics, &snapshots[e], e, &decision)
+			flown.log = append(flown.log, p.network.distribution.logProbability(&now, e, 0))
+			w.FillAction(&snapshots[e], &decision, &action)
 			o := w.Step(action)
-			f.batch.returns = append(f.batch.returns, [objectives]float64{-o.DelayS * scale / p.scales.DelayS,
+			flown.returns = append(flown.returns, [objectives]float64{-o.DelayS * scale / p.scales.DelayS,
 				-(o.EnergyJ() - p.minJ) * scale / p.scales.EnergyJ})
-			p.meanCost[0] += o.DelayS / float64(len(p.worlds))
-			p.meanCost[1] += o.EnergyJ() / float64(len(p.worlds))
+			p.meanCost[0] += o.DelayS / float64(episodes)
+			p.meanCost[1] += o.EnergyJ() / float64(episodes)
 		}
-		width := len(drawn.flight) / len(p.worlds)
-		for e := range fleet {
-			a := &fleet[e].batch.actions
-			a.flight = append(a.flight, drawn.flight[e*width:(e+1)*width]...)
-			a.server = append(a.server, drawn.server[now.first[e]:now.first[e+1]]...)
-			a.offload = append(a.offload, drawn.offload[now.first[e]:now.first[e+1]]...)
+		flown.append(&now, 0, episodes)
+	}
+	flown.advantage = make([]float64, flown.slots) // estimated later
+	var order []int
+	for e := range episodes {
+		for t := range slots {
+			order = append(order, t*episodes+e)
 		}
 	}
-	b := &p.batch
-	b.observation.reset()
-	b.actions.reset()
-	b.log, b.returns = b.log[:0], b.returns[:0]
-	for e := range fleet {
-		f := &fleet[e].batch
-		b.observation.append(&f.observation)
-		b.actions.append(&f.actions)
-		b.log, b.returns = append(b.log, f.log...), append(b.returns, f.returns...)
-	}
+	p.batch.gather(&flown, order)
 }
 
 // values returns the critic's estimates of the batch.
 func (p *ppo) values() [][objectives]float64 {
-	p.actor.forward(&p.batch.observation, true)
-	values := make([][objectives]float64, p.batch.observation.slots)
+	p.network.forward(&p.batch.transitions, true)
+	values := make([][objectives]float64, p.batch.slots)
 	for i := range values {
-		for j, v := range p.actor.value.Value.Row(i) {
+		for j, v := range p.network.value.Value.Row(i) {
 			values[i][j] = float64(v)
 		}
 	}
@@ -405,33 +374,9 @@ func (p *ppo) run(ctx context.Context, path string, weights func() [objectives]f
 	return trainToEnd(ctx, p.trainer, path, total, 50, p.iteration, func() error { return p.update(weights) }, progress)
 }
 
-// actorPolicy flies an actor's likeliest actions.
-type actorPolicy struct {
-	constants *physics.Constants
-	network   *ppoNetwork[float32]
-	now       observation
-	done      actions
-}
-
-func newActorPolicy(w *nn.Params[float32], c *physics.Constants, s PPOSettings) *actorPolicy {
-	return &actorPolicy{constants: c, network: newPPONetwork(w, nil, s.Pooled), now: observation{plain: s.Plain},
-		done: actions{plain: s.Plain}}
-}
-
-func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
-	a.now.reset()
-	a.now.add(a.constants, s, 0)
-	a.network.forward(&a.now, false)
-	a.done.reset()
-	a.network.distribution.sample(&a.now, &a.done, 0, nil)
-	a.done.decide(a.constants, s, 0, 0, d)
-	d.Evaluate(a.constants, s)
-}
-
-// memberPolicy flies, of several policies, the one whose key is nearest to the request's.
+// memberPolicy flies, of several actors, the one that it chooses for the request.
 type memberPolicy struct {
-	keys    []float64
-	key     func(goal.Objective) float64
+	choose  func(goal.Objective) int
 	members []*actorPolicy
 }
 
@@ -440,17 +385,16 @@ func (m *memberPolicy) Reset() {}
 
 // Decide implements rollout.Policy.
 func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	m.members[pareto.Nearest(m.keys, m.key(g))].decide(s, d)
+	m.members[m.choose(g)].decide(s, d)
 	return goal.Observation{}
 }
 
 // newMembers returns what makes policies of trained parameters.
-func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(goal.Objective) float64,
-	params []*nn.Params[float32]) func() (rollout.Policy, error) {
+func newMembers(c *physics.Constants, s PPOSettings, params []*nn.Params[float32], choose func(goal.Objective) int) NewPolicy {
 	return func() (rollout.Policy, error) {
-		m := &memberPolicy{keys: keys, key: key}
+		m := &memberPolicy{choose: choose}
 		for _, w := range params {
-			m.members = append(m.members, newActorPolicy(w, c, s))
+			m.members = append(m.members, newActorPolicy(w, c, s.Plain, s.Pooled))
 		}
 		return m, nil
 	}
@@ -458,10 +402,7 @@ func newMembers(c *physics.Constants, s PPOSettings, keys []float64, key func(go
 
 // trainMembers trains one policy for each key, several at a time.
 func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys []float64,
-	weights func(p *ppo, key float64) func() [objectives]float64) ([]*nn.Params[float32], error) {
-	if err := command.CheckWritable(r.Dir); err != nil {
-		return nil, err
-	}
+	weights func(p *ppo, key float64) [objectives]float64) ([]*nn.Params[float32], error) {
 	updates := s.iterations(r.World.Slots)
 	done := sumProgress(command.Progress(r.Log, "updates of "+what, updates*len(keys)), len(keys))
 	params := make([]*nn.Params[float32], len(keys))
@@ -471,7 +412,8 @@ func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys 
 			return err
 		}
 		params[i] = p.trainer.Params
-		return p.run(ctx, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), weights(p, keys[i]), func(n int) { done(i, n) })
+		return p.run(ctx, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), func() [objectives]float64 { return weights(p, keys[i]) },
+			func(n int) { done(i, n) })
 	}, nil)
 }
 
@@ -493,63 +435,77 @@ func sumProgress(progress func(done int), parts int) func(part, done int) {
 // would be 0.
 const plainGamma = 0.999
 
-// plain returns the settings nearest to the paper's text: its states, its actions, its discount.
-func (s PPOSettings) plain() PPOSettings {
-	s.Plain, s.Gamma = true, plainGamma
-	return s
-}
-
-// plainPooled are these without a path of each user's own, which is PrefDT's in the paper.
-func (s PPOSettings) plainPooled() PPOSettings {
-	s = s.plain()
-	s.Pooled = true
-	return s
-}
-
-// weaker are these after a quarter of the steps: nearer to the paper's hypervolume.
-func (s PPOSettings) weaker() PPOSettings {
-	s = s.plainPooled()
-	s.Steps = max(s.Steps/4, 1)
-	return s
-}
-
 // ppoVariant is a row of the comparison whose policies are PPO's.
 type ppoVariant struct {
 	name, description string
-	settings          func(PPOSettings) PPOSettings
+	plain             bool // nearest to the paper's text: its states, its actions, its discount
+	pooled            bool // without a path of each user's own, which is PrefDT's in the paper
+	weaker            bool // after a quarter of the steps: nearer to the paper's hypervolume
 	ours              bool
 }
 
 // The variants whose flights others learn from.
 var (
-	plainPPO = &ppoVariant{"ppo-plain", "proximal policy optimisation, one policy for each preference: the paper's states and actions, " +
-		"users without latencies, headings as angles, a discount of 0.999 for its 1", PPOSettings.plain, true}
-	weakerPPO = &ppoVariant{"ppo-weaker", "the same after a quarter of the steps: nearer to the paper's hypervolume", PPOSettings.weaker,
-		false}
+	plainPPO = &ppoVariant{name: "ppo-plain", plain: true, ours: true, description: "proximal policy optimisation, one policy for each " +
+		"preference: the paper's states and actions, users without latencies, headings as angles, a discount of 0.999 for its 1"}
+	weakerPPO = &ppoVariant{name: "ppo-weaker", plain: true, pooled: true, weaker: true,
+		description: "the same after a quarter of the steps: nearer to the paper's hypervolume"}
 )
 
 // ppoVariants are all.
 var ppoVariants = []*ppoVariant{
 	plainPPO,
-	{"ppo-pooled", "the same where users are decided for by the summary of their slot alone", PPOSettings.plainPooled, false},
+	{name: "ppo-pooled", plain: true, pooled: true,
+		description: "the same where users are decided for by the summary of their slot alone"},
 	weakerPPO,
-	{"ppo", "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95",
-		func(s PPOSettings) PPOSettings { return s }, true},
+	{name: "ppo", ours: true,
+		description: "the first as we would make it: latencies, headings as unit vectors, a discount of 0.95"},
+}
+
+// settings returns those of a variant.
+func (v *ppoVariant) settings(s PPOSettings) PPOSettings {
+	s.Pooled = v.pooled
+	if v.plain {
+		s.Plain, s.Gamma = true, plainGamma
+	}
+	if v.weaker {
+		s.Steps = max(s.Steps/4, 1)
+	}
+	return s
 }
 
 // trainPPO trains one policy for each preference.
 func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*nn.Params[float32], omegas []float64, err error) {
 	omegas = rollout.Linspace(0, 1, s.Preferences)
-	params, err = trainMembers(ctx, r, s, "PPO", omegas, func(_ *ppo, omega float64) func() [objectives]float64 {
-		return func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }
+	params, err = trainMembers(ctx, r, s, "PPO", omegas, func(_ *ppo, omega float64) [objectives]float64 {
+		return [objectives]float64{1 - omega, omega}
 	})
 	return params, omegas, err
 }
 
 // makePPO trains one policy for each preference.
-func makePPO(ctx context.Context, r *Run, s PPOSettings) (func() (rollout.Policy, error), error) {
+func makePPO(ctx context.Context, r *Run, s PPOSettings) (NewPolicy, error) {
 	params, omegas, err := trainPPO(ctx, r, s)
-	return newMembers(&r.World.Physics, s, omegas, goal.Objective.Omega, params), err
+	return newMembers(&r.World.Physics, s, params, func(g goal.Objective) int { return pareto.Nearest(omegas, g.Omega()) }), err
+}
+
+// behaviour trains the policies of a variant, if they are not trained, in a folder of their own, and returns them.
+func (v *ppoVariant) behaviour(ctx context.Context, r *Run) (behaviour, error) {
+	own, settings := *r, v.settings(r.PPO)
+	own.Dir = r.PPODir
+	if v != plainPPO {
+		own.Dir = filepath.Join(filepath.Dir(r.PPODir), v.name) // beside these
+	}
+	if err := own.Claim(Find(&r.Config, v.name), true); err != nil {
+		return nil, cli.BadInput(err) // found before any work
+	}
+	params, _, err := trainPPO(ctx, &own, settings)
+	return func() (deciders []decider, err error) {
+		for _, w := range params {
+			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, settings.Plain, settings.Pooled).decide)
+		}
+		return deciders, nil
+	}, err
 }
 
 // ppoMethods are the variants.
@@ -558,12 +514,11 @@ func ppoMethods() (list []Method) {
 		list = append(list, Method{
 			Name: x.name, Description: x.description,
 			Settings: func(c *Config) any { return x.settings(c.PPO) },
+			Spending: func(c *Config) []*int { return []*int{&c.PPO.Steps} },
 			Budget: func(r *Run) Budget {
 				return Budget{Policies: r.PPO.Preferences, EnvironmentSteps: r.PPO.Preferences * x.settings(r.PPO).Steps}
 			},
-			New: func(ctx context.Context, r *Run) (func() (rollout.Policy, error), error) {
-				return makePPO(ctx, r, x.settings(r.PPO))
-			},
+			New:   func(ctx context.Context, r *Run) (NewPolicy, error) { return makePPO(ctx, r, x.settings(r.PPO)) },
 			Paper: &Paper{Ours: x.ours},
 		})
 	}

@@ -3,7 +3,6 @@ package methods
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"prefdt/inference/goal"
+	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/offline/nn"
 	"prefdt/offline/nn/nntest"
@@ -55,64 +55,63 @@ func TestEstimateAdvantages(t *testing.T) {
 	}
 }
 
-// drawObservation returns a few slots of the standard world, one of them without users,
+// drawTransitions returns a few slots of the standard world, one of them without users,
 // and random actions.
-func drawObservation(rng *rand.Rand, plain bool) (o observation, a actions) {
+func drawTransitions(rng *rand.Rand, plain bool) (x transitions) {
 	c := world.Standard()
 	w := world.New(c, 5)
 	var s slot.Snapshot
-	o.plain, a.plain = plain, plain
-	o.reset()
+	x.plain = plain
+	x.reset()
 	for i := range 3 {
 		w.Snapshot(&s)
 		if i == 1 {
 			s.Users = s.Users[:0]
 		}
-		o.add(&c.Physics, &s, 0.3)
+		x.observe(&c.Physics, &s, 0.3)
 		for range flightWidth(plain) * c.Aircraft {
-			a.flight = append(a.flight, float32(rng.NormFloat64()))
+			x.flight = append(x.flight, float32(rng.NormFloat64()))
 		}
 		for range s.Users {
-			a.server, a.offload = append(a.server, rng.IntN(c.Aircraft+1)), append(a.offload, float32(rng.NormFloat64()))
+			x.server, x.offload = append(x.server, rng.IntN(c.Aircraft+1)), append(x.offload, float32(rng.NormFloat64()))
 		}
 	}
-	return o, a
+	return x
+}
+
+// drawParams returns parameters, all of them random, and room for their gradient.
+func drawParams(rng *rand.Rand, tensors []model.Tensor, deviation float64) (w, g *nn.Params[float64]) {
+	w, g = nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
+	for i := range w.Data {
+		w.Data[i] = deviation * rng.NormFloat64()
+	}
+	return w, g
 }
 
 // The whole loss's gradient is that of central differences, in float64.
 func TestPPOGradient(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		t.Run(fmt.Sprintf("plain %v", plain), func(t *testing.T) { checkPPOGradient(t, plain) })
-	}
-}
-
-func checkPPOGradient(t *testing.T, plain bool) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	s := Default().PPO
-	s.Entropy = 0.1
-	tensors := ppoTensors(2, 8, 6, flightWidth(plain))
-	w, g := nn.NewParams[float64](tensors), nn.NewParams[float64](tensors)
-	for i := range w.Data {
-		w.Data[i] = 0.4 * rng.NormFloat64()
-	}
-	n := newPPONetwork(w, g, false)
-	var b ppoBatch
-	b.observation, b.actions = drawObservation(rng, plain)
-	loss := func() float64 {
-		n.forward(&b.observation, true)
-		return n.setLoss(&s, &b)
-	}
-	n.forward(&b.observation, true)
-	for i := range b.observation.slots { // ratios next to 1 and beyond the clip
-		b.log = append(b.log, n.distribution.logProbability(&b.observation, &b.actions, i, 0)+[]float64{0.05, -0.5, 0.5}[i])
-		b.advantage = append(b.advantage, []float64{1, -2, 1.5}[i])
-		b.returns = append(b.returns, [objectives]float64{rng.NormFloat64(), rng.NormFloat64()})
-	}
-	loss()
-	n.tape.Backward()
-	nntest.Gradients(t, w, g, 1e-6, loss)
-	if zeros := countZeros(g.Data); zeros > len(g.Data)/2 {
-		t.Errorf("%d of %d gradients are zero", zeros, len(g.Data))
+		rng := rand.New(rand.NewPCG(1, 2))
+		s := Default().PPO
+		s.Entropy = 0.1
+		w, g := drawParams(rng, ppoTensors(2, 8, 6, flightWidth(plain)), 0.4)
+		n := newPPONetwork(w, g, false)
+		b := ppoBatch{transitions: drawTransitions(rng, plain), advantage: []float64{1, -2, 1.5}}
+		loss := func() float64 {
+			n.forward(&b.transitions, true)
+			return n.setLoss(&s, &b)
+		}
+		n.forward(&b.transitions, true)
+		for i, off := range []float64{0.05, -0.5, 0.5} { // ratios next to 1 and beyond the clip
+			b.log = append(b.log, n.distribution.logProbability(&b.transitions, i, 0)+off)
+			b.returns = append(b.returns, [objectives]float64{rng.NormFloat64(), rng.NormFloat64()})
+		}
+		loss()
+		n.tape.Backward()
+		nntest.Gradients(t, w, g, 1e-6, loss)
+		if zeros := countZeros(g.Data); zeros > len(g.Data)/2 {
+			t.Errorf("plain %v: %d of %d gradients are zero", plain, zeros, len(g.Data))
+		}
 	}
 }
 
@@ -141,11 +140,19 @@ func toyRun(t testing.TB, steps int) *Run {
 	r := &Run{Config: Default(), World: c, Dir: t.TempDir(), Workers: 2, Log: io.Discard}
 	r.Scales = Scales{DelayS: 40, EnergyJ: 1200}
 	r.PPO.Preferences, r.PPO.Steps, r.PPO.Rate = 2, steps, 3e-3
-	r.CMDP.PPO = r.PPO
+	r.CMDP.PPO, r.PGMORL.PPO = r.PPO, r.PPO
+	s := &r.PEDA
+	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
+	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
 	return r
 }
 
-func flyToy(t *testing.T, r *Run, newPolicy func() (rollout.Policy, error), q rollout.Request) (mean pareto.Point) {
+// preferenceFor requests a preference.
+func preferenceFor(omega float64) rollout.Request { return (&Method{}).request(omega) }
+
+// flyToy returns the mean outcome of a policy.
+func flyToy(t *testing.T, r *Run, newPolicy NewPolicy, q rollout.Request) (mean pareto.Point) {
+	t.Helper()
 	p, err := newPolicy()
 	if err != nil {
 		t.Fatal(err)
@@ -167,30 +174,29 @@ func flyToy(t *testing.T, r *Run, newPolicy func() (rollout.Policy, error), q ro
 // delay alone does, exact knowledge of it is the SCA oracle's.
 func TestPPOLearns(t *testing.T) {
 	r := toyRun(t, 16_000)
-	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": r.PPO.plain()} {
-		t.Run(name, func(t *testing.T) { learnsToy(t, r, s) })
+	leastJ := r.leastJ()
+	best := flyToy(t, r, func() (rollout.Policy, error) { return newSCAOracle(r) }, preferenceFor(0))
+	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": plainPPO.settings(r.PPO)} {
+		r.Dir = t.TempDir()
+		newPolicy, err := makePPO(t.Context(), r, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frugal, fast := flyToy(t, r, newPolicy, preferenceFor(1)), flyToy(t, r, newPolicy, preferenceFor(0))
+		t.Logf("%s: frugal %+v, least %.0f J; fast %+v, best %+v", name, frugal, leastJ, fast, best)
+		if frugal.EnergyJ > 1.1*leastJ {
+			t.Errorf("%s: %v J where energy counts, least %v J", name, frugal.EnergyJ, leastJ)
+		}
+		if fast.DelayS > 1.8*best.DelayS || fast.DelayS > 0.6*frugal.DelayS {
+			t.Errorf("%s: %v s where delay counts, best %v s, without %v s", name, fast.DelayS, best.DelayS, frugal.DelayS)
+		}
 	}
 }
 
-func learnsToy(t *testing.T, r *Run, s PPOSettings) {
-	r.Dir = t.TempDir()
-	newPolicy, err := makePPO(context.Background(), r, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+// leastJ is what the fleet's flight takes at v*.
+func (r *Run) leastJ() float64 {
 	_, leastW := r.World.Physics.MinPower()
-	frugal := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 1})
-	fast := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Preference, Omega: 0})
-	best := flyToy(t, r, func() (rollout.Policy, error) {
-		return makeSCAOracle(r.SCAOracle.SCASettings, &r.World.Physics, r.Scales)
-	}, rollout.Request{Mode: goal.Preference, Omega: 0})
-	t.Logf("frugal %+v, least %.0f J; fast %+v, best %+v", frugal, leastW*float64(r.World.Slots), fast, best)
-	if frugal.EnergyJ > 1.1*leastW*float64(r.World.Slots) {
-		t.Errorf("%v J where energy counts, least %v J", frugal.EnergyJ, leastW*float64(r.World.Slots))
-	}
-	if fast.DelayS > 1.8*best.DelayS || fast.DelayS > 0.6*frugal.DelayS {
-		t.Errorf("%v s where delay counts, best %v s, without %v s", fast.DelayS, best.DelayS, frugal.DelayS)
-	}
+	return leastW * float64(r.World.Slots)
 }
 
 // The policy of a budget spends about that, and that of a larger one spends more.
@@ -198,7 +204,7 @@ func TestCMDPKeepsItsBudget(t *testing.T) {
 	r := toyRun(t, 32_000)
 	r.CMDP.BudgetsJ = []float64{3000, 3800}
 	r.CMDP.MultiplierRate = 0.1
-	newPolicy, err := makeCMDP(context.Background(), r)
+	newPolicy, err := makeCMDP(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +241,7 @@ func TestPPOResumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			weights := func() [objectives]float64 {
-				x := &p.learner.weights.Multiplier.Value.Data[0]
+				x := &p.network.weights.Multiplier.Value.Data[0]
 				*x += float32(p.meanCost[1] / 1e4)
 				return [objectives]float64{1, float64(*x)}
 			}
@@ -265,15 +271,25 @@ func TestPPOResumes(t *testing.T) {
 func TestTrainingSeedsAlone(t *testing.T) {
 	for _, text := range []string{"100000:100001", "1000000:1000100", "99999:100001"} {
 		r := toyRun(t, 100)
-		r.PPO.Seeds, r.CMDP.PPO.Seeds = text, text
-		if err := r.PPO.Check(); err == nil || !strings.Contains(err.Error(), "seed") {
-			t.Errorf("%s: %v", text, err)
+		for _, seeds := range []*string{&r.PPO.Seeds, &r.CMDP.PPO.Seeds, &r.PGMORL.PPO.Seeds, &r.IQL.Corpus.Seeds, &r.PEDA.Corpus.Seeds} {
+			*seeds = text
 		}
-		if _, err := makePPO(context.Background(), r, r.PPO); err == nil {
-			t.Errorf("PPO trains on %s", text)
+		for _, s := range []settings{&r.PPO, &r.CMDP, &r.PGMORL, &r.IQL, &r.PEDA} {
+			if err := s.Check(); err == nil || !strings.Contains(err.Error(), "seed") {
+				t.Errorf("%s: settings %T: %v", text, s, err)
+			}
 		}
-		if _, err := makeCMDP(context.Background(), r); err == nil {
-			t.Errorf("CMDP trains on %s", text)
+		form := formOf("prefdt")
+		for name, train := range map[string]func() (NewPolicy, error){
+			"PPO":    func() (NewPolicy, error) { return makePPO(t.Context(), r, r.PPO) },
+			"CMDP":   func() (NewPolicy, error) { return makeCMDP(t.Context(), r) },
+			"PGMORL": func() (NewPolicy, error) { return makePGMORL(t.Context(), r) },
+			"IQL":    func() (NewPolicy, error) { return makeIQL(t.Context(), r, r.IQL, toyFront(r)) },
+			"PEDA":   func() (NewPolicy, error) { return makePEDA(t.Context(), r, r.PEDA, form, toyFront(r)) },
+		} {
+			if _, err := train(); err == nil || !strings.Contains(err.Error(), "is not for search or training") {
+				t.Errorf("%s trains on %s: %v", name, text, err)
+			}
 		}
 	}
 }

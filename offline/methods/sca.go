@@ -1,10 +1,11 @@
 package methods
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
@@ -42,22 +43,13 @@ type SCASettings struct {
 	Window         int     `json:"window,omitempty" yaml:"window,omitempty" range:"0,1000"` // slots, of the receding horizon
 }
 
-// SCAOracleSettings are the oracle's.
-type SCAOracleSettings struct {
-	SCASettings `yaml:",inline"`
-}
-
-func (s *SCASettings) scale(fraction float64) { s.Iterations = scaled(s.Iterations, fraction) }
-
 var scaOracleMethod = Method{
 	Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
 	Settings: func(c *Config) any { return c.SCAOracle },
-	New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-		return func() (rollout.Policy, error) {
-			return makeSCAOracle(r.SCAOracle.SCASettings, &r.World.Physics, r.Scales)
-		}, nil
-	},
-	Paper: &Paper{Few: true, Ours: true},
+	Spending: func(c *Config) []*int { return []*int{&c.SCAOracle.Iterations} },
+	Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", c.SCAOracle.Iterations) },
+	New:      untrained(newSCAOracle),
+	Paper:    &Paper{Few: true, Ours: true},
 }
 
 // Check returns what is wrong with the settings.
@@ -113,7 +105,7 @@ func (p *scaPlanner) associate(demand [][]demandUser, at path, earlier []slotCho
 			c, cost = s.solve(s.starts(), p.SlotIterations, p.SlotSteps, p.RoundBelow)
 		} else {
 			c, cost = s.solve([]relaxed{s.startAt(&earlier[t])}, 1, p.SlotSteps, p.RoundBelow)
-			kept := slotChoice{append([]int(nil), earlier[t].server...), make([]float64, len(users))}
+			kept := slotChoice{slices.Clone(earlier[t].server), make([]float64, len(users))}
 			if keptCost := s.improve(&kept); keptCost <= cost {
 				c, cost = kept, keptCost
 			}
@@ -170,6 +162,27 @@ func (p *scaPlanner) solve(demand [][]demandUser, at path) (path, float64) {
 		}
 	}
 	return at, total
+}
+
+// cheapest solves from several paths and returns the path of least cost.
+func (p *scaPlanner) cheapest(demand [][]demandUser, starts []path) (best path) {
+	least := math.Inf(1)
+	for _, start := range starts {
+		if found, cost := p.solve(demand, start); cost < least {
+			best, least = found, cost
+		}
+	}
+	return best
+}
+
+// starts returns the flight to targets at v*, and jittered variants of it, drawn from generators of a seed.
+func (p *scaPlanner) starts(from, to []physics.Position, slots int, seed, firstDraw uint64) []path {
+	speedMPS, _ := p.constants.MinPower()
+	list := []path{flyTo(from, to, speedMPS, slots)}
+	for k := range p.Jittered {
+		list = append(list, jitter(list[0], p.JitterMPS, p.constants.AreaSideM, rand.New(rand.NewPCG(seed, firstDraw+uint64(k)))))
+	}
+	return list
 }
 
 // flyTo returns the path of so many slots from positions to targets, at a speed, and
@@ -245,8 +258,14 @@ type scaFlight struct {
 	from    []physics.Position
 }
 
-func newSCAFlight(s SCASettings, c *physics.Constants, scales Scales) scaFlight {
-	return scaFlight{planner: scaPlanner{SCASettings: s, constants: c, link: newLink(c)}, scales: scales}
+// newSCAFlight refuses a channel that users share: their rates then depend on the
+// association, which the convex programs do not have.
+func newSCAFlight(r *Run, s SCASettings) (f scaFlight, err error) {
+	c := &r.World.Physics
+	if c.Contention {
+		return f, errors.New("a world with contention: SCA is for users with a channel each, as the paper's")
+	}
+	return scaFlight{planner: scaPlanner{SCASettings: s, constants: c, link: newLink(c)}, scales: r.Scales}, nil
 }
 
 // begin reads the fleet of a slot.
@@ -262,7 +281,7 @@ func (f *scaFlight) begin(s *slot.Snapshot, omega float64) {
 // decide fills the decision of a slot, at its gains, and flies to the targets.
 func (f *scaFlight) decide(s *slot.Snapshot, targets []physics.Position, d *slot.Decision) {
 	p, c := &f.planner, f.planner.constants
-	program := slotProgram{constants: c, cpuHz: p.cpuHz, delayWeight: p.delayWeight, priceWeight: p.energyWeight}
+	program := p.program(nil, nil)
 	for i := range s.Users {
 		u := &s.Users[i]
 		x := slotUser{weight: 1, task: u.Task, localS: u.Task.LocalTimeS(u.CPUHz)}
@@ -290,21 +309,10 @@ type scaOracle struct {
 	path  path
 }
 
-// makeSCAOracle returns the oracle as a policy. It takes preferences alone.
-func makeSCAOracle(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
-	if err := checkContention(c); err != nil {
-		return nil, err
-	}
-	return &scaOracle{scaFlight: newSCAFlight(s, c, scales)}, nil
-}
-
-// checkContention refuses a channel that users share: their rates then depend on the
-// association, which the convex programs do not have.
-func checkContention(c *physics.Constants) error {
-	if c.Contention {
-		return errors.New("a world with contention: SCA is for users with a channel each, as the paper's")
-	}
-	return nil
+// newSCAOracle returns the oracle as a policy. It takes preferences alone.
+func newSCAOracle(r *Run) (rollout.Policy, error) {
+	f, err := newSCAFlight(r, r.SCAOracle)
+	return &scaOracle{scaFlight: f}, err
 }
 
 // Watch implements rollout.Privileged: the oracle knows the world's arrivals.
@@ -351,21 +359,11 @@ func (o *scaOracle) arrivals() [][]demandUser {
 
 // plan restarts from hover, from flight to the demand's centroids, and from jittered variants
 // of each, and returns the best path.
-func (o *scaOracle) plan(demand [][]demandUser) (best path) {
-	speed, _ := o.planner.constants.MinPower()
-	from := append([]physics.Position(nil), o.from...)
-	least := math.Inf(1)
+func (o *scaOracle) plan(demand [][]demandUser) path {
+	from := slices.Clone(o.from)
+	var starts []path
 	for _, targets := range [][]physics.Position{from, centroids(demand, from)} {
-		initial := flyTo(from, targets, speed, len(demand))
-		for k := range 1 + o.planner.Jittered {
-			start := initial
-			if k > 0 {
-				start = jitter(initial, o.planner.JitterMPS, o.planner.constants.AreaSideM, rand.New(rand.NewPCG(o.world.Seed, uint64(k))))
-			}
-			if found, cost := o.planner.solve(demand, start); cost < least {
-				best, least = found, cost
-			}
-		}
+		starts = append(starts, o.planner.starts(from, targets, len(demand), o.world.Seed, 1)...)
 	}
-	return best
+	return o.planner.cheapest(demand, starts)
 }

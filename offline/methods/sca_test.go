@@ -6,12 +6,22 @@ import (
 	"testing"
 
 	"prefdt/inference/dispatch"
-	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
+
+// slope is the central difference of a function by one of its arguments.
+func slope(f func() float64, x *float64, h float64) float64 {
+	at := *x
+	*x = at + h
+	right := f()
+	*x = at - h
+	left := f()
+	*x = at
+	return (right - left) / (2 * h)
+}
 
 // Flight power's surrogate touches it at the iterate, with equal gradient, is an upper
 // bound everywhere, and convex.
@@ -23,31 +33,35 @@ func TestPowerSurrogate(t *testing.T) {
 	}
 	for range 2000 {
 		v0, v, w := draw(), draw(), draw()
-		at, gradient := powerSurrogate(&p, v0, v0)
-		if want := p.PowerW(v0.Norm()); math.Abs(at-want) > 1e-9*want {
+		surrogate := func(v physics.Position) float64 {
+			y, _ := powerSurrogate(&p, v, v0)
+			return y
+		}
+		if at, want := surrogate(v0), p.PowerW(v0.Norm()); math.Abs(at-want) > 1e-9*want {
 			t.Fatalf("at %v: %v, want %v", v0, at, want)
 		}
-		const h = 1e-4
-		for _, e := range []physics.Position{{EastM: 1}, {NorthM: 1}} {
-			want := (p.PowerW(v0.Add(e.Scale(h)).Norm()) - p.PowerW(v0.Sub(e.Scale(h)).Norm())) / (2 * h)
-			if got := gradient.Dot(e); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
-				t.Fatalf("gradient at %v: %v, want %v", v0, got, want)
-			}
-			right, _ := powerSurrogate(&p, v.Add(e.Scale(h)), v0)
-			left, _ := powerSurrogate(&p, v.Sub(e.Scale(h)), v0)
-			_, g := powerSurrogate(&p, v, v0)
-			if want := (right - left) / (2 * h); math.Abs(g.Dot(e)-want) > 1e-4*(1+math.Abs(want)) {
-				t.Fatalf("gradient at %v of the surrogate of %v: %v, want %v", v, v0, g.Dot(e), want)
-			}
-		}
-		a, _ := powerSurrogate(&p, v, v0)
-		b, _ := powerSurrogate(&p, w, v0)
-		middle, _ := powerSurrogate(&p, v.Add(w).Scale(0.5), v0)
-		if a < p.PowerW(v.Norm())*(1-1e-12) {
+		x := v0
+		_, gradient := powerSurrogate(&p, x, v0)
+		checkGradient(t, gradient, &x, 1e-4, 1e-4, func() float64 { return p.PowerW(x.Norm()) })
+		x = v
+		_, gradient = powerSurrogate(&p, x, v0)
+		checkGradient(t, gradient, &x, 1e-4, 1e-4, func() float64 { return surrogate(x) })
+		if a := surrogate(v); a < p.PowerW(v.Norm())*(1-1e-12) {
 			t.Fatalf("the surrogate of %v is %v at %v, power is %v", v0, a, v, p.PowerW(v.Norm()))
 		}
-		if middle > (a+b)/2*(1+1e-12) {
+		if surrogate(v.Add(w).Scale(0.5)) > (surrogate(v)+surrogate(w))/2*(1+1e-12) {
 			t.Fatalf("the surrogate of %v is not convex between %v and %v", v0, v, w)
+		}
+	}
+}
+
+// checkGradient holds a gradient by a position to central differences over h.
+func checkGradient(t *testing.T, gradient physics.Position, x *physics.Position, h, tolerance float64, f func() float64) {
+	t.Helper()
+	got := [2]float64{gradient.EastM, gradient.NorthM}
+	for i, coordinate := range []*float64{&x.EastM, &x.NorthM} {
+		if want := slope(f, coordinate, h); math.Abs(got[i]-want) > tolerance*(1+math.Abs(want)) {
+			t.Fatalf("gradient at %v: %v, want %v", *x, got[i], want)
 		}
 	}
 }
@@ -64,14 +78,10 @@ func TestServedSurrogate(t *testing.T) {
 		}
 		at := physics.Position{EastM: 1000 * rng.Float64(), NorthM: 1000 * rng.Float64()}
 		y, dy := u.cost(l, at)
-		const h = 0.5
-		for _, e := range []physics.Position{{EastM: 1}, {NorthM: 1}} {
-			right, _ := u.cost(l, at.Add(e.Scale(h)))
-			left, _ := u.cost(l, at.Sub(e.Scale(h)))
-			if want := (right - left) / (2 * h); math.Abs(dy.Dot(e)-want) > 1e-6 {
-				t.Fatalf("gradient %v, want %v", dy.Dot(e), want)
-			}
-		}
+		checkGradient(t, dy, &at, 0.5, 1e-6, func() float64 {
+			y, _ := u.cost(l, at)
+			return y
+		})
 		k := u.curvature(l)
 		for range 20 {
 			step := physics.Position{EastM: 200 * rng.NormFloat64(), NorthM: 200 * rng.NormFloat64()}
@@ -134,20 +144,12 @@ func TestSlotSurrogate(t *testing.T) {
 		for _, from := range []relaxed{iterate, p} {
 			grad := newRelaxed(2 * users)
 			s.cost(from, iterate, grad)
-			const h = 1e-6
-			for i := range 4 * users {
-				x, g := from.x, grad.x
-				if i >= 2*users {
-					x, g = from.rho, grad.rho
-				}
-				k := i % (2 * users)
-				x[k] += h
-				right := s.cost(from, iterate, none)
-				x[k] -= 2 * h
-				left := s.cost(from, iterate, none)
-				x[k] += h
-				if want := (right - left) / (2 * h); math.Abs(g[k]-want) > 1e-6+1e-4*math.Abs(want) {
-					t.Fatalf("gradient %d is %v, want %v", i, g[k], want)
+			for i := range 2 * users {
+				for _, x := range []struct{ x, gradient []float64 }{{from.x, grad.x}, {from.rho, grad.rho}} {
+					want := slope(func() float64 { return s.cost(from, iterate, none) }, &x.x[i], 1e-6)
+					if got := x.gradient[i]; math.Abs(got-want) > 1e-6+1e-4*math.Abs(want) {
+						t.Fatalf("gradient %d is %v, want %v", i, got, want)
+					}
 				}
 			}
 			if from.x[0] == iterate.x[0] { // where it touches, the cost has the same gradient
@@ -186,7 +188,7 @@ func TestMinimiseSurrogate(t *testing.T) {
 func TestSlotAgainstExactDispatch(t *testing.T) {
 	c := physics.DefaultConstants()
 	sums := [2]float64{}
-	d := Default().SCAOracle.SCASettings
+	d := Default().SCAOracle
 	rng := rand.New(rand.NewPCG(5, 1))
 	for range 300 {
 		s := drawProgram(rng, &c, 6)
@@ -221,7 +223,7 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	policy, err := makeSCAOracle(Default().SCAOracle.SCASettings, &c.Physics, Default().Scales)
+	policy, err := newSCAOracle(&Run{Config: Default(), World: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,13 +246,8 @@ func TestPathDescends(t *testing.T) {
 		t.Errorf("surrogate %v at the iterate, cost %v", at, want)
 	}
 	for i := range x {
-		const h = 1e-4
-		x[i] += h
-		right := program.surrogate(start, x, nil)
-		x[i] -= 2 * h
-		left := program.surrogate(start, x, nil)
-		x[i] += h
-		if want := (right - left) / (2 * h); math.Abs(grad[i]-want) > 1e-8 {
+		want := slope(func() float64 { return program.surrogate(start, x, nil) }, &x[i], 1e-4)
+		if math.Abs(grad[i]-want) > 1e-8 {
 			t.Fatalf("gradient %d is %v, want %v", i, grad[i], want)
 		}
 	}
@@ -271,13 +268,8 @@ func TestSCAOptimum(t *testing.T) {
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
-	for name, newPolicy := range map[string]func(SCASettings, *physics.Constants, Scales) (rollout.Policy, error){"oracle": makeSCAOracle,
-		"mpc": makeSCAMPC} {
-		settings := run.SCAOracle.SCASettings
-		if name == "mpc" {
-			settings = run.SCAMPC.SCASettings
-		}
-		policy, err := newPolicy(settings, &c.Physics, run.Scales)
+	for name, newPolicy := range map[string]func(*Run) (rollout.Policy, error){"oracle": newSCAOracle, "mpc": newSCAMPC} {
+		policy, err := newPolicy(run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,11 +277,11 @@ func TestSCAOptimum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		energy := runner.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 1})
+		energy := runner.Fly(7, preferenceFor(1))
 		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
 			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
 		}
-		delay := runner.Fly(7, rollout.Request{Mode: goal.Preference, Omega: 0})
+		delay := runner.Fly(7, preferenceFor(0))
 		if x, ok := policy.(*scaOracle); ok {
 			last := x.world
 			if d := last.Aircraft[0].Position.Sub(last.Users[0]).Norm(); d > 60 {
@@ -308,28 +300,14 @@ func TestSCAWorlds(t *testing.T) {
 	c.Slots = 8
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
 	run := &Run{Config: Default(), World: c}
-	for _, newPolicy := range []func() (rollout.Policy, error){
-		func() (rollout.Policy, error) {
-			return makeSCAOracle(run.SCAOracle.SCASettings, &run.World.Physics, run.Scales)
-		},
-		func() (rollout.Policy, error) {
-			return makeSCAMPC(run.SCAMPC.SCASettings, &run.World.Physics, run.Scales)
-		},
-	} {
+	for _, newPolicy := range []func(*Run) (rollout.Policy, error){newSCAOracle, newSCAMPC} {
 		run.World.Physics.Contention = false
-		policy, err := newPolicy()
-		if err != nil {
-			t.Fatal(err)
-		}
-		runner, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := runner.Fly(3, rollout.Request{Mode: goal.Preference, Omega: 0.5}); !(got.EnergyJ > 0) || !(got.DelayS > 0) {
+		got := flyToy(t, run, func() (rollout.Policy, error) { return newPolicy(run) }, preferenceFor(0.5))
+		if !(got.EnergyJ > 0) || !(got.DelayS > 0) {
 			t.Errorf("%+v", got)
 		}
 		run.World.Physics.Contention = true
-		if _, err := newPolicy(); err == nil {
+		if _, err := newPolicy(run); err == nil {
 			t.Error("a shared channel is not refused")
 		}
 	}

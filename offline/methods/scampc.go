@@ -1,10 +1,8 @@
 package methods
 
 import (
-	"context"
 	"fmt"
-	"math"
-	"math/rand/v2"
+	"slices"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -43,10 +41,10 @@ func (s *SCAMPCSettings) Check() error {
 var scaMPCMethod = Method{
 	Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
 	Settings: func(c *Config) any { return c.SCAMPC },
-	New: func(_ context.Context, r *Run) (func() (rollout.Policy, error), error) {
-		return func() (rollout.Policy, error) { return makeSCAMPC(r.SCAMPC.SCASettings, &r.World.Physics, r.Scales) }, nil
-	},
-	Paper: &Paper{Few: true, Ours: true},
+	Spending: func(c *Config) []*int { return []*int{&c.SCAMPC.Iterations} },
+	Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", c.SCAMPC.Iterations) },
+	New:      untrained(newSCAMPC),
+	Paper:    &Paper{Few: true, Ours: true},
 }
 
 // userRecord is what was received of a user.
@@ -59,12 +57,10 @@ type userRecord struct {
 // taskMean sums the tasks received.
 type taskMean struct{ count, bits, cycles, deadlineS float64 }
 
-// makeSCAMPC returns the receding horizon as a policy. It takes preferences alone.
-func makeSCAMPC(s SCASettings, c *physics.Constants, scales Scales) (rollout.Policy, error) {
-	if err := checkContention(c); err != nil {
-		return nil, err
-	}
-	return &scaMPC{scaFlight: newSCAFlight(s, c, scales)}, nil
+// newSCAMPC returns the receding horizon as a policy. It takes preferences alone.
+func newSCAMPC(r *Run) (rollout.Policy, error) {
+	f, err := newSCAFlight(r, r.SCAMPC.SCASettings)
+	return &scaMPC{scaFlight: f}, err
 }
 
 // Reset implements rollout.Policy.
@@ -122,18 +118,13 @@ func (p *scaMPC) expected() (users []demandUser) {
 
 // solveWindow plans the window anew.
 func (p *scaMPC) solveWindow(demand [][]demandUser, slot uint64) {
-	from := append([]physics.Position(nil), p.from...)
-	speed, _ := p.planner.constants.MinPower()
-	toward := flyTo(from, centroids(demand, from), speed, len(demand))
-	starts := []path{toward}
-	for k := range p.planner.Jittered {
-		starts = append(starts, jitter(toward, p.planner.JitterMPS, p.planner.constants.AreaSideM, rand.New(rand.NewPCG(slot, uint64(k)))))
-	}
+	from := slices.Clone(p.from)
+	starts := p.planner.starts(from, centroids(demand, from), len(demand), slot, 0)
 	if len(p.plan) > 1 && len(p.plan[0]) == len(from) {
 		shifted := path{from}
 		for t := range demand { // the last plan, a slot further, and then as it ended
 			known := min(t+2, len(p.plan)-1)
-			row := append([]physics.Position(nil), p.plan[known]...)
+			row := slices.Clone(p.plan[known])
 			if t+2 > known {
 				for m := range row {
 					row[m] = shifted[t][m].Add(p.plan[known][m].Sub(p.plan[known-1][m])).ClampToArea(p.planner.constants.AreaSideM)
@@ -143,10 +134,5 @@ func (p *scaMPC) solveWindow(demand [][]demandUser, slot uint64) {
 		}
 		starts = append(starts, shifted)
 	}
-	least := math.Inf(1)
-	for _, start := range starts {
-		if found, cost := p.planner.solve(demand, start); cost < least {
-			p.plan, least = found, cost
-		}
-	}
+	p.plan = p.planner.cheapest(demand, starts)
 }

@@ -3,6 +3,7 @@ package methods
 import (
 	"math"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 )
 
@@ -69,6 +70,21 @@ func product(a, b, db, bTangent, dbTangent, a0, b0 float64) (y, dya, dyn float64
 type relaxed struct{ x, rho []float64 }
 
 func newRelaxed(n int) relaxed { return relaxed{make([]float64, n), make([]float64, n)} }
+
+// dot is the derivative along a direction by a gradient.
+func (p relaxed) dot(direction relaxed) (sum float64) {
+	for i := range p.x {
+		sum += p.x[i]*direction.x[i] + p.rho[i]*direction.rho[i]
+	}
+	return sum
+}
+
+// step sets p to a point and a part of the way in a direction.
+func (p relaxed) step(from relaxed, part float64, direction relaxed) {
+	for i := range p.x {
+		p.x[i], p.rho[i] = from.x[i]+part*direction.x[i], from.rho[i]+part*direction.rho[i]
+	}
+}
 
 // cost returns the surrogate of the relaxed cost at an iterate and, into grad, its
 // gradient. With p for the iterate it is the relaxed cost itself.
@@ -138,54 +154,34 @@ func (s *slotProgram) minimise(p, iterate relaxed, steps int) {
 	grad, direction, trial := newRelaxed(n), newRelaxed(n), newRelaxed(n)
 	for range steps {
 		s.cost(p, iterate, grad)
-		slope := 0.0
 		for u := range s.users {
 			best, least, full := -1, 0.0, false
 			for m := range aircraft {
 				i := u*aircraft + m
 				if g := grad.x[i]; g < least {
-					best, least, full = m, g, false
+					best, least, full = i, g, false
 				}
 				if g := grad.x[i] + grad.rho[i]; g < least {
-					best, least, full = m, g, true
+					best, least, full = i, g, true
 				}
-			}
-			for m := range aircraft {
-				i := u*aircraft + m
 				direction.x[i], direction.rho[i] = -p.x[i], -p.rho[i]
-				if m == best {
-					direction.x[i]++
-					if full {
-						direction.rho[i]++
-					}
-				}
-				slope += grad.x[i]*direction.x[i] + grad.rho[i]*direction.rho[i]
+			}
+			if best >= 0 {
+				direction.x[best]++
+			}
+			if full {
+				direction.rho[best]++
 			}
 		}
-		if slope > -1e-12 {
+		if grad.dot(direction) > -1e-12 {
 			return
 		}
-		low, high := 0.0, 1.0 // the surrogate is convex along the step: bisect its slope
-		for range 8 {
-			at := (low + high) / 2
-			for i := range n {
-				trial.x[i], trial.rho[i] = p.x[i]+at*direction.x[i], p.rho[i]+at*direction.rho[i]
-			}
+		part, _ := goal.Bisect(0, 1, 8, func(part float64) bool { // the surrogate is convex along the step
+			trial.step(p, part, direction)
 			s.cost(trial, iterate, grad)
-			slope := 0.0
-			for i := range n {
-				slope += grad.x[i]*direction.x[i] + grad.rho[i]*direction.rho[i]
-			}
-			if slope > 0 {
-				high = at
-			} else {
-				low = at
-			}
-		}
-		for i := range n {
-			p.x[i] += low * direction.x[i]
-			p.rho[i] += low * direction.rho[i]
-		}
+			return grad.dot(direction) <= 0
+		})
+		p.step(p, part, direction)
 	}
 }
 

@@ -2,6 +2,7 @@ package methods
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/optimize"
 
@@ -28,7 +29,7 @@ type path [][]physics.Position
 func (p path) clone() path {
 	q := make(path, len(p))
 	for t := range p {
-		q[t] = append([]physics.Position(nil), p[t]...)
+		q[t] = slices.Clone(p[t])
 	}
 	return q
 }
