@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"prefdt/offline/experiment"
+	"prefdt/offline/methods"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
@@ -69,15 +70,14 @@ func (s *set) timeCosts(ctx context.Context, results map[string]*experiment.Resu
 		}
 	}
 	routes[3] = func() (float64, error) {
-		r, method := s.run(s.findPolicy("ppo-plain"))
+		r := &methods.Run{Config: s.Methods, World: world.Standard(), Workers: 1, Log: io.Discard}
 		slots := r.World.Slots
 		updates := max(r.PPO.Steps/(r.PPO.Episodes*slots), 1) // of one policy
 		r.PPO.Preferences, r.PPO.Steps = 2, timedUpdates*r.PPO.Episodes*slots
-		r.Workers, r.Log = 1, io.Discard
 		if r.Dir, err = os.MkdirTemp(scratch, "ppo-"); err != nil {
 			return 0, err
 		}
-		_, err := method.New(ctx, r)
+		_, err := methods.Find(&r.Config, "ppo-plain").New(ctx, r)
 		return float64(updates) / (2 * timedUpdates), err
 	}
 	routes[4] = func() (float64, error) {

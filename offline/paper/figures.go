@@ -76,7 +76,7 @@ func referencesOf(aircraft int) (wide, tight pareto.Point) {
 func (s *set) newTables(results map[string]*experiment.Result) *tables {
 	t := &tables{set: s, results: results, figures: map[string]*figures{}}
 	for _, p := range s.policies {
-		if r := results[p.Name].Sweep(nominal); r != nil && !p.Optional && p.Method != "cmdp" && p.aircraft() == 2 {
+		if r := results[p.Name].Sweep(nominal); r != nil && !p.Optional && p.Method != "cmdp" && p.aircraft == 2 {
 			t.pool = append(t.pool, pareto.Contributor{Arm: p.Name, ResultHash: results[p.Name].Key, Outcomes: r.Outcomes})
 		}
 	}
@@ -89,7 +89,7 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 		for _, measurement := range []measurement{ownSettings, recalibrated, fullRange, dense} {
 			name := armName(p.Name, measurement)
 			if r := results[name].Sweep(nominal); r != nil && p.Method != "cmdp" {
-				t.figures[name] = t.figuresOf(p.Name, r, p.aircraft(), p.hasPreference(), span)
+				t.figures[name] = t.figuresOf(p.Name, r, p.aircraft, p.hasPreference(), span)
 			}
 		}
 	}
@@ -219,20 +219,13 @@ func energyJ(outcomes []pareto.Point) (mean float64) {
 
 // gain is dE/dB over a policy's budgets in calm air.
 func gain(budgets []experiment.BudgetResult) float64 {
-	var first, last *experiment.BudgetResult
-	for i := range budgets {
-		if b := &budgets[i]; b.Perturbation == experiment.PerturbationNone {
-			if first == nil || b.BudgetJ < first.BudgetJ {
-				first = b
-			}
-			if last == nil || b.BudgetJ > last.BudgetJ {
-				last = b
-			}
-		}
-	}
-	if first == last {
+	calm := slices.Clone(budgets)
+	calm = slices.DeleteFunc(calm, func(b experiment.BudgetResult) bool { return b.Perturbation != experiment.PerturbationNone })
+	if len(calm) < 2 {
 		return none
 	}
+	byBudget := func(a, b experiment.BudgetResult) int { return cmp.Compare(a.BudgetJ, b.BudgetJ) }
+	first, last := slices.MinFunc(calm, byBudget), slices.MaxFunc(calm, byBudget)
 	return (energyJ(last.Outcomes) - energyJ(first.Outcomes)) / (last.BudgetJ - first.BudgetJ)
 }
 

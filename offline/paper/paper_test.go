@@ -2,6 +2,7 @@ package paper
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -32,7 +33,9 @@ func TestTokens(t *testing.T) {
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	if b := c.budget(&policy{Method: "prefdt"}); float64(b.Tokens) != c.Tokens {
+	p := c.policies()
+	i := slices.IndexFunc(p, func(p *policy) bool { return p.Name == "prefdt" })
+	if b := p[i].budget; float64(b.Tokens) != c.Tokens {
 		t.Errorf("methods have %d tokens, the published form %v", b.Tokens, c.Tokens)
 	}
 }
@@ -176,25 +179,20 @@ func folderHash(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-func writeFile(t *testing.T, text string) string {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+// miniatureConfig is the miniature's configuration.
+func miniatureConfig(t *testing.T) Config {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "paper.yaml")
+	c := Default()
+	if err := cmp.Or(os.WriteFile(path, []byte(miniature), 0o644), configs.Load(path, &c)); err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return c
 }
-
-type writerFunc func(p []byte)
-
-func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 // A network of other settings is not flown for one of these: its folder is refused.
 func TestOtherTraining(t *testing.T) {
-	c := Default()
-	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+	c, dir := miniatureConfig(t), t.TempDir()
 	path := filepath.Join(dir, "train", "iql-archive", "method.json")
 	if err := command.ReplaceJSON(path, "", "of other settings"); err != nil {
 		t.Fatal(err)
@@ -208,21 +206,10 @@ func TestOtherTraining(t *testing.T) {
 
 // Bad input is one line and status 2, before anything is written.
 func TestRefusals(t *testing.T) {
-	dir, half := t.TempDir(), t.TempDir()
-	c := Default()
-	if err := configs.Load(writeFile(t, miniature), &c); err != nil {
+	dir := t.TempDir()
+	c := miniatureConfig(t)
+	if err := os.WriteFile(filepath.Join(dir, "comparison.json"), []byte(newSet(c, nil, "", io.Discard).Key), 0o644); err != nil {
 		t.Fatal(err)
-	}
-	files := map[string]string{
-		filepath.Join(dir, "comparison.json"):          newSet(c, nil, "", io.Discard).Key,
-		filepath.Join(half, "random", "result.json"):   `{"key":"0b5`,
-		filepath.Join(half, "rules-21", "result.json"): `{"key":"0b5"}`,
-	}
-	for path, text := range files {
-		os.MkdirAll(filepath.Dir(path), 0o755)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
 	}
 	other := strings.Replace(miniature, "seeds: 2", "seeds: 3", 1)
 	for name, bad := range map[string]struct {
@@ -230,28 +217,21 @@ func TestRefusals(t *testing.T) {
 		args   []string
 		want   string
 	}{
-		"unknown arm":        {miniature, []string{"-only", "random,best"}, `no arm is called "best"`},
-		"shard beyond n":     {miniature, []string{"-shard", "8/8"}, `-shard is "8/8"`},
-		"without -resume":    {miniature, []string{"-out", dir}, "holds a comparison: add -resume"},
-		"another key":        {other, []string{"-out", dir, "-resume"}, "is a comparison with another configuration"},
-		"another fleet":      {strings.Replace(miniature, "context: 4", "context: 4, aircraft: 4", 1), nil, "the mission has 2 aircraft"},
-		"another's to merge": {other, []string{"merge", "-out", filepath.Join(t.TempDir(), "new"), dir}, "another configuration"},
-		"half-written":       {miniature, []string{"-out", half, "-resume", "-only", "random"}, "random/result.json is damaged"},
-		"nothing to merge":   {miniature, []string{"merge", "-out", filepath.Join(t.TempDir(), "new")}, "holds no comparison"},
-		"training seeds":     {strings.Replace(miniature, "100000", "5", 1), nil, "first_seed is 5"},
-		"unknown key":        {"sedes: 3\n", nil, "sedes"},
-		"no checkpoint":      {miniature, []string{"-published", dir, "-out", half}, "manifest.json"},
-		"another form's": {miniature, []string{"-published", "../../configs/checkpoint", "-out", half},
-			"is no checkpoint of the published form"},
-		"less than no limit": {miniature, []string{"-limit", "-1m"}, "-limit"},
-		"a word":             {miniature, []string{"merged"}, `unexpected "merged"`},
-		"too many shards":    {miniature, []string{"-list", "-shard", "0/1000000000000"}, "N to 10000"},
-		"seeds that wrap":    {strings.Replace(miniature, "100000", "18446744073709551615", 1), nil, "first_seed is"},
-		"one arm twice":      {miniature + "  iql_betas: [1, 1]\n", nil, "each once"},
-		"no study":           {miniature, []string{"-study", filepath.Join(dir, "nowhere")}, "nowhere"},
-		"a list of no form":  {miniature, []string{"-list", "-published", dir}, "manifest.json"},
+		"without -resume":   {miniature, []string{"-out", dir}, "holds a comparison: add -resume"},
+		"another key":       {other, []string{"-out", dir, "-resume"}, "is a comparison with another configuration"},
+		"another fleet":     {strings.Replace(miniature, "context: 4", "context: 4, aircraft: 4", 1), nil, "the mission has 2 aircraft"},
+		"nothing to merge":  {miniature, []string{"merge", "-out", filepath.Join(t.TempDir(), "new")}, "holds no comparison"},
+		"training seeds":    {strings.Replace(miniature, "100000", "5", 1), nil, "first_seed is 5"},
+		"unknown key":       {"sedes: 3\n", nil, "sedes"},
+		"no checkpoint":     {miniature, []string{"-published", dir}, "manifest.json"},
+		"another form's":    {miniature, []string{"-published", "../../configs/checkpoint"}, "is no checkpoint of the published form"},
+		"a word":            {miniature, []string{"merged"}, `unexpected "merged"`},
+		"seeds that wrap":   {strings.Replace(miniature, "100000", "18446744073709551615", 1), nil, "first_seed is"},
+		"one arm twice":     {miniature + "  iql_betas: [1, 1]\n", nil, "each once"},
+		"no study":          {miniature, []string{"-study", filepath.Join(dir, "nowhere")}, "nowhere"},
+		"a list of no form": {miniature, []string{"-list", "-published", dir}, "manifest.json"},
 	} {
-		before := folderHash(t, dir) + folderHash(t, half)
+		before := folderHash(t, dir)
 		args := bad.args
 		if !slices.Contains(args, "-out") {
 			args = append(args, "-out", filepath.Join(dir, "none"))
@@ -260,7 +240,7 @@ func TestRefusals(t *testing.T) {
 		if status != cli.ExitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, bad.want) || stdout != "" {
 			t.Errorf("%s: status %d, %q, %q, want %q", name, status, stderr, stdout, bad.want)
 		}
-		if folderHash(t, dir)+folderHash(t, half) != before {
+		if folderHash(t, dir) != before {
 			t.Errorf("%s: a file was changed", name)
 		}
 	}
@@ -287,7 +267,7 @@ func TestFullTokens(t *testing.T) {
 	keys := func(tokens float64) (set string, arms map[string]string) {
 		c := Default()
 		c.FullTokens = tokens
-		s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
+		s := newSet(c, nil, t.TempDir(), io.Discard)
 		arms = map[string]string{}
 		for _, a := range s.Arms {
 			arms[a.Name] = a.Key()
@@ -311,7 +291,7 @@ func TestFullTokens(t *testing.T) {
 func synthetic(t *testing.T, arms map[string][3]float64) *set {
 	c := Default()
 	c.Seeds, c.FewSeeds, c.BudgetSeeds, c.Settings = 4, 4, 4, 5
-	s := newSet(c, nil, t.TempDir(), writerFunc(func([]byte) {}))
+	s := newSet(c, nil, t.TempDir(), io.Discard)
 	for _, p := range s.policies {
 		x, made := arms[p.Name]
 		if !made {
@@ -334,6 +314,30 @@ func synthetic(t *testing.T, arms map[string][3]float64) *set {
 		}
 	}
 	return s
+}
+
+// readTable reads a CSV of a report: of each row the cells by column.
+func readTable(t *testing.T, path string) (rows []map[string]string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, head := range lines[0] {
+			if _, twice := row[head]; twice {
+				t.Errorf("%s has two columns %q", path, head)
+			}
+			row[head] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 // The report has the paper's figures beside ours, the difference and the test, the verdicts of
@@ -362,30 +366,8 @@ func TestReport(t *testing.T) {
 	if err := s.report(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	read := func(name string) string {
-		raw, err := os.ReadFile(filepath.Join(s.Dir, "report", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(raw)
-	}
-	table := func(name string) (rows []map[string]string) {
-		lines, err := csv.NewReader(strings.NewReader(read(name))).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, line := range lines[1:] {
-			row := map[string]string{}
-			for i, head := range lines[0] {
-				if _, twice := row[head]; twice {
-					t.Errorf("%s has two columns %q", name, head)
-				}
-				row[head] = line[i]
-			}
-			rows = append(rows, row)
-		}
-		return rows
-	}
+	report := filepath.Join(s.Dir, "report")
+	table := func(name string) []map[string]string { return readTable(t, filepath.Join(report, name)) }
 	methods := table("methods.csv")
 	find := func(arm string) map[string]string {
 		i := slices.IndexFunc(methods, func(r map[string]string) bool { return r["arm"] == arm })
@@ -424,7 +406,11 @@ func TestReport(t *testing.T) {
 	if len(methods) != len(paperRows.Methods)+3 {
 		t.Errorf("%d rows", len(methods))
 	}
-	text := read("paper.md")
+	raw, err := os.ReadFile(filepath.Join(report, "paper.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(raw)
 	for _, want := range []string{
 		"IQL+omega (archive corpus) *", "The paper's sign at all points: ", "![Fronts of the methods up to 45 kJ](fronts.png)",
 		"| not run |", "not timed", s.newTables(mustResults(t, s)).reference.Hash[:12],
@@ -483,28 +469,15 @@ func TestStoredResults(t *testing.T) {
 		!strings.Contains(errs.String(), "10 of 80 arms are not measured yet") {
 		t.Fatalf("status %d, %s", status, &errs)
 	}
-	read := func(path string) map[string][]string {
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		rows := map[string][]string{}
-		for _, name := range []string{"HV", "std", "tight HV", "fidelity", "reach, s", "HV less published"} {
-			i := slices.Index(lines[0], name)
-			for _, line := range lines {
-				rows[line[2]] = append(rows[line[2]], line[i])
-			}
-		}
-		return rows
+	made, committed := readTable(t, filepath.Join(dir, "report", "methods.csv")), readTable(t, "results/methods.csv")
+	if len(made) != len(committed) {
+		t.Fatalf("%d rows, in the committed table %d", len(made), len(committed))
 	}
-	committed := read("results/methods.csv")
-	for arm, cells := range read(filepath.Join(dir, "report", "methods.csv")) {
-		if arm != "rules-50" && !slices.Equal(cells, committed[arm]) {
-			t.Errorf("%s has %q, in the committed table %q", arm, cells, committed[arm])
+	for i, r := range made {
+		for _, column := range []string{"arm", "HV", "std", "tight HV", "fidelity", "reach, s", "HV less published"} {
+			if r["arm"] != "rules-50" && r[column] != committed[i][column] {
+				t.Errorf("%s: %s is %q, in the committed table %q", r["arm"], column, r[column], committed[i][column])
+			}
 		}
 	}
 }

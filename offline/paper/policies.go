@@ -22,7 +22,7 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// policy is how one is made.
+// policy is a row of policies.yaml or a method, and how it is made.
 type policy struct {
 	Name        string `json:"name" yaml:"name"`
 	Description string `json:"-" yaml:"description"`
@@ -33,10 +33,21 @@ type policy struct {
 	// Scheduler is one that neither learns nor is searched: "random" or "even".
 	Scheduler string `json:"scheduler,omitempty" yaml:"scheduler"`
 
-	Few      bool          `json:"-" yaml:"few"`   // flown on FewSeeds episodes, as many as the paper has
-	Ours     bool          `json:"-" yaml:"ours"`  // "our instantiation": the text leaves settings open
-	Optional bool          `json:"-" yaml:"-"`     // measured where it is named
-	Tests    []measurement `json:"-" yaml:"tests"` // beside its front
+	methods.Paper `json:"-" yaml:",inline"`
+	making        `json:"-" yaml:"-"`
+}
+
+// making is how a policy is made.
+type making struct {
+	aircraft int            // of the fleet that it flies
+	run      string         // what it trains or searches, "" if nothing: policies of one network share it
+	needs    []string       // paths in the folder of a set that are made before it flies
+	budget   methods.Budget // declared: of what it learns from others' flights, its own part
+	spends   string         // the same in words
+	// depends are what its results depend on, beside what it is flown through. Of a set in progress.
+	depends func(*set) []any
+	// ready trains or searches what it needs, from where that was interrupted, and makes it ready to fly for a measurement.
+	ready func(ctx context.Context, s *set, t measurement, f *experiment.Policy) error
 }
 
 // form is a variation of PrefDT as published.
@@ -54,6 +65,9 @@ type rules struct {
 	Aircraft   int `json:"aircraft,omitempty" yaml:"aircraft"`
 }
 
+// longestTests are those of what has been trained longest.
+var longestTests = []string{"axis", "whole", "dense", "budgets", "replan", "link", "shifts"}
+
 //go:embed policies.yaml
 var policiesYAML []byte
 
@@ -62,28 +76,34 @@ func (c *Config) policies() []*policy {
 	var list []*policy
 	configs.MustDecode(policiesYAML, &list)
 	for _, m := range methods.Methods(&c.Methods) {
-		if x := m.Paper; x != nil {
-			p := &policy{Name: m.Name, Method: m.Name, Few: x.Few, Ours: x.Ours, Optional: x.Optional}
-			for _, name := range x.Tests {
-				p.Tests = append(p.Tests, measurement(name))
-			}
-			list = append(list, p)
+		if m.Paper != nil {
+			list = append(list, &policy{Name: m.Name, Description: m.Description, Method: m.Name, Paper: *m.Paper})
 		}
 	}
-	tests := []measurement{recalibrated, fullRange, dense, budgets, replanned, link, shifts}
 	if c.longestArm() == fullArm { // last, as it takes the longest
-		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true},
-			Tests: tests})
+		list = append(list, &policy{Name: fullArm, Description: "PrefDT as published, trained longest", Form: &form{Full: true}})
 	}
 	for _, p := range list {
 		if p.Name == c.longestArm() {
-			p.Tests = tests
+			p.Tests = longestTests
 		}
-		text := "PrefDT as published"
-		if p.Method != "" {
-			text = methods.Find(&c.Methods, p.Method).Description
+		switch {
+		case p.Form != nil:
+			p.making = c.formMaking(p)
+		case p.Rules != nil:
+			p.making = c.rulesMaking(p)
+		case p.Method != "":
+			p.making = c.methodMaking(p)
+		default:
+			p.making = p.schedulerMaking()
 		}
-		p.Description = cmp.Or(p.Description, text)
+		if b := p.budget; b.EnvironmentSteps > 0 {
+			p.spends = fmt.Sprintf("%.4gM environment steps", float64(b.EnvironmentSteps)/1e6)
+		} else if b.Transitions > 0 {
+			p.spends = fmt.Sprintf("%.4gM transitions", float64(b.Transitions)/1e6)
+		} else if b.Tokens > 0 {
+			p.spends = fmt.Sprintf("%.4gM tokens", float64(b.Tokens)/1e6)
+		}
 	}
 	return list
 }
@@ -93,44 +113,8 @@ func (p *policy) hasPreference() bool {
 	return p.Rules == nil && p.Scheduler == "" && p.Method != "unconditioned" && p.Method != "cmdp"
 }
 
-// aircraft returns the fleet that a policy flies.
-func (p *policy) aircraft() int {
-	switch {
-	case p.Form != nil:
-		return cmp.Or(p.Form.Aircraft, 2)
-	case p.Rules != nil:
-		return cmp.Or(p.Rules.Aircraft, 2)
-	}
-	return 2
-}
-
 // trainingPath is where in the folder of a set something is trained.
 func trainingPath(name string) string { return filepath.Join("train", name) }
-
-// path is where rules are searched.
-func (r *rules) path() string {
-	return fmt.Sprintf("search/rules%d-%dx-fleet%d.json", r.Population, r.Budgets, cmp.Or(r.Aircraft, 2))
-}
-
-// run returns what a policy's method is made with, and the method.
-func (c *Config) run(p *policy) (*methods.Run, *methods.Method) {
-	r := &methods.Run{Config: c.Methods, World: world.Standard()}
-	return r, methods.Find(&r.Config, p.Method)
-}
-
-// trainingRun names what a policy trains, "" if nothing: policies of one network share it.
-func (c *Config) trainingRun(p *policy) string {
-	switch {
-	case p.Form != nil:
-		return p.Name
-	case p.Method == "":
-		return ""
-	}
-	if _, method := c.run(p); method.Budget != nil {
-		return method.Training
-	}
-	return ""
-}
 
 // published returns the configuration and the tokens of a form's training.
 func (c *Config) published(p *policy) (t prefdttrain.Config, tokens float64) {
@@ -158,82 +142,123 @@ func (c *Config) search(r *rules) search.Config {
 	return s
 }
 
-// ready trains or searches what a policy needs, from where it was interrupted, and makes it ready to fly for
-// a measurement.
+// ready makes a policy ready to fly for a measurement.
 func (s *set) ready(ctx context.Context, p *policy, t measurement) (*experiment.Policy, error) {
 	f := &experiment.Policy{World: world.Standard(), Request: experiment.Preference, Settings: rollout.Linspace(0, 1, s.Settings)}
-	switch {
-	case p.Form != nil:
-		return f, s.readyForm(ctx, p, t, f)
-	case p.Rules != nil:
-		c := s.search(p.Rules)
-		rules, err := experiment.Rules(ctx, filepath.Join(s.Dir, p.Rules.path()), c, s.Set)
-		if err != nil {
-			return nil, err
-		}
-		f.World, f.Settings = c.World, rules.Omegas
-		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
-		return f, nil
-	case p.Scheduler == "even":
-		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return baseline.NewEven(&c.Physics), nil })
-		return f, nil
-	case p.Scheduler == "random":
-		f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return &baseline.Random{Physics: &c.Physics}, nil })
-		return f, nil
-	}
-	return f, s.readyMethod(ctx, p, t, f)
+	return f, p.ready(ctx, s, t, f)
 }
 
-// readyForm is PrefDT as published. Replanned, each slot of a budget is flown at the setting that the joules left
+// formMaking is of PrefDT as published. Replanned, each slot of a budget is flown at the setting that the joules left
 // pay for, as in the leader; else by Algorithm 1, where the first total decides.
-func (s *set) readyForm(ctx context.Context, p *policy, t measurement, f *experiment.Policy) error {
-	ck := s.full
-	if p.Name != s.longestArm() || ck == nil {
-		c, tokens := s.published(p)
-		var err error
-		if ck, err = prefdttrain.Trained(ctx, c, filepath.Join(s.Dir, trainingPath(p.Name)), tokens, s.Log); err != nil {
+func (c *Config) formMaking(p *policy) making {
+	config, tokens := c.published(p)
+	given := p.Name == c.longestArm() && c.Published != ""
+	m := making{aircraft: cmp.Or(p.Form.Aircraft, 2), run: p.Name, budget: methods.Budget{Tokens: int(tokens)}}
+	if !given {
+		m.needs = []string{trainingPath(p.Name)}
+	}
+	m.depends = func(s *set) []any {
+		list := []any{config, tokens, config.Form.Graph().Nodes} // the nodes are its formulas
+		if given {
+			list = append(list, s.full.Manifest)
+		}
+		return list
+	}
+	m.ready = func(ctx context.Context, s *set, t measurement, f *experiment.Policy) (err error) {
+		ck := s.full
+		if given {
+			f.Files = []string{filepath.Join(s.Published, checkpoint.ManifestFile)}
+		} else if ck, err = prefdttrain.Trained(ctx, config, filepath.Join(s.Dir, trainingPath(p.Name)), tokens, s.Log); err != nil {
 			return err
 		}
-	} else {
-		f.Files = []string{filepath.Join(s.Published, checkpoint.ManifestFile)}
+		f.World.Aircraft = ck.GoalConstants.AircraftCount
+		f.Constants, f.Band, f.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
+		f.Settings = rollout.Linspace(f.Band[0], f.Band[1], s.Settings)
+		published, own := *ck.Published, *ck
+		published.AsPublished = t != replanned
+		own.Published = &published
+		f.Runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
+			return rollout.New(&own, inference.DecoderHeads, c, l)
+		}
+		return nil
 	}
-	f.World.Aircraft = ck.GoalConstants.AircraftCount
-	f.Constants, f.Band, f.Parameters = &ck.GoalConstants, ck.OmegaBand, ck.Published.Form.Parameters()
-	f.Settings = rollout.Linspace(f.Band[0], f.Band[1], s.Settings)
-	published, own := *ck.Published, *ck
-	published.AsPublished = t != replanned
-	own.Published = &published
-	f.Runner = func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
-		return rollout.New(&own, inference.DecoderHeads, c, l)
-	}
-	return nil
+	return m
 }
 
-// readyMethod is a method of package methods.
-func (s *set) readyMethod(ctx context.Context, p *policy, t measurement, f *experiment.Policy) error {
-	r, method := s.run(p)
-	r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(cmp.Or(s.trainingRun(p), p.Name))), filepath.Join(s.Dir, trainingPath("ppo-plain"))
-	r.Workers, r.Log, r.Corpus, r.AnyOmega = s.Workers, s.Log, &s.corpus, t == fullRange
-	if t == energyEntry {
-		r.BudgetOmega = entryOmega
+// rulesMaking is of searched rules.
+func (c *Config) rulesMaking(p *policy) making {
+	config := c.search(p.Rules)
+	path := fmt.Sprintf("search/rules%d-%dx-fleet%d.json", p.Rules.Population, p.Rules.Budgets, config.World.Aircraft)
+	return making{
+		aircraft: config.World.Aircraft, run: p.Name, needs: []string{path},
+		budget:  methods.Budget{EnvironmentSteps: config.Population * config.Generations * 3 * config.World.Slots},
+		depends: func(*set) []any { return []any{config} },
+		ready: func(ctx context.Context, s *set, t measurement, f *experiment.Policy) error {
+			rules, err := experiment.Rules(ctx, filepath.Join(s.Dir, path), config, s.Set)
+			if err != nil {
+				return err
+			}
+			f.World, f.Settings = config.World, rules.Omegas
+			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
+			return nil
+		},
 	}
-	if method.Budget != nil {
-		if err := r.Claim(methods.Find(&r.Config, method.Training), true); err != nil {
-			return cli.BadInput(err)
+}
+
+// schedulerMaking is of what neither learns nor is searched.
+func (p *policy) schedulerMaking() making {
+	return making{aircraft: 2, spends: "nothing", depends: func(*set) []any { return nil },
+		ready: func(_ context.Context, s *set, _ measurement, f *experiment.Policy) error {
+			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) {
+				if p.Scheduler == "even" {
+					return baseline.NewEven(&c.Physics), nil
+				}
+				return &baseline.Random{Physics: &c.Physics}, nil
+			})
+			return nil
+		}}
+}
+
+// methodMaking is of a method of package methods.
+func (c *Config) methodMaking(p *policy) making {
+	run := methods.Run{Config: c.Methods, World: world.Standard()}
+	method := methods.Find(&run.Config, p.Method)
+	m := making{aircraft: 2, depends: func(*set) []any { return []any{method.Settings(&run.Config)} }}
+	if method.Budget == nil {
+		m.spends = method.Spends(&run.Config)
+	} else {
+		m.run, m.budget = method.Training, method.Budget(&run)
+		if method.LearnsFrom != "" {
+			m.needs = []string{trainingPath(method.LearnsFrom)}
 		}
+		m.needs = append(m.needs, trainingPath(m.run))
 	}
-	newPolicy, err := method.New(ctx, r)
-	if err != nil {
-		return err
+	m.ready = func(ctx context.Context, s *set, t measurement, f *experiment.Policy) error {
+		r := run
+		r.Dir, r.PPODir = filepath.Join(s.Dir, trainingPath(method.Training)), filepath.Join(s.Dir, trainingPath("ppo-plain"))
+		r.Workers, r.Log, r.Corpus, r.AnyOmega = s.Workers, s.Log, &s.corpus, t == fullRange
+		if t == energyEntry {
+			r.BudgetOmega = entryOmega
+		}
+		if method.Budget != nil {
+			if err := r.Claim(methods.Find(&r.Config, method.Training), true); err != nil {
+				return cli.BadInput(err)
+			}
+		}
+		newPolicy, err := method.New(ctx, &r)
+		if err != nil {
+			return err
+		}
+		if method.BudgetsJ != nil {
+			f.Settings, f.Request = method.BudgetsJ(&r.Config), experiment.Target
+		}
+		if p.Method == "unconditioned" {
+			f.Settings = []float64{0.5}
+		}
+		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy() })
+		return nil
 	}
-	if method.BudgetsJ != nil {
-		f.Settings, f.Request = method.BudgetsJ(&r.Config), experiment.Target
-	}
-	if p.Method == "unconditioned" {
-		f.Settings = []float64{0.5}
-	}
-	f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy() })
-	return nil
+	return m
 }
 
 // withPolicy returns runners of policies that take a preference or a budget alone.

@@ -3,13 +3,11 @@ package paper
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"io"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
-	"prefdt/simbridge/world"
 )
 
 // set is the tables in progress.
@@ -44,11 +42,14 @@ func armName(policy string, t measurement) string {
 }
 
 // measurements returns those of a policy. The even pacer takes budgets alone.
-func (p *policy) measurements() []measurement {
+func (p *policy) measurements() (list []measurement) {
 	if p.Scheduler == "even" {
 		return []measurement{budgets}
 	}
-	return append([]measurement{ownSettings}, p.Tests...)
+	for _, name := range append([]string{string(ownSettings)}, p.Tests...) {
+		list = append(list, measurement(name))
+	}
+	return list
 }
 
 //go:embed costs.json
@@ -58,18 +59,15 @@ var costs []byte
 func (c *Config) arms(s *set) []experiment.Arm {
 	list, costs := []experiment.Arm{}, experiment.ReadCosts(costs)
 	for _, p := range c.policies() {
-		run, needs := c.trainingRun(p), []experiment.Need{}
-		if p.Rules != nil {
-			run = p.Name // a search is made once as well
-		}
-		for _, path := range c.needs(p) {
+		needs := []experiment.Need{}
+		for _, path := range p.needs {
 			needs = append(needs, experiment.Need{Path: path, CoreS: costs[path]})
 		}
 		for _, t := range p.measurements() {
 			name := armName(p.Name, t)
-			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: run, Needs: needs,
+			a := experiment.Arm{Name: name, Description: p.Description + descriptions[t], TrainingRun: p.run, Needs: needs,
 				CoreS:    costs[name],
-				Optional: p.Optional, Spends: c.spends(p), Recalibrated: map[measurement]int{recalibrated: c.Settings,
+				Optional: p.Optional, Spends: p.spends, Recalibrated: map[measurement]int{recalibrated: c.Settings,
 					dense: c.DenseSettings}[t]}
 			if t.ofBudgets() {
 				a.BudgetSeeds = c.seedsOf(p, t)
@@ -100,72 +98,7 @@ func (s *set) key(p *policy, t measurement) string {
 	if t == energyEntry {
 		parts = append(parts, entryOmega, entryTotalsJ)
 	}
-	switch {
-	case p.Form != nil:
-		c, tokens := s.published(p)
-		if parts = append(parts, c, tokens, c.Form.Graph().Nodes); p.Name == s.longestArm() && s.full != nil { // the nodes are its formulas
-			parts = append(parts, s.full.Manifest)
-		}
-	case p.Rules != nil:
-		parts = append(parts, s.search(p.Rules))
-	case p.Method != "":
-		r, method := s.run(p)
-		parts = append(parts, method.Settings(&r.Config))
-	}
-	return experiment.Key(parts...)
-}
-
-// needs returns what is made before a policy flies.
-func (c *Config) needs(p *policy) (paths []string) {
-	run := c.trainingRun(p)
-	switch {
-	case p.Rules != nil:
-		return []string{p.Rules.path()}
-	case run == "", p.Name == c.longestArm() && c.Published != "":
-		return nil
-	case p.Form == nil:
-		if _, method := c.run(p); method.LearnsFrom != "" {
-			paths = append(paths, trainingPath(method.LearnsFrom))
-		}
-	}
-	return append(paths, trainingPath(run))
-}
-
-// budget is what a policy is declared to spend before it flies: of what it learns from others' flights,
-// its own part.
-func (c *Config) budget(p *policy) methods.Budget {
-	switch {
-	case p.Rules != nil:
-		return methods.Budget{EnvironmentSteps: p.Rules.Population * c.search(p.Rules).Generations * 3 * world.Standard().Slots}
-	case p.Form != nil:
-		_, tokens := c.published(p)
-		return methods.Budget{Tokens: int(tokens)}
-	case p.Method == "":
-		return methods.Budget{}
-	}
-	if r, method := c.run(p); method.Budget != nil {
-		return method.Budget(r)
-	}
-	return methods.Budget{}
-}
-
-// spends says what a policy is declared to spend before it flies.
-func (c *Config) spends(p *policy) string {
-	switch b := c.budget(p); {
-	case b.EnvironmentSteps > 0:
-		return fmt.Sprintf("%.4gM environment steps", float64(b.EnvironmentSteps)/1e6)
-	case b.Transitions > 0:
-		return fmt.Sprintf("%.4gM transitions", float64(b.Transitions)/1e6)
-	case b.Tokens > 0:
-		return fmt.Sprintf("%.4gM tokens", float64(b.Tokens)/1e6)
-	}
-	switch r, _ := c.run(p); p.Method {
-	case "sca-oracle":
-		return fmt.Sprintf("%d iterations of a plan", r.SCAOracle.Iterations)
-	case "sca-mpc":
-		return fmt.Sprintf("%d iterations of a plan", r.SCAMPC.Iterations)
-	}
-	return "nothing"
+	return experiment.Key(append(parts, p.depends(s)...)...)
 }
 
 // spent is what the arms that have been measured took: each training run and each search once.
@@ -189,10 +122,9 @@ func (t *tables) spent() (b methods.Budget, coreS int) {
 			}
 			if run := a.TrainingRun; run != "" && !runs[run] {
 				runs[run] = true
-				own := t.budget(p)
-				b.EnvironmentSteps += own.EnvironmentSteps
-				b.Transitions += own.Transitions
-				b.Tokens += own.Tokens
+				b.EnvironmentSteps += p.budget.EnvironmentSteps
+				b.Transitions += p.budget.Transitions
+				b.Tokens += p.budget.Tokens
 			}
 		}
 	}
