@@ -334,6 +334,5 @@ func makeIQL(ctx context.Context, r *Run, s IQLSettings, f behaviour) (NewPolicy
 		return err
 	}
 	return func() (rollout.Policy, error) { return newActorPolicy(t.Params, &r.World.Physics, false, false), nil },
-		trainToEnd(ctx, t, r.policyPath(), s.Steps, 2000, func() int { return t.Step }, round,
-			command.Progress(r.Log, "steps of IQL", s.Steps))
+		trainToEnd(ctx, t, r.policyPath(), 2000, 1, round, command.Progress(r.Log, "steps of IQL", s.Steps))
 }

@@ -192,20 +192,19 @@ func (r *Run) GoalConstants() *goal.Constants {
 	}
 }
 
-// trainToEnd trains until done says total, by rounds, from the state in a file if there is
-// one. The state is saved there after every so many rounds, at the end, and when ctx ends,
-// which ends the training.
-func trainToEnd(ctx context.Context, t *nn.Trainer, path string, total, every int, done func() int, round func() error,
-	progress func(done int)) error {
+// trainToEnd trains by rounds of so many steps to the end of the schedule, from the state in a file if there is
+// one. The state is saved there after every so many rounds, at the end, and when ctx ends, which ends the training.
+func trainToEnd(ctx context.Context, t *nn.Trainer, path string, every, steps int, round func() error, progress func(done int)) error {
 	if err := t.Load(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	for done() < total {
+	for t.Step < t.Config.Schedule.Steps {
 		if err := round(); err != nil {
 			return err
 		}
-		progress(done())
-		if ended := ctx.Err(); ended != nil || done()%every == 0 || done() == total {
+		done := t.Step / steps
+		progress(done)
+		if ended := ctx.Err(); ended != nil || done%every == 0 || t.Step == t.Config.Schedule.Steps {
 			if err := t.Save(path); err != nil {
 				return err
 			}

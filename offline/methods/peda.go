@@ -662,8 +662,7 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 		_, err := t.Next()
 		return err
 	}
-	return newPolicy, trainToEnd(ctx, t, r.policyPath(), s.Steps, 500, func() int { return t.Step }, round,
-		command.Progress(r.Log, "steps of PEDA", s.Steps))
+	return newPolicy, trainToEnd(ctx, t, r.policyPath(), 500, 1, round, command.Progress(r.Log, "steps of PEDA", s.Steps))
 }
 
 // corpus returns the corpus of a front, which it flies unless the run's last one was the same.

@@ -48,7 +48,9 @@ var pgmorlMethod = Method{
 	Settings: func(c *Config) any { return c.PGMORL },
 	Spending: func(c *Config) []*int { return []*int{&c.PGMORL.WarmUp, &c.PGMORL.Updates} },
 	Budget: func(r *Run) Budget {
-		return Budget{Policies: r.PGMORL.Tasks, EnvironmentSteps: r.PGMORL.environmentSteps(r.World.Slots)}
+		s := &r.PGMORL
+		updates := s.Tasks * (s.WarmUp + s.Generations*s.Updates)
+		return Budget{Policies: s.Tasks, EnvironmentSteps: updates * s.PPO.Episodes * r.World.Slots}
 	},
 	New:   makePGMORL,
 	Paper: &Paper{Few: true, Ours: true},
@@ -56,10 +58,6 @@ var pgmorlMethod = Method{
 
 // Check returns what is wrong with the settings.
 func (s *PGMORLSettings) Check() error { return cmp.Or(command.CheckRanges(s), s.PPO.Check()) }
-
-func (s *PGMORLSettings) environmentSteps(slots int) int {
-	return s.Tasks * (s.WarmUp + s.Generations*s.Updates) * s.PPO.Episodes * slots
-}
 
 // pgmorlMember is a policy of the population.
 type pgmorlMember struct {

@@ -266,7 +266,13 @@ func (p *ppo) update(weights func() [objectives]float64) error {
 	p.collect()
 	w := weights()
 	b := &p.batch
-	values := p.values()
+	p.network.forward(&b.transitions, true)
+	values := make([][objectives]float64, b.slots)
+	for i := range values {
+		for j, v := range p.network.value.Value.Row(i) {
+			values[i][j] = float64(v)
+		}
+	}
 	slots := p.worlds[0].Config.Slots
 	advantages := make([][objectives]float64, b.slots)
 	for first := 0; first < b.slots; first += slots {
@@ -342,18 +348,6 @@ func (p *ppo) collect() {
 	p.batch.gather(&flown, order)
 }
 
-// values returns the critic's estimates of the batch.
-func (p *ppo) values() [][objectives]float64 {
-	p.network.forward(&p.batch.transitions, true)
-	values := make([][objectives]float64, p.batch.slots)
-	for i := range values {
-		for j, v := range p.network.value.Value.Row(i) {
-			values[i][j] = float64(v)
-		}
-	}
-	return values
-}
-
 // estimateAdvantages is generalised advantage estimation over one episode, eq. (16) of
 // Schulman et al. 2016; after its last slot nothing more is earned.
 func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma, lambda float64) {
@@ -365,13 +359,6 @@ func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma
 			advantages[t][j], next = sum, values[t][j]
 		}
 	}
-}
-
-// run trains to the end, from the state in a file if there is one. ctx's end saves and
-// stops after an update.
-func (p *ppo) run(ctx context.Context, path string, weights func() [objectives]float64, progress func(done int)) error {
-	total := p.settings.iterations(p.worlds[0].Config.Slots)
-	return trainToEnd(ctx, p.trainer, path, total, 50, p.iteration, func() error { return p.update(weights) }, progress)
 }
 
 // memberPolicy flies, of several actors, the one that it chooses for the request.
@@ -412,7 +399,10 @@ func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys 
 			return err
 		}
 		params[i] = p.trainer.Params
-		return p.run(ctx, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), func() [objectives]float64 { return weights(p, keys[i]) },
+		update := func() error {
+			return p.update(func() [objectives]float64 { return weights(p, keys[i]) })
+		}
+		return trainToEnd(ctx, p.trainer, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), 50, s.gradientSteps(), update,
 			func(n int) { done(i, n) })
 	}, nil)
 }

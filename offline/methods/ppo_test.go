@@ -3,6 +3,7 @@ package methods
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -232,36 +233,34 @@ func TestMultiplierAscent(t *testing.T) {
 // multiplier included.
 func TestPPOResumes(t *testing.T) {
 	r := toyRun(t, 800) // 5 updates
-	path := map[string]string{}
-	for _, name := range []string{"whole", "parts"} {
-		path[name] = filepath.Join(r.Dir, name+".bin")
-		for ended := name == "whole"; ; {
+	path := func(parts int) string { return filepath.Join(r.Dir, fmt.Sprintf("%d.bin", parts)) }
+	for _, parts := range []int{1, 5} {
+		for range parts {
 			p, err := newPPO(r.CMDP.PPO, r.World, r.Scales, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
-			weights := func() [objectives]float64 {
-				x := &p.network.weights.Multiplier.Value.Data[0]
-				*x += float32(p.meanCost[1] / 1e4)
-				return [objectives]float64{1, float64(*x)}
+			update := func() error {
+				return p.update(func() [objectives]float64 {
+					x := &p.network.weights.Multiplier.Value.Data[0]
+					*x += float32(p.meanCost[1] / 1e4)
+					return [objectives]float64{1, float64(*x)}
+				})
 			}
-			ctx, cancel := context.WithCancel(context.Background())
-			err = p.run(ctx, path[name], weights, func(int) {
-				if !ended {
+			ctx, cancel := context.WithCancel(t.Context())
+			err = trainToEnd(ctx, p.trainer, path(parts), 50, r.CMDP.PPO.gradientSteps(), update, func(int) {
+				if parts > 1 {
 					cancel() // each part makes one update
 				}
 			})
 			cancel()
-			if p.iteration() == 5 {
-				break
-			}
-			if !errors.Is(err, context.Canceled) {
+			if err != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 		}
 	}
-	a, errA := os.ReadFile(path["whole"])
-	b, errB := os.ReadFile(path["parts"])
+	a, errA := os.ReadFile(path(1))
+	b, errB := os.ReadFile(path(5))
 	if errA != nil || errB != nil || !slices.Equal(a, b) {
 		t.Errorf("the states differ: %v, %v", errA, errB)
 	}
