@@ -2,6 +2,7 @@ package methods
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
@@ -163,7 +164,7 @@ func (p *distribution[T]) logProbability(x *transitions, s int, dlog float64) (l
 
 // sample draws the actions of slot s, or with draw nil takes the likeliest, and appends
 // them.
-func (p *distribution[T]) sample(x *transitions, s int, draw drawer) {
+func (p *distribution[T]) sample(x *transitions, s int, draw *rand.Rand) {
 	noise := func(k int) float64 {
 		if draw == nil {
 			return 0
@@ -182,14 +183,8 @@ func (p *distribution[T]) sample(x *transitions, s int, draw drawer) {
 	}
 }
 
-// drawer is what sampling needs of a random generator.
-type drawer interface {
-	NormFloat64() float64
-	Float64() float64
-}
-
 // chooseServer draws from the softmax of the logits, or takes the greatest.
-func chooseServer[T kernel.Float](logits []T, draw drawer) int {
+func chooseServer[T kernel.Float](logits []T, draw *rand.Rand) int {
 	best := 0
 	for i, v := range logits {
 		if v > logits[best] {

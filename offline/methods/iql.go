@@ -179,7 +179,6 @@ type iqlNetwork[T kernel.Float] struct {
 	distribution distribution[T]
 	v            *nn.Var[T]
 	q            [2]*nn.Var[T]
-	weight       []float64 // (S) exp(beta A), for tests
 }
 
 func newIQLNetwork[T kernel.Float](s *IQLSettings, aircraft int, w, g *nn.Params[T]) *iqlNetwork[T] {
@@ -236,7 +235,6 @@ func (n *iqlNetwork[T]) setLoss(b *iqlBatch, q, bootstrap []float64, scale float
 	n.tape.ZeroGrad(p.choice)
 	n.tape.ZeroGrad(p.flight)
 	n.tape.ZeroGrad(p.logStd)
-	n.weight = n.weight[:0]
 	for i := range b.now.slots {
 		u := q[i] - float64(n.v.Value.Data[i])
 		l, du := expectileLoss(u, n.settings.Tau)
@@ -248,7 +246,6 @@ func (n *iqlNetwork[T]) setLoss(b *iqlBatch, q, bootstrap []float64, scale float
 			dq[j].Data[i] = T(scale * grad)
 		}
 		w := min(math.Exp(n.settings.Beta*u), maxAdvantageWeight)
-		n.weight = append(n.weight, w)
 		loss[2] -= k * w * p.logProbability(&b.now, i, -scale*k*w)
 	}
 	return loss

@@ -54,7 +54,10 @@ func TestIQLGradient(t *testing.T) {
 	n.forward(&b)
 	n.setLoss(&b, q, bootstrap, 1)
 	n.tape.Backward()
-	weights := append([]float64(nil), n.weight...)
+	var weights []float64 // exp(beta A)
+	for i, v := range n.v.Value.Data {
+		weights = append(weights, min(math.Exp(s.Beta*(q[i]-v)), maxAdvantageWeight))
+	}
 	first := 0
 	for k, tensor := range tensors {
 		of := strings.IndexByte("vqa", tensor.Name[0]) // whose loss the tensor is in: of V, of Q, of the actor

@@ -268,14 +268,16 @@ func newSCAFlight(r *Run, s SCASettings) (f scaFlight, err error) {
 	return scaFlight{planner: scaPlanner{SCASettings: s, constants: c, link: newLink(c)}, scales: r.Scales}, nil
 }
 
-// begin reads the fleet of a slot.
-func (f *scaFlight) begin(s *slot.Snapshot, omega float64) {
+// begin reads the fleet of a slot, if any of it is left.
+func (f *scaFlight) begin(s *slot.Snapshot, omega float64, d *slot.Decision) bool {
+	d.Resize(s)
 	f.planner.setPreference(omega, f.scales)
 	f.planner.cpuHz, f.from = f.planner.cpuHz[:0], f.from[:0]
 	for m := range s.Aircraft {
 		f.planner.cpuHz = append(f.planner.cpuHz, s.Aircraft[m].CPUHz)
 		f.from = append(f.from, s.Aircraft[m].Position)
 	}
+	return len(f.from) > 0
 }
 
 // decide fills the decision of a slot, at its gains, and flies to the targets.
@@ -291,7 +293,6 @@ func (f *scaFlight) decide(s *slot.Snapshot, targets []physics.Position, d *slot
 		program.users = append(program.users, x)
 	}
 	choice, _ := program.solve(program.starts(), p.SlotIterations, p.SlotSteps, p.RoundBelow)
-	d.Resize(s)
 	for u := range d.Users {
 		d.Users[u] = slot.UserDecision{Server: choice.server[u], Offload: choice.offload[u]}
 	}
@@ -323,11 +324,9 @@ func (o *scaOracle) Reset() { o.path = nil }
 
 // Decide implements rollout.Policy.
 func (o *scaOracle) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	d.Resize(s)
-	if len(s.Aircraft) == 0 {
+	if !o.begin(s, g.Omega(), d) {
 		return goal.Observation{}
 	}
-	o.begin(s, g.Omega())
 	if o.path == nil {
 		o.path = o.plan(o.arrivals())
 	}

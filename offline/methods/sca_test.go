@@ -231,7 +231,7 @@ func TestPathDescends(t *testing.T) {
 	o.Watch(w)
 	var s slot.Snapshot
 	w.Snapshot(&s)
-	o.begin(&s, 0.5)
+	o.begin(&s, 0.5, new(slot.Decision))
 	demand := o.arrivals()
 	start := jitter(flyTo(o.from, centroids(demand, o.from), 8, len(demand)), 4, 1000, rand.New(rand.NewPCG(1, 1)))
 	choices, before := o.planner.associate(demand, start, nil)

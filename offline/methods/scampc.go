@@ -70,11 +70,9 @@ func (p *scaMPC) Reset() {
 
 // Decide implements rollout.Policy.
 func (p *scaMPC) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	d.Resize(s)
-	if len(s.Aircraft) == 0 {
+	if !p.begin(s, g.Omega(), d) {
 		return goal.Observation{}
 	}
-	p.begin(s, g.Omega())
 	p.observe(s)
 	demand := make([][]demandUser, min(p.planner.Window, s.Slots-s.Slot))
 	for t := 1; t < len(demand); t++ { // what is decided in the present slot no path changes
