@@ -96,9 +96,10 @@ func (p *pgmorl) scaled(x pareto.Point) [objectives]float64 {
 
 // predicted is a policy's outcome if it is trained at a weight.
 func (p *pgmorl) predicted(m *pgmorlMember, models *[objectives]hyperbola, omega float64) pareto.Point {
+	weights := utilityWeights(omega)
 	return pareto.Point{
-		DelayS:  max(m.DelayS-p.run.Scales.DelayS*models[0].at(1-omega), 0),
-		EnergyJ: max(m.EnergyJ-p.run.Scales.EnergyJ*models[1].at(omega), 0),
+		DelayS:  max(m.DelayS-p.run.Scales.DelayS*models[0].at(weights[0]), 0),
+		EnergyJ: max(m.EnergyJ-p.run.Scales.EnergyJ*models[1].at(weights[1]), 0),
 	}
 }
 
@@ -156,11 +157,8 @@ func (p *pgmorl) models(m *pgmorlMember) (models [objectives]hyperbola) {
 		var xs, ys, ws []float64
 		for i := range near[:n] {
 			h := &near[i]
-			x := 1 - h.Omega
-			if j == 1 {
-				x = h.Omega
-			}
-			xs, ys, ws = append(xs, x), append(ys, h.Decrease[j]), append(ws, math.Exp(-distance(h)*distance(h)/(2*radius*radius))+1e-3)
+			xs, ys = append(xs, utilityWeights(h.Omega)[j]), append(ys, h.Decrease[j])
+			ws = append(ws, math.Exp(-distance(h)*distance(h)/(2*radius*radius))+1e-3)
 		}
 		models[j] = fitHyperbola(xs, ys, ws)
 	}
@@ -315,7 +313,8 @@ func (p *pgmorl) train(ctx context.Context, tasks []pgmorlTask, updates int, pro
 				}
 				through[i] = append(through[i], m)
 			}
-			if err := run.update(func() [objectives]float64 { return [objectives]float64{1 - omega, omega} }); err != nil {
+			run.collect()
+			if err := run.learn(utilityWeights(omega)); err != nil {
 				return err
 			}
 		}

@@ -260,11 +260,8 @@ func (p *ppo) AddGradient(i int, _ float64) ([]float64, error) {
 	return []float64{loss}, nil
 }
 
-// update flies the episodes of an iteration and learns from them. weights gives, after
-// the flights, the weight of each objective's advantage.
-func (p *ppo) update(weights func() [objectives]float64) error {
-	p.collect()
-	w := weights()
+// learn makes an update from the flights that collect made; w weighs the advantage of each objective.
+func (p *ppo) learn(w [objectives]float64) error {
 	b := &p.batch
 	p.network.forward(&b.transitions, true)
 	values := make([][objectives]float64, b.slots)
@@ -400,7 +397,8 @@ func trainMembers(ctx context.Context, r *Run, s PPOSettings, what string, keys 
 		}
 		params[i] = p.trainer.Params
 		update := func() error {
-			return p.update(func() [objectives]float64 { return weights(p, keys[i]) })
+			p.collect()
+			return p.learn(weights(p, keys[i]))
 		}
 		return trainToEnd(ctx, p.trainer, filepath.Join(r.Dir, fmt.Sprintf("policy%02d.bin", i)), 50, s.gradientSteps(), update,
 			func(n int) { done(i, n) })
@@ -464,11 +462,14 @@ func (v *ppoVariant) settings(s PPOSettings) PPOSettings {
 	return s
 }
 
+// utilityWeights are those of delay and energy in the linear utility of Sec. III-F under a preference.
+func utilityWeights(omega float64) [objectives]float64 { return [objectives]float64{1 - omega, omega} }
+
 // trainPPO trains one policy for each preference.
 func trainPPO(ctx context.Context, r *Run, s PPOSettings) (params []*nn.Params[float32], omegas []float64, err error) {
 	omegas = rollout.Linspace(0, 1, s.Preferences)
 	params, err = trainMembers(ctx, r, s, "PPO", omegas, func(_ *ppo, omega float64) [objectives]float64 {
-		return [objectives]float64{1 - omega, omega}
+		return utilityWeights(omega)
 	})
 	return params, omegas, err
 }

@@ -241,11 +241,10 @@ func TestPPOResumes(t *testing.T) {
 				t.Fatal(err)
 			}
 			update := func() error {
-				return p.update(func() [objectives]float64 {
-					x := &p.network.weights.Multiplier.Value.Data[0]
-					*x += float32(p.meanCost[1] / 1e4)
-					return [objectives]float64{1, float64(*x)}
-				})
+				p.collect()
+				x := &p.network.weights.Multiplier.Value.Data[0]
+				*x += float32(p.meanCost[1] / 1e4)
+				return p.learn([objectives]float64{1, float64(*x)})
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			err = trainToEnd(ctx, p.trainer, path(parts), 50, r.CMDP.PPO.gradientSteps(), update, func(int) {
