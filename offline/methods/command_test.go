@@ -116,10 +116,6 @@ func TestEveryMethod(t *testing.T) {
 	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 1200, 4
 	r.CMDP.PPO = r.PPO
 	r.CMDP.PPO.Steps = 100
-	r.IQL.Steps, r.IQL.Batch, r.PEDA.Steps, r.PEDA.Width, r.PEDA.Layers, r.PEDA.Context = 3, 8, 3, 16, 1, 4
-	r.IQL.Corpus.Flights, r.IQL.Corpus.Episodes = 20, 3
-	r.PEDA.Corpus = r.IQL.Corpus
-	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 2, 1, 1, 2
 	r.PGMORL.PPO = r.CMDP.PPO
 	if err := r.Config.Check(); err != nil {
 		t.Fatal(err)

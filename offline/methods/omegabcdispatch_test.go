@@ -18,10 +18,7 @@ func TestDispatchedPrice(t *testing.T) {
 // Whatever its network has learned, its users' delay is no more than the heads', at the same flight.
 func TestDispatchedUsers(t *testing.T) {
 	r := toyRun(t, 1)
-	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf("omega-bc"), toyFront(r))
-	if err != nil {
-		t.Fatal(err)
-	}
+	newPolicy := toyPEDA(t, r, "omega-bc")
 	heads := flyToy(t, r, newPolicy, preferenceFor(0))
 	dispatched := flyToy(t, r, func() (rollout.Policy, error) {
 		p, err := newPolicy()

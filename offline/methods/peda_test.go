@@ -167,6 +167,16 @@ func TestPEDAReturns(t *testing.T) {
 	}
 }
 
+// toyPEDA trains a form for a step on the toy front.
+func toyPEDA(t *testing.T, r *Run, form string) NewPolicy {
+	t.Helper()
+	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf(form), toyFront(r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPolicy
+}
+
 // It imitates the member that a preference is matched to, where the linear conditioner asks for
 // what the corpus has: at the ends it asks for less energy than flight takes.
 func TestPEDAImitates(t *testing.T) {
@@ -191,11 +201,7 @@ func TestPEDAImitates(t *testing.T) {
 // the setting that costs as much, unless one is given, and a revision changes the energy entry alone.
 func TestPEDABudget(t *testing.T) {
 	r := toyRun(t, 1)
-	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf("prefdt"), toyFront(r))
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := newPolicy()
+	made, err := toyPEDA(t, r, "prefdt")()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func TestPGMORLLearns(t *testing.T) {
 // A preference is answered by the policy of the best utility.
 func TestPGMORLFlies(t *testing.T) {
 	r := toyRun(t, 1)
-	r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Episodes = 2, 60, 1, 5, 3
+	r.PGMORL.WarmUp, r.PGMORL.Updates, r.PGMORL.Episodes = 60, 5, 3
 	newPolicy, err := makePGMORL(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)

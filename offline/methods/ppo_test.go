@@ -142,9 +142,11 @@ func toyRun(t testing.TB, steps int) *Run {
 	r.Scales = Scales{DelayS: 40, EnergyJ: 1200}
 	r.PPO.Preferences, r.PPO.Steps, r.PPO.Rate = 2, steps, 3e-3
 	r.CMDP.PPO, r.PGMORL.PPO = r.PPO, r.PPO
-	s := &r.PEDA
+	s, p := &r.PEDA, &r.PGMORL
 	s.Steps, s.Width, s.Layers, s.Heads, s.Context = 1, 16, 1, 2, 5
 	s.Corpus.Flights, s.Corpus.Heuristic, s.Corpus.Episodes = 20, 0, 3
+	r.IQL.Steps, r.IQL.Batch, r.IQL.Corpus = 3, 8, s.Corpus
+	p.Tasks, p.WarmUp, p.Generations, p.Updates, p.Episodes = 2, 2, 1, 1, 2
 	return r
 }
 

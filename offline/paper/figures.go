@@ -10,6 +10,7 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
+	"prefdt/offline/study"
 	"prefdt/simbridge/world"
 )
 
@@ -93,6 +94,11 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 			}
 		}
 	}
+	for _, a := range studyArms {
+		if r := s.study[a.arm].Sweep(study.EvenSettings); r != nil {
+			t.figures[a.arm] = t.figuresOf(a.arm, r, 2, true, span)
+		}
+	}
 	return t
 }
 
@@ -100,9 +106,6 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 func (t *tables) of(arm string) *figures {
 	return cmp.Or(t.figures[arm], &figures{Metrics: &pareto.Metrics{}})
 }
-
-// span is the teacher's reach.
-func (t *tables) span() float64 { return mean(t.of(teacherArm).Reaches) }
 
 // calmJ is the total that IGD is measured up to as well: above it are a point or two of a seed's
 // front, of the solvers alone, as far from all others as the rest of the front together.

@@ -10,7 +10,6 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 )
 
 const notRun = "not run"
@@ -121,13 +120,9 @@ func (t *tables) methodTable(x *experiment.Table) {
 		add(r, t.of(r.Arm), star, t.Arm(r.Arm).Spends)
 	}
 	for _, a := range studyArms {
-		f := &figures{Metrics: &pareto.Metrics{}}
-		if sweep := t.study[a.arm].Sweep(study.EvenSettings); sweep != nil {
-			f = t.figuresOf(a.arm, sweep, 2, true, t.span())
-		} else if !strings.HasPrefix(a.arm, "flagship") {
-			continue
+		if f := t.figures[a.arm]; f != nil || strings.HasPrefix(a.arm, "flagship") {
+			add(row{Class: "ours", Name: a.name, Arm: a.arm}, t.of(a.arm), "", "see docs/results.md")
 		}
-		add(row{Class: "ours", Name: a.name, Arm: a.arm}, f, "", "see docs/results.md")
 	}
 }
 
