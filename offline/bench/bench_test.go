@@ -76,20 +76,13 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"-only", "sleep"}, `-only has "sleep"`},
-		{[]string{"-slots", "0"}, "-slots is 0"},
-		{[]string{"-checkpoint", "nowhere"}, "nowhere"},
-	} {
-		if err := Command(t.Context(), cli.NewCall("offline bench", c.args, io.Discard, io.Discard)); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %q", c.args, err, c.want)
-		}
+func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
+	t.Helper()
+	ck, err := checkpoint.Load("../../configs/checkpoint")
+	if err != nil {
+		t.Fatal(err)
 	}
+	return ck
 }
 
 func TestQuantile(t *testing.T) {
@@ -100,10 +93,7 @@ func TestQuantile(t *testing.T) {
 
 // A flight is longer than one of its decisions.
 func TestMeasureRollout(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	if flightS, decisionMS, err := measureRollout(ck); err != nil || !(decisionMS > 0 && flightS*1e3 > decisionMS) {
 		t.Errorf("a flight of %v s, a decision of %v ms, %v", flightS, decisionMS, err)
 	}
@@ -111,10 +101,7 @@ func TestMeasureRollout(t *testing.T) {
 
 // A decision allocates nothing once it has seen as many users, and a table has all sizes.
 func TestMeasureScale(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	all, err := measureScale(ck, 100)
 	if err != nil || len(all) != 18 {
 		t.Fatalf("%d sizes, %v", len(all), err)
@@ -140,10 +127,7 @@ func TestTrainer(t *testing.T) {
 // BenchmarkStep times the shipped network's step at several numbers of users and
 // slots: its cost grows with the users and not with the slot.
 func BenchmarkStep(b *testing.B) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		b.Fatal(err)
-	}
+	ck := shippedCheckpoint(b)
 	for _, c := range []struct{ users, slot int }{{6, 30}, {6, 3000}, {12, 30}, {25, 30}, {50, 30}, {100, 30}} {
 		b.Run(fmt.Sprintf("users=%d/slot=%d", c.users, c.slot), func(b *testing.B) {
 			in := randomInputs(rand.New(rand.NewPCG(7, 8)), benchAircraft, c.users)

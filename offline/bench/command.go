@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 
 	"prefdt/configs/cli"
@@ -48,10 +47,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *only != "" {
 		wanted = strings.Split(*only, ",")
 	}
-	for _, p := range wanted {
-		if !slices.Contains(parts, p) {
-			return cli.BadInputf("-only has %q, want some of %s", p, strings.Join(parts, ","))
-		}
+	if err := command.CheckNames("-only", wanted, parts); err != nil {
+		return cli.BadInput(err)
 	}
 	if *slots < 1 || *slots > 1e6 {
 		return cli.BadInputf("-slots is %d, want 1 to 1000000", *slots)

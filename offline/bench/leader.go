@@ -115,12 +115,13 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 	// Ports of its own, so that another mission may fly meanwhile.
 	var aircraft, endpoints []map[string]any
 	for id := range benchAircraft {
-		ports, err := freeUDPAddresses(2)
-		if err != nil {
+		listen, err := freeport.Address()
+		partner, failed := freeport.Address()
+		if err := cmp.Or(err, failed); err != nil {
 			return "", err
 		}
-		aircraft = append(aircraft, map[string]any{"system_id": id + 1, "listen": ports[0], "partner": ports[1]})
-		endpoints = append(endpoints, map[string]any{"system_id": id + 1, "endpoint": "udp-listen:" + ports[1]})
+		aircraft = append(aircraft, map[string]any{"system_id": id + 1, "listen": listen, "partner": partner})
+		endpoints = append(endpoints, map[string]any{"system_id": id + 1, "endpoint": "udp-listen:" + partner})
 	}
 	fly["aircraft"], leader["aircraft"], fly["broker"] = aircraft, endpoints, map[string]any{"listen": "127.0.0.1:0"}
 	fly["ground"] = []string{filepath.Join(bin, "ground")}
@@ -149,17 +150,6 @@ func writeFlightConfig(out, bin string, run []string, slots int, slow bool) (str
 		}
 	}
 	return filepath.Join(out, "fly.yaml"), nil
-}
-
-func freeUDPAddresses(n int) (list []string, err error) {
-	for range n {
-		address, err := freeport.Address()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, address)
-	}
-	return list, nil
 }
 
 // residentMemory returns the memory of the child of a process whose command line has

@@ -72,10 +72,11 @@ func measureStep(net *model.Net, graph []byte, r *ort.Runtime, dir string) (*Ste
 
 	var peers []*ortGraph
 	if r != nil {
-		var err error
-		if peers, s.ORTDifference, err = prepareORTGraphs(r, dir, a, graph, inputs, &out); err != nil {
+		graphs, difference, err := prepareORTGraphs(r, dir, a, graph, inputs, &out)
+		if err != nil {
 			return nil, err
 		}
+		peers, s.ORTDifference = graphs, &difference
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -126,70 +127,61 @@ func (p *ortGraph) runBatch(r *ort.Runtime) error {
 	return nil
 }
 
-// prepareORTGraphs loads the step, its call, a small call, the window and its call,
-// in this order, and compares the outputs of the step and the window with the
-// network's.
-func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) ([]*ortGraph,
-	*float64, error) {
+// prepareORTGraphs loads the step, its call, a small call, the window and its call, in this order, runs each, and
+// returns by how much the outputs of the step and of the window differ from the network's at most.
+func prepareORTGraphs(r *ort.Runtime, dir string, a model.Arch, graph []byte, inputs []*model.Inputs, out *model.Outputs) (
+	peers []*ortGraph, difference float64, err error) {
 	parameters := randomParameters(a)
 	window := windowGraph(a, benchAircraft, benchUsers)
 	small := &model.Graph{Inputs: a.Graph().Inputs[3:4], Outputs: []model.Value{{Name: "out"}}}
-	var peers []*ortGraph
+	windowFeeds, windowOut, err := flyWindow(a, parameters, inputs[:a.Context])
+	if err != nil {
+		return nil, 0, err
+	}
+	var mission []map[string]ort.Tensor
+	for slot, in := range inputs {
+		mission = append(mission, ort.Feeds(a, in, slot, 0))
+	}
+	first, cache := mission[0], ort.CarryCache(a) // with a cache of zeros
 	for _, f := range []struct {
 		name  string
 		graph []byte
+		carry map[string]string
+		want  *model.Outputs          // of the last run; nil: it computes nothing
+		feeds []map[string]ort.Tensor // of runs before those that are timed
 	}{
-		{"step.onnx", graph},
-		{"call.onnx", export.EncodeGraph(identityGraph(a.Graph()), nil)},
-		{"small.onnx", export.EncodeGraph(identityGraph(small), nil)},
-		{"window.onnx", export.EncodeGraph(window, parameters)},
-		{"window_call.onnx", export.EncodeGraph(identityGraph(window), nil)},
+		{"step.onnx", graph, cache, out, mission},
+		{"call.onnx", export.EncodeGraph(identityGraph(a.Graph()), nil), cache, nil, mission[:1]},
+		{"small.onnx", export.EncodeGraph(identityGraph(small), nil), nil, nil, []map[string]ort.Tensor{{"state": first["state"]}}},
+		{"window.onnx", export.EncodeGraph(window, parameters), nil, windowOut, []map[string]ort.Tensor{windowFeeds}},
+		{"window_call.onnx", export.EncodeGraph(identityGraph(window), nil), nil, nil, []map[string]ort.Tensor{windowFeeds}},
 	} {
-		path := filepath.Join(dir, fmt.Sprintf("%d-%s", a.Width, f.name))
-		if err := os.WriteFile(path, f.graph, 0o644); err != nil {
-			return nil, nil, err
+		p := &ortGraph{request: ort.Request{Model: filepath.Join(dir, fmt.Sprintf("%d-%s", a.Width, f.name)), Carry: f.carry}}
+		if err := os.WriteFile(p.request.Model, f.graph, 0o644); err != nil {
+			return nil, 0, err
 		}
-		peers = append(peers, &ortGraph{request: ort.Request{Model: path}})
-	}
-	last := inputs[len(inputs)-1]
-	difference := 0.0
-	peers[0].request.Carry = ort.CarryCache(a)
-	for slot, in := range inputs {
-		peers[0].request.Feeds = ort.Feeds(a, in, slot, 0)
-		response, err := r.Run(&peers[0].request)
-		if err != nil {
-			return nil, nil, err
+		var response *ort.Response
+		for _, p.request.Feeds = range f.feeds {
+			if response, err = r.Run(&p.request); err != nil {
+				return nil, 0, err
+			}
 		}
-		if slot == len(inputs)-1 {
-			difference = maxDifference(out, response.Outputs)
+		if f.want != nil {
+			difference = max(difference, maxDifference(f.want, response.Outputs))
 		}
+		peers = append(peers, p)
 	}
 	if !(difference < 1e-3) {
-		return nil, nil, fmt.Errorf("step: the network's outputs and ONNX Runtime's differ by %v", difference)
+		return nil, 0, fmt.Errorf("the network's outputs and ONNX Runtime's differ by %v", difference)
 	}
-	feeds := ort.Feeds(a, last, 0, 0) // with a cache of zeros
-	peers[1].request.Feeds, peers[1].request.Carry = feeds, ort.CarryCache(a)
-	peers[2].request.Feeds = map[string]ort.Tensor{"state": feeds["state"]}
-	d, err := windowDifference(r, &peers[3].request, a, parameters, inputs[:a.Context])
-	if err != nil {
-		return nil, nil, err
-	}
-	difference = max(difference, d)
-	peers[4].request.Feeds = peers[3].request.Feeds
-	for _, p := range peers[1:] {
-		if _, err := r.Run(&p.request); err != nil {
-			return nil, nil, err
-		}
-	}
-	return peers, &difference, nil
+	return peers, difference, nil
 }
 
-// windowDifference runs the window over a mission's first slots and compares it
-// with as many steps of the network.
-func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parameters []float32, inputs []*model.Inputs) (float64, error) {
+// flyWindow returns the window's inputs over a mission's first slots, and the network's outputs after as many steps.
+func flyWindow(a model.Arch, parameters []float32, inputs []*model.Inputs) (map[string]ort.Tensor, *model.Outputs, error) {
 	net, err := model.NewNet(a, parameters)
 	if err != nil {
-		return 0, err
+		return nil, nil, err
 	}
 	cache := net.NewCache()
 	var out model.Outputs
@@ -201,22 +193,13 @@ func windowDifference(r *ort.Runtime, request *ort.Request, a model.Arch, parame
 			in.Action...)
 	}
 	n, m, u := len(inputs), inputs[0].NumAircraft, inputs[0].NumUsers
-	request.Feeds = map[string]ort.Tensor{
+	return map[string]ort.Tensor{
 		"aircraft": {Dims: []int{n * m, model.AircraftFeatures}, Data: rows.Aircraft},
 		"pairs":    {Dims: []int{n * m, u, model.PairFeatures}, Data: rows.Pairs},
 		"state":    {Dims: []int{n, model.StateFeatures}, Data: rows.State},
 		"return":   {Dims: []int{n, model.ReturnFeatures}, Data: rows.Return},
 		"action":   {Dims: []int{n, model.ActionFeatures}, Data: rows.Action},
-	}
-	response, err := r.Run(request)
-	if err != nil {
-		return 0, err
-	}
-	d := maxDifference(&out, response.Outputs)
-	if !(d < 1e-3) {
-		return d, fmt.Errorf("window: the steps' outputs and ONNX Runtime's differ by %v", d)
-	}
-	return d, nil
+	}, &out, nil
 }
 
 func maxDifference(out *model.Outputs, reference map[string]ort.Tensor) (d float64) {

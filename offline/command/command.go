@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,21 @@ func ParseSeeds(text string, allowed func(uint64) error) ([]uint64, error) {
 		list = append(list, seed)
 	}
 	return list, nil
+}
+
+// Words are those of a list, as in a,b.
+func Words(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' })
+}
+
+// CheckNames refuses the first of some names, given by a flag, that is not known.
+func CheckNames(flag string, names, known []string) error {
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s has %q, want of %q", flag, name, known)
+		}
+	}
+	return nil
 }
 
 // Progress returns a function that prints, at most every two seconds and at

@@ -6,7 +6,17 @@ import (
 	"io"
 	"text/tabwriter"
 	"text/template"
+
+	"prefdt/configs/cli"
 )
+
+// PrintReport prints what a command made: as one JSON object, or by a template's text.
+func PrintReport(call *cli.Call, asJSON bool, text string, report any) error {
+	if asJSON {
+		return call.PrintJSON(report)
+	}
+	return PrintText(call.Stdout, text, report)
+}
 
 // PrintText writes a template's text, whose cells are apart by tabs, with its columns on one line below each other.
 func PrintText(w io.Writer, text string, data any) error {
