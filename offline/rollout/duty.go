@@ -25,6 +25,25 @@ type DutyPlanner interface {
 	Plan(*duty.Input) *duty.Plan
 }
 
+// PlanFunc is a planner without a forecast: it changes a plan by which everybody stays in the air to the end, at
+// the objective's price.
+type PlanFunc func(*duty.Input, *duty.Plan)
+
+// Reset implements DutyPlanner.
+func (f PlanFunc) Reset() {}
+
+// Plan implements DutyPlanner.
+func (f PlanFunc) Plan(in *duty.Input) *duty.Plan {
+	plan := &duty.Plan{SlotsJ: in.SpareJ()}
+	for _, a := range in.Aircraft {
+		plan.Aircraft = append(plan.Aircraft, duty.Order{
+			Number: a.Number, FliesUntil: in.Slots, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1),
+		})
+	}
+	f(in, plan)
+	return plan
+}
+
 // dutyState is the planning of one flight.
 type dutyState struct {
 	input    duty.Input

@@ -16,10 +16,7 @@ const dutySeed = 100_777
 // plannedRunner returns a runner of the shipped checkpoint with its planner.
 func plannedRunner(t *testing.T, c world.Config) *Runner {
 	ck := shippedCheckpoint(t)
-	f, err := New(ck, inference.DecoderDispatch, c, ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newRunner(t, c, ReportLink{})
 	f.Planner = duty.New(&c.Physics, ck.UserPrior(), inference.EdgeCurve(ck).PricesSPerJ[goal.CurvePoints-1])
 	return f
 }

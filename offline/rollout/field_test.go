@@ -41,10 +41,7 @@ func seen(t *testing.T, c world.Config, l ReportLink) []slot.Snapshot {
 // A lost report takes its user out of the slot, with a task or without, and the
 // result of that task too; what was reported comes as it is.
 func TestLostReportsHideTheirUsers(t *testing.T) {
-	c, err := world.Named("field")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := named(t, "field")
 	const rate = 0.4
 	whole, lossy := seen(t, c, ReportLink{}), seen(t, c, ReportLink{LossRate: rate})
 	lost := func(slot, user int) bool { return c.ReportLost(testSeed, slot, user, rate) }
@@ -99,10 +96,7 @@ func resultIDs(results []slot.Result, slot int) (list []int) {
 // Policies that know nothing of what a field hides fly there all the same.
 func TestShippedPolicyFliesFieldWorlds(t *testing.T) {
 	for _, name := range world.Names() {
-		c, err := world.Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := named(t, name)
 		fast, slow := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0}),
 			flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.9})
 		if !(fast.DelayS < slow.DelayS && fast.EnergyJ > slow.EnergyJ) {
@@ -114,10 +108,7 @@ func TestShippedPolicyFliesFieldWorlds(t *testing.T) {
 // A budget in a wind is kept by a policy that believes in the wind, at less delay than
 // by one that takes the air for calm, and that one passes it.
 func TestBudgetsInWind(t *testing.T) {
-	c, err := world.Named("gusts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := named(t, "gusts")
 	ck := shippedCheckpoint(t)
 	_, minFlightW := c.Physics.MinPower()
 	budgetJ := 1.2 * float64(c.Slots*c.Aircraft) * minFlightW
@@ -165,10 +156,7 @@ func localDelayS(c world.Config, slot int) (delayS float64) {
 // their users is seen and no result of before comes later. How an aircraft flew is known
 // where it was measured.
 func TestLinkOfAFlight(t *testing.T) {
-	c, err := world.Named("field")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := named(t, "field")
 	const rate = 0.3
 	received := func(slot, user int) bool { return !c.ReportLost(testSeed, slot, user, rate) }
 	drawn, listed := seen(t, c, ReportLink{LossRate: rate}), seen(t, c, ReportLink{Received: received})
@@ -192,10 +180,7 @@ func TestLinkOfAFlight(t *testing.T) {
 			}
 		}
 	}
-	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, ReportLink{Missed: missed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newRunner(t, c, ReportLink{Missed: missed})
 	slots, delayS, energyJ := 0, 0.0, 0.0
 	f.OnSettled = func(slot int, d, e float64) {
 		if slot != slots || missed(slot) && math.Abs(d-localDelayS(c, slot)) > 1e-9 || !(e > 0) {

@@ -15,10 +15,7 @@ import (
 func settingPoints(t *testing.T, l ReportLink) (p []pareto.Point) {
 	t.Helper()
 	ck := shippedCheckpoint(t)
-	f, err := New(ck, inference.DecoderDispatch, world.Standard(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newRunner(t, world.Standard(), l)
 	for _, setting := range Linspace(0, 1, 9) {
 		p = append(p, f.Fly(testSeed, Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(setting)}).Point)
 	}
@@ -56,10 +53,7 @@ func TestLostReports(t *testing.T) {
 func TestBudgetsWithoutReports(t *testing.T) {
 	for _, l := range []ReportLink{{LossRate: 0.4, Fallback: FallbackOffer}, {LossRate: 1, Fallback: FallbackOffer},
 		{LateSlots: 1, Fallback: FallbackOffer}} {
-		f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := newRunner(t, world.Standard(), l)
 		for _, j := range []float64{29e3, 33e3, 36e3} {
 			if r := f.Fly(testSeed, Request{Mode: goal.Target, BudgetJ: j}); r.EnergyJ/j-1 > 0.01 || r.EnergyJ/j-1 < -0.02 {
 				t.Errorf("%+v: %v J requested, %.0f J spent", l, j, r.EnergyJ)
@@ -127,7 +121,7 @@ func TestSnapshotsOfOtherSlots(t *testing.T) {
 			t.Errorf("%d slots: the past leaves %.3f of the front, the future %.3f", slots, past, future)
 		}
 	}
-	for _, l := range []ReportLink{{LateSlots: -1, LossRate: 0.1}, {LateSlots: -1, Fallback: FallbackOffer}} {
+	for _, l := range []ReportLink{{LossRate: 2}, {LateSlots: -1, LossRate: 0.1}, {LateSlots: -1, Fallback: FallbackOffer}} {
 		if _, err := New(shippedCheckpoint(t), inference.DecoderDispatch, world.Standard(), l); err == nil {
 			t.Errorf("%+v was flown", l)
 		}

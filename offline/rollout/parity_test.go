@@ -95,10 +95,7 @@ func (f *recordedFlight) start(t *testing.T, ck *checkpoint.Checkpoint) (*infere
 // slots of the world, under all decoders, preferences and budgets, the
 // associations are the same in 999 and the offload ratios within 0.001.
 func TestParity(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	hash, err := hex.DecodeString(ck.GraphSHA256)
 	if err != nil {
 		t.Fatal(err)

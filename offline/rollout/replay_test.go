@@ -13,23 +13,27 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
+	"prefdt/inference/slot"
 	"prefdt/offline/ort"
 	"prefdt/simbridge/world"
 )
 
-// recordFlight flies one flight and returns its record.
-func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, r Request) []byte {
+// recordFlight flies one flight and returns its record, after changes to the policy and to what the record says of it.
+func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, r Request,
+	changes ...func(*inference.Policy, *record.Header)) []byte {
 	t.Helper()
 	f, err := New(ck, decoder, c, l)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution}
+	for _, change := range changes {
+		change(f.policy.(*inference.Policy), &h)
+	}
 	var out bytes.Buffer
 	f.newRecord = func(start goal.State) *record.Writer {
-		return record.NewWriter(&out, record.Header{
-			GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution,
-			Objective: start,
-		})
+		h.Objective = start
+		return record.NewWriter(&out, h)
 	}
 	f.Fly(parityFirstSeed, r)
 	if err := f.recorder.Close(); err != nil {
@@ -40,10 +44,7 @@ func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Dec
 
 // A recorded flight holds all that its decisions were made on.
 func TestReplayDecidesAsRecorded(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	standard := world.Standard()
 	standard.Physics = ck.Physics
 	larger := standard
@@ -80,10 +81,7 @@ func TestReplayDecidesAsRecorded(t *testing.T) {
 
 // What was decided otherwise, on something else or by something else is found.
 func TestReplayFindsDifferences(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	c := world.Standard()
 	c.Physics = ck.Physics
 	flight := string(recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{}, Request{Mode: goal.Target, BudgetJ: 33e3}))
@@ -122,34 +120,15 @@ func TestReplayFindsDifferences(t *testing.T) {
 
 // A record says how much a report weighed.
 func TestReplayWeighsAsRecorded(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	c := world.Standard()
 	c.Physics = ck.Physics
-	for _, told := range []bool{true, false} {
-		f, err := New(ck, inference.DecoderDispatch, c, ReportLink{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		claims := ck.Claims().Times(0.5) // less than many tasks
-		f.policy.(*inference.Policy).Claims = claims
-		var out bytes.Buffer
-		f.newRecord = func(start goal.State) *record.Writer {
-			h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(inference.DecoderDispatch), Physics: c.Physics,
-				Objective: start}
-			if told {
-				h.Claims = claims
-			}
-			return record.NewWriter(&out, h)
-		}
-		f.Fly(parityFirstSeed, Request{Mode: goal.Preference, Omega: 0.5})
-		if err := f.recorder.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Replay(t.Context(), &out, ck, nil); (err == nil) != told {
-			t.Errorf("told %v: %v", told, err)
+	claims := ck.Claims().Times(0.5) // less than many tasks
+	for _, told := range []slot.Claims{claims, {}} {
+		flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{}, Request{Mode: goal.Preference, Omega: 0.5},
+			func(p *inference.Policy, h *record.Header) { p.Claims, h.Claims = claims, told })
+		if _, err := Replay(t.Context(), bytes.NewReader(flight), ck, nil); (err == nil) != (told == claims) {
+			t.Errorf("told %+v: %v", told, err)
 		}
 	}
 }

@@ -54,10 +54,9 @@ type Result struct {
 	// FloorJ is the least total that was possible without foreseeing a shock: what was
 	// spent before it, and flight at v* from then on in the gusts that there were. Under
 	// a shock it contains the policy's own spending, and no budget is judged by it.
-	FloorJ          float64
-	MeanSpeedMPS    float64 // mean over aircraft and slots
-	MinSeparationM  float64 // least separation at the end of any slot
-	MissedDeadlines int     // deadlines missed
+	FloorJ         float64
+	MeanSpeedMPS   float64 // mean over aircraft and slots
+	MinSeparationM float64 // least separation at the end of any slot
 
 	// SpentJ is what each aircraft spent in the scope of the request: in slots or, of landed packs,
 	// from take-off to touchdown.
@@ -239,7 +238,6 @@ type meter struct {
 
 // addSlot adds a slot that has settled; w is the world after it.
 func (m *meter) addSlot(w *world.World, o *world.Outcome) {
-	m.MissedDeadlines += o.Missed
 	if slices.ContainsFunc(o.FlightJ, func(j float64) bool { return j > 0 }) {
 		m.ServedSlots++
 	}
@@ -297,6 +295,18 @@ func SweepRunners(ctx context.Context, newRunner func() (*Runner, error), c worl
 		return nil
 	}, progress)
 	return results, err
+}
+
+// Outcomes returns the delay and energy of every flight of a sweep.
+func Outcomes(results [][]Result) [][]pareto.Point {
+	outcomes := make([][]pareto.Point, len(results))
+	for i, row := range results {
+		outcomes[i] = make([]pareto.Point, len(row))
+		for s, x := range row {
+			outcomes[i][s] = x.Point
+		}
+	}
+	return outcomes
 }
 
 // Linspace returns n shares evenly spaced over a band.

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"math"
-	"reflect"
 	"testing"
 
 	"prefdt/inference"
@@ -20,17 +19,33 @@ func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	return ck
 }
 
+// newRunner returns one of the shipped checkpoint under exact dispatch.
+func newRunner(t testing.TB, c world.Config, l ReportLink) *Runner {
+	t.Helper()
+	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// named returns a field world.
+func named(t testing.TB, name string) world.Config {
+	t.Helper()
+	c, err := world.Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // These tests tune nothing, but they run on every change, so they fly training
 // seeds that no flight of the corpus used before the last of the range.
 const testSeed = 99_950
 
 func flyShipped(t *testing.T, c world.Config, r Request) Result {
 	t.Helper()
-	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f.Fly(testSeed, r)
+	return newRunner(t, c, ReportLink{}).Fly(testSeed, r)
 }
 
 func TestBudgetsAreHeld(t *testing.T) {
@@ -56,41 +71,6 @@ func TestBudgetsAreHeld(t *testing.T) {
 	}
 }
 
-// Re-issuing a total changes nothing; tightening tightens, relaxing relaxes.
-func TestRevision(t *testing.T) {
-	c := world.Standard()
-	plain := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3})
-	again := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 40, RevisedBudgetJ: 33e3})
-	if d := math.Abs(again.EnergyJ - plain.EnergyJ); d > 1e-3 {
-		t.Errorf("re-issuing the same total moved the end by %v J", d)
-	}
-	for _, j := range []float64{31e3, 35e3} {
-		revised := flyShipped(t, c, Request{Mode: goal.Target, BudgetJ: 33e3, ReviseSlot: 40, RevisedBudgetJ: j})
-		if e := revised.EnergyJ/j - 1; math.Abs(e) > 0.01 {
-			t.Errorf("revised to %v J: off by %.2f %%", j, 100*e)
-		}
-	}
-}
-
-// A preference moves both returns in its direction, over most of the span.
-func TestSettingsAreFollowed(t *testing.T) {
-	ck := shippedCheckpoint(t)
-	var delay, energy []float64
-	for _, setting := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		r := flyShipped(t, world.Standard(), Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(setting)})
-		delay, energy = append(delay, r.DelayS), append(energy, r.EnergyJ)
-	}
-	for i := 1; i < len(delay); i++ {
-		if delay[i] <= delay[i-1] || energy[i] >= energy[i-1] {
-			t.Errorf("settings give delays %v and energies %v", delay, energy)
-			break
-		}
-	}
-	if delay[4]-delay[0] < 500 || energy[0]-energy[4] < 9e3 {
-		t.Errorf("reach of %v s and %v J", delay[4]-delay[0], energy[0]-energy[4])
-	}
-}
-
 func TestCrowdedFleetKeepsApart(t *testing.T) {
 	c := world.Standard()
 	c.Aircraft, c.DenseStart = 6, true
@@ -105,54 +85,8 @@ func TestCrowdedFleetKeepsApart(t *testing.T) {
 	}
 }
 
-// A lossy link costs the front least when users accept the standing offer; a
-// perfect one costs nothing.
-func TestLink(t *testing.T) {
-	ck := shippedCheckpoint(t)
-	request := Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(0.3)}
-	delay := func(l ReportLink) float64 {
-		f, err := New(ck, inference.DecoderDispatch, world.Standard(), l)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f.Fly(testSeed, request).DelayS
-	}
-	nominal := delay(ReportLink{})
-	if got := delay(ReportLink{Fallback: FallbackOffer}); got != nominal {
-		t.Errorf("a perfect link with offers gives %v s, without %v s", got, nominal)
-	}
-	local, offer := delay(ReportLink{LossRate: 0.4}), delay(ReportLink{LossRate: 0.4, Fallback: FallbackOffer})
-	if !(nominal < offer && offer < local) {
-		t.Errorf("delays: nominal %v, 40 %% lost with offers %v, without %v", nominal, offer, local)
-	}
-	if _, err := New(ck, inference.DecoderDispatch, world.Standard(), ReportLink{LossRate: 2}); err == nil {
-		t.Error("a loss of 2 was accepted")
-	}
-}
-
-func TestSweepDoesNotDependOnWorkers(t *testing.T) {
-	ck := shippedCheckpoint(t)
-	seeds := []uint64{99_960, 99_961, 99_962}
-	requests := PreferenceRequests(Linspace(0.1, 0.9, 3))
-	one, err := Sweep(t.Context(), ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, _ := Sweep(t.Context(), ck, inference.DecoderDispatch, world.Standard(), ReportLink{}, seeds, requests, 2, nil)
-	for i := range one {
-		for s := range one[i] {
-			if !reflect.DeepEqual(one[i][s], two[i][s]) {
-				t.Fatalf("request %d, seed %d: %+v and %+v", i, s, one[i][s], two[i][s])
-			}
-		}
-	}
-}
-
 func BenchmarkRollout(b *testing.B) {
-	f, err := New(shippedCheckpoint(b), inference.DecoderDispatch, world.Standard(), ReportLink{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := newRunner(b, world.Standard(), ReportLink{})
 	for i := range b.N {
 		f.Fly(uint64(i%1000), Request{Mode: goal.Preference, Omega: 0.1})
 	}

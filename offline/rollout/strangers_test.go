@@ -68,13 +68,15 @@ func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, bu
 	return delayS, budgetJ - o.SpentJ()
 }
 
+// honestTask is one as the world's users have it.
+func honestTask(r *rand.Rand) physics.Task {
+	return physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
+}
+
 // TestStrangers: whatever one report claims, in one slot or in each, the others' delay is no
 // more than beside as many honest users, and 5 %.
 func TestStrangers(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	user := func(id int, task physics.Task, cpuHz float64) slot.User {
 		return slot.User{ID: id, Task: task, CPUHz: cpuHz, Position: physics.Position{EastM: 400, NorthM: 450}}
 	}
@@ -103,8 +105,7 @@ func TestStrangers(t *testing.T) {
 		none, _ := mean(x.budgetJ, x.omega, func(int) []slot.User { return nil })
 		r := rand.New(rand.NewPCG(3, 3))
 		honest, _ := mean(x.budgetJ, x.omega, func(int) []slot.User {
-			return []slot.User{user(1000, physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()},
-				1e9)}
+			return []slot.User{user(1000, honestTask(r), 1e9)}
 		})
 		for _, claim := range claims {
 			one := user(1000, claim.task, claim.cpuHz)
@@ -130,7 +131,7 @@ func TestStrangers(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		return func(int) (users []slot.User) {
 			for i := range 2 {
-				task := physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
+				task := honestTask(r)
 				if claimed {
 					task = claims[0].task
 				}
@@ -149,10 +150,7 @@ func TestStrangers(t *testing.T) {
 // Ten strangers of a hundred users take no more from the others than ten honest users more,
 // and 5 %.
 func TestTenStrangersOfAHundred(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	const users, strangers, budgetJ = 90, 10, 36e3
 	c := world.Standard()
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = users, users, users, 1
@@ -170,10 +168,7 @@ func TestTenStrangersOfAHundred(t *testing.T) {
 		})
 		return delayS
 	}
-	honest := func(r *rand.Rand) physics.Task {
-		return physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
-	}
-	honestS := beside(honest)
+	honestS := beside(honestTask)
 	for name, claim := range map[string]physics.Task{
 		"1e12 cycles": {Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, "1e12 bits": {Bits: 1e12, CyclesPerBit: 0.08, DeadlineS: 3600},
 	} {

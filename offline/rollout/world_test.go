@@ -70,10 +70,7 @@ func TestTraceFlies(t *testing.T) {
 	if !(r.DelayS > 0 && r.DelayS < 4.4+4*0.65) {
 		t.Errorf("four tasks took %v s", r.DelayS)
 	}
-	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, ReportLink{LossRate: 1, Fallback: FallbackOffer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := newRunner(t, c, ReportLink{LossRate: 1, Fallback: FallbackOffer})
 	if lost := f.Fly(testSeed, Request{Mode: goal.Preference, Omega: 0}); !(lost.DelayS > 0 && lost.DelayS < 4.4+4*0.65) {
 		t.Errorf("with every report lost, four tasks took %v s", lost.DelayS)
 	}
