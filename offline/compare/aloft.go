@@ -3,18 +3,12 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
-
-	"prefdt/configs/cli"
 	"prefdt/inference/duty"
 	"prefdt/inference/goal"
 	"prefdt/offline/rollout"
-	"prefdt/simbridge/chart"
 	"prefdt/simbridge/report"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
@@ -70,21 +64,12 @@ func (f *Flight) readPacks(b *report.Budget) error {
 
 // together has everybody stay in the air while each pack carries another slot, on as many times the weakest
 // pack as there are aircraft, and then nobody.
-type together struct{ plan duty.Plan }
-
-// Reset implements rollout.DutyPlanner.
-func (p *together) Reset() {}
-
-// Plan implements rollout.DutyPlanner.
-func (p *together) Plan(in *duty.Input) *duty.Plan {
+func together(in *duty.Input, plan *duty.Plan) {
 	weakestJ := slices.MinFunc(in.Aircraft, func(a, b duty.Aircraft) int { return cmp.Compare(a.LeftJ, b.LeftJ) }).LeftJ
-	empty := weakestJ < in.FlightW
-	p.plan.Aircraft, p.plan.SlotsJ = p.plan.Aircraft[:0], weakestJ*float64(len(in.Aircraft))
-	for _, a := range in.Aircraft {
-		p.plan.Aircraft = append(p.plan.Aircraft, duty.Order{Number: a.Number, FliesUntil: in.Slots, HomeLimitM: math.Inf(1),
-			EdgeLimitJ: math.Inf(1), Leaves: empty})
+	plan.SlotsJ = weakestJ * float64(len(in.Aircraft))
+	for m := range plan.Aircraft {
+		plan.Aircraft[m].Leaves = weakestJ < in.FlightW
 	}
-	return &p.plan
 }
 
 // CompareAloft flies the simplest way.
@@ -93,7 +78,7 @@ func CompareAloft(f *Flight) (c BesideAloft, err error) {
 	if err != nil {
 		return c, err
 	}
-	r.Planner = &together{}
+	r.Planner = rollout.PlanFunc(together)
 	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Aloft.add(delayS, energyJ) }
 	c.AloftSlots, c.Slots = r.Fly(f.Summary.Seed, f.Request).ServedSlots, len(f.Slots)
 	c.Flight, _ = f.cost()
@@ -115,19 +100,4 @@ func (c *BesideAloft) String() string {
 	}
 	return fmt.Sprintf("%s the packs' reserves (%s); all in the air until the weakest pack is used: %.0f s of delay, %d of %d slots "+
 		"served, you: %.0f s", what, strings.Join(packs, "; "), c.Aloft.DelayS, c.AloftSlots, c.Slots, c.Flight.DelayS)
-}
-
-// aloftCommand is "offline compare" of a flight with a budget of packs.
-func aloftCommand(call *cli.Call, f *Flight, folder string, asJSON bool) error {
-	c, err := CompareAloft(f)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(folder, "even.png")
-	plots := costPlots("The flight, and all in the air until the weakest pack is used", curve{"all in the air", &c.Aloft, chart.Red, 2},
-		curve{"the flight", &c.Flight, chart.Blue, 2})
-	if err := report.SaveStacked(plots, 24*vg.Centimeter, 22*vg.Centimeter, path); err != nil {
-		return err
-	}
-	return call.Result(asJSON, c, "%v\npicture    %s: joules and delay beside those of all in the air", &c, path)
 }

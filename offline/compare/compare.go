@@ -11,6 +11,8 @@ package compare
 import (
 	"context"
 	_ "embed"
+	"fmt"
+	"path/filepath"
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
@@ -19,6 +21,7 @@ import (
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
+	"prefdt/simbridge/chart"
 )
 
 // Cost is what a flight, or a rollout, cost.
@@ -126,14 +129,31 @@ func Command(_ context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if f.Summary.Executed != nil {
-		return executedCommand(call, f, *asJSON)
+	beside := func(c fmt.Stringer, err error, title string, other curve, flight *Cost, whose string) error {
+		path := filepath.Join(*folder, "even.png")
+		if err == nil {
+			err = saveCosts(path, title, other, curve{"the flight", flight, chart.Blue, 2})
+		}
+		if err != nil {
+			return err
+		}
+		return call.Result(*asJSON, c, "%v\npicture    %s: joules and delay beside %s", c, path, whose)
 	}
-	if f.Request.Packs != nil {
-		return aloftCommand(call, f, *folder, *asJSON)
-	}
-	if !f.World.HidesState() {
-		return evenCommand(call, f, *folder, *asJSON)
+	switch {
+	case f.Summary.Executed != nil:
+		c, err := CompareExecuted(f)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		return call.Result(*asJSON, c, "%v", &c)
+	case f.Request.Packs != nil:
+		c, err := CompareAloft(f)
+		return beside(&c, err, "The flight, and all in the air until the weakest pack is used",
+			curve{"all in the air", &c.Aloft, chart.Red, 2}, &c.Flight, "those of all in the air")
+	case !f.World.HidesState():
+		c, err := CompareEven(f)
+		return beside(&c, err, "The flight, and the same joules spent evenly", curve{"spent evenly", &c.Even, chart.Red, 2}, &c.Flight,
+			"the even spender's")
 	}
 	c, err := Compare(f)
 	if err != nil {
@@ -142,8 +162,5 @@ func Command(_ context.Context, call *cli.Call) error {
 	if err := draw(*folder, f, &c); err != nil {
 		return err
 	}
-	if *asJSON {
-		return call.PrintJSON(c)
-	}
-	return command.PrintText(call.Stdout, text, &c)
+	return command.PrintReport(call, *asJSON, text, &c)
 }

@@ -2,15 +2,10 @@ package compare
 
 import (
 	"fmt"
-	"path/filepath"
 
-	"gonum.org/v1/plot/vg"
-
-	"prefdt/configs/cli"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/baseline"
 	"prefdt/offline/rollout"
-	"prefdt/simbridge/chart"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
 	"prefdt/telemetry"
@@ -77,19 +72,4 @@ func (c *BesideEven) String() string {
 	}
 	return fmt.Sprintf("%s %.1f kJ %s (%+.2f %%); an even spender: %.0f s of delay (%+.2f %%), you: %.0f s",
 		what, c.BudgetJ/1000, command.ScopeText(c.Scope), 100*c.Error, c.Even.DelayS, 100*c.over(&c.Even), c.Flight.DelayS)
-}
-
-// evenCommand is "offline compare" of a flight with a budget.
-func evenCommand(call *cli.Call, f *Flight, folder string, asJSON bool) error {
-	c, err := CompareEven(f)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(folder, "even.png")
-	plots := costPlots("The flight, and the same joules spent evenly", curve{"spent evenly", &c.Even, chart.Red, 2},
-		curve{"the flight", &c.Flight, chart.Blue, 2})
-	if err := report.SaveStacked(plots, 24*vg.Centimeter, 22*vg.Centimeter, path); err != nil {
-		return err
-	}
-	return call.Result(asJSON, c, "%v\npicture    %s: joules and delay beside the even spender's", &c, path)
 }

@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 
-	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/rollout"
@@ -47,13 +46,8 @@ func CompareExecuted(f *Flight) (c BesideModel, err error) {
 	return c, nil
 }
 
-// executedCommand is "offline compare" of a flight whose tasks were computed.
-func executedCommand(call *cli.Call, f *Flight, asJSON bool) error {
-	c, err := CompareExecuted(f)
-	if err != nil {
-		return cli.BadInput(err)
-	}
-	return call.Result(asJSON, c,
-		"%d of %d tasks took %.1f s, a rollout of the same arrivals %.1f s: the flight is off by %+.1f %%, its joules by %+.1f %%",
-		c.Tasks, c.Arrivals, c.Flight.DelayS, c.Rollout.DelayS, 100*c.DelayError, 100*c.EnergyError)
+// String says how far the flight is off.
+func (c *BesideModel) String() string {
+	return fmt.Sprintf("%d of %d tasks took %.1f s, a rollout of the same arrivals %.1f s: the flight is off by %+.1f %%, its joules by "+
+		"%+.1f %%", c.Tasks, c.Arrivals, c.Flight.DelayS, c.Rollout.DelayS, 100*c.DelayError, 100*c.EnergyError)
 }

@@ -20,19 +20,21 @@ import (
 
 func draw(folder string, f *Flight, c *Comparison) error {
 	truth := world.NewScenario(&f.World, f.Summary.Seed)
-	save := func(name string, width, height vg.Length, panels ...*plot.Plot) error {
-		if len(panels) == 0 {
-			return nil
-		}
-		return report.SaveStacked(panels, width*vg.Centimeter, height*vg.Centimeter, filepath.Join(folder, name))
-	}
 	return cmp.Or(
-		save("wind.png", 24, 26, windPlots(f, truth)...),
-		save("links.png", 24, 30, linkPlots(f, truth)...),
-		save("memory.png", 24, 22, costPlots("The flight, and the same policy without memory on the same seed",
+		save(filepath.Join(folder, "wind.png"), 26, windPlots(f, truth)),
+		save(filepath.Join(folder, "links.png"), 30, linkPlots(f, truth)),
+		saveCosts(filepath.Join(folder, "memory.png"), "The flight, and the same policy without memory on the same seed",
 			curve{"without memory", &c.Memoryless, chart.Red, 2},
-			curve{"rollout of the flight", &c.Rollout, chart.Grey, 3}, curve{"the flight", &c.Flight, chart.Blue, 1.6})...),
+			curve{"rollout of the flight", &c.Rollout, chart.Grey, 3}, curve{"the flight", &c.Flight, chart.Blue, 1.6}),
 	)
+}
+
+// save writes a picture of some plots, one above the other; none of none.
+func save(path string, heightCM vg.Length, panels []*plot.Plot) error {
+	if len(panels) == 0 {
+		return nil
+	}
+	return report.SaveStacked(panels, 24*vg.Centimeter, heightCM*vg.Centimeter, path)
 }
 
 // windPlots are the wind's components and the multiplier, believed and true; none where
@@ -199,8 +201,8 @@ type curve struct {
 	width vg.Length
 }
 
-// costPlots are energy and delay since slot 0, beside rollouts'.
-func costPlots(title string, curves ...curve) []*plot.Plot {
+// saveCosts draws energy and delay since slot 0, beside rollouts'.
+func saveCosts(path, title string, curves ...curve) error {
 	energy := newPlot(title, "", "energy in slots (kJ)")
 	delay := newPlot("", "slot (mission seconds)", "delay since slot 0 (s)")
 	for _, x := range curves {
@@ -212,5 +214,5 @@ func costPlots(title string, curves ...curve) []*plot.Plot {
 		plots.AddLine(energy, fmt.Sprintf("%s: %.1f kJ", x.name, x.cost.EnergyJ/1000), x.c, x.width, joules)
 		plots.AddLine(delay, fmt.Sprintf("%s: %.0f s", x.name, x.cost.DelayS), x.c, x.width, seconds)
 	}
-	return []*plot.Plot{energy, delay}
+	return save(path, 22, []*plot.Plot{energy, delay})
 }
