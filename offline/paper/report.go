@@ -17,7 +17,6 @@ import (
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/plots"
-	"prefdt/offline/study"
 	"prefdt/simbridge/world"
 )
 
@@ -156,19 +155,8 @@ func calmPoints(arms []plots.Arm) []plots.Arm {
 // shock.
 func (t *tables) consumption() []*plot.Plot {
 	pacer := t.results["even-budgets"]
-	if pacer == nil {
-		return nil
-	}
-	var arms []plots.Arm
-	add := func(label string, r *experiment.Result, trace int) {
-		if r != nil {
-			arms = append(arms, plots.Arm{Label: label, Trace: &r.Traces[trace]})
-		}
-	}
 	name, own := t.either(budgets)
-	add(name, own, 0)
-	add(name, own, 1)
-	add("even pacer", pacer, 0)
-	add("rule of nearest energy", t.results[armName(teacherArm, budgets)], 0)
-	return study.Consumption(arms, &pacer.Traces[0])
+	return plots.Consumption(pacer, plots.Traced{Label: name, Result: own}, plots.Traced{Label: name, Result: own, Trace: 1},
+		plots.Traced{Label: "even pacer", Result: pacer},
+		plots.Traced{Label: "rule of nearest energy", Result: t.results[armName(teacherArm, budgets)]})
 }

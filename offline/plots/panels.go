@@ -12,7 +12,6 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/rollout"
 	"prefdt/simbridge/chart"
 )
 
@@ -21,8 +20,7 @@ type Arm struct {
 	Label    string
 	Outcomes [][]pareto.Point // [setting][seed]
 	Settings []float64
-	SpeedMPS []float64            // by setting
-	Trace    *rollout.EnergyTrace // under the shock
+	SpeedMPS []float64 // by setting
 }
 
 // Of returns what named arms did in a sweep; those without it are left out.
@@ -104,28 +102,33 @@ func Speeds(arms []Arm, c *physics.Constants) []*plot.Plot {
 	return []*plot.Plot{p}
 }
 
-// Shock is a change of flight power that traces were flown under.
-type Shock struct {
-	Slot   int
-	Factor float64
+// Traced is a labelled trace of an arm that flies budgets.
+type Traced struct {
+	Label  string
+	Result *experiment.Result // nil: it has not been measured
+	Trace  int                // the request, of experiment.TraceRequests
 }
 
-// Consumption shows how the energy under a shock approaches its budget, relative to an
-// even pace to the first arm's budget so that a percent is visible, and what that costs in
-// delay, relative to the pacer's. Budgets are marked at the end.
-func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, shock Shock) []*plot.Plot {
-	if pacer == nil || len(arms) == 0 {
+// Consumption shows how the energy under experiment.Shock approaches its budget, relative to an
+// even pace to the first budget so that a percent is visible, and what that costs in
+// delay, relative to the even pacer's. Budgets are marked at the end.
+func Consumption(even *experiment.Result, list ...Traced) []*plot.Plot {
+	if even == nil {
 		return nil
 	}
-	first := budgetsJ[0]
+	pacer, requests := &even.Traces[0], experiment.TraceRequests
+	first := requests[0].BudgetJ
 	energy, delay := New("slot", fmt.Sprintf("energy spent less an even pace to %.4g kJ (kJ)", first/1e3)), New("slot",
 		"delay so far less the even pacer's (s)")
 	energy.Title.Text, delay.Title.Text = "Energy under a shock and a revision", "The same flights' delay"
 	var energies, delays []Curve
 	slots := float64(len(pacer.MeanJ) - 1)
-	for _, a := range arms {
-		t := a.Trace
-		c := Curve{Label: fmt.Sprintf("%s, %.4g kJ", a.Label, t.BudgetJ/1e3)}
+	for _, x := range list {
+		if x.Result == nil {
+			continue
+		}
+		t := &x.Result.Traces[x.Trace]
+		c := Curve{Label: fmt.Sprintf("%s, %.4g kJ", x.Label, t.BudgetJ/1e3)}
 		if t.ReviseSlot > 0 {
 			c.Label += fmt.Sprintf(", revised to %.4g kJ at slot %d", t.RevisedBudgetJ/1e3, t.ReviseSlot)
 		}
@@ -145,7 +148,8 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 	AddCurves(energy, energies...)
 	AddCurves(delay, delays...)
 	AddLine(energy, "", chart.Black, LineWidth, plotter.XYs{{X: 0, Y: 0}, {X: slots, Y: 0}}, 2, 3)
-	for _, budgetJ := range budgetsJ {
+	for i := range requests {
+		budgetJ := requests[i].EndBudgetJ()
 		y := (budgetJ - first) / 1e3
 		energy.Add(&plotter.Scatter{XYs: plotter.XYs{{X: slots, Y: y}}, GlyphStyle: draw.GlyphStyle{Color: chart.Black, Radius: 5,
 			Shape: draw.CrossGlyph{}}})
@@ -163,9 +167,9 @@ func Consumption(arms []Arm, pacer *rollout.EnergyTrace, budgetsJ []float64, sho
 	}
 	for _, p := range []*plot.Plot{energy, delay} {
 		low, high := p.Y.Min-0.08*(p.Y.Max-p.Y.Min), p.Y.Max // room for the note beneath the curves
-		at := float64(shock.Slot)
+		at := float64(experiment.Shock.FromSlot)
 		AddLine(p, "", chart.Red, LineWidth, plotter.XYs{{X: at, Y: low}, {X: at, Y: high}}, 6, 4)
-		chart.Note(p, fmt.Sprintf("flight power x%.1f", shock.Factor), at, low, chart.Red, NoteFontSize)
+		chart.Note(p, fmt.Sprintf("flight power x%.1f", experiment.Shock.Factor), at, low, chart.Red, NoteFontSize)
 		p.X.Max = slots * 1.1
 	}
 	energy.Legend.Left, energy.Legend.XOffs = true, 8

@@ -27,7 +27,7 @@ const (
 	kindPacer    = "pacer" // a scheduler without a network, which paces a budget
 )
 
-// arm is one row of the study: how its policy is made, and what that is flown through.
+// row is an arm: how its policy is made, and what that is flown through.
 type row struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description" json:"-"`
@@ -50,7 +50,6 @@ type row struct {
 
 func (a *row) isArchive() bool { return a.Kind == kindRules || a.Kind == kindDispatch }
 
-// trainingRun is one training run of the study.
 type trainingRun struct {
 	name   string
 	recipe string // of the corpus, see recipes

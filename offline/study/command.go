@@ -3,7 +3,6 @@ package study
 import (
 	"context"
 
-	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/experiment"
 )
@@ -44,13 +43,11 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *steps < 0 || *seeds < 0 {
 		return cli.BadInputf("-steps and -seeds must not be negative")
 	}
-	if *config != "defaults" {
-		if err := configs.Load(*config, &c); err != nil {
-			return cli.BadInput(err)
-		}
+	if *config == "defaults" {
+		*config = ""
 	}
-	if err := c.Check(); err != nil {
-		return cli.BadInput(err)
+	if err := call.Config(*config, &c); err != nil {
+		return err
 	}
 	if *dir != "" {
 		c.Checkpoint = *dir

@@ -99,7 +99,6 @@ func hideFeatures(s token.Statistics, hide token.Layout) (token.Statistics, erro
 // paper's).
 const historySlots = 20
 
-// trainingResult is the outcome of a training run.
 type trainingResult struct {
 	manifest *corpus.Manifest
 	standard token.Statistics

@@ -1,14 +1,10 @@
 package study
 
 import (
-	"gonum.org/v1/plot"
-
 	"prefdt/offline/experiment"
 	"prefdt/offline/plots"
-	"prefdt/offline/rollout"
 )
 
-// drawPictures draws what the results allow.
 func (r *report) drawPictures(dir string) ([]plots.Picture, error) {
 	constants := &r.world.Physics
 	return plots.Draw(dir, []plots.Picture{
@@ -21,31 +17,10 @@ func (r *report) drawPictures(dir string) ([]plots.Picture, error) {
 			Panels: plots.Speeds(plots.Of(r.results, EvenSettings, "flagship", "omega-bc", "paper-form", "paper-form-dispatch"),
 				constants)},
 		{Table: "budgets", File: "budget.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
-			Panels: r.budgetPanels()},
+			Panels: plots.Consumption(r.results[evenArm], plots.Traced{Label: "flagship", Result: r.results["flagship"]},
+				plots.Traced{Label: "even pacer", Result: r.results[evenArm]},
+				plots.Traced{Label: "flagship", Result: r.results["flagship"], Trace: 1},
+				plots.Traced{Label: "rule of nearest energy", Result: r.results["rules-50"]},
+				plots.Traced{Label: "paper form", Result: r.results["paper-form"]})},
 	})
-}
-
-// budgetPanels shows energy and delay under the shock.
-func (r *report) budgetPanels() []*plot.Plot {
-	pacer := r.results[evenArm]
-	if pacer == nil {
-		return nil
-	}
-	var arms []plots.Arm
-	for _, x := range []struct {
-		arm, label string
-		trace      int
-	}{{"flagship", "flagship", 0}, {evenArm, "even pacer", 0}, {"flagship", "flagship", 1}, {"rules-50", "rule of nearest energy", 0},
-		{"paper-form", "paper form", 0}} {
-		if own := r.results[x.arm]; own != nil {
-			arms = append(arms, plots.Arm{Label: x.label, Trace: &own.Traces[x.trace]})
-		}
-	}
-	return Consumption(arms, &pacer.Traces[0])
-}
-
-// Consumption shows traces of FlyBudgets beside the even pacer's.
-func Consumption(arms []plots.Arm, pacer *rollout.EnergyTrace) []*plot.Plot {
-	return plots.Consumption(arms, pacer, []float64{experiment.TraceRequests[0].BudgetJ, experiment.TraceRequests[1].RevisedBudgetJ},
-		plots.Shock{Slot: experiment.Shock.FromSlot, Factor: experiment.Shock.Factor})
 }

@@ -129,7 +129,6 @@ func (b *preferenceWithBudget) Decide(s *slot.Snapshot, g goal.Objective, d *slo
 	return b.policy.Decide(s, g, d)
 }
 
-// archivePolicy is a teacher's archive.
 func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Policy) (func() (rollout.Policy, error), error) {
 	if a.Kind == kindRules {
 		c := search.Default()

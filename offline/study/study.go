@@ -73,7 +73,6 @@ func (c *Config) Check() error {
 	return c.Train.Check()
 }
 
-// study is a study in progress.
 type study struct {
 	Config
 	*experiment.Set
@@ -259,5 +258,4 @@ func (s *study) key(a *row) string {
 // FirstSeed is that of the episodes that arms fly.
 const FirstSeed = seeds.EvaluationFirst
 
-// evaluationSeeds returns the first n evaluation seeds.
 func evaluationSeeds(n int) []uint64 { return seeds.List(FirstSeed, n) }
