@@ -60,7 +60,7 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			if code := program.Run(interrupted, training, cancelOnLine{"step 50/", stop}, io.Discard); code != 75 {
+			if code := program.Run(interrupted, training, &stopAfter{text: "step 50/", stop: stop}, io.Discard); code != 75 {
 				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}
@@ -145,17 +145,4 @@ func TestAnotherWorld(t *testing.T) {
 			t.Errorf("evaluate %q says %q, want %q", c.args, log.String(), c.warn)
 		}
 	}
-}
-
-// cancelOnLine calls stop once something is written.
-type cancelOnLine struct {
-	prefix string
-	cancel func()
-}
-
-func (s cancelOnLine) Write(p []byte) (int, error) {
-	if len(p) >= len(s.prefix) && string(p[:len(s.prefix)]) == s.prefix {
-		s.cancel()
-	}
-	return len(p), nil
 }

@@ -10,6 +10,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
 	"prefdt/offline/evaluate"
 )
 
@@ -50,8 +51,6 @@ func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *check
 		return errors.New("interrupted before all cells were measured")
 	case err != nil:
 		return err
-	case asJSON:
-		return call.PrintJSON(rows)
 	}
-	return evaluate.PrintReserves(call.Stdout, rows)
+	return command.PrintReport(call, asJSON, evaluate.ReserveText, rows)
 }

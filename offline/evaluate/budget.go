@@ -55,7 +55,7 @@ const (
 	maxOverrunRate = 0.005  // of ceilings, in flights
 )
 
-// BudgetResult is a cell.
+// BudgetCell is a cell.
 type BudgetCell struct {
 	Perturbation string    `json:"perturbation"`
 	Mode         goal.Mode `json:"mode"`
@@ -256,17 +256,13 @@ func checkPerturbation(text string) error {
 // selectArms returns the named arms, or all if none is named. The policy and the even
 // pacer are always among them.
 func selectArms(names []string) (arms []scheduler, err error) {
+	var known []string
 	for _, a := range schedulers {
-		if len(names) == 0 || a.name == policyArm || a.name == evenArm || slices.Contains(names, a.name) {
+		if known = append(known, a.name); len(names) == 0 || a.name == policyArm || a.name == evenArm || slices.Contains(names, a.name) {
 			arms = append(arms, a)
 		}
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(schedulers, func(a scheduler) bool { return a.name == name }) {
-			return nil, fmt.Errorf("there is no arm %q", name)
-		}
-	}
-	return arms, nil
+	return arms, command.CheckNames("-arms", names, known)
 }
 
 func (c *Config) budgetModes() []goal.Mode {
@@ -276,46 +272,50 @@ func (c *Config) budgetModes() []goal.Mode {
 	return []goal.Mode{goal.Target, goal.Ceiling}
 }
 
-// seedFlights are one seed's flights of a perturbation's cells.
-type seedFlights struct {
-	results   []rollout.Result // (mode, request, arm)
-	constantS []float64        // by request: the delay of the one price known in advance
+// budgetFlights are the flights of one budget in one mode, by the seeds on which the even pacer keeps it.
+type budgetFlights struct {
+	request rollout.Request
+	kept    []seedFlights
 }
 
-// fly flies a perturbation's cells, in both modes, by all arms, on seeds that allowed, a
-// function of package seeds, does not refuse. It returns the flights of each seed.
+// seedFlights are one seed's.
+type seedFlights struct {
+	seed      int              // its index
+	byArm     []rollout.Result // in the arms' order
+	constantS float64          // delay of the one price known in advance; 0 where ceilings alone are measured
+}
+
+// fly flies a perturbation's cells, in both modes, by all arms, the even pacer among them, on seeds that allowed, a
+// function of package seeds, does not refuse.
 func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler,
-	allowed func(uint64) error) ([]seedFlights, error) {
-	for i := range p.requests {
-		r := &p.requests[i]
-		r.BudgetJ *= c.World.EnergyScale()
-		r.RevisedBudgetJ *= c.World.EnergyScale()
-		r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
+	allowed func(uint64) error) (cells []budgetFlights, err error) {
+	for _, mode := range c.budgetModes() {
+		for _, r := range p.requests {
+			r.Mode = mode
+			r.BudgetJ *= c.World.EnergyScale()
+			r.RevisedBudgetJ *= c.World.EnergyScale()
+			r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
+			cells = append(cells, budgetFlights{r, make([]seedFlights, len(c.Seeds))})
+		}
 	}
-	bySeed := make([]seedFlights, len(c.Seeds))
 	prices := teacher.PricesIn(&c.World, regretPrices)
-	err := jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
-		w, x, seed := c.World, &bySeed[i], c.Seeds[i:i+1]
+	err = jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+		w, seed := c.World, c.Seeds[i:i+1]
 		if err := allowed(seed[0]); err != nil {
 			return fmt.Errorf("evaluate: %w", err)
 		}
 		p.change(&w, rand.New(rand.NewPCG(seed[0], 1)))
-		runners := make([]*rollout.Runner, len(arms))
-		for k, a := range arms {
-			var err error
-			if runners[k], err = a.runner(ck, c.Decoder, w); err != nil {
+		for _, a := range arms {
+			runner, err := a.runner(ck, c.Decoder, w)
+			if err != nil {
 				return err
 			}
-		}
-		for _, mode := range c.budgetModes() {
-			for _, r := range p.requests {
-				r.Mode = mode
-				for _, f := range runners {
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					x.results = append(x.results, f.Fly(seed[0], r))
+			for k := range cells {
+				if err := ctx.Err(); err != nil {
+					return err
 				}
+				x := &cells[k].kept[i]
+				x.seed, x.byArm = i, append(x.byArm, runner.Fly(seed[0], cells[k].request))
 			}
 		}
 		if c.CeilingsOnly {
@@ -325,18 +325,20 @@ func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Con
 		if err != nil {
 			return err
 		}
-		for _, r := range p.requests {
-			x.constantS = append(x.constantS, leastDelayS(pareto.SeedPoints(front, 0), r.EndBudgetJ()))
+		for k := range cells {
+			cells[k].kept[i].constantS = leastDelayS(pareto.SeedPoints(front, 0), cells[k].request.EndBudgetJ())
 		}
 		return nil
 	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
-	return bySeed, err
-}
-
-// cell returns a seed's flights, by arm, in one mode at one request.
-func (p *perturbation) cell(x *seedFlights, mode, request, arms int) []rollout.Result {
-	first := (mode*len(p.requests) + request) * arms
-	return x.results[first : first+arms]
+	if err != nil {
+		return nil, err
+	}
+	even := slices.IndexFunc(arms, func(a scheduler) bool { return a.name == evenArm })
+	for k := range cells {
+		x := &cells[k]
+		x.kept = slices.DeleteFunc(x.kept, func(s seedFlights) bool { return !keepable(&s.byArm[even], x.request.EndBudgetJ()) })
+	}
+	return cells, nil
 }
 
 // keepable reports whether a flight of the arm that judges it, here the reference even
@@ -348,47 +350,32 @@ func keepable(judge *rollout.Result, budgetJ float64) bool {
 // measure flies a perturbation's cells and takes the means of each.
 func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler) (rows []BudgetCell,
 	err error) {
-	bySeed, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
-	if err != nil {
-		return nil, err
-	}
-	even := slices.IndexFunc(arms, func(a scheduler) bool { return a.name == evenArm })
-	for m, mode := range c.budgetModes() {
-		for k, r := range p.requests {
-			row := BudgetCell{Perturbation: p.name, Mode: mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.heldOut, Seeds: len(c.Seeds),
-				Arms: map[string]experiment.BudgetMeans{}}
-			if r.ReviseSlot > 0 {
-				row.RevisedFromJ = r.BudgetJ
-			}
-			var kept []*seedFlights
-			for i := range bySeed {
-				if x := &bySeed[i]; keepable(&p.cell(x, m, k, len(arms))[even], row.BudgetJ) {
-					kept = append(kept, x)
-				}
-			}
-			row.Keepable, row.Measured = len(kept), len(kept) >= minKeepable
-			n, constantS := float64(len(kept)), 0.0
-			for _, x := range kept {
-				for arm, f := range p.cell(x, m, k, len(arms)) {
-					a := row.Arms[arms[arm].name]
-					a.Add(f.Point, row.BudgetJ, n)
-					row.Arms[arms[arm].name] = a
-				}
-				if !c.CeilingsOnly {
-					constantS += x.constantS[k] / n
-				}
-			}
-			row.finish(arms)
-			if !c.CeilingsOnly {
-				row.RegretS = new(row.DelayS - constantS)
-			}
-			rows = append(rows, row)
+	cells, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
+	for _, x := range cells {
+		r := &x.request
+		row := BudgetCell{Perturbation: p.name, Mode: r.Mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.heldOut, Seeds: len(c.Seeds),
+			Keepable: len(x.kept), Measured: len(x.kept) >= minKeepable, Arms: map[string]experiment.BudgetMeans{}}
+		if r.ReviseSlot > 0 {
+			row.RevisedFromJ = r.BudgetJ
 		}
+		n, constantS := float64(len(x.kept)), 0.0
+		for _, s := range x.kept {
+			for k, f := range s.byArm {
+				a := row.Arms[arms[k].name]
+				a.Add(f.Point, row.BudgetJ, n)
+				row.Arms[arms[k].name] = a
+			}
+			constantS += s.constantS / n
+		}
+		row.finish(arms)
+		if !c.CeilingsOnly {
+			row.RegretS = new(row.DelayS - constantS)
+		}
+		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows, err
 }
 
-// runner returns a runner of an arm in a world.
 func (a *scheduler) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder, w world.Config) (*rollout.Runner, error) {
 	if a.new == nil {
 		return rollout.New(ck, decoder, w, rollout.ReportLink{})

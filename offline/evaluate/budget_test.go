@@ -241,8 +241,6 @@ func TestBestArm(t *testing.T) {
 	}
 }
 
-// Every cell of the standard world has its row, and the figures of one seed are its
-// flights'.
 // Whoever measures budgets is told beforehand what will not be measured, and what is asked for in another world.
 func TestBudgetNotes(t *testing.T) {
 	w := world.Standard()
@@ -258,17 +256,12 @@ func TestBudgetNotes(t *testing.T) {
 	}
 }
 
+// Every cell has its row, and the figures of one seed are its flights'.
 func TestMeasureBudgets(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	arms, err := selectArms([]string{"greedy"})
 	if err != nil || len(arms) != 3 {
 		t.Fatalf("%d arms, %v", len(arms), err)
-	}
-	if _, err := selectArms([]string{"frugal"}); err == nil {
-		t.Error("an unknown arm was accepted")
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	p := perturbation{"calm", false, false, func(*world.Config, *rand.Rand) {},

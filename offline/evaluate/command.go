@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"runtime"
 	"slices"
@@ -43,7 +42,7 @@ Flags:
 
 // Command is "offline evaluate".
 func Command(ctx context.Context, call *cli.Call) error {
-	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
+	f, stderr := call.Flags, call.Stderr
 	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
 	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 21, "settings K of a front")
@@ -71,11 +70,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	cellNames := f.String("cells", "", "of -packs, measure these `CELLS` alone, as in 20kJ,24kJ")
 	plot := f.String("plot", "", "PNG `file` to draw the fronts of policy and teacher into")
 	config := command.WorldFlag(f)
-	asJSON := f.Bool("json", false, "print one JSON object")
+	asJSON := call.JSONFlag()
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "episodes simulated at a time; changes no result")
 	if _, err := call.Parse(usage, 0); err != nil {
 		return err
 	}
+	*budgets = *budgets || *ceilings
 	allowed := seeds.CheckEvaluation
 	if *packs {
 		allowed = checkPackSeeds
@@ -84,14 +84,22 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	if *settings < 2 || *prices < 3 || *workers < 1 || *worlds < 0 {
+	switch {
+	case *settings < 2 || *prices < 3 || *workers < 1 || *worlds < 0:
 		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -random-worlds 0")
-	}
-	if !slices.Contains(inference.Decoders(), inference.DecoderOf(*decoder)) {
+	case !slices.Contains(inference.Decoders(), inference.DecoderOf(*decoder)):
 		return cli.BadInputf("-decoder is %q, want one of %q", *decoder, inference.Decoders())
+	case *cellNames != "" && !*packs:
+		return cli.BadInputf("-cells %s are of -packs: give that as well", *cellNames)
+	case *field != "" && !slices.Contains(fieldWorlds, *field):
+		return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(fieldWorlds, ", "))
+	case *field == "" && *estimator != "":
+		return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
+	case *field != "" && *plot != "":
+		return cli.BadInputf("-plot is of one policy and its teacher, -world compares arms: give one of them")
 	}
 	var sizes []int
-	for _, part := range strings.FieldsFunc(*fleet, func(r rune) bool { return r == ',' }) {
+	for _, part := range command.Words(*fleet) {
 		m, err := strconv.Atoi(part)
 		if err != nil || m < 1 || m > 64 {
 			return cli.BadInputf("-fleet has %q, want sizes from 1 to 64", part)
@@ -101,15 +109,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := checkPerturbation(*perturbation); err != nil {
 		return cli.BadInputf("-perturbation: %w", err)
 	}
-	names := strings.FieldsFunc(*armNames, func(r rune) bool { return r == ',' })
+	names := command.Words(*armNames)
 	var arms []scheduler
 	var cells []packCell
-	switch {
-	case *packs:
-		cells, names, err = selectPacks(strings.FieldsFunc(*cellNames, func(r rune) bool { return r == ',' }), names)
-	case *cellNames != "":
-		err = fmt.Errorf("-cells %s are of -packs: give that as well", *cellNames)
-	default:
+	if *packs {
+		cells, names, err = selectPacks(command.Words(*cellNames), names)
+	} else {
 		arms, err = selectArms(names)
 	}
 	if err != nil {
@@ -140,26 +145,17 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-shift, -missions and -outside change the tasks that are drawn, and the world has a trace instead")
 	}
 	if *field != "" {
-		if !slices.Contains(fieldWorlds, *field) {
-			return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(fieldWorlds, ", "))
-		}
 		if here, err = world.Named(*field); err != nil {
 			return cli.BadInput(err)
 		}
 	}
 	parameters := ck.Beliefs
 	if *estimator != "" {
-		if *field == "" {
-			return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
-		}
 		if parameters, err = belieftrain.ReadParameters(*estimator); err != nil {
 			return cli.BadInput(err)
 		}
 	}
-	if *plot != "" && *field != "" {
-		return cli.BadInputf("-plot is of one policy and its teacher, -world compares arms: give one of them")
-	}
-	files := strings.FieldsFunc(*contexts, func(r rune) bool { return r == ',' })
+	files := command.Words(*contexts)
 	if len(files) > 0 && (*field == "" || parameters == nil) {
 		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the "+
 			"checkpoint has none", *contexts)
@@ -182,7 +178,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if *packs {
 		fmt.Fprint(stderr, packNotes(&here))
 	}
-	if (*budgets || *ceilings) && !*packs && *field == "" {
+	if *budgets && !*packs && *field == "" {
 		fmt.Fprint(stderr, budgetNotes(&here, len(list)))
 	}
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.DecoderOf(*decoder),
@@ -197,33 +193,28 @@ func Command(ctx context.Context, call *cli.Call) error {
 			}
 		}
 	}
+	printed := func(r any, text string, into **experiment.Record) error {
+		record.End(since)
+		*into = record
+		return command.PrintReport(call, *asJSON, text, r)
+	}
 	if *packs {
 		r, err := measurePacks(ctx, ck, c, cells, names)
-		record.End(since)
-		r.Record = record
-		switch {
-		case err != nil && len(r.Packs) == 0:
+		if err != nil && len(r.Packs) == 0 {
 			return err
-		case *asJSON:
-			return errors.Join(call.PrintJSON(r), err)
 		}
-		return errors.Join(r.print(stdout), err)
+		return errors.Join(printed(r, packsText, &r.Record), err)
 	}
 	if *field != "" {
 		r, err := measureField(ctx, ck, c)
+		if err == nil && *budgets {
+			r.Budgets, err = measureFieldBudgets(ctx, ck, c)
+		}
 		if err != nil {
 			return err
 		}
-		if *budgets || *ceilings {
-			if r.Budgets, err = measureFieldBudgets(ctx, ck, c); err != nil {
-				return err
-			}
-		}
-		record.End(since)
-		if r.World, r.Record = *field, record; *asJSON {
-			return call.PrintJSON(r)
-		}
-		return r.print(stdout)
+		r.World = *field
+		return printed(r, fieldText, &r.Record)
 	}
 	r, err := measureFront(ctx, ck, c)
 	if ctx.Err() != nil {
@@ -236,7 +227,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		wanted  bool
 		measure func() error
 	}{
-		{*budgets || *ceilings, func() (err error) {
+		{*budgets, func() (err error) {
 			r.CeilingMargin = &ck.GoalConstants.CeilingMargin
 			r.Budgets, r.BudgetArms, err = measureBudgets(ctx, ck, c, arms)
 			return err
@@ -262,11 +253,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case err != nil:
 		return err
 	}
-	record.End(since)
-	if r.Record = record; *asJSON {
-		return errors.Join(call.PrintJSON(r), err)
-	}
-	return errors.Join(r.print(stdout), err)
+	return errors.Join(printed(&r, frontText, &r.Record), err)
 }
 
 // addPoints adds the rows of one table, unless it is incomplete.
@@ -275,26 +262,5 @@ func (r *Report) addPoints(points []OperatingPoint, err error) error {
 	return err
 }
 
-// WideRatio is a point's ratio to the wide reference, with its standard error where that is known.
-func (p *OperatingPoint) WideRatio() string {
-	return p.withError(func(r *HypervolumeRatio) float64 { return r.Hypervolume })
-}
-
-// TightRatio is the same to the tight reference.
-func (p *OperatingPoint) TightRatio() string {
-	return p.withError(func(r *HypervolumeRatio) float64 { return r.Tight })
-}
-
-func (p *OperatingPoint) withError(of func(*HypervolumeRatio) float64) string {
-	text := fmt.Sprintf("%.4f", of(&p.Ratio))
-	if p.RatioError != nil {
-		text += fmt.Sprintf(" ± %.4f", of(p.RatioError))
-	}
-	return text
-}
-
 //go:embed front.tmpl
 var frontText string
-
-// print writes the report as tables.
-func (r *Report) print(w io.Writer) error { return command.PrintText(w, frontText, r) }

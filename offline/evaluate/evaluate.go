@@ -140,7 +140,6 @@ type HypervolumeRatio struct {
 	Tight       float64 `json:"tight"`
 }
 
-// measureFront measures the front.
 func measureFront(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (Report, error) {
 	r := Report{Decoder: c.Decoder, Settings: c.Settings, MinSeparationM: -1}
 	if t := c.World.Trace; t != nil {
@@ -211,7 +210,6 @@ func (c *Config) recalibrated(ck *checkpoint.Checkpoint, settings int) []rollout
 	return rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, settings))
 }
 
-// prices returns the teacher's prices.
 func (c *Config) prices() []float64 {
 	return teacher.PricesIn(cmp.Or(c.pricedWorld, &c.World), c.TeacherPrices)
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
@@ -109,12 +106,61 @@ func (c *Config) newFieldRunner(ck *checkpoint.Checkpoint, e belief.Estimator) (
 	return r, err
 }
 
-// newPriceRunner returns the same at one price in every slot, whatever the network would
-// have it be.
-func (c *Config) newPriceRunner(ck *checkpoint.Checkpoint, p *learned.Parameters, priceSPerJ float64) (*rollout.Runner, error) {
-	here := *ck
-	here.PriceCurve = checkpoint.PriceCurve{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{priceSPerJ, priceSPerJ * (1 + 1e-9)}}
-	return c.newFieldRunner(&here, c.newLearned(p))
+// flight is what a runner is asked for.
+type flight struct {
+	runner  *rollout.Runner
+	request rollout.Request
+}
+
+// flyArms flies each arm's flights on every seed and returns what they cost, by seed and arm.
+func (c *Config) flyArms(ctx context.Context, what string, newArms func() (map[string][]flight, error)) ([]map[string][]rollout.Result,
+	error) {
+	if err := c.checkSeeds(); err != nil {
+		return nil, err
+	}
+	flown := make([]map[string][]rollout.Result, len(c.Seeds))
+	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newArms, func(arms map[string][]flight, i int) error {
+		flown[i] = map[string][]rollout.Result{}
+		for name, flights := range arms {
+			for _, f := range flights {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				flown[i][name] = append(flown[i][name], f.runner.Fly(c.Seeds[i], f.request))
+			}
+		}
+		return nil
+	}, command.Progress(c.Progress, "seeds, "+what, len(c.Seeds)))
+	return flown, err
+}
+
+// newFieldArms returns the schedulers, the policy and the policy with less memory, each at every price in every slot,
+// whatever the network would have it be, and the policy at its own settings.
+func (c *Config) newFieldArms(ck *checkpoint.Checkpoint, prices []float64) (map[string][]flight, error) {
+	arms, failed := map[string][]flight{}, error(nil)
+	atPrice := func(name string) func(*rollout.Runner, error) {
+		return func(runner *rollout.Runner, err error) {
+			arms[name], failed = append(arms[name], flight{runner, experiment.Preference(0.5)}), cmp.Or(failed, err)
+		}
+	}
+	policies := c.contextArms()
+	policies[policyArm] = c.Estimator
+	for _, price := range prices {
+		for name, e := range c.fieldArms() {
+			atPrice(name)(rollout.NewWithPolicy(baseline.NewBelieving(&c.World.Physics, e, price), &ck.GoalConstants, c.World,
+				rollout.ReportLink{}))
+		}
+		here := *ck
+		here.PriceCurve = checkpoint.PriceCurve{FrontPositions: []float64{0, 1}, PricesSPerJ: []float64{price, price * (1 + 1e-9)}}
+		for name, p := range policies {
+			atPrice(name)(c.newFieldRunner(&here, c.newLearned(p)))
+		}
+	}
+	runner, err := c.newFieldRunner(ck, c.newLearned(c.Estimator))
+	for _, r := range c.recalibrated(ck, c.Settings) {
+		arms[settingsArm] = append(arms[settingsArm], flight{runner, r})
+	}
+	return arms, cmp.Or(failed, err)
 }
 
 // FieldReport is a field world's measurement: the figures of the checkpoint's policy with
@@ -139,87 +185,30 @@ type FieldReport struct {
 // measureField flies the checkpoint's policy, with each memory, and every arm over the
 // prices of the teacher's front, and the policy over its settings, too.
 func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
-	if err := c.checkSeeds(); err != nil {
-		return nil, err
-	}
-	wide, tight := pareto.References(&c.World, nil)
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
-	newArm := func() *FieldArm { return &FieldArm{fronts: make([][]pareto.Point, len(c.Seeds))} }
-	policy, arms, contexts := newArm(), map[string]*FieldArm{settingsArm: newArm()}, c.contextArms()
-	for name := range c.fieldArms() {
-		arms[name] = newArm()
-	}
-	for name := range contexts {
-		arms[name] = newArm()
-	}
-	type worker struct {
-		schedulers map[string]*baseline.Believing
-		runners    map[string]*rollout.Runner      // of the schedulers
-		policies   map[*FieldArm][]*rollout.Runner // by price
-		settings   *rollout.Runner
-	}
-	newWorker := func() (w worker, err error) {
-		w = worker{map[string]*baseline.Believing{}, map[string]*rollout.Runner{}, map[*FieldArm][]*rollout.Runner{}, nil}
-		for name, e := range c.fieldArms() {
-			w.schedulers[name] = baseline.NewBelieving(&c.World.Physics, e, 0)
-			if w.runners[name], err = rollout.NewWithPolicy(w.schedulers[name], &ck.GoalConstants, c.World,
-				rollout.ReportLink{}); err != nil {
-				return w, err
-			}
-		}
-		atPrices := func(arm *FieldArm, p *learned.Parameters) {
-			for k := range prices {
-				r, e := c.newPriceRunner(ck, p, prices[k])
-				w.policies[arm], err = append(w.policies[arm], r), cmp.Or(err, e)
-			}
-		}
-		atPrices(policy, c.Estimator)
-		for name, p := range contexts {
-			atPrices(arms[name], p)
-		}
-		if err == nil {
-			w.settings, err = c.newFieldRunner(ck, c.newLearned(c.Estimator))
-		}
-		return w, err
-	}
-	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
-	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newWorker, func(w worker, i int) error {
-		for name, runner := range w.runners {
-			for _, price := range prices {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				w.schedulers[name].PriceSPerJ = price
-				arms[name].fronts[i] = append(arms[name].fronts[i], runner.Fly(c.Seeds[i], rollout.Request{Mode: goal.Preference,
-					Omega: 0.5}).Point)
-			}
-		}
-		fly := func(arm *FieldArm, runner *rollout.Runner, r rollout.Request) {
-			if ctx.Err() == nil {
-				arm.fronts[i] = append(arm.fronts[i], runner.Fly(c.Seeds[i], r).Point)
-			}
-		}
-		for arm, runners := range w.policies {
-			for _, runner := range runners {
-				fly(arm, runner, rollout.Request{Mode: goal.Preference, Omega: 0.5})
-			}
-		}
-		for _, r := range requests {
-			fly(arms[settingsArm], w.settings, r)
-		}
-		return ctx.Err()
-	}, command.Progress(c.Progress, "seeds, field arms", len(c.Seeds)))
+	flown, err := c.flyArms(ctx, "field arms", func() (map[string][]flight, error) { return c.newFieldArms(ck, prices) })
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range slices.Concat(slices.Collect(maps.Values(arms)), []*FieldArm{policy}) {
+	arms := map[string]*FieldArm{}
+	for name := range flown[0] {
+		var results [][]rollout.Result // by seed
+		for _, byArm := range flown {
+			results = append(results, byArm[name])
+		}
+		arms[name] = &FieldArm{fronts: rollout.Outcomes(results)}
+	}
+	wide, tight := pareto.References(&c.World, nil)
+	for _, a := range arms {
 		a.compare(arms[memorylessArm], arms[hiddenArm], [2]pareto.Point{wide, tight})
 	}
+	policy := arms[policyArm]
+	delete(arms, policyArm)
 	r := &FieldReport{Seeds: len(c.Seeds), Prices: c.TeacherPrices, Settings: c.Settings, FieldArm: policy, Arms: arms}
 	if c.Estimator != nil {
 		r.Window = c.Estimator.Window
 	}
-	for name, p := range contexts {
+	for name, p := range c.contextArms() {
 		test := MemoryTest{Window: p.Window, Trained: &p.Data[0] != &c.Estimator.Data[0]}
 		d := pareto.Differences(policy.tight, arms[name].tight)
 		if test.P, _, err = pareto.Wilcoxon(d); err != nil {
@@ -235,21 +224,22 @@ func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 //go:embed field.tmpl
 var fieldText string
 
-// print writes the report as a table.
-func (r *FieldReport) print(w io.Writer) error { return command.PrintText(w, fieldText, r) }
-
-// compare fills the figures of an arm.
+// compare fills the figures of an arm; the references are those of the standard and of the tight hypervolume.
 func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Point) {
+	all := make([]int, len(a.fronts))
+	for i := range all {
+		all[i] = i
+	}
 	volumes := func(x *FieldArm, reference pareto.Point) (list []float64) {
 		for _, front := range x.fronts {
 			list = append(list, pareto.Hypervolume(front, reference))
 		}
 		return list
 	}
-	shares := [2]*float64{}
-	for k, reference := range references {
-		own, low, high := volumes(a, reference), volumes(memoryless, reference), volumes(hidden, reference)
-		share := func(seeds []int) float64 {
+	measure := func(reference pareto.Point) (own []float64, shareOf func(seeds []int) float64, share *float64) {
+		own = volumes(a, reference)
+		low, high := volumes(memoryless, reference), volumes(hidden, reference)
+		shareOf = func(seeds []int) float64 {
 			gained, possible := 0.0, 0.0
 			for _, i := range seeds {
 				gained += own[i] - low[i]
@@ -257,33 +247,27 @@ func (a *FieldArm) compare(memoryless, hidden *FieldArm, references [2]pareto.Po
 			}
 			return gained / possible
 		}
-		all := make([]int, len(own))
-		for i := range all {
-			all[i] = i
+		if x := shareOf(all); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			share = &x
 		}
-		if x := share(all); !math.IsNaN(x) && !math.IsInf(x, 0) {
-			shares[k] = &x
-		}
-		if k == 0 {
-			a.Hypervolume = pareto.Summarise(own)
-			continue
-		}
-		a.tight = own
-		if a.HypervolumeTight = pareto.Summarise(own); shares[k] == nil {
-			continue
-		}
+		return own, shareOf, share
+	}
+	wide, _, share := measure(references[0])
+	a.Hypervolume, a.HypervolumeShare = pareto.Summarise(wide), share
+	tight, shareOf, share := measure(references[1])
+	a.tight, a.HypervolumeTight, a.Share = tight, pareto.Summarise(tight), share
+	if share != nil {
 		random, resampled := rand.New(rand.NewPCG(1, 1)), make([]float64, 2000)
 		for b := range resampled {
-			draw := make([]int, len(own))
+			draw := make([]int, len(all))
 			for i := range draw {
-				draw[i] = random.IntN(len(own))
+				draw[i] = random.IntN(len(all))
 			}
-			resampled[b] = share(draw)
+			resampled[b] = shareOf(draw)
 		}
 		slices.Sort(resampled)
 		a.Interval = [2]float64{resampled[len(resampled)/40], resampled[len(resampled)-1-len(resampled)/40]}
 	}
-	a.HypervolumeShare, a.Share = shares[0], shares[1]
 	var deltas []float64
 	for i, front := range a.fronts {
 		least, most := math.Inf(1), 0.0

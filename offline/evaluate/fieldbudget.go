@@ -8,9 +8,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
-	"prefdt/offline/command"
 	"prefdt/offline/experiment"
-	"prefdt/offline/jobs"
 	"prefdt/offline/rollout"
 )
 
@@ -37,11 +35,7 @@ const reportsArm = "reports"
 // budgetFloors are the budgets of a field world, over the energy of flight at v* in calm air.
 var budgetFloors = []float64{1.08, 1.20, 1.35}
 
-// measureFieldBudgets flies the budgets of a field world.
 func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
-	if err := c.checkSeeds(); err != nil {
-		return nil, err
-	}
 	calmJ := c.World.CalmFloorJ()
 	var rows []FieldBudget
 	for _, mode := range c.budgetModes() {
@@ -50,32 +44,27 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 				Arms: map[string]experiment.BudgetMeans{}})
 		}
 	}
-	newRunners := func() (runners map[string]*rollout.Runner, err error) {
+	flown, err := c.flyArms(ctx, "budgets", func() (map[string][]flight, error) {
+		arms := map[string][]flight{}
+		add := func(name string, runner *rollout.Runner) {
+			for _, b := range rows {
+				arms[name] = append(arms[name], flight{runner, rollout.Request{Mode: b.Mode, BudgetJ: b.BudgetJ}})
+			}
+		}
 		estimators := c.fieldArms()
 		estimators[policyArm], estimators[reportsArm] = c.newLearned(c.Estimator), nil
 		delete(estimators, learnedArm) // the policy's
-		runners = map[string]*rollout.Runner{}
 		for name, e := range estimators {
-			if runners[name], err = c.newFieldRunner(ck, e); err != nil {
+			runner, err := c.newFieldRunner(ck, e)
+			if err != nil {
 				return nil, err
 			}
+			add(name, runner)
 		}
-		runners[evenArm], err = rollout.NewWithPolicy(baseline.NewEven(&c.World.Physics), &ck.GoalConstants, c.World, rollout.ReportLink{})
-		return runners, err
-	}
-	flown := make([]map[string][]rollout.Result, len(c.Seeds)) // by seed and arm, in the order of rows
-	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newRunners, func(runners map[string]*rollout.Runner, i int) error {
-		flown[i] = map[string][]rollout.Result{}
-		for name, runner := range runners {
-			for _, b := range rows {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				flown[i][name] = append(flown[i][name], runner.Fly(c.Seeds[i], rollout.Request{Mode: b.Mode, BudgetJ: b.BudgetJ}))
-			}
-		}
-		return nil
-	}, command.Progress(c.Progress, "seeds, budgets", len(c.Seeds)))
+		runner, err := rollout.NewWithPolicy(baseline.NewEven(&c.World.Physics), &ck.GoalConstants, c.World, rollout.ReportLink{})
+		add(evenArm, runner)
+		return arms, err
+	})
 	if err != nil {
 		return nil, err
 	}

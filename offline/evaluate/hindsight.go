@@ -11,13 +11,12 @@ import (
 // everything: over until when each aircraft flies, and a constant price for each, flown
 // by the policy's own beliefs and decoder, within the total or the packs.
 type hindsight struct {
-	runner *rollout.Runner
-	seed   uint64
-	cell   *packCell
-	slots  int
-	scale  float64 // of prices
-	plan   *fixed
-	order  []int // the first to leave first
+	runner  *rollout.Runner
+	seed    uint64
+	cell    *packCell
+	slots   int
+	scale   float64 // of prices
+	bestMPS float64 // v*
 
 	best      rollout.Result // of an infinite delay until one is within the limits
 	bestUntil []int
@@ -29,7 +28,7 @@ const leastSearchedSPerJ, mostSearchedSPerJ = 2e-4, 3.0
 
 // fly flies windows at prices, and keeps what is within the limits.
 func (h *hindsight) fly(until []int, prices []float64) rollout.Result {
-	h.plan.until, h.plan.priceSPerJ = until, prices
+	h.runner.Planner = fixed(until, prices, h.bestMPS)
 	r := h.runner.Fly(h.seed, h.cell.unlimited())
 	if h.cell.overJ(&r) <= 0 && r.DelayS < h.best.DelayS {
 		h.best, h.bestUntil = r, slices.Clone(until)
@@ -55,14 +54,14 @@ func (h *hindsight) search(until []int) (leastS float64) {
 		done := over <= 0
 		for m := range prices {
 			edgeJ, spareJ := r.EdgeJ[m], 0.0
-			if h.cell.packsJ == nil {
-				edgeJ, spareJ = 0, h.cell.budgetJ
+			if h.cell.PacksJ == nil {
+				edgeJ, spareJ = 0, h.cell.BudgetJ
 				for k := range r.EdgeJ {
 					edgeJ += r.EdgeJ[k]
 					spareJ -= r.SpentJ[k]
 				}
 			} else {
-				spareJ = h.cell.packsJ[m] - r.SpentJ[m]
+				spareJ = h.cell.PacksJ[m] - r.SpentJ[m]
 			}
 			at := math.Log(prices[m])
 			if spareJ < 0 {
@@ -93,12 +92,10 @@ func (h *hindsight) search(until []int) (leastS float64) {
 // run searches, with windows to begin with that others flew.
 func (h *hindsight) run(flown ...[]int) rollout.Result {
 	h.best.DelayS = math.Inf(1)
-	aircraft := len(h.order)
+	aircraft := h.cell.Aircraft
 	h.prices = slices.Repeat([]float64{0.002 * h.scale}, aircraft)
 	for _, until := range flown {
-		if until != nil {
-			h.search(until)
-		}
+		h.search(until)
 	}
 	probe := h.fly(slices.Repeat([]int{h.slots}, aircraft), slices.Repeat([]float64{mostSearchedSPerJ * h.scale}, aircraft))
 	flightJ := 0.0 // of one aircraft in a slot
@@ -108,9 +105,9 @@ func (h *hindsight) run(flown ...[]int) rollout.Result {
 	// One parameter spans the windows: what an aircraft computes with in a slot that it flies.
 	at := func(edgeW float64) (until []int) {
 		until = make([]int, aircraft)
-		if h.cell.packsJ == nil {
-			left := h.cell.budgetJ / (flightJ + edgeW)
-			for _, m := range slices.Backward(h.order) {
+		if h.cell.PacksJ == nil {
+			left := h.cell.BudgetJ / (flightJ + edgeW)
+			for m := range slices.Backward(until) {
 				until[m] = int(min(math.Round(left), float64(h.slots)))
 				left -= float64(until[m])
 			}
@@ -144,7 +141,7 @@ func (h *hindsight) run(flown ...[]int) rollout.Result {
 			bestW, leastS = bestW*f, s
 		}
 	}
-	if h.cell.packsJ == nil && h.bestUntil != nil { // the others leave
+	if h.cell.PacksJ == nil && h.bestUntil != nil { // the others leave
 		best := slices.Clone(h.bestUntil)
 		slices.Reverse(best)
 		h.search(best)

@@ -1,14 +1,14 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strings"
 
+	"prefdt/configs"
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/duty"
@@ -30,17 +30,17 @@ import (
 
 // packCell is a cell. Joules are of the standard world, as the name says, until in.
 type packCell struct {
-	name         string
-	aircraft     int
-	slots        int // the standard world's, unless the name has others
-	perturbation string
-	budgetJ      float64   // of the fleet, in slots; 0: packs
-	packsJ       []float64 // usable, less reserve
-	landed       bool      // packs are from take-off to touchdown
-	revise       rollout.Request
-	world        string // field world, by name
-	change       func(*world.Config)
-	link         rollout.ReportLink
+	Name         string
+	Aircraft     int
+	Slots        int // the standard world's, unless the name has others
+	Perturbation string
+	BudgetJ      float64                         `yaml:"budget_j"` // of the fleet, in slots; 0: packs
+	PacksJ       []float64                       `yaml:"packs_j"`  // usable, less reserve
+	Landed       bool                            // packs are from take-off to touchdown
+	RevisedFromJ float64                         `yaml:"revised_from_j"` // the budget until half time; 0: it is not revised
+	World        string                          // field world, by name
+	Shock        struct{ Factor, Share float64 } // of flight power, from a share of the slots on; 0: none
+	LossRate     float64                         `yaml:"loss_rate"` // of reports
 }
 
 // PackResult is an arm in a cell.
@@ -81,109 +81,40 @@ const (
 	hindsightArm = "hindsight" // who knew everything
 )
 
-// packArms are all arms.
 var packArms = []string{policyArm, aloftArm, weakestArm, priceArm, driftArm, ruleArm, planArm, hindsightArm}
 
-func shockAt(factor, share float64) func(*world.Config) {
-	return func(c *world.Config) {
-		c.Shock = world.Shock{FromSlot: int(share * float64(c.Slots)), Factor: factor}
-	}
-}
+//go:embed packs.yaml
+var packsYAML []byte
 
-// packCells returns the cells.
 func packCells() (cells []packCell) {
-	total := func(kJ float64, aircraft int, perturbation string, change func(*world.Config)) {
-		name := fmt.Sprintf("%gkJ", kJ)
-		if aircraft != 2 {
-			name += fmt.Sprintf(" M=%d", aircraft)
-		}
-		if perturbation != calmAir {
-			name += " " + perturbation
-		}
-		cells = append(cells, packCell{
-			name: name, aircraft: aircraft, slots: 100, perturbation: perturbation, budgetJ: kJ * 1e3, change: change,
-		})
-	}
-	packs := func(slots int, landed bool, kJ ...float64) *packCell {
-		text := make([]string, len(kJ))
-		x := packCell{aircraft: len(kJ), slots: slots, perturbation: calmAir, landed: landed}
-		for m, k := range kJ {
-			text[m] = fmt.Sprintf("%g", k)
-			x.packsJ = append(x.packsJ, k*1e3)
-		}
-		if x.name = strings.Join(text, "+") + "kJ"; landed {
-			x.name += " landed"
-		}
-		if slots != 100 {
-			x.name += fmt.Sprintf(" T=%d", slots)
-		}
-		cells = append(cells, x)
-		return &cells[len(cells)-1]
-	}
-	for _, kJ := range []float64{16, 20, 24, 27.5, 29.5, 31.5, 33} {
-		total(kJ, 2, calmAir, nil)
-	}
-	total(34, 2, "x1.25 at half time", shockAt(1.25, 0.5))
-	total(38, 2, "x1.5 at half time", shockAt(1.5, 0.5))
-	total(42, 2, "x1.5 at half time", shockAt(1.5, 0.5))
-	total(36, 2, "x1.3", shockAt(1.3, 0))
-	for _, r := range [][2]float64{{27.5, 31.5}, {33, 26}} {
-		total(r[1], 2, fmt.Sprintf("revised from %gkJ", r[0]), nil)
-		cells[len(cells)-1].revise = rollout.Request{BudgetJ: r[0] * 1e3, ReviseSlot: 50, RevisedBudgetJ: r[1] * 1e3}
-	}
-	total(24, 2, "40% of reports lost", nil)
-	cells[len(cells)-1].link = rollout.ReportLink{LossRate: 0.4, Fallback: rollout.FallbackOffer}
-	total(16, 1, calmAir, nil)
-	total(42, 3, calmAir, nil)
-	total(50, 4, calmAir, nil)
-	total(90, 8, calmAir, nil)
-	packs(100, false, 15, 15)
-	packs(100, false, 13.5, 16.5)
-	packs(100, false, 12, 18)
-	packs(100, false, 9, 21)
-	packs(100, false, 11, 13, 18)
-	packs(100, true, 37.6, 37.6)
-	packs(100, true, 33.6, 41.6)
-	packs(300, true, 60, 60)
-	packs(300, true, 60, 90)
-	packs(900, true, 120, 150)
-	for _, name := range []string{"gusts", "field"} {
-		x := packs(100, true, 42, 48)
-		x.name, x.world, x.perturbation = x.name+" "+name, name, name
+	configs.MustDecode(packsYAML, &cells)
+	for i := range cells {
+		c := &cells[i]
+		c.Aircraft, c.Slots = cmp.Or(c.Aircraft, len(c.PacksJ), 2), cmp.Or(c.Slots, 100)
+		c.Perturbation = cmp.Or(c.Perturbation, calmAir)
 	}
 	return cells
 }
 
 // selectPacks returns the cells and the arms of these names, or all where none is named.
 func selectPacks(cellNames, armNames []string) (cells []packCell, arms []string, err error) {
-	all := packCells()
 	var known []string
-	for _, c := range all {
-		if known = append(known, c.name); len(cellNames) == 0 || slices.Contains(cellNames, c.name) {
+	for _, c := range packCells() {
+		if known = append(known, c.Name); len(cellNames) == 0 || slices.Contains(cellNames, c.Name) {
 			cells = append(cells, c)
-		}
-	}
-	for _, name := range cellNames {
-		if !slices.Contains(known, name) {
-			return nil, nil, fmt.Errorf("-cells has %q, want of %q", name, known)
-		}
-	}
-	for _, name := range armNames {
-		if !slices.Contains(packArms, name) {
-			return nil, nil, fmt.Errorf("-arms has %q, want of %q", name, packArms)
 		}
 	}
 	if len(armNames) == 0 {
 		armNames = packArms
 	}
-	return cells, armNames, nil
+	return cells, armNames, cmp.Or(command.CheckNames("-cells", cellNames, known), command.CheckNames("-arms", armNames, packArms))
 }
 
 // arms are those that have a meaning in a cell.
 func (c *packCell) arms() (arms []string) {
 	for _, name := range packArms {
 		switch {
-		case c.packsJ == nil && (name == weakestArm || name == priceArm), c.packsJ != nil && name == ruleArm, !c.landed && name == driftArm:
+		case c.PacksJ == nil && (name == weakestArm || name == priceArm), c.PacksJ != nil && name == ruleArm, !c.Landed && name == driftArm:
 		default:
 			arms = append(arms, name)
 		}
@@ -193,17 +124,16 @@ func (c *packCell) arms() (arms []string) {
 
 // request is what a flight of the cell is asked for.
 func (c *packCell) request() rollout.Request {
-	if c.packsJ != nil {
+	if c.PacksJ != nil {
 		sumJ := 0.0
-		for _, j := range c.packsJ {
+		for _, j := range c.PacksJ {
 			sumJ += j
 		}
-		return rollout.Request{Mode: goal.Ceiling, BudgetJ: sumJ, Packs: &rollout.Packs{EnergyJ: c.packsJ, Landed: c.landed}}
+		return rollout.Request{Mode: goal.Ceiling, BudgetJ: sumJ, Packs: &rollout.Packs{EnergyJ: c.PacksJ, Landed: c.Landed}}
 	}
-	r := rollout.Request{Mode: goal.Ceiling, BudgetJ: c.budgetJ}
-	if c.revise.ReviseSlot > 0 {
-		r = c.revise
-		r.Mode = goal.Ceiling
+	r := rollout.Request{Mode: goal.Ceiling, BudgetJ: c.BudgetJ}
+	if c.RevisedFromJ > 0 {
+		r.BudgetJ, r.ReviseSlot, r.RevisedBudgetJ = c.RevisedFromJ, c.Slots/2, c.BudgetJ
 	}
 	return r
 }
@@ -211,27 +141,32 @@ func (c *packCell) request() rollout.Request {
 // unlimited is the same scope without a limit.
 func (c *packCell) unlimited() rollout.Request {
 	r := rollout.Request{Mode: goal.Ceiling, BudgetJ: rollout.UnlimitedJ}
-	if c.packsJ != nil {
-		r.Packs = &rollout.Packs{EnergyJ: slices.Repeat([]float64{rollout.UnlimitedJ}, len(c.packsJ)), Landed: c.landed}
+	if c.PacksJ != nil {
+		r.Packs = &rollout.Packs{EnergyJ: slices.Repeat([]float64{rollout.UnlimitedJ}, len(c.PacksJ)), Landed: c.Landed}
 	}
 	return r
 }
 
+// link is that of the cell's reports; without a loss the fallback has no effect.
+func (c *packCell) link() rollout.ReportLink {
+	return rollout.ReportLink{LossRate: c.LossRate, Fallback: rollout.FallbackOffer}
+}
+
 // overJ is what a flight spent beyond the worst pack, or the total.
 func (c *packCell) overJ(r *rollout.Result) (over float64) {
-	if c.packsJ == nil {
-		return r.EnergyJ - c.budgetJ
+	if c.PacksJ == nil {
+		return r.EnergyJ - c.BudgetJ
 	}
 	over = math.Inf(-1)
 	for m, j := range r.SpentJ {
-		over = max(over, j-c.packsJ[m])
+		over = max(over, j-c.PacksJ[m])
 	}
 	return over
 }
 
 // slotsJ is what aircraft m's pack leaves for slots, by a flight of all slots that is known.
 func (c *packCell) slotsJ(probe *rollout.Result, m int, flightJ float64) float64 {
-	return c.packsJ[m] - max(probe.SpentJ[m]-probe.EdgeJ[m]-flightJ*float64(c.slots), 0)
+	return c.PacksJ[m] - max(probe.SpentJ[m]-probe.EdgeJ[m]-flightJ*float64(c.Slots), 0)
 }
 
 // in is the cell in a world: over that one's slots, unless the cell is named by its own, and with joules
@@ -240,22 +175,20 @@ func (c *packCell) slotsJ(probe *rollout.Result, m int, flightJ float64) float64
 func (c packCell) in(base *world.Config) packCell {
 	standard, here := world.Standard(), *base
 	here.Aircraft = standard.Aircraft
-	if c.slots != standard.Slots {
+	if c.Slots != standard.Slots {
 		here.Slots = standard.Slots
 	}
-	c.slots = c.slots * here.Slots / standard.Slots
+	c.Slots = c.Slots * here.Slots / standard.Slots
 	scale, moreJ := here.EnergyScale(), 0.0
-	if c.landed {
+	if c.Landed {
 		const hoverS = world.ClimbS + world.DescentS
 		moreJ = hoverS*here.Physics.Propulsion.PowerW(0) - hoverS*standard.Physics.Propulsion.PowerW(0)*scale
 	}
-	c.packsJ = slices.Clone(c.packsJ)
-	for m := range c.packsJ {
-		c.packsJ[m] = c.packsJ[m]*scale + moreJ
+	c.PacksJ = slices.Clone(c.PacksJ)
+	for m := range c.PacksJ {
+		c.PacksJ[m] = c.PacksJ[m]*scale + moreJ
 	}
-	c.budgetJ *= scale
-	c.revise.BudgetJ, c.revise.RevisedBudgetJ = c.revise.BudgetJ*scale, c.revise.RevisedBudgetJ*scale
-	c.revise.ReviseSlot = c.revise.ReviseSlot * here.Slots / standard.Slots
+	c.BudgetJ, c.RevisedFromJ = c.BudgetJ*scale, c.RevisedFromJ*scale
 	return c
 }
 
@@ -270,15 +203,14 @@ func packNotes(w *world.Config) string {
 		"airframe's climb and descent), over %d slots where no T is named\n", at.EnergyScale(), w.Slots)
 }
 
-// config is the cell's world.
 func (c *packCell) config(base world.Config) (w world.Config, err error) {
-	if w = base; c.world != "" {
-		if err := w.Load(c.world); err != nil {
+	if w = base; c.World != "" {
+		if err := w.Load(c.World); err != nil {
 			return w, err
 		}
 	}
-	if w.Aircraft, w.Slots = c.aircraft, c.slots; c.change != nil {
-		c.change(&w)
+	if w.Aircraft, w.Slots = c.Aircraft, c.Slots; c.Shock.Factor > 0 {
+		w.Shock = world.Shock{FromSlot: int(c.Shock.Share * float64(w.Slots)), Factor: c.Shock.Factor}
 	}
 	return w, w.Check()
 }
@@ -299,7 +231,7 @@ func (f *packFlights) planner() *duty.Planner {
 
 // policyRunner returns a runner of the checkpoint as it flies in the cell's world.
 func (f *packFlights) policyRunner() (*rollout.Runner, error) {
-	r, err := rollout.New(f.ck, f.config.Decoder, f.world, f.cell.link)
+	r, err := rollout.New(f.ck, f.config.Decoder, f.world, f.cell.link())
 	if err == nil && f.world.HidesState() {
 		at := *f.config
 		at.World = f.world
@@ -310,7 +242,6 @@ func (f *packFlights) policyRunner() (*rollout.Runner, error) {
 	return r, err
 }
 
-// fly flies an arm.
 func (f *packFlights) fly(arm string) (rollout.Result, error) {
 	r, err := f.policyRunner()
 	if err != nil {
@@ -318,40 +249,35 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 	}
 	bestMPS, _ := f.world.Physics.MinPower()
 	request := f.cell.request()
+	kept := &recording{DutyPlanner: f.planner()}
 	switch arm {
 	case policyArm:
-		kept := &recording{planner: f.planner()}
 		r.Planner = kept
-		defer func() { f.flown = append(f.flown, kept.until) }()
 	case weakestArm:
-		weakestJ := slices.Min(f.cell.packsJ)
-		request.Packs = &rollout.Packs{EnergyJ: slices.Repeat([]float64{weakestJ}, len(f.cell.packsJ)), Landed: f.cell.landed}
-		request.BudgetJ = weakestJ * float64(len(f.cell.packsJ))
+		weakestJ := slices.Min(f.cell.PacksJ)
+		request.Packs = &rollout.Packs{EnergyJ: slices.Repeat([]float64{weakestJ}, len(f.cell.PacksJ)), Landed: f.cell.Landed}
+		request.BudgetJ = weakestJ * float64(len(f.cell.PacksJ))
 	case priceArm:
 		r.Planner = staying{f.planner()}
 	case driftArm:
-		r.Planner = &drifting{bestMPS: bestMPS}
+		r.Planner = drifting(bestMPS)
 	case ruleArm:
-		r.Planner = &ruling{maxPriceSPerJ: ruleMaxPriceSPerJ * f.world.PriceScale()}
+		r.Planner = ruling(ruleMaxPriceSPerJ * f.world.PriceScale())
 	case planArm:
 		p := baseline.NewOrdered(&f.world.Physics, inference.EdgeCurve(f.ck))
-		if r, err = rollout.NewWithPolicy(p, &f.ck.GoalConstants, f.world, f.cell.link); err != nil {
+		if r, err = rollout.NewWithPolicy(p, &f.ck.GoalConstants, f.world, f.cell.link()); err != nil {
 			return rollout.Result{}, err
 		}
-		kept := &recording{planner: f.planner()}
 		r.Planner = kept
-		defer func() { f.flown = append(f.flown, kept.until) }()
 	case hindsightArm:
-		h := hindsight{
-			runner: r, seed: f.seed, cell: f.cell, slots: f.world.Slots, scale: f.world.PriceScale(), plan: &fixed{bestMPS: bestMPS},
-		}
-		r.Planner = h.plan
-		for m := range f.world.Aircraft {
-			h.order = append(h.order, m)
-		}
+		h := hindsight{runner: r, seed: f.seed, cell: f.cell, slots: f.world.Slots, scale: f.world.PriceScale(), bestMPS: bestMPS}
 		return h.run(f.flown...), nil
 	}
-	return r.Fly(f.seed, request), nil
+	result := r.Fly(f.seed, request)
+	if kept.until != nil {
+		f.flown = append(f.flown, kept.until)
+	}
+	return result, nil
 }
 
 // checkPackSeeds allows seeds of evaluation and, for tuning, those of calibration.
@@ -362,14 +288,13 @@ func checkPackSeeds(seed uint64) error {
 	return seeds.CheckEvaluation(seed)
 }
 
-// measurePacks measures cells by arms.
 func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cells []packCell, arms []string) (*PacksReport, error) {
 	report := &PacksReport{}
 	for k := range cells {
 		cell := cells[k].in(&c.World)
 		w, err := cell.config(c.World)
 		if err != nil {
-			return nil, err
+			return report, err
 		}
 		wanted := slices.DeleteFunc(cell.arms(), func(name string) bool { return !slices.Contains(arms, name) })
 		flights := make([][]rollout.Result, len(c.Seeds)) // by seed and arm
@@ -384,12 +309,12 @@ func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cell
 				}
 				x, err := f.fly(arm)
 				if err != nil {
-					return fmt.Errorf("cell %s, arm %s: %w", cell.name, arm, err)
+					return fmt.Errorf("cell %s, arm %s: %w", cell.Name, arm, err)
 				}
 				flights[i] = append(flights[i], x)
 			}
 			return nil
-		}, command.Progress(c.Progress, "seeds, "+cell.name, len(c.Seeds)))
+		}, command.Progress(c.Progress, "seeds, "+cell.Name, len(c.Seeds)))
 		if err != nil {
 			return report, err
 		}
@@ -398,15 +323,14 @@ func measurePacks(ctx context.Context, ck *checkpoint.Checkpoint, c Config, cell
 	return report, nil
 }
 
-// add adds a cell's rows.
 func (p *PacksReport) add(cell *packCell, arms []string, flights [][]rollout.Result) {
 	best := slices.Index(arms, hindsightArm)
 	for k, arm := range arms {
 		row := PackResult{
-			Cell: cell.name, Arm: arm, Aircraft: cell.aircraft, Slots: cell.slots, Perturbation: cell.perturbation,
-			BudgetJ: cell.budgetJ, PacksJ: cell.packsJ, Scope: "slots", Seeds: len(flights),
+			Cell: cell.Name, Arm: arm, Aircraft: cell.Aircraft, Slots: cell.Slots, Perturbation: cell.Perturbation,
+			BudgetJ: cell.BudgetJ, PacksJ: cell.PacksJ, Scope: "slots", Seeds: len(flights),
 		}
-		if cell.landed {
+		if cell.Landed {
 			row.Scope = "landed"
 		}
 		var delays, regrets []float64
@@ -423,7 +347,7 @@ func (p *PacksReport) add(cell *packCell, arms []string, flights [][]rollout.Res
 			}
 		}
 		s := pareto.Summarise(delays)
-		row.DelayS, row.DelayErrorS = s.Mean, s.Std/math.Sqrt(float64(len(delays)))
+		row.DelayS, row.DelayErrorS = s.Mean, s.StdError()
 		if best >= 0 && !slices.ContainsFunc(regrets, func(x float64) bool { return math.IsNaN(x) || x == -1 }) {
 			row.Regret = new(pareto.Summarise(regrets).Mean)
 		}
@@ -434,15 +358,5 @@ func (p *PacksReport) add(cell *packCell, arms []string, flights [][]rollout.Res
 	}
 }
 
-// RegretText is the regret in percent.
-func (r *PackResult) RegretText() string {
-	if r.Regret == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%+.1f %%", 100**r.Regret)
-}
-
 //go:embed packs.tmpl
 var packsText string
-
-func (p *PacksReport) print(w io.Writer) error { return command.PrintText(w, packsText, p) }

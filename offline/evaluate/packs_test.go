@@ -9,17 +9,14 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
 	"prefdt/simbridge/world"
 )
 
 // TestPacks measures two cells on one calibration seed: what is flown beats all aloft by far, nothing
 // is passed, and hindsight is the least.
 func TestPacks(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	cells, arms, err := selectPacks([]string{"24kJ", "12+18kJ"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +54,7 @@ func TestPacks(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	if err := report.print(&table); err != nil || strings.Count(table.String(), "\n") != 1+len(report.Packs) {
+	if err := command.PrintText(&table, packsText, report); err != nil || strings.Count(table.String(), "\n") != 1+len(report.Packs) {
 		t.Errorf("%v: %s", err, table.String())
 	}
 }
@@ -66,18 +63,27 @@ func TestPacks(t *testing.T) {
 func TestPackCells(t *testing.T) {
 	var names []string
 	for _, c := range packCells() {
-		if slices.Contains(names, c.name) || strings.Contains(c.name, ",") {
-			t.Errorf("cell %q", c.name)
+		if slices.Contains(names, c.Name) || strings.Contains(c.Name, ",") {
+			t.Errorf("cell %q", c.Name)
 		}
-		names = append(names, c.name)
+		names = append(names, c.Name)
 		if _, err := c.config(world.Standard()); err != nil {
 			t.Error(err)
 		}
 	}
-	for _, bad := range [][2][]string{{{"20J"}, nil}, {nil, {"best"}}} {
-		if _, _, err := selectPacks(bad[0], bad[1]); err == nil {
-			t.Errorf("cells %v and arms %v are accepted", bad[0], bad[1])
-		}
+}
+
+// TestPacksWithoutTheLostAircraft checks that a world is refused that loses an aircraft which a cell does not have.
+func TestPacksWithoutTheLostAircraft(t *testing.T) {
+	w := world.Standard()
+	w.Aircraft, w.AircraftLosses = 4, []world.AircraftLoss{{Aircraft: 3, Slot: 50}}
+	cells, arms, err := selectPacks([]string{"24kJ"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{World: w, Seeds: []uint64{100_901}, Decoder: inference.DecoderDispatch, Workers: 1}
+	if report, err := measurePacks(t.Context(), shippedCheckpoint(t), c, cells, arms); err == nil || len(report.Packs) > 0 {
+		t.Errorf("%+v", report)
 	}
 }
 
@@ -87,8 +93,8 @@ func TestPackCellsInAnotherWorld(t *testing.T) {
 	standard := world.Standard()
 	for _, c := range packCells() {
 		x := c.in(&standard)
-		if x.slots != c.slots || x.budgetJ != c.budgetJ || !slices.Equal(x.packsJ, c.packsJ) || x.revise != c.revise {
-			t.Errorf("%s becomes %+v", c.name, x)
+		if x.Slots != c.Slots || x.BudgetJ != c.BudgetJ || !slices.Equal(x.PacksJ, c.PacksJ) || x.RevisedFromJ != c.RevisedFromJ {
+			t.Errorf("%s becomes %+v", c.Name, x)
 		}
 	}
 	heavy := world.Standard()
@@ -115,14 +121,14 @@ func TestPackCellsInAnotherWorld(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := cells[0].in(&heavy)
-		joules := c.budgetJ
-		if c.packsJ != nil {
-			joules = c.packsJ[0]
+		joules := c.BudgetJ
+		if c.PacksJ != nil {
+			joules = c.PacksJ[0]
 		}
 		w, err := c.config(heavy)
-		if err != nil || w.Slots != want.slots || w.Physics != heavy.Physics || w.Aircraft != 2 || c.revise.ReviseSlot != want.revise ||
+		if err != nil || w.Slots != want.slots || w.Physics != heavy.Physics || w.Aircraft != 2 || c.request().ReviseSlot != want.revise ||
 			math.Abs(joules-want.joules) > 1e-6*joules {
-			t.Errorf("%s: %v, %d slots, %v J, revised in slot %d; want %+v", name, err, w.Slots, joules, c.revise.ReviseSlot, want)
+			t.Errorf("%s: %v, %d slots, %v J, revised in slot %d; want %+v", name, err, w.Slots, joules, c.request().ReviseSlot, want)
 		}
 	}
 	if note := packNotes(&heavy); !strings.Contains(note, "over 60 slots") || packNotes(&standard) != "" {

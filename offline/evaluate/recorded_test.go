@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/kernel"
 	"prefdt/simbridge/world"
 )
@@ -28,10 +27,7 @@ type recordedEvaluation struct {
 // exactly on the kernels it was recorded with, closely on others.
 func TestRecordedEvaluation(t *testing.T) {
 	path := filepath.Join("testdata", "recorded.json")
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	name, err := kernel.Selected()
 	if err != nil {
 		t.Fatal(err)

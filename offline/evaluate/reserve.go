@@ -4,15 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"io"
-	"maps"
 	"slices"
 
 	"prefdt/inference"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/offline/command"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -60,23 +57,13 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 		if !p.tuned {
 			continue
 		}
-		bySeed, err := p.fly(ctx, ck, c, arms, seeds.CheckCalibration)
+		cells, err := p.fly(ctx, ck, c, arms, seeds.CheckCalibration)
 		if err != nil {
 			return nil, err
 		}
-		for m, mode := range c.budgetModes() {
-			for k := range p.requests {
-				budgetJ := p.requests[k].EndBudgetJ()
-				kept := map[int]reserveFlights{}
-				for s := range bySeed {
-					x := reserveFlights{p.cell(&bySeed[s], m, k, len(arms)), bySeed[s].constantS[k]}
-					if keepable(&x.flights[0], budgetJ) {
-						kept[s] = x
-					}
-				}
-				for i := range rows {
-					rows[i].add(i, mode, p.name == calmAir, budgetJ, kept)
-				}
+		for k := range cells {
+			for i := range rows {
+				rows[i].add(i, p.name == calmAir, &cells[k])
 			}
 		}
 	}
@@ -112,28 +99,22 @@ func reserveArms(rows []ReserveResult) []scheduler {
 	return arms
 }
 
-// reserveFlights are one seed's of a cell: the even pacer's, without a reserve, then that of each other size; and the delay
-// of the one price known in advance.
-type reserveFlights struct {
-	flights   []rollout.Result
-	constantS float64
-}
-
-// add adds a cell's keepable flights, by seed, to the i-th size.
-func (r *ReserveResult) add(i int, mode goal.Mode, calm bool, budgetJ float64, kept map[int]reserveFlights) {
+// add adds a cell's keepable flights to the i-th size. They are by the even pacer, without a reserve, and by that of
+// each other size.
+func (r *ReserveResult) add(i int, calm bool, cell *budgetFlights) {
 	var means experiment.BudgetMeans
-	regretS, costS, n := 0.0, 0.0, float64(len(kept))
-	for _, s := range slices.Sorted(maps.Keys(kept)) {
-		even, none, own := &kept[s].flights[0], &kept[s].flights[1], &kept[s].flights[1+i]
-		means.Add(own.Point, budgetJ, n)
-		regretS += (own.DelayS - kept[s].constantS) / n
+	regretS, costS, n := 0.0, 0.0, float64(len(cell.kept))
+	for _, s := range cell.kept {
+		even, none, own := &s.byArm[0], &s.byArm[1], &s.byArm[1+i]
+		means.Add(own.Point, cell.request.EndBudgetJ(), n)
+		regretS += (own.DelayS - s.constantS) / n
 		costS += (own.DelayS - none.DelayS) / n
-		sum := &r.bySeed[s]
+		sum := &r.bySeed[s.seed]
 		sum.delayS += own.DelayS
 		sum.evenRatio += own.DelayS / even.DelayS
 		sum.flights++
 	}
-	if mode == goal.Ceiling {
+	if cell.request.Mode == goal.Ceiling {
 		r.ceilings, r.ceilingN = r.ceilings+means.OverrunRate*n, r.ceilingN+n
 		return
 	}
@@ -143,7 +124,6 @@ func (r *ReserveResult) add(i int, mode goal.Mode, calm bool, budgetJ float64, k
 	}
 }
 
-// evenRatios returns the even ratio by seed.
 func (r *ReserveResult) evenRatios() (list []float64) {
 	for _, sum := range r.bySeed {
 		if sum.flights > 0 {
@@ -185,10 +165,7 @@ func finishReserves(rows []ReserveResult) {
 	}
 }
 
+// ReserveText is a template of a line for each size.
+//
 //go:embed reserve.tmpl
-var reserveText string
-
-// PrintReserves writes one line for each size.
-func PrintReserves(w io.Writer, rows []ReserveResult) error {
-	return command.PrintText(w, reserveText, rows)
-}
+var ReserveText string

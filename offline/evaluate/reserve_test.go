@@ -12,10 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/inference"
 	"prefdt/inference/budget"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -50,19 +49,19 @@ func TestReserveTable(t *testing.T) {
 	rows := newReserveResults([]budget.Reserve{{Probability: 0.5, MaxPriceShare: 0.5}}, 3)
 	for _, c := range []struct {
 		mode goal.Mode
-		kept map[int]reserveFlights // of the even pacer, no reserve, the shipped one, a large one
+		kept []seedFlights // by the even pacer, without a reserve, with the shipped one, with a large one
 	}{
-		{goal.Target, map[int]reserveFlights{
-			0: {[]rollout.Result{flight(100, 1000), flight(90, 1010), flight(92, 1000), flight(96, 900)}, 80},
-			1: {[]rollout.Result{flight(100, 990), flight(92, 1000), flight(96, 1000), flight(98, 900)}, 90},
+		{goal.Target, []seedFlights{
+			{0, []rollout.Result{flight(100, 1000), flight(90, 1010), flight(92, 1000), flight(96, 900)}, 80},
+			{1, []rollout.Result{flight(100, 990), flight(92, 1000), flight(96, 1000), flight(98, 900)}, 90},
 		}},
-		{goal.Ceiling, map[int]reserveFlights{
-			0: {[]rollout.Result{flight(200, 1000), flight(100, 1000), flight(100, 1000), flight(190, 1000)}, 0},
-			1: {[]rollout.Result{flight(200, 1000), flight(100, 1001), flight(100, 1000), flight(190, 1000)}, 0},
+		{goal.Ceiling, []seedFlights{
+			{0, []rollout.Result{flight(200, 1000), flight(100, 1000), flight(100, 1000), flight(190, 1000)}, 0},
+			{1, []rollout.Result{flight(200, 1000), flight(100, 1001), flight(100, 1000), flight(190, 1000)}, 0},
 		}},
 	} {
 		for i := range rows {
-			rows[i].add(i, c.mode, c.mode == goal.Target, 1000, c.kept)
+			rows[i].add(i, c.mode == goal.Target, &budgetFlights{rollout.Request{Mode: c.mode, BudgetJ: 1000}, c.kept})
 		}
 	}
 	finishReserves(rows)
@@ -86,7 +85,7 @@ func TestReserveTable(t *testing.T) {
 		t.Errorf("%+v, want the shipped one best: without a reserve the limits are passed", rows)
 	}
 	var out bytes.Buffer
-	if err := PrintReserves(&out, rows); err != nil || strings.Count(out.String(), "\n") != 4 ||
+	if err := command.PrintText(&out, ReserveText, rows); err != nil || strings.Count(out.String(), "\n") != 4 ||
 		!strings.Contains(out.String(), "best, shipped") {
 		t.Errorf("%v\n%s", err, &out)
 	}
@@ -95,24 +94,16 @@ func TestReserveTable(t *testing.T) {
 // Each size flies with its own reserve: the shipped one's flights are the checkpoint's,
 // and more of it costs more in calm air.
 func TestMeasureReserves(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{name: calmAir, change: func(*world.Config, *rand.Rand) {}, requests: []rollout.Request{{BudgetJ: 34e3}}}
-	bySeed, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Reserve{large}, 1)), seeds.CheckCalibration)
+	cells, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Reserve{large}, 1)), seeds.CheckCalibration)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := rollout.New(ck, inference.DecoderDispatch, c.World, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := runner.Fly(calibrationSeed, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
-	f := p.cell(&bySeed[0], 0, 0, 4)
-	if !reflect.DeepEqual(f[2], want) || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
+	want := flyObserved(t, c.World, rollout.Request{Mode: goal.Target, BudgetJ: 34e3}, observeNothing)
+	if f := cells[0].kept[0].byArm; !reflect.DeepEqual(f[2], want) || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
 		t.Errorf("by size %+v, the checkpoint's flight %+v", f[1:], want)
 	}
 

@@ -88,7 +88,6 @@ func setChannel(c *world.Config, a, b, los, nlos float64) {
 	ch.UrbanA, ch.UrbanB, ch.LoS.ExcessDB, ch.NLoS.ExcessDB = a, b, los, nlos
 }
 
-// measureEach measures the policy at each of some operating points.
 func measureEach(ctx context.Context, ck *checkpoint.Checkpoint, c Config, shifts []Shift) ([]OperatingPoint, error) {
 	var rows []OperatingPoint
 	for _, s := range shifts {
@@ -112,7 +111,6 @@ type WorldRange struct {
 	Most  OperatingPoint `json:"most"`
 }
 
-// measureRandomWorlds measures n random worlds.
 func measureRandomWorlds(ctx context.Context, ck *checkpoint.Checkpoint, c Config, n int) (rows []OperatingPoint, over *WorldRange,
 	err error) {
 	var shifts []Shift
@@ -189,8 +187,8 @@ func compareWithTeacher(ctx context.Context, ck *checkpoint.Checkpoint, c Config
 // meanRatio takes the mean over seeds and, from two seeds on, its standard error.
 func meanRatio(wide, tight []float64) (mean HypervolumeRatio, standardError *HypervolumeRatio) {
 	w, t := pareto.Summarise(wide), pareto.Summarise(tight)
-	if root := math.Sqrt(float64(w.N)); w.N > 1 {
-		standardError = &HypervolumeRatio{w.Std / root, t.Std / root}
+	if w.N > 1 {
+		standardError = &HypervolumeRatio{w.StdError(), t.StdError()}
 	}
 	return HypervolumeRatio{w.Mean, t.Mean}, standardError
 }

@@ -1,7 +1,6 @@
 package evaluate
 
 import (
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -33,34 +32,15 @@ func TestWorldRange(t *testing.T) {
 // Random worlds are printed with their range, and differ by seed by what is stated.
 func TestRandomWorlds(t *testing.T) {
 	args := []string{"-settings", "2", "-prices", "3", "-random-worlds", "2", "-seeds"}
-	text, err := runEvaluate(t, append(args, "1000000:1000002")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := runEvaluate(t, append(args, "1000000:1000002")...)
 	if !strings.Contains(text, "2 random worlds, 2 seeds in each") ||
 		strings.Count(text, "world 0: ")+strings.Count(text, "world 1: ") != 4 || strings.Count(text, "±") != 2+2*2+2 {
 		t.Errorf("%s", text)
 	}
-	var both [2]Report
-	for i, more := range [][]string{{"1000000:1000001", "-json"}, {"1000001:1000002", "-json"}} {
-		text, err := runEvaluate(t, append(args, more...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(text), &both[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err = runEvaluate(t, append(args, "1000000:1000002", "-json")...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r Report
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	first, second := evaluated(t, append(args, "1000000:1000001")...), evaluated(t, append(args, "1000001:1000002")...)
+	r := evaluated(t, append(args, "1000000:1000002")...)
 	for k, p := range r.OperatingPoints {
-		a, b := both[0].OperatingPoints[k], both[1].OperatingPoints[k]
+		a, b := first.OperatingPoints[k], second.OperatingPoints[k]
 		x, y := a.Ratio.Hypervolume, b.Ratio.Hypervolume
 		if a.RatioError != nil || math.Abs(p.Ratio.Hypervolume-(x+y)/2) > 1e-9 ||
 			math.Abs(p.RatioError.Hypervolume-math.Abs(x-y)/2) > 1e-9 {

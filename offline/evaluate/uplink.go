@@ -132,7 +132,6 @@ type FleetRatio struct {
 	Ratio    HypervolumeRatio `json:"teacher_ratio"`
 }
 
-// measureFleets measures each size.
 func measureFleets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, sizes []int) ([]FleetRatio, error) {
 	var rows []FleetRatio
 	for _, m := range sizes {

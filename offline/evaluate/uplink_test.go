@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -18,10 +17,7 @@ import (
 func TestUplinkAtBothReferences(t *testing.T) {
 	defer func(all []rollout.ReportLink) { links = all }(links)
 	links = []rollout.ReportLink{{LossRate: 0.4}}
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shippedCheckpoint(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5,
 		Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	rows, err := measureUplink(t.Context(), ck, c)
