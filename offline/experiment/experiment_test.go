@@ -273,33 +273,24 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	}
 }
 
-// A folder that holds anything that would be overwritten, or another kind of set, is refused as it is.
+// A folder that holds what would be overwritten is refused as it is, before anything is measured.
 func TestRunRefuses(t *testing.T) {
-	for name, bad := range map[string]struct{ file, text, want string }{
-		"another version": {"b/result.json", `{"key":"old"}`, "another version"},
-		"another kind":    {"comparison.json", "{}", "holds a comparison, not a study"},
-	} {
-		dir := t.TempDir()
-		var done []string
-		os.MkdirAll(filepath.Dir(filepath.Join(dir, bad.file)), 0o755)
-		if err := os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"a", "b"}}, noReport)
-		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
-		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) || len(done) > 0 {
-			t.Errorf("%s: status %d, %v, measured %v", name, status, err, done)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "study.json")); err == nil {
-			t.Errorf("%s: the folder was claimed", name)
-		}
-		if name != "another version" {
-			continue
-		}
-		// A shard that does not have the arm goes on: the folder is others' as well.
-		if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: 0, N: 2}}, noReport); err != nil {
-			t.Errorf("the other shard: %v", err)
-		}
+	dir := t.TempDir()
+	var done []string
+	if err := command.ReplaceJSON(filepath.Join(dir, "b", "result.json"), "", map[string]string{"key": "old"}); err != nil {
+		t.Fatal(err)
+	}
+	err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"a", "b"}}, noReport)
+	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
+	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another version") || len(done) > 0 {
+		t.Errorf("status %d, %v, measured %v", status, err, done)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "study.json")); err == nil {
+		t.Error("the folder was claimed")
+	}
+	// A shard that does not have the arm goes on: the folder is others' as well.
+	if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: 0, N: 2}}, noReport); err != nil {
+		t.Errorf("the other shard: %v", err)
 	}
 }
 

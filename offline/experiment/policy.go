@@ -220,7 +220,6 @@ func (s *Set) partial(a *Arm) (r *Result, path string, err error) {
 	return &Result{Key: a.Key()}, path, nil
 }
 
-// sweep flies a policy through a protocol.
 func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol) (Sweep, error) {
 	c := p.World
 	if x.Change != nil {
