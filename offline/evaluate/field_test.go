@@ -14,6 +14,7 @@ import (
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -105,8 +106,8 @@ func TestMeasureField(t *testing.T) {
 	}
 }
 
-// A budget in a wind is kept by arms that believe in it, at less delay than by those that
-// do not.
+// A budget in a wind is kept by arms that believe in it, at less delay than by one that takes the air for calm, and
+// that one passes what is tight.
 func TestMeasureFieldBudgets(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
@@ -129,9 +130,13 @@ func TestMeasureFieldBudgets(t *testing.T) {
 		if names := slices.Sorted(maps.Keys(b.Arms)); !slices.Equal(names, []string{"even", "filter", "hidden", "memoryless", "reports"}) {
 			t.Errorf("arms %q", names)
 		}
-		if hidden := b.Arms[hiddenArm]; b.MeanOverrun > 0.003 || hidden.MeanOverrun > 0.003 || !(hidden.DelayS > 0) ||
-			hidden.DelayS > b.Arms[reportsArm].DelayS {
-			t.Errorf("%+v", b)
+		reports := b.Arms[reportsArm]
+		for name, x := range map[string]experiment.BudgetMeans{
+			policyArm: b.BudgetMeans, filterArm: b.Arms[filterArm], hiddenArm: b.Arms[hiddenArm],
+		} {
+			if x.MeanOverrun > 3e-4 || !(x.DelayS > 0) || x.DelayS > 0.82*reports.DelayS || b.Floors < 1.3 && reports.MeanOverrun < 1e-3 {
+				t.Errorf("%s of %v floors: %s %+v, taking the air for calm %+v", b.Mode, b.Floors, name, x, reports)
+			}
 		}
 	}
 }

@@ -6,9 +6,13 @@ import (
 	"math"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
+	"prefdt/offline/teacher"
 )
 
 // LinkRetention is what a lossy or late link leaves of the front: hypervolume per
@@ -97,11 +101,34 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	return rows, nil
 }
 
-// sweepTeacherOver flies the teacher at its prices over a link.
+// constantPricePolicy is the exact-dispatch teacher as a policy: it ignores requests.
+type constantPricePolicy struct {
+	scheduler  teacher.Scheduler
+	constants  *physics.Constants
+	priceSPerJ float64
+}
+
+func (p *constantPricePolicy) Reset() { p.scheduler = teacher.Scheduler{} }
+
+func (p *constantPricePolicy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
+	x := *s
+	x.Users = s.LikelyUsers() // for motion
+	propulsion := &p.constants.Propulsion
+	p.scheduler.Decide(p.constants, &x, p.priceSPerJ, propulsion.BestSpeedMPS(p.constants.SpeedMaxMPS), d)
+	d.Users = d.Users[:len(s.Users)]
+	return goal.Observation{}
+}
+
+// sweepTeacherOver flies the teacher at its prices over the link of a leader with the checkpoint: what the link costs
+// by itself.
 func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result,
 	err error) {
+	l.Prior = ck.UserPrior()
 	for _, price := range c.prices() {
-		runner := func() (*rollout.Runner, error) { return rollout.NewTeacherRunner(ck, price, c.World, l) }
+		runner := func() (*rollout.Runner, error) {
+			p := &constantPricePolicy{constants: &c.World.Physics, priceSPerJ: price}
+			return rollout.NewWithPolicy(p, &ck.GoalConstants, c.World, l)
+		}
 		at, err := rollout.SweepRunners(ctx, runner, c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
 		if err != nil {
 			return nil, err

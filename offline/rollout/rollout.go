@@ -10,6 +10,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -123,6 +124,17 @@ func New(frozen *checkpoint.Checkpoint, decoder inference.Decoder, c world.Confi
 		f.outOfDistribution = outOfDistribution
 	}
 	return f, err
+}
+
+// WorldOf returns the world that a checkpoint was trained in, in which its
+// conditioner's returns are attainable.
+func WorldOf(m *checkpoint.Manifest) (world.Config, error) {
+	c, err := world.FromRecord(m.World)
+	if err != nil {
+		return c, fmt.Errorf("checkpoint: %w", err)
+	}
+	c.Physics, c.Slots, c.Aircraft = m.Physics, m.GoalConstants.Slots, m.GoalConstants.AircraftCount
+	return c, nil
 }
 
 // NewWithPolicy returns a runner of any policy, with the constants that its
