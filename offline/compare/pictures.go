@@ -40,37 +40,32 @@ func save(path string, heightCM vg.Length, panels []*plot.Plot) error {
 // windPlots are the wind's components and the multiplier, believed and true; none where
 // no slot has such beliefs.
 func windPlots(f *Flight, truth *world.Scenario) (list []*plot.Plot) {
-	var east, north, power, trueEast, trueNorth, truePower plotter.XYs
+	var believed, actual [2]plotter.XYs // of the wind, to the east and to the north
+	var power, truePower plotter.XYs
 	var spread []float64
 	for n, s := range f.Slots {
+		at := func(y float64) plotter.XY { return plotter.XY{X: float64(n), Y: y} }
 		w := truth.WindMPS(n)
-		x := float64(n)
-		trueEast, trueNorth = append(trueEast, plotter.XY{X: x, Y: w.EastM}), append(trueNorth, plotter.XY{X: x, Y: w.NorthM})
-		truePower = append(truePower, plotter.XY{X: x, Y: truth.PowerFactor(n)})
+		actual[0], actual[1] = append(actual[0], at(w.EastM)), append(actual[1], at(w.NorthM))
+		truePower = append(truePower, at(truth.PowerFactor(n)))
 		if b := s.Believed; b.WindMPS != nil {
-			east, north = append(east, plotter.XY{X: x, Y: b.WindMPS[0]}), append(north, plotter.XY{X: x, Y: b.WindMPS[1]})
+			believed[0], believed[1] = append(believed[0], at(b.WindMPS[0])), append(believed[1], at(b.WindMPS[1]))
 			spread = append(spread, b.WindSDMPS/math.Sqrt2) // of one axis
 		}
 		if s.Believed.PowerMultiplier > 0 {
-			power = append(power, plotter.XY{X: x, Y: s.Believed.PowerMultiplier})
+			power = append(power, at(s.Believed.PowerMultiplier))
 		}
 	}
-	if len(east) > 0 {
-		for k, p := range []struct {
-			label            string
-			believed, actual plotter.XYs
-		}{{"to the east (m/s)", east, trueEast}, {"to the north (m/s)", north, trueNorth}} {
-			title := ""
-			if k == 0 {
-				title = "The wind: as the leader believed, and as it was"
-			}
-			q := newPlot(title, "", p.label)
-			plots.AddBand(q, chart.Sky, 0x60, p.believed, spread)
-			plots.AddLine(q, "true", chart.Black, 1.4, p.actual)
-			plots.AddLine(q, "believed, with its standard deviation", chart.Blue, 2, p.believed)
+	if len(spread) > 0 {
+		for k, label := range []string{"to the east (m/s)", "to the north (m/s)"} {
+			q := newPlot("", "", label)
+			plots.AddBand(q, chart.Sky, 0x60, believed[k], spread)
+			plots.AddLine(q, "true", chart.Black, 1.4, actual[k])
+			plots.AddLine(q, "believed, with its standard deviation", chart.Blue, 2, believed[k])
 			q.Y.Max += 0.25 * (q.Y.Max - q.Y.Min) // for the legend
 			list = append(list, q)
 		}
+		list[0].Title.Text = "The wind: as the leader believed, and as it was"
 	}
 	if len(power) > 0 {
 		q := newPlot("", "slot (mission seconds)", "flight power over the model's")

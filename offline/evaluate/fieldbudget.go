@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"prefdt/inference/checkpoint"
@@ -84,19 +83,4 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 		delete(b.Arms, policyArm)
 	}
 	return rows, nil
-}
-
-// armMeans are one arm's, by name.
-type armMeans struct {
-	Name string
-	experiment.BudgetMeans
-}
-
-// Spent returns what the budget bought the policy and each arm.
-func (b *FieldBudget) Spent() []armMeans {
-	list := []armMeans{{policyArm, b.BudgetMeans}}
-	for _, name := range slices.Sorted(maps.Keys(b.Arms)) {
-		list = append(list, armMeans{name, b.Arms[name]})
-	}
-	return list
 }
