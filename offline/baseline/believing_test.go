@@ -35,13 +35,14 @@ func estimators(c *world.Config) map[string]belief.Estimator {
 // Where nothing is hidden every estimator believes the reports, and flies as the
 // teacher does, to the bit.
 func TestNothingHidden(t *testing.T) {
-	c := world.Standard()
-	for _, price := range []float64{0, 1e-3, 0.03} {
-		var scheduler teacher.Scheduler
-		want := scheduler.Fly(world.New(c, 7), teacher.ConstantPrice(price), nil)
-		for name, e := range estimators(&c) {
-			if got := flyBelieving(&c, e, 7, price); got != want {
-				t.Errorf("%s at %v: %v, the teacher %v", name, price, got, want)
+	for _, c := range []world.Config{world.Standard(), namedWorld(t, "crowd")} {
+		for _, price := range []float64{0, 1e-3, 0.03} {
+			var scheduler teacher.Scheduler
+			want := scheduler.Fly(world.New(c, 7), teacher.ConstantPrice(price), nil)
+			for name, e := range estimators(&c) {
+				if got := flyBelieving(&c, e, 7, price); got != want {
+					t.Errorf("%s at %v: %v, the teacher %v", name, price, got, want)
+				}
 			}
 		}
 	}
@@ -50,10 +51,7 @@ func TestNothingHidden(t *testing.T) {
 // In every world that hides something the filter is between memorylessness and truth.
 func TestWorthOfMemory(t *testing.T) {
 	for _, name := range []string{"gusts", "canyon", "phones", "field"} {
-		c, err := world.Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := namedWorld(t, name)
 		_, tight := pareto.References(&c, nil)
 		volume := map[string]float64{}
 		for arm, e := range estimators(&c) {
@@ -198,9 +196,8 @@ func TestWindFilter(t *testing.T) {
 		for range 3 { // readings that nothing explains must not end in NaN
 			f.observe(&slot.Flown{FlightJ: 1e9})
 		}
-		if a.Winds = nil; true {
-			f.air(&a)
-		}
+		a.Winds = nil
+		f.air(&a)
 		if m := a.MeanMPS(); math.IsNaN(m.EastM) || math.IsNaN(a.Multiplier) {
 			t.Error("not a number")
 		}

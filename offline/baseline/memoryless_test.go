@@ -51,20 +51,6 @@ func TestMemorylessIsMemoryless(t *testing.T) {
 	}
 }
 
-// In a world that hides nothing, what is reported is believed.
-func TestMemorylessBelievesExactReports(t *testing.T) {
-	c := namedWorld(t, "crowd")
-	var s slot.Snapshot
-	world.New(c, 3).Snapshot(&s)
-	var got, want belief.Belief
-	got.Resize(&s)
-	want.Resize(&s)
-	NewMemoryless(&c).Estimate(&s, &got)
-	if len(s.Users) == 0 || !reflect.DeepEqual(got.Users, want.Users) || len(got.Air.Winds) != 0 {
-		t.Errorf("%d users, %+v", len(s.Users), got)
-	}
-}
-
 // Over soundings drawn at distances from the prior, the logarithm of the rate is
 // believed without bias, with errors as large as stated, which are below those of a
 // gain taken as it is reported.

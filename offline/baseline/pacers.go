@@ -1,3 +1,12 @@
+// Package baseline has the schedulers without a network that the policy is judged
+// against: the reference even pacer, by which "a budget that can be kept" is
+// defined, a constant price, greedy spending, and controllers that forecast what
+// their prices spend.
+//
+// Inputs: the slot's snapshot and the mission's objective, as the policy receives
+// them. Outputs: a decision. All of them dispatch exactly and fly as the teacher
+// does; they differ in the price of energy alone. The evaluation and the study fly
+// them through package rollout.
 package baseline
 
 import (
@@ -5,24 +14,60 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/teacher"
 )
 
-// Pacer is a scheduler without a network that paces a budget: it dispatches each slot at a
-// price of its own.
+// Pacer is a scheduler without a network that paces a budget: the teacher, at a price of its own in
+// each slot.
 type Pacer struct {
-	flight
-	pay func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation
+	constants  *physics.Constants
+	bestMPS    float64 // v*
+	minFlightW float64 // P(v*)
+	scheduler  teacher.Scheduler
+	pay        payment
+}
+
+// payment dispatches a slot at a price that it finds.
+type payment func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation
+
+func newPacer(c *physics.Constants, pay payment) *Pacer {
+	bestMPS, minFlightW := c.MinPower()
+	return &Pacer{constants: c, bestMPS: bestMPS, minFlightW: minFlightW, pay: pay}
 }
 
 // Reset prepares for another mission.
-func (p *Pacer) Reset() { p.flight = newFlight(p.constants) }
+func (p *Pacer) Reset() { p.scheduler = teacher.Scheduler{} }
 
 // Decide writes the decision of a slot into d. The objective must have a budget.
 func (p *Pacer) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
-	p.observe(s, d)
-	observed := p.pay(&p.flight, s, &o, d)
-	p.move(s, d)
+	p.scheduler.Observe(p.constants, s, d)
+	observed := p.pay(p, s, &o, d)
+	p.scheduler.Move(p.constants, s, p.bestMPS, d)
 	return observed
+}
+
+// solve dispatches the slot at a price and returns what that spends above the floor.
+func (p *Pacer) solve(s *slot.Snapshot, o *goal.Objective, priceSPerJ float64, d *slot.Decision) (spentJ float64) {
+	return p.scheduler.SpendAboveFloorJ(p.constants, s, priceSPerJ, o.PropulsionMultiplier(), d)
+}
+
+// bracket returns two prices as good as equal, at the lower of which the slot spends
+// more than limitJ and at the higher no more; both are zero where even that spends no
+// more. Spending jumps with the price.
+func (p *Pacer) bracket(s *slot.Snapshot, o *goal.Objective, limitJ float64, d *slot.Decision) (over, under float64) {
+	if p.solve(s, o, 0, d) <= limitJ {
+		return 0, 0
+	}
+	return goal.Bisect(0, budget.MaxPriceSPerJ, 30, func(priceSPerJ float64) bool { return p.solve(s, o, priceSPerJ, d) > limitJ })
+}
+
+// solveWithin dispatches the slot at a price or, if that spends more than limitJ, at the
+// lowest higher one that does not.
+func (p *Pacer) solveWithin(s *slot.Snapshot, o *goal.Objective, priceSPerJ, limitJ float64, d *slot.Decision) {
+	if p.solve(s, o, priceSPerJ, d) > limitJ {
+		_, under := p.bracket(s, o, limitJ, d)
+		p.solve(s, o, under, d)
+	}
 }
 
 // KeepableWithin is the largest ratio of the even pacer's end to a keepable budget.
@@ -41,33 +86,33 @@ func NewEven(c *physics.Constants) *Pacer { return newEven(c, false) }
 func NewCappedEven(c *physics.Constants) *Pacer { return newEven(c, true) }
 
 func newEven(c *physics.Constants, capped bool) *Pacer {
-	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
 		shareJ := max(o.AllowanceJ(), 0)
-		over, under := f.bracket(s, o, shareJ, d)
-		underJ := f.solve(s, o, under, d)
-		if overJ := f.solve(s, o, over, d); capped || overJ-shareJ > shareJ-underJ || overJ > shareJ*float64(o.SlotsLeft()) {
-			f.solve(s, o, under, d)
+		over, under := p.bracket(s, o, shareJ, d)
+		underJ := p.solve(s, o, under, d)
+		if overJ := p.solve(s, o, over, d); capped || overJ-shareJ > shareJ-underJ || overJ > shareJ*float64(o.SlotsLeft()) {
+			p.solve(s, o, under, d)
 		}
 		return none
-	}}
+	})
 }
 
 // NewConstant flies one price: that at which the archived front spends the budget. It never
 // learns what was spent. The curve is the archived spending at its prices.
 func NewConstant(c *physics.Constants, curve budget.Curve) *Pacer {
-	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
-		floorJ := f.minFlightW * float64(o.Flying())
-		f.solve(s, o, curve.PriorPriceSPerJ(o.Flying(), o.BudgetJ()/float64(o.Slots())-floorJ), d)
+	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+		floorJ := p.minFlightW * float64(o.Flying())
+		p.solve(s, o, curve.PriorPriceSPerJ(o.Flying(), o.BudgetJ()/float64(o.Slots())-floorJ), d)
 		return none
-	}}
+	})
 }
 
 // NewGreedy spends at price zero until nothing is left above the flight floor.
 func NewGreedy(c *physics.Constants) *Pacer {
-	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
-		f.solveWithin(s, o, 0, o.HeadroomJ(), d)
+	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+		p.solveWithin(s, o, 0, o.HeadroomJ(), d)
 		return none
-	}}
+	})
 }
 
 // NewController flies the price at which a mean slot is forecast to spend what is left
@@ -75,31 +120,31 @@ func NewGreedy(c *physics.Constants) *Pacer {
 // package budget, by which the policy flies, with the teacher's motion in place of
 // the network's; nil: none, and no limit for a slot.
 func NewController(c *physics.Constants, curve budget.Curve, reserve *budget.Reserve) *Pacer {
-	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation {
+	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation {
 		observed := goal.Observation{Known: true}
-		f.scheduler.Solver.Sweep(curve.PricesSPerJ[:], observed.EdgeJ[:])
+		p.scheduler.Solver.Sweep(curve.PricesSPerJ[:], observed.EdgeJ[:])
 		o.Observe(observed)
 		limitJ, own := o.HeadroomJ(), budget.Reserve{}
 		if reserve != nil {
 			limitJ, own = o.SlotLimitJ(), *reserve
 		}
-		f.solveWithin(s, o, curve.PriceSPerJ(o, own), limitJ, d)
+		p.solveWithin(s, o, curve.PriceSPerJ(o, own), limitJ, d)
 		return observed
-	}}
+	})
 }
 
 // NewOrdered flies the prices of the plan of who is in the air. Where it sets none, it is the
 // controller with the reserve that flies.
 func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
 	controller, weights := NewController(c, curve, &budget.Shipped), []float64(nil)
-	return &Pacer{newFlight(c), func(f *flight, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
+	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 		var priceSPerJ float64
 		if priceSPerJ, weights = s.OrderedPrices(weights[:0]); priceSPerJ > 0 {
-			f.scheduler.Solver.Ordered(f.constants, s, priceSPerJ, weights, d)
+			p.scheduler.Solver.Ordered(p.constants, s, priceSPerJ, weights, d)
 			return observed
 		}
-		observed = controller.pay(f, s, o, d)
-		d.LimitEdge(f.constants, s)
+		observed = controller.pay(p, s, o, d)
+		d.LimitEdge(p.constants, s)
 		return observed
-	}}
+	})
 }
