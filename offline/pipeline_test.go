@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/rollout"
 )
 
@@ -60,7 +61,7 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			if code := program.Run(interrupted, training, &stopAfter{text: "step 50/", stop: stop}, io.Discard); code != 75 {
+			if code := program.Run(interrupted, training, &commandtest.Log{Text: "step 50/", Stop: stop}, io.Discard); code != 75 {
 				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}

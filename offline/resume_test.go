@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
 )
 
@@ -62,9 +63,9 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			}
 			run := func(ctx context.Context, dir string, want int, args ...string) string {
 				t.Helper()
-				log := &stopAfter{text: c.endAfter, stop: func() {}}
+				log := &commandtest.Log{Text: c.endAfter, Stop: func() {}}
 				if ctx == nil {
-					ctx, log.stop = context.WithCancel(t.Context())
+					ctx, log.Stop = context.WithCancel(t.Context())
 				}
 				args = append([]string{c.command}, append(args, "-config", config, "-out", dir, "-only", c.only, "-times=false")...)
 				if c.command == "paper" {
@@ -96,21 +97,6 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			}
 		})
 	}
-}
-
-// stopAfter keeps a log, and calls stop once a text is in it.
-type stopAfter struct {
-	bytes.Buffer
-	text string
-	stop func()
-}
-
-func (s *stopAfter) Write(p []byte) (int, error) {
-	n, err := s.Buffer.Write(p)
-	if bytes.Contains(p, []byte(s.text)) {
-		s.stop()
-	}
-	return n, err
 }
 
 // folderHash is of the names and the contents of all files below a folder, without the records of how

@@ -1,8 +1,10 @@
 package belieftrain
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 
 	"prefdt/configs"
 	"prefdt/inference/belief/learned"
@@ -47,20 +49,21 @@ func (c *Config) Check() error {
 	if _, err := c.seeds(); err != nil {
 		return err
 	}
-	if c.First.Schedule.Steps == 0 && c.Refine.Schedule.Steps == 0 {
+	if len(c.stages()) == 0 {
 		return errors.New("estimator: no steps in either stage")
 	}
-	for _, s := range []*Stage{&c.First, &c.Refine} {
-		if s.Schedule.Steps == 0 {
-			continue
-		}
-		if s.Batch < 1 || s.Schedule.Steps < 0 || s.StudentsFrom < 0 || c.Workers < 1 || c.Workers > s.Batch {
-			return fmt.Errorf("estimator: batch %d, workers %d, steps %d, students from step %d; want positive numbers and no more "+
-				"workers than flights",
-				s.Batch, c.Workers, s.Schedule.Steps, s.StudentsFrom)
+	for _, s := range c.stages() {
+		run := c.run(s)
+		if err := cmp.Or(run.Check(), command.InRange("students_from", s.StudentsFrom, 0, math.MaxInt)); err != nil {
+			return fmt.Errorf("estimator, stage %s: %w", s.name, err)
 		}
 	}
 	return nil
+}
+
+// run is what the steps of a stage are made with.
+func (c *Config) run(s stage) nn.Config {
+	return nn.Config{Batch: s.Batch, Workers: c.Workers, Seed: c.Seed, Schedule: s.Schedule}
 }
 
 func (c *Config) seeds() ([]uint64, error) { return command.ParseSeeds(c.Seeds, seeds.CheckTraining) }

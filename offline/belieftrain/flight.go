@@ -20,11 +20,9 @@ type source struct {
 	seeds     []uint64
 	params    []float32 // of the student
 
-	world    world.World
-	snapshot slot.Snapshot
-	hidden   world.Hidden
-	decision slot.Decision
-	action   world.Action
+	world  world.World
+	runner teacher.Runner
+	hidden world.Hidden
 }
 
 // flightRand returns the generator of a flight, which its world is drawn from first.
@@ -59,17 +57,14 @@ func (f *source) fly(step, i int, each func(m *learned.Memory, s *slot.Snapshot,
 	b.Watch(w)
 	b.Reset()
 	_, isStudent := e.(*learned.Estimator)
-	for !w.Done() {
-		w.Snapshot(&f.snapshot)
-		b.Decide(&f.snapshot, goal.Objective{}, &f.decision)
+	f.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
+		b.Decide(s, goal.Objective{}, d)
 		if !isStudent {
-			m.Observe(&f.snapshot)
+			m.Observe(s)
 		}
 		if r.Float64() < f.slotShare {
 			w.Hidden(&f.hidden)
-			each(m, &f.snapshot, &f.hidden)
+			each(m, s, &f.hidden)
 		}
-		w.FillAction(&f.snapshot, &f.decision, &f.action)
-		w.Step(f.action)
-	}
+	}, nil)
 }

@@ -53,7 +53,7 @@ const (
 
 // lossNames are the negative log-likelihoods of links and CPUs, with the weights that make
 // them the loss, and the mean squared error of the logarithm of gain.
-func lossNames() []string { return []string{"loss", "links", "cpus", "gain_error"} }
+var lossNames = []string{"loss", "links", "cpus", "gain_error"}
 
 // AddGradient implements nn.Network.
 func (k *worker) AddGradient(i int, scale float64) ([]float64, error) {
@@ -80,7 +80,7 @@ type stage struct {
 // stages returns those that have steps.
 func (c *Config) stages() (list []stage) {
 	for _, s := range []stage{{c.First, "first", 0}, {c.Refine, "refine", 1 << 20}} {
-		if s.Schedule.Steps > 0 {
+		if s.Schedule.Steps != 0 {
 			list = append(list, s)
 		}
 	}
@@ -115,9 +115,8 @@ func (c *Config) newTrainer(s stage, from *learned.Parameters) (*nn.Trainer, err
 		}
 		sum = hash.Sum32()
 	}
-	run := nn.Config{Batch: s.Batch, Workers: c.Workers, Seed: c.Seed, Schedule: s.Schedule}
-	t, err := nn.New(run, nn.Task{
-		Tensors: learned.Tensors(), Losses: lossNames(),
+	t, err := nn.New(c.run(s), nn.Task{
+		Tensors: learned.Tensors(), Losses: lossNames,
 		Subject: subject{c.Window, learned.Layout, c.Seeds, c.SlotShare, s.StudentsFrom, s.firstFlight, sum},
 		Network: func(_ int, w, g *nn.Params[float32]) nn.Network {
 			return &worker{

@@ -12,6 +12,7 @@ import (
 
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/slot"
+	"prefdt/offline/command/commandtest"
 	"prefdt/simbridge/world"
 )
 
@@ -24,19 +25,6 @@ func small(first, refine int) Config {
 	return c
 }
 
-// cancelOnLine ends a context once a text is written.
-type cancelOnLine struct {
-	text   string
-	cancel func()
-}
-
-func (s cancelOnLine) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), s.text) {
-		s.cancel()
-	}
-	return len(p), nil
-}
-
 // A run that was interrupted, in either stage, ends with the parameters of one that was not.
 func TestResume(t *testing.T) {
 	c, whole, broken := small(3, 2), t.TempDir(), t.TempDir()
@@ -46,7 +34,7 @@ func TestResume(t *testing.T) {
 	}
 	for _, at := range []string{"stage first", "stage refine"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := Run(ctx, c, nil, broken, 1, cancelOnLine{at, cancel}); err == nil ||
+		if _, err := Run(ctx, c, nil, broken, 1, &commandtest.Log{Text: at, Stop: cancel}); err == nil ||
 			!strings.Contains(err.Error(), at+": interrupted at step 0") {
 			t.Errorf("interrupted as %q begins, it ends with %v", at, err)
 		}

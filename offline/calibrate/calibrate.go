@@ -83,12 +83,10 @@ func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 		last = end
 	}
 	set(1)
-	policy, err := inference.New(frozen, inference.DecoderDispatch)
-	if err != nil {
-		return err
-	}
-	recorder := &priceRecorder{Policy: policy, curve: &frozen.PriceCurve}
-	runner, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, c, rollout.ReportLink{})
+	var positions []float64
+	runner, err := newRunner(frozen, c, func(_ *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
+		positions = append(positions, frozen.PriceCurve.FrontPosition(d.PriceSPerJ))
+	})
 	if err != nil {
 		return err
 	}
@@ -98,7 +96,7 @@ func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 		}
 		runner.Fly(seed, rollout.Request{Mode: goal.Preference, Omega: frozen.OmegaBand[1]})
 	}
-	predicted := pareto.Summarise(recorder.positions)
+	predicted := pareto.Summarise(positions)
 	end := predicted.Mean - predicted.Std
 	if !(end > 0.5) {
 		return fmt.Errorf("with the least energy requested, the network predicts %.3f ± %.3f of 1; train longer", predicted.Mean,
@@ -108,17 +106,26 @@ func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	return nil
 }
 
-// priceRecorder keeps what the network predicts on the price curve.
-type priceRecorder struct {
-	rollout.Policy
-	curve     *checkpoint.PriceCurve
-	positions []float64
+// observed is the policy of a checkpoint that shows each of its decisions, with its objective.
+type observed struct {
+	*inference.Policy
+	each func(s *slot.Snapshot, g goal.Objective, d *slot.Decision)
 }
 
-func (r *priceRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	observation := r.Policy.Decide(s, g, d)
-	r.positions = append(r.positions, r.curve.FrontPosition(d.PriceSPerJ))
+func (p *observed) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
+	observation := p.Policy.Decide(s, g, d)
+	p.each(s, g, d)
 	return observation
+}
+
+// newRunner returns what flies a checkpoint in a world and calls each after every decision.
+func newRunner(frozen *checkpoint.Checkpoint, c world.Config, each func(*slot.Snapshot, goal.Objective, *slot.Decision)) (*rollout.Runner,
+	error) {
+	policy, err := inference.New(frozen, inference.DecoderDispatch)
+	if err != nil {
+		return nil, err
+	}
+	return rollout.NewWithPolicy(&observed{policy, each}, &frozen.GoalConstants, c, rollout.ReportLink{})
 }
 
 // FitSettingMap fits a setting map to the outcomes, by share and by seed, of any policy.

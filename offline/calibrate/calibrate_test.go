@@ -10,6 +10,7 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/pareto"
+	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
@@ -120,17 +121,11 @@ func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 // on margins that few of them need more than.
 func TestCeilings(t *testing.T) {
 	ck, c := shippedCheckpoint(t), world.Standard()
-	seeds := func(first, n uint64) (list []uint64) {
-		for i := range n {
-			list = append(list, first+i)
-		}
-		return list
-	}
-	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 198), 2, nil, nil); err == nil ||
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds.List(100_000, 198), 2, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "199") {
 		t.Errorf("198 flights: %v", err)
 	}
-	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds(1_000_000, 199), 2, nil, nil); err == nil ||
+	if _, err := fitCeilingMargin(t.Context(), ck, c, seeds.List(1_000_000, 199), 2, nil, nil); err == nil ||
 		!strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
@@ -145,7 +140,7 @@ func TestCeilings(t *testing.T) {
 		last, tried = margin, append(tried, violated)
 		return nil
 	}
-	p, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, nil, keep)
+	p, err := fitCeilingMargin(t.Context(), ck, c, seeds.List(100_000, 199), 2, nil, keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +151,7 @@ func TestCeilings(t *testing.T) {
 	// Continued before the last two margins, it comes to the same.
 	n := len(tried)
 	tried = tried[:n-2]
-	again, err := fitCeilingMargin(t.Context(), ck, c, seeds(100_000, 199), 2, tried, keep)
+	again, err := fitCeilingMargin(t.Context(), ck, c, seeds.List(100_000, 199), 2, tried, keep)
 	if err != nil || !reflect.DeepEqual(again, p) || len(tried) != n {
 		t.Errorf("continued: %+v after %d margins, want %+v after %d: %v", again, len(tried), p, n, err)
 	}

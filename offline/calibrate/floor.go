@@ -5,7 +5,6 @@ import (
 	"math"
 	"sort"
 
-	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
@@ -13,21 +12,6 @@ import (
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
-
-// floorRecorder is the policy of a flight with a budget below the floor. It keeps the
-// floors that the objective reports at the quarters of the flight.
-type floorRecorder struct {
-	*inference.Policy
-	firstSlot int // the first slot whose physics has been measured
-	floorsJ   []float64
-}
-
-func (w *floorRecorder) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= w.firstSlot {
-		w.floorsJ = append(w.floorsJ, g.FloorJ())
-	}
-	return w.Policy.Decide(s, g, d)
-}
 
 // measureFloors flies the limits of budgets: in each condition the least energy
 // against the floor that the objective reported, given the physics measured so far,
@@ -39,22 +23,23 @@ func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	flights := make([]flight, len(disturbances)*len(list))
 	err := jobs.Do(ctx, len(flights), workers, jobs.Stateless, func(_ struct{}, j int) error {
 		t := newTrial(&frozen.GoalConstants, c, list[j%len(list)], j/len(list))
-		p, err := inference.New(frozen, inference.DecoderDispatch)
-		if err != nil {
-			return err
-		}
-		recorder := &floorRecorder{Policy: p}
+		firstSlot := 0 // whose physics has been measured
 		if t.world.PropulsionFactor(t.world.Slots-1) != 1 {
-			recorder.firstSlot = t.world.Shock.FromSlot + 1
+			firstSlot = t.world.Shock.FromSlot + 1
 		}
-		f, err := rollout.NewWithPolicy(recorder, &frozen.GoalConstants, t.world, rollout.ReportLink{})
+		var floorsJ []float64 // that the objective reports at the quarters of the flight
+		f, err := newRunner(frozen, t.world, func(s *slot.Snapshot, g goal.Objective, _ *slot.Decision) {
+			if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= firstSlot {
+				floorsJ = append(floorsJ, g.FloorJ())
+			}
+		})
 		if err != nil {
 			return err
 		}
 		x := f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: 1})
 		at := &flights[j]
 		at.leastJ, at.floorJ = x.EnergyJ, x.FloorJ
-		for _, floorJ := range recorder.floorsJ {
+		for _, floorJ := range floorsJ {
 			at.off = max(at.off, math.Abs(floorJ/x.EnergyJ-1))
 		}
 		if j < len(list) {

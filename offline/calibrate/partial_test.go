@@ -8,23 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
-
-// logInterrupter cancels when a line of the log begins so.
-type logInterrupter struct {
-	strings.Builder
-	prefix string
-	cancel func()
-}
-
-func (l *logInterrupter) Write(p []byte) (int, error) {
-	if l.prefix != "" && strings.HasPrefix(string(p), l.prefix) {
-		l.cancel()
-	}
-	return l.Builder.Write(p)
-}
 
 // A calibration that is interrupted twice repeats nothing that was finished, and
 // ends as one that was not.
@@ -32,23 +19,17 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 	// Short flights in calm air and few margins, for a fast test.
 	defer func(c []disturbance, m []float64) { disturbances, candidateMargins = c, m }(disturbances, candidateMargins)
 	disturbances, candidateMargins = disturbances[:1], candidateMargins[:4]
-	list := func(first, n int) (l []uint64) {
-		for i := range n {
-			l = append(l, uint64(seeds.CalibrationFirst+first+i))
-		}
-		return l
-	}
-	run := func(partial, prefix string, seedCount int) (cal, log string) {
+	run := func(partial, until string, seedCount int) (cal, log string) {
 		c := world.Standard()
 		c.Slots = 20
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		out := &logInterrupter{prefix: prefix, cancel: cancel}
-		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: list(0, seedCount), Ceilings: list(10, 199), Settings: 11, Workers: 2,
-			Partial: partial, Log: out}
+		out := &commandtest.Log{Text: until, Stop: cancel}
+		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: seeds.List(seeds.CalibrationFirst, seedCount),
+			Ceilings: seeds.List(seeds.CalibrationFirst+10, 199), Settings: 11, Workers: 2, Partial: partial, Log: out}
 		made, err := j.Run(ctx)
-		if (err != nil) != (prefix != "") {
-			t.Fatalf("until %q: %v", prefix, err)
+		if (err != nil) != (until != "") {
+			t.Fatalf("until %q: %v", until, err)
 		}
 		raw, err := json.Marshal(made)
 		if err != nil {
