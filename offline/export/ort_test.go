@@ -11,6 +11,7 @@ import (
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
+	"prefdt/offline/nn/nntest"
 	"prefdt/offline/ort"
 )
 
@@ -114,13 +115,13 @@ func TestEstimatorParityWithONNXRuntime(t *testing.T) {
 		feeds, want := map[string]ort.Tensor{}, map[string][]float32{}
 		for name, e := range map[string]*learned.Encoder[float32]{"link": &nets.Links, "phone": &nets.Phones} {
 			n, most := 3+r.IntN(20), 1+r.IntN(20)
-			b := learned.Batch{Queries: randomRow(r, n*e.QueryFeatures)}
+			b := learned.Batch{Queries: nntest.Row(r, n*e.QueryFeatures)}
 			var rows, mask []float32
 			for range n {
 				count := r.IntN(most + 1)
-				own := randomRow(r, count*e.RowFeatures)
+				own := nntest.Row(r, count*e.RowFeatures)
 				b.Rows, b.Counts = append(b.Rows, own...), append(b.Counts, count)
-				rows = append(append(rows, own...), randomRow(r, (most-count)*e.RowFeatures)...) // padding must not change an output
+				rows = append(append(rows, own...), nntest.Row(r, (most-count)*e.RowFeatures)...) // padding must not change an output
 				for k := range most {
 					present := float32(0)
 					if k < count {

@@ -19,12 +19,15 @@ import (
 // to equal an uninterrupted one: a header, then the parameters and both moments.
 const stateMagic = "PREFDTT1"
 
-type stateHeader struct {
-	Step     int             `json:"step"`
-	Config   json.RawMessage `json:"config"`
-	Subject  json.RawMessage `json:"subject,omitempty"` // see Task
-	Progress json.RawMessage `json:"progress,omitempty"`
+// State is the header of a state file: where the run is, and the fields of its Task.
+type State[C, S, P any] struct {
+	Step     int `json:"step"`
+	Config   C   `json:"config"`
+	Subject  S   `json:"subject,omitempty"`
+	Progress P   `json:"progress,omitempty"`
 }
+
+type stateHeader = State[json.RawMessage, json.RawMessage, json.RawMessage]
 
 func (t *Trainer) header() (h stateHeader) {
 	h.Step, h.Config = t.Step, mustMarshal(t.config())
@@ -44,9 +47,24 @@ func (t *Trainer) config() any {
 	return t.Config
 }
 
-// Save writes the run's state durably.
+// Save writes the run's state durably: eight bytes of magic, the length of a JSON header,
+// the header, then numbers as little-endian float32.
 func (t *Trainer) Save(path string) error {
-	return writeState(path, t.header(), t.Params.Data, t.adam.m, t.adam.v)
+	err := command.ReplaceFile(path, func(w io.Writer) error {
+		b := bufio.NewWriter(w)
+		head := mustMarshal(t.header())
+		b.WriteString(stateMagic)
+		binary.Write(b, binary.LittleEndian, uint32(len(head)))
+		b.Write(head)
+		for _, x := range [][]float32{t.Params.Data, t.adam.m, t.adam.v} {
+			binary.Write(b, binary.LittleEndian, x)
+		}
+		return b.Flush() // the first error of all
+	})
+	if err != nil {
+		return fmt.Errorf("save training state: %w", err)
+	}
+	return nil
 }
 
 // Load continues a saved run; its configuration and its subject must be this one's.
@@ -74,14 +92,6 @@ func (t *Trainer) Load(path string) error {
 	})
 }
 
-// State is the header of a state file.
-type State[C, S, P any] struct {
-	Step     int `json:"step"`
-	Config   C   `json:"config"`
-	Subject  S   `json:"subject"`
-	Progress P   `json:"progress"`
-}
-
 // Read reads the header of a state file into head, a pointer to a State, and then the
 // parameters in the shape of the tensors that it returns.
 func Read(path string, head any, tensors func() ([]model.Tensor, error)) (p *Params[float32], err error) {
@@ -102,29 +112,6 @@ func mustMarshal(v any) []byte {
 		panic(err) // checked when the run was started
 	}
 	return raw
-}
-
-// writeState writes a state file durably: eight bytes of magic, the length of a JSON header,
-// the header, then numbers as little-endian float32.
-func writeState(path string, head any, numbers ...[]float32) error {
-	err := command.ReplaceFile(path, func(w io.Writer) error {
-		b := bufio.NewWriter(w)
-		raw, err := json.Marshal(head)
-		if err != nil {
-			return err
-		}
-		b.WriteString(stateMagic)
-		binary.Write(b, binary.LittleEndian, uint32(len(raw)))
-		b.Write(raw)
-		for _, x := range numbers {
-			binary.Write(b, binary.LittleEndian, x)
-		}
-		return b.Flush() // the first error of all
-	})
-	if err != nil {
-		return fmt.Errorf("save training state: %w", err)
-	}
-	return nil
 }
 
 // readState reads a state file: its header into head, then what follows into the numbers

@@ -15,12 +15,7 @@ import (
 // included, with slots of no weight in it.
 func randomExample(r *rand.Rand, slots int) *corpus.Example {
 	e := &corpus.Example{Slots: slots}
-	row := func(n int) (x []float32) {
-		for range n {
-			x = append(x, float32(r.NormFloat64()))
-		}
-		return x
-	}
+	row := func(n int) []float32 { return nntest.Row(r, n) }
 	for s := range slots {
 		m, u := 1+r.IntN(3), r.IntN(4)
 		e.AircraftPerSlot, e.UsersPerSlot = append(e.AircraftPerSlot, m), append(e.UsersPerSlot, u)

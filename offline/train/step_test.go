@@ -7,7 +7,6 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
-	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
 )
 
@@ -29,27 +28,18 @@ func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	random := func(n int) []float32 {
-		x := make([]float32, n)
-		for i := range x {
-			x[i] = float32(r.NormFloat64())
-		}
-		return x
+	ex := randomExample(r, 40)
+	aircraft, pairs, state, returns, action := ex.Aircraft, ex.Pairs, ex.State, ex.Return, ex.Action
+	take := func(rows *[]float32, n int) (first []float32) {
+		first, *rows = (*rows)[:n], (*rows)[n:]
+		return first
 	}
-	ex := &corpus.Example{Slots: 40}
-	var steps []model.Outputs
-	cache := net.NewCache()
-	for range ex.Slots {
-		m, u := 1+r.IntN(4), r.IntN(6)
-		in := model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: random(m * model.AircraftFeatures),
-			Pairs: random(m * u * model.PairFeatures),
-			State: random(model.StateFeatures), Return: random(model.ReturnFeatures), Action: random(model.ActionFeatures)}
-		ex.AircraftPerSlot, ex.UsersPerSlot = append(ex.AircraftPerSlot, m), append(ex.UsersPerSlot, u)
-		ex.Aircraft, ex.Pairs = append(ex.Aircraft, in.Aircraft...), append(ex.Pairs, in.Pairs...)
-		ex.State, ex.Return, ex.Action = append(ex.State, in.State...), append(ex.Return, in.Return...), append(ex.Action, in.Action...)
-		var out model.Outputs
-		net.Step(&in, cache, &out)
-		steps = append(steps, out)
+	steps, cache := make([]model.Outputs, ex.Slots), net.NewCache()
+	for s := range steps {
+		m, u := ex.AircraftPerSlot[s], ex.UsersPerSlot[s]
+		net.Step(&model.Inputs{NumAircraft: m, NumUsers: u, Aircraft: take(&aircraft, m*model.AircraftFeatures),
+			Pairs: take(&pairs, m*u*model.PairFeatures), State: take(&state, model.StateFeatures),
+			Return: take(&returns, model.ReturnFeatures), Action: take(&action, model.ActionFeatures)}, cache, &steps[s])
 	}
 	n := newNetwork(a, Default().LossWeights, p, nil)
 	n.forward(ex)

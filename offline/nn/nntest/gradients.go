@@ -3,6 +3,7 @@ package nntest
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -34,4 +35,12 @@ func Gradients(t testing.TB, w, g *nn.Params[float64], absolute float64, loss fu
 		at, largest = at+tensor.Size(), append(largest, scale)
 	}
 	return largest
+}
+
+// Row draws n features.
+func Row(r *rand.Rand, n int) (row []float32) {
+	for range n {
+		row = append(row, float32(r.NormFloat64()))
+	}
+	return row
 }
