@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,62 +104,68 @@ func Command(ctx context.Context, call *cli.Call) error {
 	case len(old.World.Differences(c)) > 0 || old.Recipe != r || old.Seed != *seed || len(old.Flights) != *flights:
 		return cli.BadInput(anotherCorpus(path))
 	}
-	var found [2]search.Archive
-	for i, file := range []string{*rules, *merge} {
-		if file == "" {
-			continue
-		}
-		if found[i], err = search.ReadArchive(file); err == nil {
-			err = command.CheckWorld("the rules were", found[i].Config.World, c)
+	var teacherRules, merged *search.Archive
+	if file := cmp.Or(*rules, *merge); file != "" {
+		found, err := search.ReadArchive(file)
+		if err == nil {
+			err = command.CheckWorld("the rules were", found.Config.World, c)
 		}
 		if err != nil {
 			return cli.BadInput(err)
+		}
+		if teacherRules = &found; *merge != "" {
+			teacherRules, merged = nil, &found
 		}
 	}
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	teacherRules := &found[0]
-	if *rules == "" {
-		teacherRules = nil
-	}
-	p := parts{filepath.Join(*out, "parts"), partsKey(c, r, *seed, *flights, *prices, *episodes, teacherRules), *flights}
+	dir := filepath.Join(*out, "parts")
 	if *force {
-		if err := p.remove(); err != nil {
+		if err := os.RemoveAll(dir); err != nil {
 			return cli.BadInput(err)
 		}
-	} else if done, err := p.check(); err != nil {
-		return cli.BadInput(err)
-	} else if done > 0 && !*resume {
-		return cli.BadInputf("%s holds a part of this corpus: add -resume to continue it, or -force to begin anew", p.dir)
 	}
-	archive, err := p.archive(func() (Archive, error) {
-		if *rules != "" {
-			return RuleArchive(&found[0], *episodes)
+	p, err := readParts(dir, command.Hash([]any{formatVersion, c, r, *seed, *flights, *prices, *episodes, teacherRules}), *flights)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	if (p.archive != nil || len(p.flown) > 0) && !*resume {
+		return cli.BadInputf("%s holds a part of this corpus: add -resume to continue it, or -force to begin anew", dir)
+	}
+	if p.archive == nil {
+		p.archive = &Archive{}
+		if teacherRules != nil {
+			*p.archive, err = RuleArchive(teacherRules, *episodes)
+		} else {
+			*p.archive, err = DispatchArchive(ctx, &c, *prices, *episodes, *workers,
+				command.Progress(stderr, "archive episodes", *episodes))
 		}
-		return DispatchArchive(ctx, &c, *prices, *episodes, *workers, command.Progress(stderr, "archive episodes", *episodes))
-	})
+		if err == nil {
+			err = command.ReplaceJSON(p.archivePath(), "", part{Key: p.key, Archive: p.archive})
+		}
+	}
 	if command.Ended(ctx, err) {
 		return command.Interrupted(ctx, " in the sweep of the teacher; the same command with -resume begins it anew")
 	}
 	if err != nil {
 		return err
 	}
-	if *merge != "" {
-		if err := checkRulesAddLittle(&c, &archive, &found[1], *merge, stdout); err != nil {
+	if merged != nil {
+		if err := checkRulesAddLittle(&c, p.archive, merged, *merge, stdout); err != nil {
 			return err
 		}
 	}
-	m, err := newManifest(c, archive, r, *flights, *seed)
+	m, err := newManifest(c, *p.archive, r, *flights, *seed)
 	if err == nil {
 		err = p.fly(ctx, m, share, *workers, command.Progress(stderr, "flights", p.rows(share)))
 	}
 	if command.Ended(ctx, err) {
-		return command.Interrupted(ctx, "; the same command with -resume continues with what %s has", p.dir)
+		return command.Interrupted(ctx, "; the same command with -resume continues with what %s has", dir)
 	}
 	if err == nil && !share.Whole() {
-		return call.Result(*asJSON, map[string]any{"parts": p.dir, "flights": p.rows(share)},
-			"%v: %d flights in %s; the same command without -shard makes the corpus", share, p.rows(share), p.dir)
+		return call.Result(*asJSON, map[string]any{"parts": dir, "flights": p.rows(share)},
+			"%v: %d flights in %s; the same command without -shard makes the corpus", share, p.rows(share), dir)
 	}
 	if err == nil {
 		err = m.finish()
@@ -169,7 +176,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if old != nil && old.Hash() != m.Hash() && !*force {
 		return anotherCorpus(path)
 	}
-	if err := errors.Join(command.ReplaceFile(path, m.Write), p.remove()); err != nil {
+	if err := errors.Join(command.ReplaceFile(path, m.Write), os.RemoveAll(dir)); err != nil {
 		return err
 	}
 	if *table {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,38 +16,33 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"prefdt/configs/cli"
+	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/token"
+	"prefdt/offline/command"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
-// dispatchArchive is a small sweep of the dispatch teacher.
-func dispatchArchive(t *testing.T) Archive {
+// once returns what is made once for all tests, which do not change it.
+func once[T any](t *testing.T, made func() (T, error)) T {
 	t.Helper()
-	a, err := sweepOnce()
+	x, err := made()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a
+	return x
 }
 
+// sweepOnce makes a small sweep of the dispatch teacher.
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
 	return DispatchArchive(context.Background(), &c, 24, 20, 2, nil)
 })
 
-// shippedCorpus is a small corpus by the shipped recipe; tests do not change it.
-func shippedCorpus(t *testing.T) *Manifest {
-	t.Helper()
-	m, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
+// buildOnce makes a small corpus by the shipped recipe.
 var buildOnce = sync.OnceValues(func() (*Manifest, error) {
 	a, err := sweepOnce()
 	if err != nil {
@@ -69,16 +63,12 @@ func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manif
 // A corpus does not depend on the number of workers, survives its file, and
 // the world replays every flight of it exactly.
 func TestReplayIsExact(t *testing.T) {
-	m := shippedCorpus(t) // by two workers
-	if again := buildCorpus(t, dispatchArchive(t), ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
+	m := once(t, buildOnce) // by two workers
+	if again := buildCorpus(t, once(t, sweepOnce), ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
 		t.Error("another number of workers gave another corpus")
 	}
 	path := filepath.Join(t.TempDir(), "manifest.json")
-	var raw bytes.Buffer
-	if err := m.Write(&raw); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, raw.Bytes(), 0o600); err != nil {
+	if err := command.ReplaceFile(path, m.Write); err != nil {
 		t.Fatal(err)
 	}
 	back, err := Read(path)
@@ -98,12 +88,13 @@ func TestReplayIsExact(t *testing.T) {
 
 	// What the trainer reads is replayed as exactly.
 	var first, second Example
+	elsewhere := slices.IndexFunc(m.Flights, func(f Episode) bool { return f.World > 0 })
 	for _, i := range []int{0, 17, 300} {
 		one, two := NewExampleReader(m, &m.Statistics), NewExampleReader(m, &m.Statistics)
 		if err := one.Read(&m.Flights[i], &first); err != nil {
 			t.Fatal(err)
 		}
-		two.Read(&m.Flights[(i+1)%500], &second) // a flight read before it must not change it
+		two.Read(&m.Flights[elsewhere], &second) // a flight read before it, in another world, must not change it
 		two.Read(&m.Flights[i], &second)
 		a, _ := json.Marshal(first)
 		b, _ := json.Marshal(second)
@@ -115,7 +106,7 @@ func TestReplayIsExact(t *testing.T) {
 
 // The loss falls on what followed the last change, and on nothing before.
 func TestContextBeforeAChange(t *testing.T) {
-	m := shippedCorpus(t)
+	m := once(t, buildOnce)
 	r := NewExampleReader(m, &m.Statistics)
 	var ex Example
 	changed, shocked := 0, 0
@@ -150,11 +141,7 @@ func TestContextBeforeAChange(t *testing.T) {
 
 // A corpus of searched rules and heuristics flies, replays and reads.
 func TestRulesAndHeuristics(t *testing.T) {
-	found, err := searchedRules()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := buildCorpus(t, found, Recipe{Heuristic: 0.2}, 600, 2)
+	m := buildCorpus(t, once(t, searchedRules), Recipe{Heuristic: 0.2}, 600, 2)
 	heuristics := 0
 	for i := range m.Flights {
 		if m.Flights[i].Teacher == heuristicTeacher {
@@ -186,7 +173,7 @@ func searchedRules() (Archive, error) {
 }
 
 func TestParquet(t *testing.T) {
-	m := shippedCorpus(t)
+	m := once(t, buildOnce)
 	var raw bytes.Buffer
 	if err := m.WriteParquet(&raw); err != nil {
 		t.Fatal(err)
@@ -198,17 +185,15 @@ func TestParquet(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	a := dispatchArchive(t)
+	a := once(t, sweepOnce)
 	dir := t.TempDir()
-	m := shippedCorpus(t)
+	m := once(t, buildOnce)
 	write := func(name string, spoil func(*Manifest)) string {
 		c := *m
 		c.Flights = slices.Clone(m.Flights)
 		spoil(&c)
-		var raw bytes.Buffer
-		c.Write(&raw)
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, raw.Bytes(), 0o600); err != nil {
+		if err := command.ReplaceFile(path, c.Write); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -261,7 +246,7 @@ func TestRefusals(t *testing.T) {
 // Rules behind the teacher's front, or a joule beyond its end, add next to
 // nothing; a rule that would be worth a teacher of its own stops the build.
 func TestRulesAddLittle(t *testing.T) {
-	a := dispatchArchive(t)
+	a := once(t, sweepOnce)
 	end := a.Points[len(a.Points)-1]
 	for name, c := range map[string]struct {
 		rule pareto.Point
@@ -282,7 +267,7 @@ func TestRulesAddLittle(t *testing.T) {
 // A map that is out of order, or that the regression does not explain, stops a
 // corpus before anything is trained on it.
 func TestConditionerGates(t *testing.T) {
-	m := shippedCorpus(t)
+	m := once(t, buildOnce)
 	for name, spoil := range map[string]func(i int, f *Episode){
 		"not monotone":  func(_ int, f *Episode) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
 		"not explained": func(i int, f *Episode) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },
@@ -329,7 +314,7 @@ func TestDelayShareAndFrontPosition(t *testing.T) {
 // After its last change, a flight's rows read the delay and the joules that the
 // flight still costs, slot for slot; budget-only flights drop the preference.
 func TestRowsReadWhatRemains(t *testing.T) {
-	m := shippedCorpus(t)
+	m := once(t, buildOnce)
 	identity := token.IdentityStatistics()
 	reader, runner := NewExampleReader(m, &identity), newReplayer(m)
 	column := func(name string) int { return slices.Index(token.Features().Return, name) }
@@ -344,7 +329,10 @@ func TestRowsReadWhatRemains(t *testing.T) {
 		if err := reader.Read(f, &ex); err != nil {
 			t.Fatal(err)
 		}
-		slots, remaining, err := runner.fly(f)
+		var slots []goal.Settlement
+		remaining, err := runner.fly(f, func(s teacher.SettledSlot) {
+			slots = append(slots, teacher.Settlement(runner.World, s.Outcome))
+		})
 		if err != nil || len(slots) != ex.Slots {
 			t.Fatalf("flight %d of %d slots reads as %d: %v", i, len(slots), ex.Slots, err)
 		}
@@ -365,8 +353,8 @@ func TestRowsReadWhatRemains(t *testing.T) {
 				}
 				checked++
 			}
-			remaining.DelayS -= slots[s].settlement.DelayS
-			remaining.EnergyJ -= slots[s].settlement.EnergyJ
+			remaining.DelayS -= slots[s].DelayS
+			remaining.EnergyJ -= slots[s].EnergyJ
 		}
 	}
 	if checked < 3000 || budgets < 2000 {

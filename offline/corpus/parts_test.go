@@ -10,20 +10,8 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/offline/command/commandtest"
 )
-
-// cancelOn ends a context once something is printed that has a text in it.
-type cancelOn struct {
-	text string
-	stop context.CancelFunc
-}
-
-func (c cancelOn) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), c.text) {
-		c.stop()
-	}
-	return len(p), nil
-}
 
 // A corpus of shards, and one that was interrupted and continued, is the corpus of one
 // run, byte for byte; parts of another corpus and damaged ones are refused, and stay.
@@ -91,7 +79,8 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if status, text := run(ctx, cancelOn{"archive episodes 2/2", stop}, "parts", "-resume", "-shard", "0/2"); status != 0 {
+	log := &commandtest.Log{Text: "archive episodes 2/2", Stop: stop}
+	if status, text := run(ctx, log, "parts", "-resume", "-shard", "0/2"); status != 0 {
 		t.Errorf("with the archive of the first shard, nothing is swept: status %d, %s", status, text)
 	}
 	if err := os.Remove(filepath.Join(dir, "parts", "parts", "rows0000500.json")); err != nil {

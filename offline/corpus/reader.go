@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"math"
 
 	"prefdt/inference/checkpoint"
@@ -10,10 +11,11 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/pareto"
+	"prefdt/offline/teacher"
 )
 
-// ExampleReader turns flights into examples. It flies a flight once and goes
-// through its slots with the objective of a policy whose request is the
+// ExampleReader turns flights into examples. It flies a flight
+// with the objective of a policy whose request is the
 // flight's own outcome: the rows are what that policy would have read, the
 // labels what the teacher decided. It serves one goroutine.
 type ExampleReader struct {
@@ -24,6 +26,7 @@ type ExampleReader struct {
 	tracker       motion.Planner
 	targets       []physics.Position
 	rows          token.Rows
+	priceOnly     []bool // of each slot of a flight: whether its request was read as a price alone
 }
 
 // NewExampleReader returns a reader of a corpus whose rows are standardised by
@@ -59,42 +62,43 @@ const shockSettleSlots = 3
 // slots after the last change, because the request of the earlier ones is not
 // what followed.
 func (r *ExampleReader) Read(f *Episode, ex *Example) error {
-	slots, remaining, err := r.fly(f)
-	if err != nil {
-		return err
-	}
 	c := &r.World.Config.Physics
-	r.tracker.Reset()
-	r.rowBuilder.Reset()
 	ex.Reset()
-	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.bestSpeedMPS)
-	lastFleet := 0 // aircraft that fly to the end
-	for t := range slots {
-		if n := len(slots[t].snapshot.Aircraft); n > 0 {
-			lastFleet = n
+	r.priceOnly = r.priceOnly[:0]
+	var objective goal.Objective
+	var refused error
+	remaining := pareto.Point{DelayS: f.DelayS, EnergyJ: f.EnergyJ}
+	err := r.replay(f, func(s teacher.SettledSlot) {
+		t, fleet := s.Snapshot.Slot, len(s.Snapshot.Aircraft)
+		if fleet == 0 || refused != nil {
+			return // nothing is left to decide
 		}
-	}
-	objective := goal.New(&r.goalConstants, c, len(slots), len(slots[0].snapshot.Aircraft))
-	objective.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
-	for t := range slots {
-		s := &slots[t]
-		fleet := len(s.snapshot.Aircraft)
-		if fleet == 0 {
-			break // nothing is left to decide
+		if t == 0 { // the world is the flight's now
+			r.tracker.Reset()
+			r.rowBuilder.Reset()
+			objective = goal.New(&r.goalConstants, c, s.Snapshot.Slots, fleet)
+			objective.SetOutOfDistribution(f.World > 0 || f.PriceOnly)
 		}
 		if t == 0 || t == f.ChangeSlot {
-			if err := r.request(&objective, f, remaining); err != nil {
-				return err
+			if refused = r.request(&objective, f, remaining); refused != nil {
+				return
 			}
 		}
-		learn := t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) &&
-			(objective.PriceOnly() || fleet == lastFleet)
-		r.appendSlot(ex, f, objective, s, learn)
-		objective.Settle(s.settlement)
-		remaining.DelayS -= s.settlement.DelayS
-		remaining.EnergyJ -= s.settlement.EnergyJ
+		r.priceOnly = append(r.priceOnly, objective.PriceOnly())
+		r.appendSlot(ex, f, objective, s)
+		settled := teacher.Settlement(r.World, s.Outcome)
+		objective.Settle(settled)
+		remaining.DelayS -= settled.DelayS
+		remaining.EnergyJ -= settled.EnergyJ
+	})
+	ex.Labels.MoveScale = float32(c.SpeedMaxMPS / r.bestSpeedMPS)
+	for t, fleet := range ex.AircraftPerSlot {
+		kept := fleet == ex.AircraftPerSlot[ex.Slots-1] // to the end
+		if t >= f.ChangeSlot && (f.ShockFactor == 0 || t >= f.ShockSlot+shockSettleSlots) && (kept || r.priceOnly[t]) {
+			ex.Labels.SlotWeight[t] = 1
+		}
 	}
-	return nil
+	return cmp.Or(err, refused)
 }
 
 // request asks for what remains of a flight, at its first slot and where its
@@ -133,8 +137,9 @@ func (r *ExampleReader) returnsBeforeChange(f *Episode) (delayS, energyJ float64
 	return (d0 - d1) * left, (e0 - e1) * left
 }
 
-func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s *settledSlot, learn bool) {
-	c, snapshot, d := &r.World.Config.Physics, &s.snapshot, &s.decision
+// appendSlot appends a slot, of weight 0.
+func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s teacher.SettledSlot) {
+	c, snapshot, d := &r.World.Config.Physics, s.Snapshot, s.Decision
 	if f.UnreportedFraction > 0 {
 		snapshot, d = r.dropLostReports(f, s)
 	}
@@ -152,16 +157,12 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s 
 	ex.Action = append(ex.Action, r.rows.Action...)
 
 	labels := &ex.Labels
-	weight := float32(0)
-	if learn {
-		weight = 1
-	}
-	labels.SlotWeight = append(labels.SlotWeight, weight)
+	labels.SlotWeight = append(labels.SlotWeight, 0)
 	for u := range d.Users {
 		x, user := &d.Users[u], &snapshot.Users[u]
 		deadline := float32(0)
 		if x.Server > 0 {
-			share := c.EqualShare(user.Gain[x.Server-1], snapshot.Aircraft[x.Server-1].CPUHz, float64(s.decision.ServedBy(x.Server)))
+			share := c.EqualShare(user.Gain[x.Server-1], snapshot.Aircraft[x.Server-1].CPUHz, float64(s.Decision.ServedBy(x.Server)))
 			least, ok := physics.LeastOffloadForDeadline(user.Task.LocalTimeS(user.CPUHz), user.Task.OffloadTimeS(share),
 				user.Task.DeadlineS)
 			if ok && math.Abs(x.Offload-least) < 1e-9 {
@@ -180,17 +181,17 @@ func (r *ExampleReader) appendSlot(ex *Example, f *Episode, o goal.Objective, s 
 
 // dropLostReports returns a slot's snapshot and decision without the users whose
 // reports are lost.
-func (r *ExampleReader) dropLostReports(f *Episode, s *settledSlot) (*slot.Snapshot, *slot.Decision) {
+func (r *ExampleReader) dropLostReports(f *Episode, s teacher.SettledSlot) (*slot.Snapshot, *slot.Decision) {
 	c := &r.World.Config
-	received, d := s.snapshot, s.decision
+	received, d := *s.Snapshot, *s.Decision
 	received.Users, d.Users, d.DelayS = nil, nil, 0
-	for u, user := range s.snapshot.Users {
-		if c.ReportLost(f.Seed, s.snapshot.Slot, user.ID, f.UnreportedFraction) {
+	for u, user := range s.Snapshot.Users {
+		if c.ReportLost(f.Seed, s.Snapshot.Slot, user.ID, f.UnreportedFraction) {
 			continue
 		}
 		received.Users = append(received.Users, user)
-		d.Users = append(d.Users, s.decision.Users[u])
-		d.DelayS += c.Physics.PenalizedDelayS(user.Task, s.decision.Users[u].CompletionS)
+		d.Users = append(d.Users, s.Decision.Users[u])
+		d.DelayS += c.Physics.PenalizedDelayS(user.Task, s.Decision.Users[u].CompletionS)
 	}
 	return &received, &d
 }

@@ -2,9 +2,7 @@ package corpus
 
 import (
 	"fmt"
-	"slices"
 
-	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
@@ -12,34 +10,35 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Simulator flies members of archives and heuristics in a world that was reset. It serves one goroutine.
+// Simulator flies members of an archive and heuristics in a world that was reset. It serves one goroutine.
 type Simulator struct {
 	World     *world.World
+	archive   *Archive
 	runner    teacher.Runner
 	scheduler teacher.Scheduler
-	rule      *search.Rule
+	decideAs  func(member int, s *slot.Snapshot, d *slot.Decision) // by rules; nil before the first
 }
 
 // NewSimulator returns one of a world.
-func NewSimulator(c *world.Config) *Simulator { return &Simulator{World: world.New(*c, 0)} }
+func NewSimulator(c *world.Config, a *Archive) *Simulator {
+	return &Simulator{World: world.New(*c, 0), archive: a}
+}
 
-// Member flies a member of an archive, a price or a rule.
-func (f *Simulator) Member(a *Archive, member int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+// Member flies a member of the archive, a price or a rule.
+func (f *Simulator) Member(member int, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
+	a := f.archive
 	if member < 0 || member >= len(a.Points) {
 		return total, fmt.Errorf("flight of member %d, the archive has %d", member, len(a.Points))
 	}
 	if a.Prices != nil {
 		return f.scheduler.Fly(f.World, teacher.ConstantPrice(a.Prices[member]), each), nil
 	}
-	if f.rule == nil {
-		f.rule, err = search.NewRule(&f.World.Config, a.Genes[member])
-	} else {
-		err = f.rule.SetGenes(a.Genes[member])
+	if f.decideAs == nil {
+		if f.decideAs, err = search.DecideAs(&f.World.Config, a.Genes); err != nil {
+			return total, err
+		}
 	}
-	if err != nil {
-		return total, err
-	}
-	return f.runner.Fly(f.World, f.rule.Decide, each), nil
+	return f.runner.Fly(f.World, func(s *slot.Snapshot, d *slot.Decision) { f.decideAs(member, s, d) }, each), nil
 }
 
 // Heuristic flies a mode of the quality pool.
@@ -56,22 +55,10 @@ type replayer struct {
 	*Simulator
 	manifest     *Manifest
 	bestSpeedMPS float64
-
-	slots []settledSlot
-}
-
-// settledSlot is one slot of a flight: what the teacher knew, what it decided, and
-// what that cost.
-type settledSlot struct {
-	snapshot   slot.Snapshot
-	decision   slot.Decision
-	settlement goal.Settlement
-
-	gains []float64 // memory of the users' gains
 }
 
 func newReplayer(m *Manifest) *replayer {
-	return &replayer{Simulator: NewSimulator(&m.World), manifest: m}
+	return &replayer{Simulator: NewSimulator(&m.World, &m.Archive), manifest: m}
 }
 
 func (r *replayer) reset(f *Episode) {
@@ -88,22 +75,30 @@ func (r *replayer) reset(f *Episode) {
 	r.bestSpeedMPS = c.Physics.Propulsion.BestSpeedMPS(c.Physics.SpeedMaxMPS)
 }
 
-// fly flies f and returns its slots, valid until the next flight, and their sum.
-func (r *replayer) fly(f *Episode) (slots []settledSlot, total pareto.Point, err error) {
+// fly flies f and returns what it cost. each, if not nil, receives every slot after it settled.
+func (r *replayer) fly(f *Episode, each func(teacher.SettledSlot)) (total pareto.Point, err error) {
 	r.reset(f)
-	n := r.World.Config.Slots
-	r.slots = slices.Grow(r.slots[:0], n)[:n] // and the memory of each
 	switch f.Teacher {
 	case dispatchTeacher:
-		total = r.scheduler.Fly(r.World, f.priceAt, r.recordSlot)
+		total = r.scheduler.Fly(r.World, f.priceAt, each)
 	case ruleTeacher:
-		total, err = r.Member(&r.manifest.Archive, f.Member, r.recordSlot)
+		total, err = r.Member(f.Member, each)
 	case heuristicTeacher:
-		total, err = r.Heuristic(f.Member, r.recordSlot)
+		total, err = r.Heuristic(f.Member, each)
 	default:
 		err = fmt.Errorf("flight of teacher %q, want %q, %q or %q", f.Teacher, dispatchTeacher, ruleTeacher, heuristicTeacher)
 	}
-	return r.slots, total, err
+	return total, err
+}
+
+// replay flies f and holds it to what it cost before, bit for bit.
+func (r *replayer) replay(f *Episode, each func(teacher.SettledSlot)) error {
+	total, err := r.fly(f, each)
+	if err == nil && (total.DelayS != f.DelayS || total.EnergyJ != f.EnergyJ) {
+		err = fmt.Errorf("it costs (%v s, %v J), its manifest has (%v s, %v J); the world or the teacher has changed, build the corpus "+
+			"anew", total.DelayS, total.EnergyJ, f.DelayS, f.EnergyJ)
+	}
+	return err
 }
 
 func (f *Episode) priceAt(t int) float64 {
@@ -111,20 +106,4 @@ func (f *Episode) priceAt(t int) float64 {
 		return f.ChangePrice
 	}
 	return f.Price
-}
-
-// recordSlot keeps a slot that has settled. The world reuses the memory of what
-// it hands out, so everything is copied.
-func (r *replayer) recordSlot(t teacher.SettledSlot) {
-	s := &r.slots[t.Snapshot.Slot]
-	s.snapshot.Slot, s.snapshot.Slots = t.Snapshot.Slot, t.Snapshot.Slots
-	s.snapshot.Aircraft = append(s.snapshot.Aircraft[:0], t.Snapshot.Aircraft...)
-	s.snapshot.Users = append(s.snapshot.Users[:0], t.Snapshot.Users...)
-	s.gains = teacher.CopyGains(s.snapshot.Users, s.gains)
-	d := t.Decision
-	s.decision = slot.Decision{
-		Users: append(s.decision.Users[:0], d.Users...), Move: append(s.decision.Move[:0], d.Move...),
-		PriceSPerJ: d.PriceSPerJ, DelayS: d.DelayS, EdgeJ: append(s.decision.EdgeJ[:0], d.EdgeJ...),
-	}
-	s.settlement = teacher.Settlement(r.World, t.Outcome)
 }

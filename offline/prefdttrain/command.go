@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
+	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -89,8 +89,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 	}
 	if head, err := readHeader(filepath.Join(*out, stateFile)); err == nil {
-		if was, err := json.Marshal(head.Config); err != nil || string(was) != mustJSON(c) {
-			return cli.BadInputf("%s holds a run of another configuration, %s: give that one, or another -out", *out, was)
+		if command.Hash(head.Config) != command.Hash(c) {
+			return cli.BadInputf("%s holds a run of another configuration, %+v: give that one, or another -out", *out, head.Config)
 		}
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return cli.BadInput(err)
@@ -98,19 +98,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := command.CheckWritable(*out); err != nil {
 		return cli.BadInput(err)
 	}
-	interrupted := func(err error) error {
-		if command.Ended(ctx, err) {
-			return command.Interrupted(ctx, "; the same command with -resume continues")
-		}
-		return err
-	}
 	m, err := prepare(ctx, c, *out, call.Stderr)
-	if err != nil {
-		return interrupted(err)
+	var t *run
+	if err == nil {
+		t, err = startRun(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
 	}
-	t, err := startRun(ctx, c, m, command.Progress(call.Stderr, "flights read", len(m.Flights)))
-	if err != nil {
-		return interrupted(err)
+	if command.Ended(ctx, err) {
+		return command.Interrupted(ctx, "; the same command with -resume continues")
+	} else if err != nil {
+		return err
 	}
 	if begin != nil {
 		if err := t.begin(begin, m); err != nil {
@@ -135,13 +131,14 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	if flights < 2 || flights > calibrationSeeds {
 		return cli.BadInputf("-flights is %d, want 2 to %d", flights, calibrationSeeds)
 	}
-	if _, err := readCorpus(filepath.Join(dir, corpusFile), c); err != nil {
+	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
+	if err != nil {
 		return cli.BadInput(err)
 	}
 	if err := command.CheckWritable(out); err != nil {
 		return cli.BadInput(err)
 	}
-	ck, err := finish(ctx, c, dir, state, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
+	ck, err := finish(ctx, m, state, flights, runtime.GOMAXPROCS(0), out, command.Progress(call.Stderr, "calibration seeds", flights))
 	if command.Ended(ctx, err) {
 		return command.Interrupted(ctx, " while settings were calibrated; the same command begins that anew")
 	} else if err != nil {
@@ -150,14 +147,6 @@ func exportCommand(ctx context.Context, call *cli.Call, c Config, dir, state str
 	_, err = fmt.Fprintf(call.Stdout, "checkpoint of %d parameters after %d million tokens, in %s; the leader flies it with decoder: "+
 		"heads\n", ck.Published.Form.Parameters(), head.Progress.Tokens/1e6, out)
 	return err
-}
-
-func mustJSON(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // a struct of numbers
-	}
-	return string(raw)
 }
 
 // prepare returns the corpus of a configuration, searched and built once in a folder.
@@ -229,16 +218,19 @@ func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.W
 	if err != nil {
 		return err
 	}
+	hypervolume := pareto.Mean(front.Hypervolumes) / 1e6
+	fidelity, reachS, cornerS := pareto.Mean(front.Fidelities), pareto.Mean(front.Reaches), pareto.Mean(front.Corners)
 	best := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(filepath.Join(dir, "cooldown-validation.csv")))
-	fmt.Fprintf(stdout, "validation at step %d: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  %s\n", r.Step,
-		l.Total(), l.Association, l.Offload, l.Flight, l.Right, front)
-	if front.Hypervolume > best {
+	fmt.Fprintf(stdout, "validation at step %d: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  "+
+		"hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s\n", r.Step,
+		l.Total(), l.Association, l.Offload, l.Flight, l.Right, hypervolume, fidelity, reachS, cornerS)
+	if hypervolume > best {
 		if err := r.Save(filepath.Join(dir, bestFile)); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintf(log, "%d,%d,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", r.Step, r.progress.Tokens,
-		l.Total(), l.Association, l.Offload, l.Flight, l.Right, front.Hypervolume, front.Fidelity, front.ReachS, front.CornerS)
+		l.Total(), l.Association, l.Offload, l.Flight, l.Right, hypervolume, fidelity, reachS, cornerS)
 	return err
 }
 

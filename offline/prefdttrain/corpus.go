@@ -78,7 +78,7 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 			m.Shares = append(m.Shares, corpus.Share(p, m.Etas))
 		}
 		m.Flights = make([]Episode, flights)
-		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c), nil },
+		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c, &a), nil },
 			func(s *corpus.Simulator, i int) (err error) {
 				m.Flights[i] = m.draw(uint64(i))
 				if err := seeds.CheckTraining(m.Flights[i].Seed); err != nil {
@@ -154,5 +154,5 @@ func (m *Corpus) simulate(s *corpus.Simulator, x *Episode, each func(teacher.Set
 	if x.Heuristic {
 		return s.Heuristic(x.Member, each)
 	}
-	return s.Member(&m.Archive, x.Member, each)
+	return s.Member(x.Member, each)
 }

@@ -3,7 +3,6 @@ package prefdttrain
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
@@ -16,13 +15,10 @@ import (
 // calibrationSettings are flown to fit the setting map.
 const calibrationSettings = 41
 
-// finish calibrates the parameters of a state file on calibration seeds and writes the checkpoint.
-func finish(ctx context.Context, c Config, dir, state string, flights, workers int, out string,
+// finish calibrates the parameters of a state file, trained on a corpus, on calibration seeds and writes the
+// checkpoint.
+func finish(ctx context.Context, m *Corpus, state string, flights, workers int, out string,
 	progress func(done int)) (*checkpoint.Checkpoint, error) {
-	m, err := readCorpus(filepath.Join(dir, corpusFile), c)
-	if err != nil {
-		return nil, err
-	}
 	n, parameters, err := readTrained(state)
 	if err != nil {
 		return nil, err
@@ -30,8 +26,7 @@ func finish(ctx context.Context, c Config, dir, state string, flights, workers i
 	if n.Subject.Corpus != m.Hash() {
 		return nil, fmt.Errorf("%s was trained on corpus %.12s, the one beside it is %.12s", state, n.Subject.Corpus, m.Hash())
 	}
-	form := &n.Config.Form
-	ck, err := m.Checkpoint(form, parameters)
+	ck, err := m.Checkpoint(&n.Config.Form, parameters)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,10 @@ import (
 	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -31,7 +33,6 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	c.Slots = 12
 	f := smallForm()
 	params := randomParameters[float32](&f, 3)
-	rounded := rounded(params)
 	net, err := prefdt.NewNet(&f, params.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -44,19 +45,16 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	policy := prefdt.NewPolicy(net, &prefdt.Archived{Form: f, Statistics: statistics, AsPublished: true}, &scales, &w.Config.Physics)
 	builder := prefdt.NewBuilder(&f, &w.Config.Physics, &statistics)
 	o := goal.New(&scales, &c.Physics, c.Slots, c.Aircraft)
-	var snapshot slot.Snapshot
-	var d slot.Decision
-	var action world.Action
 	var whole []batch // a slot each
 	var moves [][]physics.Position
-	for !w.Done() {
-		w.Snapshot(&snapshot)
-		b := batch{slotNumber: []int{snapshot.Slot}, userCounts: []int{len(snapshot.Users)}, omega: []float32{float32(o.Omega())},
+	var r teacher.Runner
+	r.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
+		b := batch{slotNumber: []int{s.Slot}, userCounts: []int{len(s.Users)}, omega: []float32{float32(o.Omega())},
 			returns: prefdt.AppendReturn(nil, o.Omega(), o.DelayToGoS(), o.EnergyToGoJ(), scales.EtaDelayS, scales.EtaEnergyJ)}
-		b.aircraft, b.users = builder.AppendSlot(nil, nil, &snapshot)
-		policy.Decide(&snapshot, o, &d)
+		b.aircraft, b.users = builder.AppendSlot(nil, nil, s)
+		policy.Decide(s, o, d)
 		for m, move := range d.Move {
-			from := snapshot.Aircraft[m].Position
+			from := s.Aircraft[m].Position
 			if to := from.Add(move); to.EastM <= 0 || to.EastM >= 1000 || to.NorthM <= 0 || to.NorthM >= 1000 {
 				t.Fatal("the flight reaches the edge of the area, where a move is cut")
 			}
@@ -68,12 +66,11 @@ func TestPolicyEqualsTraining(t *testing.T) {
 		}
 		b.action = prefdt.AppendAction(nil, b.motion, b.server, func(u int) float64 { return d.Users[u].Offload })
 		whole = append(whole, b)
-		moves = append(moves, append([]physics.Position(nil), d.Move...))
-		w.FillAction(&snapshot, &d, &action)
-		settled := w.Step(action)
-		o.Settle(goal.Settlement{DelayS: settled.DelayS, EnergyJ: settled.EnergyJ(), Flying: 2})
-	}
-	n := newNetwork[float32](&f, rounded, nil)
+		moves = append(moves, slices.Clone(d.Move))
+	}, func(x teacher.SettledSlot) {
+		o.Settle(goal.Settlement{DelayS: x.Outcome.DelayS, EnergyJ: x.Outcome.EnergyJ(), Flying: 2})
+	})
+	n := newNetwork[float32](&f, rounded(params), nil)
 	for s := range moves {
 		var b batch
 		first := max(s-f.Context+1, 0)
@@ -104,10 +101,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 // A move turns by 60 degrees at most and is as long as the network's;
 // as published it turns by any angle.
 func TestTurns(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/paper")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shipped(t)
 	published, archived := *ck, *ck.Published
 	archived.AsPublished = true
 	published.Published = &archived
@@ -160,22 +154,12 @@ func TestTurns(t *testing.T) {
 // setting of least delay a flight that loses one of two takes 160 s, and 240 s where the
 // frame of the lost one hides the other's.
 func TestLostAircraftIsFar(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/paper")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shipped(t)
 	c := world.Standard()
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
-	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, c, rollout.ReportLink{}, seeds.List(seeds.CalibrationFirst, 10),
-		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 2))[:1], 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delayS := 0.0
-	for _, x := range results[0] {
-		delayS += x.DelayS / float64(len(results[0]))
-	}
-	if delayS > 200 {
+	flown := sweep(t, ck, c, seeds.List(seeds.CalibrationFirst, 10),
+		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 2))[0])
+	if delayS := pareto.MeanPoints(rollout.Outcomes(flown))[0].DelayS; delayS > 200 {
 		t.Errorf("delay of %.0f s, want 200 s at most", delayS)
 	}
 }
@@ -183,33 +167,26 @@ func TestLostAircraftIsFar(t *testing.T) {
 // In the leader an aircraft's speed is that of its last move: what an airframe has left of it in its
 // turns changes nothing.
 func TestSpeedIsThatOfTheLastMove(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/paper")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := shipped(t)
 	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 	var moves [2][]physics.Position
+	c := world.Standard()
+	c.Slots = 5
 	for k, slows := range []bool{false, true} {
 		policy, err := inference.New(ck, inference.DecoderHeads)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := world.New(world.Standard(), 100_000)
-		var s slot.Snapshot
-		var d slot.Decision
-		var action world.Action
-		for range 5 {
-			w.Snapshot(&s)
-			if s.Slot > 0 && slows {
-				for m := range s.Aircraft {
+		var r teacher.Runner
+		r.Fly(world.New(c, 100_000), func(s *slot.Snapshot, d *slot.Decision) {
+			for m := range s.Aircraft {
+				if s.Slot > 0 && slows {
 					s.Aircraft[m].SpeedMPS /= 5
 				}
 			}
-			policy.Decide(&s, o, &d)
+			policy.Decide(s, o, d)
 			moves[k] = append(moves[k], d.Move...)
-			w.FillAction(&s, &d, &action)
-			w.Step(action)
-		}
+		}, nil)
 	}
 	if !slices.Equal(moves[0], moves[1]) {
 		t.Errorf("moves %v, with slower aircraft %v", moves[0], moves[1])
@@ -218,11 +195,7 @@ func TestSpeedIsThatOfTheLastMove(t *testing.T) {
 
 // A steady slot allocates nothing, and a lost aircraft serves nobody.
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := testConfig()
+	m, c := testCorpus(t), testConfig()
 	ck, err := m.Checkpoint(&c.Form, randomParameters[float32](&c.Form, 3).Data)
 	if err != nil {
 		t.Fatal(err)
@@ -235,19 +208,13 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 	var s slot.Snapshot
 	var d slot.Decision
-	var action world.Action
 	served := 0
-	for !w.Done() {
-		w.Snapshot(&s)
-		policy.Decide(&s, o, &d)
-		for _, u := range d.Users {
-			if u.Server == 1 {
-				served++
-			}
-		}
-		w.FillAction(&s, &d, &action)
-		w.Step(action)
-	}
+	var r teacher.Runner
+	r.Fly(w, func(x *slot.Snapshot, d *slot.Decision) {
+		s = *x
+		policy.Decide(x, o, d)
+		served += d.ServedBy(1)
+	}, nil)
 	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
 		t.Errorf("%v allocations a slot", n)
 	}

@@ -20,13 +20,6 @@ func smallForm() prefdt.Form {
 	return f
 }
 
-func randomRow(r *rand.Rand, n int) (x []float32) {
-	for range n {
-		x = append(x, float32(r.NormFloat64()))
-	}
-	return x
-}
-
 // randomBatch draws windows of some lengths, whose user sets change size, none included.
 func randomBatch(r *rand.Rand, f *prefdt.Form, windows []int) *batch {
 	b := &batch{windows: windows}
@@ -36,11 +29,11 @@ func randomBatch(r *rand.Rand, f *prefdt.Form, windows []int) *batch {
 		for t := range slots {
 			n := r.IntN(4)
 			b.slotNumber, b.userCounts = append(b.slotNumber, first+t), append(b.userCounts, n)
-			b.aircraft = append(b.aircraft, randomRow(r, f.Aircraft*prefdt.AircraftFeatures)...)
-			b.users = append(b.users, randomRow(r, n*f.UserWidth())...)
-			b.returns, b.omega = append(b.returns, randomRow(r, prefdt.ReturnFeatures)...), append(b.omega, omega)
-			b.action = append(b.action, randomRow(r, f.Aircraft*prefdt.ActionFeatures)...)
-			b.motion = append(b.motion, randomRow(r, 2*f.Aircraft)...)
+			b.aircraft = append(b.aircraft, nntest.Row(r, f.Aircraft*prefdt.AircraftFeatures)...)
+			b.users = append(b.users, nntest.Row(r, n*f.UserWidth())...)
+			b.returns, b.omega = append(b.returns, nntest.Row(r, prefdt.ReturnFeatures)...), append(b.omega, omega)
+			b.action = append(b.action, nntest.Row(r, f.Aircraft*prefdt.ActionFeatures)...)
+			b.motion = append(b.motion, nntest.Row(r, 2*f.Aircraft)...)
 			for range n {
 				b.server, b.offload = append(b.server, r.IntN(f.Aircraft+1)), append(b.offload, 2*r.Float32()-1)
 			}
@@ -117,28 +110,22 @@ func TestCausal(t *testing.T) {
 	n.forward(b)
 	const slot = 3 + 2 // the third of the second window
 	motion := slices.Clone(n.motion.Value.Row(slot))
-	other := randomBatch(r, &f, []int{3, 5, 2})
-	keep := func(dst, src []float32, first, end, width int) {
-		copy(dst[first*width:end*width], src[first*width:end*width])
+	keep := func(x []float32, first, end, width int) []float32 { // all else is drawn anew
+		y := nntest.Row(r, len(x))
+		copy(y[first*width:end*width], x[first*width:end*width])
+		return y
 	}
-	users := 0
-	var aircraft, returns, action, omega, userRows []float32
-	aircraft, returns, action, omega = other.aircraft, other.returns, other.action, other.omega
-	m := f.Aircraft
-	keep(aircraft, b.aircraft, 3, slot+1, m*prefdt.AircraftFeatures)
-	keep(returns, b.returns, 3, slot+1, prefdt.ReturnFeatures)
-	keep(omega, b.omega, 3, slot+1, 1)
-	keep(action, b.action, 3, slot, m*prefdt.ActionFeatures)
-	for s, count := range b.userCounts {
-		row := b.users[users*f.UserWidth() : (users+count)*f.UserWidth()]
-		if s < 3 || s > slot {
-			row = randomRow(r, count*f.UserWidth())
+	firstUser, endUser := 0, 0
+	for s, count := range b.userCounts[:slot+1] {
+		if endUser += count; s < 3 {
+			firstUser += count
 		}
-		userRows = append(userRows, row...)
-		users += count
 	}
-	changed := *b
-	changed.aircraft, changed.returns, changed.action, changed.omega, changed.users = aircraft, returns, action, omega, userRows
+	changed, m := *b, f.Aircraft
+	changed.aircraft = keep(b.aircraft, 3, slot+1, m*prefdt.AircraftFeatures)
+	changed.users = keep(b.users, firstUser, endUser, f.UserWidth())
+	changed.returns, changed.omega = keep(b.returns, 3, slot+1, prefdt.ReturnFeatures), keep(b.omega, 3, slot+1, 1)
+	changed.action = keep(b.action, 3, slot, m*prefdt.ActionFeatures)
 	n.forward(&changed)
 	for i, x := range n.motion.Value.Row(slot) {
 		if math.Abs(float64(x-motion[i])) > 1e-5 {

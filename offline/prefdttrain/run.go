@@ -121,7 +121,7 @@ func Trained(ctx context.Context, c Config, dir string, tokens float64, log io.W
 	if err != nil {
 		return nil, err
 	}
-	if n.Subject.Corpus != m.Hash() || mustJSON(n.Config) != mustJSON(c) {
+	if n.Subject.Corpus != m.Hash() || command.Hash(n.Config) != command.Hash(c) {
 		return nil, cli.BadInputf("%s holds a run of another configuration or corpus: give that one, or another folder", dir)
 	}
 	ck, err := m.Checkpoint(&c.Form, parameters)

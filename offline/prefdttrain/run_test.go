@@ -43,8 +43,17 @@ func testConfig() Config {
 	return c
 }
 
-// testCorpus is a corpus of rules that offload less and less, in a folder of its own.
-var testCorpus = sync.OnceValues(func() (*Corpus, error) {
+// testCorpus is a corpus of rules that offload less and less; tests do not change it.
+func testCorpus(t testing.TB) *Corpus {
+	t.Helper()
+	m, err := builtCorpus()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+var builtCorpus = sync.OnceValues(func() (*Corpus, error) {
 	found := search.Archive{Config: search.Default()}
 	for k := range 12 {
 		scale := 1 - float64(k)/11
@@ -58,18 +67,16 @@ var testCorpus = sync.OnceValues(func() (*Corpus, error) {
 	return Build(context.Background(), c, world.Standard(), a, 2, nil)
 })
 
-// The corpus follows its recipe, and is the same on any number of cores.
+// The corpus follows its recipe, with corner emphasis and without, and is the same on any number of cores.
 func TestCorpus(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testCorpus(t)
 	low, high := m.Accepted()
 	if c := m.GoalConstants().Conditioner; c.Omegas[0] != low || math.Abs(c.Omegas[len(c.Omegas)-1]-high) > 1e-12 {
 		t.Errorf("the conditioner is of %v to %v, flights are stored under %v to %v", c.Omegas[0], c.Omegas[len(c.Omegas)-1], low, high)
 	}
-	heuristics, corner, beyond := 0, 0, 0
-	window := m.Shares[min(4, len(m.Shares))-1]
+	heuristics, corner, uniformCorner, beyond := 0, 0, 0, 0
+	window, uniform := m.Shares[min(4, len(m.Shares))-1], *m
+	uniform.Uniform = true
 	least, most := m.Flights[0].Point, m.Flights[0].Point
 	for i := range m.Flights {
 		f := &m.Flights[i]
@@ -83,13 +90,19 @@ func TestCorpus(t *testing.T) {
 		if f.Omega <= window {
 			corner++
 		}
+		if uniform.draw(uint64(i)).Omega <= window {
+			uniformCorner++
+		}
 		if f.Omega < low || f.Omega > high || f.Seed >= validationFirst {
 			beyond++
 		}
 	}
 	n := float64(len(m.Flights))
-	if beyond > 0 || math.Abs(float64(heuristics)/n-heuristicShare) > 0.04 || float64(corner)/n < cornerFraction-0.04 {
-		t.Errorf("%d of %v flights are beyond the band, %d heuristic, %d in the corner", beyond, n, heuristics, corner)
+	if beyond > 0 || math.Abs(float64(heuristics)/n-heuristicShare) > 0.04 {
+		t.Errorf("%d of %v flights are beyond the band, %d heuristic", beyond, n, heuristics)
+	}
+	if share := float64(corner-uniformCorner) / n; math.Abs(share-cornerFraction) > 0.06 || uniformCorner == 0 {
+		t.Errorf("in the corner %d with emphasis, %d without", corner, uniformCorner)
 	}
 	if m.Etas.DelayS != most.DelayS-least.DelayS || m.Etas.EnergyJ != most.EnergyJ-least.EnergyJ {
 		t.Errorf("eta is %+v, the flights' spans are %v and %v", m.Etas, most.DelayS-least.DelayS, most.EnergyJ-least.EnergyJ)
@@ -101,28 +114,6 @@ func TestCorpus(t *testing.T) {
 	again, err := Build(context.Background(), c, m.World, m.Archive, 1, nil)
 	if err != nil || again.Hash() != m.Hash() {
 		t.Errorf("on one core it is another corpus: %v", err)
-	}
-}
-
-// Without corner emphasis the preferences are those of the Dirichlet tiers alone.
-func TestUniformPreferences(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
-	uniform := *m
-	uniform.Uniform = true
-	window := m.Shares[min(4, len(m.Shares))-1]
-	corner := map[bool]int{}
-	for i := range uint64(2000) {
-		for _, x := range []*Corpus{m, &uniform} {
-			if x.draw(i).Omega <= window {
-				corner[x.Uniform]++
-			}
-		}
-	}
-	if share := float64(corner[false]-corner[true]) / 2000; math.Abs(share-cornerFraction) > 0.06 || corner[true] == 0 {
-		t.Errorf("in the corner %d with emphasis, %d without", corner[false], corner[true])
 	}
 }
 
@@ -139,7 +130,7 @@ func TestDispatchFlights(t *testing.T) {
 	for k, price := range prices {
 		m.Archive.Append(want[k][0], price, nil)
 	}
-	f := corpus.NewSimulator(&c)
+	f := corpus.NewSimulator(&c, &m.Archive)
 	for k := range prices {
 		got, err := m.simulate(f, &Episode{Seed: 5, Member: k}, nil)
 		if err != nil || got != want[k][0] {
@@ -153,10 +144,7 @@ func TestDispatchFlights(t *testing.T) {
 
 // A corpus that does not rise and fall with the preference is refused before any training.
 func TestGates(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testCorpus(t)
 	broken := *m
 	broken.Flights = slices.Clone(m.Flights)
 	for i := range broken.Flights {
@@ -179,7 +167,7 @@ func TestGates(t *testing.T) {
 
 // testStores are the flights of the corpus and those kept for validation, read once.
 var testStores = sync.OnceValues(func() ([2]*store, error) {
-	m, err := testCorpus()
+	m, err := builtCorpus()
 	if err != nil {
 		return [2]*store{}, err
 	}
@@ -195,8 +183,7 @@ func testRun(t *testing.T, c Config) *run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := testCorpus()
-	r, err := newRun(c, m.Hash(), stores[0], stores[1])
+	r, err := newRun(c, testCorpus(t).Hash(), stores[0], stores[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,24 +267,36 @@ func TestRunIsNotOverwritten(t *testing.T) {
 	}
 }
 
+const shippedFolder = "../../configs/paper"
+
+func shipped(t *testing.T) *checkpoint.Checkpoint {
+	t.Helper()
+	ck, err := checkpoint.Load(shippedFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ck
+}
+
+// sweep flies a checkpoint and returns its results by request, then by seed.
+func sweep(t *testing.T, ck *checkpoint.Checkpoint, c world.Config, list []uint64, requests ...rollout.Request) [][]rollout.Result {
+	t.Helper()
+	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, c, rollout.ReportLink{}, list, requests, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
 // The checkpoint of the published form that is shipped flies what it is asked for, and ONNX
 // Runtime computes what its step does.
 func TestShipped(t *testing.T) {
-	const dir = "../../configs/paper"
-	ck, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := Default()
+	ck, c := shipped(t), Default()
 	if !ck.Published.Form.Same(&c.Form) {
 		t.Errorf("its form is %+v, configs/prefdt.yaml has %+v", ck.Published.Form, c.Form)
 	}
-	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{},
-		seeds.List(seeds.CalibrationFirst, 3),
-		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3)), 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := sweep(t, ck, world.Standard(), seeds.List(seeds.CalibrationFirst, 3),
+		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3))...)
 	for k, want := range [][2]pareto.Point{{{DelayS: 75, EnergyJ: 36e3}, {DelayS: 125, EnergyJ: 41e3}},
 		{{DelayS: 250, EnergyJ: 28e3}, {DelayS: 450, EnergyJ: 34e3}}, {{DelayS: 650, EnergyJ: 26.5e3}, {DelayS: 780, EnergyJ: 28e3}}} {
 		for _, x := range results[k] {
@@ -308,25 +307,19 @@ func TestShipped(t *testing.T) {
 	}
 	// Preferences past the ends of what flights are stored under are those ends.
 	stored := ck.GoalConstants.Conditioner.Omegas
-	results, err = rollout.Sweep(t.Context(), ck, inference.DecoderHeads, world.Standard(), rollout.ReportLink{},
-		seeds.List(seeds.CalibrationFirst, 1),
-		rollout.PreferenceRequests([]float64{0, stored[0], stored[len(stored)-1], 1}), 2, nil)
-	if err != nil || results[0][0].Point != results[1][0].Point || results[2][0].Point != results[3][0].Point {
-		t.Errorf("past the ends: %+v, %v", results, err)
+	results = sweep(t, ck, world.Standard(), seeds.List(seeds.CalibrationFirst, 1),
+		rollout.PreferenceRequests([]float64{0, stored[0], stored[len(stored)-1], 1})...)
+	if results[0][0].Point != results[1][0].Point || results[2][0].Point != results[3][0].Point {
+		t.Errorf("past the ends: %+v", results)
 	}
-	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(dir, checkpoint.GraphFile)) })
+	t.Run("ONNX Runtime", func(t *testing.T) { compareWithORT(t, ck, filepath.Join(shippedFolder, checkpoint.GraphFile)) })
 }
 
 // A budget is kept where flight power rises in flight and where its total is revised; as the
 // energy entry alone it is not.
 func TestBudgetIsReplanned(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/paper")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shock := world.Standard()
+	ck, shock, short := shipped(t), world.Standard(), world.Standard()
 	shock.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
-	short := world.Standard()
 	short.Slots = 60
 	for _, x := range []struct {
 		name    string
@@ -341,19 +334,14 @@ func TestBudgetIsReplanned(t *testing.T) {
 	} {
 		for _, asPublished := range []bool{false, true} {
 			ck.Published.AsPublished = asPublished
-			results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, x.world, rollout.ReportLink{},
-				seeds.List(seeds.CalibrationFirst, 4), []rollout.Request{x.request}, 2, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			end := 0.0
-			for _, r := range results[0] {
+			end, flown := 0.0, sweep(t, ck, x.world, seeds.List(seeds.CalibrationFirst, 4), x.request)[0]
+			for _, r := range flown {
 				end += r.EnergyJ/x.totalJ - 1
 				if off := math.Abs(r.EnergyJ/x.totalJ - 1); !asPublished && off > 0.006 {
 					t.Errorf("%s: a flight ends %.2f %% off its budget", x.name, 100*off)
 				}
 			}
-			if mean := end / float64(len(results[0])); asPublished && strings.HasPrefix(x.name, "a ") && x.world.Slots == 100 &&
+			if mean := end / float64(len(flown)); asPublished && strings.HasPrefix(x.name, "a ") && x.world.Slots == 100 &&
 				mean < 0.03 {
 				t.Errorf("%s: as published it ends %.2f %% above: then nothing need be replanned", x.name, 100*mean)
 			}
@@ -364,10 +352,7 @@ func TestBudgetIsReplanned(t *testing.T) {
 // A trained network becomes a checkpoint that flies, and that refuses what it is not bound
 // to. ONNX Runtime computes what its step does.
 func TestCheckpoint(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testCorpus(t)
 	c, dir, out := testConfig(), t.TempDir(), t.TempDir()
 	run := testRun(t, c)
 	if err := run.run(t.Context(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard); err != nil {
@@ -376,7 +361,7 @@ func TestCheckpoint(t *testing.T) {
 	if err := command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := finish(context.Background(), c, dir, filepath.Join(dir, coolDownFile), 2, 2, out, nil); err != nil {
+	if _, err := finish(t.Context(), m, filepath.Join(dir, coolDownFile), 2, 2, out, nil); err != nil {
 		t.Fatal(err)
 	}
 	ck, err := checkpoint.Load(out)
@@ -437,12 +422,8 @@ func TestCheckpoint(t *testing.T) {
 	w := world.Standard()
 	w.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
 	for _, world := range []world.Config{world.Standard(), w} {
-		results, err := rollout.Sweep(context.Background(), ck, inference.DecoderHeads, world, rollout.ReportLink{},
-			seeds.List(seeds.TrainingLast-1, 2),
-			append(rollout.PreferenceRequests([]float64{low, high}), rollout.Request{Mode: goal.Target, BudgetJ: 32e3}), 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		results := sweep(t, ck, world, seeds.List(seeds.TrainingLast-1, 2),
+			append(rollout.PreferenceRequests([]float64{low, high}), rollout.Request{Mode: goal.Target, BudgetJ: 32e3})...)
 		for k, row := range results {
 			for _, x := range row {
 				if !(x.DelayS > 50 && x.DelayS < 3000 && x.EnergyJ > 5e3 && x.EnergyJ < 1e5) {
@@ -473,16 +454,14 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 	memory := ck.Paper.NewMemory()
 	var out prefdt.Outputs
 	action := make([]float32, f.Aircraft*prefdt.ActionFeatures)
-	w := world.New(world.Standard(), 5)
-	var snapshot slot.Snapshot
-	var d slot.Decision
-	var step world.Action
+	c := world.Standard()
+	c.Slots = 30
 	past := f.PastTokens()
-	for !w.Done() && w.Slot < 30 {
-		w.Snapshot(&snapshot)
-		d.Resize(&snapshot)
-		aircraft, users := builder.AppendSlot(nil, nil, &snapshot)
-		in := prefdt.Inputs{Slot: w.Slot, Before: w.Slot - 1, NumUsers: len(snapshot.Users), Omega: 0.2, Action: action,
+	var r teacher.Runner
+	r.Fly(world.New(c, 5), func(s *slot.Snapshot, d *slot.Decision) {
+		d.Resize(s)
+		aircraft, users := builder.AppendSlot(nil, nil, s)
+		in := prefdt.Inputs{Slot: s.Slot, Before: s.Slot - 1, NumUsers: len(s.Users), Omega: 0.2, Action: action,
 			Aircraft: aircraft, Users: users, Return: prefdt.AppendReturn(nil, 0.2, 200, 3e4, 700, 17e3)}
 		ck.Paper.Step(&in, memory, &out)
 		oneHot := func(k int) ort.Tensor {
@@ -493,7 +472,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 			return ort.Tensor{Dims: []int{1, f.Slots}, Data: row}
 		}
 		mask := make([]float32, past+1)
-		for k := range min(3*w.Slot, past+1) { // the first slot has no action before it
+		for k := range min(3*s.Slot, past+1) { // the first slot has no action before it
 			mask[past-k] = 1
 		}
 		padded := append(slices.Clone(in.Users), slices.Repeat([]float32{3}, f.UserWidth())...)
@@ -506,7 +485,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 			"action": {Dims: []int{1, len(action)}, Data: action}, "before": oneHot(in.Before),
 			"past_mask": {Dims: []int{past + 1}, Data: mask},
 		}
-		if w.Slot == 0 {
+		if s.Slot == 0 {
 			feeds["past"] = ort.Tensor{Dims: []int{past, f.Width}, Data: make([]float32, past*f.Width)}
 		}
 		response, err := runtime.Run(&ort.Request{Model: graph, Feeds: feeds, Carry: map[string]string{"present": "past"}})
@@ -517,38 +496,25 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 			got := response.Outputs[name].Data
 			for i, v := range x {
 				if math.Abs(float64(v-got[i])) > 1e-3 {
-					t.Fatalf("slot %d: %s %d is %v, in ONNX Runtime %v", w.Slot, name, i, v, got[i])
+					t.Fatalf("slot %d: %s %d is %v, in ONNX Runtime %v", s.Slot, name, i, v, got[i])
 				}
 			}
 		}
 		action = prefdt.AppendAction(nil, out.Motion, make([]int, in.NumUsers), nil)
-		d.Evaluate(&ck.Physics, &snapshot)
-		w.FillAction(&snapshot, &d, &step)
-		w.Step(step)
-	}
+		d.Evaluate(&ck.Physics, s)
+	}, nil)
 }
 
 // A checkpoint that is not what its manifest says is refused, both sides named.
 func TestHostileCheckpoints(t *testing.T) {
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testCorpus(t)
 	c := testConfig()
 	parameters := randomParameters[float32](&c.Form, 4).Data
 	ck, err := m.Checkpoint(&c.Form, parameters)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := exportUncalibrated(dir, ck, parameters); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, checkpoint.ManifestFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	graph, err := os.ReadFile(filepath.Join(dir, checkpoint.GraphFile))
+	raw, graph, _, err := export.Encode(ck.Manifest, parameters, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -588,16 +554,13 @@ func TestHostileCheckpoints(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := readTrained(filepath.Join(dir, checkpoint.GraphFile)); err == nil || !strings.Contains(err.Error(), "it starts with") {
+	if _, _, err := readTrained(filepath.Join(shippedFolder, checkpoint.GraphFile)); err == nil ||
+		!strings.Contains(err.Error(), "it starts with") {
 		t.Errorf("a graph read as a state gives %v", err)
 	}
-	if _, _, err := readTrained(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, _, err := readTrained(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no state gives %v", err)
 	}
-}
-
-func exportUncalibrated(dir string, ck *checkpoint.Checkpoint, parameters []float32) error {
-	return export.Write(dir, ck.Manifest, parameters, nil)
 }
 
 // The logs of a run in parts have each step once, and the best state is that of the largest
@@ -605,10 +568,7 @@ func exportUncalibrated(dir string, ck *checkpoint.Checkpoint, parameters []floa
 func TestLogs(t *testing.T) {
 	c, dir := testConfig(), t.TempDir()
 	c.Schedule.CoolDown = 0.5
-	m, err := testCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testCorpus(t)
 	var tokens = 4 * c.tokensPerStep()
 	for _, stop := range []int{1, 3, 0} {
 		run := testRun(t, c)

@@ -41,18 +41,10 @@ type reader struct {
 }
 
 func newReader(m *Corpus, f *prefdt.Form, s *prefdt.Statistics) *reader {
-	r := &reader{Simulator: corpus.NewSimulator(&m.World), corpus: m}
+	r := &reader{Simulator: corpus.NewSimulator(&m.World, &m.Archive), corpus: m}
 	r.builder = prefdt.NewBuilder(f, &r.World.Config.Physics, s)
 	r.maxSpeed = m.World.Physics.SpeedMaxMPS
 	return r
-}
-
-// raw flies a flight and gives each slot's rows, as they stand, to a function.
-func (r *reader) raw(x *Episode, each func(aircraft, users []float32)) error {
-	_, err := r.corpus.simulate(r.Simulator, x, func(s teacher.SettledSlot) {
-		each(r.builder.AppendSlot(nil, nil, s.Snapshot))
-	})
-	return err
 }
 
 // read flies a flight and returns its rows. It must cost what the corpus says.
@@ -106,9 +98,10 @@ func (m *Corpus) statistics(f *prefdt.Form) (s prefdt.Statistics, err error) {
 	r := newReader(m, f, nil)
 	var aircraft, users corpus.MomentSums
 	for i := range min(statisticFlights, len(m.Flights)) {
-		if err = r.raw(&m.Flights[i], func(a, u []float32) {
-			aircraft.Add(a, prefdt.AircraftFeatures)
-			users.Add(u, len(f.UserFeatures))
+		if _, err = m.simulate(r.Simulator, &m.Flights[i], func(x teacher.SettledSlot) {
+			r.aircraft, r.users = r.builder.AppendSlot(r.aircraft[:0], r.users[:0], x.Snapshot)
+			aircraft.Add(r.aircraft, prefdt.AircraftFeatures)
+			users.Add(r.users, len(f.UserFeatures))
 		}); err != nil {
 			return s, err
 		}

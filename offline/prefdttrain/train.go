@@ -181,6 +181,12 @@ type step struct {
 	slots, users int
 }
 
+// add gives a worker a window of a store.
+func (x *step) add(worker int, w window, s *store) {
+	x.windows[worker] = append(x.windows[worker], w)
+	x.slots, x.users = x.slots+w.end-w.first, x.users+s.users(w)
+}
+
 // draw draws the windows of a step. Each goes to the worker with the least work so far: they
 // end together.
 func (r *run) draw(number int) step {
@@ -188,9 +194,9 @@ func (r *run) draw(number int) step {
 	rng := rand.New(rand.NewPCG(r.Config.Seed, uint64(number)))
 	for range r.Config.Batch {
 		w := r.store.draw(rng)
-		x.slots, x.users = x.slots+w.end-w.first, x.users+r.store.users(w)
 		k := slices.Index(slots, slices.Min(slots))
-		x.windows[k], slots[k] = append(x.windows[k], w), slots[k]+w.end-w.first
+		slots[k] += w.end - w.first
+		x.add(k, w, r.store)
 	}
 	return x
 }
@@ -228,10 +234,8 @@ func (r *run) validate() (sum Losses) {
 	x, j := step{windows: make([][]window, len(r.workers))}, 0
 	for i, f := range r.held.flights {
 		for end := len(f.userCounts); end > 0; end -= r.Form.Context {
-			w := window{i, max(end-r.Form.Context, 0), end}
-			k := j % len(r.workers)
-			x.windows[k] = append(x.windows[k], w)
-			x.slots, x.users, j = x.slots+w.end-w.first, x.users+r.held.users(w), j+1
+			x.add(j%len(r.workers), window{i, max(end-r.Form.Context, 0), end}, r.held)
+			j++
 		}
 	}
 	parts := make([]Losses, len(r.workers))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -178,17 +177,13 @@ func (r *restart) run(ctx context.Context, workers int, stdout io.Writer) error 
 
 // initialState returns the state to search from, and never drops one without -resume.
 func initialState(path string, c Config, resume bool) (State, error) {
-	_, err := os.Stat(path)
+	state, err := ReadState(path, c)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return State{}, nil
-	case err != nil:
-		return State{}, fmt.Errorf("search state: %w", err)
 	case !resume:
 		return State{}, fmt.Errorf("%s holds a search: add -resume to continue it, or give another -out", path)
-	}
-	state, err := ReadState(path, c)
-	if err == nil && state.Generation > c.Generations {
+	case err == nil && state.Generation > c.Generations:
 		err = fmt.Errorf("search state %s: it is at generation %d, beyond the %d requested", path, state.Generation, c.Generations)
 	}
 	return state, err

@@ -51,20 +51,11 @@ type Rule struct {
 
 // NewRule returns the rule of some genes in a world.
 func NewRule(c *world.Config, genes []float64) (*Rule, error) {
-	r := &Rule{physics: &c.Physics}
+	r := &Rule{genes: genes, physics: &c.Physics}
 	for m := range c.Aircraft {
 		r.starts = append(r.starts, c.Start(m))
 	}
-	return r, r.SetGenes(genes)
-}
-
-// SetGenes changes the genes after a check of their ranges. It keeps the slice.
-func (r *Rule) SetGenes(genes []float64) error {
-	if err := checkGenes(genes, len(r.starts)); err != nil {
-		return err
-	}
-	r.genes = genes
-	return nil
+	return r, checkGenes(genes, c.Aircraft)
 }
 
 func checkGenes(genes []float64, aircraft int) error {
@@ -160,14 +151,14 @@ func unitVector(v physics.Position) physics.Position {
 
 // DecideAs returns what decides as any of some rules, by their genes. It serves one goroutine.
 func DecideAs(c *world.Config, genes [][]float64) (func(member int, s *slot.Snapshot, d *slot.Decision), error) {
-	for _, g := range genes {
+	for i, g := range genes {
 		if err := checkGenes(g, c.Aircraft); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("member %d: %w", i, err)
 		}
 	}
 	rule, err := NewRule(c, genes[0])
 	return func(member int, s *slot.Snapshot, d *slot.Decision) {
-		rule.SetGenes(genes[member]) // they were checked
+		rule.genes = genes[member]
 		rule.Decide(s, d)
 	}, err
 }

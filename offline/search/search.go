@@ -23,8 +23,8 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/inference/slot"
 	"prefdt/offline/command"
-	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -166,34 +166,19 @@ func meanOutcome(outcomes []pareto.Point) pareto.Point {
 	return pareto.Point{DelayS: sum.DelayS / n, EnergyJ: sum.EnergyJ / n}
 }
 
-// Fly returns the outcome of every member on every seed, [member][seed].
-// Episodes are shared among workers; each is a function of its seed and its
-// genes alone, so their number changes nothing. progress, if not nil, is called
-// with how many seeds are complete, from one goroutine at a time.
-func Fly(ctx context.Context, c *world.Config, members []Member, seeds []uint64, workers int, progress func(done int)) ([][]pareto.Point,
+// Fly returns the outcome of every member on every seed, [member][seed]. For progress see
+// teacher.Episodes.
+func Fly(ctx context.Context, c *world.Config, members []Member, list []uint64, workers int, progress func(done int)) ([][]pareto.Point,
 	error) {
-	outcomes := make([][]pareto.Point, len(members))
-	for m := range outcomes {
-		outcomes[m] = make([]pareto.Point, len(seeds))
+	var genes [][]float64
+	for _, m := range members {
+		genes = append(genes, m.Genes)
 	}
-	type worker struct {
-		teacher.Runner
-		world *world.World
-	}
-	return outcomes, jobs.Do(ctx, len(members)*len(seeds), workers, func() (*worker, error) {
-		return &worker{world: world.New(*c, 0)}, nil
-	}, func(w *worker, job int) error {
-		i, m := job/len(members), job%len(members)
-		rule, err := NewRule(&w.world.Config, members[m].Genes)
-		if err != nil {
-			return fmt.Errorf("member %d: %w", m, err)
-		}
-		w.world.Reset(seeds[i])
-		outcomes[m][i] = w.Fly(w.world, rule.Decide, nil)
-		return nil
-	}, func(done int) {
-		if progress != nil && done%len(members) == 0 {
-			progress(done / len(members))
-		}
-	})
+	return teacher.Episodes(ctx, c, len(members), list, workers, func(w *world.World) (func(int) pareto.Point, error) {
+		decideAs, err := DecideAs(&w.Config, genes)
+		var r teacher.Runner
+		return func(m int) pareto.Point {
+			return r.Fly(w, func(s *slot.Snapshot, d *slot.Decision) { decideAs(m, s, d) }, nil)
+		}, err
+	}, progress)
 }

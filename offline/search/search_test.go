@@ -34,65 +34,41 @@ func statesOf(t *testing.T, c Config, workers int) []State {
 	return states
 }
 
-// A search that stops after any generation, goes through its file and is
-// resumed has the same state after every later generation, bit for bit, and
-// the number of workers changes nothing.
+// A search that ends after any generation, goes through its file and is
+// resumed with more has the same state after every later generation, bit for bit, and
+// the number of workers changes nothing. Another seed is another search.
 func TestResumeEqualsUninterrupted(t *testing.T) {
 	c := smallConfig()
 	want := statesOf(t, c, 1)
 	if len(want) != c.Generations {
 		t.Fatalf("%d generations, want %d", len(want), c.Generations)
 	}
+	other := c
+	other.Seed, other.Generations = c.Seed+1, 1
+	if x := statesOf(t, other, 2)[0]; reflect.DeepEqual(x.Population, want[0].Population) || x.ConfigHash == want[0].ConfigHash {
+		t.Error("another seed is the same search")
+	}
 	for stop := 1; stop < c.Generations; stop++ {
-		path := filepath.Join(t.TempDir(), "state.json")
-		enough := errors.New("enough")
-		var state State
-		err := Run(t.Context(), c, &state, 3, func(s *State) error {
-			if err := command.ReplaceJSON(path, " ", s); err != nil || s.Generation < stop {
-				return err
-			}
-			return enough
-		})
-		if !errors.Is(err, enough) {
-			t.Fatalf("stop at %d: %v", stop, err)
-		}
-		resumed, err := ReadState(path, c)
-		if err != nil {
+		path, short := filepath.Join(t.TempDir(), "state.json"), c
+		short.Generations = stop
+		if err := command.ReplaceJSON(path, " ", statesOf(t, short, 3)[stop-1]); err != nil {
 			t.Fatal(err)
 		}
-		at := stop - 1
-		if !reflect.DeepEqual(resumed, want[at]) {
-			t.Fatalf("the state read after generation %d differs", stop)
+		resumed, err := ReadState(path, c)
+		if err != nil || !reflect.DeepEqual(resumed, want[stop-1]) {
+			t.Fatalf("the state read after generation %d differs, %v", stop, err)
 		}
+		at := stop
 		err = Run(t.Context(), c, &resumed, 2, func(s *State) error {
-			if at++; !reflect.DeepEqual(*s, want[at]) {
+			if !reflect.DeepEqual(*s, want[at]) {
 				t.Errorf("stopped at %d: generation %d differs", stop, s.Generation)
 			}
+			at++
 			return nil
 		})
-		if err != nil || at != len(want)-1 {
-			t.Fatalf("resumed at %d: %v, at generation %d", stop, err, at+1)
+		if err != nil || at != len(want) {
+			t.Fatalf("resumed at %d: %v, at generation %d", stop, err, at)
 		}
-		if a, b := resumed.Archive(c), want[at].Archive(c); !reflect.DeepEqual(a, b) {
-			t.Errorf("stopped at %d: the archives differ", stop)
-		}
-	}
-}
-
-// A finished search continues with more generations as if they had been requested
-// at once.
-func TestExtend(t *testing.T) {
-	c := smallConfig()
-	want := statesOf(t, c, 2)
-	short := c
-	short.Generations = 4
-	states := statesOf(t, short, 2)
-	state := states[len(states)-1]
-	if err := Run(t.Context(), c, &state, 2, func(*State) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(state, want[len(want)-1]) {
-		t.Error("an extended search differs from a long one")
 	}
 }
 
@@ -118,37 +94,12 @@ func TestElitism(t *testing.T) {
 	}
 }
 
-func TestSeedsChangeTheSearch(t *testing.T) {
-	c := smallConfig()
-	c.Generations = 1
-	a := statesOf(t, c, 2)[0]
-	c.Seed++
-	if b := statesOf(t, c, 2)[0]; reflect.DeepEqual(a.Population, b.Population) || a.ConfigHash == b.ConfigHash {
-		t.Error("another seed is the same search")
-	}
-}
-
 func TestAnotherFleet(t *testing.T) {
 	c := smallConfig()
 	c.World.Aircraft, c.World.AircraftLosses = 3, []world.AircraftLoss{{Aircraft: 1, Slot: 10}}
 	states := statesOf(t, c, 2)
 	if a := states[8].Archive(c); len(a.Members) < 3 || len(a.Members[0].Genes) != 13 {
 		t.Errorf("three aircraft, one lost: %d members of %d genes", len(a.Members), len(a.Members[0].Genes))
-	}
-}
-
-func TestFlyStopsWithTheContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	c := smallConfig()
-	state := State{}
-	err := Run(ctx, c, &state, 2, func(s *State) error {
-		if s.Generation == 2 {
-			cancel()
-		}
-		return nil
-	})
-	if !errors.Is(err, context.Canceled) || state.Generation != 2 {
-		t.Errorf("%v at generation %d, want a cancelled search at 2", err, state.Generation)
 	}
 }
 

@@ -57,17 +57,6 @@ func (r *Runner) Fly(w *world.World, decide func(*slot.Snapshot, *slot.Decision)
 	return total
 }
 
-// CopyGains gives the users gains of their own, in a memory that it reuses and returns.
-func CopyGains(users []slot.User, memory []float64) []float64 {
-	memory = memory[:0]
-	for u := range users {
-		first := len(memory)
-		memory = append(memory, users[u].Gain...)
-		users[u].Gain = memory[first:len(memory):len(memory)]
-	}
-	return memory
-}
-
 // Settlement returns what a slot cost as an objective settles it. w is the world
 // after the step, o the step's outcome.
 func Settlement(w *world.World, o *world.Outcome) goal.Settlement {

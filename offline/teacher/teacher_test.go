@@ -25,16 +25,17 @@ func TestReachesFirstMeasurements(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mean := measureMean(outcomes)
-		t.Logf("%d prices: %+v", n, mean)
-		if hv := mean.Hypervolume / 1e6; hv < 103 || hv > 104.5 {
-			t.Errorf("hypervolume %.2fe6, want 103.0 to 104.5", hv)
-		}
-		if mean.CornerS < 79 || mean.CornerS > 88 {
-			t.Errorf("corner %.1f s, want 79 to 88", mean.CornerS)
-		}
-		if mean.ReachS < 600 || mean.ReachS > 628 {
-			t.Errorf("reach %.1f s, want 600 to 628", mean.ReachS)
+		y := pareto.Measure(nil, outcomes, pareto.Reference, pareto.TightReference)
+		for _, x := range []struct {
+			name      string
+			of        []float64
+			low, high float64
+		}{
+			{"hypervolume, s J", y.Hypervolumes, 103e6, 104.5e6}, {"corner, s", y.Corners, 79, 88}, {"reach, s", y.Reaches, 600, 628},
+		} {
+			if mean := pareto.Mean(x.of); !(mean >= x.low && mean <= x.high) {
+				t.Errorf("%d prices: %s %v, want %v to %v", n, x.name, mean, x.low, x.high)
+			}
 		}
 		archive := pareto.MeanPoints(outcomes)
 		for k := 1; k < len(archive); k++ {
@@ -149,26 +150,4 @@ func BenchmarkFly(b *testing.B) {
 		w.Reset(uint64(i))
 		scheduler.Fly(w, ConstantPrice(prices[i%32]), nil)
 	}
-}
-
-// meanMetrics is the mean over seeds of the per-seed figures of a sweep.
-type meanMetrics struct {
-	Hypervolume, TightHypervolume float64 // seconds x joules
-	CornerS, ReachS               float64
-}
-
-// measureMean reads a sweep.
-func measureMean(outcomes [][]pareto.Point) (mean meanMetrics) {
-	if len(outcomes) == 0 {
-		return mean
-	}
-	n := float64(len(outcomes[0]))
-	for i := range outcomes[0] {
-		points := pareto.SeedPoints(outcomes, i)
-		mean.Hypervolume += pareto.Hypervolume(points, pareto.Reference) / n
-		mean.TightHypervolume += pareto.Hypervolume(points, pareto.TightReference) / n
-		mean.CornerS += pareto.CornerS(points) / n
-		mean.ReachS += pareto.ReachS(points) / n
-	}
-	return mean
 }
