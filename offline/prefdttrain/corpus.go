@@ -1,8 +1,8 @@
 package prefdttrain
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -61,14 +61,8 @@ const validationFirst = 90_000
 // archive, then by those of the flights of the first draw.
 func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive, workers int, progress func(done int)) (*Corpus, error) {
 	f, flights := &config.Form, config.Flights
-	if err := errors.Join(c.Check(), a.Check(), f.Check(), f.Fits(c.Aircraft, c.Slots)); err != nil {
+	if err := cmp.Or(config.Check(), c.Check(), a.Check(), f.Fits(c.Aircraft, c.Slots)); err != nil {
 		return nil, fmt.Errorf("build corpus: %w", err)
-	}
-	if a.Genes == nil && a.Prices == nil {
-		return nil, errors.New("build corpus: the archive has neither rules nor prices")
-	}
-	if flights < 2*statisticFlights {
-		return nil, fmt.Errorf("build corpus: %d flights, want %d at least", flights, 2*statisticFlights)
 	}
 	m := &Corpus{World: c, Seed: config.Seed, Uniform: config.Uniform, Archive: a, UserFeatures: f.UserFeatures}
 	m.Etas.DelayS, m.Etas.EnergyJ = a.ReturnScales()

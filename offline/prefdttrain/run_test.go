@@ -229,7 +229,6 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 		!strings.Contains(string(log), "\n29,") {
 		t.Errorf("the cool-down's log has the lines of another: %s, %v", log, err)
 	}
-	c.Seed++
 	other := testRun(t, testConfig())
 	other.Config.Seed++
 	if err := other.Load(filepath.Join(whole, stateFile)); err == nil || !strings.Contains(err.Error(), "it was trained with") {

@@ -208,5 +208,6 @@ func evaluateArchive(ctx context.Context, call *cli.Call, path, text string, wor
 	if asJSON {
 		return call.PrintJSON(e)
 	}
-	return e.print(call.Stdout)
+	fmt.Fprintf(call.Stdout, "%d members on %d seeds from %d, per seed\n", e.Members, len(list), list[0])
+	return e.Write(call.Stdout, "IGD, of the pooled span", e.IGD, "")
 }

@@ -2,8 +2,6 @@ package search
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"prefdt/offline/pareto"
 )
@@ -38,9 +36,4 @@ func Evaluate(ctx context.Context, a Archive, seeds []uint64, workers int, progr
 		Seeds: SeedRange{seeds[0], seeds[len(seeds)-1] + 1}, Members: len(a.Members),
 		Summaries: pareto.Measure(nil, outcomes, wide, tight).Summarise(), IGD: pareto.Summarise(igd),
 	}, nil
-}
-
-func (e Evaluation) print(w io.Writer) error {
-	fmt.Fprintf(w, "%d members on %d seeds from %d, per seed\n", e.Members, e.Seeds.End-e.Seeds.First, e.Seeds.First)
-	return e.Write(w, "IGD, of the pooled span", e.IGD, "")
 }

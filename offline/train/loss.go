@@ -23,12 +23,10 @@ type LossTerms struct {
 	Loss, Association, Offload, DeadlineClass, Move, Price, Accuracy float64
 }
 
-// LossNames returns the terms' names in a log.
-func LossNames() []string {
-	return []string{"loss", "choice", "offload", "class", "move", "price", "right"}
-}
+// lossNames are those of List in a log.
+var lossNames = []string{"loss", "choice", "offload", "class", "move", "price", "right"}
 
-// List returns the terms in the order of LossNames.
+// List returns the terms.
 func (t LossTerms) List() []float64 {
 	return []float64{t.Loss, t.Association, t.Offload, t.DeadlineClass, t.Move, t.Price, t.Accuracy}
 }

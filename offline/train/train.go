@@ -63,7 +63,7 @@ func New(c Config, source Source) (*nn.Trainer, error) {
 		return nil, err
 	}
 	return nn.New(c.Config, nn.Task{
-		Tensors: c.Arch.Tensors(), Losses: LossNames(), Config: c,
+		Tensors: c.Arch.Tensors(), Losses: lossNames, Config: c,
 		Network: func(k int, w, g *nn.Params[float32]) nn.Network {
 			return &worker{network: newNetwork(c.Arch, c.LossWeights, w, g), number: k, source: source}
 		},
