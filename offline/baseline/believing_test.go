@@ -71,6 +71,21 @@ func TestWorthOfMemory(t *testing.T) {
 	}
 }
 
+// drawLink draws a link by the model: its horizontal length, 0 or 1 for line of sight or none, its gain without
+// fading, and its fading.
+func drawLink(r *rand.Rand, c *physics.Constants) (horizontalM float64, condition int, large, fading float64) {
+	horizontalM = 500 * r.Float64()
+	l := c.Channel.LoS
+	if r.Float64() >= c.Channel.LoSProbability(horizontalM, c.AltitudeM) {
+		condition, l = 1, c.Channel.NLoS
+	}
+	large = c.Channel.FreeSpaceGain(horizontalM, c.AltitudeM) * math.Pow(10, (l.ShadowDB*r.NormFloat64()-l.ExcessDB)/10)
+	for range int(l.NakagamiM) { // Gamma, the sum of exponentials
+		fading += r.ExpFloat64() / l.NakagamiM
+	}
+	return horizontalM, condition, large, fading
+}
+
 // The posterior of a sounding is calibrated: over links drawn from the model, the
 // errors of the gain have the spread it states and line of sight the probability.
 func TestSoundingIsCalibrated(t *testing.T) {
@@ -81,20 +96,11 @@ func TestSoundingIsCalibrated(t *testing.T) {
 	var errors []float64
 	var bins [4]struct{ n, los float64 }
 	for range 20_000 {
-		horizontalM := 500 * r.Float64()
-		p, k := constants.Channel.LoSProbability(horizontalM, constants.AltitudeM), 1
-		if r.Float64() < p {
-			k = 0
-		}
-		z, fading := r.NormFloat64(), 0.0
-		m := [2]float64{constants.Channel.LoS.NakagamiM, constants.Channel.NLoS.NakagamiM}[k]
-		for range int(m) {
-			fading += r.ExpFloat64() / m
-		}
+		horizontalM, k, large, fading := drawLink(r, constants)
 		logFree := math.Log(constants.Channel.FreeSpaceGain(horizontalM, constants.AltitudeM))
-		large := logFree + links[k].MeanLog + links[k].SDLog*z
-		got := soundLink(&links, logFree, math.Exp(large)*fading, &linkPrior{los: p, zSD: 1})
-		errors = append(errors, (got.logG-large-links[k].TypicalLog)/got.logSD)
+		los := constants.Channel.LoSProbability(horizontalM, constants.AltitudeM)
+		got := soundLink(&links, logFree, large*fading, &linkPrior{los: los, zSD: 1})
+		errors = append(errors, (got.logG-math.Log(large)-links[k].TypicalLog)/got.logSD)
 		b := &bins[min(int(4*got.los), 3)]
 		b.n++
 		b.los += float64(1-k) - got.los

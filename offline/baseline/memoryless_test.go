@@ -62,21 +62,12 @@ func TestMemorylessLinksAreCalibrated(t *testing.T) {
 	const n = 4000
 	var bias, square, stated, asReported float64
 	for range n {
-		distanceM := 500 * r.Float64()
-		l := channel.NLoS
-		if r.Float64() < channel.LoSProbability(distanceM, c.Physics.AltitudeM) {
-			l = channel.LoS
-		}
-		large := channel.FreeSpaceGain(distanceM, c.Physics.AltitudeM) * math.Pow(10, (l.ShadowDB*r.NormFloat64()-l.ExcessDB)/10)
-		fading := 0.0 // Gamma, the sum of exponentials
-		for range int(l.NakagamiM) {
-			fading += r.ExpFloat64() / l.NakagamiM
-		}
+		distanceM, condition, large, fading := drawLink(r, &c.Physics)
 		mean, stdDev, ok := x.uploadGain([]gainLikelihood{x.likelihoodOf(large*fading, physics.Position{EastM: distanceM})}, 0)
 		if !ok {
 			t.Fatalf("a report at %v m is ruled out", distanceM)
 		}
-		truth := logRate(large * l.TypicalFading())
+		truth := logRate(large * [2]float64{channel.LoS.TypicalFading(), channel.NLoS.TypicalFading()}[condition])
 		step := 1e-4
 		slope := (logRate(math.Exp(mean+step)) - logRate(math.Exp(mean-step))) / (2 * step)
 		e := logRate(math.Exp(mean)) - truth

@@ -121,23 +121,18 @@ func TestCorpus(t *testing.T) {
 // price.
 func TestDispatchFlights(t *testing.T) {
 	c := world.Standard()
-	prices := []float64{1e-4, 0.5}
-	want, err := teacher.Sweep(t.Context(), &c, seeds.CheckTraining, []uint64{5}, prices, 1, nil)
+	a, err := corpus.DispatchArchive(t.Context(), &c, 5, 1, 1, nil) // of seed 0
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Corpus{World: c}
-	for k, price := range prices {
-		m.Archive.Append(want[k][0], price, nil)
-	}
+	m := &Corpus{World: c, Archive: a}
 	f := corpus.NewSimulator(&c, &m.Archive)
-	for k := range prices {
-		got, err := m.simulate(f, &Episode{Seed: 5, Member: k}, nil)
-		if err != nil || got != want[k][0] {
-			t.Errorf("member %d costs %v, %v, want %v", k, got, err, want[k][0])
+	for k, want := range a.Points {
+		if got, err := m.simulate(f, &Episode{Member: k}, nil); err != nil || got != want {
+			t.Errorf("member %d costs %v, %v, want %v", k, got, err, want)
 		}
 	}
-	if _, err := m.simulate(f, &Episode{Member: 2}, nil); err == nil {
+	if _, err := m.simulate(f, &Episode{Member: len(a.Points)}, nil); err == nil {
 		t.Error("a member that is not there flew")
 	}
 }
