@@ -328,6 +328,19 @@ func TestDamagedResults(t *testing.T) {
 	}
 }
 
+// A record in a line names version, command, seeds and hashes.
+func TestRecordLine(t *testing.T) {
+	r := Record{Version: "v1", Command: []string{"evaluate", "-json"}, World: "0123456789abcdef", Seeds: map[string]string{"all": "5:9"},
+		Made: map[string]string{"configs/checkpoint": "fedcba9876543210"}, CPU: "a CPU", Kernel: "avx2", CPUS: 12.4, Ended: "now"}
+	if want := "v1; offline evaluate -json; world 0123456789ab; seeds 5:9; configs/checkpoint fedcba987654; a CPU avx2; 12 s of a core; " +
+		"now"; r.String() != want {
+		t.Errorf("%q, want %q", r.String(), want)
+	}
+	if text := (*Record)(nil).String(); text != "" {
+		t.Errorf("no record is %q", text)
+	}
+}
+
 // A cell is found by its column's name, and a figure that there is not is "-".
 func TestTable(t *testing.T) {
 	tables, err := ReadTables([]byte("t:\n  title: T\n  intro: before\n  columns: [arm, \"end, % %+.1f\", n]\n"))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,12 +42,30 @@ type Record struct {
 // Before is the version of results that were stored before there were records: no sentence rests on them.
 const Before = "version before"
 
-// By says what measured a result: the commit of the program, or else its version.
+// By says what measured a result: the commit of the program, or else its version. Without a record it says nothing.
 func (r *Result) By() string {
+	if r.Record == nil {
+		return ""
+	}
 	if _, commit, found := strings.Cut(r.Record.Version, ", commit "); found {
 		return fmt.Sprintf("%.12s", commit)
 	}
 	return r.Record.Version
+}
+
+// String is a record in a line, for what is printed: hashes are cut to twelve digits. nil says nothing.
+func (r *Record) String() string {
+	if r == nil {
+		return ""
+	}
+	parts := []string{r.Version, "offline " + strings.Join(r.Command, " "), fmt.Sprintf("world %.12s", r.World)}
+	for _, name := range slices.Sorted(maps.Keys(r.Seeds)) {
+		parts = append(parts, fmt.Sprintf("seeds %s", r.Seeds[name]))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Made)) {
+		parts = append(parts, fmt.Sprintf("%s %.12s", name, r.Made[name]))
+	}
+	return strings.Join(append(parts, strings.TrimSpace(r.CPU+" "+r.Kernel), fmt.Sprintf("%.0f s of a core", r.CPUS), r.Ended), "; ")
 }
 
 // Stamp is when a measurement began, on the clock and on the processors.

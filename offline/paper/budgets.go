@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
 )
 
 // budgetTable is budgets in joules.
@@ -22,7 +23,7 @@ func (t *tables) budgetTable(x *experiment.Table) {
 		calm, shock, revised := judged.Mean(experiment.PerturbationNone), judged.Mean(experiment.PerturbationShock),
 			judged.Mean(experiment.PerturbationRevision)
 		cells := experiment.Row{
-			"arm": name, "gain": gain(r.Budgets), "the paper": paper,
+			"arm": name, "record": r.By(), "gain": gain(r.Budgets), "the paper": paper,
 			"calm: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationNone), "calm: over": calm.OverrunRate,
 			"calm: delay, s": calm.DelayS,
 			"x1.5: end, %":   100 * shock.End, "x1.5: over": shock.OverrunRate, "x1.5: delay, s": shock.DelayS,
@@ -88,16 +89,20 @@ func (t *tables) endTable(x *experiment.Table) {
 		}
 		for _, c := range columns[first:] {
 			head := fmt.Sprintf("%s: %.4g kJ", p.name, c.budgetJ/1e3)
-			x.Columns = append(x.Columns, experiment.Column{Key: fmt.Sprint(c), Head: head, Format: "%+.2f"})
+			x.Columns = append(x.Columns, experiment.Column{Key: fmt.Sprint(c), Head: head})
 		}
 	}
 	add := func(name string, r *experiment.Result) {
 		if r == nil || len(r.Budgets) == 0 {
 			return
 		}
-		cells := experiment.Row{"arm": name}
+		cells := experiment.Row{"arm": name, "record": r.By()}
 		for _, c := range columns {
-			cells[fmt.Sprint(c)] = 100 * end(r, c.perturbation, c.budgetJ)
+			e := end(r, c.perturbation, c.budgetJ)
+			cells[fmt.Sprint(c)] = experiment.None
+			if e.N > 0 {
+				cells[fmt.Sprint(c)] = number("%+.2f", 100*e.Mean) + " ± " + number("%.2f", 100*e.StdError())
+			}
 		}
 		x.Add(cells)
 	}
@@ -114,22 +119,24 @@ func (t *tables) endTable(x *experiment.Table) {
 // overBudget is how far energy is above a budget, as a part of it.
 func overBudget(energyJ, budgetJ float64) float64 { return energyJ/budgetJ - 1 }
 
-// end returns how far above a budget flights ended in the mean, as a part of it; NaN if it was not flown.
-func end(r *experiment.Result, perturbation string, budgetJ float64) float64 {
-	if r == nil {
-		return none
-	}
+// end is how far above a budget flights ended, as a part of it; none if it was not flown.
+func end(r *experiment.Result, perturbation string, budgetJ float64) pareto.Summary {
+	var flown []pareto.Point
 	for _, b := range r.Budgets {
 		if b.Perturbation == perturbation && b.BudgetJ == budgetJ {
-			return overBudget(energyJ(b.Outcomes), budgetJ)
+			flown = b.Outcomes
 		}
 	}
 	if s := r.Sweep(perturbation); s != nil {
 		if k := slices.Index(s.Settings, budgetJ); k >= 0 {
-			return overBudget(energyJ(s.Outcomes[k]), budgetJ)
+			flown = s.Outcomes[k]
 		}
 	}
-	return none
+	var ends []float64
+	for _, p := range flown {
+		ends = append(ends, overBudget(p.EnergyJ, budgetJ))
+	}
+	return pareto.Summarise(ends)
 }
 
 // meanDeviation is the mean size of the ends over the measured budgets of a perturbation.

@@ -20,6 +20,8 @@ folder report of -out. What has not been measured is in the tables as "not run".
   offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
   offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
+  offline paper runs CONFIG=FOLDER ...   differences over training runs, each with seeds of its own, with
+                                         intervals over the runs: report/runs.md of -out
 
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
 -resume continues in the middle of a training run, or after the conditions that an arm has
@@ -40,6 +42,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 	words, err := call.Parse(usage, 1000)
 	if err != nil {
 		return err
+	}
+	if len(words) > 0 && words[0] == "runs" {
+		return runsCommand(call, words[1:], *common.Out)
 	}
 	if err := call.Config(*config, &c); err != nil {
 		return err

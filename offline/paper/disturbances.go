@@ -12,12 +12,15 @@ import (
 func (t *tables) linkTable(x *experiment.Table) {
 	name := t.longestArm()
 	x.SetHead("own", name)
+	x.SetHead("own, tight", name+", tight")
 	full, rules := t.results[t.longest(link)], t.results[armName(teacherArm, link)]
-	add := func(condition string, own, other []float64, paper, paperRules string) {
+	add := func(condition string, of func(*experiment.Result, pareto.Point) []float64, paper, paperRules string) {
+		own, other := of(full, pareto.Reference), of(rules, pareto.Reference)
 		low, high := interval(own)
 		otherLow, otherHigh := interval(other)
 		cells := experiment.Row{"condition": condition, "the paper": paper, "the paper's rule": paperRules,
 			"own": orNotRun(100 * mean(own)), "low": 100 * low, "high": 100 * high,
+			"own, tight": 100 * mean(of(full, pareto.TightReference)), "rules-50, tight": 100 * mean(of(rules, pareto.TightReference)),
 			"rules-50": orNotRun(100 * mean(other)), "its low": 100 * otherLow, "its high": 100 * otherHigh}
 		if c := pareto.Compare(own, other); c.N > 0 {
 			cells["pairs"] = c.N
@@ -25,25 +28,28 @@ func (t *tables) linkTable(x *experiment.Table) {
 		x.Add(cells)
 	}
 	for _, r := range paperRows.Link {
-		add(r.Name, retained(full, r.Name), retained(rules, r.Name), r.Paper, r.Rules)
+		add(r.Name, func(from *experiment.Result, p pareto.Point) []float64 { return retained(from, r.Name, p) }, r.Paper, r.Rules)
 	}
 	for _, r := range paperRows.Substitution {
-		gained := func(from *experiment.Result) []float64 {
-			return pareto.Differences(retained(from, lossName(r.Rate, true)), retained(from, lossName(r.Rate, false)))
+		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), func(from *experiment.Result, p pareto.Point) []float64 {
+			return pareto.Differences(retained(from, lossName(r.Rate, true), p), retained(from, lossName(r.Rate, false), p))
+		}, number("%+.1f", r.Paper), number("%+.1f", r.Rules))
+	}
+	beforeLessAfter := func(r *experiment.Result, p pareto.Point) []float64 {
+		return pareto.Differences(retained(r, displacementName(1), p), retained(r, displacementName(-1), p))
+	}
+	add("a snapshot of one slot before, less one of the slot after", beforeLessAfter, "0.007", "")
+	x.After = t.recordsOf(t.longest(link), armName(teacherArm, link))
+}
+
+// recordsOf says what measured the columns of a table.
+func (t *tables) recordsOf(arms ...string) (lines []string) {
+	for _, arm := range arms {
+		if by := t.measuredBy(arm); by != "" {
+			lines = append(lines, fmt.Sprintf("Record of `%s`: %s.", arm, by))
 		}
-		add(fmt.Sprintf("what the last report adds at %g %% lost", 100*r.Rate), gained(full), gained(rules), number("%+.1f", r.Paper),
-			number("%+.1f", r.Rules))
 	}
-	c := pareto.Compare(retained(full, displacementName(1)), retained(full, displacementName(-1)))
-	if c.N > 0 && t.recorded(t.longest(link)) {
-		x.After = append(x.After, fmt.Sprintf("One slot before less one slot after, of `%s`: %+.2f points (95 %% interval %+.2f to "+
-			"%+.2f, p = %.1e, n = %d).",
-			name, 100*c.Mean, 100*c.Low, 100*c.High, c.P, c.N))
-	}
-	beforeLessAfter := func(r *experiment.Result) []float64 {
-		return pareto.Differences(retained(r, displacementName(1)), retained(r, displacementName(-1)))
-	}
-	add("a snapshot of one slot before, less one of the slot after", beforeLessAfter(full), beforeLessAfter(rules), "0.007", "")
+	return lines
 }
 
 // fleetTable is other fleets, retrained.
@@ -53,7 +59,8 @@ func (t *tables) fleetTable(x *experiment.Table) {
 		aircraft     int
 		arm, teacher string
 	}{{2, "published", "rules-50"}, {4, "published-fleet4", "rules-50-fleet4"}, {8, "published-fleet8", "rules-50-fleet8"}} {
-		own, equal := t.of(f.arm).Hypervolumes, t.thinned(f.teacher, f.aircraft)
+		wide, tight := referencesOf(f.aircraft)
+		own, equal := t.of(f.arm).Hypervolumes, t.thinned(f.teacher, wide)
 		var ratios []float64
 		for i := range min(len(own), len(equal)) {
 			ratios = append(ratios, own[i]/equal[i])
@@ -62,6 +69,7 @@ func (t *tables) fleetTable(x *experiment.Table) {
 		x.Add(experiment.Row{"M": f.aircraft, "arm": f.arm, "n": count(len(ratios)), "HV": orNotRun(mean(own)),
 			"teacher's HV":         mean(t.of(f.teacher).Hypervolumes),
 			"teacher's at equal K": mean(equal), "ratio": mean(ratios), "low": low, "high": high, "the paper": "0.78 to 0.80",
+			"tight ratio": pareto.MeanRatio(t.of(f.arm).Tight, t.thinned(f.teacher, tight)), "record": t.measuredBy(f.arm, f.teacher),
 			"spends": t.Arm(f.arm).Spends})
 	}
 }
@@ -73,13 +81,14 @@ func (t *tables) arrivalTable(x *experiment.Table) {
 	for _, arm := range []string{"prefdt-context1", "prefdt-context10", "prefdt", "prefdt-context50", teacherArm} {
 		r := t.results[armName(arm, arrivals)]
 		for _, factor := range arrivalFactors {
-			after, throughout := retained(r, arrivalName(factor)), retained(r, loadName(factor))
+			after, throughout := retained(r, arrivalName(factor), pareto.Reference), retained(r, loadName(factor), pareto.Reference)
 			both := make([]float64, len(throughout))
 			for i, kept := range throughout {
 				both[i] = (1 + kept) / 2
 			}
 			c := pareto.Compare(after, both)
-			x.Add(experiment.Row{"arm": arm, "active users": fmt.Sprintf("x%g", factor), "n": count(c.N),
+			x.Add(experiment.Row{"arm": arm, "record": t.measuredBy(armName(arm, arrivals)),
+				"active users": fmt.Sprintf("x%g", factor), "n": count(c.N),
 				"from half time on": orNotRun(100 * mean(after)),
 				"throughout":        100 * mean(throughout), "switch less the mean of both": 100 * c.Mean, "low": 100 * c.Low,
 				"high": 100 * c.High})
@@ -98,15 +107,18 @@ func (t *tables) shiftTable(x *experiment.Table) {
 			"the paper's rule loses 2.6 %"},
 	}
 	x.SetHead("own", arms[0].name)
+	x.SetHead("own, tight", arms[0].name+", tight")
 	x.SetHead("difference", arms[0].name+" less "+teacherArm)
 	means := map[string][]float64{} // by arm, % at each point
 	for _, c := range conditions(shifts)[1:] {
 		cells := experiment.Row{"condition": c.Name}
 		var percent [2][]float64
 		for i, a := range arms {
-			for _, part := range retained(t.results[armName(a.name, shifts)], c.Name) {
+			r := t.results[armName(a.name, shifts)]
+			for _, part := range retained(r, c.Name, pareto.Reference) {
 				percent[i] = append(percent[i], 100*part)
 			}
+			cells[a.column+", tight"] = 100 * mean(retained(r, c.Name, pareto.TightReference))
 			if cells[a.column] = orNotRun(mean(percent[i])); len(percent[i]) > 0 {
 				means[a.name] = append(means[a.name], mean(percent[i]))
 			}
@@ -114,6 +126,7 @@ func (t *tables) shiftTable(x *experiment.Table) {
 		cells["difference"] = pairedCell("%+.2f", percent[0], percent[1])
 		x.Add(cells)
 	}
+	x.After = t.recordsOf(armName(t.longestArm(), shifts), armName(teacherArm, shifts))
 	for _, a := range arms {
 		if list := means[a.name]; len(list) > 0 && t.recorded(armName(a.name, shifts)) {
 			x.After = append(x.After, fmt.Sprintf("`%s` keeps %.1f %% in the mean and %.1f %% in the worst; %s.", a.name, mean(list),

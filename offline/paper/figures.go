@@ -149,16 +149,17 @@ func corners(outcomes [][]pareto.Point) (delays []float64) {
 	return delays
 }
 
-// retained returns, by seed, the part of an undisturbed front that a condition leaves.
-func retained(r *experiment.Result, condition string) []float64 {
-	left, undisturbed := r.Hypervolumes(condition), r.Hypervolumes(nominal)
-	if len(undisturbed) == 0 {
+// retained returns, by seed, the part of an undisturbed front that a condition leaves, to a reference point.
+func retained(r *experiment.Result, condition string, reference pareto.Point) []float64 {
+	left, undisturbed := r.Sweep(condition), r.Sweep(nominal)
+	if left == nil || undisturbed == nil {
 		return nil
 	}
-	for i := range left {
-		left[i] /= undisturbed[i]
+	parts := pareto.Hypervolumes(left.Outcomes, reference)
+	for i, whole := range pareto.Hypervolumes(undisturbed.Outcomes, reference) {
+		parts[i] /= whole
 	}
-	return left
+	return parts
 }
 
 // scalarBudgets is what is consumed as the request rises.

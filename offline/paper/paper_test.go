@@ -272,6 +272,11 @@ func TestFullTokens(t *testing.T) {
 func synthetic(t *testing.T, arms map[string][3]float64) *set {
 	c := Default()
 	c.Seeds, c.FewSeeds, c.BudgetSeeds, c.Settings = 4, 4, 4, 5
+	return syntheticOf(t, c, arms)
+}
+
+// syntheticOf is the same with a configuration.
+func syntheticOf(t *testing.T, c Config, arms map[string][3]float64) *set {
 	s := newSet(c, nil, t.TempDir(), io.Discard)
 	for _, p := range s.policies {
 		x, made := arms[p.Name]
@@ -483,10 +488,10 @@ func TestFigures(t *testing.T) {
 		{Name: lossName(0.4, false), Settings: []float64{0}, Outcomes: [][]pareto.Point{point(600, 41e3)}},
 		{Name: trainedBudgets, Settings: []float64{30e3, 40e3}, Outcomes: [][]pareto.Point{point(1, 33e3), point(1, 38e3)}}, // +10 %, -5 %
 	}}
-	if kept := retained(r, lossName(0.4, false)); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
+	if kept := retained(r, lossName(0.4, false), pareto.Reference); len(kept) != 1 || math.Abs(kept[0]-0.8) > 1e-12 {
 		t.Errorf("retained %v", kept)
 	}
-	if kept := retained(r, lossName(0.2, false)); kept != nil {
+	if kept := retained(r, lossName(0.2, false), pareto.Reference); kept != nil {
 		t.Errorf("what was not flown retained %v", kept)
 	}
 	if e := relativeError(r.Sweep(trainedBudgets), 1); math.Abs(e-0.075) > 1e-12 {
@@ -530,6 +535,9 @@ func TestReferences(t *testing.T) {
 	wide, tight := referenceName(pareto.Reference), referenceName(pareto.TightReference)
 	if r := find("references", "arm", "published-full"); r[tight] != "0.000 (3)" ||
 		r["record"] != experiment.Before || r["paper's HV"] != 99.47 {
+		t.Errorf("%v", r)
+	}
+	if r := find("references", "arm", "peda"); r["rank"] != "2" && r["rank"] != "2 to 3, depends on the point" {
 		t.Errorf("%v", r)
 	}
 	if r := find("references", "arm", "prefdt"); !strings.HasSuffix(r[wide].(string), "(1)") ||

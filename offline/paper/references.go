@@ -71,6 +71,7 @@ func (t *tables) referenceTable(x *experiment.Table) {
 		{"the same, of learned ones", func(m method) bool { return !math.IsNaN(m.printed) && m.learned }},
 	}
 	rows, bottom := make([]experiment.Row, len(list)), make([]experiment.Row, len(correlations)+2)
+	ranks := make([][]int, len(list)) // by method, at each point
 	for i, m := range list {
 		rows[i] = experiment.Row{"arm": m.arm, "record": t.measuredBy(m.arm), "paper's HV": m.printed}
 	}
@@ -88,7 +89,9 @@ func (t *tables) referenceTable(x *experiment.Table) {
 		for i, m := range list {
 			text := number("%.3f", means[i])
 			if !math.IsNaN(m.printed) {
-				text += fmt.Sprintf(" (%d)", 1+slices.Index(ranked, means[i]))
+				rank := 1 + slices.Index(ranked, means[i])
+				ranks[i] = append(ranks[i], rank)
+				text += fmt.Sprintf(" (%d)", rank)
 			}
 			rows[i][name] = text
 		}
@@ -110,6 +113,15 @@ func (t *tables) referenceTable(x *experiment.Table) {
 		strong, weak, theirs := t.weaker(p)
 		set(len(correlations), "of `published`, PPO and three that learn from its flights", strong, theirs)
 		set(len(correlations)+1, "the same with the weaker PPO", weak, theirs)
+	}
+	for i := range ranks {
+		if len(ranks[i]) == 0 {
+			continue
+		}
+		first, last := slices.Min(ranks[i]), slices.Max(ranks[i])
+		if rows[i]["rank"] = fmt.Sprint(first); first < last {
+			rows[i]["rank"] = fmt.Sprintf("%d to %d, depends on the point", first, last)
+		}
 	}
 	for _, r := range append(rows, bottom...) {
 		x.Add(r)
@@ -136,6 +148,25 @@ type conclusion struct {
 	text        string
 	paper       float64
 	plus, minus []string
+}
+
+// bySeed returns our difference at a reference point, on the seeds that all of its arms flew; none if one has not been flown.
+func (c *conclusion) bySeed(t *tables, p pareto.Point) (sum []float64) {
+	for i, arm := range slices.Concat(c.plus, c.minus) {
+		own := t.at(arm, p)
+		if i == 0 {
+			sum = make([]float64, len(own))
+		}
+		sum = sum[:min(len(sum), len(own))]
+		for s := range sum {
+			if i < len(c.plus) {
+				sum[s] += own[s]
+			} else {
+				sum[s] -= own[s]
+			}
+		}
+	}
+	return sum
 }
 
 // conclusions are those of the paper's text that its figures decide.
@@ -174,25 +205,10 @@ func (t *tables) conclusionTable(x *experiment.Table) {
 	}
 	counts := map[string]int{}
 	for _, c := range t.conclusions() {
-		arms := append(slices.Clone(c.plus), c.minus...)
-		cells := experiment.Row{"difference": c.text, "record": t.measuredBy(arms...), "the paper": c.paper}
+		cells := experiment.Row{"difference": c.text, "record": t.measuredBy(slices.Concat(c.plus, c.minus)...), "the paper": c.paper}
 		same := 0
 		for _, p := range references {
-			var sum []float64
-			for i, arm := range arms {
-				own := t.at(arm, p)
-				if i == 0 {
-					sum = make([]float64, len(own))
-				}
-				sum = sum[:min(len(sum), len(own))]
-				for s := range sum {
-					if i < len(c.plus) {
-						sum[s] += own[s]
-					} else {
-						sum[s] -= own[s]
-					}
-				}
-			}
+			sum := c.bySeed(t, p)
 			cells[referenceName(p)] = mean(sum)
 			if low, high := interval(sum); low*c.paper > 0 && high*c.paper > 0 {
 				same++

@@ -177,7 +177,7 @@ func (t *tables) teacherTable(x *experiment.Table) {
 		hv := mean(f.Hypervolumes)
 		cells := experiment.Row{
 			"method": r.Name, "arm": r.Arm, "n": count(len(f.Hypervolumes)), "K": count(f.Settings), "HV": orNotRun(hv),
-			"record": t.measuredBy(r.Arm), "tight HV": mean(f.Tight), "HV at equal K": mean(t.thinned(r.Arm, 2)),
+			"record": t.measuredBy(r.Arm), "tight HV": mean(f.Tight), "HV at equal K": mean(t.thinned(r.Arm, pareto.Reference)),
 			"paper's HV": *p.HV, "difference": hv - *p.HV,
 			"corner, s": mean(f.corners), "paper's corner": figure(p.CornerS), "spends": t.Arm(r.Arm).Spends,
 		}
@@ -201,9 +201,9 @@ func (t *tables) teacherTable(x *experiment.Table) {
 	}
 }
 
-// thinned returns the hypervolumes by seed, in 1e6 s J, of as many of an archive's members as others
+// thinned returns the hypervolumes by seed, in 1e6 s J to a reference point, of as many of an archive's members as others
 // have settings, spread evenly over it; none of what has no more.
-func (t *tables) thinned(arm string, aircraft int) []float64 {
+func (t *tables) thinned(arm string, reference pareto.Point) []float64 {
 	r := t.results[arm].Sweep(nominal)
 	if r == nil || len(r.Outcomes) <= t.Settings {
 		return nil
@@ -212,8 +212,7 @@ func (t *tables) thinned(arm string, aircraft int) []float64 {
 	for k := range t.Settings {
 		some = append(some, r.Outcomes[k*(len(r.Outcomes)-1)/(t.Settings-1)])
 	}
-	wide, _ := referencesOf(aircraft)
-	return millions(pareto.Hypervolumes(some, wide))
+	return millions(pareto.Hypervolumes(some, reference))
 }
 
 // ablationTable is the eleven removals.
@@ -278,7 +277,7 @@ func (t *tables) temperatureTable(x *experiment.Table) {
 		f := t.of(arm)
 		hv, fidelity, reach := t.few(f.Hypervolumes), mean(t.few(f.Fidelities)), mean(t.few(f.Reaches))
 		cells := experiment.Row{"inverse temperature": fmt.Sprint(beta), "arm": arm, "n": count(len(hv)), "HV": orNotRun(mean(hv)),
-			"fidelity": fidelity, "reach, s": reach, "short of it, s": 0.8*span - reach}
+			"tight HV": mean(t.few(f.Tight)), "record": t.measuredBy(arm), "fidelity": fidelity, "reach, s": reach, "short of it, s": 0.8*span - reach}
 		if len(hv) > 0 {
 			cells["criterion"] = pareto.Operable(fidelity, reach/span)
 		}

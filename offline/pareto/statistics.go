@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // ranks returns the 1-based ranks of x, equal values sharing their mean rank.
@@ -167,4 +168,15 @@ func Summarise(x []float64) Summary {
 	}
 	mean, std := stat.MeanStdDev(x, nil)
 	return Summary{Mean: mean, Std: std, N: len(x)}
+}
+
+// StudentInterval returns the mean of independent runs and half of its 95 % interval, by Student's t with n-1 degrees of freedom
+// (Student, Biometrika 6(1), 1908). Of fewer than two runs there is no interval: NaN.
+func StudentInterval(x []float64) (mean, half float64) {
+	s := Summarise(x)
+	if s.N < 2 {
+		return Mean(x), math.NaN()
+	}
+	t := distuv.StudentsT{Sigma: 1, Nu: float64(s.N - 1)}
+	return s.Mean, t.Quantile(0.975) * s.StdError()
 }

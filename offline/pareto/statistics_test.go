@@ -187,3 +187,23 @@ func TestOperable(t *testing.T) {
 		}
 	}
 }
+
+// Quantiles of Student's t at 0.975 for one, two and four degrees of freedom: 12.7062, 4.302653, 2.776445.
+func TestStudentInterval(t *testing.T) {
+	for _, c := range []struct {
+		x          []float64
+		mean, half float64
+	}{
+		{[]float64{1, 3}, 2, 12.706205},
+		{[]float64{1, 2, 3}, 2, 4.302653 / math.Sqrt(3)},
+		{[]float64{5, 5, 5}, 5, 0},
+		{[]float64{0, 1, 2, 3, 4}, 2, 2.776445 * math.Sqrt(2.5/5)},
+	} {
+		if mean, half := StudentInterval(c.x); math.Abs(mean-c.mean) > 1e-12 || math.Abs(half-c.half) > 1e-5 {
+			t.Errorf("%v: %v ± %v, want %v ± %v", c.x, mean, half, c.mean, c.half)
+		}
+	}
+	if mean, half := StudentInterval([]float64{7}); mean != 7 || !math.IsNaN(half) {
+		t.Errorf("one run: %v ± %v", mean, half)
+	}
+}

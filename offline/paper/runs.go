@@ -1,0 +1,234 @@
+package paper
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"prefdt/configs/cli"
+	"prefdt/offline/command"
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
+)
+
+// trainingRun is what one run of the methods gave, from seeds of its own.
+type trainingRun struct {
+	folder string
+	*tables
+}
+
+// runsCommand is "offline paper runs": differences between methods over training runs, each named CONFIG=FOLDER.
+func runsCommand(call *cli.Call, words []string, out string) error {
+	for _, name := range []string{"config", "published", "study", "only", "shard", "limit", "resume", "list", "times"} {
+		if call.Given(name) {
+			return cli.BadInputf("runs takes no -%s: each run has a configuration and a folder, as in run1.yaml=out1", name)
+		}
+	}
+	if len(words) < 2 {
+		return cli.BadInputf("%d training runs: want two at least, as in run1.yaml=out1 run2.yaml=out2", len(words))
+	}
+	var runs []trainingRun
+	for _, word := range words {
+		r, err := readRun(call, word)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		runs = append(runs, r)
+	}
+	seeds, err := checkRuns(runs)
+	if err != nil {
+		return cli.BadInput(err)
+	}
+	read, err := experiment.ReadTables(tablesYAML)
+	if err != nil {
+		return err
+	}
+	x := read["runs"]
+	fillRuns(&x, runs, seeds)
+	if len(x.Rows) == 0 {
+		return cli.BadInputf("no difference has both of its methods in two runs")
+	}
+	dir := filepath.Join(out, "report")
+	if err := command.ReplaceFile(filepath.Join(dir, "runs.csv"), x.WriteCSV); err != nil {
+		return err
+	}
+	b := &strings.Builder{}
+	b.WriteString("# The paper's tables over training runs\n\nMade by `offline paper runs`. Beside them, of one run: [paper.md](paper.md).\n")
+	x.WriteMarkdown(b)
+	path := filepath.Join(dir, "runs.md")
+	if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, b.String()); return err }); err != nil {
+		return err
+	}
+	return call.Result(call.Given("json"), map[string]any{"runs": len(runs), "differences": len(x.Rows), "report": path},
+		"%d differences over %d training runs in %s", len(x.Rows), len(runs), path)
+}
+
+// readRun reads a run's results, and refuses those that were not measured with its configuration.
+func readRun(call *cli.Call, word string) (r trainingRun, err error) {
+	config, folder, found := strings.Cut(word, "=")
+	if !found || config == "" || folder == "" {
+		return r, fmt.Errorf("%q is no training run: want its configuration and its folder, as in run1.yaml=out1", word)
+	}
+	c := Default()
+	if err := call.Config(config, &c); err != nil {
+		return r, err
+	}
+	dir, done, err := experiment.OpenFolder(folder)
+	if err != nil {
+		return r, err
+	}
+	defer done()
+	if _, err := os.Stat(dir); err != nil {
+		return r, err
+	}
+	s := newSet(c, nil, dir, io.Discard)
+	results, err := s.Results()
+	if err == nil && len(results) == 0 {
+		err = fmt.Errorf("%s has no results", folder)
+	}
+	return trainingRun{folder, &tables{set: s, results: results}}, err
+}
+
+// checkRuns refuses runs of different recipes, and one that is given twice. It returns the names of the seeds that all runs have
+// of their own, as in methods.ppo.seed.
+func checkRuns(runs []trainingRun) (own []string, err error) {
+	var recipes []string
+	drawn := map[string]map[string]bool{} // by name of a seed, its values
+	for _, r := range runs {
+		recipe, seeds := splitSeeds(&r.Config)
+		recipes = append(recipes, recipe)
+		for name, value := range seeds {
+			if drawn[name] == nil {
+				drawn[name] = map[string]bool{}
+			}
+			drawn[name][value] = true
+		}
+	}
+	for i, r := range runs {
+		if recipes[i] != recipes[0] {
+			return nil, fmt.Errorf("%s and %s differ in more than seeds of training: runs are of one configuration", runs[0].folder, r.folder)
+		}
+		for _, before := range runs[:i] {
+			for name, x := range r.results {
+				if y := before.results[name]; y != nil && x.Key == y.Key && learns(r.Arm(name)) {
+					return nil, fmt.Errorf("%s and %s have the same training run of %s: give each run seeds of its own", before.folder,
+						r.folder, name)
+				}
+			}
+		}
+	}
+	for name, values := range drawn {
+		if len(values) == len(runs) {
+			own = append(own, name)
+		}
+	}
+	slices.Sort(own)
+	return own, nil
+}
+
+// learns reports whether an arm's policy is trained in the folder.
+func learns(a *experiment.Arm) bool {
+	return slices.ContainsFunc(a.Needs, func(n experiment.Need) bool { return strings.HasPrefix(n.Path, trainingPath("")) })
+}
+
+// splitSeeds returns a configuration as JSON without its seeds of training, and these by name.
+func splitSeeds(c *Config) (recipe string, seeds map[string]string) {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // a checked configuration
+	}
+	var all any
+	if err := json.Unmarshal(raw, &all); err != nil {
+		panic(err)
+	}
+	seeds = map[string]string{}
+	var take func(name string, x any)
+	take = func(name string, x any) {
+		fields, _ := x.(map[string]any) // nil, which has none, of what is no object
+		for key, value := range fields {
+			below := strings.TrimPrefix(name+"."+key, ".")
+			if key == "seed" {
+				seeds[below] = fmt.Sprint(value)
+				delete(fields, key)
+			}
+			take(below, value)
+		}
+	}
+	take("", all)
+	rest, _ := json.Marshal(all) // of what was JSON
+	return string(rest), seeds
+}
+
+// amongPPO are differences between methods that learn from PPO's flights, or are PPO, which no other table has; "-weaker" of both
+// comes from the flights of weaker policies.
+var amongPPO = []struct{ arm, base string }{{"ppo-plain", "prefdt"}, {"omega-bc", "ppo-plain"}, {"peda", "prefdt"}, {"peda", "omega-bc"},
+	{"peda-pooled", "peda"}, {"iql-ppo", "prefdt"}, {"iql-ppo", "ppo-plain"}}
+
+// runConclusions are the differences that are shown over training runs, in whichever runs have their arms.
+func (t *tables) runConclusions() []conclusion {
+	list := t.conclusions()
+	for _, x := range amongPPO {
+		paper := *printedOf(x.arm).HV - *printedOf(x.base).HV
+		list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", x.arm, x.base), paper, []string{x.arm}, []string{x.base}})
+	}
+	for _, x := range weakerRows[1:] {
+		ppo := weakerRows[0]
+		paper := *printedOf(x.strong).HV - *printedOf(ppo.strong).HV
+		list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", x.weak, ppo.weak), paper, []string{x.weak}, []string{ppo.weak}})
+	}
+	return list
+}
+
+// fillRuns fills in each difference that two runs have at least: at each reference point its mean over the runs, with the
+// interval of Student's t. seeds are those that the runs do not share.
+func fillRuns(x *experiment.Table, runs []trainingRun, seeds []string) {
+	spends := map[string]string{}
+	for _, c := range runs[0].runConclusions() {
+		var with []trainingRun
+		episodes := 0
+		for _, r := range runs {
+			if n := len(c.bySeed(r.tables, pareto.Reference)); n > 0 {
+				with, episodes = append(with, r), cmp.Or(min(episodes, n), n)
+			}
+		}
+		if len(with) < 2 {
+			continue
+		}
+		cells := experiment.Row{"difference": c.text, "runs": len(with), "n": episodes, "the paper": c.paper}
+		same := 0
+		for _, p := range references {
+			var each []float64
+			var texts []string
+			for _, r := range with {
+				each = append(each, mean(c.bySeed(r.tables, p)[:episodes]))
+				texts = append(texts, number("%+.2f", each[len(each)-1]))
+			}
+			centre, half := pareto.StudentInterval(each)
+			cells[referenceName(p)] = number("%+.2f", centre) + " ± " + number("%.2f", half)
+			if (centre-half)*c.paper > 0 && (centre+half)*c.paper > 0 {
+				same++
+			}
+			if p == pareto.Reference || p == pareto.TightReference {
+				cells["each run at "+referenceName(p)] = strings.Join(texts, ", ")
+			}
+		}
+		cells["the paper's sign at"] = fmt.Sprintf("%d of %d", same, len(references))
+		x.Add(cells)
+		for _, arm := range slices.Concat(c.plus, c.minus) {
+			spends[arm] = with[0].Arm(arm).Spends
+		}
+	}
+	var each []string
+	for _, p := range runs[0].policies { // in the order of the tables
+		if text := spends[p.Name]; text != "" {
+			each = append(each, fmt.Sprintf("`%s` %s", p.Name, text))
+		}
+	}
+	x.After = append(x.After, "In each run: "+strings.Join(each, ", ")+".",
+		"Seeds that no two runs share: "+cmp.Or(strings.Join(seeds, ", "), "none")+".")
+}

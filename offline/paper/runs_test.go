@@ -1,0 +1,183 @@
+package paper
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/configs"
+	"prefdt/configs/cli"
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
+)
+
+// runConfig is the configuration of a training run with these seeds of PPO and of what learns from its flights.
+func runConfig(ppo, peda int) string {
+	return fmt.Sprintf("seeds: 4\nfew_seeds: 4\nbudget_seeds: 4\nsettings: 5\nform: {flights: 50000}\n"+
+		"methods: {iql_betas: [0.3, 1], ppo: {seed: %d}, peda: {steps: 3250, seed: %d, corpus: {seed: %d}}}\n", ppo, peda, peda)
+}
+
+// runOf makes the folder of a training run, as CONFIG=FOLDER, and returns it with its tables.
+func runOf(t *testing.T, config string, arms map[string][3]float64) (word string, x *tables) {
+	c := Default()
+	path := filepath.Join(t.TempDir(), "run.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := configs.Load(path, &c); err != nil {
+		t.Fatal(err)
+	}
+	s := syntheticOf(t, c, arms)
+	return path + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
+}
+
+// runs runs "offline paper runs" and returns its table by difference, and the report.
+func runs(t *testing.T, words ...string) (status int, rows map[string]map[string]string, text, stderr string) {
+	out := t.TempDir()
+	var stdout, errs bytes.Buffer
+	call := cli.NewCall("offline paper", append([]string{"runs", "-out", out}, words...), &stdout, &errs)
+	if status = call.Exit(Command(t.Context(), call)); status != 0 {
+		if files, err := os.ReadDir(out); err != nil || len(files) > 0 {
+			t.Errorf("files of a refused command: %v, %v", files, err)
+		}
+		return status, nil, "", errs.String()
+	}
+	raw, err := os.ReadFile(filepath.Join(out, "report", "runs.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows = map[string]map[string]string{}
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, head := range lines[0] {
+			row[head] = line[i]
+		}
+		rows[line[0]] = row
+	}
+	report, err := os.ReadFile(filepath.Join(out, "report", "runs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, rows, string(report), ""
+}
+
+// A difference over three runs is the mean of theirs with the interval of Student's t; a run without one of its methods does not
+// count, and what a single run has is no row.
+func TestRuns(t *testing.T) {
+	var words []string
+	var each []*tables
+	for i, worseJ := range []float64{100, 300, 800} { // what peda-weaker takes above prefdt-weaker
+		arms := map[string][3]float64{"prefdt-weaker": {120, 600, 0}, "peda-weaker": {120, 600, worseJ}}
+		if i > 0 {
+			arms["omega-bc-weaker"] = [3]float64{130, 500, 50}
+		}
+		if i == 2 {
+			arms["prefdt"], arms["omega-bc"] = [3]float64{120, 600, 0}, [3]float64{120, 600, 10}
+		}
+		word, x := runOf(t, runConfig(1001+i, 101+i), arms)
+		words, each = append(words, word), append(each, x)
+	}
+	status, rows, text, stderr := runs(t, words...)
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	const name = "`prefdt-weaker` less `peda-weaker`"
+	r := rows[name]
+	if r["runs"] != "3" || r["n"] != "4" || r["the paper"] != "+7.41" || len(rows) != 2 {
+		t.Errorf("%d differences, %v", len(rows), r)
+	}
+	for _, p := range references {
+		var d []float64
+		for _, x := range each {
+			d = append(d, mean(pareto.Differences(x.at("prefdt-weaker", p), x.at("peda-weaker", p))))
+		}
+		m := (d[0] + d[1] + d[2]) / 3
+		s := math.Sqrt(((d[0]-m)*(d[0]-m) + (d[1]-m)*(d[1]-m) + (d[2]-m)*(d[2]-m)) / 2)
+		// 4.302653 is the quantile of Student's t with two degrees of freedom at 0.975.
+		if want := fmt.Sprintf("%+.2f ± %.2f", m, 4.302653*s/math.Sqrt(3)); r[referenceName(p)] != want {
+			t.Errorf("%s: %q, want %q of %v", referenceName(p), r[referenceName(p)], want, d)
+		}
+	}
+	if r := rows["`prefdt-weaker` less `omega-bc-weaker`"]; r["runs"] != "2" {
+		t.Errorf("what two runs have: %v", r)
+	}
+	for _, want := range []string{"`prefdt-weaker` 7.8M tokens", "methods.peda.corpus.seed, methods.peda.seed, methods.ppo.seed."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q: %s", want, text)
+		}
+	}
+}
+
+// An interval that holds 0 has no sign, whatever the mean.
+func TestRunsSign(t *testing.T) {
+	var words []string
+	for i, worseJ := range []float64{-20, 400} {
+		word, _ := runOf(t, runConfig(1+i, 1+i), map[string][3]float64{"prefdt": {120, 600, 0}, "omega-bc": {120, 600, worseJ}})
+		words = append(words, word)
+	}
+	status, rows, _, stderr := runs(t, words...)
+	r := rows["Vector return-to-go: `prefdt` less `omega-bc`"]
+	if status != 0 || r["the paper's sign at"] != "0 of 9" || !strings.HasPrefix(r[referenceName(pareto.Reference)], "+") {
+		t.Errorf("status %d, %s, %v", status, stderr, r)
+	}
+}
+
+// Runs of different recipes, one run given twice, and what is no run are refused before anything is written.
+func TestRunsRefused(t *testing.T) {
+	arms := map[string][3]float64{"prefdt": {120, 600, 0}, "omega-bc": {120, 600, 10}}
+	first, _ := runOf(t, runConfig(1, 1), arms)
+	second, _ := runOf(t, runConfig(2, 2), arms)
+	longer, _ := runOf(t, strings.Replace(runConfig(3, 3), "3250", "6500", 1), arms)
+	others, _ := runOf(t, runConfig(4, 4), map[string][3]float64{"prefdt": {120, 600, 0}})
+	config, folder, _ := strings.Cut(first, "=")
+	_, foreign, _ := strings.Cut(second, "=")
+	for name, bad := range map[string]struct {
+		words []string
+		want  string
+	}{
+		"one run":                {[]string{first}, "1 training runs: want two"},
+		"one run twice":          {[]string{first, first}, "the same training run of"},
+		"another recipe":         {[]string{first, longer}, "differ in more than seeds of training"},
+		"another configuration":  {[]string{first, config + "=" + foreign}, "was measured with other flags"},
+		"no configuration":       {[]string{first, folder}, "is no training run"},
+		"no folder":              {[]string{first, config + "=" + filepath.Join(folder, "nowhere")}, "nowhere"},
+		"nothing in common":      {[]string{first, others}, "no difference has both of its methods"},
+		"a configuration of all": {[]string{"-config", config, first, second}, "runs takes no -config"},
+	} {
+		status, _, _, stderr := runs(t, bad.words...)
+		if status != cli.ExitUsage || !strings.Contains(stderr, bad.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, %q, want %q", name, status, stderr, bad.want)
+		}
+	}
+}
+
+// What learns among the differences over runs is in the paper's table of methods.
+func TestRunConclusions(t *testing.T) {
+	s := newSet(Default(), nil, t.TempDir(), &bytes.Buffer{})
+	x := &tables{set: s}
+	var texts []string
+	for _, c := range x.runConclusions() {
+		for _, arm := range slices.Concat(c.plus, c.minus) {
+			if !slices.ContainsFunc(s.Arms, func(a experiment.Arm) bool { return a.Name == arm }) {
+				t.Errorf("%s: there is no arm %q", c.text, arm)
+			}
+		}
+		if math.IsNaN(c.paper) || slices.Contains(texts, c.text) {
+			t.Errorf("%+v", c)
+		}
+		texts = append(texts, c.text)
+	}
+	if len(texts) != len(x.conclusions())+len(amongPPO)+len(weakerRows)-1 {
+		t.Errorf("%d differences", len(texts))
+	}
+}
