@@ -148,6 +148,50 @@ func TestFewWrongReadings(t *testing.T) {
 	}
 }
 
+// A sensor that is wrong from some slot on, in all slots or in turns, turns no wind while another one
+// is right, and one alone that is wrong in turns does not either: it had, by 5 to 8 m/s.
+func TestOneWrongSensor(t *testing.T) {
+	const seeds, from = 12, 40
+	for _, c := range []struct {
+		name     string
+		aircraft int
+		factor   func(n int) float64
+	}{
+		{"one of two reads twice as much", 2, func(int) float64 { return 2 }},
+		{"one of two reads half", 2, func(int) float64 { return 0.5 }},
+		{"one of two reads twice as much in every second slot", 2, func(n int) float64 { return float64(1 + n%2) }},
+		{"one of three reads twice and half in turn", 3, func(n int) float64 { return 0.5 + 1.5*float64(n%2) }},
+		{"one alone reads twice as much in every second slot", 1, func(n int) float64 { return float64(1 + n%2) }},
+		{"one alone reads half in every third", 1, func(n int) float64 { return 1 - 0.5*float64(n%3/2) }},
+	} {
+		with, without, multiplier := 0.0, 0.0, 0.0
+		for seed := range uint64(seeds) {
+			sin, cos := math.Sincos(float64(seed))
+			wind := physics.Position{EastM: 6 * cos, NorthM: 6 * sin}
+			of := func(change func(n, i int, f *slot.Flown)) (square float64) {
+				for _, a := range readings(seed, wind, c.aircraft, 1.1, change)[from+5:] {
+					off := a.MeanMPS().Sub(wind).Norm()
+					square += off * off / (55 * seeds)
+					multiplier = max(multiplier, math.Abs(a.Multiplier/1.1-1))
+				}
+				return square
+			}
+			without += of(clean)
+			with += of(func(n, i int, f *slot.Flown) {
+				if n >= from && i == 0 {
+					f.FlightJ *= c.factor(n)
+				}
+			})
+		}
+		mps, cleanMPS := math.Sqrt(with), math.Sqrt(without)
+		t.Logf("%s: the wind is known to %.2f m/s, with clean readings to %.2f, the multiplier to %.3f", c.name, mps, cleanMPS, multiplier)
+		if mps > 1.6*cleanMPS || multiplier > 0.15 {
+			t.Errorf("%s: the wind is known to %.2f m/s, with clean readings to %.2f, the multiplier to %.3f", c.name, mps, cleanMPS,
+				multiplier)
+		}
+	}
+}
+
 // A change of flight power that lasts is followed, whatever was believed and configured: a damaged
 // propeller is no payload.
 func TestLastingChangeOfPower(t *testing.T) {

@@ -19,11 +19,11 @@ import (
 // multiplier, and from slot to slot every candidate gives some of its probability to its
 // neighbours.
 //
-// A reading may be wrong, with a small probability: so none excludes a wind by itself. One
-// that contradicts a whole filter counts with the next one, if that agrees (package
-// robust). A filter cannot forget one old reading. So there are several, begun at different slots
-// and each begun anew once it is as old as the memory: none knows of anything older, and
-// the oldest one of almost everything that is younger.
+// A reading may be wrong, with a small probability: so none excludes a wind by itself. A filter
+// cannot forget one old reading. So there are several, begun at different slots and each begun
+// anew once it is as old as the memory: none knows of anything older, and the oldest one, which
+// is believed, of almost everything that is younger. A reading that contradicts a filter counts
+// with the next one, if that agrees (package robust).
 type windGrid struct {
 	windy, payload bool
 	variance       float64 // of the multiplier before any reading, where there is no payload
@@ -79,7 +79,7 @@ const (
 	wrongReading      = 0.01 // probability that a reading shows nothing
 	wrongDensity      = 0.25 // of the logarithm of such a reading
 	// contradicts is the density of the logarithm of a reading below which it contradicts a
-	// filter: all but what the wrong ones have.
+	// filter: hardly more than what the wrong ones have.
 	contradicts = 1.5 * wrongReading * wrongDensity
 )
 
@@ -131,7 +131,7 @@ func (g *windGrid) reset() { g.began = false }
 // It no longer does where a propeller is damaged: once the oldest filter has learned that (see loosen), a
 // filter that begins has the multiplier to find, as with a payload, or it would take the change for wind.
 func (g *windGrid) begin(f *windFilter, slot int) {
-	changed := g.began && math.Abs(g.oldest().multiplier()-1) > changedMultiplier
+	changed := g.began && math.Abs(g.filters[g.oldest()].multiplier()-1) > changedMultiplier
 	f.begun, f.readings, f.outlier = slot, 0, 0
 	for i := range f.states {
 		f.states[i] = windState{math.Exp(g.priorLog[i]), multiplierMean, multiplierSD * multiplierSD}
@@ -195,7 +195,9 @@ func (g *windGrid) pass(f *windFilter) {
 	}
 }
 
-// measure lets every filter take one aircraft's reading.
+// measure lets the filters take one aircraft's reading. One that contradicts the oldest waits for the
+// next in all of them: a younger one, which excludes little, would take a sensor that is wrong for
+// long for wind, and be the oldest in the end.
 func (g *windGrid) measure(flown *slot.Flown) {
 	for i, w := range g.candidates {
 		east, north := flown.EastMPS-w.EastM, flown.NorthMPS-w.NorthM
@@ -205,14 +207,19 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		rise := g.powerW[k+1] - g.powerW[k]
 		g.models[i] = airPower{g.powerW[k] + (x-float64(k))*rise, 2 * math.Sqrt(square) * rise / squareStep}
 	}
-	for j := range g.filters {
-		f := &g.filters[j]
+	first, waits := g.oldest(), false
+	for k := range g.filters {
+		f := &g.filters[(first+k)%len(g.filters)]
 		expectedW, density := g.update(f, flown.FlightJ)
-		if off := math.Log(flown.FlightJ / expectedW); density*flown.FlightJ < contradicts {
-			if !f.outlier.Agrees(off) {
-				f.outlier = robust.Outlier(off)
-				continue
-			}
+		off, contradicted := math.Log(flown.FlightJ/expectedW), density < contradicts
+		if contradicted && !f.outlier.Agrees(off) {
+			f.outlier, waits = robust.Outlier(off), waits || k == 0
+			continue
+		}
+		if waits {
+			continue
+		}
+		if contradicted {
 			g.loosen(f, off)
 			_, density = g.update(f, flown.FlightJ)
 		}
@@ -224,7 +231,7 @@ func (g *windGrid) measure(flown *slot.Flown) {
 }
 
 // update writes into scratch a filter's states after a reading, not normalised, and returns
-// what was expected, with the reading's density.
+// what was expected, with the density of the reading's logarithm.
 func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density float64) {
 	best, bestAt := math.Inf(-1), 0
 	for i := range f.states {
@@ -246,8 +253,8 @@ func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density fl
 		return expectedW, 0
 	}
 	kernel.Softmax(g.likely) // exponentials over their sum
-	scale := math.Exp(best) / float64(g.likely[bestAt]) / math.Sqrt(2*math.Pi)
-	wrong := wrongReading * wrongDensity / flightJ
+	scale := math.Exp(best) / float64(g.likely[bestAt]) / math.Sqrt(2*math.Pi) * flightJ
+	const wrong = wrongReading * wrongDensity
 	for i := range f.states {
 		s, p, x := f.states[i], &g.models[i], &g.explained[i]
 		if s.weight > 0 {
@@ -299,12 +306,11 @@ func (f *windFilter) normalise() bool {
 	return true
 }
 
-// oldest returns the filter that has seen most.
-func (g *windGrid) oldest() *windFilter {
-	oldest := &g.filters[0]
+// oldest returns the index of the filter that has seen most.
+func (g *windGrid) oldest() (oldest int) {
 	for j := range g.filters {
-		if g.filters[j].begun < oldest.begun {
-			oldest = &g.filters[j]
+		if g.filters[j].begun < g.filters[oldest].begun {
+			oldest = j
 		}
 	}
 	return oldest
@@ -325,7 +331,7 @@ const maxWinds = 16
 // them: candidates at equal steps of cumulative probability (systematic resampling,
 // Kitagawa 1996), which their order, that of azimuth, spreads.
 func (g *windGrid) air(a *motion.Air) {
-	oldest := g.oldest()
+	oldest := &g.filters[g.oldest()]
 	a.Multiplier = oldest.multiplier()
 	next, sum := 0.5/maxWinds, 0.0
 	for i := range oldest.states {
