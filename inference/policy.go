@@ -309,7 +309,7 @@ func (p *Policy) decode(s *slot.Snapshot, o *goal.Objective, d *slot.Decision, s
 		d.Users[u] = slot.UserDecision{}
 		top := float32(0) // the local logit
 		for m := range s.Aircraft {
-			if logit := p.pairOutputs(s, m, u)[0]; logit > top && s.Users[u].Reaches(&p.checkpoint.Physics.Channel, m) {
+			if logit := p.pairOutputs(s, m, u)[0]; logit > top && s.Reaches(&p.checkpoint.Physics.Channel, u, m) {
 				top, d.Users[u].Server = logit, m+1
 			}
 		}

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,9 +42,19 @@ func (w *wireUser) user(id, aircraft int) slot.User {
 	return u
 }
 
+// wireCase is what else a slot may have.
+type wireCase struct {
+	budgetJ  float64                // 0: the least above the floor
+	aircraft func(a *slot.Aircraft) // what batteries and workers may say of one; nil: nothing special
+}
+
 // checkDecide flies some slots with one user of this kind among ordinary ones, under a
 // preference and under a budget: what leaves the policy can be written and obeyed.
 func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder Decoder, seed uint64) {
+	checkCase(t, ck, w, wireCase{}, decoder, seed)
+}
+
+func checkCase(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, x wireCase, decoder Decoder, seed uint64) {
 	for _, budgeted := range []bool{false, true} {
 		for _, believing := range []bool{false, true} {
 			r := rand.New(rand.NewPCG(seed, 21))
@@ -60,15 +71,17 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 			const slots = 6
 			o := goal.New(&ck.GoalConstants, &ck.Physics, slots, 2)
 			if budgeted {
-				if err := o.SetBudget(o.FloorJ()+100*slots, goal.Ceiling); err != nil {
+				if err := o.SetBudget(cmp.Or(x.budgetJ, o.FloorJ()+100*slots), goal.Ceiling); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var d slot.Decision
+			var results []slot.Result
 			for i := range slots {
 				s := randomSnapshot(r, i, 2, 5)
-				s.Slots = slots
-				s.Users = append(s.Users, w.user(5, 2))
+				s.Slots, s.Results = slots, results
+				s.Users, s.IdleUsers = append(s.Users, w.user(5, 2)), []slot.User{w.user(6, 2)}
+				s.IdleUsers[0].Task = physics.Task{}
 				flightJ := 0.0 // of the model
 				for m := range s.Aircraft {
 					a := &s.Aircraft[m]
@@ -76,6 +89,9 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 					flightJ += c.Propulsion.PowerW(a.SpeedMPS)
 				}
 				s.Aircraft[0].Flown = slot.Flown{EastMPS: s.Aircraft[0].SpeedMPS, FlightJ: flightJ / 2}
+				if x.aircraft != nil {
+					x.aircraft(&s.Aircraft[0])
+				}
 				offer := forecast.Offer(&ck.Physics, s.Aircraft, d.PriceSPerJ, r)
 				forecast.AnnotateSnapshot(s)
 				if i == slots-1 {
@@ -83,6 +99,7 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 				}
 				observed := p.Decide(s, o, &d)
 				o.Observe(observed)
+				results = extremeResults(&c, s, &d, i%2 > 0)
 				forecast.Observe(s.Users)
 				forecast.Settle(len(s.Users), i%2)
 				edgeJ, mostJ := forecast.OfferUsersEdgeJ(&c, i%2)
@@ -116,6 +133,29 @@ func checkDecide(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, decoder De
 	}
 }
 
+// extremeResults are results of a slot's users: as early as any counts, or as late (firmware/account).
+func extremeResults(c *physics.Constants, s *slot.Snapshot, d *slot.Decision, late bool) (list []slot.Result) {
+	const latestS, speedup, bestGain = 3, 10, 1
+	for i := range d.Users {
+		u, x := &s.Users[i], &d.Users[i]
+		r := slot.Result{User: u.ID, Slot: s.Slot, CompletionS: latestS, LocalCycles: (1 - x.Offload) * u.Task.Cycles()}
+		r.LocalS = r.LocalCycles / (speedup * u.CPUHz)
+		if bits := x.Offload * u.Task.Bits; x.Server > 0 && bits >= 1 {
+			a := &s.Aircraft[x.Server-1]
+			r.Aircraft, r.Upload = a.Number, slot.Upload{Bits: bits, BandwidthShare: 1, User: u.Position, Aircraft: a.Position}
+			if c.Contention {
+				r.Upload.BandwidthShare = x.CPUHz / a.CPUHz
+			}
+			r.Upload.S = bits / c.Channel.RateBPS(bestGain, r.Upload.BandwidthShare*c.Channel.BandwidthHz)
+		}
+		if late {
+			r.LocalS, r.Upload.S = latestS, min(latestS, latestS*r.Upload.Bits)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
 var wireLimits = []wireUser{
 	{1e6, 1000, 1, 1e9, 1e-30, 500, 500, 0}, // a rate that rounds to zero
 	{1e6, 1000, 1, 1e9, math.SmallestNonzeroFloat64, 500, 500, 0},
@@ -140,6 +180,28 @@ func TestWireLimits(t *testing.T) {
 			}
 			checkDecide(t, ck, w, decoder, uint64(i))
 		}
+	}
+}
+
+// Whatever a worker says of its CPU, a battery of a flight, or the crew requests, within what is
+// accepted of each, by each decoder.
+func TestAircraftAndRequestLimits(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	cpu := func(hz float64) wireCase { return wireCase{aircraft: func(a *slot.Aircraft) { a.CPUHz = hz }} }
+	flown := func(j, mps float64) wireCase {
+		return wireCase{aircraft: func(a *slot.Aircraft) { a.Flown = slot.Flown{EastMPS: mps, NorthMPS: -mps, FlightJ: j} }}
+	}
+	for name, x := range map[string]wireCase{
+		"no CPU": cpu(0), "next to no CPU": cpu(math.SmallestNonzeroFloat64), "a CPU of 1 Hz": cpu(1), "the largest CPU": cpu(1e15),
+		"flown for nothing": flown(math.SmallestNonzeroFloat64, 42), "flown for all": flown(1e12, 42), "an empty battery": {
+			aircraft: func(a *slot.Aircraft) { a.RemainingJ = 0 }},
+		"the least budget": {budgetJ: math.SmallestNonzeroFloat64}, "the largest budget": {budgetJ: 1e12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for k, decoder := range Decoders() {
+				checkCase(t, ck, wireLimits[k], x, decoder, uint64(k))
+			}
+		})
 	}
 }
 

@@ -23,14 +23,16 @@ func TestEvaluateIsFinite(t *testing.T) {
 			for _, task := range tasks {
 				for _, doubt := range doubts {
 					for _, load := range []UnreportedLoad{{}, {ExpectedUsers: 3, CyclesPerUser: 1e12}} {
-						for _, rho := range []float64{0, 1e-9, 0.4, 1} {
-							u := User{CPUHz: task.Cycles() / 86400, Task: task, Gain: []float64{gain}, Uncertainty: doubt}
-							s := Snapshot{Aircraft: []Aircraft{{Number: 1, CPUHz: 4e10, Unreported: load}}, Users: []User{u, u}}
-							d := Decision{Users: []UserDecision{{Server: 1, Offload: rho}, {}}}
-							d.Evaluate(&c, &s)
-							if _, err := json.Marshal(&d); err != nil || d.DelayS < 0 || d.TotalEdgeJ() < 0 {
-								t.Fatalf("gain %v, task %+v, doubt %+v, load %+v, offload %v: %+v, %v", gain, task, doubt, load, rho, d,
-									err)
+						for _, hz := range []float64{0, math.SmallestNonzeroFloat64, 1, 4e10, 1e15} {
+							for _, rho := range []float64{0, 1e-9, 0.4, 1} {
+								u := User{CPUHz: task.Cycles() / 86400, Task: task, Gain: []float64{gain}, Uncertainty: doubt}
+								s := Snapshot{Aircraft: []Aircraft{{Number: 1, CPUHz: hz, Unreported: load}}, Users: []User{u, u}}
+								d := Decision{Users: []UserDecision{{Server: 1, Offload: rho}, {}}}
+								d.Evaluate(&c, &s)
+								if _, err := json.Marshal(&d); err != nil || d.DelayS < 0 || d.TotalEdgeJ() < 0 {
+									t.Fatalf("gain %v, %v Hz, task %+v, doubt %+v, load %+v, offload %v: %+v, %v", gain, hz, task, doubt,
+										load, rho, d, err)
+								}
 							}
 						}
 					}
@@ -52,5 +54,10 @@ func TestUnreachedServer(t *testing.T) {
 	d.Evaluate(&c, &s)
 	if d.Users[0] != (UserDecision{CompletionS: 1}) || d.Users[1].CPUHz != 4e10 {
 		t.Errorf("%+v", d.Users)
+	}
+	s.Aircraft[0].CPUHz = 0 // its worker is silent
+	d = Decision{Users: []UserDecision{{Server: 1, Offload: 0.5}, {Server: 1, Offload: 0.5}}}
+	if d.Evaluate(&c, &s); d.Users[0] != (UserDecision{CompletionS: 1}) || d.Users[1] != d.Users[0] {
+		t.Errorf("without a CPU %+v", d.Users)
 	}
 }

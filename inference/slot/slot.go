@@ -107,12 +107,14 @@ type User struct {
 // ReportedGain is whether the gain to an aircraft, by its index, is a sounding.
 func (u *User) ReportedGain(m int) bool { return m >= len(u.GainMissing) || !u.GainMissing[m] }
 
-// Reaches reports whether the user's whole task can be uploaded to aircraft m, an index into
-// the snapshot's, within a day, the longest that a task may take by any means: over a gain
-// that the wire allows the rate may round to zero.
-func (u *User) Reaches(c *physics.Channel, m int) bool {
+// Reaches reports whether a user's whole task can be uploaded to aircraft m, and computed there, each
+// within a day, the longest that a task may take by any means: over a gain that the wire allows the
+// rate may round to zero, and an aircraft whose worker is silent computes nothing. u and m are
+// indices into the snapshot's users and aircraft.
+func (s *Snapshot) Reaches(c *physics.Channel, u, m int) bool {
 	const dayS = 86400
-	return u.Task.Bits <= dayS*c.RateBPS(u.Gain[m], c.BandwidthHz)
+	user := &s.Users[u]
+	return user.Task.Bits <= dayS*c.RateBPS(user.Gain[m], c.BandwidthHz) && user.Task.Cycles() <= dayS*s.Aircraft[m].CPUHz
 }
 
 // Result is how a task ended, as its user reports it.
@@ -177,7 +179,7 @@ func (d *Decision) Evaluate(c *physics.Constants, s *Snapshot) {
 	d.EdgeJ = reuse.Slice(d.EdgeJ, len(s.Aircraft))
 	d.servedCounts = reuse.Slice(d.servedCounts, len(s.Aircraft)+1)
 	for i := range d.Users {
-		if u := &d.Users[i]; u.Server > 0 && !s.Users[i].Reaches(&c.Channel, u.Server-1) {
+		if u := &d.Users[i]; u.Server > 0 && !s.Reaches(&c.Channel, i, u.Server-1) {
 			u.Server, u.Offload = 0, 0
 		}
 		d.servedCounts[d.Users[i].Server]++
