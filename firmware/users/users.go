@@ -68,6 +68,10 @@ type user struct {
 type State struct {
 	PriceSPerJ float64 `json:"price_s_per_j"`     // of the last decision
 	NextID     int     `json:"next_id,omitempty"` // of a user that reports for the first time
+	MaxTasks   int     `json:"max_tasks,omitempty"`
+	// Counts is how many come to the offer: without it a hundred users whose reports are lost all took
+	// an offer that expected a handful.
+	Counts dispatch.ForecastCounts `json:"counts,omitzero"`
 }
 
 // Initialize prepares for a new mission.
@@ -84,8 +88,14 @@ func (u *Users) Initialize() {
 	u.PriceSPerJ, u.maxTasks = dispatch.InitialPriceSPerJ, 0
 }
 
-func (u *Users) State() State    { return State{u.PriceSPerJ, u.nextID} }
-func (u *Users) Restore(s State) { u.PriceSPerJ, u.nextID = s.PriceSPerJ, s.NextID }
+// State returns what a restart needs.
+func (u *Users) State() State { return State{u.PriceSPerJ, u.nextID, u.maxTasks, u.forecast.Counts()} }
+
+// Restore continues from the state before a restart.
+func (u *Users) Restore(s State) {
+	u.PriceSPerJ, u.nextID, u.maxTasks = s.PriceSPerJ, s.NextID, s.MaxTasks
+	u.forecast.Resume(s.Counts)
+}
 
 // Recall admits a user that reported in a slot before a restart, by the ID that it had.
 func (u *Users) Recall(name string, id, slot int) {

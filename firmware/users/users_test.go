@@ -1,7 +1,9 @@
 package users
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
@@ -196,6 +198,47 @@ func TestLimit(t *testing.T) {
 	for name, slots := range kept {
 		if slots != 6 {
 			t.Errorf("%s was kept in %d slots of 14, want 6", name, slots)
+		}
+	}
+}
+
+// TestRestartKeepsTheOffer: where the reports of many users are lost, a leader that restarts expects
+// about as many as before, and counts as many results of the offer: it had begun anew with the
+// checkpoint's handful, of whom each has most of an aircraft, and a hundred came.
+func TestRestartKeepsTheOffer(t *testing.T) {
+	const users = 100
+	for _, lost := range []int{users, users * 2 / 5} {
+		u := newUsers(5)
+		for n := range 40 {
+			reported := users
+			if n > 5 {
+				reported -= lost
+			}
+			u.Offer(n, oneAircraft())
+			reportAndSnapshot(u, n, reported, 0)
+			u.ObserveSlot(users, users-reported)
+		}
+		raw, err := json.Marshal(u.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var saved State
+		if err := json.Unmarshal(raw, &saved); err != nil {
+			t.Fatal(err)
+		}
+		again := newUsers(5)
+		again.Restore(saved)
+		for n := 40; n < 43; n++ {
+			before, after := u.Offer(n, oneAircraft()).Aircraft, again.Offer(n, oneAircraft()).Aircraft
+			if len(before) != 1 || len(after) != 1 || math.Abs(after[0].ExpectedUsers/before[0].ExpectedUsers-1) > 0.3 {
+				t.Errorf("%d of %d reports lost, slot %d: %+v is offered, after a restart %+v", lost, users, n, before, after)
+			}
+		}
+		if x, y := u.MaxOfferUsers(), again.MaxOfferUsers(); x != y {
+			t.Errorf("%d of %d reports lost: results of %d by the offer count, after a restart of %d", lost, users, x, y)
+		}
+		if x, y := u.WithoutDecision(), again.WithoutDecision(); x != y || !(y > 0.8*float64(lost)) {
+			t.Errorf("%d of %d reports lost: %.0f without a decision are expected, after a restart %.0f", lost, users, x, y)
 		}
 	}
 }

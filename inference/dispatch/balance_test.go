@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -55,7 +56,7 @@ func TestOfferOfALateLeader(t *testing.T) {
 	}
 }
 
-func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, delayS, localS float64) {
+func offered(users, aircraft int, lost float64, slots int, seed uint64, change ...func(i int, u *slot.User)) (off, delayS, localS float64) {
 	c := physics.DefaultConstants()
 	r := rand.New(rand.NewPCG(seed, 12))
 	prior := testPrior()
@@ -83,6 +84,9 @@ func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, de
 		for i := range all {
 			u := &all[i]
 			u.Task = prior.Sample(c.AreaSideM, r).Task
+			for _, x := range change {
+				x(i, u)
+			}
 			u.Gain = nil
 			for m := range fleet {
 				u.Gain = append(u.Gain, SampleGain(&c.Channel, u.Position.Sub(fleet[m].Position).Norm(), c.AltitudeM, r))
@@ -127,13 +131,20 @@ func offered(users, aircraft int, lost float64, slots int, seed uint64) (off, de
 	return off, delayS / flown, localS / flown
 }
 
+// allOffers has TestOfferIsAnEquilibrium try all 108 cells: minutes.
+var allOffers = flag.Bool("all-offers", false, "more numbers of users in TestOfferIsAnEquilibrium, each with reports lost in part")
+
 // Who expects n sharers finds n, however many users there are and however many reports are
 // lost, and no offer is worse than none.
 func TestOfferIsAnEquilibrium(t *testing.T) {
+	numbers := []int{10, 60, 100, 150, 4000}
+	if *allOffers {
+		numbers = []int{10, 20, 40, 60, 100, 150, 300, 1000, 4000}
+	}
 	for _, aircraft := range []int{1, 2, 4, 8} {
-		for _, users := range []int{10, 60, 100, 150, 4000} {
+		for _, users := range numbers {
 			for _, lost := range []float64{0.1, 0.4, 1} {
-				if users > 150 && lost < 1 || testing.Short() && (users > 10 || aircraft > 4) {
+				if users > 150 && lost < 1 && !*allOffers || testing.Short() && (users > 10 || aircraft > 4) {
 					continue // where few offers are made and most is the dispatch's; or an emulator takes minutes
 				}
 				slots, seeds := 16, 1
@@ -152,6 +163,51 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 				t.Logf("%s: %.1f %% of the users elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS, localS)
 				if off > 0.1 || delayS > localS {
 					t.Errorf("%s: %.1f %% of the users come elsewhere than expected, %.1f s a slot, local %.1f", name, 100*off, delayS,
+						localS)
+				}
+			}
+		}
+	}
+}
+
+// Nor where users differ in what decides their choice: mixtures of deadlines, CPUs and tasks, and all in
+// one place.
+func TestOfferToUsersThatDiffer(t *testing.T) {
+	every := func(n int, x, y float64) func(int) float64 { // x for one of n, y for the others
+		return func(i int) float64 {
+			if i%n == 0 {
+				return x
+			}
+			return y
+		}
+	}
+	deadline := func(of func(int) float64) func(int, *slot.User) {
+		return func(i int, u *slot.User) { u.Task.DeadlineS = of(i) }
+	}
+	for name, change := range map[string]func(i int, u *slot.User){
+		"half have no time and half an hour": deadline(every(2, 1e-9, 3600)), "one of ten has an hour": deadline(every(10, 3600, 1)),
+		"one of ten has no time": deadline(every(10, 1e-9, 1)),
+		"fast and slow CPUs":     func(i int, u *slot.User) { u.CPUHz = every(2, 5e9, 0.5e9)(i) },
+		"small and large tasks":  func(i int, u *slot.User) { u.Task.Bits *= every(2, 0.1, 1.4)(i) },
+		"all in one corner": func(i int, u *slot.User) {
+			u.Position = physics.Position{EastM: 20 + float64(i%10), NorthM: 20 + float64(i/10)}
+		},
+	} {
+		for _, users := range []int{10, 100} {
+			for _, lost := range []float64{0.1, 0.4, 1} {
+				if testing.Short() && users > 10 {
+					continue // an emulator takes minutes
+				}
+				off, delayS, localS := 0.0, 0.0, 0.0
+				const seeds = 2
+				for seed := range seeds {
+					x, s, l := offered(users, 2, lost, 16, uint64(users+1000*seed), change)
+					off, delayS, localS = off+x/seeds, delayS+s/seeds, localS+l/seeds
+				}
+				at := fmt.Sprintf("%s, %d users, %.0f %% lost", name, users, 100*lost)
+				t.Logf("%s: %.1f %% of the users elsewhere than expected, %.1f s a slot, local %.1f", at, 100*off, delayS, localS)
+				if most := max(0.1, 1.5/float64(users)); off > most || delayS > localS { // of ten, one and a half
+					t.Errorf("%s: %.1f %% of the users come elsewhere than expected, %.1f s a slot, local %.1f", at, 100*off, delayS,
 						localS)
 				}
 			}

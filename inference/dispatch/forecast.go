@@ -29,13 +29,10 @@ type Forecast struct {
 	Prior  UserPrior   // of the users, while none has reported
 	Claims slot.Claims // the most that a report weighs in later offers
 
-	recentUsers     [64]slot.User // from the latest reports, without gains, as they are weighed
-	recentCycles    [64]float64   // of their tasks as they are
-	reportCount     int
-	taskCounts      [32]int // tasks in each of the last slots
-	settledSlots    int
-	unreportedShare float64 // of the tasks, mean of the latest slots
-	shareSlots      float64 // of which it is a mean
+	recentUsers  [64]slot.User // from the latest reports, without gains, as they are weighed
+	recentCycles [64]float64   // of their tasks as they are
+	reportCount  int
+	counts       ForecastCounts
 
 	weighed           slot.Weighed
 	solver            Solver
@@ -44,6 +41,15 @@ type Forecast struct {
 	offered           []offeredLoad // of the last offer
 	expectedTasks     float64       // likewise, the users with a task that it was made for
 	dispatched, came  []float64     // working memory of balance
+}
+
+// ForecastCounts is how many users come, and how many of them without a report. A restart needs it:
+// the users themselves are known again by their next reports.
+type ForecastCounts struct {
+	Tasks           [32]int `json:"tasks"` // in each of the last slots
+	SettledSlots    int     `json:"settled_slots"`
+	UnreportedShare float64 `json:"unreported_share"` // of the tasks, mean of the latest slots
+	ShareSlots      float64 `json:"share_slots"`      // of which it is a mean
 }
 
 // offeredLoad is the load that an offer leads to at one aircraft if no user reports.
@@ -59,7 +65,7 @@ type offeredLoad struct {
 const InitialPriceSPerJ = 0.01
 
 const (
-	unreportedMemory = 20 // slots that unreportedShare is a mean of at most
+	unreportedMemory = 20 // slots that UnreportedShare is a mean of at most
 	// maxSyntheticUsers bounds the synthetic slot; beyond it one user represents several.
 	maxSyntheticUsers = 128
 	maxExpectedUsers  = 1e5 // the most that an offer may expect
@@ -67,6 +73,12 @@ const (
 
 // Reset prepares for another mission.
 func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior, Claims: f.Claims} }
+
+// Counts is what a restart needs, for Resume.
+func (f *Forecast) Counts() ForecastCounts { return f.counts }
+
+// Resume continues from what an earlier Forecast counted.
+func (f *Forecast) Resume(c ForecastCounts) { f.counts = c }
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
@@ -81,11 +93,12 @@ func (f *Forecast) Observe(users []slot.User) {
 
 // Settle adds a slot's number of tasks, known from results, and how many had no decision.
 func (f *Forecast) Settle(tasks, unreported int) {
-	f.taskCounts[f.settledSlots%len(f.taskCounts)] = tasks
-	f.settledSlots++
+	c := &f.counts
+	c.Tasks[c.SettledSlots%len(c.Tasks)] = tasks
+	c.SettledSlots++
 	if tasks > 0 {
-		f.shareSlots++
-		f.unreportedShare += (float64(unreported)/float64(tasks) - f.unreportedShare) / min(f.shareSlots, unreportedMemory)
+		c.ShareSlots++
+		c.UnreportedShare += (float64(unreported)/float64(tasks) - c.UnreportedShare) / min(c.ShareSlots, unreportedMemory)
 	}
 }
 
@@ -94,8 +107,8 @@ func (f *Forecast) Offer(c *physics.Constants, aircraft []slot.Aircraft, priceSP
 	s := &f.syntheticSlot
 	s.Aircraft, s.Users = append(s.Aircraft[:0], aircraft...), s.Users[:0]
 	n := f.Prior.ActiveUsers
-	if f.settledSlots > 0 {
-		n = float64(f.taskCounts[r.IntN(min(f.settledSlots, len(f.taskCounts)))])
+	if x := &f.counts; x.SettledSlots > 0 {
+		n = float64(x.Tasks[r.IntN(min(x.SettledSlots, len(x.Tasks)))])
 	}
 	if !(n > 0) { // also if it is not a number
 		n = 0
@@ -145,10 +158,10 @@ const (
 // has 100 users wait longer than if each computed locally. To a single user either is worth the same.
 func (f *Forecast) choosingShare() float64 {
 	const hardlyAny = 0.01
-	if f.unreportedShare < hardlyAny {
+	if f.counts.UnreportedShare < hardlyAny {
 		return 1
 	}
-	return min(f.unreportedShare, 1)
+	return min(f.counts.UnreportedShare, 1)
 }
 
 // balance changes the users that an offer expects, which are those of a dispatch, until as
@@ -381,7 +394,7 @@ func (f *Forecast) AnnotateSnapshot(s *slot.Snapshot) {
 		a.Unreported = slot.UnreportedLoad{}
 		for _, x := range f.offered {
 			if x.number == a.Number {
-				a.Unreported = slot.UnreportedLoad{ExpectedUsers: f.unreportedShare * x.users, CyclesPerUser: x.cyclesPerUser}
+				a.Unreported = slot.UnreportedLoad{ExpectedUsers: f.counts.UnreportedShare * x.users, CyclesPerUser: x.cyclesPerUser}
 			}
 		}
 		same = same && f.offered[m].number == a.Number
@@ -414,7 +427,9 @@ func (f *Forecast) OfferUsersEdgeJ(c *physics.Constants, offerUsers int) (expect
 }
 
 // WithoutDecision is how many users without a decision are expected beside those that report.
-func (f *Forecast) WithoutDecision() float64 { return min(f.unreportedShare, 1) * f.expectedTasks }
+func (f *Forecast) WithoutDecision() float64 {
+	return min(f.counts.UnreportedShare, 1) * f.expectedTasks
+}
 
 // expectedUsers is the number of users that the last offer leads to some aircraft.
 func (f *Forecast) expectedUsers() (sum float64) {
