@@ -76,6 +76,9 @@ func TestUncoveredCells(t *testing.T) {
 	if missing := met.uncovered(with); len(missing) != len(states)-2 {
 		t.Errorf("without a clock that jumps: %v", missing)
 	}
+	if missing := met.uncovered(&Config{Kind: Packs, JumpLeader: "leader-jump"}); len(missing) != len(states)-4 {
+		t.Errorf("of packs, without a clock that jumps: %v", missing)
+	}
 	delete(met[PilotDisarm], Landing)
 	if missing := met.uncovered(without); !slices.Equal(missing, []string{"pilot_disarm@landing"}) {
 		t.Error(missing)
