@@ -25,7 +25,7 @@ type Clock struct {
 const (
 	clockTick  = time.Millisecond
 	cappedStep = 2 * clockTick // of a clock that is stopped with the program: others of its threads may wait longer than this one
-	maxRate    = 10                   // at which autopilots, which wake every 20 ms in slots of a second, are still smooth
+	maxRate    = 10            // at which autopilots, which wake every 20 ms in slots of a second, are still smooth
 )
 
 // newClock returns a clock that runs until the test ends, so many times slower than real time.
