@@ -11,10 +11,7 @@ type arena[T kernel.Float] struct {
 
 const arenaChunk = 1 << 20
 
-// reset takes all of it back.
-func (a *arena[T]) reset() { a.chunk, a.used = 0, 0 }
-
-// release takes back what was lent since a mark.
+// release takes back what was lent since a mark; the zero mark is before all.
 func (a *arena[T]) release(mark arena[T]) { a.chunk, a.used = mark.chunk, mark.used }
 
 // take lends undefined numbers.

@@ -106,21 +106,16 @@ func New(c Config, task Task) (*Trainer, error) {
 	return t, nil
 }
 
-// line is what one step logs.
-type line struct {
-	rate, norm float64 // of learning; of the gradient, before the clip
-	losses     []float64
+// Line is what one step logs.
+type Line struct {
+	Rate, Norm float64 // of learning; of the gradient, before the clip
+	Losses     []float64
 }
 
-// Next runs one step and returns its losses.
-func (t *Trainer) Next() ([]float64, error) {
-	l, err := t.next()
-	return l.losses, err
-}
-
-func (t *Trainer) next() (l line, err error) {
+// Next runs one step.
+func (t *Trainer) Next() (l Line, err error) {
 	c := &t.Config
-	l = line{rate: t.task.Rate(t.Step), losses: make([]float64, len(t.task.Losses))}
+	l = Line{Rate: t.task.Rate(t.Step), Losses: make([]float64, len(t.task.Losses))}
 	var wait sync.WaitGroup
 	losses := make([][]float64, c.Workers)
 	errs := make([]error, c.Workers)
@@ -141,13 +136,13 @@ func (t *Trainer) next() (l line, err error) {
 			return l, fmt.Errorf("training step %d: %w", t.Step, errs[k])
 		}
 		for n, x := range losses[k] {
-			l.losses[n] += x / float64(c.Batch)
+			l.Losses[n] += x / float64(c.Batch)
 		}
 	}
-	if loss := l.losses[0]; math.IsNaN(loss) || math.IsInf(loss, 0) {
+	if loss := l.Losses[0]; math.IsNaN(loss) || math.IsInf(loss, 0) {
 		return l, fmt.Errorf("training step %d: the loss is %v; lower the learning rate", t.Step, loss)
 	}
-	l.norm = t.adam.step(&c.Schedule, t.Step, l.rate, t.Params.Data, t.grads)
+	l.Norm = t.adam.step(&c.Schedule, t.Step, l.Rate, t.Params.Data, t.grads)
 	t.Step++
 	return l, nil
 }

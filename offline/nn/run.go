@@ -76,19 +76,21 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 			ended := command.Interrupted(ctx, " at step %d of %d; the same command with -resume continues", t.Step, steps)
 			return cmp.Or(t.Save(f.StatePath()), ended)
 		}
-		l, err := t.next()
+		l, err := t.Next()
 		if err != nil {
 			return err
 		}
-		for i, x := range l.losses {
+		for i, x := range l.Losses {
 			sums[i] += x
 		}
 		if last = t.Step == steps; t.Step%max(f.Line, 1) == 0 || last {
 			n := float64(t.Step - logged)
 			speed := n * t.task.PerStep / time.Since(lineBegan).Seconds()
-			text := fmt.Appendf(nil, "%d,%.3g,%.4g", t.Step-1, l.rate, l.norm)
-			for _, x := range sums {
+			text := fmt.Appendf(nil, "%d,%.3g,%.4g", t.Step-1, l.Rate, l.Norm)
+			var named strings.Builder
+			for i, x := range sums {
 				text = fmt.Appendf(text, ",%.6g", x/n)
+				fmt.Fprintf(&named, "%s %.5g  ", t.task.Losses[i], x/n)
 			}
 			if _, err := fmt.Fprintf(log, "%s,%.1f\n", text, speed); err != nil {
 				return fmt.Errorf("training log: %w", err)
@@ -96,7 +98,7 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 			if t.Step%(50*max(f.Line, 1)) == 0 || last {
 				left := time.Since(began) / time.Duration(t.Step-first) * time.Duration(steps-t.Step)
 				fmt.Fprintf(stdout, "step %d/%d  %s%.1f %s/s  left %s\n",
-					t.Step, steps, t.named(sums, n), speed, t.task.Unit, left.Round(time.Second))
+					t.Step, steps, &named, speed, t.task.Unit, left.Round(time.Second))
 			}
 			clear(sums)
 			logged, lineBegan = t.Step, time.Now()
@@ -108,15 +110,6 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 			saved = time.Now()
 		}
 	}
-}
-
-// named prints the means of losses by their names.
-func (t *Trainer) named(sums []float64, n float64) string {
-	var text strings.Builder
-	for i, name := range t.task.Losses {
-		fmt.Fprintf(&text, "%s %.5g  ", name, sums[i]/n)
-	}
-	return text.String()
 }
 
 // openLog opens a log to append to, whose lines each begin with a step, and

@@ -35,7 +35,7 @@ type operation[T kernel.Float] struct {
 // Reset begins another pass; what the last one computed is lost.
 func (t *Tape[T]) Reset() {
 	t.operations = t.operations[:0]
-	t.arena.reset()
+	t.arena.release(arena[T]{})
 }
 
 // Backward adds the gradient of the loss to the parameters'. Before it, the loss

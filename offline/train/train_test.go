@@ -29,18 +29,15 @@ func TestLossFalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first, last float64
-	for i := range c.Schedule.Steps {
-		losses, err := run.Next()
+	var losses []float64
+	for range c.Schedule.Steps {
+		line, err := run.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i == 0 {
-			first = losses[0]
-		}
-		last = losses[0]
+		losses = append(losses, line.Losses[0])
 	}
-	if last > 0.8*first {
+	if first, last := losses[0], losses[len(losses)-1]; last > 0.8*first {
 		t.Errorf("loss %v after %d steps, %v at first", last, c.Schedule.Steps, first)
 	}
 }
