@@ -20,6 +20,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
+	"prefdt/offline/experiment"
 	"prefdt/offline/export"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -208,17 +209,24 @@ func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *checkpoint.Chec
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	arch, parameters, err := train.ReadParams(filepath.Join(trainDir, "state.bin"))
+	c, parameters, err := train.ReadParams(filepath.Join(trainDir, "state.bin"))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ck, err := m.UncalibratedCheckpoint(arch, parameters, m.Statistics)
-	return m, ck, parameters, err
+	ck, err := m.UncalibratedCheckpoint(c.Arch, parameters, m.Statistics)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)),
+		"steps": float64(c.Schedule.Steps), "batch": float64(c.Batch)}
+	return m, ck, parameters, nil
 }
 
 const exportUsage = `offline export writes a trained and calibrated policy as a checkpoint: policy.onnx,
 the step graph with float16 weights, estimator.onnx, the estimator of beliefs, if one is
-given, and manifest.json, all else.
+given, and manifest.json, all else. Beside them record.json (of an estimator alone,
+record-estimator.json) says by which version on which processor, and has the hashes of
+what they were made of and of what came out.
 
   offline export -estimator out/estimator            a new checkpoint, with an estimator
   offline export -estimator out/estimator -checkpoint configs/checkpoint
@@ -244,11 +252,18 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	}
 	var beliefs *learned.Parameters
 	var record *checkpoint.Estimator
+	began := experiment.Now()
+	made := []string{filepath.Join(*corpusDir, "manifest.json"), filepath.Join(*trainDir, "state.bin"), filepath.Join(*trainDir,
+		"calibration.json")}
+	if *dir != "" {
+		made = nil
+	}
 	if *estimator != "" {
 		var err error
 		if beliefs, record, err = belieftrain.ReadRun(*estimator); err != nil {
 			return cli.BadInput(err)
 		}
+		made = append(made, filepath.Join(*estimator, belieftrain.ParametersFile))
 	}
 	if *dir != "" {
 		if _, _, err := export.ReadPolicy(*dir); err != nil {
@@ -260,10 +275,13 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		if err := export.WriteEstimator(*dir, *record, beliefs); err != nil {
 			return err
 		}
+		if err := writeRecord(*dir, "record-estimator.json", made, began); err != nil {
+			return err
+		}
 		return call.Result(*asJSON, map[string]any{"checkpoint": *dir, "estimator_parameters": len(beliefs.Data), "window": beliefs.Window},
 			"an estimator of %d parameters that remembers %d slots, in %s", len(beliefs.Data), beliefs.Window, *dir)
 	}
-	m, ck, parameters, err := loadTrained(*corpusDir, *trainDir)
+	_, ck, parameters, err := loadTrained(*corpusDir, *trainDir)
 	if err == nil {
 		err = command.CheckWritable(*out)
 	}
@@ -275,7 +293,6 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		return cli.BadInputf("read the calibration (offline calibrate makes it): %w", err)
 	}
 	ck.PriceCurve, ck.GoalConstants.SettingMap, ck.GoalConstants.CeilingMargin = cal.PriceCurve, cal.SettingMap, cal.CeilingMargin
-	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters))}
 	ck.Evaluation = cal.BudgetMetrics
 	ck.Seeds = map[string]int64{"train_first": 0, "train_last": seeds.TrainingLast, "calibration_first": seeds.CalibrationFirst,
 		"calibration": int64(cal.SeedCount)}
@@ -283,6 +300,41 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	if err := export.Write(*out, ck.Manifest, parameters, beliefs); err != nil {
 		return err
 	}
+	if err := writeRecord(*out, "record.json", made, began); err != nil {
+		return err
+	}
 	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": len(parameters)}, "checkpoint of %d parameters in %s",
 		len(parameters), *out)
+}
+
+// writeRecord writes into a checkpoint's folder by what it was made, with the hashes of the files that it was made of, by path, and of
+// its own, by name.
+func writeRecord(dir, name string, made []string, began experiment.Stamp) error {
+	ck, err := checkpoint.Load(dir)
+	if err != nil {
+		return err
+	}
+	w, err := rollout.WorldOf(&ck.Manifest)
+	if err != nil {
+		return err
+	}
+	r := experiment.NewRecord(&w, 0)
+	for name, n := range ck.Seeds {
+		r.Seeds[name] = fmt.Sprint(n)
+	}
+	for _, path := range made {
+		err = errors.Join(err, r.AddFiles(path, path))
+	}
+	own := []string{checkpoint.GraphFile, checkpoint.ManifestFile}
+	if ck.Beliefs != nil {
+		own = append(own, checkpoint.EstimatorFile)
+	}
+	for _, file := range own {
+		err = errors.Join(err, r.AddFiles(file, filepath.Join(dir, file)))
+	}
+	if err != nil {
+		return err
+	}
+	r.End(began)
+	return command.ReplaceJSON(filepath.Join(dir, name), "  ", r)
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +14,9 @@ import (
 	"testing"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/offline/command"
 	"prefdt/offline/command/commandtest"
+	"prefdt/offline/experiment"
 	"prefdt/offline/rollout"
 )
 
@@ -84,6 +87,18 @@ func TestPipeline(t *testing.T) {
 		}
 		sum := sha256.Sum256(graph)
 		graphs = append(graphs, hex.EncodeToString(sum[:]))
+		record, ck := experiment.Record{}, &checkpoint.Manifest{}
+		if err := errors.Join(command.ReadJSON(at(run, "checkpoint", "record.json"), &record),
+			command.ReadJSON(at(run, "checkpoint", checkpoint.ManifestFile), ck)); err != nil {
+			t.Fatal(err)
+		}
+		if record.Made[checkpoint.GraphFile] != graphs[len(graphs)-1] || len(record.Made) != 5 || record.Version == "" ||
+			record.Made[at(run, "corpus", "manifest.json")] == "" || record.World == "" || record.Seeds["train_last"] != "99999" {
+			t.Errorf("what the checkpoint was made of: %+v", record)
+		}
+		if ck.Training["steps"] == 0 || ck.Training["batch"] == 0 || ck.Training["flights"] != 520 {
+			t.Errorf("its training: %v", ck.Training)
+		}
 	}
 	if graphs[0] != graphs[1] {
 		t.Errorf("two runs end on graphs %.12s and %.12s", graphs[0], graphs[1])

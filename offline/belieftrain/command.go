@@ -59,7 +59,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		if begin, err = ReadParameters(*from); err != nil {
 			return cli.BadInput(err)
 		}
-		c.First.Schedule.Steps = 0
+		c.First.Schedule.Steps, c.FlightsBefore = 0, flightsOf(*from)
 		if !call.Given("window") {
 			c.Window = begin.Window
 		}

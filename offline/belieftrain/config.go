@@ -23,6 +23,9 @@ type Config struct {
 	SlotShare float64 `json:"slot_share" yaml:"slot_share"` // of a flight's slots that are learned from
 	First     Stage   `json:"first" yaml:"first"`
 	Refine    Stage   `json:"refine" yaml:"refine"` // goes on from what the first gave; steps 0: none
+
+	// FlightsBefore are those that the parameters to begin with have learned from, for the record.
+	FlightsBefore float64 `json:"-" yaml:"-"`
 }
 
 // Stage is a part of a training with a schedule of its own.

@@ -150,7 +150,7 @@ func Run(ctx context.Context, c Config, from *learned.Parameters, dir string, sa
 	if err != nil {
 		return nil, err
 	}
-	flights := 0
+	flights := c.FlightsBefore
 	for _, s := range c.stages() {
 		t, err := c.newTrainer(s, from)
 		if err != nil {
@@ -161,11 +161,11 @@ func Run(ctx context.Context, c Config, from *learned.Parameters, dir string, sa
 			return nil, fmt.Errorf("stage %s: %w", s.name, err)
 		}
 		from = &learned.Parameters{Window: c.Window, Data: t.Params.Data}
-		flights += s.Batch * s.Schedule.Steps
+		flights += float64(s.Batch * s.Schedule.Steps)
 	}
 	record := checkpoint.Estimator{
 		Layout: learned.Layout, Window: c.Window,
-		Training: map[string]float64{"flights": float64(flights), "parameters": float64(len(from.Data))},
+		Training: map[string]float64{"flights": flights, "parameters": float64(len(from.Data))},
 		Seeds:    map[string]int64{"train_first": int64(list[0]), "train_last": int64(list[len(list)-1])},
 	}
 	return from, errors.Join(
@@ -184,6 +184,17 @@ func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
 		return nil, nil, fmt.Errorf("read an estimator's record: %w", err)
 	}
 	return p, record, nil
+}
+
+// flightsOf returns how many flights an estimator has learned from, by the record in its run's folder or in its checkpoint's manifest;
+// 0 where there is none.
+func flightsOf(path string) float64 {
+	if c, err := checkpoint.Load(path); err == nil && c.Estimator != nil {
+		return c.Estimator.Training["flights"]
+	}
+	record := checkpoint.Estimator{}
+	command.ReadJSON(filepath.Join(path, RecordFile), &record) // a file of parameters alone has no record
+	return record.Training["flights"]
 }
 
 // ReadParameters reads a file of parameters, those in a run's folder, or a checkpoint's.

@@ -87,6 +87,17 @@ func TestFrom(t *testing.T) {
 	if err != nil || !slices.Equal(read.Data, got.Data) {
 		t.Errorf("in the folder are others, %v", err)
 	}
+	before := flightsOf(dir)
+	c.FlightsBefore = before
+	if _, err := Run(t.Context(), c, got, dir+"-again", 1, &bytes.Buffer{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := flightsOf(dir + "-again"); before != float64(c.Refine.Batch) || n != 2*before { // what it goes on from counts
+		t.Errorf("a run of %v flights, gone on from, has %v", before, n)
+	}
+	if n := flightsOf("../../configs/checkpoint"); n == 0 || flightsOf(t.TempDir()) != 0 {
+		t.Errorf("the shipped estimator learned from %v flights", n)
+	}
 	if shipped, err := ReadParameters("../../configs/checkpoint"); err != nil || len(shipped.Data) != learned.ParameterCount() {
 		t.Errorf("the shipped checkpoint's parameters: %v", err)
 	}

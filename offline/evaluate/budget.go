@@ -67,6 +67,9 @@ type BudgetCell struct {
 	Measured     bool      `json:"measured"` // enough are keepable
 
 	experiment.BudgetMeans // of the policy, as all figures the mean over keepable seeds
+	// Standard errors of two of these means, over the keepable seeds.
+	DelayErrorS float64 `json:"delay_error_s"`
+	EndError    float64 `json:"end_error"`
 	// RegretS is its delay above that of the one price which, known in advance, spends
 	// min(budget, the most there is to spend); nil where ceilings alone are measured.
 	RegretS       *float64 `json:"regret_s"`
@@ -356,15 +359,20 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 			row.RevisedFromJ = r.BudgetJ
 		}
 		n, constantS := float64(len(x.kept)), 0.0
+		var delaysS, ends []float64 // of the policy
 		for _, s := range x.kept {
 			for k, f := range s.byArm {
 				a := row.Arms[arms[k].name]
 				a.Add(f.Point, row.BudgetJ, n)
 				row.Arms[arms[k].name] = a
+				if arms[k].name == policyArm {
+					delaysS, ends = append(delaysS, f.DelayS), append(ends, f.EnergyJ/row.BudgetJ-1)
+				}
 			}
 			constantS += s.constantS / n
 		}
 		row.finish(arms)
+		row.DelayErrorS, row.EndError = pareto.Summarise(delaysS).StdError(), pareto.Summarise(ends).StdError()
 		if !c.CeilingsOnly {
 			row.RegretS = new(row.DelayS - constantS)
 		}

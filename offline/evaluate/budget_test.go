@@ -256,7 +256,7 @@ func TestBudgetNotes(t *testing.T) {
 	}
 }
 
-// Every cell has its row, and the figures of one seed are its flights'.
+// Every cell of the standard world has its row, the figures of one seed are its flights', and those of two have their standard error.
 func TestMeasureBudgets(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	arms, err := selectArms([]string{"greedy"})
@@ -275,18 +275,25 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := runner.Fly(1_000_000, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
-	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||
+	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayErrorS != 0 || b.EndError != 0 || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||
 		*b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
 		t.Errorf("34 kJ: %+v", b)
 	}
 	if b := rows[1]; b.BudgetJ != 32e3 || b.RevisedFromJ != 35e3 {
 		t.Errorf("revised: %+v", b)
 	}
-	c.CeilingsOnly = true
+	c.CeilingsOnly, c.Seeds = true, []uint64{1_000_000, 1_000_001}
 	p.requests = []rollout.Request{{BudgetJ: 34e3}}
 	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 1 || rows[0].Mode != goal.Ceiling ||
-		rows[0].RegretS != nil {
-		t.Errorf("ceilings alone: %+v, %v", rows, err)
+		rows[0].RegretS != nil || rows[0].Keepable != 2 {
+		t.Fatalf("ceilings alone: %+v, %v", rows, err)
+	}
+	first := runner.Fly(1_000_000, rollout.Request{Mode: goal.Ceiling, BudgetJ: 34e3})
+	second := runner.Fly(1_000_001, rollout.Request{Mode: goal.Ceiling, BudgetJ: 34e3})
+	// Of two figures half of their distance.
+	if b := rows[0]; math.Abs(b.DelayErrorS-math.Abs(first.DelayS-second.DelayS)/2) > 1e-9 ||
+		math.Abs(b.EndError-math.Abs(first.EnergyJ-second.EnergyJ)/34e3/2) > 1e-12 || b.DelayErrorS == 0 {
+		t.Errorf("standard errors %v s and %v of %+v and %+v", b.DelayErrorS, b.EndError, first.Point, second.Point)
 	}
 	c.Seeds = []uint64{5}
 	if _, _, err := measureBudgets(t.Context(), ck, c, arms); err == nil {

@@ -98,7 +98,7 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 	}
 	text := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink",
 		"-fleet", "1,3")
-	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft"} {
+	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft", "\nrecord: ", "; seeds 1000000:1000001; "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

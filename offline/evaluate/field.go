@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -47,7 +48,9 @@ type MemoryTest struct {
 	Window     int            `json:"window"`     // of the one that remembers less, in slots
 	Trained    bool           `json:"trained"`    // at that window; else its memory is cut to it
 	Difference pareto.Summary `json:"difference"` // in tight hypervolume
-	P          float64        `json:"p"`          // two-sided, Wilcoxon's signed-rank test
+	// P is of the two-sided signed-rank test of Wilcoxon, corrected for the number of tests (Holm); nil where the two are trained
+	// apart: a test over seeds says nothing of how another training run would come out.
+	P *float64 `json:"p"`
 }
 
 // Names of the arms of a field world.
@@ -208,16 +211,23 @@ func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*Fi
 	if c.Estimator != nil {
 		r.Window = c.Estimator.Window
 	}
-	for name, p := range c.contextArms() {
-		test := MemoryTest{Window: p.Window, Trained: &p.Data[0] != &c.Estimator.Data[0]}
-		d := pareto.Differences(policy.tight, arms[name].tight)
-		if test.P, _, err = pareto.Wilcoxon(d); err != nil {
-			return nil, err
+	var tests []float64 // NaN: there is none
+	byWindow := func(a, b *learned.Parameters) int { return cmp.Compare(a.Window, b.Window) }
+	for _, p := range slices.SortedFunc(maps.Values(c.contextArms()), byWindow) {
+		d, x := pareto.Differences(policy.tight, arms[contextArm(p.Window)].tight), math.NaN()
+		test := MemoryTest{Window: p.Window, Trained: &p.Data[0] != &c.Estimator.Data[0], Difference: pareto.Summarise(d)}
+		if !test.Trained {
+			if x, _, err = pareto.Wilcoxon(d); err != nil {
+				return nil, err
+			}
 		}
-		test.Difference = pareto.Summarise(d)
-		r.Memory = append(r.Memory, test)
+		r.Memory, tests = append(r.Memory, test), append(tests, x)
 	}
-	slices.SortFunc(r.Memory, func(a, b MemoryTest) int { return cmp.Compare(a.Window, b.Window) })
+	for i, p := range pareto.Holm(tests) {
+		if !math.IsNaN(p) {
+			r.Memory[i].P = &p
+		}
+	}
 	return r, nil
 }
 

@@ -85,7 +85,7 @@ func TestMeasureField(t *testing.T) {
 		t.Errorf("with 40 slots of memory %+v, with one %+v", r.HypervolumeTight, r.Arms["context1"].HypervolumeTight)
 	}
 	if m := r.Memory; len(m) != 2 || m[0].Window != 1 || m[0].Trained || m[1].Window != 5 || !m[1].Trained ||
-		!(m[0].P > 0 && m[0].P <= 1) ||
+		m[0].P == nil || !(*m[0].P > 0 && *m[0].P <= 1) || m[1].P != nil || // of two that are trained apart there is no test
 		math.Abs(m[0].Difference.Mean-(r.HypervolumeTight.Mean-r.Arms["context1"].HypervolumeTight.Mean)) > 1e-6 {
 		t.Errorf("tests of memory: %+v", m)
 	}

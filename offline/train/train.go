@@ -70,14 +70,14 @@ func New(c Config, source Source) (*nn.Trainer, error) {
 	})
 }
 
-// ReadParams returns the architecture and parameters of a state file.
-func ReadParams(path string) (a model.Arch, parameters []float32, err error) {
+// ReadParams returns the configuration of a state file, and its parameters.
+func ReadParams(path string) (c Config, parameters []float32, err error) {
 	var head nn.State[Config, any, any]
 	p, err := nn.Read(path, &head, func() ([]model.Tensor, error) {
 		return head.Config.Arch.Tensors(), head.Config.Arch.Check()
 	})
 	if err != nil {
-		return a, nil, err
+		return c, nil, err
 	}
-	return head.Config.Arch, p.Data, nil
+	return head.Config, p.Data, nil
 }

@@ -42,7 +42,7 @@ func TestLossFalls(t *testing.T) {
 	}
 }
 
-// A state's parameters are read with their architecture; that of another configuration is refused.
+// A state's parameters are read with their configuration; that of another configuration is refused.
 func TestReadParams(t *testing.T) {
 	c, source := smallRun()
 	run, _ := New(c, source)
@@ -50,7 +50,7 @@ func TestReadParams(t *testing.T) {
 	if err := run.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	if a, p, err := ReadParams(path); err != nil || a != c.Arch || !slices.Equal(p, run.Params.Data) {
+	if read, p, err := ReadParams(path); err != nil || read != c || !slices.Equal(p, run.Params.Data) {
 		t.Errorf("parameters do not read back: %v", err)
 	}
 	c.LossWeights.Price++
