@@ -275,7 +275,8 @@ func TestMeasureBudgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := runner.Fly(1_000_000, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
-	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayErrorS != 0 || b.EndError != 0 || b.DelayS != x.DelayS || b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||
+	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayErrorS != 0 || b.EndError != 0 || b.DelayS != x.DelayS ||
+		b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||
 		*b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
 		t.Errorf("34 kJ: %+v", b)
 	}

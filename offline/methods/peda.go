@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"prefdt/configs"
 	"prefdt/inference/goal"
@@ -73,11 +74,11 @@ type sequenceRow struct {
 	Paper             Paper
 }
 
-// sequenceRows are those of sequence.yaml.
-func sequenceRows() (rows []sequenceRow) {
+// sequenceRows are those of sequence.yaml, which are read once: a set of the tables asks for a method hundreds of times.
+var sequenceRows = sync.OnceValue(func() (rows []sequenceRow) {
 	configs.MustDecode(sequenceYAML, &rows)
 	return rows
-}
+})
 
 func sequenceMethods() (list []Method) {
 	for _, x := range sequenceRows() {

@@ -53,19 +53,17 @@ func runsCommand(call *cli.Call, words []string, out string) error {
 	if len(x.Rows) == 0 {
 		return cli.BadInputf("no difference has both of its methods in two runs")
 	}
-	dir := filepath.Join(out, "report")
-	if err := command.ReplaceFile(filepath.Join(dir, "runs.csv"), x.WriteCSV); err != nil {
+	path := filepath.Join(out, "report", "runs.csv")
+	if err := command.ReplaceFile(path, x.WriteCSV); err != nil {
 		return err
+	}
+	if call.Given("json") {
+		return call.PrintJSON(map[string]any{"runs": len(runs), "differences": len(x.Rows), "table": path})
 	}
 	b := &strings.Builder{}
-	b.WriteString("# The paper's tables over training runs\n\nMade by `offline paper runs`. Beside them, of one run: [paper.md](paper.md).\n")
 	x.WriteMarkdown(b)
-	path := filepath.Join(dir, "runs.md")
-	if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, b.String()); return err }); err != nil {
-		return err
-	}
-	return call.Result(call.Given("json"), map[string]any{"runs": len(runs), "differences": len(x.Rows), "report": path},
-		"%d differences over %d training runs in %s", len(x.Rows), len(runs), path)
+	_, err = io.WriteString(call.Stdout, b.String())
+	return err
 }
 
 // readRun reads a run's results, and refuses those that were not measured with its configuration.
@@ -111,7 +109,8 @@ func checkRuns(runs []trainingRun) (own []string, err error) {
 	}
 	for i, r := range runs {
 		if recipes[i] != recipes[0] {
-			return nil, fmt.Errorf("%s and %s differ in more than seeds of training: runs are of one configuration", runs[0].folder, r.folder)
+			return nil, fmt.Errorf("%s and %s differ in more than seeds of training: runs are of one configuration", runs[0].folder,
+				r.folder)
 		}
 		for _, before := range runs[:i] {
 			for name, x := range r.results {

@@ -64,11 +64,7 @@ func runs(t *testing.T, words ...string) (status int, rows map[string]map[string
 		}
 		rows[line[0]] = row
 	}
-	report, err := os.ReadFile(filepath.Join(out, "report", "runs.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return status, rows, string(report), ""
+	return status, rows, stdout.String(), ""
 }
 
 // A difference over three runs is the mean of theirs with the interval of Student's t; a run without one of its methods does not

@@ -277,7 +277,8 @@ func (t *tables) temperatureTable(x *experiment.Table) {
 		f := t.of(arm)
 		hv, fidelity, reach := t.few(f.Hypervolumes), mean(t.few(f.Fidelities)), mean(t.few(f.Reaches))
 		cells := experiment.Row{"inverse temperature": fmt.Sprint(beta), "arm": arm, "n": count(len(hv)), "HV": orNotRun(mean(hv)),
-			"tight HV": mean(t.few(f.Tight)), "record": t.measuredBy(arm), "fidelity": fidelity, "reach, s": reach, "short of it, s": 0.8*span - reach}
+			"tight HV": mean(t.few(f.Tight)), "record": t.measuredBy(arm),
+			"fidelity": fidelity, "reach, s": reach, "short of it, s": 0.8*span - reach}
 		if len(hv) > 0 {
 			cells["criterion"] = pareto.Operable(fidelity, reach/span)
 		}
