@@ -322,7 +322,21 @@ type records map[string][]string
 func readRecords(t *testing.T) records {
 	stored := records{}
 	repositoryFiles(t, func(path string) {
-		if !strings.HasPrefix(path, "offline/") || !strings.Contains(path, "/results/") || filepath.Ext(path) != ".csv" {
+		if !strings.HasPrefix(path, "offline/") || !strings.Contains(path, "/results/") {
+			return
+		}
+		if filepath.Ext(path) == ".txt" { // what a command printed, with its record
+			text, record, recorded := strings.Cut(read(t, path), "\nrecord: ")
+			if !recorded || !strings.Contains(record, "seeds ") {
+				t.Errorf("%s has no record of how it was measured", path)
+			}
+			stored[path] = figurePattern.FindAllString(text, -1)
+			stored[""] = append(stored[""], stored[path]...)
+		}
+		if filepath.Ext(path) == ".md" { // written by a command, with the figures in the units of pages
+			stored[path] = figurePattern.FindAllString(read(t, path), -1)
+		}
+		if filepath.Ext(path) != ".csv" {
 			return
 		}
 		rows, err := csv.NewReader(strings.NewReader(read(t, path))).ReadAll()
@@ -331,7 +345,7 @@ func readRecords(t *testing.T) records {
 		}
 		for _, row := range rows {
 			figures := figurePattern.FindAllString(strings.Join(row, " "), -1)
-			stored[""] = append(stored[""], figures...)
+			stored[""], stored[path] = append(stored[""], figures...), append(stored[path], figures...)
 			for _, name := range row {
 				stored[name] = append(stored[name], figures...)
 			}
@@ -359,7 +373,10 @@ func (stored records) unsupported(row string) (missing []string) {
 		x, _ := strconv.ParseFloat(figure, 64)
 		if !slices.ContainsFunc(have, func(text string) bool {
 			y, _ := strconv.ParseFloat(text, 64)
-			return math.Abs(x-y) <= 0.5001*(decimals(figure)+decimals(text)) && decimals(text) <= decimals(figure)
+			if len(text)-strings.Index(text, ".") == len(figure)-strings.Index(figure, ".") {
+				return x == y
+			}
+			return math.Abs(x-y) <= 0.5001*(decimals(figure)+decimals(text)) && decimals(text) < decimals(figure)
 		}) {
 			missing = append(missing, figure)
 		}
@@ -372,6 +389,7 @@ func TestFiguresAreStored(t *testing.T) {
 	stored := records{"prefdt": {"101.288"}, "": {"101.288", "5.5"}, "the paper": {"90.28"}}
 	for row, want := range map[string]int{
 		"| `prefdt` | 101.29 | *90.28* |": 0, "| `prefdt` | 101.30 | 5.5 |": 2, "| all | 101.3 | 5.5 |": 0, "| all | 101.2881 |": 1,
+		"| all | 5.4 |": 1,
 	} {
 		if missing := stored.unsupported(row); len(missing) != want {
 			t.Errorf("%s: %q are not stored, want %d", row, missing, want)
@@ -397,6 +415,85 @@ func TestFiguresAreStored(t *testing.T) {
 	}
 	if found < 120 {
 		t.Errorf("only %d figures found", found)
+	}
+}
+
+// sectionSources are the stored files that sections of pages rest on, by page and by how their headings begin; the first section of a
+// page is its own title's. A section that is not among them says that its figures are not stored.
+var sectionSources = map[string]map[string][]string{
+	"README.md": {},
+	"docs/results.md": {
+		"# Results":                         {"evaluate/results/*.txt", "study/results/study.md", "paper/results/teachers.csv"},
+		"The front":                         {"evaluate/results/front.txt", "paper/results/teachers.csv", "study/results/study.md"},
+		"Lost and late reports":             {"evaluate/results/uplink.txt"},
+		"Other fleets, missions and worlds": {"evaluate/results/*.txt"},
+		"Against the paper's form":          {"study/results/study.md"},
+	},
+	"docs/comparison.md": {"": {"paper/results/*.csv"}},
+	"docs/paper.md":      {"": {"paper/results/*.csv"}},
+	"docs/decisions.md":  {"": {"evaluate/results/*.txt"}},
+	"docs/departures.md": {},
+	"docs/field.md":      {},
+}
+
+// notStored is said in a section whose figures no stored file has, or in a row of a table.
+const notStored = "not stored"
+
+var notStoredRow = regexp.MustCompile(`(?m)^\|.*not stored.*$`)
+
+// notMeasured are figures of these pages that nobody measures, but chooses.
+var notMeasured = regexp.MustCompile(`x\d\.\d+|\d+\.\d+ (kJ|m/s|km|million|core-hours|hours)|\d+\.\d+-dev|PX4 \d\.\d+|Go \d\.\d+`)
+
+// fencedBlocks are commands, files and pictures in characters.
+var fencedBlocks = regexp.MustCompile("(?ms)^```.*?^```$")
+
+// unstored returns the figures of a text that no stored figure is rounded to, left out what is chosen.
+func (stored records) unstored(text string, sources []string) []string {
+	own := records{"the paper": stored["the paper"]}
+	for name, figures := range stored {
+		for _, pattern := range sources {
+			if match, _ := filepath.Match("offline/"+pattern, name); match {
+				own[""] = append(own[""], figures...)
+			}
+		}
+	}
+	text = notMeasured.ReplaceAllString(fencedBlocks.ReplaceAllString(text, ""), "")
+	return own.unsupported(strings.ReplaceAll(text, "`", "'")) // whatever arms it names
+}
+
+// Every figure with decimals on a page of results is in a file that its section rests on, is the paper's, or stands in a section that
+// says it is not stored.
+func TestPagesOfResults(t *testing.T) {
+	stored := records{"offline/x/results/a.csv": {"101.288"}, "offline/x/results/b.txt": {"5.5"}, "the paper": {"90.28"}}
+	for text, want := range map[string]int{
+		"101.29e6, of the paper's 90.28, under x1.25 at 40.5 kJ": 0, "101.3 and `5.5`": 1, "```sh\noffline -share 0.123\n```\n": 0,
+	} {
+		if missing := stored.unstored(text, []string{"x/results/*.csv"}); len(missing) != want {
+			t.Errorf("%q: %q are not stored, want %d", text, missing, want)
+		}
+	}
+	stored = readRecords(t)
+	used := map[string]bool{}
+	for path, sections := range sectionSources {
+		for _, section := range strings.Split(read(t, path), "\n## ") {
+			heading, _, _ := strings.Cut(section, "\n")
+			var sources []string
+			for begin, list := range sections {
+				if strings.HasPrefix(heading, begin) {
+					sources, used[path+begin] = list, true
+				}
+			}
+			section = notStoredRow.ReplaceAllString(section, "")
+			if missing := stored.unstored(section, sources); len(missing) > 0 && !strings.Contains(section, notStored) {
+				t.Errorf("%s, %q: no stored result has %q, and the section does not say that they are %s", path, heading, missing,
+					notStored)
+			}
+		}
+		for begin := range sections {
+			if !used[path+begin] {
+				t.Errorf("%s has no section %q", path, begin)
+			}
+		}
 	}
 }
 
