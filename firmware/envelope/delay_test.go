@@ -43,7 +43,9 @@ func TestSeparationInARow(t *testing.T) {
 	if testing.Short() {
 		flights = 30
 	}
-	for _, lags := range [][]float64{{px4LagS, slowLagS, px4LagS, slowLagS}, {slowLagS, px4LagS, px4LagS, slowLagS}, {px4LagS, px4LagS, px4LagS}} {
+	for _, lags := range [][]float64{
+		{px4LagS, slowLagS, px4LagS, slowLagS}, {slowLagS, px4LagS, px4LagS, slowLagS}, {px4LagS, px4LagS, px4LagS},
+	} {
 		least := math.Inf(1)
 		for seed := range flights {
 			var row []body

@@ -171,7 +171,8 @@ func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
 			Position: physics.Position{EastM: awayM}}}
 		d.orders = []duty.Order{{Number: 1, FliesUntil: 20, HomeLimitM: math.Inf(1)}}
 		if d.choose(1); d.leaves[0] || d.orders[0].HomeLimitM != wantM {
-			t.Errorf("%v slots before its reserve: leaves %v, at most %v m from home, want %v", slots, d.leaves[0], d.orders[0].HomeLimitM, wantM)
+			t.Errorf("%v slots before its reserve: leaves %v, at most %v m from home, want %v", slots, d.leaves[0],
+				d.orders[0].HomeLimitM, wantM)
 		}
 	}
 }

@@ -272,7 +272,8 @@ func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 		if !v.UnderCommand() {
 			continue
 		}
-		if v.Flying && !v.Climbs && v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm() < 3 && v.SpeedMPS < 3 {
+		away := v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm()
+		if v.Flying && !v.Climbs && away < 3 && v.SpeedMPS < 3 {
 			in.AtStart++
 		} else {
 			in.EnRoute++

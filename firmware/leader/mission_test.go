@@ -82,7 +82,8 @@ func TestMission(t *testing.T) {
 	if complete == 0 {
 		t.Error("in no slot all four users were sent a decision")
 	}
-	const lateTicks = 10                                      // of 600: in which positions may be late on a busy machine, so that aircraft hold as they should
+	// Of 600 ticks positions may be late in ten on a busy machine: then aircraft hold, as they should.
+	const lateTicks = 10
 	heldForNothing := c.Held > lateTicks && s.MissedSlots < 2 // as they should after two missed slots
 	if heldForNothing || c.Alarms > 0 || c.ExpiredSetpoints > 2*s.MissedSlots || c.MinSeparationM < 100 || c.MaxSpeedMPS > 12 {
 		t.Errorf("flight: %+v", c)
