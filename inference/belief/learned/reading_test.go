@@ -148,6 +148,42 @@ func TestFewWrongReadings(t *testing.T) {
 	}
 }
 
+// Two wrong readings that agree, of both aircraft in one slot, take little of what is known of the wind,
+// and the multiplier is soon what it was.
+func TestTwoWrongReadings(t *testing.T) {
+	const seeds, slot40 = 24, 40
+	for _, factor := range []float64{2, 0.5} {
+		withMPS, withoutMPS, multiplier := 0.0, 0.0, 0.0
+		for seed := range uint64(seeds) {
+			sin, cos := math.Sincos(float64(seed))
+			wind := physics.Position{EastM: 6 * cos, NorthM: 6 * sin}
+			of := func(change func(n, i int, f *slot.Flown)) (meanMPS, worst float64) {
+				list := readings(seed, wind, 2, 1.1, change)
+				for n := slot40; n < slot40+20; n++ {
+					meanMPS += list[n].MeanMPS().Sub(wind).Norm() / 20 / seeds
+					if n > slot40+5 {
+						worst = max(worst, math.Abs(list[n].Multiplier/1.1-1))
+					}
+				}
+				return meanMPS, worst
+			}
+			x, _ := of(clean)
+			y, off := of(func(n, _ int, f *slot.Flown) {
+				if n == slot40 {
+					f.FlightJ *= factor
+				}
+			})
+			withoutMPS, withMPS, multiplier = withoutMPS+x, withMPS+y, max(multiplier, off)
+		}
+		t.Logf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f after 5", factor,
+			withMPS, withoutMPS, multiplier)
+		if withMPS > 2.1 || multiplier > 0.13 {
+			t.Errorf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f after 5",
+				factor, withMPS, withoutMPS, multiplier)
+		}
+	}
+}
+
 // A sensor that is wrong from some slot on, in all slots or in turns, turns no wind while another one
 // is right, and one alone that is wrong in turns does not either: it had, by 5 to 8 m/s.
 func TestOneWrongSensor(t *testing.T) {

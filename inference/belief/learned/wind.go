@@ -47,6 +47,7 @@ type windFilter struct {
 	begun    int // slot
 	readings int
 	outlier  robust.Outlier
+	waiting  slot.Flown // with a reading that contradicts this filter, until the next
 	states   []windState
 }
 
@@ -81,6 +82,7 @@ const (
 	// contradicts is the density of the logarithm of a reading below which it contradicts a
 	// filter: hardly more than what the wrong ones have.
 	contradicts = 1.5 * wrongReading * wrongDensity
+	otherWind   = 0.1 // probability that two readings contradict a filter because the wind is another
 )
 
 func newWindGrid(s *Surroundings, window int) *windGrid {
@@ -199,6 +201,33 @@ func (g *windGrid) pass(f *windFilter) {
 // next in all of them: a younger one, which excludes little, would take a sensor that is wrong for
 // long for wind, and be the oldest in the end.
 func (g *windGrid) measure(flown *slot.Flown) {
+	g.model(flown)
+	first, waits := g.oldest(), false
+	for k := range g.filters {
+		f := &g.filters[(first+k)%len(g.filters)]
+		expectedW, density := g.update(f, flown.FlightJ)
+		off, contradicted := math.Log(flown.FlightJ/expectedW), density < contradicts
+		if contradicted && !f.outlier.Agrees(off) {
+			f.outlier, f.waiting, waits = robust.Outlier(off), *flown, waits || k == 0
+			continue
+		}
+		if waits {
+			continue
+		}
+		if contradicted { // by both, and both count
+			g.loosen(f, off)
+			g.model(&f.waiting)
+			_, density = g.update(f, f.waiting.FlightJ)
+			g.adopt(f, density)
+			g.model(flown)
+			_, density = g.update(f, flown.FlightJ)
+		}
+		g.adopt(f, density)
+	}
+}
+
+// model fills models for what one aircraft has flown.
+func (g *windGrid) model(flown *slot.Flown) {
 	for i, w := range g.candidates {
 		east, north := flown.EastMPS-w.EastM, flown.NorthMPS-w.NorthM
 		square := east*east + north*north
@@ -207,26 +236,13 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		rise := g.powerW[k+1] - g.powerW[k]
 		g.models[i] = airPower{g.powerW[k] + (x-float64(k))*rise, 2 * math.Sqrt(square) * rise / squareStep}
 	}
-	first, waits := g.oldest(), false
-	for k := range g.filters {
-		f := &g.filters[(first+k)%len(g.filters)]
-		expectedW, density := g.update(f, flown.FlightJ)
-		off, contradicted := math.Log(flown.FlightJ/expectedW), density < contradicts
-		if contradicted && !f.outlier.Agrees(off) {
-			f.outlier, waits = robust.Outlier(off), waits || k == 0
-			continue
-		}
-		if waits {
-			continue
-		}
-		if contradicted {
-			g.loosen(f, off)
-			_, density = g.update(f, flown.FlightJ)
-		}
-		f.states, g.scratch = g.scratch, f.states
-		if f.readings, f.outlier = f.readings+1, 0; density == 0 || !f.normalise() { // nothing explains the reading
-			g.begin(f, f.begun)
-		}
+}
+
+// adopt makes the update of a filter its state; where nothing explains the reading, it begins anew.
+func (g *windGrid) adopt(f *windFilter, density float64) {
+	f.states, g.scratch = g.scratch, f.states
+	if f.readings, f.outlier = f.readings+1, 0; density == 0 || !f.normalise() {
+		g.begin(f, f.begun)
 	}
 }
 
@@ -272,8 +288,9 @@ func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density fl
 	return expectedW, density
 }
 
-// loosen prepares a filter for a second reading that contradicts it by the same factor: that
-// much flight power may have changed, with or without a payload, or the wind may be any.
+// loosen prepares a filter for two readings that contradict it by the same factor: that much
+// flight power may have changed, with or without a payload, or the wind may be any. Or both are
+// wrong, so that most of what is known of the wind has to stay.
 func (g *windGrid) loosen(f *windFilter, off float64) {
 	prior := windFilter{states: g.scratch}
 	g.begin(&prior, 0)
@@ -281,10 +298,11 @@ func (g *windGrid) loosen(f *windFilter, off float64) {
 		s, p := &f.states[i], &prior.states[i]
 		x := s.mean * min(math.Abs(math.Expm1(off)), 1)
 		s.variance += x * x
-		weight := s.weight + p.weight
-		mean := (s.weight*s.mean + p.weight*p.mean) / weight
-		square := (s.weight*(s.variance+s.mean*s.mean) + p.weight*(p.variance+p.mean*p.mean)) / weight
-		*s = windState{weight / 2, mean, max(square-mean*mean, 1e-6)}
+		own, other := (1-otherWind)*s.weight, otherWind*p.weight
+		weight := own + other
+		mean := (own*s.mean + other*p.mean) / weight
+		square := (own*(s.variance+s.mean*s.mean) + other*(p.variance+p.mean*p.mean)) / weight
+		*s = windState{weight, mean, max(square-mean*mean, 1e-6)}
 	}
 }
 
