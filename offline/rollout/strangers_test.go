@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"flag"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -73,6 +74,9 @@ func honestTask(r *rand.Rand) physics.Task {
 	return physics.Task{Bits: 1e6 * (0.5 + r.Float64()), CyclesPerBit: 1000, DeadlineS: 0.5 + r.Float64()}
 }
 
+// inFull has the tests of strangers try every claim under every request: minutes.
+var inFull = flag.Bool("all-strangers", false, "every claim under every request in the tests of strangers")
+
 // TestStrangers: whatever one report claims, in one slot or in each, the others' delay is no
 // more than beside as many honest users, and 5 %.
 func TestStrangers(t *testing.T) {
@@ -88,18 +92,31 @@ func TestStrangers(t *testing.T) {
 		}
 		return delayS, leftJ
 	}
+	ordinary := physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}
+	until := func(deadlineS float64) physics.Task {
+		task := ordinary
+		task.DeadlineS = deadlineS
+		return task
+	}
 	claims := []struct {
 		name  string
 		task  physics.Task
 		cpuHz float64
 		gain  []float64
+		at    []physics.Position // in turn; none: where the honest one is
 	}{
-		{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, 1e9, nil},
-		{"1e11 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e5, DeadlineS: 1}, 1e9, nil},
-		{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, 1e9, nil},
-		{"1e9 cycles on a slow CPU", physics.Task{Bits: 1e6, CyclesPerBit: 1e3, DeadlineS: 1}, 1.2e4, nil},
-		{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600}, 1.2e7, nil},
-		{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, 1e9, []float64{1, 1}},
+		{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, 1e9, nil, nil},
+		{"1e11 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e5, DeadlineS: 1}, 1e9, nil, nil},
+		{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, 1e9, nil, nil},
+		{"1e9 cycles on a slow CPU", physics.Task{Bits: 1e6, CyclesPerBit: 1e3, DeadlineS: 1}, 1.2e4, nil, nil},
+		{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600}, 1.2e7, nil, nil},
+		{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, 1e9, []float64{1, 1}, nil},
+		{"the best gains, an ordinary task", ordinary, 1e9, []float64{1, 1}, nil},
+		{"the least gains", ordinary, 1e9, []float64{math.SmallestNonzeroFloat64, 1e-30}, nil},
+		{"an hour", until(3600), 1e9, nil, nil},
+		{"no time", until(math.SmallestNonzeroFloat64), 1e9, nil, nil},
+		{"far away", ordinary, 1e9, nil, []physics.Position{{EastM: 1e5, NorthM: -1e5}}},
+		{"everywhere", ordinary, 1e9, nil, []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: 1000}, {NorthM: 1000}}},
 	}
 	for _, x := range []struct{ budgetJ, omega float64 }{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}} {
 		none, _ := mean(x.budgetJ, x.omega, func(int) []slot.User { return nil })
@@ -107,16 +124,24 @@ func TestStrangers(t *testing.T) {
 		honest, _ := mean(x.budgetJ, x.omega, func(int) []slot.User {
 			return []slot.User{user(1000, honestTask(r), 1e9)}
 		})
-		for _, claim := range claims {
-			one := user(1000, claim.task, claim.cpuHz)
-			one.Gain = claim.gain
+		for i, claim := range claims {
+			if i >= 6 && x.budgetJ != 33e3 && !*inFull {
+				continue
+			}
+			stranger := func(n int) []slot.User {
+				one := user(1000, claim.task, claim.cpuHz)
+				if one.Gain = claim.gain; len(claim.at) > 0 {
+					one.Position = claim.at[n%len(claim.at)]
+				}
+				return []slot.User{one}
+			}
 			once, left := mean(x.budgetJ, x.omega, func(n int) []slot.User {
 				if n == 10 {
-					return []slot.User{one}
+					return stranger(n)
 				}
 				return nil
 			})
-			always, leftAlways := mean(x.budgetJ, x.omega, func(int) []slot.User { return []slot.User{one} })
+			always, leftAlways := mean(x.budgetJ, x.omega, stranger)
 			t.Logf("%v J, omega %v, %s: alone %.1f s, beside an honest user %.1f, once %.1f (%.0f J left), always %.1f (%.0f)", x.budgetJ,
 				x.omega, claim.name, none, honest, once, left, always, leftAlways)
 			if most := 1.05 * max(none, honest); math.Max(once, always) > most {
@@ -151,30 +176,61 @@ func TestStrangers(t *testing.T) {
 // and 5 %.
 func TestTenStrangersOfAHundred(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	const users, strangers, budgetJ = 90, 10, 36e3
+	const users, strangers = 90, 10
 	c := world.Standard()
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = users, users, users, 1
-	beside := func(task func(r *rand.Rand) physics.Task) (delayS float64) {
-		r := rand.New(rand.NewPCG(1, 5))
-		places := [strangers]physics.Position{}
-		for i := range places {
-			places[i] = physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
-		}
-		delayS, _ = besideStrangers(ck, c, 100_000, budgetJ, 0, func(int) (others []slot.User) {
-			for i, at := range places {
-				others = append(others, slot.User{ID: 1000 + i, Task: task(r), CPUHz: 1e9, Position: at})
-			}
-			return others
-		})
-		return delayS
+	type request struct{ budgetJ, omega float64 }
+	requests := []request{{36e3, 0}}
+	if *inFull {
+		requests = []request{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}}
 	}
-	honestS := beside(honestTask)
-	for name, claim := range map[string]physics.Task{
-		"1e12 cycles": {Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, "1e12 bits": {Bits: 1e12, CyclesPerBit: 0.08, DeadlineS: 3600},
-	} {
-		delayS := beside(func(*rand.Rand) physics.Task { return claim })
-		if t.Logf("%s: %.1f s, beside honest users %.1f", name, delayS, honestS); delayS > 1.05*honestS {
-			t.Errorf("%s: %.1f s, beside honest users %.1f", name, delayS, honestS)
+	for _, x := range requests {
+		// beside flies the others in the slots from one on, and before another.
+		beside := func(from, before int, task func(r *rand.Rand) physics.Task, gain []float64) (delayS float64) {
+			r := rand.New(rand.NewPCG(1, 5))
+			places := [strangers]physics.Position{}
+			for i := range places {
+				places[i] = physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
+			}
+			delayS, _ = besideStrangers(ck, c, 100_000, x.budgetJ, x.omega, func(n int) (others []slot.User) {
+				for i, at := range places {
+					if n >= from && n < before {
+						others = append(others, slot.User{ID: 1000 + i, Task: task(r), CPUHz: 1e9, Position: at, Gain: gain})
+					}
+				}
+				return others
+			})
+			return delayS
+		}
+		honestS := beside(0, c.Slots, honestTask, nil)
+		for _, claim := range []struct {
+			name string
+			task physics.Task
+			gain []float64
+			full bool // only in full
+		}{
+			{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, nil, false},
+			{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 0.08, DeadlineS: 3600}, nil, false},
+			{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, nil, true},
+			{"an hour", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 3600}, nil, true},
+			{"no time", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1e-9}, nil, true},
+			{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, []float64{1, 1}, true},
+			{"the least gains", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, []float64{1e-30, 1e-30}, true},
+		} {
+			if claim.full && !*inFull {
+				continue
+			}
+			task := func(*rand.Rand) physics.Task { return claim.task }
+			onceS, alwaysS := 0.0, beside(0, c.Slots, task, claim.gain)
+			if *inFull {
+				onceS = beside(10, 11, task, claim.gain)
+			}
+			t.Logf("%v J, omega %v, %s: once %.1f s, always %.1f, beside honest users %.1f", x.budgetJ, x.omega, claim.name, onceS, alwaysS,
+				honestS)
+			if max(onceS, alwaysS) > 1.05*honestS {
+				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f, beside honest users %.1f", x.budgetJ, x.omega, claim.name, onceS,
+					alwaysS, honestS)
+			}
 		}
 	}
 }
