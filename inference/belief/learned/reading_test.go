@@ -175,11 +175,11 @@ func TestTwoWrongReadings(t *testing.T) {
 			})
 			withoutMPS, withMPS, multiplier = withoutMPS+x, withMPS+y, max(multiplier, off)
 		}
-		t.Logf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f after 5", factor,
-			withMPS, withoutMPS, multiplier)
+		t.Logf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f after 5",
+			factor, withMPS, withoutMPS, multiplier)
 		if withMPS > 2.1 || multiplier > 0.13 {
-			t.Errorf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f after 5",
-				factor, withMPS, withoutMPS, multiplier)
+			t.Errorf("times %v: the wind is off by %.2f m/s over 20 slots, with clean readings by %.2f, the multiplier by up to %.3f "+
+				"after 5", factor, withMPS, withoutMPS, multiplier)
 		}
 	}
 }
