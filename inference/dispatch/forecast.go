@@ -78,7 +78,10 @@ func (f *Forecast) Reset() { *f = Forecast{Prior: f.Prior, Claims: f.Claims} }
 func (f *Forecast) Counts() ForecastCounts { return f.counts }
 
 // Resume continues from what an earlier Forecast counted.
-func (f *Forecast) Resume(c ForecastCounts) { f.counts = c }
+func (f *Forecast) Resume(c ForecastCounts) {
+	f.counts = c
+	f.counts.SettledSlots = max(c.SettledSlots, 0) // a file may hold anything
+}
 
 // Observe adds the users that reported in a slot.
 func (f *Forecast) Observe(users []slot.User) {
