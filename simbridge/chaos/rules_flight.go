@@ -39,7 +39,7 @@ func (j *judge) closerThan(e *event, leastM float64) string {
 // again since a moment ago.
 func (a *observedAircraft) passesUnsteered(o *observedAircraft) bool {
 	const streamS = 2
-	returns := a.copter && a.state.Failsafe && a.state.Mode == autopilot.ModeReturn
+	returns := a.copter && !a.led() && a.state.Mode == autopilot.ModeReturn // reported as a failsafe until HEARTBEATs are back
 	return returns && (o.state.TimeS-o.setpointS > streamS || o.state.TimeS-o.leaderReturnedS < settleS)
 }
 
