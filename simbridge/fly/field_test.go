@@ -18,7 +18,7 @@ import (
 func TestFieldFlightEqualsItsRollout(t *testing.T) {
 	const slots = 100 // in fewer, flying to better places pays less, and the wind stays unknown
 	links := []string{fly.FreeAddress(t), fly.FreeAddress(t)}
-	c := fly.RealConfig(t, slots, 10, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
+	c := fly.RealConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
 	for i, link := range links {
 		c.Aircraft = append(c.Aircraft, fly.AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 	}
