@@ -25,7 +25,6 @@ import (
 	"prefdt/configs/freeport"
 	"prefdt/firmware/config"
 	"prefdt/firmware/envelope"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -555,16 +554,13 @@ func TestConfigurations(t *testing.T) {
 			if _, marked := b.mark("leader"); marked {
 				defaults := config.Defaults()
 				c = &defaults
-			} else if _, marked := b.mark("world"); marked {
-				standard := world.Standard()
-				c = &standard
 			} else if _, marked := b.mark("ground"); marked {
 				c = &struct {
 					Fleet, Key, Name string
 					Broker           telemetry.Broker
 				}{}
 			} else {
-				t.Errorf("%s:%d: whose configuration is it? want yaml leader, yaml ground or yaml world", b.path, b.line)
+				t.Errorf("%s:%d: whose configuration is it? want yaml leader or yaml ground", b.path, b.line)
 				continue
 			}
 			if err := configs.Decode([]byte(b.text), c); err != nil {
