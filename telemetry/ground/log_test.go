@@ -129,8 +129,9 @@ func TestLog(t *testing.T) {
 }
 
 // A replay is refused before it listens where it could not be shown, and takes no flag of a
-// station that sends.
+// station that sends. The broker of the environment is not one of its flags.
 func TestReplayArguments(t *testing.T) {
+	t.Setenv("GROUND_BROKER", "tcp://127.0.0.1:1")
 	path := exportedMissions(t)
 	for _, c := range []struct{ args, want string }{
 		{"-replay " + path + " -key crew-1.key", "-key with -replay: a replay sends and receives nothing"},

@@ -133,7 +133,7 @@ func (t *tool) parse(most int) (words []string, err error) {
 	if words, err = t.Parse("", most); err != nil {
 		return nil, err
 	}
-	if url := os.Getenv("GROUND_BROKER"); url != "" && !t.Given("broker") {
+	if url := os.Getenv("GROUND_BROKER"); url != "" && !t.Given("broker") && !t.Given("replay") {
 		t.Flags.Set("broker", url) // as though it were given: it wins over the file
 	}
 	path := t.Flags.Lookup("config").Value.String()
