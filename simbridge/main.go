@@ -91,7 +91,7 @@ func loadFlight(command, path, world, checkpoint, out, url string) (fly.Config, 
 			return c, err
 		}
 	}
-	c.Leader.Checkpoint = checkpoint
+	c.File, c.Leader.Checkpoint = path, checkpoint
 	c.Out = cmp.Or(out, c.Out)
 	if url != "" {
 		c.Broker.Listen, c.Broker.URL = "", url

@@ -57,7 +57,7 @@ func TestFailedFlightReportsNothing(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := program.Run(t.Context(), []string{"fly", "-config", path, "-json"}, &out, &errs)
 	raw, err := os.ReadFile(summary)
-	if code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "is in use") || string(raw) != "{}" {
+	if code != 1 || out.Len() > 0 || !strings.Contains(errs.String(), "broker.listen in "+path) || string(raw) != "{}" {
 		t.Errorf("status %d, printed %q, %q; the earlier summary is %q, %v", code, &out, &errs, raw, err)
 	}
 }

@@ -7,13 +7,11 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
 	"strings"
-	"syscall"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -43,10 +41,6 @@ func (b *Broker) Initialize() error {
 	}
 	l, err := net.Listen("tcp", b.Address)
 	if err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("broker address %s is in use by another program: stop it, or choose another: broker.listen in the "+
-				"configuration", b.Address)
-		}
 		return fmt.Errorf("broker address %s: %w", b.Address, err)
 	}
 	if b.server, err = mochiserver.Serve(server, l); err != nil {

@@ -2,10 +2,12 @@ package fly
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
@@ -18,6 +20,7 @@ import (
 
 // Config is configs/fly.yaml, which documents the fields.
 type Config struct {
+	File        string  `yaml:"-"` // it was read from; empty: none
 	Fleet       string  `yaml:"fleet"`
 	Seed        uint64  `yaml:"seed"`
 	Speed       float64 `yaml:"speed"`
@@ -82,6 +85,15 @@ func (c *Config) Attached() bool {
 type Command struct {
 	Slot int      `yaml:"slot"`
 	Args []string `yaml:"run"` // arguments of the ground program
+}
+
+// adviseInUse says what to do where an address is another program's, by the key that has it.
+func (c *Config) adviseInUse(err error, what, address, key string) error {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return err
+	}
+	return fmt.Errorf("%s address %s is in use by another program, `ss -tulpn` shows which: stop it, or choose another: %s in %s",
+		what, address, key, cmp.Or(c.File, "the configuration"))
 }
 
 // FitPacks gives each aircraft a pack, from a list as "45kJ,60kJ".

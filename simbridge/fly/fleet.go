@@ -69,7 +69,7 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 		a := &autopilot.Autopilot{Config: conf}
 		if err := a.Initialize(); err != nil {
 			f.close()
-			return nil, fmt.Errorf("aircraft %d: %w", i+1, err)
+			return nil, fmt.Errorf("aircraft %d: %w", i+1, c.adviseInUse(err, "autopilot", conf.Listen, "aircraft.listen"))
 		}
 		f.closers, f.vehicles = append(f.closers, a.Close), append(f.vehicles, a)
 	}

@@ -148,7 +148,7 @@ func (f *flight) start(ctx context.Context) error {
 	if f.Broker.Listen != "" {
 		b := &broker.Broker{Address: f.Broker.Listen}
 		if err := b.Initialize(); err != nil {
-			return err
+			return f.adviseInUse(err, "broker", f.Broker.Listen, "broker.listen")
 		}
 		f.url, f.closers = b.URL(), append(f.closers, b.Close)
 		at = telemetry.Broker{URL: f.url}

@@ -307,9 +307,11 @@ func TestFailures(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"broker's port in use": {func(c *Config) { c.Broker.Listen = server.Address }, server.Address + " is in use"},
-		"autopilot's port in use": {func(c *Config) { c.Aircraft[1].Listen = udp.LocalAddr().String() }, "aircraft 2: autopilot address " +
-			udp.LocalAddr().String()},
+		"broker's port in use": {func(c *Config) { c.File, c.Broker.Listen = "a.yaml", server.Address }, "broker address " + server.Address +
+			" is in use by another program, `ss -tulpn` shows which: stop it, or choose another: broker.listen in a.yaml"},
+		"autopilot's port in use": {func(c *Config) { c.File, c.Aircraft[1].Listen = "a.yaml", udp.LocalAddr().String() },
+			"aircraft 2: autopilot address " + udp.LocalAddr().String() + " is in use by another program, `ss -tulpn` shows which: " +
+				"stop it, or choose another: aircraft.listen in a.yaml"},
 		"no such leader": {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
 		"leader fails": {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} },
 			"exit status 3: checkpoint missing"},
