@@ -90,13 +90,22 @@ func Shade(p *plot.Plot, label string, from, to float64) {
 	}
 }
 
-// Note writes a text at a point.
+// Note writes a text that begins at a point.
 func Note(p *plot.Plot, note string, x, y float64, c color.Color, size vg.Length) {
+	addNote(p, note, x, y, c, size, text.XLeft, 3)
+}
+
+// NoteBefore writes a text that ends at a point.
+func NoteBefore(p *plot.Plot, note string, x, y float64, c color.Color, size vg.Length) {
+	addNote(p, note, x, y, c, size, text.XRight, -3)
+}
+
+func addNote(p *plot.Plot, note string, x, y float64, c color.Color, size vg.Length, align text.XAlignment, offset vg.Length) {
 	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{note}})
 	if err != nil {
 		return // only of mismatched lengths
 	}
 	labels.TextStyle[0].Color, labels.TextStyle[0].Font.Size, labels.TextStyle[0].Font.Variant = c, size, "Sans"
-	labels.Offset = vg.Point{X: 3, Y: 3}
+	labels.TextStyle[0].XAlign, labels.Offset = align, vg.Point{X: offset, Y: 3}
 	p.Add(labels)
 }

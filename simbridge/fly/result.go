@@ -74,7 +74,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	for m, a := range f.fleet.vehicles {
 		state := a.State()
 		aircraft := report.AircraftSummary{
-			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints,
+			Number: m + 1, LeftSlot: leftSlot(records.statusBySlot, m), PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints,
 			SetpointsRefused: state.Traffic.Refused,
 			MAVLinkCommands:  state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
@@ -104,6 +104,17 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	s.DecisionMS = report.QuantilesOf(decisionMS)
 	s.Problems = problems(s)
 	return r
+}
+
+// leftSlot is the slot from which on aircraft m, from 0, was on its way home before the mission's end; 0: it stayed.
+func leftSlot(bySlot map[int]telemetry.Status, m int) int {
+	for _, slot := range slices.Sorted(maps.Keys(bySlot)) {
+		s := bySlot[slot]
+		if !isEnding(s.State) && m < len(s.Aircraft) && s.Aircraft[m].Duty == telemetry.DutyLeaving {
+			return slot + 1 // what a settlement tells is of the slot that opens
+		}
+	}
+	return 0
 }
 
 // acceptedBudgets are those that the leader accepted, in order, and the end of one that a preference cleared.

@@ -171,13 +171,18 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 			fmt.Fprintf(w, "           aircraft %d: joules of its autopilot's own battery; %s kJ of computing are not in them\n",
 				a.Number, kilojoules(a.UndrawnEdgeJ))
 		}
+		var facts []string
 		if a.PackJ > 0 {
-			asked := ""
-			if a.KeptJ > 0 {
-				asked = fmt.Sprintf("; the budget asks for %.1f %%", 100*a.KeptJ/a.PackJ)
-			}
-			fmt.Fprintf(w, "           aircraft %d: %.1f %% of %s kJ left in its pack%s\n", a.Number, 100*a.LeftJ/a.PackJ,
-				kilojoules(a.PackJ), asked)
+			facts = append(facts, fmt.Sprintf("%.1f %% of %s kJ left in its pack", 100*a.LeftJ/a.PackJ, kilojoules(a.PackJ)))
+		}
+		if a.KeptJ > 0 {
+			facts = append(facts, fmt.Sprintf("the budget asks for %.1f %%", 100*a.KeptJ/a.PackJ))
+		}
+		if a.LeftSlot > 0 {
+			facts = append(facts, fmt.Sprintf("%s at slot %d", report.LeftForHome, a.LeftSlot))
+		}
+		if len(facts) > 0 {
+			fmt.Fprintf(w, "           aircraft %d: %s\n", a.Number, strings.Join(facts, "; "))
 		}
 	}
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
@@ -209,7 +214,7 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		fmt.Fprintf(w, "problem    %s\n", p)
 	}
 	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that "+
-		"they bought\n", folder)
+		"they bought; map.png, where the aircraft flew\n", folder)
 }
 
 // printEnergy prints the joules of a flight beside its budget, in the budget's scope.
@@ -243,6 +248,10 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 	fmt.Fprintf(w, "           the leader counts %s %s, from %s\n", kilojoules(e.LeaderSpentJ), counted, s.EnergySource)
 	fmt.Fprintf(w, "           in slots %s kJ, of it %s flight and %s computing\n", kilojoules(e.SpentJ), kilojoules(e.FlightJ),
 		kilojoules(e.EdgeJ))
-	fmt.Fprintf(w, "           transit (climb and ways home), %s the budget: %s kJ; the leader counts %s\n", inBudget,
+	what := "climbs and ways home"
+	if factor := s.World.PropulsionFactor(s.PlannedSlots); factor != 1 {
+		what = fmt.Sprintf("climbs, and ways home at flight power x%.3g", factor)
+	}
+	fmt.Fprintf(w, "           transit (of all aircraft: %s), %s the budget: %s kJ; the leader counts %s\n", what, inBudget,
 		kilojoules(e.TransitJ), kilojoules(e.LeaderTransitJ))
 }

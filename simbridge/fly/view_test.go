@@ -11,6 +11,7 @@ import (
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/report"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -71,28 +72,31 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 	for name, c := range map[string]struct {
 		budgets []telemetry.Budget
 		acks    []telemetry.Ack
+		shock   world.Shock
 		err     float64
 		want    []string
 		not     []string
 	}{
-		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, 0.1,
+		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, world.Shock{FromSlot: 401, Factor: 1.5}, 0.1,
 			[]string{"energy     110.00 kJ in slots of a budget of 100.00: +10.00 %", "the leader counts 109.00 in slots, from",
 				"in slots 110.00 kJ, of it 104.00 flight and 6.00 computing",
-				"transit (climb and ways home), outside the budget: 40.00 kJ; the leader counts 39.00"}, []string{"asks for", "touchdown"}},
+				"transit (of all aircraft: climbs and ways home), outside the budget: 40.00 kJ; the leader counts 39.00",
+				"aircraft 1: 21.0 % of 60.00 kJ left in its pack\n",
+				"aircraft 2: 20.0 % of 75.00 kJ left in its pack; left for home at slot 300\n"}, []string{"asks for", "touchdown"}},
 		"landed": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", EnergyJ: 100e3, Scope: landed}},
-			[]telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, 0.5,
+			[]telemetry.Ack{yes(0, 120e3), yes(9, 100e3)}, world.Shock{FromSlot: 50, Factor: 1.5}, 0.5,
 			[]string{"energy     150.00 kJ to touchdown of a budget of 100.00 (at first 120.00): +50.00 %",
 				"the leader counts 149.00 to touchdown, from", "in slots 110.00 kJ, of it 104.00 flight",
-				"transit (climb and ways home), inside the budget: 40.00 kJ"}, nil},
+				"transit (of all aircraft: climbs, and ways home at flight power x1.5), inside the budget: 40.00 kJ"}, nil},
 		"packs replace a total": {[]telemetry.Budget{{ID: "b", EnergyJ: 120e3}, {ID: "c", Scope: landed, Packs: packs}},
-			[]telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, -0.25,
+			[]telemetry.Ack{yes(0, 120e3), yes(9, 200e3)}, world.Shock{}, -0.25,
 			[]string{"energy     150.00 kJ to touchdown of the 200.00 that the packs hold above their reserves (at first " +
 				"120.00)",
 				"aircraft 1: 21.0 % of 60.00 kJ left in its pack; the budget asks for 20.0 %",
-				"aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %"},
+				"aircraft 2: 20.0 % of 75.00 kJ left in its pack; the budget asks for 20.0 %; left for home at slot 300"},
 			[]string{"cleared"}},
 		"a preference clears packs": {[]telemetry.Budget{{ID: "c", Scope: landed, Packs: packs}, {}},
-			[]telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, 0,
+			[]telemetry.Ack{yes(0, 200e3), {Accepted: true, EffectiveSlot: new(9), Setting: new(0.5)}}, world.Shock{}, 0,
 			[]string{"energy     110.00 kJ in slots; the budget of 200.00 was cleared by a preference", "outside the budget"},
 			[]string{"asks for"}},
 	} {
@@ -105,10 +109,10 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 			x.acks[id], x.ackOrder = a, append(x.ackOrder, id)
 		}
 		s := &report.Summary{
-			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x),
+			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x), World: &world.Config{Shock: c.shock},
 			Budget: report.Energy{SpentJ: 110e3, FlightJ: 104e3, EdgeJ: 6e3, TransitJ: 40e3, LeaderSpentJ: 109e3,
 				LeaderTransitJ: 39e3},
-			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3}},
+			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3, LeftSlot: 300}},
 		}
 		judgeBudget(&s.Budget, s.Budgets, s.Aircraft, 149e3)
 		if math.Abs(s.Budget.Error-c.err) > 1e-12 {
@@ -125,6 +129,30 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 			if strings.Contains(out.String(), not) {
 				t.Errorf("%s: %q in\n%s", name, not, out.String())
 			}
+		}
+	}
+}
+
+// An aircraft left for home from the slot on that the first settlement opens which tells so; at the mission's end all do.
+func TestLeftSlot(t *testing.T) {
+	status := func(state string, duty ...string) telemetry.Status {
+		s := telemetry.Status{State: state}
+		for _, d := range duty {
+			s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Duty: d})
+		}
+		return s
+	}
+	const serving, leaving, home = telemetry.DutyServing, telemetry.DutyLeaving, telemetry.DutyHome
+	bySlot := map[int]telemetry.Status{
+		70: status(telemetry.StateFlying, serving, serving, home),
+		78: status(telemetry.StateFlying, leaving, serving, home),
+		79: status(telemetry.StateHolding, leaving, serving, home),
+		98: status(telemetry.StateFlying, home, serving, home),
+		99: status(telemetry.StateDone, home, leaving, home),
+	}
+	for m, want := range []int{79, 0, 0, 0} {
+		if got := leftSlot(bySlot, m); got != want {
+			t.Errorf("aircraft %d: slot %d, want %d", m+1, got, want)
 		}
 	}
 }

@@ -89,15 +89,26 @@ const (
 	noteSize  = 10
 )
 
-// addEvents marks the shock, and the budgets' revisions, among the first rows.
-func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
-	mark := func(slot int, text string, c color.Color) {
+// addEvents marks the shock, the budgets' revisions, and who left for home, among the first rows. In the right half
+// the lines begin at legendY, above the legend there.
+func addEvents(p *plot.Plot, f *Flight, rows int, noteY, legendY float64) {
+	mark := func(slot int, text string, y float64, c color.Color) {
 		if slot <= 0 || slot >= rows {
 			return
 		}
-		x := float64(slot)
-		addLine(p, "", plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
-		chart.Note(p, text, x, noteY, c, noteSize)
+		x, low, note := float64(slot), p.Y.Min, chart.Note
+		if x > p.X.Max/2 {
+			low = legendY
+		}
+		addLine(p, "", plotter.XYs{{X: x, Y: low}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
+		if x > 0.7*p.X.Max { // there is no room behind
+			note = chart.NoteBefore
+		}
+		note(p, text, x, y, c, noteSize)
+	}
+	for m, a := range f.Summary.Aircraft {
+		y := noteY + 0.06*p.Y.Max*float64(m%2) // two may leave at about the same time
+		mark(a.LeftSlot, fmt.Sprintf("aircraft %d %s", a.Number, LeftForHome), y, aircraftColours[m%len(aircraftColours)])
 	}
 	for _, b := range f.Summary.Budgets {
 		text := "no budget"
@@ -107,10 +118,10 @@ func addEvents(p *plot.Plot, f *Flight, rows int, noteY float64) {
 				text += " " + scopeText(b.Landed)
 			}
 		}
-		mark(b.Slot, text, chart.Black)
+		mark(b.Slot, text, noteY, chart.Black)
 	}
 	if f.Shock != nil {
-		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), chart.Red)
+		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), noteY, chart.Red)
 	}
 }
 
@@ -215,7 +226,7 @@ func energyPlot(f *Flight, rows int) *plot.Plot {
 			draw.TriangleGlyph{}, 5)
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.18
-	addEvents(p, f, rows, top*1.06)
+	addEvents(p, f, rows, top*1.06, top*0.34)
 	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
 	return p
 }
@@ -348,7 +359,7 @@ func delayPlot(f *Flight, rows int) *plot.Plot {
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
 	shadeMissed(p, f, rows, "missed slots: no decision, all tasks locally")
-	addEvents(p, f, rows, top*1.08)
+	addEvents(p, f, rows, top*1.08, 0)
 	addLine(p, "each slot, penalties included", each, chart.Sky, 1)
 	addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)
 	p.Legend.Left, p.Legend.Top = true, true

@@ -252,14 +252,18 @@ type Traffic struct {
 	Ratio         float64 `json:"ratio"` // bits over bits
 }
 
+// LeftForHome is what an aircraft did that came home before the mission's end, in words.
+const LeftForHome = "left for home"
+
 type AircraftSummary struct {
 	Number           int     `json:"number"`
 	FlightJ          float64 `json:"flight_j"` // in the slots
 	EdgeJ            float64 `json:"edge_j"`
 	TransitJ         float64 `json:"transit_j"`
-	PackJ            float64 `json:"pack_j,omitzero"` // what its pack holds, where it is simulated
-	LeftJ            float64 `json:"left_j,omitzero"` // in it at the end
-	KeptJ            float64 `json:"kept_j,omitzero"` // what the budget at the end has it keep of its pack
+	PackJ            float64 `json:"pack_j,omitzero"`    // what its pack holds, where it is simulated
+	LeftJ            float64 `json:"left_j,omitzero"`    // in it at the end
+	KeptJ            float64 `json:"kept_j,omitzero"`    // what the budget at the end has it keep of its pack
+	LeftSlot         int     `json:"left_slot,omitzero"` // from which on it was on its way home, before the mission's end; 0: none
 	Setpoints        int     `json:"setpoints"`
 	SetpointsRefused int     `json:"setpoints_refused"`
 	MAVLinkCommands  int     `json:"mavlink_commands"`

@@ -12,6 +12,8 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
 
 	"prefdt/inference/physics"
 )
@@ -143,6 +145,32 @@ func TestMissedSlotsAreSeen(t *testing.T) {
 		for i, n := range shaded { // five slots of a hundred, and the legend
 			if missed != (n > 5000) {
 				t.Errorf("missed %v: picture %d has %d shaded pixels", missed, i, n)
+			}
+		}
+	}
+}
+
+// Who left for home is seen from then on, in its colour, which nothing else has in these pictures.
+func TestDeparturesAreSeen(t *testing.T) {
+	for _, slot := range []int{0, 80} {
+		f := packsFlight(100)
+		f.Shock, f.Summary.Aircraft[1].LeftSlot = nil, slot
+		for _, rows := range []int{80, 100} {
+			for i, p := range []*plot.Plot{energyPlot(f, rows), delayPlot(f, rows)} {
+				n, picture := 0, vgimg.New(600, 300)
+				p.Draw(draw.New(picture))
+				bounds := picture.Image().Bounds()
+				for y := range bounds.Dy() {
+					for x := range bounds.Dx() {
+						r, g, b, _ := picture.Image().At(x, y).RGBA()
+						if r > b+60<<8 && g > b && 11*r+9*b > 20*g { // red, mixed with white too; amber is less so
+							n++
+						}
+					}
+				}
+				if want := slot > 0 && rows > slot; want != (n > 50) {
+					t.Errorf("left at slot %d, %d rows: picture %d has %d of its pixels", slot, rows, i, n)
+				}
 			}
 		}
 	}
