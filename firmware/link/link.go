@@ -91,13 +91,11 @@ const (
 // Start listens for another leader, then claims the leader's session on the broker. A
 // leader that is restarted in flight does not wait for a broker, aircraft come first;
 // clear is called once no rival, or no broker, was found for rivalSlots.
-func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err error) {
-	if l.Topics, err = telemetry.NewTopics(l.Fleet); err != nil {
+func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) error {
+	if err := l.initialize(); err != nil {
 		return err
 	}
-	l.Rejects.Log = l.Log
 	l.UserMessages, l.ControlMessages = make(chan UserMessage, userMessagesCapacity), make(chan ControlMessage, controlMessagesCapacity)
-	l.instanceID = telemetry.NewChallenge()
 	l.proofCounter.Store(uint64(time.Now().UnixNano())) // above what this key signed before
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	t := l.Topics
@@ -129,7 +127,7 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 		l.startInFlight(clear)
 		return nil
 	}
-	if err := l.listenForRival(ctx, max(l.slotTime(newcomerSlots), newcomerMinimum), func() {}); err != nil {
+	if err := l.listenAsNewcomer(ctx); err != nil {
 		return err
 	}
 	if err := l.connect(ctx); err != nil {
@@ -137,6 +135,13 @@ func (l *MQTT) Start(ctx context.Context, inFlight bool, clear func()) (err erro
 	}
 	clear()
 	return nil
+}
+
+// initialize sets what a search for another leader needs.
+func (l *MQTT) initialize() (err error) {
+	l.Rejects.Log, l.instanceID = l.Log, telemetry.NewChallenge()
+	l.Topics, err = telemetry.NewTopics(l.Fleet)
+	return err
 }
 
 func (l *MQTT) connect(ctx context.Context) error {

@@ -26,6 +26,19 @@ const (
 // leaderKeyName is the name of the leaders' key in signed messages.
 const leaderKeyName = "leader"
 
+// FindIncumbent returns ErrIncumbent if a newcomer would end for another leader. It claims
+// nothing, and is called instead of Start.
+func (l *MQTT) FindIncumbent(ctx context.Context) error {
+	if err := l.initialize(); err != nil {
+		return err
+	}
+	return l.listenAsNewcomer(ctx)
+}
+
+func (l *MQTT) listenAsNewcomer(ctx context.Context) error {
+	return l.listenForRival(ctx, max(l.slotTime(newcomerSlots), newcomerMinimum), func() {})
+}
+
 // listenForRival looks for another leader for a while; it returns ErrIncumbent if it
 // finds one. Without a key fresh beacons and statuses show it (an idle incumbent sends
 // no beacons). With a key those could be forged, and only a signed proof counts, which

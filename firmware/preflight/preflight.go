@@ -29,6 +29,7 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/ledger"
+	"prefdt/firmware/link"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
@@ -352,7 +353,7 @@ func (p *preflight) broker(ctx context.Context) {
 		return
 	}
 	id := fmt.Sprintf("preflight-%d", time.Now().UnixNano())
-	slots, echo := make(chan int, 1), make(chan struct{}, 1)
+	echo := make(chan struct{}, 1)
 	client := &telemetry.Client{
 		Broker: p.config.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler),
 		Subscriptions: []telemetry.Subscription{
@@ -361,20 +362,14 @@ func (p *preflight) broker(ctx context.Context) {
 			{Filter: topics.Slot()}, {Filter: topics.Ack(id), QoS: 1},
 		},
 		Handle: func(m telemetry.Message) {
-			switch m.Topic {
-			case topics.Ack(id):
+			if m.Topic == topics.Ack(id) {
 				trySend(echo, struct{}{})
-			case topics.Slot():
-				if s, err := telemetry.DecodeSlot(m.Payload); err == nil && !m.Retained {
-					trySend(slots, s.Slot)
-				}
 			}
 		},
 	}
-	interrupted := ctx.Done()
-	ctx, cancel := context.WithTimeout(ctx, p.wait)
+	limited, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
-	if p.fails("broker", client.Initialize(ctx)) {
+	if p.fails("broker", client.Initialize(limited)) {
 		return
 	}
 	defer client.Close()
@@ -389,11 +384,11 @@ func (p *preflight) broker(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	if p.fails("broker", client.PublishWait(ctx, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack})) {
+	if p.fails("broker", client.PublishWait(limited, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack})) {
 		return
 	}
 	select {
-	case <-interrupted:
+	case <-ctx.Done():
 		return
 	case <-echo:
 		if took := time.Since(began); took > time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)) {
@@ -407,12 +402,22 @@ func (p *preflight) broker(ctx context.Context) {
 		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules "+
 			"may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
-	select {
-	case <-interrupted:
-	case n := <-slots:
-		p.add(ResultFail, "other leader", "fleet %s has a leader at slot %d", p.config.Fleet, n)
-	case <-time.After(3 * p.config.WallTime(1)):
-		p.add(ResultOK, "other leader", "no beacons during three slots")
+	p.otherLeader(ctx)
+}
+
+// otherLeader looks for another leader as the leader does when it starts.
+func (p *preflight) otherLeader(ctx context.Context) {
+	c := &p.config
+	l := link.MQTT{Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Clock: clock.New(), Log: slog.New(slog.DiscardHandler)}
+	if c.LeaderKeyFile != "" {
+		var err error
+		if l.LeaderKey, err = telemetry.ReadKey(c.LeaderKeyFile); err != nil {
+			p.add(ResultFail, "other leader", "leader_key: %v", err)
+			return
+		}
+	}
+	if err := l.FindIncumbent(ctx); ctx.Err() == nil && !p.fails("other leader", err) {
+		p.add(ResultOK, "other leader", "none was received")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,26 @@ func TestCheckOfWorkers(t *testing.T) {
 	}
 	if results["worker"] != preflight.ResultFail {
 		t.Errorf("the worker of aircraft 2 is %s", results["worker"])
+	}
+}
+
+// Another leader is found while it is idle, and by its proof alone where leaders have a key.
+func TestCheckFindsAnotherLeader(t *testing.T) {
+	t.Parallel()
+	key := filepath.Join(t.TempDir(), "leader.key")
+	if _, err := telemetry.NewKey(key); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"without a key": "", "with a key": key} {
+		r := rig.NewRealTime(t, 1, 100, 1000)
+		r.Config.LeaderKeyFile = file
+		r.StartLeader()
+		r.Await("it is idle", rig.AnyStatus)
+		r.Config.StateDir = t.TempDir()
+		_, results, details := runCheck(t, r.WriteConfig("leader_key: "+strconv.Quote(file)), "60s")
+		if results["other leader"] != preflight.ResultFail || !strings.Contains(details["other leader"], "another leader is flying this fleet") {
+			t.Errorf("%s: %q %s", name, results["other leader"], details["other leader"])
+		}
 	}
 }
 
