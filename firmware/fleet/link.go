@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 	"strings"
@@ -96,6 +97,24 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 		return gomavlib.EndpointSerial{Device: rest[:at], Baud: baud}, nil
 	}
 	return nil, bad
+}
+
+// CheckDevice returns why an endpoint's serial device cannot be opened for reading and writing;
+// nil for any other endpoint.
+func CheckDevice(endpoint string) error {
+	conf, _ := ParseEndpoint(endpoint)
+	port, isSerial := conf.(gomavlib.EndpointSerial)
+	if !isSerial {
+		return nil
+	}
+	const readAndWrite = 4 | 2
+	switch err := syscall.Access(port.Device, readAndWrite); {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: %w; is this user in the group dialout?", port.Device, err)
+	case err != nil:
+		return fmt.Errorf("%s: %w", port.Device, err)
+	}
+	return nil
 }
 
 // SilenceHint is what to look at where nothing comes from an endpoint.

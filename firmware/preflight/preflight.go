@@ -442,6 +442,10 @@ func (p *preflight) autopilots(ctx context.Context) {
 		return
 	}
 	f.RestorePacks(p.saved)
+	noDevice := make([]bool, len(c.Aircraft))
+	for i := range c.Aircraft {
+		noDevice[i] = p.fails(aircraftItem(i+1), fleet.CheckDevice(c.Aircraft[i].Endpoint))
+	}
 	if p.fails("links", f.Start()) {
 		return
 	}
@@ -454,8 +458,8 @@ func (p *preflight) autopilots(ctx context.Context) {
 		complete := true
 		for i := range views {
 			v := &views[i]
-			complete = complete && (v.CapacityKnown || v.Params.CapacityMAh != 0) && v.Fresh && v.Landed != nil && v.Params.Complete() &&
-				v.Source != energy.Model && v.Ready() == nil
+			complete = complete && (noDevice[i] || (v.CapacityKnown || v.Params.CapacityMAh != 0) && v.Fresh && v.Landed != nil &&
+				v.Params.Complete() && v.Source != energy.Model && v.Ready() == nil)
 		}
 		if complete || now.Now() > end {
 			break
@@ -467,6 +471,9 @@ func (p *preflight) autopilots(ctx context.Context) {
 		}
 	}
 	for i := range views {
+		if noDevice[i] {
+			continue
+		}
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)
 	}
 	if len(views) > 1 && !p.fails("separation", leader.CheckSeparation(c, &k, views)) {
@@ -480,9 +487,11 @@ func (p *preflight) autopilots(ctx context.Context) {
 	}
 }
 
+func aircraftItem(number int) string { return fmt.Sprintf("aircraft %d", number) }
+
 // aircraft checks what one autopilot has sent.
 func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constants) {
-	item := fmt.Sprintf("aircraft %d", v.Number)
+	item := aircraftItem(v.Number)
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
 		p.add(ResultFail, item, "nothing received from system %d on %s within %v: %s", a.SystemID, a.Endpoint, p.wait,

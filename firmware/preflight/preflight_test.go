@@ -184,6 +184,16 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
+// A serial device that is not there is named, and not waited for.
+func TestCheckOfAMissingDevice(t *testing.T) {
+	t.Parallel()
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	_, results, details := runCheck(t, r.WriteConfig("aircraft: [{system_id: 9, endpoint: \"serial:/dev/ttyNONE0:921600\"}]"), "10m")
+	if d := details["aircraft 1"]; results["aircraft 1"] != preflight.ResultFail || d != "/dev/ttyNONE0: no such file or directory\n" {
+		t.Errorf("%q: %s", results["aircraft 1"], d)
+	}
+}
+
 // An autopilot whose pre-arm checks fail is found by its health bit, which PX4 sets alone.
 func TestCheckFindsFailingPreArmChecks(t *testing.T) {
 	t.Parallel()
