@@ -59,12 +59,16 @@ func TestParameters(t *testing.T) {
 }
 
 // An aircraft that holds without its leader, and does nothing when its battery is
-// low, hovers until it falls.
+// low, hovers until it falls. That is named beside any other unsafe parameter.
 func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 	for _, c := range []struct {
 		loss, low int32
-		safe      bool
-	}{{5, 0, false}, {5, 1, true}, {5, 2, true}, {5, 3, true}, {3, 0, true}, {4, 0, true}, {0, 3, false}} {
+		reasons   []string
+	}{
+		{5, 0, []string{"COM_LOW_BAT_ACT is 0"}}, {5, 1, nil}, {5, 2, nil}, {5, 3, nil}, {5, 4, []string{"COM_LOW_BAT_ACT is 4"}},
+		{3, 0, nil}, {4, 0, nil}, {3, 1, nil}, {0, 3, []string{"COM_OBL_RC_ACT is 0"}},
+		{1, 0, []string{"COM_OBL_RC_ACT is 1", "COM_LOW_BAT_ACT is 0"}},
+	} {
 		p := Parameters{px4Parameters: px4Parameters{OffboardLossS: 1}, SpeedMaxMPS: 12, readMask: 1<<0 | 1<<2}
 		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_OBL_RC_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
 			ParamValue: int32Bits(c.loss)})
@@ -73,8 +77,9 @@ func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 		}
 		p.handleParamValue(&common.MessageParamValue{ParamId: "COM_LOW_BAT_ACT", ParamType: common.MAV_PARAM_TYPE_INT32,
 			ParamValue: int32Bits(c.low)})
-		if reason := p.UnsafeReason(); (reason == "") != c.safe {
-			t.Errorf("COM_OBL_RC_ACT %d with COM_LOW_BAT_ACT %d: %q", c.loss, c.low, reason)
+		got := p.UnsafeReasons()
+		if !slices.EqualFunc(got, c.reasons, func(reason, start string) bool { return strings.HasPrefix(reason, start+", want") }) {
+			t.Errorf("COM_OBL_RC_ACT %d with COM_LOW_BAT_ACT %d: %q", c.loss, c.low, got)
 		}
 	}
 }

@@ -134,7 +134,7 @@ var px4Table = []parameter{
 		set: func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{name: "MPC_XY_VEL_MAX", want: "above 0, m/s", what: "the speed limit, unless the configuration's is lower", required: true,
 		set: func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{name: "COM_LOW_BAT_ACT", want: "2 (Land) or 3 (Return); another only where COM_OBL_RC_ACT is 3 or 4",
+	{name: "COM_LOW_BAT_ACT", want: "3 (Return, then Land), 2 (Land) or 1 (Return); another only where COM_OBL_RC_ACT is 3 or 4",
 		what: "what it does at low battery", required: true,
 		set: func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{name: "MPC_XY_P", want: "up to 2, else 0.95 is assumed", what: "gain of its position loop",
@@ -173,13 +173,14 @@ func (px4) value(m *common.MessageParamValue) float64 {
 }
 
 func (px4) unsafeReasons(p *Parameters) []string {
-	lost := p.OffboardLossAction
+	lost, low := p.OffboardLossAction, p.LowBatteryAction
+	comesDown := lost == lossActionReturn || lost == lossActionLand
 	return p.failed([]check{
-		{lost != lossActionReturn && lost != lossActionLand && lost != lossActionHold, []string{"COM_OBL_RC_ACT"},
+		{!comesDown && lost != lossActionHold, []string{"COM_OBL_RC_ACT"},
 			fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", lost)},
-		{lost == lossActionHold && p.LowBatteryAction == 0, []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
-			"COM_LOW_BAT_ACT is 0 and COM_OBL_RC_ACT is 5 (Hold): without its leader an aircraft hovers until its battery is empty; " +
-				"want COM_LOW_BAT_ACT 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return)"},
+		{!comesDown && !(low >= 1 && low <= 3), []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
+			fmt.Sprintf("COM_LOW_BAT_ACT is %d, want 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return) or 4 (Land): an aircraft that "+
+				"holds without its leader hovers until its battery is empty", low)},
 		{!(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10), []string{"COM_OF_LOSS_T"},
 			fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)},
 		{!(p.SpeedMaxMPS > 0), []string{"MPC_XY_VEL_MAX"},

@@ -549,7 +549,7 @@ func TestFailsafeThatChangesInFlight(t *testing.T) {
 		{"COM_OF_LOSS_T", 1, 60, true, "COM_OF_LOSS_T changed in flight to 60: COM_OF_LOSS_T is 60 s", "COM_OF_LOSS_T is 60"},
 		{"COM_OF_LOSS_T", 1, 5, true, "COM_OF_LOSS_T changed in flight to 5", "COM_OF_LOSS_T changed"},
 		{"NAV_DLL_ACT", int32Bits(0), int32Bits(3), false, "NAV_DLL_ACT changed in flight to 3", "NAV_DLL_ACT changed"},
-		{"COM_LOW_BAT_ACT", int32Bits(3), int32Bits(0), false, "COM_LOW_BAT_ACT changed in flight to 0: COM_LOW_BAT_ACT is 0 and",
+		{"COM_LOW_BAT_ACT", int32Bits(3), int32Bits(0), false, "COM_LOW_BAT_ACT changed in flight to 0: COM_LOW_BAT_ACT is 0, want",
 			"COM_LOW_BAT_ACT is 0"},
 	} {
 		v := flying(t)
