@@ -30,7 +30,7 @@ AUTOPILOT ?= px4
 # before its slots leaves the report of an earlier one.
 flyAndCompare = mkdir -p $(2); touch $(2)/.began; bin/simbridge fly $(1) -checkpoint $(CHECKPOINT); flown=$$?; \
 	if test $(2)/summary.json -nt $(2)/.began; then bin/offline compare -flight $(2) || flown=$$?; fi; exit $$flown
-run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with 20 % of these; AUTOPILOT=ardupilot or mixed
+run: build ## fly a mission: broker, users, autopilots, leader; ends by itself in under a minute; WORLD=field: with a hidden state; TASKS=real: with tasks that are computed; PACKS=45kJ,60kJ: all land with at least 20 % of these; AUTOPILOT=ardupilot or mixed
 ifeq ($(TASKS),real)
 	$(call flyAndCompare,-config configs/fly-tasks.yaml,out/tasks)
 else ifneq ($(PACKS),)
