@@ -307,8 +307,8 @@ func TestFailures(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"broker's port in use": {func(c *Config) { c.File, c.Broker.Listen = "a.yaml", server.Address }, "broker address " + server.Address +
-			" is in use by another program, `ss -tulpn` shows which: stop it, or choose another: broker.listen in a.yaml"},
+		"broker's port in use": {func(c *Config) { c.File, c.Broker.Listen = "a.yaml", server.Address }, "broker address " +
+			server.Address + " is in use by another program, `ss -tulpn` shows which: stop it, or choose another: broker.listen in a.yaml"},
 		"autopilot's port in use": {func(c *Config) { c.File, c.Aircraft[1].Listen = "a.yaml", udp.LocalAddr().String() },
 			"aircraft 2: autopilot address " + udp.LocalAddr().String() + " is in use by another program, `ss -tulpn` shows which: " +
 				"stop it, or choose another: aircraft.listen in a.yaml"},

@@ -74,9 +74,9 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	for m, a := range f.fleet.vehicles {
 		state := a.State()
 		aircraft := report.AircraftSummary{
-			Number: m + 1, LeftSlot: leftSlot(records.statusBySlot, m), PackJ: state.PackJ, LeftJ: state.LeftJ, Setpoints: state.Traffic.Setpoints,
-			SetpointsRefused: state.Traffic.Refused,
-			MAVLinkCommands:  state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
+			Number: m + 1, PackJ: state.PackJ, LeftJ: state.LeftJ, LeftSlot: leftSlot(records.statusBySlot, m),
+			Setpoints: state.Traffic.Setpoints, SetpointsRefused: state.Traffic.Refused,
+			MAVLinkCommands: state.Traffic.Commands, MalformedFrames: state.Traffic.Malformed, Lost: f.fleet.isLost(m),
 		}
 		if v, ok := a.(*sitl.Vehicle); ok {
 			aircraft.ClockRate = v.ClockRate()

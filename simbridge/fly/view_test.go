@@ -77,7 +77,8 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 		want    []string
 		not     []string
 	}{
-		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)}, world.Shock{FromSlot: 401, Factor: 1.5}, 0.1,
+		"slots": {[]telemetry.Budget{{ID: "b", EnergyJ: 100e3}}, []telemetry.Ack{yes(0, 100e3)},
+			world.Shock{FromSlot: 401, Factor: 1.5}, 0.1,
 			[]string{"energy     110.00 kJ in slots of a budget of 100.00: +10.00 %", "the leader counts 109.00 in slots, from",
 				"in slots 110.00 kJ, of it 104.00 flight and 6.00 computing",
 				"transit (of all aircraft: climbs and ways home), outside the budget: 40.00 kJ; the leader counts 39.00",
@@ -112,7 +113,8 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 			Slots: 400, PlannedSlots: 400, Budgets: acceptedBudgets(&x), World: &world.Config{Shock: c.shock},
 			Budget: report.Energy{SpentJ: 110e3, FlightJ: 104e3, EdgeJ: 6e3, TransitJ: 40e3, LeaderSpentJ: 109e3,
 				LeaderTransitJ: 39e3},
-			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3}, {Number: 2, PackJ: 75e3, LeftJ: 15e3, LeftSlot: 300}},
+			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, LeftJ: 12.6e3},
+				{Number: 2, PackJ: 75e3, LeftJ: 15e3, LeftSlot: 300}},
 		}
 		judgeBudget(&s.Budget, s.Budgets, s.Aircraft, 149e3)
 		if math.Abs(s.Budget.Error-c.err) > 1e-12 {
