@@ -330,6 +330,9 @@ const (
 	SourceModel           = "model"
 )
 
+// ReasonLost begins the reason of an aircraft that became its pilot's because nothing was received of it.
+const ReasonLost = "lost"
+
 // UnderWay is whether a mission in a state was started and is not over.
 func UnderWay(state string) bool {
 	return state != StateIdle && state != StateDone && state != StateStopped

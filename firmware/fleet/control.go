@@ -8,6 +8,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/inference/physics"
+	"prefdt/telemetry"
 )
 
 // Phase is how far the leader's control of an aircraft has come.
@@ -210,7 +211,7 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 		a.lost = true
 		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.receivedS)
 		if a.phase != PhaseIdle {
-			a.handToPilot(f, "lost")
+			a.handToPilot(f, telemetry.ReasonLost)
 		}
 	}
 	if a.lost && now-a.receivedS < staleAfterS {

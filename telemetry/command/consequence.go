@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"prefdt/telemetry"
 )
@@ -17,7 +18,7 @@ func (r Request) Consequence(s *telemetry.Status) string {
 		s = &telemetry.Status{}
 	}
 	switch {
-	case r.Mission == nil && over(s):
+	case r.Mission == nil && Over(s):
 		return "This mission has no slot left. Begin the next one with `new`, then send the request."
 	case r.Budget != nil:
 		return budgetConsequence(r.Budget, s)
@@ -83,9 +84,9 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 			". Slots and joules count on until `resume`."
 	case telemetry.ActionResume:
 		switch {
-		case over(s) && len(m.Aircraft) > 0:
+		case Over(s) && len(m.Aircraft) > 0:
 			return sentence(m.Aircraft, "", fliesHome, flyHome) + "."
-		case over(s):
+		case Over(s):
 			return "Aircraft in the air that are with their pilots " + flyHome + "."
 		case len(m.Aircraft) > 0:
 			return sentence(m.Aircraft, "", "flies", "fly") + " for the leader again, not for a pilot."
@@ -119,8 +120,8 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	return ""
 }
 
-// over is whether no slot is flown any more.
-func over(s *telemetry.Status) bool {
+// Over is whether no slot is flown any more.
+func Over(s *telemetry.Status) bool {
 	return s.State == telemetry.StateReturning || s.State == telemetry.StateDone || s.State == telemetry.StateStopped
 }
 
@@ -213,6 +214,27 @@ func withPilots(numbers []int) string {
 	}
 	return " " + sentence(numbers, "", "is with its pilot or autopilot, and stays so", "are with their pilots or autopilots, and stay so") +
 		"."
+}
+
+// ReasonText is why an aircraft does not fly as commanded, in words for people, since so long ago; empty:
+// it does. One that was lost stays its pilot's when it is received again, within stale: what takes it back is said.
+func ReasonText(a *telemetry.StatusAircraft, state string, since, stale time.Duration) string {
+	reason := telemetry.Printable(a.Reason)
+	why, lost := strings.CutPrefix(reason, telemetry.ReasonLost)
+	if !lost || why != "" && why[0] != ':' || a.AgeS == nil || time.Duration(*a.AgeS*float64(time.Second))+since > stale {
+		return reason
+	}
+	text := "was lost, received again, with its pilot"
+	if why != "" {
+		text += " (" + strings.TrimSpace(why[1:]) + ")"
+	}
+	switch {
+	case inAir(*a) && state != telemetry.StateStopped:
+		return fmt.Sprintf("%s: `mission resume -aircraft %d`", text, a.Number)
+	case !inAir(*a) && slices.Contains([]string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}, state):
+		return fmt.Sprintf("%s: `mission launch -aircraft %d`", text, a.Number)
+	}
+	return text
 }
 
 // inAir is whether an aircraft flies, by its last message.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/telemetry"
 )
@@ -174,5 +175,37 @@ func TestHoldingWithoutContact(t *testing.T) {
 		if got := HoldingWithoutContact(&telemetry.Status{State: c.state, LastCommand: c.last, CrewAgeS: c.ageS}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Of an aircraft that was lost the leader says so until `resume` or `launch`: once it is received again, the words say which.
+func TestReasonText(t *testing.T) {
+	const stale = 3 * time.Second
+	for _, c := range []struct {
+		reason, state string
+		landed        bool
+		ageS          float64
+		since         time.Duration
+		want          string
+	}{
+		{"", telemetry.StateFlying, false, 0.1, 0, ""},
+		{"left OFFBOARD for \x1bPOSCTL", telemetry.StateFlying, false, 0.1, 0, "left OFFBOARD for ?POSCTL"},
+		{"lost", telemetry.StateFlying, false, 11, 0, "lost"},
+		{"lost: a", telemetry.StateFlying, false, 0.1, 4 * time.Second, "lost: a"},
+		{"lost: a", telemetry.StateFlying, false, 0.1, time.Second,
+			"was lost, received again, with its pilot (a): `mission resume -aircraft 2`"},
+		{"lost", telemetry.StateDone, false, 0.1, 0, "was lost, received again, with its pilot: `mission resume -aircraft 2`"},
+		{"lost", telemetry.StateHolding, true, 0.1, 0, "was lost, received again, with its pilot: `mission launch -aircraft 2`"},
+		{"lost", telemetry.StateDone, true, 0.1, 0, "was lost, received again, with its pilot"},
+		{"lost", telemetry.StateStopped, false, 0.1, 0, "was lost, received again, with its pilot"},
+		{"lost its way", telemetry.StateFlying, false, 0.1, 0, "lost its way"},
+	} {
+		a := telemetry.StatusAircraft{Number: 2, Reason: c.reason, Landed: &c.landed, AgeS: &c.ageS}
+		if got := ReasonText(&a, c.state, c.since, stale); got != c.want {
+			t.Errorf("%q in %s: %q, want %q", c.reason, c.state, got, c.want)
+		}
+	}
+	if got := ReasonText(&telemetry.StatusAircraft{Reason: "lost"}, telemetry.StateFlying, 0, stale); got != "lost" {
+		t.Errorf("never received: %q", got)
 	}
 }

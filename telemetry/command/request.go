@@ -178,7 +178,7 @@ var ErrLandsAtOnce = errors.New("they come home at once")
 // its users, and reserves that hold all there is have it land. What a status does not tell is
 // in the leader's answer. After the last slot the leader says what to do.
 func (r Request) Check(s *telemetry.Status) error {
-	if r.Budget == nil || over(s) {
+	if r.Budget == nil || Over(s) {
 		return nil
 	}
 	if belowFloor(r.Budget, s) {

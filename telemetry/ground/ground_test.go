@@ -728,7 +728,32 @@ func TestDisplay(t *testing.T) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Key: "crew-1", Slot: 12, What: "budget 42000 J"}
 		}), "fleet f1", false, "\n  crew       heartbeats as crew-2   last one received by the leader 1.2 s ago   last command: budget " +
 			"42000 J, from slot 12, 6 s ago, by crew-1, b1\n"},
-		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s   left 82 s   status", false, ""},
+		{"time left", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100   mission 17 s, 82 s left   status", false, ""},
+		{"a command, once slots have ended", fresh(func(v *view) {
+			v.Status.State, v.Status.LastCommand = telemetry.StateReturning, &telemetry.LastCommand{ID: "r1", Slot: 12, What: "return"}
+		}), "fleet f1   returning   slot 17 of 100   mission 17 s   status", false, "last command: return, from slot 12, unsigned, r1\n"},
+		{"lost and received again", fresh(func(v *view) {
+			v.Status.Aircraft[0].Reason = "lost: Failsafe activated"
+		}), "\x1b[33;1maircraft 1: was lost, received again, with its pilot (Failsafe activated): `mission resume -aircraft 1`", false,
+			"last message 1.1 s ago"},
+		{"lost", fresh(func(v *view) {
+			v.Status.Aircraft[0].Reason, v.Status.Aircraft[0].AgeS = "lost: Failsafe activated", new(12.0)
+		}), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\n\x1b[33;1maircraft 1: lost: Failsafe activated\x1b[0m\nfleet", false, ""},
+		{"a battery below 20 %", fresh(func(v *view) { v.Status.Aircraft[0].Battery = new(0.19) }),
+			"\x1b[33;1maircraft 1: battery 19 %\x1b[0m\nfleet f1", false, ""},
+		{"a battery of 20 %", fresh(func(v *view) { v.Status.Aircraft[0].Battery = new(0.2) }), "fleet f1", false, "battery 20 %"},
+		{"a landing below its reserve", fresh(func(v *view) {
+			a := &v.Status.Aircraft[0]
+			a.ReserveJ, a.LeftAtTouchdownJ = new(30e3), new(28.1e3)
+		}), "\x1b[33;1maircraft 1: lands below its reserve: with 28.1 kJ of 30.0 kJ\x1b[0m\nfleet f1", false, ""},
+		{"at home, with its reserve used", fresh(func(v *view) {
+			a := &v.Status.Aircraft[0]
+			a.ReserveJ, a.LeftAtTouchdownJ, a.Duty = new(30e3), new(28.1e3), telemetry.DutyHome
+		}), "fleet f1", false, ""},
+		{"a landing with its reserve, as shown", fresh(func(v *view) {
+			a := &v.Status.Aircraft[0]
+			a.ReserveJ, a.LeftAtTouchdownJ = new(30e3), new(29.98e3)
+		}), "fleet f1", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
 		}), "fleet f1", false, "no heartbeats sent   the leader receives no heartbeats   last command: budget 42000 J, from slot 18, " +

@@ -84,13 +84,18 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		out = append(out, paragraph{parts: []string{line}, colour: red})
 	}
 	var reasons []paragraph
+	warn := func(number int, text string) {
+		reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", number, text)}, colour: yellow})
+	}
 	for _, a := range s.Aircraft {
 		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old && a.AgeS != nil && !stale {
 			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
 		}
-		if a.Reason != "" {
-			reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", a.Number, telemetry.Printable(a.Reason))},
-				colour: yellow})
+		if text := command.ReasonText(&a, s.State, v.Age(now), v.StaleAfter); text != "" {
+			warn(a.Number, text)
+		}
+		for _, text := range packAlarms(&a) {
+			warn(a.Number, text)
 		}
 	}
 	out = append(out, reasons...)
@@ -103,7 +108,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
 	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots),
-		fmt.Sprintf("mission %.0f s", s.MissionS)}, append(timeLeft(s), label)...)...)
+		fmt.Sprintf("mission %.0f s%s", s.MissionS, timeLeft(s))}, label)...)
 	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
 	add("  energy     ", append(energyParts(s), "from "+s.EnergySource)...)
 	if s.CoveredUntilSlot != nil {
@@ -120,6 +125,19 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		out = append(out, paragraph{"  ", []string{fmt.Sprintf("%d malformed messages ignored", v.refusedMessages)}, yellow})
 	}
 	return out
+}
+
+// packAlarms are what a pilot is to know of an aircraft's pack, which the console tells by the same limits.
+func packAlarms(a *telemetry.StatusAircraft) (lines []string) {
+	if a.Battery != nil && *a.Battery < 0.2 {
+		lines = append(lines, fmt.Sprintf("battery %.0f %%", *a.Battery*100))
+	}
+	const shownJ = 50 // what two figures of kilojoules may differ by and read the same
+	if left, reserve := a.LeftAtTouchdownJ, a.ReserveJ; left != nil && reserve != nil && *left < *reserve-shownJ &&
+		a.Duty != telemetry.DutyHome {
+		lines = append(lines, fmt.Sprintf("lands below its reserve: with %s of %s", kilojoules(*left), kilojoules(*reserve)))
+	}
+	return lines
 }
 
 // energyParts are the joules of the fleet, with what they count.
@@ -145,12 +163,11 @@ func staleColour(stale bool) string {
 }
 
 // timeLeft is the mission seconds that are left to fly, of a mission that is not over.
-func timeLeft(s *telemetry.Status) []string {
-	switch s.State {
-	case telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped:
-		return nil
+func timeLeft(s *telemetry.Status) string {
+	if command.Over(s) {
+		return ""
 	}
-	return []string{fmt.Sprintf("left %d s", max(0, s.Slots-s.Slot-1))}
+	return fmt.Sprintf(", %d s left", max(0, s.Slots-s.Slot-1))
 }
 
 // aircraftParts is one aircraft's line, with joules of a scope, and whether its last message is old.
@@ -226,12 +243,15 @@ func (v *view) slotLine(now time.Time) string {
 		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old {
 			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
 		}
+		for _, line := range packAlarms(&a) {
+			text += fmt.Sprintf("  aircraft %d: %s", a.Number, line)
+		}
 	}
 	for _, line := range command.LeftInAir(s) {
 		text += "  " + line
 	}
 	if s.LastCommand != nil {
-		text += "  " + lastCommandText(s.LastCommand, s.Slot)
+		text += "  " + lastCommandText(s)
 	}
 	if v.Retained {
 		text += "  STALE: retained by the broker, age unknown"
@@ -240,7 +260,7 @@ func (v *view) slotLine(now time.Time) string {
 }
 
 // aircraftState is what an aircraft does, and why it does not fly as ordered.
-func aircraftState(a *telemetry.StatusAircraft) string {
+func (v *view) aircraftState(a *telemetry.StatusAircraft) string {
 	text := fmt.Sprintf("aircraft %d: %s", a.Number, cmp.Or(telemetry.Printable(a.Mode), "no mode yet"))
 	switch {
 	case a.Landed == nil:
@@ -252,8 +272,8 @@ func aircraftState(a *telemetry.StatusAircraft) string {
 	if a.Duty != "" {
 		text += ", " + a.Duty
 	}
-	if a.Reason != "" {
-		text += ": " + telemetry.Printable(a.Reason)
+	if reason := command.ReasonText(a, v.Status.State, 0, v.StaleAfter); reason != "" {
+		text += ": " + reason
 	}
 	return text
 }
@@ -268,20 +288,21 @@ func (v *view) crewParts(now time.Time) []string {
 	if age := v.Status.CrewAgeS; age != nil {
 		parts[1] = "last one received by the leader " + formatAge(time.Duration(*age*float64(time.Second))+v.Age(now)) + " ago"
 	}
-	if c := v.Status.LastCommand; c != nil {
-		parts = append(parts, lastCommandText(c, v.Status.Slot))
+	if v.Status.LastCommand != nil {
+		parts = append(parts, lastCommandText(v.Status))
 	}
 	return parts
 }
 
-// lastCommandText is a command, as of a slot.
-func lastCommandText(c *telemetry.LastCommand, slot int) string {
+// lastCommandText is the last command, with its age while slots are counted.
+func lastCommandText(s *telemetry.Status) string {
+	c := s.LastCommand
 	by := "unsigned"
 	if c.Key != "" {
 		by = "by " + telemetry.Printable(c.Key)
 	}
 	when := ""
-	if ago := slot + 1 - c.Slot; ago > 0 {
+	if ago := s.Slot + 1 - c.Slot; ago > 0 && !command.Over(s) {
 		when = fmt.Sprintf(", %d s ago", ago)
 	}
 	return fmt.Sprintf("last command: %s, from slot %d%s, %s, %s", telemetry.Printable(c.What), c.Slot, when, by, c.ID)

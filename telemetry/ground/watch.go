@@ -192,7 +192,7 @@ func printLines(out io.Writer) display {
 			}
 			for i := range v.Status.Aircraft {
 				a := &v.Status.Aircraft[i]
-				if text := aircraftState(a); text != aircraft[a.Number] {
+				if text := v.aircraftState(a); text != aircraft[a.Number] {
 					aircraft[a.Number] = text
 					fmt.Fprintln(out, text)
 				}
