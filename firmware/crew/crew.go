@@ -14,6 +14,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
+	"strings"
 	"time"
 
 	"prefdt/firmware/clock"
@@ -150,19 +152,20 @@ func (m *Command) summary() string {
 	case m.Mission.Mission != "":
 		return m.Mission.Action + " " + m.Mission.Mission
 	case len(m.Mission.Aircraft) > 0:
-		return fmt.Sprintf("%s aircraft %v", m.Mission.Action, m.Mission.Aircraft)
+		numbers := strings.Trim(fmt.Sprint(m.Mission.Aircraft), "[]")
+		return m.Mission.Action + " aircraft " + strings.ReplaceAll(numbers, " ", ", ")
 	}
 	return m.Mission.Action
 }
 
 // budgetSummary is what a budget asks for: without a total, of how many packs.
 func budgetSummary(b *telemetry.Budget) string {
-	text := fmt.Sprintf("budget %g kJ, %s", b.EnergyJ/1000, b.Mode)
+	text := fmt.Sprintf("budget %g kJ, %s", math.Round(b.EnergyJ/10)/100, b.Mode)
 	if b.EnergyJ == 0 {
 		text = fmt.Sprintf("budget of %d packs", len(b.Packs))
 	}
 	if b.Scope == telemetry.ScopeLanded {
-		text += ", until landed"
+		text += ", to touchdown"
 	}
 	if b.StandDown == telemetry.StandDownLand {
 		text += ", aircraft may land"

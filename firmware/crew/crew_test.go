@@ -666,3 +666,22 @@ func TestDiskFailure(t *testing.T) {
 		t.Error("the log does not report it")
 	}
 }
+
+// What was requested, as displays and records have it.
+func TestSummary(t *testing.T) {
+	for want, c := range map[string]Command{
+		"budget 239.94 kJ, ceiling, to touchdown": {Budget: &telemetry.Budget{EnergyJ: 239935.92883120084, Mode: telemetry.ModeCeiling,
+			Scope: telemetry.ScopeLanded}},
+		"budget 42 kJ, target": {Budget: &telemetry.Budget{EnergyJ: 42e3, Mode: telemetry.ModeTarget}},
+		"budget of 2 packs, to touchdown, aircraft may land": {Budget: &telemetry.Budget{Packs: make([]telemetry.Pack, 2),
+			Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand}},
+		"return aircraft 2":    {Mission: &telemetry.Mission{Action: telemetry.ActionReturn, Aircraft: []int{2}}},
+		"resume aircraft 1, 3": {Mission: &telemetry.Mission{Action: telemetry.ActionResume, Aircraft: []int{1, 3}}},
+		"new m-2":              {Mission: &telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-2"}},
+		"hold":                 {Mission: &telemetry.Mission{Action: telemetry.ActionHold}},
+	} {
+		if got := c.summary(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
