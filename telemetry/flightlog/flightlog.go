@@ -37,6 +37,8 @@ type Flight struct {
 type Drawn struct {
 	SlotsJ   float64 `json:"spent_j"`   // in the slots
 	TransitJ float64 `json:"transit_j"` // outside them: climb, and way home
+
+	Way json.RawMessage `json:"way"` // that is being flown; empty: none
 }
 
 // Place is where and for whom a mission was flown.
@@ -105,6 +107,8 @@ type Aircraft struct {
 	ErrorJ       float64  `json:"error_j"`  // how far off SpentJ may be
 	EnergySource string   `json:"energy_source"`
 	Reason       string   `json:"reason,omitempty"` // why it did not fly as asked
+
+	DrawnJ *float64 `json:"-"` // in the slot's scope, as published
 
 	// Of a budget that bounds its pack, or has it land: as in [telemetry.StatusAircraft].
 	UsableJ          *float64 `json:"usable_j,omitempty"`
@@ -366,7 +370,7 @@ func (s *stored) slot(r *storedRow, alone bool) (x Slot, err error) {
 			for k := range q.Aircraft {
 				if b := &q.Aircraft[k]; b.Number == a.Number {
 					y.SpeedMPS, y.Mode, y.Landed, y.Battery, y.AgeS, y.Reason = b.SpeedMPS, b.Mode, b.Landed, b.Battery, b.AgeS, b.Reason
-					y.UsableJ, y.ReserveJ, y.LeftAtTouchdownJ = b.UsableJ, b.ReserveJ, b.LeftAtTouchdownJ
+					y.DrawnJ, y.UsableJ, y.ReserveJ, y.LeftAtTouchdownJ = &b.SpentJ, b.UsableJ, b.ReserveJ, b.LeftAtTouchdownJ
 				}
 			}
 		}

@@ -126,14 +126,31 @@ func describe(w io.Writer, f *flightlog.Flight) {
 			d.TransitJ = f.Drawn[i].TransitJ
 		}
 		if a.ReserveJ != nil && a.LeftAtTouchdownJ != nil {
-			text = fmt.Sprintf("; a reserve of %s, lands with %s by the plan of slot %d", command.Kilojoules(*a.ReserveJ),
-				command.Kilojoules(*a.LeftAtTouchdownJ), last.Slot)
+			text = fmt.Sprintf("; a reserve of %s, ", command.Kilojoules(*a.ReserveJ))
+			if landed, ok := landedWith(f, i); ok {
+				text += "landed with " + command.Kilojoules(landed)
+			} else {
+				text += fmt.Sprintf("lands with %s by the plan of slot %d", command.Kilojoules(*a.LeftAtTouchdownJ), last.Slot)
+			}
 		}
 		fmt.Fprintf(w, "   aircraft %d: %s%s\n", a.Number, drawnText(d, i < len(f.Drawn)), text)
 	}
 	for _, c := range f.Commands {
 		fmt.Fprintln(w, "  ", c.Answer())
 	}
+}
+
+// landedWith is what an aircraft of a mission that is over had left of its pack at touchdown: what it had in the
+// last slot, less what it drew since. Not ok: it may be in the air still, or joules were counted in slots alone.
+func landedWith(f *flightlog.Flight, i int) (leftJ float64, ok bool) {
+	last := f.Slots[len(f.Slots)-1]
+	a := &last.Aircraft[i]
+	if f.State != telemetry.StateDone || i >= len(f.Drawn) || len(f.Drawn[i].Way) > 0 || a.Reason != "" || a.UsableJ == nil ||
+		last.Scope != telemetry.ScopeLanded {
+		return 0, false
+	}
+	d := &f.Drawn[i]
+	return max(*a.UsableJ-max(d.SlotsJ+d.TransitJ-*a.DrawnJ, 0), 0), true
 }
 
 // drawnText is what was drawn in the slots and, where that is recorded, outside them and from take-off on.

@@ -14,6 +14,7 @@ import (
 	"prefdt/firmware/ledger"
 	missions "prefdt/firmware/mission"
 	"prefdt/telemetry"
+	"prefdt/telemetry/flightlog"
 )
 
 // exportedMissions writes an export of two missions, as the leader does.
@@ -34,6 +35,7 @@ func exportedMissions(t *testing.T) (path string) {
 			f.State.Account.Aircraft = []account.AircraftAccount{{SpentJ: 1000, TransitJ: 20400}}
 			s := exampleStatus(9)
 			s.Scope, s.Aircraft[0].ReserveJ, s.Aircraft[0].LeftAtTouchdownJ = telemetry.ScopeLanded, new(12e3), new(12.7e3)
+			s.Aircraft[0].SpentJ, s.Aircraft[0].UsableJ = 13e3, new(21e3) // 8.4 kJ were drawn since
 			f.Rows[9].Status = &s
 		}
 		flights = append(flights, f)
@@ -87,7 +89,7 @@ func TestLog(t *testing.T) {
 	}{
 		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
 			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
-			"touchdown; a reserve of 12 kJ, lands with 12.7 kJ by the plan of slot 9\n" +
+			"touchdown; a reserve of 12 kJ, landed with 12.6 kJ\n" +
 			"m-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ in slots, 1 commands\n   aircraft 1: 0.5 kJ in " +
 			"slots\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
@@ -145,6 +147,33 @@ func TestReplayArguments(t *testing.T) {
 		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 ||
 			!strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("serve %s: status %d, %s", c.args, code, &out)
+		}
+	}
+}
+
+// Of an aircraft that may still be in the air the plan is told.
+func TestLandedWith(t *testing.T) {
+	flight := func() *flightlog.Flight {
+		a := flightlog.Aircraft{Number: 1, DrawnJ: new(20e3), UsableJ: new(30e3)}
+		return &flightlog.Flight{State: telemetry.StateDone, Drawn: []flightlog.Drawn{{SlotsJ: 15e3, TransitJ: 9e3}},
+			Slots: []flightlog.Slot{{Scope: telemetry.ScopeLanded, Aircraft: []flightlog.Aircraft{a}}}}
+	}
+	if left, ok := landedWith(flight(), 0); !ok || left != 26e3 {
+		t.Errorf("landed with %v, %v, want 26 kJ", left, ok)
+	}
+	for name, change := range map[string]func(f *flightlog.Flight){
+		"on its way":         func(f *flightlog.Flight) { f.Drawn[0].Way = []byte("{}") },
+		"not over":           func(f *flightlog.Flight) { f.State = telemetry.StateReturning },
+		"stopped in the air": func(f *flightlog.Flight) { f.State = telemetry.StateStopped },
+		"with its pilot":     func(f *flightlog.Flight) { f.Slots[0].Aircraft[0].Reason = "lost" },
+		"joules of slots":    func(f *flightlog.Flight) { f.Slots[0].Scope = telemetry.ScopeSlots },
+		"no pack":            func(f *flightlog.Flight) { f.Slots[0].Aircraft[0].UsableJ = nil },
+		"not recorded":       func(f *flightlog.Flight) { f.Drawn = nil },
+	} {
+		f := flight()
+		change(f)
+		if left, ok := landedWith(f, 0); ok {
+			t.Errorf("%s: landed with %v", name, left)
 		}
 	}
 }
