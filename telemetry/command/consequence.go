@@ -228,11 +228,12 @@ func ReasonText(a *telemetry.StatusAircraft, state string, since, stale time.Dur
 	if why != "" {
 		text += " (" + strings.TrimSpace(why[1:]) + ")"
 	}
-	switch {
-	case inAir(*a) && state != telemetry.StateStopped:
-		return fmt.Sprintf("%s: `mission resume -aircraft %d`", text, a.Number)
-	case !inAir(*a) && slices.Contains([]string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}, state):
+	switch landed := a.Landed != nil && *a.Landed; {
+	case landed && !slices.Contains([]string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}, state):
+	case landed:
 		return fmt.Sprintf("%s: `mission launch -aircraft %d`", text, a.Number)
+	case state != telemetry.StateStopped:
+		return fmt.Sprintf("%s: `mission resume -aircraft %d`", text, a.Number)
 	}
 	return text
 }

@@ -610,7 +610,7 @@ func TestPageAlarms(t *testing.T) {
 		defer c.mutex.Unlock()
 		c.change = change
 	}
-	c.leader(100 * time.Millisecond)
+	die := c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
 	for _, x := range []struct {
@@ -625,6 +625,14 @@ func TestPageAlarms(t *testing.T) {
 		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},
 		{"aircraft 2: no message yet", func(s *telemetry.Status) { s.Aircraft[1].AgeS = nil }},
 		{"aircraft 1: battery 12 %", func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) }},
+		{"aircraft 1 lands below its reserve: with 28.1 kJ of 30.0 kJ", func(s *telemetry.Status) {
+			s.Aircraft[0].ReserveJ, s.Aircraft[0].LeftAtTouchdownJ = new(30e3), new(28.1e3)
+		}},
+		{"aircraft 2: lost: Failsafe activated", func(s *telemetry.Status) {
+			s.Aircraft[1].Reason, s.Aircraft[1].AgeS = "lost: Failsafe activated", new(12.0)
+		}},
+		{"aircraft 2: was lost, received again, with its pilot (Failsafe activated): tick it, press resume",
+			func(s *telemetry.Status) { s.Aircraft[1].Reason = "lost: Failsafe activated" }},
 		{"Aircraft 2 is LEFT IN THE AIR: “return and land” brings it down", func(s *telemetry.Status) {
 			s.State, s.Aircraft[1].Mode, s.Aircraft[0].Landed = telemetry.StateStopped, "AUTO.LOITER", new(true)
 		}},
@@ -646,6 +654,10 @@ func TestPageAlarms(t *testing.T) {
 		})
 		b.waitText(who + " commanded: mission hold, from slot 32")
 	}
+	set(func(s *telemetry.Status) { s.CrewAgeS = new(0.5) })
+	b.waitText("The leader received the last heartbeat 0.")
+	die() // the age that it told grows
+	b.wait("parseFloat(document.getElementById('beats').textContent.match(/heartbeat ([0-9.]+) s ago/)[1]) > 2")
 }
 
 // An alarm sounds and vibrates, not more often than every 5 s, also when another page covers
@@ -756,13 +768,13 @@ func TestPageAwake(t *testing.T) {
 func TestPageStates(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 4, SlotMS: 250, Speed: 4, ReportByMS: 100, DecideByMS: 150,
-		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
 		c.mutex.Lock()
-		c.change = func(s *telemetry.Status) { s.State = state }
+		c.change = func(s *telemetry.Status) {
+			s.State, s.LastCommand = state, &telemetry.LastCommand{ID: "b-9", Slot: max(s.Slot-1, 0), What: "hold"}
+		}
 		c.mutex.Unlock()
 		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q", state))
 		var m mission.Mission
@@ -782,6 +794,8 @@ func TestPageStates(t *testing.T) {
 		if left, want := eval[bool](b, "document.getElementById('clock').textContent.includes(' left')"), m.InFlight() &&
 			!m.Ending(); left != want {
 			t.Errorf("%s: time left %v, want %v", state, left, want)
+		} else if age := eval[bool](b, "document.getElementById('values').innerText.includes('slots ago')"); age != want {
+			t.Errorf("%s: a command's age %v, want %v", state, age, want)
 		}
 	}
 }
@@ -794,8 +808,6 @@ func TestPageShows(t *testing.T) {
 		c.Picture = &Picture{Image: []byte("<svg xmlns='http://www.w3.org/2000/svg' width='1' height='1'/>"), Type: "image/svg+xml",
 			AtM: [4]float64{-50, -60, 1000, 1100}}
 	})
-	publish(c, topics.Slot(), false, telemetry.Slot{Slot: 19, SlotMS: 500, Speed: 2, ReportByMS: 100, DecideByMS: 150,
-		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	for slot := 17; slot <= 20; slot++ {
 		s := exampleStatus(slot)
 		s.Aircraft[0].PositionM[0] += float64(slot)
@@ -817,7 +829,7 @@ func TestPageShows(t *testing.T) {
 		publish(c, topics.Status(), false, s)
 	}
 	b := c.open(t, "watch", 1280, 800)
-	b.waitText("slot 20 of 100, 40 s left")
+	b.waitText("slot 20 of 100, 1 min 19 s of the mission left")
 	for id, want := range map[string]string{
 		"served": "M100 -800h0", "local": "M200 -800h0", "waiting": "M300 -800h0", "idle": "M400 -800h0", "links": "M600 -500L100 -800",
 	} {

@@ -31,10 +31,7 @@ func composeReplay(f *flightlog.Flight) (json.RawMessage, error) {
 		now := time.UnixMilli(times[i])
 		if s.began.IsZero() {
 			s.start(now, time.Hour)
-			s.link.Broker, s.slotMS = true, 1000
-			if f.Place != nil {
-				s.slotMS = f.Place.SlotMS
-			}
+			s.link.Broker = true
 			r.FromMS = times[i]
 		}
 		s.delays[x.Slot] = slotDelay{x.DelayS, x.UsersHeard}

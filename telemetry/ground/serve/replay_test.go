@@ -194,6 +194,9 @@ func TestReplay(t *testing.T) {
 	if n, want := eval[int](b, "document.querySelectorAll('#answers li').length"), min(len(r.Events[0].Answers), maxAnswers); n != want {
 		t.Errorf("%d answers at the first slot, want %d", n, want)
 	}
+	if from := eval[string](b, "document.getElementById('charts').dataset.from"); from != "0,0" {
+		t.Errorf("at the first slot the charts begin at %s", from)
+	}
 	key("ArrowRight")
 	at(fmt.Sprintf("slot %d of %d", statuses[1].Slot, slots))
 	key("ArrowLeft")

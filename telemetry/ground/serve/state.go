@@ -20,9 +20,8 @@ type state struct {
 	changed chan struct{} // closed, and replaced, with each change
 	closed  bool
 
-	link   command.Link
-	seq    uint64 // of changes to the link
-	slotMS float64
+	link command.Link
+	seq  uint64 // of changes to the link
 
 	history int // counts histories: another mission begins another
 	samples []sample
@@ -132,7 +131,7 @@ func (s *Server) Connected(connected bool) {
 // to those of users, behind which no status waits.
 func (s *Server) Subscriptions() (leader, users []telemetry.Subscription, err error) {
 	t, err := telemetry.NewTopics(s.Fleet)
-	leader = []telemetry.Subscription{{Filter: t.Status()}, {Filter: t.Online(), QoS: 1}, {Filter: t.Slot()}}
+	leader = []telemetry.Subscription{{Filter: t.Status()}, {Filter: t.Online(), QoS: 1}}
 	return leader, []telemetry.Subscription{{Filter: t.AllReports()}, {Filter: t.AllDecisions()}, {Filter: t.AllResults()}}, err
 }
 
@@ -154,8 +153,6 @@ func (s *Server) Handle(m telemetry.Message) error {
 		return err
 	case telemetry.KindOnline:
 		return take(m, telemetry.DecodeOnline, s.state.takeOnline)
-	case telemetry.KindSlot:
-		return take(m, telemetry.DecodeSlot, s.state.takeBeacon)
 	case telemetry.KindReport:
 		return take(m, telemetry.DecodeReport, func(r *telemetry.Report) { s.state.takeReport(id, r) })
 	case telemetry.KindDecision:
@@ -248,12 +245,6 @@ func encode(v any) json.RawMessage {
 		panic(err)
 	}
 	return raw
-}
-
-func (s *state) takeBeacon(beacon *telemetry.Slot) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.slotMS = beacon.SlotMS
 }
 
 // takeReport keeps a user's report, of a slot that there can be: a single one of slot 1e9 would
@@ -350,7 +341,6 @@ type link struct {
 
 // stateEvent is the last status with what is known beside it.
 type stateEvent struct {
-	SlotMS float64           `json:"slot_ms"` // 0: unknown
 	Status *telemetry.Status `json:"status"`
 	Before map[string]string `json:"before"` // what each action would do now
 	Left   []string          `json:"left"`   // a line for each aircraft left in the air
@@ -385,7 +375,7 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 	if !c.begun || c.seq != s.seq {
 		c.seq = s.seq
 		q := s.link.Status
-		e.State = &stateEvent{s.slotMS, withoutChallenge(q), consequences(q), leftInAir(q)}
+		e.State = &stateEvent{withoutChallenge(q), consequences(q), leftInAir(q)}
 	}
 	if c.history != s.history {
 		c.history, c.samples = s.history, 0

@@ -186,7 +186,16 @@ function link() {
   return {lost, stale: lost || judged.retained, text, ageMS};
 }
 
-const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + Math.max(0, serverNow() - judged.receivedMS);
+const sinceMS = () => Math.max(0, serverNow() - judged.receivedMS); // the status was received
+const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + sinceMS();
+
+// whyText is why an aircraft does not fly as ordered. One that was lost is its pilot's when it is received again.
+function whyText(a, s) {
+  const lost = /^lost(?:: (.*))?$/s.exec(a.reason);
+  if (!lost || !(aircraftAge(a) < welcome.stale_ms)) return a.reason;
+  const act = a.landed ? inSlots.includes(s.state) && 'LAUNCH' : s.state !== 'stopped' && 'resume';
+  return `was lost, received again, with its pilot${lost[1] ? ` (${lost[1]})` : ''}` + (act && welcome.role === 'command' ? `: tick it, press ${act}` : '');
+}
 
 // banners are the alarms, the gravest first. They end by themselves with their cause.
 function banners(l) {
@@ -201,10 +210,11 @@ function banners(l) {
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
     if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
-    if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${a.reason}`);
+    if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${whyText(a, s)}`);
     const s_ = a.flies_until_slot - s.slot;
     if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
+    if (a.reserve_j - a.left_at_touchdown_j > 50 && a.duty !== 'home') add('warn', `reserve${a.number}`, `aircraft ${a.number} lands below its reserve: with ${kilojoules(a.left_at_touchdown_j)} of ${kilojoules(a.reserve_j)}`);
   }
   if (s.saturated) add('warn', 'saturated', 'SATURATED: ' + (s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'the packs do not last' : `the budget is below the floor of ${kilojoules(s.floor_j)}`));
   else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)} ${scope(s)}, above the budget of ${kilojoules(s.budget_j)}`);
@@ -293,8 +303,7 @@ function draw() {
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
-  const left = s.slots - 1 - s.slot;
-  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) && state.slot_ms ? `, ${minutes(left * state.slot_ms / 1000)} left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`));
+  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) ? `, ${minutes(s.slots - 1 - s.slot)} of the mission left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`));
   renderValues(s);
   renderAircraft(s);
   renderMap(s);
@@ -322,11 +331,11 @@ function renderValues(s) {
     [`floor ${where}`, kilojoules(s.floor_j)],
     [`transit (${s.scope === 'landed' ? 'included' : 'outside slots'})`, kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
-    ...s.covered_until_slot >= -1 ? [['covered until', s.covered_until_slot < 0 ? '-' : `slot ${s.covered_until_slot}`]] : [],
+    ...s.covered_until_slot >= -1 ? [s.covered_until_slot > s.slot || s.covered_until_slot === s.slots - 1 ? ['covered until', `slot ${s.covered_until_slot}`] : ['in the air', 'NOT COVERED: too few']] : [],
     ['users reported', '' + s.users_heard],
     ['missed slots', '' + s.missed_slots],
     ['energy from', s.energy_source.replaceAll('_', ' ')],
-    ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
+    ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${inSlots.includes(s.state) && s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
   ], () => {
     const box = htmlElement('div');
     box.append(htmlElement('dt'), htmlElement('dd'));
@@ -359,7 +368,7 @@ function renderAircraft(s) {
       a.battery === null ? '' : `battery ${Math.round(100 * a.battery)} %`, `spent ${kilojoules(a.spent_j)} ${scope(s)}`, isNaN(ageMS) ? 'no message yet' : `${ageText(ageMS)} old`].filter(Boolean).join(', '));
     item.classList.toggle('stale', !(ageMS < welcome.stale_ms));
     why.className = a.reason ? 'why' : '';
-    setText(why, a.reason);
+    setText(why, whyText(a, s));
     const {usable_j: usable, reserve_j: kept, home_j: home, left_at_touchdown_j: left} = a, full = fullJ[a.number] = Math.max(usable || 0, fullJ[a.number] || 1);
     setText(pack, usable >= 0 ? `${a.duty || ''} pack ${kilojoules(usable)}, reserve ${kilojoules(kept)}, way home ${kilojoules(home)}, touchdown with ${kilojoules(left)}${a.flies_until_slot >= 0 ? `, flies until slot ${a.flies_until_slot}` : ''}` : '');
     bar.className = usable >= 0 ? 'pack' : '';
@@ -441,7 +450,9 @@ function renderCharts() {
   delayChart ??= make($('delay-chart'), [line('#000')]);
   const [slot, spent, predicted, floor, budget, delay] = samples;
   energyChart.setData([slot, budget, spent, floor, predicted]);
-  delayChart.setData([slot.map(n => n - 2), delay]);
+  const settled = slot.findIndex(n => n >= 2); // a delay is of two slots before
+  delayChart.setData(settled < 0 ? [[], []] : [slot.slice(settled).map(n => n - 2), delay.slice(settled)]);
+  $('charts').dataset.from = [energyChart, delayChart].map(chart => chart.scales.x.min);
   if (energyChart.width !== width) for (const chart of [energyChart, delayChart]) chart.setSize({width, height: 170});
 }
 addEventListener('resize', () => { samplesNew = true; requestRender(); });
@@ -541,7 +552,7 @@ function renderCommands(s) {
     $(id).classList.toggle('unfit', !fit);
     setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
-  setText($('beats'), 'crew_age_s' in s ? `The leader received the last heartbeat ${ageText(1000 * s.crew_age_s)} ago.` : 'The leader receives no heartbeats.');
+  setText($('beats'), 'crew_age_s' in s ? `The leader received the last heartbeat ${ageText(1000 * s.crew_age_s + sinceMS())} ago.` : 'The leader receives no heartbeats.');
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it sends the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless configured otherwise.');
 }
