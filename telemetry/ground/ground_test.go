@@ -281,7 +281,11 @@ func TestSignedCommands(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	_, line, _ := strings.Cut(strings.TrimSpace(stdout), "crew-1: ")
+	_, line, _ := strings.Cut(stdout, "commands.keys in leader.yaml gets\n  crew-1: ")
+	line, leaders, _ := strings.Cut(line, "\n")
+	if !strings.HasSuffix(leaders, "leader_keys in each ground.yaml gets, with the fleet's name,\n  FLEET: "+line+"\n") {
+		t.Errorf("nothing of a leader's key: %s", stdout)
+	}
 	public, err := telemetry.ParsePublicKey(line)
 	if err != nil {
 		t.Fatalf("%s: %v", stdout, err)
