@@ -27,11 +27,12 @@ var actions = map[string]func(ctx context.Context, o *options, stdout io.Writer)
 type options struct {
 	path, out, mission string
 	csv, json, users   bool
+	notes              io.Writer // for what a person should know beside the output
 }
 
 // Command is `leader log`.
 func Command(ctx context.Context, call *cli.Call) error {
-	var o options
+	o := options{notes: call.Stderr}
 	file := call.Flags.String("config", "", "configuration `file`, for its state_dir")
 	call.Flags.StringVar(&o.path, "file", "", "ledger `file`")
 	call.Flags.StringVar(&o.out, "out", "", "`path` to write to (export: a file, standard output if empty; recover: a folder)")
@@ -148,6 +149,9 @@ func export(ctx context.Context, o *options, stdout io.Writer) (err error) {
 		write = writeJSON
 	case o.users:
 		write = writeUsersCSV
+		if !hasBeliefs(flights) {
+			fmt.Fprintln(o.notes, "no user's task is recorded: no mission had `surroundings` for the policy's estimator")
+		}
 	}
 	if err := write(interruptibleWriter{ctx, w}, flights); err != nil {
 		return fmt.Errorf("export: %w", err)

@@ -55,6 +55,10 @@ func TestLogOfAFlight(t *testing.T) {
 		}
 		return b.String()
 	}
+	if text := log(0, "export", "-config", config, "-users"); strings.Count(text, "\n") != 2 ||
+		!strings.Contains(text, "no user's task is recorded: no mission had `surroundings`") {
+		t.Errorf("the tasks of a flight without an estimator: %s", text)
+	}
 	if text := log(0, "check", "-config", config); !strings.Contains(text, "m1: done, 8 slots settled, rows of slots 0 to 7, "+
 		fmt.Sprintf("%.0f J", spent)) {
 		t.Errorf("check: %s, status said %v J", text, spent)
