@@ -128,7 +128,7 @@ $(PROGRAMS:%=bin/%): bin/%:
 VERSION ?= 0.1.0
 DEBS = amd64 arm64 armhf
 
-deb: arm64 armv7 ## Debian packages of leader and ground for amd64, arm64 and armhf, into bin/deb/
+deb: arm64 armv7 ## Debian packages of leader, ground, worker and user for amd64, arm64 and armhf, into bin/deb/
 	@$(MAKE) --no-print-directory cross GOARCH=amd64 DIR=bin/amd64
 	@mkdir -p bin/deb
 	@for arch in $(DEBS); do \

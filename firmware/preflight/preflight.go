@@ -378,6 +378,7 @@ func (p *preflight) broker(ctx context.Context) {
 		strings.HasPrefix(p.config.Broker.URL, "mqtts") {
 		how = "over TLS"
 	}
+	how += " " + identity(&p.config.Broker)
 	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
 	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
 	if p.fails("broker", err) {
@@ -395,7 +396,7 @@ func (p *preflight) broker(ctx context.Context) {
 			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g",
 				p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
 		} else {
-			p.add(ResultOK, "broker", "%s connected %s as %q, a message is back in %v", p.config.Broker.URL, how, p.config.Broker.Username,
+			p.add(ResultOK, "broker", "%s connected %s, a message is back in %v", p.config.Broker.URL, how,
 				took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
@@ -403,6 +404,19 @@ func (p *preflight) broker(ctx context.Context) {
 			"may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
 	}
 	p.otherLeader(ctx)
+}
+
+// identity is the name by which a broker may know the leader.
+func identity(b *telemetry.Broker) string {
+	if b.Cert != "" {
+		if pair, err := telemetry.LoadCertificate(b.Cert, b.Key); err == nil {
+			return fmt.Sprintf("with the certificate of %q", pair.Leaf.Subject.CommonName)
+		}
+	}
+	if b.Username != "" {
+		return fmt.Sprintf("as %q", b.Username)
+	}
+	return "without a name"
 }
 
 // otherLeader looks for another leader as the leader does when it starts.

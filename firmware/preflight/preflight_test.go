@@ -3,7 +3,10 @@ package preflight_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -25,6 +28,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
+	"prefdt/telemetry/access"
 )
 
 // runCheck runs leader check and returns its findings by item, with the worst
@@ -131,6 +135,54 @@ func TestCheckFindsAnotherLeader(t *testing.T) {
 		if results["other leader"] != preflight.ResultFail || !strings.Contains(details["other leader"], "another leader is flying this fleet") {
 			t.Errorf("%s: %q %s", name, results["other leader"], details["other leader"])
 		}
+	}
+}
+
+// Over mutual TLS the broker knows the leader by its certificate, whose name is shown.
+func TestCheckOverTLS(t *testing.T) {
+	t.Parallel()
+	r := rig.NewRealTime(t, 1, 100, rig.SlotMS)
+	folder := t.TempDir()
+	wanted := []access.Certificate{{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
+		{Name: access.NameLeader, Role: access.RoleLeader}}
+	if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := telemetry.LoadCertificate(access.Files(folder, access.NameBroker))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, _ := access.Files(folder, access.NameAuthority)
+	clients, err := telemetry.LoadAuthorities("ca", authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{*pair}, ClientCAs: clients,
+		ClientAuth: tls.RequireAndVerifyClientCert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			outer, err := l.Accept()
+			if err != nil {
+				return
+			}
+			inner, err := net.Dial("tcp", strings.TrimPrefix(r.Config.Broker.URL, "tcp://"))
+			if err != nil {
+				outer.Close()
+				continue
+			}
+			go func() { io.Copy(inner, outer); inner.Close() }()
+			go func() { io.Copy(outer, inner); outer.Close() }()
+		}
+	}()
+	certificate, key := access.Files(folder, access.NameLeader)
+	_, _, details := runCheck(t, r.WriteConfig(fmt.Sprintf("broker: {url: \"tls://%s\", ca: %q, cert: %q, key: %q}\ndecide_by_ms: 39", l.Addr(),
+		authority, certificate, key)), "60s")
+	if d := details["broker"]; !strings.Contains(d, `connected over TLS with the certificate of "leader"`) {
+		t.Error(d)
 	}
 }
 
