@@ -134,7 +134,7 @@ var px4Table = []parameter{
 		set: func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{name: "MPC_XY_VEL_MAX", want: "above 0, m/s", what: "the speed limit, unless the configuration's is lower", required: true,
 		set: func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{name: "COM_LOW_BAT_ACT", want: "3 (Return, then Land), 2 (Land) or 1 (Return); another only where COM_OBL_RC_ACT is 3 or 4",
+	{name: "COM_LOW_BAT_ACT", want: "3 or 1 (Return) or 2 (Land); any where COM_OBL_RC_ACT is 3 or 4",
 		what: "what it does at low battery", required: true,
 		set: func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{name: "MPC_XY_P", want: "up to 2, else 0.95 is assumed", what: "gain of its position loop",

@@ -132,7 +132,8 @@ func TestCheckFindsAnotherLeader(t *testing.T) {
 		r.Await("it is idle", rig.AnyStatus)
 		r.Config.StateDir = t.TempDir()
 		_, results, details := runCheck(t, r.WriteConfig("leader_key: "+strconv.Quote(file)), "60s")
-		if results["other leader"] != preflight.ResultFail || !strings.Contains(details["other leader"], "another leader is flying this fleet") {
+		if results["other leader"] != preflight.ResultFail ||
+			!strings.Contains(details["other leader"], "another leader is flying this fleet") {
 			t.Errorf("%s: %q %s", name, results["other leader"], details["other leader"])
 		}
 	}
@@ -179,8 +180,8 @@ func TestCheckOverTLS(t *testing.T) {
 		}
 	}()
 	certificate, key := access.Files(folder, access.NameLeader)
-	_, _, details := runCheck(t, r.WriteConfig(fmt.Sprintf("broker: {url: \"tls://%s\", ca: %q, cert: %q, key: %q}\ndecide_by_ms: 39", l.Addr(),
-		authority, certificate, key)), "60s")
+	broker := fmt.Sprintf("broker: {url: \"tls://%s\", ca: %q, cert: %q, key: %q}", l.Addr(), authority, certificate, key)
+	_, _, details := runCheck(t, r.WriteConfig(broker), "60s")
 	if d := details["broker"]; !strings.Contains(d, `connected over TLS with the certificate of "leader"`) {
 		t.Error(d)
 	}
