@@ -396,7 +396,8 @@ func (p *preflight) broker(ctx context.Context) {
 			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g",
 				p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
 		} else {
-			p.add(ResultOK, "broker", "%s connected %s, a message is back in %v", p.config.Broker.URL, how, took.Round(100*time.Microsecond))
+			p.add(ResultOK, "broker", "%s connected %s, a message is back in %v", p.config.Broker.URL, how,
+				took.Round(100*time.Microsecond))
 		}
 	case <-time.After(min(p.wait, 3*time.Second)):
 		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules "+
