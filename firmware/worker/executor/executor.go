@@ -34,6 +34,8 @@ var (
 	ErrFailed = errors.New("the function failed")               // the process goes on
 	ErrBroken = errors.New("the executor broke its protocol")   // it is killed
 	ErrOutput = errors.New("the executor's output is too long") // it is killed
+	ErrAway   = errors.New("cannot be reached")                 // it was asked nothing
+	ErrKilled = errors.New("the executor was killed")           // by its scheduler
 )
 
 // Program is a program that speaks the pipe.

@@ -10,8 +10,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -159,20 +161,32 @@ func (s *service) Run(_ uint32, input []byte, most int) ([]byte, time.Duration, 
 	}
 	answer, err := s.client.Do(request)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%w: %w", executor.ErrBroken, err)
+		return nil, 0, s.reason(err)
 	}
 	defer answer.Body.Close()
 	output, err := io.ReadAll(io.LimitReader(answer.Body, int64(most)+1))
 	took := time.Since(began)
 	switch {
 	case err != nil:
-		return nil, took, fmt.Errorf("%w: %w", executor.ErrBroken, err)
+		return nil, took, s.reason(err)
 	case answer.StatusCode != http.StatusOK:
 		return nil, took, executor.ErrFailed
 	case len(output) > most:
 		return nil, took, executor.ErrOutput
 	}
 	return output, took, nil
+}
+
+// reason is why a request has no answer.
+func (s *service) reason(err error) error {
+	var network *net.OpError
+	switch {
+	case s.ctx.Err() != nil:
+		return executor.ErrKilled
+	case errors.As(err, &network) && network.Op == "dial":
+		return fmt.Errorf("the service at %s %w: %w", s.url, executor.ErrAway, network)
+	}
+	return fmt.Errorf("%w: %w", executor.ErrBroken, err)
 }
 
 func (s *service) Stop()                                     {} // its service shares its own CPU

@@ -77,8 +77,13 @@ func TestService(t *testing.T) {
 	gone := Config{ID: "f", HTTP: "http://127.0.0.1:1/", UnitBytes: 1, OutputBytes: 1}
 	f, _ := gone.New("", "")
 	x, _ := f.Start()
-	if _, _, err := x.Run(0, nil, 1); !errors.Is(err, executor.ErrBroken) {
+	if _, _, err := x.Run(0, nil, 1); !errors.Is(err, executor.ErrAway) ||
+		!strings.HasPrefix(err.Error(), "the service at http://127.0.0.1:1/ cannot be reached: ") {
 		t.Errorf("no service: %v", err)
+	}
+	x.Kill()
+	if _, _, err := x.Run(0, nil, 1); err != executor.ErrKilled {
+		t.Errorf("killed: %v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,14 +71,15 @@ type Scheduler struct {
 	Cores    int
 	MaxTasks int
 
-	mutex   sync.Mutex
-	changed sync.Cond
-	tasks   []*task
-	held    int
-	closed  bool
-	done    sync.WaitGroup
-	live    map[Executor]struct{}
-	stats   Stats
+	mutex     sync.Mutex
+	changed   sync.Cond
+	tasks     []*task
+	held      int
+	closed    bool
+	done      sync.WaitGroup
+	afterFunc func(time.Duration, func()) *time.Timer // a test's, else time's
+	live      map[Executor]struct{}
+	stats     Stats
 
 	meanCPU, meanRan float64 // of a chunk, ns, running means
 }
@@ -134,6 +136,9 @@ func (t *task) waits() bool { return t.err == nil && (len(t.held) > 0 || t.offse
 // Start begins to serve.
 func (s *Scheduler) Start() {
 	s.changed.L = &s.mutex
+	if s.afterFunc == nil {
+		s.afterFunc = time.AfterFunc
+	}
 	s.live, s.stats.Availability = map[Executor]struct{}{}, 1
 	for range s.Cores {
 		s.done.Go(s.core)
@@ -205,6 +210,9 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 		return nil, nil
 	}
 	s.tasks = append(s.tasks, t)
+	grantedNS := t.limitNS / (t.share * float64(s.Cores) * s.stats.Availability) // as long as other programs let it take
+	stop := time.AfterFunc(time.Duration(min(max(grantedNS, float64(longest)), float64(time.Hour))), func() { s.stop(t) })
+	defer stop.Stop()
 	s.changed.Broadcast()
 	s.mutex.Unlock()
 	<-t.finished
@@ -222,6 +230,17 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 func (t *task) fail(err error) {
 	if t.err == nil {
 		t.err = err
+	}
+}
+
+// stop ends a task that has not ended in four times the time that was granted, whatever it waits for.
+func (s *Scheduler) stop(t *task) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if t.err == nil && slices.Contains(s.tasks, t) {
+		t.fail(ErrStopped)
+		s.stats.Killed++
+		s.finish(t)
 	}
 }
 
@@ -278,7 +297,11 @@ func (s *Scheduler) next() *chunk {
 			s.changed.Wait()
 			continue
 		}
-		wake := time.AfterFunc(time.Until(soonest), s.changed.Broadcast)
+		wake := s.afterFunc(time.Until(soonest), func() {
+			s.mutex.Lock() // held until Wait has begun: the wake-up of one due before that would be lost
+			defer s.mutex.Unlock()
+			s.changed.Broadcast()
+		})
 		s.changed.Wait()
 		wake.Stop()
 	}
@@ -333,7 +356,7 @@ func (s *Scheduler) serve(c *chunk) {
 		s.mutex.Lock()
 		c.ran += time.Since(began)
 		if ended {
-			s.end(c)
+			s.end(c, false)
 			return
 		}
 		s.charge(c, c.ran)
@@ -355,7 +378,7 @@ func (s *Scheduler) serve(c *chunk) {
 			c.executor.Kill()
 			<-c.ended
 			s.mutex.Lock()
-			s.end(c)
+			s.end(c, true)
 			return
 		}
 		if s.held < maxHeld && s.othersWait(t) {
@@ -412,12 +435,12 @@ func (s *Scheduler) begin(c *chunk) error {
 	return nil
 }
 
-// end accounts for a chunk that has ended, and keeps its executor warm.
-func (s *Scheduler) end(c *chunk) {
+// end accounts for a chunk that has ended, and keeps its executor warm; one that was killed may have ended well just before.
+func (s *Scheduler) end(c *chunk, killed bool) {
 	t, f := c.task, c.task.function
 	t.running--
 	s.charge(c, c.cpu)
-	if c.err != nil && c.err != executor.ErrFailed {
+	if killed || c.err != nil && c.err != executor.ErrFailed {
 		delete(s.live, c.executor)
 	} else {
 		f.idle = append(f.idle, c.executor)
@@ -425,6 +448,10 @@ func (s *Scheduler) end(c *chunk) {
 	if c.err != nil {
 		t.fail(c.err)
 		return
+	}
+	if t.cpuNS > t.limitNS && t.waits() { // its next turn may be seconds away
+		t.fail(ErrStopped)
+		s.stats.Killed++
 	}
 	t.outputs[c.place] = c.output
 	ns := float64(c.cpu) / float64(len(c.input))

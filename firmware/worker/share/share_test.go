@@ -184,7 +184,7 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 			f, hog := program("executor", fWork), program("executor", fEndless)
 			s.SetNSPerByte(f, float64(unitNS)/8)
 			s.SetNSPerByte(hog, 1e9) // it was granted much: it is not killed here
-			in, _ := input(4000)
+			in, _ := input(40000)    // none ends, nor is stopped, before it is judged
 			for _, w := range c.weights {
 				go s.Run(f, w/2, in) // more than there is
 			}
