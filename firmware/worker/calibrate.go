@@ -31,35 +31,27 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	}
 	defer x.close()
 	all := map[string]calibrated{}
+	var failed error
 	for i := range x.functions {
 		f := &x.functions[i]
-		input, err := sample(c.Functions[i].Sample, c.Functions[i].UnitBytes)
-		if err != nil {
-			return err
+		measured, err := x.measure(ctx, i, *tasks, *every)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if err := f.Scheduler.Warm(f.Function); err != nil {
-			return fmt.Errorf("function %s: %w", f.ID, err)
+		if err != nil { // the others' are written all the same
+			if err = fmt.Errorf("function %s: %w", f.ID, err); failed != nil {
+				err = fmt.Errorf("%w; %w", failed, err)
+			}
+			failed = err
+			continue
 		}
-		var measured []float64
-		for n := range *tasks + 1 {
-			before := f.Scheduler.Stats().CPU
-			if _, err := f.Scheduler.Run(f.Function, 1, input); err != nil {
-				return fmt.Errorf("function %s: %w", f.ID, err)
-			}
-			if n > 0 { // the first one's process had its caches to fill
-				measured = append(measured, float64(f.Scheduler.Stats().CPU-before)/float64(len(input)))
-			}
-			select {
-			case <-time.After(*every):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		slices.Sort(measured)
 		median := measured[len(measured)/2]
 		all[f.ID] = calibrated{f.Digest, median}
 		fmt.Fprintf(call.Stdout, "%s: %.1f ns a byte in the median of %d tasks, %.1f to %.1f: %.4g cycles a bit\n",
 			f.ID, median, len(measured), measured[0], measured[len(measured)-1], median*1e-9*x.coreHz(i)/8)
+	}
+	if len(all) == 0 {
+		return failed
 	}
 	raw, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
@@ -72,5 +64,36 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o644); err != nil {
 		return fmt.Errorf("calibration: %w", err)
 	}
-	return os.Rename(temporary, c.Calibration)
+	if err := os.Rename(temporary, c.Calibration); err != nil {
+		return fmt.Errorf("calibration: %w", err)
+	}
+	return failed
+}
+
+// measure returns what tasks of function i take, in ns a byte, sorted.
+func (x *computers) measure(ctx context.Context, i, tasks int, every time.Duration) (measured []float64, err error) {
+	f := &x.functions[i]
+	input, err := sample(x.config.Functions[i].Sample, x.config.Functions[i].UnitBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Scheduler.Warm(f.Function); err != nil {
+		return nil, err
+	}
+	for n := range tasks + 1 {
+		before := f.Scheduler.Stats().CPU
+		if _, err := f.Scheduler.Run(f.Function, 1, input); err != nil {
+			return nil, err
+		}
+		if n > 0 { // the first one's process had its caches to fill
+			measured = append(measured, float64(f.Scheduler.Stats().CPU-before)/float64(len(input)))
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	slices.Sort(measured)
+	return measured, nil
 }

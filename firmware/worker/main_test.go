@@ -157,6 +157,8 @@ func TestCalibrate(t *testing.T) {
 	os.WriteFile(sampleFile, make([]byte, 64), 0o600)
 	text := "core_hz: 2e9\ncalibration: " + filepath.Join(dir, "state", "c.json") + "\nfunctions: [{id: f, command: [" + executor +
 		"], unit_bytes: 64, output_bytes: 1, sample: " + sampleFile + "}]\n"
+	away := strings.Replace(text, "functions: [", "functions: [{id: away, http: \"http://127.0.0.1:1/\", unit_bytes: 1, output_bytes: 1, "+
+		"cpu_hz: 1e9, concurrency: 1}, ", 1)
 	os.WriteFile(path, []byte(text), 0o600)
 	var out bytes.Buffer
 	if code := program.Run(t.Context(), []string{"calibrate", "-config", path, "-tasks", "3", "-every", "0s"}, &out,
@@ -169,6 +171,15 @@ func TestCalibrate(t *testing.T) {
 	c := defaults()
 	if err := configs.Load(path, &c); err != nil {
 		t.Fatal(err)
+	}
+	// A function that fails is named, and costs the others nothing.
+	withAway := filepath.Join(dir, "away.yaml")
+	os.WriteFile(withAway, []byte(away), 0o600)
+	os.Remove(c.Calibration)
+	out.Reset()
+	if code := program.Run(t.Context(), []string{"calibrate", "-config", withAway, "-tasks", "3", "-every", "0s"}, io.Discard, &out); code != 1 ||
+		!strings.Contains(out.String(), "function away: the service at http://127.0.0.1:1/ cannot be reached") {
+		t.Errorf("status %d, %s", code, &out)
 	}
 	all, err := c.readCalibration()
 	digest, _ := c.Functions[0].Digest()
