@@ -184,14 +184,23 @@ func (t *tool) printCertificates(folder, host, crew string, all []access.Certifi
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	clients := "" // only where tasks are computed
+	for _, c := range all {
+		if c.Role == access.RoleWorker {
+			clients += fmt.Sprintf("worker.yaml     %s\n", brokerLine(folder, host, c.Name, ""))
+		}
+	}
+	if i := slices.IndexFunc(all, func(c access.Certificate) bool { return c.Role == access.RoleUser }); i >= 0 && clients != "" {
+		clients += fmt.Sprintf("user.yaml       %s\n", brokerLine(folder, host, all[i].Name, ""))
+	}
 	fmt.Fprintf(t.Stdout, `ca.key signs all others: keep it on no machine that flies. acl has the rights of fleet %s for mosquitto.
 leader.yaml     %s
 ground.yaml     %s
 simbridge       %s
-Try them, with the broker running: ground certs -check -out %s -broker %s
+%sTry them, with the broker running: ground certs -check -out %s -broker %s
 `,
 		t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""),
-		brokerLine(folder, host, "{user}", `listen: "", `), folder, brokerURL(host))
+		brokerLine(folder, host, "{user}", `listen: "", `), clients, folder, brokerURL(host))
 	return nil
 }
 

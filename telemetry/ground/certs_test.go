@@ -78,6 +78,13 @@ func TestCerts(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
+	out = makeCerts(t, t.TempDir(), "-workers", "10.0.0.1,-,10.0.0.3", "-users", "me,you")
+	for _, want := range []string{`worker.yaml +broker: .*/worker-1\.crt"`, `worker.yaml +broker: .*/worker-3\.crt"`,
+		`user.yaml +broker: .*/me\.crt"`} {
+		if !regexp.MustCompile(`(?m)^` + want).MatchString(out) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) != 2*16+2 {
 		t.Errorf("%d files, %v", len(files), err)
