@@ -177,7 +177,8 @@ func TestCalibrate(t *testing.T) {
 	os.WriteFile(withAway, []byte(away), 0o600)
 	os.Remove(c.Calibration)
 	out.Reset()
-	if code := program.Run(t.Context(), []string{"calibrate", "-config", withAway, "-tasks", "3", "-every", "0s"}, io.Discard, &out); code != 1 ||
+	args := []string{"calibrate", "-config", withAway, "-tasks", "3", "-every", "0s"}
+	if code := program.Run(t.Context(), args, io.Discard, &out); code != 1 ||
 		!strings.Contains(out.String(), "function away: the service at http://127.0.0.1:1/ cannot be reached") {
 		t.Errorf("status %d, %s", code, &out)
 	}
