@@ -137,11 +137,11 @@ func (d *dutyPlan) cover(leastUp int) {
 
 // landMargin is how many slots of flight a pack keeps beyond its way home, and the error of that, when it
 // leaves: the slot in which that becomes durable, and what the turn home takes.
-const landMargin = 2.0
+const landMargin = 2.5
 
 // landErrors is how much of the error of a way home a pack keeps: that of one measurement, where flying has just
 // come to cost more.
-const landErrors = 0.5
+const landErrors = 0.4
 
 // awaySlots is how many slots of flight more a slot may take from what is left at touchdown, where it is
 // flown away from home: for the turn, the way back and, near home, a whole arrival in place of none.
