@@ -142,7 +142,7 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 			if m := min(seconds*fastest, mostM); seconds < lateMarginS {
 				marginM = max(marginM, m)
 			} else {
-				m = min(m, max(v.Position.Sub(o.Position).Norm()/(keptSeparations+1e-3)-l.SeparationM, 0))
+				m = min(m, max(v.Position.Sub(o.Position).Norm()/(motion.SeparationMargin+1e-3)-l.SeparationM, 0))
 				more[i*n+j], more[j*n+i] = m, m
 			}
 		}
@@ -152,9 +152,6 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 	}
 	return marginM
 }
-
-// keptSeparations is what the limiter keeps, in separations.
-const keptSeparations = 1.01
 
 // slowLatePairs takes from the moves of late pairs that close in what is above a speed that leaves room for
 // its margin and for a second of it. What leads past the other, or away from it, stays.
@@ -171,7 +168,7 @@ func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
 			}
 			away := apart.Scale(1 / d)
 			closingMPS := moves[j].Sub(moves[i]).Dot(away)
-			mostMPS := max((d-keptSeparations*l.SeparationM)/(1+seconds), leastMPS)
+			mostMPS := max((d-motion.SeparationMargin*l.SeparationM)/(1+seconds), leastMPS)
 			if closingMPS <= mostMPS {
 				continue
 			}

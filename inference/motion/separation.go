@@ -29,9 +29,9 @@ type Limiter struct {
 const (
 	// maxProjections bounds the rounds that look for the least change.
 	maxProjections = 40
-	// separationMargin enlarges the separation in the projections, so that they end
+	// SeparationMargin enlarges the separation in the projections, so that they end
 	// inside the limit instead of approaching it for ever.
-	separationMargin = 1.01
+	SeparationMargin = 1.01
 )
 
 // Limit changes moves, in place, as little as it finds possible so that each
@@ -67,7 +67,7 @@ func (l *Limiter) Limit(positions, moves []physics.Position, limits Limits) (cha
 					continue
 				}
 				change := separatingChange(positions[j].Sub(positions[i]), moves[i].Sub(moves[j]),
-					separationMargin*limits.separation(i, j, n), j, i)
+					SeparationMargin*limits.separation(i, j, n), j, i)
 				if change == (physics.Position{}) {
 					continue
 				}
@@ -233,7 +233,7 @@ func (l *Limiter) findSafeMoves(positions []physics.Position, limits Limits) {
 	if nearest >= keepM {
 		return
 	}
-	growth := min(separationMargin*keepM/nearest-1, 1e6)
+	growth := min(SeparationMargin*keepM/nearest-1, 1e6)
 	growEast, shiftEast := stretch(low.EastM, high.EastM, growth, limits.AreaSideM)
 	growNorth, shiftNorth := stretch(low.NorthM, high.NorthM, growth, limits.AreaSideM)
 	longest := 0.0

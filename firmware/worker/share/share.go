@@ -238,10 +238,15 @@ func (s *Scheduler) stop(t *task) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if t.err == nil && slices.Contains(s.tasks, t) {
-		t.fail(ErrStopped)
-		s.stats.Killed++
+		s.failStopped(t)
 		s.finish(t)
 	}
+}
+
+// failStopped fails a task that has taken too long. Called with the mutex held.
+func (s *Scheduler) failStopped(t *task) {
+	t.fail(ErrStopped)
+	s.stats.Killed++
 }
 
 // core serves one chunk after another.
@@ -366,8 +371,7 @@ func (s *Scheduler) serve(c *chunk) {
 			}
 		}
 		if t.err == nil && (t.cpuNS > t.limitNS || c.ran > longest) {
-			t.fail(ErrStopped)
-			s.stats.Killed++
+			s.failStopped(t)
 		}
 		if t.err == nil && c.executor.Exceeds() {
 			t.fail(ErrMemory)
@@ -450,8 +454,7 @@ func (s *Scheduler) end(c *chunk, killed bool) {
 		return
 	}
 	if t.cpuNS > t.limitNS && t.waits() { // its next turn may be seconds away
-		t.fail(ErrStopped)
-		s.stats.Killed++
+		s.failStopped(t)
 	}
 	t.outputs[c.place] = c.output
 	ns := float64(c.cpu) / float64(len(c.input))
