@@ -8,26 +8,29 @@ import (
 
 // flightMark is where an aircraft was at a settlement, and what it had drawn.
 type flightMark struct {
-	measured bool // in flight under command, neither position nor joules extrapolated far
-	atS      float64
-	position physics.Position
-	readS    float64 // the last battery reading: since then joules are extrapolated
-	readJ    float64
-	gaps     int     // of what was measured, until then
-	coarseJ  float64 // the resolution of what measured it
+	measured  bool // in flight under command, neither position nor joules extrapolated far
+	atS       float64
+	position  physics.Position
+	readS     float64 // the last battery reading: since then joules are extrapolated
+	receivedS float64 // when it was received, by the leader's clock
+	readJ     float64
+	gaps      int     // of what was measured, until then
+	coarseJ   float64 // the resolution of what measured it
 }
 
 // markFlights is called at each settlement.
 func (a *Account) markFlights(views []fleet.View) {
 	for i := range views {
 		v, marks := &views[i], &a.aircraft[i].marks
-		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReadJ, v.Gaps, v.ResolutionJ}
+		marks[0], marks[1] = marks[1], flightMark{v.Flying && v.Measured, v.AtS, v.Position, v.ReadS, v.ReceivedS, v.ReadJ, v.Gaps,
+			v.ResolutionJ}
 	}
 }
 
 // Flown returns how an aircraft flew in a slot, if that is the last one settled: its
 // displacement by the time between the settlements, for one may be late, and what it
-// drew for flight by the time between the last battery readings before them. It is zero
+// drew for flight by the time between the last battery readings before them, less the
+// computing that was drawn between these. It is zero
 // where either end was not measured, or what was measured cannot be one slot's flight:
 // a position that jumped, a meter that corrected itself, an autopilot that rebooted, a
 // counter alone, which is as coarse as a slot. It
@@ -43,7 +46,11 @@ func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }
 	seconds, readingSeconds := to.atS-from.atS, to.readS-from.readS
 	velocity := to.position.Sub(from.position).Scale(1 / seconds)
-	flightJ := (to.readJ - from.readJ - r.aircraftEdgeJ[number-1]) / readingSeconds
+	edgeJ := 0.0
+	for _, e := range a.edges {
+		edgeJ += e.aircraftEdgeJ[number-1] * (e.drawn(to.receivedS) - e.drawn(from.receivedS))
+	}
+	flightJ := (to.readJ - from.readJ - edgeJ) / readingSeconds
 	if !(isSlot(seconds) && isSlot(readingSeconds) && velocity.Norm() <= 2*a.SpeedMaxMPS && flightJ > 0) {
 		return slot.Flown{}
 	}

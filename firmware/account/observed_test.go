@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -245,6 +246,36 @@ func TestFlown(t *testing.T) {
 		}
 		if c.missed == 0 && f.results[1].offerUsers == 0 && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {
 			t.Errorf("%s: the other flew %+v", c.name, f.Flown(1, n))
+		}
+	}
+}
+
+// TestFlownBesideComputing: a battery that is read a quarter of a second before the settlements shows a
+// part of a slot's computing in the slot after. Where only every second slot computes, that was flight.
+func TestFlownBesideComputing(t *testing.T) {
+	const earlyS = 0.25
+	f := newTestFlight(100)
+	f.SettleTransit(f.views)
+	for n := range 8 {
+		if n%2 == 0 {
+			f.decideForThree(n)
+		} else {
+			f.AddDecision(SlotDecision{Slot: n, Snapshot: &slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1}, {Number: 2}}},
+				Decision: &slot.Decision{}})
+		}
+		edgeJ := f.results[n].aircraftEdgeJ
+		for i := range f.views {
+			v := &f.views[i]
+			v.TotalJ, v.ModelJ, v.AtS = v.TotalJ+slotJ+edgeJ[i], v.ModelJ+modelJ, v.AtS+1
+			v.Mark = energy.Mark{ReadJ: v.TotalJ - earlyS*slotJ - earlyS/computeS*edgeJ[i], ReadModelJ: v.ModelJ, ReadS: v.AtS - earlyS,
+				ReceivedS: v.AtS - earlyS}
+		}
+		f.Settle(n, f.views, noTakers)
+		if n%2 == 0 && edgeJ[1] < 10 {
+			t.Fatalf("computing took %.0f J", edgeJ[1])
+		}
+		if got := f.Flown(2, n).FlightJ; n > 0 && math.Abs(got-slotJ) > 1e-6 {
+			t.Errorf("slot %d: %.1f J, want %.1f; computing took %.1f", n, got, float64(slotJ), edgeJ[1])
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		}
 		nowS = a.TimeS()
 		m.judge.with(f.Aircraft, func(o *observedAircraft) {
-			o.cutFromS = math.Inf(1)
+			o.cutFromS, o.cutUntilS = math.Inf(1), nowS
 			o.settle(nowS + settleS)
 		})
 		if slots < lostS-1 {

@@ -78,7 +78,7 @@ type observedAircraft struct {
 	home       geo.Local // where it took off last
 	hasHome    bool
 	flownM     float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
-	flownS     float64 // for so long
+	flownS     float64 // for so long, with no other in its way
 	mayHold    bool    // it may hold or not, until the next order
 	offboardS  float64 // in OFFBOARD without interruption since; +Inf: it is not
 	offboardM  float64 // at this height then
@@ -87,6 +87,7 @@ type observedAircraft struct {
 	slowSinceS float64 // slower, likewise
 	servedS    float64 // last in OFFBOARD and not its pilot's; -Inf: never
 	cutFromS   float64 // its links are cut since; +Inf: they are not
+	cutUntilS  float64 // they were cut last until then
 
 	// Of the last setpoint.
 	followed       bool      // it was in OFFBOARD
@@ -128,7 +129,7 @@ type observedAircraft struct {
 	// Of its pack.
 	settlesS   float64 // then it can have been sent home again; +Inf: it always could
 	reachableJ float64 // the most that could be left at touchdown since; +Inf: no less than was asked for
-	shocked    bool    // flying has come to cost more
+	costKnownS float64 // after a shock: what flying costs can be measured from then on; 0: there was none
 	byPack     bool    // it began its descent in the slots, for its pack alone
 	leftShare  float64 // of its pack, at its last touchdown
 	stationS   float64 // last HEARTBEAT of its leader's
@@ -473,7 +474,9 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 		}
 		if a.led() && j.lastSlot >= 0 && math.IsInf(a.heldS, 1) && !a.mayHold && math.IsNaN(a.returnFrom) {
 			a.flownM += s.SpeedMPS() * (s.TimeS - before.TimeS)
-			a.flownS += s.TimeS - before.TimeS
+			if !j.isBlocked(i) {
+				a.flownS += s.TimeS - before.TimeS
+			}
 		}
 	}
 	if !math.IsNaN(a.returnFrom) && j.isBlocked(i) {

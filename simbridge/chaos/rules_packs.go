@@ -25,9 +25,9 @@ func (a *observedAircraft) settle(atS float64) {
 // noteReachable keeps what can be left in the pack of one that is to fly home at once.
 func (j *judge) noteReachable(i int) {
 	a := &j.aircraft[i]
-	if j.lastSlot >= j.limits.shockSlot && !a.shocked {
-		a.shocked = true
-		a.settle(a.state.TimeS + shockSettleS + float64(j.limits.monitorSlots))
+	if j.lastSlot >= j.limits.shockSlot && a.costKnownS == 0 {
+		a.costKnownS = a.state.TimeS + shockSettleS + float64(j.limits.monitorSlots)
+		a.settle(a.costKnownS)
 	}
 	if a.state.TimeS >= a.settlesS {
 		a.settlesS = math.Inf(1)
@@ -62,7 +62,8 @@ func (j *judge) landedJ(i int) float64 {
 }
 
 // noteLands notes that an aircraft begins its descent for good while slots are left, and whether
-// nothing but its pack can have sent it home: with fewer others in the air than the crew wants to stay.
+// nothing but its pack can have sent it home: with fewer others in the air than the crew wants to stay,
+// and not right after a shock, when its leader has too few measurements to tell how long the pack lasts.
 func (j *judge) noteLands(i int, before autopilot.State) {
 	const nearEnd = 3 // slots: it may have left so that it is home at the end
 	a := &j.aircraft[i]
@@ -76,7 +77,7 @@ func (j *judge) noteLands(i int, before autopilot.State) {
 		}
 	}
 	a.byPack = a.led() && j.lastSlot >= 0 && !j.slotsEnded && j.lastSlot < j.limits.slots-nearEnd && others < j.limits.leastUp &&
-		math.IsNaN(a.returnFrom) && !a.resumed
+		math.IsNaN(a.returnFrom) && !a.resumed && a.state.TimeS > a.costKnownS
 }
 
 // packLimits are what is known of a pack and of its aircraft's landing.

@@ -197,6 +197,16 @@ func leaderIsBack(j *judge, charge float64) {
 	j.handleMotion(0, withCharge(middle, charge, 36))
 }
 
+// tellCharge has a status tell its charge at 40 s, where it has 0.6 of its pack, and its links were cut until then.
+func tellCharge(charge, cutUntilS float64) func(j *judge) {
+	return func(j *judge) {
+		flyPacks(j)
+		j.limits.exactPacks, j.aircraft[0].cutUntilS = true, cutUntilS
+		j.handleMotion(0, withCharge(middle, 0.6, 40))
+		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), Battery: &charge}}}, 0)
+	}
+}
+
 // leaveForPack has it begin its descent.
 func leaveForPack(j *judge) {
 	s := withCharge(middle, 0.4, 50)
@@ -427,6 +437,20 @@ var ruleCases = []struct {
 		leaveForPack(j)
 		landLeft(j, 0.5)
 	}, true},
+	{"uses pack", "flying came to cost more a moment before", func(j *judge) {
+		flyPacks(j)
+		j.lastSlot, j.limits.shockSlot = 20, 20
+		j.handleMotion(0, withCharge(middle, 0.5, 45))
+		leaveForPack(j)
+		landLeft(j, 0.28)
+	}, true},
+	{"uses pack", "flying came to cost more long before", func(j *judge) {
+		flyPacks(j)
+		j.lastSlot, j.limits.shockSlot = 20, 20
+		j.handleMotion(0, withCharge(middle, 0.5, 35))
+		leaveForPack(j)
+		landLeft(j, 0.28)
+	}, false},
 	{"uses pack", "after the last slot", func(j *judge) { flyPacks(j); j.lastSlot = 99; leaveForPack(j); landLeft(j, 0.5) }, true},
 	{"take-off ended", "at half its height", func(j *judge) { copterClimbs(j, 50) }, false},
 	{"take-off ended", "at its height", func(j *judge) { copterClimbs(j, 99) }, true},
@@ -825,6 +849,9 @@ var ruleCases = []struct {
 		fly(j, middle, 8, 1, 3)
 		j.handleStatus(telemetry.Status{Aircraft: []telemetry.StatusAircraft{{Number: 1, AgeS: new(0.1), SpeedMPS: new(0.8)}}}, 0)
 	}, true},
+	{"status", "a charge of before", tellCharge(0.83, 0), false},
+	{"status", "a charge of before its links were cut, not measured since", tellCharge(0.83, 39.5), true},
+	{"status", "the charge that it has", tellCharge(0.6, 0), true},
 	{"status", "done in the air", func(j *judge) {
 		j.limits.returns = true
 		j.handleMotion(0, state(middle, 8, autopilot.ModeOffboard, 5))

@@ -144,7 +144,8 @@ func (j *judge) checkStatus(e *event) string {
 			a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
 			return fmt.Sprintf("the status has aircraft %d at %.1f m/s, it flies at %.1f", told.Number, *v, a.state.SpeedMPS())
 		}
-		if b := told.Battery; b != nil && j.limits.exactPacks && math.Abs(*b-a.state.LeftJ/a.state.PackJ) > nearShare {
+		packSent := a.state.TimeS-a.cutUntilS > float64(1+j.limits.monitorSlots)
+		if b := told.Battery; b != nil && j.limits.exactPacks && packSent && math.Abs(*b-a.state.LeftJ/a.state.PackJ) > nearShare {
 			return fmt.Sprintf("the status has %.2f of the charge of aircraft %d, it has %.0f J", *b, told.Number, a.state.LeftJ)
 		}
 	}
