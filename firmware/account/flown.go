@@ -1,6 +1,8 @@
 package account
 
 import (
+	"math"
+
 	"prefdt/firmware/fleet"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -30,7 +32,7 @@ func (a *Account) markFlights(views []fleet.View) {
 // Flown returns how an aircraft flew in a slot, if that is the last one settled: its
 // displacement by the time between the settlements, for one may be late, and what it
 // drew for flight by the time between the last battery readings before them, less the
-// computing that was drawn between these. It is zero
+// computing that shows between these; how exactly that is known is in ErrorJ. It is zero
 // where either end was not measured, or what was measured cannot be one slot's flight:
 // a position that jumped, a meter that corrected itself, an autopilot that rebooted, a
 // counter alone, which is as coarse as a slot. It
@@ -46,13 +48,16 @@ func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }
 	seconds, readingSeconds := to.atS-from.atS, to.readS-from.readS
 	velocity := to.position.Sub(from.position).Scale(1 / seconds)
-	edgeJ := 0.0
+	edgeJ, errorJ := 0.0, 0.0
 	for _, e := range a.edges {
-		edgeJ += e.aircraftEdgeJ[number-1] * (e.drawn(to.receivedS) - e.drawn(from.receivedS))
+		x := e.aircraftEdgeJ[number-1]
+		shownFrom, fromError := e.shown(from.receivedS)
+		shownTo, toError := e.shown(to.receivedS)
+		edgeJ, errorJ = edgeJ+x*(shownTo-shownFrom), math.Hypot(errorJ, x*math.Hypot(fromError, toError))
 	}
 	flightJ := (to.readJ - from.readJ - edgeJ) / readingSeconds
 	if !(isSlot(seconds) && isSlot(readingSeconds) && velocity.Norm() <= 2*a.SpeedMaxMPS && flightJ > 0) {
 		return slot.Flown{}
 	}
-	return slot.Flown{EastMPS: velocity.EastM, NorthMPS: velocity.NorthM, FlightJ: flightJ}
+	return slot.Flown{EastMPS: velocity.EastM, NorthMPS: velocity.NorthM, FlightJ: flightJ, ErrorJ: errorJ / readingSeconds}
 }

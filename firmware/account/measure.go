@@ -16,6 +16,7 @@ import (
 
 const (
 	computeS = 0.55 // a slot's computing: from decide_by to its end
+	doneS    = 0.15 // before its end all of it is done
 	lateS    = 1    // a reading may show it so long after
 
 	// A window is measured once its error, by what its ends may not show of the computing
@@ -57,6 +58,13 @@ func (e *slotEdge) offerEdgeJ() float64 { return min(float64(e.offerUsers)*e.exp
 // drawn is the share of the slot's computing that is drawn up to a moment.
 func (e *slotEdge) drawn(atS float64) float64 {
 	return min(max((atS-e.endS)/computeS+1, 0), 1)
+}
+
+// shown is the share of the slot's computing that a reading at a moment shows, and its standard
+// deviation: all or nothing in the middle, where a CPU may have been done early, or have begun late.
+func (e *slotEdge) shown(atS float64) (share, deviation float64) {
+	share = min(max((atS-e.endS+computeS)/(computeS-doneS), 0), 1)
+	return share, math.Sqrt(share * (1 - share))
 }
 
 // restartWindows begins every window anew at the next settlement.

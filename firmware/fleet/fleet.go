@@ -68,7 +68,9 @@ type Fleet struct {
 	textSentS         map[string]float64 // texts sent lately, on Clock
 	textID            uint16
 
-	streaming atomic.Bool
+	streaming  atomic.Bool
+	tickedAt   time.Duration // the last tick, on Clock
+	readsUntil time.Duration // until then the messages of a stall are read, see readsFirst
 
 	stop chan struct{}
 	done sync.WaitGroup

@@ -783,6 +783,28 @@ func TestGapOfAStalledLoop(t *testing.T) {
 	}
 }
 
+// A leader that stood still for seconds reads what was sent meanwhile before it sends anything.
+func TestReadsBeforeItSendsAfterAStall(t *testing.T) {
+	v := flyingVehicle(t)
+	v.Hold(1)
+	v.clock.Advance(7 * time.Second)
+	v.bootMS += 7000
+	v.Hold(1)
+	v.sent.frames = nil
+	v.tick()
+	if got := v.sent.drain(); len(got) > 0 {
+		t.Fatalf("sent %+v before anything is read", got)
+	}
+	v.mode = ModeReturn
+	v.sendHeartbeat()
+	v.sendState()
+	v.clock.Advance(100 * time.Millisecond)
+	v.expectNoCommands(2 * time.Second)
+	if got := v.view(); got.Phase != PhasePilot {
+		t.Errorf("it is %s: %q", got.Phase, got.Reason)
+	}
+}
+
 // One `resume` is enough after a failsafe has ended the take-off, whether the failsafe
 // lasts until H or ends in Hold.
 func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {

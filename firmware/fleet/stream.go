@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"math"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -15,6 +16,9 @@ import (
 func (f *Fleet) tick() {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
+	if f.readsFirst() {
+		return
+	}
 	now := f.nowS()
 	var vehicles []envelope.Vehicle
 	var of []*aircraft
@@ -82,6 +86,22 @@ func (f *Fleet) tick() {
 		}
 	}
 	f.checkMeasured(of)
+}
+
+// readsFirst is whether the leader stood still, stopped or swapped out, and has to read what was sent
+// meanwhile: a pilot may have taken an aircraft. By then the autopilots have missed their setpoints in
+// any case. Called with the mutex held.
+func (f *Fleet) readsFirst() bool {
+	const (
+		stallS   = 1.5
+		readsFor = 50 * time.Millisecond // by the host's clock, however fast the mission runs
+	)
+	now := f.Clock.Now()
+	if (now-f.tickedAt).Seconds()*f.Speed > stallS {
+		f.readsUntil = now + readsFor
+	}
+	f.tickedAt = now
+	return now < f.readsUntil
 }
 
 // updateDelayS returns how much later than usual its positions came, or its setpoints were sent,

@@ -317,7 +317,8 @@ func TestStartNeedsRecentHeartbeats(t *testing.T) {
 	}
 	r.Autopilots[1].DenyArming("")
 	r.Autopilots[1].LoseHeartbeats(lostS, 1, 1)
-	time.Sleep(r.Config.WallTime(oldS))
+	fromS := r.Autopilots[1].TimeS()
+	r.Await("it is old", func(telemetry.Status) bool { return r.Autopilots[1].TimeS() > fromS+oldS })
 	if ack := r.SendAction(telemetry.ActionStart); ack.Accepted || !strings.Contains(ack.Reason, "aircraft 2") ||
 		!strings.Contains(ack.Reason, "HEARTBEAT") {
 		t.Errorf("%+v", ack)

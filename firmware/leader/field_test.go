@@ -186,7 +186,7 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 					v := &l.views[i]
 					v.AtS, v.Position, v.SpeedMPS = v.AtS+1, w.Aircraft[i].Position, w.Aircraft[i].SpeedMPS
 					v.TotalJ, v.ModelJ = v.TotalJ+o.FlightJ[i]+o.EdgeJ[i], v.ModelJ+o.FlightJ[i]
-					v.ReadS, v.ReadJ = v.AtS, v.TotalJ
+					v.ReadS, v.ReceivedS, v.ReadJ = v.AtS, v.AtS, v.TotalJ
 				}
 				l.account.Settle(n, l.views, l.users.OfferUsersEdgeJ)
 				l.schedule.Advance(n, l.schedule.StartOf(n+1))

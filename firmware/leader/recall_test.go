@@ -82,7 +82,7 @@ func (f *inField) step(leaders ...*inPhase) {
 			v := &l.views[i]
 			v.AtS, v.Position, v.SpeedMPS = float64(f.world.Slot), f.world.Aircraft[i].Position, f.world.Aircraft[i].SpeedMPS
 			v.TotalJ, v.ModelJ = v.TotalJ+o.FlightJ[i]+o.EdgeJ[i], v.ModelJ+o.FlightJ[i]
-			v.ReadS, v.ReadJ = v.AtS, v.TotalJ
+			v.ReadS, v.ReceivedS, v.ReadJ = v.AtS, v.AtS, v.TotalJ
 		}
 		for i := range f.truth.Results {
 			if r := &f.truth.Results[i]; r.Slot >= f.firstHeard {

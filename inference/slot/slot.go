@@ -87,7 +87,8 @@ type Order struct {
 type Flown struct {
 	EastMPS  float64 `json:"east_mps"` // velocity over the ground
 	NorthMPS float64 `json:"north_mps"`
-	FlightJ  float64 `json:"flight_j"` // of flight alone, as measured
+	FlightJ  float64 `json:"flight_j"`         // of flight alone, as measured
+	ErrorJ   float64 `json:"error_j,omitzero"` // its standard deviation, beyond that of a sensor
 }
 
 // User is one user with a task.

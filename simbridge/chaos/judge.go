@@ -77,6 +77,7 @@ type observedAircraft struct {
 	inAir      bool
 	home       geo.Local // where it took off last
 	hasHome    bool
+	outsideM   float64 // the area, by what its leader may know: it is told late that one comes in
 	flownM     float64 // horizontally, in OFFBOARD under the leader's command in slots, unless held
 	flownS     float64 // for so long, with no other in its way
 	mayHold    bool    // it may hold or not, until the next order
@@ -449,6 +450,8 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	a := &j.aircraft[i]
 	before := a.state
 	a.state, a.inAir = s, s.Position.UpM > 1
+	a.outsideM = max(outsideByM(s.Position.EastM, s.Position.NorthM, j.physics.AreaSideM),
+		a.outsideM-inwardMPS*(s.TimeS-before.TimeS))
 	if before.OnGround && !s.OnGround {
 		a.home, a.hasHome = s.Position, true
 		a.home.UpM = 0

@@ -253,14 +253,18 @@ func (j *judge) checkCommandedSpeed(e *event) string {
 // lagM is what a setpoint may make up for in a second, beyond the speed limit.
 const lagM = 0.5
 
+// inwardMPS is how fast a setpoint follows one that comes into the area by itself, as one does that overshot its border.
+const inwardMPS = 2
+
 func (j *judge) checkCommandedFence(e *event) string {
 	r := e.received
 	if r.Setpoint == nil {
 		return ""
 	}
 	p, side := r.Setpoint.Position, j.physics.AreaSideM
-	allowed := max(0, outsideByM(r.Position.EastM, r.Position.NorthM, side)) // one outside is on its way in
-	if j.aircraft[e.aircraft].hasHome {                                      // or home, or waits beside another's
+	// One outside is on its way in, or home, or waits beside another's.
+	allowed := max(0, j.aircraft[e.aircraft].outsideM, outsideByM(r.Position.EastM, r.Position.NorthM, side))
+	if j.aircraft[e.aircraft].hasHome {
 		for i := range j.aircraft {
 			if home := outsideByM(j.aircraft[i].home.EastM, j.aircraft[i].home.NorthM, side); home > 0 {
 				allowed = max(allowed, home+waitsBesideM)

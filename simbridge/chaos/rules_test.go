@@ -727,6 +727,13 @@ var ruleCases = []struct {
 		r.Setpoint.Position.EastM = -22
 		j.handleReceived(0, r)
 	}, true},
+	{"commanded fence", "as far as it was outside a moment before", func(j *judge) {
+		fly(j, geo.Local{EastM: -3.5, NorthM: 5, UpM: 100}, 0, 8, 9.5)
+		r := offboardSetpoint(geo.Local{EastM: -1, NorthM: 5, UpM: 100}, 0, 0, 10)
+		r.Setpoint.Position.EastM = -2.7
+		j.handleMotion(0, state(geo.Local{EastM: -1, NorthM: 5, UpM: 100}, 0, autopilot.ModeOffboard, 10))
+		j.handleReceived(0, r)
+	}, true},
 	{"commanded height", "too low", func(j *judge) {
 		j.handleReceived(0, offboardSetpoint(geo.Local{EastM: 5, NorthM: 5, UpM: 79}, 0, 0, 10))
 	}, false},

@@ -208,7 +208,7 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 			n := len(c.weights)
 			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 				used, total := judge()
-				if len(used) == n && total > float64(n)*float64(120*time.Millisecond) {
+				if len(used) == n && total > float64(n)*float64(240*time.Millisecond) {
 					slices.Sort(used)
 					median := used[n/2]
 					var off []float64

@@ -66,6 +66,31 @@ func TestSensorIsNoWind(t *testing.T) {
 	}
 }
 
+// Readings that say how inexact they are count as little as that: a battery that is read while a CPU
+// computes shows a part of that as flight. Two such, in the only slots in which a fleet moved, turned the
+// wind that was believed in by 15 m/s.
+func TestInexactReading(t *testing.T) {
+	wind := physics.Position{EastM: 5, NorthM: 3}
+	worst := func(errorJ float64) (worstMPS float64) {
+		for seed := range uint64(6) {
+			believed := readings(seed, wind, 2, 1, func(n, i int, f *slot.Flown) {
+				if n == 40 || n == 41 {
+					f.FlightJ, f.ErrorJ = f.FlightJ+60, errorJ
+				}
+			})
+			for _, a := range believed[40:60] {
+				worstMPS = max(worstMPS, a.MeanMPS().Sub(believed[39].MeanMPS()).Norm())
+			}
+		}
+		return worstMPS
+	}
+	exact, inexact := worst(0), worst(60)
+	t.Logf("the wind turns by %.1f m/s at most, by readings taken as exact %.1f", inexact, exact)
+	if inexact > 3 || inexact > exact/2 {
+		t.Errorf("inexact readings turn the wind by %.1f m/s, exact ones by %.1f", inexact, exact)
+	}
+}
+
 // One wrong reading moves what is believed of wind and multiplier little, and not for long:
 // it had turned the wind by up to 13 m/s, and by more than 2 m/s for 20 slots.
 func TestOneWrongReading(t *testing.T) {

@@ -205,7 +205,7 @@ func (g *windGrid) measure(flown *slot.Flown) {
 	first, waits := g.oldest(), false
 	for k := range g.filters {
 		f := &g.filters[(first+k)%len(g.filters)]
-		expectedW, density := g.update(f, flown.FlightJ)
+		expectedW, density := g.update(f, flown)
 		off, contradicted := math.Log(flown.FlightJ/expectedW), density < contradicts
 		if contradicted && !f.outlier.Agrees(off) {
 			f.outlier, f.waiting, waits = robust.Outlier(off), *flown, waits || k == 0
@@ -217,10 +217,10 @@ func (g *windGrid) measure(flown *slot.Flown) {
 		if contradicted { // by both, and both count
 			g.loosen(f, off)
 			g.model(&f.waiting)
-			_, density = g.update(f, f.waiting.FlightJ)
+			_, density = g.update(f, &f.waiting)
 			g.adopt(f, density)
 			g.model(flown)
-			_, density = g.update(f, flown.FlightJ)
+			_, density = g.update(f, flown)
 		}
 		g.adopt(f, density)
 	}
@@ -248,7 +248,8 @@ func (g *windGrid) adopt(f *windFilter, density float64) {
 
 // update writes into scratch a filter's states after a reading, not normalised, and returns
 // what was expected, with the density of the reading's logarithm.
-func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density float64) {
+func (g *windGrid) update(f *windFilter, flown *slot.Flown) (expectedW, density float64) {
+	flightJ, errorJ2 := flown.FlightJ, flown.ErrorJ*flown.ErrorJ
 	best, bestAt := math.Inf(-1), 0
 	for i := range f.states {
 		s, p, x := &f.states[i], &g.models[i], &g.explained[i]
@@ -256,7 +257,7 @@ func (g *windGrid) update(f *windFilter, flightJ float64) (expectedW, density fl
 			continue
 		}
 		a, b := readingNoise*p.watt, cellNoiseMPS*p.slope
-		x.precision = 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b))
+		x.precision = 1 / (p.watt*p.watt*s.variance + s.mean*s.mean*(a*a+b*b) + errorJ2)
 		x.residual = flightJ - p.watt*s.mean
 		expectedW += s.weight * p.watt * s.mean
 		exponent := -x.residual * x.residual * x.precision / 2
