@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
