@@ -69,13 +69,17 @@ type transitSlots map[aircraftSlot]bool
 type aircraftSlot struct{ slot, m int }
 
 // add enters the slots from one settlement to the next. With a budget of slots an aircraft's joules stand
-// still from the settlement on by which it had left. In others they go on, and it had left by the one before.
+// still from the settlement on by which it had left, until it serves again: a new climb is outside the slots,
+// too. In others they go on, and it had left by the one before.
 func (t transitSlots) add(before, s *telemetry.Status) {
 	for m := range s.Aircraft {
 		a, left := &s.Aircraft[m], false
-		if m < len(before.Aircraft) && hasLeft(a) {
+		if m < len(before.Aircraft) {
 			b := &before.Aircraft[m]
-			left = s.Scope == telemetry.ScopeLanded && hasLeft(b) || s.Scope != telemetry.ScopeLanded && a.SpentJ == b.SpentJ
+			left = hasLeft(a) && hasLeft(b)
+			if s.Scope != telemetry.ScopeLanded {
+				left = (hasLeft(a) || t[aircraftSlot{before.Slot, m}]) && a.SpentJ == b.SpentJ
+			}
 		}
 		for slot := before.Slot + 1; left && slot <= s.Slot; slot++ {
 			t[aircraftSlot{slot, m}] = true

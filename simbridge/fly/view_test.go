@@ -180,6 +180,11 @@ func TestHomewardIsTransit(t *testing.T) {
 			settlement(5, "slots", [2]float64{900, 300}, second), // 3 and 4 were missed
 			settlement(6, "slots", [2]float64{1050, 300}, [2]string{serving, home}),
 		}, []int{2, 3, 4, 5, 6}},
+		"recalled and launched again, of slots": {[]*telemetry.Status{
+			settlement(0, "slots", [2]float64{150, 150}, both), settlement(1, "slots", [2]float64{300, 150}, [2]string{serving, home}),
+			settlement(2, "slots", [2]float64{450, 150}, [2]string{serving, ""}), // it climbs
+			settlement(4, "slots", [2]float64{750, 150}, both), settlement(5, "slots", [2]float64{900, 300}, both),
+		}, []int{1, 2, 3, 4}},
 		"under a preference": {[]*telemetry.Status{
 			settlement(0, "", [2]float64{150, 150}, both), settlement(1, "", [2]float64{300, 150}, second)}, []int{1}},
 		"its battery is low, which counts": {[]*telemetry.Status{
