@@ -38,7 +38,7 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 			conf.Ground, conf.StartRetryS = []string{tool}, c.startS
 			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
 			if c.state != telemetry.StateIdle {
-				conf.TimeoutS = 6 // no longer than the others take
+				conf.TimeoutS = 20 // it waits all that time for its state
 			}
 			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50,
 				refusals: c.refusals, state: c.state}

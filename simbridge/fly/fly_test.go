@@ -62,11 +62,12 @@ func testConfig(t *testing.T) (Config, []string) {
 }
 
 // flyStandIn flies a mission that a stand-in leads, and returns its summary and what
-// was printed. A slot takes 100 ms, which reports and the crew's tool have to meet.
+// was printed. A slot takes 100 ms at least, which reports and the crew's tool have to meet.
 func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary, out string) {
 	t.Helper()
-	c.Speed = 10
-	leader.T, leader.url, leader.slotMS = t, "tcp://"+c.Broker.Listen, 100
+	times := slowed(t)
+	c.Speed, c.TimeoutS = 10/times, c.TimeoutS*times
+	leader.T, leader.url, leader.slotMS = t, "tcp://"+c.Broker.Listen, 100*times
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { leader.run(ctx); close(done) }()
