@@ -96,7 +96,7 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		if len(m.Aircraft) > 0 {
 			return sentence(m.Aircraft, "", fliesHome, flyHome) + "; the mission goes on with the others."
 		}
-		homeward, others := splitHomeward(others, s)
+		homeward, others := split(others, s, func(a *telemetry.StatusAircraft) bool { return a.Duty == telemetry.DutyLeaving })
 		text := ""
 		if len(led) > 0 || len(homeward) == 0 {
 			text = sentence(led, "every aircraft in the air", fliesHome, flyHome) + ". "
@@ -106,9 +106,7 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		}
 		return text + "The mission is over." + withPilots(others)
 	case telemetry.ActionStop:
-		return sentence(led, "every aircraft in the air", "stays in the air where it is, in its autopilot's Hold",
-			"stay in the air where they are, in their autopilots' Hold") +
-			", until `return` or a pilot. The mission is over." + withPilots(others)
+		return stopText(s, led, others)
 	case telemetry.ActionLaunch:
 		return sentence(m.Aircraft, "", "arms, takes off and joins the mission", "arm, take off and join the mission") + "."
 	case telemetry.ActionClear:
@@ -118,6 +116,27 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 			"the ledger.", m.Mission)
 	}
 	return ""
+}
+
+// stopText is what `stop` does to the aircraft in the air that the leader commands, and to the others. One that lands or
+// returns by its autopilot's mode goes on with that.
+func stopText(s *telemetry.Status, led, others []int) (text string) {
+	ofRole := func(role string) func(*telemetry.StatusAircraft) bool {
+		return func(a *telemetry.StatusAircraft) bool { return roleOf(a) == role }
+	}
+	landing, rest := split(others, s, ofRole(roleLand))
+	returning, rest := split(rest, s, ofRole(roleReturn))
+	if len(led) > 0 || len(others) == 0 {
+		text = sentence(led, "every aircraft in the air that is not landing", "stays in the air where it is, in its autopilot's Hold",
+			"stay in the air where they are, in their autopilots' Hold") + ", until `return` or a pilot. "
+	}
+	if len(landing) > 0 {
+		text += sentence(landing, "", "is landing, and goes on", "are landing, and go on") + ". "
+	}
+	if len(returning) > 0 {
+		text += sentence(returning, "", "is returning, and goes on", "are returning, and go on") + ". "
+	}
+	return text + "The mission is over." + withPilots(rest)
 }
 
 // Over is whether no slot is flown any more.
@@ -146,13 +165,12 @@ func roleOf(a *telemetry.StatusAircraft) string {
 	}[a.Mode])
 }
 
-// ledRoles has the roles of the aircraft in the air that `stop` and `return` are obeyed
-// by, for each state; in other states they are those of flight.
+// ledRoles has the roles of the aircraft in the air that the leader commands, for each state; in other states they are
+// those of flight.
 var (
 	flightRoles = []string{roleCommanded, roleTakeoff}
 	ledRoles    = map[string][]string{
-		telemetry.StateReturning: {roleCommanded, roleTakeoff, roleLand},
-		telemetry.StateStopped:   {roleHold, roleCommanded, roleTakeoff}, // the others are on their way into their hold
+		telemetry.StateStopped: {roleHold, roleCommanded, roleTakeoff}, // the others are on their way into their hold
 	}
 )
 
@@ -177,18 +195,18 @@ func situation(s *telemetry.Status) (all, led, others []int) {
 	return all, led, others
 }
 
-// splitHomeward are those of the numbers that the leader has sent home, and the rest.
-func splitHomeward(numbers []int, s *telemetry.Status) (homeward, rest []int) {
+// split are those of the numbers whose aircraft match, and the rest.
+func split(numbers []int, s *telemetry.Status, match func(*telemetry.StatusAircraft) bool) (matching, rest []int) {
 	for _, a := range s.Aircraft {
 		switch {
 		case !slices.Contains(numbers, a.Number):
-		case a.Duty == telemetry.DutyLeaving:
-			homeward = append(homeward, a.Number)
+		case match(&a):
+			matching = append(matching, a.Number)
 		default:
 			rest = append(rest, a.Number)
 		}
 	}
-	return homeward, rest
+	return matching, rest
 }
 
 // contactGap is after how many seconds without contact a hold is told to be without it: above what is

@@ -86,7 +86,9 @@ func TestConsequence(t *testing.T) {
 			"Aircraft 1 flies to where it took off and lands there. The mission is over. Aircraft 2 is with its pilot"},
 		"stop": {action("stop"), flying,
 			"Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
-		"stop while landing": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"), "Aircraft 1 and 2 stay in the air"},
+		"stop while one lands": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"),
+			"Aircraft 2 stays in the air where it is, in its autopilot's Hold, until `return` or a pilot. Aircraft 1 is landing, and goes " +
+				"on. The mission is over."},
 		"resume": {action("resume"), flying,
 			"A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
 		"resume of two": {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
@@ -98,7 +100,7 @@ func TestConsequence(t *testing.T) {
 		"clear":  {action("clear", 1, 2), flying, "The others no longer keep clear of aircraft 1 and 2, wherever that is."},
 		"new": {action("new"), as(telemetry.StateDone),
 			"Mission m-2 begins, idle, with nothing spent and the leader's configured request"},
-		"before a status": {action("stop"), nil, "Every aircraft in the air stays in the air where it is"},
+		"before a status": {action("stop"), nil, "Every aircraft in the air that is not landing stays in the air where it is"},
 	} {
 		var s *telemetry.Status
 		if c.change != nil {
@@ -107,6 +109,32 @@ func TestConsequence(t *testing.T) {
 		}
 		if got := c.request.Consequence(s); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
+		}
+	}
+}
+
+// None of the aircraft that land or return by their autopilots is said to stay in the air, before a stop and after it.
+func TestConsequenceOfStopWhileLanding(t *testing.T) {
+	for _, c := range []struct {
+		state, want string
+		roles       [2]string
+		reason      string
+	}{
+		{telemetry.StateReturning, "Aircraft 1 and 2 are landing, and go on. The mission is over.", [2]string{"land", "land"}, ""},
+		{telemetry.StateStopped, "Aircraft 1 and 2 are landing, and go on. The mission is over.", [2]string{"land", "land"},
+			"stopped in AUTO.LAND"},
+		{telemetry.StateFlying, "Aircraft 2 is landing, and goes on. Aircraft 1 is returning, and goes on. The mission is over.",
+			[2]string{"return", "land"}, ""},
+		{telemetry.StateReturning, "Aircraft 2 is landing, and goes on. The mission is over. Aircraft 1 is with its pilot or autopilot, " +
+			"and stays so.", [2]string{"other", "land"}, "left OFFBOARD for POSCTL"},
+	} {
+		s := exampleStatus()
+		s.State = c.state
+		for i, role := range c.roles {
+			s.Aircraft[i].Role, s.Aircraft[i].Reason = role, c.reason
+		}
+		if got := (Request{Mission: &telemetry.Mission{Action: telemetry.ActionStop}}).Consequence(&s); got != c.want {
+			t.Errorf("%v in %s: %s\nwant %s", c.roles, c.state, got, c.want)
 		}
 	}
 }
