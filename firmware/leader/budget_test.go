@@ -136,28 +136,28 @@ func TestLeastUpStay(t *testing.T) {
 		stays   [3]bool
 		left    [3]bool
 		leastUp int
-		leaves  [3]bool
+		leaves  [3]string
 		covered int
 	}{
-		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]bool{true, false, true}, 99},
-		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]bool{true, false, false}, 99},
-		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{}, 99},
-		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]bool{}, 99},
+		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]string{byPlan, "", byPlan}, 99},
+		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]string{byPlan, "", ""}, 99},
+		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]string{}, 99},
+		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]string{}, 99},
 		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, 1,
-			[3]bool{false, false, true}, 9},
-		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]bool{true, true, false}, 9},
+			[3]string{"", "", byPlan}, 9},
+		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]string{forReserve, forReserve, ""}, 9},
 		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, 3,
-			[3]bool{true, true, true}, 9},
-		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, 2, [3]bool{}, 9},
+			[3]string{forReserve, forReserve, forReserve}, 9},
+		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, 2, [3]string{}, 9},
 	} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]bool, 3)}
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 3)}
 		for i := range 3 {
 			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: c.leftJ[i], Stays: c.stays[i], Left: c.left[i]})
 			d.orders = append(d.orders, duty.Order{Number: i + 1, Leaves: true, FliesUntil: 10})
 		}
 		d.choose(c.leastUp)
 		if !slices.Equal(d.leaves, c.leaves[:]) || d.covered != c.covered {
-			t.Errorf("%s: leave %v, covered until %d, want %v and %d", name, d.leaves, d.covered, c.leaves, c.covered)
+			t.Errorf("%s: leave %q, covered until %d, want %q and %d", name, d.leaves, d.covered, c.leaves, c.covered)
 		}
 	}
 }
@@ -166,12 +166,12 @@ func TestLeastUpStay(t *testing.T) {
 func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
 	const awayM, homeJ, flightW = 30.0, 14e3, 170.0
 	for slots, wantM := range map[float64]float64{3: awayM, 5: math.Inf(1)} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: flightW}, leaves: make([]bool, 1)}
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: flightW}, leaves: make([]string, 1)}
 		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: homeJ + slots*flightW, ReturnJ: 1e3, DescentJ: homeJ - 1e3,
 			Position: physics.Position{EastM: awayM}}}
 		d.orders = []duty.Order{{Number: 1, FliesUntil: 20, HomeLimitM: math.Inf(1)}}
-		if d.choose(1); d.leaves[0] || d.orders[0].HomeLimitM != wantM {
-			t.Errorf("%v slots before its reserve: leaves %v, at most %v m from home, want %v", slots, d.leaves[0],
+		if d.choose(1); d.leaves[0] != "" || d.orders[0].HomeLimitM != wantM {
+			t.Errorf("%v slots before its reserve: leaves %q, at most %v m from home, want %v", slots, d.leaves[0],
 				d.orders[0].HomeLimitM, wantM)
 		}
 	}
@@ -181,13 +181,13 @@ func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
 func TestLeavesOnceDurable(t *testing.T) {
 	l := inBounds(t, telemetry.StateFlying, account.Bounds{BudgetJ: 1, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded,
 		StandDown: telemetry.StandDownLand, LeastUp: 1})
-	l.duty.leaves, l.duty.leftJ = []bool{true, false}, []float64{0, 0}
+	l.duty.leaves, l.duty.leftJ = []string{forReserve, ""}, []float64{0, 0}
 	saved := []fleet.SavedAircraft{{Number: 1, UnderCommand: true}, {Number: 2, UnderCommand: true}}
-	if l.sendLeaving(saved); !l.duty.leaves[0] {
+	if l.sendLeaving(saved); l.duty.leaves[0] == "" {
 		t.Error("it was sent home, and the ledger does not have that")
 	}
 	saved[0].SendHome()
-	if l.sendLeaving(saved); l.duty.leaves[0] || saved[0].UnderCommand || !saved[0].Homing {
+	if l.sendLeaving(saved); l.duty.leaves[0] != "" || saved[0].UnderCommand || !saved[0].Homing {
 		t.Errorf("it was not sent home: %+v", saved[0])
 	}
 	pilot := fleet.SavedAircraft{Number: 1, WithPilot: true}

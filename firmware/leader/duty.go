@@ -28,7 +28,7 @@ type dutyPlan struct {
 	endJ    float64      // total at the end, as expected
 	floorJ  float64      // the least that it can be
 	short   bool         // a pack does not last, and its aircraft may not land
-	leaves  []bool       // aircraft that are sent home once the ledger has that
+	leaves  []string     // why aircraft are sent home once the ledger has that; empty: they are not
 }
 
 // planDuty plans who is in the air from the next slot on. Who leaves is on the disk with the
@@ -46,10 +46,16 @@ func (l *Leader) planDuty(views []fleet.View) {
 		l.account.SetBounds(&now)
 	}
 	l.planFor(d, &l.account, views)
-	if d.leaves = make([]bool, len(views)); l.mission.InSlots() && bounds.MayLand() {
+	if d.leaves = make([]string, len(views)); l.mission.InSlots() && bounds.MayLand() {
 		d.choose(bounds.LeastUp)
 	}
 }
+
+// Why an aircraft leaves.
+const (
+	forReserve = "reserve" // for what its pack must keep
+	byPlan     = "plan"    // the fleet's joules last longer with fewer in the air
+)
 
 // choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the
 // plan, the weaker packs first, while more than leastUp are in the air and the crew keeps none up.
@@ -63,7 +69,7 @@ func (d *dutyPlan) choose(leastUp int) {
 		switch {
 		case a.Left:
 		case a.LeftJ < keptJ:
-			d.leaves[i] = true
+			d.leaves[i] = forReserve
 		default:
 			up++
 			if a.ReturnJ > 0 && a.LeftJ < keptJ+awaySlots*d.input.FlightW {
@@ -77,7 +83,9 @@ func (d *dutyPlan) choose(leastUp int) {
 	}
 	slices.SortStableFunc(planned, func(i, j int) int { return cmp.Compare(d.input.Aircraft[i].LeftJ, d.input.Aircraft[j].LeftJ) })
 	for k, i := range planned {
-		if d.leaves[i] = k < up-leastUp; !d.leaves[i] {
+		if k < up-leastUp {
+			d.leaves[i] = byPlan
+		} else {
 			d.orders[i].FliesUntil = d.input.Slots
 		}
 	}
@@ -270,7 +278,7 @@ func sum(list []float64) (sum float64) {
 
 // leaving is whether the plan has an aircraft leave, and it is not on its way yet.
 func (d *dutyPlan) leaving(number int) bool {
-	return d.inForce && d.leaves != nil && d.leaves[number-1]
+	return d.inForce && d.leaves != nil && d.leaves[number-1] != ""
 }
 
 // order is what the plan asks of an aircraft in the slot.
@@ -287,12 +295,12 @@ func (d *dutyPlan) order(v *fleet.View) (x slot.Order) {
 
 // sendLeaving sends home the aircraft that leave by a settlement that is durable.
 func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
-	for i, leaves := range l.duty.leaves {
-		if leaves && durable[i].Homing {
-			l.Log.Info("aircraft comes home", "aircraft", i+1, "slot", l.schedule.Current(), "left_at_touchdown_j",
-				math.Round(l.duty.leftJ[i]))
+	for i, reason := range l.duty.leaves {
+		if reason != "" && durable[i].Homing {
+			l.Log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", l.schedule.Current(),
+				"left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
 			l.fleet.SendHome(i + 1)
-			l.duty.leaves[i] = false
+			l.duty.leaves[i] = ""
 		}
 	}
 }

@@ -122,11 +122,14 @@ func describe(w io.Writer, f *flightlog.Flight) {
 	}
 	for i, a := range last.Aircraft {
 		d, text := flightlog.Drawn{SlotsJ: a.SpentJ}, ""
+		if slot := leftSlot(f, i); slot > 0 {
+			text = fmt.Sprintf("; left for home from slot %d on", slot)
+		}
 		if i < len(f.Drawn) {
 			d.TransitJ = f.Drawn[i].TransitJ
 		}
 		if a.ReserveJ != nil && a.LeftAtTouchdownJ != nil {
-			text = fmt.Sprintf("; a reserve of %s, ", command.Kilojoules(*a.ReserveJ))
+			text += fmt.Sprintf("; a reserve of %s, ", command.Kilojoules(*a.ReserveJ))
 			if landed, ok := landedWith(f, i); ok {
 				text += "landed with " + command.Kilojoules(landed)
 			} else {
@@ -138,6 +141,16 @@ func describe(w io.Writer, f *flightlog.Flight) {
 	for _, c := range f.Commands {
 		fmt.Fprintln(w, "  ", c.Answer())
 	}
+}
+
+// leftSlot is the slot from which on aircraft i, from 0, was on its way home while the mission went on; 0: it stayed.
+func leftSlot(f *flightlog.Flight, i int) int {
+	for _, x := range f.Slots {
+		if s := x.Status; s != nil && !command.Over(s) && i < len(s.Aircraft) && s.Aircraft[i].Duty == telemetry.DutyLeaving {
+			return x.Slot + 1 // what a settlement tells is of the slot that opens
+		}
+	}
+	return 0
 }
 
 // landedWith is what an aircraft of a mission that is over had left of its pack at touchdown: what it had in the

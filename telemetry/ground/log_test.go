@@ -37,6 +37,9 @@ func exportedMissions(t *testing.T) (path string) {
 			s.Scope, s.Aircraft[0].ReserveJ, s.Aircraft[0].LeftAtTouchdownJ = telemetry.ScopeLanded, new(12e3), new(12.7e3)
 			s.Aircraft[0].SpentJ, s.Aircraft[0].UsableJ = 13e3, new(21e3) // 8.4 kJ were drawn since
 			f.Rows[9].Status = &s
+			leaving := exampleStatus(4)
+			leaving.Aircraft[0].Duty = telemetry.DutyLeaving
+			f.Rows[4].Status = &leaving
 		}
 		flights = append(flights, f)
 	}
@@ -89,7 +92,7 @@ func TestLog(t *testing.T) {
 	}{
 		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
 			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
-			"touchdown; a reserve of 12 kJ, landed with 12.6 kJ\n" +
+			"touchdown; left for home from slot 5 on; a reserve of 12 kJ, landed with 12.6 kJ\n" +
 			"m-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ in slots, 1 commands\n   aircraft 1: 0.5 kJ in " +
 			"slots\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},
