@@ -152,7 +152,17 @@ func problems(s *report.Summary) (list []string) {
 		return list
 	}
 	if s.Budget.Error > report.PassedMost {
-		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %%", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error))
+		causes := fmt.Sprintf("the leader counted %s kJ", kilojoules(s.Budget.LeaderSpentJ))
+		for _, c := range []struct {
+			what string
+			n    int
+		}{{"slots missed", s.MissedSlots}, {"decisions late", s.Latency.LateDecisions}} {
+			if c.n > 0 {
+				causes += fmt.Sprintf("; %s: %d", c.what, c.n)
+			}
+		}
+		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %% (%s)", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error,
+			causes))
 	}
 	for _, a := range s.Aircraft {
 		if s.Budget.Landed && a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ {

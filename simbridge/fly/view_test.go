@@ -20,23 +20,26 @@ import (
 func TestProblems(t *testing.T) {
 	for name, c := range map[string]struct {
 		slots, missed, planned int
+		late                   int // decisions
 		budgetError            float64
 		leftJ                  float64 // in a pack of 60 kJ that was to keep 12
 		want                   []string
 	}{
-		"all well": {98, 2, 100, 0.004, 12000, nil},
-		"slots missed": {94, 6, 100, 0, 12000, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy for " +
+		"all well": {98, 2, 100, 9, 0.004, 12000, nil},
+		"slots missed": {94, 6, 100, 0, 0, 12000, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy for " +
 			"speed 10"}},
-		"passed": {100, 0, 100, 0.012, 12000, []string{"the budget of 42.00 kJ was passed by 1.2 %"}},
-		"both": {90, 10, 100, 0.012, 12000, []string{"10 of 100 slots were missed: the leader was away, or this machine too " +
-			"busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 %"}},
-		"less left": {100, 0, 100, -0.1, 11000, []string{
+		"passed": {100, 0, 100, 0, 0.012, 12000, []string{"the budget of 42.00 kJ was passed by 1.2 % (the leader counted 41.83 kJ)"}},
+		"both": {90, 10, 100, 13, 0.012, 12000, []string{"10 of 100 slots were missed: the leader was away, or this machine too " +
+			"busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 % (the leader counted 41.83 kJ; slots missed: 10; decisions " +
+			"late: 13)"}},
+		"less left": {100, 0, 100, 0, -0.1, 11000, []string{
 			"aircraft 1 landed with 18.3 % of its pack, and the budget asks for 20.0 %"}},
-		"passed, ended early": {40, 0, 100, 0.012, 0, nil},
-		"left over":           {100, 0, 100, -0.2, 20000, nil},
+		"passed, ended early": {40, 0, 100, 0, 0.012, 0, nil},
+		"left over":           {100, 0, 100, 0, -0.2, 20000, nil},
 	} {
 		s := &report.Summary{Slots: c.slots, MissedSlots: c.missed, PlannedSlots: c.planned, Speed: 10,
-			Budget:   report.Energy{RevisedJ: 42000, Error: c.budgetError, Landed: true},
+			Latency:  report.Latency{LateDecisions: c.late},
+			Budget:   report.Energy{RevisedJ: 42000, Error: c.budgetError, LeaderSpentJ: 41830, Landed: true},
 			Aircraft: []report.AircraftSummary{{Number: 1, PackJ: 60e3, KeptJ: 12e3, LeftJ: c.leftJ}}}
 		if got := problems(s); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

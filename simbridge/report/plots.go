@@ -68,26 +68,19 @@ func newPlot(title, x, y string) *plot.Plot {
 }
 
 // addLine adds a line to a plot, and to its legend unless the label is empty. A
-// line of few points has a marker on each: one point alone would not be seen.
+// line of one point has a marker there: it would not be seen.
 func addLine(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg.Length, dashes ...vg.Length) {
 	l := &plotter.Line{XYs: xy, LineStyle: draw.LineStyle{Color: c, Width: width, Dashes: dashes}}
 	p.Add(l)
-	if label == "" {
-		return
+	if len(xy) == 1 {
+		p.Add(&plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: width, Shape: draw.CircleGlyph{}}})
 	}
-	if 0 < len(xy) && len(xy) < fewPoints {
-		points := &plotter.Scatter{XYs: xy, GlyphStyle: draw.GlyphStyle{Color: c, Radius: 3, Shape: draw.CircleGlyph{}}}
-		p.Add(points)
-		p.Legend.Add(label, l, points)
-		return
+	if label != "" {
+		p.Legend.Add(label, l)
 	}
-	p.Legend.Add(label, l)
 }
 
-const (
-	fewPoints = 16
-	noteSize  = 10
-)
+const noteSize = 10
 
 // addEvents marks the shock, the budgets' revisions, and who left for home, among the first rows. In the right half
 // the lines begin at legendY, above the legend there.

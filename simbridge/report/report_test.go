@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"prefdt/inference/physics"
+	"prefdt/simbridge/chart"
 )
 
 func TestQuantiles(t *testing.T) {
@@ -77,6 +78,35 @@ func TestLines(t *testing.T) {
 	}
 	if got := new(Flight).lines(rows, 1, budget); !reflect.DeepEqual(got[1:], []plotter.XYs{{{X: 6, Y: 4}}, {{X: 8, Y: 4}}}) {
 		t.Errorf("at the slots' ends: %v", got)
+	}
+}
+
+// A line is drawn alike with a label and without one, however short, and one of a single point is seen.
+func TestShortLines(t *testing.T) {
+	for points := 1; points < 20; points++ {
+		var line plotter.XYs
+		for i := range points {
+			line = append(line, plotter.XY{X: 3 + float64(i)/2, Y: 5})
+		}
+		drawn := map[string]int{}
+		for _, label := range []string{"", "floor"} {
+			p, picture := newPlot("", "", ""), vgimg.New(600, 300)
+			addLine(p, label, line, chart.Purple, 2)
+			p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 20, 0, 10
+			p.Legend = plot.NewLegend()
+			p.Draw(draw.New(picture))
+			bounds := picture.Image().Bounds()
+			for y := range bounds.Dy() {
+				for x := range bounds.Dx() {
+					if r, g, _, _ := picture.Image().At(x, y).RGBA(); r > g+20<<8 {
+						drawn[label]++
+					}
+				}
+			}
+		}
+		if drawn["floor"] != drawn[""] || drawn[""] == 0 {
+			t.Errorf("%d points: %d pixels with a label, %d without", points, drawn["floor"], drawn[""])
+		}
 	}
 }
 
