@@ -87,8 +87,8 @@ func TestConsequence(t *testing.T) {
 		"stop": {action("stop"), flying,
 			"Aircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot."},
 		"stop while one lands": {action("stop"), as(telemetry.StateReturning, "AUTO.LAND"),
-			"Aircraft 2 stays in the air where it is, in its autopilot's Hold, until `return` or a pilot. Aircraft 1 is landing, and goes " +
-				"on. The mission is over."},
+			"Aircraft 2 stays in the air where it is, in its autopilot's Hold, until `return` or a pilot. Aircraft 1 is landing, and " +
+				"goes on. The mission is over."},
 		"resume": {action("resume"), flying,
 			"A hold ends, and aircraft in the air that are with their pilots fly for the leader again."},
 		"resume of two": {action("resume", 2, 1), flying, "Aircraft 1 and 2 fly for the leader again, not for a pilot."},
