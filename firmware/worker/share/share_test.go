@@ -208,7 +208,7 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 			n := len(c.weights)
 			for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 				used, total := judge()
-				if len(used) == n && total > float64(n)*float64(240*time.Millisecond) {
+				if len(used) == n && total > float64(n)*float64(400*time.Millisecond) {
 					slices.Sort(used)
 					median := used[n/2]
 					var off []float64
@@ -275,7 +275,7 @@ func TestHostileFunctions(t *testing.T) {
 		{"memory without end", fGrow, 1e9, nil},
 		{"recursion", fRecurse, 1e9, nil},
 		{"a trap", fTrap, 1, executor.ErrBroken},
-		{"output without end", fFlood, 1, executor.ErrBroken},
+		{"output without end", fFlood, 1e9, executor.ErrBroken},
 		{"an error", fRefuse, 1, executor.ErrFailed},
 		{"a wait without end", fAsleep, 1, ErrStopped},
 		{"no such function", 99, 1, executor.ErrFailed},
