@@ -218,7 +218,7 @@ var ardupilotTable = []parameter{
 func (ardupilot) parameterTable() []parameter { return ardupilotTable }
 
 // value is a plain number, also of integers.
-func (ardupilot) value(m *common.MessageParamValue) float64 { return float64(m.ParamValue) }
+func (ardupilot) value(m *common.MessageParamValue) float64 { return decimal(m.ParamValue) }
 
 // bringsDown is whether an action of its failsafes ends on the ground.
 func bringsDown(action int) bool {

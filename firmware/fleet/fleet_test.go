@@ -84,6 +84,32 @@ func TestHoldWithoutALowBatteryActionIsUnsafe(t *testing.T) {
 	}
 }
 
+// A parameter is said as it was set, not as a float32 that is widened, and what brings an aircraft
+// down at low battery as the table has it.
+func TestWordsOfParameters(t *testing.T) {
+	for _, c := range []struct {
+		parameter string
+		kind      common.MAV_PARAM_TYPE
+		value     float32
+		want      string
+	}{
+		{"COM_OF_LOSS_T", common.MAV_PARAM_TYPE_REAL32, 0.2, "COM_OF_LOSS_T is 0.2 s, want 0.3 to 10"},
+		{"COM_OF_LOSS_T", common.MAV_PARAM_TYPE_REAL32, 10.1, "COM_OF_LOSS_T is 10.1 s, want 0.3 to 10"},
+		{"COM_LOW_BAT_ACT", common.MAV_PARAM_TYPE_INT32, 0, "COM_LOW_BAT_ACT is 0, want 1 or 3 (Return) or 2 (Land), or COM_OBL_RC_ACT 3 " +
+			"(Return) or 4 (Land): an aircraft that holds without its leader hovers until its battery is empty"},
+		{"NAV_DLL_ACT", common.MAV_PARAM_TYPE_INT32, int32Bits(2), "NAV_DLL_ACT is 2: it acts when it receives no ground station, " +
+			"and the leader is none; want 0, or a ground station besides"},
+		{"NAV_DLL_ACT", common.MAV_PARAM_TYPE_INT32, 0, ""},
+	} {
+		p := Parameters{SpeedMaxMPS: 12, px4Parameters: px4Parameters{OffboardLossS: 1, OffboardLossAction: 5, LowBatteryAction: 3},
+			readMask: 1<<4 - 1}
+		p.handleParamValue(&common.MessageParamValue{ParamId: c.parameter, ParamType: c.kind, ParamValue: c.value})
+		if got := strings.Join(append(p.UnsafeReasons(), p.Warnings(1)...), "\n"); got != c.want {
+			t.Errorf("%s %v: %q", c.parameter, c.value, got)
+		}
+	}
+}
+
 func int32Bits(x int32) float32 { return math.Float32frombits(uint32(x)) }
 
 // A descent from 100 m was measured on PX4: 74 s at its default rates.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -76,6 +77,12 @@ func (p *Parameters) missing() (names []string) {
 		}
 	}
 	return names
+}
+
+// decimal is the shortest decimal that a float32 is: 0.2, where its plain conversion is 0.20000000298.
+func decimal(x float32) float64 {
+	d, _ := strconv.ParseFloat(strconv.FormatFloat(float64(x), 'g', -1, 32), 64)
+	return d
 }
 
 func (p *Parameters) gainPerS() float64 {

@@ -125,6 +125,9 @@ type px4Parameters struct {
 	dataLinkRead       bool    // DataLinkLossAction was read
 }
 
+// lowBatteryActions are the values of COM_LOW_BAT_ACT that end on the ground.
+const lowBatteryActions = "1 or 3 (Return) or 2 (Land)"
+
 // px4Table has the parameters that are requested. Without those that are
 // required no aircraft takes off; for the others PX4's defaults are assumed.
 var px4Table = []parameter{
@@ -134,7 +137,7 @@ var px4Table = []parameter{
 		set: func(p *Parameters, x float64) { p.OffboardLossAction = int(x) }},
 	{name: "MPC_XY_VEL_MAX", want: "above 0, m/s", what: "the speed limit, unless the configuration's is lower", required: true,
 		set: func(p *Parameters, x float64) { p.SpeedMaxMPS = x }},
-	{name: "COM_LOW_BAT_ACT", want: "3 or 1 (Return) or 2 (Land); any where COM_OBL_RC_ACT is 3 or 4",
+	{name: "COM_LOW_BAT_ACT", want: lowBatteryActions + "; any where COM_OBL_RC_ACT is 3 or 4",
 		what: "what it does at low battery", required: true,
 		set: func(p *Parameters, x float64) { p.LowBatteryAction = int(x) }},
 	{name: "MPC_XY_P", want: "up to 2, else 0.95 is assumed", what: "gain of its position loop",
@@ -169,7 +172,7 @@ func (px4) value(m *common.MessageParamValue) float64 {
 		common.MAV_PARAM_TYPE_UINT8, common.MAV_PARAM_TYPE_UINT16, common.MAV_PARAM_TYPE_UINT32:
 		return float64(int32(math.Float32bits(m.ParamValue)))
 	}
-	return float64(m.ParamValue)
+	return decimal(m.ParamValue)
 }
 
 func (px4) unsafeReasons(p *Parameters) []string {
@@ -179,8 +182,8 @@ func (px4) unsafeReasons(p *Parameters) []string {
 		{!comesDown && lost != lossActionHold, []string{"COM_OBL_RC_ACT"},
 			fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", lost)},
 		{!comesDown && !(low >= 1 && low <= 3), []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
-			fmt.Sprintf("COM_LOW_BAT_ACT is %d, want 2 (Land) or 3 (Return), or COM_OBL_RC_ACT 3 (Return) or 4 (Land): an aircraft that "+
-				"holds without its leader hovers until its battery is empty", low)},
+			fmt.Sprintf("COM_LOW_BAT_ACT is %d, want %s, or COM_OBL_RC_ACT 3 (Return) or 4 (Land): an aircraft that "+
+				"holds without its leader hovers until its battery is empty", low, lowBatteryActions)},
 		{!(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10), []string{"COM_OF_LOSS_T"},
 			fmt.Sprintf("COM_OF_LOSS_T is %v s, want 0.3 to 10", p.OffboardLossS)},
 		{!(p.SpeedMaxMPS > 0), []string{"MPC_XY_VEL_MAX"},
@@ -193,6 +196,10 @@ func (px4) warnings(p *Parameters, capacityJ float64) (reasons []string) {
 	if p.CapacityMAh > 0 && p.CapacityMAh*3.6*minCellV*maxCells < capacityJ {
 		reasons = append(reasons, fmt.Sprintf("BAT1_CAPACITY is %v mAh, which no pack of up to %d cells makes %v J: remaining charge "+
 			"will mislead", p.CapacityMAh, maxCells, capacityJ))
+	}
+	if p.DataLinkLossAction != 0 {
+		reasons = append(reasons, fmt.Sprintf("NAV_DLL_ACT is %d: it acts when it receives no ground station, and the leader is none; "+
+			"want 0, or a ground station besides", p.DataLinkLossAction))
 	}
 	return reasons
 }

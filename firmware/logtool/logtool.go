@@ -101,7 +101,8 @@ func check(ctx context.Context, o *options, stdout io.Writer) error {
 		}
 		fmt.Fprintf(stdout, "%s: %s, %d slots settled", r.Mission, r.Phase, r.SettledSlots)
 		if r.Rows > 0 {
-			fmt.Fprintf(stdout, ", rows of slots %d to %d, %.0f J, %.1f s", r.FirstSlot, r.LastSlot, r.SpentJ, r.DelayS)
+			fmt.Fprintf(stdout, ", rows of slots %d to %d, %.0f J, %.1f s of delay of users that were received", r.FirstSlot, r.LastSlot,
+				r.SpentJ, r.DelayS)
 		}
 		fmt.Fprintln(stdout)
 		for _, text := range r.Faults {

@@ -60,7 +60,7 @@ func TestLogOfAFlight(t *testing.T) {
 		t.Errorf("the tasks of a flight without an estimator: %s", text)
 	}
 	if text := log(0, "check", "-config", config); !strings.Contains(text, "m1: done, 8 slots settled, rows of slots 0 to 7, "+
-		fmt.Sprintf("%.0f J", spent)) {
+		fmt.Sprintf("%.0f J, ", spent)) || !strings.Contains(text, " s of delay of users that were received\n") {
 		t.Errorf("check: %s, status said %v J", text, spent)
 	}
 	lines, err := csv.NewReader(strings.NewReader(log(0, "-file", path, "export", "-csv"))).ReadAll()

@@ -144,7 +144,9 @@ func (p *preflight) policy() {
 	}
 	p.fails("configuration", p.config.CheckStarts(frozen.Physics.AreaSideM))
 	p.checkpoint = frozen
-	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest", p.config.Checkpoint)
+	k := &frozen.Physics
+	p.add(ResultOK, "checkpoint", "%s loads and matches its manifest; it is for a square of %g m, %g m up, up to %g m/s, "+
+		"and %.0f W in hover", p.config.Checkpoint, k.AreaSideM, k.AltitudeM, k.SpeedMaxMPS, k.Propulsion.PowerW(0))
 	s := snapshotOfStarts(&p.config, frozen.Physics)
 	g := goal.New(&frozen.GoalConstants, &frozen.Physics, p.config.Slots, len(p.config.Aircraft))
 	var d slot.Decision
@@ -491,7 +493,7 @@ func (p *preflight) autopilots(ctx context.Context) {
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)
 	}
 	if len(views) > 1 && !p.fails("separation", leader.CheckSeparation(c, &k, views)) {
-		p.add(ResultOK, "separation", "aircraft, and their starts, are at least %g m apart", k.SeparationM)
+		p.add(ResultOK, "separation", "%s", separated(views, k.SeparationM))
 	}
 	for reason, n := range f.RejectedFrames() {
 		if strings.HasPrefix(reason, fleet.OtherComponentReason) {
@@ -499,6 +501,20 @@ func (p *preflight) autopilots(ctx context.Context) {
 		}
 		p.add(ResultWarn, "links", "%d frames refused: %s", n, reason)
 	}
+}
+
+// separated says whose distance is kept: an aircraft without a position has none.
+func separated(views []fleet.View, leastM float64) string {
+	located := 0
+	for i := range views {
+		if views[i].Located {
+			located++
+		}
+	}
+	if located < len(views) {
+		return fmt.Sprintf("starts are at least %g m apart; of %d aircraft %d have a position", leastM, len(views), located)
+	}
+	return fmt.Sprintf("aircraft, and their starts, are at least %g m apart", leastM)
 }
 
 func aircraftItem(number int) string { return fmt.Sprintf("aircraft %d", number) }

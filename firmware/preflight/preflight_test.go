@@ -231,6 +231,11 @@ func TestCheckFails(t *testing.T) {
 			preflight.ResultFail, "has to send to UDP port"},
 		{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "links",
 			preflight.ResultFail, "address already in use; a leader, a ground station or a MAVLink router may have it, `ss -ulpn`"},
+		{"nobody received", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + rig.FreeAddress(t) + "\"}, {system_id: 8, endpoint: " +
+			"\"udp-listen:" + rig.FreeAddress(t) + "\"}]", "separation", preflight.ResultOK,
+			"starts are at least 10 m apart; of 2 aircraft 0 have a position\n"},
+		{"the checkpoint's world", "slots: 100", "checkpoint", preflight.ResultOK,
+			"; it is for a square of 1000 m, 100 m up, up to 30 m/s, and 168 W in hover\n"},
 		{"disk full", "ledger_mb: 2048\nslot_ms: 1000", "state", preflight.ResultOK, "MB free"},
 	} {
 		_, results, details := runCheck(t, r.WriteConfig(c.more), "300ms")
@@ -294,7 +299,7 @@ func TestCheckNamesAnotherAutopilot(t *testing.T) {
 func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 	t.Parallel()
 	r := rig.NewRealTime(t, 3, 100, rig.SlotMS)
-	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0, "COM_OF_LOSS_T": 60}, {"COM_OF_LOSS_T": 60}, {}} {
+	for i, p := range []map[string]float64{{"COM_OBL_RC_ACT": 0, "COM_OF_LOSS_T": 60}, {"COM_OF_LOSS_T": 60}, {"NAV_DLL_ACT": 2}} {
 		r.ReplaceParameters(i, p)
 	}
 	_, results, details := runCheck(t, r.WriteConfig("decide_by_ms: 39"), "60s")
@@ -308,8 +313,8 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 			}
 		}
 	}
-	if results["aircraft 3"] != preflight.ResultOK {
-		t.Errorf("aircraft 3: %s", details["aircraft 3"])
+	if results["aircraft 3"] != preflight.ResultWarn || !strings.Contains(details["aircraft 3"], "NAV_DLL_ACT is 2") {
+		t.Errorf("aircraft 3: %q: %s", results["aircraft 3"], details["aircraft 3"])
 	}
 }
 

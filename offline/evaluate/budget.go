@@ -38,7 +38,8 @@ const minKeepable = 50
 func budgetNotes(w *world.Config, n int) (lines string) {
 	if n < minKeepable {
 		lines = fmt.Sprintf("budgets: with %d seeds every cell will say \"not measured\", and -json alone has its means; "+
-			"it takes %d seeds whose budget the even pacer keeps, so -seeds 1000000:10000%d or more. The front can do with fewer.\n",
+			"it takes %d seeds whose budget the even pacer keeps, so -seeds 1000000:10000%d or more. The front can do with fewer. "+
+			"One perturbation quickly: -perturbation \"x1.5 at half time\" -arms \"controller with reserve\".\n",
 			n, minKeepable, minKeepable+10)
 	}
 	if scale := w.EnergyScale(); math.Abs(scale-1) > 1e-3 {

@@ -249,7 +249,8 @@ func TestBudgetNotes(t *testing.T) {
 	}
 	w.Slots = 60
 	text := budgetNotes(&w, 20)
-	for _, want := range []string{"with 20 seeds every cell", "takes 50 seeds", "1000000:1000060", "standard world times 0.6,"} {
+	for _, want := range []string{"with 20 seeds every cell", "takes 50 seeds", "1000000:1000060",
+		`-perturbation "x1.5 at half time" -arms "cont`, "standard world times 0.6,"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}

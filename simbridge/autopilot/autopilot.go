@@ -96,7 +96,8 @@ func (c *Config) Check() error {
 	p := paramsOf(c)
 	for name, x := range c.Parameters {
 		if !p.set(name, x) {
-			return fmt.Errorf("autopilot parameter %s = %v: not one that is simulated", name, x)
+			return fmt.Errorf("autopilot parameter %s = %v: want 0 or more for one of those that are simulated, %s", name, x,
+				strings.Join(p.names(), ", "))
 		}
 	}
 	if c.Serial != "" {

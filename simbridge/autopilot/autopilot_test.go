@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -908,6 +909,25 @@ func TestCloseWhileBehind(t *testing.T) {
 	case <-closed:
 	case <-time.After(20 * time.Second):
 		t.Fatal("it catches up for ever")
+	}
+}
+
+// A parameter that cannot be set is refused with the names of those that can.
+func TestCheckNamesTheSimulatedParameters(t *testing.T) {
+	for _, c := range []struct {
+		copter     bool
+		name, want string
+		x          float64
+	}{
+		{false, "MPC_XY_P", ", BAT1_CAPACITY, BAT1_N_CELLS, ", 5},
+		{false, "MPC_XY_VEL_MAX", ", MPC_XY_VEL_MAX, ", -1},
+		{true, "WPNAV_P", ", WPNAV_SPEED, ", 5},
+	} {
+		conf := Config{SystemID: 1, Speed: 1, CapacityJ: 1e5, Copter: c.copter, Parameters: map[string]float64{c.name: c.x}}
+		start := fmt.Sprintf("autopilot parameter %s = %v: want 0 or more for one of those that are simulated", c.name, c.x)
+		if err := conf.Check(); err == nil || !strings.HasPrefix(err.Error(), start) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
 

@@ -52,6 +52,13 @@ func (p params) index(name string) int {
 	return slices.IndexFunc(p, func(q param) bool { return q.name == name })
 }
 
+func (p params) names() (list []string) {
+	for _, q := range p {
+		list = append(list, q.name)
+	}
+	return list
+}
+
 // get returns a parameter that the vehicle itself uses.
 func (p params) get(name string) float64 {
 	if i := p.index(name); i >= 0 {

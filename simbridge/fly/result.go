@@ -145,8 +145,8 @@ const missedMost = 0.05
 // problems are what a completed flight has to say first, a line each.
 func problems(s *report.Summary) (list []string) {
 	if slots := s.Slots + s.MissedSlots; float64(s.MissedSlots) > missedMost*float64(slots) {
-		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader was away, or this machine too busy for speed %v",
-			s.MissedSlots, slots, s.Speed))
+		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader or the broker was away, or this machine too busy "+
+			"for speed %v", s.MissedSlots, slots, s.Speed))
 	}
 	if s.Slots+s.MissedSlots < s.PlannedSlots { // it ended early
 		return list

@@ -26,13 +26,13 @@ func TestProblems(t *testing.T) {
 		want                   []string
 	}{
 		"all well": {98, 2, 100, 9, 0.004, 12000, nil},
-		"slots missed": {94, 6, 100, 0, 0, 12000, []string{"6 of 100 slots were missed: the leader was away, or this machine too busy " +
-			"for speed 10"}},
+		"slots missed": {94, 6, 100, 0, 0, 12000, []string{"6 of 100 slots were missed: the leader or the broker was away, or this " +
+			"machine too busy for speed 10"}},
 		"passed": {100, 0, 100, 0, 0.012, 12000, []string{
 			"the budget of 42.00 kJ was passed by 1.2 % (the leader counted 41.83 kJ)"}},
-		"both": {90, 10, 100, 13, 0.012, 12000, []string{"10 of 100 slots were missed: the leader was away, or this machine too " +
-			"busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 % (the leader counted 41.83 kJ; slots missed: 10; decisions " +
-			"late: 13)"}},
+		"both": {90, 10, 100, 13, 0.012, 12000, []string{"10 of 100 slots were missed: the leader or the broker was away, or this " +
+			"machine too busy for speed 10", "the budget of 42.00 kJ was passed by 1.2 % (the leader counted 41.83 kJ; slots missed: " +
+			"10; decisions late: 13)"}},
 		"less left": {100, 0, 100, 0, -0.1, 11000, []string{
 			"aircraft 1 landed with 18.3 % of its pack, and the budget asks for 20.0 %"}},
 		"passed, ended early": {40, 0, 100, 0, 0.012, 0, nil},
