@@ -3,10 +3,12 @@ package leader_test
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -78,6 +80,7 @@ func TestLatencyProbe(t *testing.T) {
 	}()
 	fmt.Println("watching")
 	began, worst := time.Now(), map[int]time.Duration{}
+	hung := watchDisk(t, began, slot)
 	for next := began; ; next = next.Add(slot / 40) {
 		select {
 		case <-end:
@@ -89,6 +92,11 @@ func TestLatencyProbe(t *testing.T) {
 					late++
 				}
 			}
+			for n := range hung() {
+				if worst[n] <= slot/20 {
+					late++
+				}
+			}
 			fmt.Println(strings.Join([]string{strconv.Itoa(late), strconv.Itoa(int(time.Since(began)/slot) + 1)}, " "))
 			return
 		case <-time.After(time.Until(next)):
@@ -97,5 +105,39 @@ func TestLatencyProbe(t *testing.T) {
 		}
 		n := int(next.Sub(began) / slot)
 		worst[n] = max(worst[n], time.Since(next))
+	}
+}
+
+// watchDisk writes to the disk in each slot, as a leader does before it decides, and returns the slots in
+// which a write took longer than half of one.
+func watchDisk(t *testing.T, began time.Time, slot time.Duration) (hung func() map[int]bool) {
+	file, err := os.CreateTemp("", "latency-probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(file.Name()) // it lasts as long as this process
+	var mutex sync.Mutex
+	late := map[int]bool{}
+	go func() {
+		for n := 0; ; n++ {
+			time.Sleep(time.Until(began.Add(time.Duration(n) * slot)))
+			start := time.Now()
+			if _, err := file.WriteAt(make([]byte, 4096), 0); err != nil {
+				return
+			}
+			if file.Sync() != nil || time.Since(start) <= slot/2 {
+				continue
+			}
+			mutex.Lock()
+			for k := int(start.Sub(began) / slot); k <= int(time.Since(began)/slot); k++ {
+				late[k] = true
+			}
+			mutex.Unlock()
+		}
+	}()
+	return func() map[int]bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		return maps.Clone(late)
 	}
 }

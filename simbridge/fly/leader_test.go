@@ -48,9 +48,13 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 	return buildFolder, nil
 })
 
+var measuring sync.Mutex
+
 // cpuShare is the part of a CPU's time that a program gets on this machine now, beside all others.
 func cpuShare(t *testing.T) float64 {
 	t.Helper()
+	measuring.Lock() // alone: tests that measure beside each other would all find a busy machine
+	defer measuring.Unlock()
 	const thread, spins = 1, 200 * time.Millisecond // RUSAGE_THREAD
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -211,7 +215,7 @@ func TestJoulesAreConserved(t *testing.T) {
 		if d := truth - m.countedJ; d < 0 || d > countJ {
 			t.Errorf("aircraft %d: energy_consumed says %v J of %v", i+1, m.countedJ, truth)
 		}
-		if d := math.Abs(truth - m.integratedJ); d > 0.015*truth { // to a tenth of a second, which positions tell
+		if d := math.Abs(truth - m.integratedJ); d > 0.01*truth+countJ { // which positions tell to a tenth of a second
 			t.Errorf("aircraft %d: current x voltage says %v J of %v", i+1, m.integratedJ, truth)
 		}
 		if m.messages < 4*slots {
