@@ -214,6 +214,17 @@ func leaveForPack(j *judge) {
 	j.handleMotion(0, s)
 }
 
+// leaveAfterShock has it land with much left, once flying has come to cost more at a time.
+func leaveAfterShock(shockS float64) func(*judge) {
+	return func(j *judge) {
+		flyPacks(j)
+		j.lastSlot, j.limits.shockSlot = 20, 20
+		j.handleMotion(0, withCharge(middle, 0.5, shockS))
+		leaveForPack(j)
+		landLeft(j, 0.28)
+	}
+}
+
 // copterClimbsByItself climbs from 40 m for 45 s, by the leader's setpoints, at a speed.
 func copterClimbsByItself(j *judge, climbMPS float64) {
 	j.aircraft[0].copter, j.aircraft[0].climbMPS = true, 2.5
@@ -437,20 +448,8 @@ var ruleCases = []struct {
 		leaveForPack(j)
 		landLeft(j, 0.5)
 	}, true},
-	{"uses pack", "flying came to cost more a moment before", func(j *judge) {
-		flyPacks(j)
-		j.lastSlot, j.limits.shockSlot = 20, 20
-		j.handleMotion(0, withCharge(middle, 0.5, 45))
-		leaveForPack(j)
-		landLeft(j, 0.28)
-	}, true},
-	{"uses pack", "flying came to cost more long before", func(j *judge) {
-		flyPacks(j)
-		j.lastSlot, j.limits.shockSlot = 20, 20
-		j.handleMotion(0, withCharge(middle, 0.5, 35))
-		leaveForPack(j)
-		landLeft(j, 0.28)
-	}, false},
+	{"uses pack", "flying came to cost more a moment before", leaveAfterShock(45), true},
+	{"uses pack", "flying came to cost more long before", leaveAfterShock(35), false},
 	{"uses pack", "after the last slot", func(j *judge) { flyPacks(j); j.lastSlot = 99; leaveForPack(j); landLeft(j, 0.5) }, true},
 	{"take-off ended", "at half its height", func(j *judge) { copterClimbs(j, 50) }, false},
 	{"take-off ended", "at its height", func(j *judge) { copterClimbs(j, 99) }, true},
