@@ -52,6 +52,7 @@ type aircraft struct {
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
 	bootMS            float64            // autopilot's time since boot, at positionS
+	bootMSAtTick      float64            // the same at the last tick
 	delayS            float64            // see updateDelayS
 	clockRate         clockRate          // of that clock
 	restoredBootS     float64            // autopilot's time since boot, as of the previous leader process; 0: unknown

@@ -542,6 +542,18 @@ func TestLagOfEachAircraft(t *testing.T) {
 	}
 }
 
+// The moment at which it rests may be missed: it stays where it turns, and is not flown back from there.
+func TestHoldsWhereItTurns(t *testing.T) {
+	at, from := physics.Position{EastM: 312, NorthM: 300}, physics.Position{EastM: 300, NorthM: 300}
+	for name, c := range map[string]struct{ eastMPS, wantM float64 }{"on its way": {3, 300}, "already back": {-2.7, 312}} {
+		a := &aircraft{position: at, velocity: physics.Position{EastM: c.eastMPS, NorthM: 1}}
+		a.trajectory = trajectory{kind: trajectoryHold, from: from}
+		if got, _ := a.reference(1); got.EastM != c.wantM {
+			t.Errorf("%s: it is to stay at %.0f m, want %.0f", name, got.EastM, c.wantM)
+		}
+	}
+}
+
 // A hold is where an aircraft comes to rest, however late it follows: it is not flown back to where
 // it was ordered. So it is after a stall of the loop, in which an ArduCopter stops by itself.
 func TestHoldsWhereItComesToRest(t *testing.T) {

@@ -64,7 +64,8 @@ const (
 type control struct {
 	phase             Phase
 	homeward          bool   // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
-	pilotReason       string // why it is under pilot control
+	pilotReason       string // why it is under pilot control, since pilotSinceS
+	pilotSinceS       float64
 	trajectory        trajectory
 	transitReference  physics.Position // a transit's reference at transitReferenceS
 	transitReferenceS float64
@@ -143,8 +144,9 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 			return from.Add(step), step.Scale(1 - a.params.gainPerS())
 		}
 		return a.trajectory.target, physics.Position{}
-	case trajectoryHold: // where it comes to rest: one that follows late would be flown back a long way
-		if a.velocity.Norm() < stillMPS && a.position.Sub(a.trajectory.from).Norm() > heldWithinM {
+	case trajectoryHold: // where it comes to rest, or turns: one that follows late would be flown back a long way
+		off := a.position.Sub(a.trajectory.from)
+		if r := off.Norm(); r > heldWithinM && a.velocity.Dot(off)/r < stillMPS {
 			a.trajectory.from = a.position
 		}
 	}

@@ -142,6 +142,8 @@ func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m messag
 	case a != nil:
 		if why = a.refusal(now, m); why == "" && what != kindHarmless && c != a.channel {
 			why = "this is not its link"
+		} else if why == "" && what != kindHarmless && f.stoodStill(f.Clock.Now()) {
+			why = "the leader stood still since it decided"
 		}
 	case what != kindHarmless:
 		why = "it is not addressed to an aircraft"

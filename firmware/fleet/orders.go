@@ -125,6 +125,8 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.fresh(now) || !a.heartbeatFresh(now):
 		return a.staleError(now)
+	case a.phase == PhasePilot && a.positionS < a.pilotSinceS: // its autopilot may have rebooted, which its next positions show
+		return errors.New("sent no position since its pilot has it; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order

@@ -75,8 +75,9 @@ func (a *aircraft) handToPilot(f *Fleet, why string) {
 	if a.phase == PhasePilot {
 		return
 	}
-	a.phase, a.homeward, a.pilotReason = PhasePilot, false, why
-	if now := f.nowS(); a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
+	now := f.nowS()
+	a.phase, a.homeward, a.pilotReason, a.pilotSinceS = PhasePilot, false, why, now
+	if a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
 		a.autopilotText = "" // about something else
 	}
 	f.Log.Warn("aircraft is with its pilot until resume", "aircraft", a.number, "reason", a.reason())

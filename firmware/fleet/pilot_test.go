@@ -805,6 +805,77 @@ func TestReadsBeforeItSendsAfterAStall(t *testing.T) {
 	}
 }
 
+// It reads what was sent meanwhile first, also if that takes it long.
+func TestReadsAllBeforeItSendsAfterAStall(t *testing.T) {
+	const stallS = 8
+	v := flyingVehicle(t)
+	v.Hold(1)
+	v.clock.Advance(stallS * time.Second)
+	v.sent.frames = nil
+	for range stallS { // a second of messages in each ten milliseconds
+		v.tick()
+		v.bootMS += 1000
+		v.sendState()
+		v.clock.Advance(10 * time.Millisecond)
+	}
+	v.Hold(1)
+	v.tick()
+	if got := v.sent.drain(); len(got) > 0 {
+		t.Fatalf("sent %+v before all is read", got)
+	}
+	v.sendHeartbeat()
+	for range 6 {
+		v.clock.Advance(10 * time.Millisecond)
+		v.tick()
+	}
+	if got := v.sent.drain(); len(got) == 0 {
+		t.Error("sent nothing once all was read")
+	}
+}
+
+// What it decided before a stall is not sent after it, whatever was read meanwhile.
+func TestSendsNothingDecidedBeforeAStall(t *testing.T) {
+	v := flyingVehicle(t)
+	v.Hold(1)
+	v.tick()
+	v.clock.Advance(3 * time.Second)
+	v.bootMS += 3000
+	v.sendHeartbeat()
+	v.sendState()
+	send := func() bool {
+		v.mutex.Lock()
+		defer v.mutex.Unlock()
+		a := v.Fleet.aircraft[0]
+		return v.Fleet.send(a.link, a.channel, a, &common.MessageSetPositionTargetGlobalInt{})
+	}
+	if send() {
+		t.Error("sent a setpoint of before the stall")
+	}
+	v.tick()
+	if !send() {
+		t.Error("sent no setpoint of after it")
+	}
+}
+
+// An autopilot that reboots shows its mode before its positions. One that is resumed between the two would
+// have a pilot again at its next position, and fly on in the mode that the leader has just commanded.
+func TestResumeNeedsAPositionSince(t *testing.T) {
+	v := flyingVehicle(t)
+	v.mode = ModeHold
+	v.clock.Advance(100 * time.Millisecond)
+	v.sendHeartbeat()
+	if got := v.view(); got.Phase != PhasePilot {
+		t.Fatalf("it is %s", got.Phase)
+	}
+	if err := v.Resume(resume(1, false)); err == nil || !strings.Contains(err.Error(), "no position since") {
+		t.Errorf("resumed before a position: %v", err)
+	}
+	v.sendState()
+	if err := v.Resume(resume(1, false)); err != nil {
+		t.Errorf("not resumed after a position: %v", err)
+	}
+}
+
 // One `resume` is enough after a failsafe has ended the take-off, whether the failsafe
 // lasts until H or ends in Hold.
 func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {

@@ -90,18 +90,31 @@ func (f *Fleet) tick() {
 
 // readsFirst is whether the leader stood still, stopped or swapped out, and has to read what was sent
 // meanwhile: a pilot may have taken an aircraft. By then the autopilots have missed their setpoints in
-// any case. Called with the mutex held.
+// any case. It is through when the autopilots' clocks run no faster than time. Called with the mutex held.
 func (f *Fleet) readsFirst() bool {
 	const (
-		stallS   = 1.5
-		readsFor = 50 * time.Millisecond // by the host's clock, however fast the mission runs
+		readsFor   = 50 * time.Millisecond // by the host's clock, however fast the mission runs
+		bufferedMS = 200
 	)
 	now := f.Clock.Now()
-	if (now-f.tickedAt).Seconds()*f.Speed > stallS {
+	mostMS := 2*1000*(now-f.tickedAt).Seconds()*f.Speed + bufferedMS
+	behind := f.stoodStill(now)
+	for _, a := range f.aircraft {
+		behind = behind || now < f.readsUntil && a.bootMS-a.bootMSAtTick > mostMS
+		a.bootMSAtTick = a.bootMS
+	}
+	if behind {
 		f.readsUntil = now + readsFor
 	}
 	f.tickedAt = now
 	return now < f.readsUntil
+}
+
+// stoodStill is whether the leader did nothing for so long that its autopilots may have acted: what it
+// decided at the last tick is not sent any more.
+func (f *Fleet) stoodStill(now time.Duration) bool {
+	const stallS = 1.5
+	return (now-f.tickedAt).Seconds()*f.Speed > stallS
 }
 
 // updateDelayS returns how much later than usual its positions came, or its setpoints were sent,

@@ -182,8 +182,9 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 }
 
 // rejoinIterations is how many iterations after a restart an aircraft that was under
-// command may be received for the first time and still be commanded without the crew.
-const rejoinIterations = 10
+// command may be received for the first time and still be commanded without the crew: with
+// the slots that waitForFleet takes before them, as long as until a silent one is lost.
+const rejoinIterations = 8
 
 // rejoinAircraft decides on the aircraft that had an order before the restart, once each
 // is received. It returns the aircraft afterwards.

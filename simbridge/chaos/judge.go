@@ -111,6 +111,7 @@ type observedAircraft struct {
 	leaderReturnedS float64   // the leader was restarted or continued, without the messages before
 	streamRequiredS float64   // since then the stream must go on even without HEARTBEATs; +Inf: it may stop
 	stalledS        float64   // the leader's slot loop stands since; +Inf: it runs
+	strayedS        float64   // the last time at which it returned by its own failsafe; -Inf: never
 	armOrder        armOrder
 
 	// What the crew's orders, or the loss of contact, require; +Inf: nothing.
@@ -195,7 +196,7 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf,
 			airframe: airframe{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
 			settlesS: inf, reachableJ: inf,
-			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, fastSinceS: inf,
+			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, strayedS: -inf, fastSinceS: inf,
 			slowSinceS: inf,
 		}
 		a.requireNothing()
@@ -450,6 +451,9 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 	a := &j.aircraft[i]
 	before := a.state
 	a.state, a.inAir = s, s.Position.UpM > 1
+	if s.Mode == autopilot.ModeReturn && (!a.led() || a.strayedS == before.TimeS) { // resumed, too, until it leaves the mode
+		a.strayedS = s.TimeS
+	}
 	a.outsideM = max(outsideByM(s.Position.EastM, s.Position.NorthM, j.physics.AreaSideM),
 		a.outsideM-inwardMPS*(s.TimeS-before.TimeS))
 	if before.OnGround && !s.OnGround {
@@ -482,7 +486,7 @@ func (j *judge) handleMotion(i int, s autopilot.State) {
 			}
 		}
 	}
-	if !math.IsNaN(a.returnFrom) && j.isBlocked(i) {
+	if !math.IsNaN(a.returnFrom) && (j.isBlocked(i) || j.waitsForItsWay(i)) {
 		a.blockedS += s.TimeS - before.TimeS
 	}
 	if j.limits.reserve > 0 {
@@ -523,6 +527,19 @@ func (j *judge) isBlocked(i int) bool {
 		nearM := nearSeparations*j.physics.SeparationM + max(a.stopsInM, o.stopsInM)
 		return o.state != a.state && !o.state.OnGround && o.state.Position.Sub(a.state.Position).HorizontalM() < nearM
 	})
+}
+
+// waitsForItsWay is whether an aircraft hovers while another one in the air is in its way home, however far from it:
+// of a whole fleet those with the longest ways wait for the others. Called with the mutex held.
+func (j *judge) waitsForItsWay(i int) bool {
+	const stillMPS, nearSeparations = 1, 3
+	a := &j.aircraft[i]
+	way := a.home.Sub(a.state.Position)
+	return a.state.Mode == autopilot.ModeOffboard && a.state.SpeedMPS() < stillMPS &&
+		slices.ContainsFunc(j.aircraft, func(o observedAircraft) bool {
+			return o.state != a.state && !o.state.OnGround &&
+				closestApproachM(a.state.Position.Sub(o.state.Position), way) < nearSeparations*j.physics.SeparationM
+		})
 }
 
 // handleReceived handles a message that a vehicle received.

@@ -35,12 +35,12 @@ func (j *judge) closerThan(e *event, leastM float64) string {
 	return ""
 }
 
-// passesUnsteered is whether it returns by its own failsafe past another that has no leader just now, or has one
-// again since a moment ago.
+// passesUnsteered is whether it returns by its own failsafe, or comes to rest after that, past another that has no
+// leader just now, or has one again since a moment ago.
 func (a *observedAircraft) passesUnsteered(o *observedAircraft) bool {
-	const streamS = 2
-	returns := a.copter && !a.led() && a.state.Mode == autopilot.ModeReturn // reported as a failsafe until HEARTBEATs are back
-	return returns && (o.state.TimeS-o.setpointS > streamS || o.state.TimeS-o.leaderReturnedS < settleS)
+	const streamS, stopS = 2, 4
+	strays := a.copter && a.state.TimeS-a.strayedS < stopS
+	return strays && (o.state.TimeS-o.setpointS > streamS || o.state.TimeS-o.leaderReturnedS < settleS)
 }
 
 // offboardFor is how long the leader has commanded an aircraft in OFFBOARD; 0: it does not.

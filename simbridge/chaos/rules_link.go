@@ -330,8 +330,8 @@ func (j *judge) checkCommandedSeparation(e *event) string {
 	return ""
 }
 
-// closestApproachM is the least horizontal distance in the next second of two aircraft
-// that are apart and close in at a velocity; +Inf if they move apart.
+// closestApproachM is the least horizontal distance of two aircraft that are apart and close in by so much: in
+// the next second, by a velocity. +Inf if they move apart.
 func closestApproachM(apart, closing geo.Local) float64 {
 	dot := apart.EastM*closing.EastM + apart.NorthM*closing.NorthM
 	if dot >= 0 {

@@ -282,6 +282,25 @@ func returnsPast(j *judge, setpointS float64) {
 	j.handleMotion(0, s)
 }
 
+// resumedPast is an ArduCopter that its failsafe returned until 18 s and that, resumed, is near another at a time. A
+// leader steers both again since two seconds before.
+func resumedPast(j *judge, nowS float64) {
+	returnsPast(j, 10)
+	j.aircraft[0].pilot, j.aircraft[1].setpointS, j.aircraft[1].leaderReturnedS = nil, nowS, nowS-2
+	j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, nowS))
+	j.handleMotion(0, state(middle, 5, autopilot.ModeOffboard, nowS))
+}
+
+// waitsFarFromHome hovers 200 m from its home after a return, with another so far beside the middle of its way.
+func waitsFarFromHome(j *judge, northM float64) {
+	takeOff(j, 0, middle, 1)
+	far := geo.Local{EastM: 700, NorthM: 500, UpM: 100}
+	fly(j, far, 0, 22, 30)
+	j.handleMotion(1, state(geo.Local{EastM: 600, NorthM: 500 + northM, UpM: 100}, 0, autopilot.ModeOffboard, 30))
+	j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
+	fly(j, far, 0, 31, 200)
+}
+
 // ruleCases has cases of each rule that break it, and cases that are just inside it.
 var ruleCases = []struct {
 	rule  string
@@ -305,6 +324,8 @@ var ruleCases = []struct {
 	}, true},
 	{"separation", "one returns past another whose leader is away", func(j *judge) { returnsPast(j, 10) }, true},
 	{"separation", "past another that is steered", func(j *judge) { returnsPast(j, 17.5) }, false},
+	{"separation", "resumed, it comes to rest", func(j *judge) { resumedPast(j, 21) }, true},
+	{"separation", "at rest for long", func(j *judge) { resumedPast(j, 23) }, false},
 	{"least separation", "9 m apart", func(j *judge) {
 		j.handleMotion(1, state(geo.Local{EastM: 509, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, 1))
 		j.handleMotion(0, state(middle, 0, autopilot.ModeOffboard, 1))
@@ -348,6 +369,8 @@ var ruleCases = []struct {
 		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
 		fly(j, middle, 0, 31, 200)
 	}, false},
+	{"return", "waits for one in its way", func(j *judge) { waitsFarFromHome(j, 10) }, true},
+	{"return", "waits for one beside it", func(j *judge) { waitsFarFromHome(j, 60) }, false},
 	{"return", "lands in time", func(j *judge) {
 		takeOff(j, 0, middle, 1)
 		j.noteOrder(telemetry.ActionReturn, nil, []float64{30, 30})
