@@ -28,8 +28,3 @@ func (a *arena[T]) take(n int) []T {
 	a.used = min(a.used, len(a.chunks[a.chunk]))
 	return s
 }
-
-// matrix lends a matrix of undefined numbers.
-func (a *arena[T]) matrix(rows, cols int) kernel.Matrix[T] {
-	return kernel.View(a.take(rows*cols), rows, cols)
-}

@@ -98,6 +98,9 @@ func New(c Config, task Task) (*Trainer, error) {
 		task.Unit, task.PerStep = "flights", float64(c.Batch)
 	}
 	t := &Trainer{Config: c, Params: NewParams[float32](task.Tensors), task: task, adam: newAdam(task.Tensors)}
+	if task.Config == nil {
+		t.task.Config = &t.Config
+	}
 	t.Params.Init(c.Seed)
 	for k := range c.Workers {
 		g := NewParams[float32](task.Tensors)

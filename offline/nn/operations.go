@@ -7,46 +7,32 @@ import (
 	"prefdt/inference/model"
 )
 
-// Linear returns x·Weight + Bias.
-func (t *Tape[T]) Linear(x *Var[T], l *model.Linear[Param[T]]) *Var[T] {
-	value := t.product(x, &l.Weight)
-	kernel.AddBias(value, l.Bias.Value.Data)
-	return t.record(value, func(dy kernel.Matrix[T]) { t.linearBackward(dy, x, l) })
-}
-
 // MatMul returns x·w.
 func (t *Tape[T]) MatMul(x *Var[T], w *Param[T]) *Var[T] {
-	return t.record(t.product(x, w), func(dy kernel.Matrix[T]) { t.productBackward(dy, x, w) })
+	value := t.matrix(x.Value.Rows, w.Value.Cols)
+	kernel.MatMul(value, x.Value, w.Value, false)
+	return t.record(value, func(dy kernel.Matrix[T]) {
+		kernel.MatMulTransA(w.Grad, x.Value, dy, true)
+		if !x.constant {
+			dx, accumulate := t.gradOf(x)
+			kernel.MatMulTransB(dx, dy, w.Value, accumulate)
+		}
+	})
+}
+
+// Linear returns x·Weight + Bias. The bias is added in the product's memory, which nothing else reads.
+func (t *Tape[T]) Linear(x *Var[T], l *model.Linear[Param[T]]) *Var[T] {
+	product := t.MatMul(x, &l.Weight)
+	kernel.AddBias(product.Value, l.Bias.Value.Data)
+	return t.record(product.Value, func(dy kernel.Matrix[T]) {
+		kernel.AddBiasBackward(l.Bias.Grad.Data, dy)
+		t.addGrad(product, dy)
+	})
 }
 
 // AddLinear returns x + (y·Weight + Bias), the residual of a block.
 func (t *Tape[T]) AddLinear(x, y *Var[T], l *model.Linear[Param[T]]) *Var[T] {
-	value := t.product(y, &l.Weight)
-	kernel.AddBias(value, l.Bias.Value.Data)
-	kernel.Add(value.Data, x.Value.Data)
-	return t.record(value, func(dy kernel.Matrix[T]) {
-		t.linearBackward(dy, y, l)
-		t.addGrad(x, dy)
-	})
-}
-
-func (t *Tape[T]) product(x *Var[T], w *Param[T]) kernel.Matrix[T] {
-	value := t.matrix(x.Value.Rows, w.Value.Cols)
-	kernel.MatMul(value, x.Value, w.Value, false)
-	return value
-}
-
-func (t *Tape[T]) productBackward(dy kernel.Matrix[T], x *Var[T], w *Param[T]) {
-	kernel.MatMulTransA(w.Grad, x.Value, dy, true)
-	if !x.constant {
-		dx, accumulate := t.gradOf(x)
-		kernel.MatMulTransB(dx, dy, w.Value, accumulate)
-	}
-}
-
-func (t *Tape[T]) linearBackward(dy kernel.Matrix[T], x *Var[T], l *model.Linear[Param[T]]) {
-	t.productBackward(dy, x, &l.Weight)
-	kernel.AddBiasBackward(l.Bias.Grad.Data, dy)
+	return t.Add(x, t.Linear(y, l))
 }
 
 // Add returns a + b.
@@ -60,20 +46,7 @@ func (t *Tape[T]) Add(a, b *Var[T]) *Var[T] {
 }
 
 // AddRows returns x with row index[i] of y added to row i.
-func (t *Tape[T]) AddRows(x, y *Var[T], index []int) *Var[T] {
-	value := t.clone(x.Value)
-	for i, j := range index {
-		kernel.Add(value.Row(i), y.Value.Row(j))
-	}
-	return t.record(value, func(dy kernel.Matrix[T]) {
-		sum := t.zeros(y.Value.Rows, y.Value.Cols)
-		for i, j := range index {
-			kernel.Add(sum.Row(j), dy.Row(i))
-		}
-		t.addGrad(y, sum)
-		t.addGrad(x, dy)
-	})
-}
+func (t *Tape[T]) AddRows(x, y *Var[T], index []int) *Var[T] { return t.Add(x, t.rows(y, index)) }
 
 // MeanRows returns rows of means: row j over those rows i of x with index[i] = j.
 func (t *Tape[T]) MeanRows(x *Var[T], index []int, rows int) *Var[T] {
@@ -99,13 +72,22 @@ func (t *Tape[T]) MeanRows(x *Var[T], index []int, rows int) *Var[T] {
 
 // Lookup returns row index[i] of a parameter as row i.
 func (t *Tape[T]) Lookup(w *Param[T], index []int) *Var[T] {
-	value := t.matrix(len(index), w.Value.Cols)
+	return t.rows(&Var[T]{Value: w.Value, Grad: w.Grad, hasGrad: true}, index)
+}
+
+// rows returns row index[i] of x as row i.
+func (t *Tape[T]) rows(x *Var[T], index []int) *Var[T] {
+	value := t.matrix(len(index), x.Value.Cols)
 	for i, j := range index {
-		copy(value.Row(i), w.Value.Row(j))
+		copy(value.Row(i), x.Value.Row(j))
 	}
 	return t.record(value, func(dy kernel.Matrix[T]) {
+		dx, accumulate := t.gradOf(x)
+		if !accumulate {
+			clear(dx.Data)
+		}
 		for i, j := range index {
-			kernel.Add(w.Grad.Row(j), dy.Row(i))
+			kernel.Add(dx.Row(j), dy.Row(i))
 		}
 	})
 }
@@ -135,21 +117,6 @@ func (t *Tape[T]) Interleave(xs ...*Var[T]) *Var[T] {
 			}
 			t.addGrad(x, dx)
 		}
-	})
-}
-
-// everyNth returns rows k, n+k, 2n+k, ... of x: one kind of token of a stream.
-func (t *Tape[T]) everyNth(x *Var[T], n, k int) *Var[T] {
-	value := t.matrix(x.Value.Rows/n, x.Value.Cols)
-	for i := range value.Rows {
-		copy(value.Row(i), x.Value.Row(n*i+k))
-	}
-	return t.record(value, func(dy kernel.Matrix[T]) {
-		dx := t.zeros(x.Value.Rows, x.Value.Cols)
-		for i := range dy.Rows {
-			copy(dx.Row(n*i+k), dy.Row(i))
-		}
-		t.addGrad(x, dx)
 	})
 }
 
@@ -210,13 +177,17 @@ func columns[T kernel.Float](l *model.Linear[Param[T]], low, high int) *model.Li
 // pre-norm blocks, and returns the outputs at the token numbered read of each slot, (L/3, d).
 // The last block computes its queries, and all that follows them, for these tokens alone.
 func (t *Tape[T]) Transformer(a model.Arch, blocks []model.Block[Param[T]], x *Var[T], windows []int, read int) *Var[T] {
+	tokens := make([]int, x.Value.Rows/model.TokensPerSlot) // that are read
+	for s := range tokens {
+		tokens[s] = model.TokensPerSlot*s + read
+	}
 	for l := range blocks {
 		b := &blocks[l]
 		x = t.beginBlock(x)
 		all := t.LayerNorm(x, &b.Norm1)
 		queried, token := all, 0
 		if l == len(blocks)-1 {
-			x, queried, token = t.everyNth(x, model.TokensPerSlot, read), t.everyNth(all, model.TokensPerSlot, read), read
+			x, queried, token = t.rows(x, tokens), t.rows(all, tokens), read
 		}
 		query, keyValue := t.Linear(queried, columns(&b.QKV, 0, a.Width)), t.Linear(all, columns(&b.QKV, a.Width, 3*a.Width))
 		x = t.AddLinear(x, t.windowAttention(query, keyValue, a, windows, token), &b.Proj)

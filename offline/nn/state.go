@@ -30,7 +30,7 @@ type State[C, S, P any] struct {
 type stateHeader = State[json.RawMessage, json.RawMessage, json.RawMessage]
 
 func (t *Trainer) header() (h stateHeader) {
-	h.Step, h.Config = t.Step, mustMarshal(t.config())
+	h.Step, h.Config = t.Step, mustMarshal(t.task.Config)
 	if t.task.Subject != nil {
 		h.Subject = mustMarshal(t.task.Subject)
 	}
@@ -38,13 +38,6 @@ func (t *Trainer) header() (h stateHeader) {
 		h.Progress = mustMarshal(t.task.Progress)
 	}
 	return h
-}
-
-func (t *Trainer) config() any {
-	if t.task.Config != nil {
-		return t.task.Config
-	}
-	return t.Config
 }
 
 // Save writes the run's state durably: eight bytes of magic, the length of a JSON header,
@@ -72,7 +65,7 @@ func (t *Trainer) Load(path string) error {
 	var head stateHeader
 	return readState(path, &head, func() ([][]float32, error) {
 		want := t.header()
-		had := reflect.New(reflect.TypeOf(t.config())) // leaves out what this program does not know
+		had := reflect.New(reflect.TypeOf(t.task.Config)) // leaves out what this program does not know
 		if err := json.Unmarshal(head.Config, had.Interface()); err != nil {
 			return nil, err
 		}

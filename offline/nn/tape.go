@@ -93,7 +93,7 @@ func (t *Tape[T]) addGrad(x *Var[T], dx kernel.Matrix[T]) {
 
 // matrix lends undefined numbers, until the next Reset.
 func (t *Tape[T]) matrix(rows, cols int) kernel.Matrix[T] {
-	return t.arena.matrix(rows, cols)
+	return kernel.View(t.arena.take(rows*cols), rows, cols)
 }
 
 // zeros lends a matrix to add to.
