@@ -427,8 +427,7 @@ func (p *Policy) move(s *slot.Snapshot, d *slot.Decision) {
 	for m := range s.Aircraft {
 		p.positions = append(p.positions, s.Aircraft[m].Position)
 	}
-	c := &p.checkpoint.Physics
-	p.limiter.Limit(p.positions, d.Move, motion.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM})
+	p.limiter.Limit(p.positions, d.Move, motion.LimitsOf(&p.checkpoint.Physics))
 	p.planner.Moved(s, d.Move)
 }
 

@@ -19,6 +19,11 @@ type Limits struct {
 	Unfenced  []bool  // aircraft that the area does not bind; nil: none
 }
 
+// LimitsOf returns the limits of a world with these constants.
+func LimitsOf(c *physics.Constants) Limits {
+	return Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM}
+}
+
 // Limiter changes joint displacements so that they keep limits. It holds working
 // memory only; its zero value is ready.
 type Limiter struct {

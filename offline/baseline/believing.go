@@ -2,11 +2,10 @@ package baseline
 
 import (
 	"prefdt/inference/belief"
-	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
-	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -20,11 +19,7 @@ type Believing struct {
 	estimator belief.Estimator
 	belief    belief.Belief
 	believed  slot.Snapshot
-	solver    dispatch.Solver
-	planner   motion.Planner
-	limiter   motion.Limiter
-	targets   []physics.Position
-	positions []physics.Position
+	scheduler teacher.Scheduler
 }
 
 // NewBelieving returns a scheduler for a world with these constants.
@@ -42,25 +37,14 @@ func (x *Believing) Watch(w *world.World) {
 // Reset prepares for another mission.
 func (x *Believing) Reset() {
 	x.estimator.Reset()
-	x.planner.Reset()
+	x.scheduler = teacher.Scheduler{}
 }
 
 // Decide writes the decision of a slot into d; it ignores the objective.
 func (x *Believing) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
-	d.Resize(s)
 	x.belief.Resize(s)
 	x.estimator.Estimate(s, &x.belief)
 	x.belief.Apply(s, &x.believed)
-	x.solver.Solve(x.constants, &x.believed, x.PriceSPerJ, d)
-	x.planner.Observe(s.Users)
-	x.targets = x.planner.Targets(x.constants, s.Aircraft, x.targets)
-	x.positions = x.positions[:0]
-	for m := range s.Aircraft {
-		x.positions = append(x.positions, s.Aircraft[m].Position)
-		d.Move[m] = x.planner.MoveInAir(x.constants, s, m, x.targets[m], &x.belief.Air, x.PriceSPerJ)
-	}
-	x.limiter.Limit(x.positions, d.Move, motion.Limits{
-		SpeedMaxMPS: x.constants.SpeedMaxMPS, SeparationM: x.constants.SeparationM, AreaSideM: x.constants.AreaSideM,
-	})
+	x.scheduler.Decide(x.constants, &x.believed, x.PriceSPerJ, &x.belief.Air, d)
 	return goal.Observation{}
 }

@@ -12,6 +12,7 @@ package baseline
 import (
 	"prefdt/inference/budget"
 	"prefdt/inference/goal"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/teacher"
@@ -20,20 +21,13 @@ import (
 // Pacer is a scheduler without a network that paces a budget: the teacher, at a price of its own in
 // each slot.
 type Pacer struct {
-	constants  *physics.Constants
-	bestMPS    float64 // v*
-	minFlightW float64 // P(v*)
-	scheduler  teacher.Scheduler
-	pay        payment
+	constants *physics.Constants
+	scheduler teacher.Scheduler
+	pay       payment
 }
 
 // payment dispatches a slot at a price that it finds.
 type payment func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation
-
-func newPacer(c *physics.Constants, pay payment) *Pacer {
-	bestMPS, minFlightW := c.MinPower()
-	return &Pacer{constants: c, bestMPS: bestMPS, minFlightW: minFlightW, pay: pay}
-}
 
 // Reset prepares for another mission.
 func (p *Pacer) Reset() { p.scheduler = teacher.Scheduler{} }
@@ -42,7 +36,7 @@ func (p *Pacer) Reset() { p.scheduler = teacher.Scheduler{} }
 func (p *Pacer) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	p.scheduler.Observe(p.constants, s, d)
 	observed := p.pay(p, s, &o, d)
-	p.scheduler.Move(p.constants, s, p.bestMPS, d)
+	p.scheduler.Move(p.constants, s, &motion.Air{}, d)
 	return observed
 }
 
@@ -86,7 +80,7 @@ func NewEven(c *physics.Constants) *Pacer { return newEven(c, false) }
 func NewCappedEven(c *physics.Constants) *Pacer { return newEven(c, true) }
 
 func newEven(c *physics.Constants, capped bool) *Pacer {
-	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+	return &Pacer{constants: c, pay: func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
 		shareJ := max(o.AllowanceJ(), 0)
 		over, under := p.bracket(s, o, shareJ, d)
 		underJ := p.solve(s, o, under, d)
@@ -94,25 +88,26 @@ func newEven(c *physics.Constants, capped bool) *Pacer {
 			p.solve(s, o, under, d)
 		}
 		return none
-	})
+	}}
 }
 
 // NewConstant flies one price: that at which the archived front spends the budget. It never
 // learns what was spent. The curve is the archived spending at its prices.
 func NewConstant(c *physics.Constants, curve budget.Curve) *Pacer {
-	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
-		floorJ := p.minFlightW * float64(o.Flying())
+	_, minFlightW := c.MinPower() // P(v*)
+	return &Pacer{constants: c, pay: func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+		floorJ := minFlightW * float64(o.Flying())
 		p.solve(s, o, curve.PriorPriceSPerJ(o.Flying(), o.BudgetJ()/float64(o.Slots())-floorJ), d)
 		return none
-	})
+	}}
 }
 
 // NewGreedy spends at price zero until nothing is left above the flight floor.
 func NewGreedy(c *physics.Constants) *Pacer {
-	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
+	return &Pacer{constants: c, pay: func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (none goal.Observation) {
 		p.solveWithin(s, o, 0, o.HeadroomJ(), d)
 		return none
-	})
+	}}
 }
 
 // NewController flies the price at which a mean slot is forecast to spend what is left
@@ -120,7 +115,7 @@ func NewGreedy(c *physics.Constants) *Pacer {
 // package budget, by which the policy flies, with the teacher's motion in place of
 // the network's; nil: none, and no limit for a slot.
 func NewController(c *physics.Constants, curve budget.Curve, reserve *budget.Reserve) *Pacer {
-	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation {
+	return &Pacer{constants: c, pay: func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) goal.Observation {
 		observed := goal.Observation{Known: true}
 		p.scheduler.Solver.Sweep(curve.PricesSPerJ[:], observed.EdgeJ[:])
 		o.Observe(observed)
@@ -130,14 +125,14 @@ func NewController(c *physics.Constants, curve budget.Curve, reserve *budget.Res
 		}
 		p.solveWithin(s, o, curve.PriceSPerJ(o, own), limitJ, d)
 		return observed
-	})
+	}}
 }
 
 // NewOrdered flies the prices of the plan of who is in the air. Where it sets none, it is the
 // controller with the reserve that flies.
 func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
 	controller, weights := NewController(c, curve, &budget.Shipped), []float64(nil)
-	return newPacer(c, func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
+	return &Pacer{constants: c, pay: func(p *Pacer, s *slot.Snapshot, o *goal.Objective, d *slot.Decision) (observed goal.Observation) {
 		var priceSPerJ float64
 		if priceSPerJ, weights = s.OrderedPrices(weights[:0]); priceSPerJ > 0 {
 			p.scheduler.Solver.Ordered(p.constants, s, priceSPerJ, weights, d)
@@ -146,5 +141,5 @@ func NewOrdered(c *physics.Constants, curve budget.Curve) *Pacer {
 		observed = controller.pay(p, s, o, d)
 		d.LimitEdge(p.constants, s)
 		return observed
-	})
+	}}
 }

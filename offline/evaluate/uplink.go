@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/experiment"
@@ -113,8 +114,7 @@ func (p *constantPricePolicy) Reset() { p.scheduler = teacher.Scheduler{} }
 func (p *constantPricePolicy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
 	x := *s
 	x.Users = s.LikelyUsers() // for motion
-	propulsion := &p.constants.Propulsion
-	p.scheduler.Decide(p.constants, &x, p.priceSPerJ, propulsion.BestSpeedMPS(p.constants.SpeedMaxMPS), d)
+	p.scheduler.Decide(p.constants, &x, p.priceSPerJ, &motion.Air{}, d)
 	d.Users = d.Users[:len(s.Users)]
 	return goal.Observation{}
 }

@@ -299,7 +299,7 @@ func (f *scaFlight) decide(s *slot.Snapshot, targets []physics.Position, d *slot
 	for m := range d.Move {
 		d.Move[m] = targets[m].Sub(f.from[m])
 	}
-	f.limiter.Limit(f.from, d.Move, motion.Limits{SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM})
+	f.limiter.Limit(f.from, d.Move, motion.LimitsOf(c))
 	d.Evaluate(c, s)
 }
 

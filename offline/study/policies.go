@@ -158,10 +158,10 @@ func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Pol
 	}
 	members := experiment.NewMembers(&c)
 	ready.Settings = members.Omegas
-	best := s.world.Physics.Propulsion.BestSpeedMPS(s.world.Physics.SpeedMaxMPS)
 	return func() (rollout.Policy, error) {
 		p := &baseline.Archive{Omegas: members.Omegas, EnergiesJ: members.EnergiesJ}
 		if a.CentroidMotion {
+			best, _ := s.world.Physics.MinPower()
 			scheduler := &centroidScheduler{physics: &s.world.Physics, speedMPS: best}
 			p.OnReset = scheduler.reset
 			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
@@ -170,7 +170,7 @@ func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Pol
 		scheduler := &teacher.Scheduler{}
 		p.OnReset = func() { *scheduler = teacher.Scheduler{} }
 		p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) {
-			scheduler.Decide(&s.world.Physics, snap, c.Prices[member], best, d)
+			scheduler.Decide(&s.world.Physics, snap, c.Prices[member], &motion.Air{}, d)
 		}
 		return p, nil
 	}, nil

@@ -88,20 +88,18 @@ type Scheduler struct {
 // Fly takes a world from its first slot to its last at the price of each slot,
 // in seconds per joule. each, if not nil, receives every slot after it settled.
 func (t *Scheduler) Fly(w *world.World, priceSPerJ func(slot int) float64, each func(SettledSlot)) pareto.Point {
-	c := &w.Config.Physics
-	speedMPS := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	t.planner.Reset()
 	return t.runner.Fly(w, func(s *slot.Snapshot, d *slot.Decision) {
-		t.Decide(c, s, priceSPerJ(s.Slot), speedMPS, d)
+		t.Decide(&w.Config.Physics, s, priceSPerJ(s.Slot), &motion.Air{}, d)
 	}, each)
 }
 
-// Decide fills the decision of one slot: dispatch at the price, and motion,
-// at the speed given once a target is reached.
-func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ, speedMPS float64, d *slot.Decision) {
+// Decide fills the decision of one slot: dispatch at the price, and motion in the air that there is
+// believed to be.
+func (t *Scheduler) Decide(c *physics.Constants, s *slot.Snapshot, priceSPerJ float64, air *motion.Air, d *slot.Decision) {
 	t.Observe(c, s, d)
 	t.Solver.At(priceSPerJ, d)
-	t.Move(c, s, speedMPS, d)
+	t.Move(c, s, air, d)
 }
 
 // Observe begins a slot: its users are added to those that motion is planned for.
@@ -120,18 +118,15 @@ func (t *Scheduler) SpendAboveFloorJ(c *physics.Constants, s *slot.Snapshot, pri
 }
 
 // Move flies each aircraft towards its target as fast as the decision's price makes
-// worth while, and at the speed given once it is there.
-func (t *Scheduler) Move(c *physics.Constants, s *slot.Snapshot, speedMPS float64, d *slot.Decision) {
+// worth while, and at v* once it is there.
+func (t *Scheduler) Move(c *physics.Constants, s *slot.Snapshot, air *motion.Air, d *slot.Decision) {
 	t.positions = t.positions[:0]
 	for m := range s.Aircraft {
-		at := s.Aircraft[m].Position
-		t.positions = append(t.positions, at)
-		d.Move[m] = motion.MoveToward(at, t.targets[m], speedMPS, t.planner.SpeedMPS(c, s, m, t.targets[m], d.PriceSPerJ))
+		t.positions = append(t.positions, s.Aircraft[m].Position)
+		d.Move[m] = t.planner.MoveInAir(c, s, m, t.targets[m], air, d.PriceSPerJ)
 	}
-	motion.StayNearHome(s, d.Move, speedMPS)
-	t.limiter.Limit(t.positions, d.Move, motion.Limits{
-		SpeedMaxMPS: c.SpeedMaxMPS, SeparationM: c.SeparationM, AreaSideM: c.AreaSideM,
-	})
+	motion.StayNearHome(s, d.Move, t.planner.BestSpeedMPS())
+	t.limiter.Limit(t.positions, d.Move, motion.LimitsOf(c))
 }
 
 // ConstantPrice is a flight at one price.

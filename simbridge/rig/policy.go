@@ -54,8 +54,7 @@ func (p *AllowanceScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.
 		positions = append(positions, s.Aircraft[m].Position)
 		d.Move[m] = motion.MoveToward(s.Aircraft[m].Position, p.targets[m], 8.4, 8.4)
 	}
-	p.envelope.Limit(positions, d.Move, motion.Limits{SpeedMaxMPS: p.Physics.SpeedMaxMPS, SeparationM: p.Physics.SeparationM,
-		AreaSideM: p.Physics.AreaSideM})
+	p.envelope.Limit(positions, d.Move, motion.LimitsOf(&p.Physics))
 	return observation
 }
 
