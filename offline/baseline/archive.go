@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 	"prefdt/offline/pareto"
+	"prefdt/offline/rollout"
 )
 
 // Archive decides as the member of an archive that is nearest to the request, eq. (match);
@@ -42,27 +43,22 @@ func (a *Archive) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) g
 	return goal.Observation{}
 }
 
-// Random decides at random, the same for the same setting in the same slot.
-type Random struct{ Physics *physics.Constants }
-
-// Reset starts another flight.
-func (r *Random) Reset() {}
-
-// Decide decides a slot.
-func (r *Random) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	d.Resize(s)
-	rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
-	for u := range s.Users {
-		d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
-		if d.Users[u].Server > 0 {
-			d.Users[u].Offload = rng.Float64()
+// NewRandom decides at random, the same for the same setting in the same slot.
+func NewRandom(c *physics.Constants) rollout.PolicyFunc {
+	return func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) {
+		d.Resize(s)
+		rng := rand.New(rand.NewPCG(math.Float64bits(g.Omega()), uint64(s.Slot)))
+		for u := range s.Users {
+			d.Users[u].Server = rng.IntN(len(s.Aircraft) + 1)
+			if d.Users[u].Server > 0 {
+				d.Users[u].Offload = rng.Float64()
+			}
 		}
+		for m := range s.Aircraft {
+			north, east := math.Sincos(2 * math.Pi * rng.Float64())
+			length := c.SpeedMaxMPS * rng.Float64()
+			d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
+		}
+		d.Evaluate(c, s)
 	}
-	for m := range s.Aircraft {
-		north, east := math.Sincos(2 * math.Pi * rng.Float64())
-		length := r.Physics.SpeedMaxMPS * rng.Float64()
-		d.Move[m] = physics.Position{EastM: length * east, NorthM: length * north}
-	}
-	d.Evaluate(r.Physics, s)
-	return goal.Observation{}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/inference/physics"
@@ -207,8 +206,8 @@ func chooseServer[T kernel.Float](logits []T, draw *rand.Rand) int {
 	return best
 }
 
-// actorPolicy flies an actor's likeliest actions.
-type actorPolicy struct {
+// actorFlight flies an actor's likeliest actions.
+type actorFlight struct {
 	constants *physics.Constants
 	actor     actor[nn.Param[float32]]
 	tape      nn.Tape[float32]
@@ -217,25 +216,15 @@ type actorPolicy struct {
 	now       transitions
 }
 
-// newActorPolicy returns the policy of parameters that begin with an actor's.
-func newActorPolicy(w *nn.Params[float32], c *physics.Constants, plain, pooled bool) *actorPolicy {
-	a := &actorPolicy{constants: c, pooled: pooled, now: transitions{plain: plain}}
+// newActorFlight returns the flight of parameters that begin with an actor's.
+func newActorFlight(w *nn.Params[float32], c *physics.Constants, plain, pooled bool) *actorFlight {
+	a := &actorFlight{constants: c, pooled: pooled, now: transitions{plain: plain}}
 	list := model.Parameters[nn.Param[float32]](&a.actor)
 	nn.Bind(list, &nn.Params[float32]{Tensors: w.Tensors[:len(list)], Data: w.Data}, nil)
 	return a
 }
 
-// Reset implements rollout.Policy.
-func (a *actorPolicy) Reset() {}
-
-// Decide implements rollout.Policy, under the request's preference.
-func (a *actorPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	a.omega = g.Omega()
-	a.decide(s, d)
-	return goal.Observation{}
-}
-
-func (a *actorPolicy) decide(s *slot.Snapshot, d *slot.Decision) {
+func (a *actorFlight) decide(s *slot.Snapshot, d *slot.Decision) {
 	a.now.reset()
 	a.now.observe(a.constants, s, a.omega)
 	a.tape.Reset()

@@ -8,8 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"prefdt/inference/goal"
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
@@ -330,6 +332,12 @@ func makeIQL(ctx context.Context, r *Run, s IQLSettings, f behaviour) (NewPolicy
 		n.average(s.Average)
 		return err
 	}
-	return func() (rollout.Policy, error) { return newActorPolicy(t.Params, &r.World.Physics, false, false), nil },
-		trainToEnd(ctx, t, r.policyPath(), 2000, 1, round, command.Progress(r.Log, "steps of IQL", s.Steps))
+	newPolicy := func() (rollout.Policy, error) {
+		a := newActorFlight(t.Params, &r.World.Physics, false, false)
+		return rollout.PolicyFunc(func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) {
+			a.omega = g.Omega()
+			a.decide(s, d)
+		}), nil
+	}
+	return newPolicy, trainToEnd(ctx, t, r.policyPath(), 2000, 1, round, command.Progress(r.Log, "steps of IQL", s.Steps))
 }

@@ -338,7 +338,7 @@ func (p *pgmorl) policy() (*ppo, error) {
 
 // outcome flies a policy on the first training episodes.
 func (p *pgmorl) outcome(run *ppo) pareto.Point {
-	a := newActorPolicy(run.trainer.Params, &p.run.World.Physics, p.PPO.Plain, p.PPO.Pooled)
+	a := newActorFlight(run.trainer.Params, &p.run.World.Physics, p.PPO.Plain, p.PPO.Pooled)
 	f := simulator{world: &world.World{Config: p.run.World}}
 	return f.mean(a.decide, run.seeds[:min(p.Episodes, len(run.seeds))])
 }

@@ -358,30 +358,21 @@ func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma
 	}
 }
 
-// memberPolicy flies, of several actors, the one that it chooses for the request.
-type memberPolicy struct {
-	choose  func(goal.Objective) int
-	members []*actorPolicy
-}
-
-// Reset implements rollout.Policy.
-func (m *memberPolicy) Reset() {}
-
-// Decide implements rollout.Policy.
-func (m *memberPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	m.members[m.choose(g)].decide(s, d)
-	return goal.Observation{}
-}
-
-// newMembers returns what makes policies of trained parameters.
+// newMembers returns what makes policies of trained parameters. Each flies, of several actors, the one that
+// choose names for the request.
 func newMembers(c *physics.Constants, s PPOSettings, params []*nn.Params[float32], choose func(goal.Objective) int) NewPolicy {
 	return func() (rollout.Policy, error) {
-		m := &memberPolicy{choose: choose}
-		for _, w := range params {
-			m.members = append(m.members, newActorPolicy(w, c, s.Plain, s.Pooled))
-		}
-		return m, nil
+		members := s.flights(c, params)
+		return rollout.PolicyFunc(func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) { members[choose(g)](s, d) }), nil
 	}
+}
+
+// flights returns what decides by each of trained parameters.
+func (s *PPOSettings) flights(c *physics.Constants, params []*nn.Params[float32]) (list []decider) {
+	for _, w := range params {
+		list = append(list, newActorFlight(w, c, s.Plain, s.Pooled).decide)
+	}
+	return list
 }
 
 // trainMembers trains one policy for each key, several at a time.
@@ -491,12 +482,7 @@ func (v *ppoVariant) behaviour(ctx context.Context, r *Run) (behaviour, error) {
 		return nil, cli.BadInput(err) // found before any work
 	}
 	params, _, err := trainPPO(ctx, &own, settings)
-	return func() (deciders []decider, err error) {
-		for _, w := range params {
-			deciders = append(deciders, newActorPolicy(w, &r.World.Physics, settings.Plain, settings.Pooled).decide)
-		}
-		return deciders, nil
-	}, err
+	return func() ([]decider, error) { return settings.flights(&r.World.Physics, params), nil }, err
 }
 
 // ppoMethods are the variants.

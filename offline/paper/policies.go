@@ -213,7 +213,7 @@ func (p *policy) schedulerMaking() making {
 				if p.Scheduler == "even" {
 					return baseline.NewEven(&c.Physics), nil
 				}
-				return &baseline.Random{Physics: &c.Physics}, nil
+				return baseline.NewRandom(&c.Physics), nil
 			})
 			return nil
 		}}

@@ -72,6 +72,18 @@ type Policy interface {
 	Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation
 }
 
+// PolicyFunc is a policy that keeps nothing from slot to slot, and observes nothing.
+type PolicyFunc func(s *slot.Snapshot, o goal.Objective, d *slot.Decision)
+
+// Reset implements Policy.
+func (f PolicyFunc) Reset() {}
+
+// Decide implements Policy.
+func (f PolicyFunc) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
+	f(s, o, d)
+	return goal.Observation{}
+}
+
 // Privileged is a policy that may know what is hidden of the world it flies in.
 type Privileged interface{ Watch(*world.World) }
 

@@ -87,7 +87,7 @@ func (s *study) newPolicy(ctx context.Context, a *row, ready *experiment.Policy)
 		return func() (rollout.Policy, error) { return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world) }, nil
 	case kindRandom:
 		ready.Settings = rollout.Linspace(0, 1, s.Settings)
-		return func() (rollout.Policy, error) { return &baseline.Random{Physics: &s.world.Physics}, nil }, nil
+		return func() (rollout.Policy, error) { return baseline.NewRandom(&s.world.Physics), nil }, nil
 	}
 	return nil, fmt.Errorf("arm of kind %q", a.Kind)
 }
