@@ -38,7 +38,7 @@ type Scales struct {
 type Config struct {
 	Scales    Scales         `json:"scales" yaml:"scales"`
 	SCAOracle SCASettings    `json:"sca_oracle" yaml:"sca_oracle"`
-	SCAMPC    SCAMPCSettings `json:"sca_mpc" yaml:"sca_mpc"`
+	SCAMPC    SCASettings    `json:"sca_mpc" yaml:"sca_mpc"`
 	PPO       PPOSettings    `json:"ppo" yaml:"ppo"`
 	CMDP      CMDPSettings   `json:"cmdp" yaml:"cmdp"`
 	PGMORL    PGMORLSettings `json:"pgmorl" yaml:"pgmorl"`
@@ -71,6 +71,9 @@ func (c *Config) Check() error {
 			}
 		}
 	}
+	if c.SCAMPC.Window < 1 {
+		return fmt.Errorf("methods sca_mpc: window is %d, want 1 at least", c.SCAMPC.Window)
+	}
 	return nil
 }
 
@@ -86,13 +89,6 @@ type Budget struct {
 
 // NewPolicy returns a policy to fly, one for each worker.
 type NewPolicy func() (rollout.Policy, error)
-
-// untrained is Method.New of a method that does not learn.
-func untrained(newPolicy func(*Run) (rollout.Policy, error)) func(context.Context, *Run) (NewPolicy, error) {
-	return func(_ context.Context, r *Run) (NewPolicy, error) {
-		return func() (rollout.Policy, error) { return newPolicy(r) }, nil
-	}
-}
 
 // Run is what a method is made with.
 type Run struct {

@@ -1,6 +1,7 @@
 package methods
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -43,13 +44,21 @@ type SCASettings struct {
 	Window         int     `json:"window,omitempty" yaml:"window,omitempty" range:"0,1000"` // slots, of the receding horizon
 }
 
-var scaOracleMethod = Method{
-	Name: "sca-oracle", Description: "block-coordinate descent with successive convex approximation, given all arrivals",
-	Settings: func(c *Config) any { return c.SCAOracle },
-	Spending: func(c *Config) []*int { return []*int{&c.SCAOracle.Iterations} },
-	Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", c.SCAOracle.Iterations) },
-	New:      untrained(newSCAOracle),
-	Paper:    &Paper{Few: true, Ours: true},
+var scaOracleMethod = scaMethod("sca-oracle", "block-coordinate descent with successive convex approximation, given all arrivals",
+	func(c *Config) *SCASettings { return &c.SCAOracle }, newSCAOracle)
+
+// scaMethod is a method that solves in flight and learns nothing before.
+func scaMethod(name, description string, settings func(*Config) *SCASettings, newPolicy func(*Run) (rollout.Policy, error)) Method {
+	return Method{
+		Name: name, Description: description,
+		Settings: func(c *Config) any { return *settings(c) },
+		Spending: func(c *Config) []*int { return []*int{&settings(c).Iterations} },
+		Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", settings(c).Iterations) },
+		New: func(_ context.Context, r *Run) (NewPolicy, error) {
+			return func() (rollout.Policy, error) { return newPolicy(r) }, nil
+		},
+		Paper: &Paper{Few: true, Ours: true},
+	}
 }
 
 // Check returns what is wrong with the settings.

@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"fmt"
 	"slices"
 
 	"prefdt/inference/goal"
@@ -25,27 +24,8 @@ type scaMPC struct {
 	slots int
 }
 
-// SCAMPCSettings are the receding horizon's.
-type SCAMPCSettings struct {
-	SCASettings `yaml:",inline"`
-}
-
-// Check returns what is wrong with the settings.
-func (s *SCAMPCSettings) Check() error {
-	if s.Window < 1 {
-		return fmt.Errorf("window is %d, want 1 at least", s.Window)
-	}
-	return s.SCASettings.Check()
-}
-
-var scaMPCMethod = Method{
-	Name: "sca-mpc", Description: "the same over a receding window, of expected arrivals",
-	Settings: func(c *Config) any { return c.SCAMPC },
-	Spending: func(c *Config) []*int { return []*int{&c.SCAMPC.Iterations} },
-	Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", c.SCAMPC.Iterations) },
-	New:      untrained(newSCAMPC),
-	Paper:    &Paper{Few: true, Ours: true},
-}
+var scaMPCMethod = scaMethod("sca-mpc", "the same over a receding window, of expected arrivals",
+	func(c *Config) *SCASettings { return &c.SCAMPC }, newSCAMPC)
 
 // userRecord is what was received of a user.
 type userRecord struct {
@@ -59,7 +39,7 @@ type taskMean struct{ count, bits, cycles, deadlineS float64 }
 
 // newSCAMPC returns the receding horizon as a policy. It takes preferences alone.
 func newSCAMPC(r *Run) (rollout.Policy, error) {
-	f, err := newSCAFlight(r, r.SCAMPC.SCASettings)
+	f, err := newSCAFlight(r, r.SCAMPC)
 	return &scaMPC{scaFlight: f}, err
 }
 
