@@ -6,10 +6,10 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/budget"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -20,14 +20,7 @@ const testSeed = 99_950
 
 func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) rollout.Result {
 	t.Helper()
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := rollout.NewWithPolicy(p, &ck.GoalConstants, c, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := offlinetest.Must(rollout.NewWithPolicy(p, &offlinetest.Shipped(t).GoalConstants, c, rollout.ReportLink{}))(t)
 	return f.Fly(testSeed, r)
 }
 
@@ -136,12 +129,8 @@ func TestArchiveReplans(t *testing.T) {
 
 // Each arm does what its name says.
 func TestArms(t *testing.T) {
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := world.Standard()
-	curve := inference.EdgeCurve(ck)
+	curve := inference.EdgeCurve(offlinetest.Shipped(t))
 	greedy := &spendingRecorder{Policy: baseline.NewGreedy(&c.Physics)}
 	if x := fly(t, greedy, c, target(31e3)); math.Abs(x.EnergyJ/31e3-1) > 1e-3 || greedy.spentJ[90] > 1 {
 		t.Errorf("greedy ends on %.0f J and spends %.1f J in slot 90", x.EnergyJ, greedy.spentJ[90])

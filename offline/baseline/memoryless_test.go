@@ -9,16 +9,13 @@ import (
 	"prefdt/inference/belief"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
 func namedWorld(t *testing.T, name string) world.Config {
 	t.Helper()
-	c, err := world.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return offlinetest.Must(world.Named(name))(t)
 }
 
 // Results, measured joules and earlier slots change nothing.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
 	"prefdt/offline/export"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/ort"
 )
 
@@ -23,21 +23,12 @@ func TestPeersComputeTheSame(t *testing.T) {
 	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
 	}
-	r, err := ort.Start(ort.Folder())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(ort.Start(ort.Folder()))(t)
 	defer r.Close()
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	parameters := randomParameters(a)
-	net, err := model.NewNet(a, parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := measureStep(net, export.EncodeGraph(a.Graph(), parameters), r, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := offlinetest.Must(model.NewNet(a, parameters))(t)
+	s := offlinetest.Must(measureStep(net, export.EncodeGraph(a.Graph(), parameters), r, t.TempDir()))(t)
 	if s.ORTDifference == nil || !(*s.ORTDifference < 1e-4) || *s.ORTCallMS <= 0 {
 		t.Errorf("got %+v", s)
 	}
@@ -47,24 +38,26 @@ func TestReport(t *testing.T) {
 	t.Setenv("PREFDT_ORT", "")
 	dir := t.TempDir()
 	var said strings.Builder
-	args := []string{"-checkpoint", "../../configs/checkpoint", "-out", dir, "-bin", dir, "-only", "step,leader"}
+	args := []string{"-checkpoint", "../../configs/checkpoint", "-out", dir, "-bin", dir, "-only", "step,rollout,leader"}
 	if err := Command(t.Context(), cli.NewCall("offline bench", args, &said, io.Discard)); err != nil {
 		t.Fatal(err)
 	}
-	raw, err := os.ReadFile(filepath.Join(dir, "bench.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := offlinetest.Must(os.ReadFile(filepath.Join(dir, "bench.json")))(t)
 	var got struct {
-		Step    map[string]any
-		Leader  map[string]map[string]any
-		Missing map[string]string
+		Step          map[string]any
+		DecisionP50MS float64 `json:"decision_p50_ms"`
+		RolloutS      float64 `json:"rollout_s"`
+		Leader        map[string]map[string]any
+		Missing       map[string]string
 	}
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatal(err)
 	}
 	if p50, _ := got.Step["p50_ms"].(float64); !(p50 > 0) {
 		t.Errorf("step %v", got.Step)
+	}
+	if !(got.DecisionP50MS > 0 && got.RolloutS*1e3 > got.DecisionP50MS) {
+		t.Errorf("a flight of %v s, a decision of %v ms", got.RolloutS, got.DecisionP50MS)
 	}
 	if ratio, there := got.Step["ratio"]; !there || ratio != nil || got.Missing["step ort"] == "" {
 		t.Errorf("without ONNX Runtime the ratio is %v, %v missing", ratio, got.Missing)
@@ -76,26 +69,11 @@ func TestReport(t *testing.T) {
 	}
 }
 
-func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
-	t.Helper()
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ck
-}
+var shippedCheckpoint = offlinetest.Shipped
 
 func TestQuantile(t *testing.T) {
 	if q := quantile([]float64{3, 1, 2}, 0.5); q != 2 {
 		t.Errorf("the median of 1, 2, 3 is %v", q)
-	}
-}
-
-// A flight is longer than one of its decisions.
-func TestMeasureRollout(t *testing.T) {
-	ck := shippedCheckpoint(t)
-	if flightS, decisionMS, err := measureRollout(ck); err != nil || !(decisionMS > 0 && flightS*1e3 > decisionMS) {
-		t.Errorf("a flight of %v s, a decision of %v ms, %v", flightS, decisionMS, err)
 	}
 }
 
@@ -115,10 +93,7 @@ func TestMeasureScale(t *testing.T) {
 
 // A training step over random flights runs, at a size that is quick.
 func TestTrainer(t *testing.T) {
-	trainer, err := newTrainer(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trainer := offlinetest.Must(newTrainer(model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}, 3, 10, 2))(t)
 	if _, err := trainer.Next(); err != nil {
 		t.Error(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/inference/checkpoint"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -97,14 +97,7 @@ func TestStretch(t *testing.T) {
 	}
 }
 
-func shippedCheckpoint(t *testing.T) *checkpoint.Checkpoint {
-	t.Helper()
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ck
-}
+var shippedCheckpoint = offlinetest.Shipped
 
 func TestTrialsAreExchangeableAndReproducible(t *testing.T) {
 	ck := shippedCheckpoint(t)

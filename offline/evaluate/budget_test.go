@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -54,14 +54,7 @@ func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) roll
 	return f.Fly(calibrationSeed, r)
 }
 
-func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
-	t.Helper()
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ck
-}
+var shippedCheckpoint = offlinetest.Shipped
 
 func observeNothing(goal.Objective, *slot.Decision) {}
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/offline/offlinetest"
 )
 
 func runCommand(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -126,18 +127,12 @@ func TestEveryMethod(t *testing.T) {
 		t.Run(m.Name, func(t *testing.T) {
 			own := *r
 			own.Dir = t.TempDir()
-			newPolicy, err := m.New(t.Context(), &own)
-			if err != nil {
-				t.Fatal(err)
-			}
+			newPolicy := offlinetest.Must(m.New(t.Context(), &own))(t)
 			at := []float64{0, 1}
 			if m.BudgetsJ != nil {
 				at = m.BudgetsJ(&own.Config)
 			}
-			outcomes, err := Fly(t.Context(), &own, &m, newPolicy, at, []uint64{100_000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			outcomes := offlinetest.Must(Fly(t.Context(), &own, &m, newPolicy, at, []uint64{100_000}))(t)
 			f := Measure(&own, &m, at, outcomes)
 			if learns := !strings.HasPrefix(m.Name, "sca-"); names[m.Name] || m.Description == "" || (f.Budget != nil) != learns {
 				t.Errorf("%+v", f)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -185,10 +186,7 @@ func TestPGMORLLearns(t *testing.T) {
 func TestPGMORLFlies(t *testing.T) {
 	r := toyRun(t, 1)
 	r.PGMORL.WarmUp, r.PGMORL.Updates, r.PGMORL.Episodes = 60, 5, 3
-	newPolicy, err := makePGMORL(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	newPolicy := offlinetest.Must(makePGMORL(t.Context(), r))(t)
 	fast, frugal := flyToy(t, r, newPolicy, preferenceFor(0)), flyToy(t, r, newPolicy, preferenceFor(1))
 	if fast.DelayS >= frugal.DelayS || fast.EnergyJ <= frugal.EnergyJ {
 		t.Errorf("fast %+v, frugal %+v", fast, frugal)

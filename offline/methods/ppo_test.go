@@ -18,6 +18,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/nn"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -156,14 +157,8 @@ func preferenceFor(omega float64) rollout.Request { return (&Method{}).request(o
 // flyToy returns the mean outcome of a policy.
 func flyToy(t *testing.T, r *Run, newPolicy NewPolicy, q rollout.Request) (mean pareto.Point) {
 	t.Helper()
-	p, err := newPolicy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := offlinetest.Must(newPolicy())(t)
+	runner := offlinetest.Must(rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{}))(t)
 	const n = 6
 	for _, seed := range seeds.List(seeds.CalibrationFirst, n) {
 		x := runner.Fly(seed, q)
@@ -181,10 +176,7 @@ func TestPPOLearns(t *testing.T) {
 	best := flyToy(t, r, func() (rollout.Policy, error) { return newSCAOracle(r) }, preferenceFor(0))
 	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": plainPPO.settings(r.PPO)} {
 		r.Dir = t.TempDir()
-		newPolicy, err := makePPO(t.Context(), r, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		newPolicy := offlinetest.Must(makePPO(t.Context(), r, s))(t)
 		frugal, fast := flyToy(t, r, newPolicy, preferenceFor(1)), flyToy(t, r, newPolicy, preferenceFor(0))
 		t.Logf("%s: frugal %+v, least %.0f J; fast %+v, best %+v", name, frugal, leastJ, fast, best)
 		if frugal.EnergyJ > 1.1*leastJ {
@@ -207,10 +199,7 @@ func TestCMDPKeepsItsBudget(t *testing.T) {
 	r := toyRun(t, 32_000)
 	r.CMDP.BudgetsJ = []float64{3000, 3800}
 	r.CMDP.MultiplierRate = 0.1
-	newPolicy, err := makeCMDP(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	newPolicy := offlinetest.Must(makeCMDP(t.Context(), r))(t)
 	for _, b := range r.CMDP.BudgetsJ {
 		got := flyToy(t, r, newPolicy, rollout.Request{Mode: goal.Target, BudgetJ: b})
 		t.Logf("budget %v J: %+v", b, got)
@@ -238,10 +227,7 @@ func TestPPOResumes(t *testing.T) {
 	path := func(parts int) string { return filepath.Join(r.Dir, fmt.Sprintf("%d.bin", parts)) }
 	for _, parts := range []int{1, 5} {
 		for range parts {
-			p, err := newPPO(r.CMDP.PPO, r.World, r.Scales, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := offlinetest.Must(newPPO(r.CMDP.PPO, r.World, r.Scales, 3))(t)
 			update := func() error {
 				p.collect()
 				x := &p.network.weights.Multiplier.Value.Data[0]
@@ -249,7 +235,7 @@ func TestPPOResumes(t *testing.T) {
 				return p.learn([objectives]float64{1, float64(*x)})
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			err = trainToEnd(ctx, p.trainer, path(parts), 50, r.CMDP.PPO.gradientSteps(), update, func(int) {
+			err := trainToEnd(ctx, p.trainer, path(parts), 50, r.CMDP.PPO.gradientSteps(), update, func(int) {
 				if parts > 1 {
 					cancel() // each part makes one update
 				}

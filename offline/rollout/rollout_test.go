@@ -5,19 +5,12 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
-func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
-	t.Helper()
-	ck, err := checkpoint.Load("../../configs/checkpoint")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ck
-}
+var shippedCheckpoint = offlinetest.Shipped
 
 // newRunner returns one of the shipped checkpoint under exact dispatch.
 func newRunner(t testing.TB, c world.Config, l ReportLink) *Runner {

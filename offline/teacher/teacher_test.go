@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -21,10 +22,8 @@ func TestReachesFirstMeasurements(t *testing.T) {
 		if n > 32 && testing.Short() {
 			continue
 		}
-		outcomes, err := Sweep(context.Background(), &c, seeds.CheckEvaluation, seeds.List(seeds.EvaluationFirst, 20), Prices(n), 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := seeds.List(seeds.EvaluationFirst, 20)
+		outcomes := offlinetest.Must(Sweep(t.Context(), &c, seeds.CheckEvaluation, list, Prices(n), 2, nil))(t)
 		y := pareto.Measure(nil, outcomes, pareto.Reference, pareto.TightReference)
 		for _, x := range []struct {
 			name      string
@@ -56,10 +55,7 @@ func TestSweepIsDeterministic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	three, err := Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	three := offlinetest.Must(Sweep(context.Background(), &c, seeds.CheckTraining, seeds.List(0, 7), Prices(5), 3, nil))(t)
 	if !slices.EqualFunc(one, three, slices.Equal[[]pareto.Point]) {
 		t.Error("three workers differ from one")
 	}
