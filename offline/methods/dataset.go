@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 
 	"prefdt/inference/slot"
+	"prefdt/inference/token"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/jobs"
@@ -81,8 +81,9 @@ func (f *simulator) mean(decide decider, seeds []uint64) (mean pareto.Point) {
 type storedFlight struct {
 	transitions
 	cost   [][objectives]float64 // of each slot: delay in s, energy in J
-	omega  float64               // that it is stored under
-	expert bool                  // by a member of the front, not by a heuristic
+	total  pareto.Point
+	omega  float64 // that it is stored under
+	expert bool    // by a member of the front, not by a heuristic
 }
 
 // toGo returns the costs from each slot on.
@@ -100,6 +101,8 @@ func (f *storedFlight) toGo() [][objectives]float64 {
 type dataset struct {
 	flights   []storedFlight
 	low, high float64 // least and largest preference that flights are stored under
+
+	fleet, users token.Moments // of the columns of transitions, once they are standardised
 }
 
 // front are the members of a behaviour that no other dominates, in order of delay, with their mean
@@ -173,30 +176,23 @@ func (f *simulator) store(decide decider, omega float64) (x storedFlight) {
 	x.omega = omega
 	f.flown.reset()
 	constants := &f.world.Config.Physics
-	f.Fly(f.world, decide, func(t teacher.SettledSlot) {
+	x.total = f.Fly(f.world, decide, func(t teacher.SettledSlot) {
 		f.flown.observe(constants, t.Snapshot, omega)
 		f.flown.act(constants, t.Decision)
 		x.cost = append(x.cost, [objectives]float64{t.Outcome.DelayS, t.Outcome.EnergyJ()})
 	})
-	x.transitions = f.flown.clone()
+	x.reset()
+	x.append(&f.flown, 0, f.flown.slots)
 	return x
 }
 
 // spans returns the span of each return over the flights.
-func (d *dataset) spans() (spans pareto.Point) {
-	low, high := [objectives]float64{math.Inf(1), math.Inf(1)}, [objectives]float64{}
+func (d *dataset) spans() pareto.Point {
+	var totals []pareto.Point
 	for i := range d.flights {
-		sum := [objectives]float64{}
-		for _, cost := range d.flights[i].cost {
-			for j := range sum {
-				sum[j] += cost[j]
-			}
-		}
-		for j, x := range sum {
-			low[j], high[j] = min(low[j], x), max(high[j], x)
-		}
+		totals = append(totals, d.flights[i].total)
 	}
-	return pareto.Point{DelayS: high[0] - low[0], EnergyJ: high[1] - low[1]}
+	return pareto.Spans(totals)
 }
 
 // flyMembers returns the front of a behaviour within the reference point: a policy for which energy has

@@ -114,7 +114,7 @@ func (r *Run) policyPath() string { return filepath.Join(r.Dir, "policy.bin") }
 // The zero value holds none.
 type Corpus struct {
 	key   string
-	flown *standardised
+	flown *dataset // standardised
 }
 
 // Method is one row of the comparison.

@@ -448,22 +448,12 @@ func fitConditioner(targets string, omegas []float64, totals [][objectives]float
 	return c, err
 }
 
-// standardised is a corpus whose observations are in deviations from their means, as the states of
-// both methods are.
-type standardised struct {
-	*dataset
-	fleet token.Moments // of the columns of transitions.fleet; the last, the preference, stays as it is
-	users token.Moments // of the columns of transitions.users
-}
-
-// standardise standardises a corpus of a fleet, in place.
-func standardise(d *dataset, aircraft int) *standardised {
-	p := &standardised{dataset: d}
-	p.fleet, p.users = d.moments(aircraft)
+// standardise puts a corpus's observations in deviations from their means, in place. The preference stays as it is.
+func (d *dataset) standardise(aircraft int) {
+	d.fleet, d.users = d.moments(aircraft)
 	for i := range d.flights {
-		p.standardise(&d.flights[i].transitions, 0)
+		d.standardiseFrom(&d.flights[i].transitions, 0)
 	}
-	return p
 }
 
 // moments returns the mean and the standard deviation of each column of fleets and users; 1 of a constant one.
@@ -476,30 +466,30 @@ func (d *dataset) moments(aircraft int) (fleet, users token.Moments) {
 	return fleetSums.Result(1e-6), userSums.Result(1e-6)
 }
 
-// standardise puts the rows of the slots from one on in deviations from the corpus's means.
-func (p *standardised) standardise(x *transitions, from int) {
-	fleet, user := len(p.fleet.Mean), len(p.users.Mean)
+// standardiseFrom puts the rows of the slots from one on in deviations from the corpus's means.
+func (d *dataset) standardiseFrom(x *transitions, from int) {
+	fleet, user := len(d.fleet.Mean), len(d.users.Mean)
 	for i, v := range x.fleet[from*fleet:] {
 		if k := i % fleet; k < fleet-1 {
-			x.fleet[from*fleet+i] = prefdt.Standardise(&p.fleet, k, float64(v))
+			x.fleet[from*fleet+i] = prefdt.Standardise(&d.fleet, k, float64(v))
 		}
 	}
 	for i, v := range x.users[x.first[from]*user:] {
-		x.users[x.first[from]*user+i] = prefdt.Standardise(&p.users, i%user, float64(v))
+		x.users[x.first[from]*user+i] = prefdt.Standardise(&d.users, i%user, float64(v))
 	}
 }
 
 // pedaData is a corpus with what a form asks for.
 type pedaData struct {
-	*standardised
-	form sequenceForm
-	eta  [objectives]float64
+	*dataset // standardised
+	form     sequenceForm
+	eta      [objectives]float64
 	conditioner
 }
 
-func newPEDAData(d *standardised, form sequenceForm) (p *pedaData, err error) {
+func newPEDAData(d *dataset, form sequenceForm) (p *pedaData, err error) {
 	spans := d.spans()
-	p = &pedaData{standardised: d, form: form, eta: [objectives]float64{spans.DelayS, spans.EnergyJ}}
+	p = &pedaData{dataset: d, form: form, eta: [objectives]float64{spans.DelayS, spans.EnergyJ}}
 	var omegas []float64
 	var totals [][objectives]float64
 	for i := range d.flights {
@@ -614,7 +604,7 @@ func (p *pedaPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision
 	last := win.slots
 	win.omega = float32(omega)
 	win.observe(p.constants, s, omega)
-	p.data.standardise(&win.transitions, last)
+	p.data.standardiseFrom(&win.transitions, last)
 	win.returns = p.data.returnRow(win.returns, toGo, omega)
 	// The action of this slot is not known yet, and nothing before it reads it.
 	flights, users := len(win.flight), len(win.server)
@@ -667,7 +657,7 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 }
 
 // corpus returns the corpus of a front, which it flies unless the run's last one was the same.
-func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f behaviour) (*standardised, error) {
+func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f behaviour) (*dataset, error) {
 	keep := r.Corpus
 	if keep == nil {
 		keep = new(Corpus)
@@ -679,7 +669,8 @@ func (r *Run) corpus(ctx context.Context, s *PEDASettings, form sequenceForm, f 
 		if err != nil {
 			return nil, err
 		}
-		keep.key, keep.flown = key, standardise(flown, r.World.Aircraft)
+		flown.standardise(r.World.Aircraft)
+		keep.key, keep.flown = key, flown
 	}
 	return keep.flown, nil
 }

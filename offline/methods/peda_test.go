@@ -14,6 +14,7 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/corpus"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -132,16 +133,14 @@ func TestPEDAGradient(t *testing.T) {
 // them, and the returns to go of a flight of costs 1 s, 2 s are 3 s, 2 s.
 func TestPEDAReturns(t *testing.T) {
 	d := &dataset{high: 1, flights: []storedFlight{
-		{omega: 0, expert: true, cost: [][objectives]float64{{1, 10}, {2, 30}}},
-		{omega: 1, expert: true, cost: [][objectives]float64{{1, 10}, {4, 10}}},
+		{omega: 0, expert: true, total: pareto.Point{DelayS: 3, EnergyJ: 40}, cost: [][objectives]float64{{1, 10}, {2, 30}}},
+		{omega: 1, expert: true, total: pareto.Point{DelayS: 5, EnergyJ: 20}, cost: [][objectives]float64{{1, 10}, {4, 10}}},
 	}}
 	for i := range d.flights {
 		d.flights[i].reset()
 	}
-	p, err := newPEDAData(standardise(d, 1), sequenceForm{Targets: targetsLinear})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d.standardise(1)
+	p := offlinetest.Must(newPEDAData(d, sequenceForm{Targets: targetsLinear}))(t)
 	toGo := d.flights[0].toGo()
 	if !slices.Equal(toGo, [][objectives]float64{{3, 40}, {2, 30}}) || p.eta != [objectives]float64{2, 20} {
 		t.Errorf("to go %v, eta %v", toGo, p.eta)
@@ -170,11 +169,7 @@ func TestPEDAReturns(t *testing.T) {
 // toyPEDA trains a form for a step on the toy front.
 func toyPEDA(t *testing.T, r *Run, form string) NewPolicy {
 	t.Helper()
-	newPolicy, err := makePEDA(t.Context(), r, r.PEDA, formOf(form), toyFront(r))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newPolicy
+	return offlinetest.Must(makePEDA(t.Context(), r, r.PEDA, formOf(form), toyFront(r)))(t)
 }
 
 // It imitates the member that a preference is matched to, where the linear conditioner asks for
@@ -185,10 +180,7 @@ func TestPEDAImitates(t *testing.T) {
 		r := toyRun(t, 1)
 		s := r.PEDA
 		s.Steps, s.Width, s.Rate, s.WarmUp, s.Corpus.Flights, s.Corpus.Episodes = 200, 32, 3e-3, 10, 200, 10
-		newPolicy, err := makePEDA(t.Context(), r, s, form, toyFront(r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		newPolicy := offlinetest.Must(makePEDA(t.Context(), r, s, form, toyFront(r)))(t)
 		fast, frugal := flyToy(t, r, newPolicy, preferenceFor(0.3)), flyToy(t, r, newPolicy, preferenceFor(0.7))
 		t.Logf("%+v: fast %+v, frugal %+v", form, fast, frugal)
 		if fast.DelayS > 0.5*frugal.DelayS || frugal.EnergyJ > 1.03*r.leastJ() {
@@ -201,10 +193,7 @@ func TestPEDAImitates(t *testing.T) {
 // the setting that costs as much, unless one is given, and a revision changes the energy entry alone.
 func TestPEDABudget(t *testing.T) {
 	r := toyRun(t, 1)
-	made, err := toyPEDA(t, r, "prefdt")()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := offlinetest.Must(toyPEDA(t, r, "prefdt")())(t)
 	p := made.(*pedaPolicy)
 	p.data.conditioner, p.data.low, p.data.high = conditioner{{100, 500}, {40e3, -10e3}}, 0, 1
 	w := world.New(r.World, 100_000)
@@ -248,11 +237,7 @@ func toyDataset(t *testing.T, r *Run, flights int) *dataset {
 	t.Helper()
 	s := Default().PEDA.Corpus
 	s.Flights, s.Episodes = flights, 5
-	d, err := buildDataset(t.Context(), r.World, s, outcomeShare, toyFront(r), 1, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return offlinetest.Must(buildDataset(t.Context(), r.World, s, outcomeShare, toyFront(r), 1, io.Discard))(t)
 }
 
 // The corpus's preference is delay's part of a normalised return, which has a band and not all of
@@ -290,7 +275,7 @@ func TestPEDAStandardises(t *testing.T) {
 	r := toyRun(t, 1)
 	d := toyDataset(t, r, 40)
 	omega := d.flights[0].omega
-	p := standardise(d, r.World.Aircraft)
+	d.standardise(r.World.Aircraft)
 	first := &d.flights[0].transitions
 	width := fleetWidth(r.World.Aircraft)
 	if got := first.fleet[width-1]; got != float32(omega) {
@@ -308,7 +293,7 @@ func TestPEDAStandardises(t *testing.T) {
 		}
 	}
 	before := slices.Clone(first.fleet)
-	p.standardise(first, first.slots-1)
+	d.standardiseFrom(first, first.slots-1)
 	if last := len(before) - width; slices.Equal(before, first.fleet) || !slices.Equal(before[:last], first.fleet[:last]) {
 		t.Error("the last slot alone is to change")
 	}
@@ -343,10 +328,7 @@ func TestFitConditioner(t *testing.T) {
 		targetsLinear:    {100 - 62.5 + 250, 33.5e3}, // of w^2 on these points: w - 0.125
 		targetsIdeal:     {100, 27e3},
 	} {
-		c, err := fitConditioner(targets, omegas, totals)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := offlinetest.Must(fitConditioner(targets, omegas, totals))(t)
 		for j, got := range c.at(0.5) {
 			if math.Abs(got-want[j]) > 1e-6 {
 				t.Errorf("%s: %v, want %v", targets, c.at(0.5), want)
@@ -362,12 +344,9 @@ func TestFitConditioner(t *testing.T) {
 func TestCorpusIsKept(t *testing.T) {
 	r := toyRun(t, 1)
 	r.Corpus = new(Corpus)
-	var flown []*standardised
+	var flown []*dataset
 	for _, form := range []sequenceForm{formOf("prefdt"), {Targets: targetsLinear}, formOf("prefdt-rules")} {
-		d, err := r.corpus(t.Context(), &r.PEDA, form, toyFront(r))
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := offlinetest.Must(r.corpus(t.Context(), &r.PEDA, form, toyFront(r)))(t)
 		flown = append(flown, d)
 	}
 	if flown[0] != flown[1] || flown[0] == flown[2] {

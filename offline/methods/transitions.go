@@ -2,7 +2,6 @@ package methods
 
 import (
 	"math"
-	"slices"
 
 	"prefdt/inference/physics"
 	"prefdt/inference/prefdt"
@@ -131,12 +130,6 @@ func (x *transitions) append(from *transitions, first, end int) {
 		x.first = append(x.first, n+shift)
 	}
 	x.slots += end - first
-}
-
-// clone returns a copy without the room to grow.
-func (x *transitions) clone() transitions {
-	return transitions{slots: x.slots, fleet: slices.Clone(x.fleet), users: slices.Clone(x.users), first: slices.Clone(x.first),
-		ids: slices.Clone(x.ids), flight: slices.Clone(x.flight), server: slices.Clone(x.server), offload: slices.Clone(x.offload)}
 }
 
 // slotOfUser returns each user's slot.

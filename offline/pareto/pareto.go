@@ -108,8 +108,8 @@ func Hypervolume(points []Point, reference Point) float64 {
 // objective without a span is left as it is. Without points it is +Inf,
 // without a reference front NaN.
 func IGD(points, reference []Point) float64 {
-	low, high := span(reference)
-	return Distance(points, reference, cmp.Or(high.DelayS-low.DelayS, 1), cmp.Or(high.EnergyJ-low.EnergyJ, 1))
+	spans := Spans(reference)
+	return Distance(points, reference, cmp.Or(spans.DelayS, 1), cmp.Or(spans.EnergyJ, 1))
 }
 
 // Distance is the same where each objective is divided by a scale of one's own.
@@ -135,14 +135,19 @@ func span(points []Point) (low, high Point) {
 	return low, high
 }
 
+// Spans returns the span of each objective.
+func Spans(points []Point) Point {
+	low, high := span(points)
+	return Point{high.DelayS - low.DelayS, high.EnergyJ - low.EnergyJ}
+}
+
 // ReachS returns the span of delay of the outcomes that settings produce, Sec. V: dominated ones
 // count, so that it is read beside fidelity alone. Fewer than two reach 0.
 func ReachS(points []Point) float64 {
 	if len(points) == 0 {
 		return 0
 	}
-	low, high := span(points)
-	return high.DelayS - low.DelayS
+	return Spans(points).DelayS
 }
 
 // CornerS returns the least delay of the outcomes, +Inf without any.

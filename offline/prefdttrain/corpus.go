@@ -88,13 +88,11 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 		if err != nil {
 			return nil, err
 		}
-		low, high := m.Flights[0].Point, m.Flights[0].Point
+		var points []pareto.Point
 		for i := range m.Flights {
-			p := m.Flights[i].Point
-			low = pareto.Point{DelayS: min(low.DelayS, p.DelayS), EnergyJ: min(low.EnergyJ, p.EnergyJ)}
-			high = pareto.Point{DelayS: max(high.DelayS, p.DelayS), EnergyJ: max(high.EnergyJ, p.EnergyJ)}
+			points = append(points, m.Flights[i].Point)
 		}
-		m.Etas = pareto.Point{DelayS: high.DelayS - low.DelayS, EnergyJ: high.EnergyJ - low.EnergyJ}
+		m.Etas = pareto.Spans(points)
 	}
 	var err error
 	if m.Fit, err = m.fitConditioner(); err != nil {
