@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/dispatch"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
 )
@@ -23,73 +24,79 @@ func slope(f func() float64, x *float64, h float64) float64 {
 	return (right - left) / (2 * h)
 }
 
-// Flight power's surrogate touches it at the iterate, with equal gradient, is an upper
-// bound everywhere, and convex.
+// checkSurrogate holds a surrogate to what successive convex approximation asks of it: at its iterate it has the
+// cost's value and gradient, its gradient is its own elsewhere too, and it is nowhere below the cost, and convex.
+func checkSurrogate(t *testing.T, iterate, p, q []float64, h, absolute, relative float64, cost func(x []float64) float64,
+	surrogate func(x []float64) (y float64, gradient []float64)) {
+	t.Helper()
+	at, gradient := surrogate(iterate)
+	if want := cost(iterate); math.Abs(at-want) > 1e-9*(1+math.Abs(want)) {
+		t.Fatalf("at its iterate %v: %v, want %v", iterate, at, want)
+	}
+	checkGradient(t, gradient, iterate, h, absolute, relative, func() float64 { return cost(iterate) })
+	atP, gradient := surrogate(p)
+	checkGradient(t, gradient, p, h, absolute, relative, func() float64 { y, _ := surrogate(p); return y })
+	if bound := cost(p); atP < bound-1e-9*(1+math.Abs(bound)) {
+		t.Fatalf("of the iterate %v it is %v at %v, the cost is %v", iterate, atP, p, bound)
+	}
+	middle := make([]float64, len(p))
+	for i := range p {
+		middle[i] = (p[i] + q[i]) / 2
+	}
+	atQ, _ := surrogate(q)
+	if y, _ := surrogate(middle); y > (atP+atQ)/2+1e-9*(1+math.Abs(y)) {
+		t.Fatalf("of the iterate %v it is not convex between %v and %v", iterate, p, q)
+	}
+}
+
+// checkGradient holds a gradient by x to central differences over h.
+func checkGradient(t *testing.T, gradient, x []float64, h, absolute, relative float64, f func() float64) {
+	t.Helper()
+	for i, got := range gradient {
+		if want := slope(f, &x[i], h); math.Abs(got-want) > absolute+relative*math.Abs(want) {
+			t.Fatalf("gradient %d at %v: %v, want %v", i, x, got, want)
+		}
+	}
+}
+
+func position(x []float64) physics.Position { return physics.Position{EastM: x[0], NorthM: x[1]} }
+
 func TestPowerSurrogate(t *testing.T) {
 	p := physics.DefaultConstants().Propulsion
 	rng := rand.New(rand.NewPCG(1, 1))
-	draw := func() physics.Position {
-		return physics.Position{EastM: 15 * rng.NormFloat64(), NorthM: 15 * rng.NormFloat64()}
-	}
+	draw := func() []float64 { return []float64{15 * rng.NormFloat64(), 15 * rng.NormFloat64()} }
 	for range 2000 {
-		v0, v, w := draw(), draw(), draw()
-		surrogate := func(v physics.Position) float64 {
-			y, _ := powerSurrogate(&p, v, v0)
-			return y
-		}
-		if at, want := surrogate(v0), p.PowerW(v0.Norm()); math.Abs(at-want) > 1e-9*want {
-			t.Fatalf("at %v: %v, want %v", v0, at, want)
-		}
-		x := v0
-		_, gradient := powerSurrogate(&p, x, v0)
-		checkGradient(t, gradient, &x, 1e-4, 1e-4, func() float64 { return p.PowerW(x.Norm()) })
-		x = v
-		_, gradient = powerSurrogate(&p, x, v0)
-		checkGradient(t, gradient, &x, 1e-4, 1e-4, func() float64 { return surrogate(x) })
-		if a := surrogate(v); a < p.PowerW(v.Norm())*(1-1e-12) {
-			t.Fatalf("the surrogate of %v is %v at %v, power is %v", v0, a, v, p.PowerW(v.Norm()))
-		}
-		if surrogate(v.Add(w).Scale(0.5)) > (surrogate(v)+surrogate(w))/2*(1+1e-12) {
-			t.Fatalf("the surrogate of %v is not convex between %v and %v", v0, v, w)
-		}
+		v0 := draw()
+		checkSurrogate(t, v0, draw(), draw(), 1e-4, 1e-4, 1e-4,
+			func(v []float64) float64 { return p.PowerW(position(v).Norm()) },
+			func(v []float64) (float64, []float64) {
+				w, dw := powerSurrogate(&p, position(v), position(v0))
+				return w, []float64{dw.EastM, dw.NorthM}
+			})
 	}
 }
 
-// checkGradient holds a gradient by a position to central differences over h.
-func checkGradient(t *testing.T, gradient physics.Position, x *physics.Position, h, tolerance float64, f func() float64) {
-	t.Helper()
-	got := [2]float64{gradient.EastM, gradient.NorthM}
-	for i, coordinate := range []*float64{&x.EastM, &x.NorthM} {
-		if want := slope(f, coordinate, h); math.Abs(got[i]-want) > tolerance*(1+math.Abs(want)) {
-			t.Fatalf("gradient at %v: %v, want %v", *x, got[i], want)
-		}
-	}
-}
-
-// A user's surrogate touches its cost at the iterate and is an upper bound.
+// Of a user that is served, the parabola of its gradient and of the bound on its curvature.
 func TestServedSurrogate(t *testing.T) {
 	c := physics.DefaultConstants()
 	l := newLink(&c)
 	rng := rand.New(rand.NewPCG(2, 1))
-	for range 2000 {
+	draw := func() []float64 { return []float64{1000 * rng.Float64(), 1000 * rng.Float64()} } // within the area
+	for range 4000 {
 		u := served{
-			position: physics.Position{EastM: 1000 * rng.Float64(), NorthM: 1000 * rng.Float64()}, localS: 0.5 + rng.Float64(),
-			bits: 0.5e6 + 1e6*rng.Float64(), edgeS: 0.2 * rng.Float64(), delayWeight: rng.Float64(), energyWeight: rng.Float64(),
+			position: position(draw()), localS: 0.5 + rng.Float64(), bits: 0.5e6 + 1e6*rng.Float64(),
+			edgeS: 0.2 * rng.Float64(), delayWeight: rng.Float64(), energyWeight: rng.Float64(),
 		}
-		at := physics.Position{EastM: 1000 * rng.Float64(), NorthM: 1000 * rng.Float64()}
-		y, dy := u.cost(l, at)
-		checkGradient(t, dy, &at, 0.5, 1e-6, func() float64 {
-			y, _ := u.cost(l, at)
-			return y
-		})
+		at := draw()
+		y, dy := u.cost(l, position(at))
 		k := u.curvature(l)
-		for range 20 {
-			step := physics.Position{EastM: 200 * rng.NormFloat64(), NorthM: 200 * rng.NormFloat64()}
-			got, _ := u.cost(l, at.Add(step))
-			if bound := y + dy.Dot(step) + k/2*step.Dot(step); got > bound+1e-9 {
-				t.Fatalf("cost %v above its bound %v, %v m away", got, bound, step.Norm())
-			}
-		}
+		checkSurrogate(t, at, draw(), draw(), 0.5, 1e-6, 1e-6,
+			func(x []float64) float64 { y, _ := u.cost(l, position(x)); return y },
+			func(x []float64) (float64, []float64) {
+				step := position(x).Sub(position(at))
+				d := dy.Add(step.Scale(k))
+				return y + dy.Dot(step) + k/2*step.Dot(step), []float64{d.EastM, d.NorthM}
+			})
 	}
 }
 
@@ -119,49 +126,24 @@ func drawRelaxed(rng *rand.Rand, users int) relaxed {
 	return p
 }
 
-// The slot's surrogate touches the relaxed cost at the iterate, is an upper bound of it,
-// and convex; its gradient is that of central differences.
 func TestSlotSurrogate(t *testing.T) {
 	c := physics.DefaultConstants()
 	rng := rand.New(rand.NewPCG(3, 1))
+	const users = 4
+	draw := func() []float64 { p := drawRelaxed(rng, users); return append(p.x, p.rho...) }
 	for range 300 {
-		const users = 4
 		s := drawProgram(rng, &c, users)
 		s.users[0].weight = 0.4
-		iterate, p, q := drawRelaxed(rng, users), drawRelaxed(rng, users), drawRelaxed(rng, users)
-		none := newRelaxed(2 * users)
-		atP, atQ := s.cost(p, iterate, none), s.cost(q, iterate, none)
-		if true := s.cost(p, p, none); atP < true-1e-12 {
-			t.Fatalf("surrogate %v below the cost %v", atP, true)
+		iterate := draw()
+		point := func(x []float64) relaxed { return relaxed{x[:2*users], x[2*users:]} }
+		surrogate := func(x, iterate []float64) (float64, []float64) {
+			gradient := make([]float64, 4*users)
+			y := s.cost(point(x), point(iterate), point(gradient))
+			return y, gradient
 		}
-		middle := newRelaxed(2 * users)
-		for i := range middle.x {
-			middle.x[i], middle.rho[i] = (p.x[i]+q.x[i])/2, (p.rho[i]+q.rho[i])/2
-		}
-		if got := s.cost(middle, iterate, none); got > (atP+atQ)/2+1e-12 {
-			t.Fatalf("not convex: %v in the middle of %v and %v", got, atP, atQ)
-		}
-		for _, from := range []relaxed{iterate, p} {
-			grad := newRelaxed(2 * users)
-			s.cost(from, iterate, grad)
-			for i := range 2 * users {
-				for _, x := range []struct{ x, gradient []float64 }{{from.x, grad.x}, {from.rho, grad.rho}} {
-					want := slope(func() float64 { return s.cost(from, iterate, none) }, &x.x[i], 1e-6)
-					if got := x.gradient[i]; math.Abs(got-want) > 1e-6+1e-4*math.Abs(want) {
-						t.Fatalf("gradient %d is %v, want %v", i, got, want)
-					}
-				}
-			}
-			if from.x[0] == iterate.x[0] { // where it touches, the cost has the same gradient
-				direct := newRelaxed(2 * users)
-				s.cost(from, from, direct)
-				for i := range direct.x {
-					if math.Abs(direct.x[i]-grad.x[i]) > 1e-12 || math.Abs(direct.rho[i]-grad.rho[i]) > 1e-12 {
-						t.Fatal("the gradients differ at the iterate")
-					}
-				}
-			}
-		}
+		checkSurrogate(t, iterate, draw(), draw(), 1e-6, 1e-6, 1e-4,
+			func(x []float64) float64 { y, _ := surrogate(x, x); return y },
+			func(x []float64) (float64, []float64) { return surrogate(x, iterate) })
 	}
 }
 
@@ -223,10 +205,7 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	policy, err := newSCAOracle(&Run{Config: Default(), World: c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	policy := offlinetest.Must(newSCAOracle(&Run{Config: Default(), World: c}))(t)
 	o := policy.(*scaOracle)
 	o.Watch(w)
 	var s slot.Snapshot
@@ -245,12 +224,7 @@ func TestPathDescends(t *testing.T) {
 	if want := program.cost(start); math.Abs(at-want) > 1e-9 {
 		t.Errorf("surrogate %v at the iterate, cost %v", at, want)
 	}
-	for i := range x {
-		want := slope(func() float64 { return program.surrogate(start, x, nil) }, &x[i], 1e-4)
-		if math.Abs(grad[i]-want) > 1e-8 {
-			t.Fatalf("gradient %d is %v, want %v", i, grad[i], want)
-		}
-	}
+	checkGradient(t, grad, x, 1e-4, 1e-8, 0, func() float64 { return program.surrogate(start, x, nil) })
 	next := program.step(start, 60, 50)
 	if got := program.cost(next); got >= at {
 		t.Errorf("a step takes the cost from %v to %v", at, got)
@@ -269,14 +243,8 @@ func TestSCAOptimum(t *testing.T) {
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
 	for name, newPolicy := range map[string]func(*Run) (rollout.Policy, error){"oracle": newSCAOracle, "mpc": newSCAMPC} {
-		policy, err := newPolicy(run)
-		if err != nil {
-			t.Fatal(err)
-		}
-		runner, err := rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		policy := offlinetest.Must(newPolicy(run))(t)
+		runner := offlinetest.Must(rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{}))(t)
 		energy := runner.Fly(7, preferenceFor(1))
 		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
 			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
