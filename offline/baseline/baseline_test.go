@@ -114,9 +114,7 @@ func TestArchiveReplans(t *testing.T) {
 	} {
 		a.Replans = x.replans
 		o := goal.New(&constants, &c.Physics, x.slots, x.flying)
-		if err := o.SetBudget(x.budgetJ, goal.Target); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, o.SetBudget(x.budgetJ, goal.Target))
 		if a.Decide(nil, o, nil); chosen != x.atFirst {
 			t.Errorf("%+v: rule %d at first", x, chosen)
 		}

@@ -13,6 +13,7 @@ import (
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
@@ -142,9 +143,7 @@ func TestAzimuthFilter(t *testing.T) {
 		t.Fatal("not positive definite")
 	}
 	var x mat.VecDense
-	if err := chol.SolveVecTo(&x, query); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, chol.SolveVecTo(&x, query))
 	mean, variance := f.predict(&k, azimuth, walked)
 	if want := mat.Dot(&x, values); math.Abs(mean-want) > 1e-9 {
 		t.Errorf("mean %v, want %v", mean, want)

@@ -39,9 +39,7 @@ func TestReport(t *testing.T) {
 	dir := t.TempDir()
 	var said strings.Builder
 	args := []string{"-checkpoint", "../../configs/checkpoint", "-out", dir, "-bin", dir, "-only", "step,rollout,leader"}
-	if err := Command(t.Context(), cli.NewCall("offline bench", args, &said, io.Discard)); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Command(t.Context(), cli.NewCall("offline bench", args, &said, io.Discard)))
 	raw := offlinetest.Must(os.ReadFile(filepath.Join(dir, "bench.json")))(t)
 	var got struct {
 		Step          map[string]any
@@ -50,9 +48,7 @@ func TestReport(t *testing.T) {
 		Leader        map[string]map[string]any
 		Missing       map[string]string
 	}
-	if err := json.Unmarshal(raw, &got); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, json.Unmarshal(raw, &got))
 	if p50, _ := got.Step["p50_ms"].(float64); !(p50 > 0) {
 		t.Errorf("step %v", got.Step)
 	}

@@ -24,9 +24,7 @@ func runCommand(t *testing.T, args ...string) (code int, stdout, stderr string) 
 func writeFile(t *testing.T, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -118,9 +116,7 @@ func TestEveryMethod(t *testing.T) {
 	r.CMDP.PPO = r.PPO
 	r.CMDP.PPO.Steps = 100
 	r.PGMORL.PPO = r.CMDP.PPO
-	if err := r.Config.Check(); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, r.Config.Check())
 	r.PPODir = t.TempDir()
 	names := map[string]bool{}
 	for _, m := range Methods(&r.Config) {

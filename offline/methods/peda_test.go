@@ -201,9 +201,7 @@ func TestPEDABudget(t *testing.T) {
 	var snapshot slot.Snapshot
 	var d slot.Decision
 	decide := func(budgetJ float64) []float32 {
-		if err := o.SetBudget(budgetJ, goal.Target); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, o.SetBudget(budgetJ, goal.Target))
 		w.Snapshot(&snapshot)
 		p.Decide(&snapshot, o, &d)
 		return p.win.returns[len(p.win.returns)-objectives:]

@@ -15,6 +15,7 @@ import (
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/model"
+	"prefdt/offline/offlinetest"
 )
 
 // straight fits y = 2x - 1: a task that is quick.
@@ -84,10 +85,7 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 		return r
 	}
 	read := func(dir, name string) string {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := offlinetest.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 		return string(raw)
 	}
 	whole, parts := t.TempDir(), t.TempDir()
@@ -112,9 +110,7 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 		t.Errorf("the log is %s", log)
 	}
 	// beyond the last save, and one cut short
-	if err := os.WriteFile(filepath.Join(whole, "log.csv"), []byte(log+"12,0,0,0,0\n13,0"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(filepath.Join(whole, "log.csv"), []byte(log+"12,0,0,0,0\n13,0"), 0o644))
 	if run(whole, 5, 0, false); read(whole, "log.csv") != log {
 		t.Errorf("steps beyond the last save stay: %s", read(whole, "log.csv"))
 	}
@@ -125,9 +121,7 @@ func TestState(t *testing.T) {
 	path, seen := filepath.Join(t.TempDir(), "state"), 7
 	run := newStraight(t, straightConfig(), "a subject", &seen)
 	run.Params.Data[1] = 3
-	if err := run.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, run.Save(path))
 	var head State[Config, string, int]
 	p, err := Read(path, &head, func() ([]model.Tensor, error) { return run.Params.Tensors, nil })
 	if err != nil || !slices.Equal(p.Data, run.Params.Data) || head.Config != run.Config || head.Subject != "a subject" ||
@@ -143,18 +137,14 @@ func TestState(t *testing.T) {
 		}
 	}
 	run.Params.Data[1] = float32(math.NaN())
-	if err := run.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, run.Save(path))
 	if err := run.Load(path); err == nil || !strings.Contains(err.Error(), "is damaged (number 1 is NaN)") {
 		t.Errorf("a parameter that is no number: %v", err)
 	}
 	if err := run.Load(path + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no state: %v", err)
 	}
-	if err := os.WriteFile(path, []byte("something else entirely"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, []byte("something else entirely"), 0o644))
 	if err := run.Load(path); err == nil || !strings.Contains(err.Error(), "it starts with") {
 		t.Errorf("another file: %v", err)
 	}
