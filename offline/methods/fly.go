@@ -65,11 +65,7 @@ func Fly(ctx context.Context, r *Run, m *Method, newPolicy NewPolicy, settings [
 	}
 	var mu sync.Mutex
 	newRunner := func() (*rollout.Runner, error) {
-		p, err := newPolicy()
-		if err != nil {
-			return nil, err
-		}
-		return rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{})
+		return rollout.NewWithPolicy(newPolicy(), r.GoalConstants(), r.World, rollout.ReportLink{})
 	}
 	err = jobs.Do(ctx, len(missing), r.Workers, newRunner, func(f *rollout.Runner, i int) error {
 		points := make([]pareto.Point, len(settings))

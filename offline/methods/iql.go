@@ -332,12 +332,12 @@ func makeIQL(ctx context.Context, r *Run, s IQLSettings, f behaviour) (NewPolicy
 		n.average(s.Average)
 		return err
 	}
-	newPolicy := func() (rollout.Policy, error) {
+	newPolicy := func() rollout.Policy {
 		a := newActorFlight(t.Params, &r.World.Physics, false, false)
 		return rollout.PolicyFunc(func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) {
 			a.omega = g.Omega()
 			a.decide(s, d)
-		}), nil
+		})
 	}
 	return newPolicy, trainToEnd(ctx, t, r.policyPath(), 2000, 1, round, command.Progress(r.Log, "steps of IQL", s.Steps))
 }

@@ -88,7 +88,7 @@ type Budget struct {
 }
 
 // NewPolicy returns a policy to fly, one for each worker.
-type NewPolicy func() (rollout.Policy, error)
+type NewPolicy func() rollout.Policy
 
 // Run is what a method is made with.
 type Run struct {

@@ -31,12 +31,8 @@ func omegaBCDispatchMethod() Method {
 	m.Settings = func(c *Config) any { return []any{settings(c), c.OmegaBCDispatch} }
 	m.New = func(ctx context.Context, r *Run) (NewPolicy, error) {
 		newPolicy, err := train(ctx, r)
-		return func() (rollout.Policy, error) {
-			p, err := newPolicy()
-			if err != nil {
-				return nil, err
-			}
-			return &dispatchedPolicy{pedaPolicy: p.(*pedaPolicy), span: r.OmegaBCDispatch.Span}, nil
+		return func() rollout.Policy {
+			return &dispatchedPolicy{pedaPolicy: newPolicy().(*pedaPolicy), span: r.OmegaBCDispatch.Span}
 		}, err
 	}
 	return m

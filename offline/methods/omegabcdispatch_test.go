@@ -20,9 +20,8 @@ func TestDispatchedUsers(t *testing.T) {
 	r := toyRun(t, 1)
 	newPolicy := toyPEDA(t, r, "omega-bc")
 	heads := flyToy(t, r, newPolicy, preferenceFor(0))
-	dispatched := flyToy(t, r, func() (rollout.Policy, error) {
-		p, err := newPolicy()
-		return &dispatchedPolicy{pedaPolicy: p.(*pedaPolicy), span: r.OmegaBCDispatch.Span}, err
+	dispatched := flyToy(t, r, func() rollout.Policy {
+		return &dispatchedPolicy{pedaPolicy: newPolicy().(*pedaPolicy), span: r.OmegaBCDispatch.Span}
 	}, preferenceFor(0))
 	if dispatched.DelayS >= heads.DelayS {
 		t.Errorf("dispatched %+v, by the heads %+v", dispatched, heads)

@@ -643,11 +643,11 @@ func makePEDA(ctx context.Context, r *Run, s PEDASettings, form sequenceForm, f 
 	if err != nil {
 		return nil, err
 	}
-	newPolicy := func() (rollout.Policy, error) {
+	newPolicy := func() rollout.Policy {
 		p := &pedaPolicy{constants: &r.World.Physics, network: newPEDANetwork(s.arch(), z, form, t.Params, nil), data: data,
 			anyOmega: r.AnyOmega, fixedOmega: r.BudgetOmega}
 		p.Reset()
-		return p, nil
+		return p
 	}
 	round := func() error {
 		_, err := t.Next()

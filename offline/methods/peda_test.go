@@ -193,8 +193,7 @@ func TestPEDAImitates(t *testing.T) {
 // the setting that costs as much, unless one is given, and a revision changes the energy entry alone.
 func TestPEDABudget(t *testing.T) {
 	r := toyRun(t, 1)
-	made := offlinetest.Must(toyPEDA(t, r, "prefdt")())(t)
-	p := made.(*pedaPolicy)
+	p := toyPEDA(t, r, "prefdt")().(*pedaPolicy)
 	p.data.conditioner, p.data.low, p.data.high = conditioner{{100, 500}, {40e3, -10e3}}, 0, 1
 	w := world.New(r.World, 100_000)
 	o := goal.New(r.GoalConstants(), &r.World.Physics, r.World.Slots, r.World.Aircraft)

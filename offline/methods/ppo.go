@@ -361,9 +361,9 @@ func estimateAdvantages(rewards, values, advantages [][objectives]float64, gamma
 // newMembers returns what makes policies of trained parameters. Each flies, of several actors, the one that
 // choose names for the request.
 func newMembers(c *physics.Constants, s PPOSettings, params []*nn.Params[float32], choose func(goal.Objective) int) NewPolicy {
-	return func() (rollout.Policy, error) {
+	return func() rollout.Policy {
 		members := s.flights(c, params)
-		return rollout.PolicyFunc(func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) { members[choose(g)](s, d) }), nil
+		return rollout.PolicyFunc(func(s *slot.Snapshot, g goal.Objective, d *slot.Decision) { members[choose(g)](s, d) })
 	}
 }
 

@@ -157,8 +157,7 @@ func preferenceFor(omega float64) rollout.Request { return (&Method{}).request(o
 // flyToy returns the mean outcome of a policy.
 func flyToy(t *testing.T, r *Run, newPolicy NewPolicy, q rollout.Request) (mean pareto.Point) {
 	t.Helper()
-	p := offlinetest.Must(newPolicy())(t)
-	runner := offlinetest.Must(rollout.NewWithPolicy(p, r.GoalConstants(), r.World, rollout.ReportLink{}))(t)
+	runner := offlinetest.Must(rollout.NewWithPolicy(newPolicy(), r.GoalConstants(), r.World, rollout.ReportLink{}))(t)
 	const n = 6
 	for _, seed := range seeds.List(seeds.CalibrationFirst, n) {
 		x := runner.Fly(seed, q)
@@ -173,7 +172,7 @@ func flyToy(t *testing.T, r *Run, newPolicy NewPolicy, q rollout.Request) (mean 
 func TestPPOLearns(t *testing.T) {
 	r := toyRun(t, 16_000)
 	leastJ := r.leastJ()
-	best := flyToy(t, r, func() (rollout.Policy, error) { return newSCAOracle(r) }, preferenceFor(0))
+	best := flyToy(t, r, offlinetest.Must(scaOracleMethod.New(t.Context(), r))(t), preferenceFor(0))
 	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": plainPPO.settings(r.PPO)} {
 		r.Dir = t.TempDir()
 		newPolicy := offlinetest.Must(makePPO(t.Context(), r, s))(t)

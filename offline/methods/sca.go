@@ -45,17 +45,25 @@ type SCASettings struct {
 }
 
 var scaOracleMethod = scaMethod("sca-oracle", "block-coordinate descent with successive convex approximation, given all arrivals",
-	func(c *Config) *SCASettings { return &c.SCAOracle }, newSCAOracle)
+	func(c *Config) *SCASettings { return &c.SCAOracle }, func(f scaFlight) rollout.Policy { return &scaOracle{scaFlight: f} })
 
-// scaMethod is a method that solves in flight and learns nothing before.
-func scaMethod(name, description string, settings func(*Config) *SCASettings, newPolicy func(*Run) (rollout.Policy, error)) Method {
+// scaMethod is a method that solves in flight and learns nothing before. It refuses a channel that users share: their rates
+// then depend on the association, which the convex programs do not have.
+func scaMethod(name, description string, settings func(*Config) *SCASettings, newPolicy func(scaFlight) rollout.Policy) Method {
 	return Method{
 		Name: name, Description: description,
 		Settings: func(c *Config) any { return *settings(c) },
 		Spending: func(c *Config) []*int { return []*int{&settings(c).Iterations} },
 		Spends:   func(c *Config) string { return fmt.Sprintf("%d iterations of a plan", settings(c).Iterations) },
 		New: func(_ context.Context, r *Run) (NewPolicy, error) {
-			return func() (rollout.Policy, error) { return newPolicy(r) }, nil
+			c := &r.World.Physics
+			if c.Contention {
+				return nil, errors.New("a world with contention: SCA is for users with a channel each, as the paper's")
+			}
+			return func() rollout.Policy {
+				planner := scaPlanner{SCASettings: *settings(&r.Config), constants: c, link: newLink(c)}
+				return newPolicy(scaFlight{planner: planner, scales: r.Scales})
+			}, nil
 		},
 		Paper: &Paper{Few: true, Ours: true},
 	}
@@ -267,16 +275,6 @@ type scaFlight struct {
 	from    []physics.Position
 }
 
-// newSCAFlight refuses a channel that users share: their rates then depend on the
-// association, which the convex programs do not have.
-func newSCAFlight(r *Run, s SCASettings) (f scaFlight, err error) {
-	c := &r.World.Physics
-	if c.Contention {
-		return f, errors.New("a world with contention: SCA is for users with a channel each, as the paper's")
-	}
-	return scaFlight{planner: scaPlanner{SCASettings: s, constants: c, link: newLink(c)}, scales: r.Scales}, nil
-}
-
 // begin reads the fleet of a slot, if any of it is left.
 func (f *scaFlight) begin(s *slot.Snapshot, omega float64, d *slot.Decision) bool {
 	d.Resize(s)
@@ -312,17 +310,11 @@ func (f *scaFlight) decide(s *slot.Snapshot, targets []physics.Position, d *slot
 	d.Evaluate(c, s)
 }
 
-// scaOracle flies the best of the paths that its restarts find.
+// scaOracle flies the best of the paths that its restarts find. It takes preferences alone.
 type scaOracle struct {
 	scaFlight
 	world *world.World
 	path  path
-}
-
-// newSCAOracle returns the oracle as a policy. It takes preferences alone.
-func newSCAOracle(r *Run) (rollout.Policy, error) {
-	f, err := newSCAFlight(r, r.SCAOracle)
-	return &scaOracle{scaFlight: f}, err
 }
 
 // Watch implements rollout.Privileged: the oracle knows the world's arrivals.

@@ -205,8 +205,7 @@ func TestPathDescends(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	w := world.New(c, 3)
-	policy := offlinetest.Must(newSCAOracle(&Run{Config: Default(), World: c}))(t)
-	o := policy.(*scaOracle)
+	o := offlinetest.Must(scaOracleMethod.New(t.Context(), &Run{Config: Default(), World: c}))(t)().(*scaOracle)
 	o.Watch(w)
 	var s slot.Snapshot
 	w.Snapshot(&s)
@@ -242,22 +241,22 @@ func TestSCAOptimum(t *testing.T) {
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = 1, 1, 1, 1
 	run := &Run{Config: Default(), World: c}
 	best, leastW := c.Physics.MinPower()
-	for name, newPolicy := range map[string]func(*Run) (rollout.Policy, error){"oracle": newSCAOracle, "mpc": newSCAMPC} {
-		policy := offlinetest.Must(newPolicy(run))(t)
+	for _, m := range []Method{scaOracleMethod, scaMPCMethod} {
+		policy := offlinetest.Must(m.New(t.Context(), run))(t)()
 		runner := offlinetest.Must(rollout.NewWithPolicy(policy, run.GoalConstants(), c, rollout.ReportLink{}))(t)
 		energy := runner.Fly(7, preferenceFor(1))
 		if energy.EnergyJ > 1.01*leastW*float64(c.Slots) || math.Abs(energy.MeanSpeedMPS-best) > 0.6 {
-			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
+			t.Errorf("%s: %v J at %v m/s, least %v J at %v m/s", m.Name, energy.EnergyJ, energy.MeanSpeedMPS, leastW*float64(c.Slots), best)
 		}
 		delay := runner.Fly(7, preferenceFor(0))
 		if x, ok := policy.(*scaOracle); ok {
 			last := x.world
 			if d := last.Aircraft[0].Position.Sub(last.Users[0]).Norm(); d > 60 {
-				t.Errorf("%s ends %v m from its user", name, d)
+				t.Errorf("%s ends %v m from its user", m.Name, d)
 			}
 		}
 		if delay.DelayS >= 0.5*energy.DelayS {
-			t.Errorf("%s: %v s of delay where delay counts, %v s where it does not", name, delay.DelayS, energy.DelayS)
+			t.Errorf("%s: %v s of delay where delay counts, %v s where it does not", m.Name, delay.DelayS, energy.DelayS)
 		}
 	}
 }
@@ -268,14 +267,14 @@ func TestSCAWorlds(t *testing.T) {
 	c.Slots = 8
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
 	run := &Run{Config: Default(), World: c}
-	for _, newPolicy := range []func(*Run) (rollout.Policy, error){newSCAOracle, newSCAMPC} {
+	for _, m := range []Method{scaOracleMethod, scaMPCMethod} {
 		run.World.Physics.Contention = false
-		got := flyToy(t, run, func() (rollout.Policy, error) { return newPolicy(run) }, preferenceFor(0.5))
+		got := flyToy(t, run, offlinetest.Must(m.New(t.Context(), run))(t), preferenceFor(0.5))
 		if !(got.EnergyJ > 0) || !(got.DelayS > 0) {
 			t.Errorf("%+v", got)
 		}
 		run.World.Physics.Contention = true
-		if _, err := newPolicy(run); err == nil {
+		if _, err := m.New(t.Context(), run); err == nil {
 			t.Error("a shared channel is not refused")
 		}
 	}

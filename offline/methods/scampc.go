@@ -14,7 +14,7 @@ import (
 // expects, at each user received so far, the mean task received so far with the user's
 // relative frequency (certainty equivalence). Each slot is solved afresh from the last
 // plan, a slot further, and from flight to the demand's centroids and a jittered variant
-// of it, with fewer iterations than the oracle has.
+// of it, with fewer iterations than the oracle has. It takes preferences alone.
 type scaMPC struct {
 	scaFlight
 	plan  path
@@ -25,7 +25,7 @@ type scaMPC struct {
 }
 
 var scaMPCMethod = scaMethod("sca-mpc", "the same over a receding window, of expected arrivals",
-	func(c *Config) *SCASettings { return &c.SCAMPC }, newSCAMPC)
+	func(c *Config) *SCASettings { return &c.SCAMPC }, func(f scaFlight) rollout.Policy { return &scaMPC{scaFlight: f} })
 
 // userRecord is what was received of a user.
 type userRecord struct {
@@ -36,12 +36,6 @@ type userRecord struct {
 
 // taskMean sums the tasks received.
 type taskMean struct{ count, bits, cycles, deadlineS float64 }
-
-// newSCAMPC returns the receding horizon as a policy. It takes preferences alone.
-func newSCAMPC(r *Run) (rollout.Policy, error) {
-	f, err := newSCAFlight(r, r.SCAMPC)
-	return &scaMPC{scaFlight: f}, err
-}
 
 // Reset implements rollout.Policy.
 func (p *scaMPC) Reset() {

@@ -255,7 +255,7 @@ func (c *Config) methodMaking(p *policy) making {
 		if p.Method == "unconditioned" {
 			f.Settings = []float64{0.5}
 		}
-		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy() })
+		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
 		return nil
 	}
 	return m
