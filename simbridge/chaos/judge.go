@@ -196,8 +196,8 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 			state: autopilot.State{OnGround: true, Landed: true}, offboardS: inf, servedS: -inf, cutFromS: inf, conflictSinceS: inf,
 			airframe: airframe{speedMPS: p.SpeedMaxMPS, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
 			settlesS: inf, reachableJ: inf,
-			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, strayedS: -inf, fastSinceS: inf,
-			slowSinceS: inf,
+			heartbeatS: -1, disarmedSinceS: -1, streamRequiredS: inf, stalledS: inf, setpointS: -inf, toldHoldS: -inf, strayedS: -inf,
+			fastSinceS: inf, slowSinceS: inf,
 		}
 		a.requireNothing()
 		j.aircraft = append(j.aircraft, a)
