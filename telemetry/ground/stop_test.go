@@ -20,8 +20,7 @@ import (
 	"prefdt/telemetry"
 )
 
-// stopWithin is how soon a STOP must be answered. The default does not depend on the machine's speed: docs/console.md
-// has the figures of -stop-within 2s.
+// stopWithin is how soon a STOP must be answered. The default does not depend on the machine's speed.
 var stopWithin = flag.Duration("stop-within", testTimeout, "how soon a STOP must be answered in TestStopAlways")
 
 // lossyLink is a relay in which a segment is lost with a probability of 5 %, as TCP shows it: what was lost comes a
