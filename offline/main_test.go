@@ -8,18 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"prefdt/offline/command/commandtest"
 )
 
 // What a user gets wrong is found before any work begins: one line, status 2.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(text string, path ...string) string {
-		name := filepath.Join(append([]string{dir}, path...)...)
-		os.MkdirAll(filepath.Dir(name), 0o755)
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return name
+		return commandtest.Write(t, text, append([]string{dir}, path...)...)
 	}
 	none, blocked := filepath.Join(dir, "none"), filepath.Join(file("", "file"), "out")
 	checkpoint := []string{"-checkpoint", "../configs/checkpoint"}

@@ -45,10 +45,7 @@ func TestPipeline(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
-	config := at("train.yaml")
-	if err := os.WriteFile(config, []byte(smallTraining), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	config := commandtest.Write(t, smallTraining, at("train.yaml"))
 	runCommand(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
@@ -116,14 +113,8 @@ func TestAnotherWorld(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for name, text := range map[string]string{
-		"world.yaml": "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n",
-		"train.yaml": smallTraining,
-	} {
-		if err := os.WriteFile(at(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	commandtest.Write(t, "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
+	commandtest.Write(t, smallTraining, at("train.yaml"))
 	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "5")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer

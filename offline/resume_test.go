@@ -3,12 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,10 +53,7 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			"prefdt-ideal, nominal"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(config, []byte(c.config), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			config := commandtest.Write(t, c.config, t.TempDir(), "config.yaml")
 			run := func(ctx context.Context, dir string, want int, args ...string) string {
 				t.Helper()
 				log := &commandtest.Log{Text: c.endAfter, Stop: func() {}}
@@ -91,31 +84,11 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			merged := t.TempDir()
 			run(t.Context(), merged, 0, append([]string{"merge"}, shards...)...)
 			for what, dir := range map[string]string{"interrupted": parts, "merged shards": merged} {
-				if folderHash(t, dir) != folderHash(t, whole) {
+				// Records say when, in which folders and in how many sittings results were measured.
+				if hash := commandtest.FolderHash; hash(t, dir, experiment.WithoutRecord) != hash(t, whole, experiment.WithoutRecord) {
 					t.Errorf("%s: the files are others", what)
 				}
 			}
 		})
 	}
-}
-
-// folderHash is of the names and the contents of all files below a folder, without the records of how
-// results were measured: when, in which folders, in how many sittings.
-func folderHash(t *testing.T, dir string) string {
-	t.Helper()
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(d.Name(), "log.csv") { // these have tokens per second
-			return err
-		}
-		name, _ := filepath.Rel(dir, path)
-		raw, err := os.ReadFile(path)
-		raw = experiment.WithoutRecord(raw)
-		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
 }

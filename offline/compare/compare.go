@@ -122,7 +122,7 @@ func CompareExecuted(f *Flight) (c BesideModel, err error) {
 	}
 	w := f.World
 	w.CyclesPerBit, w.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
-	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }}
+	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: f.missed}
 	r, err := rollout.New(frozen, inference.DecoderOf(f.Leader.Decoder), w, l)
 	if err != nil {
 		return c, err

@@ -15,6 +15,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
@@ -52,20 +53,10 @@ func (x *logging) Estimate(s *slot.Snapshot, b *belief.Belief) {
 // flown.
 func flownRollout(t *testing.T) *Flight {
 	t.Helper()
-	c, err := world.Named("field")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := commandtest.FieldWorld(t, "field")
 	c.Slots = 40
-	f := &Flight{
-		Summary: report.Summary{Seed: 3}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2},
-		Slots:  make([]Slot, c.Slots),
-		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)},
-	}
-	frozen, err := f.Leader.loadBelieving()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, frozen := newFlight(nil), commandtest.Checkpoint(t)
+	f.World, f.Request = c, rollout.Request{Mode: goal.Preference, Omega: 0.2}
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 20 || n == 21 }}
 	l.Received = func(n, user int) bool { return (n+user)%7 > 0 }
 	l.Followed = func(n, user int) bool { return (n+2*user)%5 > 0 }
@@ -75,10 +66,10 @@ func flownRollout(t *testing.T) *Flight {
 		t.Fatal(err)
 	}
 	r.Believe(&logging{frozen.NewEstimator(belieftrain.SurroundingsOf(&f.World)), l.Followed, f.Slots})
-	r.OnSettled = func(n int, delayS, energyJ float64) {
-		f.Slots[n].DelayS, f.Slots[n].EnergyJ, f.Slots[n].Missed = delayS, energyJ, l.Missed(n)
+	flyAs(f, r, f.Request)
+	for n := range f.Slots {
+		f.Slots[n].Missed = l.Missed(n)
 	}
-	r.Fly(f.Summary.Seed, f.Request)
 	return f
 }
 
@@ -130,27 +121,20 @@ func TestCompare(t *testing.T) {
 // The even pacer beside a flight that was the even pacer's own, with lost reports and a missed
 // slot, costs the same.
 func TestCompareEven(t *testing.T) {
-	c := world.Standard()
-	c.Slots, c.Shock = 40, world.Shock{FromSlot: 20, Factor: 1.5}
-	f := &Flight{Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: []report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}}},
-		World: c,
-		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint"}}
+	f := newFlight([]report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}})
+	f.World.Shock = world.Shock{FromSlot: 20, Factor: 1.5}
 	if err := f.readBudgets(); err != nil {
 		t.Fatal(err)
 	}
 	f.Slots[7].Missed = true
-	frozen, err := f.Leader.loadBelieving()
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := commandtest.Checkpoint(t)
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: func(n int) bool { return n == 7 }}
 	l.Received = func(n, user int) bool { return !users.ReportIsLost(3, n, user, 0.2) }
-	r, err := rollout.NewWithPolicy(baseline.NewEven(&c.Physics), &frozen.GoalConstants, c, l)
+	r, err := rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.OnSettled = func(n int, delayS, energyJ float64) { f.Slots[n].DelayS, f.Slots[n].EnergyJ = delayS, energyJ }
-	r.Fly(3, rollout.Request{Mode: goal.Target, BudgetJ: 18000, ReviseSlot: 10, RevisedBudgetJ: 16500})
+	flyAs(f, r, rollout.Request{Mode: goal.Target, BudgetJ: 18000, ReviseSlot: 10, RevisedBudgetJ: 16500})
 	got, err := CompareEven(f)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +151,7 @@ func TestCompareEven(t *testing.T) {
 // A budget to touchdown leaves the even pacer what the flight's own climb and ways home left, and its joules are told
 // in its scope.
 func TestCompareEvenLanded(t *testing.T) {
-	f := aloftFlight(t, []report.Budget{{EnergyJ: 40e3, Landed: true}})
+	f := newFlight([]report.Budget{{EnergyJ: 40e3, Landed: true}})
 	if err := f.readBudgets(); err != nil || f.Request.BudgetJ != 20e3 {
 		t.Fatalf("%+v, %v", f.Request, err)
 	}
@@ -187,16 +171,22 @@ func TestCompareEvenLanded(t *testing.T) {
 	}
 }
 
-// aloftFlight is a flight of two aircraft with 8 and 12 kJ of climb and way home, of 40 slots.
-func aloftFlight(t *testing.T, budgets []report.Budget) *Flight {
-	t.Helper()
+// newFlight is a flight of two aircraft with 8 and 12 kJ of climb and way home, of 40 slots, before it is flown.
+func newFlight(budgets []report.Budget) *Flight {
 	c := world.Standard()
 	c.Slots = 40
-	return &Flight{World: c, Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint"},
+	return &Flight{World: c, Slots: make([]Slot, c.Slots),
+		Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint", Decoder: string(inference.DecoderDispatch)},
 		Summary: report.Summary{Seed: 3, ReportLoss: 0.2, Budgets: budgets, Aircraft: []report.AircraftSummary{
 			{Number: 1, PackJ: 20e3, KeptJ: 4e3, LeftJ: 4.1e3, TransitJ: 8e3},
 			{Number: 2, PackJ: 30e3, KeptJ: 6e3, LeftJ: 6.2e3, TransitJ: 12e3},
 		}}}
+}
+
+// flyAs has the flight cost what a rollout does.
+func flyAs(f *Flight, r *rollout.Runner, request rollout.Request) {
+	r.OnSettled = func(n int, delayS, energyJ float64) { f.Slots[n].DelayS, f.Slots[n].EnergyJ = delayS, energyJ }
+	r.Fly(f.Summary.Seed, request)
 }
 
 // Beside a flight of packs everybody stays in the air until the weakest is used, and no longer: no pack gives more, and
@@ -221,7 +211,7 @@ func TestCompareAloft(t *testing.T) {
 		"passed": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
 			func(f *Flight) { f.Summary.Aircraft[1].LeftJ = 5e3 }, 8e3, 40, 40, "passed the packs' reserves", ""},
 	} {
-		f := aloftFlight(t, []report.Budget{c.budget})
+		f := newFlight([]report.Budget{c.budget})
 		c.change(f)
 		for i := range f.Slots {
 			f.Slots[i].DelayS = 2
@@ -249,7 +239,7 @@ func TestCompareAloft(t *testing.T) {
 			f.Summary.Budgets = append(f.Summary.Budgets, report.Budget{Slot: 3, EnergyJ: 9e3})
 		},
 	} {
-		f := aloftFlight(t, []report.Budget{{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}})
+		f := newFlight([]report.Budget{{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}})
 		change(f)
 		if err := f.readBudgets(); err == nil || !strings.Contains(err.Error(), "nothing to compare") {
 			t.Errorf("%s: %v", name, err)
@@ -260,27 +250,20 @@ func TestCompareAloft(t *testing.T) {
 // A rollout whose workers had another CPU and another function is equal to its rollout, and one
 // that knows neither is an error.
 func TestCompareExecuted(t *testing.T) {
-	c := world.Standard()
-	c.Slots = 30
 	x := report.Executed{Tasks: 100, CyclesPerBit: 400, EdgeCPUHz: 5e9}
-	f := &Flight{Summary: report.Summary{Seed: 3, Executed: &x}, World: c, Request: rollout.Request{Mode: goal.Preference, Omega: 0.2},
-		Slots: make([]Slot, c.Slots), Leader: LeaderFiles{Checkpoint: "../../configs/checkpoint",
-			Decoder: string(inference.DecoderDispatch)}}
-	f.Slots[7].Missed = true
-	frozen, err := f.Leader.loadBelieving()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.CyclesPerBit, c.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
-	r, err := rollout.New(frozen, inference.DecoderDispatch, c,
+	f := newFlight(nil)
+	f.Summary.Executed, f.Request, f.Slots[7].Missed = &x, rollout.Request{Mode: goal.Preference, Omega: 0.2}, true
+	w := f.World
+	w.CyclesPerBit, w.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
+	r, err := rollout.New(commandtest.Checkpoint(t), inference.DecoderDispatch, w,
 		rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 7 }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.OnSettled = func(n int, delayS, energyJ float64) {
-		x.MeasuredDelayS, f.Slots[n].EnergyJ = x.MeasuredDelayS+delayS, energyJ
+	flyAs(f, r, f.Request)
+	for _, s := range f.Slots {
+		x.MeasuredDelayS += s.DelayS
 	}
-	r.Fly(3, f.Request)
 	got, err := CompareExecuted(f)
 	if err != nil {
 		t.Fatal(err)
@@ -314,11 +297,8 @@ func TestReadFlightRefuses(t *testing.T) {
 		const tasks = "slot,user,by_decision,delay_s\n0,1,1,0.5\n9,1,1,0.5\n"
 		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table,
 			"leader.yaml": "checkpoint: x\n"} {
-			if text == "" {
-				continue
-			}
-			if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
+			if text != "" {
+				commandtest.Write(t, text, folder, name)
 			}
 		}
 		f, err := ReadFlight(folder)

@@ -45,11 +45,10 @@ func (f *Flight) evenRunner() (*rollout.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior()}
+	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: f.missed}
 	l.Received = func(slot, user int) bool {
 		return !users.ReportIsLost(f.Summary.Seed, slot, user, f.Summary.ReportLoss)
 	}
-	l.Missed = func(slot int) bool { return f.Slots[slot].Missed }
 	return rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
 }
 

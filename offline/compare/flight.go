@@ -205,13 +205,16 @@ func readCosts(path string, aircraft int) (slots []Slot, err error) {
 	return slots, nil
 }
 
+// missed reports whether a slot that the flight had was missed: it may have ended early.
+func (f *Flight) missed(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
+
 // Link is the link that the flight had: which reports arrived, which decisions came in
 // time, which slots were missed, and of which slots the batteries measured the flight.
 func (f *Flight) Link() rollout.ReportLink {
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer}
 	l.Received = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Users, user) }
 	l.Followed = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Followed, user) }
-	l.Missed = func(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
+	l.Missed = f.missed
 	l.Measured = func(n, number int) bool {
 		return n < len(f.Slots) && slices.ContainsFunc(f.Slots[n].Snapshot.Aircraft,
 			func(a slot.Aircraft) bool { return a.Number == number && a.Flown.FlightJ > 0 })

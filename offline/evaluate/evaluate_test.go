@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
 )
 
@@ -61,41 +62,25 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// lineInterrupter cancels once a line of the progress begins so.
-type lineInterrupter struct {
-	prefix string
-	cancel func()
-}
-
-func (l lineInterrupter) Write(p []byte) (int, error) {
-	if strings.HasPrefix(string(p), l.prefix) {
-		l.cancel()
-	}
-	return len(p), nil
-}
-
 // An interrupted evaluation prints the tables that are complete, and fails.
 func TestInterrupted(t *testing.T) {
-	for prefix, want := range map[string][2]string{
+	for line, want := range map[string][2]string{
 		"teacher's seeds":      {"", "interrupted before"},
 		"seeds, budgets, calm": {"decoder dispatch", "interrupted; the tables printed are complete"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
 		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001",
-			"-settings", "3", "-prices", "3", "-budget"}, &out, lineInterrupter{prefix, cancel}))
+			"-settings", "3", "-prices", "3", "-budget"}, &out, &commandtest.Log{Text: line, Stop: cancel}))
 		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) ||
 			(out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
-			t.Errorf("%s: %v, %q", prefix, err, &out)
+			t.Errorf("%s: %v, %q", line, err, &out)
 		}
 	}
 }
 
 func TestBudgetAndUplinkTables(t *testing.T) {
-	short := filepath.Join(t.TempDir(), "world.yaml") // all cells by all arms, of a third of a mission
-	if err := os.WriteFile(short, []byte("slots: 32\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	short := commandtest.Write(t, "slots: 32\n", t.TempDir(), "world.yaml") // all cells by all arms, of a third of a mission
 	text := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink",
 		"-fleet", "1,3")
 	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft", "\nrecord: ", "; seeds 1000000:1000001; "} {
@@ -108,16 +93,9 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 // An evaluation on a trace names it; one without has no word of it.
 func TestTraceIsNamed(t *testing.T) {
 	folder := t.TempDir()
-	tasks, config := filepath.Join(folder, "tasks.csv"), filepath.Join(folder, "world.yaml")
-	for path, text := range map[string]string{
-		tasks: "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n1,walker,100,200,0,0,0\n2," +
-			"van,450,400,900000,800,0.8\n",
-		config: "slots: 5\nusers: 2\ntrace: " + tasks + "\n",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	tasks := commandtest.Write(t, "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n"+
+		"1,walker,100,200,0,0,0\n2,van,450,400,900000,800,0.8\n", folder, "tasks.csv")
+	config := commandtest.Write(t, "slots: 5\nusers: 2\ntrace: "+tasks+"\n", folder, "world.yaml")
 	few := []string{"-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}
 	text := runEvaluate(t, append(few, "-config", config)...)
 	if want := "trace " + tasks + ": 2 users, 3 rows\n"; !strings.HasPrefix(text, want) {

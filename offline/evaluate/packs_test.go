@@ -10,13 +10,14 @@ import (
 
 	"prefdt/inference"
 	"prefdt/offline/command"
+	"prefdt/offline/command/commandtest"
 	"prefdt/simbridge/world"
 )
 
 // TestPacks measures two cells on one calibration seed: what is flown beats all aloft by far, nothing
 // is passed, and hindsight is the least.
 func TestPacks(t *testing.T) {
-	ck := shippedCheckpoint(t)
+	ck := commandtest.Checkpoint(t)
 	cells, arms, err := selectPacks([]string{"24kJ", "12+18kJ"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -59,20 +60,6 @@ func TestPacks(t *testing.T) {
 	}
 }
 
-// TestPackCells checks that no name is in use twice, or cannot be given with -cells.
-func TestPackCells(t *testing.T) {
-	var names []string
-	for _, c := range packCells() {
-		if slices.Contains(names, c.Name) || strings.Contains(c.Name, ",") {
-			t.Errorf("cell %q", c.Name)
-		}
-		names = append(names, c.Name)
-		if _, err := c.config(world.Standard()); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestPacksWithoutTheLostAircraft checks that a world is refused that loses an aircraft which a cell does not have.
 func TestPacksWithoutTheLostAircraft(t *testing.T) {
 	w := world.Standard()
@@ -82,16 +69,21 @@ func TestPacksWithoutTheLostAircraft(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{World: w, Seeds: []uint64{100_901}, Decoder: inference.DecoderDispatch, Workers: 1}
-	if report, err := measurePacks(t.Context(), shippedCheckpoint(t), c, cells, arms); err == nil || len(report.Packs) > 0 {
+	if report, err := measurePacks(t.Context(), commandtest.Checkpoint(t), c, cells, arms); err == nil || len(report.Packs) > 0 {
 		t.Errorf("%+v", report)
 	}
 }
 
-// TestPackCellsInAnotherWorld checks that cells are over a world's own slots, and that their joules are as
-// scarce there as in the standard world, where they are what their names say.
-func TestPackCellsInAnotherWorld(t *testing.T) {
+// TestPackCells checks that each cell has a name of its own that -cells can be given, that cells are over a world's own slots, and that
+// their joules are as scarce there as in the standard world, where they are what their names say.
+func TestPackCells(t *testing.T) {
 	standard := world.Standard()
+	var names []string
 	for _, c := range packCells() {
+		if _, err := c.config(standard); err != nil || slices.Contains(names, c.Name) || strings.Contains(c.Name, ",") {
+			t.Errorf("cell %q: %v", c.Name, err)
+		}
+		names = append(names, c.Name)
 		x := c.in(&standard)
 		if x.Slots != c.Slots || x.BudgetJ != c.BudgetJ || !slices.Equal(x.PacksJ, c.PacksJ) || x.RevisedFromJ != c.RevisedFromJ {
 			t.Errorf("%s becomes %+v", c.Name, x)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"prefdt/offline/command/commandtest"
 )
 
 // A folder within an archive is its files; an archive that is damaged, or holds what is no file below it, is refused.
@@ -37,16 +39,13 @@ func TestOpenFolder(t *testing.T) {
 			files.Close()
 		}
 		plain.Close()
-		path := filepath.Join(t.TempDir(), "results.tar.gz")
+		folder := t.TempDir()
 		sum := fmt.Sprintf("%x  results.tar.gz\n", sha256.Sum256(raw.Bytes()))
 		if c.spoil {
 			raw.Bytes()[20] ^= 1
 		}
-		for name, text := range map[string]string{path: raw.String(), path + ".sha256": sum} {
-			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		commandtest.Write(t, sum, folder, "results.tar.gz.sha256")
+		path := commandtest.Write(t, raw.String(), folder, "results.tar.gz")
 		dir, done, err := OpenFolder(filepath.Join(path, "arms"))
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/methods"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -64,11 +64,7 @@ func TestRunContinues(t *testing.T) {
 	dir := t.TempDir()
 	var done []string
 	ctx, stop := context.WithCancel(t.Context())
-	s := counting(dir, &done, writerFunc(func(p []byte) {
-		if bytes.Contains(p, []byte(" b: ")) {
-			stop()
-		}
-	}))
+	s := counting(dir, &done, &commandtest.Log{Text: " b: ", Stop: stop})
 	err := s.Run(ctx, Part{}, noReport)
 	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitResumable ||
@@ -87,10 +83,6 @@ func TestRunContinues(t *testing.T) {
 		t.Errorf("an optional arm by its name: %v, %v", err, done)
 	}
 }
-
-type writerFunc func(p []byte)
-
-func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 // The dearest run goes first, to the shard that has the least; a run's arms stay together.
 func TestSelect(t *testing.T) {
@@ -137,7 +129,7 @@ func TestMerge(t *testing.T) {
 	for _, name := range []string{"study.json", "a/result.json", "d/result.json"} {
 		x, errX := os.ReadFile(filepath.Join(whole, name))
 		y, errY := os.ReadFile(filepath.Join(merged, name))
-		if errX != nil || errY != nil || !bytes.Equal(withoutRecord(x), withoutRecord(y)) {
+		if errX != nil || errY != nil || !bytes.Equal(WithoutRecord(x), WithoutRecord(y)) {
 			t.Errorf("%s differs: %v, %v", name, errX, errY)
 		}
 	}
@@ -159,9 +151,7 @@ func TestMerge(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, bad.file), []byte(bad.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		commandtest.Write(t, bad.text, dir, bad.file)
 		err := merge(merged, dir)
 		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) {
@@ -170,20 +160,11 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// withoutRecord is a stored file less what no two measurements agree in.
-func withoutRecord(raw []byte) []byte {
-	return regexp.MustCompile(`"record": ?\{[^{}]*(\{[^{}]*\}[^{}]*)*\},`).ReplaceAll(raw, nil)
-}
-
 // A result says what it was measured with: the version, the world, the seeds of each sweep, what its policy is made of, and what it took.
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
-	manifest := filepath.Join(t.TempDir(), "manifest.json")
-	for path, text := range map[string]string{filepath.Join(dir, "train", "one", "state"): "trained", manifest: "{}"} {
-		if err := command.ReplaceFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
-			t.Fatal(err)
-		}
-	}
+	commandtest.Write(t, "trained", dir, "train", "one", "state")
+	manifest := commandtest.Write(t, "{}", t.TempDir(), "manifest.json")
 	s := counting(dir, new([]string), io.Discard)
 	a := &s.Arms[0]
 	a.Needs = []Need{{Path: "train/one"}}
@@ -246,10 +227,7 @@ func TestMergeResultsAlone(t *testing.T) {
 func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	dir := t.TempDir()
 	s := counting(dir, new([]string), io.Discard)
-	path := filepath.Join(dir, s.Arms[0].partialPath())
-	if err := command.ReplaceJSON(path, "", Result{Key: "key of a"}); err != nil {
-		t.Fatal(err)
-	}
+	path := commandtest.Write(t, `{"key":"key of a"}`, dir, s.Arms[0].partialPath())
 	policy := s.Arms[0].Policy
 	s.Arms[0].Policy = func(ctx context.Context) (*Policy, error) {
 		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].resultPath(), "in the way"), 0o755); err != nil {
@@ -277,9 +255,7 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	var done []string
-	if err := command.ReplaceJSON(filepath.Join(dir, "b", "result.json"), "", map[string]string{"key": "old"}); err != nil {
-		t.Fatal(err)
-	}
+	commandtest.Write(t, `{"key":"old"}`, dir, "b", "result.json")
 	err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"a", "b"}}, noReport)
 	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another version") || len(done) > 0 {
