@@ -6,16 +6,6 @@ import (
 	"testing"
 )
 
-func TestMeanRatio(t *testing.T) {
-	mean, standardError := meanRatio([]float64{1, 2, 3, 4}, []float64{5, 5, 5, 5})
-	if mean != (HypervolumeRatio{2.5, 5}) || standardError.Tight != 0 || math.Abs(standardError.Hypervolume-math.Sqrt(5.0/3)/2) > 1e-12 {
-		t.Errorf("%v ± %v", mean, standardError)
-	}
-	if mean, standardError := meanRatio([]float64{3}, []float64{2}); mean != (HypervolumeRatio{3, 2}) || standardError != nil {
-		t.Errorf("one seed: %v ± %v", mean, standardError)
-	}
-}
-
 // The range over worlds has each end's own standard error.
 func TestWorldRange(t *testing.T) {
 	row := func(name string, ratio, standardError float64) OperatingPoint {

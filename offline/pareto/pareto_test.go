@@ -1,48 +1,32 @@
 package pareto
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
-	"prefdt/simbridge/world"
+	"prefdt/offline/command/commandtest"
 )
 
 // approxEqual compares to within rounding.
 func approxEqual(got, want float64) bool { return math.Abs(got-want) <= 1e-12*(1+math.Abs(want)) }
 
+// A point is on the front exactly if it is finite and no other dominates it; the front is in order of delay, and has each
+// point once.
 func TestNonDominated(t *testing.T) {
-	inf, nan := math.Inf(1), math.NaN()
-	for name, c := range map[string]struct{ in, want []Point }{
-		"none":            {nil, []Point{}},
-		"one":             {[]Point{{3, 4}}, []Point{{3, 4}}},
-		"equal":           {[]Point{{3, 4}, {3, 4}}, []Point{{3, 4}}},
-		"same delay":      {[]Point{{3, 5}, {3, 4}}, []Point{{3, 4}}},
-		"same energy":     {[]Point{{4, 4}, {3, 4}}, []Point{{3, 4}}},
-		"front and inner": {[]Point{{3, 1}, {2, 2}, {3, 3}, {1, 3}}, []Point{{1, 3}, {2, 2}, {3, 1}}},
-		"not finite":      {[]Point{{nan, 0}, {-inf, 1}, {2, 2}, {1, nan}, {0, inf}}, []Point{{2, 2}}},
-	} {
-		before := slices.Clone(c.in)
-		if got := NonDominated(c.in); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
-		for i := range before {
-			if before[i] != c.in[i] && before[i].finite() {
-				t.Errorf("%s: the argument changed", name)
-			}
-		}
-	}
-}
-
-// A point is on the front exactly if no other dominates it.
-func TestNonDominatedAgainstDefinition(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 0))
+	rng, inf, nan := rand.New(rand.NewPCG(1, 0)), math.Inf(1), math.NaN()
 	for range 200 {
-		points := randomGridPoints(rng, 1+rng.IntN(15))
-		kept := NonDominated(points)
-		for _, p := range points {
-			dominated := slices.ContainsFunc(points, func(q Point) bool {
+		points := randomGridPoints(rng, rng.IntN(16))
+		given := slices.Concat(points, []Point{{nan, 0}, {-inf, 1}, {1, nan}, {0, inf}})
+		kept := NonDominated(given)
+		inOrder := slices.IsSortedFunc(kept, func(p, q Point) int { return cmp.Compare(p.DelayS, q.DelayS) })
+		if !inOrder || len(slices.Compact(slices.Clone(kept))) != len(kept) || !slices.Equal(given[:len(points)], points) {
+			t.Fatalf("the front of %v is %v, and the argument %v", points, kept, given)
+		}
+		for _, p := range slices.Concat(points, kept) {
+			dominated := !slices.Contains(points, p) || slices.ContainsFunc(points, func(q Point) bool {
 				return q != p && q.DelayS <= p.DelayS && q.EnergyJ <= p.EnergyJ
 			})
 			if slices.Contains(kept, p) == dominated {
@@ -61,31 +45,8 @@ func randomGridPoints(rng *rand.Rand, n int) []Point {
 	return points
 }
 
-func TestHypervolume(t *testing.T) {
-	ref := Point{10, 10}
-	for name, c := range map[string]struct {
-		in   []Point
-		want float64
-	}{
-		"none":             {nil, 0},
-		"one":              {[]Point{{4, 7}}, 18},                          // 6 x 3
-		"staircase":        {[]Point{{2, 6}, {4, 4}, {7, 1}}, 32 + 12 + 9}, // 8x4 + 6x2 + 3x3
-		"dominated inside": {[]Point{{2, 6}, {5, 9}}, 32},
-		"on the edge":      {[]Point{{10, 1}, {1, 10}}, 0},
-		"beyond":           {[]Point{{1, 12}, {11, 1}, {4, 7}}, 18},
-	} {
-		if got := Hypervolume(c.in, ref); got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
-	}
-	// One point at the paper's corner: (1000-100)(141000-40000).
-	if got := Hypervolume([]Point{{100, 40e3}}, Reference); got != 90.9e6 {
-		t.Errorf("corner: %v", got)
-	}
-}
-
 // On whole coordinates the hypervolume is the number of dominated unit cells.
-func TestHypervolumeAgainstCellCount(t *testing.T) {
+func TestHypervolume(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 0))
 	ref := Point{10, 9}
 	for range 300 {
@@ -101,6 +62,10 @@ func TestHypervolumeAgainstCellCount(t *testing.T) {
 		if got := Hypervolume(points, ref); got != cells {
 			t.Fatalf("%v: got %v, counted %v", points, got, cells)
 		}
+	}
+	// One point at the paper's corner: (1000-100)(141000-40000).
+	if got := Hypervolume([]Point{{100, 40e3}}, Reference); got != 90.9e6 {
+		t.Errorf("corner: %v", got)
 	}
 }
 
@@ -146,10 +111,7 @@ func TestReachAndCorner(t *testing.T) {
 // A field world's reference points follow from its tasks and its flight, and those of
 // three aircraft hold half as much energy again.
 func TestFieldWorldReferences(t *testing.T) {
-	c, err := world.Named("phones")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := commandtest.FieldWorld(t, "phones")
 	wide, tight := References(&c, nil)
 	c.Aircraft = 3
 	three, _ := References(&c, nil)
