@@ -1,17 +1,21 @@
 package evaluate
 
 import (
+	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
+	"prefdt/configs"
 	"prefdt/inference"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
+	"prefdt/inference/physics"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/experiment"
@@ -115,27 +119,26 @@ type scheduler struct {
 
 var schedulers = []scheduler{
 	{policyArm, nil}, // the checkpoint as it flies
-	{evenArm, func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewEven(&c.Physics), nil
-	}},
-	{"capped even", func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewCappedEven(&c.Physics), nil
-	}},
-	{"constant price", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewConstant(&c.Physics, inference.EdgeCurve(ck)), nil
-	}},
-	{"greedy", func(_ *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewGreedy(&c.Physics), nil
-	}},
-	{"controller", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewController(&c.Physics, inference.EdgeCurve(ck), nil), nil
-	}},
-	{"controller with reserve", func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return baseline.NewController(&c.Physics, inference.EdgeCurve(ck), &budget.Shipped), nil
-	}},
+	{evenArm, pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewEven(c) })},
+	{"capped even", pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewCappedEven(c) })},
+	{"constant price", pacer(baseline.NewConstant)},
+	{"greedy", pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewGreedy(c) })},
+	{"controller", pacer(func(c *physics.Constants, curve budget.Curve) *baseline.Pacer {
+		return baseline.NewController(c, curve, nil)
+	})},
+	{"controller with reserve", pacer(func(c *physics.Constants, curve budget.Curve) *baseline.Pacer {
+		return baseline.NewController(c, curve, &budget.Shipped)
+	})},
 	{networkPriceArm, func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
 		return inference.New(ck, inference.DecoderPrice)
 	}},
+}
+
+// pacer makes schedulers without a network, of the world's physics and what the checkpoint's front spends at each price.
+func pacer(of func(*physics.Constants, budget.Curve) *baseline.Pacer) func(*checkpoint.Checkpoint, *world.Config) (rollout.Policy, error) {
+	return func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
+		return of(&c.Physics, inference.EdgeCurve(ck)), nil
+	}
 }
 
 // NewScheduler returns a new scheduler without a network, one of the arms by its name.
@@ -148,74 +151,54 @@ func NewScheduler(name string, ck *checkpoint.Checkpoint, c *world.Config) (roll
 }
 
 // perturbation is a change of the world, or of the budget in flight, and the budgets
-// requested under it.
+// requested under it, in joules of the standard world.
 type perturbation struct {
-	name     string
-	tuned    bool // the size of the reserve may be chosen on it
-	heldOut  bool // nothing was tuned on its kind
-	change   func(c *world.Config, r *rand.Rand)
-	requests []rollout.Request // of the standard world; their mode is set later
+	Name        string
+	Tuned       bool // the size of the reserve may be chosen on it
+	HeldOut     bool `yaml:"held_out"` // nothing was tuned on its kind
+	Shock       step // of flight power
+	SecondShock step `yaml:"second_shock"`
+	RandomShock bool `yaml:"random_shock"`
+	Demand      step
+	Gust        float64
+	EdgeFactor  float64   `yaml:"edge_factor"`
+	BudgetsJ    []float64 `yaml:"budgets_j"`
+	ReviseSlot  int       `yaml:"revise_slot"` // of 100
+	RevisedJ    []float64 `yaml:"revised_j"`   // what each budget is then; none: they stay
+}
+
+// step is a factor that holds after a part of the slots. The zero value is none.
+type step struct {
+	Factor float64
+	After  [2]int // numerator and denominator
+}
+
+// set sets a shock of the world, unless the step is none.
+func (s step) set(shock *world.Shock, slots int) {
+	if s.Factor > 0 {
+		*shock = world.Shock{FromSlot: slots * s.After[0] / max(s.After[1], 1), Factor: s.Factor}
+	}
+}
+
+// change changes the world; what is random follows from r.
+func (p *perturbation) change(c *world.Config, r *rand.Rand) {
+	p.Shock.set(&c.Shock, c.Slots)
+	p.SecondShock.set(&c.SecondShock, c.Slots)
+	p.Demand.set(&c.Demand, c.Slots)
+	if p.RandomShock {
+		c.Shock = world.Shock{FromSlot: 1 + r.IntN(c.Slots-1), Factor: 0.8 + 1.2*r.Float64()}
+	}
+	c.Gust, c.EdgeFactor = cmp.Or(p.Gust, c.Gust), cmp.Or(p.EdgeFactor, c.EdgeFactor)
 }
 
 // calmAir names the perturbation that is none.
 const calmAir = "calm"
 
-// perturbations returns the cells, by world and budgets.
-func perturbations() []perturbation {
-	budgets := func(totalsJ ...float64) (list []rollout.Request) {
-		for _, j := range totalsJ {
-			list = append(list, experiment.Target(j))
-		}
-		return list
-	}
-	steady := func(*world.Config, *rand.Rand) {}
-	shock := func(factor, share float64) func(*world.Config, *rand.Rand) {
-		return func(c *world.Config, _ *rand.Rand) {
-			c.Shock = world.Shock{FromSlot: int(share * float64(c.Slots)), Factor: factor}
-		}
-	}
-	twoShocks := func(first, second float64) func(*world.Config, *rand.Rand) {
-		return func(c *world.Config, _ *rand.Rand) {
-			c.Shock = world.Shock{FromSlot: c.Slots / 3, Factor: first}
-			c.SecondShock = world.Shock{FromSlot: 2 * c.Slots / 3, Factor: second}
-		}
-	}
-	gusts := func(stdDev float64) func(*world.Config, *rand.Rand) {
-		return func(c *world.Config, _ *rand.Rand) { c.Gust = stdDev }
-	}
-	edge := func(factor float64) func(*world.Config, *rand.Rand) {
-		return func(c *world.Config, _ *rand.Rand) { c.EdgeFactor = factor }
-	}
-	demand := func(factor float64) func(*world.Config, *rand.Rand) {
-		return func(c *world.Config, _ *rand.Rand) { c.Demand = world.Shock{FromSlot: c.Slots / 2, Factor: factor} }
-	}
-	list := []perturbation{
-		{calmAir, true, false, steady, budgets(27.5e3, 29.5e3, 31.5e3, 33e3, 34e3, 36e3, 38e3, 44e3)},
-		{"x1.5 at half time", true, false, shock(1.5, 0.5), budgets(38e3, 39.5e3, 40.5e3, 42e3, 44e3)},
-		{"x1.25 at half time", true, false, shock(1.25, 0.5), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 at half time", true, false, shock(0.8, 0.5), budgets(27e3, 30e3, 33e3)},
-		{"x1.5 at slot 20", false, true, shock(1.5, 0.2), budgets(40.5e3, 42e3, 44e3)},
-		{"x1.5 at slot 80", false, true, shock(1.5, 0.8), budgets(40.5e3, 42e3, 44e3)},
-		{"x1.25 at slot 20", false, true, shock(1.25, 0.2), budgets(34e3, 37e3, 40e3)},
-		{"x1.25 at slot 80", false, true, shock(1.25, 0.8), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 at slot 20", false, true, shock(0.8, 0.2), budgets(27e3, 30e3, 33e3)},
-		{"x0.8 at slot 80", false, true, shock(0.8, 0.8), budgets(27e3, 30e3, 33e3)},
-		{"x1.25, then x1.5", false, true, twoShocks(1.25, 1.5), budgets(40.5e3, 42e3, 44e3)},
-		{"x0.8, then x1.25", false, true, twoShocks(0.8, 1.25), budgets(34e3, 37e3, 40e3)},
-		{"x0.8 to x2 at a random slot", false, false, func(c *world.Config, r *rand.Rand) {
-			c.Shock = world.Shock{FromSlot: 1 + r.IntN(c.Slots-1), Factor: 0.8 + 1.2*r.Float64()}
-		}, budgets(34e3, 37e3, 40e3)},
-		{"gusts 5 %", false, false, gusts(0.05), budgets(29e3, 33e3, 36.5e3)},
-		{"gusts 15 %", false, false, gusts(0.15), budgets(29e3, 33e3, 36.5e3)},
-		{"edge energy x0.7", false, false, edge(0.7), budgets(30e3, 34e3, 38e3)},
-		{"edge energy x1.3", false, false, edge(1.3), budgets(30e3, 34e3, 38e3)},
-		{"a third of the demand from half time", false, false, demand(1.0 / 3), budgets(30e3, 34e3, 38e3)},
-		{"three times the demand from half time", false, false, demand(3), budgets(30e3, 34e3, 38e3)},
-	}
-	for _, percent := range []int{30, 60, 90} {
-		list = append(list, perturbation{fmt.Sprintf("revised at slot %d", percent), true, false, steady,
-			[]rollout.Request{experiment.Revised(35e3, percent, 32e3), experiment.Revised(29e3, percent, 31e3)}})
-	}
+//go:embed perturbations.yaml
+var perturbationsYAML []byte
+
+func perturbations() (list []perturbation) {
+	configs.MustDecode(perturbationsYAML, &list)
 	return list
 }
 
@@ -230,7 +213,7 @@ func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 		arms = slices.DeleteFunc(slices.Clone(arms), func(a scheduler) bool { return a.name == networkPriceArm })
 	}
 	for _, p := range perturbations() {
-		if !strings.Contains(p.name, c.Perturbation) {
+		if !strings.Contains(p.Name, c.Perturbation) {
 			continue
 		}
 		more, err := p.measure(ctx, ck, c, arms)
@@ -246,7 +229,7 @@ func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 func checkPerturbation(text string) error {
 	var names []string
 	for _, p := range perturbations() {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, text) }) {
 		return fmt.Errorf("no perturbation's name contains %q; there are %q", text, names)
@@ -291,11 +274,11 @@ type seedFlights struct {
 func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler,
 	allowed func(uint64) error) (cells []budgetFlights, err error) {
 	for _, mode := range c.budgetModes() {
-		for _, r := range p.requests {
-			r.Mode = mode
-			r.BudgetJ *= c.World.EnergyScale()
-			r.RevisedBudgetJ *= c.World.EnergyScale()
-			r.ReviseSlot = r.ReviseSlot * c.World.Slots / 100
+		for i, j := range p.BudgetsJ {
+			r := rollout.Request{Mode: mode, BudgetJ: j * c.World.EnergyScale()}
+			if p.RevisedJ != nil {
+				r.ReviseSlot, r.RevisedBudgetJ = p.ReviseSlot*c.World.Slots/100, p.RevisedJ[i]*c.World.EnergyScale()
+			}
 			cells = append(cells, budgetFlights{r, make([]seedFlights, len(c.Seeds))})
 		}
 	}
@@ -330,7 +313,7 @@ func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Con
 			cells[k].kept[i].constantS = leastDelayS(pareto.SeedPoints(front, 0), cells[k].request.EndBudgetJ())
 		}
 		return nil
-	}, command.Progress(c.Progress, "seeds, budgets, "+p.name, len(c.Seeds)))
+	}, command.Progress(c.Progress, "seeds, budgets, "+p.Name, len(c.Seeds)))
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +337,7 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 	cells, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
 	for _, x := range cells {
 		r := &x.request
-		row := BudgetCell{Perturbation: p.name, Mode: r.Mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.heldOut, Seeds: len(c.Seeds),
+		row := BudgetCell{Perturbation: p.Name, Mode: r.Mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.HeldOut, Seeds: len(c.Seeds),
 			Keepable: len(x.kept), Measured: len(x.kept) >= minKeepable, Arms: map[string]experiment.BudgetMeans{}}
 		if r.ReviseSlot > 0 {
 			row.RevisedFromJ = r.BudgetJ

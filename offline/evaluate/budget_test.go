@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -12,8 +11,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
-	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -37,7 +36,7 @@ func (w *observedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Deci
 
 func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
-	p, err := inference.New(shippedCheckpoint(t), inference.DecoderDispatch)
+	p, err := inference.New(commandtest.Checkpoint(t), inference.DecoderDispatch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +46,12 @@ func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g
 // fly flies a policy on the calibration seed.
 func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) rollout.Result {
 	t.Helper()
-	f, err := rollout.NewWithPolicy(p, &shippedCheckpoint(t).GoalConstants, c, rollout.ReportLink{})
+	f, err := rollout.NewWithPolicy(p, &commandtest.Checkpoint(t).GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f.Fly(calibrationSeed, r)
 }
-
-var shippedCheckpoint = offlinetest.Shipped
 
 func observeNothing(goal.Objective, *slot.Decision) {}
 
@@ -252,16 +249,19 @@ func TestBudgetNotes(t *testing.T) {
 
 // Every cell of the standard world has its row, the figures of one seed are its flights', and those of two have their standard error.
 func TestMeasureBudgets(t *testing.T) {
-	ck := shippedCheckpoint(t)
+	ck := commandtest.Checkpoint(t)
 	arms, err := selectArms([]string{"greedy"})
 	if err != nil || len(arms) != 3 {
 		t.Fatalf("%d arms, %v", len(arms), err)
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	p := perturbation{"calm", false, false, func(*world.Config, *rand.Rand) {},
-		[]rollout.Request{{BudgetJ: 34e3}, {BudgetJ: 35e3, ReviseSlot: 60, RevisedBudgetJ: 32e3}}}
+	p := perturbation{Name: calmAir, BudgetsJ: []float64{35e3}, ReviseSlot: 60, RevisedJ: []float64{32e3}}
 	rows, err := p.measure(t.Context(), ck, c, arms)
-	if err != nil || len(rows) != 4 {
+	if err != nil || len(rows) != 2 || rows[0].BudgetJ != 32e3 || rows[0].RevisedFromJ != 35e3 {
+		t.Fatalf("revised: %+v, %v", rows, err)
+	}
+	p = perturbation{Name: calmAir, BudgetsJ: []float64{34e3}}
+	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 2 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
 	runner, err := rollout.New(ck, inference.DecoderDispatch, c.World, rollout.ReportLink{})
@@ -274,11 +274,7 @@ func TestMeasureBudgets(t *testing.T) {
 		*b.RegretS > 10 || b.Arms["greedy"].DelayS < 2*b.DelayS {
 		t.Errorf("34 kJ: %+v", b)
 	}
-	if b := rows[1]; b.BudgetJ != 32e3 || b.RevisedFromJ != 35e3 {
-		t.Errorf("revised: %+v", b)
-	}
 	c.CeilingsOnly, c.Seeds = true, []uint64{1_000_000, 1_000_001}
-	p.requests = []rollout.Request{{BudgetJ: 34e3}}
 	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 1 || rows[0].Mode != goal.Ceiling ||
 		rows[0].RegretS != nil || rows[0].Keepable != 2 {
 		t.Fatalf("ceilings alone: %+v, %v", rows, err)

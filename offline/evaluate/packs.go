@@ -34,13 +34,13 @@ type packCell struct {
 	Aircraft     int
 	Slots        int // the standard world's, unless the name has others
 	Perturbation string
-	BudgetJ      float64                         `yaml:"budget_j"` // of the fleet, in slots; 0: packs
-	PacksJ       []float64                       `yaml:"packs_j"`  // usable, less reserve
-	Landed       bool                            // packs are from take-off to touchdown
-	RevisedFromJ float64                         `yaml:"revised_from_j"` // the budget until half time; 0: it is not revised
-	World        string                          // field world, by name
-	Shock        struct{ Factor, Share float64 } // of flight power, from a share of the slots on; 0: none
-	LossRate     float64                         `yaml:"loss_rate"` // of reports
+	BudgetJ      float64   `yaml:"budget_j"` // of the fleet, in slots; 0: packs
+	PacksJ       []float64 `yaml:"packs_j"`  // usable, less reserve
+	Landed       bool      // packs are from take-off to touchdown
+	RevisedFromJ float64   `yaml:"revised_from_j"` // the budget until half time; 0: it is not revised
+	World        string    // field world, by name
+	Shock        step      // of flight power
+	LossRate     float64   `yaml:"loss_rate"` // of reports
 }
 
 // PackResult is an arm in a cell.
@@ -209,9 +209,8 @@ func (c *packCell) config(base world.Config) (w world.Config, err error) {
 			return w, err
 		}
 	}
-	if w.Aircraft, w.Slots = c.Aircraft, c.Slots; c.Shock.Factor > 0 {
-		w.Shock = world.Shock{FromSlot: int(c.Shock.Share * float64(w.Slots)), Factor: c.Shock.Factor}
-	}
+	w.Aircraft, w.Slots = c.Aircraft, c.Slots
+	c.Shock.set(&w.Shock, w.Slots)
 	return w, w.Check()
 }
 

@@ -54,7 +54,7 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 	rows := newReserveResults(sizes, len(c.Seeds))
 	arms := reserveArms(rows)
 	for _, p := range perturbations() {
-		if !p.tuned {
+		if !p.Tuned {
 			continue
 		}
 		cells, err := p.fly(ctx, ck, c, arms, seeds.CheckCalibration)
@@ -63,7 +63,7 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 		}
 		for k := range cells {
 			for i := range rows {
-				rows[i].add(i, p.name == calmAir, &cells[k])
+				rows[i].add(i, p.Name == calmAir, &cells[k])
 			}
 		}
 	}

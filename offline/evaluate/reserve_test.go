@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"prefdt/inference/budget"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -26,11 +26,11 @@ import (
 func TestReserveCells(t *testing.T) {
 	var tuned []string
 	for _, p := range perturbations() {
-		if p.tuned {
-			tuned = append(tuned, p.name)
+		if p.Tuned {
+			tuned = append(tuned, p.Name)
 		}
-		if p.tuned && p.heldOut {
-			t.Errorf("%s is held out", p.name)
+		if p.Tuned && p.HeldOut {
+			t.Errorf("%s is held out", p.Name)
 		}
 	}
 	want := []string{calmAir, "x1.5 at half time", "x1.25 at half time", "x0.8 at half time", "revised at slot 30", "revised at slot 60",
@@ -94,10 +94,10 @@ func TestReserveTable(t *testing.T) {
 // Each size flies with its own reserve: the shipped one's flights are the checkpoint's,
 // and more of it costs more in calm air.
 func TestMeasureReserves(t *testing.T) {
-	ck := shippedCheckpoint(t)
+	ck := commandtest.Checkpoint(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
-	p := perturbation{name: calmAir, change: func(*world.Config, *rand.Rand) {}, requests: []rollout.Request{{BudgetJ: 34e3}}}
+	p := perturbation{Name: calmAir, BudgetsJ: []float64{34e3}}
 	cells, err := p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Reserve{large}, 1)), seeds.CheckCalibration)
 	if err != nil {
 		t.Fatal(err)
