@@ -6,14 +6,9 @@ import (
 	"math"
 
 	"prefdt/inference/checkpoint"
-	"prefdt/inference/goal"
-	"prefdt/inference/motion"
-	"prefdt/inference/physics"
-	"prefdt/inference/slot"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
-	"prefdt/offline/teacher"
 )
 
 // LinkRetention is what a lossy or late link leaves of the front: hypervolume per
@@ -56,17 +51,17 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	if err != nil {
 		return nil, err
 	}
-	references := [2]pareto.Point{}
-	references[0], references[1] = pareto.References(&c.World, pareto.MeanPoints(rollout.Outcomes(taught)))
+	wideReference, tightReference := pareto.References(&c.World, pareto.MeanPoints(rollout.Outcomes(taught)))
 	// retained is the mean over seeds of one hypervolume over another.
-	retained := func(results, whole [][]rollout.Result) (means [2]float64) {
-		for k, reference := range references {
+	retained := func(results, whole [][]rollout.Result) (wide, tight float64) {
+		part := func(reference pareto.Point) (mean float64) {
 			a, b := pareto.Hypervolumes(rollout.Outcomes(results), reference), pareto.Hypervolumes(rollout.Outcomes(whole), reference)
 			for _, x := range ratios(a, b) {
-				means[k] += x / float64(len(c.Seeds))
+				mean += x / float64(len(c.Seeds))
 			}
+			return mean
 		}
-		return means
+		return part(wideReference), part(tightReference)
 	}
 	var rows []LinkRetention
 	for _, l := range links {
@@ -85,15 +80,13 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 			if err != nil {
 				return nil, err
 			}
-			means := retained(results, nominal)
-			*f.wide, *f.tight = means[0], means[1]
+			*f.wide, *f.tight = retained(results, nominal)
 		}
 		results, err := c.sweepTeacherOver(ctx, ck, l)
 		if err != nil {
 			return nil, err
 		}
-		means := retained(results, taught)
-		row.OfferTeacher, row.OfferTeacherTight = means[0], means[1]
+		row.OfferTeacher, row.OfferTeacherTight = retained(results, taught)
 		if row.OfferBudgetAbsError, err = c.budgetAbsError(ctx, ck, l); err != nil {
 			return nil, err
 		}
@@ -102,40 +95,18 @@ func measureUplink(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]
 	return rows, nil
 }
 
-// constantPricePolicy is the exact-dispatch teacher as a policy: it ignores requests.
-type constantPricePolicy struct {
-	scheduler  teacher.Scheduler
-	constants  *physics.Constants
-	priceSPerJ float64
-}
-
-func (p *constantPricePolicy) Reset() { p.scheduler = teacher.Scheduler{} }
-
-func (p *constantPricePolicy) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) goal.Observation {
-	x := *s
-	x.Users = s.LikelyUsers() // for motion
-	p.scheduler.Decide(p.constants, &x, p.priceSPerJ, &motion.Air{}, d)
-	d.Users = d.Users[:len(s.Users)]
-	return goal.Observation{}
-}
-
 // sweepTeacherOver flies the teacher at its prices over the link of a leader with the checkpoint: what the link costs
 // by itself.
-func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) (results [][]rollout.Result,
-	err error) {
+func (c *Config) sweepTeacherOver(ctx context.Context, ck *checkpoint.Checkpoint, l rollout.ReportLink) ([][]rollout.Result, error) {
 	l.Prior = ck.UserPrior()
-	for _, price := range c.prices() {
-		runner := func() (*rollout.Runner, error) {
-			p := &constantPricePolicy{constants: &c.World.Physics, priceSPerJ: price}
-			return rollout.NewWithPolicy(p, &ck.GoalConstants, c.World, l)
-		}
-		at, err := rollout.SweepRunners(ctx, runner, c.World, c.Seeds, rollout.PreferenceRequests([]float64{0}), c.Workers, nil)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, at[0])
+	prices := c.prices()
+	settings := rollout.Linspace(0, 1, len(prices))
+	runner := func() (*rollout.Runner, error) {
+		p := experiment.Dispatch(&c.World.Physics, prices)
+		p.Omegas = settings
+		return rollout.NewWithPolicy(p, &ck.GoalConstants, c.World, l)
 	}
-	return results, nil
+	return rollout.SweepRunners(ctx, runner, c.World, c.Seeds, rollout.PreferenceRequests(settings), c.Workers, nil)
 }
 
 // budgetAbsError is the mean absolute error of targets over a link.

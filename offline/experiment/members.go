@@ -3,11 +3,15 @@ package experiment
 import (
 	"context"
 
+	"prefdt/inference/motion"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/rollout"
 	"prefdt/offline/search"
+	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
 
@@ -24,6 +28,20 @@ func NewMembers(a *corpus.Archive) *Members {
 		m.Omegas, m.EnergiesJ = append(m.Omegas, a.DelayShare(p)), append(m.EnergiesJ, p.EnergyJ)
 	}
 	return m
+}
+
+// Dispatch returns the exact-dispatch teacher as an archive that has a member for each price.
+func Dispatch(c *physics.Constants, pricesSPerJ []float64) *baseline.Archive {
+	scheduler := &teacher.Scheduler{}
+	return &baseline.Archive{
+		OnReset: func() { *scheduler = teacher.Scheduler{} },
+		DecideAs: func(member int, s *slot.Snapshot, d *slot.Decision) {
+			x := *s
+			x.Users = s.LikelyUsers() // for motion
+			scheduler.Decide(c, &x, pricesSPerJ[member], &motion.Air{}, d)
+			d.Users = d.Users[:len(s.Users)]
+		},
+	}
 }
 
 // Rules returns the members of a search, which is made once.

@@ -159,18 +159,13 @@ func (s *study) archivePolicy(ctx context.Context, a *row, ready *experiment.Pol
 	members := experiment.NewMembers(&c)
 	ready.Settings = members.Omegas
 	return func() (rollout.Policy, error) {
-		p := &baseline.Archive{Omegas: members.Omegas, EnergiesJ: members.EnergiesJ}
+		p := experiment.Dispatch(&s.world.Physics, c.Prices)
+		p.Omegas, p.EnergiesJ = members.Omegas, members.EnergiesJ
 		if a.CentroidMotion {
 			best, _ := s.world.Physics.MinPower()
 			scheduler := &centroidScheduler{physics: &s.world.Physics, speedMPS: best}
 			p.OnReset = scheduler.reset
 			p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) { scheduler.decide(snap, c.Prices[member], d) }
-			return p, nil
-		}
-		scheduler := &teacher.Scheduler{}
-		p.OnReset = func() { *scheduler = teacher.Scheduler{} }
-		p.DecideAs = func(member int, snap *slot.Snapshot, d *slot.Decision) {
-			scheduler.Decide(&s.world.Physics, snap, c.Prices[member], &motion.Air{}, d)
 		}
 		return p, nil
 	}, nil
