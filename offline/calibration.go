@@ -187,39 +187,34 @@ func measureReserves(ctx context.Context, call *cli.Call, asJSON bool, ck *check
 
 // loadUncalibrated reads a checkpoint or a training run, and the world it is for;
 // of a training run its parameters too.
-func loadUncalibrated(dir, corpusDir, trainDir string) (*checkpoint.Checkpoint, world.Config, []float32, error) {
+func loadUncalibrated(dir, corpusDir, trainDir string) (ck *checkpoint.Checkpoint, w world.Config, parameters []float32, err error) {
 	if dir != "" {
-		ck, err := checkpoint.Load(dir)
-		if err != nil {
-			return nil, world.Config{}, nil, err
+		if ck, err = checkpoint.Load(dir); err == nil {
+			w, err = rollout.WorldOf(&ck.Manifest)
 		}
-		w, err := rollout.WorldOf(&ck.Manifest)
 		return ck, w, nil, err
 	}
 	m, ck, parameters, err := loadTrained(corpusDir, trainDir)
-	if err != nil {
-		return nil, world.Config{}, nil, err
+	if err == nil {
+		w = m.World
 	}
-	return ck, m.World, parameters, nil
+	return ck, w, parameters, err
 }
 
 // loadTrained reads a corpus and the parameters trained on it, as a checkpoint that is not calibrated.
-func loadTrained(corpusDir, trainDir string) (*corpus.Manifest, *checkpoint.Checkpoint, []float32, error) {
-	m, err := corpus.Read(filepath.Join(corpusDir, "manifest.json"))
-	if err != nil {
+func loadTrained(corpusDir, trainDir string) (m *corpus.Manifest, ck *checkpoint.Checkpoint, parameters []float32, err error) {
+	if m, err = corpus.Read(filepath.Join(corpusDir, "manifest.json")); err != nil {
 		return nil, nil, nil, err
 	}
 	c, parameters, err := train.ReadParams(filepath.Join(trainDir, "state.bin"))
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ck, err := m.UncalibratedCheckpoint(c.Arch, parameters, m.Statistics)
-	if err != nil {
-		return nil, nil, nil, err
+	if ck, err = m.UncalibratedCheckpoint(c.Arch, parameters, m.Statistics); err == nil {
+		ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)),
+			"steps": float64(c.Schedule.Steps), "batch": float64(c.Batch)}
 	}
-	ck.Training = map[string]float64{"flights": float64(len(m.Flights)), "parameters": float64(len(parameters)),
-		"steps": float64(c.Schedule.Steps), "batch": float64(c.Batch)}
-	return m, ck, parameters, nil
+	return m, ck, parameters, err
 }
 
 const exportUsage = `offline export writes a trained and calibrated policy as a checkpoint: policy.onnx,
@@ -252,11 +247,11 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	}
 	var beliefs *learned.Parameters
 	var record *checkpoint.Estimator
+	var made []string
 	began := experiment.Now()
-	made := []string{filepath.Join(*corpusDir, "manifest.json"), filepath.Join(*trainDir, "state.bin"), filepath.Join(*trainDir,
-		"calibration.json")}
-	if *dir != "" {
-		made = nil
+	if *dir == "" {
+		made = []string{filepath.Join(*corpusDir, "manifest.json"), filepath.Join(*trainDir, "state.bin"), filepath.Join(*trainDir,
+			"calibration.json")}
 	}
 	if *estimator != "" {
 		var err error
