@@ -55,14 +55,6 @@ type tables struct {
 	costs     []float64 // seconds of a core by route; NaN: not timed
 }
 
-// studyArms are the rows of our own policy and of controllers.
-var studyArms = []struct{ arm, name string }{
-	{"flagship", "our shipped policy, exact dispatch"}, {"flagship-snapped", "the same, association by its heads"}, {"flagship-heads",
-		"the same, the paper's heads"},
-	{"controller-reserve", "the controller with the policy's reserve"}, {"controller", "the controller without one"}, {"constant-price",
-		"one price for all slots"}, {evenPacer, "the even pacer"},
-}
-
 // evenPacer is the policy, and the arm of a study, by which budgets are judged.
 const evenPacer = "even"
 
@@ -94,9 +86,9 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 			}
 		}
 	}
-	for _, a := range studyArms {
-		if r := s.study[a.arm].Sweep(study.EvenSettings); r != nil {
-			t.figures[a.arm] = t.figuresOf(a.arm, r, 2, true, span)
+	for _, a := range paperRows.Ours {
+		if r := s.study[a.Arm].Sweep(study.EvenSettings); r != nil {
+			t.figures[a.Arm] = t.figuresOf(a.Arm, r, 2, true, span)
 		}
 	}
 	return t

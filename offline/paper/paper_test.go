@@ -2,14 +2,11 @@ package paper
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/csv"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +17,7 @@ import (
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
@@ -131,53 +129,24 @@ var miniature string
 // run runs the command on a configuration's text.
 func run(t *testing.T, ctx context.Context, config string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "paper.yaml")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	file := commandtest.Write(t, config, t.TempDir(), "paper.yaml")
 	var out, errs bytes.Buffer
 	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "paper", Run: Command}}}
 	status = p.Run(ctx, append([]string{"paper", "-config", file, "-times=false", "-study", t.TempDir()}, args...), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
-// folderHash is of the names and the contents of all files below a folder.
-func folderHash(t *testing.T, dir string) string {
-	t.Helper()
-	sum := sha256.New()
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(d.Name(), "log.csv") { // which has tokens per second
-			return err
-		}
-		name, _ := filepath.Rel(dir, path)
-		raw, err := os.ReadFile(path)
-		fmt.Fprintf(sum, "%s %d %s", name, len(raw), raw)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
-}
-
 // miniatureConfig is the miniature's configuration.
-func miniatureConfig(t *testing.T) Config {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "paper.yaml")
+func miniatureConfig() Config {
 	c := Default()
-	if err := cmp.Or(os.WriteFile(path, []byte(miniature), 0o644), configs.Load(path, &c)); err != nil {
-		t.Fatal(err)
-	}
+	configs.MustDecode([]byte(miniature), &c)
 	return c
 }
 
 // A network of other settings is not flown for one of these: its folder is refused.
 func TestOtherTraining(t *testing.T) {
-	c, dir := miniatureConfig(t), t.TempDir()
-	path := filepath.Join(dir, "train", "iql-archive", "method.json")
-	if err := command.ReplaceJSON(path, "", "of other settings"); err != nil {
-		t.Fatal(err)
-	}
+	c, dir := miniatureConfig(), t.TempDir()
+	commandtest.Write(t, `"of other settings"`, dir, "train", "iql-archive", "method.json")
 	err := newSet(c, nil, dir, io.Discard).Run(t.Context(), experiment.Part{Only: []string{"iql-archive"}, NoTimes: true}, nil)
 	call := cli.NewCall("offline paper", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another method, world or settings") {
@@ -188,10 +157,7 @@ func TestOtherTraining(t *testing.T) {
 // Bad input is one line and status 2, before anything is written.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
-	c := miniatureConfig(t)
-	if err := os.WriteFile(filepath.Join(dir, "comparison.json"), []byte(newSet(c, nil, "", io.Discard).Key), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	commandtest.Write(t, newSet(miniatureConfig(), nil, "", io.Discard).Key, dir, "comparison.json")
 	other := strings.Replace(miniature, "seeds: 2", "seeds: 3", 1)
 	for name, bad := range map[string]struct {
 		config string
@@ -212,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		"no study":          {miniature, []string{"-study", filepath.Join(dir, "nowhere")}, "nowhere"},
 		"a list of no form": {miniature, []string{"-list", "-published", dir}, "manifest.json"},
 	} {
-		before := folderHash(t, dir)
+		before := commandtest.FolderHash(t, dir, bytes.Clone)
 		args := bad.args
 		if !slices.Contains(args, "-out") {
 			args = append(args, "-out", filepath.Join(dir, "none"))
@@ -221,7 +187,7 @@ func TestRefusals(t *testing.T) {
 		if status != cli.ExitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, bad.want) || stdout != "" {
 			t.Errorf("%s: status %d, %q, %q, want %q", name, status, stderr, stdout, bad.want)
 		}
-		if folderHash(t, dir) != before {
+		if commandtest.FolderHash(t, dir, bytes.Clone) != before {
 			t.Errorf("%s: a file was changed", name)
 		}
 	}
@@ -386,7 +352,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("its budgets: %v", r)
 		}
 	}
-	if shown < len(studyArms) {
+	if shown < len(paperRows.Ours) {
 		t.Errorf("%d rows of budgets", shown)
 	}
 	if len(methods) != len(paperRows.Methods)+3 {

@@ -58,9 +58,9 @@ func (t *tables) referenceTable(x *experiment.Table) {
 			list, seeds = append(list, method{r.Arm, figure(p.HV), strings.Contains(r.Class, "learned")}), min(seeds, n)
 		}
 	}
-	for _, a := range studyArms {
-		if n := len(t.at(a.arm, pareto.Reference)); n > 0 {
-			list, seeds = append(list, method{a.arm, none, false}), min(seeds, n)
+	for _, a := range paperRows.Ours {
+		if n := len(t.at(a.Arm, pareto.Reference)); n > 0 {
+			list, seeds = append(list, method{a.Arm, none, false}), min(seeds, n)
 		}
 	}
 	correlations := []struct {
@@ -145,21 +145,31 @@ func (t *tables) weaker(p pareto.Point) (strong, weak, theirs []float64) {
 // conclusion is a difference of hypervolumes that the paper prints, or that follows from two that it prints: of arms added,
 // less arms taken away.
 type conclusion struct {
-	text        string
-	paper       float64
-	plus, minus []string
+	Text        string
+	Paper       float64
+	Plus, Minus []string
+}
+
+// less is the difference of two arms; what it is about, if it is said, stands before it.
+func less(about, arm, base string, paper float64) conclusion {
+	return conclusion{fmt.Sprintf("%s`%s` less `%s`", about, arm, base), paper, []string{arm}, []string{base}}
+}
+
+// lessPrinted is the same of two that the paper's table of methods has.
+func lessPrinted(arm, base string) conclusion {
+	return less("", arm, base, *printedOf(arm).HV-*printedOf(base).HV)
 }
 
 // bySeed returns our difference at a reference point, on the seeds that all of its arms flew; none if one has not been flown.
 func (c *conclusion) bySeed(t *tables, p pareto.Point) (sum []float64) {
-	for i, arm := range slices.Concat(c.plus, c.minus) {
+	for i, arm := range slices.Concat(c.Plus, c.Minus) {
 		own := t.at(arm, p)
 		if i == 0 {
 			sum = make([]float64, len(own))
 		}
 		sum = sum[:min(len(sum), len(own))]
 		for s := range sum {
-			if i < len(c.plus) {
+			if i < len(c.Plus) {
 				sum[s] += own[s]
 			} else {
 				sum[s] -= own[s]
@@ -174,28 +184,20 @@ func (t *tables) conclusions() (list []conclusion) {
 	shipped := *printedOf(fullArm).HV
 	for _, r := range t.rows(paperRows.Methods) {
 		if r.Printed != nil && r.Arm != declaredArm && r.Arm != t.longestArm() {
-			list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", r.Arm, t.longestArm()), *r.Printed.HV - shipped,
-				[]string{r.Arm}, []string{t.longestArm()}})
+			list = append(list, less("", r.Arm, t.longestArm(), *r.Printed.HV-shipped))
 		}
 	}
 	for _, r := range paperRows.Removals {
 		for _, c := range r.Comparisons {
 			if c.Paper != nil {
-				arm, base := t.resolve(c.Arm), t.resolve(c.Base)
-				list = append(list, conclusion{fmt.Sprintf("%s: `%s` less `%s`", r.Module, arm, base), *c.Paper, []string{arm},
-					[]string{base}})
+				list = append(list, less(r.Module+": ", t.resolve(c.Arm), t.resolve(c.Base), *c.Paper))
 			}
 		}
 	}
 	for _, base := range []string{"omega-bc", "peda"} {
-		list = append(list, conclusion{fmt.Sprintf("`prefdt-weaker` less `%s-weaker`", base), *printedOf("prefdt").HV - *printedOf(base).HV,
-			[]string{"prefdt-weaker"}, []string{base + "-weaker"}})
+		list = append(list, less("", "prefdt-weaker", base+"-weaker", lessPrinted("prefdt", base).Paper))
 	}
-	return append(list,
-		conclusion{"Context of 50 slots less 1, with returns less without", 7.08, []string{"prefdt-context50", "omega-bc-context1"},
-			[]string{"prefdt-context1", "omega-bc-context50"}},
-		conclusion{"The archive's corpus less the PPO corpus, for PrefDT less for IQL", 4.87, []string{"prefdt-rules", "iql-ppo"},
-			[]string{"prefdt", "iql-archive"}})
+	return append(list, paperRows.Interactions...)
 }
 
 // conclusionTable is at how many reference points our difference has the paper's sign, with an interval that leaves 0 out.
@@ -205,12 +207,12 @@ func (t *tables) conclusionTable(x *experiment.Table) {
 	}
 	counts := map[string]int{}
 	for _, c := range t.conclusions() {
-		cells := experiment.Row{"difference": c.text, "record": t.measuredBy(slices.Concat(c.plus, c.minus)...), "the paper": c.paper}
+		cells := experiment.Row{"difference": c.Text, "record": t.measuredBy(slices.Concat(c.Plus, c.Minus)...), "the paper": c.Paper}
 		same := 0
 		for _, p := range references {
 			sum := c.bySeed(t, p)
 			cells[referenceName(p)] = mean(sum)
-			if low, high := interval(sum); low*c.paper > 0 && high*c.paper > 0 {
+			if low, high := interval(sum); low*c.Paper > 0 && high*c.Paper > 0 {
 				same++
 			}
 			cells["n"] = count(len(sum))

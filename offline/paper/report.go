@@ -70,11 +70,11 @@ func (t *tables) write() error {
 // readStudy reads our policy's and its controllers' results in a study's folder, of whatever configuration, if there are any.
 func readStudy(dir string) (map[string]*experiment.Result, error) {
 	results := map[string]*experiment.Result{}
-	for _, a := range studyArms {
-		r, err := experiment.ReadAny(dir, a.arm)
+	for _, a := range paperRows.Ours {
+		r, err := experiment.ReadAny(dir, a.Arm)
 		switch {
 		case err == nil:
-			results[a.arm] = r
+			results[a.Arm] = r
 		case !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}

@@ -12,7 +12,10 @@ var none = math.NaN()
 // rows are what the paper prints, by table, and the arms whose figures stand beside it.
 type rows struct {
 	Methods, Teachers []row
+	Ours              []row // arms of a study
 	Removals          []removal
+	Interactions      []conclusion
+	AmongPPO          []comparison      `yaml:"among_ppo"`
 	Budgets           map[string]string // by policy
 	Link              []struct{ Name, Paper, Rules string }
 	Substitution      []struct{ Rate, Paper, Rules float64 }

@@ -163,22 +163,15 @@ func splitSeeds(c *Config) (recipe string, seeds map[string]string) {
 	return string(rest), seeds
 }
 
-// amongPPO are differences between methods that learn from PPO's flights, or are PPO, which no other table has; "-weaker" of both
-// comes from the flights of weaker policies.
-var amongPPO = []struct{ arm, base string }{{"ppo-plain", "prefdt"}, {"omega-bc", "ppo-plain"}, {"peda", "prefdt"}, {"peda", "omega-bc"},
-	{"peda-pooled", "peda"}, {"iql-ppo", "prefdt"}, {"iql-ppo", "ppo-plain"}}
-
 // runConclusions are the differences that are shown over training runs, in whichever runs have their arms.
 func (t *tables) runConclusions() []conclusion {
 	list := t.conclusions()
-	for _, x := range amongPPO {
-		paper := *printedOf(x.arm).HV - *printedOf(x.base).HV
-		list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", x.arm, x.base), paper, []string{x.arm}, []string{x.base}})
+	for _, x := range paperRows.AmongPPO {
+		list = append(list, lessPrinted(x.Arm, x.Base))
 	}
-	for _, x := range weakerRows[1:] {
+	for _, x := range weakerRows[1:] { // from the flights of weaker policies
 		ppo := weakerRows[0]
-		paper := *printedOf(x.strong).HV - *printedOf(ppo.strong).HV
-		list = append(list, conclusion{fmt.Sprintf("`%s` less `%s`", x.weak, ppo.weak), paper, []string{x.weak}, []string{ppo.weak}})
+		list = append(list, less("", x.weak, ppo.weak, lessPrinted(x.strong, ppo.strong).Paper))
 	}
 	return list
 }
@@ -198,7 +191,7 @@ func fillRuns(x *experiment.Table, runs []trainingRun, seeds []string) {
 		if len(with) < 2 {
 			continue
 		}
-		cells := experiment.Row{"difference": c.text, "runs": len(with), "n": episodes, "the paper": c.paper}
+		cells := experiment.Row{"difference": c.Text, "runs": len(with), "n": episodes, "the paper": c.Paper}
 		same := 0
 		for _, p := range references {
 			var each []float64
@@ -209,7 +202,7 @@ func fillRuns(x *experiment.Table, runs []trainingRun, seeds []string) {
 			}
 			centre, half := pareto.StudentInterval(each)
 			cells[referenceName(p)] = number("%+.2f", centre) + " ± " + number("%.2f", half)
-			if (centre-half)*c.paper > 0 && (centre+half)*c.paper > 0 {
+			if (centre-half)*c.Paper > 0 && (centre+half)*c.Paper > 0 {
 				same++
 			}
 			if p == pareto.Reference || p == pareto.TightReference {
@@ -218,7 +211,7 @@ func fillRuns(x *experiment.Table, runs []trainingRun, seeds []string) {
 		}
 		cells["the paper's sign at"] = fmt.Sprintf("%d of %d", same, len(references))
 		x.Add(cells)
-		for _, arm := range slices.Concat(c.plus, c.minus) {
+		for _, arm := range slices.Concat(c.Plus, c.Minus) {
 			spends[arm] = with[0].Arm(arm).Spends
 		}
 	}

@@ -2,7 +2,6 @@ package paper
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"math"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 )
@@ -26,15 +26,9 @@ func runConfig(ppo, peda int) string {
 // runOf makes the folder of a training run, as CONFIG=FOLDER, and returns it with its tables.
 func runOf(t *testing.T, config string, arms map[string][3]float64) (word string, x *tables) {
 	c := Default()
-	path := filepath.Join(t.TempDir(), "run.yaml")
-	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := configs.Load(path, &c); err != nil {
-		t.Fatal(err)
-	}
+	configs.MustDecode([]byte(config), &c)
 	s := syntheticOf(t, c, arms)
-	return path + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
+	return commandtest.Write(t, config, t.TempDir(), "run.yaml") + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
 }
 
 // runs runs "offline paper runs" and returns its table by difference, and the report.
@@ -48,21 +42,9 @@ func runs(t *testing.T, words ...string) (status int, rows map[string]map[string
 		}
 		return status, nil, "", errs.String()
 	}
-	raw, err := os.ReadFile(filepath.Join(out, "report", "runs.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows = map[string]map[string]string{}
-	for _, line := range lines[1:] {
-		row := map[string]string{}
-		for i, head := range lines[0] {
-			row[head] = line[i]
-		}
-		rows[line[0]] = row
+	for _, row := range readTable(t, filepath.Join(out, "report", "runs.csv")) {
+		rows[row["difference"]] = row
 	}
 	return status, rows, stdout.String(), ""
 }
@@ -163,17 +145,17 @@ func TestRunConclusions(t *testing.T) {
 	x := &tables{set: s}
 	var texts []string
 	for _, c := range x.runConclusions() {
-		for _, arm := range slices.Concat(c.plus, c.minus) {
+		for _, arm := range slices.Concat(c.Plus, c.Minus) {
 			if !slices.ContainsFunc(s.Arms, func(a experiment.Arm) bool { return a.Name == arm }) {
-				t.Errorf("%s: there is no arm %q", c.text, arm)
+				t.Errorf("%s: there is no arm %q", c.Text, arm)
 			}
 		}
-		if math.IsNaN(c.paper) || slices.Contains(texts, c.text) {
+		if math.IsNaN(c.Paper) || slices.Contains(texts, c.Text) {
 			t.Errorf("%+v", c)
 		}
-		texts = append(texts, c.text)
+		texts = append(texts, c.Text)
 	}
-	if len(texts) != len(x.conclusions())+len(amongPPO)+len(weakerRows)-1 {
+	if len(texts) != len(x.conclusions())+len(paperRows.AmongPPO)+len(weakerRows)-1 {
 		t.Errorf("%d differences", len(texts))
 	}
 }

@@ -119,9 +119,9 @@ func (t *tables) methodTable(x *experiment.Table) {
 		}
 		add(r, t.of(r.Arm), star, t.Arm(r.Arm).Spends)
 	}
-	for _, a := range studyArms {
-		if f := t.figures[a.arm]; f != nil || strings.HasPrefix(a.arm, "flagship") {
-			add(row{Class: "ours", Name: a.name, Arm: a.arm}, t.of(a.arm), "", "see docs/results.md")
+	for _, r := range paperRows.Ours {
+		if f := t.figures[r.Arm]; f != nil || strings.HasPrefix(r.Arm, "flagship") {
+			add(r, t.of(r.Arm), "", "see docs/results.md")
 		}
 	}
 }
