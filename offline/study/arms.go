@@ -12,7 +12,6 @@ import (
 	"prefdt/inference/token"
 	"prefdt/offline/corpus"
 	"prefdt/offline/prefdttrain"
-	"prefdt/offline/train"
 	"prefdt/simbridge/world"
 )
 
@@ -50,18 +49,33 @@ type row struct {
 
 func (a *row) isArchive() bool { return a.Kind == kindRules || a.Kind == kindDispatch }
 
+// trainingRun trains one of the study's networks.
 type trainingRun struct {
-	name   string
-	recipe string // of the corpus, see recipes
-	// seesHistory gives the network its previous action, and a context of twenty
+	Name   string
+	Recipe string // of the corpus, see recipes
+	// SeesHistory gives the network its previous action, and a context of twenty
 	// slots in place of the base's one.
-	seesHistory   bool
-	adjustArch    func(*model.Arch)
-	adjustWeights func(*train.LossWeights)
-	// hiddenFeatures lists the features that are held constant, by kind of row.
-	hiddenFeatures token.Layout
-	// adjustEpisode changes a flight before it is learned from.
-	adjustEpisode func(*corpus.Example)
+	SeesHistory bool         `yaml:"sees_history"`
+	Hidden      token.Layout // features that are held constant, by kind of row
+	NoPrice     bool         `yaml:"no_price"`     // the loss leaves out the price
+	MoveInDMax  bool         `yaml:"move_in_dmax"` // the loss of the displacement is in units of D_max
+	AllSlots    bool         `yaml:"all_slots"`    // the loss is of all slots, also before a flight's last change
+	arch        model.Arch   // of another size than the base; zero: the base's
+}
+
+// adjust changes a flight before it is learned from.
+func (r *trainingRun) adjust(labels *corpus.Labels) {
+	if r.MoveInDMax {
+		for i := range labels.Move {
+			labels.Move[i] /= labels.MoveScale
+		}
+		labels.MoveScale = 1
+	}
+	if r.AllSlots {
+		for i := range labels.SlotWeight {
+			labels.SlotWeight[i] = 1
+		}
+	}
 }
 
 // recipes are the corpora that runs are trained on.
@@ -79,56 +93,23 @@ func shippedWithAction() corpus.Recipe {
 	return r
 }
 
-var (
-	allowanceFeatures = []string{"allowance", "log allowance", "allowance to go", "allowance of the edge scale"}
-	toGoFeatures      = []string{"delay to go", "energy to go", "delay per slot"}
-	requestFeatures   = []string{"omega delay", "place", "dropped"}
-)
-
 // trainingRun returns the training run of a name, nil if there is none.
 func (c *Config) trainingRun(name string) *trainingRun {
 	list := c.trainingRuns()
-	if i := slices.IndexFunc(list, func(r trainingRun) bool { return r.name == name }); i >= 0 {
+	if i := slices.IndexFunc(list, func(r trainingRun) bool { return r.Name == name }); i >= 0 {
 		return &list[i]
 	}
 	return nil
 }
 
-// trainingRuns returns the training runs; each differs from the base in one thing.
-func (c *Config) trainingRuns() []trainingRun {
-	list := []trainingRun{
-		{name: "base", recipe: "shipped"},
-		{name: "remembering", recipe: "shipped", seesHistory: true},
-		{name: "no-allowance", recipe: "shipped", hiddenFeatures: token.Layout{Return: allowanceFeatures}},
-		{name: "no-price", recipe: "shipped", adjustWeights: func(w *train.LossWeights) { w.Price = 0 }},
-		{name: "dmax-move", recipe: "shipped", adjustEpisode: func(e *corpus.Example) {
-			for i := range e.Labels.Move {
-				e.Labels.Move[i] /= e.Labels.MoveScale
-			}
-			e.Labels.MoveScale = 1
-		}},
-		{name: "steady-flights", recipe: "steady"},
-		{name: "no-mask", recipe: "shipped", adjustEpisode: func(e *corpus.Example) {
-			for i := range e.Labels.SlotWeight {
-				e.Labels.SlotWeight[i] = 1
-			}
-		}},
-		{name: "no-dropout", recipe: "returns"},
-		{name: "paper-features", recipe: "shipped", hiddenFeatures: token.Layout{
-			Pair:     []string{"best gain", "rate behind the best", "T_off at a third", "local misses", "least offload", "edge energy"},
-			Aircraft: []string{"users with the best gain here"},
-		}},
-		{name: "no-track", recipe: "shipped", hiddenFeatures: token.Layout{Aircraft: []string{"track east", "track north",
-			"target distance"}}},
-		{name: "unconditioned", recipe: "returns", seesHistory: true, hiddenFeatures: token.Layout{
-			Return: slices.Concat(allowanceFeatures, toGoFeatures, requestFeatures), State: requestFeatures, Action: requestFeatures,
-		}},
-		{name: "omega-bc", recipe: "returns", seesHistory: true, hiddenFeatures: token.Layout{Return: slices.Concat(allowanceFeatures,
-			toGoFeatures)}},
-	}
+//go:embed runs.yaml
+var runsYAML []byte
+
+func (c *Config) trainingRuns() (list []trainingRun) {
+	configs.MustDecode(runsYAML, &list)
 	for _, a := range c.sizes() {
 		if a != c.Train.Arch {
-			list = append(list, trainingRun{name: sizeName(a), recipe: "shipped", adjustArch: func(x *model.Arch) { *x = a }})
+			list = append(list, trainingRun{Name: sizeName(a), Recipe: "shipped", arch: a})
 		}
 	}
 	return list

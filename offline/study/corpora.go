@@ -112,25 +112,25 @@ func (s *study) trainRun(ctx context.Context, name string) (*trainingResult, err
 	if r == nil {
 		return nil, fmt.Errorf("there is no training run %q", name)
 	}
-	m, err := s.corpus(ctx, r.recipe)
+	m, err := s.corpus(ctx, r.Recipe)
 	if err != nil {
 		return nil, err
 	}
 	t := &trainingResult{manifest: m}
-	if t.standard, err = hideFeatures(m.Statistics, r.hiddenFeatures); err != nil {
+	if t.standard, err = hideFeatures(m.Statistics, r.Hidden); err != nil {
 		return nil, err
 	}
 	c := s.Train
-	if r.seesHistory {
+	if r.SeesHistory {
 		c.Arch.Context = historySlots
 	} else {
 		t.standard.Action.Ablate()
 	}
-	if r.adjustArch != nil {
-		r.adjustArch(&c.Arch)
+	if r.arch != (model.Arch{}) {
+		c.Arch = r.arch
 	}
-	if r.adjustWeights != nil {
-		r.adjustWeights(&c.LossWeights)
+	if r.NoPrice {
+		c.LossWeights.Price = 0
 	}
 	readers := make([]*corpus.ExampleReader, c.Workers)
 	for k := range readers {
@@ -138,8 +138,8 @@ func (s *study) trainRun(ctx context.Context, name string) (*trainingResult, err
 	}
 	source := func(worker, i int, ep *corpus.Example) error {
 		err := readers[worker].Read(&m.Flights[i%len(m.Flights)], ep)
-		if err == nil && r.adjustEpisode != nil {
-			r.adjustEpisode(ep)
+		if err == nil {
+			r.adjust(&ep.Labels)
 		}
 		return err
 	}

@@ -48,29 +48,17 @@ func (r *report) add(arms []*row) {
 	r.reference = pareto.PoolFronts(list)
 }
 
-// figures are one arm's. What it was not measured for is NaN.
+// figures are what tables show of one arm, by column. A number that it was not measured for is NaN.
 type figures struct {
 	*row
-	Seeds, Settings, Distinct, Parameters int
-	DecisionUS                            float64
-
-	Hypervolume, Tight           pareto.Summary // on the arm's own axis
-	HypervolumeRatio, TightRatio float64        // to the dispatch teacher at its finest prices, per seed
-	IGD                          float64        // on the seeds that all arms flew
-	Fidelity                     float64        // on the uniform grid
-	FidelityRecalibrated         float64        // on the arm's own axis
-	CornerS, ReachS              float64
-	Operable                     string
-	GustRatio                    float64 // to the dispatch teacher in the same gusts
-	Budgets                      experiment.BudgetList
-
-	// Against another arm, paired by seed.
-	Baseline      string
-	pareto.Paired // of the hypervolumes
+	Cells   experiment.Row
+	Budgets experiment.BudgetList
 }
 
 // HV is the mean hypervolume, in 1e6 s J.
-func (f *figures) HV() float64 { return f.Hypervolume.Mean / 1e6 }
+func (f *figures) HV() float64 { return f.number("hypervolume") / 1e6 }
+
+func (f *figures) number(column string) float64 { return f.Cells[column].(float64) }
 
 // figuresOf computes an arm's, against the arm called baseline; nil if it has not been measured.
 func (r *report) figuresOf(name, baseline string) *figures {
@@ -78,53 +66,68 @@ func (r *report) figuresOf(name, baseline string) *figures {
 	if i < 0 {
 		return nil
 	}
-	own, none := r.results[name], math.NaN()
-	f := &figures{
-		row: r.arms[i], Parameters: own.Parameters, DecisionUS: none,
-		Hypervolume: pareto.Summary{Mean: none, Std: none}, Tight: pareto.Summary{Mean: none, Std: none},
-		HypervolumeRatio: none, TightRatio: none, IGD: none, Fidelity: none, FidelityRecalibrated: none,
-		CornerS: none, ReachS: none, GustRatio: none,
-		Paired: pareto.NotPaired, Operable: experiment.None,
+	own, x := r.results[name], experiment.Row{}
+	for _, c := range csvColumns() {
+		x[c.Key] = math.NaN()
 	}
+	x["arm"], x["settings"], x["distinct"], x["parameters"], x["pairs"] = name, 0, 0, own.Parameters, 0
+	x["operable"], x["versus"], x["diff"], x["parameters, grouped"] = experiment.None, "", experiment.None, groupThousands(own.Parameters)
+	f := &figures{row: r.arms[i], Cells: x}
 	if even := r.results[evenArm]; even != nil {
 		f.Budgets = experiment.JudgeBudgets(own.Budgets, even.Budgets)
 	}
-	front := own.Sweep(experiment.Nominal)
-	if front == nil {
-		f.Seeds = len(own.Budgets[0].Outcomes)
-		return f
+	for _, p := range experiment.Perturbations {
+		mean, name := f.Budgets.Mean(p), csvName.Replace(p)
+		x[p] = f.ifMeasured(&mean, fmt.Sprintf("%+.2f %% / %.2f", 100*mean.End, mean.OverrunRate))
+		x["budget_end_"+name], x["budget_overrun_"+name], x["budget_over_"+name] = mean.End, mean.MeanOverrun, mean.OverrunRate
+		x["budget_delay_s_"+name], x["budget_even_delay_s_"+name] = mean.DelayS, mean.EvenDelayS
 	}
+	if front := own.Sweep(experiment.Nominal); front != nil {
+		r.addFront(x, own, front, name, baseline)
+	} else {
+		x["seeds"] = len(own.Budgets[0].Outcomes)
+	}
+	x["points"] = fmt.Sprintf("%d / %d", x["distinct"], x["settings"])
+	x["hv"] = fmt.Sprintf("%.3f ± %.2f", f.HV(), f.number("hypervolume_std")/1e6)
+	x["igd, 1e-3"] = 1e3 * f.number("igd")
+	return f
+}
+
+// addFront adds the figures of an arm that has a front.
+func (r *report) addFront(x experiment.Row, own *experiment.Result, front *experiment.Sweep, name, baseline string) {
 	if us, timed := r.decisionUS[name]; timed {
-		f.DecisionUS = us
+		x["decision_us"] = us
 	}
 	m := front.Measure(pareto.Reference, pareto.TightReference)
-	f.Seeds, f.Settings, f.Distinct, f.IGD = len(m.Hypervolumes), m.Settings, m.Distinct, 0
-	f.Hypervolume, f.Tight = pareto.Summarise(m.Hypervolumes), pareto.Summarise(m.Tight)
+	hypervolume, tight := pareto.Summarise(m.Hypervolumes), pareto.Summarise(m.Tight)
+	x["seeds"], x["settings"], x["distinct"] = len(m.Hypervolumes), m.Settings, m.Distinct
+	x["hypervolume"], x["hypervolume_std"], x["tight"], x["tight_std"] = hypervolume.Mean, hypervolume.Std, tight.Mean, tight.Std
+	igd := 0.0 // on the seeds that all arms flew
 	for s, pooled := range r.reference.BySeed {
-		f.IGD += pareto.IGD(pareto.NonDominated(pareto.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
+		igd += pareto.IGD(pareto.NonDominated(pareto.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
 	}
-	spanned := front
+	spanned, fidelity := front, math.NaN()
 	if even := own.Sweep(EvenSettings); even != nil {
-		spanned = even
-		f.Fidelity = pareto.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
-		f.FidelityRecalibrated = pareto.Mean(m.Fidelities)
+		spanned, fidelity = even, pareto.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
+		x["fidelity_axis"] = pareto.Mean(m.Fidelities) // on the arm's own axis
 	}
-	f.CornerS = pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.CornerS))
-	f.ReachS = pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.ReachS))
-	if expert := r.results[finestTeacherArm]; expert != nil && len(expert.Sweep(experiment.Nominal).Settings) >= f.Settings {
+	reach := pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.ReachS))
+	x["igd"], x["fidelity"], x["reach_s"] = igd, fidelity, reach
+	x["corner_s"] = pareto.Mean(pareto.BySeed(spanned.Outcomes, pareto.CornerS))
+	// Ratios are to the dispatch teacher at its finest prices, per seed; in gusts to the same in these gusts.
+	if expert := r.results[finestTeacherArm]; expert != nil && len(expert.Sweep(experiment.Nominal).Settings) >= m.Settings {
 		best := expert.Sweep(experiment.Nominal).Measure(pareto.Reference, pareto.TightReference)
-		f.HypervolumeRatio = pareto.MeanRatio(m.Hypervolumes, best.Hypervolumes)
-		f.TightRatio = pareto.MeanRatio(m.Tight, best.Tight)
-		f.GustRatio = pareto.MeanRatio(own.Hypervolumes(gusty), expert.Hypervolumes(gusty))
-		if !math.IsNaN(f.Fidelity) {
-			f.Operable = pareto.Operable(f.Fidelity, f.ReachS/pareto.Mean(best.Reaches))
-		}
+		x["ratio"], x["tight_ratio"] = pareto.MeanRatio(m.Hypervolumes, best.Hypervolumes), pareto.MeanRatio(m.Tight, best.Tight)
+		x["gust_ratio"] = pareto.MeanRatio(own.Hypervolumes(gusty), expert.Hypervolumes(gusty))
+		x["operable"] = pareto.Operable(fidelity, reach/pareto.Mean(best.Reaches))
 	}
 	if other := r.results[baseline]; other != nil && baseline != name {
-		f.Baseline = baseline
-		f.Paired = pareto.Compare(m.Hypervolumes, other.Hypervolumes(experiment.Nominal))
+		d := pareto.Compare(m.Hypervolumes, other.Hypervolumes(experiment.Nominal))
+		x["versus"], x["pairs"], x["hypervolume_difference"], x["low95"], x["high95"] = baseline, d.N, d.Mean, d.Low, d.High
+		if d.N > 0 {
+			x["diff"] = fmt.Sprintf("%+.3f [%+.3f, %+.3f]", d.Mean/1e6, d.Low/1e6, d.High/1e6)
+		}
 	}
-	return f
 }
 
 // table is one of the report's.

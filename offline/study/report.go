@@ -34,7 +34,7 @@ func (r *report) write() error {
 	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", r.reference); err != nil {
 		return err
 	}
-	list := append([]table{{Name: "study", Baseline: "flagship", Arms: names, Columns: []string{"n"}}}, r.tables()...)
+	list := append([]table{{Name: "study", Baseline: "flagship", Arms: names, Columns: []string{"seeds"}}}, r.tables()...)
 	tables := map[string][]*figures{}
 	for i := range list {
 		t := &list[i]
@@ -43,11 +43,14 @@ func (r *report) write() error {
 				tables[t.Name] = append(tables[t.Name], f)
 			}
 		}
-		figuresTable := csvTable(tables[t.Name])
-		if t.Columns == nil {
-			figuresTable = budgetCSVTable(tables[t.Name])
+		csv := &experiment.Table{Columns: csvColumns()}
+		for _, f := range tables[t.Name] {
+			csv.Add(f.Cells)
 		}
-		if err := command.ReplaceFile(filepath.Join(dir, t.Name+".csv"), figuresTable.WriteCSV); err != nil {
+		if t.Columns == nil {
+			csv = budgetCSVTable(tables[t.Name])
+		}
+		if err := command.ReplaceFile(filepath.Join(dir, t.Name+".csv"), csv.WriteCSV); err != nil {
 			return err
 		}
 	}
@@ -83,22 +86,6 @@ func (r *report) drawPictures(dir string) ([]plots.Picture, error) {
 	})
 }
 
-// cells are the figures as the columns of the report show them.
-func (f *figures) cells() experiment.Row {
-	row := experiment.Row{
-		"arm": f.Name, "n": f.Seeds, "points": fmt.Sprintf("%d / %d", f.Distinct, f.Settings),
-		"hv": fmt.Sprintf("%.3f ± %.2f", f.HV(), f.Hypervolume.Std/1e6), "ratio": f.HypervolumeRatio, "tight": f.TightRatio,
-		"igd": 1e3 * f.IGD, "corner": f.CornerS, "reach": f.ReachS, "fidelity": f.Fidelity, "axis": f.FidelityRecalibrated,
-		"operable": f.Operable, "us": f.DecisionUS, "gust ratio": f.GustRatio, "parameters": formatThousands(f.Parameters),
-		"diff": formatDifference(f),
-	}
-	for _, p := range experiment.Perturbations {
-		mean := f.Budgets.Mean(p)
-		row[p] = f.ifMeasured(&mean, fmt.Sprintf("%+.2f %% / %.2f", 100*mean.End, mean.OverrunRate))
-	}
-	return row
-}
-
 // ifMeasured is a cell of the mean over a perturbation's measured budgets, or says that there are none.
 func (f *figures) ifMeasured(mean *experiment.BudgetFigures, cell any) any {
 	switch {
@@ -110,7 +97,7 @@ func (f *figures) ifMeasured(mean *experiment.BudgetFigures, cell any) any {
 	return cell
 }
 
-func formatThousands(n int) string {
+func groupThousands(n int) string {
 	if n == 0 {
 		return experiment.None
 	}
@@ -119,13 +106,6 @@ func formatThousands(n int) string {
 		text = text[:i] + "," + text[i:]
 	}
 	return text
-}
-
-func formatDifference(r *figures) string {
-	if math.IsNaN(r.Paired.Mean) {
-		return experiment.None
-	}
-	return fmt.Sprintf("%+.3f [%+.3f, %+.3f]", r.Paired.Mean/1e6, r.Low/1e6, r.High/1e6)
 }
 
 //go:embed study.md.tmpl
@@ -142,7 +122,7 @@ func (r *report) writeMarkdown(w io.Writer, tables map[string][]*figures, pictur
 	}
 	text, err := template.New("study.md").Funcs(template.FuncMap{
 		"row": r.figuresOf, "number": experiment.Number, "cell": func(f *figures, key string) string {
-			return reportColumns([]string{key}, "")[1].Text(f.cells())
+			return reportColumns([]string{key}, "")[1].Text(f.Cells)
 		},
 	}).Parse(markdown)
 	if err != nil {
@@ -179,7 +159,7 @@ func (r *report) writeTable(b *strings.Builder, t table, rows []*figures) {
 	fmt.Fprintf(b, "\n## %s\n\n", t.Title)
 	x := experiment.Table{Columns: reportColumns(t.Columns, t.Baseline)}
 	for _, f := range rows {
-		x.Add(f.cells())
+		x.Add(f.Cells)
 	}
 	judged := slices.IndexFunc(rows, func(f *figures) bool { return len(f.Budgets) > 0 })
 	switch {
@@ -267,42 +247,26 @@ func (r *report) linkTables() string {
 	return b.String()
 }
 
-// csvTable has every figure of some arms.
-func csvTable(rows []*figures) experiment.Table {
-	t := experiment.Table{Columns: experiment.Columns("arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume",
-		"hypervolume_std", "tight", "tight_std",
-		"ratio", "tight_ratio", "igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio", "versus", "pairs",
-		"hypervolume_difference", "low95", "high95")}
-	slug := strings.NewReplacer(" ", "_", "%", "percent")
+// csvName makes the name of a perturbation part of a column's.
+var csvName = strings.NewReplacer(" ", "_", "%", "percent")
+
+// csvColumns are those of all figures.
+func csvColumns() []experiment.Column {
+	list := experiment.Columns("arm", "seeds", "settings", "distinct", "parameters", "decision_us", "hypervolume", "hypervolume_std",
+		"tight", "tight_std", "ratio", "tight_ratio", "igd", "fidelity", "fidelity_axis", "corner_s", "reach_s", "operable", "gust_ratio",
+		"versus", "pairs", "hypervolume_difference", "low95", "high95")
 	for _, p := range experiment.Perturbations {
-		p = slug.Replace(p)
-		t.Columns = append(t.Columns, experiment.Columns("budget_end_"+p, "budget_overrun_"+p, "budget_over_"+p, "budget_delay_s_"+p,
+		p = csvName.Replace(p)
+		list = append(list, experiment.Columns("budget_end_"+p, "budget_overrun_"+p, "budget_over_"+p, "budget_delay_s_"+p,
 			"budget_even_delay_s_"+p)...)
 	}
-	for _, r := range rows {
-		row := experiment.Row{
-			"arm": r.Name, "seeds": r.Seeds, "settings": r.Settings, "distinct": r.Distinct, "parameters": r.Parameters,
-			"decision_us": r.DecisionUS,
-			"hypervolume": r.Hypervolume.Mean, "hypervolume_std": r.Hypervolume.Std, "tight": r.Tight.Mean, "tight_std": r.Tight.Std,
-			"ratio": r.HypervolumeRatio, "tight_ratio": r.TightRatio, "igd": r.IGD, "fidelity": r.Fidelity,
-			"fidelity_axis": r.FidelityRecalibrated,
-			"corner_s":      r.CornerS, "reach_s": r.ReachS, "operable": r.Operable, "gust_ratio": r.GustRatio,
-			"versus": r.Baseline, "pairs": r.Paired.N, "hypervolume_difference": r.Paired.Mean, "low95": r.Low, "high95": r.High,
-		}
-		for _, p := range experiment.Perturbations {
-			mean, p := r.Budgets.Mean(p), slug.Replace(p)
-			row["budget_end_"+p], row["budget_overrun_"+p], row["budget_over_"+p] = mean.End, mean.MeanOverrun, mean.OverrunRate
-			row["budget_delay_s_"+p], row["budget_even_delay_s_"+p] = mean.DelayS, mean.EvenDelayS
-		}
-		t.Add(row)
-	}
-	return t
+	return list
 }
 
 // budgetCSVTable has every arm's figures for every budget; they are left out where a
 // budget counts as not measured.
-func budgetCSVTable(rows []*figures) experiment.Table {
-	t := experiment.Table{Columns: experiment.Columns("arm", "perturbation", "budget_j", "seeds", "keepable", "end", "overrun", "over",
+func budgetCSVTable(rows []*figures) *experiment.Table {
+	t := &experiment.Table{Columns: experiment.Columns("arm", "perturbation", "budget_j", "seeds", "keepable", "end", "overrun", "over",
 		"delay_s", "even_delay_s")}
 	for _, r := range rows {
 		for _, b := range r.Budgets {

@@ -142,7 +142,7 @@ func (c *Config) needs(a *row) []string {
 	case kindPaper:
 		return []string{trainingPath(a.TrainingRun)}
 	case kindTrained:
-		return []string{dispatchArchivePath, corpusPath(c.trainingRun(a.TrainingRun).recipe), trainingPath(a.TrainingRun)}
+		return []string{dispatchArchivePath, corpusPath(c.trainingRun(a.TrainingRun).Recipe), trainingPath(a.TrainingRun)}
 	}
 	return nil
 }

@@ -44,16 +44,16 @@ func TestNames(t *testing.T) {
 			}
 			seen[a.Name] = true
 			if a.TrainingRun != "" && a.Kind != kindPaper &&
-				!slices.ContainsFunc(runs, func(r trainingRun) bool { return r.name == a.TrainingRun }) {
+				!slices.ContainsFunc(runs, func(r trainingRun) bool { return r.Name == a.TrainingRun }) {
 				t.Errorf("arm %q has no run %q", a.Name, a.TrainingRun)
 			}
 		}
 		for _, r := range runs {
-			if _, known := recipes[r.recipe]; !known {
-				t.Errorf("run %q has no corpus %q", r.name, r.recipe)
+			if _, known := recipes[r.Recipe]; !known {
+				t.Errorf("run %q has no corpus %q", r.Name, r.Recipe)
 			}
-			if _, err := hideFeatures(token.IdentityStatistics(), r.hiddenFeatures); err != nil {
-				t.Errorf("run %q: %v", r.name, err)
+			if _, err := hideFeatures(token.IdentityStatistics(), r.Hidden); err != nil {
+				t.Errorf("run %q: %v", r.Name, err)
 			}
 		}
 		for _, table := range c.tables() {
@@ -80,8 +80,9 @@ func TestNames(t *testing.T) {
 // A hidden feature is zero whatever its value, in statistics that a checkpoint
 // would accept.
 func TestHiddenFeatures(t *testing.T) {
-	before := token.IdentityStatistics()
-	s, err := hideFeatures(before, token.Layout{Return: allowanceFeatures})
+	c, before := Default(), token.IdentityStatistics()
+	hide := c.trainingRun("no-allowance").Hidden
+	s, err := hideFeatures(before, hide)
 	if err != nil || s.Check() != nil {
 		t.Fatal(err, s.Check())
 	}
@@ -89,12 +90,12 @@ func TestHiddenFeatures(t *testing.T) {
 	for i, std := range s.Return.Std {
 		if x := 1e4 / std; x < 1e-6 {
 			hidden++
-			if name := token.Features().Return[i]; !slices.Contains(allowanceFeatures, name) {
+			if name := token.Features().Return[i]; !slices.Contains(hide.Return, name) {
 				t.Errorf("%q is hidden", name)
 			}
 		}
 	}
-	if hidden != len(allowanceFeatures) || before.Return.Std[4] != 1 {
+	if hidden != len(hide.Return) || before.Return.Std[4] != 1 {
 		t.Errorf("%d features are hidden, or the statistics given were changed", hidden)
 	}
 	if _, err := hideFeatures(before, token.Layout{Pair: []string{"colour"}}); err == nil {
@@ -139,20 +140,23 @@ func TestArms(t *testing.T) {
 	for _, a := range list.arms {
 		results[a.Name] = list.figuresOf(a.Name, "flagship-heads")
 	}
-	if x := results["dispatch-teacher-256"]; x.HypervolumeRatio != 1 || x.TightRatio != 1 || x.GustRatio != 1 || x.Settings != 256 ||
-		x.Hypervolume.Mean < 95e6 {
+	if x := results["dispatch-teacher-256"]; x.number("ratio") != 1 || x.number("tight_ratio") != 1 || x.number("gust_ratio") != 1 ||
+		x.Cells["settings"] != 256 || x.number("hypervolume") < 95e6 {
 		t.Errorf("teacher: %+v", x)
 	}
-	if x := results["dispatch-teacher"]; !(x.HypervolumeRatio < 0.999) || !(x.TightRatio < 0.999) || x.Settings != c.Prices {
-		t.Errorf("the teacher at %d prices has ratios %v and %v to its finest front", c.Prices, x.HypervolumeRatio, x.TightRatio)
+	if x := results["dispatch-teacher"]; !(x.number("ratio") < 0.999) || !(x.number("tight_ratio") < 0.999) ||
+		x.Cells["settings"] != c.Prices {
+		t.Errorf("the teacher at %d prices has ratios %v and %v to its finest front", c.Prices, x.number("ratio"), x.number("tight_ratio"))
 	}
-	if a, b := results["random"].HypervolumeRatio, results["rules-50"].HypervolumeRatio; !(a < b && b < 1) {
+	if a, b := results["random"].number("ratio"), results["rules-50"].number("ratio"); !(a < b && b < 1) {
 		t.Errorf("ratios: random %v, rules %v", a, b)
 	}
-	if x := results["unconditioned"]; x.Settings != 1 || x.ReachS != 0 || !math.IsNaN(x.Fidelity) || len(x.Budgets) != 0 {
+	if x := results["unconditioned"]; x.Cells["settings"] != 1 || x.number("reach_s") != 0 || !math.IsNaN(x.number("fidelity")) ||
+		len(x.Budgets) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.Paired.Mean < 0) || x.Paired.N != 3 || len(x.Budgets) != len(results["even"].Budgets) {
+	if x := results["paper-form"]; !(x.number("hypervolume_difference") < 0) || x.Cells["pairs"] != 3 ||
+		len(x.Budgets) != len(results["even"].Budgets) {
 		t.Errorf("paper form: %+v", x)
 	}
 	loss := rollout.ReportLink{LossRate: 0.4, Fallback: rollout.FallbackLocal}
@@ -165,7 +169,7 @@ func TestArms(t *testing.T) {
 			if !(mean.DelayS > 50 && mean.DelayS < 1000) || a.Name == evenArm && mean.DelayS != mean.EvenDelayS {
 				t.Errorf("%s: %+v", a.Name, mean)
 			}
-			if !math.IsNaN(x.Hypervolume.Mean) || !math.IsNaN(x.DecisionUS) || x.Settings != 0 {
+			if !math.IsNaN(x.number("hypervolume")) || !math.IsNaN(x.number("decision_us")) || x.Cells["settings"] != 0 {
 				t.Errorf("%s has a front: %+v", a.Name, x)
 			}
 		}
@@ -244,8 +248,8 @@ type fronts = map[string]struct {
 func TestRatioToFinestFront(t *testing.T) {
 	for settings, want := range map[int]bool{3: true, 4: false} {
 		r := measuredReport(Default(), fronts{finestTeacherArm: {3, 35e3}, "arm": {settings, 35e3}})
-		if m := r.figuresOf("arm", ""); !math.IsNaN(m.HypervolumeRatio) != want || !math.IsNaN(m.TightRatio) != want ||
-			!math.IsNaN(m.GustRatio) != want {
+		if m := r.figuresOf("arm", ""); !math.IsNaN(m.number("ratio")) != want || !math.IsNaN(m.number("tight_ratio")) != want ||
+			!math.IsNaN(m.number("gust_ratio")) != want {
 			t.Errorf("%d settings against 3: %+v", settings, m)
 		}
 	}
