@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,29 +41,14 @@ func (s *set) report(ctx context.Context, timed bool) error {
 
 // write writes the report's files.
 func (t *tables) write() error {
-	dir := filepath.Join(t.Dir, "report")
 	list, err := t.all()
 	if err != nil {
 		return err
 	}
-	for _, x := range list {
-		if err := command.ReplaceFile(filepath.Join(dir, x.Name+".csv"), x.WriteCSV); err != nil {
-			return err
-		}
-	}
-	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", t.reference); err != nil {
-		return err
-	}
-	pictures, err := t.draw(dir)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, "paper.md")
-	if err := command.ReplaceFile(path, func(w io.Writer) error { return t.writeMarkdown(w, list, pictures) }); err != nil {
-		return err
-	}
-	t.Logf("%d of %d arms in %s, with CSV tables, reference.json and %d pictures", len(t.results), len(t.Arms), path, len(pictures))
-	return nil
+	r := plots.Report{Name: "paper.md", Measured: fmt.Sprintf("%d of %d arms", len(t.results), len(t.Arms)), Tables: list,
+		Reference: t.reference, Pictures: t.pictures()}
+	r.Text = func(w io.Writer, drawn []plots.Picture) error { return t.writeMarkdown(w, list, drawn) }
+	return r.Write(t.Set)
 }
 
 // readStudy reads our policy's and its controllers' results in a study's folder, of whatever configuration, if there are any.
@@ -125,12 +109,12 @@ func (t *tables) either(m measurement) (name string, r *experiment.Result) {
 	return "", nil
 }
 
-// draw draws what the results allow.
-func (t *tables) draw(dir string) ([]plots.Picture, error) {
+// pictures are what the results allow.
+func (t *tables) pictures() []plots.Picture {
 	standard := world.Standard()
 	shipped, _ := t.either(ownSettings)
 	fronts := calmPoints(plots.Of(t.results, nominal, shipped, "prefdt", "iql-archive", "ppo-plain", "peda", "sca-mpc", teacherArm))
-	return plots.Draw(dir, []plots.Picture{
+	return []plots.Picture{
 		{Table: "methods", File: "fronts.png", Title: fmt.Sprintf("Fronts of the methods up to %.0f kJ", calmJ/1e3),
 			Panels: plots.Fronts(fronts)},
 		{Table: "methods", File: "requested.png", Title: "Requested and achieved",
@@ -140,7 +124,7 @@ func (t *tables) draw(dir string) ([]plots.Picture, error) {
 			Panels: plots.Speeds(plots.Of(t.results, nominal, shipped, "iql-archive"), &standard.Physics)},
 		{Table: "budgets", File: "consumption.png", Title: "Energy and delay under a shock and a revision, the mean over seeds",
 			Panels: t.consumption()},
-	})
+	}
 }
 
 // calmPoints leaves out settings above calmJ: one of PPO's, at 142 kJ, would hide what tells the others apart.

@@ -33,45 +33,48 @@ func Of(results map[string]*experiment.Result, sweep string, names ...string) (a
 	return arms
 }
 
+// curves returns one of each arm, marked at the points.
+func curves(arms []Arm, points func(a *Arm) plotter.XYs) (list []Curve) {
+	for i := range arms {
+		list = append(list, Curve{Label: arms[i].Label, Points: points(&arms[i]), Marked: true})
+	}
+	return list
+}
+
 // Fronts overlays the mean fronts.
 func Fronts(arms []Arm) []*plot.Plot {
-	var curves []Curve
-	for _, a := range arms {
-		var xy plotter.XYs
-		for _, q := range pareto.NonDominated(pareto.MeanPoints(a.Outcomes)) {
-			xy = append(xy, plotter.XY{X: q.DelayS, Y: q.EnergyJ / 1e3})
-		}
-		curves = append(curves, Curve{Label: a.Label, Points: xy, Marked: true})
-	}
-	if len(curves) == 0 {
+	if len(arms) == 0 {
 		return nil
 	}
 	p := New("delay with penalties (s), logarithmic", "energy (kJ)")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, delayTicks()
-	AddCurves(p, curves...)
+	AddCurves(p, curves(arms, func(a *Arm) (xy plotter.XYs) {
+		for _, q := range pareto.NonDominated(pareto.MeanPoints(a.Outcomes)) {
+			xy = append(xy, plotter.XY{X: q.DelayS, Y: q.EnergyJ / 1e3})
+		}
+		return xy
+	})...)
 	return []*plot.Plot{p}
 }
 
 // Requested shows what each requested share achieved, delay and energy.
 func Requested(arms []Arm) []*plot.Plot {
-	var delays, energies []Curve
-	for _, a := range arms {
-		var delay, energy plotter.XYs
-		for i, mean := range pareto.MeanPoints(a.Outcomes) {
-			delay = append(delay, plotter.XY{X: a.Settings[i], Y: mean.DelayS})
-			energy = append(energy, plotter.XY{X: a.Settings[i], Y: mean.EnergyJ / 1e3})
-		}
-		delays = append(delays, Curve{Label: a.Label, Points: delay, Marked: true})
-		energies = append(energies, Curve{Label: a.Label, Points: energy, Marked: true})
-	}
-	if len(delays) == 0 {
+	if len(arms) == 0 {
 		return nil
+	}
+	achieved := func(of func(mean pareto.Point) float64) []Curve {
+		return curves(arms, func(a *Arm) (xy plotter.XYs) {
+			for i, mean := range pareto.MeanPoints(a.Outcomes) {
+				xy = append(xy, plotter.XY{X: a.Settings[i], Y: of(mean)})
+			}
+			return xy
+		})
 	}
 	left, right := New("delay share requested", "delay with penalties (s), logarithmic"), New("delay share requested", "energy (kJ)")
 	left.Title.Text, right.Title.Text = "Delay at each requested share", "Energy at each requested share"
 	left.Y.Scale, left.Y.Tick.Marker = plot.LogScale{}, delayTicks()
-	AddCurves(left, delays...)
-	AddCurves(right, energies...)
+	AddCurves(left, achieved(func(mean pareto.Point) float64 { return mean.DelayS })...)
+	AddCurves(right, achieved(func(mean pareto.Point) float64 { return mean.EnergyJ / 1e3 })...)
 	left.Legend.Left, left.Legend.XOffs = true, 8
 	right.Legend = plot.NewLegend() // the left one serves both
 	return []*plot.Plot{left, right}
@@ -79,22 +82,17 @@ func Requested(arms []Arm) []*plot.Plot {
 
 // Speeds is the mean speed flown against the setting, with v*.
 func Speeds(arms []Arm, c *physics.Constants) []*plot.Plot {
-	var curves []Curve
-	for _, a := range arms {
-		if len(a.SpeedMPS) == 0 {
-			continue
-		}
-		var xy plotter.XYs
-		for i, v := range a.SpeedMPS {
-			xy = append(xy, plotter.XY{X: a.Settings[i], Y: v})
-		}
-		curves = append(curves, Curve{Label: a.Label, Points: xy, Marked: true})
-	}
-	if len(curves) == 0 {
+	arms = slices.DeleteFunc(slices.Clone(arms), func(a Arm) bool { return len(a.SpeedMPS) == 0 })
+	if len(arms) == 0 {
 		return nil
 	}
 	p := New("delay share requested", "mean speed (m/s)")
-	AddCurves(p, curves...)
+	AddCurves(p, curves(arms, func(a *Arm) (xy plotter.XYs) {
+		for i, v := range a.SpeedMPS {
+			xy = append(xy, plotter.XY{X: a.Settings[i], Y: v})
+		}
+		return xy
+	})...)
 	best := c.Propulsion.BestSpeedMPS(c.SpeedMaxMPS)
 	AddLine(p, "v*, the speed of least power", chart.Black, LineWidth, plotter.XYs{{X: 0, Y: best}, {X: 1, Y: best}}, 5, 4)
 	p.Y.Min = 0

@@ -1,6 +1,6 @@
 // Package plots draws the pictures of comparisons: fronts, the speed flown at each
 // setting, energy and delay under a shock, flight power. Inputs: outcomes by arm. Outputs:
-// plots, and PNG files of them side by side. The study and the paper's tables call it.
+// plots, PNG files of them side by side, and the folder of a report. The study and the paper's tables call it.
 package plots
 
 import (
@@ -18,6 +18,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
+	"prefdt/offline/command"
+	"prefdt/offline/experiment"
+	"prefdt/offline/pareto"
 	"prefdt/simbridge/chart"
 )
 
@@ -63,7 +66,6 @@ var markers = []draw.GlyphDrawer{draw.RingGlyph{}, draw.SquareGlyph{}, draw.Tria
 type Curve struct {
 	Label  string
 	Points plotter.XYs
-	Dashes []vg.Length
 	Marked bool // a marker at every point, for curves of few points
 }
 
@@ -75,7 +77,7 @@ func AddCurves(p *plot.Plot, curves ...Curve) {
 		width := vg.Length(1.4 + 0.7*float64(len(curves)-1-i))
 		shown := []plot.Thumbnailer{}
 		if len(c.Points) > 1 {
-			l := &plotter.Line{XYs: c.Points, LineStyle: draw.LineStyle{Color: hue, Width: width, Dashes: c.Dashes}}
+			l := &plotter.Line{XYs: c.Points, LineStyle: draw.LineStyle{Color: hue, Width: width}}
 			p.Add(l)
 			shown = append(shown, l)
 		}
@@ -127,15 +129,40 @@ type Picture struct {
 	Panels             []*plot.Plot // side by side; none: the results do not have it
 }
 
-// Draw writes pictures to a folder and returns those that have something to show.
-func Draw(dir string, pictures []Picture) ([]Picture, error) {
-	pictures = slices.DeleteFunc(pictures, func(p Picture) bool { return len(p.Panels) == 0 })
-	for _, p := range pictures {
-		if err := Save(filepath.Join(dir, p.File), p.Title, p.Panels); err != nil {
-			return nil, fmt.Errorf("plot %s: %w", p.File, err)
+// Report is what is written from a set's results.
+type Report struct {
+	Name      string // of the text
+	Measured  string // how many arms, in words
+	Tables    []*experiment.Table
+	Reference pareto.ReferenceFronts
+	Pictures  []Picture
+	Text      func(w io.Writer, drawn []Picture) error
+}
+
+// Write writes the folder report of a set: the text, a CSV of each table, the reference front, and those pictures that have
+// something to show.
+func (r *Report) Write(s *experiment.Set) error {
+	dir := filepath.Join(s.Dir, "report")
+	for _, t := range r.Tables {
+		if err := command.ReplaceFile(filepath.Join(dir, t.Name+".csv"), t.WriteCSV); err != nil {
+			return err
 		}
 	}
-	return pictures, nil
+	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", r.Reference); err != nil {
+		return err
+	}
+	drawn := slices.DeleteFunc(r.Pictures, func(p Picture) bool { return len(p.Panels) == 0 })
+	for _, p := range drawn {
+		if err := Save(filepath.Join(dir, p.File), p.Title, p.Panels); err != nil {
+			return fmt.Errorf("plot %s: %w", p.File, err)
+		}
+	}
+	path := filepath.Join(dir, r.Name)
+	if err := command.ReplaceFile(path, func(w io.Writer) error { return r.Text(w, drawn) }); err != nil {
+		return err
+	}
+	s.Logf("%s in %s, with CSV tables, reference.json and %d pictures", r.Measured, path, len(drawn))
+	return nil
 }
 
 // WriteMarkdown shows the pictures that belong below a table.

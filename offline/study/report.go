@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"text/template"
 
 	"prefdt/offline/baseline"
-	"prefdt/offline/command"
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
 	"prefdt/offline/plots"
@@ -30,45 +28,29 @@ func (r *report) write() error {
 	for _, a := range r.arms {
 		names = append(names, a.Name)
 	}
-	dir := filepath.Join(r.Dir, "report")
-	if err := command.ReplaceJSON(filepath.Join(dir, "reference.json"), "", r.reference); err != nil {
-		return err
-	}
-	list := append([]table{{Name: "study", Baseline: "flagship", Arms: names, Columns: []string{"seeds"}}}, r.tables()...)
+	made := plots.Report{Name: "study.md", Measured: fmt.Sprintf("%d arms", len(r.arms)), Reference: r.reference, Pictures: r.pictures()}
 	tables := map[string][]*figures{}
-	for i := range list {
-		t := &list[i]
+	for _, t := range append([]table{{Name: "study", Baseline: "flagship", Arms: names, Columns: []string{"seeds"}}}, r.tables()...) {
+		csv := &experiment.Table{Columns: csvColumns()}
 		for _, name := range t.Arms {
 			if f := r.figuresOf(name, t.Baseline); f != nil {
 				tables[t.Name] = append(tables[t.Name], f)
+				csv.Add(f.Cells)
 			}
-		}
-		csv := &experiment.Table{Columns: csvColumns()}
-		for _, f := range tables[t.Name] {
-			csv.Add(f.Cells)
 		}
 		if t.Columns == nil {
 			csv = budgetCSVTable(tables[t.Name])
 		}
-		if err := command.ReplaceFile(filepath.Join(dir, t.Name+".csv"), csv.WriteCSV); err != nil {
-			return err
-		}
+		csv.Name = t.Name
+		made.Tables = append(made.Tables, csv)
 	}
-	pictures, err := r.drawPictures(dir)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, "study.md")
-	if err := command.ReplaceFile(path, func(w io.Writer) error { return r.writeMarkdown(w, tables, pictures) }); err != nil {
-		return err
-	}
-	r.Logf("%d arms in %s, with CSV tables, reference.json and %d pictures", len(r.arms), path, len(pictures))
-	return nil
+	made.Text = func(w io.Writer, drawn []plots.Picture) error { return r.writeMarkdown(w, tables, drawn) }
+	return made.Write(r.Set)
 }
 
-func (r *report) drawPictures(dir string) ([]plots.Picture, error) {
+func (r *report) pictures() []plots.Picture {
 	constants := &r.world.Physics
-	return plots.Draw(dir, []plots.Picture{
+	return []plots.Picture{
 		{Table: "headline", File: "fronts.png", Title: "Fronts of the arms", Panels: plots.Fronts(plots.Of(r.results, experiment.Nominal,
 			"dispatch-teacher", "flagship", "base", "flagship-heads", "rules-101", "paper-form", "omega-bc", "unconditioned"))},
 		{Table: "headline", File: "fidelity.png", Title: "Requested and achieved", Panels: plots.Requested(plots.Of(r.results, EvenSettings,
@@ -83,7 +65,7 @@ func (r *report) drawPictures(dir string) ([]plots.Picture, error) {
 				plots.Traced{Label: "flagship", Result: r.results["flagship"], Trace: 1},
 				plots.Traced{Label: "rule of nearest energy", Result: r.results["rules-50"]},
 				plots.Traced{Label: "paper form", Result: r.results["paper-form"]})},
-	})
+	}
 }
 
 // ifMeasured is a cell of the mean over a perturbation's measured budgets, or says that there are none.
