@@ -19,16 +19,6 @@ func (p staying) Plan(in *duty.Input) *duty.Plan {
 	return p.Planner.Plan(in)
 }
 
-// drifting has everybody stay to the end, and no aircraft ever farther from home than it flies
-// at v* in the slots left.
-func drifting(bestMPS float64) rollout.PlanFunc {
-	return func(in *duty.Input, plan *duty.Plan) {
-		for m := range plan.Aircraft {
-			plan.Aircraft[m].HomeLimitM = bestMPS * float64(max(in.Slots-in.Slot-1, 1))
-		}
-	}
-}
-
 // Edge power of an aircraft at the rule's largest price, and that price in the standard world.
 const (
 	ruleEdgeW         = 38.0

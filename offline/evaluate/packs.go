@@ -73,15 +73,13 @@ type PacksReport struct {
 // Names of the arms of packs. The policy's is policyArm.
 const (
 	aloftArm     = "aloft"     // all fly to the end, as the paper has it
-	weakestArm   = "weakest"   // the same, on as many times the weakest pack as there are aircraft
 	priceArm     = "price"     // all fly to the end, at a price for each pack
-	driftArm     = "drift"     // aloft, and never farther from home than the slots left allow
 	ruleArm      = "rule"      // the lab's simple rule, for totals
 	planArm      = "plan"      // the policy's planner without a network
 	hindsightArm = "hindsight" // who knew everything
 )
 
-var packArms = []string{policyArm, aloftArm, weakestArm, priceArm, driftArm, ruleArm, planArm, hindsightArm}
+var packArms = []string{policyArm, aloftArm, priceArm, ruleArm, planArm, hindsightArm}
 
 //go:embed packs.yaml
 var packsYAML []byte
@@ -111,15 +109,10 @@ func selectPacks(cellNames, armNames []string) (cells []packCell, arms []string,
 }
 
 // arms are those that have a meaning in a cell.
-func (c *packCell) arms() (arms []string) {
-	for _, name := range packArms {
-		switch {
-		case c.PacksJ == nil && (name == weakestArm || name == priceArm), c.PacksJ != nil && name == ruleArm, !c.Landed && name == driftArm:
-		default:
-			arms = append(arms, name)
-		}
-	}
-	return arms
+func (c *packCell) arms() []string {
+	return slices.DeleteFunc(slices.Clone(packArms), func(name string) bool {
+		return c.PacksJ == nil && name == priceArm || c.PacksJ != nil && name == ruleArm
+	})
 }
 
 // request is what a flight of the cell is asked for.
@@ -246,20 +239,12 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 	if err != nil {
 		return rollout.Result{}, err
 	}
-	bestMPS, _ := f.world.Physics.MinPower()
-	request := f.cell.request()
 	kept := &recording{DutyPlanner: f.planner()}
 	switch arm {
 	case policyArm:
 		r.Planner = kept
-	case weakestArm:
-		weakestJ := slices.Min(f.cell.PacksJ)
-		request.Packs = &rollout.Packs{EnergyJ: slices.Repeat([]float64{weakestJ}, len(f.cell.PacksJ)), Landed: f.cell.Landed}
-		request.BudgetJ = weakestJ * float64(len(f.cell.PacksJ))
 	case priceArm:
 		r.Planner = staying{f.planner()}
-	case driftArm:
-		r.Planner = drifting(bestMPS)
 	case ruleArm:
 		r.Planner = ruling(ruleMaxPriceSPerJ * f.world.PriceScale())
 	case planArm:
@@ -269,10 +254,11 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 		}
 		r.Planner = kept
 	case hindsightArm:
+		bestMPS, _ := f.world.Physics.MinPower()
 		h := hindsight{runner: r, seed: f.seed, cell: f.cell, slots: f.world.Slots, scale: f.world.PriceScale(), bestMPS: bestMPS}
 		return h.run(f.flown...), nil
 	}
-	result := r.Fly(f.seed, request)
+	result := r.Fly(f.seed, f.cell.request())
 	if kept.until != nil {
 		f.flown = append(f.flown, kept.until)
 	}
