@@ -92,6 +92,24 @@ func (r *Result) Sweep(name string) *Sweep {
 	return nil
 }
 
+// Totals returns what was flown for totals in joules, under a perturbation of that name or in a sweep of it.
+func (r *Result) Totals(name string) (list []BudgetResult) {
+	if r == nil {
+		return nil
+	}
+	for _, b := range r.Budgets {
+		if b.Perturbation == name {
+			list = append(list, b)
+		}
+	}
+	if x := r.Sweep(name); x != nil {
+		for k, j := range x.Settings {
+			list = append(list, BudgetResult{Perturbation: name, BudgetJ: j, Outcomes: x.Outcomes[k]})
+		}
+	}
+	return list
+}
+
 // Measure measures a sweep, whose hypervolumes have these reference points.
 func (x *Sweep) Measure(wide, tight pareto.Point) *pareto.Metrics {
 	return pareto.Measure(x.Settings, x.Outcomes, wide, tight)

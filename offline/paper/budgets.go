@@ -23,13 +23,13 @@ func (t *tables) budgetTable(x *experiment.Table) {
 		calm, shock, revised := judged.Mean(experiment.PerturbationNone), judged.Mean(experiment.PerturbationShock),
 			judged.Mean(experiment.PerturbationRevision)
 		cells := experiment.Row{
-			"arm": name, "record": r.By(), "gain": gain(r.Budgets), "the paper": paper,
+			"arm": name, "record": r.By(), "gain": gain(r), "the paper": paper,
 			"calm: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationNone), "calm: over": calm.OverrunRate,
 			"calm: delay, s": calm.DelayS,
 			"x1.5: end, %":   100 * shock.End, "x1.5: over": shock.OverrunRate, "x1.5: delay, s": shock.DelayS,
 			"even pacer's end, %": 100 * pacer.End, "less the pacer's, points": 100 * (shock.End - pacer.End),
 			"revised: |end|, %": 100 * meanDeviation(judged, experiment.PerturbationRevision), "revised: delay, s": revised.DelayS,
-			"re-issued, J": reissued(r), "error": relativeError(r.Sweep(trainedBudgets), t.BudgetSeeds),
+			"re-issued, J": reissued(r), "error": relativeError(r.Totals(trainedBudgets), t.BudgetSeeds),
 		}
 		if below := r.Sweep(belowFloor); below != nil {
 			cells["below the floor: spent, kJ"] = energyJ(below.Outcomes[0]) / 1e3
@@ -82,10 +82,8 @@ func (t *tables) endTable(x *experiment.Table) {
 				columns = append(columns, budget{shockTotals, j})
 			}
 		}
-		for _, b := range even.Budgets {
-			if b.Perturbation == p.perturbation {
-				columns = append(columns, budget{p.perturbation, b.BudgetJ})
-			}
+		for _, b := range even.Totals(p.perturbation) {
+			columns = append(columns, budget{p.perturbation, b.BudgetJ})
 		}
 		for _, c := range columns[first:] {
 			head := fmt.Sprintf("%s: %.4g kJ", p.name, c.budgetJ/1e3)
@@ -121,20 +119,13 @@ func overBudget(energyJ, budgetJ float64) float64 { return energyJ/budgetJ - 1 }
 
 // end is how far above a budget flights ended, as a part of it; none if it was not flown.
 func end(r *experiment.Result, perturbation string, budgetJ float64) pareto.Summary {
-	var flown []pareto.Point
-	for _, b := range r.Budgets {
-		if b.Perturbation == perturbation && b.BudgetJ == budgetJ {
-			flown = b.Outcomes
-		}
-	}
-	if s := r.Sweep(perturbation); s != nil {
-		if k := slices.Index(s.Settings, budgetJ); k >= 0 {
-			flown = s.Outcomes[k]
-		}
-	}
 	var ends []float64
-	for _, p := range flown {
-		ends = append(ends, overBudget(p.EnergyJ, budgetJ))
+	for _, b := range r.Totals(perturbation) {
+		if b.BudgetJ == budgetJ {
+			for _, p := range b.Outcomes {
+				ends = append(ends, overBudget(p.EnergyJ, budgetJ))
+			}
+		}
 	}
 	return pareto.Summarise(ends)
 }

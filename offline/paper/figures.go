@@ -156,34 +156,22 @@ func retained(r *experiment.Result, condition string, reference pareto.Point) []
 
 // scalarBudgets is what is consumed as the request rises.
 func (t *tables) scalarBudgets() (lines []string) {
-	for _, x := range []struct{ arm, name string }{{"prefdt-scalar-budgets", "one scalar"}, {"prefdt-budgets", "the vector"}} {
-		r := t.results[x.arm]
+	entry := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under ", entryOmega)
+	for _, x := range []struct{ arm, text, format string }{
+		{"prefdt-scalar-budgets", "Consumption under one scalar, the preference that costs a total beside it:", "%.1f"},
+		{"prefdt-budgets", "Consumption under the vector, the preference that costs a total beside it:", "%.1f"},
+		{"prefdt-scalar-entry", entry + "one scalar:", "%.0f"}, {"prefdt-entry", entry + "the vector:", "%.0f"},
+	} {
 		if !t.recorded(x.arm) {
 			continue
 		}
-		text := fmt.Sprintf("Consumption under %s, the preference that costs a total beside it:", x.name)
-		for _, b := range r.Budgets {
-			if b.Perturbation == experiment.PerturbationNone {
-				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(b.Outcomes)/1e3, b.BudgetJ/1e3)
+		var spent []string
+		for _, name := range []string{experiment.PerturbationNone, paperBudgets, nominal} {
+			for _, b := range t.results[x.arm].Totals(name) {
+				spent = append(spent, fmt.Sprintf(" %.1f kJ of "+x.format, energyJ(b.Outcomes)/1e3, b.BudgetJ/1e3))
 			}
 		}
-		if high := r.Sweep(paperBudgets); high != nil {
-			for i, j := range high.Settings {
-				text += fmt.Sprintf(" %.1f kJ of %.1f,", energyJ(high.Outcomes[i])/1e3, j/1e3)
-			}
-		}
-		lines = append(lines, text[:len(text)-1]+".")
-	}
-	for _, x := range []struct{ policy, name string }{{"prefdt-scalar", "one scalar"}, {"prefdt", "the vector"}} {
-		r := t.results[armName(x.policy, energyEntry)].Sweep(nominal)
-		if !t.recorded(armName(x.policy, energyEntry)) {
-			continue
-		}
-		text := fmt.Sprintf("Totals over the energy entry alone, at a preference of %g, under %s: ", entryOmega, x.name)
-		for i, j := range r.Settings {
-			text += fmt.Sprintf("%.1f kJ of %.0f, ", energyJ(r.Outcomes[i])/1e3, j/1e3)
-		}
-		lines = append(lines, strings.TrimSuffix(text, ", ")+".")
+		lines = append(lines, x.text+strings.Join(spent, ",")+".")
 	}
 	return lines
 }
@@ -214,9 +202,8 @@ func energyJ(outcomes []pareto.Point) (mean float64) {
 }
 
 // gain is dE/dB over a policy's budgets in calm air.
-func gain(budgets []experiment.BudgetResult) float64 {
-	calm := slices.Clone(budgets)
-	calm = slices.DeleteFunc(calm, func(b experiment.BudgetResult) bool { return b.Perturbation != experiment.PerturbationNone })
+func gain(r *experiment.Result) float64 {
+	calm := r.Totals(experiment.PerturbationNone)
 	if len(calm) < 2 {
 		return none
 	}
@@ -225,15 +212,12 @@ func gain(budgets []experiment.BudgetResult) float64 {
 	return (energyJ(last.Outcomes) - energyJ(first.Outcomes)) / (last.BudgetJ - first.BudgetJ)
 }
 
-// relativeError is the mean of |E/B - 1| over a sweep of budgets on its first seeds, NaN of none.
-func relativeError(x *experiment.Sweep, seeds int) float64 {
-	if x == nil {
-		return none
-	}
+// relativeError is the mean of |E/B - 1| over some totals on their first seeds, NaN of none.
+func relativeError(totals []experiment.BudgetResult, seeds int) float64 {
 	sum, n := 0.0, 0.0
-	for k, row := range x.Outcomes {
-		for _, p := range row[:min(seeds, len(row))] {
-			sum += math.Abs(overBudget(p.EnergyJ, x.Settings[k]))
+	for _, b := range totals {
+		for _, p := range b.Outcomes[:min(seeds, len(b.Outcomes))] {
+			sum += math.Abs(overBudget(p.EnergyJ, b.BudgetJ))
 			n++
 		}
 	}

@@ -461,13 +461,14 @@ func TestFigures(t *testing.T) {
 	if kept := retained(r, lossName(0.2, false), pareto.Reference); kept != nil {
 		t.Errorf("what was not flown retained %v", kept)
 	}
-	if e := relativeError(r.Sweep(trainedBudgets), 1); math.Abs(e-0.075) > 1e-12 {
+	if e := relativeError(r.Totals(trainedBudgets), 1); math.Abs(e-0.075) > 1e-12 {
 		t.Errorf("error %v", e)
 	}
 	calm := func(budgetJ, energyJ float64) experiment.BudgetResult {
 		return experiment.BudgetResult{Perturbation: experiment.PerturbationNone, BudgetJ: budgetJ, Outcomes: point(1, energyJ)}
 	}
-	if g := gain([]experiment.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}); math.Abs(g-0.5) > 1e-12 {
+	r.Budgets = []experiment.BudgetResult{calm(33e3, 1), calm(29e3, 30e3), calm(39e3, 35e3)}
+	if g := gain(r); math.Abs(g-0.5) > 1e-12 {
 		t.Errorf("gain %v", g)
 	}
 	// An arm is measured against the front of the others, which the better of two does not reach itself.

@@ -257,7 +257,7 @@ var moreOf = map[string]func(*tables) []string{
 
 // cmdpError is how far the CMDP ends from the budgets that it is trained for.
 func (t *tables) cmdpError() string {
-	return number("%.3f", relativeError(t.results["cmdp"].Sweep(nominal), t.BudgetSeeds))
+	return number("%.3f", relativeError(t.results["cmdp"].Totals(nominal), t.BudgetSeeds))
 }
 
 // few returns the figures of the seeds that all of IQL's temperatures flew.
