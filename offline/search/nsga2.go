@@ -40,37 +40,30 @@ func dominates(p, q pareto.Point) bool {
 	return p.DelayS <= q.DelayS && p.EnergyJ <= q.EnergyJ && p != q
 }
 
-// nonDominatedSort returns the fronts of a population as indices, best first (fast
-// non-dominated sort, Deb 2002 Sec. III-A).
-func nonDominatedSort(population []Member) [][]int {
-	dominated := make([][]int, len(population))
-	dominators := make([]int, len(population)) // how many members dominate this one
-	var fronts [][]int
-	var first []int
-	for i := range population {
-		for j := range population {
-			if dominates(population[i].Point, population[j].Point) {
-				dominated[i] = append(dominated[i], j)
-			} else if dominates(population[j].Point, population[i].Point) {
-				dominators[i]++
-			}
-		}
-		if dominators[i] == 0 {
-			first = append(first, i)
-		}
+// nonDominatedSort returns the fronts of a population as indices, best first. Of two objectives (Jensen,
+// IEEE Trans. Evol. Comput. 7(5), 2003): in order of delay, then energy, the last member of a front has its
+// least energy, and so dominates what any member of that front does.
+func nonDominatedSort(population []Member) (fronts [][]int) {
+	order := make([]int, len(population))
+	for i := range order {
+		order[i] = i
 	}
-	for next := first; len(next) > 0; {
-		fronts = append(fronts, next)
-		var after []int
-		for _, i := range next {
-			for _, j := range dominated[i] {
-				if dominators[j]--; dominators[j] == 0 {
-					after = append(after, j)
-				}
-			}
+	slices.SortFunc(order, func(i, j int) int {
+		p, q := population[i].Point, population[j].Point
+		return cmp.Or(cmp.Compare(p.DelayS, q.DelayS), cmp.Compare(p.EnergyJ, q.EnergyJ))
+	})
+	for _, i := range order {
+		k := 0
+		for k < len(fronts) && dominates(population[fronts[k][len(fronts[k])-1]].Point, population[i].Point) {
+			k++
 		}
-		slices.Sort(after) // the result must not depend on the order of visits
-		next = after
+		if k == len(fronts) {
+			fronts = append(fronts, nil)
+		}
+		fronts[k] = append(fronts[k], i)
+	}
+	for _, front := range fronts {
+		slices.Sort(front) // the result must not depend on the order of equal members
 	}
 	return fronts
 }
