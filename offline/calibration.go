@@ -254,11 +254,15 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 			"calibration.json")}
 	}
 	if *estimator != "" {
-		var err error
-		if beliefs, record, err = belieftrain.ReadRun(*estimator); err != nil {
+		path := filepath.Join(*estimator, belieftrain.ParametersFile)
+		_, err := os.Stat(path)
+		if err == nil {
+			beliefs, record, err = belieftrain.Read(*estimator)
+		}
+		if err != nil {
 			return cli.BadInput(err)
 		}
-		made = append(made, filepath.Join(*estimator, belieftrain.ParametersFile))
+		made = append(made, path)
 	}
 	if *dir != "" {
 		if _, _, err := export.ReadPolicy(*dir); err != nil {

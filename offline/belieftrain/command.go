@@ -8,6 +8,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
 )
 
@@ -55,11 +56,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	var begin *learned.Parameters
 	if *from != "" {
+		var record *checkpoint.Estimator
 		var err error
-		if begin, err = ReadParameters(*from); err != nil {
+		if begin, record, err = Read(*from); err != nil {
 			return cli.BadInput(err)
 		}
-		c.First.Schedule.Steps, c.FlightsBefore = 0, flightsOf(*from)
+		c.First.Schedule.Steps, c.FlightsBefore = 0, record.Training["flights"]
 		if !call.Given("window") {
 			c.Window = begin.Window
 		}

@@ -173,53 +173,34 @@ func Run(ctx context.Context, c Config, from *learned.Parameters, dir string, sa
 		command.ReplaceJSON(filepath.Join(dir, RecordFile), "  ", &record))
 }
 
-// ReadRun returns what a run left in its folder.
-func ReadRun(dir string) (*learned.Parameters, *checkpoint.Estimator, error) {
-	p, err := ReadParameters(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	record := &checkpoint.Estimator{}
-	if err := command.ReadJSON(filepath.Join(dir, RecordFile), record); err != nil {
-		return nil, nil, fmt.Errorf("read an estimator's record: %w", err)
-	}
-	return p, record, nil
-}
-
-// flightsOf returns how many flights an estimator has learned from, by the record in its run's folder or in its checkpoint's manifest;
-// 0 where there is none.
-func flightsOf(path string) float64 {
-	if c, err := checkpoint.Load(path); err == nil && c.Estimator != nil {
-		return c.Estimator.Training["flights"]
-	}
-	record := checkpoint.Estimator{}
-	command.ReadJSON(filepath.Join(path, RecordFile), &record) // a file of parameters alone has no record
-	return record.Training["flights"]
-}
-
-// ReadParameters reads a file of parameters, those in a run's folder, or a checkpoint's.
-func ReadParameters(path string) (*learned.Parameters, error) {
+// Read returns an estimator, in a run's folder, a checkpoint's or a file of parameters, and what is
+// recorded of its training; of such a file nothing is.
+func Read(path string) (*learned.Parameters, *checkpoint.Estimator, error) {
 	if _, err := os.Stat(filepath.Join(path, checkpoint.ManifestFile)); err == nil {
 		c, err := checkpoint.Load(path)
 		if err == nil && c.Beliefs == nil {
 			err = fmt.Errorf("checkpoint %s has no estimator", path)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return c.Beliefs, nil
+		return c.Beliefs, c.Estimator, nil
 	}
+	record := &checkpoint.Estimator{}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if err := command.ReadJSON(filepath.Join(path, RecordFile), record); err != nil {
+			return nil, nil, fmt.Errorf("read an estimator's record: %w", err)
+		}
 		path = filepath.Join(path, ParametersFile)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	p, err := learned.Read(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return p, nil
+	return p, record, nil
 }

@@ -45,7 +45,7 @@ func TestResume(t *testing.T) {
 	if _, err := Run(t.Context(), c, nil, broken, 1, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	got, record, err := ReadRun(broken)
+	got, record, err := Read(broken)
 	if err != nil || got.Window != c.Window || !slices.Equal(got.Data, want.Data) {
 		t.Errorf("the resumed run has other parameters than the whole one, %v", err)
 	}
@@ -83,25 +83,27 @@ func TestFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := ReadParameters(dir)
+	read, record, err := Read(dir)
 	if err != nil || !slices.Equal(read.Data, got.Data) {
 		t.Errorf("in the folder are others, %v", err)
 	}
-	before := flightsOf(dir)
-	c.FlightsBefore = before
+	c.FlightsBefore = record.Training["flights"]
 	if _, err := Run(t.Context(), c, got, dir+"-again", 1, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := flightsOf(dir + "-again"); before != float64(c.Refine.Batch) || n != 2*before { // what it goes on from counts
-		t.Errorf("a run of %v flights, gone on from, has %v", before, n)
+	_, again, err := Read(dir + "-again")
+	if n := again.Training["flights"]; err != nil || c.FlightsBefore != float64(c.Refine.Batch) || n != 2*c.FlightsBefore {
+		t.Errorf("a run of %v flights, gone on from, has %v", c.FlightsBefore, n) // what it goes on from counts
 	}
-	if n := flightsOf("../../configs/checkpoint"); n == 0 || flightsOf(t.TempDir()) != 0 {
-		t.Errorf("the shipped estimator learned from %v flights", n)
+	_, alone, err := Read(filepath.Join(dir, ParametersFile))
+	if err != nil || alone.Training["flights"] != 0 {
+		t.Errorf("of a file of parameters is recorded %+v, %v", alone, err)
 	}
-	if shipped, err := ReadParameters("../../configs/checkpoint"); err != nil || len(shipped.Data) != learned.ParameterCount() {
-		t.Errorf("the shipped checkpoint's parameters: %v", err)
+	shipped, record, err := Read("../../configs/checkpoint")
+	if err != nil || len(shipped.Data) != learned.ParameterCount() || record.Training["flights"] == 0 {
+		t.Errorf("the shipped checkpoint's estimator: %+v, %v", record, err)
 	}
-	if _, err := ReadParameters(t.TempDir()); err == nil {
+	if _, _, err := Read(t.TempDir()); err == nil {
 		t.Error("an empty folder has parameters")
 	}
 	for i, x := range got.Data {

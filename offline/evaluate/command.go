@@ -151,7 +151,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	parameters := ck.Beliefs
 	if *estimator != "" {
-		if parameters, err = belieftrain.ReadParameters(*estimator); err != nil {
+		if parameters, _, err = belieftrain.Read(*estimator); err != nil {
 			return cli.BadInput(err)
 		}
 	}
@@ -162,7 +162,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	others := map[int]*learned.Parameters{}
 	for _, file := range files {
-		p, err := belieftrain.ReadParameters(file)
+		p, _, err := belieftrain.Read(file)
 		if err != nil {
 			return cli.BadInput(err)
 		}
