@@ -84,11 +84,12 @@ func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	}
 	set(1)
 	var positions []float64
-	runner, err := newRunner(frozen, c, func(_ *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
-		positions = append(positions, frozen.PriceCurve.FrontPosition(d.PriceSPerJ))
-	})
+	runner, err := newRunner(frozen, c)
 	if err != nil {
 		return err
+	}
+	runner.OnDecided = func(_ *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
+		positions = append(positions, frozen.PriceCurve.FrontPosition(d.PriceSPerJ))
 	}
 	for _, seed := range list {
 		if err := ctx.Err(); err != nil {
@@ -106,26 +107,13 @@ func fitPriceCurve(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 	return nil
 }
 
-// observed is the policy of a checkpoint that shows each of its decisions, with its objective.
-type observed struct {
-	*inference.Policy
-	each func(s *slot.Snapshot, g goal.Objective, d *slot.Decision)
-}
-
-func (p *observed) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Decision) goal.Observation {
-	observation := p.Policy.Decide(s, g, d)
-	p.each(s, g, d)
-	return observation
-}
-
-// newRunner returns what flies a checkpoint in a world and calls each after every decision.
-func newRunner(frozen *checkpoint.Checkpoint, c world.Config, each func(*slot.Snapshot, goal.Objective, *slot.Decision)) (*rollout.Runner,
-	error) {
+// newRunner returns what flies a checkpoint in a world, whose constants are the checkpoint's.
+func newRunner(frozen *checkpoint.Checkpoint, c world.Config) (*rollout.Runner, error) {
 	policy, err := inference.New(frozen, inference.DecoderDispatch)
 	if err != nil {
 		return nil, err
 	}
-	return rollout.NewWithPolicy(&observed{policy, each}, &frozen.GoalConstants, c, rollout.ReportLink{})
+	return rollout.NewWithPolicy(policy, &frozen.GoalConstants, c, rollout.ReportLink{})
 }
 
 // FitSettingMap fits a setting map to the outcomes, by share and by seed, of any policy.

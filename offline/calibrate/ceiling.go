@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/offline/baseline"
@@ -58,27 +57,9 @@ func newTrial(s *goal.Constants, c world.Config, seed uint64, k int) trial {
 	return trial{seed: seed, world: c, ceilingJ: floor + r.Float64()*max(span, 0)}
 }
 
-// fly flies the trial by a policy and returns what that spent.
-func (t *trial) fly(p rollout.Policy, constants *goal.Constants) (energyJ float64, err error) {
-	f, err := rollout.NewWithPolicy(p, constants, t.world, rollout.ReportLink{})
-	if err != nil {
-		return 0, err
-	}
-	return f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ}).EnergyJ, nil
-}
-
-// violates reports whether the flight exceeds its ceiling although that could be
-// avoided.
-func (t *trial) violates(frozen *checkpoint.Checkpoint) (bool, error) {
-	if !t.keepable {
-		return false, nil
-	}
-	p, err := inference.New(frozen, inference.DecoderDispatch)
-	if err != nil {
-		return false, err
-	}
-	energyJ, err := t.fly(p, &frozen.GoalConstants)
-	return energyJ > t.ceilingJ*(1+1e-6), err
+// keeps reports whether the flight, by a runner in its world, keeps its ceiling to within a ratio.
+func (t *trial) keeps(f *rollout.Runner, within float64) bool {
+	return f.Fly(t.seed, rollout.Request{Mode: goal.Ceiling, BudgetJ: t.ceilingJ}).EnergyJ <= t.ceilingJ*within
 }
 
 // candidateMargins are tried in this order, in standard deviations of the cost of
@@ -129,8 +110,8 @@ func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 	}
 	if err := jobs.Do(ctx, len(trials), workers, jobs.Stateless, func(_ struct{}, j int) error {
 		t := &trials[j]
-		energyJ, err := t.fly(baseline.NewEven(&t.world.Physics), &frozen.GoalConstants)
-		t.keepable = energyJ <= t.ceilingJ*baseline.KeepableWithin
+		f, err := rollout.NewWithPolicy(baseline.NewEven(&t.world.Physics), &frozen.GoalConstants, t.world, rollout.ReportLink{})
+		t.keepable = err == nil && t.keeps(f, baseline.KeepableWithin)
 		return err
 	}, nil); err != nil {
 		return p, err
@@ -142,10 +123,13 @@ func fitCeilingMargin(ctx context.Context, frozen *checkpoint.Checkpoint, c worl
 			for _, j := range tried[i] {
 				trials[j].violated = true
 			}
-		} else if err := jobs.Do(ctx, len(trials), workers, jobs.Stateless, func(_ struct{}, j int) (err error) {
-			if t := &trials[j]; !t.violated {
-				t.violated, err = t.violates(&at)
+		} else if err := jobs.Do(ctx, len(trials), workers, jobs.Stateless, func(_ struct{}, j int) error {
+			t := &trials[j]
+			if t.violated || !t.keepable {
+				return nil
 			}
+			f, err := newRunner(&at, t.world)
+			t.violated = err == nil && !t.keeps(f, 1+1e-6)
 			return err
 		}, nil); err != nil {
 			return p, err

@@ -28,13 +28,14 @@ func measureFloors(ctx context.Context, frozen *checkpoint.Checkpoint, c world.C
 			firstSlot = t.world.Shock.FromSlot + 1
 		}
 		var floorsJ []float64 // that the objective reports at the quarters of the flight
-		f, err := newRunner(frozen, t.world, func(s *slot.Snapshot, g goal.Objective, _ *slot.Decision) {
+		f, err := newRunner(frozen, t.world)
+		if err != nil {
+			return err
+		}
+		f.OnDecided = func(s *slot.Snapshot, g goal.Objective, _ *slot.Decision) {
 			if quarter := s.Slots / 4; quarter > 0 && g.Slot() > 0 && g.Slot()%quarter == 0 && g.Slot() >= firstSlot {
 				floorsJ = append(floorsJ, g.FloorJ())
 			}
-		})
-		if err != nil {
-			return err
 		}
 		x := f.Fly(t.seed, rollout.Request{Mode: goal.Target, BudgetJ: 1})
 		at := &flights[j]

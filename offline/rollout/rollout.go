@@ -102,6 +102,8 @@ type Runner struct {
 	Planner DutyPlanner
 	duty    dutyState
 
+	// OnDecided is called with each decision, the snapshot and the objective that it was made on; nil: it is not.
+	OnDecided func(*slot.Snapshot, goal.Objective, *slot.Decision)
 	// OnSettled is called with each slot and what it cost; nil: it is not.
 	OnSettled func(slot int, delayS, energyJ float64)
 
@@ -202,6 +204,9 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		f.order(seen)
 		requested := objective
 		decideAndObserve(f.policy, seen, &objective, &f.decision)
+		if f.OnDecided != nil {
+			f.OnDecided(seen, requested, &f.decision)
+		}
 		f.recorder.WriteDecision(seen, requested, &f.decision)
 		w.FillAction(seen, &f.decision, &f.action)
 		f.link.applyOffers(w, seen, &f.decision, &f.action)
