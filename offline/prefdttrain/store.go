@@ -18,15 +18,14 @@ import (
 // once and kept, because a run reads every flight many times. The standardised rows are
 // kept as float16: a feature is within 8 deviations, so that is exact to 0.004 of one.
 type flightRows struct {
-	omega      float64
-	userCounts []uint8      // (T)
-	userEnds   []int        // (T) users up to and with that slot
-	aircraft   []uint16     // (T*M, AircraftFeatures)
-	users      []uint16     // (N, M, FU)
-	toGo       [][2]float64 // (T) delay in s and energy in J from that slot on
-	motion     []float32    // (T, 2M) on [-1, 1]
-	server     []uint8      // (N)
-	offload    []float32    // (N) on [-1, 1]; -1 where the user computes locally
+	omega     float64
+	firstUser []int        // (T+1) of each slot, and N
+	aircraft  []uint16     // (T*M, AircraftFeatures)
+	users     []uint16     // (N, M, FU)
+	toGo      [][2]float64 // (T) delay in s and energy in J from that slot on
+	motion    []float32    // (T, 2M) on [-1, 1]
+	server    []uint8      // (N)
+	offload   []float32    // (N) on [-1, 1]; -1 where the user computes locally
 }
 
 // reader flies flights and returns their rows. It serves one goroutine.
@@ -49,7 +48,7 @@ func newReader(m *Corpus, f *prefdt.Form, s *prefdt.Statistics) *reader {
 
 // read flies a flight and returns its rows. It must cost what the corpus says.
 func (r *reader) read(x *Episode) (*flightRows, error) {
-	out := &flightRows{omega: x.Omega}
+	out := &flightRows{omega: x.Omega, firstUser: []int{0}}
 	r.settled = r.settled[:0]
 	halves := func(dst []uint16, row []float32) []uint16 {
 		for _, v := range row {
@@ -60,7 +59,6 @@ func (r *reader) read(x *Episode) (*flightRows, error) {
 	total, err := r.corpus.simulate(r.Simulator, x, func(s teacher.SettledSlot) {
 		r.aircraft, r.users = r.builder.AppendSlot(r.aircraft[:0], r.users[:0], s.Snapshot)
 		out.aircraft, out.users = halves(out.aircraft, r.aircraft), halves(out.users, r.users)
-		out.userCounts = append(out.userCounts, uint8(len(s.Snapshot.Users)))
 		for _, u := range s.Decision.Users {
 			offload := u.Offload
 			if u.Server == 0 {
@@ -68,7 +66,7 @@ func (r *reader) read(x *Episode) (*flightRows, error) {
 			}
 			out.server, out.offload = append(out.server, uint8(u.Server)), append(out.offload, float32(2*offload-1))
 		}
-		out.userEnds = append(out.userEnds, len(out.server))
+		out.firstUser = append(out.firstUser, len(out.server))
 		for _, move := range s.Decision.Move {
 			length, heading := prefdt.Polar(move.EastM/r.maxSpeed, move.NorthM/r.maxSpeed)
 			out.motion = append(out.motion, length, heading)
@@ -142,7 +140,7 @@ type window struct{ flight, first, end int }
 // the last windows of a flight are shorter.
 func (s *store) draw(r *rand.Rand) window {
 	w := window{flight: r.IntN(len(s.flights))}
-	slots, context := len(s.flights[w.flight].userCounts), s.form.Context
+	slots, context := len(s.flights[w.flight].toGo), s.form.Context
 	start := r.IntN(slots+context-1) - (context - 1)
 	w.first, w.end = max(start, 0), min(start+context, slots)
 	return w
@@ -150,11 +148,8 @@ func (s *store) draw(r *rand.Rand) window {
 
 // users returns how many users a window has, over all its slots.
 func (s *store) users(w window) int {
-	ends := s.flights[w.flight].userEnds
-	if w.first == 0 {
-		return ends[w.end-1]
-	}
-	return ends[w.end-1] - ends[w.first-1]
+	f := s.flights[w.flight]
+	return f.firstUser[w.end] - f.firstUser[w.first]
 }
 
 // batch is some windows as the network reads them, one after the other. Shapes: S slots, N
@@ -184,12 +179,7 @@ func (b *batch) reset() {
 // append appends a window.
 func (s *store) append(b *batch, w window) {
 	f, form := s.flights[w.flight], s.form
-	m := form.Aircraft
-	firstUser := 0
-	if w.first > 0 {
-		firstUser = f.userEnds[w.first-1]
-	}
-	endUser := f.userEnds[w.end-1]
+	m, firstUser, endUser := form.Aircraft, f.firstUser[w.first], f.firstUser[w.end]
 	floats := func(dst []float32, src []uint16) []float32 {
 		for _, h := range src {
 			dst = append(dst, kernel.FromFloat16(h))
@@ -202,13 +192,11 @@ func (s *store) append(b *batch, w window) {
 	b.motion = append(b.motion, f.motion[2*m*w.first:2*m*w.end]...)
 	b.offload = append(b.offload, f.offload[firstUser:endUser]...)
 	for t := w.first; t < w.end; t++ {
-		n := int(f.userCounts[t])
-		first := len(b.server)
-		at := f.userEnds[t] - n
-		for _, x := range f.server[at : at+n] {
+		first, at, end := len(b.server), f.firstUser[t], f.firstUser[t+1]
+		for _, x := range f.server[at:end] {
 			b.server = append(b.server, int(x))
 		}
-		b.slotNumber, b.userCounts = append(b.slotNumber, t), append(b.userCounts, n)
+		b.slotNumber, b.userCounts = append(b.slotNumber, t), append(b.userCounts, end-at)
 		b.omega = append(b.omega, float32(f.omega))
 		b.returns = prefdt.AppendReturn(b.returns, f.omega, f.toGo[t][0], f.toGo[t][1], s.etas.DelayS, s.etas.EnergyJ)
 		b.action = prefdt.AppendAction(b.action, f.motion[2*m*t:2*m*(t+1)], b.server[first:],

@@ -233,7 +233,7 @@ func (w *worker) pass(s *store, windows []window, slots, users int, learn bool) 
 func (r *run) validate() (sum Losses) {
 	x, j := step{windows: make([][]window, len(r.workers))}, 0
 	for i, f := range r.held.flights {
-		for end := len(f.userCounts); end > 0; end -= r.Form.Context {
+		for end := len(f.toGo); end > 0; end -= r.Form.Context {
 			x.add(j%len(r.workers), window{i, max(end-r.Form.Context, 0), end}, r.held)
 			j++
 		}
