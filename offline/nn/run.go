@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,7 +30,11 @@ type Files struct {
 	After      int                                            // step after which they begin
 	Header     string                                         // of their log
 	Validation func(ctx context.Context, log io.Writer) error // measures the parameters and appends a line that begins with the step
+	Score      func(line []float64) float64                   // ranks validations by their lines: the best has BestFile
 }
+
+// BestFile is the state of the validation with the largest score.
+const BestFile = "best.bin"
 
 // StatePath is that of the state file.
 func (f *Files) StatePath() string { return filepath.Join(f.Dir, cmp.Or(f.State, "state.bin")) }
@@ -64,6 +70,9 @@ func (t *Trainer) Run(ctx context.Context, f Files, stdout io.Writer) error {
 		due := f.Validate > 0 && t.Step > validated && (t.Step%f.Validate == 0 || last)
 		if due && ctx.Err() == nil { // else -resume does it first
 			err := f.Validation(ctx, checks)
+			if err == nil && f.Score != nil {
+				err = t.keepBest(&f)
+			}
 			if err != nil && ctx.Err() == nil {
 				return err
 			}
@@ -135,4 +144,52 @@ func openLog(path, header string, end int) (f *os.File, last int, err error) {
 		return nil, 0, fmt.Errorf("training log: %w", err)
 	}
 	return f, last, nil
+}
+
+// ReadLog reads the numbers of a log, without its header.
+func ReadLog(path string) (rows [][]float64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("training log: %w", err)
+	}
+	defer f.Close()
+	lines, err := csv.NewReader(f).ReadAll()
+	for _, line := range lines[min(1, len(lines)):] {
+		row := make([]float64, len(line))
+		for k, text := range line {
+			x, parseErr := strconv.ParseFloat(text, 64)
+			row[k], err = x, cmp.Or(err, parseErr)
+		}
+		rows = append(rows, row)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("training log %s: %w", path, err)
+	}
+	return rows, nil
+}
+
+// keepBest saves the parameters if no other validation of the run has as high a score.
+func (t *Trainer) keepBest(f *Files) error {
+	logs, err := filepath.Glob(filepath.Join(f.Dir, "*validation.csv"))
+	if err != nil {
+		return err
+	}
+	own, best := math.Inf(-1), math.Inf(-1)
+	for _, path := range logs {
+		rows, err := ReadLog(path)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if score := f.Score(row); int(row[0]) == t.Step {
+				own = score
+			} else {
+				best = max(best, score)
+			}
+		}
+	}
+	if own > best {
+		return t.Save(filepath.Join(f.Dir, BestFile))
+	}
+	return nil
 }

@@ -1,10 +1,8 @@
 package prefdttrain
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
@@ -113,7 +110,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
-	check := func(ctx context.Context, log io.Writer) error { return t.check(ctx, m, *out, log, call.Stdout) }
+	check := func(ctx context.Context, log io.Writer) error { return t.check(ctx, m, log, call.Stdout) }
 	return t.run(ctx, *out, *tokens, *validate, check, call.Stdout)
 }
 
@@ -210,9 +207,8 @@ func readCorpus(path string, c Config) (*Corpus, error) {
 	return m, nil
 }
 
-// check appends a line to the validation's log, the loss and the front of the parameters, and
-// keeps the state with the largest hypervolume of all.
-func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.Writer) error {
+// check appends a line to the validation's log: the loss and the front of the parameters.
+func (r *run) check(ctx context.Context, m *Corpus, log, stdout io.Writer) error {
 	l := r.validate()
 	front, err := m.fly(ctx, &r.Form, r.Params.Data, r.flights, r.settings, r.Workers)
 	if err != nil {
@@ -220,15 +216,9 @@ func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.W
 	}
 	hypervolume := pareto.Mean(front.Hypervolumes) / 1e6
 	fidelity, reachS, cornerS := pareto.Mean(front.Fidelities), pareto.Mean(front.Reaches), pareto.Mean(front.Corners)
-	best := max(largestHypervolume(filepath.Join(dir, "validation.csv")), largestHypervolume(filepath.Join(dir, "cooldown-validation.csv")))
 	fmt.Fprintf(stdout, "validation at step %d: loss %.4f  choice %.4f  offload %.5f  flight %.5f  right %.4f  "+
 		"hypervolume %.3fe6  fidelity %.3f  reach %.0f s  corner %.1f s\n", r.Step,
 		l.Total(), l.Association, l.Offload, l.Flight, l.Right, hypervolume, fidelity, reachS, cornerS)
-	if hypervolume > best {
-		if err := r.Save(filepath.Join(dir, bestFile)); err != nil {
-			return err
-		}
-	}
 	_, err = fmt.Fprintf(log, "%d,%d,%.5f,%.5f,%.5f,%.5f,%.5f,%.4f,%.4f,%.2f,%.2f\n", r.Step, r.progress.Tokens,
 		l.Total(), l.Association, l.Offload, l.Flight, l.Right, hypervolume, fidelity, reachS, cornerS)
 	return err
@@ -236,20 +226,5 @@ func (r *run) check(ctx context.Context, m *Corpus, dir string, log, stdout io.W
 
 const validationHeader = "step,tokens,loss,choice,offload,flight,right,hypervolume_1e6,fidelity,reach_s,corner_s\n"
 
-// largestHypervolume returns that of a validation log's lines, 0 without any.
-func largestHypervolume(path string) (best float64) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return 0
-	}
-	rows, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
-	if err != nil {
-		return 0
-	}
-	for _, row := range rows[min(1, len(rows)):] {
-		if x, err := strconv.ParseFloat(row[7], 64); err == nil {
-			best = max(best, x)
-		}
-	}
-	return best
-}
+// score is the hypervolume.
+func score(line []float64) float64 { return line[7] }

@@ -24,7 +24,6 @@ const (
 	corpusFile   = "corpus.json"
 	stateFile    = "state.bin"    // at the constant rate
 	coolDownFile = "cooldown.bin" // of the cool-down, the result once it is done
-	bestFile     = "best.bin"     // of the validation with the largest hypervolume
 )
 
 // tokensPerStep is the expectation over windows, see store.draw.
@@ -50,7 +49,7 @@ func (c *Config) coolDownAfter(step int) coolDown {
 func (r *run) run(ctx context.Context, dir string, tokens, checkTokens float64, check func(context.Context, io.Writer) error,
 	stdout io.Writer) error {
 	f := nn.Files{Dir: dir, Line: 50, Validate: int(math.Ceil(checkTokens / r.tokensPerStep())), Header: validationHeader,
-		Validation: check}
+		Validation: check, Score: score}
 	r.Trainer.Config.Schedule.Steps = r.plan(tokens)
 	fmt.Fprintf(stdout, "%d windows a step, %.1f million tokens in all\n", r.Config.Batch, tokens/1e6)
 	if err := r.Trainer.Run(ctx, f, stdout); err != nil {

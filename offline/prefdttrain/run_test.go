@@ -25,6 +25,7 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/corpus"
 	"prefdt/offline/export"
+	"prefdt/offline/nn"
 	"prefdt/offline/ort"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -569,7 +570,7 @@ func TestLogs(t *testing.T) {
 		run.flights, run.settings = 1, 4
 		ctx, cancel := context.WithCancel(context.Background())
 		err := run.run(ctx, dir, tokens, c.tokensPerStep(), func(_ context.Context, log io.Writer) error {
-			err := run.check(t.Context(), m, dir, log, io.Discard)
+			err := run.check(t.Context(), m, log, io.Discard)
 			if run.Step == stop {
 				cancel()
 			}
@@ -603,7 +604,7 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%s has the steps %q, want %q", name, steps, want)
 		}
 	}
-	head, err := readHeader(filepath.Join(dir, bestFile))
+	head, err := readHeader(filepath.Join(dir, nn.BestFile))
 	if err != nil || head.Step != bestStep {
 		t.Errorf("best.bin is of step %d, the largest hypervolume, %v, of step %d: %v", head.Step, best, bestStep, err)
 	}

@@ -80,14 +80,14 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	files := nn.Files{Dir: *out, Save: *save, Validate: *validate, Header: validationHeader,
+	files := nn.Files{Dir: *out, Save: *save, Validate: *validate, Header: validationHeader, Score: score,
 		Validation: func(ctx context.Context, log io.Writer) error {
 			v, err := validation(ctx, m, c.Arch, t.Params.Data)
 			if err != nil {
 				return err
 			}
 			fmt.Fprintf(stdout, "validation at step %d: %s\n", t.Step, v)
-			return record(t, *out, log, v)
+			return record(t.Step, *out, log, v)
 		}}
 	if err := t.Run(ctx, files, stdout); err != nil || !*asJSON {
 		return err

@@ -2,14 +2,11 @@ package train
 
 import (
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -73,61 +70,28 @@ func (v figures) String() string {
 		v.Fidelity, 100*v.BudgetError)
 }
 
-// score ranks parameters: a percent of budget error weighs as much as 1e6 of
-// hypervolume, which is about a percent too.
-func (v figures) score() float64 { return v.Hypervolume - 100*v.BudgetError }
-
 const validationHeader = "step,hypervolume_1e6,tight_1e6,fidelity,budget_error\n"
 
-// record appends a line to validation.csv, keeps best.bin if no validation
-// before scored as high, and draws training.png anew.
-func record(t *nn.Trainer, dir string, log io.Writer, v figures) error {
-	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", t.Step, v.Hypervolume, v.TightHypervolume, v.Fidelity,
+// score ranks parameters: a percent of budget error weighs as much as 1e6 of
+// hypervolume, which is about a percent too.
+func score(line []float64) float64 { return line[1] - 100*line[4] }
+
+// record appends a line to validation.csv, and draws training.png anew.
+func record(step int, dir string, log io.Writer, v figures) error {
+	if _, err := fmt.Fprintf(log, "%d,%.5f,%.5f,%.5f,%.6f\n", step, v.Hypervolume, v.TightHypervolume, v.Fidelity,
 		v.BudgetError); err != nil {
 		return fmt.Errorf("validation log: %w", err)
 	}
-	rows, err := readLogColumns(filepath.Join(dir, "validation.csv"), 1, 4)
-	if err != nil {
-		return err
-	}
-	best := true
-	for _, r := range rows {
-		best = best && v.score() >= r[1]-100*r[2]-1e-4 // as rounded in the file
-	}
-	if best {
-		if err := t.Save(filepath.Join(dir, "best.bin")); err != nil {
-			return err
-		}
-	}
-	return plotTraining(dir, rows)
-}
-
-// readLogColumns reads the first column of a log and two others.
-func readLogColumns(path string, a, b int) (rows [][3]float64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("training log: %w", err)
-	}
-	defer f.Close()
-	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("training log %s: %w", path, err)
-	}
-	for _, line := range lines[min(1, len(lines)):] {
-		var row [3]float64
-		for k, c := range []int{0, a, b} {
-			if row[k], err = strconv.ParseFloat(line[c], 64); err != nil {
-				return nil, fmt.Errorf("training log %s: %w", path, err)
-			}
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
+	return plotTraining(dir)
 }
 
 // plotTraining draws the loss, and what the validations found, over the steps.
-func plotTraining(dir string, checks [][3]float64) error {
-	losses, err := readLogColumns(filepath.Join(dir, "log.csv"), 3, 7)
+func plotTraining(dir string) error {
+	losses, err := nn.ReadLog(filepath.Join(dir, "log.csv"))
+	if err != nil {
+		return err
+	}
+	checks, err := nn.ReadLog(filepath.Join(dir, "validation.csv"))
 	if err != nil {
 		return err
 	}
@@ -136,13 +100,13 @@ func plotTraining(dir string, checks [][3]float64) error {
 	for i := window; i <= len(losses); i += window / 2 {
 		sum := 0.0
 		for _, r := range losses[i-window : i] {
-			sum += r[1] / window
+			sum += r[3] / window
 		}
 		loss = append(loss, plotter.XY{X: losses[i-1][0], Y: sum})
 	}
 	for _, r := range checks {
 		hypervolume = append(hypervolume, plotter.XY{X: r[0], Y: r[1]})
-		budget = append(budget, plotter.XY{X: r[0], Y: 100 * r[2]})
+		budget = append(budget, plotter.XY{X: r[0], Y: 100 * r[4]})
 	}
 	var panels []*plot.Plot
 	for _, c := range []struct {

@@ -26,12 +26,12 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	scores := []figures{{Hypervolume: 1}, {Hypervolume: 2}, {Hypervolume: 9, BudgetError: 0.01}, {Hypervolume: 9, BudgetError: 0.02},
 		{Hypervolume: 3}, {Hypervolume: 4}}
 	dir, third := t.TempDir(), []float32(nil)
-	err = run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader,
+	err = run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader, Score: score,
 		Validation: func(_ context.Context, log io.Writer) error {
 			if run.Step == 6 {
 				third = slices.Clone(run.Params.Data)
 			}
-			return record(run, dir, log, scores[run.Step/2-1])
+			return record(run.Step, dir, log, scores[run.Step/2-1])
 		}}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
