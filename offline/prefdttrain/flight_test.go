@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/prefdt"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/nn/nntest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -32,7 +33,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 12
 	f := smallForm()
-	params := randomParameters[float32](&f, 3)
+	params := nntest.Random[float32](f.Tensors(), 3)
 	net, err := prefdt.NewNet(&f, params.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	}, func(x teacher.SettledSlot) {
 		o.Settle(goal.Settlement{DelayS: x.Outcome.DelayS, EnergyJ: x.Outcome.EnergyJ(), Flying: 2})
 	})
-	n := newNetwork[float32](&f, rounded(params), nil)
+	n := newNetwork[float32](&f, params, nil)
 	for s := range moves {
 		var b batch
 		first := max(s-f.Context+1, 0)
@@ -196,7 +197,7 @@ func TestSpeedIsThatOfTheLastMove(t *testing.T) {
 // A steady slot allocates nothing, and a lost aircraft serves nobody.
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	m, c := testCorpus(t), testConfig()
-	ck, err := m.Checkpoint(&c.Form, randomParameters[float32](&c.Form, 3).Data)
+	ck, err := m.Checkpoint(&c.Form, nntest.Random[float32](c.Form.Tensors(), 3).Data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"prefdt/inference/kernel"
 	"prefdt/inference/model"
 	"prefdt/inference/prefdt"
 	"prefdt/offline/nn"
@@ -42,22 +41,10 @@ func randomBatch(r *rand.Rand, f *prefdt.Form, windows []int) *batch {
 	return b
 }
 
-func randomParameters[T float32 | float64](f *prefdt.Form, seed uint64) *nn.Params[T] {
-	r, p := rand.New(rand.NewPCG(seed, 1)), nn.NewParams[T](f.Tensors())
-	at := 0
-	for _, t := range p.Tensors {
-		for range t.Size() {
-			p.Data[at] = T(t.InitMean + (t.InitStdDev+0.1)*r.NormFloat64())
-			at++
-		}
-	}
-	return p
-}
-
 // Every tensor's gradient agrees with central differences in float64.
 func TestGradients(t *testing.T) {
 	f := smallForm()
-	w, g := randomParameters[float64](&f, 1), nn.NewParams[float64](f.Tensors())
+	w, g := nntest.Random[float64](f.Tensors(), 1), nn.NewParams[float64](f.Tensors())
 	n := newNetwork(&f, w, g)
 	b := randomBatch(rand.New(rand.NewPCG(3, 4)), &f, []int{5, 1, 3})
 	loss := func() float64 {
@@ -76,7 +63,7 @@ func TestGradients(t *testing.T) {
 // The float32 pass on tuned kernels is that of the float64 reference.
 func TestFloat32FollowsFloat64(t *testing.T) {
 	f := prefdt.Published(32)
-	w32 := randomParameters[float32](&f, 2)
+	w32 := nntest.Random[float32](f.Tensors(), 2)
 	w64, g32, g64 := nn.NewParams[float64](f.Tensors()), nn.NewParams[float32](f.Tensors()), nn.NewParams[float64](f.Tensors())
 	for i, x := range w32.Data {
 		w64.Data[i] = float64(x)
@@ -104,7 +91,7 @@ func TestFloat32FollowsFloat64(t *testing.T) {
 // A slot's answer depends on no later slot, on no other window and not on its own action.
 func TestCausal(t *testing.T) {
 	f := smallForm()
-	n := newNetwork(&f, randomParameters[float32](&f, 2), nil)
+	n := newNetwork(&f, nntest.Random[float32](f.Tensors(), 2), nil)
 	r := rand.New(rand.NewPCG(5, 6))
 	b := randomBatch(r, &f, []int{3, 5, 2})
 	n.forward(b)
@@ -136,7 +123,7 @@ func TestCausal(t *testing.T) {
 
 func BenchmarkStep(b *testing.B) {
 	f := prefdt.Published(128)
-	w, g := randomParameters[float32](&f, 2), nn.NewParams[float32](f.Tensors())
+	w, g := nntest.Random[float32](f.Tensors(), 2), nn.NewParams[float32](f.Tensors())
 	n := newNetwork(&f, w, g)
 	for _, count := range []int{4, 8, 16, 32} {
 		windows := slices.Repeat([]int{20, 20, 20, 12}, count/4)
@@ -151,19 +138,4 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportMetric(float64(3*len(in.slotNumber))*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
 		})
 	}
-}
-
-// rounded returns parameters as a checkpoint keeps them: matrices as float16.
-func rounded(p *nn.Params[float32]) *nn.Params[float32] {
-	out := slices.Clone(p.Data)
-	at := 0
-	for _, t := range p.Tensors {
-		for i := range t.Size() {
-			if t.IsMatrix() {
-				out[at+i] = kernel.FromFloat16(kernel.ToFloat16(out[at+i]))
-			}
-		}
-		at += t.Size()
-	}
-	return &nn.Params[float32]{Tensors: p.Tensors, Data: out}
 }

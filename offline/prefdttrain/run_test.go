@@ -26,6 +26,7 @@ import (
 	"prefdt/offline/corpus"
 	"prefdt/offline/export"
 	"prefdt/offline/nn"
+	"prefdt/offline/nn/nntest"
 	"prefdt/offline/ort"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -504,7 +505,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 func TestHostileCheckpoints(t *testing.T) {
 	m := testCorpus(t)
 	c := testConfig()
-	parameters := randomParameters[float32](&c.Form, 4).Data
+	parameters := nntest.Random[float32](c.Form.Tensors(), 4).Data
 	ck, err := m.Checkpoint(&c.Form, parameters)
 	if err != nil {
 		t.Fatal(err)

@@ -41,11 +41,7 @@ func randomExample(r *rand.Rand, slots int) *corpus.Example {
 func TestGradients(t *testing.T) {
 	arch := model.Arch{Width: 8, PairWidth: 6, Layers: 2, Heads: 2, Context: 3}
 	r := rand.New(rand.NewPCG(3, 4))
-	w, g := nn.NewParams[float64](arch.Tensors()), nn.NewParams[float64](arch.Tensors())
-	w.Init(1)
-	for i := range w.Data {
-		w.Data[i] += 0.1 * r.NormFloat64() // move biases and gains off their neutral values
-	}
+	w, g := nntest.Random[float64](arch.Tensors(), 1), nn.NewParams[float64](arch.Tensors())
 	ex := randomExample(r, 24) // more than a chunk of queries, many windows
 	n := newNetwork(arch, LossWeights{1, 3, 0.3, 1, 2}, w, g)
 	loss := func() float64 {

@@ -5,9 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"prefdt/inference/kernel"
 	"prefdt/inference/model"
-	"prefdt/offline/nn"
+	"prefdt/offline/nn/nntest"
 )
 
 // TestTrainingForwardEqualsStreamingStep trains what flies: the forward pass of a
@@ -15,15 +14,7 @@ import (
 func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	r := rand.New(rand.NewPCG(1, 1))
-	p := nn.NewParams[float32](a.Tensors())
-	i := 0
-	for _, tensor := range a.Tensors() {
-		for range tensor.Size() {
-			x := float32(r.NormFloat64() / math.Sqrt(float64(tensor.Rows+4)))
-			p.Data[i] = kernel.FromFloat16(kernel.ToFloat16(x)) // the step rounds weights to float16
-			i++
-		}
-	}
+	p := nntest.Random[float32](a.Tensors(), 1)
 	net, err := model.NewNet(a, p.Data)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/inference/kernel"
+	"prefdt/inference/model"
 	"prefdt/offline/nn"
 )
 
@@ -43,4 +45,18 @@ func Row(r *rand.Rand, n int) (row []float32) {
 		row = append(row, float32(r.NormFloat64()))
 	}
 	return row
+}
+
+// Random draws parameters, all off their neutral values, that a checkpoint's float16 holds exactly.
+func Random[T kernel.Float](tensors []model.Tensor, seed uint64) *nn.Params[T] {
+	r, p := rand.New(rand.NewPCG(seed, 1)), nn.NewParams[T](tensors)
+	at := 0
+	for _, t := range tensors {
+		for range t.Size() {
+			x := float32(t.InitMean + (t.InitStdDev+0.1)*r.NormFloat64())
+			p.Data[at] = T(kernel.FromFloat16(kernel.ToFloat16(x)))
+			at++
+		}
+	}
+	return p
 }
