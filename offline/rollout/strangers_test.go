@@ -15,10 +15,9 @@ import (
 )
 
 // besideStrangers flies a mission with the reports of others among those of the world's own
-// users, and returns the delay of the own ones and what is left of the budget, if there is
-// one; else at a delay share. It is the closed form of the decisions.
-func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, budgetJ, omega float64,
-	others func(slot int) []slot.User) (delayS, leftJ float64) {
+// users, and returns the delay of the own ones. It is the closed form of the decisions.
+func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, x request,
+	others func(slot int) []slot.User) (delayS float64) {
 	w := world.New(in, seed)
 	p, err := inference.New(ck, inference.DecoderDispatch)
 	if err != nil {
@@ -26,8 +25,8 @@ func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, bu
 	}
 	c := &w.Config.Physics
 	o := goal.New(&ck.GoalConstants, c, w.Config.Slots, len(w.Aircraft))
-	if o.SetOmega(omega); budgetJ > 0 {
-		if err := o.SetBudget(budgetJ, goal.Target); err != nil {
+	if o.SetOmega(x.omega); x.budgetJ > 0 {
+		if err := o.SetBudget(x.budgetJ, goal.Target); err != nil {
 			panic(err)
 		}
 	}
@@ -50,11 +49,11 @@ func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, bu
 		settled := goal.Settlement{DelayS: d.DelayS, EdgeJ: d.TotalEdgeJ(), MinEdgeJ: d.TotalEdgeJ(), MaxEdgeJ: d.TotalEdgeJ(),
 			Flying: len(s.Aircraft)}
 		for i := range s.Users {
-			x := c.PenalizedDelayS(s.Users[i].Task, d.Users[i].CompletionS)
+			userS := c.PenalizedDelayS(s.Users[i].Task, d.Users[i].CompletionS)
 			if i < own {
-				delayS += x
+				delayS += userS
 			} else { // as the account bounds it
-				settled.DelayS -= max(x-60, 0)
+				settled.DelayS -= max(userS-60, 0)
 			}
 		}
 		for _, v := range d.Move {
@@ -66,7 +65,7 @@ func besideStrangers(ck *checkpoint.Checkpoint, in world.Config, seed uint64, bu
 		w.FillAction(&s, &d, &a)
 		w.Step(a)
 	}
-	return delayS, budgetJ - o.SpentJ()
+	return delayS
 }
 
 // honestTask is one as the world's users have it.
@@ -77,98 +76,101 @@ func honestTask(r *rand.Rand) physics.Task {
 // inFull has the tests of strangers try every claim under every request: minutes.
 var inFull = flag.Bool("all-strangers", false, "every claim under every request in the tests of strangers")
 
+// request is what a mission beside strangers is asked for: a budget or, without one, a delay share.
+type request struct{ budgetJ, omega float64 }
+
+var strangersRequests = []request{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}}
+
+// claim is what a stranger reports.
+type claim struct {
+	name  string
+	task  physics.Task
+	cpuHz float64
+	gain  []float64          // none: as the channel draws it
+	at    []physics.Position // in turn; none: where an honest user is
+}
+
+// claims begin with those that take most.
+var claims = []claim{
+	{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, 1e9, nil, nil},
+	{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600}, 1.2e7, nil, nil},
+	{"1e11 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e5, DeadlineS: 1}, 1e9, nil, nil},
+	{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, 1e9, nil, nil},
+	{"1e9 cycles on a slow CPU", ordinaryTask(1), 1.2e4, nil, nil},
+	{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, 1e9, []float64{1, 1}, nil},
+	{"the best gains, an ordinary task", ordinaryTask(1), 1e9, []float64{1, 1}, nil},
+	{"the least gains", ordinaryTask(1), 1e9, []float64{math.SmallestNonzeroFloat64, 1e-30}, nil},
+	{"an hour", ordinaryTask(3600), 1e9, nil, nil},
+	{"no time", ordinaryTask(math.SmallestNonzeroFloat64), 1e9, nil, nil},
+	{"far away", ordinaryTask(1), 1e9, nil, []physics.Position{{EastM: 1e5, NorthM: -1e5}}},
+	{"everywhere", ordinaryTask(1), 1e9, nil, []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: 1000}, {NorthM: 1000}}},
+}
+
+func ordinaryTask(deadlineS float64) physics.Task {
+	return physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: deadlineS}
+}
+
+// user is the claim's, in a slot.
+func (c *claim) user(id, slotNumber int, at physics.Position) slot.User {
+	if len(c.at) > 0 {
+		at = c.at[slotNumber%len(c.at)]
+	}
+	return slot.User{ID: id, Task: c.task, CPUHz: c.cpuHz, Position: at, Gain: c.gain}
+}
+
+// heldTo compares the delay of the own users beside a claim, made once or always, with that beside honest users.
+func (c *claim) heldTo(t *testing.T, x request, honestS, onceS, alwaysS float64) {
+	t.Helper()
+	t.Logf("%+v, %s: once %.1f s, always %.1f, beside honest users %.1f", x, c.name, onceS, alwaysS, honestS)
+	if max(onceS, alwaysS) > 1.05*honestS {
+		t.Errorf("%+v, %s: once %.1f s, always %.1f, beside honest users %.1f", x, c.name, onceS, alwaysS, honestS)
+	}
+}
+
 // TestStrangers: whatever one report claims, in one slot or in each, the others' delay is no
 // more than beside as many honest users, and 5 %.
 func TestStrangers(t *testing.T) {
-	ck := shippedCheckpoint(t)
-	user := func(id int, task physics.Task, cpuHz float64) slot.User {
-		return slot.User{ID: id, Task: task, CPUHz: cpuHz, Position: physics.Position{EastM: 400, NorthM: 450}}
-	}
+	ck, place := shippedCheckpoint(t), physics.Position{EastM: 400, NorthM: 450}
 	const seeds = 6
-	mean := func(budgetJ, omega float64, others func(slot int) []slot.User) (delayS, leftJ float64) {
+	mean := func(x request, others func(slot int) []slot.User) (delayS float64) {
 		for seed := range uint64(seeds) {
-			s, j := besideStrangers(ck, world.Standard(), 100_000+seed, budgetJ, omega, others)
-			delayS, leftJ = delayS+s/seeds, leftJ+j/seeds
+			delayS += besideStrangers(ck, world.Standard(), 100_000+seed, x, others) / seeds
 		}
-		return delayS, leftJ
+		return delayS
 	}
-	ordinary := physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}
-	until := func(deadlineS float64) physics.Task {
-		task := ordinary
-		task.DeadlineS = deadlineS
-		return task
+	honest := func(users int, seed uint64) func(int) []slot.User {
+		r := rand.New(rand.NewPCG(3, seed))
+		return func(int) (list []slot.User) {
+			for i := range users {
+				list = append(list, slot.User{ID: 1000 + i, Task: honestTask(r), CPUHz: 1e9, Position: place})
+			}
+			return list
+		}
 	}
-	claims := []struct {
-		name  string
-		task  physics.Task
-		cpuHz float64
-		gain  []float64
-		at    []physics.Position // in turn; none: where the honest one is
-	}{
-		{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, 1e9, nil, nil},
-		{"1e11 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e5, DeadlineS: 1}, 1e9, nil, nil},
-		{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, 1e9, nil, nil},
-		{"1e9 cycles on a slow CPU", physics.Task{Bits: 1e6, CyclesPerBit: 1e3, DeadlineS: 1}, 1.2e4, nil, nil},
-		{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 1, DeadlineS: 3600}, 1.2e7, nil, nil},
-		{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, 1e9, []float64{1, 1}, nil},
-		{"the best gains, an ordinary task", ordinary, 1e9, []float64{1, 1}, nil},
-		{"the least gains", ordinary, 1e9, []float64{math.SmallestNonzeroFloat64, 1e-30}, nil},
-		{"an hour", until(3600), 1e9, nil, nil},
-		{"no time", until(math.SmallestNonzeroFloat64), 1e9, nil, nil},
-		{"far away", ordinary, 1e9, nil, []physics.Position{{EastM: 1e5, NorthM: -1e5}}},
-		{"everywhere", ordinary, 1e9, nil, []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: 1000}, {NorthM: 1000}}},
-	}
-	for _, x := range []struct{ budgetJ, omega float64 }{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}} {
-		none, _ := mean(x.budgetJ, x.omega, func(int) []slot.User { return nil })
-		r := rand.New(rand.NewPCG(3, 3))
-		honest, _ := mean(x.budgetJ, x.omega, func(int) []slot.User {
-			return []slot.User{user(1000, honestTask(r), 1e9)}
-		})
+	for _, x := range strangersRequests {
+		honestS := max(mean(x, func(int) []slot.User { return nil }), mean(x, honest(1, 3)))
 		for i, claim := range claims {
 			if i >= 6 && x.budgetJ != 33e3 && !*inFull {
 				continue
 			}
-			stranger := func(n int) []slot.User {
-				one := user(1000, claim.task, claim.cpuHz)
-				if one.Gain = claim.gain; len(claim.at) > 0 {
-					one.Position = claim.at[n%len(claim.at)]
+			always := func(n int) []slot.User { return []slot.User{claim.user(1000, n, place)} }
+			once := func(n int) []slot.User {
+				if n != 10 {
+					return nil
 				}
-				return []slot.User{one}
+				return always(n)
 			}
-			once, left := mean(x.budgetJ, x.omega, func(n int) []slot.User {
-				if n == 10 {
-					return stranger(n)
-				}
-				return nil
-			})
-			always, leftAlways := mean(x.budgetJ, x.omega, stranger)
-			t.Logf("%v J, omega %v, %s: alone %.1f s, beside an honest user %.1f, once %.1f (%.0f J left), always %.1f (%.0f)", x.budgetJ,
-				x.omega, claim.name, none, honest, once, left, always, leftAlways)
-			if most := 1.05 * max(none, honest); math.Max(once, always) > most {
-				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f s, at most %.1f s", x.budgetJ, x.omega, claim.name, once, always,
-					most)
-			}
+			claim.heldTo(t, x, honestS, mean(x, once), mean(x, always))
 		}
 	}
 
 	// Two of a few users, who are most in some slots.
-	both := func(claimed bool) func(int) []slot.User {
-		r := rand.New(rand.NewPCG(3, 4))
-		return func(int) (users []slot.User) {
-			for i := range 2 {
-				task := honestTask(r)
-				if claimed {
-					task = claims[0].task
-				}
-				users = append(users, user(1000+i, task, 1e9))
-			}
-			return users
-		}
-	}
-	honest, _ := mean(33e3, 0, both(false))
-	strange, _ := mean(33e3, 0, both(true))
-	if t.Logf("33 kJ beside two honest users %.1f s, beside two strangers %.1f", honest, strange); strange > 1.06*honest {
-		t.Errorf("beside two strangers %.1f s, beside two honest users %.1f", strange, honest)
+	honestS := mean(request{33e3, 0}, honest(2, 4))
+	strangeS := mean(request{33e3, 0}, func(n int) []slot.User {
+		return []slot.User{claims[0].user(1000, n, place), claims[0].user(1001, n, place)}
+	})
+	if t.Logf("33 kJ beside two honest users %.1f s, beside two strangers %.1f", honestS, strangeS); strangeS > 1.06*honestS {
+		t.Errorf("beside two strangers %.1f s, beside two honest users %.1f", strangeS, honestS)
 	}
 }
 
@@ -179,58 +181,37 @@ func TestTenStrangersOfAHundred(t *testing.T) {
 	const users, strangers = 90, 10
 	c := world.Standard()
 	c.Users, c.ActiveMin, c.ActiveMax, c.TaskProbability = users, users, users, 1
-	type request struct{ budgetJ, omega float64 }
-	requests := []request{{36e3, 0}}
-	if *inFull {
-		requests = []request{{31e3, 0}, {33e3, 0}, {36e3, 0}, {42e3, 0}, {0, 0.01}, {0, 0.5}}
+	requests, tried := strangersRequests, claims
+	if !*inFull {
+		requests, tried = []request{{36e3, 0}}, claims[:2]
 	}
 	for _, x := range requests {
 		// beside flies the others in the slots from one on, and before another.
-		beside := func(from, before int, task func(r *rand.Rand) physics.Task, gain []float64) (delayS float64) {
+		beside := func(from, before int, other func(r *rand.Rand, id, n int, at physics.Position) slot.User) (delayS float64) {
 			r := rand.New(rand.NewPCG(1, 5))
 			places := [strangers]physics.Position{}
 			for i := range places {
 				places[i] = physics.Position{EastM: 1000 * r.Float64(), NorthM: 1000 * r.Float64()}
 			}
-			delayS, _ = besideStrangers(ck, c, 100_000, x.budgetJ, x.omega, func(n int) (others []slot.User) {
+			return besideStrangers(ck, c, 100_000, x, func(n int) (others []slot.User) {
 				for i, at := range places {
 					if n >= from && n < before {
-						others = append(others, slot.User{ID: 1000 + i, Task: task(r), CPUHz: 1e9, Position: at, Gain: gain})
+						others = append(others, other(r, 1000+i, n, at))
 					}
 				}
 				return others
 			})
-			return delayS
 		}
-		honestS := beside(0, c.Slots, honestTask, nil)
-		for _, claim := range []struct {
-			name string
-			task physics.Task
-			gain []float64
-			full bool // only in full
-		}{
-			{"1e12 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1}, nil, false},
-			{"1e12 bits", physics.Task{Bits: 1e12, CyclesPerBit: 0.08, DeadlineS: 3600}, nil, false},
-			{"1e10 cycles", physics.Task{Bits: 1e6, CyclesPerBit: 1e4, DeadlineS: 1}, nil, true},
-			{"an hour", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 3600}, nil, true},
-			{"no time", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1e-9}, nil, true},
-			{"the best gains", physics.Task{Bits: 1e6, CyclesPerBit: 1e6, DeadlineS: 1e-9}, []float64{1, 1}, true},
-			{"the least gains", physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1}, []float64{1e-30, 1e-30}, true},
-		} {
-			if claim.full && !*inFull {
-				continue
-			}
-			task := func(*rand.Rand) physics.Task { return claim.task }
-			onceS, alwaysS := 0.0, beside(0, c.Slots, task, claim.gain)
+		honestS := beside(0, c.Slots, func(r *rand.Rand, id, _ int, at physics.Position) slot.User {
+			return slot.User{ID: id, Task: honestTask(r), CPUHz: 1e9, Position: at}
+		})
+		for _, claim := range tried {
+			stranger := func(_ *rand.Rand, id, n int, at physics.Position) slot.User { return claim.user(id, n, at) }
+			onceS := 0.0
 			if *inFull {
-				onceS = beside(10, 11, task, claim.gain)
+				onceS = beside(10, 11, stranger)
 			}
-			t.Logf("%v J, omega %v, %s: once %.1f s, always %.1f, beside honest users %.1f", x.budgetJ, x.omega, claim.name, onceS, alwaysS,
-				honestS)
-			if max(onceS, alwaysS) > 1.05*honestS {
-				t.Errorf("%v J, omega %v, %s: once %.1f s, always %.1f, beside honest users %.1f", x.budgetJ, x.omega, claim.name, onceS,
-					alwaysS, honestS)
-			}
+			claim.heldTo(t, x, honestS, onceS, beside(0, c.Slots, stranger))
 		}
 	}
 }
