@@ -13,6 +13,7 @@ import (
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/slot"
 	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
@@ -28,10 +29,7 @@ func small(first, refine int) Config {
 // A run that was interrupted, in either stage, ends with the parameters of one that was not.
 func TestResume(t *testing.T) {
 	c, whole, broken := small(3, 2), t.TempDir(), t.TempDir()
-	want, err := Run(t.Context(), c, nil, whole, 1, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := offlinetest.Must(Run(t.Context(), c, nil, whole, 1, &bytes.Buffer{}))(t)
 	for _, at := range []string{"stage first", "stage refine"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		if _, err := Run(ctx, c, nil, broken, 1, &commandtest.Log{Text: at, Stop: cancel}); err == nil ||
@@ -42,9 +40,7 @@ func TestResume(t *testing.T) {
 			t.Error("an interrupted run left parameters")
 		}
 	}
-	if _, err := Run(t.Context(), c, nil, broken, 1, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(Run(t.Context(), c, nil, broken, 1, &bytes.Buffer{}))(t)
 	got, record, err := Read(broken)
 	if err != nil || got.Window != c.Window || !slices.Equal(got.Data, want.Data) {
 		t.Errorf("the resumed run has other parameters than the whole one, %v", err)
@@ -79,18 +75,13 @@ func TestFrom(t *testing.T) {
 		from.Data = append(from.Data, float32(0.1*r.NormFloat64()))
 	}
 	dir := t.TempDir()
-	got, err := Run(t.Context(), c, from, dir, 1, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := offlinetest.Must(Run(t.Context(), c, from, dir, 1, &bytes.Buffer{}))(t)
 	read, record, err := Read(dir)
 	if err != nil || !slices.Equal(read.Data, got.Data) {
 		t.Errorf("in the folder are others, %v", err)
 	}
 	c.FlightsBefore = record.Training["flights"]
-	if _, err := Run(t.Context(), c, got, dir+"-again", 1, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(Run(t.Context(), c, got, dir+"-again", 1, &bytes.Buffer{}))(t)
 	_, again, err := Read(dir + "-again")
 	if n := again.Training["flights"]; err != nil || c.FlightsBefore != float64(c.Refine.Batch) || n != 2*c.FlightsBefore {
 		t.Errorf("a run of %v flights, gone on from, has %v", c.FlightsBefore, n) // what it goes on from counts
@@ -123,10 +114,7 @@ func TestLearns(t *testing.T) {
 	}
 	c := small(30, 0)
 	c.First.Batch, c.First.Schedule.FinalFraction = 4, 0.5
-	run, err := c.newTrainer(c.stages()[0], nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := offlinetest.Must(c.newTrainer(c.stages()[0], nil))(t)
 	flown := slices.Clone(run.Params.Data) // the student that flies to measure stays the same
 	measure := func() (sum Losses) {
 		n := newNetwork(slices.Clone(run.Params.Data), make([]float32, len(flown)))
@@ -138,9 +126,7 @@ func TestLearns(t *testing.T) {
 	}
 	before := measure()
 	for range c.First.Schedule.Steps {
-		if _, err := run.Next(); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.Must(run.Next())(t)
 	}
 	after := measure()
 	for _, x := range []struct {
@@ -168,9 +154,7 @@ func TestCheck(t *testing.T) {
 		"batch":    func(c *Config) { c.First.Batch = 1 },
 	} {
 		c := small(1, 1)
-		if err := c.Check(); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, c.Check())
 		spoil(&c)
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: no error", name)
@@ -199,10 +183,7 @@ func TestUnseenWorlds(t *testing.T) {
 		}
 	}
 	for _, name := range world.UnseenNames() {
-		c, err := world.Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := offlinetest.Must(world.Named(name))(t)
 		drawn := c.Wind.TurbulenceMPS <= 1.4 && c.Wind.MeanMaxMPS <= 11 && c.SkylineDeg >= 20 && c.SkylineDeg <= 60 &&
 			c.Throttling.MeanOnS >= 20 && c.Throttling.MeanOnS <= 45 && c.Physics.Channel.UrbanA == 27.23
 		if drawn {

@@ -64,10 +64,7 @@ func TestSettingsAreToldApart(t *testing.T) {
 		}
 		omegas, outcomes = append(omegas, x), append(outcomes, row)
 	}
-	c, err := FitSettingMap(omegas, outcomes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := offlinetest.Must(FitSettingMap(omegas, outcomes))(t)
 	if second := c.SettingMap.Omega(0.05); second < 0.25 {
 		t.Errorf("the second setting asks for omega %v, where delay is still that of the first", second)
 	}
@@ -80,16 +77,12 @@ func TestSettingsAreToldApart(t *testing.T) {
 // finds the same.
 func TestStretch(t *testing.T) {
 	ck, list := shippedCheckpoint(t), []uint64{100_000, 100_001, 100_002}
-	if err := fitPriceCurve(t.Context(), ck, world.Standard(), list); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, fitPriceCurve(t.Context(), ck, world.Standard(), list))
 	once := ck.PriceCurve.FrontPositions
 	if end := once[len(once)-1]; end < 0.95 || end >= 1 || once[0] != 0 {
 		t.Errorf("the axis reaches from %v to %v", once[0], end)
 	}
-	if err := fitPriceCurve(t.Context(), ck, world.Standard(), list); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, fitPriceCurve(t.Context(), ck, world.Standard(), list))
 	for i, y := range ck.PriceCurve.FrontPositions {
 		if math.Abs(y-once[i]) > 1e-6 {
 			t.Fatalf("knot %d is %v, and %v when stretched again", i, once[i], y)
@@ -133,10 +126,7 @@ func TestCeilings(t *testing.T) {
 		last, tried = margin, append(tried, violated)
 		return nil
 	}
-	p, err := fitCeilingMargin(t.Context(), ck, c, seeds.List(100_000, 199), 2, nil, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := offlinetest.Must(fitCeilingMargin(t.Context(), ck, c, seeds.List(100_000, 199), 2, nil, keep))(t)
 	if p.StdDevs > 4 || last >= p.StdDevs || p.ViolationRate != ViolationRate || p.Flights != 199 || slices.Max(p.Violations) != 0 ||
 		len(p.Conditions) != len(disturbances) {
 		t.Errorf("%+v, tried down to %v", p, last)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
@@ -31,10 +32,7 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 		if (err != nil) != (until != "") {
 			t.Fatalf("until %q: %v", until, err)
 		}
-		raw, err := json.Marshal(made)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := offlinetest.Must(json.Marshal(made))(t)
 		return string(raw), out.String()
 	}
 	whole, _ := run(filepath.Join(t.TempDir(), "part.json"), "", 3)

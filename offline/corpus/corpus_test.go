@@ -20,21 +20,12 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/token"
 	"prefdt/offline/command"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/search"
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
-
-// once returns what is made once for all tests, which do not change it.
-func once[T any](t *testing.T, made func() (T, error)) T {
-	t.Helper()
-	x, err := made()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return x
-}
 
 // sweepOnce makes a small sweep of the dispatch teacher.
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
@@ -53,28 +44,19 @@ var buildOnce = sync.OnceValues(func() (*Manifest, error) {
 
 func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
 	t.Helper()
-	m, err := Build(context.Background(), world.Standard(), a, r, flights, 5, workers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return offlinetest.Must(Build(context.Background(), world.Standard(), a, r, flights, 5, workers, nil))(t)
 }
 
 // A corpus does not depend on the number of workers, survives its file, and
 // the world replays every flight of it exactly.
 func TestReplayIsExact(t *testing.T) {
-	m := once(t, buildOnce) // by two workers
-	if again := buildCorpus(t, once(t, sweepOnce), ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
+	m := offlinetest.Must(buildOnce())(t) // by two workers
+	if again := buildCorpus(t, offlinetest.Must(sweepOnce())(t), ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
 		t.Error("another number of workers gave another corpus")
 	}
 	path := filepath.Join(t.TempDir(), "manifest.json")
-	if err := command.ReplaceFile(path, m.Write); err != nil {
-		t.Fatal(err)
-	}
-	back, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, command.ReplaceFile(path, m.Write))
+	back := offlinetest.Must(Read(path))(t)
 	if back.Hash() != m.Hash() {
 		t.Error("the corpus changed on its way through the file")
 	}
@@ -91,9 +73,7 @@ func TestReplayIsExact(t *testing.T) {
 	elsewhere := slices.IndexFunc(m.Flights, func(f Episode) bool { return f.World > 0 })
 	for _, i := range []int{0, 17, 300} {
 		one, two := NewExampleReader(m, &m.Statistics), NewExampleReader(m, &m.Statistics)
-		if err := one.Read(&m.Flights[i], &first); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, one.Read(&m.Flights[i], &first))
 		two.Read(&m.Flights[elsewhere], &second) // a flight read before it, in another world, must not change it
 		two.Read(&m.Flights[i], &second)
 		a, _ := json.Marshal(first)
@@ -106,15 +86,13 @@ func TestReplayIsExact(t *testing.T) {
 
 // The loss falls on what followed the last change, and on nothing before.
 func TestContextBeforeAChange(t *testing.T) {
-	m := once(t, buildOnce)
+	m := offlinetest.Must(buildOnce())(t)
 	r := NewExampleReader(m, &m.Statistics)
 	var ex Example
 	changed, shocked := 0, 0
 	for i := range m.Flights[:200] {
 		f := &m.Flights[i]
-		if err := r.Read(f, &ex); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, r.Read(f, &ex))
 		first := f.ChangeSlot
 		if f.ShockFactor != 0 {
 			first = max(first, f.ShockSlot+shockSettleSlots)
@@ -141,7 +119,7 @@ func TestContextBeforeAChange(t *testing.T) {
 
 // A corpus of searched rules and heuristics flies, replays and reads.
 func TestRulesAndHeuristics(t *testing.T) {
-	m := buildCorpus(t, once(t, searchedRules), Recipe{Heuristic: 0.2}, 600, 2)
+	m := buildCorpus(t, offlinetest.Must(searchedRules())(t), Recipe{Heuristic: 0.2}, 600, 2)
 	heuristics := 0
 	for i := range m.Flights {
 		if m.Flights[i].Teacher == heuristicTeacher {
@@ -173,11 +151,9 @@ func searchedRules() (Archive, error) {
 }
 
 func TestParquet(t *testing.T) {
-	m := once(t, buildOnce)
+	m := offlinetest.Must(buildOnce())(t)
 	var raw bytes.Buffer
-	if err := m.WriteParquet(&raw); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, m.WriteParquet(&raw))
 	rows, err := parquet.Read[Episode](bytes.NewReader(raw.Bytes()), int64(raw.Len()))
 	if err != nil || !slices.Equal(rows, m.Flights) {
 		t.Errorf("%d rows read back, %v", len(rows), err)
@@ -185,17 +161,15 @@ func TestParquet(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	a := once(t, sweepOnce)
+	a := offlinetest.Must(sweepOnce())(t)
 	dir := t.TempDir()
-	m := once(t, buildOnce)
+	m := offlinetest.Must(buildOnce())(t)
 	write := func(name string, spoil func(*Manifest)) string {
 		c := *m
 		c.Flights = slices.Clone(m.Flights)
 		spoil(&c)
 		path := filepath.Join(dir, name)
-		if err := command.ReplaceFile(path, c.Write); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, command.ReplaceFile(path, c.Write))
 		return path
 	}
 	for name, c := range map[string]struct {
@@ -217,9 +191,7 @@ func TestRefusals(t *testing.T) {
 	var out bytes.Buffer
 	folder := filepath.Join(dir, "made")
 	args := []string{"-flights", "500", "-prices", "24", "-episodes", "20", "-out", folder}
-	if err := Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)))
 	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil ||
 		!strings.Contains(err.Error(), "another corpus") {
 		t.Errorf("another corpus, and what was fitted on it, was replaced unasked: %v", err)
@@ -246,7 +218,7 @@ func TestRefusals(t *testing.T) {
 // Rules behind the teacher's front, or a joule beyond its end, add next to
 // nothing; a rule that would be worth a teacher of its own stops the build.
 func TestRulesAddLittle(t *testing.T) {
-	a := once(t, sweepOnce)
+	a := offlinetest.Must(sweepOnce())(t)
 	end := a.Points[len(a.Points)-1]
 	for name, c := range map[string]struct {
 		rule pareto.Point
@@ -267,7 +239,7 @@ func TestRulesAddLittle(t *testing.T) {
 // A map that is out of order, or that the regression does not explain, stops a
 // corpus before anything is trained on it.
 func TestConditionerGates(t *testing.T) {
-	m := once(t, buildOnce)
+	m := offlinetest.Must(buildOnce())(t)
 	for name, spoil := range map[string]func(i int, f *Episode){
 		"not monotone":  func(_ int, f *Episode) { f.DelayS = 500 * math.Abs(f.Omega-0.5) },
 		"not explained": func(i int, f *Episode) { f.EnergyJ = 30e3 + 5e3*float64(i%2) },
@@ -314,7 +286,7 @@ func TestDelayShareAndFrontPosition(t *testing.T) {
 // After its last change, a flight's rows read the delay and the joules that the
 // flight still costs, slot for slot; budget-only flights drop the preference.
 func TestRowsReadWhatRemains(t *testing.T) {
-	m := once(t, buildOnce)
+	m := offlinetest.Must(buildOnce())(t)
 	identity := token.IdentityStatistics()
 	reader, runner := NewExampleReader(m, &identity), newReplayer(m)
 	column := func(name string) int { return slices.Index(token.Features().Return, name) }
@@ -326,9 +298,7 @@ func TestRowsReadWhatRemains(t *testing.T) {
 		if f.World > 0 || f.PriceOnly || f.LostSlot > 0 {
 			continue
 		}
-		if err := reader.Read(f, &ex); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, reader.Read(f, &ex))
 		var slots []goal.Settlement
 		remaining, err := runner.fly(f, func(s teacher.SettledSlot) {
 			slots = append(slots, teacher.Settlement(runner.World, s.Outcome))

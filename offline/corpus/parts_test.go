@@ -11,6 +11,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 )
 
 // A corpus of shards, and one that was interrupted and continued, is the corpus of one
@@ -30,10 +31,7 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 		return status, lines[len(lines)-1]
 	}
 	manifest := func(out string) string {
-		raw, err := os.ReadFile(filepath.Join(dir, out, "manifest.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := offlinetest.Must(os.ReadFile(filepath.Join(dir, out, "manifest.json")))(t)
 		return string(raw)
 	}
 	if status, text := run(t.Context(), io.Discard, "whole"); status != 0 {
@@ -48,10 +46,7 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 	if found, _ := filepath.Glob(filepath.Join(dir, "parts", "parts", "rows*")); len(found) != 1 || found[0] != rows {
 		t.Errorf("the second of two shards has %v", found)
 	}
-	good, err := os.ReadFile(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := offlinetest.Must(os.ReadFile(rows))(t)
 	for name, bad := range map[string]struct {
 		args []string
 		rows []byte
@@ -64,9 +59,7 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 		"a shard, anew":  {[]string{"-force", "-shard", "0/2"}, good, "-force"},
 		"no time at all": {[]string{"-resume", "-limit", "-1s"}, good, "-limit"},
 	} {
-		if err := os.WriteFile(rows, bad.rows, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, os.WriteFile(rows, bad.rows, 0o644))
 		if status, text := run(t.Context(), io.Discard, "parts", bad.args...); status != 2 || !strings.Contains(text, bad.want) {
 			t.Errorf("%s: status %d, %s", name, status, text)
 		}
@@ -74,18 +67,14 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 			t.Errorf("%s: the part was changed, %v", name, err)
 		}
 	}
-	if err := os.WriteFile(rows, good, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(rows, good, 0o644))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log := &commandtest.Log{Text: "archive episodes 2/2", Stop: stop}
 	if status, text := run(ctx, log, "parts", "-resume", "-shard", "0/2"); status != 0 {
 		t.Errorf("with the archive of the first shard, nothing is swept: status %d, %s", status, text)
 	}
-	if err := os.Remove(filepath.Join(dir, "parts", "parts", "rows0000500.json")); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.Remove(filepath.Join(dir, "parts", "parts", "rows0000500.json")))
 	stop()
 	if status, text := run(ctx, io.Discard, "parts", "-resume"); status != 75 || !strings.Contains(text, "-resume continues") {
 		t.Errorf("interrupted: status %d, %s", status, text)

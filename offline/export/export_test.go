@@ -19,6 +19,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/inference/token"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 )
 
 var smallArch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 4}
@@ -73,17 +74,9 @@ func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
 func TestWhatIsWrittenIsLoaded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	m, p := testManifest(smallArch), randomParameters(smallArch, 1)
-	if err := Write(dir, m, p, nil); err != nil {
-		t.Fatal(err)
-	}
-	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := model.NewNet(smallArch, p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Write(dir, m, p, nil))
+	c := offlinetest.Must(checkpoint.Load(dir))(t)
+	want := offlinetest.Must(model.NewNet(smallArch, p))(t)
 	r := rand.New(rand.NewPCG(2, 2))
 	a, b := c.Net.NewCache(), want.NewCache()
 	var x, y model.Outputs
@@ -108,9 +101,7 @@ func TestWhatIsWrittenIsLoaded(t *testing.T) {
 // same bytes, and one without it leaves none behind.
 func TestEstimatorIsLoaded(t *testing.T) {
 	dir, p := t.TempDir(), testBeliefs(1)
-	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), p); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), p))
 	again := map[string][]byte{}
 	var err error
 	again[checkpoint.ManifestFile], again[checkpoint.GraphFile], again[checkpoint.EstimatorFile], err = Encode(testManifest(smallArch),
@@ -120,10 +111,7 @@ func TestEstimatorIsLoaded(t *testing.T) {
 			t.Errorf("%s of two exports differs (%v, %v)", name, err, err2)
 		}
 	}
-	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := offlinetest.Must(checkpoint.Load(dir))(t)
 	at := 0
 	for _, tensor := range learned.Tensors() {
 		for range tensor.Size() {
@@ -142,26 +130,17 @@ func TestEstimatorIsLoaded(t *testing.T) {
 	}
 	// One of another layout is replaced.
 	path := filepath.Join(dir, checkpoint.ManifestFile)
-	manifest, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	manifest := offlinetest.Must(os.ReadFile(path))(t)
 	layout := []byte(fmt.Sprintf(`"layout": %d`, learned.Layout))
-	if err := os.WriteFile(path, bytes.Replace(manifest, layout, []byte(`"layout": 99`), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, bytes.Replace(manifest, layout, []byte(`"layout": 99`), 1), 0o600))
 	if _, err := checkpoint.Load(dir); err == nil {
 		t.Error("another layout was loaded")
 	}
-	if err := WriteEstimator(dir, checkpoint.Estimator{}, testBeliefs(2)); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, WriteEstimator(dir, checkpoint.Estimator{}, testBeliefs(2)))
 	if c, err = checkpoint.Load(dir); err != nil || c.Beliefs.Data[0] == p.Data[0] {
 		t.Errorf("another estimator was put in: %v", err)
 	}
-	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), nil); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), nil))
 	if c, err = checkpoint.Load(dir); err != nil || c.Beliefs != nil {
 		t.Errorf("after an export without an estimator: %v, %v", c.Beliefs, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/model"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/ort"
 )
 
@@ -20,10 +21,7 @@ func newRuntime(t *testing.T) *ort.Runtime {
 	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node (npm install --ignore-scripts onnxruntime-node@1.30.0)")
 	}
-	r, err := ort.Start(ort.Folder())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(ort.Start(ort.Folder()))(t)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -43,13 +41,8 @@ func TestParityWithONNXRuntime(t *testing.T) {
 		{Width: 128, PairWidth: 64, Layers: 3, Heads: 4, Context: 20},
 	} {
 		dir := t.TempDir()
-		if err := Write(dir, testManifest(a), randomParameters(a, uint64(i)), nil); err != nil {
-			t.Fatal(err)
-		}
-		c, err := checkpoint.Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, Write(dir, testManifest(a), randomParameters(a, uint64(i)), nil))
+		c := offlinetest.Must(checkpoint.Load(dir))(t)
 		for _, m := range []int{1, 2, 5} {
 			for _, u := range []int{0, 1, 6, 20} {
 				t.Run(fmt.Sprintf("width %d, %d aircraft, %d users", a.Width, m, u), func(t *testing.T) {
@@ -64,11 +57,8 @@ func TestParityWithONNXRuntime(t *testing.T) {
 					for slot := range slots {
 						in := randomInputs(r, m, u)
 						c.Net.Step(in, cache, &out)
-						response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile),
-							Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)})
-						if err != nil {
-							t.Fatal(err)
-						}
+						response := offlinetest.Must(runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.GraphFile),
+							Feeds: ort.Feeds(a, in, slot, padded), Carry: ort.CarryCache(a)}))(t)
 						reference := response.Outputs
 						var choice []float32
 						for i, row := 0, (u+padded)*model.ChoiceOutputs; i < m; i++ {
@@ -102,13 +92,8 @@ func TestEstimatorParityWithONNXRuntime(t *testing.T) {
 	runtime := newRuntime(t)
 	const tolerance = 1e-4
 	dir := t.TempDir()
-	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(4)); err != nil {
-		t.Fatal(err)
-	}
-	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(4)))
+	c := offlinetest.Must(checkpoint.Load(dir))(t)
 	nets := learned.NewNetworks(c.Beliefs.Data)
 	r := rand.New(rand.NewPCG(9, 9))
 	for round := range 5 {
@@ -135,10 +120,7 @@ func TestEstimatorParityWithONNXRuntime(t *testing.T) {
 			feeds[name+".mask"] = ort.Tensor{Dims: []int{n, most}, Data: mask}
 			want[name+".outputs"] = e.Forward(&b).Data
 		}
-		response, err := runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.EstimatorFile), Feeds: feeds})
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := offlinetest.Must(runtime.Run(&ort.Request{Model: filepath.Join(dir, checkpoint.EstimatorFile), Feeds: feeds}))(t)
 		for name, x := range want {
 			got, worst := response.Outputs[name].Data, 0.0
 			if len(got) != len(x) {
@@ -162,9 +144,7 @@ func TestONNXChecker(t *testing.T) {
 		t.Skip("python3-onnx is not installed")
 	}
 	dir := t.TempDir()
-	if err := Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(1)); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Write(dir, testManifest(smallArch), randomParameters(smallArch, 1), testBeliefs(1)))
 	script := "import onnx, sys; m = onnx.load(sys.argv[1]); onnx.checker.check_model(m, full_check=True); print(len(m.graph.node))"
 	for _, name := range []string{checkpoint.GraphFile, checkpoint.EstimatorFile} {
 		out, err := exec.Command(python, "-c", script, filepath.Join(dir, name)).CombinedOutput()

@@ -13,6 +13,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -34,10 +35,7 @@ func TestPolicyEqualsTraining(t *testing.T) {
 	c.Slots = 12
 	f := smallForm()
 	params := nntest.Random[float32](f.Tensors(), 3)
-	net, err := prefdt.NewNet(&f, params.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := offlinetest.Must(prefdt.NewNet(&f, params.Data))(t)
 	statistics := prefdt.Statistics{Aircraft: identity(prefdt.AircraftFeatures), User: identity(len(f.UserFeatures))}
 	scales := goal.Constants{EtaDelayS: 600, EtaEnergyJ: 12e3, Slots: 12, AircraftCount: 2,
 		Conditioner: goal.Conditioner{Omegas: []float64{0, 0.5, 1}, DelayS: []float64{90, 200, 700}, EnergyJ: []float64{39e3, 29e3, 27e3}},
@@ -108,16 +106,11 @@ func TestTurns(t *testing.T) {
 	published.Published = &archived
 	var policies []*inference.Policy
 	for _, c := range []*checkpoint.Checkpoint{ck, &published} {
-		p, err := inference.New(c, inference.DecoderHeads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := offlinetest.Must(inference.New(c, inference.DecoderHeads))(t)
 		policies = append(policies, p)
 	}
 	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
-	if err := o.SetPreference(1); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, o.SetPreference(1))
 	var widest [2]float64
 	var last [2][]physics.Position
 	var s slot.Snapshot
@@ -174,10 +167,7 @@ func TestSpeedIsThatOfTheLastMove(t *testing.T) {
 	c := world.Standard()
 	c.Slots = 5
 	for k, slows := range []bool{false, true} {
-		policy, err := inference.New(ck, inference.DecoderHeads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		policy := offlinetest.Must(inference.New(ck, inference.DecoderHeads))(t)
 		var r teacher.Runner
 		r.Fly(world.New(c, 100_000), func(s *slot.Snapshot, d *slot.Decision) {
 			for m := range s.Aircraft {
@@ -196,15 +186,9 @@ func TestSpeedIsThatOfTheLastMove(t *testing.T) {
 
 // A steady slot allocates nothing, and a lost aircraft serves nobody.
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
-	m, c := testCorpus(t), testConfig()
-	ck, err := m.Checkpoint(&c.Form, nntest.Random[float32](c.Form.Tensors(), 3).Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	policy, err := inference.New(ck, inference.DecoderHeads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, c := offlinetest.Must(builtCorpus())(t), testConfig()
+	ck := offlinetest.Must(m.Checkpoint(&c.Form, nntest.Random[float32](c.Form.Tensors(), 3).Data))(t)
+	policy := offlinetest.Must(inference.New(ck, inference.DecoderHeads))(t)
 	w := world.New(world.Standard(), 3)
 	o := goal.New(&ck.GoalConstants, &ck.Physics, 100, 2)
 	var s slot.Snapshot
@@ -219,9 +203,7 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
 		t.Errorf("%v allocations a slot", n)
 	}
-	if err := o.SetBudget(32e3, goal.Target); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, o.SetBudget(32e3, goal.Target))
 	if n := testing.AllocsPerRun(20, func() { policy.Decide(&s, o, &d) }); n != 0 {
 		t.Errorf("%v allocations a slot under a budget", n)
 	}

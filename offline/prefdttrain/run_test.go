@@ -27,6 +27,7 @@ import (
 	"prefdt/offline/export"
 	"prefdt/offline/nn"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/ort"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
@@ -45,16 +46,7 @@ func testConfig() Config {
 	return c
 }
 
-// testCorpus is a corpus of rules that offload less and less; tests do not change it.
-func testCorpus(t testing.TB) *Corpus {
-	t.Helper()
-	m, err := builtCorpus()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
+// builtCorpus is of rules that offload less and less; tests do not change it.
 var builtCorpus = sync.OnceValues(func() (*Corpus, error) {
 	found := search.Archive{Config: search.Default()}
 	for k := range 12 {
@@ -71,7 +63,7 @@ var builtCorpus = sync.OnceValues(func() (*Corpus, error) {
 
 // The corpus follows its recipe, with corner emphasis and without, and is the same on any number of cores.
 func TestCorpus(t *testing.T) {
-	m := testCorpus(t)
+	m := offlinetest.Must(builtCorpus())(t)
 	low, high := m.Accepted()
 	if c := m.GoalConstants().Conditioner; c.Omegas[0] != low || math.Abs(c.Omegas[len(c.Omegas)-1]-high) > 1e-12 {
 		t.Errorf("the conditioner is of %v to %v, flights are stored under %v to %v", c.Omegas[0], c.Omegas[len(c.Omegas)-1], low, high)
@@ -141,7 +133,7 @@ func TestDispatchFlights(t *testing.T) {
 
 // A corpus that does not rise and fall with the preference is refused before any training.
 func TestGates(t *testing.T) {
-	m := testCorpus(t)
+	m := offlinetest.Must(builtCorpus())(t)
 	broken := *m
 	broken.Flights = slices.Clone(m.Flights)
 	for i := range broken.Flights {
@@ -176,15 +168,8 @@ var testStores = sync.OnceValues(func() ([2]*store, error) {
 })
 
 func testRun(t *testing.T, c Config) *run {
-	stores, err := testStores()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := newRun(c, testCorpus(t).Hash(), stores[0], stores[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	stores := offlinetest.Must(testStores())(t)
+	return offlinetest.Must(newRun(c, offlinetest.Must(builtCorpus())(t).Hash(), stores[0], stores[1]))(t)
 }
 
 // A run that is stopped and resumed, in its cool-down too, ends with the parameters of one
@@ -238,9 +223,7 @@ func TestLossFalls(t *testing.T) {
 	run := testRun(t, c)
 	before := run.validate().Total()
 	for range 60 {
-		if _, err := run.Next(); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.Must(run.Next())(t)
 	}
 	if after := run.validate().Total(); after > 0.6*before {
 		t.Errorf("the validation's loss is %v after 60 steps, %v before", after, before)
@@ -251,9 +234,7 @@ func TestLossFalls(t *testing.T) {
 func TestRunIsNotOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, coolDownFile)
-	if err := os.WriteFile(path, []byte("hours of training"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, []byte("hours of training"), 0o644))
 	var stderr bytes.Buffer
 	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "train-prefdt", Run: Command}}}
 	status := p.Run(t.Context(), []string{"train-prefdt", "-out", dir}, io.Discard, &stderr)
@@ -267,21 +248,13 @@ const shippedFolder = "../../configs/paper"
 
 func shipped(t *testing.T) *checkpoint.Checkpoint {
 	t.Helper()
-	ck, err := checkpoint.Load(shippedFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ck
+	return offlinetest.Must(checkpoint.Load(shippedFolder))(t)
 }
 
 // sweep flies a checkpoint and returns its results by request, then by seed.
 func sweep(t *testing.T, ck *checkpoint.Checkpoint, c world.Config, list []uint64, requests ...rollout.Request) [][]rollout.Result {
 	t.Helper()
-	results, err := rollout.Sweep(t.Context(), ck, inference.DecoderHeads, c, rollout.ReportLink{}, list, requests, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return results
+	return offlinetest.Must(rollout.Sweep(t.Context(), ck, inference.DecoderHeads, c, rollout.ReportLink{}, list, requests, 2, nil))(t)
 }
 
 // The checkpoint of the published form that is shipped flies what it is asked for, and ONNX
@@ -348,22 +321,13 @@ func TestBudgetIsReplanned(t *testing.T) {
 // A trained network becomes a checkpoint that flies, and that refuses what it is not bound
 // to. ONNX Runtime computes what its step does.
 func TestCheckpoint(t *testing.T) {
-	m := testCorpus(t)
+	m := offlinetest.Must(builtCorpus())(t)
 	c, dir, out := testConfig(), t.TempDir(), t.TempDir()
 	run := testRun(t, c)
-	if err := run.run(t.Context(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	if err := command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := finish(t.Context(), m, filepath.Join(dir, coolDownFile), 2, 2, out, nil); err != nil {
-		t.Fatal(err)
-	}
-	ck, err := checkpoint.Load(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, run.run(t.Context(), dir, 200*c.tokensPerStep(), 0, nil, io.Discard))
+	offlinetest.NoError(t, command.ReplaceJSON(filepath.Join(dir, corpusFile), "", m))
+	offlinetest.Must(finish(t.Context(), m, filepath.Join(dir, coolDownFile), 2, 2, out, nil))(t)
+	ck := offlinetest.Must(checkpoint.Load(out))(t)
 	if !ck.Published.Form.Same(&c.Form) || ck.Training["steps"] != 200 {
 		t.Errorf("it is of the form %+v, after %v steps", ck.Published.Form, ck.Training["steps"])
 	}
@@ -440,10 +404,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 	if ort.Folder() == "" {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node")
 	}
-	runtime, err := ort.Start(ort.Folder())
-	if err != nil {
-		t.Fatal(err)
-	}
+	runtime := offlinetest.Must(ort.Start(ort.Folder()))(t)
 	defer runtime.Close()
 	f := &ck.Published.Form
 	builder := prefdt.NewBuilder(f, &ck.Physics, &ck.Published.Statistics)
@@ -484,10 +445,7 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 		if s.Slot == 0 {
 			feeds["past"] = ort.Tensor{Dims: []int{past, f.Width}, Data: make([]float32, past*f.Width)}
 		}
-		response, err := runtime.Run(&ort.Request{Model: graph, Feeds: feeds, Carry: map[string]string{"present": "past"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := offlinetest.Must(runtime.Run(&ort.Request{Model: graph, Feeds: feeds, Carry: map[string]string{"present": "past"}}))(t)
 		for name, x := range map[string][]float32{"motion": out.Motion, "choice": out.Choice, "offload": out.Offload} {
 			got := response.Outputs[name].Data
 			for i, v := range x {
@@ -503,13 +461,10 @@ func compareWithORT(t *testing.T, ck *checkpoint.Checkpoint, graph string) {
 
 // A checkpoint that is not what its manifest says is refused, both sides named.
 func TestHostileCheckpoints(t *testing.T) {
-	m := testCorpus(t)
+	m := offlinetest.Must(builtCorpus())(t)
 	c := testConfig()
 	parameters := nntest.Random[float32](c.Form.Tensors(), 4).Data
-	ck, err := m.Checkpoint(&c.Form, parameters)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := offlinetest.Must(m.Checkpoint(&c.Form, parameters))(t)
 	raw, graph, _, err := export.Encode(ck.Manifest, parameters, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -536,14 +491,9 @@ func TestHostileCheckpoints(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			var whole map[string]any
-			if err := json.Unmarshal(raw, &whole); err != nil {
-				t.Fatal(err)
-			}
+			offlinetest.NoError(t, json.Unmarshal(raw, &whole))
 			x.edit(whole["published"].(map[string]any), whole)
-			edited, err := json.Marshal(whole)
-			if err != nil {
-				t.Fatal(err)
-			}
+			edited := offlinetest.Must(json.Marshal(whole))(t)
 			if _, err := checkpoint.Decode(edited, graph, nil); err == nil || !strings.Contains(err.Error(), x.want) ||
 				strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %q", err, x.want)
@@ -564,7 +514,7 @@ func TestHostileCheckpoints(t *testing.T) {
 func TestLogs(t *testing.T) {
 	c, dir := testConfig(), t.TempDir()
 	c.Schedule.CoolDown = 0.5
-	m := testCorpus(t)
+	m := offlinetest.Must(builtCorpus())(t)
 	var tokens = 4 * c.tokensPerStep()
 	for _, stop := range []int{1, 3, 0} {
 		run := testRun(t, c)
@@ -585,10 +535,7 @@ func TestLogs(t *testing.T) {
 	best, bestStep := 0.0, 0
 	for name, want := range map[string][]string{"validation.csv": {"1", "2"}, "cooldown-validation.csv": {"3", "4"}, "log.csv": {"1"},
 		"cooldown-log.csv": {"3"}} {
-		raw, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := offlinetest.Must(os.ReadFile(filepath.Join(dir, name)))(t)
 		var steps []string
 		for _, line := range strings.Split(strings.TrimSpace(string(raw)), "\n")[1:] {
 			fields := strings.Split(line, ",")

@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
@@ -27,10 +28,7 @@ func (p *snapshots) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision)
 func seen(t *testing.T, c world.Config, l ReportLink) []slot.Snapshot {
 	t.Helper()
 	var p snapshots
-	f, err := NewWithPolicy(&p, &shippedCheckpoint(t).GoalConstants, c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := offlinetest.Must(NewWithPolicy(&p, &shippedCheckpoint(t).GoalConstants, c, l))(t)
 	f.Fly(testSeed, Request{Mode: goal.Preference, Omega: 1})
 	return p
 }
@@ -38,7 +36,7 @@ func seen(t *testing.T, c world.Config, l ReportLink) []slot.Snapshot {
 // A lost report takes its user out of the slot, with a task or without, and the
 // result of that task too; what was reported comes as it is.
 func TestLostReportsHideTheirUsers(t *testing.T) {
-	c := named(t, "field")
+	c := offlinetest.Must(world.Named("field"))(t)
 	const rate = 0.4
 	whole, lossy := seen(t, c, ReportLink{}), seen(t, c, ReportLink{LossRate: rate})
 	lost := func(slot, user int) bool { return c.ReportLost(testSeed, slot, user, rate) }
@@ -93,7 +91,7 @@ func resultIDs(results []slot.Result, slot int) (list []int) {
 // Policies that know nothing of what a field hides fly there all the same.
 func TestShippedPolicyFliesFieldWorlds(t *testing.T) {
 	for _, name := range world.Names() {
-		c := named(t, name)
+		c := offlinetest.Must(world.Named(name))(t)
 		fast, slow := flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0}),
 			flyShipped(t, c, Request{Mode: goal.Preference, Omega: 0.9})
 		if !(fast.DelayS < slow.DelayS && fast.EnergyJ > slow.EnergyJ) {
@@ -117,7 +115,7 @@ func localDelayS(c world.Config, slot int) (delayS float64) {
 // their users is seen and no result of before comes later. How an aircraft flew is known
 // where it was measured.
 func TestLinkOfAFlight(t *testing.T) {
-	c := named(t, "field")
+	c := offlinetest.Must(world.Named("field"))(t)
 	const rate = 0.3
 	received := func(slot, user int) bool { return !c.ReportLost(testSeed, slot, user, rate) }
 	drawn, listed := seen(t, c, ReportLink{LossRate: rate}), seen(t, c, ReportLink{Received: received})

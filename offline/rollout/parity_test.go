@@ -14,6 +14,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
@@ -78,10 +79,7 @@ func (r *recordedSlot) settle(g *goal.Objective) {
 
 // start starts a recorded flight's policy and goal.
 func (f *recordedFlight) start(t *testing.T, ck *checkpoint.Checkpoint) (*inference.Policy, goal.Objective) {
-	p, err := inference.New(ck, inference.Decoders()[f.Decoder])
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := offlinetest.Must(inference.New(ck, inference.Decoders()[f.Decoder]))(t)
 	g := goal.New(&ck.GoalConstants, &ck.Physics, world.Standard().Slots, 2)
 	if f.BudgetJ == 0 {
 		g.SetOmega(float64(f.Omega))
@@ -96,26 +94,18 @@ func (f *recordedFlight) start(t *testing.T, ck *checkpoint.Checkpoint) (*infere
 // associations are the same in 999 and the offload ratios within 0.001.
 func TestParity(t *testing.T) {
 	ck := shippedCheckpoint(t)
-	hash, err := hex.DecodeString(ck.GraphSHA256)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hash := offlinetest.Must(hex.DecodeString(ck.GraphSHA256))(t)
 	if *updateParity {
 		recordParity(t, ck, hash)
 	}
-	file, err := os.ReadFile(parityFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := offlinetest.Must(os.ReadFile(parityFile))(t)
 	if !bytes.HasPrefix(file, hash) {
 		t.Fatalf("%s was recorded with another checkpoint; record it again on amd64: go test ./offline/rollout -run TestParity -record",
 			parityFile)
 	}
 	in := bytes.NewReader(file[len(hash):])
 	read := func(x any) {
-		if err := binary.Read(in, binary.LittleEndian, x); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, binary.Read(in, binary.LittleEndian, x))
 	}
 	slots, differ, served := 0, 0, 0
 	var offload, move float64
@@ -166,9 +156,7 @@ func TestParity(t *testing.T) {
 func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 	out := bytes.NewBuffer(bytes.Clone(hash))
 	write := func(x any) {
-		if err := binary.Write(out, binary.LittleEndian, x); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, binary.Write(out, binary.LittleEndian, x))
 	}
 	c := world.Standard()
 	c.Physics = ck.Physics
@@ -219,10 +207,6 @@ func recordParity(t *testing.T, ck *checkpoint.Checkpoint, hash []byte) {
 			write(users)
 		}
 	}
-	if err := os.MkdirAll("testdata", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(parityFile, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.MkdirAll("testdata", 0o755))
+	offlinetest.NoError(t, os.WriteFile(parityFile, out.Bytes(), 0o644))
 }

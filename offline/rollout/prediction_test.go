@@ -7,6 +7,7 @@ import (
 	"prefdt/inference"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
 )
@@ -23,14 +24,9 @@ func TestPredictedEnd(t *testing.T) {
 		const seeds = 20
 		for seed := range uint64(seeds) {
 			w := world.New(world.Standard(), 100_100+seed)
-			p, err := inference.New(ck, inference.DecoderDispatch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := offlinetest.Must(inference.New(ck, inference.DecoderDispatch))(t)
 			o := goal.New(&ck.GoalConstants, &w.Config.Physics, w.Config.Slots, len(w.Aircraft))
-			if err := o.SetBudget(budgetJ, goal.Target); err != nil {
-				t.Fatal(err)
-			}
+			offlinetest.NoError(t, o.SetBudget(budgetJ, goal.Target))
 			predicted := 0.0
 			for !w.Done() {
 				w.Snapshot(&s)

@@ -14,6 +14,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/ort"
 	"prefdt/simbridge/world"
 )
@@ -22,10 +23,7 @@ import (
 func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Decoder, c world.Config, l ReportLink, r Request,
 	changes ...func(*inference.Policy, *record.Header)) []byte {
 	t.Helper()
-	f, err := New(ck, decoder, c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := offlinetest.Must(New(ck, decoder, c, l))(t)
 	h := record.Header{GraphSHA256: ck.GraphSHA256, Decoder: string(decoder), Physics: c.Physics, OutOfDistribution: f.outOfDistribution}
 	for _, change := range changes {
 		change(f.policy.(*inference.Policy), &h)
@@ -36,9 +34,7 @@ func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Dec
 		return record.NewWriter(&out, h)
 	}
 	f.Fly(parityFirstSeed, r)
-	if err := f.recorder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, f.recorder.Close())
 	return out.Bytes()
 }
 
@@ -137,18 +133,13 @@ func TestReplayWeighsAsRecorded(t *testing.T) {
 // what the network made in flight.
 func TestStepsInPython(t *testing.T) {
 	const folder = "../../configs/checkpoint"
-	ck, err := checkpoint.Load(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := offlinetest.Must(checkpoint.Load(folder))(t)
 	c := world.Standard()
 	c.Physics = ck.Physics
 	flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{LossRate: 0.3, Fallback: FallbackOffer},
 		Request{Mode: goal.Target, BudgetJ: 33e3})
 	var steps bytes.Buffer
-	if _, err := Replay(t.Context(), bytes.NewReader(flight), ck, stepWriter(&steps, ck)); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(Replay(t.Context(), bytes.NewReader(flight), ck, stepWriter(&steps, ck)))(t)
 	if lines := bytes.Count(steps.Bytes(), []byte("\n")); lines != c.Slots {
 		t.Fatalf("%d lines for %d slots", lines, c.Slots)
 	}
@@ -156,9 +147,7 @@ func TestStepsInPython(t *testing.T) {
 		t.Skip("PREFDT_ORT names no folder with onnxruntime-node")
 	}
 	path := filepath.Join(t.TempDir(), "steps.jsonl")
-	if err := os.WriteFile(path, steps.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, steps.Bytes(), 0o600))
 	out, err := exec.Command("python3", "../python/step.py", folder, path).CombinedOutput()
 	if err != nil || !strings.HasPrefix(string(out), fmt.Sprintf("%d slots, largest difference ", c.Slots)) {
 		t.Errorf("%v: %s", err, out)

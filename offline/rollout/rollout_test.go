@@ -15,21 +15,7 @@ var shippedCheckpoint = offlinetest.Shipped
 // newRunner returns one of the shipped checkpoint under exact dispatch.
 func newRunner(t testing.TB, c world.Config, l ReportLink) *Runner {
 	t.Helper()
-	f, err := New(shippedCheckpoint(t), inference.DecoderDispatch, c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
-// named returns a field world.
-func named(t testing.TB, name string) world.Config {
-	t.Helper()
-	c, err := world.Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return offlinetest.Must(New(shippedCheckpoint(t), inference.DecoderDispatch, c, l))(t)
 }
 
 // These tests tune nothing, but they run on every change, so they fly training

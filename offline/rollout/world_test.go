@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/goal"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 	"prefdt/simbridge/world/trace"
 )
@@ -36,10 +37,7 @@ func TestOnlyAnotherWorldIsOutOfDistribution(t *testing.T) {
 		if c.shipped {
 			ck = shippedCheckpoint(t)
 		}
-		f, err := New(ck, inference.DecoderDispatch, c.world, ReportLink{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := offlinetest.Must(New(ck, inference.DecoderDispatch, c.world, ReportLink{}))(t)
 		if f.outOfDistribution != c.out {
 			t.Errorf("%s: out of distribution is %v", c.name, f.outOfDistribution)
 		}
@@ -56,9 +54,7 @@ func TestTraceFlies(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tasks.csv")
 	text := "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,a,300,400,1e6,1000,1\n0,b,700,400,1.2e6,1000,0.6\n1,a,310,400," +
 		"1e6,1000,1\n2,c,500,500,0,0,0\n3,b,700,400,1.2e6,1000,0.6\n"
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	c := world.Standard()
 	c.Slots = 20
 	var err error

@@ -15,6 +15,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/seeds"
 )
 
@@ -28,11 +29,7 @@ func runCommand(t *testing.T, args ...string) (string, error) {
 
 func readFile(t *testing.T, path ...string) []byte {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(path...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
+	return offlinetest.Must(os.ReadFile(filepath.Join(path...)))(t)
 }
 
 func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
@@ -63,9 +60,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	if _, err := runCommand(t, append(flags, "-out", cut)...); err == nil || !strings.Contains(err.Error(), "-resume") {
 		t.Errorf("without -resume: %v", err)
 	}
-	if _, err := runCommand(t, append(flags, "-out", cut, "-resume")...); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(runCommand(t, append(flags, "-out", cut, "-resume")...))(t)
 	for _, name := range []string{"state.json", "archive.json"} {
 		if !bytes.Equal(readFile(t, whole, name), readFile(t, cut, name)) {
 			t.Errorf("%s of the resumed search differs", name)
@@ -99,9 +94,7 @@ func TestCommandRefuses(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
 	for name, c := range map[string]struct {
@@ -136,9 +129,7 @@ func TestCommandRefuses(t *testing.T) {
 func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"-pop", "6", "-generations", "2", "-seeds", "1", "-out", dir}
-	if _, err := runCommand(t, flags...); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(runCommand(t, flags...))(t)
 	path := filepath.Join(dir, "state.json")
 	good := string(readFile(t, path))
 	for name, c := range map[string]struct{ old, new, want string }{
@@ -149,16 +140,12 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 		"hash":       {`"config_sha256": "`, `"config_sha256": "0`, "belongs to configuration"},
 		"beyond":     {`"generation": 2`, `"generation": 3`, "beyond"},
 	} {
-		if err := os.WriteFile(path, []byte(strings.Replace(good, c.old, c.new, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, os.WriteFile(path, []byte(strings.Replace(good, c.old, c.new, 1)), 0o600))
 		if _, err := runCommand(t, append(flags, "-resume")...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
-	if err := os.WriteFile(path, []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.WriteFile(path, []byte(good), 0o600))
 	if _, err := runCommand(t, append(flags, "-resume", "-seed", "1")...); err == nil || !strings.Contains(err.Error(), "same flags") {
 		t.Errorf("another seed: %v", err)
 	}
@@ -173,13 +160,9 @@ func TestStatesOfOtherSearchesAreRefused(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	whole, shards := t.TempDir(), t.TempDir()
 	flags := []string{"-pop", "8", "-generations", "2", "-seeds", "1", "-seed", "7", "-restarts", "3", "-resume"}
-	if _, err := runCommand(t, append(flags, "-out", whole)...); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(runCommand(t, append(flags, "-out", whole)...))(t)
 	for _, shard := range []string{"1/2", "0/2"} {
-		if _, err := runCommand(t, append(flags, "-out", shards, "-shard", shard)...); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.Must(runCommand(t, append(flags, "-out", shards, "-shard", shard)...))(t)
 		if _, err := os.Stat(filepath.Join(shards, "archive.json")); err == nil {
 			t.Error("a shard wrote an archive")
 		}
@@ -193,9 +176,7 @@ func TestRestarts(t *testing.T) {
 		}
 	}
 	single := t.TempDir()
-	if _, err := runCommand(t, "-pop", "8", "-generations", "2", "-seeds", "1", "-seed", "8", "-out", single); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.Must(runCommand(t, "-pop", "8", "-generations", "2", "-seeds", "1", "-seed", "8", "-out", single))(t)
 	if !bytes.Equal(readFile(t, single, "state.json"), readFile(t, whole, "restart1", "state.json")) {
 		t.Error("the second restart is not the search of the next seed")
 	}
@@ -203,10 +184,7 @@ func TestRestarts(t *testing.T) {
 	if err != nil || archive.Config.Restarts != 3 {
 		t.Errorf("%+v, %v", archive.Config, err)
 	}
-	alone, err := ReadArchive(filepath.Join(single, "archive.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := offlinetest.Must(ReadArchive(filepath.Join(single, "archive.json")))(t)
 	for _, x := range alone.Members {
 		if !slices.ContainsFunc(archive.Members, func(y Member) bool { return y.DelayS <= x.DelayS && y.EnergyJ <= x.EnergyJ }) {
 			t.Errorf("no member is as good as (%v s, %v J)", x.DelayS, x.EnergyJ)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 )
 
@@ -158,9 +159,7 @@ func TestOperatorsKeepTheBounds(t *testing.T) {
 			}
 		}
 		for _, child := range [][]float64{a, b} {
-			if err := checkGenes(child, 3); err != nil {
-				t.Fatal(err)
-			}
+			offlinetest.NoError(t, checkGenes(child, 3))
 		}
 	}
 	if got := float64(changed) / float64(500*len(within)); math.Abs(got-mutationRate) > 0.015 {

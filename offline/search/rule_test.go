@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
@@ -37,10 +38,7 @@ func position(east, north float64) physics.Position {
 func decideOnce(t *testing.T, s *slot.Snapshot, genes ...float64) *slot.Decision {
 	t.Helper()
 	c := world.Standard()
-	rule, err := NewRule(&c, genes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := offlinetest.Must(NewRule(&c, genes))(t)
 	var d slot.Decision
 	rule.Decide(s, &d)
 	return &d
@@ -208,10 +206,7 @@ func TestEpisodes(t *testing.T) {
 		{Genes: ruleGenes(3, 0, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
 		{Genes: ruleGenes(3, 1, 800, 0, best, 0.5, 0.5, best, 0.5, 0.5)},
 	}
-	outcomes, err := Fly(t.Context(), &c, members, seeds.List(0, 60), 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	outcomes := offlinetest.Must(Fly(t.Context(), &c, members, seeds.List(0, 60), 2, nil))(t)
 	local, full := meanOutcome(outcomes[0]), meanOutcome(outcomes[1])
 	if math.Abs(local.DelayS-715.5) > 8 || math.Abs(local.EnergyJ-26880) > 40 {
 		t.Errorf("all local: %+v, want 715.5 s and 26880 J", local)
@@ -240,10 +235,7 @@ func TestGenesAreChecked(t *testing.T) {
 
 func TestDecideDoesNotAllocate(t *testing.T) {
 	c := world.Standard()
-	r, err := NewRule(&c, ruleGenes(3, 1, 800, 0, 8, 1, 0, 8, 1, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(NewRule(&c, ruleGenes(3, 1, 800, 0, 8, 1, 0, 8, 1, 0)))(t)
 	var s slot.Snapshot
 	var d slot.Decision
 	world.New(c, 1).Snapshot(&s)
@@ -255,10 +247,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 
 func BenchmarkEpisode(b *testing.B) {
 	w := world.New(world.Standard(), 0)
-	rule, err := NewRule(&w.Config, ruleGenes(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2))
-	if err != nil {
-		b.Fatal(err)
-	}
+	rule := offlinetest.Must(NewRule(&w.Config, ruleGenes(3, 1, 800, 0, 8, 1, 0.2, 8, 1, 0.2)))(b)
 	var runner teacher.Runner
 	b.ReportAllocs()
 	for i := range b.N {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"prefdt/offline/command"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -28,9 +29,7 @@ func statesOf(t *testing.T, c Config, workers int) []State {
 	t.Helper()
 	var states []State
 	var state State
-	if err := Run(t.Context(), c, &state, workers, func(s *State) error { states = append(states, *s); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Run(t.Context(), c, &state, workers, func(s *State) error { states = append(states, *s); return nil }))
 	return states
 }
 
@@ -51,9 +50,7 @@ func TestResumeEqualsUninterrupted(t *testing.T) {
 	for stop := 1; stop < c.Generations; stop++ {
 		path, short := filepath.Join(t.TempDir(), "state.json"), c
 		short.Generations = stop
-		if err := command.ReplaceJSON(path, " ", statesOf(t, short, 3)[stop-1]); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, command.ReplaceJSON(path, " ", statesOf(t, short, 3)[stop-1]))
 		resumed, err := ReadState(path, c)
 		if err != nil || !reflect.DeepEqual(resumed, want[stop-1]) {
 			t.Fatalf("the state read after generation %d differs, %v", stop, err)
@@ -111,10 +108,7 @@ func TestPaperTeacher(t *testing.T) {
 	}
 	c := Default()
 	states := statesOf(t, c, 2)
-	e, err := Evaluate(t.Context(), states[len(states)-1].Archive(c), seeds.List(1000000, 100), 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := offlinetest.Must(Evaluate(t.Context(), states[len(states)-1].Archive(c), seeds.List(1000000, 100), 2, nil))(t)
 	for _, x := range []struct {
 		name           string
 		got, low, high float64
@@ -137,10 +131,7 @@ func TestPaperTeacher(t *testing.T) {
 func TestEnsure(t *testing.T) {
 	c := smallConfig()
 	dir := t.TempDir()
-	whole, err := Ensure(t.Context(), filepath.Join(dir, "whole.json"), c, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := offlinetest.Must(Ensure(t.Context(), filepath.Join(dir, "whole.json"), c, 2, nil))(t)
 	path := filepath.Join(dir, "parts.json")
 	ctx, stop := context.WithCancel(t.Context())
 	if _, err := Ensure(ctx, path, c, 2, func(generations int) {

@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/offline/nn/nntest"
+	"prefdt/offline/offlinetest"
 )
 
 // TestTrainingForwardEqualsStreamingStep trains what flies: the forward pass of a
@@ -15,10 +16,7 @@ func TestTrainingForwardEqualsStreamingStep(t *testing.T) {
 	a := model.Arch{Width: 32, PairWidth: 16, Layers: 2, Heads: 4, Context: 5}
 	r := rand.New(rand.NewPCG(1, 1))
 	p := nntest.Random[float32](a.Tensors(), 1)
-	net, err := model.NewNet(a, p.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := offlinetest.Must(model.NewNet(a, p.Data))(t)
 	ex := randomExample(r, 40)
 	aircraft, pairs, state, returns, action := ex.Aircraft, ex.Pairs, ex.State, ex.Return, ex.Action
 	take := func(rows *[]float32, n int) (first []float32) {

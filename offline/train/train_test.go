@@ -10,6 +10,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/offline/corpus"
 	"prefdt/offline/nn"
+	"prefdt/offline/offlinetest"
 )
 
 func smallRun() (Config, Source) {
@@ -25,16 +26,10 @@ func smallRun() (Config, Source) {
 
 func TestLossFalls(t *testing.T) {
 	c, source := smallRun()
-	run, err := New(c, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := offlinetest.Must(New(c, source))(t)
 	var losses []float64
 	for range c.Schedule.Steps {
-		line, err := run.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := offlinetest.Must(run.Next())(t)
 		losses = append(losses, line.Losses[0])
 	}
 	if first, last := losses[0], losses[len(losses)-1]; last > 0.8*first {
@@ -47,9 +42,7 @@ func TestReadParams(t *testing.T) {
 	c, source := smallRun()
 	run, _ := New(c, source)
 	path := filepath.Join(t.TempDir(), "state")
-	if err := run.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, run.Save(path))
 	if read, p, err := ReadParams(path); err != nil || read != c || !slices.Equal(p, run.Params.Data) {
 		t.Errorf("parameters do not read back: %v", err)
 	}
