@@ -9,14 +9,14 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 )
 
 // What a user gets wrong is found before any work begins: one line, status 2.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
 	file := func(text string, path ...string) string {
-		return commandtest.Write(t, text, append([]string{dir}, path...)...)
+		return offlinetest.Write(t, text, append([]string{dir}, path...)...)
 	}
 	none, blocked := filepath.Join(dir, "none"), filepath.Join(file("", "file"), "out")
 	checkpoint := []string{"-checkpoint", "../configs/checkpoint"}

@@ -15,8 +15,8 @@ import (
 
 	"prefdt/inference/checkpoint"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 )
 
@@ -45,7 +45,7 @@ func TestPipeline(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
-	config := commandtest.Write(t, smallTraining, at("train.yaml"))
+	config := offlinetest.Write(t, smallTraining, at("train.yaml"))
 	runCommand(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
@@ -61,7 +61,7 @@ func TestPipeline(t *testing.T) {
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
-			if code := program.Run(interrupted, training, &commandtest.Log{Text: "step 50/", Stop: stop}, io.Discard); code != 75 {
+			if code := program.Run(interrupted, training, &offlinetest.Log{Text: "step 50/", Stop: stop}, io.Discard); code != 75 {
 				t.Fatalf("the training was not interrupted: status %d", code)
 			}
 		}
@@ -113,8 +113,8 @@ func TestAnotherWorld(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	commandtest.Write(t, "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
-	commandtest.Write(t, smallTraining, at("train.yaml"))
+	offlinetest.Write(t, "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
+	offlinetest.Write(t, smallTraining, at("train.yaml"))
 	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "5")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer

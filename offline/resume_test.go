@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 )
 
 const smallStudy = `
@@ -53,10 +53,10 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			"prefdt-ideal, nominal"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := commandtest.Write(t, c.config, t.TempDir(), "config.yaml")
+			config := offlinetest.Write(t, c.config, t.TempDir(), "config.yaml")
 			run := func(ctx context.Context, dir string, want int, args ...string) string {
 				t.Helper()
-				log := &commandtest.Log{Text: c.endAfter, Stop: func() {}}
+				log := &offlinetest.Log{Text: c.endAfter, Stop: func() {}}
 				if ctx == nil {
 					ctx, log.Stop = context.WithCancel(t.Context())
 				}
@@ -85,7 +85,7 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 			run(t.Context(), merged, 0, append([]string{"merge"}, shards...)...)
 			for what, dir := range map[string]string{"interrupted": parts, "merged shards": merged} {
 				// Records say when, in which folders and in how many sittings results were measured.
-				if hash := commandtest.FolderHash; hash(t, dir, experiment.WithoutRecord) != hash(t, whole, experiment.WithoutRecord) {
+				if hash := offlinetest.FolderHash; hash(t, dir, experiment.WithoutRecord) != hash(t, whole, experiment.WithoutRecord) {
 					t.Errorf("%s: the files are others", what)
 				}
 			}

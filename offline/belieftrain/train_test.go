@@ -12,7 +12,6 @@ import (
 
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/slot"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
@@ -32,7 +31,7 @@ func TestResume(t *testing.T) {
 	want := offlinetest.Must(Run(t.Context(), c, nil, whole, 1, &bytes.Buffer{}))(t)
 	for _, at := range []string{"stage first", "stage refine"} {
 		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := Run(ctx, c, nil, broken, 1, &commandtest.Log{Text: at, Stop: cancel}); err == nil ||
+		if _, err := Run(ctx, c, nil, broken, 1, &offlinetest.Log{Text: at, Stop: cancel}); err == nil ||
 			!strings.Contains(err.Error(), at+": interrupted at step 0") {
 			t.Errorf("interrupted as %q begins, it ends with %v", at, err)
 		}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/offlinetest"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
@@ -25,7 +24,7 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 		c.Slots = 20
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		out := &commandtest.Log{Text: until, Stop: cancel}
+		out := &offlinetest.Log{Text: until, Stop: cancel}
 		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: seeds.List(seeds.CalibrationFirst, seedCount),
 			Ceilings: seeds.List(seeds.CalibrationFirst+10, 199), Settings: 11, Workers: 2, Partial: partial, Log: out}
 		made, err := j.Run(ctx)

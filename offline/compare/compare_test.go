@@ -15,7 +15,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
@@ -53,9 +53,9 @@ func (x *logging) Estimate(s *slot.Snapshot, b *belief.Belief) {
 // flown.
 func flownRollout(t *testing.T) *Flight {
 	t.Helper()
-	c := commandtest.FieldWorld(t, "field")
+	c := offlinetest.FieldWorld(t, "field")
 	c.Slots = 40
-	f, frozen := newFlight(nil), commandtest.Checkpoint(t)
+	f, frozen := newFlight(nil), offlinetest.Shipped(t)
 	f.World, f.Request = c, rollout.Request{Mode: goal.Preference, Omega: 0.2}
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 20 || n == 21 }}
 	l.Received = func(n, user int) bool { return (n+user)%7 > 0 }
@@ -127,7 +127,7 @@ func TestCompareEven(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Slots[7].Missed = true
-	frozen := commandtest.Checkpoint(t)
+	frozen := offlinetest.Shipped(t)
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: func(n int) bool { return n == 7 }}
 	l.Received = func(n, user int) bool { return !users.ReportIsLost(3, n, user, 0.2) }
 	r, err := rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
@@ -255,7 +255,7 @@ func TestCompareExecuted(t *testing.T) {
 	f.Summary.Executed, f.Request, f.Slots[7].Missed = &x, rollout.Request{Mode: goal.Preference, Omega: 0.2}, true
 	w := f.World
 	w.CyclesPerBit, w.Physics.EdgeCPUHz = x.CyclesPerBit, x.EdgeCPUHz
-	r, err := rollout.New(commandtest.Checkpoint(t), inference.DecoderDispatch, w,
+	r, err := rollout.New(offlinetest.Shipped(t), inference.DecoderDispatch, w,
 		rollout.ReportLink{Fallback: rollout.FallbackOffer, Missed: func(n int) bool { return n == 7 }})
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +298,7 @@ func TestReadFlightRefuses(t *testing.T) {
 		for name, text := range map[string]string{"tasks.csv": tasks, "summary.json": c.summary, "leader.json": c.log, "slots.csv": c.table,
 			"leader.yaml": "checkpoint: x\n"} {
 			if text != "" {
-				commandtest.Write(t, text, folder, name)
+				offlinetest.Write(t, text, folder, name)
 			}
 		}
 		f, err := ReadFlight(folder)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/offlinetest"
 )
 
@@ -70,7 +69,7 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 	offlinetest.NoError(t, os.WriteFile(rows, good, 0o644))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	log := &commandtest.Log{Text: "archive episodes 2/2", Stop: stop}
+	log := &offlinetest.Log{Text: "archive episodes 2/2", Stop: stop}
 	if status, text := run(ctx, log, "parts", "-resume", "-shard", "0/2"); status != 0 {
 		t.Errorf("with the archive of the first shard, nothing is swept: status %d, %s", status, text)
 	}

@@ -11,8 +11,8 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -36,7 +36,7 @@ func (w *observedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Deci
 
 func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
-	p, err := inference.New(commandtest.Checkpoint(t), inference.DecoderDispatch)
+	p, err := inference.New(offlinetest.Shipped(t), inference.DecoderDispatch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g
 // fly flies a policy on the calibration seed.
 func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) rollout.Result {
 	t.Helper()
-	f, err := rollout.NewWithPolicy(p, &commandtest.Checkpoint(t).GoalConstants, c, rollout.ReportLink{})
+	f, err := rollout.NewWithPolicy(p, &offlinetest.Shipped(t).GoalConstants, c, rollout.ReportLink{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestBudgetNotes(t *testing.T) {
 
 // Every cell of the standard world has its row, the figures of one seed are its flights', and those of two have their standard error.
 func TestMeasureBudgets(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	arms, err := selectArms([]string{"greedy"})
 	if err != nil || len(arms) != 3 {
 		t.Fatalf("%d arms, %v", len(arms), err)

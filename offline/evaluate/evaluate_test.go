@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 )
 
 // runEvaluate returns what the command prints.
@@ -71,7 +71,7 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
 		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001",
-			"-settings", "3", "-prices", "3", "-budget"}, &out, &commandtest.Log{Text: line, Stop: cancel}))
+			"-settings", "3", "-prices", "3", "-budget"}, &out, &offlinetest.Log{Text: line, Stop: cancel}))
 		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) ||
 			(out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
 			t.Errorf("%s: %v, %q", line, err, &out)
@@ -80,7 +80,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestBudgetAndUplinkTables(t *testing.T) {
-	short := commandtest.Write(t, "slots: 32\n", t.TempDir(), "world.yaml") // all cells by all arms, of a third of a mission
+	short := offlinetest.Write(t, "slots: 32\n", t.TempDir(), "world.yaml") // all cells by all arms, of a third of a mission
 	text := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink",
 		"-fleet", "1,3")
 	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft", "\nrecord: ", "; seeds 1000000:1000001; "} {
@@ -93,9 +93,9 @@ func TestBudgetAndUplinkTables(t *testing.T) {
 // An evaluation on a trace names it; one without has no word of it.
 func TestTraceIsNamed(t *testing.T) {
 	folder := t.TempDir()
-	tasks := commandtest.Write(t, "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n"+
+	tasks := offlinetest.Write(t, "time_s,user,east_m,north_m,bits,cycles_per_bit,deadline_s\n0,van,450,400,1200000,800,0.8\n"+
 		"1,walker,100,200,0,0,0\n2,van,450,400,900000,800,0.8\n", folder, "tasks.csv")
-	config := commandtest.Write(t, "slots: 5\nusers: 2\ntrace: "+tasks+"\n", folder, "world.yaml")
+	config := offlinetest.Write(t, "slots: 5\nusers: 2\ntrace: "+tasks+"\n", folder, "world.yaml")
 	few := []string{"-seeds", "1000000:1000001", "-settings", "3", "-prices", "3"}
 	text := runEvaluate(t, append(few, "-config", config)...)
 	if want := "trace " + tasks + ": 2 users, 3 rows\n"; !strings.HasPrefix(text, want) {

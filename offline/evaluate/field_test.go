@@ -14,8 +14,8 @@ import (
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 )
@@ -58,12 +58,12 @@ func TestFieldArmWithoutAShare(t *testing.T) {
 // A field world is measured by all arms, on evaluation seeds alone: the policy with its
 // estimator, with less memory, and the schedulers that it is measured against.
 func TestMeasureField(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	five := &learned.Parameters{Window: 5, Data: slices.Clone(ck.Beliefs.Data)}
 	c := Config{
 		Seeds: []uint64{1_000_000, 1_000_001}, Settings: 3, TeacherPrices: 4, Decoder: inference.DecoderDispatch, Workers: 2,
 		Progress:  io.Discard,
-		Estimator: ck.Beliefs, Contexts: []*learned.Parameters{five}, World: commandtest.FieldWorld(t, "phones"),
+		Estimator: ck.Beliefs, Contexts: []*learned.Parameters{five}, World: offlinetest.FieldWorld(t, "phones"),
 	}
 	r, err := measureField(t.Context(), ck, c)
 	if err != nil {
@@ -105,9 +105,9 @@ func TestMeasureField(t *testing.T) {
 // A budget in a wind is kept by arms that believe in it, at less delay than by one that takes the air for calm, and
 // that one passes what is tight.
 func TestMeasureFieldBudgets(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
-		Estimator: ck.Beliefs, World: commandtest.FieldWorld(t, "wind")}
+		Estimator: ck.Beliefs, World: offlinetest.FieldWorld(t, "wind")}
 	rows, err := measureFieldBudgets(t.Context(), ck, c)
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +136,8 @@ func TestMeasureFieldBudgets(t *testing.T) {
 // BenchmarkFieldRollout times a flight of 100 slots in the world where most is hidden, with
 // and without the estimator.
 func BenchmarkFieldRollout(b *testing.B) {
-	ck := commandtest.Checkpoint(b)
-	c := Config{World: commandtest.FieldWorld(b, "field"), Decoder: inference.DecoderDispatch}
+	ck := offlinetest.Shipped(b)
+	c := Config{World: offlinetest.FieldWorld(b, "field"), Decoder: inference.DecoderDispatch}
 	for name, estimator := range map[string]belief.Estimator{"reports": nil, "estimator": c.newLearned(ck.Beliefs)} {
 		b.Run(name, func(b *testing.B) {
 			r, err := c.newFieldRunner(ck, estimator)

@@ -10,14 +10,14 @@ import (
 
 	"prefdt/inference"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
 // TestPacks measures two cells on one calibration seed: what is flown beats all aloft by far, nothing
 // is passed, and hindsight is the least.
 func TestPacks(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	cells, arms, err := selectPacks([]string{"24kJ", "12+18kJ"}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestPacksWithoutTheLostAircraft(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := Config{World: w, Seeds: []uint64{100_901}, Decoder: inference.DecoderDispatch, Workers: 1}
-	if report, err := measurePacks(t.Context(), commandtest.Checkpoint(t), c, cells, arms); err == nil || len(report.Packs) > 0 {
+	if report, err := measurePacks(t.Context(), offlinetest.Shipped(t), c, cells, arms); err == nil || len(report.Packs) > 0 {
 		t.Errorf("%+v", report)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/kernel"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/simbridge/world"
 )
 
@@ -28,7 +28,7 @@ type recordedEvaluation struct {
 // exactly on the kernels it was recorded with, closely on others.
 func TestRecordedEvaluation(t *testing.T) {
 	path := filepath.Join("testdata", "recorded.json")
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	name, err := kernel.Selected()
 	if err != nil {
 		t.Fatal(err)

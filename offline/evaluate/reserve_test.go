@@ -14,7 +14,7 @@ import (
 	"prefdt/inference/budget"
 	"prefdt/inference/goal"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -94,7 +94,7 @@ func TestReserveTable(t *testing.T) {
 // Each size flies with its own reserve: the shipped one's flights are the checkpoint's,
 // and more of it costs more in calm air.
 func TestMeasureReserves(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{Name: calmAir, BudgetsJ: []float64{34e3}}

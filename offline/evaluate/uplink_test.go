@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -18,7 +18,7 @@ import (
 func TestUplinkAtBothReferences(t *testing.T) {
 	defer func(all []rollout.ReportLink) { links = all }(links)
 	links = []rollout.ReportLink{{LossRate: 0.4}}
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5,
 		Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	rows, err := measureUplink(t.Context(), ck, c)

@@ -11,7 +11,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/teacher"
@@ -55,10 +55,10 @@ var wrongSeeds = flag.Int("wrong-reading-seeds", 2, "calibration seeds of TestWr
 // tight hypervolume between an arm without memory and one that knows what is hidden. Flights
 // that part at one slot differ by more than that for many seeds, whatever parted them.
 func TestWrongReadingsCostLittle(t *testing.T) {
-	ck := commandtest.Checkpoint(t)
+	ck := offlinetest.Shipped(t)
 	const prices, most = 16, 0.02
 	for _, name := range []string{"gusts", "field"} {
-		c := commandtest.FieldWorld(t, name)
+		c := offlinetest.FieldWorld(t, name)
 		_, tight := pareto.References(&c, nil)
 		volume := func(e belief.Estimator) (sum float64) {
 			p := baseline.NewBelieving(&c.Physics, e, 0)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 )
 
 // A folder within an archive is its files; an archive that is damaged, or holds what is no file below it, is refused.
@@ -44,8 +44,8 @@ func TestOpenFolder(t *testing.T) {
 		if c.spoil {
 			raw.Bytes()[20] ^= 1
 		}
-		commandtest.Write(t, sum, folder, "results.tar.gz.sha256")
-		path := commandtest.Write(t, raw.String(), folder, "results.tar.gz")
+		offlinetest.Write(t, sum, folder, "results.tar.gz.sha256")
+		path := offlinetest.Write(t, raw.String(), folder, "results.tar.gz")
 		dir, done, err := OpenFolder(filepath.Join(path, "arms"))
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -16,8 +16,8 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/methods"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -64,7 +64,7 @@ func TestRunContinues(t *testing.T) {
 	dir := t.TempDir()
 	var done []string
 	ctx, stop := context.WithCancel(t.Context())
-	s := counting(dir, &done, &commandtest.Log{Text: " b: ", Stop: stop})
+	s := counting(dir, &done, &offlinetest.Log{Text: " b: ", Stop: stop})
 	err := s.Run(ctx, Part{}, noReport)
 	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitResumable ||
@@ -151,7 +151,7 @@ func TestMerge(t *testing.T) {
 		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
 			t.Fatal(err)
 		}
-		commandtest.Write(t, bad.text, dir, bad.file)
+		offlinetest.Write(t, bad.text, dir, bad.file)
 		err := merge(merged, dir)
 		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 		if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), bad.want) {
@@ -163,8 +163,8 @@ func TestMerge(t *testing.T) {
 // A result says what it was measured with: the version, the world, the seeds of each sweep, what its policy is made of, and what it took.
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
-	commandtest.Write(t, "trained", dir, "train", "one", "state")
-	manifest := commandtest.Write(t, "{}", t.TempDir(), "manifest.json")
+	offlinetest.Write(t, "trained", dir, "train", "one", "state")
+	manifest := offlinetest.Write(t, "{}", t.TempDir(), "manifest.json")
 	s := counting(dir, new([]string), io.Discard)
 	a := &s.Arms[0]
 	a.Needs = []Need{{Path: "train/one"}}
@@ -227,7 +227,7 @@ func TestMergeResultsAlone(t *testing.T) {
 func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	dir := t.TempDir()
 	s := counting(dir, new([]string), io.Discard)
-	path := commandtest.Write(t, `{"key":"key of a"}`, dir, s.Arms[0].partialPath())
+	path := offlinetest.Write(t, `{"key":"key of a"}`, dir, s.Arms[0].partialPath())
 	policy := s.Arms[0].Policy
 	s.Arms[0].Policy = func(ctx context.Context) (*Policy, error) {
 		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].resultPath(), "in the way"), 0o755); err != nil {
@@ -255,7 +255,7 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	var done []string
-	commandtest.Write(t, `{"key":"old"}`, dir, "b", "result.json")
+	offlinetest.Write(t, `{"key":"old"}`, dir, "b", "result.json")
 	err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Only: []string{"a", "b"}}, noReport)
 	call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another version") || len(done) > 0 {

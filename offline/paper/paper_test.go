@@ -17,10 +17,10 @@ import (
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/study"
 )
@@ -129,7 +129,7 @@ var miniature string
 // run runs the command on a configuration's text.
 func run(t *testing.T, ctx context.Context, config string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	file := commandtest.Write(t, config, t.TempDir(), "paper.yaml")
+	file := offlinetest.Write(t, config, t.TempDir(), "paper.yaml")
 	var out, errs bytes.Buffer
 	p := cli.Program{Name: "offline", Commands: []cli.Command{{Name: "paper", Run: Command}}}
 	status = p.Run(ctx, append([]string{"paper", "-config", file, "-times=false", "-study", t.TempDir()}, args...), &out, &errs)
@@ -146,7 +146,7 @@ func miniatureConfig() Config {
 // A network of other settings is not flown for one of these: its folder is refused.
 func TestOtherTraining(t *testing.T) {
 	c, dir := miniatureConfig(), t.TempDir()
-	commandtest.Write(t, `"of other settings"`, dir, "train", "iql-archive", "method.json")
+	offlinetest.Write(t, `"of other settings"`, dir, "train", "iql-archive", "method.json")
 	err := newSet(c, nil, dir, io.Discard).Run(t.Context(), experiment.Part{Only: []string{"iql-archive"}, NoTimes: true}, nil)
 	call := cli.NewCall("offline paper", nil, io.Discard, io.Discard)
 	if status := call.Exit(err); status != cli.ExitUsage || !strings.Contains(err.Error(), "another method, world or settings") {
@@ -157,7 +157,7 @@ func TestOtherTraining(t *testing.T) {
 // Bad input is one line and status 2, before anything is written.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
-	commandtest.Write(t, newSet(miniatureConfig(), nil, "", io.Discard).Key, dir, "comparison.json")
+	offlinetest.Write(t, newSet(miniatureConfig(), nil, "", io.Discard).Key, dir, "comparison.json")
 	other := strings.Replace(miniature, "seeds: 2", "seeds: 3", 1)
 	for name, bad := range map[string]struct {
 		config string
@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		"no study":          {miniature, []string{"-study", filepath.Join(dir, "nowhere")}, "nowhere"},
 		"a list of no form": {miniature, []string{"-list", "-published", dir}, "manifest.json"},
 	} {
-		before := commandtest.FolderHash(t, dir, bytes.Clone)
+		before := offlinetest.FolderHash(t, dir, bytes.Clone)
 		args := bad.args
 		if !slices.Contains(args, "-out") {
 			args = append(args, "-out", filepath.Join(dir, "none"))
@@ -187,7 +187,7 @@ func TestRefusals(t *testing.T) {
 		if status != cli.ExitUsage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, bad.want) || stdout != "" {
 			t.Errorf("%s: status %d, %q, %q, want %q", name, status, stderr, stdout, bad.want)
 		}
-		if commandtest.FolderHash(t, dir, bytes.Clone) != before {
+		if offlinetest.FolderHash(t, dir, bytes.Clone) != before {
 			t.Errorf("%s: a file was changed", name)
 		}
 	}

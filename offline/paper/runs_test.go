@@ -12,8 +12,8 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 )
 
@@ -28,7 +28,7 @@ func runOf(t *testing.T, config string, arms map[string][3]float64) (word string
 	c := Default()
 	configs.MustDecode([]byte(config), &c)
 	s := syntheticOf(t, c, arms)
-	return commandtest.Write(t, config, t.TempDir(), "run.yaml") + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
+	return offlinetest.Write(t, config, t.TempDir(), "run.yaml") + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
 }
 
 // runs runs "offline paper runs" and returns its table by difference, and the report.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"prefdt/offline/command/commandtest"
+	"prefdt/offline/offlinetest"
 )
 
 // approxEqual compares to within rounding.
@@ -111,7 +111,7 @@ func TestReachAndCorner(t *testing.T) {
 // A field world's reference points follow from its tasks and its flight, and those of
 // three aircraft hold half as much energy again.
 func TestFieldWorldReferences(t *testing.T) {
-	c := commandtest.FieldWorld(t, "phones")
+	c := offlinetest.FieldWorld(t, "phones")
 	wide, tight := References(&c, nil)
 	c.Aircraft = 3
 	three, _ := References(&c, nil)

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"prefdt/configs/cli"
-	"prefdt/offline/command/commandtest"
 	"prefdt/offline/offlinetest"
 	"prefdt/offline/seeds"
 )
@@ -49,7 +48,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	log := &commandtest.Log{Text: "generation 3/5", Stop: cancel}
+	log := &offlinetest.Log{Text: "generation 3/5", Stop: cancel}
 	err = Command(ctx, cli.NewCall("offline search", append(flags, "-out", cut), log, io.Discard))
 	if err == nil || !strings.Contains(err.Error(), "interrupted after generation 3 of 5") {
 		t.Fatalf("interrupted: %v", err)
