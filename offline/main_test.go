@@ -117,9 +117,7 @@ func TestBadInput(t *testing.T) {
 func TestEndedEarly(t *testing.T) {
 	dir := t.TempDir()
 	shipped := filepath.Join(dir, "checkpoint")
-	if err := os.CopyFS(shipped, os.DirFS("../configs/checkpoint")); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, os.CopyFS(shipped, os.DirFS("../configs/checkpoint")))
 	signalled, signal := context.WithCancel(t.Context())
 	signal()
 	for name, c := range map[string]struct {

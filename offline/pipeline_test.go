@@ -78,10 +78,7 @@ func TestPipeline(t *testing.T) {
 		if err := json.Unmarshal(made.Bytes(), &result); err != nil || result.Parameters == 0 {
 			t.Errorf("export -json: %v, %q", err, &made)
 		}
-		graph, err := os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		graph := offlinetest.Must(os.ReadFile(at(run, "checkpoint", checkpoint.GraphFile)))(t)
 		sum := sha256.Sum256(graph)
 		graphs = append(graphs, hex.EncodeToString(sum[:]))
 		record, ck := experiment.Record{}, &checkpoint.Manifest{}
@@ -126,10 +123,7 @@ func TestAnotherWorld(t *testing.T) {
 	runCommand(t, io.Discard, "calibrate", "-config", at("world.yaml"), "-corpus", at("corpus"), "-train", at("train"), "-seeds",
 		"100000:100004", "-settings", "21", "-flights", "0")
 	runCommand(t, io.Discard, "export", "-corpus", at("corpus"), "-train", at("train"), "-out", at("checkpoint"))
-	ck, err := checkpoint.Load(at("checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ck := offlinetest.Must(checkpoint.Load(at("checkpoint")))(t)
 	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 40 || c.Physics.AreaSideM != 600 ||
 		c.Physics.Propulsion.BladeW != 40 {
 		t.Errorf("the checkpoint is of the world %+v, %v", c, err)

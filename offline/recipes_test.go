@@ -12,6 +12,7 @@ import (
 	"prefdt/configs"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/methods"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/paper"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/search"
@@ -41,21 +42,11 @@ func TestFilesHaveEveryKey(t *testing.T) {
 		if err := defaults.Check(); err != nil {
 			t.Errorf("configs/%s: %v", file, err)
 		}
-		raw, err := os.ReadFile(filepath.Join("..", "configs", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		written, err := yaml.Marshal(defaults)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := offlinetest.Must(os.ReadFile(filepath.Join("..", "configs", file)))(t)
+		written := offlinetest.Must(yaml.Marshal(defaults))(t)
 		var have, want map[string]any
-		if err := yaml.Unmarshal(raw, &have); err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.Unmarshal(written, &want); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, yaml.Unmarshal(raw, &have))
+		offlinetest.NoError(t, yaml.Unmarshal(written, &want))
 		if file == "paper.yaml" { // these have files of their own
 			delete(want, "form")
 			delete(want, "methods")

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/seeds"
 )
 
@@ -14,9 +15,7 @@ import (
 func TestReplaceKeepsTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "folder", "f")
 	broken := errors.New("disk full")
-	if err := ReplaceFile(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, ReplaceFile(path, func(w io.Writer) error { _, err := w.Write([]byte("old")); return err }))
 	err := ReplaceFile(path, func(w io.Writer) error { w.Write([]byte("ne")); return broken })
 	raw, _ := os.ReadFile(path)
 	if !errors.Is(err, broken) || string(raw) != "old" {

@@ -61,10 +61,7 @@ func flownRollout(t *testing.T) *Flight {
 	l.Received = func(n, user int) bool { return (n+user)%7 > 0 }
 	l.Followed = func(n, user int) bool { return (n+2*user)%5 > 0 }
 	l.Measured = func(n, number int) bool { return n > 24 || n < 20 }
-	r, err := rollout.New(frozen, inference.DecoderDispatch, c, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(rollout.New(frozen, inference.DecoderDispatch, c, l))(t)
 	r.Believe(&logging{frozen.NewEstimator(belieftrain.SurroundingsOf(&f.World)), l.Followed, f.Slots})
 	flyAs(f, r, f.Request)
 	for n := range f.Slots {
@@ -77,10 +74,7 @@ func flownRollout(t *testing.T) *Flight {
 // less delay than one without memory; the pictures are drawn.
 func TestCompare(t *testing.T) {
 	f := flownRollout(t)
-	c, err := Compare(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := offlinetest.Must(Compare(f))(t)
 	if c.MissedSlots != 2 || math.Abs(c.DelayError) > 1e-12 || math.Abs(c.EnergyError) > 1e-12 {
 		t.Errorf("%+v", c)
 	}
@@ -97,15 +91,10 @@ func TestCompare(t *testing.T) {
 				f.Slots[n].Believed = believed{}
 			}
 		}
-		if err := draw(folder, f, &c); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, draw(folder, f, &c))
 		found, _ := filepath.Glob(filepath.Join(folder, "*.png"))
 		for i := range found {
-			file, err := os.Open(found[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := offlinetest.Must(os.Open(found[i]))(t)
 			if image, err := png.Decode(file); err != nil || image.Bounds().Dx() < 500 {
 				t.Errorf("%s: %v", found[i], err)
 			}
@@ -123,22 +112,14 @@ func TestCompare(t *testing.T) {
 func TestCompareEven(t *testing.T) {
 	f := newFlight([]report.Budget{{EnergyJ: 18000}, {Slot: 10, EnergyJ: 16500}})
 	f.World.Shock = world.Shock{FromSlot: 20, Factor: 1.5}
-	if err := f.readBudgets(); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, f.readBudgets())
 	f.Slots[7].Missed = true
 	frozen := offlinetest.Shipped(t)
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: func(n int) bool { return n == 7 }}
 	l.Received = func(n, user int) bool { return !users.ReportIsLost(3, n, user, 0.2) }
-	r, err := rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l))(t)
 	flyAs(f, r, rollout.Request{Mode: goal.Target, BudgetJ: 18000, ReviseSlot: 10, RevisedBudgetJ: 16500})
-	got, err := CompareEven(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := offlinetest.Must(CompareEven(f))(t)
 	if got.BudgetJ != 16500 || math.Abs(got.Even.DelayS-got.Flight.DelayS) > 1e-9 || math.Abs(got.Even.EnergyJ-got.Flight.EnergyJ) > 1e-6 {
 		t.Errorf("%+v", got)
 	}
@@ -264,10 +245,7 @@ func TestCompareExecuted(t *testing.T) {
 	for _, s := range f.Slots {
 		x.MeasuredDelayS += s.DelayS
 	}
-	got, err := CompareExecuted(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := offlinetest.Must(CompareExecuted(f))(t)
 	if got.MissedSlots != 1 || got.Flight.DelayS == 0 || math.Abs(got.DelayError) > 1e-12 || math.Abs(got.EnergyError) > 1e-12 {
 		t.Errorf("%+v", got)
 	}

@@ -36,20 +36,14 @@ func (w *observedPolicy) Decide(s *slot.Snapshot, g goal.Objective, d *slot.Deci
 
 func flyObserved(t *testing.T, c world.Config, r rollout.Request, observe func(g goal.Objective, d *slot.Decision)) rollout.Result {
 	t.Helper()
-	p, err := inference.New(offlinetest.Shipped(t), inference.DecoderDispatch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := offlinetest.Must(inference.New(offlinetest.Shipped(t), inference.DecoderDispatch))(t)
 	return fly(t, &observedPolicy{p, observe}, c, r)
 }
 
 // fly flies a policy on the calibration seed.
 func fly(t *testing.T, p rollout.Policy, c world.Config, r rollout.Request) rollout.Result {
 	t.Helper()
-	f, err := rollout.NewWithPolicy(p, &offlinetest.Shipped(t).GoalConstants, c, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := offlinetest.Must(rollout.NewWithPolicy(p, &offlinetest.Shipped(t).GoalConstants, c, rollout.ReportLink{}))(t)
 	return f.Fly(calibrationSeed, r)
 }
 
@@ -264,10 +258,7 @@ func TestMeasureBudgets(t *testing.T) {
 	if rows, err = p.measure(t.Context(), ck, c, arms); err != nil || len(rows) != 2 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	runner, err := rollout.New(ck, inference.DecoderDispatch, c.World, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := offlinetest.Must(rollout.New(ck, inference.DecoderDispatch, c.World, rollout.ReportLink{}))(t)
 	x := runner.Fly(1_000_000, rollout.Request{Mode: goal.Target, BudgetJ: 34e3})
 	if b := rows[0]; b.Keepable != 1 || b.Measured || b.DelayErrorS != 0 || b.EndError != 0 || b.DelayS != x.DelayS ||
 		b.End != x.EnergyJ/34e3-1 || *b.RegretS < 0 ||

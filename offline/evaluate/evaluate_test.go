@@ -20,18 +20,14 @@ func runEvaluate(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, progress bytes.Buffer
 	call := cli.NewCall("offline evaluate", append([]string{"-checkpoint", "../../configs/checkpoint"}, args...), &out, &progress)
-	if err := Command(t.Context(), call); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, Command(t.Context(), call))
 	return out.String()
 }
 
 // evaluated returns the report of a front.
 func evaluated(t *testing.T, args ...string) (r Report) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(runEvaluate(t, append(args, "-json")...)), &r); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, json.Unmarshal([]byte(runEvaluate(t, append(args, "-json")...)), &r))
 	return r
 }
 
@@ -117,10 +113,7 @@ func TestTraceIsNamed(t *testing.T) {
 func TestPlot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "front.png")
 	runEvaluate(t, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3", "-plot", path)
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := offlinetest.Must(os.ReadFile(path))(t)
 	if picture, err := png.DecodeConfig(bytes.NewReader(raw)); err != nil || picture.Width < 500 {
 		t.Errorf("%+v, %v", picture, err)
 	}

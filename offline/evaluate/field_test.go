@@ -65,10 +65,7 @@ func TestMeasureField(t *testing.T) {
 		Progress:  io.Discard,
 		Estimator: ck.Beliefs, Contexts: []*learned.Parameters{five}, World: offlinetest.FieldWorld(t, "phones"),
 	}
-	r, err := measureField(t.Context(), ck, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := offlinetest.Must(measureField(t.Context(), ck, c))(t)
 	if names := slices.Sorted(maps.Keys(r.Arms)); !slices.Equal(names, []string{"context1", "context5", "filter", "hidden", "learned",
 		"memoryless", "settings"}) {
 		t.Errorf("arms %q", names)
@@ -93,7 +90,7 @@ func TestMeasureField(t *testing.T) {
 	}
 	without := *ck
 	without.Beliefs, c.Estimator, c.Contexts = nil, nil, nil
-	if r, err = measureField(t.Context(), &without, c); err != nil || len(r.Arms) != 4 || r.Window != 0 {
+	if r, err := measureField(t.Context(), &without, c); err != nil || len(r.Arms) != 4 || r.Window != 0 {
 		t.Errorf("without an estimator: %d arms, %v", len(r.Arms), err)
 	}
 	c.Seeds = []uint64{5}
@@ -108,10 +105,7 @@ func TestMeasureFieldBudgets(t *testing.T) {
 	ck := offlinetest.Shipped(t)
 	c := Config{Seeds: []uint64{1_000_000, 1_000_001, 1_000_002}, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard,
 		Estimator: ck.Beliefs, World: offlinetest.FieldWorld(t, "wind")}
-	rows, err := measureFieldBudgets(t.Context(), ck, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := offlinetest.Must(measureFieldBudgets(t.Context(), ck, c))(t)
 	if len(rows) != 2*len(budgetFloors) {
 		t.Fatalf("%d budgets", len(rows))
 	}
@@ -140,10 +134,7 @@ func BenchmarkFieldRollout(b *testing.B) {
 	c := Config{World: offlinetest.FieldWorld(b, "field"), Decoder: inference.DecoderDispatch}
 	for name, estimator := range map[string]belief.Estimator{"reports": nil, "estimator": c.newLearned(ck.Beliefs)} {
 		b.Run(name, func(b *testing.B) {
-			r, err := c.newFieldRunner(ck, estimator)
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := offlinetest.Must(c.newFieldRunner(ck, estimator))(b)
 			seed := uint64(0)
 			for b.Loop() {
 				r.Fly(seed%1000, rollout.Request{Mode: goal.Preference, Omega: 0.1})

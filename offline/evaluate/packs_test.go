@@ -24,10 +24,7 @@ func TestPacks(t *testing.T) {
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{100_901}, Decoder: inference.DecoderDispatch, Workers: 1,
 		Progress: &bytes.Buffer{}}
-	report, err := measurePacks(t.Context(), ck, c, cells, arms)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := offlinetest.Must(measurePacks(t.Context(), ck, c, cells, arms))(t)
 	delayS := map[string]float64{}
 	for _, r := range report.Packs {
 		delayS[r.Cell+" "+r.Arm] = r.DelayS
@@ -44,10 +41,7 @@ func TestPacks(t *testing.T) {
 			t.Errorf("%s: %v", cell, delayS)
 		}
 	}
-	text, err := json.Marshal(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := offlinetest.Must(json.Marshal(report))(t)
 	for _, field := range []string{"cell", "arm", "aircraft", "slots", "perturbation", "budget_j", "packs_j", "scope", "delay_s", "regret",
 		"over_j", "served_slots"} {
 		if !strings.Contains(string(text), `"`+field+`":`) {

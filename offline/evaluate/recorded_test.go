@@ -29,16 +29,10 @@ type recordedEvaluation struct {
 func TestRecordedEvaluation(t *testing.T) {
 	path := filepath.Join("testdata", "recorded.json")
 	ck := offlinetest.Shipped(t)
-	name, err := kernel.Selected()
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := offlinetest.Must(kernel.Selected())(t)
 	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11,
 		TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
-	report, err := measureFront(context.Background(), ck, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := offlinetest.Must(measureFront(context.Background(), ck, c))(t)
 	got := recordedEvaluation{name, report}
 	if *updateRecorded {
 		raw, err := json.MarshalIndent(got, "", "  ")
@@ -49,14 +43,9 @@ func TestRecordedEvaluation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := offlinetest.Must(os.ReadFile(path))(t)
 	var want recordedEvaluation
-	if err := json.Unmarshal(raw, &want); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, json.Unmarshal(raw, &want))
 	a, _ := json.Marshal(got.Report)
 	b, _ := json.Marshal(want.Report)
 	if want.Kernel == got.Kernel && string(a) != string(b) {

@@ -38,10 +38,7 @@ func TestUplinkAtBothReferences(t *testing.T) {
 	// The tight figure, from the flights themselves.
 	requests := rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, c.Settings))
 	fly := func(l rollout.ReportLink) [][]pareto.Point {
-		x, err := rollout.Sweep(t.Context(), ck, c.Decoder, c.World, l, c.Seeds, requests, 2, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := offlinetest.Must(rollout.Sweep(t.Context(), ck, c.Decoder, c.World, l, c.Seeds, requests, 2, nil))(t)
 		return rollout.Outcomes(x)
 	}
 	lossy, perfect := fly(rollout.ReportLink{LossRate: 0.4}), fly(rollout.ReportLink{})
@@ -54,10 +51,7 @@ func TestUplinkAtBothReferences(t *testing.T) {
 		t.Errorf("local: tight %v, want %v", u.LocalTight, want)
 	}
 	r := Report{Uplink: rows}
-	raw, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := offlinetest.Must(json.Marshal(r))(t)
 	for _, name := range []string{"offer", "offer_tight", "local_tight", "last_report_tight", "speculative_tight", "offer_teacher_tight"} {
 		if !strings.Contains(string(raw), `"`+name+`":0.`) {
 			t.Errorf("no %s in %s", name, raw)

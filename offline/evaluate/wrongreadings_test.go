@@ -62,10 +62,7 @@ func TestWrongReadingsCostLittle(t *testing.T) {
 		_, tight := pareto.References(&c, nil)
 		volume := func(e belief.Estimator) (sum float64) {
 			p := baseline.NewBelieving(&c.Physics, e, 0)
-			f, err := rollout.NewWithPolicy(p, &ck.GoalConstants, c, rollout.ReportLink{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := offlinetest.Must(rollout.NewWithPolicy(p, &ck.GoalConstants, c, rollout.ReportLink{}))(t)
 			for seed := range uint64(*wrongSeeds) {
 				var front []pareto.Point
 				for _, p.PriceSPerJ = range teacher.PricesIn(&c, prices) {

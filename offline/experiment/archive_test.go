@@ -31,9 +31,7 @@ func TestOpenFolder(t *testing.T) {
 		var raw bytes.Buffer
 		plain := gzip.NewWriter(&raw)
 		files := tar.NewWriter(plain)
-		if err := files.WriteHeader(c.header); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, files.WriteHeader(c.header))
 		files.Write([]byte("{}")[:min(c.header.Size, 2)])
 		if c.header.Size < 1<<20 {
 			files.Close()

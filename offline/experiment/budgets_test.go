@@ -8,6 +8,7 @@ import (
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -36,9 +37,7 @@ func TestEarlySpendingIsNoExcuse(t *testing.T) {
 	dash := ready(func(c *world.Config) rollout.Policy { return &dashUntilShock{evenPacer(c)} })
 	var even, dashed Result
 	for r, p := range map[*Result]*Policy{&even: ready(evenPacer), &dashed: dash} {
-		if err := s.flyBudgets(t.Context(), arm, p, r); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, s.flyBudgets(t.Context(), arm, p, r))
 		if err := checkBudgets(r, 2); err != nil {
 			t.Error(err)
 		}

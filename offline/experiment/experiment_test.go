@@ -108,13 +108,9 @@ func TestMerge(t *testing.T) {
 	whole, merged := t.TempDir(), filepath.Join(t.TempDir(), "merged")
 	var done []string
 	shards := []string{t.TempDir(), t.TempDir()}
-	if err := counting(whole, &done, io.Discard).Run(t.Context(), Part{}, noReport); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, counting(whole, &done, io.Discard).Run(t.Context(), Part{}, noReport))
 	for i, dir := range shards {
-		if err := counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: i, N: 2}}, noReport); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, counting(dir, &done, io.Discard).Run(t.Context(), Part{Shard: command.Shard{I: i, N: 2}}, noReport))
 	}
 	merge := func(out string, folders ...string) error {
 		return counting(out, &done, io.Discard).Merge(t.Context(), folders, Part{}, noReport)
@@ -123,9 +119,7 @@ func TestMerge(t *testing.T) {
 		err.Error() != "2 of 4 arms are not measured yet, and the report is without them: b, d" {
 		t.Errorf("half of it: %v", err)
 	}
-	if err := merge(merged, shards...); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, merge(merged, shards...))
 	for _, name := range []string{"study.json", "a/result.json", "d/result.json"} {
 		x, errX := os.ReadFile(filepath.Join(whole, name))
 		y, errY := os.ReadFile(filepath.Join(merged, name))
@@ -148,9 +142,7 @@ func TestMerge(t *testing.T) {
 			`"settings":[1],"outcomes":[[{"delay_s":1,"energy_j":2}]],"speed_mps":[3]}]}`, "differ"},
 	} {
 		dir := filepath.Join(t.TempDir(), "bad")
-		if err := os.CopyFS(dir, os.DirFS(shards[0])); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, os.CopyFS(dir, os.DirFS(shards[0])))
 		offlinetest.Write(t, bad.text, dir, bad.file)
 		err := merge(merged, dir)
 		call := cli.NewCall("offline count", nil, io.Discard, io.Discard)
@@ -173,13 +165,8 @@ func TestRecord(t *testing.T) {
 		p.Files = []string{manifest}
 		return p, nil
 	}
-	if err := s.ensureMeasured(t.Context(), a, ""); err != nil {
-		t.Fatal(err)
-	}
-	r, err := s.Read(dir, a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, s.ensureMeasured(t.Context(), a, ""))
+	r := offlinetest.Must(s.Read(dir, a))(t)
 	standard := world.Standard()
 	x := r.Record
 	if x.Version == "" || x.World != Key(&standard) || x.Seeds[Nominal] != "100000:100001" || x.Ended == "" ||
@@ -203,9 +190,7 @@ func TestRecord(t *testing.T) {
 // Results without the networks that they rest on are merged where the report needs no more.
 func TestMergeResultsAlone(t *testing.T) {
 	from := t.TempDir()
-	if err := counting(from, new([]string), io.Discard).Run(t.Context(), Part{}, noReport); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, counting(from, new([]string), io.Discard).Run(t.Context(), Part{}, noReport))
 	for _, alone := range []bool{false, true} {
 		set := func(dir string) *Set {
 			s := counting(dir, new([]string), io.Discard)
@@ -230,9 +215,7 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	path := offlinetest.Write(t, `{"key":"key of a"}`, dir, s.Arms[0].partialPath())
 	policy := s.Arms[0].Policy
 	s.Arms[0].Policy = func(ctx context.Context) (*Policy, error) {
-		if err := os.MkdirAll(filepath.Join(dir, s.Arms[0].resultPath(), "in the way"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		offlinetest.NoError(t, os.MkdirAll(filepath.Join(dir, s.Arms[0].resultPath(), "in the way"), 0o755))
 		return policy(ctx)
 	}
 	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err == nil {
@@ -243,9 +226,7 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	}
 	os.RemoveAll(filepath.Join(dir, s.Arms[0].resultPath()))
 	s.Arms[0].Policy = policy
-	if err := s.ensureMeasured(t.Context(), &s.Arms[0], ""); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, s.ensureMeasured(t.Context(), &s.Arms[0], ""))
 	if _, err := os.Stat(path); err == nil {
 		t.Error("what was flown is kept beside the result")
 	}
@@ -319,10 +300,7 @@ func TestRecordLine(t *testing.T) {
 
 // A cell is found by its column's name, and a figure that there is not is "-".
 func TestTable(t *testing.T) {
-	tables, err := ReadTables([]byte("t:\n  title: T\n  intro: before\n  columns: [arm, \"end, % %+.1f\", n]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := offlinetest.Must(ReadTables([]byte("t:\n  title: T\n  intro: before\n  columns: [arm, \"end, % %+.1f\", n]\n")))(t)
 	x := tables["t"]
 	x.SetHead("n", "seeds")
 	x.Add(Row{"n": 3, "arm": "a", "end, %": 0.25})

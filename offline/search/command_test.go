@@ -34,10 +34,7 @@ func readFile(t *testing.T, path ...string) []byte {
 func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 	whole, cut := filepath.Join(t.TempDir(), "a", "b"), t.TempDir()
 	flags := []string{"-pop", "10", "-generations", "5", "-seeds", "2", "-seed", "7"}
-	text, err := runCommand(t, append(flags, "-out", whole)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := offlinetest.Must(runCommand(t, append(flags, "-out", whole)...))(t)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if want := "propulsion: 168.5 W at 0 m/s, 134.4 W at 8.4 m/s, 646.8 W at 30 m/s"; lines[0] != want {
 		t.Errorf("first line %q, want %q", lines[0], want)
@@ -49,7 +46,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	log := &offlinetest.Log{Text: "generation 3/5", Stop: cancel}
-	err = Command(ctx, cli.NewCall("offline search", append(flags, "-out", cut), log, io.Discard))
+	err := Command(ctx, cli.NewCall("offline search", append(flags, "-out", cut), log, io.Discard))
 	if err == nil || !strings.Contains(err.Error(), "interrupted after generation 3 of 5") {
 		t.Fatalf("interrupted: %v", err)
 	}
@@ -69,10 +66,7 @@ func TestCommandSearchesResumesAndEvaluates(t *testing.T) {
 		t.Errorf("temporary files stay: %v", left)
 	}
 
-	archive, err := ReadArchive(filepath.Join(whole, "archive.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := offlinetest.Must(ReadArchive(filepath.Join(whole, "archive.json")))(t)
 	path := filepath.Join(whole, "archive.json")
 	text, err = runCommand(t, "-evaluate", path, "-seeds", "1000000:1000003", "-json")
 	var got Evaluation

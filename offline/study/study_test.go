@@ -18,6 +18,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
 	"prefdt/offline/experiment"
+	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 )
@@ -125,13 +126,8 @@ func TestArms(t *testing.T) {
 	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form",
 		"unconditioned",
 		"even", "constant-price", "greedy", "flagship-price"}
-	if err := run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	s, err := open(c, dir, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard))
+	s := offlinetest.Must(open(c, dir, io.Discard))(t)
 	list, err := s.newReport()
 	if err != nil || len(list.arms) != len(only) {
 		t.Fatalf("%d arms have results, want %d: %v", len(list.arms), len(only), err)
@@ -188,20 +184,11 @@ func TestArms(t *testing.T) {
 func TestTracedBudgetsAreKept(t *testing.T) {
 	c := Default()
 	c.Checkpoint = "../../configs/checkpoint"
-	s, err := open(c, t.TempDir(), io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := s.policy(t.Context(), &row{Kind: kindFlagship, Decoder: inference.DecoderDispatch}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := offlinetest.Must(open(c, t.TempDir(), io.Discard))(t)
+	p := offlinetest.Must(s.policy(t.Context(), &row{Kind: kindFlagship, Decoder: inference.DecoderDispatch}, nil))(t)
 	at := s.world
 	at.Shock = experiment.Shock
-	runner, err := p.Runner(at, rollout.ReportLink{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := offlinetest.Must(p.Runner(at, rollout.ReportLink{}))(t)
 	for _, trace := range rollout.TraceEnergy(runner, evaluationSeeds(5), experiment.TraceRequests) {
 		budget := trace.BudgetJ
 		if trace.ReviseSlot > 0 {
@@ -281,9 +268,7 @@ func TestPreferenceWithBudget(t *testing.T) {
 		SettingMap:  goal.SettingMap{Omegas: []float64{0, 1}}}
 	physics := (&study{}).world.Physics
 	g := goal.New(&scales, &physics, 100, 2)
-	if err := g.SetBudget(34e3, goal.Target); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, g.SetBudget(34e3, goal.Target))
 	recorder := &recordingPolicy{}
 	b := &preferenceWithBudget{policy: recorder, scales: &scales}
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
@@ -292,9 +277,7 @@ func TestPreferenceWithBudget(t *testing.T) {
 		t.Errorf("its objective is %+v", x.State())
 	}
 	g.Settle(goal.Settlement{DelayS: 5, EnergyJ: 400, Flying: 2})
-	if err := g.SetBudget(30e3, goal.Target); err != nil {
-		t.Fatal(err)
-	}
+	offlinetest.NoError(t, g.SetBudget(30e3, goal.Target))
 	b.Decide(&slot.Snapshot{}, g, &slot.Decision{})
 	if x := recorder.objective; math.Abs(x.Omega()-0.25) > 1e-9 || math.Abs(x.DelayToGoS()-140) > 1e-6 ||
 		math.Abs(x.EnergyToGoJ()-29.6e3) > 1e-6 {

@@ -11,6 +11,7 @@ import (
 
 	"prefdt/inference/model"
 	"prefdt/offline/nn"
+	"prefdt/offline/offlinetest"
 )
 
 // Of a run's validations the best keeps its parameters, the last is the state's, and both logs are drawn.
@@ -18,15 +19,12 @@ func TestRunKeepsBestAndLast(t *testing.T) {
 	c, source := smallRun()
 	c.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Batch, c.Workers, c.Schedule.Steps = 2, 1, 12
-	run, err := New(c, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := offlinetest.Must(New(c, source))(t)
 	// The fourth of six validations has the hypervolume of the third, and a larger error.
 	scores := []figures{{Hypervolume: 1}, {Hypervolume: 2}, {Hypervolume: 9, BudgetError: 0.01}, {Hypervolume: 9, BudgetError: 0.02},
 		{Hypervolume: 3}, {Hypervolume: 4}}
 	dir, third := t.TempDir(), []float32(nil)
-	err = run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader, Score: score,
+	err := run.Run(t.Context(), nn.Files{Dir: dir, Save: 2, Validate: 2, Header: validationHeader, Score: score,
 		Validation: func(_ context.Context, log io.Writer) error {
 			if run.Step == 6 {
 				third = slices.Clone(run.Params.Data)
