@@ -7,6 +7,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -57,7 +58,7 @@ func GrantKeyFile(folder string, aircraft int) string {
 type Certificate struct {
 	Name  string // its common name, by which the broker knows the client; also the files'
 	Role  string
-	Hosts []string // by which the broker is reached
+	Hosts []string // by which it is reached; of an authority: what it may sign, networks (10.42.0.0/24) too
 	State string   // made, renewed or kept
 
 	CertificateMode, KeyMode os.FileMode // of the files; only of what Issue returns
@@ -89,17 +90,23 @@ const renewBefore = 30 * 24 * time.Hour
 // Issue makes what a folder lacks of an authority, the certificates it signs and the list of
 // those that are revoked. What is there is kept, so that a name is added later by the same
 // call, and renewed when it soon ends; it is an error if another authority signed it. A new
-// authority is good for the hosts of wanted alone.
-func Issue(folder string, wanted []Certificate, valid Validity, now time.Time) ([]Certificate, error) {
+// authority is good for the hosts of wanted alone, and for more: hosts, domains and networks.
+// Of another host nothing is made.
+func Issue(folder string, wanted []Certificate, valid Validity, now time.Time, more ...string) ([]Certificate, error) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("make the folder: %w", err)
 	}
-	authority := Certificate{Name: NameAuthority, Role: RoleAuthority}
+	authority := Certificate{Name: NameAuthority, Role: RoleAuthority, Hosts: slices.Clone(more)}
 	for _, c := range wanted {
 		authority.Hosts = append(authority.Hosts, c.Hosts...)
 	}
 	if err := authority.issue(folder, nil, valid.Authority, now); err != nil {
 		return nil, err
+	}
+	for _, c := range append([]Certificate{{Name: "later hosts", Hosts: more}}, wanted...) {
+		if err := authority.checkHosts(folder, c); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := os.Stat(filepath.Join(folder, RevokedFile)); errors.Is(err, os.ErrNotExist) {
 		if err := authority.writeRevoked(folder, nil, now); err != nil {
@@ -206,7 +213,7 @@ func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Ce
 	parent, signer := template, c.key
 	switch c.Role {
 	case RoleAuthority:
-		constrain(template, names, addresses)
+		constrain(template, c.Hosts)
 		template.IsCA, template.MaxPathLenZero, template.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
 	case RoleBroker:
 		template.DNSNames, template.IPAddresses = names, addresses
@@ -250,17 +257,71 @@ const noHost = "invalid"
 
 // constrain has an authority's certificates count for some hosts and no others, whoever
 // trusts it.
-func constrain(template *x509.Certificate, names []string, addresses []net.IP) {
-	if len(addresses) == 0 {
-		addresses = []net.IP{net.IPv4zero}
-	}
-	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, append(names, noHost)
-	for _, ip := range addresses {
-		if v4 := ip.To4(); v4 != nil {
-			ip = v4
+func constrain(template *x509.Certificate, hosts []string) {
+	template.PermittedDNSDomainsCritical, template.PermittedDNSDomains = true, []string{noHost}
+	for _, host := range hosts {
+		if network := networkOf(host); network != nil {
+			template.PermittedIPRanges = append(template.PermittedIPRanges, network)
+		} else {
+			template.PermittedDNSDomains = append(template.PermittedDNSDomains, host)
 		}
-		template.PermittedIPRanges = append(template.PermittedIPRanges, &net.IPNet{IP: ip, Mask: net.CIDRMask(8*len(ip), 8*len(ip))})
 	}
+	if len(template.PermittedIPRanges) == 0 { // without any, all would be permitted
+		template.PermittedIPRanges = []*net.IPNet{networkOf("0.0.0.0")}
+	}
+}
+
+// networkOf is a network, or that of one address; of a name it is nil.
+func networkOf(host string) *net.IPNet {
+	ip, network, err := net.ParseCIDR(host)
+	if err == nil {
+		return network
+	}
+	if ip = net.ParseIP(host); ip == nil {
+		return nil
+	}
+	if v4 := ip.To4(); v4 != nil {
+		ip = v4
+	}
+	return &net.IPNet{IP: ip, Mask: net.CIDRMask(8*len(ip), 8*len(ip))}
+}
+
+// permits tells whether an authority may sign for a host, or for all of a domain or network.
+func permits(authority *x509.Certificate, host string) bool {
+	network := networkOf(host)
+	if network == nil {
+		host = strings.ToLower(host)
+		return len(authority.PermittedDNSDomains) == 0 || slices.ContainsFunc(authority.PermittedDNSDomains, func(domain string) bool {
+			return strings.HasSuffix("."+host, "."+strings.ToLower(domain))
+		})
+	}
+	ones, bits := network.Mask.Size()
+	return len(authority.PermittedIPRanges) == 0 || slices.ContainsFunc(authority.PermittedIPRanges, func(r *net.IPNet) bool {
+		permittedOnes, permittedBits := r.Mask.Size()
+		return permittedBits == bits && permittedOnes <= ones && r.Contains(network.IP)
+	})
+}
+
+// checkHosts refuses a certificate for hosts that an authority may not sign, before anything of it is made.
+func (c *Certificate) checkHosts(folder string, wanted Certificate) error {
+	i := slices.IndexFunc(wanted.Hosts, func(host string) bool { return !permits(c.X509, host) })
+	if i < 0 {
+		return nil
+	}
+	var signs []string
+	for _, name := range c.X509.PermittedDNSDomains {
+		if name != noHost {
+			signs = append(signs, name)
+		}
+	}
+	for _, r := range c.X509.PermittedIPRanges {
+		if !r.IP.IsUnspecified() {
+			signs = append(signs, strings.TrimSuffix(strings.TrimSuffix(r.String(), "/32"), "/128"))
+		}
+	}
+	authorityFile, _ := Files(folder, NameAuthority)
+	return fmt.Errorf("%s for %s: %s signs for %s alone, as in its first run; another host needs another folder, with all hosts named: "+
+		"every certificate of the fleet anew", wanted.Name, wanted.Hosts[i], authorityFile, cmp.Or(strings.Join(signs, ", "), "no host"))
 }
 
 // RevokedFile has the certificates of a folder's authority that are good no more, for the broker.

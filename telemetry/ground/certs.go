@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,8 @@ func certs(t *tool) error {
 	users := t.Flags.String("users", "10", "`number` of users, u01 and so on; or their names, with commas between them")
 	workers := t.Flags.String("workers", "", "`hosts` by which users reach the workers, of aircraft 1 and so on, with commas between "+
 		"them; - for an aircraft without one")
+	networks := t.Flags.String("networks", "", "`networks` (10.42.0.0/24), domains and hosts, with commas between them, that a new "+
+		"authority may sign for later, besides the hosts of its first run")
 	days := t.Flags.Int("days", 825, "`days` of validity")
 	authorityDays := t.Flags.Int("ca-days", 3650, "`days` of validity of the authority")
 	revoke := t.Flags.String("revoke", "", "revoke the certificate of a `name`, as of a lost phone; the broker is then given the "+
@@ -64,6 +67,15 @@ func certs(t *tool) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	var later []string
+	if *networks != "" {
+		later = splitList(*networks)
+	}
+	for _, x := range later {
+		if _, _, err := net.ParseCIDR(x); x == "" || err != nil && strings.Contains(x, "/") {
+			return cli.BadInputf("-networks %q: want a network like 10.42.0.0/24, a domain or a host", x)
+		}
+	}
 	for _, x := range []struct {
 		flag string
 		days int
@@ -74,7 +86,7 @@ func certs(t *tool) error {
 		}
 	}
 	all, err := access.Issue(*out, wanted, access.Validity{Authority: time.Duration(*authorityDays) * day,
-		Others: time.Duration(*days) * day}, time.Now())
+		Others: time.Duration(*days) * day}, time.Now(), later...)
 	if err != nil {
 		return err
 	}

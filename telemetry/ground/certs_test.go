@@ -144,7 +144,10 @@ func TestCerts(t *testing.T) {
 		{[]string{"-days", "0"}, 2, "-days 0 is outside"},
 		{[]string{"-days", "826"}, 2, "-days 826 is outside [1, 825]"},
 		{[]string{"-revoke", "nobody"}, 2, "nobody.crt: no such file"},
-		{[]string{"-host", "other.example"}, 1, "broker.crt is for broker.example, 10.0.0.7, want other.example; remove it"},
+		{[]string{"-host", "10.0.0.7"}, 1, "broker.crt is for broker.example, 10.0.0.7, want 10.0.0.7; remove it"},
+		{[]string{"-host", "other.example"}, 1, "ca.crt signs for broker.example, 10.0.0.7 alone"},
+		{[]string{"-networks", "10.0.0.0/33"}, 2, `-networks "10.0.0.0/33": want a network`},
+		{[]string{"-networks", "10.0.0.0/24"}, 1, "later hosts for 10.0.0.0/24: "},
 		{[]string{"-users", "anna"}, 2, ""},
 		{[]string{"-crew", "u11", "-users", "0"}, 1, `u11.crt is of a "user", want a crew`},
 		{[]string{"-users", "12"}, 1, "u12.key: file exists"},
@@ -339,8 +342,7 @@ func TestCertsLines(t *testing.T) {
 	connect("ground", line("ground.yaml").Broker.Broker, received, demo.Status())
 }
 
-// What soon ends is renewed for the key that its owner has; what was edited is kept; an authority is
-// good for its hosts alone.
+// What soon ends is renewed for the key that its owner has; what was edited is kept.
 func TestCertsKeepAndRenew(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "tls")
 	makeCerts(t, folder, "-host", "10.0.0.7", "-users", "u1", "-days", "29")
@@ -374,12 +376,39 @@ func TestCertsKeepAndRenew(t *testing.T) {
 	if raw, _ := os.ReadFile(acl + ".new"); !strings.Contains(string(raw), "user bo\n") {
 		t.Errorf("beside it: %s", raw)
 	}
-	for _, name := range []string{"broker.crt", "broker.key"} {
-		os.Remove(filepath.Join(folder, name))
+}
+
+// An authority is good for the hosts of its first run and for what -networks adds. Another host is refused before anything
+// is made, with what it costs.
+func TestCertsHosts(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "tls")
+	makeCerts(t, folder, "-host", "broker.example,10.0.0.7", "-users", "1", "-workers", "fd00::1",
+		"-networks", "10.42.0.0/24, Field.Example, fd00:1::/64")
+	for _, c := range []struct {
+		name string
+		args []string // none may be made
+	}{
+		{"the broker's next address", []string{"-host", "10.0.0.8"}},
+		{"a subdomain's parent", []string{"-host", "example"}},
+		{"a name that ends alike", []string{"-host", "notbroker.example"}},
+		{"a worker outside the networks", []string{"-workers", "fd00::1,10.42.1.1"}},
+		{"one of two workers", []string{"-workers", "fd00::1,10.42.0.1,fd00::2"}},
+	} {
+		before, _ := os.ReadDir(folder)
+		code, _, stderr := runGround(t, append([]string{"certs", "-out", folder, "-users", "2"}, c.args...)...)
+		if code != 1 || !strings.Contains(stderr, "ca.crt signs for Field.Example, broker.example, 10.42.0.0/24, fd00:1::/64, "+
+			"10.0.0.7, fd00::1 alone, as in its first run; another host needs another folder, with all hosts named: every "+
+			"certificate of the fleet anew") || strings.Contains(stderr, "remove") {
+			t.Errorf("%s: %d %s", c.name, code, stderr)
+		}
+		if after, _ := os.ReadDir(folder); len(after) != len(before) {
+			t.Errorf("%s: %d files, %d before", c.name, len(after), len(before))
+		}
 	}
-	if code, _, stderr := runGround(t, "certs", "-out", folder, "-host", "10.0.0.8"); code != 1 ||
-		!strings.Contains(stderr, "nobody would accept it") {
-		t.Errorf("another host than the authority's: %d %s", code, stderr)
+	later := []string{"-users", "2", "-workers", "fd00::1,10.42.0.1,uav3.field.example,fd00:1::3", "-networks", "10.42.0.128/25"}
+	if out := makeCerts(t, folder, later...); strings.Count(out, " worker  ") != 4 ||
+		!regexp.MustCompile(`u02 +user +made`).MatchString(out) {
+		t.Errorf("hosts within the networks:\n%s", out)
 	}
 }
 
