@@ -34,10 +34,11 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(),
 		Aircraft: []telemetry.StatusAircraft{},
 	}
-	end := o.PredictedEndJ()
+	end, predicted := o.PredictedEndJ(), o.Slot() > 0
 	if b := l.account.Bounds(); b != nil {
 		l.addBounds(&s, b)
 		end = l.duty.endJ
+		predicted = predicted && (l.duty.inForce || l.mission.Ending()) // a leader that has just started has not planned yet
 	} else if o.Budgeted() {
 		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ()),
 			telemetry.ScopeSlots
@@ -46,7 +47,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		end = s.SpentJ + l.waysHomeJ(views)
 		s.FloorJ, s.Saturated = end, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
 	}
-	if o.Slot() > 0 {
+	if predicted {
 		s.PredictedEndJ = &end
 	}
 	if l.mission.InSlots() && l.current.decided {

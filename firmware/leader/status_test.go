@@ -63,3 +63,21 @@ func TestEndOfABudgetToTouchdown(t *testing.T) {
 		}
 	}
 }
+
+// After a restart the end of a budget with bounds is null until it is planned again, in the first slot, not zero.
+func TestNoEndBeforeThePlan(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	for i := range l.views {
+		l.views[i].Home = &l.views[i].Position
+	}
+	l.account.SetBounds(&account.Bounds{BudgetJ: 90e3, TotalJ: 90e3, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded, LeastUp: 1})
+	l.settle(30)
+	if s := l.status(l.views); s.BudgetJ == nil || s.PredictedEndJ != nil {
+		t.Errorf("before the plan: budget %v, predicted end %v", s.BudgetJ, s.PredictedEndJ)
+	}
+	l.planDuty(l.views)
+	if s := l.status(l.views); s.PredictedEndJ == nil || *s.PredictedEndJ < s.SpentJ || *s.PredictedEndJ > 90e3 {
+		t.Errorf("after it: spent %v, predicted end %v", s.SpentJ, s.PredictedEndJ)
+	}
+}
