@@ -2,6 +2,8 @@ package leader
 
 import (
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -147,5 +149,45 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 	}
 	if least < 1 || most-least > 1 {
 		t.Errorf("a user was decided for in %d to %d slots", least, most)
+	}
+}
+
+// The warning of undecided users tells a crowd from a slot that was late, by how much, whatever its users.
+func TestWhyUsersAreUndecided(t *testing.T) {
+	p := physics.DefaultConstants()
+	for _, c := range []struct {
+		name          string
+		users         int
+		stall         time.Duration // of the decision
+		want, notWant string
+	}{
+		{"four users, in time", 4, 499 * time.Millisecond, "", "level=WARN"},
+		{"four users, the board stalled", 4, 512 * time.Millisecond, `msg="the decision was not finished by decide_by_ms: the board was ` +
+			`busy, or is too slow for its users; some compute locally or keep the offer" slot=7 undecided=4 users=4 late=12ms`, "too many"},
+		{"a crowd, in time", 1000, 499 * time.Millisecond, `msg="too many users for this board; some compute locally or keep the ` +
+			`offer" slot=7 undecided=564 users=1000` + "\n", "late"},
+	} {
+		var out strings.Builder
+		clock := &manualClock{now: 7 * time.Second}
+		board := &slowBoard{offloadAll: offloadAll{p}, clock: clock}
+		l := newInPhase(t, telemetry.StateFlying, board, p, &loadCheckpoint(t).GoalConstants)
+		l.Clock, l.Log, l.Config.ReportByMS = clock, slog.New(slog.NewTextHandler(&out, nil)), 300
+		l.pace.observe(436, 500*time.Millisecond)
+		l.current.decideBy = clock.now + 800*time.Millisecond
+		l.users.OpenSlot(7)
+		l.users.Offer(7, l.appendServing(nil, 7, l.views))
+		for u := range c.users {
+			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%04d", u), Report: &telemetry.Report{
+				Slot: 7, PositionM: [2]float64{500, 500}, CPUHz: 1e9, Gain: map[int]float64{1: 1e-9, 2: 1e-9},
+				Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9},
+			}}, true)
+		}
+		clock.now += milliseconds(l.Config.ReportByMS)
+		names := l.limitUsers(l.buildSnapshot(7, l.views))
+		board.perUser = c.stall / time.Duration(len(names))
+		l.publishDecisions(7, l.decide(7, names, l.views))
+		if got := out.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

@@ -267,9 +267,10 @@ func (l *Leader) commandFleet(views []fleet.View) {
 // counted with the users that limitUsers took out, and the first slot that has any is warned of.
 func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	s := &l.current.snapshot
+	finished := true
 	for i, name := range names {
 		if l.Clock.Now() >= l.current.decideBy {
-			if i < l.current.policyUsers {
+			if finished = i >= l.current.policyUsers; !finished {
 				l.pace.observeLate(l.current.policyUsers, l.Clock.Now())
 			}
 			break
@@ -291,8 +292,13 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	}
 	l.current.undecided += max(l.current.policyUsers-sent, 0)
 	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
-		l.Log.Warn("too many users for this board; some compute locally or keep the offer", "slot", n, "undecided", l.current.undecided,
-			"users", l.users.Reported())
+		cause := "too many users for this board"
+		more := []any{"slot", n, "undecided", l.current.undecided, "users", l.users.Reported()}
+		if !finished { // of how few users ever: a board may stall
+			cause = "the decision was not finished by decide_by_ms: the board was busy, or is too slow for its users"
+			more = append(more, "late", l.Clock.Now()-l.current.decideBy)
+		}
+		l.Log.Warn(cause+"; some compute locally or keep the offer", more...)
 	}
 	return sent
 }
