@@ -141,7 +141,8 @@ func TestCeilings(t *testing.T) {
 }
 
 func TestFloors(t *testing.T) {
-	figures := offlinetest.Must(measureFloors(t.Context(), shippedCheckpoint(t), world.Standard(), []uint64{100_000, 100_001, 100_002, 100_003}, 2))(t)
+	calibration := []uint64{100_000, 100_001, 100_002, 100_003}
+	figures := offlinetest.Must(measureFloors(t.Context(), shippedCheckpoint(t), world.Standard(), calibration, 2))(t)
 	for name, most := range map[string]float64{"floor_error_calm": 1e-9, "floor_error_shock": 1e-9, "floor_error_gust_5": 0.02,
 		"floor_error_gust_15": 0.05, "floor_over_closed_form": 1.001} {
 		if x := figures[name]; !(x <= most) {

@@ -98,7 +98,8 @@ func TestMeasureReserves(t *testing.T) {
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{Name: calmAir, BudgetsJ: []float64{34e3}}
-	cells := offlinetest.Must(p.fly(t.Context(), ck, c, reserveArms(newReserveResults([]budget.Reserve{large}, 1)), seeds.CheckCalibration))(t)
+	arms := reserveArms(newReserveResults([]budget.Reserve{large}, 1))
+	cells := offlinetest.Must(p.fly(t.Context(), ck, c, arms, seeds.CheckCalibration))(t)
 	want := flyObserved(t, c.World, rollout.Request{Mode: goal.Target, BudgetJ: 34e3}, observeNothing)
 	if f := cells[0].kept[0].byArm; !reflect.DeepEqual(f[2], want) || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
 		t.Errorf("by size %+v, the checkpoint's flight %+v", f[1:], want)
