@@ -49,6 +49,7 @@ const (
 	lagMaxM                   = 3.0  // a leg or a transit makes up for no more lag: making up is flying faster
 	prestreamS                = 0.5  // setpoints are sent for so long before the mode that follows them is commanded, where they must be
 	stillMPS                  = 0.5
+	touchdownNearM            = 10.0 // lower than this one that lands is not resumed
 	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
 	requestIntervalS          = 2.0  // between requests for missing streams
 	climbMarginM              = 3.0  // of the separation: delays in flight, of which a climb has none, and position errors

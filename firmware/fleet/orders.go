@@ -129,6 +129,8 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return errors.New("sent no position since its pilot has it; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
+	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM < touchdownNearM: // it may touch down before it obeys
+		return errors.New("is about to touch down; launch it once it is down")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
 	case a.failsafe:
 		return errors.New("its autopilot reports a failsafe, which a command to fly would end; cure that, or its pilot flies it")

@@ -876,6 +876,25 @@ func TestResumeNeedsAPositionSince(t *testing.T) {
 	}
 }
 
+// One that lands may be on the ground before it follows a resume: it would stand there with its motors on.
+func TestNoResumeAboveTheGround(t *testing.T) {
+	for _, mode := range []Mode{ModeReturn, ModeLand} {
+		v := flyingVehicle(t)
+		v.mode, v.upM = mode, 9
+		v.sendHeartbeat()
+		v.clock.Advance(100 * time.Millisecond)
+		v.sendState()
+		if err := v.Resume(resume(1, false)); err == nil || !strings.Contains(err.Error(), "about to touch down") {
+			t.Errorf("%v: resumed at 9 m: %v", mode, err)
+		}
+		v.upM = 15
+		v.sendState()
+		if err := v.Resume(resume(1, false)); err != nil {
+			t.Errorf("%v: not resumed at 15 m: %v", mode, err)
+		}
+	}
+}
+
 // One `resume` is enough after a failsafe has ended the take-off, whether the failsafe
 // lasts until H or ends in Hold.
 func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
