@@ -127,7 +127,7 @@ func (m *mission) flySlots(ctx context.Context) error {
 		case !held && state == Flying && now >= float64(m.plan.HoldSlot):
 			held = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionHold))
-		case held && !resumed && state == Holding && (left < quietSlots-4 ||
+		case held && !resumed && state == Holding && !m.touchesDown() && (left < quietSlots-4 ||
 			now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
 			resumed = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne()...))
@@ -314,7 +314,7 @@ func (m *mission) recoverAircraft() {
 	m.mutex.Lock()
 	wait := m.activeFaults > 0 || now < m.lastFaultEnd+3 || now < m.lastRecoverAt+recoverRetrySlots
 	m.mutex.Unlock()
-	if wait || m.crew.radioOff.Load() || m.slotNow() > float64(m.plan.Slots-4) && state == Flying {
+	if wait || m.touchesDown() || m.crew.radioOff.Load() || m.slotNow() > float64(m.plan.Slots-4) && state == Flying {
 		return
 	}
 	air, ground := m.toRecover(state)
@@ -331,6 +331,15 @@ func (m *mission) recoverAircraft() {
 	if len(air) > 0 {
 		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air...))
 	}
+}
+
+// touchesDown is whether an aircraft is landing, and so low that a resume may be refused or not.
+func (m *mission) touchesDown() bool {
+	const lowM = 15 // the leader's ten, and what it descends until the resume arrives
+	return slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
+		s := a.State()
+		return s.Armed && !s.Landed && s.Position.UpM < lowM && (s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn)
+	})
 }
 
 // toRecover returns the aircraft that do not fly for the leader and should: those in the
