@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"prefdt/telemetry"
@@ -173,6 +174,10 @@ func (s *Server) Initialize() (err error) {
 		f.state.start(s.Clock(), f.StaleAfter)
 	}
 	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("address %s for browsers is in use by another program, `ss -tulpn` shows which: stop it, or choose another: "+
+				"-listen", s.Listen)
+		}
 		return fmt.Errorf("listen for browsers: %w", err)
 	}
 	s.hosts = s.allowedHosts()

@@ -914,6 +914,17 @@ func TestConnectionPlaces(t *testing.T) {
 	}
 }
 
+// A port that another program has is named with the flag that chooses another.
+func TestPortInUse(t *testing.T) {
+	taken := startConsole(t).listener.Addr().String()
+	s := &Server{Listen: taken, AreaM: [2]float64{1, 1}, Fleet: "f1", Log: slog.New(slog.DiscardHandler)}
+	err := s.Initialize()
+	if err == nil || !strings.Contains(err.Error(), taken+" for browsers is in use by another program") ||
+		!strings.Contains(err.Error(), "-listen") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	certificate := newCertificate(t, "field.example")
 	s := &Server{Listen: ":8480", Certificate: newCertificate(t, "crew-1", x509.ExtKeyUsageClientAuth), AreaM: [2]float64{1, 1}}
