@@ -275,23 +275,35 @@ func TestAnswerOfBounds(t *testing.T) {
 		saturated bool
 		slot      int
 		covered   int
+		slots     int // of the mission; 0: no status was received
+		energyJ   float64
 		want      string
 	}{
-		"kept": {false, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
+		"kept": {false, 10, 399, 400, 42e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
 			"slot 399, aircraft 1 lands with 7.1 kJ"},
-		"below its floor": {true, 10, 399, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: below what flying needs; " +
-			"it ends at the floor of 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
-		"not at all": {true, 0, -1, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying needs; it " +
+		"below its floor": {true, 10, 399, 400, 42e3, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: below what flying " +
+			"needs; it ends at the floor of 29 kJ, covered until slot 399, aircraft 1 lands with 7.1 kJ"},
+		"not at all": {true, 0, -1, 400, 42e3, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying needs; it " +
 			"ends at the floor of 29 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
-		"not from its slot on": {false, 10, 9, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT COVERED: too " +
-			"few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+		"the packs do not last": {false, 10, 264, 400, 0, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered " +
+			"until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
+		"a total does not last": {false, 10, 264, 400, 42e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
+			"covered until slot 264 of 400: the budget does not last, aircraft 1 lands with 7.1 kJ"},
+		"no status": {false, 10, 264, 0, 0, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
+			"slot 264, aircraft 1 lands with 7.1 kJ"},
+		"not from its slot on": {false, 10, 9, 400, 42e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT " +
+			"COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
 	} {
 		a := telemetry.Ack{
 			Accepted: true, EffectiveSlot: &c.slot, EnergyJ: new(42e3), Mode: telemetry.ModeCeiling, Saturated: &c.saturated,
 			FloorJ:           new(29e3),
 			CoveredUntilSlot: &c.covered, Aircraft: []telemetry.AckAircraft{{Number: 1, LeftAtTouchdownJ: 7100}},
 		}
-		if got := (Request{Budget: &telemetry.Budget{}}).Answer(a); got != c.want {
+		var s *telemetry.Status
+		if c.slots > 0 {
+			s = &telemetry.Status{Slots: c.slots}
+		}
+		if got := (Request{Budget: &telemetry.Budget{EnergyJ: c.energyJ}}).Answer(a, s); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
 		}
 	}

@@ -11,7 +11,7 @@
 //	x := command.Exchange{Request: r, Topics: topics, Signer: signer}
 //	err = x.Initialize()                                // a field out of range; nothing is sent
 //	ack, err := x.Send(ctx, broker, log)                // checks the floor, signs, sends, waits
-//	after := r.Answer(ack)                              // with value, mode and slot; Origin(ack) has id and key
+//	after := r.Answer(ack, status)                      // with value, mode and slot; Origin(ack) has id and key
 //
 // Programs ground and its page use it; the leader does not.
 package command
@@ -201,8 +201,8 @@ func Origin(a telemetry.Ack) string {
 }
 
 // Answer is an acknowledgement in words: what was applied and from which slot on, or
-// why it was refused.
-func (r Request) Answer(a telemetry.Ack) string {
+// why it was refused. The status, nil if none was received, tells how long the mission is.
+func (r Request) Answer(a telemetry.Ack, s *telemetry.Status) string {
 	if !a.Accepted {
 		again := ""
 		if a.Challenge != "" {
@@ -224,11 +224,22 @@ func (r Request) Answer(a telemetry.Ack) string {
 		line += ", NOT COVERED: too few stay in the air from the first slot on"
 	case c != nil:
 		line += fmt.Sprintf(", covered until slot %d", *c)
+		if s != nil && *c < s.Slots-1 {
+			line += fmt.Sprintf(" of %d: %s not last", s.Slots, r.runsOut())
+		}
 	}
 	for _, x := range a.Aircraft {
 		line += fmt.Sprintf(", aircraft %d lands with %s", x.Number, Kilojoules(x.LeftAtTouchdownJ))
 	}
 	return line
+}
+
+// runsOut is what a budget leaves too few in the air without.
+func (r Request) runsOut() string {
+	if r.Budget != nil && r.Budget.EnergyJ > 0 {
+		return "the budget does"
+	}
+	return "the packs do"
 }
 
 // applied is what the leader applied by its answer; the request if the answer does not

@@ -316,7 +316,7 @@ func (t *tool) send(x *command.Exchange) (err error) {
 	case err != nil:
 		return err
 	}
-	answer := x.Request.Answer(ack)
+	answer := x.Request.Answer(ack, x.Status())
 	if *t.verbose {
 		answer += " " + command.Origin(ack)
 	}

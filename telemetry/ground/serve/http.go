@@ -412,7 +412,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 			finish(fmt.Sprintf("%s: %v", meant, err))
 			return
 		}
-		finish(meant.Answer(ack) + " " + command.Origin(ack))
+		finish(meant.Answer(ack, status) + " " + command.Origin(ack))
 	})
 	w.WriteHeader(http.StatusAccepted)
 }
