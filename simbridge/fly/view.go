@@ -150,11 +150,15 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 		early = fmt.Sprintf("; the mission ended after %d of %d", ended, s.PlannedSlots)
 	}
 	fmt.Fprintf(w, "\nslots      %d opened, %d missed, %d opened twice%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
-	fmt.Fprintf(w, "reports    %d sent, %d lost on the simulated radio, %d received by the leader in time\n", s.Reports.Expected,
-		s.Reports.Lost, s.Reports.Received)
-	fmt.Fprintf(w, "tasks      %d: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed, %d of them by "+
+	fmt.Fprintf(w, "reports    %d sent: %d lost on the simulated radio, %d received by the leader in time, %d not in time\n",
+		s.Reports.Expected, s.Reports.Lost, s.Reports.Received, max(0, s.Reports.Expected-s.Reports.Lost-s.Reports.Received))
+	share := ""
+	if w := s.World; w.TaskProbability < 1 && w.Groups.Count == 0 && w.Trace == nil {
+		share = fmt.Sprintf(" (%g %% of the users that report have one)", 100*w.TaskProbability)
+	}
+	fmt.Fprintf(w, "tasks      %d%s: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed, %d of them by "+
 		"offloading\n",
-		s.Tasks.Total, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed, s.Tasks.MissedByOffloading)
+		s.Tasks.Total, share, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed, s.Tasks.MissedByOffloading)
 	if x := s.Executed; x != nil {
 		fmt.Fprintf(w, "computed   %d tasks, %d parts on aircraft of %d decided and %d by the offer; %d outputs identical to the "+
 			"whole's; %d blobs found\n",

@@ -139,6 +139,33 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 	}
 }
 
+// Reports and tasks are two counts, each of which adds up in the words of its line; that not every report has a task
+// is said where it is so.
+func TestReportsAndTasksAddUp(t *testing.T) {
+	standard, always, groups := world.Standard(), world.Standard(), world.Standard()
+	always.TaskProbability, groups.Groups.Count = 1, 3
+	for name, c := range map[string]struct {
+		world *world.Config
+		want  []string
+	}{
+		"not every user": {&standard, []string{
+			"reports    595 sent: 60 lost on the simulated radio, 521 received by the leader in time, 14 not in time\n",
+			"tasks      533 (90 % of the users that report have one): 449 by decision, 80 by the standing offer, 4 locally without one;"}},
+		"every user":                     {&always, []string{"tasks      533: 449 by"}},
+		"other probabilities in a group": {&groups, []string{"tasks      533: 449 by"}},
+	} {
+		s := &report.Summary{World: c.world, Reports: report.Reports{Expected: 595, Lost: 60, Received: 521},
+			Tasks: report.Tasks{Total: 533, ByDecision: 449, ByOffer: 80, ByLocal: 4}}
+		var out strings.Builder
+		printSummary(&out, s, "out")
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, out.String())
+			}
+		}
+	}
+}
+
 // An aircraft left for home from the slot on that the first settlement opens which tells so; at the mission's end all do.
 func TestLeftSlot(t *testing.T) {
 	status := func(state string, duty ...string) telemetry.Status {
