@@ -485,6 +485,25 @@ func TestWorldFile(t *testing.T) {
 	if f.warnOfCheckpoint(); out.Len() > 0 {
 		t.Errorf("a warning about the checkpoint's own world: %q", out.String())
 	}
+	for name, x := range map[string]struct {
+		change func(w *world.Config)
+		want   string // of the warning; empty: none
+	}{
+		"that of TASKS=real": {func(w *world.Config) {
+			w.Users, w.ActiveMin, w.ActiveMax, w.DeadlineMinS, w.DeadlineMaxS = 6, 3, 6, 1, 1
+		}, ""},
+		"more users":     {func(w *world.Config) { w.Users, w.ActiveMax = 40, 30 }, "active_max 8, here 30; users 10, here 40"},
+		"more at a time": {func(w *world.Config) { w.ActiveMax = 10 }, "active_max 8, here 10"},
+		"less time":      {func(w *world.Config) { w.DeadlineMinS = 0.2 }, "deadline_min_s 0.5, here 0.2"},
+		"more time":      {func(w *world.Config) { w.DeadlineMaxS = 3 }, "deadline_max_s 1.5, here 3"},
+	} {
+		out.Reset()
+		f.World = world.Standard()
+		x.change(&f.World)
+		if f.warnOfCheckpoint(); !strings.Contains(out.String(), x.want) || (out.Len() > 0) != (x.want != "") {
+			t.Errorf("%s: the warning is %q", name, out.String())
+		}
+	}
 	// Budgets of the flight's file are for its own world: half the slots have half the floor.
 	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2),
 		Commands: []Command{{-1, []string{"budget", "-energy", "45kJ", "-below-floor"}}, {-1, []string{"mission", "start"}}}}

@@ -92,10 +92,22 @@ func (f *flight) warnOfCheckpoint() {
 	}
 }
 
+// withinTrained is the world without what the policy was trained for beside its own constants: it reads whatever
+// users report, so fewer of them, and deadlines within the range that training drew, are no other world.
+func withinTrained(c world.Config, trained *world.Config) world.Config {
+	if c.Users <= trained.Users && c.ActiveMax <= trained.ActiveMax {
+		c.Users, c.ActiveMin, c.ActiveMax = trained.Users, trained.ActiveMin, trained.ActiveMax
+	}
+	if c.DeadlineMinS >= trained.DeadlineMinS && c.DeadlineMaxS <= trained.DeadlineMaxS {
+		c.DeadlineMinS, c.DeadlineMaxS = trained.DeadlineMinS, trained.DeadlineMaxS
+	}
+	return c
+}
+
 // toldWorld is the world without what the leader was told of it, or what its users
 // report.
 func (f *flight) toldWorld(trained *world.Config) world.Config {
-	c := f.World
+	c := withinTrained(f.World, trained)
 	if f.Leader.surroundings == nil {
 		return c
 	}
