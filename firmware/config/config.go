@@ -17,6 +17,7 @@ import (
 	"prefdt/firmware/mission"
 	"prefdt/firmware/workers"
 	"prefdt/inference"
+	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
@@ -111,7 +112,7 @@ func (c *Config) Workers() (list []workers.Worker) {
 // Defaults are what an absent key means.
 func Defaults() Config {
 	return Config{
-		Fleet: "demo", Mission: "mission-1", StateDir: "out/leader", Checkpoint: "configs/checkpoint", Decoder: "dispatch",
+		Fleet: "demo", Mission: "mission-1", StateDir: "out/leader", Checkpoint: checkpoint.DefaultFolder, Decoder: "dispatch",
 		Slots: 100, SlotMS: 1000, ReportByMS: 300, DecideByMS: 450, LogLevel: "info", LedgerMB: 64,
 		Request:  Request{Setting: 0.5, Mode: "target"},
 		Broker:   telemetry.Broker{URL: "tcp://127.0.0.1:1883"},

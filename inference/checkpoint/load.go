@@ -35,6 +35,9 @@ const (
 	ManifestFile  = "manifest.json"
 )
 
+// DefaultFolder is the shipped checkpoint's, beside the programs' own configurations.
+const DefaultFolder = "configs/checkpoint"
+
 // Files larger than this are refused without reading them. A graph has a few MB.
 const (
 	maxGraphBytes    = 16 << 20
@@ -169,11 +172,19 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// absentError is a file that a checkpoint lacks, in one line. It is os.ErrNotExist.
+type absentError string
+
+func (path absentError) Error() string {
+	return fmt.Sprintf("no checkpoint: %s does not exist", string(path))
+}
+func (absentError) Is(err error) bool { return err == os.ErrNotExist }
+
 func readLimited(path string, limit int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("no checkpoint: %s does not exist", path)
+		return nil, absentError(path)
 	case err != nil:
 		return nil, fmt.Errorf("read checkpoint: %w", err)
 	case !info.Mode().IsRegular():

@@ -34,7 +34,7 @@ var parts = []string{"step", "rollout", "scale", "leader"}
 // Command is "offline bench".
 func Command(ctx context.Context, call *cli.Call) error {
 	f, stdout, stderr := call.Flags, call.Stdout, call.Stderr
-	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
+	dir := f.String("checkpoint", checkpoint.DefaultFolder, "`FOLDER` of the checkpoint")
 	out := f.String("out", "out/bench", "`FOLDER` for bench.json")
 	bin := f.String("bin", "bin", "`FOLDER` with the built programs, and arm64 and armv7 under it")
 	only := f.String("only", "", "`PARTS` of "+strings.Join(parts, ",")+" (default all)")

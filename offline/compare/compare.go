@@ -17,7 +17,6 @@ import (
 	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/belief"
-	"prefdt/inference/checkpoint"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/command"
@@ -116,7 +115,7 @@ func CompareExecuted(f *Flight) (c BesideModel, err error) {
 		return c, fmt.Errorf("compare: no worker was offered, or the flight is an old one: its edge_cpu_hz is %v, cycles_per_bit %v",
 			x.EdgeCPUHz, x.CyclesPerBit)
 	}
-	frozen, err := checkpoint.Load(f.Leader.Checkpoint)
+	frozen, err := f.Leader.load()
 	if err != nil {
 		return c, err
 	}

@@ -286,3 +286,36 @@ func TestReadFlightRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A flight whose leader named no checkpoint, as that of practice, had the shipped one, and as many slots as the leader
+// flew; where a checkpoint is not, the error says where to run this.
+func TestCheckpointOfTheFlight(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"summary.json": `{"seed":1,"planned_slots":2,"world":{"aircraft":1,"users":3,"slots":1},"budgets":[{"slot":0,"energy_j":9000}]}`,
+		"slots.csv":    "slot,reports_expected,delay_s,flight_j_1,edge_j_1\n0,3,1,130,5\n1,3,1,130,5\n",
+		"leader.yaml":  "fleet: demo\nslots: 2\n",
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir("../..")
+	f, err := ReadFlight(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := f.evenRunner()
+	if err != nil {
+		t.Fatalf("the shipped checkpoint: %v", err)
+	}
+	flown := 0
+	r.OnSettled = func(int, float64, float64) { flown++ }
+	if r.Fly(f.Summary.Seed, f.Request); flown != 2 {
+		t.Errorf("%d slots beside a flight of 2", flown)
+	}
+	t.Chdir(folder)
+	if _, err := CompareEven(f); err == nil || !strings.Contains(err.Error(), "had its checkpoint in configs/checkpoint, which is not here") {
+		t.Errorf("elsewhere: %v", err)
+	}
+}

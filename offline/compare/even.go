@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 
-	"prefdt/inference/checkpoint"
 	"prefdt/offline/baseline"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
@@ -41,7 +40,7 @@ func CompareEven(f *Flight) (c BesideEven, err error) {
 
 // evenRunner returns a runner of the even pacer over the flight's link.
 func (f *Flight) evenRunner() (*rollout.Runner, error) {
-	frozen, err := checkpoint.Load(f.Leader.Checkpoint)
+	frozen, err := f.Leader.load()
 	if err != nil {
 		return nil, err
 	}

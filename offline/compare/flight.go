@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"prefdt/inference"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
@@ -36,9 +37,19 @@ type LeaderFiles struct {
 	Decoder    string `yaml:"decoder"`
 }
 
+// load loads the leader's checkpoint.
+func (l *LeaderFiles) load() (*checkpoint.Checkpoint, error) {
+	frozen, err := checkpoint.Load(l.Checkpoint)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the flight's leader had its checkpoint in %s, which is not here: run this in the folder that the flight "+
+			"was started in, or name in the flight's leader.yaml where it is now", l.Checkpoint)
+	}
+	return frozen, err
+}
+
 // loadBelieving loads a checkpoint that has an estimator.
 func (l *LeaderFiles) loadBelieving() (*checkpoint.Checkpoint, error) {
-	frozen, err := checkpoint.Load(l.Checkpoint)
+	frozen, err := l.load()
 	if err == nil && frozen.Beliefs == nil {
 		err = fmt.Errorf("checkpoint %s has no estimator", l.Checkpoint)
 	}
@@ -99,9 +110,12 @@ func ReadFlight(folder string) (*Flight, error) {
 		return nil, fmt.Errorf("read flight: the summary in %s names no world: fly it anew", folder)
 	}
 	f.World = *f.Summary.World
+	if f.Summary.PlannedSlots > 0 { // the leader's, which may have been told another number
+		f.World.Slots = f.Summary.PlannedSlots
+	}
 	raw, err := os.ReadFile(filepath.Join(folder, "leader.yaml"))
 	if err == nil {
-		f.Leader.Decoder = "dispatch"
+		f.Leader = LeaderFiles{Checkpoint: checkpoint.DefaultFolder, Decoder: string(inference.DecoderDispatch)} // the leader's defaults
 		err = yaml.Unmarshal(raw, &f.Leader)
 	}
 	if err != nil {

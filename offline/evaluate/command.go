@@ -43,7 +43,7 @@ Flags:
 // Command is "offline evaluate".
 func Command(ctx context.Context, call *cli.Call) error {
 	f, stderr := call.Flags, call.Stderr
-	dir := f.String("checkpoint", "configs/checkpoint", "`FOLDER` of the checkpoint")
+	dir := f.String("checkpoint", checkpoint.DefaultFolder, "`FOLDER` of the checkpoint")
 	text := f.String("seeds", "1000000:1000020", "evaluation seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 21, "settings K of a front")
 	prices := f.Int("prices", 32, "prices of the teacher's front")

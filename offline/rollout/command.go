@@ -27,7 +27,7 @@ object on a line for each slot: see docs/python.md.
 func Command(ctx context.Context, call *cli.Call) error {
 	f := call.Flags
 	path := f.String("record", "", "`file` that a leader wrote")
-	dir := f.String("checkpoint", "configs/checkpoint", "`folder` of the policy that decided")
+	dir := f.String("checkpoint", checkpoint.DefaultFolder, "`folder` of the policy that decided")
 	inputs := f.String("inputs", "", "`file` to write the network's inputs and outputs to, as JSON lines")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(usage, 0); err != nil {
