@@ -12,7 +12,9 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"math"
 	"path/filepath"
+	"strings"
 
 	"prefdt/configs/cli"
 	"prefdt/inference"
@@ -22,6 +24,8 @@ import (
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/chart"
+	"prefdt/simbridge/report"
+	"prefdt/telemetry"
 )
 
 // Cost is what a flight, or a rollout, cost.
@@ -67,6 +71,10 @@ type Comparison struct {
 	Memoryless  Cost    `json:"memoryless"` // by the same policy, without memory
 	DelayError  float64 `json:"delay_error"`
 	EnergyError float64 `json:"energy_error"` // of the flight against the rollout
+
+	budget *report.Energy // nil: none at the end
+	folder string
+	drawn  []string // names of the pictures in it
 }
 
 // Compare flies the rollouts of a flight, with the files that its leader decided with.
@@ -77,6 +85,9 @@ func Compare(f *Flight) (c Comparison, err error) {
 	}
 	c.Slots = len(f.Slots)
 	c.Flight, c.MissedSlots = f.cost()
+	if f.Summary.Budget.RevisedJ > 0 {
+		c.budget = &f.Summary.Budget
+	}
 	fly := func(e belief.Estimator) (total Cost, err error) {
 		r, err := rollout.New(frozen, inference.DecoderOf(f.Leader.Decoder), f.World, f.Link())
 		if err != nil {
@@ -135,16 +146,54 @@ func CompareExecuted(f *Flight) (c BesideModel, err error) {
 
 // String says how far the flight is off.
 func (c *BesideModel) String() string {
-	return fmt.Sprintf("%d of %d tasks took %.1f s, a rollout of the same arrivals %.1f s: the flight is off by %+.1f %%, its joules by "+
-		"%+.1f %%", c.Tasks, c.Arrivals, c.Flight.DelayS, c.Rollout.DelayS, 100*c.DelayError, 100*c.EnergyError)
+	return fmt.Sprintf("%d of %d tasks took %.1f s; the same arrivals computed without a leader: %.1f s; the flight took %s", c.Tasks,
+		c.Arrivals, c.Flight.DelayS, c.Rollout.DelayS, against(&c.Flight, &c.Rollout))
+}
+
+// against is what a flight cost beside something else, in words.
+func against(flight, other *Cost) string {
+	change := func(flight, other float64, of string) string {
+		switch percent := 100 * (flight/other - 1); {
+		case math.Abs(percent) < 0.05:
+			return "the same " + of
+		case percent < 0:
+			return fmt.Sprintf("%.1f %% less %s", -percent, of)
+		default:
+			return fmt.Sprintf("%.1f %% more %s", percent, of)
+		}
+	}
+	joules := change(flight.EnergyJ, other.EnergyJ, "energy")
+	return change(flight.DelayS, other.DelayS, "delay") + ", " + joules
 }
 
 //go:embed compare.tmpl
 var text string
 
-// LessThanMemoryless is the flight over the one without memory, less one.
-func (c *Comparison) LessThanMemoryless() Cost {
-	return Cost{DelayS: c.Flight.DelayS/c.Memoryless.DelayS - 1, EnergyJ: c.Flight.EnergyJ/c.Memoryless.EnergyJ - 1}
+// AgainstRollout is what the flight took beside its rollout, in words.
+func (c *Comparison) AgainstRollout() string { return against(&c.Flight, &c.Rollout) }
+
+// AgainstMemoryless is what the flight took beside the rollout without memory, in words.
+func (c *Comparison) AgainstMemoryless() string { return against(&c.Flight, &c.Memoryless) }
+
+// Kept is what became of the budget; empty: there was none at the end.
+func (c *Comparison) Kept() string {
+	if c.budget == nil {
+		return ""
+	}
+	scope := telemetry.ScopeSlots
+	if c.budget.Landed {
+		scope = telemetry.ScopeLanded
+	}
+	return becameOf(c.budget.RevisedJ, scope, c.budget.Error)
+}
+
+// Pictures are those that were drawn, with what they show.
+func (c *Comparison) Pictures() string {
+	var list []string
+	for _, name := range c.drawn {
+		list = append(list, name+", "+shown[name])
+	}
+	return c.folder + "/" + strings.Join(list, "; ")
 }
 
 const usage = `offline compare sets a flight of simbridge fly beside rollouts with the same seed, request, lost
@@ -203,7 +252,8 @@ func Command(_ context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	if err := draw(*folder, f, &c); err != nil {
+	c.folder = *folder
+	if c.drawn, err = draw(*folder, f, &c); err != nil {
 		return err
 	}
 	return command.PrintReport(call, *asJSON, text, &c)

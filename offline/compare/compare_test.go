@@ -15,6 +15,7 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/belieftrain"
+	"prefdt/offline/command"
 	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
@@ -91,7 +92,7 @@ func TestCompare(t *testing.T) {
 				f.Slots[n].Believed = believed{}
 			}
 		}
-		offlinetest.NoError(t, draw(folder, f, &c))
+		names := offlinetest.Must(draw(folder, f, &c))(t)
 		found, _ := filepath.Glob(filepath.Join(folder, "*.png"))
 		for i := range found {
 			file := offlinetest.Must(os.Open(found[i]))(t)
@@ -101,8 +102,38 @@ func TestCompare(t *testing.T) {
 			file.Close()
 			found[i] = filepath.Base(found[i])
 		}
-		if !slices.Equal(found, want) {
-			t.Errorf("drawn: %q, want %q", found, want)
+		if slices.Sort(names); !slices.Equal(found, want) || !slices.Equal(names, want) {
+			t.Errorf("drawn: %q, named %q, want %q", found, names, want)
+		}
+	}
+}
+
+// What a person reads of a flight in a field world: what became of the budget, each rollout in plain words, and the
+// pictures that were drawn.
+func TestComparisonText(t *testing.T) {
+	c := Comparison{Slots: 100, Flight: Cost{DelayS: 438.6, EnergyJ: 32979}, Rollout: Cost{DelayS: 433.0, EnergyJ: 32894},
+		Memoryless: Cost{DelayS: 528.4, EnergyJ: 32980}, folder: "out/field", drawn: []string{windPicture, memoryPicture}}
+	for name, x := range map[string]struct {
+		budget *report.Energy
+		want   string
+	}{
+		"a preference": {nil, "the same energy\npictures   out/field/wind.png, the wind as the leader believed and as it was; " +
+			"memory.png, energy"},
+		"kept": {&report.Energy{RevisedJ: 33000, Error: -0.0006},
+			"\nkept 33.0 kJ in slots (-0.06 %); without memory: 528 s of delay, you: 439 s\npictures"},
+		"passed": {&report.Energy{RevisedJ: 33000, Error: 0.012, Landed: true}, "\npassed 33.0 kJ to touchdown (+1.20 %); without memory"},
+	} {
+		c.budget = x.budget
+		var out strings.Builder
+		if err := command.PrintText(&out, text, &c); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{x.want,
+			"computed without a leader: the flight took 1.3 % more delay, 0.3 % more energy\n",
+			"by the reports of each slot alone: the flight took 17.0 % less delay, the same energy\n"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s: no %q in\n%s", name, want, out.String())
+			}
 		}
 	}
 }
@@ -249,6 +280,9 @@ func TestCompareExecuted(t *testing.T) {
 	if got.MissedSlots != 1 || got.Flight.DelayS == 0 || math.Abs(got.DelayError) > 1e-12 || math.Abs(got.EnergyError) > 1e-12 {
 		t.Errorf("%+v", got)
 	}
+	if text := got.String(); !strings.HasSuffix(text, "the flight took the same delay, the same energy") {
+		t.Error(text)
+	}
 	x.EdgeCPUHz = 0
 	if _, err := CompareExecuted(f); err == nil || !strings.Contains(err.Error(), "edge_cpu_hz is 0") {
 		t.Errorf("%v", err)
@@ -315,7 +349,8 @@ func TestCheckpointOfTheFlight(t *testing.T) {
 		t.Errorf("%d slots beside a flight of 2", flown)
 	}
 	t.Chdir(folder)
-	if _, err := CompareEven(f); err == nil || !strings.Contains(err.Error(), "had its checkpoint in configs/checkpoint, which is not here") {
+	const want = "had its checkpoint in configs/checkpoint, which is not here"
+	if _, err := CompareEven(f); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("elsewhere: %v", err)
 	}
 }

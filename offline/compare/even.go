@@ -64,10 +64,15 @@ func (c *BesideEven) over(x *Cost) float64 { return (x.EnergyJ+c.TransitJ)/c.Bud
 
 // String says what became of the budget.
 func (c *BesideEven) String() string {
+	return fmt.Sprintf("%s; an even spender: %.0f s of delay (%+.2f %%), you: %.0f s",
+		becameOf(c.BudgetJ, c.Scope, c.Error), c.Even.DelayS, 100*c.over(&c.Even), c.Flight.DelayS)
+}
+
+// becameOf says what became of a budget that a flight ended above by a share of it.
+func becameOf(budgetJ float64, scope string, share float64) string {
 	what := "kept"
-	if c.Error > report.PassedMost {
+	if share > report.PassedMost {
 		what = "passed"
 	}
-	return fmt.Sprintf("%s %.1f kJ %s (%+.2f %%); an even spender: %.0f s of delay (%+.2f %%), you: %.0f s",
-		what, c.BudgetJ/1000, command.ScopeText(c.Scope), 100*c.Error, c.Even.DelayS, 100*c.over(&c.Even), c.Flight.DelayS)
+	return fmt.Sprintf("%s %.1f kJ %s (%+.2f %%)", what, budgetJ/1000, command.ScopeText(scope), 100*share)
 }

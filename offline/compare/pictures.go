@@ -18,12 +18,31 @@ import (
 	"prefdt/simbridge/world"
 )
 
-func draw(folder string, f *Flight, c *Comparison) error {
+const (
+	windPicture, linksPicture, memoryPicture = "wind.png", "links.png", "memory.png"
+	missedLabel                              = "missed slots"
+)
+
+// shown is what each picture shows.
+var shown = map[string]string{
+	windPicture: "the wind as the leader believed and as it was", linksPicture: "who sees whom, likewise",
+	memoryPicture: "energy and delay beside both rollouts",
+}
+
+// draw draws the pictures for which the flight has beliefs, and returns their names.
+func draw(folder string, f *Flight, c *Comparison) (names []string, err error) {
 	truth := world.NewScenario(&f.World, f.Summary.Seed)
-	return cmp.Or(
-		save(filepath.Join(folder, "wind.png"), 26, windPlots(f, truth)),
-		save(filepath.Join(folder, "links.png"), 30, linkPlots(f, truth)),
-		saveCosts(filepath.Join(folder, "memory.png"), "The flight, and the same policy without memory on the same seed",
+	wind, links := windPlots(f, truth), linkPlots(f, truth)
+	if len(wind) > 0 {
+		names = append(names, windPicture)
+	}
+	if len(links) > 0 {
+		names = append(names, linksPicture)
+	}
+	return append(names, memoryPicture), cmp.Or(
+		save(filepath.Join(folder, windPicture), 26, wind),
+		save(filepath.Join(folder, linksPicture), 30, links),
+		saveCosts(filepath.Join(folder, memoryPicture), "The flight, and the same policy without memory on the same seed",
 			curve{"without memory", &c.Memoryless, chart.Red, 2},
 			curve{"rollout of the flight", &c.Rollout, chart.Grey, 3}, curve{"the flight", &c.Flight, chart.Blue, 1.6}),
 	)
@@ -74,19 +93,20 @@ func windPlots(f *Flight, truth *world.Scenario) (list []*plot.Plot) {
 		q.Y.Min, q.Y.Max = math.Min(q.Y.Min, 0.8), math.Max(q.Y.Max, 1.3)
 		list = append(list, q)
 	}
-	markMissed(f, list)
+	markMissed(f, list, missedLabel)
 	return list
 }
 
-// markMissed shades the slots that were missed.
-func markMissed(f *Flight, list []*plot.Plot) {
+// markMissed shades the slots that were missed, with a label in each legend unless it is empty.
+func markMissed(f *Flight, list []*plot.Plot, label string) {
 	for n := range f.Slots {
 		if !f.Slots[n].Missed {
 			continue
 		}
 		for _, p := range list {
-			chart.Shade(p, "", float64(n)-0.5, float64(n)+0.5)
+			chart.Shade(p, label, float64(n)-0.5, float64(n)+0.5)
 		}
+		label = ""
 	}
 }
 
@@ -165,7 +185,7 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 		{fmt.Sprintf("Who sees whom, as users reported it: one sample of fading, off by %.1f dB", math.Sqrt(squaredReported/count)),
 			reported},
 		{fmt.Sprintf("as the leader believed: off by %.1f dB", math.Sqrt(squared/count)), believed},
-		{fmt.Sprintf("as it was (gain from %d dB, dark, to %d dB, bright; white: no task)", gainMinDB, gainMaxDB), actual},
+		{fmt.Sprintf("as it was (gain from %d dB, dark, to %d dB, bright; white: no task; grey: missed)", gainMinDB, gainMaxDB), actual},
 	} {
 		q := newPlot(p.title, "", "user, a row for each aircraft")
 		heat := plotter.NewHeatMap(p.gains, moreland.Kindlmann().Palette(64))
@@ -184,7 +204,7 @@ func linkPlots(f *Flight, truth *world.Scenario) []*plot.Plot {
 		list = append(list, q)
 	}
 	list[len(list)-1].X.Label.Text = "slot (mission seconds)"
-	markMissed(f, list)
+	markMissed(f, list, "") // the title says it
 	return list
 }
 
