@@ -36,6 +36,7 @@ type fleet struct {
 	lastBodies     []autopilot.Body
 	trails         [][]physics.Position // ten points a slot
 	steps          []int
+	grounds        []groundContact
 	lost           []bool  // for good, also if it is in contact again
 	minSeparationM float64 // least horizontal distance in the slots
 	maxSpeedMPS    float64 // greatest in the slots
@@ -45,15 +46,16 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	n := len(c.Aircraft)
 	f := &fleet{
 		slots: math.MaxInt, lastBodies: make([]autopilot.Body, n), trails: make([][]physics.Position, n),
-		steps: make([]int, n), lost: make([]bool, n), minSeparationM: math.Inf(1),
-		latency: latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
+		steps: make([]int, n), lost: make([]bool, n), grounds: slices.Repeat([]groundContact{{told: -1, slot: -1}}, n),
+		minSeparationM: math.Inf(1),
+		latency:        latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
 	truth := world.NewScenario(&c.World, c.Seed)
 	var links []*sitl.Endpoint
 	for i := range n {
 		conf := c.autopilotConfig(i, truth)
 		conf.Log = log
-		conf.OnMotion = func(slot int, s autopilot.State) { f.handleMotion(i, slot, s.Body) }
+		conf.OnMotion = func(slot int, s autopilot.State) { f.handleMotion(i, slot, s) }
 		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
 			v := &sitl.Vehicle{Config: conf}
@@ -147,10 +149,12 @@ func (f *fleet) isLost(i int) bool {
 }
 
 // handleMotion is called by autopilot i after each step of its dynamics.
-func (f *fleet) handleMotion(i, slot int, b autopilot.Body) {
+func (f *fleet) handleMotion(i, slot int, s autopilot.State) {
+	b := s.Body
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	f.lastBodies[i] = b
+	f.grounds[i].note(slot, f.slots, &s)
 	if slot < 0 || slot >= f.slots {
 		return
 	}
@@ -164,6 +168,34 @@ func (f *fleet) handleMotion(i, slot int, b autopilot.Body) {
 		f.trails[i] = append(f.trails[i], positionOf(b))
 	}
 	f.steps[i]++
+}
+
+// groundContact is when one aircraft came down, in slots from the first one on.
+type groundContact struct {
+	told      int     // the slot of the last step; T: after the mission's last
+	slot      int     // the same, but after the last slot flown the next one
+	openedS   float64 // when it opened, in the aircraft's mission time
+	touchdown float64 // 0: it is in the air, or has not left the ground in the mission
+	flew      bool
+}
+
+// note enters a step. T is the number of the mission's slots.
+func (g *groundContact) note(slot, slots int, s *autopilot.State) {
+	if slot < 0 {
+		return
+	}
+	if slot != g.told {
+		g.told, g.openedS = slot, s.TimeS
+		if g.slot++; slot < slots {
+			g.slot = slot
+		}
+	}
+	switch {
+	case !s.OnGround:
+		g.flew, g.touchdown = true, 0
+	case g.flew && g.touchdown == 0:
+		g.touchdown = float64(g.slot) + s.TimeS - g.openedS
+	}
 }
 
 func positionOf(b autopilot.Body) physics.Position {
@@ -181,6 +213,16 @@ func (f *fleet) bodies() []autopilot.Body {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	return slices.Clone(f.lastBodies)
+}
+
+// touchdowns are when each aircraft came down for good.
+func (f *fleet) touchdowns() (list []float64) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for _, g := range f.grounds {
+		list = append(list, g.touchdown)
+	}
+	return list
 }
 
 // flown returns the tracks of the aircraft in the slots, their least separation

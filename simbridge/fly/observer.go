@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"prefdt/simbridge/battery"
+	"prefdt/simbridge/report"
 	"prefdt/telemetry"
 )
 
@@ -25,6 +26,7 @@ type observer struct {
 
 	rejects telemetry.RejectCounter
 	settled telemetry.Status // of the last settlement
+	state   string           // of the last status
 	observed
 	records
 }
@@ -44,6 +46,7 @@ type records struct {
 	budgets      map[string]telemetry.Budget // by command id
 	acks         map[string]telemetry.Ack
 	ackOrder     []string
+	states       []report.Event // what the mission's state became in the slots
 }
 
 // recorded is what was received so far.
@@ -51,7 +54,7 @@ func (o *observer) recorded() (observed, records) {
 	o.Lock()
 	defer o.Unlock()
 	return o.observed, records{maps.Clone(o.statusBySlot), maps.Clone(o.transit), maps.Clone(o.budgets), maps.Clone(o.acks),
-		slices.Clone(o.ackOrder)}
+		slices.Clone(o.ackOrder), slices.Clone(o.states)}
 }
 
 // inTransit is whether an aircraft, from 0, was on its way home in a slot, or had come home.
@@ -157,6 +160,9 @@ func (o *observer) handle(m telemetry.Message) {
 			o.decisions++
 			o.onDecision(v.Slot, m.Received)
 		case telemetry.Status:
+			if !m.Retained {
+				o.noteState(&v)
+			}
 			if _, known := o.statusBySlot[v.Slot]; v.Slot >= 0 && !known && !m.Retained {
 				o.statusBySlot[v.Slot] = v
 				o.transit.add(&o.settled, &v)
@@ -178,6 +184,20 @@ func (o *observer) handle(m telemetry.Message) {
 	})
 	if opened != nil {
 		o.onBeacon(*opened, m.Received)
+	}
+}
+
+// noteState enters what the mission's state became, from the slot on that was settled first so.
+func (o *observer) noteState(s *telemetry.Status) {
+	before, state := o.state, s.State
+	o.state = state
+	words := map[string]string{telemetry.StateHolding: "holding", telemetry.StateReturning: "returning", telemetry.StateStopped: "stopped"}
+	text := words[state]
+	if state == telemetry.StateFlying && before == telemetry.StateHolding {
+		text = "flying on"
+	}
+	if state != before && text != "" {
+		o.states = append(o.states, report.Event{Slot: s.Slot, Text: text})
 	}
 }
 

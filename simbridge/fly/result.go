@@ -21,6 +21,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 	trails, separationM, speedMPS := f.fleet.flown()
 	r := &report.Flight{
 		Trails: trails, Users: f.users.Positions(), AreaM: f.World.Physics.AreaSideM, Slots: status.Slots,
+		States: records.states, Touchdowns: f.fleet.touchdowns(),
 	}
 	if shock := f.World.Shock; shock.Factor != 0 && shock.Factor != 1 {
 		r.Shock = &report.Shock{Slot: shock.FromSlot, Factor: shock.Factor}

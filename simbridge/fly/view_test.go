@@ -250,3 +250,44 @@ func TestHomewardIsTransit(t *testing.T) {
 		}
 	}
 }
+
+// A touchdown is told in slots from the first one on, after the last slot flown too, and is that after the last climb.
+func TestTouchdown(t *testing.T) {
+	type step struct {
+		slot   int
+		timeS  float64
+		ground bool
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  float64
+	}{
+		"within the slots": {[]step{{-1, 5, true}, {-1, 9, false}, {0, 20, false}, {1, 21, false}, {1, 21.5, true}, {2, 22, true}}, 1.5},
+		"after the last":   {[]step{{0, 20, false}, {9, 29, false}, {10, 30, false}, {10, 57, true}, {10, 58, true}}, 37},
+		"ended early":      {[]step{{0, 20, false}, {3, 23, false}, {10, 24, false}, {10, 34, true}}, 14},
+		"launched again":   {[]step{{0, 20, false}, {1, 21.5, true}, {2, 22, false}, {3, 23, false}, {3, 23.25, true}}, 3.25},
+		"in the air":       {[]step{{0, 20, false}, {1, 21.5, true}, {2, 22, false}}, 0},
+		"never flew":       {[]step{{-1, 9, true}, {0, 20, true}, {1, 21, true}}, 0},
+	} {
+		g := groundContact{told: -1, slot: -1}
+		for _, x := range c.steps {
+			g.note(x.slot, 10, &autopilot.State{TimeS: x.timeS, OnGround: x.ground})
+		}
+		if g.touchdown != c.want {
+			t.Errorf("%s: %v, want %v", name, g.touchdown, c.want)
+		}
+	}
+}
+
+// What a mission's state becomes is an event from the slot on that was settled first so, and told once.
+func TestStatesAreEvents(t *testing.T) {
+	o := &observer{}
+	for slot, state := range []string{telemetry.StateIdle, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateHolding,
+		telemetry.StateFlying, telemetry.StateReturning, telemetry.StateDone} {
+		o.noteState(&telemetry.Status{Slot: slot, State: state})
+	}
+	want := []report.Event{{Slot: 2, Text: "holding"}, {Slot: 4, Text: "flying on"}, {Slot: 5, Text: "returning"}}
+	if !slices.Equal(o.states, want) {
+		t.Errorf("%v, want %v", o.states, want)
+	}
+}

@@ -80,42 +80,27 @@ func addLine(p *plot.Plot, label string, xy plotter.XYs, c color.Color, width vg
 	}
 }
 
-const noteSize = 10
+// lastSlot is where the slots' axis has to reach to: to the end of a mission that was flown to it, of one that ended
+// early to the last slot flown, and to the touchdowns where they are shown.
+func (f *Flight) lastSlot() float64 {
+	last := float64(f.Slots)
+	if n := len(f.Rows); n > 0 && n < f.Slots {
+		last = float64(n)
+	}
+	if f.landed() || f.boundsPacks() {
+		for m := range f.Summary.Aircraft {
+			last = max(last, f.touchdown(m))
+		}
+	}
+	return max(last, 1)
+}
 
-// addEvents marks the shock, the budgets' revisions, and who left for home, among the first rows. In the right half
-// the lines begin at legendY, above the legend there.
-func addEvents(p *plot.Plot, f *Flight, rows int, noteY, legendY float64) {
-	mark := func(slot int, text string, y float64, c color.Color) {
-		if slot <= 0 || slot >= rows {
-			return
-		}
-		x, low, note := float64(slot), p.Y.Min, chart.Note
-		if x > p.X.Max/2 {
-			low = legendY
-		}
-		addLine(p, "", plotter.XYs{{X: x, Y: low}, {X: x, Y: p.Y.Max}}, c, 1, 6, 4)
-		if x > 0.7*p.X.Max { // there is no room behind
-			note = chart.NoteBefore
-		}
-		note(p, text, x, y, c, noteSize)
+// touchdown is when aircraft m, from 0, came down for good, in slots; the mission's end where that is not known.
+func (f *Flight) touchdown(m int) float64 {
+	if m < len(f.Touchdowns) && f.Touchdowns[m] > 0 {
+		return f.Touchdowns[m]
 	}
-	for m, a := range f.Summary.Aircraft {
-		y := noteY + 0.06*p.Y.Max*float64(m%2) // two may leave at about the same time
-		mark(a.LeftSlot, fmt.Sprintf("aircraft %d %s", a.Number, LeftForHome), y, aircraftColours[m%len(aircraftColours)])
-	}
-	for _, b := range f.Summary.Budgets {
-		text := "no budget"
-		if b.EnergyJ > 0 {
-			text = fmt.Sprintf("budget %.1f kJ", b.EnergyJ/1000)
-			if b.Landed != f.Summary.Budget.Landed {
-				text += " " + scopeText(b.Landed)
-			}
-		}
-		mark(b.Slot, text, noteY, chart.Black)
-	}
-	if f.Shock != nil {
-		mark(f.Shock.Slot, fmt.Sprintf("flight power x%.3g", f.Shock.Factor), noteY, chart.Red)
-	}
+	return float64(max(f.Slots, 1))
 }
 
 // leaderMarks is every how many slots the leader's count is marked: on the line
@@ -199,7 +184,12 @@ func energyPlot(f *Flight, rows int) *plot.Plot {
 			leader = append(leader, plotter.XY{X: to, Y: leaderJ / 1000})
 		}
 	}
-	p.Y.Min, p.Y.Max = 0, top*1.18
+	early := len(f.Rows) < f.Slots
+	high := top * 1.18
+	if early {
+		high = top * 1.7 // above is the legend
+	}
+	p.Y.Min, p.Y.Max = 0, high
 	shadeMissed(p, f, rows, "missed slots: joules are known at their end alone")
 	shown := f.Rows[:min(rows, len(f.Rows))]
 	label := "budget"
@@ -214,13 +204,18 @@ func energyPlot(f *Flight, rows int) *plot.Plot {
 	}
 	addLine(p, "spent, from the batteries", spent, chart.Blue, 2.2)
 	addPoints(p, "spent, as the leader counts", leader, chart.Amber, draw.RingGlyph{}, 4)
-	if f.landed() && f.Summary.Landed && rows >= f.Slots {
-		addPoints(p, "spent, at touchdown", plotter.XYs{{X: float64(f.Slots), Y: (e.SpentJ + e.TransitJ) / 1000}}, chart.Blue,
-			draw.TriangleGlyph{}, 5)
+	if f.landed() && f.Summary.Landed && rows >= len(f.Rows) {
+		last := 0.0
+		for m := range f.Summary.Aircraft {
+			last = max(last, f.touchdown(m))
+		}
+		addTouchdown(p, "spent, at touchdown", spent, plotter.XY{X: last, Y: (e.SpentJ + e.TransitJ) / 1000}, chart.Blue)
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.18
-	addEvents(p, f, rows, top*1.06, top*0.34)
-	p.Legend.XOffs, p.Legend.YOffs = -20, 14 // in the lower right, where a flight that spends its budget never is
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, f.lastSlot()*1.02, 0, high
+	p.Add(&eventMarks{f.events(rows), top * 1.06})
+	if p.Legend.XOffs, p.Legend.YOffs = -20, 14; early { // in the lower right, where a flight that spends its budget never is
+		p.Legend.Top, p.Legend.YOffs = true, -6
+	}
 	return p
 }
 
@@ -258,7 +253,7 @@ func packsPlot(f *Flight) *plot.Plot {
 	for _, a := range f.Summary.Aircraft {
 		top = max(top, a.PackJ/1000)
 	}
-	last := max(float64(f.Slots), 1)
+	last := f.lastSlot()
 	p.Y.Min, p.Y.Max = 0, top*(1.05+0.08*float64(len(f.Summary.Aircraft)+2)) // above is the legend
 	high := p.Y.Max
 	shadeMissed(p, f, len(f.Rows), "")
@@ -275,7 +270,7 @@ func packsPlot(f *Flight) *plot.Plot {
 		addLine(p, fmt.Sprintf("aircraft %d", a.Number), left, c, 2.2)
 		addLine(p, "", plotter.XYs{{X: 0, Y: a.KeptJ / 1000}, {X: last, Y: a.KeptJ / 1000}}, c, 1.6, 4, 3)
 		if f.Summary.Landed {
-			addPoints(p, "", plotter.XYs{{X: last, Y: a.LeftJ / 1000}}, c, draw.TriangleGlyph{}, 5)
+			addTouchdown(p, "", left, plotter.XY{X: f.touchdown(m), Y: a.LeftJ / 1000}, c)
 		}
 	}
 	reserve := &plotter.Line{LineStyle: draw.LineStyle{Color: chart.Black, Width: 1.6, Dashes: []vg.Length{4, 3}}}
@@ -288,9 +283,26 @@ func packsPlot(f *Flight) *plot.Plot {
 	return p
 }
 
+// addTouchdown marks what the joules were at a touchdown, and continues their line to it where that is after the slots.
+func addTouchdown(p *plot.Plot, label string, line plotter.XYs, at plotter.XY, c color.Color) {
+	if n := len(line); n > 0 && at.X > line[n-1].X {
+		addLine(p, "", plotter.XYs{line[n-1], at}, c, 1, 2, 2)
+	}
+	addPoints(p, label, plotter.XYs{at}, c, draw.TriangleGlyph{}, 5)
+}
+
+// mapTitle is the map's, with why what it shows are circles.
+func mapTitle(f *Flight) string {
+	if f.Summary.World == nil {
+		return "Where the aircraft flew"
+	}
+	speedMPS, _ := f.Summary.World.Physics.MinPower()
+	return fmt.Sprintf("Where the aircraft flew: hovering costs more than circling at %.0f m/s", speedMPS)
+}
+
 // mapPlot is the area from above: where the aircraft flew, and the users.
 func mapPlot(f *Flight) *plot.Plot {
-	p := newPlot("Where the aircraft flew", "east (m)", "north (m)")
+	p := newPlot(mapTitle(f), "east (m)", "north (m)")
 	a := f.AreaM
 	addLine(p, "", plotter.XYs{{X: 0, Y: 0}, {X: a, Y: 0}, {X: a, Y: a}, {X: 0, Y: a}, {X: 0, Y: 0}}, chart.Black, 1)
 	for m, trail := range f.Trails {
@@ -350,9 +362,9 @@ func delayPlot(f *Flight, rows int) *plot.Plot {
 		}
 		mean = append(mean, plotter.XY{X: float64(r.Slot + 1), Y: sum / float64(len(last))})
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, max(float64(f.Slots), 1)*1.02, 0, top*1.3
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, f.lastSlot()*1.02, 0, top*1.3
 	shadeMissed(p, f, rows, "missed slots: no decision, all tasks locally")
-	addEvents(p, f, rows, top*1.08, 0)
+	p.Add(&eventMarks{f.events(rows), top * 1.08})
 	addLine(p, "each slot, penalties included", each, chart.Sky, 1)
 	addLine(p, "mean of ten slots", mean, chart.Blue, 2.2)
 	p.Legend.Left, p.Legend.Top = true, true

@@ -34,8 +34,11 @@ type Flight struct {
 	Users     []physics.Position
 	Tasks     []Task // how each ended; none is written without any
 	Shock     *Shock
-	AreaM     float64
-	Slots     int // T
+	States    []Event // what the mission's state became
+	// Touchdowns are when each aircraft came down for good, in slots from the first one on; 0: not known.
+	Touchdowns []float64
+	AreaM      float64
+	Slots      int // T
 }
 
 // Task is how one task of a user, numbered from 0, ended.

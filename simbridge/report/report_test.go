@@ -17,6 +17,7 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/chart"
+	"prefdt/simbridge/world"
 )
 
 func TestQuantiles(t *testing.T) {
@@ -275,5 +276,81 @@ func TestSummaryKeys(t *testing.T) {
 				t.Errorf("no %s.%s", key, name)
 			}
 		}
+	}
+}
+
+// practiceFlight is one that ended after 63 of 400 slots, with events near each other.
+func practiceFlight() *Flight {
+	f := exampleFlight(400)
+	f.Shock, f.Rows = nil, f.Rows[:63]
+	f.Summary.Budgets = []Budget{{EnergyJ: 150e3}, {Slot: 22, EnergyJ: 140e3}, {Slot: 25, EnergyJ: 130e3}, {Slot: 25}}
+	f.States = []Event{{30, "holding"}, {36, "flying on"}, {63, "returning"}}
+	return f
+}
+
+// Words of events lie neither over each other's, nor in the legend, nor outside; the axis ends a little after the last
+// slot flown.
+func TestEventsApart(t *testing.T) {
+	crowd := practiceFlight()
+	for slot := 40; slot < 48; slot++ {
+		crowd.States = append(crowd.States, Event{slot, "holding"})
+	}
+	long := exampleFlight(100)
+	for name, f := range map[string]*Flight{"practice": practiceFlight(), "crowd": crowd, "whole": long, "packs": packsFlight(100)} {
+		for i, p := range []*plot.Plot{energyPlot(f, len(f.Rows)), delayPlot(f, len(f.Rows))} {
+			marks := &eventMarks{f.events(len(f.Rows)), p.Y.Max * 0.9}
+			c := draw.New(vgimg.New(680, 312))
+			style := p.Title.TextStyle
+			style.Font.Size = noteSize
+			legend := legendBox(&c, p)
+			boxes := marks.place(&c, p, &style, legend)
+			if name == "practice" && len(boxes) != 5 {
+				t.Errorf("%d events, want 5: %v", len(boxes), marks.list)
+			}
+			for k, box := range boxes {
+				if overlap(box, legend) || box.Min.X < c.Min.X || box.Max.X > c.Max.X || box.Max.Y > c.Max.Y {
+					t.Errorf("%s, picture %d: %q is at %v, the legend at %v", name, i, marks.list[k].Text, box, legend)
+				}
+				for j := range k {
+					if overlap(box, boxes[j]) {
+						t.Errorf("%s, picture %d: %q lies over %q", name, i, marks.list[k].Text, marks.list[j].Text)
+					}
+				}
+			}
+			if last := float64(len(f.Rows)); p.X.Max < last || p.X.Max > 1.1*last {
+				t.Errorf("%s, picture %d: the axis ends at %v, the slots at %v", name, i, p.X.Max, last)
+			}
+		}
+	}
+}
+
+// Touchdowns are marked where they were, within the axis.
+func TestTouchdownsAreMarked(t *testing.T) {
+	f := packsFlight(100)
+	f.Touchdowns = []float64{91.5, 131}
+	for m, want := range f.Touchdowns {
+		if got := f.touchdown(m); got != want {
+			t.Errorf("aircraft %d: %v", m+1, got)
+		}
+	}
+	for i, p := range []*plot.Plot{energyPlot(f, 100), packsPlot(f), delayPlot(f, 100)} {
+		if p.X.Max < 131 {
+			t.Errorf("picture %d ends at %v", i, p.X.Max)
+		}
+	}
+	if f.Touchdowns = nil; f.touchdown(1) != 100 {
+		t.Errorf("one that is not known: %v", f.touchdown(1))
+	}
+}
+
+// The map says why the aircraft circle, by the airframe of its world.
+func TestMapTitle(t *testing.T) {
+	f, w := exampleFlight(3), world.Standard()
+	if got := mapPlot(f).Title.Text; got != "Where the aircraft flew" {
+		t.Errorf("without a world: %s", got)
+	}
+	f.Summary.World = &w
+	if got := mapPlot(f).Title.Text; got != "Where the aircraft flew: hovering costs more than circling at 8 m/s" {
+		t.Error(got)
 	}
 }
