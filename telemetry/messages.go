@@ -201,12 +201,14 @@ type Proof struct {
 
 // Status is the state of the fleet after a settlement, a retained message.
 type Status struct {
-	Seq           int64    `json:"seq" range:"[0, 9007199254740992]"`
-	Slot          int      `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
-	Slots         int      `json:"slots" range:"[0, 1e9]"`
-	MissionS      float64  `json:"mission_s" range:"[0, 1e9]"`
-	Mission       string   `json:"mission,omitempty" match:"id"`
-	State         string   `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
+	Seq      int64   `json:"seq" range:"[0, 9007199254740992]"`
+	Slot     int     `json:"slot" range:"[-1, 1e9]"` // last settled, -1 before the first
+	Slots    int     `json:"slots" range:"[0, 1e9]"`
+	MissionS float64 `json:"mission_s" range:"[0, 1e9]"`
+	Mission  string  `json:"mission,omitempty" match:"id"`
+	State    string  `json:"state" enum:"idle,climbing,flying,holding,returning,done,stopped"`
+	// why it holds, returns or has returned without the crew's order; absent: it does not
+	Reason        string   `json:"reason,omitempty" max:"500" shown:"yes"`
 	Setting       float64  `json:"setting" range:"[0, 1]"`
 	BudgetJ       *float64 `json:"budget_j" range:"(0, 1e12]"`          // null under a preference
 	Mode          *string  `json:"mode" enum:"target,ceiling"`          // null under a preference

@@ -18,6 +18,9 @@ func (a *aircraft) startOrder(homeward, launched bool) {
 	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.leastWayM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), math.Inf(1), 0, 0,
 		0
 	a.waitsAt = nil
+	if !homeward {
+		a.sentHome = ""
+	}
 }
 
 // Ordered is an aircraft and what it is ordered: unless otherwise said, to follow the
@@ -186,11 +189,17 @@ func (f *Fleet) Rejoin(number int) (err error) {
 
 // SendHome sends an aircraft under control home. One that a stop has not yet handed to its
 // autopilot's hold was never its pilot's.
-func (f *Fleet) SendHome(number int) {
+func (f *Fleet) SendHome(number int) { f.SendHomeFor(number, "") }
+
+// SendHomeFor is SendHome by the leader itself, with the reason for the crew. That of an earlier one stands.
+func (f *Fleet) SendHomeFor(number int, why string) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		stopping := a.phase == PhaseStopping
 		if a.phase == PhaseIdle || a.phase == PhasePilot || stopping && !a.inAir() {
 			return
+		}
+		if !a.homeward {
+			a.sentHome = why
 		}
 		a.sendHome()
 		if stopping {
@@ -223,8 +232,14 @@ func (f *Fleet) Stop(number int) {
 			a.handToPilot(f, "stopped")
 		case a.controlled():
 			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
+			a.sentHome = ""
 		}
 	})
+}
+
+// ForgetSentHome is called as a new mission begins.
+func (f *Fleet) ForgetSentHome(number int) {
+	f.withAircraft(number, func(a *aircraft, _ float64) { a.sentHome = "" })
 }
 
 // HandToPilot leaves an aircraft to its pilot.

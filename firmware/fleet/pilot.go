@@ -76,7 +76,7 @@ func (a *aircraft) handToPilot(f *Fleet, why string) {
 		return
 	}
 	now := f.nowS()
-	a.phase, a.homeward, a.pilotReason, a.pilotSinceS = PhasePilot, false, why, now
+	a.phase, a.homeward, a.sentHome, a.pilotReason, a.pilotSinceS = PhasePilot, false, "", why, now
 	if a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
 		a.autopilotText = "" // about something else
 	}

@@ -18,6 +18,7 @@ type SavedAircraft struct {
 	Engaged      bool         `json:"offboard,omitempty"` // it was engaged, or may be at any moment
 	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
 	Reason       string       `json:"reason,omitempty"`
+	SentHome     string       `json:"sent_home,omitempty"` // why the leader sent it home by itself
 	Lost         bool         `json:"lost,omitempty"`
 	SpeedMaxMPS  float64      `json:"speed_max_mps,omitempty"` // its autopilot's limit, until that is read again; 0: not read
 	Home         *[2]float64  `json:"home_m,omitempty"`        // where it took off
@@ -32,7 +33,7 @@ func (s *SavedAircraft) Order(o Ordered) {
 		return
 	}
 	s.UnderCommand, s.Homing, s.Engaged = !o.Homeward, o.Homeward, o.Engages
-	s.WithPilot, s.Reason, s.Lost = false, "", false
+	s.WithPilot, s.Reason, s.Lost, s.SentHome = false, "", false, ""
 	if o.Home != nil {
 		s.Home = &[2]float64{o.Home.EastM, o.Home.NorthM}
 	}
@@ -64,7 +65,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
 			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Engaged: a.engaged(), WithPilot: a.phase == PhasePilot,
-			Reason: a.pilotReason, Lost: a.lost,
+			Reason: a.pilotReason, SentHome: a.sentHome, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
 		}
 		if a.home != nil {
@@ -98,6 +99,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			a.meter.Restore(now, s.Meter, math.NaN())
 			a.params.SpeedMaxMPS = s.SpeedMaxMPS
 			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredEngaged = nil, nil, s.Meter.BootS, s.Engaged
+			a.sentHome = s.SentHome
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
 			}

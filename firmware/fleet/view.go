@@ -32,6 +32,7 @@ type View struct {
 	Homeward bool   // under control, on its way home or landing
 	Foreign  string // its autopilot, if that is not one of those that are flown
 	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
+	SentHome string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
 	Lost     bool
 	Home     *physics.Position
 	Params   Parameters
@@ -164,7 +165,7 @@ func (a *aircraft) view(now float64) View {
 
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home,
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
-		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), Lost: a.lost, Params: a.params,
+		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 
 		Fresh: fresh, Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),

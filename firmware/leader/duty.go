@@ -57,6 +57,9 @@ const (
 	byPlan     = "plan"    // the fleet's joules last longer with fewer in the air
 )
 
+// whyLeaves is that for the crew.
+var whyLeaves = map[string]string{forReserve: "for its reserve", byPlan: "by the plan of the budget"}
+
 // choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the
 // plan, the weaker packs first, while more than leastUp are in the air and the crew keeps none up.
 // One that soon has to leave for its pack flies no farther from home.
@@ -299,7 +302,7 @@ func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
 		if reason != "" && durable[i].Homing {
 			l.Log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", l.schedule.Current(),
 				"left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
-			l.fleet.SendHome(i + 1)
+			l.fleet.SendHomeFor(i+1, whyLeaves[reason])
 			l.duty.leaves[i] = ""
 		}
 	}

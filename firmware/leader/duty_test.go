@@ -68,7 +68,8 @@ func TestKilledAsOneLeaves(t *testing.T) {
 	budget(t, r, "b1", landWithAFifth)
 	r.TakeOff()
 	leaves := func(s telemetry.Status) bool {
-		return s.State == telemetry.StateFlying && s.Aircraft[0].Duty == telemetry.DutyLeaving
+		return s.State == telemetry.StateFlying && s.Aircraft[0].Duty == telemetry.DutyLeaving &&
+			s.Aircraft[0].Reason == "sent home: for its reserve"
 	}
 	before := r.Await("one leaves", leaves)
 	f.Restart(nil)

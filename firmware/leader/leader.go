@@ -341,7 +341,7 @@ func (l *Leader) beginSlots(views []fleet.View) {
 
 func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
 	log.Error("aircraft returns: "+why, "aircraft", number)
-	f.SendHome(number)
+	f.SendHomeFor(number, why)
 }
 
 // firstMessageIterations is how many iterations a restarted leader waits for an

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"sync"
@@ -188,6 +189,7 @@ func (l *Leader) ledgerState() ledger.State {
 	for i := range saved {
 		if l.duty.leaving(i + 1) {
 			saved[i].SendHome()
+			saved[i].SentHome = cmp.Or(saved[i].SentHome, whyLeaves[l.duty.leaves[i]])
 		}
 	}
 	return ledger.State{
@@ -212,8 +214,12 @@ func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
 	a.Begin(l.Config.Slots, l.fleet.Views())
 	requestDefaults(&l.Config, &a) // an error is that of beginMission
 	u.Initialize()
+	saved := slices.Clone(now.Fleet)
+	for i := range saved {
+		saved[i].SentHome = ""
+	}
 	return ledger.State{
 		State: m.State(), ConfiguredMission: now.ConfiguredMission, StatusSeq: now.StatusSeq,
-		Account: a.State(), Users: u.State(), Fleet: now.Fleet, LastCommand: now.LastCommand, Place: now.Place,
+		Account: a.State(), Users: u.State(), Fleet: saved, LastCommand: now.LastCommand, Place: now.Place,
 	}
 }

@@ -135,6 +135,9 @@ func (l *Leader) beginMission(id string) error {
 		r.Reset()
 	}
 	l.restoreDuty(nil)
+	for i := range l.Config.Aircraft {
+		l.fleet.ForgetSentHome(i + 1)
+	}
 	err := requestDefaults(&l.Config, &l.account)
 	o := l.account.Objective()
 	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0

@@ -36,7 +36,14 @@ func TestSituations(t *testing.T) {
 			}) {
 				t.Errorf("on the way home: aircraft %v are offered", r.OfferedAircraft())
 			}
-			r.Await("one lands", func(s telemetry.Status) bool { l := s.Aircraft[1].Landed; return l != nil && *l })
+			r.Await("it says why", func(s telemetry.Status) bool {
+				a := &s.Aircraft[1]
+				return a.Reason == "sent home: battery low" && a.Duty == telemetry.DutyLeaving && s.Aircraft[0].Reason == ""
+			})
+			r.Await("one lands", func(s telemetry.Status) bool {
+				a := &s.Aircraft[1]
+				return a.Landed != nil && *a.Landed && strings.HasPrefix(a.Reason, "sent home: battery low")
+			})
 			s := r.Await("the other flies on", rig.Flying)
 			later := r.Await("ten slots on", rig.SlotSettled(s.Slot+10))
 			if !rig.Flying(later) || later.Aircraft[0].Mode != "OFFBOARD" || !slices.Equal(r.OfferedAircraft(), []int{1}) {

@@ -29,6 +29,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 	}
 	s := telemetry.Status{
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), Mission: l.mission.ID(), State: l.mission.Phase(),
+		Reason:  l.mission.Reason(),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(),
@@ -57,7 +58,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		s.EnergySource = string(energy.Worse(energy.Source(s.EnergySource), v.Source))
 		a := telemetry.StatusAircraft{
 			Number: v.Number, SystemID: v.SystemID, EnergySource: string(v.Source), SpentJ: l.account.AircraftDrawnJ(v.Number),
-			Landed: v.Landed, Reason: v.Reason,
+			Landed: v.Landed, Reason: reasonText(&v),
 			Worker: l.workers.Status(v.Number, l.Clock.Now()),
 		}
 		if v.Received {
@@ -73,6 +74,18 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	return s
+}
+
+// reasonText is why an aircraft does not fly as commanded: by the leader's own decision, by its pilot's, or by its
+// autopilot's.
+func reasonText(v *fleet.View) string {
+	switch {
+	case v.SentHome == "":
+		return v.Reason
+	case v.Reason == "":
+		return "sent home: " + v.SentHome
+	}
+	return "sent home: " + v.SentHome + ": " + v.Reason
 }
 
 // waysHomeJ is what a mission that is over is still to take of a budget to touchdown.

@@ -111,6 +111,7 @@ type State struct {
 	Mission string  `json:"mission"`
 	Phase   string  `json:"phase"` // the state of docs/wire.md
 	HeldBy  string  `json:"held_by,omitempty"`
+	Reason  string  `json:"reason,omitempty"`  // why it holds or returns without the crew's order; empty: it does not
 	ClimbS  float64 `json:"climb_s,omitempty"` // mission time since start
 	Contact Contact `json:"contact,omitzero"`
 }
@@ -172,6 +173,9 @@ func (m *Mission) Phase() string { return m.state.Phase }
 // HeldBy is the cause of the present hold, empty unless the mission is held.
 func (m *Mission) HeldBy() string { return m.state.HeldBy }
 
+// Reason is why the mission holds, returns or has returned without the crew's order, for the crew; empty: it does not.
+func (m *Mission) Reason() string { return m.state.Reason }
+
 // InSlots is whether slots are opened.
 func (m *Mission) InSlots() bool { return slices.Contains(inSlots, m.state.Phase) }
 
@@ -190,6 +194,7 @@ func (m *Mission) Ending() bool {
 func (m *Mission) Command(action string) (Effect, error) {
 	if action == telemetry.ActionHold && m.heldByOthers() {
 		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
+		m.state.Reason = ""
 		return HoldFleet, nil
 	}
 	if m.transition(event(action)) == nil {
@@ -243,6 +248,9 @@ func (m *Mission) apply(e event) Effect {
 	}
 	if t.to != m.state.Phase {
 		m.state.HeldBy = holdCauses[e]
+		if e != landed { // the end of a way home begun for that reason
+			m.state.Reason = ""
+		}
 	}
 	if m.state.Phase = t.to; t.effect == LaunchFleet {
 		m.state.ClimbS = 0
@@ -254,4 +262,10 @@ func (m *Mission) apply(e event) Effect {
 func (m *Mission) SlotsOver() Effect { return m.apply(slotsOver) }
 
 // DiskFailed is called when a settlement could not be stored.
-func (m *Mission) DiskFailed() Effect { return m.apply(diskFailed) }
+func (m *Mission) DiskFailed() Effect {
+	effect := m.apply(diskFailed)
+	if effect != None {
+		m.state.Reason = "the disk failed"
+	}
+	return effect
+}

@@ -89,8 +89,52 @@ func TestBrokerLostHoldsThenReturns(t *testing.T) {
 	if c := tickFor(m, 1, TickInput{}); c.Effect != HoldFleet || m.HeldBy() != HeldByBrokerLost {
 		t.Fatalf("after 30 s: %+v, %+v", c, m.State())
 	}
+	if want := "the broker was gone for 30 s of the mission"; m.Reason() != want {
+		t.Errorf("it holds: %q, want %q", m.Reason(), want)
+	}
 	if c := tickFor(m, 90, TickInput{}); c.Effect != ReturnFleet || m.Phase() != "returning" {
 		t.Fatalf("after 120 s: %+v, %+v", c, m.State())
+	}
+	var restarted Mission
+	restarted.Limits = limits
+	restarted.Restore(m.State())
+	tickFor(&restarted, 1, TickInput{AllLanded: true})
+	if want := "the broker was gone for 120 s of the mission"; restarted.Phase() != "done" || restarted.Reason() != want {
+		t.Errorf("it has returned: %s, %q, want %q", restarted.Phase(), restarted.Reason(), want)
+	}
+}
+
+// The crew's own order, contact and the last slot end the reason of a hold; that of lost contact is told likewise.
+func TestReasonEnds(t *testing.T) {
+	for name, end := range map[string]func(m *Mission){
+		"hold":         func(m *Mission) { m.Command("hold") },
+		"return":       func(m *Mission) { m.Command("return") },
+		"stop":         func(m *Mission) { m.Command("stop") },
+		"the last":     func(m *Mission) { m.SlotsOver() },
+		"contact":      func(m *Mission) { tickFor(m, 6, TickInput{Connected: true}) },
+		"a new flight": func(m *Mission) { m.Begin("m-2") },
+	} {
+		m := inPhase("flying")
+		tickFor(m, 30, TickInput{})
+		if m.Reason() == "" {
+			t.Fatalf("a hold without its reason: %+v", m.State())
+		}
+		if end(m); m.Reason() != "" {
+			t.Errorf("%s: %s for %q", name, m.Phase(), m.Reason())
+		}
+	}
+	crew := inPhase("flying")
+	crew.Heartbeat("crew-1", false, 0)
+	tickFor(crew, 31, TickInput{Connected: true})
+	if want := "no contact with the crew for 30 s"; crew.Phase() != "holding" || crew.Reason() != want {
+		t.Errorf("%s for %q, want %q", crew.Phase(), crew.Reason(), want)
+	}
+	disk := inPhase("flying")
+	if disk.DiskFailed(); disk.Reason() != "the disk failed" {
+		t.Errorf("returns for %q", disk.Reason())
+	}
+	if over := inPhase("done"); over.DiskFailed() != None || over.Reason() != "" {
+		t.Errorf("on the ground: %q", over.Reason())
 	}
 }
 

@@ -1,6 +1,7 @@
 package mission
 
 import (
+	"fmt"
 	"slices"
 
 	"prefdt/telemetry"
@@ -135,7 +136,16 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		{landed, in.AllLanded, "landed"},
 	} {
 		if t.holds && m.transition(t.event) != nil {
-			return TickResult{m.apply(t.event), t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
+			result := TickResult{m.apply(t.event), t.reason, t.event == climbDone || t.event == landed || t.event == contactRestored}
+			switch t.event {
+			case brokerHold, brokerReturn:
+				m.state.Reason = fmt.Sprintf("the broker was gone for %.0f s of the mission", c.BrokerLostS)
+			case crewHold, crewReturn:
+				m.state.Reason = fmt.Sprintf("no contact with the crew for %.0f s", c.CrewLostS)
+			case climbFailed:
+				m.state.Reason = "no aircraft reached its start in time"
+			}
+			return result
 		}
 	}
 	return TickResult{}

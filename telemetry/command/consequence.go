@@ -213,9 +213,18 @@ func split(numbers []int, s *telemetry.Status, match func(*telemetry.StatusAircr
 // lost and made good.
 const contactGap = 10
 
-// HoldingWithoutContact says for how long nothing was received from the crew, in a hold that is not its
+// StateText is why the leader holds the fleet, or has it return, without the crew's order; empty: it does not.
+func StateText(s *telemetry.Status) string {
+	verb := map[string]string{telemetry.StateHolding: "holding", telemetry.StateReturning: "returning", telemetry.StateDone: "returned"}
+	if text := holdingWithoutContact(s); text != "" || s.Reason == "" || verb[s.State] == "" {
+		return text
+	}
+	return verb[s.State] + ": " + telemetry.Printable(s.Reason)
+}
+
+// holdingWithoutContact says for how long nothing was received from the crew, in a hold that is not its
 // last command; empty otherwise.
-func HoldingWithoutContact(s *telemetry.Status) string {
+func holdingWithoutContact(s *telemetry.Status) string {
 	last := ""
 	if s.LastCommand != nil {
 		last = s.LastCommand.What

@@ -200,8 +200,30 @@ func TestHoldingWithoutContact(t *testing.T) {
 		"never received":  {telemetry.StateHolding, resume, nil, ""},
 		"flying":          {telemetry.StateFlying, resume, new(25.0), ""},
 	} {
-		if got := HoldingWithoutContact(&telemetry.Status{State: c.state, LastCommand: c.last, CrewAgeS: c.ageS}); got != c.want {
+		if got := StateText(&telemetry.Status{State: c.state, LastCommand: c.last, CrewAgeS: c.ageS}); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What the leader does without the crew's order has its reason; a hold for want of the crew its present age.
+func TestStateText(t *testing.T) {
+	gone := "the broker was gone for 30 s of the mission"
+	for _, c := range []struct {
+		state, reason string
+		ageS          *float64
+		want          string
+	}{
+		{telemetry.StateHolding, gone, nil, "holding: " + gone},
+		{telemetry.StateReturning, gone, new(0.1), "returning: " + gone},
+		{telemetry.StateDone, gone, nil, "returned: " + gone},
+		{telemetry.StateHolding, "no contact with the crew for 30 s", new(40.0), "holding: no contact with the crew for 40 s"},
+		{telemetry.StateReturning, "no contact with the crew for 120 s", new(130.0), "returning: no contact with the crew for 120 s"},
+		{telemetry.StateReturning, "\x1b[2J", nil, "returning: ?[2J"},
+		{telemetry.StateReturning, "", new(130.0), ""},
+	} {
+		if got := StateText(&telemetry.Status{State: c.state, Reason: c.reason, CrewAgeS: c.ageS}); got != c.want {
+			t.Errorf("%s for %q: %q, want %q", c.state, c.reason, got, c.want)
 		}
 	}
 }

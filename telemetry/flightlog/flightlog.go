@@ -27,6 +27,7 @@ import (
 type Flight struct {
 	Mission  string
 	State    string  // after the last row
+	Reason   string  // why it came to that without the crew's order; empty: by one, or at the end of its slots
 	Place    *Place  // nil: not recorded
 	Slots    []Slot  // in order
 	Drawn    []Drawn // by aircraft, as last settled; nil: not recorded
@@ -128,6 +129,7 @@ type stored struct {
 	State struct {
 		Mission string `json:"mission"`
 		Phase   string `json:"phase"`
+		Reason  string `json:"reason"`
 		Place   *Place `json:"place"`
 		Account struct {
 			Aircraft []Drawn `json:"aircraft"`
@@ -253,7 +255,8 @@ func (s *stored) flight() (f Flight, err error) {
 	if !telemetry.ValidID(s.State.Mission) {
 		return f, errors.New("no mission's id")
 	}
-	f = Flight{Mission: s.State.Mission, State: telemetry.Printable(s.State.Phase), Place: s.State.Place, Drawn: s.State.Account.Aircraft}
+	f = Flight{Mission: s.State.Mission, State: telemetry.Printable(s.State.Phase), Reason: telemetry.Printable(s.State.Reason),
+		Place: s.State.Place, Drawn: s.State.Account.Aircraft}
 	for _, d := range f.Drawn {
 		if !(math.Abs(d.SlotsJ) <= maxFigure && math.Abs(d.TransitJ) <= maxFigure) || len(f.Drawn) > telemetry.MaxAircraft {
 			return f, fmt.Errorf("%d aircraft drew %g and %g J", len(f.Drawn), d.SlotsJ, d.TransitJ)

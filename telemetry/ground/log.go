@@ -120,10 +120,16 @@ func describe(w io.Writer, f *flightlog.Flight) {
 	if last.BudgetJ != nil {
 		fmt.Fprintf(w, "   budget of %s %s\n", command.Kilojoules(*last.BudgetJ), command.ScopeText(last.Scope))
 	}
+	for _, line := range withoutOrder(f) {
+		fmt.Fprintln(w, "  ", line)
+	}
 	for i, a := range last.Aircraft {
 		d, text := flightlog.Drawn{SlotsJ: a.SpentJ}, ""
 		if slot := leftSlot(f, i); slot > 0 {
 			text = fmt.Sprintf("; left for home from slot %d on", slot)
+		}
+		if why := sentHome(f, i); why != "" {
+			text += ", " + why
 		}
 		if i < len(f.Drawn) {
 			d.TransitJ = f.Drawn[i].TransitJ
@@ -153,13 +159,41 @@ func leftSlot(f *flightlog.Flight, i int) int {
 	return 0
 }
 
+// sentHome is why the leader sent aircraft i, from 0, home; empty: it did not.
+func sentHome(f *flightlog.Flight, i int) string {
+	for _, x := range f.Slots {
+		if s := x.Status; s != nil && i < len(s.Aircraft) && s.Aircraft[i].Duty == telemetry.DutyLeaving && s.Aircraft[i].Reason != "" {
+			return s.Aircraft[i].Reason
+		}
+	}
+	return ""
+}
+
+// withoutOrder has a line for each hold and return of the leader's own, with its reason.
+func withoutOrder(f *flightlog.Flight) (lines []string) {
+	last := ""
+	for _, x := range f.Slots {
+		if x.Status == nil {
+			continue
+		}
+		if s := x.Status; s.Reason != "" && s.State+s.Reason != last {
+			lines = append(lines, fmt.Sprintf("%s from slot %d on: %s", s.State, x.Slot+1, s.Reason))
+		}
+		last = x.Status.State + x.Status.Reason
+	}
+	if n := len(f.Slots); f.Reason != "" && (f.Slots[n-1].Status == nil || f.Slots[n-1].Status.Reason != f.Reason) {
+		lines = append(lines, fmt.Sprintf("returned after slot %d: %s", f.Slots[n-1].Slot, f.Reason))
+	}
+	return lines
+}
+
 // landedWith is what an aircraft of a mission that is over had left of its pack at touchdown: what it had in the
 // last slot, less what it drew since. Not ok: it may be in the air still, or joules were counted in slots alone.
 func landedWith(f *flightlog.Flight, i int) (leftJ float64, ok bool) {
 	last := f.Slots[len(f.Slots)-1]
 	a := &last.Aircraft[i]
-	if f.State != telemetry.StateDone || i >= len(f.Drawn) || len(f.Drawn[i].Way) > 0 || a.Reason != "" || a.UsableJ == nil ||
-		last.Scope != telemetry.ScopeLanded {
+	if f.State != telemetry.StateDone || i >= len(f.Drawn) || len(f.Drawn[i].Way) > 0 || a.Reason != "" && sentHome(f, i) != a.Reason ||
+		a.UsableJ == nil || last.Scope != telemetry.ScopeLanded {
 		return 0, false
 	}
 	d := &f.Drawn[i]

@@ -38,7 +38,9 @@ func exportedMissions(t *testing.T) (path string) {
 			s.Aircraft[0].SpentJ, s.Aircraft[0].UsableJ = 13e3, new(21e3) // 8.4 kJ were drawn since
 			f.Rows[9].Status = &s
 			leaving := exampleStatus(4)
-			leaving.Aircraft[0].Duty = telemetry.DutyLeaving
+			leaving.Aircraft[0].Duty, leaving.Aircraft[0].Reason = telemetry.DutyLeaving, "sent home: for its reserve"
+			leaving.State, leaving.Reason = telemetry.StateHolding, "the broker was gone for 30 s of the mission"
+			f.State.Reason = "the broker was gone for 120 s of the mission"
 			f.Rows[4].Status = &leaving
 		}
 		flights = append(flights, f)
@@ -91,8 +93,11 @@ func TestLog(t *testing.T) {
 		want string
 	}{
 		{path, 0, "m-1: done, slots 0 to 9, from 2026-11-23T02:03:48Z, 1 aircraft, 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
-			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
-			"touchdown; left for home from slot 5 on; a reserve of 12 kJ, landed with 12.6 kJ\n" +
+			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n" +
+			"   holding from slot 5 on: the broker was gone for 30 s of the mission\n" +
+			"   returned after slot 9: the broker was gone for 120 s of the mission\n" +
+			"   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
+			"touchdown; left for home from slot 5 on, sent home: for its reserve; a reserve of 12 kJ, landed with 12.6 kJ\n" +
 			"m-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ in slots, 1 commands\n   aircraft 1: 0.5 kJ in " +
 			"slots\n   start accepted from slot 0 (id s1, key crew-1)\n"},
 		{path + " -mission m-2 -mcap " + at("m.mcap"), 0, "wrote " + at("m.mcap")},

@@ -99,7 +99,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		}
 	}
 	out = append(out, reasons...)
-	if text := command.HoldingWithoutContact(s); text != "" {
+	if text := command.StateText(s); text != "" {
 		out = append(out, paragraph{parts: []string{text}, colour: yellow})
 	}
 	if s.Saturated {

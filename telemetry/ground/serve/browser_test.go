@@ -608,8 +608,14 @@ func TestPageAlarms(t *testing.T) {
 		t.Helper()
 		c.mutex.Lock()
 		defer c.mutex.Unlock()
-		c.change = change
+		c.change = func(s *telemetry.Status) {
+			s.CrewAgeS = new(0.5) // no alarm of its own, however long this takes
+			if change != nil {
+				change(s)
+			}
+		}
 	}
+	set(nil)
 	die := c.leader(100 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
@@ -622,6 +628,13 @@ func TestPageAlarms(t *testing.T) {
 		{"predicted to end on 46.0 kJ in slots, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
 		{"aircraft 2: left OFFBOARD for POSCTL while flying",
 			func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
+		{"aircraft 2: sent home: battery low", func(s *telemetry.Status) { s.Aircraft[1].Reason = "sent home: battery low" }},
+		{"returning: the broker was gone for 120 s of the mission", func(s *telemetry.Status) {
+			s.State, s.Reason = telemetry.StateReturning, "the broker was gone for 120 s of the mission"
+		}},
+		{"holding: no contact with the crew for 31 s", func(s *telemetry.Status) {
+			s.State, s.CrewAgeS, s.LastCommand = telemetry.StateHolding, new(31.0), nil
+		}},
 		{"aircraft 2: LINK LOST, last message 7.", func(s *telemetry.Status) { s.Aircraft[1].AgeS = new(7.0) }},
 		{"aircraft 2: no message yet", func(s *telemetry.Status) { s.Aircraft[1].AgeS = nil }},
 		{"aircraft 1: battery 12 %", func(s *telemetry.Status) { s.Aircraft[0].Battery = new(0.12) }},

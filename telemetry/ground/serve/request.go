@@ -119,6 +119,13 @@ func consequences(s *telemetry.Status) map[string]string {
 var pageWords = strings.NewReplacer("`mission return`", "“return and land”", "`return`", "“return and land”",
 	"`mission resume`", "“resume”", "`resume`", "“resume”", "`new`", "“Next mission”")
 
+func stateText(s *telemetry.Status) string {
+	if s == nil {
+		return ""
+	}
+	return command.StateText(s)
+}
+
 func leftInAir(s *telemetry.Status) (lines []string) {
 	if s == nil {
 		return nil

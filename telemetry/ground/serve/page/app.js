@@ -205,6 +205,7 @@ function banners(l) {
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
   for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
+  if (state.why) add('warn', 'state', state.why);
   if (deaf(s)) add('warn', 'deaf', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
   for (const a of s.aircraft) {
