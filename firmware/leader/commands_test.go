@@ -142,7 +142,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("the last command is %+v", c)
 	}
 	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted ||
-		!strings.Contains(ack.Reason, "300000 J are in force") {
+		!strings.Contains(ack.Reason, "the budget in force is of 300 kJ, not of ") {
 		t.Errorf("a budget in place of another than that in force: %+v", ack)
 	}
 	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`, "r2"); !ack.Accepted {

@@ -211,8 +211,12 @@ func (r Request) Answer(a telemetry.Ack, s *telemetry.Status) string {
 		return fmt.Sprintf("%s refused%s: %s", r, again, telemetry.Printable(a.Reason))
 	}
 	line := fmt.Sprintf("%s accepted from slot %d", r.applied(a), *a.EffectiveSlot)
-	floor := "; the floor is "
-	if a.Saturated != nil && *a.Saturated {
+	floor, said := "; the floor is ", false
+	switch saturated := a.Saturated != nil && *a.Saturated; {
+	case saturated && a.CoveredUntilSlot != nil && a.EnergyJ != nil && a.FloorJ != nil && *a.EnergyJ >= *a.FloorJ:
+		line += ", SATURATED: the packs do not last to the last slot"
+		said = true
+	case saturated:
 		line += ", SATURATED: below what flying needs"
 		floor = "; it ends at the floor of "
 	}
@@ -225,7 +229,10 @@ func (r Request) Answer(a telemetry.Ack, s *telemetry.Status) string {
 	case c != nil:
 		line += fmt.Sprintf(", covered until slot %d", *c)
 		if s != nil && *c < s.Slots-1 {
-			line += fmt.Sprintf(" of %d: %s not last", s.Slots, r.runsOut())
+			line += fmt.Sprintf(" of %d", s.Slots)
+			if !said {
+				line += fmt.Sprintf(": %s not last", r.runsOut())
+			}
 		}
 	}
 	for _, x := range a.Aircraft {

@@ -59,7 +59,7 @@ func TestMistakenCommands(t *testing.T) {
 			"id b1 belongs to another command; send this one with a new id"},
 		{"its id again, another mode", "budget -energy 42kJ -mode ceiling -id b1", mine, 3, "id b1 belongs to another command"},
 		{"a total that is not in force", "budget -energy 40kJ -replaces 45kJ", mine, 3,
-			"replaces_j is 45000, but 42000 J are in force; replace those"},
+			"the budget in force is of 42 kJ, not of 45 kJ; replace that one"},
 		{"unsigned", "budget -energy 40kJ", "", 3, "no signature; this leader accepts signed commands only: sign with a key whose line " +
 			"is in its commands.keys (id "},
 		{"watt-hours, two words", "budget -mode ceiling -replaces 42kJ -energy 11.7 Wh", mine, 0,
@@ -73,7 +73,7 @@ func TestMistakenCommands(t *testing.T) {
 		{"more than the batteries", "budget -energy 42MJ", mine, 3, "want above 0 and at most 300000, the fleet's capacity"},
 		{"a setting in per cent", "preference -setting 35", mine, 2, "35 is outside [0, 1]"},
 		{"a preference", "preference -setting 0.35", mine, 0, "preference 0.35 accepted from slot 0"},
-		{"a budget to replace, of none", "budget -energy 40kJ -replaces 9kJ", mine, 3, "no budget is in force; leave it out"},
+		{"a budget to replace, of none", "budget -energy 40kJ -replaces 9kJ", mine, 3, "no budget is in force that this could replace, of 9 kJ or any other"},
 		{"an action of another state", "mission hold", mine, 3, "the mission is idle, which accepts start, clear, new"},
 		{"an aircraft that there is not", "mission launch -aircraft 3", mine, 3, "this fleet has 2"},
 		{"an action that there is not", "mission land", mine, 2, "want one of start, hold"},
