@@ -20,6 +20,9 @@ const resendInterval = 2 * time.Second
 // applied, as the error's text says.
 var ErrNoAnswer = errors.New("no acknowledgement")
 
+// ErrNotSent is a command that never left: no broker took it.
+var ErrNotSent = errors.New("not sent: the broker is unreachable")
+
 // Exchange is one command on its way to an answer. Set the exported fields, then
 // Initialize, then Send; or publish what Start and HandleMessage return over a
 // connection of one's own.
@@ -251,10 +254,13 @@ func (x *Exchange) Send(ctx context.Context, broker telemetry.Broker, log *slog.
 func (d *Desk) Send(ctx context.Context, x *Exchange) (telemetry.Ack, error) {
 	messages := d.begin(x)
 	defer d.end(x)
+	sent := false
 	publish := func(payload []byte) {
-		if payload != nil { // dropped without a connection: sent again below
-			d.Client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
+		if payload == nil {
+			return
 		}
+		err := d.Client.Publish(telemetry.Publication{Topic: x.topic, QoS: 1, Payload: payload})
+		sent = sent || !errors.Is(err, telemetry.ErrNotConnected) // without a connection dropped, and sent again below
 	}
 	resend := time.NewTicker(resendInterval)
 	defer resend.Stop()
@@ -273,6 +279,9 @@ func (d *Desk) Send(ctx context.Context, x *Exchange) (telemetry.Ack, error) {
 		case <-resend.C:
 			publish(x.payload)
 		case <-ctx.Done():
+			if !sent && !d.Client.Connected() {
+				return telemetry.Ack{}, ErrNotSent
+			}
 			err := ErrNoAnswer
 			if errors.Is(ctx.Err(), context.Canceled) {
 				err = fmt.Errorf("interrupted, %w", err)

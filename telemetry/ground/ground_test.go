@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -324,6 +325,30 @@ func TestNoAnswer(t *testing.T) {
 		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
 			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 		}
+	}
+}
+
+// A console's command while the broker is away was not sent, and the words say no more than that.
+func TestNotSent(t *testing.T) {
+	url, stop := startBroker(t)
+	x := &command.Exchange{Request: command.Request{Mission: &telemetry.Mission{ID: "h1", Action: telemetry.ActionHold}}, Topics: topics}
+	if err := x.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	d := command.NewDesk(telemetry.Broker{URL: url}, x.Filters(), slog.New(slog.DiscardHandler))
+	if err := d.Client.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer d.Client.Close()
+	stop()
+	for d.Client.Connected() {
+		time.Sleep(time.Millisecond)
+	}
+	d.HandleMessage(telemetry.Message{Topic: topics.Online(), Payload: []byte("false")}) // the leader's will
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := d.Send(ctx, x); !errors.Is(err, command.ErrNotSent) {
+		t.Error(err)
 	}
 }
 
