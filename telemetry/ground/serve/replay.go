@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -15,6 +16,7 @@ type replay struct {
 	Mission string  `json:"mission"`
 	FromMS  int64   `json:"from"` // Unix time of the events' zero
 	Events  []event `json:"events"`
+	End     string  `json:"end"` // what followed the last event, in words
 }
 
 // composeReplay passes a mission through the state of a live console, and keeps the events
@@ -24,7 +26,7 @@ func composeReplay(f *flightlog.Flight) (json.RawMessage, error) {
 	times := f.Times()
 	var s state
 	var at cursor
-	r := replay{Mission: f.Mission}
+	r := replay{Mission: f.Mission, End: endText(f)}
 	var given []answer // before the next status
 	for i, answers := range f.Answers() {
 		x := &f.Slots[i]
@@ -63,6 +65,27 @@ func composeReplay(f *flightlog.Flight) (json.RawMessage, error) {
 	}
 	r.FromMS += first
 	return json.Marshal(r)
+}
+
+// endText is where a record ends, and what became of the mission after it.
+func endText(f *flightlog.Flight) string {
+	last := &f.Slots[len(f.Slots)-1]
+	for i := len(f.Slots) - 1; last.Status == nil && i > 0; i-- {
+		last = &f.Slots[i-1]
+	}
+	text := fmt.Sprintf("The record ends with slot %d, %s.", last.Slot, last.State)
+	switch {
+	case f.State == last.State:
+		text += " What followed, as ways home, is not in it."
+	case f.State == telemetry.StateDone:
+		text += " After it the aircraft returned and landed."
+	default:
+		text += fmt.Sprintf(" After it: %s.", f.State)
+	}
+	if f.Reason != "" {
+		text += " Why: " + f.Reason + "."
+	}
+	return text
 }
 
 func (s *Server) showReplay(w http.ResponseWriter, r *http.Request, _ *session) {

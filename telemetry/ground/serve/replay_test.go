@@ -214,6 +214,7 @@ func TestReplay(t *testing.T) {
 	b.key(" ", " ", nil)
 	at(last)
 	b.wait("document.getElementById('play').textContent === 'Play'") // it ends by itself
+	b.waitText(fmt.Sprintf("The record ends with slot %d, done. What followed, as ways home, is not in it.", slots-1))
 	if eval[bool](b, "!document.getElementById('commands').hidden || document.getElementById('replay').hidden") {
 		t.Error("a page of commands, or no scrubber")
 	}
@@ -238,6 +239,22 @@ func TestReplay(t *testing.T) {
 	}
 	if r := c.newBrowser("").do("GET", "/replay", nil, ""); r.status != http.StatusUnauthorized {
 		t.Errorf("without a cookie: %d", r.status)
+	}
+}
+
+// A record ends with its last slot, and says what became of the mission.
+func TestReplayEnd(t *testing.T) {
+	for _, c := range []struct{ last, after, reason, want string }{
+		{telemetry.StateDone, telemetry.StateDone, "", "slot 7, done. What followed, as ways home, is not in it."},
+		{telemetry.StateStopped, telemetry.StateDone, "", "slot 7, stopped. After it the aircraft returned and landed."},
+		{telemetry.StateHolding, telemetry.StateDone, "the broker was gone for 120 s of the mission",
+			"slot 7, holding. After it the aircraft returned and landed. Why: the broker was gone for 120 s of the mission."},
+		{telemetry.StateFlying, telemetry.StateStopped, "", "slot 7, flying. After it: stopped."},
+	} {
+		f := &flightlog.Flight{State: c.after, Reason: c.reason, Slots: []flightlog.Slot{{Slot: 7, State: c.last, Status: &telemetry.Status{}}}}
+		if got := endText(f); got != "The record ends with "+c.want {
+			t.Errorf("%s, then %s: %q", c.last, c.after, got)
+		}
 	}
 }
 
