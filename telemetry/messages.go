@@ -335,6 +335,9 @@ const (
 // ReasonLost begins the reason of an aircraft that became its pilot's because nothing was received of it.
 const ReasonLost = "lost"
 
+// ReasonLeft begins the reason of an aircraft whose pilot, or another station, chose a mode: it is its pilot's.
+const ReasonLeft = "left "
+
 // UnderWay is whether a mission in a state was started and is not over.
 func UnderWay(state string) bool {
 	return state != StateIdle && state != StateDone && state != StateStopped

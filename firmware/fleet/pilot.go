@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/telemetry"
 )
 
 // Control of an aircraft. An order puts it under the leader's control; a pilot's action
@@ -42,7 +44,7 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
 		a.phase, a.engagedS = PhaseEngaging, now
 	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, wasFailsafe):
-		a.handToPilot(f, "left "+a.params.kind().modeName(wasMode)+" for "+a.modeName()+" while "+a.phase.String())
+		a.handToPilot(f, telemetry.ReasonLeft+a.params.kind().modeName(wasMode)+" for "+a.modeName()+" while "+a.phase.String())
 	case a.mode != wasMode: // a failsafe that was there before its take-off ended is not what ended it
 		a.holdIsOurs = a.role() == RoleHold && wasRole == RoleTakeoff && wasFailsafe
 	case inHold && wasFailsafe && !a.failsafe: // with a stream it would have ended

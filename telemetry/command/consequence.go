@@ -75,6 +75,14 @@ func preferenceConsequence(p *telemetry.Preference, s *telemetry.Status) string 
 
 func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	all, led, others := situation(s)
+	if len(m.Aircraft) == 0 && allLanded(s) {
+		switch m.Action {
+		case telemetry.ActionHold:
+			return "No aircraft is in the air. Slots run on until `resume`."
+		case telemetry.ActionReturn, telemetry.ActionStop:
+			return "No aircraft is in the air. The mission is over."
+		}
+	}
 	switch m.Action {
 	case telemetry.ActionStart:
 		return sentence(all, "every aircraft", "arms, takes off and flies to its start", "arm, take off and fly to their starts") +
@@ -114,6 +122,122 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 	case telemetry.ActionNew:
 		return fmt.Sprintf("Mission %s begins, idle, with nothing spent and the leader's configured request; what came before stays in "+
 			"the ledger.", m.Mission)
+	}
+	return ""
+}
+
+// allLanded is whether every aircraft says that it is on the ground.
+func allLanded(s *telemetry.Status) bool {
+	return len(s.Aircraft) > 0 && !slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool {
+		return a.Landed == nil || !*a.Landed
+	})
+}
+
+// Brief is the consequence of `hold`, `return` and `stop` in a line, for a button: what ends comes first. For other
+// commands it is [Request.Consequence].
+func (r Request) Brief(s *telemetry.Status) string {
+	m := r.Mission
+	if s == nil || m == nil || len(m.Aircraft) > 0 {
+		return r.Consequence(s)
+	}
+	_, led, others := situation(s)
+	count := func(numbers []int) string { // the fleet's size decides, so that the line stays short
+		if len(numbers) > 3 {
+			return fmt.Sprintf("%d aircraft", len(numbers))
+		}
+		return strings.TrimPrefix(aircraftText(numbers), "aircraft ")
+	}
+	text, act := "Ends the mission: ", ""
+	switch m.Action {
+	case telemetry.ActionHold:
+		text, act = "", "wait where they are; slots run on"
+		if len(led) == 1 {
+			act = "waits where it is; slots run on"
+		}
+	case telemetry.ActionReturn:
+		act = "fly home"
+		if len(led) == 1 {
+			act = "flies home"
+		}
+	case telemetry.ActionStop:
+		act = "stay up"
+		if len(led) == 1 {
+			act = "stays up"
+		}
+	default:
+		return r.Consequence(s)
+	}
+	switch {
+	case len(led) > 0:
+		text += count(led) + " " + act
+	case len(others) == 0:
+		text += "nobody is in the air"
+	default:
+		text += "none obeys"
+	}
+	if len(others) > 0 {
+		text += "; not " + count(others)
+	}
+	return text
+}
+
+// Refusal is why the leader would refuse a mission command for the state of the aircraft that it names, as far as a
+// status tells; empty: it may accept. Of `resume` and `return` it obeys for those that can.
+func (r Request) Refusal(s *telemetry.Status) string {
+	m := r.Mission
+	if m == nil || s == nil {
+		return ""
+	}
+	why := ""
+	for _, number := range m.Aircraft {
+		k := slices.IndexFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool { return a.Number == number })
+		if k < 0 {
+			return fmt.Sprintf("there is no aircraft %d", number)
+		}
+		one := namedRefusal(m.Action, &s.Aircraft[k])
+		each := m.Action == telemetry.ActionReturn
+		if one == "" && each {
+			return ""
+		}
+		if one != "" && !each {
+			return fmt.Sprintf("aircraft %d %s", number, one)
+		}
+		if one != "" && why == "" {
+			why = fmt.Sprintf("aircraft %d %s", number, one)
+		}
+	}
+	return why
+}
+
+// namedRefusal is why an action is refused for one aircraft, by what it says of itself.
+func namedRefusal(action string, a *telemetry.StatusAircraft) string {
+	known, landed := a.Landed != nil, a.Landed != nil && *a.Landed
+	obeys := known && !landed && slices.Contains(flightRoles, roleOf(a)) && (a.Reason == "" || a.Duty != "")
+	switch action {
+	case telemetry.ActionLaunch:
+		if known && !landed {
+			return "is in the air"
+		}
+	case telemetry.ActionResume:
+		switch {
+		case landed:
+			return "is on the ground; launch takes off"
+		case obeys:
+			return "needs no resume: no pilot has it"
+		}
+	case telemetry.ActionReturn:
+		switch {
+		case a.Duty == telemetry.DutyLeaving:
+			return "is on its way home already"
+		case landed:
+			return "is on the ground"
+		case known && a.Duty == "" && !slices.Contains(flightRoles, roleOf(a)) && a.Reason != "":
+			return "is with its pilot; resume gives it back"
+		}
+	case telemetry.ActionClear:
+		if a.AgeS != nil && *a.AgeS < 3 {
+			return "is not lost: its messages arrive"
+		}
 	}
 	return ""
 }
@@ -247,6 +371,9 @@ func withPilots(numbers []int) string {
 // it does. One that was lost stays its pilot's when it is received again, within stale: what takes it back is said.
 func ReasonText(a *telemetry.StatusAircraft, state string, since, stale time.Duration) string {
 	reason := telemetry.Printable(a.Reason)
+	if strings.HasPrefix(reason, telemetry.ReasonLeft) {
+		return reason + ", with its pilot" + takenBack(a, state)
+	}
 	why, lost := strings.CutPrefix(reason, telemetry.ReasonLost)
 	if !lost || why != "" && why[0] != ':' || a.AgeS == nil || time.Duration(*a.AgeS*float64(time.Second))+since > stale {
 		return reason
@@ -255,14 +382,19 @@ func ReasonText(a *telemetry.StatusAircraft, state string, since, stale time.Dur
 	if why != "" {
 		text += " (" + strings.TrimSpace(why[1:]) + ")"
 	}
+	return text + takenBack(a, state)
+}
+
+// takenBack is the command that gives the leader an aircraft that is with its pilot; empty: there is none.
+func takenBack(a *telemetry.StatusAircraft, state string) string {
 	switch landed := a.Landed != nil && *a.Landed; {
 	case landed && !slices.Contains([]string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}, state):
 	case landed:
-		return fmt.Sprintf("%s: `mission launch -aircraft %d`", text, a.Number)
+		return fmt.Sprintf(": `mission launch -aircraft %d`", a.Number)
 	case state != telemetry.StateStopped:
-		return fmt.Sprintf("%s: `mission resume -aircraft %d`", text, a.Number)
+		return fmt.Sprintf(": `mission resume -aircraft %d`", a.Number)
 	}
-	return text
+	return ""
 }
 
 // inAir is whether an aircraft flies, by its last message.

@@ -206,6 +206,74 @@ func TestHoldingWithoutContact(t *testing.T) {
 	}
 }
 
+// The buttons that are always at hand say in a line what becomes of whom, what ends first.
+func TestBrief(t *testing.T) {
+	aircraft := func(modes ...string) (list []telemetry.StatusAircraft) {
+		for i, mode := range modes {
+			list = append(list, telemetry.StatusAircraft{Number: i + 1, Mode: mode, Landed: new(mode == "landed"), Reason: "x"})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		action, want string
+		modes        []string
+	}{
+		{"hold", "1 and 2 wait where they are; slots run on", []string{"OFFBOARD", "OFFBOARD"}},
+		{"return", "Ends the mission: 1 and 2 fly home", []string{"OFFBOARD", "OFFBOARD"}},
+		{"stop", "Ends the mission: 1 and 2 stay up", []string{"OFFBOARD", "OFFBOARD"}},
+		{"stop", "Ends the mission: 1 stays up; not 2", []string{"OFFBOARD", "POSCTL"}},
+		{"return", "Ends the mission: 4 aircraft fly home", []string{"OFFBOARD", "OFFBOARD", "OFFBOARD", "OFFBOARD"}},
+		{"return", "Ends the mission: nobody is in the air", []string{"landed", "landed"}},
+		{"stop", "Ends the mission: none obeys; not 1", []string{"POSCTL", "landed"}},
+	} {
+		s := &telemetry.Status{State: telemetry.StateFlying, Aircraft: aircraft(c.modes...)}
+		if got := (Request{Mission: &telemetry.Mission{Action: c.action}}).Brief(s); got != c.want {
+			t.Errorf("%s of %q: %q, want %q", c.action, c.modes, got, c.want)
+		}
+	}
+	s := &telemetry.Status{State: telemetry.StateFlying, Aircraft: aircraft("landed", "landed")}
+	if got := (Request{Mission: &telemetry.Mission{Action: "return"}}).Consequence(s); got !=
+		"No aircraft is in the air. The mission is over." {
+		t.Error(got)
+	}
+}
+
+// What is said of ticked aircraft before a press is what the leader would answer.
+func TestRefusal(t *testing.T) {
+	s := &telemetry.Status{State: telemetry.StateFlying, Aircraft: []telemetry.StatusAircraft{
+		{Number: 1, Mode: "OFFBOARD", Landed: new(false), Duty: telemetry.DutyServing, AgeS: new(0.1)},
+		{Number: 2, Mode: "POSCTL", Landed: new(false), Reason: "left OFFBOARD for POSCTL while flying", AgeS: new(0.1)},
+		{Number: 3, Mode: "AUTO.LAND", Landed: new(false), Duty: telemetry.DutyLeaving, Reason: "sent home: battery low", AgeS: new(0.1)},
+		{Number: 4, Mode: "AUTO.LAND", Landed: new(true), Duty: telemetry.DutyHome, AgeS: new(0.1)},
+		{Number: 5, Mode: "OFFBOARD", Landed: new(false), Reason: "lost", AgeS: new(20.0)},
+	}}
+	for _, c := range []struct {
+		action   string
+		aircraft []int
+		want     string
+	}{
+		{"launch", []int{1}, "aircraft 1 is in the air"},
+		{"launch", []int{4, 2}, "aircraft 2 is in the air"},
+		{"launch", []int{4}, ""},
+		{"resume", []int{1}, "aircraft 1 needs no resume: no pilot has it"},
+		{"resume", []int{4}, "aircraft 4 is on the ground; launch takes off"},
+		{"resume", []int{2}, ""},
+		{"resume", []int{5}, ""},
+		{"return", []int{1}, ""},
+		{"return", []int{3, 1}, ""},
+		{"return", []int{3, 4}, "aircraft 3 is on its way home already"},
+		{"return", []int{2}, "aircraft 2 is with its pilot; resume gives it back"},
+		{"clear", []int{5}, ""},
+		{"clear", []int{1}, "aircraft 1 is not lost: its messages arrive"},
+		{"clear", []int{6}, "there is no aircraft 6"},
+		{"stop", nil, ""},
+	} {
+		if got := (Request{Mission: &telemetry.Mission{Action: c.action, Aircraft: c.aircraft}}).Refusal(s); got != c.want {
+			t.Errorf("%s %v: %q, want %q", c.action, c.aircraft, got, c.want)
+		}
+	}
+}
+
 // What the leader does without the crew's order has its reason; a hold for want of the crew its present age.
 func TestStateText(t *testing.T) {
 	gone := "the broker was gone for 30 s of the mission"
@@ -239,7 +307,9 @@ func TestReasonText(t *testing.T) {
 		want          string
 	}{
 		{"", telemetry.StateFlying, false, 0.1, 0, ""},
-		{"left OFFBOARD for \x1bPOSCTL", telemetry.StateFlying, false, 0.1, 0, "left OFFBOARD for ?POSCTL"},
+		{"left OFFBOARD for \x1bPOSCTL", telemetry.StateFlying, false, 0.1, 0,
+			"left OFFBOARD for ?POSCTL, with its pilot: `mission resume -aircraft 2`"},
+		{"left OFFBOARD for POSCTL", telemetry.StateStopped, false, 0.1, 0, "left OFFBOARD for POSCTL, with its pilot"},
 		{"lost", telemetry.StateFlying, false, 11, 0, "lost"},
 		{"lost: a", telemetry.StateFlying, false, 0.1, 4 * time.Second, "lost: a"},
 		{"lost: a", telemetry.StateFlying, false, 0.1, time.Second,

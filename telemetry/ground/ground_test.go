@@ -842,7 +842,8 @@ func TestLines(t *testing.T) {
 		{func() {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "POSCTL", "left OFFBOARD for POSCTL while \x1bflying"
 		},
-			[]string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying"}},
+			[]string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying, with its pilot: `mission resume " +
+				"-aircraft 1`"}},
 		{func() { s.State, s.CrewAgeS, s.Aircraft[1].Duty = telemetry.StateFlying, new(0.1), telemetry.DutyHome },
 			[]string{"aircraft 2: AUTO.LOITER, landed, home"}},
 		{func() { s.State, s.CrewAgeS = telemetry.StateHolding, new(31.0) }, []string{"holding: no contact with the crew for 31 s"}},

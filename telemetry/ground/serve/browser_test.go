@@ -626,7 +626,7 @@ func TestPageAlarms(t *testing.T) {
 		{"SATURATED: the budget is below the floor of 32.4 kJ", func(s *telemetry.Status) { s.Saturated = true }},
 		{"SATURATED: the packs do not last", func(s *telemetry.Status) { s.Saturated, s.CoveredUntilSlot = true, new(40) }},
 		{"predicted to end on 46.0 kJ in slots, above the budget of 45.0 kJ", func(s *telemetry.Status) { s.PredictedEndJ = new(46000.0) }},
-		{"aircraft 2: left OFFBOARD for POSCTL while flying",
+		{"aircraft 2: left OFFBOARD for POSCTL while flying, with its pilot: tick it, press resume",
 			func(s *telemetry.Status) { s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying" }},
 		{"aircraft 2: sent home: battery low", func(s *telemetry.Status) { s.Aircraft[1].Reason = "sent home: battery low" }},
 		{"returning: the broker was gone for 120 s of the mission", func(s *telemetry.Status) {
@@ -797,7 +797,7 @@ func TestPageStates(t *testing.T) {
 			want["act-"+action] = m.Accepts(action)
 		}
 		for id, accepted := range want {
-			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s: it is for ')", id,
+			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).innerText.includes('Refused while %s')", id,
 				state))
 			dashed := eval[bool](b, fmt.Sprintf("getComputedStyle(document.querySelector('#%s .hold')).borderTopStyle === 'dashed'", id))
 			if refused == accepted || dashed == accepted {
@@ -909,7 +909,8 @@ func TestPageActsInSight(t *testing.T) {
 	hidden := `['act-hold', 'act-return', 'act-stop'].filter(id => {
 		const button = document.querySelector('#' + id + ' .hold'), r = button.getBoundingClientRect();
 		const inside = r.width > 40 && r.height > 40 && r.left >= 0 && r.top >= 0 && r.right <= innerWidth && r.bottom <= innerHeight;
-		return !inside || document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.closest('.hold') !== button;
+		const before = document.getElementById('before-' + id.slice(4)), cut = before.scrollHeight > before.clientHeight + 1;
+		return cut || !inside || document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.closest('.hold') !== button;
 	}).join(' ')`
 	for _, size := range [][2]int{{390, 844}, {1280, 800}} {
 		b := c.open(t, "command as crew-1", size[0], size[1])
@@ -1007,7 +1008,7 @@ func testTap(t *testing.T, touches bool) {
 	c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.touches = touches
-	b.waitText("stay where they are")
+	b.waitText("wait where they are")
 	eval[any](b, `(() => { for (const kind of ['pointerdown', 'pointerup']) addEventListener(kind,`+
 		` e => { window[kind] = e.timeStamp; window.pointerType = e.pointerType; }, true); })()`)
 	taps := 0
@@ -1302,7 +1303,7 @@ func TestPageKeyboard(t *testing.T) {
 	c := startConsole(t, live)
 	c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 1280, 800)
-	b.waitText("stay where they are")
+	b.waitText("wait where they are")
 	sent := 0
 	next := func() bool { return len(c.commands()) > sent }
 	expect := func(want string) {
@@ -1328,7 +1329,8 @@ func TestPageKeyboard(t *testing.T) {
 			b.focus("#mute")
 			b.tabTo("#aircraft input")
 			b.key(" ", " ", nil)
-			b.waitText("Aircraft 1 arms, takes off and joins the mission.")
+			b.waitText("Refused: aircraft 1 is in the air.") // as the button would get
+			b.waitText("Refused: aircraft 1 is not lost: its messages arrive.")
 			want += `,"aircraft":[1]`
 		}
 		b.tabTo("#act-" + action + " button")
@@ -1340,8 +1342,12 @@ func TestPageKeyboard(t *testing.T) {
 		b.key(string(letter), string(letter), nil)
 	}
 	b.waitText("30 kJ (30000 J, 8.333 Wh) is below the floor of 32.4 kJ")
-	b.tabTo("#mode")
+	b.tabTo("#send-budget")
+	notSent := "document.getElementById('banners').innerText.includes('budget: not sent: 30 kJ (30000 J, 8.333 Wh) is below the floor')"
+	b.key("Enter", "\r", func() bool { return eval[bool](b, notSent) })
+	b.focus("#mode")
 	b.key("ArrowDown", "", nil)
+	b.wait("!" + notSent) // it was about what stood there
 	b.tabTo("#below")
 	b.key(" ", " ", nil)
 	b.waitText("must not exceed 30 kJ")
@@ -1350,8 +1356,19 @@ func TestPageKeyboard(t *testing.T) {
 	expect(`"energy_j":30000,"mode":"ceiling","replaces_j":45000`)
 	// the next one is not meant so yet
 	b.wait("!document.getElementById('below').checked && document.getElementById('energy').value === ''")
+	c.mutex.Lock()
+	c.change = func(s *telemetry.Status) {
+		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope, s.Setting = nil, nil, nil, "", 0.35
+	}
+	c.mutex.Unlock()
+	b.wait("document.getElementById('setting').value === '0.35'") // the one in force
+	c.mutex.Lock()
+	c.change = nil
+	c.mutex.Unlock()
+	b.waitText("45.0 kJ target")
 	b.tabTo("#setting")
-	b.key("ArrowDown", "", nil)
+	b.key("ArrowUp", "", nil)
+	b.key("ArrowUp", "", nil)
 	b.waitText("flies at 0.45 between")
 	b.tabTo("#send-preference")
 	b.key("Enter", "\r", next)

@@ -372,6 +372,9 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request, session *sessio
 	}
 	operator := s.operator(session)
 	a := answer{ID: q.ID, By: operator.Name}
+	if s := s.state.latest(); s != nil {
+		a.Mission = s.Mission
+	}
 	finish := func(text string) {
 		a.AtMS, a.Text = s.state.ms(s.Clock()), telemetry.Printable(text)
 		s.state.addAnswer(a)
@@ -433,5 +436,9 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, _ *session) {
 	if status != nil {
 		replaces = status.BudgetJ
 	}
-	writeJSON(w, map[string]any{"ok": true, "text": meant.Consequence(status), "replaces_j": replaces})
+	text := meant.Consequence(status)
+	if why := meant.Refusal(status); why != "" {
+		text = "Refused: " + why + "."
+	}
+	writeJSON(w, map[string]any{"ok": true, "text": pageWords.Replace(text), "replaces_j": replaces})
 }

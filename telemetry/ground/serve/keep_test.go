@@ -25,7 +25,8 @@ func TestKeepUp(t *testing.T) {
 		len(b.Packs) != 1 || *b.Packs[0].ReserveJ != 9e3 {
 		t.Errorf("%+v", b)
 	}
-	if text := consequences(s)[keepUp]; !strings.HasPrefix(text, "No aircraft comes home before the last slot") {
+	if text := consequences(s)[keepUp]; !strings.HasPrefix(text, "No aircraft comes home before the last slot") ||
+		!strings.Contains(text, "battery low still sends one home") {
 		t.Error(text)
 	}
 	s.FloorJ = 90e3 // the button says what that takes

@@ -251,7 +251,8 @@ func TestReplayEnd(t *testing.T) {
 			"slot 7, holding. After it the aircraft returned and landed. Why: the broker was gone for 120 s of the mission."},
 		{telemetry.StateFlying, telemetry.StateStopped, "", "slot 7, flying. After it: stopped."},
 	} {
-		f := &flightlog.Flight{State: c.after, Reason: c.reason, Slots: []flightlog.Slot{{Slot: 7, State: c.last, Status: &telemetry.Status{}}}}
+		f := &flightlog.Flight{State: c.after, Reason: c.reason,
+			Slots: []flightlog.Slot{{Slot: 7, State: c.last, Status: &telemetry.Status{}}}}
 		if got := endText(f); got != "The record ends with "+c.want {
 			t.Errorf("%s, then %s: %q", c.last, c.after, got)
 		}

@@ -102,11 +102,11 @@ func consequences(s *telemetry.Status) map[string]string {
 	list := map[string]string{}
 	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
 		telemetry.ActionStop} {
-		list[action] = pageWords.Replace(command.Request{Mission: &telemetry.Mission{Action: action}}.Consequence(s))
+		list[action] = pageWords.Replace(command.Request{Mission: &telemetry.Mission{Action: action}}.Brief(s))
 	}
 	if r := (request{Action: keepUp, Kind: telemetry.KindBudget}); s.CoveredUntilSlot != nil {
 		if b, err := r.keepUp(s); err == nil {
-			list[keepUp] = "No aircraft comes home before the last slot; this may use up reserves. " +
+			list[keepUp] = "No aircraft comes home before the last slot, which may use up reserves; battery low still sends one home. " +
 				command.Request{Budget: b}.Consequence(s)
 		}
 	} else {

@@ -91,6 +91,7 @@ type answer struct {
 	By       string `json:"by"`
 	Accepted bool   `json:"ok"`
 	Text     string `json:"text"`
+	Mission  string `json:"mission"` // in which it was given, where the status names it
 }
 
 func (s *state) start(now time.Time, staleAfter time.Duration) {

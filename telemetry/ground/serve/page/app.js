@@ -76,6 +76,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
 
 function takeState(s) {
   state = s;
+  if (s.status?.mission !== answersOf) showAnswers();
   const c = s.status && s.status.last_command;
   if (c && c.id !== lastCommandID) {
     if (lastCommandID !== undefined) lastCommandSeenMS = serverNow();
@@ -87,10 +88,16 @@ function takeAnswer(a) {
   if (answers.some(b => b.id === a.id && b.at === a.at)) return;
   answers.unshift(a);
   answers.length = Math.min(answers.length, 20);
-  $('answers').replaceChildren(...answers.map(b => {
+  showAnswers();
+}
+
+let answersOf; // the mission in force as they were last shown: those of others name theirs
+function showAnswers() {
+  answersOf = state?.status?.mission;
+  if (answers.length) $('answers').replaceChildren(...answers.map(b => {
     const item = htmlElement('li');
     item.className = b.ok ? 'yes' : 'no';
-    item.textContent = `${b.by ? b.by + ': ' : ''}${b.text}`;
+    item.textContent = `${b.mission && answersOf && b.mission !== answersOf ? `mission ${b.mission}: ` : ''}${b.by ? b.by + ': ' : ''}${b.text}`;
     return item;
   }));
 }
@@ -191,10 +198,12 @@ const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + sinceMS();
 
 // whyText is why an aircraft does not fly as ordered. One that was lost is its pilot's when it is received again.
 function whyText(a, s) {
+  const act = a.landed ? inSlots.includes(s.state) && 'LAUNCH' : s.state !== 'stopped' && 'resume';
+  const back = act && welcome.role === 'command' ? `: tick it, press ${act}` : '';
+  if (a.reason.startsWith('left ')) return `${a.reason}, with its pilot${back}`;
   const lost = /^lost(?:: (.*))?$/s.exec(a.reason);
   if (!lost || !(aircraftAge(a) < welcome.stale_ms)) return a.reason;
-  const act = a.landed ? inSlots.includes(s.state) && 'LAUNCH' : s.state !== 'stopped' && 'resume';
-  return `was lost, received again, with its pilot${lost[1] ? ` (${lost[1]})` : ''}` + (act && welcome.role === 'command' ? `: tick it, press ${act}` : '');
+  return `was lost, received again, with its pilot${lost[1] ? ` (${lost[1]})` : ''}${back}`;
 }
 
 // banners are the alarms, the gravest first. They end by themselves with their cause.
@@ -204,7 +213,9 @@ function banners(l) {
   const s = state && state.status;
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
-  for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
+  const ended = replay && replay.atMS >= replay.endMS; // whoever was left in the air then is not now
+  if (ended) add('told', 'end', replay.end);
+  else for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
   if (state.why) add('warn', 'state', state.why);
   if (deaf(s)) add('warn', 'deaf', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
@@ -222,7 +233,7 @@ function banners(l) {
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
   const a = answers[0];
-  if (a && !(a.ok && state.left?.length) && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
+  if (a && !a.read && !(a.ok && state.left?.length) && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
 }
 
@@ -371,7 +382,7 @@ function renderAircraft(s) {
     why.className = a.reason ? 'why' : '';
     setText(why, whyText(a, s));
     const {usable_j: usable, reserve_j: kept, home_j: home, left_at_touchdown_j: left} = a, full = fullJ[a.number] = Math.max(usable || 0, fullJ[a.number] || 1);
-    setText(pack, usable >= 0 ? `${a.duty || ''} pack ${kilojoules(usable)}, reserve ${kilojoules(kept)}, way home ${kilojoules(home)}, touchdown with ${kilojoules(left)}${a.flies_until_slot >= 0 ? `, flies until slot ${a.flies_until_slot}` : ''}` : '');
+    setText(pack, usable >= 0 ? `${a.duty ? a.duty + ', ' : ''}pack ${kilojoules(usable)}, reserve ${kilojoules(kept)}, way home ${kilojoules(home)}, touchdown with ${kilojoules(left)}${a.flies_until_slot >= 0 ? `, flies until slot ${a.flies_until_slot}` : ''}` : '');
     bar.className = usable >= 0 ? 'pack' : '';
     const at = [kept, kept + home, usable, left].map(j => `${Math.min(100, 100 * j / full).toFixed(1)}%`);
     bar.style.background = usable >= 0 ? `linear-gradient(#000,#000) ${at[3]}/3px 100% no-repeat, linear-gradient(90deg,#7a0000 ${at[0]},#fd3 0 ${at[1]},#00501e 0 ${at[2]},#fff 0)` : '';
@@ -497,6 +508,7 @@ const actions = [ // action, seconds of its press, label, states in which the le
   ['launch', 2, 'LAUNCH ticked', inSlots],
   ['clear', 1, 'clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
 ];
+const urgent = ['hold', 'return', 'stop']; // always in sight
 const forms = {budget: ['idle', ...inSlots], preference: ['idle', ...inSlots], next: ['idle', 'done', 'stopped']};
 for (const [action, seconds, label] of actions) {
   const box = htmlElement('div'), before = htmlElement('p'), button = htmlElement('button'), text = htmlElement('span');
@@ -517,7 +529,7 @@ for (const [action, seconds, label] of actions) {
     send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
   }, 1000 * seconds);
   box.append(before, button);
-  $(['hold', 'return', 'stop'].includes(action) ? 'urgent' : 'actions').append(box);
+  $(urgent.includes(action) ? 'urgent' : 'actions').append(box);
 }
 
 const namesAircraft = ['launch', 'clear', 'resume', 'return'];
@@ -545,7 +557,7 @@ function renderCommands(s) {
   for (const [action, , , states] of actions) {
     const box = $(`act-${action}`), fit = states.includes(s.state);
     box.classList.toggle('unfit', !fit);
-    setText(box.firstChild, !fit ? `Refused while ${s.state}: it is for ${states.join(', ')}.` :
+    setText(box.firstChild, !fit ? `Refused while ${s.state}${urgent.includes(action) ? '' : `: it is for ${states.join(', ')}`}.` :
       list.length && namesAircraft.includes(action) ? named[action] || '...' : state.before[action] || 'Tick the aircraft first.');
   }
   for (const id in forms) {
@@ -553,12 +565,13 @@ function renderCommands(s) {
     $(id).classList.toggle('unfit', !fit);
     setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
   }
+  if (s.budget_j === null) $('setting').defaultValue = Number(s.setting.toFixed(3)); // what is typed stands
   setText($('beats'), 'crew_age_s' in s ? `The leader received the last heartbeat ${ageText(1000 * s.crew_age_s + sinceMS())} ago.` : 'The leader receives no heartbeats.');
   setText($('beat'), leaving ? 'This page sends no heartbeat. Another station should watch.' :
     'While this page can be seen it sends the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless configured otherwise.');
 }
 
-function note(text) { takeAnswer({note: true, at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
+function note(text, form) { takeAnswer({note: true, form, at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
 
 function newID(kind) {
   return kind[0] + '-' + [...crypto.getRandomValues(new Uint8Array(12))].map(x => 'abcdefghijklmnopqrstuvwxyz234567'[x & 31]).join('');
@@ -583,21 +596,22 @@ async function send(q) {
 // A form's command is sent as it was last explained: the total that a budget replaces stood there.
 function makeForm(kind, fields, button, before, read) {
   const form = $(fields[0]).form, first = $(before).textContent;
-  let explained = null, timer = 0, asking = 0;
+  let explained = null, problem = '', timer = 0, asking = 0;
   const update = async () => {
-    explained = null;
+    explained = null, problem = '';
     const q = read(), mine = ++asking;
     if (!q) return;
     const a = await explain({kind, ...q});
     if (mine !== asking) return;
     $(before).textContent = a.text;
-    if (a.ok) explained = {q: JSON.stringify(q), replaces: a.replaces_j};
+    if (!a.ok) problem = a.text;
+    else explained = {q: JSON.stringify(q), replaces: a.replaces_j};
   };
   for (const id of fields)
-    $(id).addEventListener('input', () => { explained = null; clearTimeout(timer); timer = setTimeout(update, 150); });
+    $(id).addEventListener('input', () => { explained = null, problem = ''; if (answers[0]?.form === kind) answers[0].read = true; clearTimeout(timer); timer = setTimeout(update, 150); });
   makeHold($(button), async () => {
     const q = read();
-    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent; read first what it does`); return update(); }
+    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent${problem ? ': ' + problem : '; read first what it does'}`, kind); return update(); }
     const done = send({kind, ...q, replaces_j: explained.replaces});
     form.reset(); // a choice ends with its command
     explained = null;
