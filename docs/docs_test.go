@@ -296,8 +296,8 @@ func TestStatedDefaults(t *testing.T) {
 		return match[1]
 	}
 	for text, path := range map[string]string{
-		fmt.Sprintf("holds at %v s, returns at %v s", f.BrokerHoldS, f.BrokerReturnS):                                 "docs/failures.md",
-		fmt.Sprintf("hold after %v s, return after %v s (configurable)", f.BrokerHoldS, f.BrokerReturnS):              "docs/wire.md",
+		fmt.Sprintf("holds after %v mission seconds, returns after %v;", f.BrokerHoldS, f.BrokerReturnS):              "docs/failures.md",
+		fmt.Sprintf("hold after %v mission seconds, return after %v (configurable)", f.BrokerHoldS, f.BrokerReturnS):  "docs/wire.md",
 		fmt.Sprintf("holds %v s after the last heartbeat or command, returns after %v s", f.CrewHoldS, f.CrewReturnS): "docs/failures.md",
 		fmt.Sprintf("none for %v s holds and for %v s returns", f.CrewHoldS, f.CrewReturnS):                           "docs/wire.md",
 		fmt.Sprintf("silent for %v s, the fleet holds; for %v s, it returns", f.CrewHoldS, f.CrewReturnS):             "docs/crew.md",
