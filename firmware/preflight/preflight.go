@@ -305,7 +305,7 @@ func (p *preflight) signing() {
 	if m.KeyFile == "" {
 		if m.RealAircraft {
 			p.add(ResultWarn, "signing", "mavlink.key_file is empty: anyone who reaches a link can command its autopilot; "+
-				"ArduCopter and PX4 from 1.18 on can sign, for others use a wire or a closed network")
+				"where an autopilot cannot sign (docs/integrator.md), use a wire or a closed network")
 		}
 		return
 	}

@@ -355,7 +355,7 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 	}{
 		{"none", "slots: 100", "", "", preflight.ResultOK},
 		{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn,
-			"anyone who reaches a link can command its autopilot; ArduCopter and PX4 from 1.18 on can sign, for others use a wire", "any"},
+			"anyone who reaches a link can command its autopilot; where an autopilot cannot sign (docs/integrator.md), use a wire", "any"},
 		{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", preflight.ResultFail, "64 hexadecimal digits", ""},
 		{"missing", "mavlink: {key_file: /nowhere/key}", preflight.ResultFail, "/nowhere/key", ""},
 		{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", preflight.ResultWarn, "chmod 640", preflight.ResultFail},

@@ -287,15 +287,16 @@ func TestAnswerOfBounds(t *testing.T) {
 		"its packs do not last": {true, 10, 250, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10, SATURATED: the packs " +
 			"do not last to the last slot; the floor is 29 kJ, covered until slot 250 of 400, aircraft 1 lands with 7.1 kJ"},
 		"not at all": {true, 0, -1, 400, 42e3, 43e3, "budget of 42 kJ (ceiling) accepted from slot 0, SATURATED: below what flying " +
-			"needs; it ends at the floor of 43 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+			"needs; it ends at the floor of 43 kJ, NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with " +
+			"7.1 kJ"},
 		"the packs do not last": {false, 10, 264, 400, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
 			"covered until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
 		"a total does not last": {false, 10, 264, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
 			"covered until slot 264 of 400: the budget does not last, aircraft 1 lands with 7.1 kJ"},
 		"no status": {false, 10, 264, 0, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
 			"slot 264, aircraft 1 lands with 7.1 kJ"},
-		"not from its slot on": {false, 10, 9, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, NOT " +
-			"COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
+		"not from its slot on": {false, 10, 9, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
+			"NOT COVERED: too few stay in the air from the first slot on, aircraft 1 lands with 7.1 kJ"},
 	} {
 		a := telemetry.Ack{
 			Accepted: true, EffectiveSlot: &c.slot, EnergyJ: new(42e3), Mode: telemetry.ModeCeiling, Saturated: &c.saturated,
