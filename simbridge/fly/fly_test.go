@@ -515,6 +515,17 @@ func TestWorldFile(t *testing.T) {
 	if len(own.scaled) != 1 || !strings.Contains(own.scaled[0], "budget of 45kJ at slot 0 is 18kJ here") {
 		t.Errorf("what is said of the scaled budget: %q", own.scaled)
 	}
+	// Who adds the links of a third aircraft has written no other joules: they are for as many as world.aircraft says.
+	for fileFleet, want := range map[int]string{2: "67.5kJ", 3: "45kJ"} {
+		three := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 3),
+			Commands: []Command{{-1, []string{"budget", "-energy", "45kJ"}}}}
+		three.World.Aircraft = fileFleet
+		if err := three.LoadWorld(write("fleet.yaml", "aircraft: 3\n")); err != nil || three.Commands[0].Args[2] != want ||
+			fileFleet == 2 && !strings.Contains(three.scaled[0], "times 1.5, ") || fileFleet == 2 &&
+			!strings.Contains(three.scaled[0], "world.aircraft of the file: 2, here 3") {
+			t.Errorf("45 kJ of %d aircraft are for 3 %v, said is %q, %v", fileFleet, three.Commands, three.scaled, err)
+		}
+	}
 	if err := c.LoadWorld(write("three.yaml", "aircraft: 3\n")); err == nil ||
 		!strings.Contains(err.Error(), "has 3 aircraft, and the flight has links for") {
 		t.Errorf("more aircraft than links: %v", err)

@@ -11,6 +11,7 @@ import (
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/sitl"
 	"prefdt/simbridge/users"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -103,7 +104,7 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 		decisionMS = append(decisionMS, status.DecisionMS)
 	}
 	s.DecisionMS = report.QuantilesOf(decisionMS)
-	s.Problems = problems(s)
+	s.Problems = problems(s, r.SpentBeforeJ)
 	return r
 }
 
@@ -143,8 +144,32 @@ func acceptedBudgets(x *records) (budgets []report.Budget) {
 // missedMost is the share of missed slots above which a completed flight ends with an error.
 const missedMost = 0.05
 
-// problems are what a completed flight has to say first, a line each.
-func problems(s *report.Summary) (list []string) {
+// unkeepable says from where on no budget as low as the last one could be kept, if that is so; "" also where that
+// is not known: in wind, with a payload, or if an aircraft came home early.
+func unkeepable(s *report.Summary, spentBeforeJ func(slot int) float64) string {
+	cameHome := slices.ContainsFunc(s.Aircraft, func(a report.AircraftSummary) bool { return a.LeftSlot > 0 || a.Lost })
+	if s.World == nil || s.World.HidesState() || len(s.World.AircraftLosses) > 0 || len(s.Budgets) == 0 || cameHome {
+		return ""
+	}
+	slot, what := s.Budgets[len(s.Budgets)-1].Slot, "budget"
+	for _, shock := range []world.Shock{s.World.Shock, s.World.SecondShock} {
+		if shock.Factor != 0 && shock.FromSlot > slot && shock.FromSlot < s.World.Slots {
+			slot, what = shock.FromSlot, "change"
+		}
+	}
+	leastJ := spentBeforeJ(slot) + s.World.FloorFromJ(slot)
+	if s.Budget.Landed {
+		leastJ += s.Budget.TransitJ
+	}
+	if leastJ <= s.Budget.RevisedJ {
+		return ""
+	}
+	return fmt.Sprintf(": after the %s at slot %d no less than %s kJ could be kept", what, slot, kilojoules(leastJ))
+}
+
+// problems are what a completed flight has to say first, a line each. spentBeforeJ is what was spent in the slots
+// before one.
+func problems(s *report.Summary, spentBeforeJ func(slot int) float64) (list []string) {
 	if slots := s.Slots + s.MissedSlots; float64(s.MissedSlots) > missedMost*float64(slots) {
 		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader or the broker was away, or this machine too busy "+
 			"for speed %v", s.MissedSlots, slots, s.Speed))
@@ -162,8 +187,8 @@ func problems(s *report.Summary) (list []string) {
 				causes += fmt.Sprintf("; %s: %d", c.what, c.n)
 			}
 		}
-		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %% (%s)", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error,
-			causes))
+		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %% (%s)%s", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error,
+			causes, unkeepable(s, spentBeforeJ)))
 	}
 	for _, a := range s.Aircraft {
 		if s.Budget.Landed && a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ {

@@ -20,8 +20,8 @@ import (
 // LoadWorld puts a world, by its name or the keys of its file, over the flight's own. The
 // leader that the flight starts then flies as many slots as that world has, and expects its hidden state.
 func (c *Config) LoadWorld(nameOrFile string) error {
+	own := c.World
 	c.World.Aircraft = len(c.Aircraft)
-	ownFloorJ := floorJ(&c.World)
 	if err := c.World.Load(nameOrFile); err != nil {
 		return err
 	}
@@ -30,25 +30,16 @@ func (c *Config) LoadWorld(nameOrFile string) error {
 			nameOrFile, c.World.Aircraft, len(c.Aircraft))
 	}
 	c.Leader.slots, c.Leader.surroundings = c.World.Slots, surroundingsOf(&c.World)
-	return c.scaleBudgets(floorJ(&c.World) / ownFloorJ)
+	return c.scaleBudgets(&own)
 }
 
-// floorJ is the least energy of a mission in a world, a shock included.
-func floorJ(w *world.Config) (joules float64) {
-	_, powerW := w.Physics.MinPower()
-	for slot := range w.Slots {
-		factor := 1.0
-		if w.Shock.Factor > 0 && slot >= w.Shock.FromSlot {
-			factor = w.Shock.Factor
-		}
-		joules += factor * powerW * float64(w.Aircraft)
+// scaleBudgets multiplies the budgets of the commands by the ratio of the least energies: those of a flight's file
+// are for its own world, and for as many aircraft as that has under world.
+func (c *Config) scaleBudgets(own *world.Config) error {
+	factor, fleets := c.World.FloorFromJ(0)/own.FloorFromJ(0), ""
+	if c.World.Aircraft != own.Aircraft {
+		fleets = fmt.Sprintf(" (world.aircraft of the file: %d, here %d)", own.Aircraft, c.World.Aircraft)
 	}
-	return joules
-}
-
-// scaleBudgets multiplies the budgets of the commands: those of a flight's file are for its
-// own world.
-func (c *Config) scaleBudgets(factor float64) error {
 	for i := range c.Commands {
 		args := slices.Clone(c.Commands[i].Args)
 		at := slices.Index(args, "-energy") + 1
@@ -59,12 +50,12 @@ func (c *Config) scaleBudgets(factor float64) error {
 		if err != nil {
 			return fmt.Errorf("command at slot %d: %w", c.Commands[i].Slot, err)
 		}
-		own := args[at]
+		requested := args[at]
 		args[at] = strings.ReplaceAll(command.Kilojoules(factor*energyJ), " ", "")
 		c.Commands[i].Args = args
 		c.scaled = append(c.scaled, fmt.Sprintf("budget of %s at slot %d is %s here: times %.3g, the ratio of the least energies of "+
-			"the two worlds; budgets in a file with this world under world: are not scaled", own, max(c.Commands[i].Slot, 0), args[at],
-			factor))
+			"the two worlds%s; budgets in a file with this world under world: are not scaled", requested, max(c.Commands[i].Slot, 0), args[at],
+			factor, fleets))
 	}
 	return nil
 }

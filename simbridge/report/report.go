@@ -41,6 +41,14 @@ type Flight struct {
 	Slots      int // T
 }
 
+// SpentBeforeJ is what the fleet spent in the slots before one.
+func (f *Flight) SpentBeforeJ(slot int) float64 {
+	if slot = min(slot, len(f.Rows)); slot <= 0 {
+		return 0
+	}
+	return f.Rows[slot-1].SpentJ
+}
+
 // Task is how one task of a user, numbered from 0, ended.
 type Task struct {
 	Slot, User int

@@ -5,16 +5,26 @@ package world
 // standard world are tried in another one multiplied by it.
 func (c *Config) EnergyScale() float64 {
 	s := Standard()
-	_, powerW := c.Physics.MinPower()
-	_, standardW := s.Physics.MinPower()
-	return float64(c.Aircraft) / float64(s.Aircraft) * (powerW / standardW) * (float64(c.Slots) / float64(s.Slots))
+	return c.CalmFloorJ() / s.CalmFloorJ()
 }
 
-// CalmFloorJ returns the least flight energy of the fleet over a mission without wind or payload, at v*
+// CalmFloorJ returns the least flight energy of the fleet over a mission without shock, wind or payload, at v*
 // throughout.
 func (c *Config) CalmFloorJ() float64 {
+	calm := *c
+	calm.Shock, calm.SecondShock = Shock{}, Shock{}
+	return calm.FloorFromJ(0)
+}
+
+// FloorFromJ returns the least flight energy of the fleet from a slot on, at v* throughout, shocks included and
+// without wind or payload.
+func (c *Config) FloorFromJ(slot int) float64 {
 	_, powerW := c.Physics.MinPower()
-	return float64(c.Aircraft*c.Slots) * powerW // slots of 1 s
+	factors := 0.0 // slots of 1 s
+	for ; slot < c.Slots; slot++ {
+		factors += c.PropulsionFactor(slot)
+	}
+	return float64(c.Aircraft) * factors * powerW
 }
 
 // PriceScale returns the price of energy, in seconds per joule, at which edge
