@@ -25,6 +25,7 @@ import (
 	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
 	"prefdt/simbridge/world"
+	energy "prefdt/telemetry/command"
 )
 
 // What a budget is for is delay. So each cell, a budget under a perturbation in a
@@ -38,17 +39,21 @@ import (
 // minKeepable is the number of keepable seeds from which on a cell counts as measured.
 const minKeepable = 50
 
-// budgetNotes are lines on what is going to be measured in a world on so many seeds.
-func budgetNotes(w *world.Config, n int) (lines string) {
+// maxSlack is how far below a budget the even pacer ends in the mean, relative to it, where the budget still binds:
+// where it leaves more, the budget is above what can be spent, and no arm has to choose what to spend it on.
+const maxSlack = 0.01
+
+// budgetNotes are lines on what is going to be measured in a world on so many seeds, of its own budgets or not.
+func budgetNotes(w *world.Config, n int, own bool) (lines string) {
 	if n < minKeepable {
-		lines = fmt.Sprintf("budgets: with %d seeds every cell will say \"not measured\", and -json alone has its means; "+
+		lines = fmt.Sprintf("budgets: with %d seeds the means of so few are printed, and no arm is ranked; "+
 			"it takes %d seeds whose budget the even pacer keeps, so -seeds 1000000:10000%d or more. The front can do with fewer. "+
 			"One perturbation quickly: -perturbation \"x1.5 at half time\" -arms \"controller with reserve\".\n",
 			n, minKeepable, minKeepable+10)
 	}
-	if scale := w.EnergyScale(); math.Abs(scale-1) > 1e-3 {
-		lines += fmt.Sprintf("budgets: those of the standard world times %.3g, the ratio of the least energies of flight; "+
-			"the most that can be spent here may be less\n", scale)
+	if scale := w.EnergyScale(); !own && math.Abs(scale-1) > 1e-3 {
+		lines += fmt.Sprintf("budgets: those of the standard world times %.3g, the ratio of the least energies of flight; the most "+
+			"that can be spent here may be less, in cells that say \"does not bind\"; -cells has joules of your own\n", scale)
 	}
 	return lines
 }
@@ -70,6 +75,7 @@ type BudgetCell struct {
 	Seeds        int       `json:"seeds"`
 	Keepable     int       `json:"keepable"` // of these seeds
 	Measured     bool      `json:"measured"` // enough are keepable
+	Binds        bool      `json:"binds"`    // the even pacer spends it, but for maxSlack
 
 	experiment.BudgetMeans // of the policy, as all figures the mean over keepable seeds
 	// Standard errors of two of these means, over the keepable seeds.
@@ -93,7 +99,10 @@ func keepsLimits(a experiment.BudgetMeans, mode goal.Mode) bool {
 	return a.MeanOverrun <= maxMeanOverrun
 }
 
-// ArmSummary is one arm over all measured cells.
+// Ranked reports whether the arms are compared by their delay in this cell.
+func (b *BudgetCell) Ranked() bool { return b.Measured && b.Binds }
+
+// ArmSummary is one arm over all ranked cells.
 type ArmSummary struct {
 	Name        string  `json:"name"`
 	MeanDelayS  float64 `json:"mean_delay_s"`
@@ -216,6 +225,9 @@ func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 		if !strings.Contains(p.Name, c.Perturbation) {
 			continue
 		}
+		if len(c.BudgetsJ) > 0 && p.revises() {
+			continue // its cells are of two budgets
+		}
 		more, err := p.measure(ctx, ck, c, arms)
 		if err != nil {
 			return nil, nil, err
@@ -225,11 +237,16 @@ func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 	return rows, summarizeArms(arms, rows), nil
 }
 
-// checkPerturbation refuses a text that no perturbation's name contains.
-func checkPerturbation(text string) error {
+// revises reports whether its budgets are revised in flight.
+func (p *perturbation) revises() bool { return p.RevisedJ != nil }
+
+// checkPerturbation refuses a text that no perturbation's name contains, of those that may have budgets of one's own.
+func checkPerturbation(text string, own bool) error {
 	var names []string
 	for _, p := range perturbations() {
-		names = append(names, p.Name)
+		if !own || !p.revises() {
+			names = append(names, p.Name)
+		}
 	}
 	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, text) }) {
 		return fmt.Errorf("no perturbation's name contains %q; there are %q", text, names)
@@ -256,6 +273,38 @@ func (c *Config) budgetModes() []goal.Mode {
 	return []goal.Mode{goal.Target, goal.Ceiling}
 }
 
+// parseBudgets reads a list as "109kJ,117kJ".
+func parseBudgets(list string) (budgetsJ []float64, err error) {
+	for _, text := range command.Words(list) {
+		j, err := energy.ParseEnergy(text)
+		if err != nil {
+			return nil, fmt.Errorf("-cells of -budget: %w", err)
+		}
+		budgetsJ = append(budgetsJ, j)
+	}
+	return budgetsJ, nil
+}
+
+// requestsIn returns the perturbation's requests in a configuration's world: budgets of one's own as they are, or else
+// the standard world's, scaled.
+func (p *perturbation) requestsIn(c *Config) (list []rollout.Request) {
+	for _, j := range c.BudgetsJ {
+		list = append(list, rollout.Request{BudgetJ: j})
+	}
+	if len(list) > 0 {
+		return list
+	}
+	scale := c.World.EnergyScale()
+	for i, j := range p.BudgetsJ {
+		r := rollout.Request{BudgetJ: j * scale}
+		if p.revises() {
+			r.ReviseSlot, r.RevisedBudgetJ = p.ReviseSlot*c.World.Slots/100, p.RevisedJ[i]*scale
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
 // budgetFlights are the flights of one budget in one mode, by the seeds on which the even pacer keeps it.
 type budgetFlights struct {
 	request rollout.Request
@@ -274,11 +323,8 @@ type seedFlights struct {
 func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler,
 	allowed func(uint64) error) (cells []budgetFlights, err error) {
 	for _, mode := range c.budgetModes() {
-		for i, j := range p.BudgetsJ {
-			r := rollout.Request{Mode: mode, BudgetJ: j * c.World.EnergyScale()}
-			if p.RevisedJ != nil {
-				r.ReviseSlot, r.RevisedBudgetJ = p.ReviseSlot*c.World.Slots/100, p.RevisedJ[i]*c.World.EnergyScale()
-			}
+		for _, r := range p.requestsIn(&c) {
+			r.Mode = mode
 			cells = append(cells, budgetFlights{r, make([]seedFlights, len(c.Seeds))})
 		}
 	}
@@ -390,7 +436,7 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 
 // finish completes a cell from its arms' results.
 func (b *BudgetCell) finish(arms []scheduler) {
-	b.BudgetMeans, b.EvenDelayS = b.Arms[policyArm], b.Arms[evenArm].DelayS
+	b.BudgetMeans, b.EvenDelayS, b.Binds = b.Arms[policyArm], b.Arms[evenArm].DelayS, b.Arms[evenArm].End >= -maxSlack
 	best := math.Inf(1)
 	for _, a := range arms {
 		if x := b.Arms[a.name]; a.name != policyArm && keepsLimits(x, b.Mode) && x.DelayS < best {
@@ -399,13 +445,13 @@ func (b *BudgetCell) finish(arms []scheduler) {
 	}
 }
 
-// summarizeArms takes the means over the measured cells.
+// summarizeArms takes the means over the ranked cells.
 func summarizeArms(arms []scheduler, rows []BudgetCell) (list []ArmSummary) {
 	for _, a := range arms {
 		s := ArmSummary{Name: a.name}
 		for i := range rows {
 			b := &rows[i]
-			if !b.Measured {
+			if !b.Ranked() {
 				continue
 			}
 			x := b.Arms[a.name]

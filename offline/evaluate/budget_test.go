@@ -194,12 +194,13 @@ func TestLeastDelay(t *testing.T) {
 }
 
 // The best arm is the fastest of those that keep the limits, the policy left out; the
-// summary counts cells with enough keepable seeds alone.
+// summary counts cells with enough keepable seeds and a budget that binds alone.
 func TestBestArm(t *testing.T) {
 	arms := []scheduler{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
+	evenEnd := -0.009
 	cell := func(mode goal.Mode, measured bool, fast experiment.BudgetMeans) BudgetCell {
 		b := BudgetCell{Mode: mode, Measured: measured, Arms: map[string]experiment.BudgetMeans{
-			policyArm: {DelayS: 101}, evenArm: {DelayS: 200}, "fast": fast, "slow": {DelayS: 120},
+			policyArm: {DelayS: 101}, evenArm: {DelayS: 200, End: evenEnd}, "fast": fast, "slow": {DelayS: 120},
 		}}
 		b.finish(arms)
 		return b
@@ -215,7 +216,13 @@ func TestBestArm(t *testing.T) {
 			t.Errorf("%+v, want best %s", b, x.best)
 		}
 	}
-	s := summarizeArms(arms, []BudgetCell{over, kept, passed, cell(goal.Target, false, experiment.BudgetMeans{})})
+	few := cell(goal.Target, false, experiment.BudgetMeans{})
+	evenEnd = -0.011 // more than the even pacer can spend: nothing to compare
+	slack := cell(goal.Target, true, experiment.BudgetMeans{})
+	if !kept.Ranked() || few.Ranked() || slack.Ranked() {
+		t.Errorf("ranked are %v, of few seeds %v, where the budget does not bind %v", kept.Ranked(), few.Ranked(), slack.Ranked())
+	}
+	s := summarizeArms(arms, []BudgetCell{over, kept, passed, few, slack})
 	if p := s[0]; p.Cells != 3 || p.CellsKept != 3 || p.CellsBest != 2 || p.CellsBehind != 1 || math.Abs(p.EvenRatio-0.505) > 1e-9 ||
 		p.MeanDelayS != 101 {
 		t.Errorf("policy %+v", p)
@@ -228,16 +235,50 @@ func TestBestArm(t *testing.T) {
 // Whoever measures budgets is told beforehand what will not be measured, and what is asked for in another world.
 func TestBudgetNotes(t *testing.T) {
 	w := world.Standard()
-	if text := budgetNotes(&w, minKeepable); text != "" {
+	if text := budgetNotes(&w, minKeepable, false); text != "" {
 		t.Errorf("nothing is to be said, and it is %q", text)
 	}
 	w.Slots = 60
-	text := budgetNotes(&w, 20)
-	for _, want := range []string{"with 20 seeds every cell", "takes 50 seeds", "1000000:1000060",
+	if text := budgetNotes(&w, minKeepable, true); text != "" {
+		t.Errorf("of budgets of this world it is said %q", text)
+	}
+	text := budgetNotes(&w, 20, false)
+	for _, want := range []string{"with 20 seeds the means of so few", "-cells has joules of your own", "takes 50 seeds", "1000000:1000060",
 		`-perturbation "x1.5 at half time" -arms "cont`, "standard world times 0.6,"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %q", want, text)
 		}
+	}
+}
+
+// Budgets of one's own are flown as they are, whatever the world, under every perturbation that has one budget a flight.
+func TestOwnBudgets(t *testing.T) {
+	w := world.Standard()
+	w.Slots, w.Aircraft = 50, 3 // 0.75 of the standard world's least energy
+	list, err := parseBudgets("26kJ,30000")
+	c := Config{World: w, BudgetsJ: list}
+	for _, p := range perturbations() {
+		r := p.requestsIn(&c)
+		if err != nil || len(r) != 2 || r[0].BudgetJ != 26e3 || r[1].BudgetJ != 30e3 || r[0].ReviseSlot != 0 {
+			t.Fatalf("%s: %+v, %v", p.Name, r, err)
+		}
+		scaled := p.requestsIn(&Config{World: w})
+		if len(scaled) != len(p.BudgetsJ) || scaled[0].BudgetJ != 0.75*p.BudgetsJ[0] ||
+			scaled[0].ReviseSlot != p.ReviseSlot/2 || p.revises() && scaled[0].RevisedBudgetJ != 0.75*p.RevisedJ[0] {
+			t.Errorf("%s: %+v of %+v", p.Name, scaled, p)
+		}
+	}
+	ck := offlinetest.Shipped(t)
+	arms, _ := selectArms([]string{evenArm})
+	c.Seeds, c.Decoder, c.Workers, c.Progress, c.CeilingsOnly = []uint64{1_000_000}, inference.DecoderDispatch, 2, io.Discard, true
+	c.Perturbation = "slot 30" // the revised one alone
+	if rows, _, err := measureBudgets(t.Context(), ck, c, arms); err != nil || len(rows) > 0 {
+		t.Errorf("a revised budget of one's own: %+v, %v", rows, err)
+	}
+	c.Perturbation, c.BudgetsJ = calmAir, []float64{24e3, 60e3}
+	rows, _, err := measureBudgets(t.Context(), ck, c, arms)
+	if err != nil || len(rows) != 2 || rows[0].BudgetJ != 24e3 || !rows[0].Binds || rows[1].Binds || rows[1].End > -0.1 {
+		t.Errorf("24 and 60 kJ of three aircraft over 50 slots: %+v, %v", rows, err)
 	}
 }
 

@@ -67,7 +67,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	contexts := f.String("contexts", "",
 		"of -world, also measure the policy with the estimators in these `FOLDERS`, trained with other -window, as in out/k1,out/k5")
 	packs := f.Bool("packs", false, "measure instead who is in the air until when; seeds may be of calibration, too")
-	cellNames := f.String("cells", "", "of -packs, measure these `CELLS` alone, as in 20kJ,24kJ")
+	cellNames := f.String("cells", "", "of -packs, measure these `CELLS` alone, as in 20kJ,24kJ; of -budget, these joules of the "+
+		"world itself in place of the standard world's budgets scaled, as in 109kJ,117kJ")
 	plot := f.String("plot", "", "PNG `file` to draw the fronts of policy and teacher into")
 	config := command.WorldFlag(f)
 	asJSON := call.JSONFlag()
@@ -89,10 +90,12 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-settings must be 2 at least, -prices 3, -workers 1, -random-worlds 0")
 	case !slices.Contains(inference.Decoders(), inference.DecoderOf(*decoder)):
 		return cli.BadInputf("-decoder is %q, want one of %q", *decoder, inference.Decoders())
-	case *cellNames != "" && !*packs:
-		return cli.BadInputf("-cells %s are of -packs: give that as well", *cellNames)
+	case *cellNames != "" && !*packs && (!*budgets || *field != ""):
+		return cli.BadInputf("-cells %s are of -packs, or of -budget without -world: give one of them as well", *cellNames)
+	case *field != "" && call.Given("config"):
+		return cli.BadInputf("-config and -world are each a world: give one of them, -config for a file of your own")
 	case *field != "" && !slices.Contains(fieldWorlds, *field):
-		return cli.BadInputf("-world is %q, want one of %s", *field, strings.Join(fieldWorlds, ", "))
+		return cli.BadInputf("-world is %q, want one of %s; -config has a file of your own", *field, strings.Join(fieldWorlds, ", "))
 	case *field == "" && *estimator != "":
 		return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
 	case *field != "" && *plot != "":
@@ -106,16 +109,17 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}
 		sizes = append(sizes, m)
 	}
-	if err := checkPerturbation(*perturbation); err != nil {
+	if err := checkPerturbation(*perturbation, *cellNames != "" && !*packs); err != nil {
 		return cli.BadInputf("-perturbation: %w", err)
 	}
 	names := command.Words(*armNames)
 	var arms []scheduler
 	var cells []packCell
+	var budgetsJ []float64
 	if *packs {
 		cells, names, err = selectPacks(command.Words(*cellNames), names)
-	} else {
-		arms, err = selectArms(names)
+	} else if arms, err = selectArms(names); err == nil {
+		budgetsJ, err = parseBudgets(*cellNames)
 	}
 	if err != nil {
 		return cli.BadInput(err)
@@ -179,10 +183,10 @@ func Command(ctx context.Context, call *cli.Call) error {
 		fmt.Fprint(stderr, packNotes(&here))
 	}
 	if *budgets && !*packs && *field == "" {
-		fmt.Fprint(stderr, budgetNotes(&here, len(list)))
+		fmt.Fprint(stderr, budgetNotes(&here, len(list), len(budgetsJ) > 0))
 	}
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.DecoderOf(*decoder),
-		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, Estimator: parameters,
+		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, BudgetsJ: budgetsJ, Estimator: parameters,
 		Contexts: slices.Collect(maps.Values(others)), Plot: *plot}
 	record, since := experiment.NewRecord(&here, *workers), experiment.Now()
 	record.Seeds["all"] = experiment.SeedRange(list)

@@ -43,6 +43,8 @@ type Config struct {
 	// Perturbation is contained in the names of the perturbations that budgets are measured
 	// under; empty: all.
 	Perturbation string
+	// BudgetsJ are budgets of one's own, in joules of World, in place of the perturbations'; empty: theirs.
+	BudgetsJ []float64
 	// Plot is a PNG file for the fronts of policy and teacher; empty: none.
 	Plot string
 
