@@ -15,6 +15,7 @@ import (
 	"prefdt/inference/belief/learned"
 	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/goal"
 	"prefdt/offline/belieftrain"
 	"prefdt/offline/calibrate"
 	"prefdt/offline/command"
@@ -132,16 +133,24 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	first, last := cal.Points[cal.FrontIndices[0]], cal.Points[cal.FrontIndices[len(cal.FrontIndices)-1]]
 	return call.Result(*asJSON, cal, `%s
 %d of %d settings make one front, from %.1f s and %.0f J to %.1f s and %.0f J
-ceilings: a margin of %.2f deviations; %v of %d flights passed theirs, at most %.3g are promised to, in each of %q
+ceilings: %s
 budgets: from %.0f J, %.5f of the closed form at most, to %.0f J, on every seed to %.0f J
 floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2f %% of 15 %%, %.2f %% after a shock`,
 		path, len(cal.FrontIndices), len(cal.Points), first.DelayS, first.EnergyJ, last.DelayS, last.EnergyJ,
-		cal.CeilingMargin.StdDevs, cal.CeilingMargin.Violations, cal.CeilingMargin.Flights, cal.CeilingMargin.ViolationRate,
-		cal.CeilingMargin.Conditions,
+		ceilingLine(&cal.CeilingMargin),
 		cal.BudgetMetrics["floor_j"], cal.BudgetMetrics["floor_over_closed_form"], cal.BudgetMetrics["most_j"],
 		cal.BudgetMetrics["most_least_j"],
 		100*cal.BudgetMetrics["floor_error_calm"], 100*cal.BudgetMetrics["floor_error_gust_5"],
 		100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
+}
+
+// ceilingLine says what was measured of ceilings and is promised.
+func ceilingLine(m *goal.CeilingMargin) string {
+	if m.Flights == 0 {
+		return fmt.Sprintf("a margin of %.2f deviations, not calibrated: nothing is promised", m.StdDevs)
+	}
+	return fmt.Sprintf("a margin of %.2f deviations; %v of %d flights passed theirs, at most %.3g are promised to, in each of %q",
+		m.StdDevs, m.Violations, m.Flights, m.ViolationRate, m.Conditions)
 }
 
 // parseReserves reads the sizes of the reserve that -probabilities and -shares span.

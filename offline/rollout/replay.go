@@ -31,7 +31,8 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
 	}
 	h := &in.Header
 	if h.GraphSHA256 != frozen.GraphSHA256 {
-		return 0, fmt.Errorf("the record is of checkpoint %.12s, the present one is %.12s", h.GraphSHA256, frozen.GraphSHA256)
+		return 0, fmt.Errorf("the record is of checkpoint %.12s, the present one is %.12s: give its folder with -checkpoint", h.GraphSHA256,
+			frozen.GraphSHA256)
 	}
 	moved := *frozen
 	moved.Physics = h.Physics

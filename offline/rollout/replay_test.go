@@ -104,7 +104,7 @@ func TestReplayFindsDifferences(t *testing.T) {
 		{"an event that says nothing", edited(`"then":[`, `"then":[{},`), at + 1, "no field set"},
 		{"an unknown field", edited(`{"snapshot":{`, `{"snapshot":{"wind":3,`), at, "wind"},
 		{"cut off", flight[:len(flight)-100], 99, "unexpected EOF"},
-		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "checkpoint"},
+		{"another checkpoint", strings.Replace(flight, ck.GraphSHA256, "1234", 1), 0, "give its folder with -checkpoint"},
 		{"another version", strings.Replace(flight, `"version":1`, `"version":2`, 1), 0, "version is 2, want 1"},
 	} {
 		slots, err := Replay(t.Context(), strings.NewReader(x.flight), ck, nil)

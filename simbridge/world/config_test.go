@@ -43,6 +43,14 @@ func TestDifferences(t *testing.T) {
 		list[1] != "users 10, here 12" || a.SameConstants(b) {
 		t.Errorf("differences %q", list)
 	}
+	b = Standard()
+	if b.PathLossExponent = 2; len(a.Differences(b)) > 0 {
+		t.Errorf("free space, left out or said: %q", a.Differences(b))
+	}
+	b.PathLossExponent = 2.3
+	if list := a.Differences(b); len(list) != 1 || list[0] != "path_loss_exponent 2, here 2.3" {
+		t.Errorf("another exponent: %q", list)
+	}
 	b = Standard() // of one mission
 	b.Shock, b.Gust, b.DenseStart, b.Slots, b.Aircraft = Shock{3, 1.5}, 0.1, true, 7, 5
 	b.EdgeFactor, b.Demand, b.SecondShock = 1.3, Shock{50, 3}, Shock{70, 2}

@@ -52,7 +52,7 @@ func (c Config) Differences(here Config) []string {
 
 // flatten returns a world's values by their dotted keys, as JSON has them.
 func flatten(c Config) map[string]string {
-	all := map[string]string{"losses": "none", "trace": "none"} // which JSON leaves out
+	all := map[string]string{"losses": "none", "trace": "none", "path_loss_exponent": "2", "active_memory": "0"} // which JSON leaves out
 	var walk func(prefix string, raw json.RawMessage)
 	walk = func(prefix string, raw json.RawMessage) {
 		var inner map[string]json.RawMessage
