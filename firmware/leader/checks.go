@@ -48,15 +48,29 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 		if err := c.ready(&v, start); err != nil {
 			return nil, err
 		}
-		if off := v.Position.Sub(start).Norm(); off > c.config.Flight.StartWithinM {
-			return nil, fmt.Errorf("aircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", v.Number,
-				off, c.config.Flight.StartWithinM)
+		if err := c.nearStart(&v, start); err != nil {
+			return nil, err
 		}
 	}
 	if err := CheckSeparation(c.config, c.physics, c.views); err != nil {
 		return nil, err
 	}
 	return all, c.fleet.Check(fleet.Launch, all) // with a later look than the views'
+}
+
+// nearStart refuses an aircraft that is too far from its start.
+func (c *checks) nearStart(v *fleet.View, start physics.Position) error {
+	off := v.Position.Sub(start).Norm()
+	if off <= c.config.Flight.StartWithinM {
+		return nil
+	}
+	area := ""
+	if c.config.Aircraft[v.Number-1].StartM == nil { // the start follows from the area
+		area = fmt.Sprintf("the checkpoint is for an area of %g m, in which aircraft %d starts at [%.0f, %.0f]: ", c.physics.AreaSideM,
+			v.Number, start.EastM, start.NorthM)
+	}
+	return fmt.Errorf("%saircraft %d is %.0f m from its start, want at most flight.start_within_m, %v; carry it there", area, v.Number, off,
+		c.config.Flight.StartWithinM)
 }
 
 // returnAwaitsS is for how long a silent aircraft holds up a return of those that a stop has left in the

@@ -49,6 +49,27 @@ func TestStartNeedsABudgetThatThePacksHold(t *testing.T) {
 	}
 }
 
+// Who carries aircraft to the starts of another world is told which area these are of.
+func TestStartNamesTheCheckpointsArea(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateIdle, nil, frozen.Physics, &frozen.GoalConstants)
+	const off = "aircraft 1 is 224 m from its start, want at most flight.start_within_m, 200; carry it there"
+	start := l.Config.StartPosition(1, frozen.Physics.AreaSideM)
+	l.views[0].Position = start.Add(physics.Position{NorthM: -224})
+	for _, c := range []struct {
+		configured *[2]float64
+		want       string
+	}{
+		{nil, "the checkpoint is for an area of 1000 m, in which aircraft 1 starts at [333, 500]: " + off},
+		{&[2]float64{start.EastM, start.NorthM}, off},
+	} {
+		l.Config.Aircraft[0].StartM = c.configured
+		if err := l.checks(l.views).nearStart(&l.views[0], start); err == nil || err.Error() != c.want {
+			t.Errorf("start_m %v: %v, want %q", c.configured, err, c.want)
+		}
+	}
+}
+
 // windy is a scheduler that believes in a wind.
 type windy struct{ belief belief.Belief }
 
