@@ -186,8 +186,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		fmt.Fprint(stderr, budgetNotes(&here, len(list), len(budgetsJ) > 0))
 	}
 	c := Config{World: here, Seeds: list, Settings: *settings, TeacherPrices: *prices, Decoder: inference.DecoderOf(*decoder),
-		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, BudgetsJ: budgetsJ, Estimator: parameters,
-		Contexts: slices.Collect(maps.Values(others)), Plot: *plot}
+		Workers: *workers, Progress: stderr, CeilingsOnly: *ceilings, Perturbation: *perturbation, BudgetsJ: budgetsJ,
+		Estimator: parameters, Contexts: slices.Collect(maps.Values(others)), Plot: *plot}
 	record, since := experiment.NewRecord(&here, *workers), experiment.Now()
 	record.Seeds["all"] = experiment.SeedRange(list)
 	for _, folder := range append([]string{*dir, *estimator}, files...) {

@@ -187,8 +187,8 @@ func problems(s *report.Summary, spentBeforeJ func(slot int) float64) (list []st
 				causes += fmt.Sprintf("; %s: %d", c.what, c.n)
 			}
 		}
-		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %% (%s)%s", kilojoules(s.Budget.RevisedJ), 100*s.Budget.Error,
-			causes, unkeepable(s, spentBeforeJ)))
+		list = append(list, fmt.Sprintf("the budget of %s kJ was passed by %.1f %% (%s)%s", kilojoules(s.Budget.RevisedJ),
+			100*s.Budget.Error, causes, unkeepable(s, spentBeforeJ)))
 	}
 	for _, a := range s.Aircraft {
 		if s.Budget.Landed && a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ {

@@ -50,15 +50,16 @@ func TestProblems(t *testing.T) {
 
 // Where a budget was passed that could not be kept, it is said what could.
 func TestUnkeepableBudgetIsNamed(t *testing.T) {
-	spentBeforeJ := func(slot int) float64 { return 400 * float64(slot) } // of two aircraft, whose flight takes 134.4 W at least
+	spentBeforeJ := func(slot int) float64 { return 400 * float64(slot) } // flight takes two aircraft 269 J a slot at least
+	atHalfTime := world.Shock{FromSlot: 50, Factor: 1.5}
 	for name, c := range map[string]struct {
 		budget report.Budget
 		shock  world.Shock
 		left   int // slot in which an aircraft left for home
 		want   string
 	}{
-		"shock":          {report.Budget{Slot: 30, EnergyJ: 40e3}, world.Shock{FromSlot: 50, Factor: 1.5}, 0, "change at slot 50 no less than 40.16 kJ"},
-		"within reach":   {report.Budget{Slot: 30, EnergyJ: 41e3}, world.Shock{FromSlot: 50, Factor: 1.5}, 0, ""},
+		"shock":          {report.Budget{Slot: 30, EnergyJ: 40e3}, atHalfTime, 0, "change at slot 50 no less than 40.16 kJ"},
+		"within reach":   {report.Budget{Slot: 30, EnergyJ: 41e3}, atHalfTime, 0, ""},
 		"asked too late": {report.Budget{Slot: 60, EnergyJ: 34e3}, world.Shock{}, 0, "budget at slot 60 no less than 34.75 kJ"},
 		"landed": {report.Budget{Slot: 60, EnergyJ: 38e3, Landed: true}, world.Shock{}, 0,
 			"budget at slot 60 no less than 39.75 kJ"},
@@ -70,7 +71,8 @@ func TestUnkeepableBudgetIsNamed(t *testing.T) {
 			Budget:   report.Energy{RevisedJ: c.budget.EnergyJ, Error: 0.02, Landed: c.budget.Landed, TransitJ: 5000},
 			Aircraft: []report.AircraftSummary{{Number: 1, LeftSlot: c.left}}}
 		text := strings.Join(problems(s, spentBeforeJ), "; ")
-		if !strings.Contains(text, "passed by 2.0 %") || !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "no less") {
+		if !strings.Contains(text, "passed by 2.0 %") || !strings.Contains(text, c.want) ||
+			c.want == "" && strings.Contains(text, "no less") {
 			t.Errorf("%s: %q, want in it %q", name, text, c.want)
 		}
 	}

@@ -54,8 +54,8 @@ func (c *Config) scaleBudgets(own *world.Config) error {
 		args[at] = strings.ReplaceAll(command.Kilojoules(factor*energyJ), " ", "")
 		c.Commands[i].Args = args
 		c.scaled = append(c.scaled, fmt.Sprintf("budget of %s at slot %d is %s here: times %.3g, the ratio of the least energies of "+
-			"the two worlds%s; budgets in a file with this world under world: are not scaled", requested, max(c.Commands[i].Slot, 0), args[at],
-			factor, fleets))
+			"the two worlds%s; budgets in a file with this world under world: are not scaled", requested,
+			max(c.Commands[i].Slot, 0), args[at], factor, fleets))
 	}
 	return nil
 }
