@@ -542,8 +542,8 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	case err != nil && v.Params.Complete(): // of parameters see below
 		p.add(ResultFail, item, "%v", err)
 	case off > p.config.Flight.StartWithinM:
-		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right, and the checkpoint's "+
-			"area of %g m?", off, p.config.Flight.StartWithinM, k.AreaSideM)
+		p.add(ResultFail, item, "is %.0f m from its start, want at most flight.start_within_m, %g: is the origin right, and the "+
+			"checkpoint's area of %g m?", off, p.config.Flight.StartWithinM, k.AreaSideM)
 	default:
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM,
 			v.Position.NorthM, v.UpM, off, v.PreArm)

@@ -31,6 +31,20 @@ func TestPropulsion(t *testing.T) {
 	}
 }
 
+// docs/worlds.md has this closed form of the parasite term for who knows the speed of least power.
+func TestParasiteFromTheSpeedOfLeastPower(t *testing.T) {
+	p := DefaultConstants().Propulsion
+	for _, bestMPS := range []float64{6, 8.4, 11} {
+		v2, v02 := bestMPS*bestMPS, p.InducedMPS*p.InducedMPS
+		r := math.Sqrt(1 + v2*v2/(4*v02*v02))
+		i := math.Sqrt(r - v2/(2*v02))
+		p.Parasite = (i*p.InducedW/(2*r*v02) - 6*p.BladeW/(p.TipMPS*p.TipMPS)) / (3 * bestMPS)
+		if got := p.BestSpeedMPS(30); math.Abs(got-bestMPS) > 1e-4 {
+			t.Errorf("parasite %v: least power at %v m/s, want %v", p.Parasite, got, bestMPS)
+		}
+	}
+}
+
 func TestChannel(t *testing.T) {
 	c := DefaultConstants().Channel
 	if p := c.LoSProbability(0, 100); p < 0.9999 {
