@@ -279,7 +279,7 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 		t.Errorf("b1 with another body: %v", a)
 	}
 	if a := ask("budget", `{"id":"b2","energy_j":37000,"mode":"target","replaces_j":45000}`, "b2"); a["accepted"] != false ||
-		!strings.Contains(fmt.Sprint(a["reason"]), "36000") {
+		!strings.Contains(fmt.Sprint(a["reason"]), "36 kJ") {
 		t.Errorf("in place of another total than that in force: %v", a)
 	}
 	for id, c := range map[string][3]string{

@@ -273,11 +273,11 @@ func constrain(template *x509.Certificate, hosts []string) {
 
 // networkOf is a network, or that of one address; of a name it is nil.
 func networkOf(host string) *net.IPNet {
-	ip, network, err := net.ParseCIDR(host)
-	if err == nil {
+	if _, network, err := net.ParseCIDR(host); err == nil {
 		return network
 	}
-	if ip = net.ParseIP(host); ip == nil {
+	ip := net.ParseIP(host)
+	if ip == nil {
 		return nil
 	}
 	if v4 := ip.To4(); v4 != nil {

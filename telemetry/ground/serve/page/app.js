@@ -17,7 +17,6 @@ function checkSleep() { // a clock that stood still while the device slept makes
   if (slept > 2000) { offset -= slept; connect(); }
 }
 
-// ---- What is known.
 let welcome = null, state = null, users = [], answers = [];
 let judged = null; // how current the status is, by the server; its age grows here
 let samples = [[], [], [], [], [], [], []]; // slot, spent, predicted end, floor, budget, delay, setting
@@ -153,7 +152,7 @@ function checkStream() {
   if (source && (now - Math.max(eventMS, openedMS) > 5000 || document.body.dataset.link === 'lost' && now - openedMS > 30e3)) connect();
 }
 
-// login exchanges the token of a link, which then leaves the address bar and the history.
+// login exchanges a link's token, which then leaves address bar and history.
 async function login() {
   const token = location.hash.slice(1);
   if (token) {
@@ -171,7 +170,6 @@ function post(path, body) {
   return fetch(path, {method: 'POST', headers: {'Content-Type': 'application/json', ...bearer()}, body: JSON.stringify(body), signal: AbortSignal.timeout(8000)});
 }
 
-// ---- Words.
 const kilojoules = j => j == null ? '-' : `${(j / 1000).toFixed(1)} kJ`;
 const ageText = ms => ms < 9950 ? `${(ms / 1000).toFixed(1)} s` : ms < 120e3 ? `${Math.round(ms / 1000)} s` : `${Math.round(ms / 60e3)} min`;
 const scope = s => s.scope === 'landed' ? 'to touchdown' : 'in slots';
@@ -196,7 +194,7 @@ function link() {
 const sinceMS = () => Math.max(0, serverNow() - judged.receivedMS); // the status was received
 const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + sinceMS();
 
-// whyText is why an aircraft does not fly as ordered. One that was lost is its pilot's when it is received again.
+// whyText is why an aircraft does not fly as ordered. A lost one is its pilot's once received again.
 function whyText(a, s) {
   const act = a.landed ? inSlots.includes(s.state) && 'LAUNCH' : s.state !== 'stopped' && 'resume';
   const back = act && welcome.role === 'command' ? `: tick it, press ${act}` : '';
@@ -449,7 +447,6 @@ function renderMap(s) {
   });
 }
 
-// ---- Charts.
 let energyChart = null, delayChart = null;
 function renderCharts() {
   if (!samplesNew || !samples[0].length) return;
@@ -497,7 +494,6 @@ function makeHold(button, act, lastsMS = 1000) {
   document.addEventListener('visibilitychange', cancel);
 }
 
-// ---- Commands.
 const actions = [ // action, seconds of its press, label, states in which the leader may accept it
   ['start', 2, 'START', ['idle']],
   ['hold', 1, 'hold', ['flying', 'holding']], // makes a hold for lost contact the crew's own
@@ -653,7 +649,7 @@ setInterval(() => {
   beat = post('alive', {}).then(r => { beatFailed = !r.ok; }, () => { beatFailed = true; });
 }, 1000);
 
-// ---- A replay: the events of a mission that is over, taken when their time comes.
+// ---- A replay: the events of a past mission, taken when their time comes.
 async function openReplay(session) {
   const mission = await fetch('replay', {headers: bearer()}).then(r => r.ok && r.json()).catch(() => null);
   if (replay) return; // another page view asked too
