@@ -574,7 +574,7 @@ function newID(kind) {
 }
 
 const given = new Set();
-// send gives a command once; what became of it comes with the events.
+// send gives a command once; its outcome comes with the events.
 async function send(q) {
   const id = newID(q.kind), at = Math.round(serverNow());
   given.add(id);
@@ -630,7 +630,7 @@ makeHold($('logout'), async () => { // of all pages of this browser
   location.reload();
 });
 
-// deaf is whether the leader knows nothing of 10 s of heartbeats.
+// deaf: the leader knows nothing of 10 s of heartbeats.
 const deaf = s => beatsFromMS > 0 && serverNow() - beatsFromMS > 10e3 && (s.crew_age_s ?? 99) > 10;
 
 // ---- The crew's heartbeat: while this page is seen, and itself sees the fleet.
