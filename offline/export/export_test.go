@@ -60,8 +60,25 @@ func testBeliefs(seed uint64) *learned.Parameters {
 	return p
 }
 
+// randomParameters keeps activations of order one through any depth.
 func randomParameters(a model.Arch, seed uint64) []float32 {
-	return nntest.Random[float32](a.Tensors(), seed).Data
+	r := rand.New(rand.NewPCG(seed, 1))
+	var p []float32
+	for _, t := range a.Tensors() {
+		for range t.Size() {
+			x := r.NormFloat64()
+			switch {
+			case t.IsMatrix():
+				x /= math.Sqrt(float64(t.Rows))
+			case strings.HasSuffix(t.Name, "g"): // gains of norms
+				x = 1 + 0.2*x
+			default:
+				x *= 0.2
+			}
+			p = append(p, float32(x))
+		}
+	}
+	return p
 }
 
 func randomInputs(r *rand.Rand, m, u int) *model.Inputs {
