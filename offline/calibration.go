@@ -52,11 +52,11 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	config := command.WorldFlag(f)
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run; calibration.json goes there")
-	text := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
+	seedRange := f.String("seeds", "100000:100060", "calibration seeds, `A:B`, B excluded")
 	settings := f.Int("settings", 101, "settings measured")
 	flights := f.Int("flights", 399, "flights in each condition that the margin of ceilings is fitted on, on the seeds after those; 0: "+
 		"none is fitted")
-	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
+	checkpointDir := f.String("checkpoint", "", "`FOLDER` of a checkpoint to calibrate anew, instead of a training run")
 	reserve := f.Bool("reserve", false, "calibrate nothing: compare sizes of the reserve of budgets, on the cells that it may be chosen on")
 	probabilities := f.String("probabilities", "0.09,0.18,0.27,0.36,0.5",
 		"with -reserve: `LIST` of probabilities of a change of flight power")
@@ -70,7 +70,7 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	}
 	ctx, stop := limit(ctx)
 	defer stop()
-	if *reserve && *dir == "" {
+	if *reserve && *checkpointDir == "" {
 		return cli.BadInputf("-reserve is of a checkpoint that flies: add -checkpoint")
 	}
 	sizes, err := parseReserves(*probabilities, *shares)
@@ -80,37 +80,39 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if *settings < 3 || *workers < 1 || *flights < 0 {
 		return cli.BadInputf("-settings must be 3 at least, -workers 1, -flights 0")
 	}
-	list, err := command.ParseSeeds(*text, seeds.CheckCalibration)
+	mapSeeds, err := command.ParseSeeds(*seedRange, seeds.CheckCalibration)
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	var more []uint64
+	var ceilingSeeds []uint64
 	if *flights > 0 && !*reserve {
-		more = seeds.List(list[len(list)-1]+1, *flights)
-		if err := calibrate.CheckCeilingSeeds(more); err != nil {
+		ceilingSeeds = seeds.List(mapSeeds[len(mapSeeds)-1]+1, *flights)
+		if err := calibrate.CheckCeilingSeeds(ceilingSeeds); err != nil {
 			return cli.BadInput(err)
 		}
 	}
-	folder := cmp.Or(*dir, *trainDir)
-	ck, w, parameters, err := loadUncalibrated(*dir, *corpusDir, *trainDir)
-	if err == nil && !*reserve {
-		err = command.CheckWritable(folder)
-	}
+	folder := cmp.Or(*checkpointDir, *trainDir)
+	ck, trainedIn, parameters, err := loadUncalibrated(*checkpointDir, *corpusDir, *trainDir)
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	here, err := config(w)
+	if !*reserve { // which writes nothing
+		if err := command.CheckWritable(folder); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	flownIn, err := config(trainedIn)
 	if err != nil {
 		return cli.BadInput(err)
 	}
-	command.WarnOfWorld(call.Stderr, w, here)
+	command.WarnOfWorld(call.Stderr, trainedIn, flownIn)
 	if *reserve {
-		c := evaluate.Config{World: here, Seeds: list, Workers: *workers, Progress: call.Stderr}
+		c := evaluate.Config{World: flownIn, Seeds: mapSeeds, Workers: *workers, Progress: call.Stderr}
 		return measureReserves(ctx, call, *asJSON, ck, c, sizes)
 	}
 	job := calibrate.Job{
-		Checkpoint: ck, Parameters: parameters, World: here, Seeds: list, Ceilings: more, Settings: *settings, Workers: *workers,
-		Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
+		Checkpoint: ck, Parameters: parameters, World: flownIn, Seeds: mapSeeds, Ceilings: ceilingSeeds,
+		Settings: *settings, Workers: *workers, Partial: filepath.Join(folder, "calibration.part.json"), Log: call.Stderr,
 	}
 	cal, err := job.Run(ctx)
 	if command.Ended(ctx, err) {
@@ -119,12 +121,14 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	path, indent, made := filepath.Join(*trainDir, "calibration.json"), "", any(cal)
-	if *dir != "" {
-		path, indent, made = filepath.Join(*dir, checkpoint.ManifestFile), "  ", &ck.Manifest
+	// Of a training run the calibration is a file of its own, for export. A checkpoint's manifest has it: job.Run
+	// has set all of it there but the metrics.
+	path, indent, output := filepath.Join(*trainDir, "calibration.json"), "", any(cal)
+	if *checkpointDir != "" {
+		path, indent, output = filepath.Join(*checkpointDir, checkpoint.ManifestFile), "  ", &ck.Manifest
 		ck.Evaluation = cal.BudgetMetrics
 	}
-	if err := command.ReplaceJSON(path, indent, made); err != nil {
+	if err := command.ReplaceJSON(path, indent, output); err != nil {
 		return err
 	}
 	if err := os.Remove(job.Partial); err != nil {
@@ -144,7 +148,7 @@ floor named in flight: off by %.2f %% in calm air, %.2f %% in gusts of 5 %%, %.2
 		100*cal.BudgetMetrics["floor_error_gust_15"], 100*cal.BudgetMetrics["floor_error_shock"])
 }
 
-// ceilingLine says what was measured of ceilings and is promised.
+// ceilingLine is the line on ceilings: how many calibration flights exceeded theirs, and which rate is promised.
 func ceilingLine(m *goal.CeilingMargin) string {
 	if m.Flights == 0 {
 		return fmt.Sprintf("a margin of %.2f deviations, not calibrated: nothing is promised", m.StdDevs)
@@ -160,12 +164,15 @@ func parseReserves(probabilities, shares string) (sizes []budget.Reserve, err er
 		return nil, err
 	}
 	s, err := parseShares("-shares", shares)
+	if err != nil {
+		return nil, err
+	}
 	for _, probability := range p {
 		for _, share := range s {
 			sizes = append(sizes, budget.Reserve{Probability: probability, MaxPriceShare: share})
 		}
 	}
-	return sizes, err
+	return sizes, nil
 }
 
 // parseShares reads a list of numbers from 0 to 1.
@@ -246,23 +253,25 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run and its calibration.json")
 	out := f.String("out", "out/checkpoint", "`FOLDER` of the checkpoint")
 	estimator := f.String("estimator", "", "`FOLDER` of an estimator's training run")
-	dir := f.String("checkpoint", "", "`FOLDER` of a checkpoint that gets the estimator and stays as it is in all else")
+	checkpointDir := f.String("checkpoint", "", "`FOLDER` of a checkpoint that gets the estimator and stays as it is in all else")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(exportUsage, 0); err != nil {
 		return err
 	}
-	if *dir != "" && *estimator == "" {
+	if *checkpointDir != "" && *estimator == "" {
 		return cli.BadInputf("-checkpoint is of what gets an estimator: add -estimator")
 	}
 	var beliefs *learned.Parameters
 	var record *checkpoint.Estimator
-	var made []string
+	var inputs []string
 	began := experiment.Now()
-	if *dir == "" {
-		made = []string{filepath.Join(*corpusDir, "manifest.json"), filepath.Join(*trainDir, "state.bin"), filepath.Join(*trainDir,
+	if *checkpointDir == "" {
+		inputs = []string{filepath.Join(*corpusDir, "manifest.json"), filepath.Join(*trainDir, "state.bin"), filepath.Join(*trainDir,
 			"calibration.json")}
 	}
 	if *estimator != "" {
+		// Read takes a checkpoint's folder and a lone file of parameters, too; only a run's folder will do here,
+		// since the record has the hash of this file.
 		path := filepath.Join(*estimator, belieftrain.ParametersFile)
 		_, err := os.Stat(path)
 		if err == nil {
@@ -271,23 +280,10 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 		if err != nil {
 			return cli.BadInput(err)
 		}
-		made = append(made, path)
+		inputs = append(inputs, path)
 	}
-	if *dir != "" {
-		if _, _, err := export.ReadPolicy(*dir); err != nil {
-			return cli.BadInput(err)
-		}
-		if err := command.CheckWritable(*dir); err != nil {
-			return cli.BadInput(err)
-		}
-		if err := export.WriteEstimator(*dir, *record, beliefs); err != nil {
-			return err
-		}
-		if err := writeRecord(*dir, "record-estimator.json", made, began); err != nil {
-			return err
-		}
-		return call.Result(*asJSON, map[string]any{"checkpoint": *dir, "estimator_parameters": len(beliefs.Data), "window": beliefs.Window},
-			"an estimator of %d parameters that remembers %d slots, in %s", len(beliefs.Data), beliefs.Window, *dir)
+	if *checkpointDir != "" {
+		return exportEstimator(call, *asJSON, *checkpointDir, record, beliefs, inputs, began)
 	}
 	_, ck, parameters, err := loadTrained(*corpusDir, *trainDir)
 	if err == nil {
@@ -308,16 +304,35 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	if err := export.Write(*out, ck.Manifest, parameters, beliefs); err != nil {
 		return err
 	}
-	if err := writeRecord(*out, "record.json", made, began); err != nil {
+	if err := writeRecord(*out, "record.json", inputs, began); err != nil {
 		return err
 	}
 	return call.Result(*asJSON, map[string]any{"checkpoint": *out, "parameters": len(parameters)}, "checkpoint of %d parameters in %s",
 		len(parameters), *out)
 }
 
-// writeRecord writes into a checkpoint's folder by what it was made, with the hashes of the files that it was made of, by path, and of
-// its own, by name.
-func writeRecord(dir, name string, made []string, began experiment.Stamp) error {
+// exportEstimator writes an estimator into a checkpoint that there is, and leaves the rest of it as it is.
+func exportEstimator(call *cli.Call, asJSON bool, dir string, record *checkpoint.Estimator, beliefs *learned.Parameters,
+	inputs []string, began experiment.Stamp) error {
+	if _, _, err := export.ReadPolicy(dir); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := command.CheckWritable(dir); err != nil {
+		return cli.BadInput(err)
+	}
+	if err := export.WriteEstimator(dir, *record, beliefs); err != nil {
+		return err
+	}
+	if err := writeRecord(dir, "record-estimator.json", inputs, began); err != nil {
+		return err
+	}
+	return call.Result(asJSON, map[string]any{"checkpoint": dir, "estimator_parameters": len(beliefs.Data), "window": beliefs.Window},
+		"an estimator of %d parameters that remembers %d slots, in %s", len(beliefs.Data), beliefs.Window, dir)
+}
+
+// writeRecord writes a record into a checkpoint's folder, as the file of that name: which version made the checkpoint,
+// on which processor, and the hashes of its inputs, by path, and of its own files, by name.
+func writeRecord(dir, name string, inputs []string, began experiment.Stamp) error {
 	ck, err := checkpoint.Load(dir)
 	if err != nil {
 		return err
@@ -327,10 +342,10 @@ func writeRecord(dir, name string, made []string, began experiment.Stamp) error 
 		return err
 	}
 	r := experiment.NewRecord(&w, 0)
-	for name, n := range ck.Seeds {
-		r.Seeds[name] = fmt.Sprint(n)
+	for seedName, n := range ck.Seeds {
+		r.Seeds[seedName] = fmt.Sprint(n)
 	}
-	for _, path := range made {
+	for _, path := range inputs {
 		err = errors.Join(err, r.AddFiles(path, path))
 	}
 	own := []string{checkpoint.GraphFile, checkpoint.ManifestFile}

@@ -9,7 +9,7 @@ import (
 
 // Draw returns a world around the named ones: each element is on or off by itself, and
 // what is hidden of it is drawn from a range around that of the named worlds. In half of
-// them the radio surroundings, if they are on, are the named worlds' own.
+// them the radio surroundings and the walking, if they are on, are the named worlds' own.
 func Draw(r *rand.Rand) world.Config {
 	c := world.Standard()
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }

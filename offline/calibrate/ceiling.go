@@ -18,7 +18,7 @@ import (
 // ViolationRate is the rate of violations that ceilings are calibrated for.
 const ViolationRate = 0.005
 
-// flightCondition is a disturbance of a calibration flight.
+// disturbance is one condition of a calibration flight.
 type disturbance struct {
 	name  string
 	apply func(c *world.Config, r *rand.Rand)
@@ -88,7 +88,7 @@ func CheckCeilingSeeds(list []uint64) error {
 // This is split conformal prediction (Vovk, Gammerman, Shafer, Algorithmic
 // Learning in a Random World, 2005): the score of a flight is the least margin
 // from which on, upwards, it is not violated; a margin that at most
-// Rate (n+1) - 1 of n scores exceed is exceeded by the score of the next
+// ViolationRate (n+1) - 1 of n scores exceed is exceeded by the score of the next
 // exchangeable flight at most at that rate. Margins are tried downwards, and a
 // flight that was violated once counts as violated from there on.
 //

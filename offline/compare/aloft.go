@@ -14,17 +14,17 @@ import (
 	"prefdt/telemetry/command"
 )
 
-// BesideAloft is a flight with a budget of packs beside the simplest way to keep them, on the same seed,
-// with the same reports lost and slots missed: everybody stays in the air until the weakest pack has no
-// slot left above its reserve, its climb and its way home as this flight measured them. As many times as
-// there are aircraft, what the weakest has left is spent evenly. Then all come home, and every task is
-// computed locally.
+// BesideAloft compares a flight whose budget is given by its packs with the simplest way to keep them, on
+// the same seed, with the same reports lost and slots missed. The simplest way keeps everybody in the air
+// until the weakest pack can carry no further slot above its reserve and its transit (climb and way home,
+// as this flight measured them). What it spends until then, evenly over the slots, is the weakest pack's
+// joules times the number of aircraft. Then all come home, and every task is computed locally.
 type BesideAloft struct {
 	Packs      []PackLeft `json:"packs"`
-	Flight     Cost       `json:"flight"` // in slots
-	Aloft      Cost       `json:"aloft"`  // in slots
-	AloftSlots int        `json:"aloft_slots"`
-	Slots      int        `json:"slots"`
+	Flight     Cost       `json:"flight"`      // in slots
+	Aloft      Cost       `json:"aloft"`       // in slots
+	AloftSlots int        `json:"aloft_slots"` // with an aircraft in the air
+	Slots      int        `json:"slots"`       // of the flight
 }
 
 // PackLeft is what the flight left in a pack at touchdown, and what it was to keep.
@@ -32,10 +32,11 @@ type PackLeft struct {
 	Aircraft int     `json:"aircraft"`
 	LeftJ    float64 `json:"left_j"`
 	KeptJ    float64 `json:"kept_j"`
-	passed   bool
+	passed   bool    // LeftJ is below KeptJ by more than report.PassedMost of the pack
 }
 
-// readPacks has the request of a flight by its packs: what each has for the slots.
+// readPacks sets the request of a flight by its packs: what each may spend in the slots and, for the fleet,
+// the weakest pack's joules times the number of aircraft.
 func (f *Flight) readPacks(b *report.Budget) error {
 	packs := &rollout.Packs{}
 	for _, a := range f.Summary.Aircraft {
@@ -48,8 +49,10 @@ func (f *Flight) readPacks(b *report.Budget) error {
 		if u := b.Packs[i].UsableJ; u != nil {
 			usableJ = *u
 		}
-		slotsJ := usableJ - a.KeptJ - a.TransitJ
-		if !b.Landed { // the way home comes out of what the pack holds beside
+		var slotsJ float64
+		if b.Landed { // from take-off to touchdown: the transit is part of what is usable
+			slotsJ = usableJ - a.KeptJ - a.TransitJ
+		} else { // in the slots alone, but the pack must hold the transit, too
 			slotsJ = min(usableJ, a.PackJ-a.TransitJ) - a.KeptJ
 		}
 		packs.EnergyJ = append(packs.EnergyJ, slotsJ)
@@ -62,9 +65,9 @@ func (f *Flight) readPacks(b *report.Budget) error {
 	return nil
 }
 
-// together has everybody stay in the air while each pack carries another slot, on as many times the weakest
-// pack as there are aircraft, and then nobody.
-func together(in *duty.Input, plan *duty.Plan) {
+// planAllAloft keeps everybody in the air while the weakest pack carries another slot, and then sends all
+// home. A slot lasts one second, so watts of flight are the joules of a slot.
+func planAllAloft(in *duty.Input, plan *duty.Plan) {
 	weakestJ := slices.MinFunc(in.Aircraft, func(a, b duty.Aircraft) int { return cmp.Compare(a.LeftJ, b.LeftJ) }).LeftJ
 	plan.SlotsJ = weakestJ * float64(len(in.Aircraft))
 	for m := range plan.Aircraft {
@@ -72,32 +75,34 @@ func together(in *duty.Input, plan *duty.Plan) {
 	}
 }
 
-// CompareAloft flies the simplest way.
+// CompareAloft flies the simplest way of BesideAloft and returns it beside the flight.
 func CompareAloft(f *Flight) (c BesideAloft, err error) {
 	r, err := f.evenRunner()
 	if err != nil {
 		return c, err
 	}
-	r.Planner = rollout.PlanFunc(together)
+	r.Planner = rollout.PlanFunc(planAllAloft)
 	r.OnSettled = func(_ int, delayS, energyJ float64) { c.Aloft.add(delayS, energyJ) }
 	c.AloftSlots, c.Slots = r.Fly(f.Summary.Seed, f.Request).ServedSlots, len(f.Slots)
 	c.Flight, _ = f.cost()
 	for _, a := range f.Summary.Aircraft {
-		c.Packs = append(c.Packs, PackLeft{a.Number, a.LeftJ, a.KeptJ, a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ})
+		c.Packs = append(c.Packs, PackLeft{
+			Aircraft: a.Number, LeftJ: a.LeftJ, KeptJ: a.KeptJ, passed: a.LeftJ < a.KeptJ-report.PassedMost*a.PackJ,
+		})
 	}
 	return c, nil
 }
 
-// String says what became of the packs.
+// String says whether the reserves were kept, what each pack had left, and what both ways cost.
 func (c *BesideAloft) String() string {
-	what, packs := "kept", []string{}
+	verdict, packs := "kept", []string{}
 	for _, p := range c.Packs {
 		if p.passed {
-			what = "passed"
+			verdict = "passed"
 		}
 		packs = append(packs, fmt.Sprintf("aircraft %d landed with %s, its reserve is %s", p.Aircraft, command.Kilojoules(p.LeftJ),
 			command.Kilojoules(p.KeptJ)))
 	}
 	return fmt.Sprintf("%s the packs' reserves (%s); all in the air until the weakest pack is used: %.0f s of delay, %d of %d slots "+
-		"served, you: %.0f s", what, strings.Join(packs, "; "), c.Aloft.DelayS, c.AloftSlots, c.Slots, c.Flight.DelayS)
+		"served, you: %.0f s", verdict, strings.Join(packs, "; "), c.Aloft.DelayS, c.AloftSlots, c.Slots, c.Flight.DelayS)
 }

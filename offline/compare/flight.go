@@ -21,8 +21,8 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// Flight is one that simbridge flew. In a world that hides nothing Snapshot, Users, Followed
-// and Believed of its slots are not known.
+// Flight is a flight that simbridge flew, read from its folder. Snapshot, Users, Followed and Believed of its
+// slots are set only if its world hides something (world.Config.HidesState).
 type Flight struct {
 	Summary report.Summary
 	World   world.Config
@@ -56,15 +56,15 @@ func (l *LeaderFiles) loadBelieving() (*checkpoint.Checkpoint, error) {
 	return frozen, err
 }
 
-// Slot is one slot of it.
+// Slot is what is known of one slot of a flight.
 type Slot struct {
 	Missed   bool    // no beacon opened it
-	Decided  bool    // and its decision is in the log: not if the leader was killed in it
+	Decided  bool    // the leader logged its decision: not if it was killed in the slot
 	DelayS   float64 // true, summed over users
 	EnergyJ  float64 // true
 	Snapshot slot.Snapshot
-	Users    []int // in the world, of the snapshot's users, then of its idle ones
-	Followed []int // users whose decision came in time
+	Users    []int // indices in the world, from 0: of Snapshot.Users, then of Snapshot.IdleUsers
+	Followed []int // indices in the world of the users whose decision came in time
 	Believed believed
 }
 
@@ -100,7 +100,8 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// ReadFlight reads the folder of a flight.
+// ReadFlight reads the folder of a flight: what it was and cost, what its leader decided with, and its request. In
+// a world that hides something it also reads what the leader saw and believed.
 func ReadFlight(folder string) (*Flight, error) {
 	f := &Flight{}
 	if err := readJSON(filepath.Join(folder, "summary.json"), &f.Summary); err != nil {
@@ -124,15 +125,24 @@ func ReadFlight(folder string) (*Flight, error) {
 	if f.Slots, err = readCosts(filepath.Join(folder, "slots.csv"), f.World.Aircraft); err != nil {
 		return nil, err
 	}
-	if !f.World.HidesState() && f.Summary.Executed == nil {
+	if !f.World.HidesState() && f.Summary.Executed == nil { // simbridge exports no leader's log of such a flight
 		return f, f.readBudgets()
 	}
-	var logged []loggedFlight
-	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
+	if err := f.readLog(folder); err != nil {
 		return nil, err
 	}
+	return f, nil
+}
+
+// readLog reads the request from the leader's log and, in a world that hides something, what the leader saw,
+// believed and had followed.
+func (f *Flight) readLog(folder string) error {
+	var logged []loggedFlight
+	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
+		return err
+	}
 	if len(logged) == 0 || len(logged[len(logged)-1].Rows) == 0 {
-		return nil, fmt.Errorf("read flight: %s logs no slot", fly.LogFile)
+		return fmt.Errorf("read flight: %s logs no slot", fly.LogFile)
 	}
 	last := logged[len(logged)-1]
 	if g := last.State.Account.Goal; g.Mode == goal.Preference {
@@ -141,11 +151,11 @@ func ReadFlight(folder string) (*Flight, error) {
 		f.Request = rollout.Request{Mode: g.Mode, BudgetJ: g.BudgetJ}
 	}
 	if !f.World.HidesState() {
-		return f, nil
+		return nil
 	}
 	tasks, err := report.ReadTable(filepath.Join(folder, report.TasksFile))
 	if err != nil {
-		return nil, fmt.Errorf("read flight: %w", err)
+		return fmt.Errorf("read flight: %w", err)
 	}
 	for _, task := range tasks {
 		if n := int(task["slot"]); task["by_decision"] == 1 && n >= 0 && n < len(f.Slots) {
@@ -159,22 +169,23 @@ func ReadFlight(folder string) (*Flight, error) {
 		s := &f.Slots[r.Slot]
 		s.Decided, s.Snapshot, s.Believed = true, r.Seen.Snapshot, r.Seen.Believed
 		if len(r.Seen.Names) != len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers) {
-			return nil, fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names),
+			return fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names),
 				len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers))
 		}
 		for _, name := range r.Seen.Names {
 			var n int
 			if _, err := fmt.Sscanf(name, "u%d", &n); err != nil || n < 1 || n > f.World.UserCount() {
-				return nil, fmt.Errorf("read flight: user %q is none of simbridge's", name)
+				return fmt.Errorf("read flight: user %q is none of simbridge's", name)
 			}
 			s.Users = append(s.Users, n-1)
 		}
 	}
-	return f, nil
+	return nil
 }
 
-// readBudgets has the request of a flight, a total that was revised once at most, or packs: in slots, of what the
-// flight's own climb and ways home leave where the budget counts them.
+// readBudgets sets the request of a flight from the budgets that it was given: packs, or a total that was revised
+// once at most. Where a budget counts climb and way home, what the flight spent on them is taken off: the request
+// is for the slots alone.
 func (f *Flight) readBudgets() error {
 	b := f.Summary.Budgets
 	switch {
@@ -219,11 +230,11 @@ func readCosts(path string, aircraft int) (slots []Slot, err error) {
 	return slots, nil
 }
 
-// missed reports whether a slot that the flight had was missed: it may have ended early.
+// missed reports whether the n-th slot was missed. None is after the end of a flight that ended early.
 func (f *Flight) missed(n int) bool { return n < len(f.Slots) && f.Slots[n].Missed }
 
-// Link is the link that the flight had: which reports arrived, which decisions came in
-// time, which slots were missed, and of which slots the batteries measured the flight.
+// Link is the link that the flight had: which reports arrived, which decisions came in time, which slots were
+// missed, and for which slots an aircraft's flight energy was measured.
 func (f *Flight) Link() rollout.ReportLink {
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer}
 	l.Received = func(n, user int) bool { return n < len(f.Slots) && slices.Contains(f.Slots[n].Users, user) }

@@ -23,7 +23,7 @@ const (
 	maxMonotoneShift = 0.02 // gate of order: how far, as a part of the span, noise may move the map
 )
 
-// fitConditioner solves eq. (reg) on a corpus's expert flights (see Flight.fitsConditioner) and holds
+// fitConditioner solves eq. (reg) on a corpus's expert flights (see Episode.fitsConditioner) and holds
 // it to both gates before anything is trained: the map omega -> E[G | omega]
 // must be monotone, and the regression must explain the returns it is fitted to.
 func fitConditioner(m *Manifest) (goal.Conditioner, error) {

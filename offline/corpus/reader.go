@@ -14,10 +14,9 @@ import (
 	"prefdt/offline/teacher"
 )
 
-// ExampleReader turns flights into examples. It flies a flight
-// with the objective of a policy whose request is the
-// flight's own outcome: the rows are what that policy would have read, the
-// labels what the teacher decided. It serves one goroutine.
+// ExampleReader turns flights into examples. It flies a flight again with the objective of a policy that
+// is asked for the flight's own outcome: an example's rows are what that policy would have read, its labels
+// what the teacher decided. It serves one goroutine.
 type ExampleReader struct {
 	*replayer
 	rowBuilder    *token.Builder

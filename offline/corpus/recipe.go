@@ -79,7 +79,7 @@ type Episode struct {
 	Teacher string  `json:"teacher" parquet:"teacher,dict"`
 	Member  int     `json:"member" parquet:"member"` // of the archive, or the heuristic's mode
 	Price   float64 `json:"price_s_per_j" parquet:"price_s_per_j"`
-	Omega   float64 `json:"omega" parquet:"omega"` // the setting it is stored under
+	Omega   float64 `json:"omega" parquet:"omega"` // the delay share it is stored under
 
 	ChangeSlot         int     `json:"change_slot" parquet:"change_slot"` // 0: none
 	ChangePrice        float64 `json:"change_price_s_per_j" parquet:"change_price_s_per_j"`
@@ -118,7 +118,7 @@ type sampler struct {
 	curve  checkpoint.PriceCurve
 }
 
-// sampleFlight draws the i-th flight, before it is flown. Seeds run through the
+// episode draws the i-th flight, before it is flown. Seeds run through the
 // training range.
 func (d *sampler) episode(i int) Episode {
 	r := rand.New(rand.NewPCG(d.Seed, uint64(i)))
@@ -165,7 +165,7 @@ func (d *sampler) episode(i int) Episode {
 	return f
 }
 
-// sampleSetting draws a setting and the member, and price, that realises it.
+// setting draws a setting and the member, and price, that realises it.
 func (d *sampler) setting(r *rand.Rand) (tier string, member int, price, omega float64) {
 	var y float64
 	switch x := r.Float64(); {
