@@ -182,7 +182,7 @@ func (r Request) Brief(s *telemetry.Status) string {
 }
 
 // Refusal is why the leader would refuse a mission command for the state of the aircraft that it names, as far as a
-// status tells; empty: it may accept. Of `resume` and `return` it obeys for those that can.
+// status tells; empty: it may accept. Of `return` it obeys for those that can.
 func (r Request) Refusal(s *telemetry.Status) string {
 	m := r.Mission
 	if m == nil || s == nil {
@@ -194,16 +194,14 @@ func (r Request) Refusal(s *telemetry.Status) string {
 		if k < 0 {
 			return fmt.Sprintf("there is no aircraft %d", number)
 		}
-		one := namedRefusal(m.Action, &s.Aircraft[k])
-		each := m.Action == telemetry.ActionReturn
-		if one == "" && each {
+		switch one := namedRefusal(m.Action, &s.Aircraft[k]); {
+		case one != "" && why == "":
+			why = fmt.Sprintf("aircraft %d %s", number, one)
+		case one == "" && m.Action == telemetry.ActionReturn: // it is obeyed for those that can
 			return ""
 		}
-		if one != "" && !each {
-			return fmt.Sprintf("aircraft %d %s", number, one)
-		}
-		if one != "" && why == "" {
-			why = fmt.Sprintf("aircraft %d %s", number, one)
+		if why != "" && m.Action != telemetry.ActionReturn {
+			return why
 		}
 	}
 	return why
