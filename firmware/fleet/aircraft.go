@@ -38,6 +38,7 @@ type aircraft struct {
 	receivedS         float64 // any message
 	heartbeatS        float64 // HEARTBEAT
 	mode              Mode
+	modeUnexplainedS  float64 // when its HEARTBEAT last showed another mode, which did not follow from the leader's commands
 	armed             bool
 	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)
 	foreign           string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent

@@ -194,7 +194,8 @@ func TestCopterLandsUnknown(t *testing.T) {
 	}
 }
 
-// Prearm is read in GUIDED: a good check of STABILIZE says nothing.
+// Prearm is read in GUIDED: a good check of STABILIZE says nothing, one that fails would fail in GUIDED, too. After a landing,
+// LAND and RTL cannot be armed in.
 func TestCopterPreArmIsOfItsMode(t *testing.T) {
 	v := newSimCopter(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	v.simulate(time.Second, nil)
@@ -202,6 +203,16 @@ func TestCopterPreArmIsOfItsMode(t *testing.T) {
 	v.transmit(good)
 	if got := v.view().PreArm; got != PreArmOtherMode {
 		t.Errorf("in STABILIZE: %s", got)
+	}
+	v.transmit(&common.MessageSysStatus{})
+	if got := v.view().PreArm; got != PreArmFails {
+		t.Errorf("in STABILIZE, failing: %s", got)
+	}
+	v.mode = copterLand
+	v.sendHeartbeat()
+	v.transmit(&common.MessageSysStatus{})
+	if got := v.view().PreArm; got != PreArmOtherMode {
+		t.Errorf("in LAND: %s", got)
 	}
 	v.mode = copterGuided
 	v.sendHeartbeat()

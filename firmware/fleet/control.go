@@ -65,9 +65,8 @@ const (
 type control struct {
 	phase             Phase
 	homeward          bool   // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
-	pilotReason       string // why it is under pilot control, since pilotSinceS
+	pilotReason       string // why it is under pilot control
 	sentHome          string // why the leader sent it home by itself; empty: it did not, since the last order
-	pilotSinceS       float64
 	trajectory        trajectory
 	transitReference  physics.Position // a transit's reference at transitReferenceS
 	transitReferenceS float64

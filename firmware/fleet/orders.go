@@ -128,8 +128,8 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.fresh(now) || !a.heartbeatFresh(now):
 		return a.staleError(now)
-	case a.phase == PhasePilot && a.positionS < a.pilotSinceS: // its autopilot may have rebooted, which its next positions show
-		return errors.New("sent no position since its pilot has it; send it again")
+	case a.positionS < a.modeUnexplainedS: // its autopilot may have rebooted, which its next position shows
+		return errors.New("sent no position since its mode changed; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
 	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM < touchdownNearM: // it may touch down before it obeys

@@ -32,6 +32,10 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	if a.mode != wasMode && a.params.kind().traits().preArmByMode {
 		a.preArm = PreArmUnknown
 	}
+	expected := a.mode == wasMode || a.modeChangeExpected(f, wasMode, wasS, wasFailsafe)
+	if !expected {
+		a.modeUnexplainedS = now
+	}
 	if !a.controlled() {
 		return
 	}
@@ -43,7 +47,7 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	case a.mode != wasMode && a.streamHasGap(wasMode): // setpoints end it
 		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
 		a.phase, a.engagedS = PhaseEngaging, now
-	case a.mode != wasMode && !a.modeChangeExpected(f, wasMode, wasS, wasFailsafe):
+	case !expected:
 		a.handToPilot(f, telemetry.ReasonLeft+a.params.kind().modeName(wasMode)+" for "+a.modeName()+" while "+a.phase.String())
 	case a.mode != wasMode: // a failsafe that was there before its take-off ended is not what ended it
 		a.holdIsOurs = a.role() == RoleHold && wasRole == RoleTakeoff && wasFailsafe
@@ -78,7 +82,7 @@ func (a *aircraft) handToPilot(f *Fleet, why string) {
 		return
 	}
 	now := f.nowS()
-	a.phase, a.homeward, a.sentHome, a.pilotReason, a.pilotSinceS = PhasePilot, false, "", why, now
+	a.phase, a.homeward, a.sentHome, a.pilotReason = PhasePilot, false, "", why
 	if a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
 		a.autopilotText = "" // about something else
 	}

@@ -876,6 +876,24 @@ func TestResumeNeedsAPositionSince(t *testing.T) {
 	}
 }
 
+// After a stop it is resumed at once: its autopilot's hold is what the leader commanded.
+func TestResumeAtOnceAfterAStop(t *testing.T) {
+	v := flyingVehicle(t)
+	v.Stop(1)
+	v.clock.Advance(100 * time.Millisecond)
+	v.tick()
+	v.mode = ModeHold
+	v.clock.Advance(100 * time.Millisecond)
+	v.sendHeartbeat()
+	v.tick()
+	if got := v.view(); got.Phase != PhasePilot {
+		t.Fatalf("it is %s", got.Phase)
+	}
+	if err := v.Resume(resume(1, true)); err != nil {
+		t.Error(err)
+	}
+}
+
 // One that lands may be on the ground before it follows a resume: it would stand there with its motors on.
 func TestNoResumeAboveTheGround(t *testing.T) {
 	for _, mode := range []Mode{ModeReturn, ModeLand} {

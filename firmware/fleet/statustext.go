@@ -47,10 +47,13 @@ func preArmOf(m *common.MessageSysStatus) PreArm {
 }
 
 func (a *aircraft) preArmNow() PreArm {
-	if a.preArm != PreArmUnknown && (a.armed || !a.armable()) {
-		return PreArmOtherMode
+	switch {
+	case a.preArm == PreArmUnknown, !a.armed && a.armable():
+		return a.preArm
+	case a.preArm == PreArmFails && !a.armed && a.role() == RoleOther && a.params.kind().traits().preArmByMode:
+		return PreArmFails // the mode that it is armed in requires all that its pilot's modes do
 	}
-	return a.preArm
+	return PreArmOtherMode
 }
 
 // textAssembler assembles a text that arrives in chunks.
