@@ -12,11 +12,13 @@ import (
 	"prefdt/inference/physics"
 )
 
+// LostAfterS is how long an aircraft is silent before it is lost (docs/wire.md).
+const LostAfterS = 10.0
+
 const (
 	silentAfterS      = 1.0  // a position older than this is uncertain: others keep clear of the possible path
 	staleAfterS       = 2.0  // with a position older than this nothing is sent, with such a HEARTBEAT no command
 	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
-	lostAfterS        = 10.0 // an aircraft that is not received for so long is lost (docs/wire.md)
 	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
 
 	landedMPS    = 1.0               // an aircraft that stands measures less speed

@@ -210,7 +210,7 @@ func (a *aircraft) engage(now float64) {
 // HEARTBEAT, streams, parameters.
 func (a *aircraft) checkReception(f *Fleet, now float64) {
 	a.forgetOld(now)
-	if a.received && !a.lost && now-a.receivedS > lostAfterS {
+	if a.received && !a.lost && now-a.receivedS > LostAfterS {
 		a.lost = true
 		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.receivedS)
 		if a.phase != PhaseIdle {

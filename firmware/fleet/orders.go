@@ -251,8 +251,8 @@ func (a *aircraft) clearRefusal(now float64) error {
 	switch {
 	case !a.isObstacle():
 		return errors.New("is not an obstacle")
-	case a.received && now-a.receivedS <= lostAfterS:
-		return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, lostAfterS)
+	case a.received && now-a.receivedS <= LostAfterS:
+		return fmt.Errorf("was received %.1f s ago; it is lost after %v s", now-a.receivedS, LostAfterS)
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	case d.reboot && d.count >= rebootConfirmN && lastsS >= rebootConfirmS:
 	case ahead && lastsS > staleAfterS:
 	case d.count > 1 && !a.located && a.continuesTrack(f, s): // there is nothing that contradicts it
-	case lastsS > staleAfterS && !(a.located && s.receivedS-a.positionS <= lostAfterS): // nor anything else to believe
+	case lastsS > staleAfterS && !(a.located && s.receivedS-a.positionS <= LostAfterS): // nor anything else to believe
 	default:
 		return why
 	}

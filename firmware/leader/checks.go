@@ -73,11 +73,8 @@ func (c *checks) nearStart(v *fleet.View, start physics.Position) error {
 		c.config.Flight.StartWithinM)
 }
 
-// returnAwaitsS is for how long a silent aircraft holds up a return of those that a stop has left in the
-// air: one that was accepted without it would leave it there. Later it counts as lost, and the others return.
-const returnAwaitsS = 10
-
-// returnStopped sends home the aircraft that a stop has left in the air.
+// returnStopped sends home the aircraft that a stop has left in the air. A silent one holds up the others until it is
+// lost: a return that was accepted before would leave it there.
 func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err error) {
 	if c.mission.Phase() != telemetry.StateStopped {
 		return nil, nil
@@ -90,7 +87,7 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 			stopping = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-			if v.StaleS < returnAwaitsS {
+			if v.StaleS < fleet.LostAfterS {
 				return nil, why
 			}
 		case !v.InAir || v.Role != fleet.RoleHold:

@@ -187,7 +187,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 // rejoinIterations is how many iterations after a restart an aircraft that was under
 // command may be received for the first time and still be commanded without the crew: with
 // the slots that waitForFleet takes before them, as long as until a silent one is lost.
-const rejoinIterations = 8
+const rejoinIterations = fleet.LostAfterS - fleetWaitSlots
 
 // rejoinAircraft decides on the aircraft that had an order before the restart, once each
 // is received. It returns the aircraft afterwards.
@@ -220,8 +220,11 @@ func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
 	return l.fleet.Views()
 }
 
+// fleetWaitSlots is how long waitForFleet waits for the others once one aircraft is received.
+const fleetWaitSlots = 2
+
 // waitForFleet waits until every aircraft that was under command is received and the
-// broker is connected, but once one aircraft is received for no more than two slots:
+// broker is connected, but once one aircraft is received for no more than fleetWaitSlots:
 // aircraft that hold in the air come first. While none is received it goes on
 // waiting. What is received first may have waited in a buffer since before the restart: it
 // waits until the autopilots' clocks have run no faster than time for three tenths of a
@@ -253,7 +256,7 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 			newSince = waited
 		}
 		present := waited-newSince >= 3*checksPerSlot/10 // what is received is of now
-		if present && (received == expected && reached || waited >= 2*checksPerSlot) || l.current.yieldReason != nil {
+		if present && (received == expected && reached || waited >= fleetWaitSlots*checksPerSlot) || l.current.yieldReason != nil {
 			return true
 		}
 		if waited%(10*checksPerSlot) == 10*checksPerSlot-1 {

@@ -30,7 +30,7 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	if ordered, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
 		t.Errorf("one received, the other silent for a moment: %v returns, %v", ordered, err)
 	}
-	l.views[1].StaleS = returnAwaitsS + 1
+	l.views[1].StaleS = fleet.LostAfterS + 1
 	if ordered, _ := l.checks(l.views).returnStopped(nil); len(ordered) != 1 || ordered[0].Number != 1 {
 		t.Errorf("the other silent for long: %v returns", ordered)
 	}
