@@ -292,7 +292,7 @@ func TestCompareExecuted(t *testing.T) {
 // What is no flight in a field is one clear line.
 func TestReadFlightRefuses(t *testing.T) {
 	const flown = `{"seed":1,"world":{"aircraft":1,"users":3,"slots":2,"sounding":true}}`
-	const table = "slot,reports_expected,delay_s,flight_j_1,edge_j_1\n0,3,1,130,5\n1,3,1,130,5\n"
+	const table = "slot,missed,delay_s,flight_j_1,edge_j_1\n0,0,1,130,5\n1,1,1,130,5\n"
 	for _, c := range []struct{ summary, log, table, want string }{
 		{"", "", "", "summary.json"},
 		{`{"seed":1}`, "[]", table, "names no world"},
@@ -303,6 +303,7 @@ func TestReadFlightRefuses(t *testing.T) {
 		{flown, `[{"rows":[{"slot":0,"seen":{"names":["u1"]}}]}]`, table, "1 names for 0 users"},
 		{flown, `[{"rows":[{"slot":0,"seen":{"snapshot":{"users":[{"id":0}]},"names":["u9"]}}]}]`, table, `user "u9"`},
 		{flown, `[{"rows":[{"slot":0}]}]`, "slot,delay_s\n0,x\n", "line 2: delay_s"},
+		{flown, `[{"rows":[{"slot":0}]}]`, "slot,delay_s\n0,1\n", "which slots were missed"},
 		{flown, `[{"rows":[{"slot":0}]}]`, table, ""},
 	} {
 		folder := t.TempDir()
@@ -314,7 +315,7 @@ func TestReadFlightRefuses(t *testing.T) {
 			}
 		}
 		f, err := ReadFlight(folder)
-		if c.want == "" && (err != nil || len(f.Slots) != 2) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+		if c.want == "" && (err != nil || len(f.Slots) != 2 || f.Slots[0].Missed || !f.Slots[1].Missed) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s, %s: %v, want %q", c.summary, c.log, err, c.want)
 		}
@@ -327,7 +328,7 @@ func TestCheckpointOfTheFlight(t *testing.T) {
 	folder := t.TempDir()
 	for name, text := range map[string]string{
 		"summary.json": `{"seed":1,"planned_slots":2,"world":{"aircraft":1,"users":3,"slots":1},"budgets":[{"slot":0,"energy_j":9000}]}`,
-		"slots.csv":    "slot,reports_expected,delay_s,flight_j_1,edge_j_1\n0,3,1,130,5\n1,3,1,130,5\n",
+		"slots.csv":    "slot,missed,delay_s,flight_j_1,edge_j_1\n0,0,1,130,5\n1,1,1,130,5\n",
 		"leader.yaml":  "fleet: demo\nslots: 2\n",
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {

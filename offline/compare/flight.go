@@ -221,7 +221,11 @@ func readCosts(path string, aircraft int) (slots []Slot, err error) {
 		return nil, err
 	}
 	for _, row := range table {
-		s := Slot{DelayS: row["delay_s"], Missed: row["reports_expected"] == 0}
+		missed, known := row["missed"]
+		if !known {
+			return nil, fmt.Errorf("read table %s: it does not say which slots were missed; fly again", path)
+		}
+		s := Slot{DelayS: row["delay_s"], Missed: missed == 1}
 		for m := range aircraft {
 			s.EnergyJ += row["flight_j_"+strconv.Itoa(m+1)] + row["edge_j_"+strconv.Itoa(m+1)]
 		}

@@ -82,7 +82,7 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 	for n := range tables[0] {
 		for _, i := range []string{"1", "2"} {
 			u, s := tables[0][n], tables[1][n]
-			if u["reports_expected"] == 0 || s["reports_expected"] == 0 {
+			if u["missed"] == 1 || s["missed"] == 1 {
 				continue // missed: its beginning was not observed
 			}
 			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
@@ -130,7 +130,7 @@ func flyOver(t *testing.T, serial bool, slots int) (table []map[string]float64, 
 	table = readTable(t, filepath.Join(c.Out, "slots.csv"))
 	tasks := 0.0 // that could be decided, in slots that a beacon has opened
 	for _, row := range table {
-		if row["reports_expected"] > 0 {
+		if row["missed"] == 0 {
 			tasks += row["tasks"]
 		}
 	}

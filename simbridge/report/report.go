@@ -363,7 +363,7 @@ func ReadTable(path string) (rows []map[string]float64, err error) {
 }
 
 func writeSlots(path string, f *Flight) error {
-	head := []string{"slot", "reports_expected", "reports_lost", "reports_heard", "tasks", "by_decision", "by_offer", "by_local",
+	head := []string{"slot", "missed", "reports_expected", "reports_lost", "reports_heard", "tasks", "by_decision", "by_offer", "by_local",
 		"delay_s", "deadlines_missed", "spent_j", "leader_spent_j", "leader_end_j", "floor_j", "budget_j", "decision_ms"}
 	for m := range f.Trails {
 		for _, name := range []string{"flight_j", "edge_j", "east_m", "north_m", "speed_mps"} {
@@ -372,8 +372,12 @@ func writeSlots(path string, f *Flight) error {
 	}
 	lines := [][]string{head}
 	for _, r := range f.Rows {
+		missed := 0
+		if r.Missed {
+			missed = 1
+		}
 		var line []string
-		for _, n := range []int{r.Slot, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
+		for _, n := range []int{r.Slot, missed, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
 			line = append(line, strconv.Itoa(n))
 		}
 		line = append(line, formatFloat(r.DelayS), strconv.Itoa(r.DeadlinesMissed))
