@@ -335,6 +335,9 @@ const (
 // ReasonLost begins the reason of an aircraft that became its pilot's because nothing was received of it.
 const ReasonLost = "lost"
 
+// ReasonNoCrew begins the reason of a mission that holds, or returns, because nothing was received from the crew.
+const ReasonNoCrew = "no contact with the crew"
+
 // ReasonLeft begins the reason of an aircraft whose pilot, or another station, chose a mode: it is its pilot's.
 const ReasonLeft = "left "
 

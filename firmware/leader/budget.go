@@ -54,7 +54,7 @@ func checkBudget(b *telemetry.Budget, a *account.Account, most float64) error {
 		return fmt.Errorf("stand_down is %s, and no aircraft is a standby; want %s or %s", b.StandDown, telemetry.StandDownNever,
 			telemetry.StandDownLand)
 	case b.ReplacesJ != nil && inForceJ == 0:
-		return fmt.Errorf("no budget is in force that this could replace, of %v kJ or any other; leave out replaces_j",
+		return fmt.Errorf("no budget is in force that this could replace, of %v kJ or any other; send it without a total to replace",
 			*b.ReplacesJ/1000)
 	case b.ReplacesJ != nil && inForceJ != *b.ReplacesJ:
 		return fmt.Errorf("the budget in force is of %v kJ, not of %v kJ; replace that one, if this is still meant", inForceJ/1000,

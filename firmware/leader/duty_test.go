@@ -86,6 +86,21 @@ func TestKilledAsOneLeaves(t *testing.T) {
 	}
 }
 
+// Where the crew keeps all up, none is said to leave for home by a plan, whatever its pack has.
+func TestKeptUpHasNoWayHomePlanned(t *testing.T) {
+	t.Parallel()
+	r := rig.NewAt(t, 2, 150, 100)
+	fitPacks(r, 24e3, 34e3)
+	r.StartLeader()
+	r.Await("the leader", rig.AnyStatus)
+	budget(t, r, "b1", strings.Replace(landWithAFifth, `"land"`, `"never"`, 1))
+	r.TakeOff()
+	s := r.Await("slots", func(s telemetry.Status) bool { return s.State == telemetry.StateFlying && s.Slot > 2 })
+	if a := s.Aircraft[0]; a.Duty != telemetry.DutyServing || a.FliesUntilSlot != nil || s.CoveredUntilSlot == nil || !s.Saturated {
+		t.Errorf("covered %v, saturated %v, %+v", s.CoveredUntilSlot, s.Saturated, a)
+	}
+}
+
 // "Land everyone with 20 %": each aircraft comes home when its pack is at its reserve and the
 // way, and none touches down below it.
 func TestLandsWithItsReserve(t *testing.T) {

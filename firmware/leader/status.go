@@ -126,7 +126,7 @@ func (l *Leader) addDuty(a *telemetry.StatusAircraft, v *fleet.View) {
 		return
 	}
 	a.LeftAtTouchdownJ = new(l.duty.leftJ[v.Number-1])
-	if x := &l.duty.input.Aircraft[v.Number-1]; !x.Left && !l.duty.leaving(v.Number) {
+	if x := &l.duty.input.Aircraft[v.Number-1]; l.account.Bounds().MayLand() && !x.Left && !l.duty.leaving(v.Number) {
 		a.FliesUntilSlot = new(l.duty.orders[v.Number-1].FliesUntil - 1)
 	}
 }

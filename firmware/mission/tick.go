@@ -126,9 +126,9 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		reason string
 	}{
 		{brokerReturn, brokerLost(limits.BrokerReturnS), "the broker is gone; returning"},
-		{crewReturn, crewLost(limits.CrewReturnS), "no contact with the crew; returning"},
+		{crewReturn, crewLost(limits.CrewReturnS), telemetry.ReasonNoCrew + "; returning"},
 		{brokerHold, brokerLost(limits.BrokerHoldS), "the broker is gone; holding"},
-		{crewHold, crewLost(limits.CrewHoldS), "no contact with the crew; holding"},
+		{crewHold, crewLost(limits.CrewHoldS), telemetry.ReasonNoCrew + "; holding"},
 		{contactRestored, m.state.HeldBy != HeldByCrew && in.Connected && c.BrokerLostS == 0 && !crewSilent(limits.CrewHoldS),
 			"contact is back; flying on"},
 		{climbFailed, in.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
@@ -141,7 +141,7 @@ func (m *Mission) Tick(in TickInput) TickResult {
 			case brokerHold, brokerReturn:
 				m.state.Reason = fmt.Sprintf("the broker was gone for %.0f s of the mission", c.BrokerLostS)
 			case crewHold, crewReturn:
-				m.state.Reason = fmt.Sprintf("no contact with the crew for %.0f s", c.CrewLostS)
+				m.state.Reason = fmt.Sprintf("%s for %.0f s", telemetry.ReasonNoCrew, c.CrewLostS)
 			case climbFailed:
 				m.state.Reason = "no aircraft reached its start in time"
 			}

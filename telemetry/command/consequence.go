@@ -148,6 +148,9 @@ func (r Request) Brief(s *telemetry.Status) string {
 		return strings.TrimPrefix(aircraftText(numbers), "aircraft ")
 	}
 	text, act := "Ends the mission: ", ""
+	if s.State == telemetry.StateStopped { // it is over
+		text = ""
+	}
 	switch m.Action {
 	case telemetry.ActionHold:
 		text, act = "", "wait where they are; slots run on"
@@ -344,17 +347,18 @@ func StateText(s *telemetry.Status) string {
 	return verb[s.State] + ": " + telemetry.Printable(s.Reason)
 }
 
-// holdingWithoutContact says for how long nothing was received from the crew, in a hold that is not its
-// last command; empty otherwise.
+// holdingWithoutContact says for how long nothing was received from the crew, in a hold for that, which is not its
+// last command; empty otherwise. A leader that gives no reason holds for that, too.
 func holdingWithoutContact(s *telemetry.Status) string {
 	last := ""
 	if s.LastCommand != nil {
 		last = s.LastCommand.What
 	}
-	if s.State != telemetry.StateHolding || last == telemetry.ActionHold || s.CrewAgeS == nil || *s.CrewAgeS < contactGap {
+	other := s.Reason != "" && !strings.HasPrefix(s.Reason, telemetry.ReasonNoCrew)
+	if other || s.State != telemetry.StateHolding || last == telemetry.ActionHold || s.CrewAgeS == nil || *s.CrewAgeS < contactGap {
 		return ""
 	}
-	return fmt.Sprintf("holding: no contact with the crew for %.0f s", *s.CrewAgeS)
+	return fmt.Sprintf("holding: %s for %.0f s", telemetry.ReasonNoCrew, *s.CrewAgeS)
 }
 
 func withPilots(numbers []int) string {

@@ -231,7 +231,11 @@ func TestBrief(t *testing.T) {
 			t.Errorf("%s of %q: %q, want %q", c.action, c.modes, got, c.want)
 		}
 	}
-	s := &telemetry.Status{State: telemetry.StateFlying, Aircraft: aircraft("landed", "landed")}
+	s := &telemetry.Status{State: telemetry.StateStopped, Aircraft: aircraft("AUTO.LOITER", "landed")}
+	if got := (Request{Mission: &telemetry.Mission{Action: "return"}}).Brief(s); strings.Contains(got, "Ends the mission") {
+		t.Errorf("after a stop: %q", got)
+	}
+	s = &telemetry.Status{State: telemetry.StateFlying, Aircraft: aircraft("landed", "landed")}
 	if got := (Request{Mission: &telemetry.Mission{Action: "return"}}).Consequence(s); got !=
 		"No aircraft is in the air. The mission is over." {
 		t.Error(got)
@@ -283,6 +287,7 @@ func TestStateText(t *testing.T) {
 		want          string
 	}{
 		{telemetry.StateHolding, gone, nil, "holding: " + gone},
+		{telemetry.StateHolding, gone, new(14.0), "holding: " + gone}, // nor did the crew's heartbeats arrive
 		{telemetry.StateReturning, gone, new(0.1), "returning: " + gone},
 		{telemetry.StateDone, gone, nil, "returned: " + gone},
 		{telemetry.StateHolding, "no contact with the crew for 30 s", new(40.0), "holding: no contact with the crew for 40 s"},

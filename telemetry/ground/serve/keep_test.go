@@ -26,7 +26,7 @@ func TestKeepUp(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	if text := consequences(s)[keepUp]; !strings.HasPrefix(text, "No aircraft comes home before the last slot") ||
-		!strings.Contains(text, "battery low still sends one home") {
+		!strings.Contains(text, "battery low still sends it home") {
 		t.Error(text)
 	}
 	s.FloorJ = 90e3 // the button says what that takes
