@@ -166,7 +166,7 @@ study: bin/offline ## the comparison of all arms on one protocol, resumable; see
 
 pictures: build ## fly the demonstration and draw docs/images anew
 	bin/simbridge fly -config configs/fly.yaml -out out/pictures
-	cp out/pictures/flight.gif out/pictures/energy.png docs/images/
+	cp out/pictures/flight.gif docs/images/
 	$(GO) test ./docs -run TestPicture -record
 
 notice: ## collect the licences of the modules that the programs are linked with, into NOTICE

@@ -315,7 +315,8 @@ func TestReadFlightRefuses(t *testing.T) {
 			}
 		}
 		f, err := ReadFlight(folder)
-		if c.want == "" && (err != nil || len(f.Slots) != 2 || f.Slots[0].Missed || !f.Slots[1].Missed) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
+		if c.want == "" && (err != nil || len(f.Slots) != 2 ||
+			f.Slots[0].Missed || !f.Slots[1].Missed) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s, %s: %v, want %q", c.summary, c.log, err, c.want)
 		}

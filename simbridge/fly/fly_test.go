@@ -195,7 +195,7 @@ func testMission(t *testing.T) {
 		}
 		f.Close()
 	}
-	for _, want := range []string{"slot   1 of 12", "slot  11 of 12", "budget -energy 4500, accepted"} {
+	for _, want := range []string{"slot   0 of 12", "slot  10 of 12", "budget -energy 4500, accepted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -95,7 +96,10 @@ func (f *flight) showStatus(s telemetry.Status) {
 	if s.Slots == 0 {
 		return
 	}
-	slot, price := max(s.Slot, -1), twoDigits(1000*f.observer.beacon().Offer.PriceSPerJ)
+	slot, number, price := max(s.Slot, -1), "-", twoDigits(1000*f.observer.beacon().Offer.PriceSPerJ)
+	if slot >= 0 {
+		number = strconv.Itoa(slot)
+	}
 	scope, end := command.ScopeText(s.Scope), "-"
 	budget := " kJ " + scope + ", no budget"
 	if s.BudgetJ != nil {
@@ -112,12 +116,12 @@ func (f *flight) showStatus(s telemetry.Status) {
 		}
 	}
 	spent := kilojoules(spentJ)
-	f.view.draw(slot, fmt.Sprintf("slot %3d of %d  %-9s  spent %s%s, leader %s, predicts %s  reports %d  price %s s/kJ",
-		slot+1, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
+	f.view.draw(slot, fmt.Sprintf("slot %3s of %d  %-9s  spent %s%s, leader %s, predicts %s  reports %d  price %s s/kJ",
+		number, s.Slots, s.State, spent, budget, kilojoules(s.SpentJ), end, s.UsersHeard, price), func() []string {
 		const width = 40
 		done := width * (slot + 1) / s.Slots
 		lines := []string{
-			fmt.Sprintf("slot %3d of %d  [%s%s]  %s", slot+1, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
+			fmt.Sprintf("slot %3s of %d  [%s%s]  %s", number, s.Slots, strings.Repeat("#", done), strings.Repeat(".", width-done), s.State),
 			fmt.Sprintf("energy   spent %s%s   leader counts %s, predicts %s, floor %s   from %s",
 				spent, budget, kilojoules(s.SpentJ), end, kilojoules(s.FloorJ), s.EnergySource),
 			fmt.Sprintf("users    %d reported   price %s s/kJ   decision %.2f ms   missed slots %d", s.UsersHeard, price, s.DecisionMS,
@@ -191,7 +195,7 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 	}
 	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
 	l := &s.Latency
-	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon, %d late\n",
+	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon; of those sent %d late\n",
 		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.LateDecisions)
 	if l.SetpointJitterMS != (report.Quantiles{}) {
 		fmt.Fprintf(w, "           setpoint interval off by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50,

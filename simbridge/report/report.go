@@ -377,7 +377,8 @@ func writeSlots(path string, f *Flight) error {
 			missed = 1
 		}
 		var line []string
-		for _, n := range []int{r.Slot, missed, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer, r.ByLocal} {
+		for _, n := range []int{r.Slot, missed, r.ReportsExpected, r.ReportsLost, r.ReportsReceived, r.Tasks, r.ByDecision, r.ByOffer,
+			r.ByLocal} {
 			line = append(line, strconv.Itoa(n))
 		}
 		line = append(line, formatFloat(r.DelayS), strconv.Itoa(r.DeadlinesMissed))

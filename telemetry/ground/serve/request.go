@@ -106,9 +106,8 @@ func consequences(s *telemetry.Status) map[string]string {
 	}
 	if r := (request{Action: keepUp, Kind: telemetry.KindBudget}); s.CoveredUntilSlot != nil {
 		if b, err := r.keepUp(s); err == nil {
-			list[keepUp] = "No aircraft comes home before the last slot, which may use up reserves; one whose pack does not last computes " +
-				"nothing, and battery low still sends it home. " +
-				command.Request{Budget: b}.Consequence(s)
+			list[keepUp] = "No aircraft comes home before the last slot, which may use up reserves; one whose pack does not last " +
+				"computes nothing, and battery low still sends it home. " + command.Request{Budget: b}.Consequence(s)
 		}
 	} else {
 		list[keepUp] = "No budget in force lets aircraft land."

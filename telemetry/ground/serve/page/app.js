@@ -118,7 +118,7 @@ function disconnect() {
 async function connect() {
   if (replay) return;
   disconnect();
-  connectLater(); // unless this one succeeds
+  connectLater(); // unless it succeeds
   const r = await fetch('session', {headers: bearer(), signal: AbortSignal.timeout(4000)}).catch(() => null);
   const text = r ? await r.text().catch(() => '') : '';
   denied = r && !r.ok ? loginText + text : '';
@@ -204,7 +204,7 @@ function whyText(a, s) {
   return `was lost, received again, with its pilot${lost[1] ? ` (${lost[1]})` : ''}${back}`;
 }
 
-// banners are the alarms, the gravest first. They end by themselves with their cause.
+// banners are the alarms, the gravest first. They end with their cause.
 function banners(l) {
   const list = [], add = (kind, id, text) => list.push({kind, id, text});
   if (l.text) add(l.lost ? 'alarm' : 'warn', 'link', l.text);
@@ -220,7 +220,7 @@ function banners(l) {
   for (const a of s.aircraft) {
     const ageMS = aircraftAge(a);
     if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
-    if (a.reason) add('warn', `why${a.number}`, `aircraft ${a.number}: ${whyText(a, s)}`);
+    if (a.reason && a.reason !== 'stopped') add('warn', `why${a.number}`, `aircraft ${a.number}: ${whyText(a, s)}`);
     const s_ = a.flies_until_slot - s.slot;
     if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
     if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
@@ -263,7 +263,7 @@ $('mute').onclick = () => {
 };
 
 // The screen stays on during a mission, and while anything is in the air.
-let wake = null, waking = false; // one request at a time: a second lock would never be released
+let wake = null, waking = false; // one request at a time: a second lock would never go
 async function keepAwake() {
   if (replay || waking || !('wakeLock' in navigator) || document.hidden) return;
   const s = state && state.status;
