@@ -252,7 +252,7 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 	corpusDir := f.String("corpus", "out/corpus", "`FOLDER` of the corpus")
 	trainDir := f.String("train", "out/train", "`FOLDER` of the training run and its calibration.json")
 	out := f.String("out", "out/checkpoint", "`FOLDER` of the checkpoint")
-	estimator := f.String("estimator", "", "`FOLDER` of an estimator's training run")
+	estimator := f.String("estimator", "", "`FOLDER` of an estimator's training run, or of a checkpoint with one")
 	checkpointDir := f.String("checkpoint", "", "`FOLDER` of a checkpoint that gets the estimator and stays as it is in all else")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse(exportUsage, 0); err != nil {
@@ -270,10 +270,13 @@ func exportCommand(_ context.Context, call *cli.Call) error {
 			"calibration.json")}
 	}
 	if *estimator != "" {
-		// Read takes a checkpoint's folder and a lone file of parameters, too; only a run's folder will do here,
-		// since the record has the hash of this file.
+		// Read takes a lone file of parameters, too; here a run's folder or a checkpoint's is wanted, for its record.
 		path := filepath.Join(*estimator, belieftrain.ParametersFile)
 		_, err := os.Stat(path)
+		if err != nil {
+			path = filepath.Join(*estimator, checkpoint.EstimatorFile)
+			_, err = os.Stat(path)
+		}
 		if err == nil {
 			beliefs, record, err = belieftrain.Read(*estimator)
 		}

@@ -18,11 +18,11 @@ import (
 
 // beginOrContinue begins the configured mission, or continues the ledger's.
 func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
-	resume, err := continuesMission(&l.Config, l.ledgerWriter.ledger, &s, found, l.Log)
+	continues, err := Continues(&l.Config, l.Policy.Physics.AreaSideM, l.ledgerWriter.ledger, &s, found, l.Log)
 	if err != nil {
 		return err
 	}
-	if !resume {
+	if !continues {
 		l.fleet.RestorePacks(s.Fleet)
 		l.current.statusSeq = s.StatusSeq
 		l.account.RestoreWays(s.Account.Ways)
@@ -30,9 +30,6 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 			return err
 		}
 		return l.ledgerWriter.ledger.WriteCommands(l.ledgerState(), nil)
-	}
-	if err := checkConfigMatches(&l.Config, place(&l.Config, l.Policy.Physics.AreaSideM), &s); err != nil {
-		return err
 	}
 	l.current.statusSeq = s.StatusSeq + 1000 // more than were published after the last transaction
 	l.mission.Restore(s.State)
@@ -68,6 +65,16 @@ func recall(policy *Policy, kept *ledger.Ledger, known *users.Users) error {
 	return nil
 }
 
+// Continues is whether a leader continues the ledger's mission in an area of this side, rather than begin the configured
+// one; an error says why it does not start.
+func Continues(c *config.Config, areaSideM float64, kept *ledger.Ledger, s *ledger.State, found bool, log *slog.Logger) (bool, error) {
+	continues, err := continuesMission(c, kept, s, found, log)
+	if err != nil || !continues {
+		return false, err
+	}
+	return true, checkConfigMatches(c, place(c, areaSideM), s)
+}
+
 // continuesMission is whether the ledger's mission is continued. It is, unless the
 // configuration has an id that was never used: then that mission begins, if no other is
 // under way, no aircraft still obeys one and, as for `new`, none of one is left in the air: it
@@ -89,7 +96,7 @@ func continuesMission(c *config.Config, kept *ledger.Ledger, s *ledger.State, fo
 }
 
 // putBack is what to do about a configuration that is not the mission's.
-const putBack = "restore that value to finish the mission, choose another state_dir or, after its end, another mission"
+const putBack = "restore that value, choose another state_dir or, once the mission is over or new, a mission id that was never used"
 
 // checkConfigMatches says why the ledger's mission cannot be flown by this configuration:
 // its joules, slots and homes would have another meaning.

@@ -228,19 +228,32 @@ func (p *preflight) stateDir() {
 	defer l.Close()
 	s, found, err := l.Load()
 	p.saved = s.Fleet
-	switch {
-	case p.fails("ledger", err):
-	case !found:
+	if p.fails("ledger", err) {
+		return
+	}
+	if !found {
 		p.add(ResultOK, "ledger", "empty; mission %s begins", p.config.Mission)
-	case s.Mission == p.config.Mission && (s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped):
-		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
-	case s.Mission == p.config.Mission && s.Phase != telemetry.StateIdle:
-		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase,
-			s.Schedule.Next, s.Account.Objective.SpentJ)
+		return
+	}
+	if p.checkpoint == nil { // which gives the area
+		return
+	}
+	continues, err := leader.Continues(&p.config, p.checkpoint.Physics.AreaSideM, l, &s, found, slog.New(slog.DiscardHandler))
+	switch {
 	case s.Mission != p.config.Mission && telemetry.UnderWay(s.Phase):
 		p.add(ResultFail, "ledger", "mission %s is %s; finish it, or use another state_dir", s.Mission, s.Phase)
-	default:
+	case p.fails("ledger", err):
+	case !continues:
 		p.add(ResultOK, "ledger", "consistent; mission %s begins", p.config.Mission)
+	case s.Phase == telemetry.StateDone || s.Phase == telemetry.StateStopped:
+		p.add(ResultFail, "ledger", "mission %s is %s; set a new mission id", s.Mission, s.Phase)
+	case s.Phase != telemetry.StateIdle:
+		p.add(ResultWarn, "ledger", "mission %s is %s at slot %d, %.0f J spent; the leader would continue it", s.Mission, s.Phase,
+			s.Schedule.Next, s.Account.Objective.SpentJ)
+	case s.Mission != p.config.Mission:
+		p.add(ResultOK, "ledger", "consistent; mission %s begins, since %s was used before", s.Mission, p.config.Mission)
+	default:
+		p.add(ResultOK, "ledger", "consistent; mission %s begins", s.Mission)
 	}
 }
 

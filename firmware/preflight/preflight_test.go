@@ -20,6 +20,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/configs/cli"
+	"prefdt/firmware/account"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
@@ -212,6 +213,17 @@ func TestCheckFails(t *testing.T) {
 	os.WriteFile(readOnly, nil, 0o400)
 	damaged := t.TempDir()
 	os.WriteFile(ledger.Path(damaged), bytes.Repeat([]byte("x"), 65536), 0o600)
+	idle := func(id string, systems ...int) ledger.State {
+		s := ledger.State{State: mission.State{Mission: id, Phase: telemetry.StateIdle}}
+		s.Account.Objective.Slots, s.Account.Aircraft = r.Config.Slots, make([]account.AircraftAccount, len(systems))
+		for i, system := range systems {
+			s.Fleet = append(s.Fleet, fleet.SavedAircraft{Number: i + 1, SystemID: system})
+		}
+		return s
+	}
+	twoAircraft, later := t.TempDir(), t.TempDir()
+	writeLedger(t, twoAircraft, idle("first", 1, 2))
+	writeLedger(t, later, idle("first", 1), idle("m-later", 1))
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -220,6 +232,10 @@ func TestCheckFails(t *testing.T) {
 	for _, c := range []struct {
 		name, more, item, result, detail string
 	}{
+		{"another fleet's mission", "mission: first\nstate_dir: " + twoAircraft, "ledger", preflight.ResultFail, "was begun with 2 aircraft, the " +
+			"configuration has 1; restore that value, choose another state_dir or, once the mission is over or new, a mission id that was never used"},
+		{"the next mission", "mission: first\nstate_dir: " + later, "ledger", preflight.ResultOK,
+			"mission m-later begins, since first was used before"},
 		{"configuration", "slot_ms: 3", "configuration", preflight.ResultFail, "slot_ms is 3"},
 		{"checkpoint", "checkpoint: /nowhere", "checkpoint", preflight.ResultFail, "/nowhere"},
 		{"state directory", "state_dir: " + readOnly + "/x", "state", preflight.ResultFail, readOnly},
@@ -376,6 +392,21 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 	}
 }
 
+// writeLedger writes a ledger with these states, one after the other.
+func writeLedger(t *testing.T, folder string, states ...ledger.State) {
+	t.Helper()
+	l, err := ledger.Open(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, s := range states {
+		if err := l.WriteCommands(s, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The check before a flight takes a pack for what its autopilot or the configuration says,
 // less what the ledger has drawn from it, and needs as much as `start` does.
 func TestCheckOfPacks(t *testing.T) {
@@ -395,17 +426,9 @@ func TestCheckOfPacks(t *testing.T) {
 	if results["aircraft 3"] != preflight.ResultWarn || !strings.Contains(details["aircraft 3"], "150000 J are assumed; set pack_j") {
 		t.Errorf("an unknown one: %s", details["aircraft 3"])
 	}
-	l, err := ledger.Open(r.Config.StateDir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	saved := ledger.State{State: mission.State{Mission: "m0", Phase: telemetry.StateDone},
 		Fleet: []fleet.SavedAircraft{{Number: 2, SystemID: 2, Pack: fleet.Pack{FittedJ: 1e3}, Meter: energy.State{SpentJ: 131e3}}}}
-	err = l.WriteCommands(saved, nil)
-	l.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	writeLedger(t, r.Config.StateDir, saved)
 	if _, _, details := runCheck(t, path, "60s"); !strings.Contains(details["aircraft 2"],
 		"has 20000 J left of its pack's 150000, less than") {
 		t.Errorf("130 kJ were drawn from it: %s", details["aircraft 2"])

@@ -51,6 +51,9 @@ func budgetNotes(w *world.Config, n int, own bool) (lines string) {
 			"One perturbation quickly: -perturbation \"x1.5 at half time\" -arms \"controller with reserve\".\n",
 			n, minKeepable, minKeepable+10)
 	}
+	if w.Slots != 100 {
+		lines += fmt.Sprintf("budgets: slots in names of perturbations are of 100; here they are in proportion of %d\n", w.Slots)
+	}
 	if scale := w.EnergyScale(); !own && math.Abs(scale-1) > 1e-3 {
 		lines += fmt.Sprintf("budgets: those of the standard world times %.3g, the ratio of the least energies of flight; the most "+
 			"that can be spent here may be less, in cells that say \"does not bind\"; -cells has joules of your own\n", scale)
@@ -221,16 +224,14 @@ func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, ar
 	if ck.Published != nil { // it predicts no price
 		arms = slices.DeleteFunc(slices.Clone(arms), func(a scheduler) bool { return a.name == networkPriceArm })
 	}
-	for _, p := range perturbations() {
-		if !strings.Contains(p.Name, c.Perturbation) {
-			continue
-		}
-		if len(c.BudgetsJ) > 0 && p.revises() {
-			continue // its cells are of two budgets
-		}
+	list := slices.DeleteFunc(perturbations(), func(p perturbation) bool {
+		return !strings.Contains(p.Name, c.Perturbation) || len(c.BudgetsJ) > 0 && p.revises() // their cells are of two budgets
+	})
+	for i, p := range list {
+		c.perturbationOf = fmt.Sprintf(" %d of %d", i+1, len(list))
 		more, err := p.measure(ctx, ck, c, arms)
 		if err != nil {
-			return nil, nil, err
+			return rows, summarizeArms(arms, rows), err // those before are complete
 		}
 		rows = append(rows, more...)
 	}
@@ -359,7 +360,7 @@ func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Con
 			cells[k].kept[i].constantS = leastDelayS(pareto.SeedPoints(front, 0), cells[k].request.EndBudgetJ())
 		}
 		return nil
-	}, command.Progress(c.Progress, "seeds, budgets, "+p.Name, len(c.Seeds)))
+	}, command.Progress(c.Progress, "seeds, budgets"+c.perturbationOf+", "+p.Name, len(c.Seeds)))
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ type Config struct {
 	CeilingsOnly bool
 	// Perturbation is contained in the names of the perturbations that budgets are measured
 	// under; empty: all.
-	Perturbation string
+	Perturbation   string
+	perturbationOf string // which of how many is measured, for the progress
 	// BudgetsJ are budgets of one's own, in joules of World, in place of the perturbations'; empty: theirs.
 	BudgetsJ []float64
 	// Plot is a PNG file for the fronts of policy and teacher; empty: none.

@@ -60,16 +60,21 @@ func TestWorkers(t *testing.T) {
 
 // An interrupted evaluation prints the tables that are complete, and fails.
 func TestInterrupted(t *testing.T) {
-	for line, want := range map[string][2]string{
-		"teacher's seeds":      {"", "interrupted before"},
-		"seeds, budgets, calm": {"decoder dispatch", "interrupted; the tables printed are complete"},
+	for line, want := range map[string]struct {
+		begins, err string
+		budgets     int // rows, of perturbations that were complete
+	}{
+		"teacher's seeds":          {"", "interrupted before", 0},
+		"seeds, budgets 1 of 3, x": {"decoder dispatch", "interrupted; the tables printed are complete", 0},
+		"seeds, budgets 2 of 3, x": {"decoder dispatch", "interrupted; the tables printed are complete", 2},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
 		err := Command(ctx, cli.NewCall("offline evaluate", []string{"-checkpoint", "../../configs/checkpoint", "-seeds", "1000000:1000001",
-			"-settings", "3", "-prices", "3", "-budget"}, &out, &offlinetest.Log{Text: line, Stop: cancel}))
-		if err == nil || !strings.Contains(err.Error(), want[1]) || !strings.HasPrefix(out.String(), want[0]) ||
-			(out.Len() > 0) != (want[0] != "") || strings.Contains(out.String(), "budget, kJ") {
+			"-settings", "3", "-prices", "3", "-budget", "-cells", "44kJ", "-perturbation", "x1.5 at", "-arms", "greedy"}, &out,
+			&offlinetest.Log{Text: line, Stop: cancel}))
+		if err == nil || !strings.Contains(err.Error(), want.err) || !strings.HasPrefix(out.String(), want.begins) ||
+			(out.Len() > 0) != (want.begins != "") || strings.Count(out.String(), "44.0 ") != want.budgets {
 			t.Errorf("%s: %v, %q", line, err, &out)
 		}
 	}

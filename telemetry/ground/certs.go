@@ -209,10 +209,10 @@ func (t *tool) printCertificates(folder, host, crew string, all []access.Certifi
 leader.yaml     %s
 ground.yaml     %s
 simbridge       %s
-%sTry them, with the broker running: ground certs -check -out %s -broker %s
+%sTry them, with the broker running: ground certs -check -out %s -fleet %s -broker %s
 `,
 		t.config.Fleet, brokerLine(folder, host, access.NameLeader, ""), brokerLine(folder, host, crew, ""),
-		brokerLine(folder, host, "{user}", `listen: "", `), clients, folder, brokerURL(host))
+		brokerLine(folder, host, "{user}", `listen: "", `), clients, folder, t.config.Fleet, brokerURL(host))
 	return nil
 }
 
