@@ -232,8 +232,9 @@ func TestCheckFails(t *testing.T) {
 	for _, c := range []struct {
 		name, more, item, result, detail string
 	}{
-		{"another fleet's mission", "mission: first\nstate_dir: " + twoAircraft, "ledger", preflight.ResultFail, "was begun with 2 aircraft, the " +
-			"configuration has 1; restore that value, choose another state_dir or, once the mission is over or new, a mission id that was never used"},
+		{"another fleet's mission", "mission: first\nstate_dir: " + twoAircraft, "ledger", preflight.ResultFail,
+			"was begun with 2 aircraft, the configuration has 1; " +
+				"restore that value, choose another state_dir or, once the mission is over or new, a mission id that was never used"},
 		{"the next mission", "mission: first\nstate_dir: " + later, "ledger", preflight.ResultOK,
 			"mission m-later begins, since first was used before"},
 		{"configuration", "slot_ms: 3", "configuration", preflight.ResultFail, "slot_ms is 3"},
