@@ -66,8 +66,8 @@ func LoadPolicy(c *config.Config) (Policy, *checkpoint.Checkpoint, error) {
 	recallSlots := 0
 	if c.Surroundings.Hidden() {
 		if here.Beliefs == nil {
-			return Policy{}, nil, fmt.Errorf("surroundings are configured (by simbridge fly: for a world with wind or another hidden state), "+
-				"and checkpoint %s has no estimator for them; leave them out, or take one with estimator.onnx: `offline export "+
+			return Policy{}, nil, fmt.Errorf("surroundings are configured (by simbridge fly: for a world with wind or another hidden "+
+				"state), and checkpoint %s has no estimator for them; leave them out, or take one with estimator.onnx: `offline export "+
 				"-estimator configs/checkpoint -checkpoint FOLDER` puts the shipped one in", c.Checkpoint)
 		}
 		scheduler.Estimator = here.NewEstimator(c.Surroundings.Expected(&here.Physics))
