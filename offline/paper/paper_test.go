@@ -7,6 +7,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -432,6 +433,26 @@ func TestStoredResults(t *testing.T) {
 				t.Errorf("%s: %s is %q, in the committed table %q", r["arm"], column, r[column], committed[i][column])
 			}
 		}
+	}
+}
+
+// The committed differences over training runs are those of the stored runs.
+func TestStoredRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("ten seconds")
+	}
+	args := []string{"runs", "-out", t.TempDir()}
+	for _, run := range []string{"run-1", "run-2", "run-3"} {
+		args = append(args, "results/variants/"+run+"/paper.yaml=results/results.tar.gz/runs/"+run)
+	}
+	var out, errs bytes.Buffer
+	call := cli.NewCall("offline paper", args, &out, &errs)
+	if status := call.Exit(Command(t.Context(), call)); status != 0 {
+		t.Fatalf("status %d, %s", status, &errs)
+	}
+	made, committed := readTable(t, filepath.Join(args[2], "report", "runs.csv")), readTable(t, "results/runs.csv")
+	if len(made) != 2 || !slices.EqualFunc(made, committed, maps.Equal) {
+		t.Errorf("%v\nin the committed table %v", made, committed)
 	}
 }
 
