@@ -20,7 +20,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test emulated race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
+.PHONY: help run test emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,11 +67,15 @@ test: ## all tests
 	$(GO) test -vet=off -p 1 -skip $(SLOW) $(FLYING) && $(GO) test -vet=off $(BROWSING) && $(GO) test -vet=off ./docs; flying=$$?; \
 	wait $$computing; computing=$$?; wait $$waiting && exit $$((computing + flying))
 
-emulated: ## the tests that depend on no time on arm64 and armv7, under qemu
-	GOARCH=arm64 $(GO) test -vet=off -short -exec qemu-aarch64-static ./inference/... ./telemetry $(UNTIMED)
-	GOARCH=arm GOARM=7 $(GO) test -vet=off -short -exec qemu-arm-static ./inference/... ./telemetry $(UNTIMED)
-	GOARCH=arm64 $(GO) test -vet=off -exec qemu-aarch64-static -run TestParity ./offline/rollout
-	GOARCH=arm GOARM=7 $(GO) test -vet=off -exec qemu-arm-static -run TestParity ./offline/rollout
+emulated: emulated-arm64 emulated-armv7 ## the tests that depend on no time on arm64 and armv7, under qemu
+emulated-arm64: export GOARCH = arm64
+emulated-armv7: export GOARCH = arm
+emulated-armv7: export GOARM = 7
+QEMU_arm64 = qemu-aarch64-static
+QEMU_armv7 = qemu-arm-static
+emulated-arm64 emulated-armv7: emulated-%:
+	$(GO) test -vet=off -short -exec $(QEMU_$*) ./inference/... ./telemetry $(UNTIMED)
+	$(GO) test -vet=off -exec $(QEMU_$*) -run TestParity ./offline/rollout
 
 # The race detector needs cgo, and slows down too much for flights in real time:
 # of the leader's those run whose clock it shares with the autopilots, and no browser.
