@@ -130,3 +130,22 @@ func leastDistanceM(r *rand.Rand, bodies []body, delayS float64) float64 {
 func clamped(p physics.Position, most float64) physics.Position {
 	return p.Scale(min(1, most/max(p.Norm(), 1e-9)))
 }
+
+// Two of which one follows late, exactly head on and as near as they may be, each go to their right: what is
+// rounded away on the wire would leave them there.
+func TestLateHeadOn(t *testing.T) {
+	l := Limits{SpeedMaxMPS: 30, SeparationM: 12, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
+	vehicles := []Vehicle{
+		{Position: physics.Position{EastM: 512.1, NorthM: 500}, Target: physics.Position{EastM: 504, NorthM: 500}},
+		{Position: physics.Position{EastM: 500, NorthM: 500}, Target: physics.Position{EastM: 508, NorthM: 500}, LagS: 1.7},
+	}
+	for i := range vehicles {
+		v := &vehicles[i]
+		v.Controlled, v.UpM, v.TargetUpM, v.GainPerS, v.PossiblePath = true, 100, 100, 1, []physics.Position{v.Position}
+	}
+	var c Checker
+	c.Check(vehicles, l)
+	if west, east := vehicles[0].commandedVelocity(), vehicles[1].commandedVelocity(); west.NorthM < 0.05 || east.NorthM > -0.05 {
+		t.Errorf("the one that flies west is commanded %+v m/s, the one that flies east %+v", west, east)
+	}
+}

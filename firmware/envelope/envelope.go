@@ -154,9 +154,13 @@ func turnMargins(vehicles []Vehicle, moves []physics.Position, more []float64, l
 }
 
 // slowLatePairs takes from the moves of late pairs that close in what is above a speed that leaves room for
-// its margin and for a second of it. What leads past the other, or away from it, stays.
+// its margin and for a second of it. What leads past the other, or away from it, stays. Head on, nothing does:
+// each goes to its right, faster than positions are rounded on the wire.
 func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
-	const leastMPS = 0.3 // so slowly a pair always comes nearer
+	const (
+		leastMPS = 0.3 // so slowly a pair always comes nearer
+		asideMPS = 0.1
+	)
 	for i := range vehicles {
 		for j := range i {
 			v, o := &vehicles[i], &vehicles[j]
@@ -172,11 +176,16 @@ func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
 			if closingMPS <= mostMPS {
 				continue
 			}
+			left := physics.Position{EastM: away.NorthM, NorthM: -away.EastM} // of away, whose opposite leads to the other
+			headOn := math.Abs(moves[j].Sub(moves[i]).Dot(left)) < asideMPS
 			for _, k := range [...]int{i, j} {
 				if towards := -moves[k].Dot(away); vehicles[k].Controlled && towards > 0 {
 					moves[k] = moves[k].Add(away.Scale(towards * (1 - mostMPS/closingMPS)))
 				}
-				away = away.Scale(-1)
+				if headOn && vehicles[k].Controlled {
+					moves[k] = moves[k].Sub(left.Scale(asideMPS))
+				}
+				away, left = away.Scale(-1), left.Scale(-1)
 			}
 		}
 	}

@@ -325,7 +325,7 @@ func (m *mission) recoverAircraft() {
 	if m.plan.ResumesGrounded && !m.resumedGrounded && len(ground) > 0 {
 		m.resumedGrounded = true
 		m.crew.send(m.crew.newRequest(m.random, telemetry.ActionResume, ground...)) // returns none to the leader
-	} else if m.plan.RelaunchesGrounded && len(ground) > 0 {
+	} else if len(ground) > 0 && (m.plan.RelaunchesGrounded || len(ground) == len(m.autopilots)) { // some must fly
 		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground...))
 	}
 	if len(air) > 0 {

@@ -406,6 +406,7 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 			waitS += homeS
 		}
 	}
+	waitS = max(waitS, m.landingWaitS(i))
 	outS := m.starts[i].Sub(m.stands[i]).Norm() / slowMPS
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
 }
