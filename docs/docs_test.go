@@ -347,6 +347,9 @@ func readRecords(t *testing.T) records {
 			stored[""], stored[path] = append(stored[""], figures...), append(stored[path], figures...)
 			for _, name := range row {
 				stored[name] = append(stored[name], figures...)
+				for _, arm := range armPattern.FindAllStringSubmatch(name, -1) { // of a difference
+					stored[arm[1]] = append(stored[arm[1]], figures...)
+				}
 			}
 		}
 	})
@@ -354,12 +357,15 @@ func readRecords(t *testing.T) records {
 	return stored
 }
 
+// armPattern is an arm's name in a table.
+var armPattern = regexp.MustCompile("`([^`]+)`")
+
 // unsupported returns the figures of a table's row that are neither the rounded ones of a stored row of an arm that it names, of
 // any stored row if it names none, nor the paper's.
 func (stored records) unsupported(row string) (missing []string) {
 	have := stored["the paper"]
 	arms := 0
-	for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row, -1) {
+	for _, name := range armPattern.FindAllStringSubmatch(row, -1) {
 		if figures := stored[name[1]]; figures != nil {
 			have, arms = append(slices.Clip(have), figures...), arms+1
 		}

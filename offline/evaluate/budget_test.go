@@ -239,7 +239,8 @@ func TestBudgetNotes(t *testing.T) {
 		t.Errorf("nothing is to be said, and it is %q", text)
 	}
 	w.Slots = 60
-	if text := budgetNotes(&w, minKeepable, true); text != "" {
+	if text := budgetNotes(&w, minKeepable, true); text != "budgets: slots in names of perturbations are of 100; here they are in "+
+		"proportion of 60\n" {
 		t.Errorf("of budgets of this world it is said %q", text)
 	}
 	text := budgetNotes(&w, 20, false)
