@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -19,10 +18,13 @@ import (
 )
 
 // nullModem is two serial ports with a cable between them: two ptys whose
-// masters are joined. It returns the ports' devices.
+// masters are joined. It returns the ports' devices. As on a cable, what nobody reads at one end is
+// lost: the other end would block in a write for ever otherwise, and could not be closed.
 func nullModem(t *testing.T) (a, b string) {
 	t.Helper()
-	var masters []*os.File
+	var masters []int
+	var cables sync.WaitGroup
+	done := make(chan struct{})
 	var slaves []string
 	for range 2 {
 		master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -52,12 +54,53 @@ func nullModem(t *testing.T) (a, b string) {
 		if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, raw); err != nil {
 			t.Fatal(err)
 		}
+		if err := unix.SetNonblock(fd, true); err != nil {
+			t.Fatal(err)
+		}
 		t.Cleanup(func() { slave.Close(); master.Close() })
-		masters, slaves = append(masters, master), append(slaves, name)
+		masters, slaves = append(masters, fd), append(slaves, name)
 	}
-	go io.Copy(masters[0], masters[1])
-	go io.Copy(masters[1], masters[0])
+	cable := func(from, to int) {
+		buffer := make([]byte, 4096)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			unix.Poll([]unix.PollFd{{Fd: int32(from), Events: unix.POLLIN}}, 100)
+			if n, err := unix.Read(from, buffer); err == nil && n > 0 {
+				unix.Write(to, buffer[:n])
+			}
+		}
+	}
+	cables.Go(func() { cable(masters[0], masters[1]) })
+	cables.Go(func() { cable(masters[1], masters[0]) })
+	t.Cleanup(func() { close(done); cables.Wait() }) // before the ports are closed
 	return slaves[0], slaves[1]
+}
+
+// A port whose other end nobody reads takes all that is written to it, and is closed at once.
+func TestNullModemLosesWhatNobodyReads(t *testing.T) {
+	a, _ := nullModem(t)
+	port, err := os.OpenFile(a, os.O_WRONLY|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	written := make(chan error, 1)
+	go func() {
+		_, err := port.Write(make([]byte, 1<<20))
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the write blocks")
+	}
 }
 
 // Two autopilots on serial ports and two on UDP fly the same mission to the
