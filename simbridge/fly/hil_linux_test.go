@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestNullModemLosesWhatNobodyReads(t *testing.T) {
 // same decisions, at the same time. The flights are real in time, so positions differ by
 // centimetres to a metre, and a choice near a tie may fall otherwise.
 func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights on time are compared
-	const slots = 12
+	const slots, slotM = 12, 12.0 // and how far an aircraft flies in one
 	var tables [2][]map[string]float64
 	var decided [2]map[string]telemetry.Decision
 	t.Run("flights", func(t *testing.T) {
@@ -121,14 +122,20 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 	if t.Failed() {
 		return
 	}
-	apartM := 0.0
+	// The median counts: a slot whose beginning a busy machine observes late is one of many. Who missed a slot lags
+	// behind by it from then on.
+	var apartM []float64
+	missed := 0
 	for n := range tables[0] {
+		if tables[0][n]["missed"] != tables[1][n]["missed"] {
+			missed++
+		}
 		for _, i := range []string{"1", "2"} {
 			u, s := tables[0][n], tables[1][n]
 			if u["missed"] == 1 || s["missed"] == 1 {
 				continue // missed: its beginning was not observed
 			}
-			apartM = math.Max(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
+			apartM = append(apartM, math.Hypot(u["east_m_"+i]-s["east_m_"+i], u["north_m_"+i]-s["north_m_"+i]))
 		}
 	}
 	same, both, offloadDiff := 0, 0, 0.0
@@ -141,10 +148,12 @@ func TestSerialFliesAsUDP(t *testing.T) { // not beside the others: two flights 
 			}
 		}
 	}
-	t.Logf("%d of %d decisions for the same aircraft, offload differs by %.5f in the mean, positions by at most %.1f m",
-		same, both, offloadDiff/float64(same), apartM)
-	if both < slots*4 || float64(same) < 0.93*float64(both) || offloadDiff > 0.02*float64(same) || apartM > 8 {
-		t.Error("want 93 % for the same aircraft, 0.02 and 8 m")
+	slices.Sort(apartM)
+	medianM, wantM := apartM[len(apartM)/2], 3+slotM*float64(missed)
+	t.Logf("%d of %d decisions for the same aircraft, offload differs by %.5f in the mean, positions by %.1f m in the median, %.1f at most",
+		same, both, offloadDiff/float64(same), medianM, apartM[len(apartM)-1])
+	if both < slots*4 || float64(same) < 0.93*float64(both) || offloadDiff > 0.02*float64(same) || medianM > wantM {
+		t.Errorf("want 93 %% for the same aircraft, 0.02 and %v m", wantM)
 	}
 }
 

@@ -261,6 +261,7 @@ func TestReturnIsTransit(t *testing.T) {
 	const (
 		slots, returnIn = 40, 8
 		boundJ          = 130 // of an aircraft: its hectojoule, and the slots' two ends
+		slotJ           = 170 // of an aircraft; when the return begins is observed up to two slots late on a busy machine
 	)
 	links := []string{freeAddress(t), freeAddress(t)}
 	c := realConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
@@ -278,10 +279,11 @@ func TestReturnIsTransit(t *testing.T) {
 	if n, from := s.Slots+s.MissedSlots, *last.EffectiveSlot; s.PlannedSlots != slots || n < from || n > from+1 || s.MissedSlots > slots/4 {
 		t.Errorf("flew %d slots and missed %d of %d, and returned from slot %d on", s.Slots, s.MissedSlots, s.PlannedSlots, from)
 	}
-	if d := s.Budget.LeaderSpentJ - s.Budget.SpentJ; math.Abs(d) > 2*boundJ {
+	inSlotsJ, inTransitJ := s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.LeaderTransitJ-s.Budget.TransitJ
+	if math.Abs(inSlotsJ) > 2*(boundJ+2*slotJ) {
 		t.Errorf("the leader counts %v J in the slots, the world %v", s.Budget.LeaderSpentJ, s.Budget.SpentJ)
 	}
-	if d := s.Budget.LeaderTransitJ - s.Budget.TransitJ; math.Abs(d) > 3*boundJ {
+	if math.Abs(inSlotsJ+inTransitJ) > 3*boundJ {
 		t.Errorf("the leader counts %v J in transit, the world %v", s.Budget.LeaderTransitJ, s.Budget.TransitJ)
 	}
 	t.Logf("slots: leader %+.1f J of %.0f; transit %+.1f J of %.0f", s.Budget.LeaderSpentJ-s.Budget.SpentJ, s.Budget.SpentJ,
