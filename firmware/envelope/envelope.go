@@ -176,7 +176,7 @@ func slowLatePairs(vehicles []Vehicle, moves []physics.Position, l Limits) {
 			if closingMPS <= mostMPS {
 				continue
 			}
-			left := physics.Position{EastM: away.NorthM, NorthM: -away.EastM} // of away, whose opposite leads to the other
+			left := physics.Position{EastM: away.NorthM, NorthM: -away.EastM} // of the way from vehicle i to the other
 			headOn := math.Abs(moves[j].Sub(moves[i]).Dot(left)) < asideMPS
 			for _, k := range [...]int{i, j} {
 				if towards := -moves[k].Dot(away); vehicles[k].Controlled && towards > 0 {
