@@ -28,7 +28,8 @@ func (j *judge) closerThan(e *event, leastM float64) string {
 		d := a.state.Position.Sub(o.state.Position).HorizontalM()
 		j.minSeparationM = min(j.minSeparationM, d)
 		// One that falls, or has its pilot, is the others' to keep clear of.
-		if d < leastM && (a.inAir && a.led() || o.inAir && o.led()) && !a.passesUnsteered(o) && !o.passesUnsteered(a) {
+		if d < leastM && (a.inAir && a.led() || o.inAir && o.led()) && !a.passesUnsteered(o) && !o.passesUnsteered(a) &&
+			!a.isReachedInTakeOff(o) && !o.isReachedInTakeOff(a) {
 			return fmt.Sprintf("aircraft %d and %d are %.1f m apart: %s, %s", e.aircraft+1, k+1, d, a, o)
 		}
 	}
@@ -41,6 +42,13 @@ func (a *observedAircraft) passesUnsteered(o *observedAircraft) bool {
 	const streamS, stopS = 2, 4
 	strays := a.copter && a.state.TimeS-a.strayedS < stopS
 	return strays && (o.state.TimeS-o.setpointS > streamS || o.state.TimeS-o.leaderReturnedS < settleS)
+}
+
+// isReachedInTakeOff is whether it climbs straight up, which nobody steers, while a pilot flies another up to it. How near that
+// one may be when the take-off begins is the rule "take-off".
+func (a *observedAircraft) isReachedInTakeOff(o *observedAircraft) bool {
+	const movesMPS = 3
+	return a.led() && a.state.Mode == autopilot.ModeTakeoff && !o.led() && o.state.SpeedMPS() > movesMPS
 }
 
 // offboardFor is how long the leader has commanded an aircraft in OFFBOARD; 0: it does not.

@@ -301,6 +301,13 @@ func waitsFarFromHome(j *judge, northM float64) {
 	fly(j, far, 0, 31, 200)
 }
 
+// takesOffBeside has an aircraft in a mode in the air, 7 m from one that its pilot flies at a speed.
+func takesOffBeside(j *judge, east float64, mode autopilot.Mode) {
+	j.pilotTookOver(1, 0, nil)
+	j.handleMotion(1, state(geo.Local{EastM: 507, NorthM: 500, UpM: 3}, east, autopilot.ModePosition, 1))
+	j.handleMotion(0, state(geo.Local{EastM: 500, NorthM: 500, UpM: 3}, 0, mode, 1))
+}
+
 // ruleCases has cases of each rule that break it, and cases that are just inside it.
 var ruleCases = []struct {
 	rule  string
@@ -326,6 +333,9 @@ var ruleCases = []struct {
 	{"separation", "past another that is steered", func(j *judge) { returnsPast(j, 17.5) }, false},
 	{"separation", "resumed, it comes to rest", func(j *judge) { resumedPast(j, 21) }, true},
 	{"separation", "at rest for long", func(j *judge) { resumedPast(j, 23) }, false},
+	{"separation", "a pilot flies up to one that takes off", func(j *judge) { takesOffBeside(j, -9.5, autopilot.ModeTakeoff) }, true},
+	{"separation", "its take-off ended", func(j *judge) { takesOffBeside(j, -9.5, autopilot.ModeOffboard) }, false},
+	{"separation", "it takes off beside one that hovers", func(j *judge) { takesOffBeside(j, 0, autopilot.ModeTakeoff) }, false},
 	{"least separation", "9 m apart", func(j *judge) {
 		j.handleMotion(1, state(geo.Local{EastM: 509, NorthM: 500, UpM: 100}, 0, autopilot.ModeOffboard, 1))
 		j.handleMotion(0, state(middle, 0, autopilot.ModeOffboard, 1))
