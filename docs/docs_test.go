@@ -366,8 +366,10 @@ func (stored records) unsupported(row string) (missing []string) {
 	have := stored["the paper"]
 	arms := 0
 	for _, name := range armPattern.FindAllStringSubmatch(row, -1) {
-		if figures := stored[name[1]]; figures != nil {
-			have, arms = append(slices.Clip(have), figures...), arms+1
+		for _, arm := range []string{name[1], name[1] + "-whole"} { // at its own settings, and at preferences even from 0 to 1
+			if figures := stored[arm]; figures != nil {
+				have, arms = append(slices.Clip(have), figures...), arms+1
+			}
 		}
 	}
 	if arms == 0 {

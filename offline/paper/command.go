@@ -20,8 +20,8 @@ folder report of -out. What has not been measured is in the tables as "not run".
   offline paper -list [-json]            the arms; as JSON with what each needs, spends and costs
   offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
-  offline paper runs CONFIG=FOLDER ...   differences over training runs, each with seeds of its own, with
-                                         intervals over the runs: printed, and report/runs.csv of -out
+  offline paper runs CONFIG=FOLDER ...   differences and methods over training runs, each with seeds of its own,
+                                         with intervals over the runs: printed, and as CSV in report of -out
 
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
 -resume continues in the middle of a training run, or after the conditions that an arm has
@@ -39,12 +39,16 @@ func Command(ctx context.Context, call *cli.Call) error {
 	studyDir := f.String("study", "out/study", "`FOLDER` of a study, for the rows of our policy and its controllers")
 	c := Default()
 	f.StringVar(&c.Published, "published", "", "`FOLDER` of a checkpoint that train-prefdt has trained, over the configuration's")
+	beside := f.String("beside", "", "with runs: `CONFIG=FOLDER` of one run of another budget, which the methods' table has beside them")
 	words, err := call.Parse(usage, 1000)
 	if err != nil {
 		return err
 	}
 	if len(words) > 0 && words[0] == "runs" {
-		return runsCommand(call, words[1:], *common.Out)
+		return runsCommand(call, words[1:], *beside, *common.Out)
+	}
+	if call.Given("beside") {
+		return cli.BadInputf("-beside is of offline paper runs")
 	}
 	if err := call.Config(*config, &c); err != nil {
 		return err

@@ -436,23 +436,28 @@ func TestStoredResults(t *testing.T) {
 	}
 }
 
-// The committed differences over training runs are those of the stored runs.
+// The committed differences and methods over training runs are those of the stored runs.
 func TestStoredRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("ten seconds")
 	}
-	args := []string{"runs", "-out", t.TempDir()}
+	t.Chdir("../..") // the arms with the whole budget name a checkpoint from there
+	const results = "offline/paper/results"
+	out := t.TempDir()
+	args := []string{"runs", "-out", out, "-beside", results + "/variants/whole/paper.yaml=" + results + "/results.tar.gz/arms"}
 	for _, run := range []string{"run-1", "run-2", "run-3"} {
-		args = append(args, "results/variants/"+run+"/paper.yaml=results/results.tar.gz/runs/"+run)
+		args = append(args, results+"/variants/"+run+"/paper.yaml="+results+"/results.tar.gz/runs/"+run)
 	}
-	var out, errs bytes.Buffer
-	call := cli.NewCall("offline paper", args, &out, &errs)
+	var stdout, errs bytes.Buffer
+	call := cli.NewCall("offline paper", args, &stdout, &errs)
 	if status := call.Exit(Command(t.Context(), call)); status != 0 {
 		t.Fatalf("status %d, %s", status, &errs)
 	}
-	made, committed := readTable(t, filepath.Join(args[2], "report", "runs.csv")), readTable(t, "results/runs.csv")
-	if len(made) != 2 || !slices.EqualFunc(made, committed, maps.Equal) {
-		t.Errorf("%v\nin the committed table %v", made, committed)
+	for name, rows := range map[string]int{"runs.csv": 7, "run-methods.csv": 8} {
+		made, committed := readTable(t, filepath.Join(out, "report", name)), readTable(t, results+"/"+name)
+		if len(made) != rows || !slices.EqualFunc(made, committed, maps.Equal) {
+			t.Errorf("%s: %v\nin the committed table %v", name, made, committed)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,8 @@ type trainingRun struct {
 }
 
 // runsCommand is "offline paper runs": differences between methods over training runs, each named CONFIG=FOLDER.
-func runsCommand(call *cli.Call, words []string, out string) error {
+// besideWord, which may be "", names one of another budget in the same way, which the methods' table has beside them.
+func runsCommand(call *cli.Call, words []string, besideWord, out string) error {
 	for _, name := range []string{"config", "published", "study", "only", "shard", "limit", "resume", "list", "times"} {
 		if call.Given(name) {
 			return cli.BadInputf("runs takes no -%s: each run has a configuration and a folder, as in run1.yaml=out1", name)
@@ -44,24 +46,35 @@ func runsCommand(call *cli.Call, words []string, out string) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	var beside trainingRun
+	if besideWord != "" {
+		if beside, err = readRun(call, besideWord); err != nil {
+			return cli.BadInput(err)
+		}
+	}
 	read, err := experiment.ReadTables(tablesYAML)
 	if err != nil {
 		return err
 	}
-	x := read["runs"]
-	fillRuns(&x, runs, seeds)
-	if len(x.Rows) == 0 {
+	differences, methods := read["runs"], read["run-methods"]
+	fillRuns(&differences, runs, seeds)
+	fillRunMethods(&methods, runs, beside.tables)
+	if len(differences.Rows) == 0 {
 		return cli.BadInputf("no difference has both of its methods in two runs")
 	}
-	path := filepath.Join(out, "report", "runs.csv")
-	if err := command.ReplaceFile(path, x.WriteCSV); err != nil {
-		return err
+	b, paths := &strings.Builder{}, []string{}
+	for _, x := range []*experiment.Table{&differences, &methods} {
+		path := filepath.Join(out, "report", x.Name+".csv")
+		if err := command.ReplaceFile(path, x.WriteCSV); err != nil {
+			return err
+		}
+		x.WriteMarkdown(b)
+		paths = append(paths, path)
 	}
 	if call.Given("json") {
-		return call.PrintJSON(map[string]any{"runs": len(runs), "differences": len(x.Rows), "table": path})
+		return call.PrintJSON(map[string]any{"runs": len(runs), "differences": len(differences.Rows), "table": paths[0],
+			"methods": len(methods.Rows), "methods_table": paths[1]})
 	}
-	b := &strings.Builder{}
-	x.WriteMarkdown(b)
 	_, err = io.WriteString(call.Stdout, b.String())
 	return err
 }
@@ -76,6 +89,10 @@ func readRun(call *cli.Call, word string) (r trainingRun, err error) {
 	if err := call.Config(config, &c); err != nil {
 		return r, err
 	}
+	full, err := c.loadPublished()
+	if err != nil {
+		return r, err
+	}
 	dir, done, err := experiment.OpenFolder(folder)
 	if err != nil {
 		return r, err
@@ -84,7 +101,7 @@ func readRun(call *cli.Call, word string) (r trainingRun, err error) {
 	if _, err := os.Stat(dir); err != nil {
 		return r, err
 	}
-	s := newSet(c, nil, dir, io.Discard)
+	s := newSet(c, full, dir, io.Discard)
 	results, err := s.Results()
 	if err == nil && len(results) == 0 {
 		err = fmt.Errorf("%s has no results", folder)
@@ -223,4 +240,103 @@ func fillRuns(x *experiment.Table, runs []trainingRun, seeds []string) {
 	}
 	x.After = append(x.After, "In each run: "+strings.Join(each, ", ")+".",
 		"Seeds that no two runs share: "+cmp.Or(strings.Join(seeds, ", "), "none")+".")
+}
+
+// fillRunMethods fills in each trained arm that two runs have at least: its hypervolumes, fidelity and reach as means over the
+// runs, with the interval of Student's t. Ranks are among the arms that the paper and all runs have. beside, where it is not nil, is
+// one run of another budget: beside it stands half of the interval in which one more run of this budget would lie.
+func fillRunMethods(x *experiment.Table, runs []trainingRun, beside *tables) {
+	var ranked []string
+	var printedHV []float64
+	var list []experiment.Row
+	for _, r := range runs[0].rows(paperRows.Methods) {
+		var with []trainingRun
+		n := math.MaxInt // episodes that all of them have
+		for _, run := range runs {
+			if episodes := len(run.at(r.Arm, pareto.Reference)); episodes > 0 && learns(run.Arm(r.Arm)) {
+				with, n = append(with, run), min(n, episodes)
+			}
+		}
+		if len(with) < 2 {
+			continue
+		}
+		over := func(format string, of func(*tables) float64) (text string, centre, half float64) {
+			var each []float64
+			for _, run := range with {
+				each = append(each, of(run.tables))
+			}
+			centre, half = pareto.StudentInterval(each)
+			return number(format, centre) + " ± " + number(format, half), centre, half
+		}
+		cells := experiment.Row{"arm": r.Arm, "runs": len(with), "n": n, "spends": with[0].Arm(r.Arm).Spends}
+		if r.Printed != nil {
+			cells["paper's HV"] = figure(r.Printed.HV)
+			if len(with) == len(runs) {
+				ranked, printedHV = append(ranked, r.Arm), append(printedHV, *r.Printed.HV)
+			}
+		}
+		for _, p := range references {
+			text, centre, half := over("%.2f", func(t *tables) float64 { return mean(t.at(r.Arm, p)[:n]) })
+			name := referenceName(p)
+			cells[name] = text
+			if beside == nil || beside.Arm(r.Arm).Spends == cells["spends"] {
+				continue
+			}
+			if there := beside.at(r.Arm, p); len(there) > 0 && (p == pareto.Reference || p == pareto.TightReference) {
+				n := min(n, len(there))
+				cells["spends there"] = beside.Arm(r.Arm).Spends
+				cells["there at "+name] = number("%.2f", mean(there[:n])) + ", " + number("%+.2f", mean(there[:n])-centre) + " ± " +
+					number("%.2f", half*math.Sqrt(float64(len(with)+1)))
+			}
+		}
+		metric := func(of func(*pareto.Metrics) []float64) func(*tables) float64 {
+			return func(t *tables) float64 {
+				return mean(of(t.results[r.Arm].Sweep(nominal).Measure(pareto.Reference, pareto.TightReference)))
+			}
+		}
+		cells["fidelity"], _, _ = over("%.3f", metric(func(m *pareto.Metrics) []float64 { return m.Fidelities }))
+		cells["reach, s"], _, _ = over("%.0f", metric(func(m *pareto.Metrics) []float64 { return m.Reaches }))
+		list = append(list, cells)
+	}
+	ranks, correlation := rankOverRuns(runs, ranked, printedHV)
+	for _, cells := range list {
+		if r := ranks[cells["arm"].(string)]; len(r) > 0 {
+			cells["rank"] = fmt.Sprintf("%d to %d", slices.Min(r), slices.Max(r))
+		}
+		x.Add(cells)
+	}
+	if len(ranked) > 2 {
+		x.Add(correlation)
+	}
+}
+
+// rankOverRuns returns each arm's ranks by hypervolume, in every run at every reference point on the seeds that all arms have, and
+// the row of the rank correlation with the paper's hypervolumes.
+func rankOverRuns(runs []trainingRun, arms []string, printedHV []float64) (ranks map[string][]int, correlation experiment.Row) {
+	ranks = map[string][]int{}
+	n := math.MaxInt // episodes that all of them have
+	for _, run := range runs {
+		for _, arm := range arms {
+			n = min(n, len(run.at(arm, pareto.Reference)))
+		}
+	}
+	correlation = experiment.Row{"arm": fmt.Sprintf("rank correlation with the paper, %d arms", len(arms))}
+	for _, p := range references {
+		var each []float64
+		for _, run := range runs {
+			var ours []float64
+			for _, arm := range arms {
+				ours = append(ours, mean(run.at(arm, p)[:n]))
+			}
+			each = append(each, pareto.Spearman(ours, printedHV))
+			order := slices.Clone(ours)
+			slices.Sort(order)
+			for i, arm := range arms {
+				ranks[arm] = append(ranks[arm], len(order)-slices.Index(order, ours[i]))
+			}
+		}
+		centre, half := pareto.StudentInterval(each)
+		correlation[referenceName(p)] = number("%.2f", centre) + " ± " + number("%.2f", half)
+	}
+	return ranks, correlation
 }

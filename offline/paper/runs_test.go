@@ -31,7 +31,7 @@ func runOf(t *testing.T, config string, arms map[string][3]float64) (word string
 	return offlinetest.Write(t, config, t.TempDir(), "run.yaml") + "=" + s.Dir, &tables{set: s, results: mustResults(t, s)}
 }
 
-// runs runs "offline paper runs" and returns its table by difference, and the report.
+// runs runs "offline paper runs" and returns the rows of its tables, by difference and by arm, and the report.
 func runs(t *testing.T, words ...string) (status int, rows map[string]map[string]string, text, stderr string) {
 	out := t.TempDir()
 	var stdout, errs bytes.Buffer
@@ -43,8 +43,10 @@ func runs(t *testing.T, words ...string) (status int, rows map[string]map[string
 		return status, nil, "", errs.String()
 	}
 	rows = map[string]map[string]string{}
-	for _, row := range readTable(t, filepath.Join(out, "report", "runs.csv")) {
-		rows[row["difference"]] = row
+	for _, x := range [][2]string{{"runs.csv", "difference"}, {"run-methods.csv", "arm"}} {
+		for _, row := range readTable(t, filepath.Join(out, "report", x[0])) {
+			rows[row[x[1]]] = row
+		}
 	}
 	return status, rows, stdout.String(), ""
 }
@@ -71,7 +73,7 @@ func TestRuns(t *testing.T) {
 	}
 	const name = "`prefdt-weaker` less `peda-weaker`"
 	r := rows[name]
-	if r["runs"] != "3" || r["n"] != "4" || r["the paper"] != "+7.41" || len(rows) != 2 {
+	if r["runs"] != "3" || r["n"] != "4" || r["the paper"] != "+7.41" || len(rows) != 2+3 { // and three arms
 		t.Errorf("%d differences, %v", len(rows), r)
 	}
 	for _, p := range references {
@@ -93,6 +95,59 @@ func TestRuns(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report lacks %q: %s", want, text)
 		}
+	}
+}
+
+// A method's figures over runs are their mean and interval; ranks are among the arms that the paper and all runs have, over all
+// points; and beside them stands one run of another budget, with the interval that holds one more run.
+func TestRunMethods(t *testing.T) {
+	var words []string
+	var each []*tables
+	for i, worseJ := range []float64{100, 300, 800} {
+		arms := map[string][3]float64{"prefdt": {120, 600, 0}, "peda": {120, 600, worseJ}, "ppo-plain": {110, 600, 0},
+			"omega-bc": {120, 600, 200}, "rules-21": {100, 600, 0}}
+		if i == 0 {
+			arms["iql-ppo"] = [3]float64{120, 600, 0}
+		}
+		word, x := runOf(t, runConfig(1001+i, 101+i), arms)
+		words, each = append(words, word), append(each, x)
+	}
+	longer := strings.Replace(runConfig(1, 1), "3250", "13000", 1)
+	beside, whole := runOf(t, longer, map[string][3]float64{"peda": {120, 600, 50}, "ppo-plain": {110, 600, 0}})
+	status, rows, text, stderr := runs(t, append([]string{"-beside", beside}, words...)...)
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	for arm, rank := range map[string]string{"ppo-plain": "1 to 1", "prefdt": "2 to 2", "peda": "3 to 4", "omega-bc": "3 to 4"} {
+		if got := rows[arm]["rank"]; got != rank {
+			t.Errorf("%s: rank %q, want %q", arm, got, rank)
+		}
+	}
+	if rows["iql-ppo"] != nil || rows["rules-21"] != nil {
+		t.Errorf("arms of a single run, or without training: %v, %v", rows["iql-ppo"], rows["rules-21"])
+	}
+	peda := rows["peda"]
+	for _, p := range []pareto.Point{pareto.Reference, pareto.TightReference} {
+		var hv [3]float64
+		for i, x := range each {
+			hv[i] = mean(x.at("peda", p))
+		}
+		m := (hv[0] + hv[1] + hv[2]) / 3
+		s := math.Sqrt(((hv[0]-m)*(hv[0]-m) + (hv[1]-m)*(hv[1]-m) + (hv[2]-m)*(hv[2]-m)) / 2)
+		if want := fmt.Sprintf("%.2f ± %.2f", m, 4.302653*s/math.Sqrt(3)); peda[referenceName(p)] != want {
+			t.Errorf("%s: %q, want %q", referenceName(p), peda[referenceName(p)], want)
+		}
+		there := mean(whole.at("peda", p))
+		want := fmt.Sprintf("%.2f, %+.2f ± %.2f", there, there-m, 4.302653*s*math.Sqrt(1+1.0/3))
+		if got := peda["there at "+referenceName(p)]; got != want {
+			t.Errorf("there at %s: %q, want %q", referenceName(p), got, want)
+		}
+	}
+	if peda["spends"] != "7.8M tokens" || peda["spends there"] != "31.2M tokens" || rows["ppo-plain"]["spends there"] != "" {
+		t.Errorf("%q, there %q; of the same budget %q", peda["spends"], peda["spends there"], rows["ppo-plain"]["spends there"])
+	}
+	if !strings.Contains(text, "rank correlation with the paper, 4 arms") {
+		t.Error(text)
 	}
 }
 
@@ -130,6 +185,7 @@ func TestRunsRefused(t *testing.T) {
 		"no configuration":       {[]string{first, folder}, "is no training run"},
 		"no folder":              {[]string{first, config + "=" + filepath.Join(folder, "nowhere")}, "nowhere"},
 		"nothing in common":      {[]string{first, others}, "no difference has both of its methods"},
+		"no run beside":          {[]string{"-beside", "nothing", first, second}, "is no training run"},
 		"a configuration of all": {[]string{"-config", config, first, second}, "runs takes no -config"},
 	} {
 		status, _, _, stderr := runs(t, bad.words...)
