@@ -21,7 +21,8 @@ folder report of -out. What has not been measured is in the tables as "not run".
   offline paper -resume -shard 0/8       the first of eight parts, which eight jobs measure at a time
   offline paper merge [FOLDER...]        the report, over -out and what other folders have measured
   offline paper runs CONFIG=FOLDER ...   differences and methods over training runs, each with seeds of its own,
-                                         with intervals over the runs: printed, and as CSV in report of -out
+                                         with intervals over the runs: printed, and as runs.md and CSV
+                                         in report of -out
 
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then, and
 -resume continues in the middle of a training run, or after the conditions that an arm has

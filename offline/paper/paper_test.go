@@ -453,7 +453,11 @@ func TestStoredRuns(t *testing.T) {
 	if status := call.Exit(Command(t.Context(), call)); status != 0 {
 		t.Fatalf("status %d, %s", status, &errs)
 	}
-	for name, rows := range map[string]int{"runs.csv": 7, "run-methods.csv": 8} {
+	report := offlinetest.Must(os.ReadFile(filepath.Join(out, "report", "runs.md")))(t)
+	if committed := offlinetest.Must(os.ReadFile(results + "/runs.md"))(t); !bytes.Equal(report, committed) {
+		t.Error("runs.md is not the committed one")
+	}
+	for name, rows := range map[string]int{"runs.csv": 11, "run-methods.csv": 10} {
 		made, committed := readTable(t, filepath.Join(out, "report", name)), readTable(t, results+"/"+name)
 		if len(made) != rows || !slices.EqualFunc(made, committed, maps.Equal) {
 			t.Errorf("%s: %v\nin the committed table %v", name, made, committed)

@@ -63,6 +63,7 @@ func runsCommand(call *cli.Call, words []string, besideWord, out string) error {
 		return cli.BadInputf("no difference has both of its methods in two runs")
 	}
 	b, paths := &strings.Builder{}, []string{}
+	fmt.Fprint(b, "# The paper's methods over training runs\n\nMade by `offline paper runs`.\n")
 	for _, x := range []*experiment.Table{&differences, &methods} {
 		path := filepath.Join(out, "report", x.Name+".csv")
 		if err := command.ReplaceFile(path, x.WriteCSV); err != nil {
@@ -70,6 +71,12 @@ func runsCommand(call *cli.Call, words []string, besideWord, out string) error {
 		}
 		x.WriteMarkdown(b)
 		paths = append(paths, path)
+	}
+	if err := command.ReplaceFile(filepath.Join(out, "report", "runs.md"), func(w io.Writer) error {
+		_, err := io.WriteString(w, b.String())
+		return err
+	}); err != nil {
+		return err
 	}
 	if call.Given("json") {
 		return call.PrintJSON(map[string]any{"runs": len(runs), "differences": len(differences.Rows), "table": paths[0],
@@ -301,7 +308,10 @@ func fillRunMethods(x *experiment.Table, runs []trainingRun, beside *tables) {
 	ranks, correlation := rankOverRuns(runs, ranked, printedHV)
 	for _, cells := range list {
 		if r := ranks[cells["arm"].(string)]; len(r) > 0 {
-			cells["rank"] = fmt.Sprintf("%d to %d", slices.Min(r), slices.Max(r))
+			first, last := slices.Min(r), slices.Max(r)
+			if cells["rank"] = fmt.Sprint(first); first < last {
+				cells["rank"] = fmt.Sprintf("%d to %d", first, last)
+			}
 		}
 		x.Add(cells)
 	}
