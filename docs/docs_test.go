@@ -207,7 +207,7 @@ func TestNoAbsentDocuments(t *testing.T) {
 			}
 			for _, name := range documentPattern.FindAllString(line, -1) {
 				if !slices.ContainsFunc([]string{name, filepath.Join("docs", name), filepath.Join(filepath.Dir(path), name),
-					filepath.Join("offline/study/results", name)}, exists) {
+					filepath.Join("offline/study/results", name), filepath.Join("offline/paper/results", name)}, exists) {
 					t.Errorf("%s:%d names %s, which is not there", path, i+1, name)
 				}
 			}
