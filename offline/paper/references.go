@@ -118,14 +118,24 @@ func (t *tables) referenceTable(x *experiment.Table) {
 		if len(ranks[i]) == 0 {
 			continue
 		}
-		first, last := slices.Min(ranks[i]), slices.Max(ranks[i])
-		if rows[i]["rank"] = fmt.Sprint(first); first < last {
-			rows[i]["rank"] = fmt.Sprintf("%d to %d, depends on the point", first, last)
+		text, same := rankRange(ranks[i])
+		if !same {
+			text += ", depends on the point"
 		}
+		rows[i]["rank"] = text
 	}
 	for _, r := range append(rows, bottom...) {
 		x.Add(r)
 	}
+}
+
+// rankRange is from the first to the last of some ranks, and whether all are the same.
+func rankRange(ranks []int) (text string, same bool) {
+	first, last := slices.Min(ranks), slices.Max(ranks)
+	if first == last {
+		return fmt.Sprint(first), true
+	}
+	return fmt.Sprintf("%d to %d", first, last), false
 }
 
 // weaker returns the hypervolumes of the published form, of PPO and of what learns from its flights, with the good policies and

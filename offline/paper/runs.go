@@ -267,14 +267,6 @@ func fillRunMethods(x *experiment.Table, runs []trainingRun, beside *tables) {
 		if len(with) < 2 {
 			continue
 		}
-		over := func(format string, of func(*tables) float64) (text string, centre, half float64) {
-			var each []float64
-			for _, run := range with {
-				each = append(each, of(run.tables))
-			}
-			centre, half = pareto.StudentInterval(each)
-			return number(format, centre) + " ± " + number(format, half), centre, half
-		}
 		cells := experiment.Row{"arm": r.Arm, "runs": len(with), "n": n, "spends": with[0].Arm(r.Arm).Spends}
 		if r.Printed != nil {
 			cells["paper's HV"] = figure(r.Printed.HV)
@@ -283,35 +275,35 @@ func fillRunMethods(x *experiment.Table, runs []trainingRun, beside *tables) {
 			}
 		}
 		for _, p := range references {
-			text, centre, half := over("%.2f", func(t *tables) float64 { return mean(t.at(r.Arm, p)[:n]) })
+			var each []float64
+			for _, run := range with {
+				each = append(each, mean(run.at(r.Arm, p)[:n]))
+			}
 			name := referenceName(p)
-			cells[name] = text
+			cells[name] = plusMinus("%.2f", each)
 			if beside == nil || beside.Arm(r.Arm).Spends == cells["spends"] {
 				continue
 			}
 			if there := beside.at(r.Arm, p); len(there) > 0 && (p == pareto.Reference || p == pareto.TightReference) {
 				n := min(n, len(there))
+				centre, half := pareto.StudentInterval(each)
 				cells["spends there"] = beside.Arm(r.Arm).Spends
 				cells["there at "+name] = number("%.2f", mean(there[:n])) + ", " + number("%+.2f", mean(there[:n])-centre) + " ± " +
 					number("%.2f", half*math.Sqrt(float64(len(with)+1)))
 			}
 		}
-		metric := func(of func(*pareto.Metrics) []float64) func(*tables) float64 {
-			return func(t *tables) float64 {
-				return mean(of(t.results[r.Arm].Sweep(nominal).Measure(pareto.Reference, pareto.TightReference)))
-			}
+		var fidelities, reaches []float64
+		for _, run := range with {
+			m := run.results[r.Arm].Sweep(nominal).Measure(pareto.Reference, pareto.TightReference)
+			fidelities, reaches = append(fidelities, mean(m.Fidelities)), append(reaches, mean(m.Reaches))
 		}
-		cells["fidelity"], _, _ = over("%.3f", metric(func(m *pareto.Metrics) []float64 { return m.Fidelities }))
-		cells["reach, s"], _, _ = over("%.0f", metric(func(m *pareto.Metrics) []float64 { return m.Reaches }))
+		cells["fidelity"], cells["reach, s"] = plusMinus("%.3f", fidelities), plusMinus("%.0f", reaches)
 		list = append(list, cells)
 	}
 	ranks, correlation := rankOverRuns(runs, ranked, printedHV)
 	for _, cells := range list {
 		if r := ranks[cells["arm"].(string)]; len(r) > 0 {
-			first, last := slices.Min(r), slices.Max(r)
-			if cells["rank"] = fmt.Sprint(first); first < last {
-				cells["rank"] = fmt.Sprintf("%d to %d", first, last)
-			}
+			cells["rank"], _ = rankRange(r)
 		}
 		x.Add(cells)
 	}
@@ -345,8 +337,13 @@ func rankOverRuns(runs []trainingRun, arms []string, printedHV []float64) (ranks
 				ranks[arm] = append(ranks[arm], len(order)-slices.Index(order, ours[i]))
 			}
 		}
-		centre, half := pareto.StudentInterval(each)
-		correlation[referenceName(p)] = number("%.2f", centre) + " ± " + number("%.2f", half)
+		correlation[referenceName(p)] = plusMinus("%.2f", each)
 	}
 	return ranks, correlation
+}
+
+// plusMinus is the mean of runs and half of its interval.
+func plusMinus(format string, each []float64) string {
+	centre, half := pareto.StudentInterval(each)
+	return number(format, centre) + " ± " + number(format, half)
 }
