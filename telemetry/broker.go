@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -21,6 +22,8 @@ type Broker struct {
 	Key          string `yaml:"key"`           // PEM file of its private key
 	// start of the client id, to which each connection adds a random end; empty: the program's name
 	ClientID string `yaml:"client_id"`
+	// Dial opens the connection to host:port; nil: over TCP
+	Dial func(ctx context.Context, network, address string) (net.Conn, error) `yaml:"-"`
 }
 
 // dialTimeout bounds one attempt to connect, name lookup and TLS included.
@@ -105,10 +108,21 @@ func (b Broker) password() (string, error) {
 
 // dial opens the connection. Go sets TCP_NODELAY on every TCP connection it opens;
 // the slot's deadlines depend on it, and a test reads the option back.
-func dial(address string, config *tls.Config) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	if config == nil {
-		return dialer.Dial("tcp", address)
+func (b Broker) dial(address string, config *tls.Config) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	dial := b.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
 	}
-	return (&tls.Dialer{NetDialer: dialer, Config: config}).Dial("tcp", address)
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil || config == nil {
+		return conn, err
+	}
+	secured := tls.Client(conn, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secured, nil
 }

@@ -245,7 +245,7 @@ func (c *Client) prepare() error {
 	}
 	o.Servers = []*url.URL{{Scheme: "tcp", Host: address}} // named only; the next line connects
 	o.SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
-		conn, err := dial(address, config)
+		conn, err := c.Broker.dial(address, config)
 		if err != nil {
 			return nil, err
 		}

@@ -73,7 +73,7 @@ func playCase(t *testing.T, name string, untilMS float64, change func(ms float64
 // that a link reads.
 func endpoint(t *testing.T) (pass func(datagram []byte) (pieces [][]byte)) {
 	t.Helper()
-	l, err := datagram.Listen("127.0.0.1:0")
+	l, err := datagram.Listen(nil, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

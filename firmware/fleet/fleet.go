@@ -52,6 +52,7 @@ type Fleet struct {
 	Key          *frame.V2Key // signs outgoing frames, and refuses unsigned incoming ones; nil: unsigned
 	Clock        clock.Clock
 	Log          *slog.Logger
+	Endpoint     func(string) (gomavlib.EndpointConf, error) // nil: [ParseEndpoint]
 
 	mutex           sync.Mutex
 	aircraft        []*aircraft

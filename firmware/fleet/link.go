@@ -82,9 +82,9 @@ func ParseEndpoint(text string) (gomavlib.EndpointConf, error) {
 			return nil, bad
 		}
 		if scheme == "udp" {
-			return datagram.Client(rest), nil
+			return datagram.Client(nil, rest), nil
 		}
-		return datagram.Endpoint(rest), nil
+		return datagram.Endpoint(nil, rest), nil
 	case "serial":
 		at := strings.LastIndexByte(rest, ':')
 		if at < 1 {
@@ -132,7 +132,11 @@ func SilenceHint(endpoint string) string {
 }
 
 func (l *endpointLink) open() error {
-	conf, err := ParseEndpoint(l.endpoint)
+	parse := l.fleet.Endpoint
+	if parse == nil {
+		parse = ParseEndpoint
+	}
+	conf, err := parse(l.endpoint)
 	if err != nil {
 		return err
 	}

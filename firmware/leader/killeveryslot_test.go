@@ -72,7 +72,7 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 	r.TakeOff()
 	var slotsKilled []int
 	for n := first; n < slots-slotsAfterKill; n += stride {
-		if !rig.Eventually(func() bool { return r.SlotOpened(n) || r.LastStatus().Slot >= n }) {
+		if !r.Eventually(func() bool { return r.SlotOpened(n) || r.LastStatus().Slot >= n }) {
 			t.Fatalf("slot %d never came: %+v", n, r.LastStatus())
 		}
 		time.Sleep(r.Config.WallTime(float64((n*7)%10) / 10)) // when in the slot it is killed
@@ -92,7 +92,7 @@ func killEvery(t *testing.T, found *killStats, slots int, slotMS float64, first,
 		opened := (r.BeaconAfter(died).Sub(died) - start).Seconds() * 1000 / slotMS
 		// The first settlement of the new leader whose end is marked by a beacon.
 		var s telemetry.Status
-		if !rig.Eventually(func() bool {
+		if !r.Eventually(func() bool {
 			for _, s = range r.Statuses()[seq:] {
 				if !math.IsNaN(r.AccountErrorJ(s)) && s.Slot >= n {
 					return true

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/firmware/account"
@@ -47,9 +48,11 @@ type Leader struct {
 	Policy      Policy
 	Clock       clock.Clock
 	Log         *slog.Logger
-	WallClock   func() time.Time                // stamps the record and decides nothing; nil: time.Now
-	OnIteration func(LoopReport)                // called after every iteration of the loop; nil: not called
-	OpenRecord  func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
+	WallClock   func() time.Time // stamps the record and decides nothing; nil: time.Now
+	OnIteration func(LoopReport) // called after every iteration of the loop; nil: not called
+	// Endpoint returns how an aircraft's endpoint is reached; nil: as it says
+	Endpoint   func(string) (gomavlib.EndpointConf, error)
+	OpenRecord func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
 
 	fleet        *fleet.Fleet
 	mqtt         *link.MQTT
@@ -156,6 +159,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	if err != nil {
 		return saved, false, err
 	}
+	f.Endpoint = l.Endpoint
 	l.fleet = f
 	keys, err := c.PublicKeys()
 	if err != nil {

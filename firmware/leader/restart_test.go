@@ -15,42 +15,45 @@ import (
 	mqttbroker "prefdt/simbridge/broker"
 	"prefdt/simbridge/chaos"
 	"prefdt/simbridge/rig"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
 // The broker is lost and the leader is killed: the next one flies on without it, and
 // when the broker is back the ledger has everything.
 func TestRestartWithoutABroker(t *testing.T) {
-	r := rig.New(t, 2, 100000)
-	r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 500, 1000
-	f := r.StartLeader()
-	r.TakeOff()
-	if ack := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); !ack.Accepted {
-		t.Fatalf("%+v", ack)
-	}
-	before := r.Await("slot 5", rig.SlotSettled(5))
-	r.CloseBroker()
-	f = f.Restart(nil)
-	began := time.Now()
-	if !r.WaitAllMove(began) {
-		t.Fatalf("without a broker no aircraft moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
-	}
-	back := &mqttbroker.Broker{Address: r.BrokerAddress()}
-	if !rig.Eventually(func() bool { return back.Initialize() == nil }) {
-		t.Fatal("the broker does not come back")
-	}
-	t.Cleanup(back.Close)
-	after := r.Await("a slot with the broker", func(s telemetry.Status) bool {
-		return rig.Flying(s) && s.UsersHeard > 0 && s.Slot > before.Slot+5
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		r.Config.Flight.BrokerHoldS, r.Config.Flight.BrokerReturnS = 500, 1000
+		f := r.StartLeader()
+		r.TakeOff()
+		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); !ack.Accepted {
+			t.Fatalf("%+v", ack)
+		}
+		before := r.Await("slot 5", rig.SlotSettled(5))
+		r.CloseBroker()
+		f = f.Restart(nil)
+		began := time.Now()
+		if !r.WaitAllMove(began) {
+			t.Fatalf("without a broker no aircraft moves: %+v, %+v", r.Autopilots[0].State(), r.Autopilots[1].State())
+		}
+		back := &mqttbroker.Broker{Address: r.BrokerAddress()}
+		if !r.Eventually(func() bool { return back.Initialize() == nil }) {
+			t.Fatal("the broker does not come back")
+		}
+		t.Cleanup(back.Close)
+		after := r.Await("a slot with the broker", func(s telemetry.Status) bool {
+			return rig.Flying(s) && s.UsersHeard > 0 && s.Slot > before.Slot+5
+		})
+		if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ <= before.SpentJ {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil ||
+			*repeat.EffectiveSlot > before.Slot {
+			t.Errorf("the repeated command got %+v", repeat)
+		}
+		f.Kill()
 	})
-	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ <= before.SpentJ {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
-	if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1"); repeat.EffectiveSlot == nil ||
-		*repeat.EffectiveSlot > before.Slot {
-		t.Errorf("the repeated command got %+v", repeat)
-	}
-	f.Kill()
 }
 
 // tearLedger makes the ledger's last transaction one whose pages did not all reach
@@ -82,39 +85,41 @@ func tearLedger(t *testing.T, path string) {
 // Power is lost in a transaction, on a disk that does not keep the order of writes:
 // the next leader flies on from the transaction before.
 func TestTornTransaction(t *testing.T) {
-	r := rig.New(t, 2, 100000)
-	f := r.StartLeader()
-	r.TakeOff()
-	r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1")
-	before := r.Await("slot 8", rig.SlotSettled(8))
-	path := filepath.Join(r.Config.StateDir, "ledger.db")
-	f = f.Restart(func() { tearLedger(t, path) })
-	after := r.Await("a slot after it", func(s telemetry.Status) bool { return rig.Flying(s) && s.Slot > before.Slot })
-	if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ < before.SpentJ-1e-6 {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
-	if !rig.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(after)) }) {
-		t.Fatal("no beacon after it")
-	}
-	if off := r.AccountErrorJ(after); math.Abs(off) > 600 {
-		t.Errorf("accounted %+.0f J more than the batteries lost", off)
-	}
-	r.CheckSlotsInOrder()
-	f.Kill()
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		f := r.StartLeader()
+		r.TakeOff()
+		r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":90000,"mode":"target"}`, "b1")
+		before := r.Await("slot 8", rig.SlotSettled(8))
+		path := filepath.Join(r.Config.StateDir, "ledger.db")
+		f = f.Restart(func() { tearLedger(t, path) })
+		after := r.Await("a slot after it", func(s telemetry.Status) bool { return rig.Flying(s) && s.Slot > before.Slot })
+		if after.BudgetJ == nil || *after.BudgetJ != 90000 || after.SpentJ < before.SpentJ-1e-6 {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		if !r.Eventually(func() bool { return !math.IsNaN(r.AccountErrorJ(after)) }) {
+			t.Fatal("no beacon after it")
+		}
+		if off := r.AccountErrorJ(after); math.Abs(off) > 600 {
+			t.Errorf("accounted %+.0f J more than the batteries lost", off)
+		}
+		r.CheckSlotsInOrder()
+		f.Kill()
 
-	// Worse damage is reported in one line, and the leader does not fly.
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, raw[:len(raw)/4], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	err = <-r.StartLeader().Done
-	if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("a ledger cut short: %v", err)
-	}
+		// Worse damage is reported in one line, and the leader does not fly.
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, raw[:len(raw)/4], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err = <-r.StartLeader().Done
+		if err == nil || !strings.Contains(err.Error(), "is damaged") || !strings.Contains(err.Error(), "leader log recover") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("a ledger cut short: %v", err)
+		}
+	})
 }
 
 // The leader's wall clock jumps a day forth and back, several times in a flight:
@@ -155,34 +160,38 @@ func TestClockJumps(t *testing.T) {
 // A restarted leader that waits for its aircraft reports its loop, which feeds the
 // watchdog.
 func TestReportsWhileRejoining(t *testing.T) {
-	r := rig.New(t, 2, 100000)
-	f := r.FlyToSlot(3)
-	r.AwaitSaved()
-	f.Kill()
-	r.CloseAutopilot(0)
-	r.CloseAutopilot(1)
-	var turns atomic.Int64
-	r.OnIteration = func(leader.LoopReport) { turns.Add(1) }
-	f = r.StartLeader()
-	if !rig.Eventually(func() bool { return turns.Load() >= 50 }) {
-		t.Errorf("%d reports while it waits for its aircraft", turns.Load())
-	}
-	f.Kill()
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		f := r.FlyToSlot(3)
+		r.AwaitSaved()
+		f.Kill()
+		r.CloseAutopilot(0)
+		r.CloseAutopilot(1)
+		var turns atomic.Int64
+		r.OnIteration = func(leader.LoopReport) { turns.Add(1) }
+		f = r.StartLeader()
+		if !r.Eventually(func() bool { return turns.Load() >= 50 }) {
+			t.Errorf("%d reports while it waits for its aircraft", turns.Load())
+		}
+		f.Kill()
+	})
 }
 
 // A decision that takes longer than the rest of the mission ends it: no slot beyond
 // the last is opened, and the missed ones are settled.
 func TestLateAtTheEnd(t *testing.T) {
-	r := rig.New(t, 1, 12)
-	r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
-		if s.Slot == 7 {
-			r.DelayNextDecision(10) // that of slot 8
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 1, 12)
+		r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
+			if s.Slot == 7 {
+				r.DelayNextDecision(10) // that of slot 8
+			}
 		}
-	}
-	r.FlyToSlot(6)
-	s := r.Await("done", rig.Done)
-	b := r.Beacons()
-	if last := b[len(b)-1]; s.Slot != 11 || s.MissedSlots < 2 || last > 11 {
-		t.Errorf("ended with slot %d, %d missed, the last beacon is of slot %d", s.Slot, s.MissedSlots, last)
-	}
+		r.FlyToSlot(6)
+		s := r.Await("done", rig.Done)
+		b := r.Beacons()
+		if last := b[len(b)-1]; s.Slot != 11 || s.MissedSlots < 2 || last > 11 {
+			t.Errorf("ended with slot %d, %d missed, the last beacon is of slot %d", s.Slot, s.MissedSlots, last)
+		}
+	})
 }

@@ -14,6 +14,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/rig"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
@@ -31,7 +32,7 @@ func TestSituations(t *testing.T) {
 			weakenBattery(r)
 			r.StartLeader()
 			r.TakeOff()
-			if !rig.Eventually(func() bool {
+			if !r.Eventually(func() bool {
 				return slices.Equal(r.OfferedAircraft(), []int{1}) && r.Autopilots[1].State().Mode == autopilot.ModeOffboard
 			}) {
 				t.Errorf("on the way home: aircraft %v are offered", r.OfferedAircraft())
@@ -85,7 +86,7 @@ func TestSituations(t *testing.T) {
 				r.FlyToSlot(5)
 				before := r.LastStatus().MissedSlots
 				r.DelayNextDecision(22)
-				if !rig.Eventually(func() bool {
+				if !r.Eventually(func() bool {
 					return r.Autopilots[0].State().Mode == autopilot.ModeHold && r.Autopilots[1].State().Mode == autopilot.ModeHold
 				}) {
 					t.Fatal("the failsafe did not come: the stream outlived its leader")
@@ -106,7 +107,7 @@ func TestSituations(t *testing.T) {
 				t.Errorf("the pilot's aircraft: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !rig.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
+			if !r.Eventually(func() bool { return r.Landed(1) }) || r.HomeDistanceM(1) > 5 {
 				t.Errorf("it did not come home: %+v", r.Autopilots[1].State())
 			}
 			if ack := r.SendAction("resume"); ack.Accepted ||
@@ -119,7 +120,7 @@ func TestSituations(t *testing.T) {
 			r.ReplaceParameters(1, map[string]float64{"MPC_Z_V_AUTO_DN": 1, "MPC_LAND_SPEED": 1})
 			r.FlyToSlot(3)
 			r.MustSendAction("return")
-			if !rig.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
+			if !r.Eventually(func() bool { return r.Autopilots[1].State().Mode == autopilot.ModeLand }) {
 				t.Fatal("it does not land")
 			}
 			r.Await("the leader knows", func(s telemetry.Status) bool { return s.Aircraft[1].Mode == "AUTO.LAND" })
@@ -130,7 +131,7 @@ func TestSituations(t *testing.T) {
 				t.Fatalf("it did not stay with its pilot: %+v", v)
 			}
 			r.MustSendAction("resume")
-			if !rig.Eventually(func() bool { return r.Landed(1) }) {
+			if !r.Eventually(func() bool { return r.Landed(1) }) {
 				t.Errorf("it did not land: %+v", r.Autopilots[1].State())
 			}
 		}},
@@ -149,11 +150,11 @@ func TestSituations(t *testing.T) {
 			r.StartLeader()
 			r.Await("the leader", rig.AnyStatus)
 			before := 0
-			if !rig.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
+			if !r.Eventually(func() (online bool) { online, before = r.Online(); return online }) {
 				t.Fatal("never online")
 			}
 			r.PublishRetained(r.Topics.Online(), "false")
-			if !rig.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
+			if !r.Eventually(func() bool { online, times := r.Online(); return online && times > before }) {
 				t.Error("it did not publish it again")
 			}
 		}},
@@ -206,7 +207,9 @@ func TestSituations(t *testing.T) {
 			}
 		}},
 	} {
-		t.Run(strings.ReplaceAll(c.situation, " ", "-"), func(t *testing.T) { c.try(t, rig.New(t, 2, 2000)) })
+		t.Run(strings.ReplaceAll(c.situation, " ", "-"), func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) { c.try(t, rig.New(t, 2, 2000)) })
+		})
 	}
 }
 
@@ -227,30 +230,31 @@ func (localOnly) Decide(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) (s
 // Stopped in the last slot, the state is stopped and no aircraft is commanded home.
 // The last decision waits until the command is there.
 func TestStopInTheLastSlot(t *testing.T) {
-	t.Parallel()
-	r := rig.NewAt(t, 2, 12, 200)
-	ordered := make(chan struct{})
-	r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
-		if s.Slot == 11 {
-			<-ordered
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 12)
+		ordered := make(chan struct{})
+		r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
+			if s.Slot == 11 {
+				<-ordered
+			}
 		}
-	}
-	f := r.StartLeader()
-	r.TakeOff()
-	r.Await("the last slot", func(telemetry.Status) bool { return r.SlotOpened(11) })
-	time.AfterFunc(time.Second, func() { close(ordered) })
-	if ack := r.SendAction("stop"); !ack.Accepted {
-		t.Fatalf("stop was refused: %s", ack.Reason)
-	}
-	r.Await("the end of the slot", func(s telemetry.Status) bool { return !rig.Flying(s) })
-	r.Await("thirty statuses", rig.StatusesAfter(r.LastStatus(), 30))
-	last := r.LastStatus()
-	for i := range 2 {
-		if v := r.Autopilots[i].State(); last.State != telemetry.StateStopped || v.Mode != autopilot.ModeHold || v.Landed {
-			t.Errorf("%s, aircraft %d: %+v", last.State, i+1, v)
+		f := r.StartLeader()
+		r.TakeOff()
+		r.Await("the last slot", func(telemetry.Status) bool { return r.SlotOpened(11) })
+		time.AfterFunc(time.Second, func() { close(ordered) })
+		if ack := r.SendAction("stop"); !ack.Accepted {
+			t.Fatalf("stop was refused: %s", ack.Reason)
 		}
-	}
-	f.Kill()
+		r.Await("the end of the slot", func(s telemetry.Status) bool { return !rig.Flying(s) })
+		r.Await("thirty statuses", rig.StatusesAfter(r.LastStatus(), 30))
+		last := r.LastStatus()
+		for i := range 2 {
+			if v := r.Autopilots[i].State(); last.State != telemetry.StateStopped || v.Mode != autopilot.ModeHold || v.Landed {
+				t.Errorf("%s, aircraft %d: %+v", last.State, i+1, v)
+			}
+		}
+		f.Kill()
+	})
 }
 
 // mustRefuseStart starts the mission until the refusal is for a reason: the leader
@@ -258,7 +262,7 @@ func TestStopInTheLastSlot(t *testing.T) {
 func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 	t.Helper()
 	var ack telemetry.Ack
-	if !rig.Eventually(func() bool {
+	if !r.Eventually(func() bool {
 		time.Sleep(50 * time.Millisecond)
 		ack = r.SendAction("start")
 		return ack.Accepted || strings.Contains(ack.Reason, reason)
@@ -268,48 +272,51 @@ func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 }
 
 func TestSigningFailsClosed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64),
-		"zeros": strings.Repeat("0", 64)} {
-		r := rig.NewAt(t, 1, 10, rig.SlotMS)
-		r.Config.MAVLink.KeyFile = filepath.Join(dir, "key")
-		os.WriteFile(r.Config.MAVLink.KeyFile, []byte(text+"\n"), 0o600)
-		if err := <-r.StartLeader().Done; err == nil || !strings.Contains(err.Error(), "mavlink.key_file") {
-			t.Errorf("%s: %v", name, err)
+	simnet.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"empty": "", "short": "abcd", "no hex": strings.Repeat("z", 64),
+			"zeros": strings.Repeat("0", 64)} {
+			r := rig.New(t, 1, 10)
+			r.Config.MAVLink.KeyFile = filepath.Join(dir, "key")
+			os.WriteFile(r.Config.MAVLink.KeyFile, []byte(text+"\n"), 0o600)
+			if err := <-r.StartLeader().Done; err == nil || !strings.Contains(err.Error(), "mavlink.key_file") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-	}
-	r := rig.NewAt(t, 1, 10, rig.SlotMS)
-	r.Config.MAVLink.KeyFile = filepath.Join(dir, "good")
-	os.WriteFile(r.Config.MAVLink.KeyFile, []byte(strings.Repeat("a5", 32)), 0o600)
-	f := r.StartLeader()
-	s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
-	frames := f.Report().RejectedFrames
-	if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
-		t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
-	}
+		r := rig.New(t, 1, 10)
+		r.Config.MAVLink.KeyFile = filepath.Join(dir, "good")
+		os.WriteFile(r.Config.MAVLink.KeyFile, []byte(strings.Repeat("a5", 32)), 0o600)
+		f := r.StartLeader()
+		s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
+		frames := f.Report().RejectedFrames
+		if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
+			t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
+		}
+	})
 }
 
 // "Swap the pack; launch" works: until then the aircraft is refused, and the new pack is
 // not charged with what was drawn from the old one.
 func TestSwapThePackAndLaunch(t *testing.T) {
-	r := rig.New(t, 2, 100000)
-	weakenBattery(r)
-	r.StartLeader()
-	r.TakeOff()
-	if !rig.Eventually(func() bool { return r.Landed(1) && !r.Autopilots[1].State().Armed && len(r.OfferedAircraft()) == 1 }) {
-		t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
-	}
-	refused := func() bool {
-		ack := r.SendAction("launch", 2)
-		return !ack.Accepted && strings.Contains(ack.Reason, "change its battery")
-	}
-	if !rig.Eventually(refused) {
-		t.Fatal("the empty pack was not refused")
-	}
-	r.Autopilots[1].ChangeBattery((*battery.Battery).SwapPack)
-	r.RetryAction("launch", 2)
-	r.Await("it flies again", func(s telemetry.Status) bool {
-		return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		weakenBattery(r)
+		r.StartLeader()
+		r.TakeOff()
+		if !r.Eventually(func() bool { return r.Landed(1) && !r.Autopilots[1].State().Armed && len(r.OfferedAircraft()) == 1 }) {
+			t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
+		}
+		refused := func() bool {
+			ack := r.SendAction("launch", 2)
+			return !ack.Accepted && strings.Contains(ack.Reason, "change its battery")
+		}
+		if !r.Eventually(refused) {
+			t.Fatal("the empty pack was not refused")
+		}
+		r.Autopilots[1].ChangeBattery((*battery.Battery).SwapPack)
+		r.RetryAction("launch", 2)
+		r.Await("it flies again", func(s telemetry.Status) bool {
+			return s.Aircraft[1].Mode == "OFFBOARD" && *s.Aircraft[1].SpeedMPS > 5
+		})
 	})
 }

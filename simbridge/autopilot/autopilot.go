@@ -32,17 +32,21 @@ import (
 
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/telemetry/datagram"
 )
 
 // Config is one aircraft.
 type Config struct {
 	SystemID   uint8
-	Copter     bool    // an ArduCopter, in place of PX4
-	Listen     string  // UDP address to bind
-	Partner    string  // UDP address to send to until the first datagram is received; empty: none
-	Serial     string  // device:baud, in place of Listen and Partner
-	SecondLink string  // UDP address that a second link sends to, from any port; empty: no second link
-	Framing    Framing // of the first link's datagrams
+	Copter     bool          // an ArduCopter, in place of PX4
+	Listen     string        // UDP address to bind
+	Partner    string        // UDP address to send to until the first datagram is received; empty: none
+	Serial     string        // device:baud, in place of Listen and Partner
+	SecondLink string        // UDP address that a second link sends to, from any port; empty: no second link
+	Framing    Framing       // of the first link's datagrams
+	Open       datagram.Open // opens the sockets; nil: the machine's
+	// OpenSerial opens the serial port; nil: the machine's.
+	OpenSerial func(device string, baud int) (net.Conn, error)
 	// TwoCounters: on the first link positions have one sequence counter, all else another.
 	TwoCounters bool
 	Origin      geo.Point
@@ -63,8 +67,6 @@ type Config struct {
 	// without loss or delay: from then on a receiver can know the mode.
 	OnHeartbeatSent func(Heartbeat)
 	Log             *slog.Logger
-	// Now, if set, is the time since some fixed instant, instead of the machine's clock.
-	Now func() time.Duration
 }
 
 // Heartbeat is the content of a HEARTBEAT.
@@ -135,12 +137,11 @@ type Autopilot struct {
 	radio    radio
 	stations map[*gomavlib.Channel]float64 // links with a ground station, and when it was last received
 
-	link           *udpLink // nil: serial
-	node           *gomavlib.Node
-	startedAt      time.Time
-	startedOnClock time.Duration // the same moment by Now
-	stop           chan struct{}
-	done           sync.WaitGroup
+	link      *udpLink // nil: serial
+	node      *gomavlib.Node
+	startedAt time.Time
+	stop      chan struct{}
+	done      sync.WaitGroup
 }
 
 // Initialize binds the address and starts the aircraft.
@@ -168,10 +169,6 @@ func (a *Autopilot) Initialize() error {
 		return fmt.Errorf("autopilot %d: %w", a.SystemID, err)
 	}
 	a.startedAt = time.Now()
-	if a.Now == nil {
-		a.Now = func() time.Duration { return time.Since(a.startedAt) }
-	}
-	a.startedOnClock = a.Now()
 	a.stop = make(chan struct{})
 	a.done.Go(a.run)
 	a.done.Go(a.read)
@@ -184,12 +181,17 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if a.OpenSerial != nil {
+			return append(e, gomavlib.EndpointCustomClient{Label: "serial", Connect: func(context.Context) (net.Conn, error) {
+				return a.OpenSerial(device, baud)
+			}}), nil
+		}
 		if _, err := os.Stat(device); err != nil { // else it would be tried again without a word
 			return nil, fmt.Errorf("autopilot %d: serial port: %w", a.SystemID, err)
 		}
 		e = append(e, gomavlib.EndpointSerial{Device: device, Baud: baud})
 	} else {
-		if a.link, err = newLink(a.Listen, a.Partner, a.Framing, a.impair, a.repeatLate); err != nil {
+		if a.link, err = newLink(a.Open, a.Listen, a.Partner, a.Framing, a.impair, a.repeatLate); err != nil {
 			return nil, err
 		}
 		if a.TwoCounters {
@@ -204,7 +206,7 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 		})
 	}
 	if a.SecondLink != "" {
-		e = append(e, gomavlib.EndpointUDPClient{Address: a.SecondLink})
+		e = append(e, datagram.Client(a.Open, a.SecondLink))
 	}
 	return e, nil
 }
@@ -287,7 +289,7 @@ func (a *Autopilot) run() {
 			return
 		case <-ticker.C:
 		}
-		now := int64(float64(a.Now()-a.startedOnClock) * a.Speed / 1e3)
+		now := int64(float64(time.Since(a.startedAt)) * a.Speed / 1e3)
 		for behind := true; behind; {
 			var out []message.Message
 			out, behind = a.advance(now, pieceUS)

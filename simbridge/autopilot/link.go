@@ -10,13 +10,15 @@ import (
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
+
+	"prefdt/telemetry/datagram"
 )
 
 // udpLink is PX4's UDP link: it sends to a fixed partner from the start, if there is one,
 // until the first datagram is received, and then to that one's source. It receives
 // from any address. It is a net.Conn for gomavlib's custom endpoint.
 type udpLink struct {
-	*net.UDPConn
+	datagram.Socket
 	partner        atomic.Pointer[netip.AddrPort]
 	partnerLearned atomic.Bool // the first datagram was received
 	// impair decides for each datagram to be sent whether it is lost, and the wall time by
@@ -48,12 +50,8 @@ const (
 // packedFrames is how many frames a datagram has where they are packed.
 const packedFrames = 3
 
-func newLink(listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration),
+func newLink(open datagram.Open, listen, partner string, framing Framing, impair func([]byte) (bool, time.Duration),
 	repeat func([]byte) time.Duration) (*udpLink, error) {
-	local, err := net.ResolveUDPAddr("udp4", listen)
-	if err != nil {
-		return nil, fmt.Errorf("autopilot address %q: %w", listen, err)
-	}
 	l := &udpLink{impair: impair, repeat: repeat, framing: framing}
 	if partner != "" {
 		remote, err := net.ResolveUDPAddr("udp4", partner)
@@ -63,14 +61,15 @@ func newLink(listen, partner string, framing Framing, impair func([]byte) (bool,
 		to := remote.AddrPort()
 		l.partner.Store(&to)
 	}
-	if l.UDPConn, err = net.ListenUDP("udp4", local); err != nil {
+	var err error
+	if l.Socket, err = open.Bind(listen); err != nil {
 		return nil, fmt.Errorf("autopilot address %s: %w", listen, err)
 	}
 	return l, nil
 }
 
 func (l *udpLink) Read(p []byte) (int, error) {
-	n, from, err := l.UDPConn.ReadFromUDPAddrPort(p)
+	n, from, err := l.Socket.ReadFromUDPAddrPort(p)
 	if err == nil && l.partnerLearned.CompareAndSwap(false, true) {
 		l.partner.Store(&from)
 	}
@@ -145,9 +144,12 @@ func (l *udpLink) buffer(on bool) {
 
 func (l *udpLink) transmit(p []byte) {
 	if to := l.partner.Load(); to != nil {
-		l.UDPConn.WriteToUDPAddrPort(p, *to)
+		l.Socket.WriteToUDPAddrPort(p, *to)
 	}
 }
 
-// SetReadDeadline does nothing: an autopilot may wait for days.
-func (l *udpLink) SetReadDeadline(time.Time) error { return nil }
+// Its deadlines do nothing: an autopilot may wait for days.
+func (l *udpLink) SetReadDeadline(time.Time) error  { return nil }
+func (l *udpLink) SetWriteDeadline(time.Time) error { return nil }
+func (l *udpLink) SetDeadline(time.Time) error      { return nil }
+func (l *udpLink) RemoteAddr() net.Addr             { return l.LocalAddr() }

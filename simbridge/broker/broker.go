@@ -23,7 +23,8 @@ import (
 // Broker is a running MQTT broker. Its TCP connections have TCP_NODELAY set, as all of
 // Go's have.
 type Broker struct {
-	Address string // to listen on; port 0 chooses a free one, which Initialize sets here
+	Address string                                              // to listen on; port 0 chooses a free one, which Initialize sets here
+	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen
 
 	server *mochiserver.Server
 }
@@ -39,7 +40,11 @@ func (b *Broker) Initialize() error {
 	if err := server.AddHook(&hook{}, nil); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
-	l, err := net.Listen("tcp", b.Address)
+	listen := b.Listen
+	if listen == nil {
+		listen = net.Listen
+	}
+	l, err := listen("tcp", b.Address)
 	if err != nil {
 		return fmt.Errorf("broker address %s: %w", b.Address, err)
 	}

@@ -170,7 +170,7 @@ type batteryMeter struct {
 
 func newBatteryMeter(t *testing.T, address string) *batteryMeter {
 	m := &batteryMeter{node: &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(address)},
+		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(nil, address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
 	}}
 	if err := m.node.Initialize(); err != nil {

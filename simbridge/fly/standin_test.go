@@ -79,7 +79,7 @@ func (l *standInLeader) run(ctx context.Context) {
 	for i, address := range l.linkAddresses {
 		c := &standInLink{changed: make(chan struct{})}
 		c.node = &gomavlib.Node{
-			Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(address)},
+			Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(nil, address)},
 			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191,
 			HeartbeatPeriod: 100 * time.Millisecond, HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER),
 		}

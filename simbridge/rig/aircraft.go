@@ -68,7 +68,7 @@ func (r *Rig) LastMoveAt(i int) time.Time { return time.Unix(0, r.lastMoveNS[i].
 
 // WaitAllMove waits until every aircraft received a setpoint to move after a moment.
 func (r *Rig) WaitAllMove(since time.Time) bool {
-	return Eventually(func() bool {
+	return r.Eventually(func() bool {
 		for i := range r.Autopilots {
 			if !r.LastMoveAt(i).After(since) {
 				return false
@@ -82,7 +82,7 @@ func (r *Rig) WaitAllMove(since time.Time) bool {
 func (r *Rig) SetModeAsPilot(i int, mode autopilot.Mode) {
 	r.test.Helper()
 	node := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: r.Autopilots[i].Addr()}},
+		Endpoints: []gomavlib.EndpointConf{r.Endpoint("pilot", "udp:"+r.Autopilots[i].Addr())},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatDisable: true,
 	}
 	if err := node.Initialize(); err != nil {
@@ -93,7 +93,7 @@ func (r *Rig) SetModeAsPilot(i int, mode autopilot.Mode) {
 		for range node.Events() {
 		}
 	}()
-	if !Eventually(func() bool {
+	if !r.Eventually(func() bool {
 		node.WriteMessageAll(&common.MessageSetMode{TargetSystem: uint8(i + 1), BaseMode: common.MAV_MODE_FLAG_CUSTOM_MODE_ENABLED,
 			CustomMode: uint32(mode)})
 		return r.Autopilots[i].State().Mode == mode

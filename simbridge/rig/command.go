@@ -153,7 +153,7 @@ func (r *Rig) TakeOff() {
 func (r *Rig) RetryAction(action string, aircraft ...int) {
 	r.test.Helper()
 	var ack telemetry.Ack
-	if !Eventually(func() bool {
+	if !r.Eventually(func() bool {
 		if ack = r.SendAction(action, aircraft...); !ack.Accepted {
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -9,30 +10,30 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/firmware/clock"
 	"prefdt/firmware/leader"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
 type LeaderRun struct {
 	Done chan error // what Run returned
 
-	rig    *Rig
-	cancel context.CancelFunc
-	mutex  sync.Mutex
-	report leader.LoopReport
+	rig     *Rig
+	program *simnet.Program // nil: in real time
+	cancel  context.CancelFunc
+	mutex   sync.Mutex
+	report  leader.LoopReport
 }
 
-// FlyToSlot starts a leader, has it take off, and waits until slot n is settled. Until the
-// slots begin, which is when a test can measure, time passes as fast as in slots of SlotMS.
+// FlyToSlot starts a leader, has it take off, and waits until slot n is settled.
 func (r *Rig) FlyToSlot(n int) *LeaderRun {
 	r.test.Helper()
-	r.Clock.setRate(min(max(1, r.Config.SlotMS/SlotMS), maxRate))
 	f := r.StartLeader()
 	r.TakeOff()
 	r.Await("the end of the climb", func(s telemetry.Status) bool {
 		return s.State != telemetry.StateIdle && s.State != telemetry.StateClimbing
 	})
-	r.Clock.setRate(1)
 	r.Await(fmt.Sprintf("slot %d", n), SlotSettled(n))
 	return f
 }
@@ -48,7 +49,7 @@ func (r *Rig) StartLeader() *LeaderRun {
 	}
 	f := &LeaderRun{Done: make(chan error, 1), rig: r}
 	l := &leader.Leader{
-		Config: r.Config, Clock: r.Clock, Log: log,
+		Config: r.Config, Clock: clock.New(), Log: log,
 		Policy: leader.Policy{Scheduler: slowedScheduler{policy, r}, Physics: r.Physics, Scales: r.Scales, UserPrior: UserPrior,
 			MaxPriceSPerJ: 3}, OpenRecord: r.OpenRecord,
 		OnIteration: func(report leader.LoopReport) {
@@ -59,6 +60,11 @@ func (r *Rig) StartLeader() *LeaderRun {
 				r.OnIteration(report)
 			}
 		},
+	}
+	if r.Network != nil {
+		f.program = r.Network.Program("leader")
+		r.Leader = f.program
+		l.Clock, l.Config.Broker, l.Endpoint = f.program, r.BrokerOf("leader"), f.program.Endpoint
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	f.cancel = cancel
@@ -104,11 +110,21 @@ func (f *LeaderRun) Stop() error {
 	return <-f.Done
 }
 
-// Kill ends the leader as a crash would: nothing is settled or published.
+// Kill ends the leader as a crash would: its links are cut, and its files stay as they are.
 func (f *LeaderRun) Kill() {
-	f.rig.test.Helper()
-	if err := f.Stop(); err != nil {
-		f.rig.test.Fatal(err)
+	r := f.rig
+	r.test.Helper()
+	crash := func() error {
+		if f.program == nil {
+			return f.Stop()
+		}
+		files, dir := r.test.TempDir(), r.Config.StateDir
+		err := os.CopyFS(files, os.DirFS(dir))
+		f.program.Crash()
+		return errors.Join(err, f.Stop(), os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(files)))
+	}
+	if err := crash(); err != nil {
+		r.test.Fatal(err)
 	}
 }
 

@@ -65,21 +65,13 @@ type slowedScheduler struct {
 }
 
 func (h slowedScheduler) Decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
-	now := h.rig.Clock
-	if d := h.rig.delayNS.Swap(0); d > 0 {
-		<-now.After(time.Duration(d))
-	}
-	for d, began := time.Duration(h.rig.burnNS.Swap(0)), now.Now(); now.Now()-began < d; {
-	}
+	time.Sleep(time.Duration(h.rig.delayNS.Swap(0)))
 	observation := h.Scheduler.Decide(s, o, d)
 	if h.rig.OverrideDecision != nil {
 		h.rig.OverrideDecision(s, d)
 	}
 	return observation
 }
-
-// BurnNextDecision makes the next decision compute for so long.
-func (r *Rig) BurnNextDecision(d time.Duration) { r.burnNS.Store(int64(d)) }
 
 // DelayNextDecision makes the next decision take so many slots.
 func (r *Rig) DelayNextDecision(slots float64) { r.delayNS.Store(int64(r.Config.WallTime(slots))) }

@@ -165,7 +165,7 @@ func (r *Rig) Beacons() []int {
 // BeaconAfter waits for the first beacon after a moment and returns when it came.
 func (r *Rig) BeaconAfter(since time.Time) (at time.Time) {
 	r.test.Helper()
-	if !Eventually(func() bool {
+	if !r.Eventually(func() bool {
 		r.observer.Lock()
 		defer r.observer.Unlock()
 		for _, at = range r.received.beaconsAt {
@@ -254,7 +254,7 @@ func (r *Rig) Await(what string, ok func(telemetry.Status) bool) telemetry.Statu
 
 // wait waits until a condition holds, which is checked at each message, and reports whether it does.
 func (r *Rig) wait(holds func() bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)
 	defer cancel()
 	return r.observer.Wait(ctx, 100*time.Millisecond, func() (bool, error) { return holds(), nil }) == nil
 }
@@ -280,10 +280,10 @@ func StatusesAfter(than telemetry.Status, n int64) func(telemetry.Status) bool {
 }
 
 // Eventually waits for a condition, and reports whether it came true.
-func Eventually(ok func() bool) bool {
+func (r *Rig) Eventually(ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(Timeout)
+	late := time.After(r.timeout)
 	for {
 		if ok() {
 			return true

@@ -97,7 +97,7 @@ const (
 // Initialize binds the address and starts receiving.
 func (e *Endpoint) Initialize() error {
 	e.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(e.Address)},
+		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(nil, e.Address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 1, OutComponentID: batteryComponent,
 		HeartbeatDisable: true,
 	}

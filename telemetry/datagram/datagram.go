@@ -30,8 +30,31 @@ const (
 // retryAfter is how long to wait after an error of the socket that did not close it.
 const retryAfter = 10 * time.Millisecond
 
+// Socket is the part of net.UDPConn that is used.
+type Socket interface {
+	ReadFromUDPAddrPort([]byte) (int, netip.AddrPort, error)
+	WriteToUDPAddrPort([]byte, netip.AddrPort) (int, error)
+	LocalAddr() net.Addr
+	Close() error
+}
+
+// Open binds a socket to host:port. nil is the machine's UDP over IPv4.
+type Open func(address string) (Socket, error)
+
+// Bind opens a socket.
+func (open Open) Bind(address string) (Socket, error) {
+	if open != nil {
+		return open(address)
+	}
+	a, err := net.ResolveUDPAddr("udp4", address)
+	if err != nil {
+		return nil, err
+	}
+	return net.ListenUDP("udp4", a)
+}
+
 type listener struct {
-	socket   *net.UDPConn
+	socket   Socket
 	accepted chan *peer
 	ended    chan struct{} // the socket is closed
 
@@ -40,20 +63,53 @@ type listener struct {
 }
 
 // Endpoint is a MAVLink endpoint that listens for UDP over IPv4 at host:port.
-func Endpoint(address string) gomavlib.EndpointConf {
-	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(address) }, Label: "udp", IsDatagram: true}
+func Endpoint(open Open, address string) gomavlib.EndpointConf {
+	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(open, address) }, Label: "udp", IsDatagram: true}
 }
 
 // Client is a MAVLink endpoint that calls a peer by UDP over IPv4 at host:port.
-func Client(address string) gomavlib.EndpointConf {
+func Client(open Open, address string) gomavlib.EndpointConf {
 	return gomavlib.EndpointCustomClient{
 		Label: "udp:" + address, IsDatagram: true,
 		Connect: func(ctx context.Context) (net.Conn, error) {
-			c, err := (&net.Dialer{}).DialContext(ctx, "udp4", address)
+			c, err := dial(ctx, open, address)
 			return &client{Conn: c, buffer: make([]byte, maxBytes)}, err
 		},
 	}
 }
+
+func dial(ctx context.Context, open Open, address string) (net.Conn, error) {
+	if open == nil {
+		return (&net.Dialer{}).DialContext(ctx, "udp4", address)
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open("127.0.0.1:0")
+	return &connected{Socket: s, to: to}, err
+}
+
+// connected is a socket that sends to one address, and receives from that alone.
+type connected struct {
+	Socket
+	to netip.AddrPort
+}
+
+func (c *connected) Read(b []byte) (int, error) {
+	for {
+		n, from, err := c.ReadFromUDPAddrPort(b)
+		if err != nil || from == c.to {
+			return n, err
+		}
+	}
+}
+
+func (c *connected) Write(b []byte) (int, error)      { return c.WriteToUDPAddrPort(b, c.to) }
+func (c *connected) RemoteAddr() net.Addr             { return net.UDPAddrFromAddrPort(c.to) }
+func (c *connected) SetDeadline(time.Time) error      { return nil } // reads end when it is closed
+func (c *connected) SetReadDeadline(time.Time) error  { return nil }
+func (c *connected) SetWriteDeadline(time.Time) error { return nil }
 
 // client is a connection with a called peer.
 type client struct {
@@ -77,12 +133,8 @@ func (c *client) Read(b []byte) (int, error) {
 }
 
 // Listen listens for UDP over IPv4 at host:port.
-func Listen(address string) (net.Listener, error) {
-	a, err := net.ResolveUDPAddr("udp4", address)
-	if err != nil {
-		return nil, err
-	}
-	socket, err := net.ListenUDP("udp4", a)
+func Listen(open Open, address string) (net.Listener, error) {
+	socket, err := open.Bind(address)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := Listen("127.0.0.1:0")
+	l, err := Listen(nil, "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

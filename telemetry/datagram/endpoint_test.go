@@ -47,9 +47,9 @@ func TestFramesInDatagrams(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer partner.Close()
-			endpoint := Endpoint(address)
+			endpoint := Endpoint(nil, address)
 			if name == "calling" {
-				endpoint = Client(partner.LocalAddr().String())
+				endpoint = Client(nil, partner.LocalAddr().String())
 			}
 			node := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{endpoint}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
 				OutSystemID: 250, HeartbeatPeriod: 20 * time.Millisecond}
