@@ -7,29 +7,22 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"prefdt/configs/cli"
-	"prefdt/firmware/clock"
 	"prefdt/firmware/config"
-	"prefdt/firmware/leader"
 	"prefdt/firmware/link"
 	"prefdt/firmware/logtool"
-	"prefdt/firmware/monitor"
 	"prefdt/firmware/preflight"
-	"prefdt/inference/goal"
-	"prefdt/inference/record"
+	"prefdt/firmware/program"
 )
 
 const logArgs = "-config FILE|-file LEDGER "
 
-var program = cli.Program{
+var commands = cli.Program{
 	Name:  "leader",
 	Usage: "leader flies a mission: users over MQTT, autopilots over MAVLink, a frozen policy between.",
 	Commands: []cli.Command{
@@ -51,7 +44,7 @@ var program = cli.Program{
 2 the command line or the configuration is wrong, 3 another leader flies this fleet.`,
 }
 
-func main() { program.Main() }
+func main() { commands.Main() }
 
 // flyCommand flies the mission of a configuration.
 //
@@ -78,56 +71,8 @@ func flyCommand(ctx context.Context, call *cli.Call) error {
 	// must not cut that short while aircraft are in the air: it has no effect.
 	// systemd has SIGKILL for a leader that does not end.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
-	if err = runMission(ctx, c, call.Stderr); errors.Is(err, link.ErrIncumbent) {
+	if err = program.Fly(ctx, c, program.Host{}, call.Stderr); errors.Is(err, link.ErrIncumbent) {
 		return cli.WithCode(3, err)
 	}
 	return err
-}
-
-func runMission(ctx context.Context, c config.Config, stderr io.Writer) error {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return fmt.Errorf("log: %w", err)
-	}
-	policy, frozen, err := leader.LoadPolicy(&c)
-	if err != nil {
-		return err
-	}
-	if err := frozen.Fits(len(c.Aircraft), c.Slots); err != nil {
-		return cli.BadInputf("checkpoint %s: %w", c.Checkpoint, err)
-	}
-	if err := c.CheckStarts(policy.Physics.AreaSideM); err != nil {
-		return cli.BadInputf("configuration: %w", err)
-	}
-	log := newLogWriter(stderr)
-	defer log.close()
-	now := clock.New()
-	m, err := monitor.New(&c, now, os.Getenv)
-	if err != nil {
-		return err
-	}
-	defer m.Close()
-	l := &leader.Leader{
-		Config: c, Clock: now, OnIteration: m.OnIteration, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})),
-		Policy: policy,
-	}
-	if c.RecordFile != "" {
-		f, err := os.Create(c.RecordFile)
-		if err != nil {
-			return fmt.Errorf("record: %w", err)
-		}
-		defer f.Close()
-		l.OpenRecord = func(o goal.State) *record.Writer {
-			h := record.Header{
-				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics, Objective: o,
-				OutOfDistribution: policy.OutOfDistribution, Claims: policy.Claims,
-			}
-			if c.Surroundings.Hidden() {
-				expected := c.Surroundings.Expected(nil)
-				h.Expected, h.EstimatorSHA256 = &expected, frozen.Estimator.GraphSHA256
-			}
-			return record.NewWriter(f, h)
-		}
-	}
-	return l.Run(ctx)
 }

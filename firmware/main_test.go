@@ -94,7 +94,7 @@ aircraft: [{system_id: 1, endpoint: "udp-listen:` + taken.LocalAddr().String() +
 		{"help", []string{"-h"}, 0, ""},
 	} {
 		var stderr bytes.Buffer
-		code := program.Run(t.Context(), c.args, io.Discard, &stderr)
+		code := commands.Run(t.Context(), c.args, io.Discard, &stderr)
 		text := strings.TrimSpace(stderr.String())
 		if code != c.code || !strings.Contains(text, c.want) {
 			t.Errorf("%s: status %d, %q; want %d and %q", c.name, code, text, c.code, c.want)
@@ -109,7 +109,7 @@ func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{"-h": "Exit status", "help": "-config file", "check -h": "-wait long",
 		"log -h": "leader log -config FILE|-file LEDGER recover -out FOLDER", "-version": "leader "} {
 		var stdout, stderr bytes.Buffer
-		if code := program.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 ||
+		if code := commands.Run(t.Context(), strings.Fields(args), &stdout, &stderr); code != 0 || stderr.Len() > 0 ||
 			!strings.Contains(stdout.String(), want) {
 			t.Errorf("%s: status %d, %q, %q", args, code, &stdout, &stderr)
 		}
@@ -137,7 +137,7 @@ func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
 		}
 	})
 	var stderr bytes.Buffer
-	code := program.Run(t.Context(), []string{"-config", r.WriteConfig("log: error")}, io.Discard, &stderr)
+	code := commands.Run(t.Context(), []string{"-config", r.WriteConfig("log: error")}, io.Discard, &stderr)
 	close(ended)
 	beacons.Wait()
 	if code != 3 || !strings.Contains(stderr.String(), "another leader is flying this fleet") {

@@ -52,6 +52,7 @@ type Leader struct {
 	OnIteration func(LoopReport) // called after every iteration of the loop; nil: not called
 	// Endpoint returns how an aircraft's endpoint is reached; nil: as it says
 	Endpoint   func(string) (gomavlib.EndpointConf, error)
+	Disk       func(write func() error) error  // of the ledger, see [ledger.Ledger]; nil: the machine's
 	OpenRecord func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
 
 	fleet        *fleet.Fleet
@@ -182,7 +183,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		return saved, false, err
 	}
 	l.mqtt.Workers = l.workers.Configured()
-	if err := l.ledgerWriter.open(c, l.Log); err != nil {
+	if err := l.ledgerWriter.open(c, l.Disk, l.Log); err != nil {
 		return saved, false, err
 	}
 	l.crew = crew.Handler{Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}

@@ -31,10 +31,11 @@ type ledgerWriter struct {
 	lastWriteMS float64 // of the last transaction, to tell a slow disk from a slow machine
 }
 
-func (w *ledgerWriter) open(c *config.Config, log *slog.Logger) (err error) {
+func (w *ledgerWriter) open(c *config.Config, disk func(write func() error) error, log *slog.Logger) (err error) {
 	if w.ledger, err = ledger.Open(c.StateDir); err != nil {
 		return err
 	}
+	w.ledger.Disk = disk
 	w.ledger.SetMaxRowBytes(c.LedgerMB * 1e6)
 	if w.ledger.TornReason != "" {
 		log.Error("the ledger's last transaction was torn; continuing from the one before", "reason", w.ledger.TornReason)

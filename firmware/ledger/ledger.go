@@ -51,6 +51,8 @@ var (
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
 	TornReason string // why the last transaction was dropped; empty: it was not
+	// Disk makes a transaction durable by write, or has it fail or wait as a disk may; nil: the machine's disk
+	Disk func(write func() error) error
 
 	path        string
 	db          *bolt.DB

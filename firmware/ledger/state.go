@@ -105,22 +105,28 @@ func (l *Ledger) WriteRows(s State, rows []account.Row) error {
 // another mission archives the record of the one before.
 func (l *Ledger) update(s State, f func(*bolt.Tx) error) error {
 	before := l.sum
-	err := l.db.Update(func(tx *bolt.Tx) error {
-		if s.Mission != l.mission {
-			if err := l.beginMission(tx, s.Mission); err != nil {
+	write := func() error {
+		return l.db.Update(func(tx *bolt.Tx) error {
+			if s.Mission != l.mission {
+				if err := l.beginMission(tx, s.Mission); err != nil {
+					return err
+				}
+			}
+			if err := f(tx); err != nil {
 				return err
 			}
-		}
-		if err := f(tx); err != nil {
-			return err
-		}
-		raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), &l.sum})
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(bucketState).Put(keyState, raw)
-	})
-	if err != nil {
+			raw, err := encodeWithChecksum(stateRecord{s, tx.ID(), &l.sum})
+			if err != nil {
+				return err
+			}
+			return tx.Bucket(bucketState).Put(keyState, raw)
+		})
+	}
+	disk := l.Disk
+	if disk == nil {
+		disk = func(write func() error) error { return write() }
+	}
+	if err := disk(write); err != nil {
 		l.sum = before
 		return fmt.Errorf("write ledger %s: %w", l.path, err)
 	}
