@@ -28,28 +28,41 @@ func (d *deadline) set(t time.Time) {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	select {
-	case <-d.expired:
+	if d.isExpired() {
 		d.expired = make(chan struct{})
-	default:
 	}
 	if t.IsZero() {
 		return
 	}
-	expired := d.expired
-	if wait := time.Until(t); wait > 0 {
-		d.timer = time.AfterFunc(wait, func() { closeOnce(&d.mutex, expired) })
+	wait := time.Until(t)
+	if wait <= 0 {
+		close(d.expired)
 		return
 	}
-	close(expired)
+	var timer *time.Timer
+	timer = time.AfterFunc(wait, func() {
+		d.mutex.Lock()
+		defer d.mutex.Unlock()
+		if d.timer == timer { // it was not set again at this moment
+			d.timer = nil
+			close(d.expired)
+		}
+	})
+	d.timer = timer
 }
 
-func closeOnce(mutex *sync.Mutex, c chan struct{}) {
-	mutex.Lock()
-	defer mutex.Unlock()
+// isExpired is called with the mutex held.
+func (d *deadline) isExpired() bool {
 	select {
-	case <-c:
+	case <-d.expired:
+		return true
 	default:
-		close(c)
+		return false
 	}
+}
+
+func (d *deadline) hasExpired() bool {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	return d.isExpired()
 }

@@ -19,8 +19,8 @@ func (n *Network) Cable(name string, a, b string) {
 	defer n.mutex.Unlock()
 	l := &line{}
 	for i, pair := range [2][2]string{{a, b}, {b, a}} {
-		l.ends[i] = &stream{program: &Program{name: pair[0], network: n}, local: device(name), remote: device(name),
-			out: n.newPath(pair[0], pair[1]), pieces: true, changed: make(chan struct{}), readBy: newDeadline(), writeBy: newDeadline()}
+		l.ends[i] = newStream(&Program{name: pair[0], network: n}, device(name), device(name), n.newPath(pair[0], pair[1]))
+		l.ends[i].pieces, l.ends[i].failure = true, net.ErrClosed // until it is opened
 	}
 	l.ends[0].peer, l.ends[1].peer = l.ends[1], l.ends[0]
 	n.lines[name] = l
@@ -40,11 +40,9 @@ func (p *Program) Serial(name string, baud int) (net.Conn, error) {
 			continue
 		}
 		o := l.ends[1-i]
-		opened := &stream{program: p, local: end.local, remote: end.remote, out: end.out, pieces: true, changed: make(chan struct{}),
-			readBy: newDeadline(), writeBy: newDeadline(), peer: o}
-		c := n.between(p.name, o.program.name)
-		c.BytesPerS = float64(baud) / bitsPerByte
-		n.conditions[[2]string{p.name, o.program.name}] = c
+		end.out.lineRate = float64(baud) / bitsPerByte
+		opened := newStream(p, end.local, end.remote, end.out)
+		opened.pieces, opened.peer = true, o
 		end.abort(false) // of a program that is gone
 		o.mutex.Lock()
 		o.peer = opened

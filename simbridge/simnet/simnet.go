@@ -15,6 +15,7 @@
 package simnet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,7 +31,6 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3"
 
-	"prefdt/firmware/fleet"
 	"prefdt/telemetry/datagram"
 )
 
@@ -64,8 +65,7 @@ type Network struct {
 	listeners  map[netip.AddrPort]*listener
 	sockets    map[netip.AddrPort]*socket
 	lines      map[string]*line
-	held       []func()                 // streams' segments that wait for the end of a cut, each tries again
-	links      map[[2]string]*rand.Rand // of the directions of datagrams between two programs
+	held       []func() // streams' segments that wait for the end of a cut, each tries again with the mutex held
 	nextPort   uint16
 	paths      int64
 	programs   map[string]*Program
@@ -81,6 +81,7 @@ func New(seed uint64) *Network {
 // most particular pair counts. nil resets them.
 func (n *Network) Set(from, to string, c *Conditions) {
 	n.mutex.Lock()
+	defer n.mutex.Unlock()
 	if c == nil {
 		delete(n.conditions, [2]string{from, to})
 	} else {
@@ -88,8 +89,7 @@ func (n *Network) Set(from, to string, c *Conditions) {
 	}
 	held := n.held
 	n.held = nil
-	n.mutex.Unlock()
-	for _, again := range held {
+	for _, again := range held { // before what is written from now on
 		again()
 	}
 }
@@ -116,6 +116,7 @@ type path struct {
 	from, to string
 	residue  time.Duration // its nanosecond within the microsecond
 	random   *rand.Rand
+	lineRate float64   // bytes/s of a serial line; 0: it is none
 	last     time.Time // when its last message in order arrives
 	sentAll  time.Time // when the bandwidth is free again
 }
@@ -136,11 +137,11 @@ func (p *path) arrival(c *Conditions, bytes int, late time.Duration) time.Time {
 	if c.Jitter > 0 {
 		at = at.Add(time.Duration(p.random.Int64N(int64(c.Jitter))))
 	}
-	if c.BytesPerS > 0 {
+	if rate := cmp.Or(p.lineRate, c.BytesPerS); rate > 0 {
 		if p.sentAll.Before(time.Now()) {
 			p.sentAll = time.Now()
 		}
-		p.sentAll = p.sentAll.Add(time.Duration(float64(bytes) / c.BytesPerS * float64(time.Second)))
+		p.sentAll = p.sentAll.Add(time.Duration(float64(bytes) / rate * float64(time.Second)))
 		at = at.Add(time.Until(p.sentAll))
 	}
 	if late > 0 {
@@ -212,10 +213,10 @@ func (p *Program) end(announced bool) {
 	open := p.open
 	p.open = nil
 	p.mutex.Unlock()
-	p.Continue() // its goroutines end
 	for _, c := range open {
 		c.abort(announced)
 	}
+	p.Continue() // so that its goroutines end
 }
 
 // Stop stops the program, as SIGSTOP does: its reads, writes and the timers of its [Program.After]
@@ -223,7 +224,7 @@ func (p *Program) end(announced bool) {
 func (p *Program) Stop() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.stopped == nil {
+	if p.stopped == nil && !p.dead {
 		p.stopped = make(chan struct{})
 	}
 }
@@ -307,6 +308,7 @@ func (p *Program) Dial(ctx context.Context, network, address string) (net.Conn, 
 			near.abort(false)
 			return nil, refused
 		}
+		p.wait()
 		return near, nil
 	}
 }
@@ -322,7 +324,10 @@ func (p *Program) Listen(_, address string) (net.Listener, error) {
 	p.network.mutex.Lock()
 	l := p.network.listeners[at]
 	p.network.mutex.Unlock()
-	p.keep(l)
+	if !p.keep(l) {
+		l.abort(false)
+		return nil, net.ErrClosed
+	}
 	return l, nil
 }
 
@@ -336,27 +341,29 @@ func (p *Program) Socket(address string) (datagram.Socket, error) {
 	if err != nil {
 		return nil, &net.OpError{Op: "listen", Net: "udp", Err: err}
 	}
-	p.keep(s)
+	if !p.keep(s) {
+		s.abort(false)
+		return nil, net.ErrClosed
+	}
 	return s, nil
 }
 
-// Endpoint is an endpoint of the leader's configuration, as [fleet.ParseEndpoint] returns, on this network.
+// Endpoint is an endpoint of the leader's configuration on this network.
 func (p *Program) Endpoint(text string) (gomavlib.EndpointConf, error) {
-	conf, err := fleet.ParseEndpoint(text)
-	if err != nil {
-		return nil, err
-	}
 	scheme, rest, _ := strings.Cut(text, ":")
 	switch scheme {
 	case "udp":
 		return datagram.Client(p.Socket, rest), nil
 	case "udp-listen":
 		return datagram.Endpoint(p.Socket, rest), nil
+	case "serial":
+		at := max(strings.LastIndexByte(rest, ':'), 0)
+		baud, err := strconv.Atoi(strings.TrimPrefix(rest[at:], ":"))
+		return gomavlib.EndpointCustomClient{Label: "serial", Connect: func(context.Context) (net.Conn, error) {
+			return p.Serial(rest[:at], baud)
+		}}, err
 	}
-	serial := conf.(gomavlib.EndpointSerial)
-	return gomavlib.EndpointCustomClient{Label: "serial", Connect: func(context.Context) (net.Conn, error) {
-		return p.Serial(serial.Device, serial.Baud)
-	}}, nil
+	return nil, fmt.Errorf("endpoint %q", text)
 }
 
 // bind reserves an address that is free.

@@ -31,19 +31,28 @@ func (s *socket) ReadFromUDPAddrPort(b []byte) (int, netip.AddrPort, error) {
 	select {
 	case d := <-s.received:
 		s.program.wait()
-		return copy(b, d.bytes), d.from, nil
+		if !s.isClosed() {
+			return copy(b, d.bytes), d.from, nil
+		}
 	case <-s.ended:
-		return 0, netip.AddrPort{}, net.ErrClosed
+	}
+	return 0, netip.AddrPort{}, net.ErrClosed
+}
+
+func (s *socket) isClosed() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
 	}
 }
 
 // WriteToUDPAddrPort sends a datagram. One to an address that nobody has is lost.
 func (s *socket) WriteToUDPAddrPort(b []byte, to netip.AddrPort) (int, error) {
 	s.program.wait()
-	select {
-	case <-s.ended:
+	if s.isClosed() {
 		return 0, net.ErrClosed
-	default:
 	}
 	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
 	n := s.program.network

@@ -13,32 +13,43 @@ import (
 // window is how much of a stream may be on its way or unread before a write waits.
 const window = 1 << 18
 
+// serialBuffer is that of a serial line, as Linux has it: before a write waits, and for what
+// arrives, of which more is lost.
+const serialBuffer = 1 << 12
+
 // stream is one end of a connection, or of a serial line.
 type stream struct {
 	program       *Program
 	local, remote net.Addr
 	peer          *stream
 	out           *path // to the peer; used with the network's mutex held
-	pieces        bool  // bytes arrive in pieces of any size, as a serial line's do
+	pieces        bool  // it is a serial line: bytes arrive in pieces of any size, whoever listens
 
-	mutex   sync.Mutex
-	data    []byte // received and not read
-	pending int    // bytes on their way to here, or unread
-	eof     bool   // nothing more comes
-	failure error  // of every further operation of this end
-	changed chan struct{}
-	readBy  *deadline
-	writeBy *deadline
+	writing  chan struct{} // holds a value while a Write runs: each is whole
+	finished bool          // its end was sent; guarded by the network's mutex
+	readBy   *deadline
+	writeBy  *deadline
+
+	mutex    sync.Mutex
+	data     []byte // received and not read
+	onTheWay int    // bytes from here
+	eof      bool   // nothing more comes
+	failure  error  // of every further operation of this end
+	gone     bool   // without power: it answers nothing, and sends nothing again
+	changed  chan struct{}
+}
+
+// newStream is one end, which needs a peer. It is called with the network's mutex held.
+func newStream(p *Program, local, remote net.Addr, out *path) *stream {
+	return &stream{program: p, local: local, remote: remote, out: out, writing: make(chan struct{}, 1), changed: make(chan struct{}),
+		readBy: newDeadline(), writeBy: newDeadline()}
 }
 
 func (n *Network) newStreams(a, b *Program, addressA, addressB net.Addr) (near, far *stream) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	end := func(from, to *Program, local, remote net.Addr) *stream {
-		return &stream{program: from, local: local, remote: remote, out: n.newPath(from.name, to.name), changed: make(chan struct{}),
-			readBy: newDeadline(), writeBy: newDeadline()}
-	}
-	near, far = end(a, b, addressA, addressB), end(b, a, addressB, addressA)
+	near = newStream(a, addressA, addressB, n.newPath(a.name, b.name))
+	far = newStream(b, addressB, addressA, n.newPath(b.name, a.name))
 	near.peer, far.peer = far, near
 	return near, far
 }
@@ -50,6 +61,9 @@ func (s *stream) signal() {
 }
 
 func (s *stream) Read(p []byte) (int, error) {
+	if s.readBy.hasExpired() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	for {
 		s.program.wait()
 		s.mutex.Lock()
@@ -57,7 +71,6 @@ func (s *stream) Read(p []byte) (int, error) {
 		n := copy(p, s.data)
 		if failure == nil && n > 0 {
 			s.data = s.data[n:]
-			s.pending -= n
 			s.signal()
 			s.mutex.Unlock()
 			return n, nil
@@ -72,11 +85,6 @@ func (s *stream) Read(p []byte) (int, error) {
 			return 0, nil
 		}
 		select {
-		case <-s.readBy.wait():
-			return 0, os.ErrDeadlineExceeded
-		default:
-		}
-		select {
 		case <-changed:
 		case <-s.readBy.wait():
 			return 0, os.ErrDeadlineExceeded
@@ -85,38 +93,44 @@ func (s *stream) Read(p []byte) (int, error) {
 }
 
 func (s *stream) Write(p []byte) (written int, err error) {
+	s.writing <- struct{}{}
+	defer func() { <-s.writing }()
+	if s.writeBy.hasExpired() {
+		return 0, os.ErrDeadlineExceeded
+	}
 	for len(p) > 0 {
 		s.program.wait()
+		o := s.other()
+		o.mutex.Lock()
+		unread, read := len(o.data), o.changed
+		o.mutex.Unlock()
 		s.mutex.Lock()
-		failure, reset := s.failure, s.eof
-		mine := s.changed
+		failure, reset, arrived := s.failure, s.eof, s.changed
+		room := window - s.onTheWay - unread
+		if s.pieces {
+			room = serialBuffer - s.onTheWay
+		}
+		n := min(max(room, 0), len(p))
+		if failure == nil && !reset {
+			s.onTheWay += n
+		}
 		s.mutex.Unlock()
 		switch {
 		case failure != nil:
 			return written, failure
-		case reset && !s.pieces:
+		case reset:
 			return written, &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
+		case n > 0:
+			s.transmit(append([]byte(nil), p[:n]...))
+			written, p = written+n, p[n:]
+			continue
 		}
-		o := s.other()
-		o.mutex.Lock()
-		room, changed := window-o.pending, o.changed
-		n := min(room, len(p))
-		if n > 0 {
-			o.pending += n
+		select {
+		case <-read:
+		case <-arrived:
+		case <-s.writeBy.wait():
+			return written, os.ErrDeadlineExceeded
 		}
-		o.mutex.Unlock()
-		if n <= 0 {
-			select {
-			case <-changed:
-				continue
-			case <-mine:
-				continue
-			case <-s.writeBy.wait():
-				return written, os.ErrDeadlineExceeded
-			}
-		}
-		s.transmit(append([]byte(nil), p[:n]...))
-		written, p = written+n, p[n:]
 	}
 	return written, nil
 }
@@ -132,47 +146,72 @@ func (s *stream) other() *stream {
 func (s *stream) transmit(segment []byte) {
 	network := s.out.network
 	network.mutex.Lock()
-	c := network.between(s.out.from, s.out.to)
-	if c.Cut && !s.pieces {
-		network.held = append(network.held, func() { s.transmit(segment) }) // sent again after the cut
-		network.mutex.Unlock()
-		return
-	}
-	lost := s.pieces && (c.Cut || c.Loss > 0 && s.out.random.Float64() < c.Loss)
-	type piece struct {
-		at    time.Time
-		bytes []byte
-	}
-	var all []piece
-	for rest := segment; len(rest) > 0 || len(segment) == 0; {
-		n := len(rest)
-		if s.pieces && n > 1 {
-			n = 1 + s.out.random.IntN(n)
-		}
-		all = append(all, piece{s.out.arrival(&c, n, 0), rest[:n]})
-		if rest = rest[n:]; len(rest) == 0 {
-			break
-		}
-	}
-	network.mutex.Unlock()
-	for _, p := range all {
-		time.AfterFunc(time.Until(p.at), func() { s.other().deliver(p.bytes, lost) })
+	defer network.mutex.Unlock()
+	if !s.finished {
+		s.finished = len(segment) == 0
+		s.send(segment)
 	}
 }
 
-// deliver is called when bytes arrive, or the end of the stream if there are none.
-func (s *stream) deliver(segment []byte, lost bool) {
+// send is called with the network's mutex held.
+func (s *stream) send(segment []byte) {
+	network := s.out.network
+	c := network.between(s.out.from, s.out.to)
+	if c.Cut && !s.pieces {
+		network.held = append(network.held, func() { // sent again after the cut
+			if !s.isGone() {
+				s.send(segment)
+			}
+		})
+		return
+	}
+	lost := s.pieces && (c.Cut || c.Loss > 0 && s.out.random.Float64() < c.Loss)
+	if len(segment) == 0 {
+		s.arriveAt(s.out.arrival(&c, 0, 0), nil, false)
+	}
+	for rest := segment; len(rest) > 0; {
+		n := len(rest)
+		if s.pieces {
+			n = 1 + s.out.random.IntN(n)
+		}
+		s.arriveAt(s.out.arrival(&c, n, 0), rest[:n], lost)
+		rest = rest[n:]
+	}
+}
+
+func (s *stream) isGone() bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.gone
+}
+
+// arriveAt has bytes arrive at the other end, or the end of the stream if there are none.
+func (s *stream) arriveAt(at time.Time, bytes []byte, lost bool) {
+	time.AfterFunc(time.Until(at), func() {
+		if !s.other().take(bytes, lost) {
+			return
+		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.onTheWay -= len(bytes)
+		s.signal()
+	})
+}
+
+// take takes what arrives at this end, and reports whether it answers.
+func (s *stream) take(bytes []byte, lost bool) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	switch {
-	case len(segment) == 0:
+	case s.gone:
+		return false
+	case len(bytes) == 0:
 		s.eof = true
-	case lost:
-		s.pending -= len(segment)
-	default:
-		s.data = append(s.data, segment...)
+	case !lost && s.failure == nil && !(s.pieces && len(s.data)+len(bytes) > serialBuffer):
+		s.data = append(s.data, bytes...)
 	}
 	s.signal()
+	return true
 }
 
 func (s *stream) fail(err error) (first bool) {
@@ -197,7 +236,13 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) abort(announced bool) {
-	if s.fail(net.ErrClosed) && announced && !s.pieces {
+	switch first := s.fail(net.ErrClosed); {
+	case s.pieces:
+	case !announced:
+		s.mutex.Lock()
+		s.gone = true
+		s.mutex.Unlock()
+	case first:
 		s.transmit(nil)
 	}
 }
@@ -239,18 +284,17 @@ func (l *listener) offer(s *stream) bool {
 }
 
 func (l *listener) Accept() (net.Conn, error) {
-	for {
+	l.program.wait()
+	select {
+	case s := <-l.accepted:
 		l.program.wait()
-		select {
-		case s := <-l.accepted:
-			if !l.program.keep(s) {
-				s.abort(false)
-				return nil, net.ErrClosed
-			}
-			return s, nil
-		case <-l.ended:
+		if !l.program.keep(s) {
+			s.abort(false)
 			return nil, net.ErrClosed
 		}
+		return s, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
 	}
 }
 
