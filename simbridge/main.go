@@ -13,6 +13,7 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/simbridge/chaos"
 	"prefdt/simbridge/fly"
 )
 
@@ -32,6 +33,8 @@ var program = cli.Program{
 			Run: flightCommand("hil", "configs/hil.yaml")},
 		{Name: "chaos", Args: "-missions N -seed S [-json]", Summary: "fly N missions in which faults happen, and judge them from outside",
 			Run: chaosCommand},
+		{Name: chaos.MissionCommand, Args: "FOLDER", Summary: "fly the one mission of a folder; chaos starts this for each of its missions",
+			Run: missionCommand},
 		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them",
 			Run: mutantsCommand},
 	},

@@ -31,7 +31,6 @@ func (m *mission) judgeEnd(courseError error) {
 	slowest := m.crew.addFindings(&e)
 	o.Result = Result{
 		LostCommands: len(e.lost), DuplicateCommands: len(e.duplicates), MissedSlots: s.MissedSlots, SlowestAnswerS: slowest.Seconds(),
-		LeaderHostDelayS: m.leader.Load().threads.delays.total().Seconds(),
 	}
 	if m.leaderEnded() {
 		e.exit = m.leader.Load().Failure().Error()
@@ -68,7 +67,7 @@ func (m *mission) judgeEnd(courseError error) {
 		m.forgiveRescues()
 	}
 	m.judge.finish(&e, tasks, inTime)
-	o.MinSeparationM, o.ExcusedByHost, o.MaxExcusedMS = m.judge.minSeparationM, m.judge.excused, 1000*m.judge.maxExcusedS/m.plan.Speed
+	o.MinSeparationM = m.judge.minSeparationM
 	o.LeftForPacks = m.judge.leftForPacks()
 	for _, v := range m.judge.broken() {
 		if m.plan.knownIssue(v.rule) != "" {

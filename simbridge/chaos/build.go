@@ -8,15 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
-// change is a text in a file of the standard library to replace; before stands in it once.
-type change struct{ file, before, after string }
-
-// buildLeader builds the leader with files replaced, by their path in this module, and
-// with changes elsewhere.
-func buildLeader(ctx context.Context, program string, overlay map[string][]byte, changes ...change) error {
-	folder, err := os.MkdirTemp("", "leader")
+// BuildFlyer builds the program that flies missions, simbridge, with files of this module replaced,
+// by their path in it.
+func BuildFlyer(ctx context.Context, program string, overlay map[string][]byte) error {
+	folder, err := os.MkdirTemp("", "flyer")
 	if err != nil {
 		return err
 	}
@@ -29,26 +27,15 @@ func buildLeader(ctx context.Context, program string, overlay map[string][]byte,
 	for path, text := range overlay {
 		files[filepath.Join(root, path)] = text
 	}
-	for _, c := range changes {
-		original, text, err := c.apply()
-		if err != nil {
-			return err
-		}
-		files[original] = text
-	}
 	list, err := WriteOverlay(folder, files)
 	if err != nil {
 		return err
 	}
-	build := []string{"go", "build", "-ldflags", "-s -w", "-overlay", list, "-o", program, "prefdt/firmware"}
-	if nice, err := exec.LookPath("nice"); err == nil { // missions may fly meanwhile
-		build = append([]string{nice, "-n", "19"}, build...)
-	}
-	command := exec.CommandContext(ctx, build[0], build[1:]...)
+	command := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-overlay", list, "-o", program, "prefdt/simbridge")
 	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // Go removes its work folder
-	command.WaitDelay = closingIn
+	command.WaitDelay = time.Second
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the leader: %w: %s", err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("build simbridge: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
@@ -70,22 +57,6 @@ func WriteOverlay(folder string, files map[string][]byte) (list string, err erro
 	}
 	list = filepath.Join(folder, "overlay.json")
 	return list, os.WriteFile(list, raw, 0o644)
-}
-
-// apply returns the file's path and its changed text.
-func (c *change) apply() (original string, text []byte, err error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		return "", nil, fmt.Errorf("find Go: %w", err)
-	}
-	original = filepath.Join(strings.TrimSpace(string(root)), "src", c.file)
-	if text, err = os.ReadFile(original); err != nil {
-		return "", nil, fmt.Errorf("read the standard library: %w", err)
-	}
-	if n := strings.Count(string(text), c.before); n != 1 {
-		return "", nil, fmt.Errorf("%s has %q %d times, want once", original, c.before, n)
-	}
-	return original, []byte(strings.Replace(string(text), c.before, c.after, 1)), nil
 }
 
 func moduleRoot() (string, error) {

@@ -23,7 +23,7 @@ func (c coverage) add(k FaultKind, s State) {
 // jumps does so in every state of its missions; those of packs neither return early nor stop.
 func (c coverage) uncovered(conf *Config) (missing []string) {
 	all := conf.cells()
-	if conf.JumpLeader != "" {
+	if !conf.Processes {
 		for _, s := range states {
 			if s != Engaging && s != Landing && !(conf.Kind == Packs && (s == Returning || s == Stopped)) {
 				all = append(all, coverageCell{ClockJump, s})

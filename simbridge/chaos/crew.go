@@ -98,7 +98,7 @@ const maxWait = 45 * time.Second
 // answerTimeout is the wall time in which a leader that is online answers.
 const answerTimeout = 6 * time.Second
 
-func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
+func newCrew(ctx context.Context, m *mission) (*crew, error) {
 	topics, err := telemetry.NewTopics(fleetName)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func newCrew(ctx context.Context, url string, m *mission) (*crew, error) {
 	}
 	newClient := func(subscriptions ...telemetry.Subscription) *telemetry.Client {
 		return &telemetry.Client{
-			Broker: telemetry.Broker{URL: url}, Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond,
+			Broker: m.brokerOf("crew"), Name: "crew", Log: slog.New(slog.DiscardHandler), Retry: 100 * time.Millisecond,
 			Handle:        c.handleMessage,
 			Subscriptions: subscriptions,
 		}

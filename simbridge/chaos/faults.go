@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +17,8 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/broker"
 	"prefdt/simbridge/geo"
-	"prefdt/simbridge/process"
+	"prefdt/simbridge/onboard"
 	"prefdt/telemetry"
 )
 
@@ -147,13 +144,13 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		}
 		return true, m.restartLeader(ctx, slots, nil)
 	case PowerCut:
-		return true, m.restartLeader(ctx, slots, m.loseUnsynced)
+		return true, m.restartAfter(ctx, slots, m.leader.Load().leaderProgram.(*onboard.Leader).LosePower, nil)
 	case ProcessStall:
 		flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot, BrokerGoneHold)
 		m.explainSlots(slots + 2)
-		m.leader.Load().Signal(syscall.SIGSTOP)
+		m.leader.Load().Pause()
 		m.sleepSlots(ctx, slots)
-		m.leader.Load().Signal(syscall.SIGCONT)
+		m.leader.Load().Continue()
 		m.noteLeaderReturned() // as after an absence
 		m.requireRejoin(flew)
 		return true, nil
@@ -401,10 +398,8 @@ func (m *mission) flapBroker(ctx context.Context, address string) error {
 func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	const beganBeforeS, perSlot = 0.3, 4 // a write that began before is finished then; commands a slot
 	m.explainSlots(diskStallS + 6)
-	path := m.ledgerPath() + stallSuffix
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		return false, err
-	}
+	answers := make(chan struct{})
+	m.board.SetDisk(onboard.Disk{HangUntil: answers})
 	times := m.vehicleTimesS()
 	m.judge.withAll(func(i int, a *observedAircraft) { a.stalledS = times[i] })
 	m.sleepSlots(ctx, beganBeforeS)
@@ -420,23 +415,21 @@ func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 		met = met || a.setpointS > a.stalledS
 		a.stalledS = math.Inf(1)
 	})
-	err = os.Remove(path)
+	m.board.SetDisk(m.disk())
+	close(answers)
 	m.noteLeaderReturned()
-	return met, err
+	return met, nil
 }
 
 // injectDiskRefusal has no write of the leader's succeed for a while. Nothing that it could
 // not write is answered, and the fleet returns without the ledger.
 func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 	const noticedS, perSlot = 4, 4 // the settlement of the next slot fails
-	suffix := fullSuffix
+	refuses := syscall.ENOSPC
 	if f.Severe {
-		suffix = readOnlySuffix
+		refuses = syscall.EROFS
 	}
-	path := m.ledgerPath() + suffix
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		return err
-	}
+	m.board.SetDisk(onboard.Disk{Error: refuses})
 	m.sleepSlots(ctx, 0.3)
 	m.crew.diskStalled.Store(true)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
@@ -448,27 +441,13 @@ func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 	m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
 	m.sleepSlots(ctx, float64(f.DurationSlots))
 	m.crew.diskStalled.Store(false)
-	err := os.Remove(path)
+	m.board.SetDisk(m.disk())
 	m.crew.noteOutage() // what was sent meanwhile was not written, and is sent again
-	return err
+	return nil
 }
 
 // ledgerPath is the file of the leader's ledger.
 func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folder, "leader")) }
-
-// loseUnsynced puts the ledger back to what was on the disk for certain: everything that
-// was written since is lost, as it may be when the power fails.
-func (m *mission) loseUnsynced() error {
-	path := m.ledgerPath()
-	synced, err := os.ReadFile(path + syncedSuffix)
-	if errors.Is(err, fs.ErrNotExist) {
-		return os.Remove(path)
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, synced, 0o640)
-}
 
 // pilotOutsideM is how far outside the area a pilot flies.
 const pilotOutsideM = 10
@@ -567,15 +546,22 @@ func (m *mission) requireRejoin(flew []bool) {
 	}
 }
 
-// restartLeader kills the leader and starts it again. lose, if any, is called between. A
-// command that was signed for it before, and withheld, must not count after it.
+// restartLeader kills the leader and starts it again. lose, if any, is called between.
 func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() error) error {
+	return m.restartAfter(ctx, slots, m.leader.Load().Kill, lose)
+}
+
+// restartAfter starts the leader again that an act ends. A command that was signed for it before, and
+// withheld, must not count after it.
+func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose func() error) error {
 	const aheadBy = 1_000_000
 	began := m.elapsedSlots()
 	withheld := m.crew.withhold(rand.New(rand.NewPCG(m.plan.Seed, 1)), aheadBy)
 	flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot)
 	m.leaderKilled.Store(true)
-	m.leader.Load().Kill()
+	if err := act(); err != nil {
+		return err
+	}
 	m.crew.noteOutage()
 	if lose != nil {
 		if err := lose(); err != nil {
@@ -629,13 +615,13 @@ func (m *mission) startElsewhere(ctx context.Context, which int) error {
 	if err != nil {
 		return err
 	}
-	p, err := process.Start([]string{m.Leader, "-config", path}, filepath.Join(m.folder, "elsewhere.log"))
+	p, err := m.startProgram(path, "elsewhere.log", "elsewhere")
 	if err != nil {
-		return err
+		return nil // it does not start at all
 	}
 	defer p.Kill()
 	select {
-	case <-p.Done:
+	case <-p.Over():
 		if p.ExitCode() != 0 {
 			return nil
 		}
@@ -734,7 +720,7 @@ func (m *mission) noteContact(text string) {
 
 // injectForgery publishes forged messages of a leader.
 func (m *mission) injectForgery(ctx context.Context, f fault) error {
-	forger := &telemetry.Client{Broker: telemetry.Broker{URL: m.url}, Name: "forger", Log: slog.New(slog.DiscardHandler)}
+	forger := &telemetry.Client{Broker: m.brokerOf("forger"), Name: "forger", Log: slog.New(slog.DiscardHandler)}
 	if err := forger.Initialize(ctx); err != nil {
 		return err
 	}
@@ -811,7 +797,7 @@ func (m *mission) restartBroker(ctx context.Context, slots float64) error {
 }
 
 func (m *mission) openBroker(ctx context.Context, address string) error {
-	m.broker = &broker.Broker{Address: address}
+	m.broker = m.newBroker(address)
 	err := m.broker.Initialize()
 	for ; err != nil && ctx.Err() == nil; err = m.broker.Initialize() {
 		m.sleepWall(ctx, 0.01)
@@ -826,7 +812,7 @@ func (m *mission) openBroker(ctx context.Context, address string) error {
 func (m *mission) injectSecondLeader(ctx context.Context) error {
 	var links []string
 	for range m.autopilots {
-		link, err := m.ports.allocate("udp")
+		link, err := m.freeAddress()
 		if err != nil {
 			return err
 		}
@@ -836,13 +822,13 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := process.Start([]string{m.Leader, "-config", path}, filepath.Join(m.folder, "second.log"))
+	p, err := m.startProgram(path, "second.log", "second")
 	if err != nil {
 		return err
 	}
 	defer p.Kill()
 	select {
-	case <-p.Done:
+	case <-p.Over():
 	case <-time.After(10 * time.Second):
 		return errors.New("the second leader does not exit")
 	case <-ctx.Done():

@@ -265,7 +265,7 @@ func (m *mission) pilotsLand() {
 			uncommanded = true
 			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
 		}
-		if lands && !piloted && !m.judge.observed(i).heldByHost {
+		if lands && !piloted {
 			m.judge.noteRescue(i, "its pilot, left in "+s.Mode.String())
 		}
 		if lands {

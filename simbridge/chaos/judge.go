@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -21,15 +20,11 @@ import (
 // received the message. The rules are in the table [rules]; here is what they look at.
 //
 // Limits of time allow in addition what a message takes on its way, slackS or graceS.
-// Only if a limit is exceeded, the measured delay by the machine itself is added to it.
 type judge struct {
 	physics physics.Constants
 	limits  limits
 	slackS  float64 // a setpoint's period, and 10 ms of wall time for links and the leader's work
 	graceS  float64 // 5 ms of wall time: a command may be on its way that long
-	// hostDelayS returns how long the machine delayed programs from a moment of a
-	// vehicle's time until now, in mission seconds.
-	hostDelayS func(aircraft int, fromS float64) float64
 	// flightW is what an aircraft draws in a slot at a velocity over the ground.
 	flightW func(slot, aircraft int, velocityMPS geo.Local) float64
 
@@ -38,10 +33,7 @@ type judge struct {
 	users          observedUsers
 	violations     []violation
 	minSeparationM float64 // horizontal, in the air
-	excused        int     // late, but by no more than the measured delay of the machine
-	maxExcusedS    float64 // the latest of them
 	firstLateS     float64 // how late the first beacon was, in slots, below 0
-	firstByHost    float64 // of that, how much the machine may have delayed it, likewise, above 0
 	lastSlot       int     // of the beacons; -1: none
 	slotsOpened    int
 	slotsEnded     bool // the fleet was called back or stopped, or its last slot is over
@@ -102,7 +94,6 @@ type observedAircraft struct {
 	conflictSinceS float64 // commanded on a path that comes too close since; +Inf: it is not
 
 	pilot           *pilotAct // under pilot control or rebooted: the leader must not command it; nil: it may
-	heldByHost      bool      // it left OFFBOARD as the machine held up its setpoints
 	resumed         bool      // the crew gave it back to the leader in the air
 	rescued         string    // who landed it instead of its leader; empty: nobody
 	linkDelayS      float64   // at most, of what it sends
@@ -185,10 +176,9 @@ const (
 func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	j := &judge{
 		physics: p, slackS: 0.1 + 0.01*speed, graceS: 0.005 * speed, minSeparationM: math.Inf(1), lastSlot: -1,
-		limits:     limits{powerFactor: 1.5},
-		hostDelayS: func(int, float64) float64 { return 0 },
-		flightW:    func(_, _ int, v geo.Local) float64 { return p.Propulsion.PowerW(v.HorizontalM()) },
-		users:      observedUsers{reports: map[reportKey]telemetry.Report{}, slot: -1},
+		limits:  limits{powerFactor: 1.5},
+		flightW: func(_, _ int, v geo.Local) float64 { return p.Propulsion.PowerW(v.HorizontalM()) },
+		users:   observedUsers{reports: map[reportKey]telemetry.Report{}, slot: -1},
 	}
 	inf := math.Inf(1)
 	for range aircraft {
@@ -205,24 +195,8 @@ func newJudge(p physics.Constants, aircraft int, speed float64) *judge {
 	return j
 }
 
-// isLate reports whether a moment is later after another one than is allowed, in spite
-// of the delay by the machine since shortly before it was due.
-func (j *judge) isLate(i int, fromS, allowedS, nowS float64) bool {
-	const beforeS = 0.5
-	by := nowS - fromS - allowedS
-	return by > 0 && !j.excuseDelay(i, max(fromS, fromS+allowedS-beforeS), by)
-}
-
-// excuseDelay reports whether the machine delayed programs since a moment by as much as
-// a message was late.
-func (j *judge) excuseDelay(i int, fromS, byS float64) bool {
-	if byS > j.hostDelayS(i, fromS) {
-		return false
-	}
-	j.excused++
-	j.maxExcusedS = max(j.maxExcusedS, byS)
-	return true
-}
+// isLate reports whether a moment is later after another one than is allowed.
+func isLate(fromS, allowedS, nowS float64) bool { return nowS-fromS > allowedS }
 
 // requireNothing drops what orders, or the loss of contact, required of an aircraft.
 func (a *observedAircraft) requireNothing() {
@@ -576,10 +550,10 @@ func (j *judge) handleReceived(i int, r autopilot.Received) {
 }
 
 // handleBeacon handles a beacon that arrived at a time in slots since the start of slot 0.
-func (j *judge) handleBeacon(s telemetry.Slot, slotNow float64, lateBy time.Duration) {
+func (j *judge) handleBeacon(s telemetry.Slot, slotNow float64) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	j.handle(&event{kind: opened, beacon: s, slotNow: slotNow, lateBy: lateBy})
+	j.handle(&event{kind: opened, beacon: s, slotNow: slotNow})
 	if s.Slot > j.lastSlot {
 		j.lastSlot = s.Slot
 		j.slotsOpened++

@@ -20,16 +20,20 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"prefdt/configs/freeport"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/process"
+	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
+	"prefdt/telemetry/datagram"
 )
 
 const fleetName = "chaos"
@@ -37,15 +41,15 @@ const fleetName = "chaos"
 // mission is one flight under faults.
 type mission struct {
 	Config
-	number int // of the run
-	plan   plan
-	folder string
-	random *rand.Rand
-	world  world.Config
-	starts []physics.Position // of the configuration
-	stands []physics.Position // where the aircraft stand
-	host   *hostMonitor
-	ports  *ports
+	number  int // of the run
+	plan    plan
+	folder  string
+	random  *rand.Rand
+	world   world.Config
+	starts  []physics.Position // of the configuration
+	stands  []physics.Position // where the aircraft stand
+	network *simnet.Network    // nil: programs and sockets in real time
+	board   *onboard.Board     // on the network
 
 	url              string
 	broker           *broker.Broker
@@ -80,14 +84,9 @@ type mission struct {
 
 	brokenRules []string // in the order of their first time
 	known       []string // findings that are listed and fail no mission
-	notJudged   bool     // the machine was too slow
-	heldUp      float64  // share of its time for which the machine held its programs up
 	outcome     outcome
-	failure     string        // why the mission failed; empty: it did not
-	took        time.Duration // wall time
-	interrupted error         // the run was interrupted, or its folder cannot be used
-	hung        bool          // it was not over in time
-	over        chan *mission // receives it once it was flown, or what stands in its place
+	failure     string  // why the mission failed; empty: it did not
+	tookS       float64 // of its own time
 
 	began               time.Time
 	accountRows         strings.Builder
@@ -99,11 +98,20 @@ type mission struct {
 	heldSince           time.Time // an aircraft is in Hold without the leader's command
 }
 
-// leaderProcess is a leader, or none: the zero value.
-type leaderProcess struct {
-	*process.Process
-	threads threadDelays
+// leaderProgram is a leader's program, in this process or in one of its own.
+type leaderProgram interface {
+	Ended() bool
+	Failure() error
+	Shutdown() error
+	ExitCode() int
+	Kill() error
+	Over() <-chan struct{} // closed when it has ended
+	Pause()                // as SIGSTOP does
+	Continue()
 }
+
+// leaderProcess is a leader, or none: the zero value.
+type leaderProcess struct{ leaderProgram }
 
 func (m *mission) slotWall() time.Duration {
 	return time.Duration(float64(time.Second) / m.plan.Speed)
@@ -251,18 +259,14 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.leader.Store(&leaderProcess{})
 	m.surroundings()
 	m.standOutside()
-	address, err := m.ports.allocate("tcp")
-	if err != nil {
-		return err
-	}
-	m.broker = &broker.Broker{Address: address}
+	m.broker = m.newBroker("127.0.0.1:0")
 	if err := m.broker.Initialize(); err != nil {
 		return err
 	}
 	m.closers = append(m.closers, func() { m.broker.Close() })
-	m.url = "tcp://" + address
+	m.url = m.broker.URL()
 	m.judge = newJudge(m.world.Physics, m.Aircraft, m.plan.Speed)
-	m.judge.hostDelayS, m.judge.limits = m.hostDelayS, m.limits()
+	m.judge.limits = m.limits()
 	for i := range m.judge.aircraft {
 		m.judge.aircraft[i].airframe = m.plan.airframe(i, m.world.Physics.SpeedMaxMPS)
 	}
@@ -273,7 +277,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m.crew, err = newCrew(ctx, m.url, m); err != nil {
+	if m.crew, err = newCrew(ctx, m); err != nil {
 		return err
 	}
 	m.closers = append(m.closers, m.crew.users.Close, m.crew.client.Close)
@@ -312,7 +316,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 	}
 	for range m.Aircraft {
-		link, err := m.ports.allocate("udp")
+		link, err := m.freeAddress()
 		if err != nil {
 			return nil, err
 		}
@@ -323,7 +327,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		for i := range links {
 			links[i] = links[0]
 		}
-		router, err := newRouter(links[0], m.Aircraft)
+		router, err := newRouter(m.socketsOf("router"), links[0], m.Aircraft)
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +336,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 	for i := range m.Aircraft {
 		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
-			SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
+			Open: m.socketsOf(fmt.Sprintf("autopilot-%d", i+1)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
 			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
@@ -361,7 +365,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 // newUsers are the simulated users, which meet the aircraft where they really are.
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
-		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: telemetry.Broker{URL: m.url},
+		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: m.brokerOf("users"),
 		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
@@ -457,12 +461,10 @@ func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 		m.sendStranger(s)
 	}
 	if !m.epoch.IsZero() { // nothing else sets it
-		expected := m.epoch.Add(time.Duration(s.Slot) * m.slotWall())
-		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()),
-			m.host.delayBetween(&m.leader.Load().threads, expected, received))
+		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()))
 		return
 	}
-	m.judge.handleBeacon(s, 0, m.host.delayBetween(&m.leader.Load().threads, received.Add(-m.slotWall()), received))
+	m.judge.handleBeacon(s, 0)
 	m.mutex.Lock()
 	m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
 	m.mutex.Unlock()
@@ -539,19 +541,57 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 
 func (m *mission) startLeader() error {
 	m.leaderStarts++
-	program := m.Leader
-	switch {
-	case m.plan.ClockJumps:
-		program = m.JumpLeader
-	case m.plan.needsDisk():
-		program = m.DiskLeader
-	}
-	p, err := process.Start([]string{program, "-config", m.leaderConfigPath},
-		filepath.Join(m.folder, fmt.Sprintf("leader-%d.log", m.leaderStarts)))
+	p, err := m.startProgram(m.leaderConfigPath, fmt.Sprintf("leader-%d.log", m.leaderStarts), "leader")
 	if err == nil {
-		m.leader.Store(&leaderProcess{Process: p, threads: threadDelays{pid: p.PID()}})
+		m.leader.Store(&leaderProcess{p})
 	}
 	return err
+}
+
+// startProgram starts a leader's program by a configuration, on a board by a name on the network.
+func (m *mission) startProgram(config, log, board string) (leaderProgram, error) {
+	path := filepath.Join(m.folder, log)
+	if m.network == nil {
+		return process.Start([]string{m.Leader, "-config", config}, path)
+	}
+	b := m.board
+	if board != b.Name {
+		b = &onboard.Board{Network: m.network, Name: board}
+	}
+	return onboard.Start(config, b, path)
+}
+
+// newBroker is a broker at an address, to be initialized.
+func (m *mission) newBroker(address string) *broker.Broker {
+	b := &broker.Broker{Address: address}
+	if m.network != nil {
+		b.Listen = m.network.Program("broker").Listen
+	}
+	return b
+}
+
+// brokerOf is how a program reaches the broker.
+func (m *mission) brokerOf(name string) telemetry.Broker {
+	b := telemetry.Broker{URL: m.url}
+	if m.network != nil {
+		b.Dial = m.network.Program(name).Dial
+	}
+	return b
+}
+
+// socketsOf opens a program's sockets.
+func (m *mission) socketsOf(name string) datagram.Open {
+	if m.network == nil {
+		return nil
+	}
+	return m.network.Program(name).Socket
+}
+
+func (m *mission) freeAddress() (string, error) {
+	if m.network != nil {
+		return m.network.FreeAddress(), nil
+	}
+	return freeport.Address()
 }
 
 // makeKeys makes the crew's and the leaders' keys.
@@ -564,15 +604,10 @@ func (m *mission) makeKeys() (err error) {
 
 func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, owner+".key") }
 
-// hostDelayS is how long the machine delayed leader and simulator from a moment of an
-// aircraft's time until now, in mission seconds.
-func (m *mission) hostDelayS(i int, fromS float64) float64 {
-	return m.host.delayBetween(&m.leader.Load().threads, m.autopilots[i].WallTime(fromS), time.Now()).Seconds() * m.plan.Speed
-}
-
 // leaderEnded reports whether the leader has exited without being killed on purpose.
 func (m *mission) leaderEnded() bool {
-	return !m.leaderKilled.Load() && m.leader.Load().Ended()
+	l := m.leader.Load().leaderProgram
+	return !m.leaderKilled.Load() && l != nil && l.Ended()
 }
 
 // close stops everything that setUp started, the last first.

@@ -111,6 +111,8 @@ type plan struct {
 	Packs        *packPlan               // the crew has them land with a share of their packs; nil: it does not
 	Copters      []bool                  // which aircraft are ArduCopters; none: all are PX4
 	SlowCopters  bool                    // with ArduCopter's default acceleration and jerk
+	DecisionS    float64                 // what a decision takes on this board, beside what is computed
+	DiskS        float64                 // what a write takes on its disk
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 }
 
@@ -226,7 +228,7 @@ func drawPlan(c *Config, k int) plan {
 	p := plan{
 		Slots: slots, Seed: 2_000_000 + seed*1000 + uint64(k), DenseStart: r.IntN(2) == 0, ShockSlot: r.IntN(slots),
 		ReportLossRate:     0.2 * r.Float64(),
-		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: c.JumpLeader != "" &&
+		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: !c.Processes &&
 			k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
 	last := slots - quietSlots // slot in which a fault in flight begins
@@ -271,6 +273,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawSituation(c, k)
 	p.drawBudget(c, k)
 	p.drawKind(c, k)
+	p.drawBoard(c, k)
 	return p
 }
 
@@ -341,7 +344,6 @@ func (p *plan) drawSituation(c *Config, k int) {
 		}
 		p.SensorGain = append(p.SensorGain, gain)
 	}
-	p.ClockJumps = p.ClockJumps && !p.needsDisk()
 	if f := p.Faults[0]; f.coverageCell == (coverageCell{PilotPosition, Flying}) && p.Ending != endSlots && p.HoldSlots == 0 {
 		p.EndSlot = f.StartSlot + 2 // the crew calls the fleet back, or stops it, while a pilot has one
 	}
@@ -429,6 +431,16 @@ func (p *plan) drawField(c *Config, k int) {
 	}
 }
 
+// drawBoard draws how slow the leader's board and its disk are, from a stream of its own. Users are to
+// have their decisions 0.2 slots after the last report.
+func (p *plan) drawBoard(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<54|uint64(k)))
+	const mostS, mostDiskS = 0.12, 0.05
+	if !c.Processes && r.IntN(2) == 0 {
+		p.DecisionS, p.DiskS = mostS*r.Float64(), mostDiskS*r.Float64()
+	}
+}
+
 // drawBudget draws whether the crew's budget lets aircraft land, each with its reserve. Where a
 // sensor reads too much of a current, or others land first, what is left is not known so well.
 func (p *plan) drawBudget(c *Config, k int) {
@@ -437,9 +449,6 @@ func (p *plan) drawBudget(c *Config, k int) {
 		!p.hasFault(BatteryAbsent, BatteryHandover, BatteryOutlier, SecondBattery) &&
 		!slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })
 }
-
-// needsDisk reports whether a mission needs the leader whose disk can fail.
-func (p *plan) needsDisk() bool { return p.hasFault(DiskStall, DiskRefuses, PowerCut) }
 
 // drawCourse draws the hold and the end of a mission that meets its first fault, and
 // in which nothing but that fault changes the state that it is to change or keep.
@@ -585,7 +594,7 @@ func (p *plan) situation() (names []string) {
 		name string
 		on   bool
 	}{
-		{string(ClockJump), p.ClockJumps}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd},
+		{string(ClockJump), p.ClockJumps}, {"slow_board", p.DecisionS > 0}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd},
 		{"allow", p.Listed},
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},

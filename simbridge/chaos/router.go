@@ -2,32 +2,33 @@ package chaos
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"sync/atomic"
+
+	"prefdt/telemetry/datagram"
 )
 
 // router puts several autopilots on one link of the leader, as a telemetry radio or a
 // MAVLink router does: each receives what is sent to any of them.
 type router struct {
 	leader  netip.AddrPort
-	out     *net.UDPConn // to the leader
-	inner   []*net.UDPConn
+	out     datagram.Socket // to the leader
+	inner   []datagram.Socket
 	sources []atomic.Pointer[netip.AddrPort] // of the autopilots
 }
 
-func newRouter(leader string, autopilots int) (*router, error) {
+func newRouter(open datagram.Open, leader string, autopilots int) (*router, error) {
 	r := &router{sources: make([]atomic.Pointer[netip.AddrPort], autopilots)}
 	var err error
 	if r.leader, err = netip.ParseAddrPort(leader); err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
-	loopback := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}
-	if r.out, err = net.ListenUDP("udp4", loopback); err != nil {
+	const loopback = "127.0.0.1:0"
+	if r.out, err = open.Bind(loopback); err != nil {
 		return nil, fmt.Errorf("router: %w", err)
 	}
 	for range autopilots {
-		c, err := net.ListenUDP("udp4", loopback)
+		c, err := open.Bind(loopback)
 		if err != nil {
 			r.Close()
 			return nil, fmt.Errorf("router: %w", err)
@@ -52,7 +53,7 @@ func newRouter(leader string, autopilots int) (*router, error) {
 
 // forward handles each datagram until the socket is closed. One that cannot be sent on is
 // lost, as on any radio.
-func forward(from *net.UDPConn, handle func(netip.AddrPort, []byte)) {
+func forward(from datagram.Socket, handle func(netip.AddrPort, []byte)) {
 	buffer := make([]byte, 2048)
 	for {
 		n, source, err := from.ReadFromUDPAddrPort(buffer)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
@@ -18,7 +17,6 @@ type event struct {
 	received autopilot.Received // of arrived
 	beacon   telemetry.Slot     // of opened
 	slotNow  float64            // of opened: when it was received, in slots since the start of slot 0
-	lateBy   time.Duration      // of opened: by how much the machine may have delayed it
 	user     string             // of decided
 	decision telemetry.Decision // of decided
 	status   telemetry.Status   // of told
@@ -193,8 +191,8 @@ var rules = []rule{
 		(*judge).checkFleet},
 }
 
-// timed are the rules that depend on when something happens. A slow machine may hide, or
-// seem to show, that they are broken.
+// timed are the rules that depend on when something happens. In real time, with processes, a slow
+// machine may hide, or seem to show, that they are broken.
 var timed = []string{
 	"separation", "least separation", "speed", "hold", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin", "home, blocked",
 	"return charge",

@@ -3,7 +3,6 @@ package chaos
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"prefdt/firmware/ledger"
 	"prefdt/inference/physics"
@@ -256,22 +255,10 @@ func (j *judge) checkFleet(e *event) string {
 	return ""
 }
 
-// testedNothing are the rules of which a mission that breaks no other one has tested
-// nothing, or nothing that can be told from the machine's own delays, where that is too slow.
-var testedNothing = []string{
-	"course", "flew", "slots", "decided", "fleet", "slot time", "rescue", // it did not do its work
-	"climb", "status", "floor", "energy by slot", "transit", // it was told, or settled, late
-}
-
 // finish judges a mission that is over. tasks and inTime are of the users.
 func (j *judge) finish(o *ended, tasks, inTime int) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	j.users.tasks, j.users.inTime = tasks, inTime
 	j.handle(&event{kind: over, ended: o})
-}
-
-// onlyTestedNothing reports whether no other rule was broken.
-func onlyTestedNothing(v []violation) bool {
-	return !slices.ContainsFunc(v, func(x violation) bool { return !slices.Contains(testedNothing, x.rule) })
 }

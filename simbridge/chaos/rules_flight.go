@@ -114,7 +114,7 @@ func (j *judge) checkHold(e *event) string {
 		return ""
 	}
 	if !j.limits.lowPacks && a.offboardFor() > stopS && a.state.SpeedMPS() > stillMPS &&
-		j.isLate(e.aircraft, a.heldS, stopS, a.state.TimeS) {
+		isLate(a.heldS, stopS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d flies at %.1f m/s, %.1f s after it was to hold", e.aircraft+1, a.state.SpeedMPS(),
 			a.state.TimeS-a.heldS)
 	}
@@ -146,7 +146,7 @@ func (j *judge) checkStop(e *event) string {
 	const withinS = 6
 	a := &j.aircraft[e.aircraft]
 	moves := a.state.Mode == autopilot.ModeOffboard || a.state.Mode == autopilot.ModeTakeoff
-	if moves && a.led() && a.state.Armed && j.isLate(e.aircraft, a.stoppedS, withinS, a.state.TimeS) {
+	if moves && a.led() && a.state.Armed && isLate(a.stoppedS, withinS, a.state.TimeS) {
 		return fmt.Sprintf("aircraft %d is in %v, %.1f s after a stop", e.aircraft+1, a.state.Mode, a.state.TimeS-a.stoppedS)
 	}
 	return ""
@@ -154,7 +154,7 @@ func (j *judge) checkStop(e *event) string {
 
 func (j *judge) checkReturn(e *event) string {
 	a := &j.aircraft[e.aircraft]
-	if a.led() && !a.state.OnGround && j.isLate(e.aircraft, a.returnByS+a.blockedS, 0, a.state.TimeS) {
+	if a.led() && !a.state.OnGround && isLate(a.returnByS+a.blockedS, 0, a.state.TimeS) {
 		text := fmt.Sprintf("aircraft %d is at %.1f m in %v at %.1f s, and was to have returned by %.1f s", e.aircraft+1,
 			a.state.Position.UpM, a.state.Mode, a.state.TimeS, a.returnByS)
 		a.returnByS = math.Inf(1)
@@ -186,16 +186,8 @@ func (j *judge) checkFailsafe(e *event) string {
 		return ""
 	}
 	if a.copter {
-		since := a.state.TimeS - a.stationS
-		if a.heldByHost = j.excuseDelay(e.aircraft, a.stationS, since/2); a.heldByHost {
-			return ""
-		}
 		return fmt.Sprintf("aircraft %d leaves %v at %.1f s, the last HEARTBEAT of its leader's came at %.1f s", e.aircraft+1,
 			e.before.Mode, a.state.TimeS, a.stationS)
-	}
-	since := a.state.TimeS - a.setpointS
-	if a.heldByHost = j.excuseDelay(e.aircraft, a.setpointS, since/2); a.heldByHost {
-		return ""
 	}
 	return fmt.Sprintf("aircraft %d leaves OFFBOARD at %.1f s, its last setpoint came at %.1f s", e.aircraft+1, a.state.TimeS, a.setpointS)
 }
@@ -203,7 +195,7 @@ func (j *judge) checkFailsafe(e *event) string {
 func (j *judge) checkClimb(e *event) string {
 	const withinS = 25
 	a := &j.aircraft[e.aircraft]
-	if a.led() && a.state.OnGround && j.isLate(e.aircraft, a.launchedS, withinS, a.state.TimeS) {
+	if a.led() && a.state.OnGround && isLate(a.launchedS, withinS, a.state.TimeS) {
 		text := fmt.Sprintf("aircraft %d is on the ground at %.1f s, and was ordered to take off at %.1f s", e.aircraft+1, a.state.TimeS,
 			a.launchedS)
 		a.launchedS = math.Inf(1)
@@ -219,7 +211,7 @@ func (j *judge) checkRejoin(e *event) string {
 	case !a.led() || a.state.OnGround || a.state.Mode == autopilot.ModeLand, a.state.Mode == autopilot.ModeOffboard &&
 		a.setpointS > a.rejoinsS:
 		a.rejoinsS = math.Inf(1)
-	case j.isLate(e.aircraft, a.rejoinsS, withinS, a.state.TimeS):
+	case isLate(a.rejoinsS, withinS, a.state.TimeS):
 		a.rejoinsS = math.Inf(1)
 		return fmt.Sprintf("aircraft %d is in %v at %.1f s, and its leader is back since %d s", e.aircraft+1, a.state.Mode, a.state.TimeS,
 			withinS)
@@ -305,7 +297,7 @@ func (j *judge) checkReturnCharge(e *event) string {
 	hoverW := j.limits.powerFactor * j.physics.Propulsion.PowerW(0)
 	waitingJ := 1.25 * a.blockedS * hoverW
 	took := a.state.Spent.J() - a.returnFrom
-	if excessJ := took - a.returnJ - waitingJ; a.led() && excessJ > 0 && !j.excuseDelay(e.aircraft, a.returningS, excessJ/hoverW) {
+	if excessJ := took - a.returnJ - waitingJ; a.led() && excessJ > 0 {
 		return fmt.Sprintf("aircraft %d took %.0f J for its return, at most %.0f are needed", e.aircraft+1, took, a.returnJ+waitingJ)
 	}
 	return ""

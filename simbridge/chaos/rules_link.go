@@ -44,7 +44,7 @@ func (f *airframe) commandedMode(r autopilot.Received) autopilot.Mode {
 
 func (j *judge) checkPilot(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if a.pilot == nil || isHarmless(r) || r.Other != nil || !j.isLate(e.aircraft, max(a.pilot.knownS, a.leaderReturnedS), j.graceS,
+	if a.pilot == nil || isHarmless(r) || r.Other != nil || !isLate(max(a.pilot.knownS, a.leaderReturnedS), j.graceS,
 		r.TimeS) {
 		return ""
 	}
@@ -133,11 +133,11 @@ func (j *judge) checkArm(e *event) string {
 	switch {
 	case !o.open:
 		return fmt.Sprintf("aircraft %d is to arm at %.1f s, without an order", i+1, nowS)
-	case j.isLate(i, max(o.endS, returned), j.slackS, nowS):
+	case isLate(max(o.endS, returned), j.slackS, nowS):
 		return fmt.Sprintf("aircraft %d is to arm at %.1f s, after the crew ended its order at %.1f s", i+1, nowS, o.endS)
-	case j.isLate(i, max(o.disarmedS, returned), j.slackS, nowS):
+	case isLate(max(o.disarmedS, returned), j.slackS, nowS):
 		return fmt.Sprintf("aircraft %d is to arm again at %.1f s, and was disarmed at %.1f s", i+1, nowS, o.disarmedS)
-	case j.isLate(i, o.firstArmS, armTimeoutS+j.slackS, nowS):
+	case isLate(o.firstArmS, armTimeoutS+j.slackS, nowS):
 		return fmt.Sprintf("aircraft %d is to arm at %.1f s, first at %.1f s, and the order holds for %d s", i+1, nowS, o.firstArmS,
 			armTimeoutS)
 	}
@@ -165,7 +165,7 @@ func (j *judge) checkTakeOff(e *event) string {
 
 func (j *judge) checkGround(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && !r.Armed && r.Landed && a.disarmedSinceS >= 0 && j.isLate(e.aircraft, max(a.disarmedSinceS, a.leaderReturnedS),
+	if r.Setpoint != nil && !r.Armed && r.Landed && a.disarmedSinceS >= 0 && isLate(max(a.disarmedSinceS, a.leaderReturnedS),
 		j.slackS, r.TimeS) {
 		return fmt.Sprintf("aircraft %d is on the ground with its motors off, known at %.1f s, and receives a setpoint at %.1f s",
 			e.aircraft+1, a.disarmedSinceS, r.TimeS)
@@ -175,7 +175,7 @@ func (j *judge) checkGround(e *event) string {
 
 func (j *judge) checkHeartbeat(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && a.heartbeatS >= 0 && j.isLate(e.aircraft, max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS+j.slackS,
+	if r.Setpoint != nil && a.heartbeatS >= 0 && isLate(max(a.heartbeatS, a.leaderReturnedS), heartbeatTimeoutS+j.slackS,
 		r.TimeS) {
 		return fmt.Sprintf("aircraft %d sent no HEARTBEAT since %.1f s, and receives a setpoint at %.1f s", e.aircraft+1, a.heartbeatS,
 			r.TimeS)
@@ -193,7 +193,7 @@ func (j *judge) checkStreamGap(e *event) string {
 // gapUntil checks the time since the last setpoint.
 func (j *judge) gapUntil(i int, nowS float64) string {
 	a := &j.aircraft[i]
-	if a.setpointS >= max(a.streamRequiredS, a.leaderReturnedS) && j.isLate(i, a.setpointS, maxSetpointGapS+j.slackS, nowS) {
+	if a.setpointS >= max(a.streamRequiredS, a.leaderReturnedS) && isLate(a.setpointS, maxSetpointGapS+j.slackS, nowS) {
 		return fmt.Sprintf("aircraft %d received no setpoint from %.1f to %.1f s, while only HEARTBEATs were lost", i+1, a.setpointS, nowS)
 	}
 	return ""
@@ -203,7 +203,7 @@ func (j *judge) gapUntil(i int, nowS float64) string {
 func (j *judge) checkStreamEnd(e *event) string {
 	const commitS = 2 // a slot that is decided when the loop stops
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && !math.IsInf(a.stalledS, 1) && j.isLate(e.aircraft, a.stalledS, streamEndS+commitS+j.slackS, r.TimeS) {
+	if r.Setpoint != nil && !math.IsInf(a.stalledS, 1) && isLate(a.stalledS, streamEndS+commitS+j.slackS, r.TimeS) {
 		return fmt.Sprintf("aircraft %d receives a setpoint at %.1f s, and nothing was decided since %.1f s", e.aircraft+1, r.TimeS,
 			a.stalledS)
 	}
@@ -243,8 +243,7 @@ func (j *judge) checkCommandedSpeed(e *event) string {
 		return fmt.Sprintf("aircraft %d is commanded to %.2f m/s, the limit is %.1f", e.aircraft+1, s, most)
 	}
 	// The target is where the slot ends: what the aircraft lags behind is in it.
-	if s := a.requested.HorizontalM(); s > most*(1+j.slackS)+lagM &&
-		!j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS, (s-lagM)/most-1-j.slackS) {
+	if s := a.requested.HorizontalM(); s > most*(1+j.slackS)+lagM {
 		return fmt.Sprintf("aircraft %d is to be %.1f m away in a second, the limit is %.1f m/s", e.aircraft+1, s, most)
 	}
 	return ""
@@ -286,7 +285,7 @@ func (j *judge) checkCommandedHeight(e *event) string {
 
 func (j *judge) checkStale(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint != nil && r.Setpoint.Velocity.HorizontalM() > 0.01 && j.isLate(e.aircraft, a.targetSinceS, setpointTTLS+j.slackS,
+	if r.Setpoint != nil && r.Setpoint.Velocity.HorizontalM() > 0.01 && isLate(a.targetSinceS, setpointTTLS+j.slackS,
 		r.TimeS) {
 		return fmt.Sprintf("aircraft %d is commanded to the same velocity for %.1f s", e.aircraft+1, r.TimeS-a.targetSinceS)
 	}
@@ -319,8 +318,7 @@ func (j *judge) checkCommandedSeparation(e *event) string {
 		}
 		a.conflictSinceS = min(a.conflictSinceS, r.TimeS)
 		lasts := r.TimeS - a.conflictSinceS - 1.5*setpointPeriodS
-		if lasts > 0 && !j.excuseDelay(e.aircraft, r.TimeS-setpointTTLS,
-			min(lasts, (j.physics.SeparationM-fenceSlackM-d)/closing.HorizontalM()-j.slackS)) {
+		if lasts > 0 {
 			return fmt.Sprintf("aircraft %d and %d, %.1f m apart, are commanded to close in at %.1f m/s and come within %.1f m "+
 				"(commanded to %.1f and %.1f m/s, fly at %.1f and %.1f, in %s) at %.1f s",
 				e.aircraft+1, k+1, apart.HorizontalM(), closing.HorizontalM(), d, a.requested.HorizontalM(), otherVelocity.HorizontalM(),

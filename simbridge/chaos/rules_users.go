@@ -27,14 +27,12 @@ func (j *judge) checkSlotTime(e *event) string {
 	const early, late, onItsWayS = 0.6, 2.0 / 3, 0.1 // slots, and wall time through broker and client
 	after := e.slotNow - float64(e.beacon.Slot) - j.firstLateS
 	if j.lastSlot < 0 { // it begins the clock
-		j.firstByHost = e.lateBy.Seconds() * e.beacon.Speed
 		return ""
 	}
-	mostEarly := early + j.firstByHost
-	if after < 0 && after > -mostEarly { // the first one was late
+	if after < 0 && after > -early { // the first one was late
 		j.firstLateS += after
 	}
-	if after < -mostEarly || after > late+(onItsWayS+e.lateBy.Seconds())*e.beacon.Speed {
+	if after < -early || after > late+onItsWayS*e.beacon.Speed {
 		return fmt.Sprintf("the beacon of slot %d came at %.2f slots", e.beacon.Slot, e.slotNow)
 	}
 	return ""

@@ -10,12 +10,10 @@ import (
 	"prefdt/simbridge/autopilot"
 )
 
-// runFaults injects each fault when it is due by the plan. It also sends the crew's
-// heartbeats and samples the delays by the machine.
+// runFaults injects each fault when it is due by the plan. It also sends the crew's heartbeats.
 func (m *mission) runFaults(ctx context.Context) {
 	var faults sync.WaitGroup
 	defer faults.Wait()
-	faults.Go(func() { m.host.watch(ctx, func() *threadDelays { return &m.leader.Load().threads }) })
 	heartbeatPeriod := time.Second
 	if m.plan.losesCrewRadio() {
 		heartbeatPeriod = time.Duration(heartbeatPeriodS * float64(time.Second))

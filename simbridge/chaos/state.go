@@ -80,7 +80,7 @@ type coverageCell struct {
 	State State
 }
 
-// cells are the possible ones of a run: without a leader whose disk can fail not its.
+// cells are the possible ones of a run: the disk of a leader's process does not fail.
 func (c *Config) cells() []coverageCell {
 	all := coverageCells()
 	if c.Kind == ArduPilot || c.Kind == Mixed {
@@ -90,7 +90,7 @@ func (c *Config) cells() []coverageCell {
 		if c.Kind == Packs && !x.isOfPacks() {
 			return true
 		}
-		return c.DiskLeader == "" && slices.Contains([]FaultKind{DiskStall, DiskRefuses, PowerCut}, x.Kind)
+		return c.Processes && slices.Contains([]FaultKind{DiskStall, DiskRefuses, PowerCut}, x.Kind)
 	})
 }
 

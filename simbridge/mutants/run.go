@@ -39,15 +39,14 @@ type Config struct {
 const (
 	drawnMissions = 1200 // of which those that fit a fault are flown
 	slots         = 40
-	speed         = 20
 	aircraft      = 2
 )
 
 // missions is the configuration of the missions.
 func (c *Config) missions(leader, folder string) chaos.Config {
 	return chaos.Config{
-		Missions: drawnMissions, Seed: c.Seed, Kind: chaos.Plain, Slots: slots, Speed: speed, Aircraft: aircraft, Jobs: 1,
-		Leader: leader, DiskLeader: leader, Checkpoint: c.Checkpoint, Out: folder,
+		Missions: drawnMissions, Seed: c.Seed, Kind: chaos.Plain, Slots: slots, Speed: 1, Aircraft: aircraft, Jobs: 1,
+		Flyer: leader, Checkpoint: c.Checkpoint, Out: folder,
 	}
 }
 
@@ -179,7 +178,7 @@ func (r *runner) build(ctx context.Context, f Fault) error {
 	if err != nil {
 		return err
 	}
-	if err := chaos.BuildDisk(ctx, leader, map[string][]byte{f.File: mutated}); err != nil {
+	if err := chaos.BuildFlyer(ctx, leader, map[string][]byte{f.File: mutated}); err != nil {
 		return fmt.Errorf("fault %s: %w", f.ID, err)
 	}
 	return nil
@@ -256,40 +255,24 @@ func flyOne(ctx context.Context, conf chaos.Config) (chaos.Result, error) {
 	return result, err
 }
 
-// shown returns a rule that the leader of a configuration breaks in a mission, and the
-// leader without a planted fault does not; empty: there is none. A rule that depends on
-// time counts only if it is broken each time of two: once could be the machine's doing.
+// shown returns a rule that the leader of a configuration breaks in a mission, and the leader without
+// a planted fault does not; empty: there is none.
 func (r *runner) shown(ctx context.Context, conf chaos.Config, mission int) (rule string, err error) {
 	conf.Only = []int{mission}
-	var broken []string
-	for flight := range 2 {
-		result, err := flyOne(ctx, conf)
-		if err != nil {
-			return "", err
-		}
-		o := result.Outcomes[0]
-		if o.NotJudged {
-			return "", nil
-		}
-		if flight == 0 {
-			broken = o.Broken
-			var usual []string
-			if len(broken) > 0 {
-				if usual, err = r.baseline.broken(ctx, mission); err != nil {
-					return "", err
-				}
-			}
-			broken = slices.DeleteFunc(slices.Clone(broken), func(rule string) bool { return slices.Contains(usual, rule) })
-		}
-		broken = slices.DeleteFunc(broken, func(rule string) bool { return !slices.Contains(o.Broken, rule) })
-		if len(broken) == 0 {
-			return "", nil
-		}
-		if k := slices.IndexFunc(broken, func(rule string) bool { return !chaos.IsTimed(rule) }); k >= 0 {
-			return broken[k], nil
+	result, err := flyOne(ctx, conf)
+	if err != nil || len(result.Outcomes[0].Broken) == 0 {
+		return "", err
+	}
+	usual, err := r.baseline.broken(ctx, mission)
+	if err != nil {
+		return "", err
+	}
+	for _, rule := range result.Outcomes[0].Broken {
+		if !slices.Contains(usual, rule) {
+			return rule, nil
 		}
 	}
-	return broken[0], nil
+	return "", nil
 }
 
 func (r *runner) add(x Caught, took time.Duration) error {
@@ -361,7 +344,7 @@ func (b *baseline) open(ctx context.Context) (err error) {
 	if b.leader, err = filepath.Abs(filepath.Join(b.config.Out, "leader")); err != nil {
 		return err
 	}
-	return chaos.BuildDisk(ctx, b.leader, nil)
+	return chaos.BuildFlyer(ctx, b.leader, nil)
 }
 
 // broken returns the rules that it breaks in a mission.

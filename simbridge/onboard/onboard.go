@@ -132,6 +132,9 @@ func (l *Leader) write(b *Board, write func() error) error {
 	return write()
 }
 
+// Over is closed when it has ended.
+func (l *Leader) Over() <-chan struct{} { return l.Done }
+
 // Ended reports whether it has ended.
 func (l *Leader) Ended() bool {
 	select {

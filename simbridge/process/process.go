@@ -92,10 +92,18 @@ func (p *Process) Shutdown() error {
 }
 
 // Kill ends the process at once, as a loss of power does, and waits for its end.
-func (p *Process) Kill() {
-	p.command.Process.Kill()
+func (p *Process) Kill() error {
+	p.command.Process.Kill() // in vain where it has ended
 	<-p.Done
+	return nil
 }
+
+// Over is closed when it has ended.
+func (p *Process) Over() <-chan struct{} { return p.Done }
+
+// Pause and Continue are SIGSTOP and SIGCONT.
+func (p *Process) Pause()    { p.Signal(syscall.SIGSTOP) }
+func (p *Process) Continue() { p.Signal(syscall.SIGCONT) }
 
 // Signal sends a signal.
 func (p *Process) Signal(s os.Signal) { p.command.Process.Signal(s) }

@@ -1,0 +1,168 @@
+package chaos
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"prefdt/simbridge/onboard"
+	"prefdt/simbridge/simnet"
+)
+
+// MissionCommand is the argument with which this program flies the mission of a folder, and no more.
+const MissionCommand = "mission"
+
+// FlyFolder flies the mission that the order in a folder names, and writes there how it went.
+//
+// Virtual time is of package testing, whose bubbles need a test: this program becomes one, of one
+// mission.
+func FlyFolder(folder string) error {
+	raw, err := os.ReadFile(filepath.Join(folder, orderFile))
+	if err != nil {
+		return err
+	}
+	var o order
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return fmt.Errorf("%s: %w", orderFile, err)
+	}
+	m := newMission(o.Config, o.Mission, folder)
+	if o.Config.Processes {
+		m.run(context.Background())
+	} else if code := testing.MainStart(testDeps{}, []testing.InternalTest{{Name: "mission", F: m.flyInBubble}}, nil, nil, nil).Run(); code != 0 {
+		return errors.New("the mission's goroutines did not end")
+	}
+	f := m.flown()
+	if raw, err = json.Marshal(f); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, flownFile), raw, 0o644)
+}
+
+func newMission(c Config, number int, folder string) *mission {
+	m := &mission{Config: c, plan: drawPlan(&c, number), number: number, random: rand.New(rand.NewPCG(c.Seed, uint64(number)<<32)),
+		folder: folder}
+	m.Aircraft = m.plan.Aircraft
+	return m
+}
+
+// flyInBubble flies it in virtual time. What is random in the libraries is drawn from its seed.
+func (m *mission) flyInBubble(t *testing.T) {
+	cryptorand.Reader = &seededReader{from: rand.NewChaCha8([32]byte{byte(m.plan.Seed), byte(m.plan.Seed >> 8), byte(m.plan.Seed >> 16)})}
+	simnet.Bubble(t, func(t *testing.T) {
+		m.network = simnet.New(m.plan.Seed)
+		m.board = &onboard.Board{Network: m.network, Name: "leader", DecisionS: m.plan.DecisionS}
+		m.board.SetDisk(m.disk())
+		if m.plan.ClockJumps {
+			m.board.Wall = jumpingClock
+		}
+		m.run(context.Background())
+	})
+}
+
+// seededReader replaces the system's random numbers: a program that flies one mission and ends
+// keeps no secret.
+type seededReader struct {
+	mutex sync.Mutex
+	from  io.Reader
+}
+
+func (r *seededReader) Read(p []byte) (int, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.from.Read(p)
+}
+
+// disk is the leader's, without a fault.
+func (m *mission) disk() onboard.Disk { return onboard.Disk{SlowS: m.plan.DiskS} }
+
+// jumpingClock is a wall clock that is a day ahead every other 700 ms.
+func jumpingClock() time.Time {
+	const every, by = 700 * time.Millisecond, 24 * time.Hour
+	now := time.Now()
+	if now.UnixNano()/int64(every)%2 == 1 {
+		return now.Add(by)
+	}
+	return now
+}
+
+// run flies the mission and decides whether it failed.
+func (m *mission) run(ctx context.Context) {
+	began := time.Now()
+	err := m.fly(ctx)
+	if m.judge != nil && m.crew != nil && m.users != nil {
+		m.judgeEnd(err)
+		m.sortFindings()
+	} else {
+		m.failure = err.Error()
+	}
+	m.close()
+	m.tookS = time.Since(began).Seconds()
+}
+
+// flown is how it went.
+func (m *mission) flown() *Flown {
+	f := &Flown{
+		Plan: m.plan.String(), First: m.plan.Faults[0].coverageCell, Met: m.met, Broken: m.brokenRules, Known: m.known, Failure: m.failure,
+		Resumed: m.outcome.resumed, CameToItsEnd: m.outcome.state != "", AllowedErrorJ: m.outcome.allowedErrorJ, Result: m.outcome.Result,
+		MissionS: m.tookS,
+	}
+	for _, rule := range m.brokenRules {
+		if m.plan.knownIssue(rule) != "" {
+			f.KnownRules = append(f.KnownRules, rule)
+		}
+	}
+	for _, x := range m.plan.Faults {
+		f.Faults = append(f.Faults, x.Kind)
+	}
+	if m.plan.ClockJumps {
+		f.Faults = append(f.Faults, ClockJump)
+	}
+	if m.plan.lands() && m.judge != nil {
+		f.PacksLeft = m.judge.packsLeft()
+	}
+	return f
+}
+
+// testDeps is what package testing asks of the program around a test.
+type testDeps struct{}
+
+func (testDeps) ImportPath() string                                       { return "" }
+func (testDeps) ModulePath() string                                       { return "" }
+func (testDeps) MatchString(string, string) (bool, error)                 { return true, nil }
+func (testDeps) SetPanicOnExit0(bool)                                     {}
+func (testDeps) StartCPUProfile(io.Writer) error                          { return nil }
+func (testDeps) StopCPUProfile()                                          {}
+func (testDeps) StartTestLog(io.Writer)                                   {}
+func (testDeps) StopTestLog() error                                       { return nil }
+func (testDeps) WriteProfileTo(string, io.Writer, int) error              { return nil }
+func (testDeps) RunFuzzWorker(func(corpusEntry) error) error              { return nil }
+func (testDeps) ReadCorpus(string, []reflect.Type) ([]corpusEntry, error) { return nil, nil }
+func (testDeps) CheckCorpus([]any, []reflect.Type) error                  { return nil }
+func (testDeps) ResetCoverage()                                           {}
+func (testDeps) SnapshotCoverage()                                        {}
+func (testDeps) CoordinateFuzzing(time.Duration, int64, time.Duration, int64, int, []corpusEntry, []reflect.Type, string, string) error {
+	return nil
+}
+func (testDeps) InitRuntimeCoverage() (mode string, tearDown func(string, string) (string, error), snapshot func() float64) {
+	return "", nil, nil
+}
+
+// corpusEntry is testing's own, of fuzzing.
+type corpusEntry = struct {
+	Parent     string
+	Path       string
+	Data       []byte
+	Values     []any
+	Generation int
+	IsSeed     bool
+}
