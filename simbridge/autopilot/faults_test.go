@@ -3,7 +3,6 @@ package autopilot
 import (
 	"maps"
 	"math"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -11,9 +10,9 @@ import (
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
-	"prefdt/configs/freeport"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/simnet"
 )
 
 // hovering is a vehicle that has flown in Hold for some seconds, without a link.
@@ -82,30 +81,28 @@ func TestPilot(t *testing.T) {
 
 // A cut link neither sends nor receives, and works again afterwards.
 func TestSilence(t *testing.T) {
-	t.Parallel()
-	p := startPeer(t, testConfig())
-	p.waitMissionS(1)
-	position := func() *common.MessageGlobalPositionInt {
-		m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
-		return m
-	}
-	const cutS = 40
-	earliest := p.autopilot.TimeS() // the cut begins between these
-	p.autopilot.CutLinks(cutS)
-	from, until := p.autopilot.TimeS(), earliest+cutS-0.01
-	p.write(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
-	for p.autopilot.TimeS() < from+3 {
-		time.Sleep(time.Millisecond) // there is no message to wait for
-	}
-	// What was on its way when the link was cut still arrives.
-	sent := func(m *common.MessageGlobalPositionInt) float64 { return float64(m.TimeBootMs) / 1000 }
-	if m, armed := position(), p.autopilot.State().Armed; m != nil && sent(m) > from && sent(m) < until || armed {
-		t.Errorf("cut from %.2f s on, received %v, armed %v", from, m, armed)
-	}
-	p.until("position", func() bool { m := position(); return m != nil && sent(m) > from })
-	if m := position(); sent(m) < until {
-		t.Errorf("cut from %.2f s on, a position of %.2f s", from, sent(m))
-	}
+	simnet.Test(t, func(t *testing.T) {
+		p := startPeer(t, testConfig())
+		p.waitMissionS(1)
+		position := func() *common.MessageGlobalPositionInt {
+			m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
+			return m
+		}
+		const cutS = 40
+		p.autopilot.CutLinks(cutS)
+		from := p.autopilot.TimeS()
+		p.write(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
+		time.Sleep(3 * time.Second)
+		// What was on its way when the link was cut still arrives.
+		sent := func(m *common.MessageGlobalPositionInt) float64 { return float64(m.TimeBootMs) / 1000 }
+		if m, armed := position(), p.autopilot.State().Armed; m != nil && sent(m) > from || armed {
+			t.Errorf("cut from %.2f s on, received %v, armed %v", from, m, armed)
+		}
+		p.until("position", func() bool { m := position(); return m != nil && sent(m) > from })
+		if m := position(); sent(m) < from+cutS-0.01 || sent(m) > from+cutS+0.05 { // 20 ms between two
+			t.Errorf("cut from %.2f s on, a position of %.2f s", from, sent(m))
+		}
+	})
 }
 
 // A battery message of another component of the system is relayed once, without a
@@ -149,7 +146,12 @@ func TestExternalBattery(t *testing.T) {
 // with the autopilot's system id.
 func twoLinks(t *testing.T, monitorComponent byte) (a *Autopilot, leader, monitor *gomavlib.Node) {
 	t.Helper()
-	node := func(e gomavlib.EndpointConf, system, component byte) *gomavlib.Node {
+	network := simnet.New(1)
+	node := func(program, endpoint string, system, component byte) *gomavlib.Node {
+		e, err := network.Program(program).Endpoint(endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
 		n := &gomavlib.Node{Endpoints: []gomavlib.EndpointConf{e}, Dialect: common.Dialect, OutVersion: gomavlib.V2,
 			OutSystemID: system, OutComponentID: component, HeartbeatDisable: true}
 		if err := n.Initialize(); err != nil {
@@ -159,18 +161,15 @@ func twoLinks(t *testing.T, monitorComponent byte) (a *Autopilot, leader, monito
 		return n
 	}
 	conf := testConfig()
-	conf.Battery = battery.Fields{}
-	var err error
-	if conf.SecondLink, err = freeport.Address(); err != nil {
-		t.Fatal(err)
-	}
-	monitor = node(gomavlib.EndpointUDPServer{Address: conf.SecondLink}, conf.SystemID, monitorComponent)
+	conf.on(network)
+	conf.Battery, conf.SecondLink = battery.Fields{}, network.FreeAddress()
+	monitor = node("monitor", "udp-listen:"+conf.SecondLink, conf.SystemID, monitorComponent)
 	a = &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(a.Close)
-	return a, node(gomavlib.EndpointUDPClient{Address: a.Addr()}, 245, 191), monitor
+	return a, node("leader", "udp:"+a.Addr(), 245, 191), monitor
 }
 
 // repeat calls send every 20 ms until the test ends: what is sent before a link is open is lost.
@@ -194,105 +193,108 @@ func repeat(t *testing.T, send func()) {
 // a leader receives the battery that is injected by the ground station's link twice, once as
 // the autopilot's. What is for the autopilot, it keeps.
 func TestForwardsToItsOtherLinks(t *testing.T) {
-	t.Parallel()
-	const batteryComponent = 180
-	_, leader, monitor := twoLinks(t, batteryComponent)
-	repeat(t, func() {
-		leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
-		monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
-		monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
-	})
-	type source struct {
-		component byte
-		id        uint8
-	}
-	sources, heartbeat := map[source]bool{}, false
-	for timeout := time.After(20 * time.Second); len(sources) < 2 || !heartbeat; {
-		select {
-		case e := <-leader.Events():
-			f, ok := e.(*gomavlib.EventFrame)
-			if !ok {
-				continue
-			}
-			switch m := f.Message().(type) {
-			case *common.MessageBatteryStatus:
-				if m.CurrentBattery == 1234 {
-					sources[source{f.ComponentID(), m.Id}] = true
-				}
-			case *common.MessageCommandLong:
-				t.Fatal("forwards a command to itself")
-			}
-		case e := <-monitor.Events():
-			if f, ok := e.(*gomavlib.EventFrame); ok && f.SystemID() == 245 {
-				heartbeat = true
-			}
-		case <-timeout:
-			t.Fatalf("the leader received the battery from %v, the station a HEARTBEAT %v", sources, heartbeat)
+	simnet.Test(t, func(t *testing.T) {
+		const batteryComponent = 180
+		_, leader, monitor := twoLinks(t, batteryComponent)
+		repeat(t, func() {
+			leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
+			monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
+			monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
+		})
+		type source struct {
+			component byte
+			id        uint8
 		}
-	}
-	if want := map[source]bool{{1, math.MaxUint8}: true, {batteryComponent, 0}: true}; !maps.Equal(sources, want) {
-		t.Errorf("the leader received the battery from %v, want %v", sources, want)
-	}
+		sources, heartbeat := map[source]bool{}, false
+		for timeout := time.After(20 * time.Second); len(sources) < 2 || !heartbeat; {
+			select {
+			case e := <-leader.Events():
+				f, ok := e.(*gomavlib.EventFrame)
+				if !ok {
+					continue
+				}
+				switch m := f.Message().(type) {
+				case *common.MessageBatteryStatus:
+					if m.CurrentBattery == 1234 {
+						sources[source{f.ComponentID(), m.Id}] = true
+					}
+				case *common.MessageCommandLong:
+					t.Fatal("forwards a command to itself")
+				}
+			case e := <-monitor.Events():
+				if f, ok := e.(*gomavlib.EventFrame); ok && f.SystemID() == 245 {
+					heartbeat = true
+				}
+			case <-timeout:
+				t.Fatalf("the leader received the battery from %v, the station a HEARTBEAT %v", sources, heartbeat)
+			}
+		}
+		if want := map[source]bool{{1, math.MaxUint8}: true, {batteryComponent, 0}: true}; !maps.Equal(sources, want) {
+			t.Errorf("the leader received the battery from %v, want %v", sources, want)
+		}
+	})
 }
 
 // A text reaches the links with a ground station alone, whichever link it answers.
 func TestStatustextByLink(t *testing.T) {
-	t.Parallel()
-	a, leader, monitor := twoLinks(t, 190)
-	a.RefuseArming("Throttle is not zero")
-	repeat(t, func() {
-		monitor.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
-		leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
-			Param1: 1})
-	})
-	texts, acks := 0, 0
-	for timeout := time.After(20 * time.Second); texts < 5 || acks < 5; {
-		select {
-		case e := <-leader.Events():
-			if f, ok := e.(*gomavlib.EventFrame); ok {
-				switch f.Message().(type) {
-				case *common.MessageStatustext:
-					t.Fatal("a text reaches a link without a ground station")
-				case *common.MessageCommandAck:
-					acks++
+	simnet.Test(t, func(t *testing.T) {
+		a, leader, monitor := twoLinks(t, 190)
+		a.RefuseArming("Throttle is not zero")
+		repeat(t, func() {
+			monitor.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
+			leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Param1: 1})
+		})
+		texts, acks := 0, 0
+		for timeout := time.After(20 * time.Second); texts < 5 || acks < 5; {
+			select {
+			case e := <-leader.Events():
+				if f, ok := e.(*gomavlib.EventFrame); ok {
+					switch f.Message().(type) {
+					case *common.MessageStatustext:
+						t.Fatal("a text reaches a link without a ground station")
+					case *common.MessageCommandAck:
+						acks++
+					}
 				}
-			}
-		case e := <-monitor.Events():
-			if f, ok := e.(*gomavlib.EventFrame); ok {
-				if _, ok := f.Message().(*common.MessageStatustext); ok {
-					texts++
+			case e := <-monitor.Events():
+				if f, ok := e.(*gomavlib.EventFrame); ok {
+					if _, ok := f.Message().(*common.MessageStatustext); ok {
+						texts++
+					}
 				}
+			case <-timeout:
+				t.Fatalf("%d texts, %d acknowledgements", texts, acks)
 			}
-		case <-timeout:
-			t.Fatalf("%d texts, %d acknowledgements", texts, acks)
 		}
-	}
+	})
 }
 
 // OnReceived is called before the vehicle executes a message.
 func TestOnReceived(t *testing.T) {
-	t.Parallel()
-	received := make(chan Received, 1000)
-	conf := testConfig()
-	conf.OnReceived = func(h Received) {
-		select {
-		case received <- h:
-		default:
+	simnet.Test(t, func(t *testing.T) {
+		received := make(chan Received, 1000)
+		conf := testConfig()
+		conf.OnReceived = func(h Received) {
+			select {
+			case received <- h:
+			default:
+			}
 		}
-	}
-	p := startPeer(t, conf)
-	p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
-	p.arm()
-	setpoint, command := false, false
-	for deadline := time.After(30 * time.Second); !setpoint || !command; {
-		select {
-		case h := <-received:
-			setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
-			command = command || h.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && h.Param[0] == 1 && !h.Armed
-		case <-deadline:
-			t.Fatalf("setpoint %v, command %v", setpoint, command)
+		p := startPeer(t, conf)
+		p.setStream(localSetpoint(velocityOnly, 0, 0, 0, 12, 3))
+		p.arm()
+		setpoint, command := false, false
+		for deadline := time.After(30 * time.Second); !setpoint || !command; {
+			select {
+			case h := <-received:
+				setpoint = setpoint || h.Setpoint != nil && h.Setpoint.Velocity == geo.Local{EastM: 3, NorthM: 12, UpM: 0}
+				command = command || h.Command == common.MAV_CMD_COMPONENT_ARM_DISARM && h.Param[0] == 1 && !h.Armed
+			case <-deadline:
+				t.Fatalf("setpoint %v, command %v", setpoint, command)
+			}
 		}
-	}
+	})
 }
 
 // A pilot's kill switch stops the motors in the air, and the vehicle falls.
@@ -307,86 +309,81 @@ func TestPilotDisarm(t *testing.T) {
 
 // Only HEARTBEATs are lost, requested or not; OnHeartbeatSent is called for sent ones only.
 func TestLoseHeartbeats(t *testing.T) {
-	t.Parallel()
-	conf := testConfig()
-	var mutex sync.Mutex
-	var sent []Heartbeat
-	conf.OnHeartbeatSent = func(h Heartbeat) {
+	simnet.Test(t, func(t *testing.T) {
+		conf := testConfig()
+		var mutex sync.Mutex
+		var sent []Heartbeat
+		conf.OnHeartbeatSent = func(h Heartbeat) {
+			mutex.Lock()
+			defer mutex.Unlock()
+			sent = append(sent, h)
+		}
+		p := startPeer(t, conf)
+		p.waitMissionS(2)
+		const lostS = 6
+		p.autopilot.LoseHeartbeats(lostS, 1, 1)
+		from := p.autopilot.TimeS()
+		p.until("what was sent before", func() bool {
+			m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
+			return m != nil && float64(m.TimeBootMs)/1000 > from
+		})
+		p.mutex.Lock()
+		clear(p.last)
+		p.mutex.Unlock()
+		p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
+		p.waitMissionS(3)
+		if heartbeat := p.get(&common.MessageHeartbeat{}); heartbeat != nil {
+			t.Errorf("received %v", heartbeat)
+		}
+		if p.get(&common.MessageGlobalPositionInt{}) == nil {
+			t.Error("positions are lost, too")
+		}
+		p.until("a heartbeat again", func() bool { return p.get(&common.MessageHeartbeat{}) != nil })
 		mutex.Lock()
 		defer mutex.Unlock()
-		sent = append(sent, h)
-	}
-	p := startPeer(t, conf)
-	p.waitMissionS(2)
-	earliest := p.autopilot.TimeS() // the loss begins between these
-	p.autopilot.LoseHeartbeats(6, 1, 1)
-	from := p.autopilot.TimeS()
-	p.until("what was sent before", func() bool {
-		m, _ := p.get(&common.MessageGlobalPositionInt{}).(*common.MessageGlobalPositionInt)
-		return m != nil && float64(m.TimeBootMs)/1000 > from
+		before, within, after := 0, 0, 0
+		for _, h := range sent {
+			switch {
+			case h.TimeS <= from: // in the same step of the simulation, too
+				before++
+			case h.TimeS < from+lostS:
+				within++
+			default:
+				after++
+			}
+			if h.Mode != ModeHold || h.Armed {
+				t.Errorf("%+v", h)
+			}
+		}
+		if before == 0 || within > 0 || after == 0 {
+			t.Errorf("%d before, %d while they are lost, %d after", before, within, after)
+		}
 	})
-	p.mutex.Lock()
-	clear(p.last)
-	p.mutex.Unlock()
-	p.command(common.MAV_CMD_REQUEST_MESSAGE, 0)
-	p.waitMissionS(3)
-	if heartbeat := p.get(&common.MessageHeartbeat{}); heartbeat != nil && p.autopilot.TimeS() < earliest+6 {
-		t.Errorf("received %v", heartbeat)
-	}
-	p.until("position", func() bool { return p.get(&common.MessageGlobalPositionInt{}) != nil })
-	p.until("a heartbeat again", func() bool { return p.get(&common.MessageHeartbeat{}) != nil })
-	mutex.Lock()
-	defer mutex.Unlock()
-	before, within, after := 0, 0, 0
-	for _, h := range sent {
-		switch {
-		case h.TimeS <= from: // in the same step of the simulation, too
-			before++
-		case h.TimeS < earliest+6:
-			within++
-		default:
-			after++
-		}
-		if h.Mode != ModeHold || h.Armed {
-			t.Errorf("%+v", h)
-		}
-	}
-	if before == 0 || within > 0 || after == 0 {
-		t.Errorf("%d before, %d while they are lost, %d after", before, within, after)
-	}
 }
 
 // Delayed datagrams arrive out of order, all of them.
 func TestReorder(t *testing.T) {
-	t.Parallel()
-	to, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
-	conf := testConfig()
-	conf.Listen, conf.Partner = "127.0.0.1:0", to.LocalAddr().String()
-	a := &Autopilot{Config: conf}
-	if err := a.Initialize(); err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	a.Reorder(1000, 0.3, 0.7, 1)
-	buffer := make([]byte, 300)
-	back, count, last := 0, 0, byte(0)
-	for range 300 {
-		to.SetReadDeadline(time.Now().Add(10 * time.Second))
-		if _, err := to.Read(buffer); err != nil {
-			t.Fatal(err)
+	simnet.Test(t, func(t *testing.T) {
+		a, next := listen(t, testConfig())
+		a.Reorder(1000, 0.3, 0.7, 1)
+		const frames, onTheWay = 300, 100
+		back, last, times := 0, int(next()[4]), map[int]int{}
+		for range frames + onTheWay {
+			number := last + int(int8(next()[4]-byte(last)))
+			if times[number]++; number < last {
+				back++
+			}
+			last = number
 		}
-		if count++; count > 1 && int8(buffer[4]-last) < 0 {
-			back++
+		for n := 1; n <= frames; n++ { // the first may be number 0 before all others, or not
+			if times[n] != 1 {
+				t.Errorf("frame %d arrives %d times", n, times[n])
+			}
 		}
-		last = buffer[4]
-	}
-	if back < 20 || back > 150 {
-		t.Errorf("%d of %d went back", back, count)
-	}
+		if back < 50 || back > 150 {
+			t.Errorf("%d of %d went back", back, frames+onTheWay)
+		}
+	})
 }
 
 // A pilot flies an aircraft in Position, and it stays where the sticks are let go.

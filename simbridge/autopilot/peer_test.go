@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,35 +16,31 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/simnet"
 )
 
 var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
-
-// testSpeed is high enough for short tests, low enough that a busy machine
-// does not lose a setpoint stream.
-const testSpeed = 20
-
-// lossS is a peer's COM_OF_LOSS_T: by default 1 s of mission time, which a machine may
-// hold up the peer for, is a twentieth of a second.
-const lossS = 5
 
 func testConfig() Config {
 	p := physics.DefaultConstants().Propulsion
 	return Config{
 		SystemID: 3, Listen: "127.0.0.1:0", Origin: origin, Start: geo.Local{EastM: 333, NorthM: 500},
-		Speed: testSpeed, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		Speed: 1, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30},
 		PowerW:     func(_ int, velocityMPS geo.Local) float64 { return p.PowerW(velocityMPS.HorizontalM()) },
 		Log:        slog.New(slog.DiscardHandler),
 	}
 }
 
-// peer is a companion computer: a gomavlib node on a real socket that keeps the
-// last message of each type and streams setpoints.
+// peer is a companion computer: a gomavlib node that keeps the last message of each type and
+// streams setpoints.
 type peer struct {
 	*testing.T
+	network   *simnet.Network
 	autopilot *Autopilot
 	node      *gomavlib.Node
+
+	malformedFrames atomic.Int64
 
 	mutex   sync.Mutex
 	changed chan struct{} // closed and replaced on each message
@@ -53,16 +50,39 @@ type peer struct {
 	stop    chan struct{}
 }
 
+// on has an autopilot use a network in memory.
+func (c *Config) on(n *simnet.Network) {
+	program := n.Program("autopilot")
+	c.Open, c.OpenSerial = program.Socket, program.Serial
+}
+
+// startPeer starts an autopilot and its companion on a network in memory. It is called in a [simnet.Test].
 func startPeer(t *testing.T, conf Config) *peer {
 	t.Helper()
-	conf.Parameters["COM_OF_LOSS_T"] = lossS
+	n := simnet.New(1)
+	conf.on(n)
+	return startPeerOn(t, n, conf, n.Program("companion").Endpoint)
+}
+
+// startPeerOn joins the companion to the autopilot's link: UDP, or the cable by the name of its serial port.
+func startPeerOn(t *testing.T, n *simnet.Network, conf Config, endpoint func(string) (gomavlib.EndpointConf, error)) *peer {
+	t.Helper()
 	a := &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{T: t, autopilot: a, changed: make(chan struct{}), last: map[reflect.Type]message.Message{}, stop: make(chan struct{})}
+	at := "serial:" + conf.Serial
+	if conf.Serial == "" {
+		at = "udp:" + a.Addr()
+	}
+	e, err := endpoint(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &peer{T: t, network: n, autopilot: a, changed: make(chan struct{}), last: map[reflect.Type]message.Message{},
+		stop: make(chan struct{})}
 	p.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: a.Addr()}},
+		Endpoints: []gomavlib.EndpointConf{e},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191, HeartbeatDisable: true,
 	}
 	if err := p.node.Initialize(); err != nil {
@@ -87,6 +107,9 @@ func startPeer(t *testing.T, conf Config) *peer {
 
 func (p *peer) read() {
 	for e := range p.node.Events() {
+		if _, malformed := e.(*gomavlib.EventParseError); malformed {
+			p.malformedFrames.Add(1)
+		}
 		f, ok := e.(*gomavlib.EventFrame)
 		if !ok || f.SystemID() != 3 {
 			continue
@@ -102,9 +125,9 @@ func (p *peer) read() {
 	}
 }
 
-// send streams setpoints at 10 Hz of mission time.
+// send streams setpoints at 10 Hz.
 func (p *peer) send() {
-	ticker := time.NewTicker(time.Second / 10 / testSpeed)
+	ticker := time.NewTicker(time.Second / 10)
 	defer ticker.Stop()
 	for {
 		select {
@@ -155,7 +178,8 @@ func (p *peer) get(like message.Message) message.Message {
 // until waits for a condition, checked on every message.
 func (p *peer) until(what string, ok func() bool) {
 	p.Helper()
-	timeout := time.After(20 * time.Second)
+	const longest = 5 * time.Minute
+	timeout := time.After(longest)
 	for {
 		p.mutex.Lock()
 		changed := p.changed
@@ -166,7 +190,7 @@ func (p *peer) until(what string, ok func() bool) {
 		select {
 		case <-changed:
 		case <-timeout:
-			p.Fatalf("no %s in 20 s: %+v", what, p.autopilot.State())
+			p.Fatalf("no %s in %v: %+v", what, longest, p.autopilot.State())
 		}
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"math"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
+	"prefdt/simbridge/simnet"
 )
 
 // Each wrong sample is sent as it says, and what follows is right again.
@@ -60,13 +61,15 @@ func TestWrongSamples(t *testing.T) {
 	}
 }
 
-// listen starts an autopilot and returns what reads its datagrams.
+// listen starts an autopilot and returns what reads its datagrams. It is called in a [simnet.Test].
 func listen(t *testing.T, conf Config) (a *Autopilot, next func() []byte) {
 	t.Helper()
-	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	n := simnet.New(1)
+	socket, err := n.Program("companion").Socket("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	conf.on(n)
 	conf.Partner = socket.LocalAddr().String()
 	a = &Autopilot{Config: conf}
 	if err := a.Initialize(); err != nil {
@@ -78,8 +81,7 @@ func listen(t *testing.T, conf Config) (a *Autopilot, next func() []byte) {
 	})
 	buffer := make([]byte, 2048)
 	return a, func() []byte {
-		socket.SetReadDeadline(time.Now().Add(20 * time.Second))
-		n, err := socket.Read(buffer)
+		n, _, err := socket.ReadFromUDPAddrPort(buffer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,58 +89,60 @@ func listen(t *testing.T, conf Config) (a *Autopilot, next func() []byte) {
 	}
 }
 
-// A late position is a copy of one that was sent at least 3.5 s of the mission before; it was
-// sent after it was asked for, which is the moment that no busy machine moves.
+// A late position is a copy of the next one after it was asked for, 3.5 s later.
 func TestLatePosition(t *testing.T) {
-	a, next := listen(t, testConfig())
-	received := map[string]bool{}
-	var asked time.Time
-	for range 10_000 {
-		datagram := next()
-		if !isPosition(datagram) {
-			continue
-		}
-		if received[string(datagram)] {
-			if late := time.Since(asked).Seconds() * testSpeed; late < 3.5 {
-				t.Errorf("the copy is %.2f s late", late)
+	simnet.Test(t, func(t *testing.T) {
+		a, next := listen(t, testConfig())
+		received := map[string]time.Time{}
+		for range 10_000 {
+			datagram := next()
+			if !isPosition(datagram) {
+				continue
 			}
-			return
+			if first, again := received[string(datagram)]; again {
+				const jitterS = 0.001
+				if late := time.Since(first).Seconds(); math.Abs(late-3.5) > jitterS {
+					t.Errorf("the copy is %.3f s late", late)
+				}
+				return
+			}
+			if len(received) == 0 {
+				a.SendWrongSample(LatePosition)
+			}
+			received[string(datagram)] = time.Now()
 		}
-		if len(received) == 0 {
-			asked = time.Now()
-			a.SendWrongSample(LatePosition)
-		}
-		received[string(datagram)] = true
-	}
-	t.Error("no position came again")
+		t.Error("no position came again")
+	})
 }
 
 // With two counters positions have numbers of their own. All frames are whole, and each
 // counter skips no number.
 func TestTwoCounters(t *testing.T) {
-	conf := testConfig()
-	conf.TwoCounters = true
-	_, next := listen(t, conf)
-	rw := &dialect.ReadWriter{Dialect: common.Dialect}
-	if err := rw.Initialize(); err != nil {
-		t.Fatal(err)
-	}
-	count, last := map[bool]int{}, map[bool]byte{}
-	for count[true] < 40 || count[false] < 40 {
-		datagram := next()
-		reader := &frame.Reader{ByteReader: bufio.NewReader(bytes.NewReader(datagram)), DialectRW: rw}
-		if err := reader.Initialize(); err != nil {
+	simnet.Test(t, func(t *testing.T) {
+		conf := testConfig()
+		conf.TwoCounters = true
+		_, next := listen(t, conf)
+		rw := &dialect.ReadWriter{Dialect: common.Dialect}
+		if err := rw.Initialize(); err != nil {
 			t.Fatal(err)
 		}
-		f, err := reader.Read()
-		if err != nil {
-			t.Fatalf("a frame is not whole: %v", err)
+		count, last := map[bool]int{}, map[bool]byte{}
+		for count[true] < 40 || count[false] < 40 {
+			datagram := next()
+			reader := &frame.Reader{ByteReader: bufio.NewReader(bytes.NewReader(datagram)), DialectRW: rw}
+			if err := reader.Initialize(); err != nil {
+				t.Fatal(err)
+			}
+			f, err := reader.Read()
+			if err != nil {
+				t.Fatalf("a frame is not whole: %v", err)
+			}
+			_, position := f.GetMessage().(*common.MessageGlobalPositionInt)
+			sequence := f.GetSequenceNumber()
+			if count[position] > 0 && sequence != last[position]+1 {
+				t.Fatalf("position %v: %d follows %d", position, sequence, last[position])
+			}
+			count[position], last[position] = count[position]+1, sequence
 		}
-		_, position := f.GetMessage().(*common.MessageGlobalPositionInt)
-		sequence := f.GetSequenceNumber()
-		if count[position] > 0 && sequence != last[position]+1 {
-			t.Fatalf("position %v: %d follows %d", position, sequence, last[position])
-		}
-		count[position], last[position] = count[position]+1, sequence
-	}
+	})
 }
