@@ -9,12 +9,16 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"prefdt/simbridge/simnet"
 )
 
 // connectClient connects a client, which is closed at the end of the test. Its messages
@@ -58,11 +62,11 @@ func publish(t testing.TB, c *Client, p Publication) {
 }
 
 func TestRetainedAndClientID(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
-		a := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		a := &Client{Broker: p.broker(address), Name: "a-rather-long-program-name"}
 		connectClient(t, a)
-		b := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "a-rather-long-program-name"}
+		b := &Client{Broker: p.broker(address), Name: "a-rather-long-program-name"}
 		live := connectClient(t, b, "x")
 		if x, y := a.session.Load().id, b.session.Load().id; x == y || len(x) > 23 {
 			t.Errorf("client ids %q and %q", x, y)
@@ -71,7 +75,7 @@ func TestRetainedAndClientID(t *testing.T) {
 		if m := nextEvent(t, "message", live); string(m.Payload) != "hello" || m.Retained || m.Received.IsZero() {
 			t.Errorf("live: %+v", m)
 		}
-		late := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}, "x")
+		late := connectClient(t, &Client{Broker: p.broker(address), Name: "c"}, "x")
 		if m := nextEvent(t, "retained message", late); string(m.Payload) != "hello" || !m.Retained {
 			t.Errorf("retained: %+v", m)
 		}
@@ -81,11 +85,10 @@ func TestRetainedAndClientID(t *testing.T) {
 // Subscriptions and the publications of OnConnect are restored after a broker without
 // persistence restarted; no message of the outage is delivered late.
 func TestBrokerRestart(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, stop := start(t, brokerSetup{})
-		wire := newTCPProxy(t, address)
-		url := wire.url()
-		leader := &Client{Broker: Broker{URL: url}, Name: "leader"}
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, stop := p.start(t, brokerSetup{})
+		wire := p.wire(address)
+		leader := &Client{Broker: wire.broker(), Name: "leader"}
 		down := make(chan error, 1)
 		leader.OnDisconnect = func(err error) { down <- err }
 		leader.OnConnect = func() {
@@ -93,14 +96,14 @@ func TestBrokerRestart(t *testing.T) {
 			leader.Publish(Publication{"status", 0, true, []byte("s")})
 		}
 		commands := connectClient(t, leader, "command/+")
-		watch := connectClient(t, &Client{Broker: Broker{URL: url}, Name: "watch"}, "online", "status")
+		watch := connectClient(t, &Client{Broker: wire.broker(), Name: "watch"}, "online", "status")
 		seen := func() map[string]string {
 			return collect(t, watch, "online", "status")
 		}
 		if s := seen(); s["online"] != "true" {
 			t.Fatalf("first connection: %v", s)
 		}
-		wire.setUpstream("")
+		wire.plug("")
 		stop()
 		if err := nextEvent(t, "loss", down); err == nil {
 			t.Error("no reason for the loss")
@@ -108,12 +111,12 @@ func TestBrokerRestart(t *testing.T) {
 		if err := leader.Publish(Publication{"slot", 0, false, []byte("stale")}); !errors.Is(err, ErrNotConnected) {
 			t.Errorf("publish without a broker: %v", err)
 		}
-		address, _ = start(t, brokerSetup{})
-		wire.setUpstream(address)
+		address, _ = p.start(t, brokerSetup{})
+		wire.plug(address)
 		if s := seen(); s["online"] != "true" || s["status"] != "s" {
 			t.Fatalf("second connection: %v", s)
 		}
-		crew := &Client{Broker: Broker{URL: url}, Name: "crew"}
+		crew := &Client{Broker: wire.broker(), Name: "crew"}
 		connectClient(t, crew)
 		publish(t, crew, Publication{Topic: "command/budget", QoS: 1, Payload: []byte("b")})
 		if m := nextEvent(t, "command after the restart", commands); m.Topic != "command/budget" {
@@ -134,17 +137,17 @@ func collect(t testing.TB, messages <-chan Message, topics ...string) map[string
 }
 
 func TestWill(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
-		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
-		wire := newTCPProxy(t, address)
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		online := connectClient(t, &Client{Broker: p.broker(address), Name: "watch"}, "online")
+		wire := p.wire(address)
 
 		// A client without a will leaves no retained message.
-		listener := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
+		listener := &Client{Broker: wire.broker(), Name: "leader"}
 		connectClient(t, listener)
 		listener.Close()
 
-		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
+		leader := &Client{Broker: wire.broker(), Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
 		leader.OnConnect = func() { leader.Publish(Publication{"online", 1, true, EncodeOnline(true)}) }
 		connectClient(t, leader)
 		want := func(when, payload string) {
@@ -154,10 +157,10 @@ func TestWill(t *testing.T) {
 			}
 		}
 		want("connected", "true")
-		wire.setUpstream("") // or the next connection's message could overtake the will of this one
-		wire.cutAll()
+		wire.plug("") // or the next connection's message could overtake the will of this one
+		wire.cut()
 		want("cable cut", "false")
-		wire.setUpstream(address)
+		wire.plug(address)
 		want("connected again", "true")
 		leader.Close()
 		want("closed", "false")
@@ -167,25 +170,23 @@ func TestWill(t *testing.T) {
 // A broker detects late that a connection is lost: ending the old session then does not
 // affect the new one.
 func TestOldSessionEndsLate(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
-		wire := newTCPProxy(t, address)
-		leader := &Client{Broker: Broker{URL: wire.url()}, Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		wire := p.wire(address)
+		leader := &Client{Broker: wire.broker(), Name: "leader", Will: &Publication{"online", 1, true, EncodeOnline(false)}}
 		ids, lost := make(chan string, 10), make(chan error, 10)
 		leader.OnConnect = func() { ids <- leader.session.Load().id }
 		leader.OnDisconnect = func(err error) { lost <- err }
 		commands := connectClient(t, leader, "command")
-		online := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "watch"}, "online")
+		online := connectClient(t, &Client{Broker: p.broker(address), Name: "watch"}, "online")
 		first := nextEvent(t, "connection", ids)
-		old := wire.cutNear()
+		endOld := wire.cutNear()
 		nextEvent(t, "loss", lost)
 		if second := nextEvent(t, "second connection", ids); second == first || second != leader.session.Load().id ||
 			!strings.HasPrefix(second, "leader-") || len(second) > 23 {
 			t.Errorf("client ids %q and %q", first, second)
 		}
-		for _, end := range old {
-			end.Close()
-		}
+		endOld()
 		if m := nextEvent(t, "the old session's will", online); string(m.Payload) != "false" {
 			t.Errorf("online is %s", m.Payload)
 		}
@@ -199,41 +200,35 @@ func TestOldSessionEndsLate(t *testing.T) {
 
 // A broker that accepts each connection and then closes it is retried with back-off.
 func TestBrokerThatHangsUp(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	accepted := make(chan time.Time, 100)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
+	inMemory(t, func(t *testing.T, p *place) {
+		l := p.listen(t, "127.0.0.1:0")
+		accepted := make(chan time.Time, 100)
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				accepted <- time.Now()
+				packets.ReadPacket(conn)
+				packets.NewControlPacket(packets.Connack).Write(conn)
+				conn.Close()
 			}
-			accepted <- time.Now()
-			packets.ReadPacket(conn)
-			packets.NewControlPacket(packets.Connack).Write(conn)
-			conn.Close()
+		}()
+		const retry = 100 * time.Millisecond
+		c := &Client{Broker: p.broker(l.Addr().String()), Name: "c", Retry: retry}
+		connectClient(t, c)
+		first, last := nextEvent(t, "connection", accepted), time.Time{}
+		for range 5 {
+			last = nextEvent(t, "connection again", accepted)
 		}
-	}()
-	// A connection that lasted ends the back-off. These count as such only if the client notices
-	// their end 0.8 s late.
-	const retry = 100 * time.Millisecond
-	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Name: "c", Retry: retry}
-	connectClient(t, c)
-	first, last := nextEvent(t, "connection", accepted), time.Time{}
-	for range 5 {
-		last = nextEvent(t, "connection again", accepted)
-	}
-	if took, least := last.Sub(first), (1+2+4+8+8)*retry; took < least {
-		t.Errorf("five more connections within %v, want %v or more", took, least)
-	}
+		if took, want := last.Sub(first), (1+2+4+8+8)*retry; took < want || took > want+retry/4 {
+			t.Errorf("five more connections within %v, want %v", took, want)
+		}
+	})
 }
 
 func TestTLSAndPassword(t *testing.T) {
-	certs, others := newTestCertificates(t), newTestCertificates(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -243,9 +238,10 @@ func TestTLSAndPassword(t *testing.T) {
 		return path
 	}
 	right, wrong := file("right", "s3cret pass\n"), file("wrong", "guess\n")
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{password: "s3cret pass", certs: certs})
-		good := Broker{URL: "tls://" + address, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert,
+	eachBroker(t, func(t *testing.T, p *place) {
+		certs, others := newTestCertificates(t), newTestCertificates(t)
+		address, _ := p.start(t, brokerSetup{password: "s3cret pass", certs: certs})
+		good := Broker{URL: "tls://" + address, Dial: p.dial, Username: "crew", PasswordFile: right, CA: certs.ca, Cert: certs.clientCert,
 			Key: certs.clientKey}
 		client := &Client{Broker: good, Name: "c"}
 		messages := connectClient(t, client, "x")
@@ -287,12 +283,12 @@ func TestTLSAndPassword(t *testing.T) {
 }
 
 func TestSubscriptionRefused(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
+	eachBroker(t, func(t *testing.T, p *place) {
 		if strings.Contains(t.Name(), "mosquitto") {
 			t.Skip("mosquitto 2.0 grants a subscription whose messages its ACL then withholds")
 		}
-		address, _ := start(t, brokerSetup{deniedFilter: "secret"})
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Subscriptions: []Subscription{{Filter: "secret", QoS: 0}},
+		address, _ := p.start(t, brokerSetup{deniedFilter: "secret"})
+		c := &Client{Broker: p.broker(address), Subscriptions: []Subscription{{Filter: "secret", QoS: 0}},
 			Handle: func(Message) {}, Log: slog.New(slog.DiscardHandler)}
 		err := c.Initialize(t.Context())
 		if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "secret") {
@@ -302,87 +298,83 @@ func TestSubscriptionRefused(t *testing.T) {
 }
 
 func TestUnreachableAtStart(t *testing.T) {
-	address := freeAddress(t)
-	log, lines := logLines()
-	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
-	everyAttempt := outage{interval: time.Nanosecond}
-	c := &Client{Broker: Broker{URL: "tcp://" + address}, Retry: time.Millisecond, Log: log, outage: everyAttempt}
-	go func() { failed <- c.Initialize(ctx) }()
-	for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
-		line := nextEvent(t, "line for each attempt", lines)
-		if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") ||
-			!strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
-			t.Fatalf("line: %s, want %s", line, wait)
+	inMemory(t, func(t *testing.T, p *place) {
+		address := p.FreeAddress()
+		log, lines := logLines()
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		everyAttempt := outage{interval: time.Nanosecond}
+		c := &Client{Broker: p.broker(address), Retry: time.Millisecond, Log: log, outage: everyAttempt}
+		go func() { failed <- c.Initialize(ctx) }()
+		for _, wait := range []string{"1ms", "2ms", "4ms", "8ms", "8ms"} {
+			line := nextEvent(t, "line for each attempt", lines)
+			if !strings.Contains(line, "broker tcp://"+address+" unreachable: ") ||
+				!strings.Contains(line, "connection refused; retrying in "+wait+`"`) {
+				t.Fatalf("line: %s, want %s", line, wait)
+			}
 		}
-	}
-	cancel()
-	if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") ||
-		strings.Contains(err.Error(), "\n") {
-		t.Errorf("got %v", err)
-	}
-	// Initialize succeeds once the broker is reachable.
-	wire := newTCPProxy(t, "")
-	log, lines = logLines() // without the first client's last lines
-	c = &Client{Broker: Broker{URL: wire.url()}, Retry: time.Millisecond, Log: log}
-	go func() { failed <- c.Initialize(t.Context()) }()
-	nextEvent(t, "attempt", lines)
-	address, _ = startMochi(t, brokerSetup{})
-	wire.setUpstream(address)
-	if err := nextEvent(t, "connection", failed); err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
+		cancel()
+		if err := nextEvent(t, "end", failed); err == nil || !strings.Contains(err.Error(), "unreachable") ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("got %v", err)
+		}
+		// Initialize succeeds once the broker is reachable.
+		c = &Client{Broker: p.broker(address), Retry: time.Second, Log: slog.New(slog.DiscardHandler)}
+		time.AfterFunc(time.Second/2, func() { p.startMochi(t, address, brokerSetup{}) })
+		began := time.Now()
+		if err := c.Initialize(t.Context()); err != nil || time.Since(began) < time.Second || time.Since(began) > 1100*time.Millisecond {
+			t.Fatalf("%v after %v", err, time.Since(began))
+		}
+		c.Close()
+	})
 }
 
 // However often the client tries again, an outage is logged once in an interval: at
 // the start, and after the loss of a connection.
 func TestOutageIsLoggedOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	accept := func() net.Conn {
-		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
+	inMemory(t, func(t *testing.T, p *place) {
+		l := p.listen(t, "127.0.0.1:0")
+		accept := func() net.Conn {
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return conn
 		}
-		return conn
-	}
-	log, lines := logLines()
-	expect := func(want ...string) {
-		t.Helper()
-		if len(lines) != len(want) {
-			t.Errorf("%d lines, want %d", len(lines), len(want))
-		}
-		for _, text := range want {
-			if line := nextEvent(t, text, lines); !strings.Contains(line, text) {
-				t.Errorf("line %s, want %s", line, text)
+		log, lines := logLines()
+		expect := func(want ...string) {
+			t.Helper()
+			if len(lines) != len(want) {
+				t.Errorf("%d lines, want %d", len(lines), len(want))
+			}
+			for _, text := range want {
+				if line := nextEvent(t, text, lines); !strings.Contains(line, text) {
+					t.Errorf("line %s, want %s", line, text)
+				}
 			}
 		}
-	}
-	c := &Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Retry: time.Millisecond, Log: log}
-	connected := make(chan error, 1)
-	go func() { connected <- c.Initialize(t.Context()) }()
-	for range 5 {
+		c := &Client{Broker: p.broker(l.Addr().String()), Retry: time.Millisecond, Log: log}
+		connected := make(chan error, 1)
+		go func() { connected <- c.Initialize(t.Context()) }()
+		for range 5 {
+			accept().Close()
+		}
+		conn := accept() // five attempts have failed by now
+		expect("unreachable")
+		packets.ReadPacket(conn)
+		packets.NewControlPacket(packets.Connack).Write(conn)
+		if err := nextEvent(t, "connection", connected); err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		time.Sleep(2 * maxRetryFactor * c.Retry) // the connection counts as the end of the outage
+		conn.Close()
+		for range 5 {
+			accept().Close()
+		}
 		accept().Close()
-	}
-	conn := accept() // five attempts have failed by now
-	expect("unreachable")
-	packets.ReadPacket(conn)
-	packets.NewControlPacket(packets.Connack).Write(conn)
-	if err := nextEvent(t, "connection", connected); err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	time.Sleep(2 * maxRetryFactor * c.Retry) // the connection counts as the end of the outage
-	conn.Close()
-	for range 5 {
-		accept().Close()
-	}
-	accept().Close()
-	expect("broker connected", "broker lost")
+		expect("broker connected", "broker lost")
+	})
 }
 
 func TestWarningInterval(t *testing.T) {
@@ -400,78 +392,157 @@ func TestWarningInterval(t *testing.T) {
 
 // A slot must not wait for a broker that hangs.
 func TestPublishNeverWaits(t *testing.T) {
-	t.Parallel()
-	address, _ := startMochi(t, brokerSetup{})
-	wire := newTCPProxy(t, address)
-	c := &Client{Broker: Broker{URL: wire.url()}, Name: "leader"}
-	connectClient(t, c)
-	wire.pause()
-	payload := make([]byte, 32<<10)
-	start, full := time.Now(), 0
-	for range 2 * queueLength {
-		if errors.Is(c.Publish(Publication{Topic: "x", QoS: 0, Payload: payload}), ErrQueueFull) {
-			full++
+	inMemory(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		c := &Client{Broker: p.broker(address), Name: "leader"}
+		connectClient(t, c)
+		p.Program("broker").Stop()
+		defer p.Program("broker").Continue()
+		payload := make([]byte, 32<<10)
+		start, full := time.Now(), 0
+		for range 2 * queueLength {
+			if errors.Is(c.Publish(Publication{Topic: "x", QoS: 0, Payload: payload}), ErrQueueFull) {
+				full++
+			}
 		}
-	}
-	took := time.Since(start)
-	if out := c.Dropped().Publications; full == 0 || out != uint64(full) {
-		t.Errorf("%d dropped, %d counted", full, out)
-	}
-	if took > 2*time.Second { // one that waited would do so for the 3 s of a write's timeout
-		t.Errorf("%d publications took %v", 2*queueLength, took)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if err := c.PublishWait(ctx, Publication{Topic: "x", QoS: 1}); err == nil {
-		t.Error("a publication that was not read was reported as delivered")
-	}
-	// Nor does the end of the program.
-	start = time.Now()
-	c.Close()
-	if took := time.Since(start); took > testTimeout/2 { // it takes a write's timeout and a second
-		t.Errorf("Close took %v", took)
-	}
+		if out := c.Dropped().Publications; full == 0 || out != uint64(full) {
+			t.Errorf("%d dropped, %d counted", full, out)
+		}
+		if took := time.Since(start); took != 0 {
+			t.Errorf("%d publications took %v", 2*queueLength, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := c.PublishWait(ctx, Publication{Topic: "x", QoS: 1}); err == nil {
+			t.Error("a publication that was not read was reported as delivered")
+		}
+		// Nor does the end of the program.
+		start = time.Now()
+		c.Close()
+		if took := time.Since(start); took > writeTimeout+time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
 }
 
 // A host that accepts the connection and then sends nothing does not delay Initialize
 // beyond the caller's deadline.
 func TestSilentBroker(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // never accepts
-	if err != nil {
-		t.Fatal(err)
+	inMemory(t, func(t *testing.T, p *place) {
+		l := p.listen(t, "127.0.0.1:0") // never accepts
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		err := (&Client{Broker: p.broker(l.Addr().String()), Log: slog.New(slog.DiscardHandler)}).Initialize(ctx)
+		if err == nil || !strings.HasSuffix(err.Error(), "unreachable: no answer") || time.Since(start) != 50*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// A network that carries nothing is noticed within a ping's interval and its timeout, and the
+// client is connected again a retry after it carries again.
+func TestNetworkCut(t *testing.T) {
+	inMemory(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		events := make(chan string, 100)
+		c := &Client{Broker: p.broker(address), Name: "leader", Retry: 250 * time.Millisecond}
+		c.OnConnect, c.OnDisconnect = func() { events <- "connected" }, func(error) { events <- "lost" }
+		connectClient(t, c)
+		nextEvent(t, "connection", events)
+		for _, direction := range [][2]string{{"clients", "broker"}, {"broker", "clients"}} {
+			time.Sleep(time.Minute)
+			p.Set(direction[0], direction[1], &simnet.Conditions{Cut: true})
+			began := time.Now()
+			if e := nextEvent(t, "loss", events); e != "lost" || time.Since(began) > 9*time.Second || c.Connected() {
+				t.Errorf("%v: %s after %v", direction, e, time.Since(began))
+			}
+			time.Sleep(time.Minute)
+			p.Set(direction[0], direction[1], nil)
+			began = time.Now()
+			if e := nextEvent(t, "connection", events); e != "connected" || time.Since(began) > 2*maxRetryFactor*c.Retry || len(events) > 0 {
+				t.Errorf("%v: %s after %v, and %d more", direction, e, time.Since(began), len(events))
+			}
+		}
+	})
+}
+
+// Neither the client nor the broker leaves a goroutine behind, however the connection ended.
+func TestCloseEndsEverything(t *testing.T) {
+	for name, end := range map[string]func(p *place, c *Client, stopBroker func()){
+		"client first": func(_ *place, c *Client, stopBroker func()) { c.Close(); stopBroker() },
+		"broker first": func(_ *place, c *Client, stopBroker func()) { stopBroker(); time.Sleep(time.Second); c.Close() },
+		"at once":      func(_ *place, c *Client, stopBroker func()) { go stopBroker(); c.Close() },
+		"a broker that hangs": func(p *place, c *Client, stopBroker func()) {
+			p.Program("broker").Stop()
+			c.Close()
+			p.Program("broker").Continue()
+			stopBroker()
+		},
+		"a cut": func(p *place, c *Client, stopBroker func()) {
+			p.Set(simnet.Any, simnet.Any, &simnet.Conditions{Cut: true})
+			c.Close()
+			stopBroker()
+		},
+		"a power cut": func(p *place, c *Client, stopBroker func()) { p.Program("broker").LosePower(); c.Close(); stopBroker() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, p *place) {
+				address, stop := p.start(t, brokerSetup{})
+				c := &Client{Broker: p.broker(address), Name: "c"}
+				connectClient(t, c, "x")
+				for range 10 {
+					c.Publish(Publication{Topic: "x", QoS: 1})
+				}
+				if len(startedHere()) == 0 {
+					t.Error("nothing runs")
+				}
+				end(p, c, stop)
+				time.Sleep(dialTimeout) // of an attempt to connect
+				if list := startedHere(); len(list) > 0 {
+					t.Errorf("still there:\n%s", strings.Join(list, "\n\n"))
+				}
+			})
+		})
 	}
-	defer l.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	err = (&Client{Broker: Broker{URL: "tcp://" + l.Addr().String()}, Log: slog.New(slog.DiscardHandler)}).Initialize(ctx)
-	if err == nil || !strings.HasSuffix(err.Error(), "unreachable: no answer") || time.Since(start) > dialTimeout/2 {
-		t.Errorf("after %v: %v", time.Since(start), err)
+}
+
+// startedHere are the stacks of the goroutines that this test started.
+func startedHere() (list []string) {
+	own, stacks := make([]byte, 1<<12), make([]byte, 1<<22)
+	bubble := regexp.MustCompile(`synctest bubble \d+\]`).FindString(string(own[:runtime.Stack(own, false)]))
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, bubble) && !strings.Contains(stack, "testing/synctest.") {
+			list = append(list, stack)
+		}
 	}
+	return list
 }
 
 // A callback that blocks, even on the broker itself, delays no acknowledgement.
 func TestCallbackMayWait(t *testing.T) {
-	address, _ := startMochi(t, brokerSetup{})
-	c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "c"}
-	answered := make(chan error, 1)
-	c.Handle = func(Message) {
-		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-		defer cancel()
-		answered <- c.PublishWait(ctx, Publication{Topic: "answer", QoS: 1})
-	}
-	connectClient(t, c, "question")
-	publish(t, c, Publication{Topic: "question", QoS: 1})
-	if err := nextEvent(t, "answer", answered); err != nil {
-		t.Error(err)
-	}
+	inMemory(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		c := &Client{Broker: p.broker(address), Name: "c"}
+		answered := make(chan error, 1)
+		c.Handle = func(Message) {
+			ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
+			defer cancel()
+			answered <- c.PublishWait(ctx, Publication{Topic: "answer", QoS: 1})
+		}
+		connectClient(t, c, "question")
+		publish(t, c, Publication{Topic: "question", QoS: 1})
+		if err := nextEvent(t, "answer", answered); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Invalid messages of an untrusted client do not affect valid ones; each kind of
 // fault is logged once and counted.
 func TestStormOfMalformedPayloads(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
 		topics, err := NewTopics("f1")
 		if err != nil {
 			t.Fatal(err)
@@ -480,7 +551,7 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 		rejects := &RejectCounter{Log: log}
 		reports := make(chan Report, 10000)
 		var handled atomic.Int64
-		leader := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}
+		leader := &Client{Broker: p.broker(address), Name: "leader"}
 		leader.Handle = func(m Message) {
 			defer handled.Add(1)
 			if _, _, ok := topics.Parse(m.Topic); !ok {
@@ -495,7 +566,7 @@ func TestStormOfMalformedPayloads(t *testing.T) {
 			reports <- r
 		}
 		connectClient(t, leader, topics.AllReports())
-		untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
+		untrusted := &Client{Broker: p.broker(address), Name: "untrusted"}
 		connectClient(t, untrusted)
 		random := rand.New(rand.NewPCG(1, 2))
 		const storm = 2000

@@ -134,10 +134,10 @@ func FuzzPackets(f *testing.F) {
 
 // A publication beyond every limit is rejected like any other invalid payload.
 func TestHugePublication(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
-		messages := connectClient(t, &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader"}, "x")
-		untrusted := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "untrusted"}
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		messages := connectClient(t, &Client{Broker: p.broker(address), Name: "leader"}, "x")
+		untrusted := &Client{Broker: p.broker(address), Name: "untrusted"}
 		connectClient(t, untrusted)
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: bytes.Repeat([]byte(" "), 2<<20)})
 		publish(t, untrusted, Publication{Topic: "x", QoS: 1, Payload: []byte(reportExample)})
@@ -153,8 +153,12 @@ func TestHugePublication(t *testing.T) {
 
 // Go turns Nagle's algorithm off on every TCP connection; the slot's deadlines depend on it.
 func TestDialHasNoDelay(t *testing.T) {
-	listener := newTCPProxy(t, "").listener
-	conn, err := dial(listener.Addr().String(), nil)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	conn, err := Broker{}.dial(listener.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

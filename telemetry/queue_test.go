@@ -1,24 +1,28 @@
 package telemetry
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"prefdt/simbridge/simnet"
 )
 
 // One user sends a thousand reports while a hundred others send one each, and the reader is
 // busy. Of the flood one waits, its newest, in the place of its first; the others are all
 // handled, and none is dropped. Before, a flood filled the queue, and all others were dropped.
 func TestOneUsersFloodDelaysNobody(t *testing.T) {
-	eachBroker(t, func(t *testing.T, start startBroker) {
-		address, _ := start(t, brokerSetup{})
+	eachBroker(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
 		topics, err := NewTopics("f1")
 		if err != nil {
 			t.Fatal(err)
 		}
 		const flood, others = 1000, 100
 		entered, release, handled := make(chan bool), make(chan bool), make(chan Message, flood+others)
-		c := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "leader", FloodWindow: time.Nanosecond,
+		c := &Client{Broker: p.broker(address), Name: "leader", FloodWindow: time.Nanosecond,
 			Subscriptions: []Subscription{{Filter: topics.AllReports(), QoS: 1}}}
 		c.Handle = func(m Message) {
 			if string(m.Payload) == "first" {
@@ -29,7 +33,7 @@ func TestOneUsersFloodDelaysNobody(t *testing.T) {
 			handled <- m
 		}
 		connectClient(t, c)
-		client := &Client{Broker: Broker{URL: "tcp://" + address}, Name: "users"}
+		client := &Client{Broker: p.broker(address), Name: "users"}
 		connectClient(t, client)
 		report := func(user, text string) {
 			t.Helper()
@@ -96,24 +100,27 @@ func TestQueueIsBounded(t *testing.T) {
 
 // A message waits until it was handled.
 func TestWaiting(t *testing.T) {
-	begun, end := make(chan bool), make(chan bool)
-	c := &Client{inbox: newQueue(true), Handle: func(Message) {
-		begun <- true
-		<-end
-	}}
-	go c.dispatch(t.Context())
-	if c.Waiting() {
-		t.Error("one waits before any has come")
-	}
-	c.inbox.put(Message{Topic: "users/u1", Payload: []byte("{}")})
-	<-begun
-	if !c.Waiting() {
-		t.Error("while one is handled, it does not wait")
-	}
-	end <- true
-	for deadline := time.Now().Add(time.Minute); c.Waiting(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it waits when it was handled")
+	simnet.Test(t, func(t *testing.T) {
+		begun, end := make(chan bool), make(chan bool)
+		c := &Client{inbox: newQueue(true), Handle: func(Message) {
+			begun <- true
+			<-end
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go c.dispatch(ctx)
+		if c.Waiting() {
+			t.Error("one waits before any has come")
 		}
-	}
+		c.inbox.put(Message{Topic: "users/u1", Payload: []byte("{}")})
+		<-begun
+		if !c.Waiting() {
+			t.Error("while one is handled, it does not wait")
+		}
+		end <- true
+		synctest.Wait()
+		if c.Waiting() {
+			t.Error("it waits when it was handled")
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
@@ -16,64 +18,73 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"prefdt/configs/freeport"
 	"prefdt/configs/mosquitto/mosquittotest"
 	"prefdt/simbridge/broker/mochiserver"
+	"prefdt/simbridge/simnet"
 )
 
 // testTimeout is how long a test waits for an event before it gives up: long enough for a
 // machine with other load.
 const testTimeout = time.Minute
 
-// brokerSetup is the configuration of a test's broker on loopback.
+// brokerSetup is the configuration of a test's broker.
 type brokerSetup struct {
 	password     string            // of user "crew"; empty: anonymous
 	certs        *testCertificates // nil: no TLS; else mutual TLS
 	deniedFilter string            // a filter that no client may read
 }
 
-// startBroker starts a real broker and returns its host:port and how to stop it.
-type startBroker func(testing.TB, brokerSetup) (address string, stop func())
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-var brokers = map[string]startBroker{
-	"mochi":     startMochi,
-	"mosquitto": startMosquitto,
+// place is where a test's programs run: in virtual time with the embedded broker, or on loopback
+// with mosquitto.
+type place struct {
+	*simnet.Network        // nil on loopback
+	dial            dialer // of all clients
 }
 
 // eachBroker runs a test against every broker this machine has.
-func eachBroker(t *testing.T, test func(t *testing.T, start startBroker)) {
-	for name, start := range brokers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, start)
-		})
-	}
+func eachBroker(t *testing.T, test func(t *testing.T, p *place)) {
+	t.Run("mochi", func(t *testing.T) { inMemory(t, test) })
+	t.Run("mosquitto", func(t *testing.T) {
+		t.Parallel()
+		test(t, &place{dial: (&net.Dialer{}).DialContext})
+	})
 }
 
-// freeAddress returns an address at which nothing listened a moment ago.
-func freeAddress(t testing.TB) string {
-	address, err := freeport.Address()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+// inMemory runs a test with the embedded broker, in virtual time.
+func inMemory(t *testing.T, test func(t *testing.T, p *place)) {
+	t.Helper()
+	simnet.Test(t, func(t *testing.T) {
+		n := simnet.New(1)
+		test(t, &place{n, n.Program("clients").Dial})
+	})
 }
 
-func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
+// broker is how to reach one.
+func (p *place) broker(address string) Broker { return Broker{URL: "tcp://" + address, Dial: p.dial} }
+
+// start starts a broker, and returns its host:port and how to stop it.
+func (p *place) start(t testing.TB, b brokerSetup) (address string, stop func()) {
+	if p.Network == nil {
+		return startMosquitto(t, b)
+	}
+	return p.startMochi(t, "127.0.0.1:0", b)
+}
+
+func (p *place) startMochi(t testing.TB, at string, b brokerSetup) (address string, stop func()) {
 	server := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err := server.AddHook(&accessHook{setup: b}, nil); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := p.listen(t, at)
 	address = l.Addr().String()
 	if b.certs != nil {
 		l = tls.NewListener(l, b.certs.server)
@@ -85,6 +96,16 @@ func startMochi(t testing.TB, b brokerSetup) (address string, stop func()) {
 	stop = sync.OnceFunc(served.Close)
 	t.Cleanup(stop)
 	return address, stop
+}
+
+// listen is of the program of brokers.
+func (p *place) listen(t testing.TB, address string) net.Listener {
+	l, err := p.Program("broker").Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 // accessHook is the embedded broker's access rules.
@@ -202,123 +223,88 @@ func newTestCertificates(t testing.TB) *testCertificates {
 	return c
 }
 
-// tcpProxy is a TCP connection to a broker that a test can cut, hold or plug into
-// another broker.
-type tcpProxy struct {
-	listener net.Listener
+// wire is how clients reach a broker. A test can cut it, or plug it into another broker.
+type wire struct {
+	dialFar dialer
 
-	mutex        sync.Mutex
-	upstream     string // empty: nothing at the other end
-	conns        []net.Conn
-	keepsFarOpen bool // the far ends stay open when a near one closes
-	paused       bool
-	resumed      chan struct{} // closed when not held
+	mutex    sync.Mutex
+	upstream string // empty: nothing at the other end
+	conns    []*wiredConn
 }
 
-func newTCPProxy(t testing.TB, upstream string) *tcpProxy {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (p *place) wire(upstream string) *wire { return &wire{dialFar: p.dial, upstream: upstream} }
+
+func (w *wire) broker() Broker { return Broker{URL: "tcp://wire:1883", Dial: w.dial} }
+
+func (w *wire) plug(upstream string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.upstream = upstream
+}
+
+func (w *wire) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	w.mutex.Lock()
+	upstream := w.upstream
+	w.mutex.Unlock()
+	if upstream == "" {
+		return nil, errors.New("not plugged in")
+	}
+	conn, err := w.dialFar(ctx, network, upstream)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	c := &tcpProxy{listener: l, upstream: upstream, resumed: make(chan struct{})}
-	close(c.resumed)
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.mutex.Lock()
-			far, err := net.Dial("tcp", c.upstream)
-			if err != nil {
-				near.Close()
-			} else {
-				c.conns = append(c.conns, near, far)
-				go c.pump(near, far)
-				go c.pump(far, near)
-			}
-			c.mutex.Unlock()
-		}
-	}()
-	t.Cleanup(func() { l.Close(); c.resume(); c.cutAll() })
-	return c
+	c := &wiredConn{Conn: conn}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.conns = append(w.conns, c)
+	return c, nil
 }
 
-func (c *tcpProxy) setUpstream(upstream string) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.upstream = upstream
+func (w *wire) take() (conns []*wiredConn) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	conns, w.conns = w.conns, nil
+	return conns
 }
 
-func (c *tcpProxy) url() string { return "tcp://" + c.listener.Addr().String() }
+// cut breaks every connection without an MQTT DISCONNECT.
+func (w *wire) cut() {
+	for _, c := range w.take() {
+		c.Conn.Close()
+	}
+}
 
-func (c *tcpProxy) pump(to, from net.Conn) {
-	defer func() {
-		c.mutex.Lock()
-		defer c.mutex.Unlock()
-		if !c.keepsFarOpen {
-			to.Close()
-		}
-	}()
-	buffer := make([]byte, 4096)
-	for {
-		c.mutex.Lock()
-		free := c.resumed
-		c.mutex.Unlock()
-		<-free
-		n, err := from.Read(buffer)
-		if err != nil {
-			return
-		}
-		if _, err := to.Write(buffer[:n]); err != nil {
-			return
+// cutNear breaks the clients' ends alone: the broker does not notice until end.
+func (w *wire) cutNear() (end func()) {
+	conns := w.take()
+	for _, c := range conns {
+		c.isCut.Store(true)
+		c.SetReadDeadline(time.Unix(1, 0))
+	}
+	return func() {
+		for _, c := range conns {
+			c.Conn.Close()
 		}
 	}
 }
 
-// cutAll breaks every connection without an MQTT DISCONNECT.
-func (c *tcpProxy) cutAll() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	for _, end := range c.conns {
-		end.Close()
-	}
-	c.conns = nil
+type wiredConn struct {
+	net.Conn
+	isCut atomic.Bool // the far end alone is open
 }
 
-// cutNear breaks the near halves alone, and returns the far ones: the broker does
-// not notice.
-func (c *tcpProxy) cutNear() (far []net.Conn) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.keepsFarOpen = true
-	for i, end := range c.conns {
-		if i%2 == 0 {
-			end.Close()
-		} else {
-			far = append(far, end)
-		}
+func (c *wiredConn) Write(b []byte) (int, error) {
+	if c.isCut.Load() {
+		return 0, net.ErrClosed
 	}
-	c.conns = nil
-	return far
+	return c.Conn.Write(b)
 }
 
-// pause stops reading, as a broker that hangs.
-func (c *tcpProxy) pause() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if !c.paused {
-		c.paused, c.resumed = true, make(chan struct{})
+func (c *wiredConn) Close() error {
+	if c.isCut.Load() {
+		return nil
 	}
-}
-
-func (c *tcpProxy) resume() {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.paused {
-		c.paused = false
-		close(c.resumed)
-	}
+	return c.Conn.Close()
 }
 
 // logLines is a logger whose lines a test reads.

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -82,7 +83,7 @@ func TestBrokerFor(t *testing.T) {
 	b := Broker{URL: "tls://h/{user}", Username: "{user}", PasswordFile: "p/{user}", CA: "{user}", Cert: "tls/{user}.crt",
 		Key: "tls/{user}.key"}
 	want := Broker{URL: "tls://h/{user}", Username: "u01", PasswordFile: "p/u01", CA: "{user}", Cert: "tls/u01.crt", Key: "tls/u01.key"}
-	if got := b.For("u01"); got != want {
+	if got := b.For("u01"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }

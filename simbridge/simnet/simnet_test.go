@@ -106,6 +106,27 @@ func TestStream(t *testing.T) {
 	})
 }
 
+// Who writes no more may still be answered.
+func TestHalfClosed(t *testing.T) {
+	Test(t, func(t *testing.T) {
+		near, far := pair(t, New(1))
+		write(t, near, "question")
+		near.(interface{ CloseWrite() error }).CloseWrite()
+		if got, err := io.ReadAll(far); string(got) != "question" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if _, err := near.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
+			t.Errorf("a write after CloseWrite: %v", err)
+		}
+		write(t, far, "answer")
+		far.Close()
+		if got, err := io.ReadAll(near); string(got) != "answer" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		near.Close()
+	})
+}
+
 // Each Write arrives whole, though others wait with it for the window.
 func TestConcurrentWrites(t *testing.T) {
 	Test(t, func(t *testing.T) {

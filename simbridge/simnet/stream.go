@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// window is how much of a stream may be on its way or unread before a write waits.
-const window = 1 << 18
+// window is how much of a stream may be on its way or unread before a write waits: as Linux lets its
+// buffers grow. A broker waits with a lock held, and who waits for that lock stops a bubble's time.
+const window = 4 << 20
 
 // serialBuffer is that of a serial line, as Linux has it: before a write waits, and for what
 // arrives, of which more is lost.
@@ -37,6 +38,8 @@ type stream struct {
 	failure  error  // of every further operation of this end
 	gone     bool   // without power: it answers nothing, and sends nothing again
 	changed  chan struct{}
+
+	halfClosed bool // nothing more is written to here
 }
 
 // newStream is one end, which needs a peer. It is called with the network's mutex held.
@@ -102,10 +105,10 @@ func (s *stream) Write(p []byte) (written int, err error) {
 		s.program.wait()
 		o := s.other()
 		o.mutex.Lock()
-		unread, read := len(o.data), o.changed
+		unread, read, closed := len(o.data), o.changed, o.failure != nil
 		o.mutex.Unlock()
 		s.mutex.Lock()
-		failure, reset, arrived := s.failure, s.eof, s.changed
+		failure, reset, arrived := s.failure, s.eof && closed || s.halfClosed, s.changed
 		room := window - s.onTheWay - unread
 		if s.pieces {
 			room = serialBuffer - s.onTheWay
@@ -231,6 +234,18 @@ func (s *stream) Close() error {
 		if !s.pieces {
 			s.transmit(nil)
 		}
+	}
+	return nil
+}
+
+// CloseWrite ends what is written to here, as that of net.TCPConn.
+func (s *stream) CloseWrite() error {
+	s.mutex.Lock()
+	s.halfClosed = true
+	s.signal()
+	s.mutex.Unlock()
+	if !s.pieces {
+		s.transmit(nil)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-func dial(t *testing.T, l net.Listener) net.Conn {
+func call(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
 	c, err := net.Dial("udp4", l.Addr().String())
 	if err != nil {
@@ -60,7 +60,7 @@ func accept(t *testing.T, l net.Listener) net.Conn {
 // address.
 func TestPeers(t *testing.T) {
 	l := listen(t)
-	a, b := dial(t, l), dial(t, l)
+	a, b := call(t, l), call(t, l)
 	send(t, a, "one")
 	atA := accept(t, l)
 	send(t, b, "two")
@@ -85,7 +85,7 @@ func TestPeers(t *testing.T) {
 // A peer whose connection was closed gets another with its next datagram.
 func TestPeerComesBack(t *testing.T) {
 	l := listen(t)
-	a := dial(t, l)
+	a := call(t, l)
 	send(t, a, "one")
 	first := accept(t, l)
 	first.Close()
@@ -102,10 +102,10 @@ func TestPeerComesBack(t *testing.T) {
 func TestFlood(t *testing.T) {
 	l := listen(t)
 	for range maxPeers {
-		send(t, dial(t, l), "flood")
+		send(t, call(t, l), "flood")
 		accept(t, l)
 	}
-	one := dial(t, l)
+	one := call(t, l)
 	send(t, one, "too many")
 	if p := l.(*listener).peer(one.LocalAddr().(*net.UDPAddr).AddrPort()); p != nil {
 		t.Errorf("%v has a connection", p.address)
@@ -117,7 +117,7 @@ func TestFlood(t *testing.T) {
 func TestCloseAtAnyMoment(t *testing.T) {
 	for range 300 {
 		l := listen(t)
-		peer := dial(t, l)
+		peer := call(t, l)
 		var all sync.WaitGroup
 		all.Go(func() {
 			for {
