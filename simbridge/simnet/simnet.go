@@ -39,7 +39,7 @@ type Conditions struct {
 	Latency       time.Duration // of each message
 	Jitter        time.Duration // uniform up to this, on top
 	BytesPerS     float64       // bandwidth; 0: unlimited
-	Loss          float64       // share of the datagrams that are lost
+	Loss          float64       // share of the datagrams that are lost; streams send theirs again, and all behind waits
 	Duplicate     float64       // share that arrives twice
 	Late          float64       // share that is late by up to LateBy, and so out of order
 	LateBy        time.Duration

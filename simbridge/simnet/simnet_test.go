@@ -106,6 +106,38 @@ func TestStream(t *testing.T) {
 	})
 }
 
+// What a stream loses is sent again, and all behind it waits.
+func TestLossyStream(t *testing.T) {
+	Test(t, func(t *testing.T) {
+		n := New(1)
+		near, far := pair(t, n)
+		n.Set("a", "b", &Conditions{Loss: 0.05})
+		late, sent := 0, []byte{}
+		for i := range 1000 {
+			began := time.Now()
+			piece := []byte{byte(i)}
+			sent = append(sent, piece...)
+			write(t, near, string(piece))
+			if _, err := io.ReadFull(far, piece); err != nil || piece[0] != byte(i) {
+				t.Fatalf("%d came as %d, %v", byte(i), piece[0], err)
+			}
+			if took := time.Since(began); took > time.Millisecond {
+				if late++; took < 200*time.Millisecond || took%(200*time.Millisecond) > time.Millisecond {
+					t.Errorf("it took %v", took)
+				}
+			}
+		}
+		if late < 30 || late > 70 {
+			t.Errorf("%d of 1,000 were lost once or more", late)
+		}
+		write(t, near, string(sent))
+		near.Close()
+		if got, err := io.ReadAll(far); !bytes.Equal(got, sent) || err != nil {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	})
+}
+
 // Who writes no more may still be answered.
 func TestHalfClosed(t *testing.T) {
 	Test(t, func(t *testing.T) {

@@ -169,17 +169,32 @@ func (s *stream) send(segment []byte) {
 		return
 	}
 	lost := s.pieces && (c.Cut || c.Loss > 0 && s.out.random.Float64() < c.Loss)
-	if len(segment) == 0 {
-		s.arriveAt(s.out.arrival(&c, 0, 0), nil, false)
-	}
-	for rest := segment; len(rest) > 0; {
-		n := len(rest)
-		if s.pieces {
+	for rest := segment; ; {
+		n, with := len(rest), c
+		switch {
+		case s.pieces:
 			n = 1 + s.out.random.IntN(n)
+		case c.Loss > 0:
+			n = min(n, segmentBytes)
+			with.Latency += s.out.retransmissions(c.Loss)
 		}
-		s.arriveAt(s.out.arrival(&c, n, 0), rest[:n], lost)
-		rest = rest[n:]
+		s.arriveAt(s.out.arrival(&with, n, 0), rest[:n], lost)
+		if rest = rest[n:]; len(rest) == 0 {
+			return
+		}
 	}
+}
+
+const segmentBytes = 1448 // of TCP, in an Ethernet frame
+
+// retransmissions is how much later a segment of a stream comes that may be lost: it is sent again
+// after 200 ms, and each time after twice as long.
+func (p *path) retransmissions(loss float64) (later time.Duration) {
+	const first, most = 200 * time.Millisecond, 10
+	for wait := first; wait < first<<most && p.random.Float64() < loss; wait *= 2 {
+		later += wait
+	}
+	return later
 }
 
 func (s *stream) isGone() bool {
