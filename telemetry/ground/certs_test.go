@@ -490,7 +490,7 @@ func TestKeysOfEverybody(t *testing.T) {
 func TestStationName(t *testing.T) {
 	folder := t.TempDir()
 	makeCerts(t, folder, "-host", "127.0.0.1")
-	x := newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, io.Discard))
+	x := host{}.newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, io.Discard))
 	x.config.Key, x.config.Broker.Cert, x.config.Broker.Key = "anna.key", filepath.Join(folder, "crew-1.crt"),
 		filepath.Join(folder, "crew-1.key")
 	if name, err := x.stationName(); name != "crew-1" || err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
@@ -47,29 +48,30 @@ func TestStaleCommandIsSignedAgain(t *testing.T) {
 			"ground mission: mission stop refused, also when signed again: the challenge is stale\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := startBroker(t)
-			path, keys := newCrewKey(t)
-			l := startFakeLeader(t, url, keys, c.leader)
-			s := exampleStatus(17)
-			s.Challenge = cmp.Or(c.shown, l.challenge)
-			l.publishStatus(t, s)
-			code, stdout, stderr := runGround(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", url, "-timeout",
-				"60s")
-			if code != c.code || stdout != c.stdout || stderr != c.stderr {
-				t.Errorf("%d %q %q", code, stdout, stderr)
-			}
-			var counters []uint64
-			for len(l.receivedCommands) > 0 {
-				e, err := telemetry.Verify(topics.Mission(), <-l.receivedCommands, keys)
-				if err != nil || e.Body != `{"id":"s1","action":"stop"}` {
-					t.Errorf("%s, %v", e.Body, err)
+			simnet.Test(t, func(t *testing.T) {
+				site := newSite(t)
+				path, keys := newCrewKey(t)
+				l := startFakeLeader(t, site, keys, c.leader)
+				s := exampleStatus(17)
+				s.Challenge = cmp.Or(c.shown, l.challenge)
+				l.publishStatus(t, s)
+				code, stdout, stderr := site.run(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", site.url, "-timeout",
+					"60s")
+				if code != c.code || stdout != c.stdout || stderr != c.stderr {
+					t.Errorf("%d %q %q", code, stdout, stderr)
 				}
-				counters = append(counters, e.Counter)
-			}
-			if len(counters) != c.sent || c.sent == 2 && counters[1] <= counters[0] {
-				t.Errorf("counters %d, want %d that rise", counters, c.sent)
-			}
+				var counters []uint64
+				for len(l.receivedCommands) > 0 {
+					e, err := telemetry.Verify(topics.Mission(), <-l.receivedCommands, keys)
+					if err != nil || e.Body != `{"id":"s1","action":"stop"}` {
+						t.Errorf("%s, %v", e.Body, err)
+					}
+					counters = append(counters, e.Counter)
+				}
+				if len(counters) != c.sent || c.sent == 2 && counters[1] <= counters[0] {
+					t.Errorf("counters %d, want %d that rise", counters, c.sent)
+				}
+			})
 		})
 	}
 }

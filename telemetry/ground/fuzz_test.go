@@ -29,7 +29,7 @@ func FuzzConfig(f *testing.F) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		tool := newTool(t.Context(), cli.NewCall("ground watch", []string{"-config", path}, io.Discard, io.Discard))
+		tool := host{}.newTool(t.Context(), cli.NewCall("ground watch", []string{"-config", path}, io.Discard, io.Discard))
 		if _, err := tool.parse(0); err != nil {
 			if strings.ContainsAny(err.Error(), "\n\r") || tool.Exit(err) != cli.ExitUsage {
 				t.Fatalf("%q", err)

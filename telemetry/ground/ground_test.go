@@ -20,8 +20,9 @@ import (
 	"crypto/ed25519"
 
 	"prefdt/configs"
-	"prefdt/configs/freeport"
+	"prefdt/configs/cli"
 	"prefdt/simbridge/broker"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )
@@ -30,15 +31,42 @@ import (
 // machine with other load.
 const testTimeout = time.Minute
 
-// startBroker starts the embedded broker and returns its URL.
-func startBroker(t testing.TB) (url string, stop func()) {
-	b := &broker.Broker{Address: "127.0.0.1:0"}
+// testSite is a broker and the programs about it.
+type testSite struct {
+	*simnet.Network        // nil: loopback
+	url             string // of the broker
+	stopBroker      func()
+}
+
+func newSite(t testing.TB) *testSite {
+	t.Helper()
+	x := &testSite{Network: simnet.New(1)}
+	b := &broker.Broker{Address: "127.0.0.1:0", Listen: x.Program("broker").Listen}
 	if err := b.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	stop = sync.OnceFunc(b.Close)
-	t.Cleanup(stop)
-	return b.URL(), stop
+	x.url, x.stopBroker = b.URL(), sync.OnceFunc(b.Close)
+	t.Cleanup(x.stopBroker)
+	return x
+}
+
+// brokerOf is how a program reaches the broker.
+func (x *testSite) brokerOf(program string) telemetry.Broker {
+	if x.Network == nil {
+		return telemetry.Broker{URL: x.url}
+	}
+	return telemetry.Broker{URL: x.url, Dial: x.Program(program).Dial}
+}
+
+// ground is the tool as it runs at the crew's.
+func (x *testSite) ground() *cli.Program {
+	p := x.Program("ground")
+	return program(host{dial: p.Dial, listen: p.Listen})
+}
+
+// run runs the tool and returns its exit status and what it wrote.
+func (x *testSite) run(t testing.TB, args ...string) (code int, stdout, stderr string) {
+	return run(t, x.ground(), args)
 }
 
 var topics = func() telemetry.Topics {
@@ -64,9 +92,9 @@ type fakeLeader struct {
 	answers          map[string][]byte // by the digest of the command
 }
 
-func startFakeLeader(t testing.TB, url string, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
+func startFakeLeader(t testing.TB, site *testSite, keys map[string]ed25519.PublicKey, change ...func(l *fakeLeader)) *fakeLeader {
 	l := &fakeLeader{
-		Client:  &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "leader", Log: slog.New(slog.DiscardHandler)},
+		Client:  &telemetry.Client{Broker: site.brokerOf("leader"), Name: "leader", Log: slog.New(slog.DiscardHandler)},
 		applied: make(chan string, 100), keys: keys, challenge: telemetry.NewChallenge(), lastCounters: map[string]uint64{},
 		receivedCommands: make(chan []byte, 100),
 		answers:          map[string][]byte{},
@@ -199,157 +227,165 @@ func (l *fakeLeader) publishRetained(t testing.TB, topic string, payload []byte)
 	}
 }
 
-// runGround runs the tool and returns its exit status and what it wrote.
+// runGround runs the tool on this machine.
 func runGround(t testing.TB, args ...string) (code int, stdout, stderr string) {
+	return run(t, program(host{}), args)
+}
+
+func run(t testing.TB, p *cli.Program, args []string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = program.Run(t.Context(), args, &out, &errs)
+	code = p.Run(t.Context(), args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
 func TestCommands(t *testing.T) {
-	url, _ := startBroker(t)
-	l := startFakeLeader(t, url, nil)
-	l.publishStatus(t, exampleStatus(17))
-	at := []string{"-fleet", "f1", "-broker", url, "-timeout", "60s"}
-	cases := []struct {
-		args           []string
-		code           int
-		stdout, stderr string
-		applied        string
-	}{
-		{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
-			"budget of 36 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
-			`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
-		{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31\n", "",
-			`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
-		{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
-			"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying\n",
-			`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
-		{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31\n", "",
-			`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
-		{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0,
-			"mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; " +
-				"what came before stays in the ledger.\n", "",
-			`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
-		{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
-			"budget of 42 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
-			`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
-		{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
-			"budget of 9 kJ (ceiling) accepted from slot 31, SATURATED: below what flying needs; it ends at the floor of 27.11 kJ\n", "",
-			`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
-		{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31\n", "",
-			`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
-		{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31\n", "",
-			`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
-		{[]string{"mission", "-id", "m2", "resume"}, 3, "",
-			"ground mission: mission resume refused: resume needs a mission on hold; it is flying\n",
-			`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
-	}
-	for _, c := range cases {
-		code, stdout, stderr := runGround(t, append(c.args, at...)...)
-		if code != c.code || stdout != c.stdout || stderr != c.stderr {
-			t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		l := startFakeLeader(t, site, nil)
+		l.publishStatus(t, exampleStatus(17))
+		at := []string{"-fleet", "f1", "-broker", site.url, "-timeout", "60s"}
+		cases := []struct {
+			args           []string
+			code           int
+			stdout, stderr string
+			applied        string
+		}{
+			{[]string{"budget", "-energy", "36000", "-replaces", "42000", "-id", "b3"}, 0,
+				"budget of 36 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
+				`prefdt/f1/command/budget {"id":"b3","energy_j":36000,"mode":"target","replaces_j":42000}`},
+			{[]string{"mission", "launch", "-aircraft", "2", "-id", "m3"}, 0, "mission launch aircraft 2 accepted from slot 31\n", "",
+				`prefdt/f1/command/mission {"id":"m3","action":"launch","aircraft":[2]}`},
+			{[]string{"mission", "resume", "-aircraft", "2,3", "-id", "m4"}, 3, "",
+				"ground mission: mission resume aircraft 2 and 3 refused: resume needs a mission on hold; it is flying\n",
+				`prefdt/f1/command/mission {"id":"m4","action":"resume","aircraft":[2,3]}`},
+			{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31\n", "",
+				`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
+			{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0,
+				"mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; " +
+					"what came before stays in the ledger.\n", "",
+				`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
+			{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
+				"budget of 42 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
+				`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
+			{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
+				"budget of 9 kJ (ceiling) accepted from slot 31, SATURATED: below what flying needs; it ends at the floor of 27.11 kJ\n", "",
+				`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
+			{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31\n", "",
+				`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
+			{[]string{"mission", "start", "-id", "m1"}, 0, "mission start accepted from slot 31\n", "",
+				`prefdt/f1/command/mission {"id":"m1","action":"start"}`},
+			{[]string{"mission", "-id", "m2", "resume"}, 3, "",
+				"ground mission: mission resume refused: resume needs a mission on hold; it is flying\n",
+				`prefdt/f1/command/mission {"id":"m2","action":"resume"}`},
 		}
-		select {
-		case got := <-l.applied:
-			if got != c.applied {
-				t.Errorf("%v: the leader got %s", c.args, got)
+		for _, c := range cases {
+			code, stdout, stderr := site.run(t, append(c.args, at...)...)
+			if code != c.code || stdout != c.stdout || stderr != c.stderr {
+				t.Errorf("%v: %d %q %q", c.args, code, stdout, stderr)
 			}
-		default:
-			t.Errorf("%v: the leader got nothing", c.args)
+			select {
+			case got := <-l.applied:
+				if got != c.applied {
+					t.Errorf("%v: the leader got %s", c.args, got)
+				}
+			default:
+				t.Errorf("%v: the leader got nothing", c.args)
+			}
 		}
-	}
-	if code, stdout, _ := runGround(t, append([]string{"budget", "-v", "-energy", "42000"}, at...)...); code != 0 ||
-		!regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
-		t.Errorf("random id: %d %q", code, stdout)
-	}
-	<-l.applied
-	// For programs: the acknowledgement, a refusal's too.
-	for action, accepted := range map[string]bool{"hold": true, "resume": false} {
-		code, stdout, stderr := runGround(t, append([]string{"mission", action, "-json", "-id", "j-" + action}, at...)...)
-		ack, err := telemetry.DecodeAck([]byte(stdout))
-		if err != nil || ack.Accepted != accepted || (code == 0) != accepted || (stderr == "") != accepted {
-			t.Errorf("mission %s -json: %d %q %q %v", action, code, stdout, stderr, err)
+		if code, stdout, _ := site.run(t, append([]string{"budget", "-v", "-energy", "42000"}, at...)...); code != 0 ||
+			!regexp.MustCompile(`\(id b-[a-z0-9]{12}, unsigned\)`).MatchString(stdout) {
+			t.Errorf("random id: %d %q", code, stdout)
 		}
 		<-l.applied
-	}
+		// For programs: the acknowledgement, a refusal's too.
+		for action, accepted := range map[string]bool{"hold": true, "resume": false} {
+			code, stdout, stderr := site.run(t, append([]string{"mission", action, "-json", "-id", "j-" + action}, at...)...)
+			ack, err := telemetry.DecodeAck([]byte(stdout))
+			if err != nil || ack.Accepted != accepted || (code == 0) != accepted || (stderr == "") != accepted {
+				t.Errorf("mission %s -json: %d %q %q %v", action, code, stdout, stderr, err)
+			}
+			<-l.applied
+		}
+	})
 }
 
 func TestSignedCommands(t *testing.T) {
-	url, _ := startBroker(t)
-	path := filepath.Join(t.TempDir(), "crew-1.key")
-	code, stdout, stderr := runGround(t, "keygen", "-out", path)
-	if code != 0 {
-		t.Fatal(stderr)
-	}
-	_, line, _ := strings.Cut(stdout, "commands.keys in leader.yaml gets\n  crew-1: ")
-	line, leaders, _ := strings.Cut(line, "\n")
-	if !strings.HasSuffix(leaders, "leader_keys in each ground.yaml gets, with the fleet's name,\n  FLEET: "+line+"\n") {
-		t.Errorf("nothing of a leader's key: %s", stdout)
-	}
-	public, err := telemetry.ParsePublicKey(line)
-	if err != nil {
-		t.Fatalf("%s: %v", stdout, err)
-	}
-	l := startFakeLeader(t, url, map[string]ed25519.PublicKey{"crew-1": public})
-	status := exampleStatus(17)
-	status.Challenge = l.challenge
-	l.publishStatus(t, status)
-	for range 2 { // the counter rises from run to run
-		code, stdout, stderr := runGround(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", url, "-timeout",
-			"60s")
-		if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
-			t.Fatal(stdout, stderr)
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		path := filepath.Join(t.TempDir(), "crew-1.key")
+		code, stdout, stderr := site.run(t, "keygen", "-out", path)
+		if code != 0 {
+			t.Fatal(stderr)
 		}
-		<-l.applied
-		if n := len(l.receivedCommands); n != 1 {
-			t.Errorf("%d payloads for one command", n)
+		_, line, _ := strings.Cut(stdout, "commands.keys in leader.yaml gets\n  crew-1: ")
+		line, leaders, _ := strings.Cut(line, "\n")
+		if !strings.HasSuffix(leaders, "leader_keys in each ground.yaml gets, with the fleet's name,\n  FLEET: "+line+"\n") {
+			t.Errorf("nothing of a leader's key: %s", stdout)
 		}
-		<-l.receivedCommands
-	}
+		public, err := telemetry.ParsePublicKey(line)
+		if err != nil {
+			t.Fatalf("%s: %v", stdout, err)
+		}
+		l := startFakeLeader(t, site, map[string]ed25519.PublicKey{"crew-1": public})
+		status := exampleStatus(17)
+		status.Challenge = l.challenge
+		l.publishStatus(t, status)
+		for range 2 { // the counter rises from run to run
+			code, stdout, stderr := site.run(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", site.url, "-timeout",
+				"60s")
+			if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
+				t.Fatal(stdout, stderr)
+			}
+			<-l.applied
+			if n := len(l.receivedCommands); n != 1 {
+				t.Errorf("%d payloads for one command", n)
+			}
+			<-l.receivedCommands
+		}
+	})
 }
 
 func TestNoAnswer(t *testing.T) {
-	url, _ := startBroker(t)
-	nobody, err := freeport.Address()
-	if err != nil {
-		t.Fatal(err)
-	}
-	unreachable := "tcp://" + nobody
-	cases := []struct{ broker, timeout, want string }{
-		{url, "5s", "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"}, // time to connect
-		{unreachable, "500ms", "unreachable"},
-	}
-	for _, c := range cases {
-		code, stdout, stderr := runGround(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", c.timeout)
-		if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
-			t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		unreachable := "tcp://" + site.FreeAddress()
+		cases := []struct{ broker, timeout, want string }{
+			{site.url, "5s", "ground mission: no acknowledgement: no leader of fleet f1 was ever at this broker"},
+			{unreachable, "500ms", "unreachable"},
 		}
-	}
+		for _, c := range cases {
+			code, stdout, stderr := site.run(t, "mission", "stop", "-fleet", "f1", "-broker", c.broker, "-timeout", c.timeout)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, c.want) {
+				t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
+			}
+		}
+	})
 }
 
 // A console's command while the broker is away was not sent, and the words say no more than that.
 func TestNotSent(t *testing.T) {
-	url, stop := startBroker(t)
-	x := &command.Exchange{Request: command.Request{Mission: &telemetry.Mission{ID: "h1", Action: telemetry.ActionHold}}, Topics: topics}
-	if err := x.Initialize(); err != nil {
-		t.Fatal(err)
-	}
-	d := command.NewDesk(telemetry.Broker{URL: url}, x.Filters(), slog.New(slog.DiscardHandler))
-	if err := d.Client.Initialize(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer d.Client.Close()
-	stop()
-	for d.Client.Connected() {
-		time.Sleep(time.Millisecond)
-	}
-	d.HandleMessage(telemetry.Message{Topic: topics.Online(), Payload: []byte("false")}) // the leader's will
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if _, err := d.Send(ctx, x); !errors.Is(err, command.ErrNotSent) {
-		t.Error(err)
-	}
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		x := &command.Exchange{Request: command.Request{Mission: &telemetry.Mission{ID: "h1", Action: telemetry.ActionHold}}, Topics: topics}
+		if err := x.Initialize(); err != nil {
+			t.Fatal(err)
+		}
+		d := command.NewDesk(site.brokerOf("ground"), x.Filters(), slog.New(slog.DiscardHandler))
+		if err := d.Client.Initialize(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer d.Client.Close()
+		site.stopBroker()
+		for d.Client.Connected() {
+			time.Sleep(time.Millisecond)
+		}
+		d.HandleMessage(telemetry.Message{Topic: topics.Online(), Payload: []byte("false")}) // the leader's will
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := d.Send(ctx, x); !errors.Is(err, command.ErrNotSent) {
+			t.Error(err)
+		}
+	})
 }
 
 // Answers of another implementation of the leader, and the output for the crew.
@@ -370,27 +406,28 @@ func TestAnswers(t *testing.T) {
 		"escape sequences": {`{"id":"b1","of":"OF","accepted":false,"reason":"\u001b[2Jno"}`, "", "refused: ?[2Jno", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := startBroker(t)
-			l := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "other", Log: slog.New(slog.DiscardHandler)}
-			l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
-			l.Handle = func(m telemetry.Message) {
-				ack := strings.Replace(c.ack, "OF", telemetry.Digest(m.Payload), 1)
-				l.Publish(telemetry.Publication{Topic: topics.Ack("b1"), QoS: 1, Payload: []byte(ack)})
-			}
-			l.OnConnect = func() {
-				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
-				l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
-			}
-			if err := l.Initialize(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(l.Close)
-			code, stdout, stderr := runGround(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", url, "-timeout",
-				"60s")
-			if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
-				t.Errorf("%d %q %q", code, stdout, stderr)
-			}
+			simnet.Test(t, func(t *testing.T) {
+				site := newSite(t)
+				l := &telemetry.Client{Broker: site.brokerOf("leader"), Name: "other", Log: slog.New(slog.DiscardHandler)}
+				l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
+				l.Handle = func(m telemetry.Message) {
+					ack := strings.Replace(c.ack, "OF", telemetry.Digest(m.Payload), 1)
+					l.Publish(telemetry.Publication{Topic: topics.Ack("b1"), QoS: 1, Payload: []byte(ack)})
+				}
+				l.OnConnect = func() {
+					l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+					l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
+				}
+				if err := l.Initialize(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(l.Close)
+				code, stdout, stderr := site.run(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", site.url, "-timeout",
+					"60s")
+				if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
+					t.Errorf("%d %q %q", code, stdout, stderr)
+				}
+			})
 		})
 	}
 }
@@ -418,68 +455,71 @@ func TestStartWaits(t *testing.T) {
 		"it lasts":      {nil, []string{unsafe, unsafe}, 3, 1, "", "ground mission: mission start refused: " + unsafe},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url, _ := startBroker(t)
-			l := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "other", Log: slog.New(slog.DiscardHandler)}
-			l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
-			ids := map[string]bool{} // of the client's goroutine, until it is closed
-			l.Handle = func(m telemetry.Message) {
-				id := telemetry.ClaimedID(m.Payload)
-				ids[id] = true
-				ack := telemetry.Ack{ID: id, Of: telemetry.Digest(m.Payload), Accepted: len(ids) > len(c.refusals),
-					Action: telemetry.ActionStart}
-				if ack.Accepted {
-					ack.EffectiveSlot = new(0)
-				} else {
-					ack.Reason = c.refusals[len(ids)-1]
+			simnet.Test(t, func(t *testing.T) {
+				site := newSite(t)
+				l := &telemetry.Client{Broker: site.brokerOf("leader"), Name: "other", Log: slog.New(slog.DiscardHandler)}
+				l.Subscriptions = []telemetry.Subscription{{Filter: topics.AllCommands(), QoS: 1}}
+				ids := map[string]bool{} // of the client's goroutine, until it is closed
+				l.Handle = func(m telemetry.Message) {
+					id := telemetry.ClaimedID(m.Payload)
+					ids[id] = true
+					ack := telemetry.Ack{ID: id, Of: telemetry.Digest(m.Payload), Accepted: len(ids) > len(c.refusals),
+						Action: telemetry.ActionStart}
+					if ack.Accepted {
+						ack.EffectiveSlot = new(0)
+					} else {
+						ack.Reason = c.refusals[len(ids)-1]
+					}
+					payload, err := telemetry.Encode(ack)
+					if err != nil {
+						t.Error(err)
+					}
+					l.Publish(telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: payload})
 				}
-				payload, err := telemetry.Encode(ack)
-				if err != nil {
-					t.Error(err)
+				l.OnConnect = func() {
+					l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
+					l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
 				}
-				l.Publish(telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: payload})
-			}
-			l.OnConnect = func() {
-				l.Publish(telemetry.Publication{Topic: topics.Online(), QoS: 1, Retained: true, Payload: telemetry.EncodeOnline(true)})
-				l.Publish(telemetry.Publication{Topic: topics.Status(), Retained: true, Payload: status})
-			}
-			if err := l.Initialize(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			code, stdout, stderr := runGround(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", url, "-timeout", "60s"},
-				c.args...)...)
-			l.Close()
-			if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 ||
-				len(ids) != c.sent {
-				t.Errorf("%d %q %q, %d ids", code, stdout, stderr, len(ids))
-			}
+				if err := l.Initialize(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				code, stdout, stderr := site.run(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", site.url, "-timeout", "60s"},
+					c.args...)...)
+				l.Close()
+				if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 ||
+					len(ids) != c.sent {
+					t.Errorf("%d %q %q, %d ids", code, stdout, stderr, len(ids))
+				}
+			})
 		})
 	}
 }
 
 // The broker and the configuration of the folder are found without flags.
 func TestFindsBroker(t *testing.T) {
-	url, _ := startBroker(t)
-	l := startFakeLeader(t, url, nil)
-	l.publishStatus(t, exampleStatus(17))
-	send := func() (code int, stderr string) {
-		code, _, stderr = runGround(t, "mission", "hold", "-timeout", "60s")
-		return code, stderr
-	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: "+url+"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code, stderr := send(); code != 0 {
-		t.Errorf("ground.yaml: %d %q", code, stderr)
-	}
-	if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: tcp://127.0.0.1:1}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GROUND_BROKER", url)
-	if code, stderr := send(); code != 0 {
-		t.Errorf("GROUND_BROKER: %d %q", code, stderr)
-	}
+	simnet.Bubble(t, func(t *testing.T) {
+		site := newSite(t)
+		l := startFakeLeader(t, site, nil)
+		l.publishStatus(t, exampleStatus(17))
+		send := func() (code int, stderr string) {
+			code, _, stderr = site.run(t, "mission", "hold", "-timeout", "60s")
+			return code, stderr
+		}
+		if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: "+site.url+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, stderr := send(); code != 0 {
+			t.Errorf("ground.yaml: %d %q", code, stderr)
+		}
+		if err := os.WriteFile("ground.yaml", []byte("fleet: f1\nbroker: {url: tcp://127.0.0.1:1}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("GROUND_BROKER", site.url)
+		if code, stderr := send(); code != 0 {
+			t.Errorf("GROUND_BROKER: %d %q", code, stderr)
+		}
+	})
 }
 
 // Mistakes are found before anything is sent: the broker here does not exist,
@@ -622,45 +662,46 @@ func awaitLine(t testing.TB, l lineWriter, want string) {
 func TestWatch(t *testing.T) {
 	for _, mode := range []string{"plain", "json"} {
 		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			url, stopBroker := startBroker(t)
-			l := startFakeLeader(t, url, nil)
-			l.publishStatus(t, exampleStatus(16))
-			out, errs := make(lineWriter, 1000), make(lineWriter, 1000)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan int, 1)
-			// Stale would be an alarm too, and in place of the others' end.
-			args := []string{"watch", "-fleet", "f1", "-broker", url, "-stale", "10m"}
-			if mode == "json" {
-				args = append(args, "-json")
-			}
-			go func() { ended <- program.Run(ctx, args, out, errs) }()
-			want := map[string][]string{
-				"plain": {"slot 16/100 flying  budget 42.0 kJ (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK",
-					"LINK LOST: the broker is unreachable"},
-				"json": {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`,
-					`{"online":false}`, `{"online":true}`, `{"broker":false}`},
-			}[mode]
-			awaitLine(t, out, want[0])
-			l.publishRetained(t, topics.Status(), []byte(`{"seq":1}`))
-			awaitLine(t, errs, "input refused")
-			l.publishStatus(t, exampleStatus(17))
-			awaitLine(t, out, want[1])
-			l.publishRetained(t, topics.Online(), []byte("false"))
-			awaitLine(t, out, want[2])
-			l.publishRetained(t, topics.Online(), []byte("true"))
-			awaitLine(t, out, want[3])
-			stopBroker()
-			awaitLine(t, out, want[4])
-			cancel()
-			select {
-			case code := <-ended:
-				if code != 0 {
-					t.Errorf("ended with %d", code)
+			simnet.Test(t, func(t *testing.T) {
+				site := newSite(t)
+				l := startFakeLeader(t, site, nil)
+				l.publishStatus(t, exampleStatus(16))
+				out, errs := make(lineWriter, 1000), make(lineWriter, 1000)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan int, 1)
+				// Stale would be an alarm too, and in place of the others' end.
+				args := []string{"watch", "-fleet", "f1", "-broker", site.url, "-stale", "10m"}
+				if mode == "json" {
+					args = append(args, "-json")
 				}
-			case <-time.After(testTimeout):
-				t.Error("watch did not end")
-			}
+				go func() { ended <- site.ground().Run(ctx, args, out, errs) }()
+				want := map[string][]string{
+					"plain": {"slot 16/100 flying  budget 42.0 kJ (target)", "slot 17/100", "LINK LOST: the leader is offline", "LINK BACK",
+						"LINK LOST: the broker is unreachable"},
+					"json": {`"retained":true,"status":{"seq":16,"slot":16,`, `{"retained":false,"status":{"seq":17,"slot":17,`,
+						`{"online":false}`, `{"online":true}`, `{"broker":false}`},
+				}[mode]
+				awaitLine(t, out, want[0])
+				l.publishRetained(t, topics.Status(), []byte(`{"seq":1}`))
+				awaitLine(t, errs, "input refused")
+				l.publishStatus(t, exampleStatus(17))
+				awaitLine(t, out, want[1])
+				l.publishRetained(t, topics.Online(), []byte("false"))
+				awaitLine(t, out, want[2])
+				l.publishRetained(t, topics.Online(), []byte("true"))
+				awaitLine(t, out, want[3])
+				site.stopBroker()
+				awaitLine(t, out, want[4])
+				cancel()
+				select {
+				case code := <-ended:
+					if code != 0 {
+						t.Errorf("ended with %d", code)
+					}
+				case <-time.After(testTimeout):
+					t.Error("watch did not end")
+				}
+			})
 		})
 	}
 }

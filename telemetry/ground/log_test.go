@@ -70,7 +70,7 @@ func TestLogFollowsNoLink(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	if code := program.Run(t.Context(), []string{"log", path, "-csv", out}, &text, &text); code != 0 {
+	if code := program(host{}).Run(t.Context(), []string{"log", path, "-csv", out}, &text, &text); code != 0 {
 		t.Errorf("status %d: %s", code, &text)
 	}
 	if raw, err := os.ReadFile(victim); string(raw) != "precious" {
@@ -113,7 +113,7 @@ func TestLog(t *testing.T) {
 		{path + " -csv " + at("no/folder.csv"), 1, "no such file"},
 	} {
 		var out bytes.Buffer
-		if code := program.Run(t.Context(), append([]string{"log"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
+		if code := program(host{}).Run(t.Context(), append([]string{"log"}, strings.Fields(c.args)...), &out, &out); code != c.code ||
 			!strings.Contains(out.String(), c.want) {
 			t.Errorf("log %s: status %d, %s", c.args, code, &out)
 		}
@@ -152,7 +152,7 @@ func TestReplayArguments(t *testing.T) {
 		{"-replay none.json", "none.json: no such file"},
 	} {
 		var out bytes.Buffer
-		if code := program.Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 ||
+		if code := program(host{}).Run(t.Context(), append([]string{"serve"}, strings.Fields(c.args)...), &out, &out); code != 2 ||
 			!strings.Contains(out.String(), c.want) || strings.Count(out.String(), "\n") != 1 {
 			t.Errorf("serve %s: status %d, %s", c.args, code, &out)
 		}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -63,47 +64,57 @@ func (c *Config) Check() error {
 	return c.Broker.Check()
 }
 
-var program = cli.Program{
-	Name:  "ground",
-	Usage: "ground sends commands to the leader of a fleet, and shows its status.",
-	Commands: []cli.Command{
-		{Name: "budget", Args: "-energy 42kJ [-mode target|ceiling] [-replaces 45kJ] [-below-floor]",
-			Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh", Run: withTool(budget)},
-		{Name: "budget", Args: "-reserve 20% [-packs 1=40kJ,2] [-energy 42kJ] [-landed] [-land] [-least-up 1]",
-			Summary: "bound packs: what is left in each; -landed counts from take-off to touchdown, -land lets aircraft come " +
-				"home for good"},
-		{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)",
-			Run: withTool(preference)},
-		{Name: "mission", Args: "start|hold|return|stop [-wait 60s]",
-			Summary: "start, hold or end the mission; start waits until the autopilots are ready", Run: withTool(mission)},
-		{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
-		{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
-		{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
-		{Name: "mission", Args: "new [-mission ID]", Summary: "begin the next mission, with nothing in the air"},
-		{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat " +
-			"each second", Run: withTool(watch)},
-		{Name: "serve", Args: "[-listen ADDRESS] [-silent]", Summary: "serve a web page that shows the fleet and sends commands",
-			Run: withTool(serveConsole)},
-		{Name: "serve", Args: "-fleets NAME,NAME [-silent]", Summary: "serve a list of fleets, and a page of each"},
-		{Name: "serve", Args: "-replay FILE [-mission ID]",
-			Summary: "serve the same page of a mission that is over, with a scrubber; nothing is sent"},
-		{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-csv F] [-json F]",
-			Summary: "write the record of missions for other tools, or say what it has", Run: withTool(logOfFlights)},
-		{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: withTool(keygen)},
-		{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]",
-			Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: withTool(certs)},
-	},
-	Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
+// host is what the program runs on; the zero value is this machine.
+type host struct {
+	dial   func(ctx context.Context, network, address string) (net.Conn, error) // to the broker
+	listen func(network, address string) (net.Listener, error)                  // for browsers
+}
+
+// program is the program on a host.
+func program(h host) *cli.Program {
+	return &cli.Program{
+		Name:  "ground",
+		Usage: "ground sends commands to the leader of a fleet, and shows its status.",
+		Commands: []cli.Command{
+			{Name: "budget", Args: "-energy 42kJ [-mode target|ceiling] [-replaces 45kJ] [-below-floor]",
+				Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh", Run: h.withTool(budget)},
+			{Name: "budget", Args: "-reserve 20% [-packs 1=40kJ,2] [-energy 42kJ] [-landed] [-land] [-least-up 1]",
+				Summary: "bound packs: what is left in each; -landed counts from take-off to touchdown, -land lets aircraft come " +
+					"home for good"},
+			{Name: "preference", Args: "-setting 0..1", Summary: "request a point between least delay (0) and least energy (1)",
+				Run: h.withTool(preference)},
+			{Name: "mission", Args: "start|hold|return|stop [-wait 60s]",
+				Summary: "start, hold or end the mission; start waits until the autopilots are ready", Run: h.withTool(mission)},
+			{Name: "mission", Args: "resume [-aircraft 2,3]", Summary: "end a hold, or a pilot's control in the air; it never arms"},
+			{Name: "mission", Args: "launch -aircraft 2,3", Summary: "start aircraft that stand on the ground inside the area"},
+			{Name: "mission", Args: "clear -aircraft 2,3", Summary: "aircraft that were lost are no obstacle any more"},
+			{Name: "mission", Args: "new [-mission ID]", Summary: "begin the next mission, with nothing in the air"},
+			{Name: "watch", Args: "[-json] [-silent]", Summary: "show the fleet's status as it changes, and send the leader a heartbeat " +
+				"each second", Run: h.withTool(watch)},
+			{Name: "serve", Args: "[-listen ADDRESS] [-silent]", Summary: "serve a web page that shows the fleet and sends commands",
+				Run: h.withTool(serveConsole)},
+			{Name: "serve", Args: "-fleets NAME,NAME [-silent]", Summary: "serve a list of fleets, and a page of each"},
+			{Name: "serve", Args: "-replay FILE [-mission ID]",
+				Summary: "serve the same page of a mission that is over, with a scrubber; nothing is sent"},
+			{Name: "log", Args: "FILE [-mission ID] [-mcap F] [-csv F] [-json F]",
+				Summary: "write the record of missions for other tools, or say what it has", Run: h.withTool(logOfFlights)},
+			{Name: "keygen", Args: "-out NAME.key", Summary: "make a key to sign commands with", Run: h.withTool(keygen)},
+			{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]",
+				Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: h.withTool(certs)},
+		},
+		Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
 When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured.
 A watch that is ended (Ctrl-C) announces it, and neither follows.
 Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.`,
+	}
 }
 
-func main() { program.Main() }
+func main() { program(host{}).Main() }
 
 // tool is what a command works with.
 type tool struct {
 	*cli.Call
+	host   host
 	ctx    context.Context
 	config Config
 	topics telemetry.Topics
@@ -115,12 +126,12 @@ type tool struct {
 	ask func(question string) (answer string) // the person at the terminal; nil: there is none
 }
 
-func withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
-	return func(ctx context.Context, c *cli.Call) error { return run(newTool(ctx, c)) }
+func (h host) withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
+	return func(ctx context.Context, c *cli.Call) error { return run(h.newTool(ctx, c)) }
 }
 
-func newTool(ctx context.Context, c *cli.Call) *tool {
-	t := &tool{Call: c, ctx: ctx, config: defaults(), ask: askTerminal(os.Stdin, c.Stderr)}
+func (h host) newTool(ctx context.Context, c *cli.Call) *tool {
+	t := &tool{Call: c, host: h, ctx: ctx, config: defaults(), ask: askTerminal(os.Stdin, c.Stderr)}
 	t.Flags.String("config", "", "`file` of settings, see configs/ground.yaml; ground.yaml of this folder unless given")
 	t.Flags.StringVar(&t.config.Fleet, "fleet", t.config.Fleet, "`name` of the fleet")
 	t.Flags.StringVar(&t.config.Broker.URL, "broker", t.config.Broker.URL,
@@ -143,6 +154,7 @@ func (t *tool) parse(most int) (words []string, err error) {
 	if err := t.Config(path, &t.config); err != nil {
 		return nil, err
 	}
+	t.config.Broker.Dial = t.host.dial
 	t.topics, err = telemetry.NewTopics(t.config.Fleet)
 	return words, cli.BadInput(err)
 }

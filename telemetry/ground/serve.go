@@ -20,7 +20,7 @@ import (
 // serveConsole serves the web page. Its commands take the way of the command line: the same
 // exchange with the same keys, which stay in this process.
 func serveConsole(t *tool) error {
-	s := &serve.Server{Links: t.Stdout, Log: t.log(), AreaM: [2]float64{1000, 1000}}
+	s := &serve.Server{Open: t.host.listen, Links: t.Stdout, Log: t.log(), AreaM: [2]float64{1000, 1000}}
 	t.Flags.StringVar(&s.Listen, "listen", "127.0.0.1:8480", "`address` for browsers; any but loopback needs TLS")
 	certificate := t.Flags.String("tls-cert", "", "PEM `file` of the page's certificate, whose names browsers may use")
 	key := t.Flags.String("tls-key", "", "PEM `file` of its private key")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/configs/freeport"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
@@ -25,6 +26,16 @@ type console struct {
 	t      *testing.T
 	url    string
 	secret string // of its commands
+}
+
+// newConsole is a browser that comes with a link. Each request has a connection of its own: one that
+// stands idle stops a bubble's time.
+func newConsole(t *testing.T, dial func(context.Context, string, string) (net.Conn, error), url, token string) *console {
+	t.Helper()
+	jar, _ := cookiejar.New(nil)
+	c := &console{&http.Client{Jar: jar, Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, t, url, ""}
+	c.login(token)
+	return c
 }
 
 func (c *console) login(token string) {
@@ -104,81 +115,80 @@ var linkPattern = regexp.MustCompile(`(?m)^(watch|command.*), once: (http://\S+/
 // Two operators command through one ground serve, each with its own key, by the exchange of
 // the command line; the heartbeats are those of the page, and its leave withdraws them.
 func TestServe(t *testing.T) {
-	url, _ := startBroker(t)
-	first, keys := newCrewKey(t)
-	second := filepath.Join(filepath.Dir(first), "crew-2.key")
-	line, err := telemetry.NewKey(second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if keys["crew-2"], err = telemetry.ParsePublicKey(line); err != nil {
-		t.Fatal(err)
-	}
-	l := startFakeLeader(t, url, maps.Clone(keys))
-	status := exampleStatus(17)
-	status.Challenge = l.challenge
-	l.fly(t, status)
-	heartbeats := listenHeartbeats(t, url)
-	ctx, end := context.WithCancel(t.Context())
-	out, ended := make(lineWriter, 1000), make(chan int, 1)
-	go func() {
-		ended <- program.Run(ctx, []string{"serve", "-fleet", "f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", first + "," + second,
-			"-name", "hut"}, out, out)
-	}()
-	pages := map[string]*console{}
-	var links [][]string
-	for range 3 { // before any is used: then another one is written
-		m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
-		if m == nil {
-			t.Fatal("no link")
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		first, keys := newCrewKey(t)
+		second := filepath.Join(filepath.Dir(first), "crew-2.key")
+		line, err := telemetry.NewKey(second)
+		if err != nil {
+			t.Fatal(err)
 		}
-		links = append(links, m)
-	}
-	for _, m := range links {
-		jar, _ := cookiejar.New(nil)
-		c := &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2], ""}
-		c.login(m[3])
-		pages[m[1]] = c
-		t.Cleanup(c.CloseIdleConnections)
-	}
-	for _, name := range []string{"crew-1", "crew-2"} {
-		id := pages["command as "+name].budget("", name)
-		for got := ""; !strings.Contains(got, `"id":"`+id+`"`); { // after those whose answers came too late
-			if got = <-l.applied; !strings.Contains(got, `"energy_j":42000,"mode":"ceiling","replaces_j":42000`) {
-				t.Errorf("the leader got %s", got)
+		if keys["crew-2"], err = telemetry.ParsePublicKey(line); err != nil {
+			t.Fatal(err)
+		}
+		l := startFakeLeader(t, site, maps.Clone(keys))
+		status := exampleStatus(17)
+		status.Challenge = l.challenge
+		l.fly(t, status)
+		heartbeats := listenHeartbeats(t, site)
+		ctx, end := context.WithCancel(t.Context())
+		out, ended := make(lineWriter, 1000), make(chan int, 1)
+		go func() {
+			ended <- site.ground().Run(ctx, []string{"serve", "-fleet", "f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key", first + "," + second,
+				"-name", "hut"}, out, out)
+		}()
+		pages := map[string]*console{}
+		var links [][]string
+		for range 3 { // before any is used: then another one is written
+			m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
+			if m == nil {
+				t.Fatal("no link")
+			}
+			links = append(links, m)
+		}
+		for _, m := range links {
+			c := newConsole(t, site.Program("browser").Dial, m[2], m[3])
+			pages[m[1]] = c
+		}
+		for _, name := range []string{"crew-1", "crew-2"} {
+			id := pages["command as "+name].budget("", name)
+			for got := ""; !strings.Contains(got, `"id":"`+id+`"`); { // after those whose answers came too late
+				if got = <-l.applied; !strings.Contains(got, `"energy_j":42000,"mode":"ceiling","replaces_j":42000`) {
+					t.Errorf("the leader got %s", got)
+				}
+			}
+			for len(l.receivedCommands) > 0 {
+				e, err := telemetry.Verify(topics.Budget(), <-l.receivedCommands, keys)
+				if err != nil || e.Key != name {
+					t.Errorf("signed by %q, %v", e.Key, err)
+				}
 			}
 		}
-		for len(l.receivedCommands) > 0 {
-			e, err := telemetry.Verify(topics.Budget(), <-l.receivedCommands, keys)
-			if err != nil || e.Key != name {
-				t.Errorf("signed by %q, %v", e.Key, err)
+		if code, text := pages["watch"].post("command", `{"id":"x","at":0,"kind":"mission","action":"stop"}`); code != http.StatusForbidden {
+			t.Errorf("a page that watches: %d %s", code, text)
+		}
+		if len(heartbeats) != 0 {
+			t.Error("heartbeats without a page")
+		}
+		c := pages["command as crew-2"]
+		r, err := c.Get(c.url + "events?secret=" + c.secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		for seq := int64(1); seq <= 2; seq++ {
+			for len(heartbeats) == 0 { // at most one a second
+				if code, text := c.post("alive", "{}"); code != http.StatusNoContent {
+					t.Fatalf("alive: %d %s", code, text)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "hut" || e.Key != "crew-2" || h.Seq != seq || h.Leaving {
+				t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
 			}
 		}
-	}
-	if code, text := pages["watch"].post("command", `{"id":"x","at":0,"kind":"mission","action":"stop"}`); code != http.StatusForbidden {
-		t.Errorf("a page that watches: %d %s", code, text)
-	}
-	if len(heartbeats) != 0 {
-		t.Error("heartbeats without a page")
-	}
-	c := pages["command as crew-2"]
-	r, err := c.Get(c.url + "events?secret=" + c.secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	for seq := int64(1); seq <= 2; seq++ {
-		for len(heartbeats) == 0 { // at most one a second
-			if code, text := c.post("alive", "{}"); code != http.StatusNoContent {
-				t.Fatalf("alive: %d %s", code, text)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "hut" || e.Key != "crew-2" || h.Seq != seq || h.Leaving {
-			t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
-		}
-	}
-	withdraws(t, end, ended, heartbeats, keys)
+		withdraws(t, end, ended, heartbeats, keys)
+	})
 }
 
 // withdraws ends a server, whose last heartbeat is one that leaves. Others may have been on
@@ -234,62 +244,60 @@ func TestServeBadInput(t *testing.T) {
 
 // A link is printed when there is somebody to follow it: not before the broker is reached.
 func TestServeWithoutBroker(t *testing.T) {
-	nobody, err := freeport.Address()
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, stdout, stderr := runGround(t, "serve", "-broker", "tcp://"+nobody, "-listen", "127.0.0.1:0", "-timeout", "0.3")
-	if code != 1 || stdout != "" || !strings.Contains(stderr, "unreachable") {
-		t.Errorf("%d %q %q", code, stdout, stderr)
-	}
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		code, stdout, stderr := site.run(t, "serve", "-broker", "tcp://"+site.FreeAddress(), "-listen", "127.0.0.1:0", "-timeout", "0.3")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "unreachable") {
+			t.Errorf("%d %q %q", code, stdout, stderr)
+		}
+	})
 }
 
 // One ground serve for two fleets: a command for one is signed for it alone, with the key of the
 // operator, and so is the heartbeat.
 func TestServeFleets(t *testing.T) {
-	url, _ := startBroker(t)
-	key, keys := newCrewKey(t)
-	l := startFakeLeader(t, url, maps.Clone(keys))
-	status := exampleStatus(17)
-	status.Challenge = l.challenge
-	l.fly(t, status)
-	heartbeats := listenHeartbeats(t, url)
-	ctx, end := context.WithCancel(t.Context())
-	out, ended := make(lineWriter, 1000), make(chan int, 1)
-	go func() {
-		ended <- program.Run(ctx, []string{"serve", "-fleets", "f0, f1", "-broker", url, "-listen", "127.0.0.1:0", "-key", key}, out, out)
-	}()
-	var c *console
-	for range 2 {
-		m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
-		if m == nil {
-			t.Fatal("no link")
+	simnet.Test(t, func(t *testing.T) {
+		site := newSite(t)
+		key, keys := newCrewKey(t)
+		l := startFakeLeader(t, site, maps.Clone(keys))
+		status := exampleStatus(17)
+		status.Challenge = l.challenge
+		l.fly(t, status)
+		heartbeats := listenHeartbeats(t, site)
+		ctx, end := context.WithCancel(t.Context())
+		out, ended := make(lineWriter, 1000), make(chan int, 1)
+		go func() {
+			ended <- site.ground().Run(ctx, []string{"serve", "-fleets", "f0, f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key", key}, out, out)
+		}()
+		var c *console
+		for range 2 {
+			m := linkPattern.FindStringSubmatch(strings.TrimSpace(<-out))
+			if m == nil {
+				t.Fatal("no link")
+			}
+			if m[1] != "command as crew-1" {
+				continue
+			}
+			c = newConsole(t, site.Program("browser").Dial, m[2], m[3])
 		}
-		if m[1] != "command as crew-1" {
-			continue
+		c.budget("f1/", "crew-1")
+		r, err := c.Get(c.url + "f1/events?secret=" + c.secret)
+		if err != nil {
+			t.Fatal(err)
 		}
-		jar, _ := cookiejar.New(nil)
-		c = &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2], ""}
-		c.login(m[3])
-	}
-	t.Cleanup(c.CloseIdleConnections)
-	c.budget("f1/", "crew-1")
-	r, err := c.Get(c.url + "f1/events?secret=" + c.secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	if code, text := c.post("f0/alive", "{}"); code != http.StatusConflict {
-		t.Errorf("alive of a fleet whose page is not open: %d %s", code, text)
-	}
-	for len(heartbeats) == 0 {
-		if code, text := c.post("f1/alive", "{}"); code != http.StatusNoContent {
-			t.Fatalf("alive: %d %s", code, text)
+		defer r.Body.Close()
+		if code, text := c.post("f0/alive", "{}"); code != http.StatusConflict {
+			t.Errorf("alive of a fleet whose page is not open: %d %s", code, text)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "crew-1" || e.Key != "crew-1" || h.Leaving {
-		t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
-	}
-	withdraws(t, end, ended, heartbeats, keys)
+		for len(heartbeats) == 0 {
+			if code, text := c.post("f1/alive", "{}"); code != http.StatusNoContent {
+				t.Fatalf("alive: %d %s", code, text)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if h, station, e := nextHeartbeat(t, heartbeats, keys); station != "crew-1" || e.Key != "crew-1" || h.Leaving {
+			t.Errorf("heartbeat %+v of %s, key %s", h, station, e.Key)
+		}
+		withdraws(t, end, ended, heartbeats, keys)
+	})
 }

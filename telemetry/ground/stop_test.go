@@ -1,13 +1,13 @@
 package main
 
 import (
-	"flag"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,11 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/simbridge/broker"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
-
-// stopWithin is how soon a STOP must be answered. The default does not depend on the machine's speed.
-var stopWithin = flag.Duration("stop-within", testTimeout, "how soon a STOP must be answered in TestStopAlways")
 
 // lossyLink is a relay in which a segment is lost with a probability of 5 %, as TCP shows it: what was lost comes a
 // retransmission timeout later, 200 ms and twice as much each time, and all behind it waits.
@@ -63,8 +62,8 @@ func lossyLink(t *testing.T, to string) (address string) {
 }
 
 // flood has one user report as fast as it can, until the test is over.
-func flood(t *testing.T, url string) {
-	c := &telemetry.Client{Broker: telemetry.Broker{URL: url}, Name: "flood"}
+func flood(t *testing.T, site *testSite) {
+	c := &telemetry.Client{Broker: site.brokerOf("evil"), Name: "flood"}
 	if err := c.Initialize(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -85,40 +84,162 @@ func flood(t *testing.T, url string) {
 	t.Cleanup(func() { close(quit); done.Wait(); c.Close() })
 }
 
-// STOP is answered from the page and from the command line, whatever else goes wrong at the crew's: its disk is full,
-// another program holds locks on what lies there, its other commands wait for answers, eight pages are open, a user
-// floods the broker, the link loses one segment in twenty.
+// crew is at a running ground serve, with a page that may command.
+type crew struct {
+	*console
+	key     string                   // its file
+	await   func(text string) string // reads the newest of its event streams
+	command func(words ...string) (text string, err error)
+}
+
+// join opens pages by the link that the server shows.
+func (c *crew) join(t *testing.T, links lineWriter, dial func(context.Context, string, string) (net.Conn, error), pages int) {
+	t.Helper()
+	for c.console == nil {
+		if m := linkPattern.FindStringSubmatch(<-links); m != nil && m[1] != "watch" {
+			c.console = newConsole(t, dial, m[2], m[3])
+		}
+	}
+	for range pages { // the newest has its place
+		c.await = c.events("")
+	}
+	c.await(`"floor_j":`)
+}
+
+// now is the server's time.
+func (c *crew) now() (t int64) {
+	c.t.Helper()
+	_, data, _ := strings.Cut(c.await(`"t":`), `"t":`)
+	fmt.Sscan(data, &t)
+	return t
+}
+
+// leaveUnanswered gives four commands that the leader does not answer.
+func (c *crew) leaveUnanswered() {
+	c.t.Helper()
+	for i := range 4 {
+		if code, text := c.post("command", fmt.Sprintf(`{"id":"p%d","at":%d,"kind":"preference","setting":0.5,"replaces_j":42000}`, i,
+			c.now())); code != http.StatusAccepted {
+			c.t.Fatalf("%d %s", code, text)
+		}
+	}
+}
+
+// stop stops the mission from the page and from the command line, which leave nothing beside the key, and returns how
+// long the answers took.
+func (c *crew) stop() (fromPage, fromCLI time.Duration) {
+	c.t.Helper()
+	before, err := os.ReadDir(filepath.Dir(c.key))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	at, began := c.now(), time.Now()
+	if code, text := c.post("command", fmt.Sprintf(`{"id":"s-page","at":%d,"kind":"mission","action":"stop"}`,
+		at)); code != http.StatusAccepted {
+		c.t.Errorf("page: %d %s", code, text)
+	}
+	if answer := c.await(`"id":"s-page"`); !strings.Contains(answer, "mission stop accepted from slot 31") {
+		c.t.Errorf("page: %s", answer)
+	}
+	fromPage, began = time.Since(began), time.Now()
+	if text, err := c.command("mission", "stop", "-id", "s-cli"); err != nil ||
+		!strings.Contains(text, "mission stop accepted from slot 31") {
+		c.t.Errorf("command line: %v %s", err, text)
+	}
+	fromCLI = time.Since(began)
+	if after, _ := os.ReadDir(filepath.Dir(c.key)); len(after) != len(before) {
+		c.t.Errorf("%d files beside the key, before %d", len(after), len(before))
+	}
+	return fromPage, fromCLI
+}
+
+// startFlight has a leader that flies, whose commands are signed with the key of a file.
+func startFlight(t *testing.T, site *testSite, mute bool) (key string) {
+	t.Helper()
+	key, keys := newCrewKey(t)
+	l := startFakeLeader(t, site, maps.Clone(keys), func(l *fakeLeader) { l.mute = mute })
+	s := exampleStatus(17)
+	s.Challenge = l.challenge
+	l.fly(t, s)
+	return key
+}
+
+// STOP is answered from the page and from the command line, whatever else goes wrong at the crew's: its other commands
+// wait for answers, eight pages are open, a user floods the broker, the link loses one segment in twenty.
 func TestStopAlways(t *testing.T) {
+	const quick = 250 * time.Millisecond // a page has an event each 200 ms
+	for situation, within := range map[string]time.Duration{"as always": quick, "four commands without an answer": quick,
+		"eight pages": quick, "a flood": quick, "5 % loss": 10 * time.Second} {
+		t.Run(situation, func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) {
+				site := newSite(t)
+				mute, pages := false, 1
+				switch situation {
+				case "four commands without an answer":
+					mute = true
+				case "eight pages":
+					pages = 8
+				case "a flood":
+					flood(t, site)
+				case "5 % loss":
+					for _, direction := range [][2]string{{"ground", "broker"}, {"broker", "ground"}} {
+						site.Set(direction[0], direction[1], &simnet.Conditions{Latency: time.Millisecond, Loss: 0.05})
+					}
+				}
+				key := startFlight(t, site, mute)
+				args := []string{"-fleet", "f1", "-broker", site.url, "-key", key, "-timeout", "60s"}
+				c := &crew{key: key, command: func(words ...string) (string, error) {
+					code, stdout, stderr := site.run(t, append(words, args...)...)
+					if code != 0 {
+						return "", errors.New(stderr)
+					}
+					return stdout, nil
+				}}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended, out := make(chan int, 1), make(lineWriter, 1000)
+				go func() {
+					ended <- site.ground().Run(ctx, append([]string{"serve", "-listen", "127.0.0.1:0"}, args...), out, out)
+				}()
+				defer func() { cancel(); <-ended }()
+				c.join(t, out, site.Program("browser").Dial, pages)
+				if mute {
+					c.leaveUnanswered()
+				}
+				fromPage, fromCLI := c.stop()
+				t.Logf("answered after %v from the page, %v from the command line", fromPage, fromCLI)
+				if max(fromPage, fromCLI) > within {
+					t.Errorf("want within %v", within)
+				}
+			})
+		})
+	}
+}
+
+// STOP of the built program is answered while its disk is full, another program holds locks on what lies there, and all
+// of that and of [TestStopAlways] at once. How soon is the machine's matter.
+func TestStopOfTheProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ground")
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	for _, situation := range []string{"as always", "a full disk", "locks held", "four commands without an answer", "eight pages",
-		"a flood", "5 % loss", "all at once"} {
+	for _, situation := range []string{"a full disk", "locks held", "all at once"} {
 		t.Run(situation, func(t *testing.T) {
-			is := func(name string) bool { return situation == name || situation == "all at once" }
-			url, _ := startBroker(t)
-			path, keys := newCrewKey(t)
-			l := startFakeLeader(t, url, maps.Clone(keys), func(l *fakeLeader) { l.mute = is("four commands without an answer") })
-			s := exampleStatus(17)
-			s.Challenge = l.challenge
-			l.fly(t, s)
-			station := url
-			if is("5 % loss") {
-				station = "tcp://" + lossyLink(t, strings.TrimPrefix(url, "tcp://"))
+			all := situation == "all at once"
+			b := &broker.Broker{Address: "127.0.0.1:0"}
+			if err := b.Initialize(); err != nil {
+				t.Fatal(err)
 			}
-			args := []string{"-fleet", "f1", "-broker", station, "-key", path, "-timeout", "60s"}
-			limit := ""
-			if is("a full disk") { // no file may grow at all
+			t.Cleanup(b.Close)
+			site := &testSite{url: b.URL()}
+			path := startFlight(t, site, all)
+			station, limit, pages := site.url, "", 1
+			if all {
+				station, pages = "tcp://"+lossyLink(t, b.Address), 8
+			}
+			if situation != "locks held" { // no file may grow at all
 				limit = "ulimit -f 0; "
 			}
-			run := func(words string) *exec.Cmd {
-				c := exec.CommandContext(t.Context(), "sh",
-					append([]string{"-c", limit + `exec "$0" "$@"`, binary}, append(strings.Fields(words), args...)...)...)
-				c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-				return c
-			}
-			if is("locks held") {
+			if situation != "a full disk" {
 				for _, name := range []string{path, path + ".counter.lock"} {
 					f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 					if err == nil {
@@ -130,75 +251,28 @@ func TestStopAlways(t *testing.T) {
 					defer f.Close()
 				}
 			}
-			serve := run("serve -listen 127.0.0.1:0")
-			out := make(lineWriter, 1000)
+			run := func(words ...string) *exec.Cmd {
+				args := append([]string{"-c", limit + `exec "$0" "$@"`, binary}, words...)
+				c := exec.CommandContext(t.Context(), "sh", append(args, "-fleet", "f1", "-broker", station, "-key", path, "-timeout", "1h")...)
+				c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+				return c
+			}
+			serve, out := run("serve", "-listen", "127.0.0.1:0"), make(lineWriter, 1000)
 			serve.Stdout, serve.Stderr = out, out
 			if err := serve.Start(); err != nil {
 				t.Fatal(err)
 			}
 			defer func() { serve.Cancel(); serve.Wait() }()
-			var pages []*console
-			for len(pages) == 0 {
-				if m := linkPattern.FindStringSubmatch(<-out); m != nil && m[1] != "watch" {
-					jar, _ := cookiejar.New(nil)
-					pages = append(pages, &console{&http.Client{Jar: jar, Timeout: testTimeout}, t, m[2], ""})
-					pages[0].login(m[3])
-				}
+			c := &crew{key: path, command: func(words ...string) (string, error) {
+				text, err := run(words...).CombinedOutput()
+				return string(text), err
+			}}
+			c.join(t, out, nil, pages)
+			if all {
+				c.leaveUnanswered()
+				flood(t, site)
 			}
-			n := 1
-			if is("eight pages") {
-				n = 8
-			}
-			var await func(string) string
-			for range n { // the newest has its place
-				await = pages[0].events("")
-			}
-			page, now := pages[0], func() int64 {
-				var e struct{ T int64 }
-				_, data, _ := strings.Cut(await(`"t":`), `"t":`)
-				fmt.Sscan(data, &e.T)
-				return e.T
-			}
-			await(`"floor_j":`)
-			if is("four commands without an answer") {
-				for i := range 4 {
-					if code, text := page.post("command", fmt.Sprintf(`{"id":"p%d","at":%d,"kind":"preference","setting":0.5,`+
-						`"replaces_j":42000}`, i, now())); code != http.StatusAccepted {
-						t.Fatalf("%d %s", code, text)
-					}
-				}
-			}
-			if is("a flood") {
-				flood(t, url)
-			}
-			before, err := os.ReadDir(filepath.Dir(path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := now()
-			began := time.Now()
-			if code, text := page.post("command", fmt.Sprintf(`{"id":"s-page","at":%d,"kind":"mission","action":"stop"}`,
-				at)); code != http.StatusAccepted {
-				t.Errorf("page: %d %s", code, text)
-			}
-			if answer := await(`"id":"s-page"`); !strings.Contains(answer, "mission stop accepted from slot 31") {
-				t.Errorf("page: %s", answer)
-			}
-			fromPage := time.Since(began)
-			began = time.Now()
-			text, err := run("mission stop -id s-cli").CombinedOutput()
-			fromCLI := time.Since(began)
-			if err != nil || !strings.Contains(string(text), "mission stop accepted from slot 31") {
-				t.Errorf("command line: %v %s", err, text)
-			}
-			if after, _ := os.ReadDir(filepath.Dir(path)); len(after) != len(before) {
-				t.Errorf("%d files beside the key, before %d", len(after), len(before))
-			}
-			t.Logf("answered after %v from the page, %v from the command line", fromPage.Round(time.Millisecond),
-				fromCLI.Round(time.Millisecond))
-			if max(fromPage, fromCLI) > *stopWithin {
-				t.Errorf("want within %v", *stopWithin)
-			}
+			c.stop()
 		})
 	}
 }

@@ -45,6 +45,8 @@ type Server struct {
 	Picture     *Picture          // beneath the map; nil: none
 	Replay      *flightlog.Flight // shown in place of the fleet, with no Operators; nil: none
 	Clock       func() time.Time  // nil: time.Now
+	// Open listens at an address; nil: net.Listen
+	Open func(network, address string) (net.Listener, error)
 
 	// Fleets are listed in place of a page, and each has its own below its name; of these
 	// servers nothing is used that says how they are reached. Operators are those of every fleet,
@@ -173,7 +175,11 @@ func (s *Server) Initialize() (err error) {
 		f.Clock, f.access, f.listed, f.stall, f.ctx = s.Clock, s.access, f != s, s.stall, s.ctx
 		f.state.start(s.Clock(), f.StaleAfter)
 	}
-	if s.listener, err = net.Listen("tcp", s.Listen); err != nil {
+	open := s.Open
+	if open == nil {
+		open = net.Listen
+	}
+	if s.listener, err = open("tcp", s.Listen); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("address %s for browsers is in use by another program, `ss -tulpn` shows which: stop it, or choose another: "+
 				"-listen", s.Listen)
