@@ -11,6 +11,8 @@ const rateWindowS = 5.0
 type clockRate struct {
 	first, last    clockSample // of the first second, and of the present one
 	beganS         float64
+	rateFromS      float64 // of first
+	latest         clockSample
 	presentSecondS float64
 	measuredMSPerS float64     // ms per mission second; 0: not known
 	prompt         clockSample // the one that took least to arrive, of the last minute or two
@@ -29,7 +31,7 @@ func (a clockSample) delayedMoreThan(b clockSample) bool {
 func (r *clockRate) add(ms, now float64) {
 	s := clockSample{ms, now}
 	if r.beganS == 0 {
-		*r = clockRate{first: s, last: s, beganS: now, presentSecondS: now, prompt: s, nextPrompt: s, promptFromS: now}
+		*r = clockRate{first: s, last: s, beganS: now, rateFromS: now, latest: s, presentSecondS: now, prompt: s, nextPrompt: s, promptFromS: now}
 	}
 	if now-r.promptFromS > promptForS { // s alone may be one of a full buffer
 		r.prompt, r.nextPrompt, r.promptFromS = r.nextPrompt, s, now
@@ -39,7 +41,14 @@ func (r *clockRate) add(ms, now float64) {
 			*p = s
 		}
 	}
-	if now-r.beganS < 1 && r.first.delayedMoreThan(s) {
+	// An autopilot that was rebooted soon after its boot shows no time that goes back: it was silent,
+	// and its clock shows less than half of that. The rate is measured anew.
+	const silentS = 2
+	if silence := now - r.latest.receivedS; silence > silentS && ms-r.latest.bootMS < 500*silence {
+		r.first, r.last, r.rateFromS, r.presentSecondS, r.measuredMSPerS = s, s, now, now, 0
+	}
+	r.latest = s
+	if now-r.rateFromS < 1 && r.first.delayedMoreThan(s) {
 		r.first = s
 	}
 	if r.last.delayedMoreThan(s) || now-r.presentSecondS >= 1 {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -390,5 +391,20 @@ func TestManyFramesLost(t *testing.T) {
 	v.transmitAs(v.sequence-3, heartbeatMessage(ModeHold, false))
 	if v.RejectedFrames()["out of order"] != before+1 {
 		t.Error("a late HEARTBEAT counts")
+	}
+}
+
+// An autopilot that is rebooted three seconds after its boot never shows a time that goes back. Its
+// clock is measured anew, and not taken for one that is slow.
+func TestClockRateOverAnEarlyReboot(t *testing.T) {
+	var r clockRate
+	for s := 1.0; s < 3; s += 0.1 {
+		r.add(1000*s, s)
+	}
+	for s := 8.0; s < 20; s += 0.1 { // rebooted at 3, silent for 5
+		r.add(1000*(s-3), s)
+	}
+	if got := r.ratio(); math.Abs(got-1) > 0.01 {
+		t.Errorf("the rate is %.3f", got)
 	}
 }

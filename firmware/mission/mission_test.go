@@ -405,3 +405,31 @@ func TestTableNamesStates(t *testing.T) {
 		}
 	}
 }
+
+// The least crew_hold_s is a slot of a second: contact that lasts is not older than its last
+// heartbeat, however much time the next tick adds, and ends the hold.
+func TestShortestHoldEnds(t *testing.T) {
+	m := inPhase("flying")
+	m.Limits.CrewHoldS = 1
+	tick := func(heartbeats int) {
+		for k := range heartbeats {
+			m.Heartbeat("crew-1", false, 0.1*float64(k))
+		}
+		m.Tick(TickInput{MissionS: 1, WallS: 1, Connected: true})
+	}
+	for range 8 {
+		tick(10)
+	}
+	for range 3 {
+		tick(0)
+	}
+	if m.Phase() != "holding" {
+		t.Fatalf("without contact it is %s", m.Phase())
+	}
+	for range 3 {
+		tick(10)
+	}
+	if m.Phase() != "flying" {
+		t.Errorf("with contact again it is %s", m.Phase())
+	}
+}

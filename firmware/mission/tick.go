@@ -71,7 +71,7 @@ func (m *Mission) Heartbeat(station string, leaving bool, afterTickS float64) {
 	}
 	m.crewReceived, m.heartbeatS = true, now
 	if lasts(&m.crewSpans, span{from, now}, m.Limits.CrewHoldS) {
-		c.CrewLostS = 0
+		c.CrewLostS = -afterTickS // the next tick adds the whole time since the last one
 	}
 }
 
@@ -81,7 +81,7 @@ func (m *Mission) CrewAgeS() *float64 {
 	if len(m.state.Contact.Stations) == 0 {
 		return nil
 	}
-	return new(m.state.Contact.CrewLostS)
+	return new(max(0, m.state.Contact.CrewLostS))
 }
 
 // CommandReceived counts a verified command as contact that has lasted. Later silence has an effect

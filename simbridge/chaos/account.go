@@ -67,7 +67,7 @@ func (m *mission) judgeEnd(courseError error) {
 		m.forgiveRescues()
 	}
 	m.judge.finish(&e, tasks, inTime)
-	o.MinSeparationM = m.judge.minSeparationM
+	o.MinSeparationM = min(m.judge.minSeparationM, 1e9) // without two in the air there is none
 	o.LeftForPacks = m.judge.leftForPacks()
 	for _, v := range m.judge.broken() {
 		if m.plan.knownIssue(v.rule) != "" {
