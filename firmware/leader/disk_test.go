@@ -12,9 +12,15 @@ import (
 	"prefdt/telemetry"
 )
 
-// inItsOwnProcess runs a test that fills the disk.
-func inItsOwnProcess(t *testing.T) {
+// diskTest runs a test that fills the disk in a process of its own: the limit applies to the
+// whole process, and go test writes files too.
+func diskTest(t *testing.T, f func(*testing.T)) {
 	t.Helper()
+	if os.Getenv("PREFDT_DISK_FULL") != "" {
+		simnet.Test(t, f)
+		return
+	}
+	t.Parallel()
 	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	c.Env = append(os.Environ(), "PREFDT_DISK_FULL=1")
 	out, err := c.CombinedOutput()
@@ -25,14 +31,9 @@ func inItsOwnProcess(t *testing.T) {
 
 // A disk that is full in flight: no command is acknowledged that is not durable, the
 // fleet returns without the ledger, and what was settled before is there when there
-// is space again. It runs in a process of its own: the limit applies to the whole
-// process, and go test writes files too.
+// is space again.
 func TestDiskFull(t *testing.T) {
-	simnet.Test(t, func(t *testing.T) {
-		if os.Getenv("PREFDT_DISK_FULL") == "" {
-			inItsOwnProcess(t)
-			return
-		}
+	diskTest(t, func(t *testing.T) {
 		r := rig.New(t, 2, 100000)
 		f := r.StartLeader()
 		r.TakeOff()
@@ -55,6 +56,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("it was acknowledged: %s", acks)
 		}
 		freeSpace()
+		r.AwaitSaved()
 		f = f.Restart(nil)
 		after := r.Await("the next leader", rig.AnyStatus)
 		if after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 42000 || after.SpentJ < before.SpentJ-1e-6 {

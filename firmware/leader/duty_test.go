@@ -60,7 +60,7 @@ const landWithAFifth = `"packs":[{"aircraft":1,"reserve":0.2},{"aircraft":2,"res
 // reserves of both.
 func TestKilledAsOneLeaves(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
-		r := rig.New(t, 2, 60) // a restart takes wall time, in which they fly on
+		r := rig.New(t, 2, 60)
 		fitPacks(r, 19e3, 34e3)
 		r.Config.Flight.ReserveJ = 3e3
 		x := watchTouchdowns(r)

@@ -87,7 +87,7 @@ func TestCrewContactLost(t *testing.T) {
 		if by := f.Report().HeldBy; by != "radio" {
 			t.Errorf("held by %q", by)
 		}
-		for i, s := 0, r.LastStatus(); i < 20; i++ { // contact that lasts, here for 0.33 s
+		for i, s := 0, r.LastStatus(); i < 20; i++ { // contact that lasts
 			r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: int64(2 + i)})
 			s = r.Await("the next slot", func(n telemetry.Status) bool { return n.Slot > s.Slot })
 		}
@@ -95,8 +95,7 @@ func TestCrewContactLost(t *testing.T) {
 		r.Publish(r.Topics.Heartbeat("crew-1"), telemetry.Heartbeat{Seq: 30, Leaving: true})
 		// One that left is not missed: it flies for longer than the hold takes.
 		s := r.Await("a status", rig.AnyStatus)
-		wallSlots := int(2.5 * 1000 / r.Config.SlotMS)
-		if later := r.Await("slots on", func(n telemetry.Status) bool { return n.Slot >= s.Slot+wallSlots }); !rig.Flying(later) {
+		if later := r.Await("three slots on", rig.SlotSettled(s.Slot+3)); !rig.Flying(later) {
 			t.Errorf("after the station left: %s", later.State)
 		}
 	})

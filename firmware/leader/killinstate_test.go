@@ -1,11 +1,13 @@
 package leader_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"prefdt/firmware/link"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
 	"prefdt/simbridge/simnet"
@@ -111,45 +113,51 @@ func TestKilledAfterAPilotTookOver(t *testing.T) {
 	})
 }
 
-// Another leader took the fleet over while this one was down: this one ends with its
-// own exit status, and sends nothing to any aircraft.
+// Another leader took the fleet over while this one was down: this one ends for it, and sends
+// nothing to any aircraft.
 func TestRestartedBesideAnotherLeader(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		f := r.FlyToSlot(3)
+		var stop func()
+		var before int64
+		f = f.Restart(func() {
+			if !r.Eventually(func() bool { online, _ := r.Online(); return !online }) {
+				t.Fatal("its will was not received")
+			}
+			r.PublishRetained(r.Topics.Online(), "true")
+			stop = repeat(func(n int64) { r.Publish(r.Topics.Slot(), foreignBeacon(int(20+n))) })
+			before = r.CommandCount(0) + r.CommandCount(1)
+		})
+		if err := <-f.Done; !errors.Is(err, link.ErrIncumbent) {
+			t.Errorf("it ended with %v", err)
+		}
+		stop()
+		if got := r.CommandCount(0) + r.CommandCount(1) - before; got > 0 {
+			t.Errorf("the aircraft got %d setpoints and commands", got)
+		}
+	})
+}
+
+// foreignBeacon is a beacon of another leader.
+func foreignBeacon(n int) telemetry.Slot {
+	return telemetry.Slot{Slot: n, SlotMS: 1000, Speed: 1, ReportByMS: 350, DecideByMS: 600,
+		Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}}
+}
+
+// The leader's program has an exit status of its own where another one leads the fleet.
+func TestExitStatusBesideAnotherLeader(t *testing.T) {
 	t.Parallel()
-	r := rig.NewRealTime(t, 2, 100000, 250) // it listens for one and a half slots
-	args := r.ProgramArgs()
-	p := r.StartProgram(args)
-	r.TakeOff()
-	r.Await("slot 3", rig.SlotSettled(3))
-	p.Kill()
-	if !r.Eventually(func() bool { online, _ := r.Online(); return !online }) {
-		t.Fatal("its will was not received")
-	}
-	r.PublishRetained(r.Topics.Online(), "true")
-	if !r.Eventually(func() bool { online, _ := r.Online(); return online }) {
-		t.Fatal("the other is not online")
-	}
-	// more often than beacons come, so that a busy machine leaves no one and a half slots without any
+	r := rig.NewRealTime(t, 1, 100, 20_000) // it listens for a minute, and beacons come all the time
+	p := r.StartProgram(r.ProgramArgs())
 	other := time.NewTicker(20 * time.Millisecond)
 	defer other.Stop()
-	before := r.CommandCount(0) + r.CommandCount(1)
-	p = r.StartProgram(args)
-	late := time.After(3 * time.Minute)
-	for n := 20; ; n++ {
-		select {
-		case <-p.Done:
-			if p.ExitCode() != 3 {
-				t.Errorf("exit status %d: %v", p.ExitCode(), p.Failure())
-			}
-			if got := r.CommandCount(0) + r.CommandCount(1) - before; got > 0 {
-				t.Errorf("the aircraft got %d setpoints and commands", got)
-			}
-			return
-		case <-other.C:
-			r.Publish(r.Topics.Slot(), telemetry.Slot{Slot: n, SlotMS: 250, Speed: 4, ReportByMS: 87, DecideByMS: 150,
-				Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
-		case <-late:
-			t.Fatal("it does not end")
-		}
+	for n := 20; !p.Ended(); n++ {
+		<-other.C
+		r.Publish(r.Topics.Slot(), foreignBeacon(n))
+	}
+	if p.ExitCode() != 3 {
+		t.Errorf("exit status %d: %v", p.ExitCode(), p.Failure())
 	}
 }
 
@@ -162,8 +170,7 @@ func TestForgedLeader(t *testing.T) {
 		r.Config.LeaderKeyFile = newKeyFile(t)
 		forge := r.Client("forger")
 		forgeBeacon := func(n int64) {
-			publish(forge, r.Topics.Slot(), telemetry.Slot{Slot: int(1e6 + n), SlotMS: 40, Speed: 25, ReportByMS: 14, DecideByMS: 24,
-				Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}})
+			publish(forge, r.Topics.Slot(), foreignBeacon(int(1e6+n)))
 		}
 		forgeStatus := func(n int64) {
 			publish(forge, r.Topics.Status(), telemetry.Status{Seq: 1e9 + n, Slot: 17, Slots: 100, State: "flying", EnergySource: "model",
@@ -203,12 +210,12 @@ func TestForgedLeader(t *testing.T) {
 	})
 }
 
-// repeat calls functions every 5 ms, with a rising number, until stop is called.
+// repeat calls functions every 100 ms, with a rising number, until stop is called.
 func repeat(calls ...func(n int64)) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(5 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for n := int64(1); ; n++ {
 			select {

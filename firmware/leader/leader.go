@@ -105,12 +105,12 @@ func (l *Leader) Run(ctx context.Context) error {
 	}
 	inFlight := l.mission.InFlight() || saved.InFlight()
 	// Listen for another leader before the links are opened: it may be using them.
+	defer l.mqtt.Close()
 	if err := l.mqtt.Start(ctx, inFlight, l.fleet.StartStreaming); ctx.Err() != nil {
 		return nil // asked to end while it waited for the broker
 	} else if err != nil {
 		return err
 	}
-	defer l.mqtt.Close()
 	if err := l.fleet.Start(); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package leader_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"testing"
 	"time"
 
@@ -14,8 +13,8 @@ import (
 	"prefdt/telemetry"
 )
 
-// watchLateness checks that every slot is opened and every setpoint renewed in time, until the
-// function that it returns is called.
+// watchLateness begins to watch that every slot is opened and every setpoint renewed in time; the
+// function that it returns checks it.
 func watchLateness(t *testing.T, r *rig.Rig, f *rig.LeaderRun) (check func()) {
 	t.Helper()
 	expired, missed := f.Report().FleetCounts.ExpiredSetpoints, r.LastStatus().MissedSlots
@@ -87,43 +86,27 @@ func TestFullSlot(t *testing.T) {
 		f := r.FlyToSlot(0)
 		crowd := r.Client("crowd")
 		rng := rand.New(rand.NewPCG(1, 2))
-		// Reports that this machine delivered too late prove nothing about the leader: the
-		// slot that counts is one in which enough of them arrived.
-		for attempt := 0; ; attempt++ {
-			check := watchLateness(t, r, f)
-			last := r.Beacons()
-			n := last[len(last)-1] + 1
-			if !r.Eventually(func() bool { return r.SlotOpened(n) }) {
-				t.Fatal("no beacon")
-			}
-			for u := range users.MaxPerSlot + 10 { // ten too many
-				publish(crowd, r.Topics.Report(fmt.Sprintf("c%d", u)), telemetry.Report{
-					Slot: n, PositionM: [2]float64{1000 * rng.Float64(), 1000 * rng.Float64()}, CPUHz: 1e9,
-					Task: &telemetry.Task{Bits: 5e5 + 1e6*rng.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + rng.Float64()},
-				})
-			}
-			r.Await("two slots on", rig.SlotSettled(n+2))
-			var s telemetry.Status
-			for _, c := range r.Statuses() {
-				if c.Slot == n {
-					s = c
-				}
-			}
-			t.Logf("%d received, decided in %.1f ms", s.UsersHeard, s.DecisionMS)
-			check()
-			if s.UsersHeard > users.MaxPerSlot {
-				t.Fatalf("%d users received, want at most %d", s.UsersHeard, users.MaxPerSlot)
-			}
-			if s.UsersHeard == users.MaxPerSlot {
-				if !r.Eventually(func() bool { return r.DecisionCount(n) == users.MaxPerSlot }) {
-					t.Errorf("%d users were sent a decision", r.DecisionCount(n))
-				}
-				return
-			}
-			if attempt == 10 {
-				t.Fatalf("in no slot %d users were received, lastly %d", users.MaxPerSlot, s.UsersHeard)
-			}
+		check := watchLateness(t, r, f)
+		last := r.Beacons()
+		n := last[len(last)-1] + 1
+		if !r.Eventually(func() bool { return r.SlotOpened(n) }) {
+			t.Fatal("no beacon")
 		}
+		for u := range users.MaxPerSlot + 10 { // ten too many
+			publish(crowd, r.Topics.Report(fmt.Sprintf("c%d", u)), telemetry.Report{
+				Slot: n, PositionM: [2]float64{1000 * rng.Float64(), 1000 * rng.Float64()}, CPUHz: 1e9,
+				Task: &telemetry.Task{Bits: 5e5 + 1e6*rng.Float64(), CyclesPerBit: 1000, DeadlineS: 0.5 + rng.Float64()},
+			})
+		}
+		s := r.Await("its status", rig.SlotSettled(n))
+		if s.Slot != n || s.UsersHeard != users.MaxPerSlot {
+			t.Errorf("%d users received in slot %d, want %d in slot %d", s.UsersHeard, s.Slot, users.MaxPerSlot, n)
+		}
+		if !r.Eventually(func() bool { return r.DecisionCount(n) == users.MaxPerSlot }) {
+			t.Errorf("%d users were sent a decision", r.DecisionCount(n))
+		}
+		r.Await("two slots on", rig.SlotSettled(n+2))
+		check()
 	})
 }
 
@@ -136,8 +119,6 @@ func TestFlood(t *testing.T) {
 		f := r.FlyToSlot(2)
 		check, refused := watchLateness(t, r, f), f.RejectedMessages("")
 		flood := r.Client("flood")
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
 		first := r.LastStatus()
 		sent, fullSlots := [4]int{}, 0
 		tick := time.NewTicker(10 * time.Millisecond)
@@ -163,7 +144,6 @@ func TestFlood(t *testing.T) {
 		if ack := r.SendCommand(r.Topics.Preference(), `{"id":"amid","setting":0.5}`, "amid"); !ack.Accepted {
 			t.Errorf("a command amid the flood: %+v", ack)
 		}
-		runtime.ReadMemStats(&after)
 		lost := func() (n uint64) { // what waits in a queue may be dropped still
 			n = flood.Dropped().Publications
 			for _, dropped := range f.Report().DroppedMessages {
@@ -171,8 +151,7 @@ func TestFlood(t *testing.T) {
 			}
 			return n
 		}
-		t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader, heap %d MB more", sent, lost(),
-			f.RejectedMessages("")-refused, (int64(after.HeapAlloc)-int64(before.HeapAlloc))>>20)
+		t.Logf("%v sent, %d of them lost on the way, %d more refused by the leader", sent, lost(), f.RejectedMessages("")-refused)
 		check()
 		last := r.LastStatus()
 		if !r.Eventually(func() bool { return f.RejectedMessages("")-refused+lost() >= uint64(sent[0]) }) {
@@ -183,7 +162,7 @@ func TestFlood(t *testing.T) {
 				fullSlots++
 			}
 		}
-		if slots := last.Slot - first.Slot; slots-fullSlots > 2 {
+		if slots := last.Slot - first.Slot; fullSlots < slots {
 			t.Errorf("in %d slots of %d all four users were received", fullSlots, slots)
 		}
 		last = r.Await("two slots on", rig.SlotSettled(r.LastStatus().Slot+2))

@@ -75,19 +75,13 @@ func TestMission(t *testing.T) {
 			t.Errorf("the ledger has %d slots and %.3f J, the status has %.3f J", len(flights[0].Rows), sum, landed.SpentJ)
 		}
 		r.CheckSlotsInOrder()
-		complete := 0
 		for _, n := range r.Beacons() {
-			if d := r.DecisionCount(n); d > 4 {
+			if d := r.DecisionCount(n); d != 4 {
 				t.Errorf("%d decisions in slot %d for 4 users", d, n)
-			} else if d == 4 {
-				complete++
 			}
 		}
-		if complete == 0 {
-			t.Error("in no slot all four users were sent a decision")
-		}
-		const ticks, mostMPS = 10, 12 // in a slot; and of one that is never late
-		if c.Held > ticks || c.Alarms > 0 || c.MinSeparationM < 100 || c.MaxSpeedMPS > mostMPS {
+		const mostMPS = 10
+		if c.Held > 0 || c.Alarms > 0 || c.MinSeparationM < 100 || c.MaxSpeedMPS > mostMPS {
 			t.Errorf("flight: %+v", c)
 		}
 	})
@@ -127,9 +121,10 @@ func TestRestart(t *testing.T) {
 		}
 		r.CheckSlotsInOrder()
 		// A restarted leader flies on while it listens one and a half slots for another
-		// one; those slots have no beacon.
-		if got := len(r.Beacons()) + s.MissedSlots; got < 60-3*3 {
-			t.Errorf("%d slots opened and %d missed, want 60 together but for 3 after each restart", len(r.Beacons()), s.MissedSlots)
+		// one; those slots have no beacon, and are missed. The one in which it is killed may be both.
+		if got := len(r.Beacons()) + s.MissedSlots; got < 60 || got > 60+3 || s.MissedSlots > 3*3 {
+			t.Errorf("%d slots opened and %d missed, want 60 together, at most three missed after each restart", len(r.Beacons()),
+				s.MissedSlots)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
@@ -87,6 +88,7 @@ func TestArmingDeniedIsReported(t *testing.T) {
 		r.Autopilots[0].DenyArming(why)
 		r.StartLeader()
 		r.Await("a start refused for it", func(telemetry.Status) bool {
+			time.Sleep(time.Second)
 			ack := r.SendAction("start")
 			return !ack.Accepted && strings.Contains(ack.Reason, "pre-arm")
 		})

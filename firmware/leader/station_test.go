@@ -22,9 +22,8 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		r.StartLeader()
 		r.Await("the leader", rig.AnyStatus)
 		station := &gomavlib.Node{
-			Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: strings.TrimPrefix(r.Config.Aircraft[0].Endpoint,
-				"udp-listen:")}},
-			Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
+			Endpoints: []gomavlib.EndpointConf{r.Endpoint("station", strings.Replace(r.Config.Aircraft[0].Endpoint, "udp-listen", "udp", 1))},
+			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
 		}
 		if err := station.Initialize(); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ type reporter struct {
 
 func newReporter(t *testing.T, r *rig.Rig, functions map[string]string) *reporter {
 	x := &reporter{decisions: map[string]telemetry.Decision{}}
-	c := &telemetry.Client{Broker: r.Config.Broker, Name: "users", Subscriptions: []telemetry.Subscription{{Filter: r.Topics.Slot()},
+	c := &telemetry.Client{Broker: r.BrokerOf("users"), Name: "users", Subscriptions: []telemetry.Subscription{{Filter: r.Topics.Slot()},
 		{Filter: r.Topics.AllDecisions(), QoS: 1}}}
 	c.Handle = func(m telemetry.Message) {
 		kind, user, _ := r.Topics.Parse(m.Topic)
@@ -85,7 +85,7 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 		}
 		granted := r.Eventually(func() bool {
 			publish(worker, r.Topics.Worker(2), received)
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(time.Second / 2)
 			return users.decision("with").Grant != ""
 		})
 		if !granted {
@@ -110,7 +110,7 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 		}
 		r.Eventually(func() bool { // a beacon sent since
 			publish(worker, r.Topics.Worker(2), received)
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(time.Second / 2)
 			return len(users.offered()) > 0
 		})
 		offer := users.offered()

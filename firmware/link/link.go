@@ -152,6 +152,9 @@ func (l *MQTT) connect(ctx context.Context) error {
 		}
 	}
 	l.initialized.Store(true)
+	if l.ctx.Err() != nil { // Close may have come just before
+		l.closeClients()
+	}
 	return nil
 }
 
@@ -209,8 +212,11 @@ func (l *MQTT) Connected() bool { return l.initialized.Load() && l.client.Connec
 // Waiting is whether messages from users have arrived that are not in UserMessages yet.
 func (l *MQTT) Waiting() bool { return l.initialized.Load() && l.users.Waiting() }
 
-// Close releases the leader's session.
+// Close releases the leader's session, whether Start succeeded or not.
 func (l *MQTT) Close() {
+	if l.stop == nil {
+		return
+	}
 	l.stop()
 	if l.initialized.Load() {
 		l.closeClients()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"prefdt/firmware/clock"
@@ -110,20 +111,17 @@ func (f *LeaderRun) Stop() error {
 	return <-f.Done
 }
 
-// Kill ends the leader as a crash would: its links are cut, and its files stay as they are.
+// Kill ends the leader as a crash would, in virtual time: its links are cut, and its files stay
+// as they are.
 func (f *LeaderRun) Kill() {
 	r := f.rig
 	r.test.Helper()
-	crash := func() error {
-		if f.program == nil {
-			return f.Stop()
-		}
-		files, dir := r.test.TempDir(), r.Config.StateDir
-		err := os.CopyFS(files, os.DirFS(dir))
-		f.program.Crash()
-		return errors.Join(err, f.Stop(), os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(files)))
-	}
-	if err := crash(); err != nil {
+	synctest.Wait() // no file is being written
+	files, dir := r.test.TempDir(), r.Config.StateDir
+	err := os.CopyFS(files, os.DirFS(dir))
+	f.program.Crash()
+	f.Stop() // whatever it says of links that are cut
+	if err := errors.Join(err, os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(files))); err != nil {
 		r.test.Fatal(err)
 	}
 }

@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
+// The process would end otherwise. A signal can't be ignored first in a test in virtual time.
+func init() { signal.Ignore(syscall.SIGXFSZ) }
+
 // Fill lets no file grow, or be written beyond its first byte, until the function
 // it returns is called. The limit is the whole process's, and go test writes files
 // too: a test that fills the disk runs in a process of its own.
 func Fill(t *testing.T) (release func()) {
 	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		t.Fatal(err)
@@ -21,10 +23,7 @@ func Fill(t *testing.T) (release func()) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
-	release = func() {
-		syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was)
-		signal.Reset(syscall.SIGXFSZ)
-	}
+	release = func() { syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was) }
 	t.Cleanup(release)
 	return release
 }
