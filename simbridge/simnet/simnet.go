@@ -278,7 +278,8 @@ func (p *Program) Dial(ctx context.Context, network, address string) (net.Conn, 
 	}
 	p.wait()
 	n := p.network
-	refused := &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(to), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	refused := &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(to),
+		Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for {
 		n.mutex.Lock()
 		l := n.listeners[to]
@@ -335,7 +336,8 @@ func (p *Program) Listen(_, address string) (net.Listener, error) {
 func (p *Program) Socket(address string) (datagram.Socket, error) {
 	var s *socket
 	_, err := p.network.bind(address, func(at netip.AddrPort) bool { return p.network.sockets[at] == nil }, func(at netip.AddrPort) {
-		s = &socket{program: p, address: at, received: make(chan received, socketBuffer), ended: make(chan struct{}), paths: map[netip.AddrPort]*path{}}
+		s = &socket{program: p, address: at, received: make(chan received, socketBuffer), ended: make(chan struct{}),
+			paths: map[netip.AddrPort]*path{}}
 		p.network.sockets[at] = s
 	})
 	if err != nil {

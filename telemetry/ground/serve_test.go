@@ -134,8 +134,8 @@ func TestServe(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		out, ended := make(lineWriter, 1000), make(chan int, 1)
 		go func() {
-			ended <- site.ground().Run(ctx, []string{"serve", "-fleet", "f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key", first + "," + second,
-				"-name", "hut"}, out, out)
+			ended <- site.ground().Run(ctx, []string{"serve", "-fleet", "f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key",
+				first + "," + second, "-name", "hut"}, out, out)
 		}()
 		pages := map[string]*console{}
 		var links [][]string
@@ -267,7 +267,8 @@ func TestServeFleets(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		out, ended := make(lineWriter, 1000), make(chan int, 1)
 		go func() {
-			ended <- site.ground().Run(ctx, []string{"serve", "-fleets", "f0, f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key", key}, out, out)
+			ended <- site.ground().Run(ctx, []string{"serve", "-fleets", "f0, f1", "-broker", site.url, "-listen", "127.0.0.1:0", "-key",
+				key}, out, out)
 		}()
 		var c *console
 		for range 2 {

@@ -11,12 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )
 
 // startFleets serves the fleets f1 and f2, whose operators note what they are given.
-func startFleets(t *testing.T) (c *console, sent func() []string) {
+func startFleets(t *testing.T, start func(testing.TB, ...func(*console)) *console) (c *console, sent func() []string) {
 	t.Helper()
 	var mutex sync.Mutex
 	var all []string
@@ -25,7 +26,7 @@ func startFleets(t *testing.T) (c *console, sent func() []string) {
 		defer mutex.Unlock()
 		all = append(all, text)
 	}
-	c = startConsole(t, func(c *console) {
+	c = start(t, func(c *console) {
 		c.Fleet, c.Operators = "", []*Operator{{Name: "crew-1"}}
 		for _, fleet := range []string{"f1", "f2"} {
 			c.Fleets = append(c.Fleets, &Server{Fleet: fleet, AreaM: c.AreaM, StaleAfter: c.StaleAfter, Log: c.Log, Operators: []*Operator{{
@@ -64,77 +65,79 @@ func publishTo(t *testing.T, c *console, fleet int, s telemetry.Status) {
 
 // One link opens every fleet's page; each has its own data, commands and heartbeat.
 func TestFleets(t *testing.T) {
-	c, sent := startFleets(t)
-	publishTo(t, c, 0, exampleStatus(17))
-	b, watcher := c.newBrowser("command as crew-1"), c.newBrowser("watch")
-	headers := map[string]string{"Content-Type": "application/json"}
-	lines := func() (x []summary) {
-		t.Helper()
-		r := watcher.do("GET", "/fleets", nil, "")
-		if err := json.Unmarshal([]byte(r.body), &x); err != nil || len(x) != 2 {
-			t.Fatalf("%d %s", r.status, r.body)
+	simnet.Test(t, func(t *testing.T) {
+		c, sent := startFleets(t, startInMemory)
+		publishTo(t, c, 0, exampleStatus(17))
+		b, watcher := c.newBrowser("command as crew-1"), c.newBrowser("watch")
+		headers := map[string]string{"Content-Type": "application/json"}
+		lines := func() (x []summary) {
+			t.Helper()
+			r := watcher.do("GET", "/fleets", nil, "")
+			if err := json.Unmarshal([]byte(r.body), &x); err != nil || len(x) != 2 {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+			return x
 		}
-		return x
-	}
-	c.advance(500 * time.Millisecond)
-	want := []summary{
-		{"f1", "flying", "0.5 s old; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", false, false},
-		{"f2", "-", "no status yet", true, false},
-	}
-	if got := lines(); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	c.advance(2500 * time.Millisecond)
-	lost := exampleStatus(3)
-	lost.Aircraft[1].Reason, lost.Saturated = "left OFFBOARD for POSCTL while flying", true
-	publishTo(t, c, 1, lost)
-	want = []summary{
-		{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
-		{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
-			"while flying",
-			false, true},
-	}
-	if got := lines(); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+		c.advance(500 * time.Millisecond)
+		want := []summary{
+			{"f1", "flying", "0.5 s old; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", false, false},
+			{"f2", "-", "no status yet", true, false},
+		}
+		if got := lines(); !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		c.advance(2500 * time.Millisecond)
+		lost := exampleStatus(3)
+		lost.Aircraft[1].Reason, lost.Saturated = "left OFFBOARD for POSCTL while flying", true
+		publishTo(t, c, 1, lost)
+		want = []summary{
+			{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
+			{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
+				"while flying",
+				false, true},
+		}
+		if got := lines(); !slices.Equal(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 
-	order := fmt.Sprintf(`{"id":"h1","kind":"mission","action":"hold","at":%d}`, c.Fleets[1].state.ms(c.Clock()))
-	if r := b.do("POST", "/f2/command", headers, order); r.status != http.StatusAccepted {
-		t.Errorf("command: %d %s", r.status, r.body)
-	}
-	for len(sent()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	for _, q := range []struct {
-		b            *browser
-		method, path string
-		want         int
-	}{
-		{watcher, "POST", "/f2/command", http.StatusForbidden}, {b, "POST", "/command", http.StatusNotFound},
-		{b, "POST", "/f3/command", http.StatusNotFound},
-		{c.newBrowser(""), "GET", "/fleets", http.StatusUnauthorized}, {c.newBrowser(""), "GET", "/f1/session", http.StatusUnauthorized},
-		{b, "GET", "/", http.StatusOK}, {b, "GET", "/f1/", http.StatusOK}, {b, "GET", "/f2/app.js", http.StatusOK},
-		{b, "GET", "/events", http.StatusNotFound},
-		{b, "POST", "/f1/alive", http.StatusConflict},
-	} {
-		if r := q.b.do(q.method, q.path, headers, order); r.status != q.want {
-			t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+		order := fmt.Sprintf(`{"id":"h1","kind":"mission","action":"hold","at":%d}`, c.Fleets[1].state.ms(c.Clock()))
+		if r := b.do("POST", "/f2/command", headers, order); r.status != http.StatusAccepted {
+			t.Errorf("command: %d %s", r.status, r.body)
 		}
-	}
-	// The stream of one fleet's page is no sign of life for another's.
-	session := c.access.session(&http.Request{Header: http.Header{"Cookie": {b.cookie}}}, c.Clock())
-	if !c.access.openStream(session, &eventStream{"f2", func() {}}) {
-		t.Fatal("no place")
-	}
-	if r := b.do("POST", "/f1/alive", headers, "{}"); r.status != http.StatusConflict {
-		t.Errorf("alive without the page's stream: %d", r.status)
-	}
-	if r := b.do("POST", "/f2/alive", headers, "{}"); r.status != http.StatusNoContent {
-		t.Errorf("alive: %d %s", r.status, r.body)
-	}
-	if got, want := sent(), []string{"f2 mission hold", "f2 heartbeat, leaving false"}; !slices.Equal(got, want) {
-		t.Errorf("sent %q, want %q", got, want)
-	}
+		for len(sent()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for _, q := range []struct {
+			b            *browser
+			method, path string
+			want         int
+		}{
+			{watcher, "POST", "/f2/command", http.StatusForbidden}, {b, "POST", "/command", http.StatusNotFound},
+			{b, "POST", "/f3/command", http.StatusNotFound},
+			{c.newBrowser(""), "GET", "/fleets", http.StatusUnauthorized}, {c.newBrowser(""), "GET", "/f1/session", http.StatusUnauthorized},
+			{b, "GET", "/", http.StatusOK}, {b, "GET", "/f1/", http.StatusOK}, {b, "GET", "/f2/app.js", http.StatusOK},
+			{b, "GET", "/events", http.StatusNotFound},
+			{b, "POST", "/f1/alive", http.StatusConflict},
+		} {
+			if r := q.b.do(q.method, q.path, headers, order); r.status != q.want {
+				t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+			}
+		}
+		// The stream of one fleet's page is no sign of life for another's.
+		session := c.access.session(&http.Request{Header: http.Header{"Cookie": {b.cookie}}}, c.Clock())
+		if !c.access.openStream(session, &eventStream{"f2", func() {}}) {
+			t.Fatal("no place")
+		}
+		if r := b.do("POST", "/f1/alive", headers, "{}"); r.status != http.StatusConflict {
+			t.Errorf("alive without the page's stream: %d", r.status)
+		}
+		if r := b.do("POST", "/f2/alive", headers, "{}"); r.status != http.StatusNoContent {
+			t.Errorf("alive: %d %s", r.status, r.body)
+		}
+		if got, want := sent(), []string{"f2 mission hold", "f2 heartbeat, leaving false"}; !slices.Equal(got, want) {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+	})
 }
 
 func TestFleetsRefused(t *testing.T) {
@@ -152,7 +155,7 @@ func TestFleetsRefused(t *testing.T) {
 // The list in a browser leads to a fleet's page and back, and shows which one is lost.
 func TestPageFleets(t *testing.T) {
 	needBrowser(t)
-	c, _ := startFleets(t)
+	c, _ := startFleets(t, startConsole)
 	live(c)
 	for _, f := range c.Fleets {
 		f.Clock = time.Now

@@ -302,7 +302,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, session *session
 			return
 		}
 		e.Welcome, first = first, nil
-		control.SetWriteDeadline(time.Now().Add(s.stall)) // the socket's, not the fleet's time
+		control.SetWriteDeadline(time.Now().Add(stallAfter)) // the socket's, not the fleet's time
 		if _, err := w.Write(slices.Concat([]byte("data: "), encode(e), []byte("\n\n"))); err != nil {
 			return
 		}

@@ -11,19 +11,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"prefdt/firmware/ledger"
 	"prefdt/simbridge/rig"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 	"prefdt/telemetry/flightlog"
 )
 
-// flown is a mission flown against simulated autopilots, with a console beside it.
+// flown is a mission flown against simulated autopilots.
 type flown struct {
-	live   map[int][]telemetry.Status // that pages received, by the slot settled last: more than one where a disk is slow
-	acks   []telemetry.Ack            // that the crew received, in order
-	shown  map[string]string          // figures of a page by its clock's text
-	flight *flightlog.Flight          // the leader's file
+	messages []telemetry.Message        // that the console received, in order
+	live     map[int][]telemetry.Status // that pages received, by the slot settled last
+	acks     []telemetry.Ack            // that the crew received, in order
+	flight   *flightlog.Flight          // the leader's file
 }
 
 // figures is what a page shows as numbers, without ages. The delay is left out: live it is of
@@ -31,18 +33,19 @@ type flown struct {
 const figures = `[...document.querySelectorAll('#values div')].filter(d => !d.firstChild.textContent.startsWith('delay')).map(d => ` +
 	`d.firstChild.textContent + ' ' + d.lastChild.firstChild.data).join('; ')`
 
-// flyMission flies slots with commands of the crew: budgets, one that is refused, a
+// flyMission flies slots with commands of the crew, in a bubble: budgets, one that is refused, a
 // preference, a hold and its end.
 func flyMission(t *testing.T, slots int) *flown {
 	t.Helper()
-	r := rig.NewAt(t, 2, slots, 125) // a page draws some five times a second, and less on a busy machine
+	r := rig.New(t, 2, slots)
 	x := &flown{live: map[int][]telemetry.Status{}}
-	c := startConsole(t, func(c *console) { c.Fleet = "test" })
+	c := startInMemory(t, live, func(c *console) { c.Fleet = "test" })
 	var mutex sync.Mutex
 	var at cursor
-	client := &telemetry.Client{Broker: r.Config.Broker, Name: "console", Log: c.Log, Handle: func(m telemetry.Message) {
+	client := &telemetry.Client{Broker: r.BrokerOf("console"), Name: "console", Log: c.Log, Handle: func(m telemetry.Message) {
 		mutex.Lock()
 		defer mutex.Unlock()
+		x.messages = append(x.messages, m)
 		if err := c.Handle(m); err != nil {
 			t.Error(err)
 		}
@@ -60,10 +63,6 @@ func flyMission(t *testing.T, slots int) *flown {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	b := c.open(t, "watch", 1280, 800)
-	eval[any](b, fmt.Sprintf(`window.shown = {}, new MutationObserver(() =>
-		shown[document.getElementById('clock').textContent.split(',')[0]] ??= %s)
-		.observe(document.getElementById('values'), {subtree: true, childList: true, characterData: true}), null`, figures))
 
 	f := r.StartLeader()
 	r.Await("the leader", rig.AnyStatus)
@@ -86,7 +85,7 @@ func flyMission(t *testing.T, slots int) *flown {
 		})
 	})
 	var paths []string
-	if !rig.Eventually(func() bool {
+	if !r.Eventually(func() bool {
 		paths, _ = filepath.Glob(filepath.Join(ledger.FilesPath(r.Config.StateDir), "*.json.gz"))
 		return len(paths) == 1
 	}) {
@@ -97,54 +96,75 @@ func flyMission(t *testing.T, slots int) *flown {
 	if err != nil || len(flights) != 1 {
 		t.Fatalf("%d missions, %v", len(flights), err)
 	}
-	x.flight, x.shown = &flights[0], eval[map[string]string](b, "shown")
-	mutex.Lock()
-	defer mutex.Unlock()
+	x.flight = &flights[0]
 	return x
 }
 
-// A replay of the leader's file is what was shown live: each settled status in order, each
-// answer in order, and the same figures in the browser. The page goes forth and back in it by mouse
-// and by keyboard, and sends nothing.
-func TestReplay(t *testing.T) {
-	needBrowser(t)
-	const slots = 40
-	x := flyMission(t, slots)
-	c := startConsole(t, func(c *console) { c.Operators, c.Replay = nil, x.flight })
+const replayedSlots = 40
 
+// A replay of the leader's file is what was shown live: each settled status in order, and each
+// answer in order. It receives and sends nothing.
+func TestReplay(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		x := flyMission(t, replayedSlots)
+		c := startInMemory(t, func(c *console) { c.Operators, c.Replay = nil, x.flight })
+		var r replay
+		if err := json.Unmarshal(c.replay, &r); err != nil {
+			t.Fatal(err)
+		}
+		var ids, want []string
+		for i, e := range r.Events {
+			s := *e.State.Status
+			s.Seq = 0
+			if s.Slot != i || !slices.ContainsFunc(x.live[i], func(live telemetry.Status) bool { return reflect.DeepEqual(s, live) }) {
+				t.Fatalf("status %d: %s, live in that slot %s", i, encode(s), encode(x.live[i]))
+			}
+			for _, a := range e.Answers {
+				ids = append(ids, fmt.Sprint(a.ID, a.Accepted))
+			}
+			if i > 0 && e.T <= r.Events[i-1].T || e.Link.AgeMS != 0 || e.Link.Lost != "" || len(e.Samples) == 0 {
+				t.Errorf("event %d: at %d, link %+v, %d samples", i, e.T, e.Link, len(e.Samples))
+			}
+		}
+		if len(r.Events) != replayedSlots || len(x.live) != replayedSlots {
+			t.Errorf("%d settled statuses, live of %d slots", len(r.Events), len(x.live))
+		}
+		for _, a := range x.acks {
+			want = append(want, fmt.Sprint(a.ID, a.Accepted))
+		}
+		ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "order") }) // those of TakeOff
+		if !slices.Equal(ids, want) {
+			t.Errorf("answers %q, live %q", ids, want)
+		}
+
+		w := c.newBrowser("watch")
+		headers := map[string]string{"Content-Type": "application/json"}
+		for _, q := range []struct {
+			method, path string
+			want         int
+		}{{"GET", "/events", http.StatusNotFound}, {"POST", "/command", http.StatusForbidden}, {"POST", "/alive", http.StatusForbidden},
+			{"POST", "/preview", http.StatusForbidden}, {"GET", "/replay", http.StatusOK}} {
+			if r := w.do(q.method, q.path, headers, "{}"); r.status != q.want {
+				t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+			}
+		}
+		if r := c.newBrowser("").do("GET", "/replay", nil, ""); r.status != http.StatusUnauthorized {
+			t.Errorf("without a cookie: %d", r.status)
+		}
+	})
+}
+
+// The figures in the browser are those that were shown live. The page goes forth and back in them by
+// mouse and by keyboard, and asks for nothing live.
+func TestPageReplay(t *testing.T) {
+	needBrowser(t)
+	var x *flown
+	simnet.Bubble(t, func(t *testing.T) { x = flyMission(t, replayedSlots) })
+	shown := x.show(t)
+	c := startConsole(t, func(c *console) { c.Operators, c.Replay = nil, x.flight })
 	var r replay
 	if err := json.Unmarshal(c.replay, &r); err != nil {
 		t.Fatal(err)
-	}
-	var statuses []telemetry.Status
-	var ids, want []string
-	for i, e := range r.Events {
-		s := *e.State.Status
-		s.Seq = 0
-		statuses = append(statuses, s)
-		for _, a := range e.Answers {
-			ids = append(ids, fmt.Sprint(a.ID, a.Accepted))
-		}
-		if i > 0 && e.T <= r.Events[i-1].T || e.Link.AgeMS != 0 || e.Link.Lost != "" || len(e.Samples) == 0 {
-			t.Errorf("event %d: at %d, link %+v, %d samples", i, e.T, e.Link, len(e.Samples))
-		}
-	}
-	if len(statuses) < slots*3/4 || len(statuses) != len(x.live) {
-		t.Errorf("%d settled statuses, live of %d slots", len(statuses), len(x.live))
-	}
-	for i := range statuses {
-		s := &statuses[i]
-		if i > 0 && s.Slot <= statuses[i-1].Slot ||
-			!slices.ContainsFunc(x.live[s.Slot], func(live telemetry.Status) bool { return reflect.DeepEqual(*s, live) }) {
-			t.Fatalf("status %d: %s, live in that slot %s", i, encode(*s), encode(x.live[s.Slot]))
-		}
-	}
-	for _, a := range x.acks {
-		want = append(want, fmt.Sprint(a.ID, a.Accepted))
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return strings.HasPrefix(id, "order") }) // those of TakeOff
-	if !slices.Equal(ids, want) {
-		t.Errorf("answers %q, live %q", ids, want)
 	}
 
 	b := c.open(t, "watch", 1280, 800)
@@ -152,7 +172,6 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("role %q", got)
 	}
 	b.wait("document.getElementById('clock').textContent !== ''")
-	clock := "document.getElementById('clock').textContent.split(',')[0]"
 	frame := "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))"
 	drawn := eval[map[string]string](b, fmt.Sprintf(`(async () => {
 		const all = {};
@@ -166,17 +185,17 @@ func TestReplay(t *testing.T) {
 		return all;
 	})()`, frame, clock, figures))
 	same := 0
-	last := fmt.Sprintf("slot %d of %d", slots-1, slots) // after it transit goes on
-	for at, text := range x.shown {
-		if !strings.HasPrefix(at, "slot -") && at != last && drawn[at] != "" {
+	last := fmt.Sprintf("slot %d of %d", replayedSlots-1, replayedSlots) // after it transit goes on
+	for at, text := range shown {
+		if at != last && drawn[at] != "" {
 			same++
 			if text != drawn[at] {
 				t.Errorf("at %q\nthe replay shows %s\nlive          %s", at, drawn[at], text)
 			}
 		}
 	}
-	if len(drawn) != len(statuses) || same < 3 {
-		t.Errorf("%d states drawn of %d, %d of them seen live in %q", len(drawn), len(statuses), same, slices.Sorted(maps.Keys(x.shown)))
+	if len(drawn) != replayedSlots || same != replayedSlots-1 {
+		t.Errorf("%d states drawn of %d, %d of them seen live in %q", len(drawn), replayedSlots, same, slices.Sorted(maps.Keys(shown)))
 	}
 
 	at := func(want string) {
@@ -191,7 +210,7 @@ func TestReplay(t *testing.T) {
 	}
 	eval[any](b, "document.activeElement.blur(), null")
 	key("Home")
-	first := fmt.Sprintf("slot %d of %d", statuses[0].Slot, slots)
+	first := fmt.Sprintf("slot 0 of %d", replayedSlots)
 	at(first)
 	if n, want := eval[int](b, "document.querySelectorAll('#answers li').length"), min(len(r.Events[0].Answers), maxAnswers); n != want {
 		t.Errorf("%d answers at the first slot, want %d", n, want)
@@ -200,7 +219,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("at the first slot the charts begin at %s", from)
 	}
 	key("ArrowRight")
-	at(fmt.Sprintf("slot %d of %d", statuses[1].Slot, slots))
+	at(fmt.Sprintf("slot 1 of %d", replayedSlots))
 	key("ArrowLeft")
 	at(first)
 	key("End")
@@ -216,7 +235,7 @@ func TestReplay(t *testing.T) {
 	b.key(" ", " ", nil)
 	at(last)
 	b.wait("document.getElementById('play').textContent === 'Play'") // it ends by itself
-	b.waitText(fmt.Sprintf("The record ends with slot %d, done. What followed, as ways home, is not in it.", slots-1))
+	b.waitText(fmt.Sprintf("The record ends with slot %d, done. What followed, as ways home, is not in it.", replayedSlots-1))
 	if eval[bool](b, "!document.getElementById('commands').hidden || document.getElementById('replay').hidden") {
 		t.Error("a page of commands, or no scrubber")
 	}
@@ -227,21 +246,29 @@ func TestReplay(t *testing.T) {
 	if got := c.beats(); len(got) > 0 || len(c.commands()) > 0 {
 		t.Errorf("sent %q, %q", got, c.commands())
 	}
+}
 
-	w := c.newBrowser("watch")
-	headers := map[string]string{"Content-Type": "application/json"}
-	for _, q := range []struct {
-		method, path string
-		want         int
-	}{{"GET", "/events", http.StatusNotFound}, {"POST", "/command", http.StatusForbidden}, {"POST", "/alive", http.StatusForbidden},
-		{"POST", "/preview", http.StatusForbidden}, {"GET", "/replay", http.StatusOK}} {
-		if r := w.do(q.method, q.path, headers, "{}"); r.status != q.want {
-			t.Errorf("%s %s: %d %s", q.method, q.path, r.status, r.body)
+// clock is what a page shows of its slot.
+const clock = "document.getElementById('clock').textContent.split(',')[0]"
+
+// show has a page receive what was received in flight, and returns its figures by its clock's text.
+func (x *flown) show(t *testing.T) map[string]string {
+	t.Helper()
+	c := startConsole(t, live, func(c *console) { c.Fleet = "test" })
+	b, shown := c.open(t, "watch", 1280, 800), map[string]string{}
+	for _, m := range x.messages {
+		m.Received = time.Now()
+		if err := c.Handle(m); err != nil {
+			t.Error(err)
+		}
+		s, err := telemetry.DecodeStatus(m.Payload)
+		at := fmt.Sprintf("slot %d of %d", s.Slot, replayedSlots)
+		if err == nil && s.Slot >= 0 && strings.HasSuffix(m.Topic, "/status") && shown[at] == "" {
+			b.wait(fmt.Sprintf("%s === %q", clock, at))
+			shown[at] = eval[string](b, figures)
 		}
 	}
-	if r := c.newBrowser("").do("GET", "/replay", nil, ""); r.status != http.StatusUnauthorized {
-		t.Errorf("without a cookie: %d", r.status)
-	}
+	return shown
 }
 
 // A record ends with its last slot, and says what became of the mission.

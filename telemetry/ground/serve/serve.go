@@ -61,7 +61,6 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server
 	hosts    []string        // that a request may name
-	stall    time.Duration   // a client that reads nothing for so long is dropped; 0: stallAfter
 	ctx      context.Context // of the commands on their way
 	cancel   func()
 	done     sync.WaitGroup
@@ -117,8 +116,8 @@ const (
 	minStreamGap = 200 * time.Millisecond // between two events of a stream
 	beatGap      = 900 * time.Millisecond // between two heartbeats of an operator
 	liveFor      = 3 * time.Second        // after its last sign of life a page is live
-	stallAfter   = 10 * time.Second
-	fileStall    = 3 * time.Minute // for what is large, to those who have a cookie
+	stallAfter   = 10 * time.Second       // a client that reads nothing for so long is dropped
+	fileStall    = 3 * time.Minute        // for what is large, to those who have a cookie
 )
 
 // Check returns what is wrong with the fields, without listening.
@@ -161,9 +160,6 @@ func (s *Server) Initialize() (err error) {
 	if s.Clock == nil {
 		s.Clock = time.Now
 	}
-	if s.stall == 0 {
-		s.stall = stallAfter
-	}
 	s.access = &access{}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, f := range append([]*Server{s}, s.Fleets...) {
@@ -172,7 +168,7 @@ func (s *Server) Initialize() (err error) {
 				return err
 			}
 		}
-		f.Clock, f.access, f.listed, f.stall, f.ctx = s.Clock, s.access, f != s, s.stall, s.ctx
+		f.Clock, f.access, f.listed, f.ctx = s.Clock, s.access, f != s, s.ctx
 		f.state.start(s.Clock(), f.StaleAfter)
 	}
 	open := s.Open
@@ -191,7 +187,7 @@ func (s *Server) Initialize() (err error) {
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second, // an event stream reads nothing
-		WriteTimeout:      s.stall,          // an event stream has it for each event
+		WriteTimeout:      stallAfter,       // an event stream has it for each event
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    8 << 10,
 		ConnContext:       withConn,
