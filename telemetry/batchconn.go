@@ -81,6 +81,20 @@ func (c *batchConn) send() {
 	c.sent.Broadcast()
 }
 
+// Read returns why nothing can be sent, once that is so: paho takes the error of a closed connection
+// for its own doing, and noticed the loss by its ping alone, seconds later.
+func (c *batchConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		if c.err != nil {
+			err = c.err
+		}
+	}
+	return n, err
+}
+
 // SetWriteDeadline has no effect: paho sets one for each message, batches have their own.
 func (c *batchConn) SetWriteDeadline(time.Time) error { return nil }
 

@@ -467,6 +467,25 @@ func TestNetworkCut(t *testing.T) {
 	})
 }
 
+// A broker that takes nothing for a write's timeout is lost then, though nothing more is sent.
+func TestWriteTimeout(t *testing.T) {
+	inMemory(t, func(t *testing.T, p *place) {
+		address, _ := p.start(t, brokerSetup{})
+		lost := make(chan error, 10)
+		c := &Client{Broker: p.broker(address), Name: "c", OnDisconnect: func(err error) { lost <- err }}
+		connectClient(t, c)
+		p.Program("broker").Stop()
+		defer p.Program("broker").Continue()
+		began := time.Now()
+		if err := c.Publish(Publication{Topic: "x", Payload: make([]byte, 8<<20)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := nextEvent(t, "loss", lost); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != writeTimeout {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // Neither the client nor the broker leaves a goroutine behind, however the connection ended.
 func TestCloseEndsEverything(t *testing.T) {
 	for name, end := range map[string]func(p *place, c *Client, stopBroker func()){

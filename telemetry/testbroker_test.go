@@ -268,18 +268,14 @@ func (w *wire) take() (conns []*wiredConn) {
 }
 
 // cut breaks every connection without an MQTT DISCONNECT.
-func (w *wire) cut() {
-	for _, c := range w.take() {
-		c.Conn.Close()
-	}
-}
+func (w *wire) cut() { w.cutNear()() }
 
 // cutNear breaks the clients' ends alone: the broker does not notice until end.
 func (w *wire) cutNear() (end func()) {
 	conns := w.take()
 	for _, c := range conns {
 		c.isCut.Store(true)
-		c.SetReadDeadline(time.Unix(1, 0))
+		c.SetReadDeadline(time.Unix(1, 0)) // paho takes net.ErrClosed for its own doing
 	}
 	return func() {
 		for _, c := range conns {
