@@ -29,6 +29,7 @@ AUTOPILOT ?= px4
 # A flight, compared with the simplest alternative although it may have ended with an error. One that failed
 # before its slots leaves the report of an earlier one. What compares is built during the flight, which leaves
 # most of the time of the cores: a first run is half a minute shorter.
+IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
 flyAndCompare = mkdir -p $(2); touch $(2)/.began; $(IDLE) $(MAKE) --no-print-directory bin/offline & built=$$!; \
 	bin/simbridge fly $(1) -checkpoint $(CHECKPOINT); flown=$$?; wait $$built || exit; \
 	if test $(2)/summary.json -nt $(2)/.began; then bin/offline compare -flight $(2) || flown=$$?; fi; exit $$flown
@@ -43,31 +44,14 @@ else
 	$(call flyAndCompare,-config configs/fly-field.yaml -world $(WORLD) -out out/$(WORLD),out/$(WORLD))
 endif
 
-# What flies in real time goes one package at a time, the longest first: two flights on the same
-# cores would be late for each other. Then come the browsers, and last what the pages say, which
-# flies too. Beside all that goes, at a low priority, what takes little of a core and waits for
-# brokers, links and Slurm, and the one flight whose tasks are computed, which is slow; what only
-# computes, and asks for no time, takes what is left, at the lowest priority. `make lint` vets
-# everything, once.
-SLOW = TestWorkersThatFail
-FLYING = ./simbridge/fly ./firmware/leader $(call without,./firmware/... ./simbridge/...,$(COMPUTING) $(WAITING) ./simbridge/fly ./firmware/leader)
-BROWSING = ./telemetry/ground/serve
-WAITING = $(addprefix ./firmware/,link logtool metrics monitor preflight clock config notify worker/function worker/module) ./firmware \
-	./simbridge ./simbridge/broker/... ./simbridge/sitl ./simbridge/users $(call without,./telemetry/... ./configs/...,$(BROWSING) $(UNTIMED))
-COMPUTING = ./offline ./offline/evaluate ./offline/... ./inference/... $(UNTIMED) $(addprefix ./simbridge/,battery chart geo mutants report world/...)
-# No test of these depends on how fast the machine is: they pass under an emulator, too.
+# What flies in tests does so in virtual time: no test minds what runs beside it. `make lint` vets everything, once.
+test: ## all tests
+	$(GO) test -vet=off -timeout 20m ./...
+
+# No test of these needs the machine's own time or sockets: under an emulator they take a minute or two.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
 	firmware/schedule firmware/users firmware/worker/blobs firmware/workers telemetry/task)
-IDLE = $(shell command -v chrt >/dev/null && echo chrt -i 0 || echo nice -n 19)
-# The packages of $(1) that are none of $(2).
-without = $$($(GO) list $(1) | grep -vxF "$$($(GO) list $(2))")
-test: ## all tests
-	$(IDLE) $(GO) test -vet=off -p 1 $(COMPUTING) & computing=$$!; \
-	{ nice -n 10 $(GO) test -vet=off -run $(SLOW) ./simbridge/fly && nice -n 10 $(GO) test -vet=off -p 1 $(WAITING); } & waiting=$$!; \
-	$(GO) test -vet=off -p 1 -skip $(SLOW) $(FLYING) && $(GO) test -vet=off $(BROWSING) && $(GO) test -vet=off ./docs; flying=$$?; \
-	wait $$computing; computing=$$?; wait $$waiting && exit $$((computing + flying))
-
-emulated: emulated-arm64 emulated-armv7 ## the tests that depend on no time on arm64 and armv7, under qemu
+emulated: emulated-arm64 emulated-armv7 ## the tests that need neither time nor sockets on arm64 and armv7, under qemu
 emulated-arm64: export GOARCH = arm64
 emulated-armv7: export GOARCH = arm
 emulated-armv7: export GOARM = 7
@@ -77,24 +61,15 @@ emulated-arm64 emulated-armv7: emulated-%:
 	$(GO) test -vet=off -short -exec $(QEMU_$*) ./inference/... ./telemetry $(UNTIMED)
 	$(GO) test -vet=off -exec $(QEMU_$*) -run TestParity ./offline/rollout
 
-# The race detector needs cgo, and slows down too much for flights in real time:
-# of the leader's those run whose clock it shares with the autopilots, and no browser.
-# Beside it, at the lowest priority, goes what asks for no time; what they are linked with is compiled once, before.
-# Where nothing is started beside the test, nor guarded, it has nothing to find; an executor of
-# modules has less memory than it needs, shares of the CPU are measured against its slowness, and
-# a task of a device takes more than its grant.
-concurrent = $$(grep -rlE --include=*.go '^\s*go |\.Go\(|Parallel\(|"sync(/atomic)?"$$' $(1) | sed 's,^\(\./\)\?,./,; s,/[^/]*$$,,' | sort -u | \
-	grep -v -e firmware/leader -e firmware/user/ -e firmware/user$$ -e firmware/worker/module -e firmware/worker/share -e ground/serve)
+# The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants, and tests of
+# the built programs), nor in browsers (-short). An executor of modules has less memory than it needs, shares of the CPU are measured
+# against its slowness, and tasks of a user's device take more than their grant.
+RACELESS = simbridge/mutants|firmware/worker/module|firmware/worker/share|firmware/user(/device)?
 race: export CGO_ENABLED = 1
-race: ## the tests of what flies, under the race detector
-	$(GO) build -race ./firmware/leader ./simbridge/rig ./telemetry/ground/serve
-	$(IDLE) $(GO) test -vet=off -race -short -p 1 $(call concurrent,$(UNTIMED)) & untimed=$$!; \
-	$(GO) test -vet=off -race -run '$(RACE)' ./firmware/leader && \
-	$(GO) test -vet=off -race -p 1 $$(echo $(call concurrent,firmware telemetry) | tr ' ' '\n' | grep -vxF "$$(printf '%s\n' $(UNTIMED))"); \
-	timed=$$?; wait $$untimed && exit $$timed
-	$(GO) test -vet=off -race -short ./telemetry/ground/serve
-	$(GO) test -vet=off -race -run '/decided_local' ./firmware/user/device
-RACE = Mission|Restart|Broker|Pilot|Disarmed|Stop|Transitions|Signed|Forged|Crew|Results|Situations
+race: ## what flies and serves, under the race detector
+	$(GO) test -vet=off -timeout 40m -race -short -skip '^(TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail)$$' \
+		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS))$$')
+	$(GO) test -vet=off -race -short -run '/decided_local' ./firmware/user/device
 
 # Go fuzzes one target at a time. What it finds stands in testdata/fuzz of the package.
 # It would make every find smaller for a minute each, and look for nothing meanwhile.
