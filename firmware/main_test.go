@@ -118,7 +118,7 @@ func TestHelp(t *testing.T) {
 
 // One that finds another leader ends with a status of its own: a supervisor must not restart it.
 func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
-	r := rig.NewRealTime(t, 1, 10, 1000)
+	r := rig.NewRealTime(t, 1, 10, 20_000) // it listens for a minute, and beacons come all the time
 	beacon, err := telemetry.Encode(telemetry.Slot{Slot: 5, SlotMS: 1000, Speed: 1, ReportByMS: 350, DecideByMS: 600,
 		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
 	if err != nil {
@@ -146,7 +146,7 @@ func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
-	r := rig.New(t, 1, 10)
+	r := rig.NewRealTime(t, 1, 10, 100)
 	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -145,22 +145,6 @@ func foreignBeacon(n int) telemetry.Slot {
 		Offer: telemetry.Offer{PriceSPerJ: 0.01, Aircraft: []telemetry.OfferAircraft{}}}
 }
 
-// The leader's program has an exit status of its own where another one leads the fleet.
-func TestExitStatusBesideAnotherLeader(t *testing.T) {
-	t.Parallel()
-	r := rig.NewRealTime(t, 1, 100, 20_000) // it listens for a minute, and beacons come all the time
-	p := r.StartProgram(r.ProgramArgs())
-	other := time.NewTicker(20 * time.Millisecond)
-	defer other.Stop()
-	for n := 20; !p.Ended(); n++ {
-		<-other.C
-		r.Publish(r.Topics.Slot(), foreignBeacon(n))
-	}
-	if p.ExitCode() != 3 {
-		t.Errorf("exit status %d: %v", p.ExitCode(), p.Failure())
-	}
-}
-
 // With a key of the leaders' own, forged beacons and statuses end neither a
 // newcomer, an idle leader nor one that restarts in flight; an incumbent's proof
 // ends a newcomer.

@@ -155,7 +155,7 @@ func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}
-	r := rig.NewRealTime(t, 2, 12, 1000)
+	r := rig.NewRealTime(t, 2, 12, 200)
 	r.Config.Request.BudgetJ = 4000
 	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")

@@ -6,9 +6,10 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,26 +18,10 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/monitor"
-	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/rig"
+	"prefdt/simbridge/simnet"
 )
-
-// stallable is a scheduler that can be made to hang, and the loop with it.
-type stallable struct {
-	leader.Scheduler
-	gate    chan struct{} // closed: no stall; open: hangs until closed
-	at      int           // in this slot
-	stalled func()        // called when it hangs
-}
-
-func (s *stallable) Decide(sn *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
-	if sn.Slot >= s.at {
-		s.stalled()
-		<-s.gate
-	}
-	return s.Scheduler.Decide(sn, o, d)
-}
 
 func freePort(t *testing.T) int {
 	t.Helper()
@@ -90,91 +75,123 @@ func newSystemdSocket(t *testing.T) (m systemdSocket, getenv func(string) string
 	}
 	t.Cleanup(func() { conn.Close() })
 	return systemdSocket{conn}, func(key string) string {
-		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "1000000"}[key]
+		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "3000000"}[key]
 	}
 }
 
-// waitForLine waits for a line of a notification.
-func (m systemdSocket) waitForLine(line string, most time.Duration) bool {
-	b := make([]byte, 4096)
-	m.conn.SetReadDeadline(time.Now().Add(most))
-	for {
-		n, err := m.conn.Read(b)
-		if err != nil {
-			return false
-		}
-		if strings.Contains("\n"+string(b[:n])+"\n", "\n"+line) {
-			return true
-		}
-	}
-}
-
-// While the loop stalls no watchdog notification is sent and health is 503; both come
-// back with it.
-func TestMonitor(t *testing.T) {
-	r := rig.New(t, 1, 100000)
-	manager, getenv := newSystemdSocket(t)
-	hangs := make(chan struct{})
-	s := &stallable{&rig.AllowanceScheduler{Physics: r.Physics}, make(chan struct{}), 12, sync.OnceFunc(func() { close(hangs) })}
-	r.Policy = s
-	port := freePort(t)
-	r.Config.MetricsPort = port
-	m, err := monitor.New(&r.Config, r.Clock, getenv)
+// received returns what was sent and not read yet; it does not wait.
+func (m systemdSocket) received(t *testing.T) (messages []string) {
+	t.Helper()
+	raw, err := m.conn.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.OnIteration = m.OnIteration
-	if code, text := get(t, port, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
+	for b := make([]byte, 4096); ; {
+		n := 0
+		if failed := raw.Control(func(fd uintptr) { n, _, err = syscall.Recvfrom(int(fd), b, syscall.MSG_DONTWAIT) }); failed != nil {
+			t.Fatal(failed)
+		}
+		if err != nil {
+			return messages
+		}
+		messages = append(messages, string(b[:n]))
+	}
+}
+
+// holds is whether a line is in one of the messages.
+func holds(messages []string, line string) bool {
+	return slices.ContainsFunc(messages, func(m string) bool { return strings.Contains("\n"+m+"\n", "\n"+line+"\n") })
+}
+
+// A flight's decisions take decisionMS, and its loop hangs for stallS in slot stallsAt.
+const decisionMS, stallsAt, stallS = 2, 12, 60
+
+// flightReports are the reports of a flight's loop, which hangs once.
+func flightReports(t *testing.T) (c config.Config, reports []leader.LoopReport) {
+	t.Helper()
+	simnet.Bubble(t, func(t *testing.T) {
+		r := rig.New(t, 1, 100000)
+		r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) {
+			if time.Sleep(decisionMS * time.Millisecond); s.Slot == stallsAt {
+				time.Sleep(stallS * time.Second)
+			}
+		}
+		r.OnIteration = func(report leader.LoopReport) { reports = append(reports, report) }
+		f := r.FlyToSlot(stallsAt + 10)
+		f.Kill()
+		c = r.Config
+	})
+	return c, reports
+}
+
+// While the loop stalls it reports nothing, no watchdog notification is sent and health is 503;
+// both come back with it.
+func TestMonitor(t *testing.T) {
+	c, reports := flightReports(t)
+	manager, getenv := newSystemdSocket(t)
+	c.MetricsPort = freePort(t)
+	var now clock.Manual
+	m, err := monitor.New(&c, &now, getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, text := get(t, c.MetricsPort, "/healthz"); code != 503 || !strings.Contains(text, "starting") {
 		t.Errorf("before the loop: %d %s", code, text)
 	}
-	if _, page := get(t, port, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
+	if _, page := get(t, c.MetricsPort, "/metrics"); sampleValue(t, page, `prefdt_up{fleet="test",mission="mission-1"}`) != 0 {
 		t.Error(page)
 	}
-	f := r.StartLeader()
-	if !manager.waitForLine("READY=1", rig.Timeout) || !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
-		t.Fatal("not ready")
+	manager.received(t)
+	var sent []string
+	feed := func(r leader.LoopReport) {
+		now.Advance(r.At - now.Now())
+		for range 100 { // a process that is preempted in it sends none
+			m.OnIteration(r)
+			messages := manager.received(t)
+			if sent = append(sent, messages...); holds(messages, "WATCHDOG=1") {
+				return
+			}
+		}
+		t.Fatal("no watchdog notification for a report")
 	}
-	r.TakeOff()
-	r.Await("slot 5", rig.SlotSettled(5))
-	if code, text := get(t, port, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
+	stalled := 0
+	for stalled+1 < len(reports) && reports[stalled+1].At-reports[stalled].At < (stallS-1)*time.Second {
+		stalled++
+	}
+	if stalled+1 == len(reports) {
+		t.Fatal("the loop reported while it hung")
+	}
+	for _, r := range reports[:stalled+1] {
+		feed(r)
+	}
+	if !holds(sent, "READY=1") || !holds(sent, "WATCHDOG_USEC=3000000") {
+		t.Errorf("%q, of a loop that runs", sent[0])
+	}
+	if code, text := get(t, c.MetricsPort, "/healthz"); code != 200 || !strings.Contains(text, "flying, slot") {
 		t.Errorf("in flight: %d %s", code, text)
 	}
-	select {
-	case <-hangs:
-	case <-time.After(rig.Timeout):
-		t.Fatal("it never came to slot 12")
+	now.Advance(4 * time.Second)
+	time.Sleep(300 * time.Millisecond) // for who would send all the same
+	if messages := manager.received(t); len(messages) > 0 {
+		t.Errorf("of a loop that stalls: %q", messages)
 	}
-	for manager.waitForLine("WATCHDOG=1", 200*time.Millisecond) { // sent before it stalled in slot 12, or a later one
+	if code, _ := get(t, c.MetricsPort, "/healthz"); code != 503 {
+		t.Errorf("stalled, it is reported with %d", code)
 	}
-	if manager.waitForLine("WATCHDOG=1", time.Second) {
-		t.Error("a stalled loop fed its watchdog")
-	}
-	if !rig.Eventually(func() bool { code, _ := get(t, port, "/healthz"); return code == 503 }) {
-		t.Error("stalled, it is reported as healthy")
-	}
-	_, page := get(t, port, "/metrics")
-	stalled, missed := sampleValue(t, page, "prefdt_slot"), sampleValue(t, page, "prefdt_missed_slots")
-	if stalled < 12 || missed > stalled-2 {
-		t.Errorf("it stalls in slot %v, %v missed", stalled, missed)
-	}
+	_, page := get(t, c.MetricsPort, "/metrics")
 	for name, want := range map[string]float64{
-		"prefdt_slots": 100000, `prefdt_state{state="flying"}`: 1, `prefdt_state{state="idle"}`: 0,
+		"prefdt_slots": 100000, `prefdt_state{state="flying"}`: 1, `prefdt_state{state="idle"}`: 0, "prefdt_missed_slots": 0,
 		"prefdt_broker_connected":                          1,
 		`prefdt_envelope_interventions_total{kind="held"}`: 0, `prefdt_mqtt_dropped_total{queue="reports"}`: 0,
+		"prefdt_slot": stallsAt, "prefdt_reports_heard_total": 4 * stallsAt, "prefdt_decision_ms_count": stallsAt,
+		"prefdt_decision_ms_sum": decisionMS * stallsAt,
 	} {
 		if got := sampleValue(t, page, name); got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
-	// A busy machine decides some of the slots that it opened too late for any report.
-	if got := sampleValue(t, page, "prefdt_decision_ms_count"); got < 4 || got > stalled-missed {
-		t.Errorf("%v decisions in %v slots", got, stalled-missed)
-	}
-	if got := sampleValue(t, page, "prefdt_reports_heard_total"); got < 4 || got > 4*(stalled-missed) {
-		t.Errorf("%v reports were received in %v slots", got, stalled-missed)
-	}
 	for _, name := range []string{
-		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total", "prefdt_decision_ms_sum",
+		"prefdt_spent_joules", "prefdt_floor_joules", "prefdt_setpoints_total",
 		`prefdt_aircraft_battery{aircraft="1"}`,
 		`prefdt_aircraft_spent_joules{aircraft="1",source="energy_consumed"}`,
 	} {
@@ -185,14 +202,13 @@ func TestMonitor(t *testing.T) {
 	if !strings.Contains(page, "prefdt_budget_joules NaN") {
 		t.Error("a budget that was not requested")
 	}
-	close(s.gate)
-	if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
-		t.Error("no notification after the stall")
+	feed(reports[stalled+1])
+	if code, text := get(t, c.MetricsPort, "/healthz"); code != 200 {
+		t.Errorf("after the stall: %d %s", code, text)
 	}
-	f.Kill()
 	m.Close()
-	if !manager.waitForLine("STOPPING=1", rig.Timeout) {
-		t.Error("it did not report that it stops")
+	if messages := manager.received(t); !holds(messages, "STOPPING=1") {
+		t.Errorf("it stops, and sent %q", messages)
 	}
 }
 
@@ -207,34 +223,9 @@ func TestReadyBeforeTheBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	if !manager.waitForLine("READY=1\nWATCHDOG_USEC=0", 30*time.Second) {
-		t.Error("it is not started before it has a broker")
+	if messages := manager.received(t); !holds(messages, "READY=1") || !holds(messages, "WATCHDOG_USEC=0") {
+		t.Errorf("it is not started before it has a broker: %q", messages)
 	}
-}
-
-// A restarted leader that waits for the first message of its aircraft feeds its
-// watchdog.
-func TestWatchdogIsFedWhileRejoining(t *testing.T) {
-	r := rig.New(t, 2, 100000)
-	f := r.FlyToSlot(3)
-	r.AwaitSaved()
-	f.Kill()
-	r.CloseAutopilot(0)
-	r.CloseAutopilot(1)
-	manager, getenv := newSystemdSocket(t)
-	m, err := monitor.New(&r.Config, r.Clock, getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	r.OnIteration = m.OnIteration
-	f = r.StartLeader()
-	for fed := range 20 {
-		if !manager.waitForLine("WATCHDOG=1", rig.Timeout) {
-			t.Fatalf("silent after %d signs of life", fed)
-		}
-	}
-	f.Kill()
 }
 
 func TestMonitorRefuses(t *testing.T) {

@@ -13,12 +13,14 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 
 	"prefdt/configs/cli"
@@ -53,6 +55,7 @@ const (
 
 // preflight is one run down the list.
 type preflight struct {
+	network    Network
 	config     config.Config
 	checkpoint *checkpoint.Checkpoint
 	wait       time.Duration
@@ -63,9 +66,18 @@ type preflight struct {
 	saved      []fleet.SavedAircraft // by the ledger: what was drawn from the packs
 }
 
-// Command is `leader check`. A fault of the configuration is a line of the list,
+// Network is what broker and aircraft are reached by. The zero value is this machine's.
+type Network struct {
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // to the broker
+	Endpoint func(string) (gomavlib.EndpointConf, error)                          // of MAVLink
+}
+
+// Command is `leader check`.
+func Command(ctx context.Context, call *cli.Call) error { return Network{}.Command(ctx, call) }
+
+// Command is `leader check` on this network. A fault of the configuration is a line of the list,
 // like any other, and not bad input.
-func Command(ctx context.Context, call *cli.Call) error {
+func (n Network) Command(ctx context.Context, call *cli.Call) error {
 	path := call.Flags.String("config", "", "configuration `file`")
 	wait := call.Flags.Duration("wait", 15*time.Second, "how `long` to wait for the broker, and for autopilots")
 	asJSON := call.JSONFlag()
@@ -78,7 +90,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if !(*wait >= 100*time.Millisecond && *wait <= 10*time.Minute) {
 		return cli.BadInputf("-wait is %v, want 100ms to 10m", *wait)
 	}
-	p := &preflight{wait: *wait, lines: call.Stdout, counts: map[string]int{}}
+	p := &preflight{network: n, wait: *wait, lines: call.Stdout, counts: map[string]int{}}
 	if *asJSON {
 		p.lines = io.Discard
 	}
@@ -120,6 +132,7 @@ func (p *preflight) run(ctx context.Context, path string) {
 		return
 	}
 	c := &p.config
+	c.Broker.Dial = p.network.Dial
 	p.add(ResultOK, "configuration", "fleet %s, mission %s, %d aircraft, %d slots of %g ms", c.Fleet, c.Mission, len(c.Aircraft), c.Slots,
 		c.SlotMS)
 	p.policy()
@@ -471,6 +484,7 @@ func (p *preflight) autopilots(ctx context.Context) {
 	if p.fails("links", err) {
 		return
 	}
+	f.Endpoint = p.network.Endpoint
 	f.RestorePacks(p.saved)
 	noDevice := make([]bool, len(c.Aircraft))
 	for i := range c.Aircraft {

@@ -16,11 +16,17 @@ import (
 
 // checkpointDir is the shipped checkpoint, wherever in the module the test runs.
 func (r *Rig) checkpointDir() string {
-	gomod, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		r.test.Fatal(err)
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "configs", "checkpoint")
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
 	}
-	return filepath.Join(filepath.Dir(string(gomod)), "configs", "checkpoint")
+	r.test.Fatalf("no module above %s: %v", dir, err)
+	return ""
 }
 
 // buildLeader builds the leader once for each test binary.
