@@ -96,7 +96,7 @@ func killIn(t *testing.T, r *rig.Rig, f *rig.LeaderRun, n int) *rig.LeaderRun {
 // its account in the end is the batteries'.
 func TestProgramKilled(t *testing.T) {
 	t.Parallel()
-	r := rig.NewRealTime(t, 2, 20, 200)
+	r := rig.NewRealTime(t, 2, 20, 100)
 	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()
 	p := r.StartProgram(args)

@@ -155,8 +155,8 @@ func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}
-	r := rig.NewRealTime(t, 2, 12, 200)
-	r.Config.Request.BudgetJ = 4000
+	r := rig.NewRealTime(t, 2, 20, 100)
+	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")
 	buildJump(t, args[0])
@@ -164,7 +164,7 @@ func TestClockJumps(t *testing.T) {
 	r.TakeOff()
 	s := r.Await("done", rig.Done)
 	// With a clock that counts, the first jump would end the mission at once.
-	if n := len(r.Beacons()); s.Slot != 11 || n+s.MissedSlots < 12 || n < 2 {
+	if n := len(r.Beacons()); s.Slot != 19 || n+s.MissedSlots < 20 || n < 2 {
 		t.Errorf("%d slots were opened: %+v", n, s)
 	}
 	r.Await("landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })

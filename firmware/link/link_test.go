@@ -16,6 +16,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/crew"
 	"prefdt/simbridge/broker"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
@@ -25,12 +26,13 @@ var topics, _ = telemetry.NewTopics("test")
 
 func newBroker(t *testing.T) telemetry.Broker {
 	t.Helper()
-	b := &broker.Broker{Address: "127.0.0.1:0"}
+	n := simnet.New(1)
+	b := &broker.Broker{Address: "127.0.0.1:0", Listen: n.Program("broker").Listen}
 	if err := b.Initialize(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	return telemetry.Broker{URL: b.URL()}
+	return telemetry.Broker{URL: b.URL(), Dial: n.Program("client").Dial}
 }
 
 func newClient(t *testing.T, b telemetry.Broker, c *telemetry.Client) *telemetry.Client {
@@ -51,14 +53,6 @@ func newLink(b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
 		Broker: b, Fleet: "test", SlotDuration: 50 * time.Millisecond, LeaderKey: key, Keys: crew.Keys{AcceptUnsigned: true},
 		Clock: clock.New(), Log: slog.New(slog.DiscardHandler),
 	}
-}
-
-// newPatientLink is a link that listens for another leader for longer than a machine
-// with other load delays an answer.
-func newPatientLink(b telemetry.Broker, key ed25519.PrivateKey) *MQTT {
-	l := newLink(b, key)
-	l.SlotDuration = patience
-	return l
 }
 
 // startLink is a link that is connected to the broker.
@@ -139,57 +133,56 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 	}
 	for name, inFlight := range map[string]bool{"newcomer": false, "restarted in flight": true} {
 		t.Run(name, func(t *testing.T) {
-			b := newBroker(t)
-			var asked atomic.Int64
-			// Any client that receives the hello can echo it, but not sign.
-			forged := newKey()
-			echo := newClient(t, b, &telemetry.Client{Name: "echo"})
-			listener := newClient(t, b, &telemetry.Client{
-				Name: "listener", Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
-				Handle: func(m telemetry.Message) {
-					h, err := telemetry.DecodeHello(m.Payload)
-					if err != nil {
-						t.Errorf("hello: %v", err)
-						return
-					}
-					asked.Add(1)
-					body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
-					raw, _ := telemetry.Envelope{Key: leaderKeyName, Counter: 1, Challenge: telemetry.NewChallenge(),
-						Body: string(body)}.Sign(forged, topics.Proof())
-					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
-					echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
-				},
-			})
-			_ = listener
-			startForgedLeader(t, b, func(int) telemetry.Publication {
-				return telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: recorded}
-			})
-			l := newLink(b, key)
-			cleared := make(chan struct{})
-			if err := l.Start(t.Context(), inFlight, func() { close(cleared) }); err != nil {
-				t.Fatalf("it ended: %v", err)
-			}
-			defer l.Close()
-			for {
-				select {
-				case c := <-l.ControlMessages:
-					if c.YieldReason != nil || c.RivalProof != nil {
-						t.Fatalf("it found a rival: %+v", c)
-					}
-					if c.BrokerConnected {
-						// the listener has a connection of its own
-						for late := time.Now().Add(patience); asked.Load() == 0; time.Sleep(5 * time.Millisecond) {
-							if time.Now().After(late) {
+			simnet.Test(t, func(t *testing.T) {
+				b := newBroker(t)
+				var asked atomic.Int64
+				// Any client that receives the hello can echo it, but not sign.
+				forged := newKey()
+				echo := newClient(t, b, &telemetry.Client{Name: "echo"})
+				listener := newClient(t, b, &telemetry.Client{
+					Name: "listener", Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
+					Handle: func(m telemetry.Message) {
+						h, err := telemetry.DecodeHello(m.Payload)
+						if err != nil {
+							t.Errorf("hello: %v", err)
+							return
+						}
+						asked.Add(1)
+						body := payload(telemetry.Proof{Instance: h.Instance, Challenge: telemetry.NewChallenge(), Seq: 7, Slot: 3})
+						raw, _ := telemetry.Envelope{Key: leaderKeyName, Counter: 1, Challenge: telemetry.NewChallenge(),
+							Body: string(body)}.Sign(forged, topics.Proof())
+						echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
+						echo.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: body})
+					},
+				})
+				_ = listener
+				startForgedLeader(t, b, func(int) telemetry.Publication {
+					return telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: recorded}
+				})
+				l := newLink(b, key)
+				cleared := make(chan struct{})
+				if err := l.Start(t.Context(), inFlight, func() { close(cleared) }); err != nil {
+					t.Fatalf("it ended: %v", err)
+				}
+				defer l.Close()
+				for {
+					select {
+					case c := <-l.ControlMessages:
+						if c.YieldReason != nil || c.RivalProof != nil {
+							t.Fatalf("it found a rival: %+v", c)
+						}
+						if c.BrokerConnected {
+							if asked.Load() == 0 {
 								t.Fatal("it did not ask whether another leader is there")
 							}
+							<-cleared
+							return
 						}
-						<-cleared
-						return
+					case <-time.After(patience):
+						t.Fatal("it never took its place on the broker")
 					}
-				case <-time.After(patience):
-					t.Fatal("it never took its place on the broker")
 				}
-			}
+			})
 		})
 	}
 }
@@ -197,28 +190,30 @@ func TestForgeriesEndNoLeader(t *testing.T) {
 // TestIncumbentsProofEndsANewcomer, and a leader that restarts in flight: the proof
 // is signed and echoes its hello.
 func TestIncumbentsProofEndsANewcomer(t *testing.T) {
-	key := newKey()
-	b := newBroker(t)
-	incumbent := startLink(t, b, key)
-	incumbent.lastStatus.Store(&telemetry.Proof{Challenge: telemetry.NewChallenge(), Seq: 42, Slot: 17})
-	newcomer := newPatientLink(b, key)
-	err := newcomer.Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
-	if !errors.Is(err, ErrIncumbent) {
-		t.Errorf("a newcomer ended with %v", err)
-	}
-	restarted := newPatientLink(b, key)
-	if err := restarted.Start(t.Context(), true, func() { t.Error("a restarted leader may fly") }); err != nil {
-		t.Fatal(err)
-	}
-	defer restarted.Close()
-	select {
-	case c := <-restarted.ControlMessages:
-		if !errors.Is(c.YieldReason, ErrIncumbent) {
-			t.Errorf("%+v", c)
+	simnet.Test(t, func(t *testing.T) {
+		key := newKey()
+		b := newBroker(t)
+		incumbent := startLink(t, b, key)
+		incumbent.lastStatus.Store(&telemetry.Proof{Challenge: telemetry.NewChallenge(), Seq: 42, Slot: 17})
+		newcomer := newLink(b, key)
+		err := newcomer.Start(t.Context(), false, func() { t.Error("a newcomer may fly") })
+		if !errors.Is(err, ErrIncumbent) {
+			t.Errorf("a newcomer ended with %v", err)
 		}
-	case <-time.After(patience):
-		t.Error("a restarted leader did not find the other")
-	}
+		restarted := newLink(b, key)
+		if err := restarted.Start(t.Context(), true, func() { t.Error("a restarted leader may fly") }); err != nil {
+			t.Fatal(err)
+		}
+		defer restarted.Close()
+		select {
+		case c := <-restarted.ControlMessages:
+			if !errors.Is(c.YieldReason, ErrIncumbent) {
+				t.Errorf("%+v", c)
+			}
+		case <-time.After(patience):
+			t.Error("a restarted leader did not find the other")
+		}
+	})
 }
 
 // TestHelloAnswersAreLimited: of a flood of hellos ten a second are signed and answered,
@@ -250,96 +245,102 @@ func TestHelloAnswersAreLimited(t *testing.T) {
 // TestIdleLeaderRequestsProof: a forged status makes it request a proof, and nothing
 // else; a genuine leader's proof reaches it, a forged one does not.
 func TestIdleLeaderRequestsProof(t *testing.T) {
-	key := newKey()
-	b := newBroker(t)
-	l := startLink(t, b, key)
-	hellos := make(chan telemetry.Hello, 100)
-	newClient(t, b, &telemetry.Client{
-		Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
-		Handle: func(m telemetry.Message) {
-			if h, err := telemetry.DecodeHello(m.Payload); err == nil {
-				hellos <- h
+	simnet.Test(t, func(t *testing.T) {
+		key := newKey()
+		b := newBroker(t)
+		l := startLink(t, b, key)
+		hellos := make(chan telemetry.Hello, 100)
+		newClient(t, b, &telemetry.Client{
+			Subscriptions: []telemetry.Subscription{{Filter: topics.Hello(), QoS: 1}},
+			Handle: func(m telemetry.Message) {
+				if h, err := telemetry.DecodeHello(m.Payload); err == nil {
+					hellos <- h
+				}
+			},
+		})
+		l.RequestProof()
+		asked := <-hellos
+		c := newClient(t, b, &telemetry.Client{Name: "other"})
+		prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
+			t.Helper()
+			body := payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot})
+			raw, err := telemetry.Envelope{Key: name, Counter: 5, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(signer,
+				topics.Proof())
+			if err != nil {
+				t.Fatal(err)
 			}
-		},
+			c.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
+		}
+		prove(newKey(), leaderKeyName, asked.Instance, 1)
+		prove(key, "crew-1", asked.Instance, 2)
+		prove(key, leaderKeyName, telemetry.NewChallenge(), 3)
+		prove(key, leaderKeyName, asked.Instance, 4)
+		for {
+			select {
+			case got := <-l.ControlMessages:
+				if got.RivalProof == nil {
+					continue
+				}
+				if got.RivalProof.Slot != 4 || got.RivalProof.Seq != 99 {
+					t.Errorf("%+v", got.RivalProof)
+				}
+				return
+			case <-time.After(patience):
+				t.Fatal("the genuine proof did not arrive")
+			}
+		}
 	})
-	l.RequestProof()
-	asked := <-hellos
-	c := newClient(t, b, &telemetry.Client{Name: "other"})
-	prove := func(signer ed25519.PrivateKey, name, instance string, slot int) {
-		t.Helper()
-		body := payload(telemetry.Proof{Instance: instance, Challenge: telemetry.NewChallenge(), Seq: 99, Slot: slot})
-		raw, err := telemetry.Envelope{Key: name, Counter: 5, Challenge: telemetry.NewChallenge(), Body: string(body)}.Sign(signer,
-			topics.Proof())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Publish(telemetry.Publication{Topic: topics.Proof(), QoS: 1, Payload: raw})
-	}
-	prove(newKey(), leaderKeyName, asked.Instance, 1)
-	prove(key, "crew-1", asked.Instance, 2)
-	prove(key, leaderKeyName, telemetry.NewChallenge(), 3)
-	prove(key, leaderKeyName, asked.Instance, 4)
-	for {
-		select {
-		case got := <-l.ControlMessages:
-			if got.RivalProof == nil {
-				continue
-			}
-			if got.RivalProof.Slot != 4 || got.RivalProof.Seq != 99 {
-				t.Errorf("%+v", got.RivalProof)
-			}
-			return
-		case <-time.After(patience):
-			t.Fatal("the genuine proof did not arrive")
-		}
-	}
 }
 
 // TestWithoutAKeyBeaconsEndANewcomer if they are fresh; a retained one does not.
 func TestWithoutAKeyBeaconsEndANewcomer(t *testing.T) {
-	b := newBroker(t)
-	came := make(chan struct{}, 16)
-	c := newClient(t, b, &telemetry.Client{
-		Subscriptions: []telemetry.Subscription{{Filter: topics.Status()}, {Filter: topics.Slot()}},
-		Handle:        func(telemetry.Message) { came <- struct{}{} },
-	})
-	for topic, p := range map[string][]byte{topics.Status(): status(1e9), topics.Slot(): beacon(5)} {
-		if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: p}); err != nil {
-			t.Fatal(err)
+	simnet.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		came := make(chan struct{}, 16)
+		c := newClient(t, b, &telemetry.Client{
+			Subscriptions: []telemetry.Subscription{{Filter: topics.Status()}, {Filter: topics.Slot()}},
+			Handle:        func(telemetry.Message) { came <- struct{}{} },
+		})
+		for topic, p := range map[string][]byte{topics.Status(): status(1e9), topics.Slot(): beacon(5)} {
+			if err := c.PublishWait(t.Context(), telemetry.Publication{Topic: topic, QoS: 1, Retained: true, Payload: p}); err != nil {
+				t.Fatal(err)
+			}
+			<-came // it was delivered; later subscribers get the retained message
 		}
-		<-came // it was delivered; later subscribers get the retained message
-	}
-	l := newLink(b, nil)
-	if err := l.Start(t.Context(), false, func() {}); err != nil {
-		t.Fatalf("the past ended it: %v", err)
-	}
-	l.Close()
-	startForgedLeader(t, b)
-	if err := newPatientLink(b, nil).Start(t.Context(), false, func() { t.Error("it may fly") }); !errors.Is(err, ErrIncumbent) {
-		t.Errorf("beside another leader it ended with %v", err)
-	}
+		l := newLink(b, nil)
+		if err := l.Start(t.Context(), false, func() {}); err != nil {
+			t.Fatalf("the past ended it: %v", err)
+		}
+		l.Close()
+		startForgedLeader(t, b)
+		if err := newLink(b, nil).Start(t.Context(), false, func() { t.Error("it may fly") }); !errors.Is(err, ErrIncumbent) {
+			t.Errorf("beside another leader it ended with %v", err)
+		}
+	})
 }
 
 // TestInFlightWithoutABroker: aircraft are commanded whether or not a broker is
 // connected.
 func TestInFlightWithoutABroker(t *testing.T) {
-	l := newLink(telemetry.Broker{URL: "tcp://127.0.0.1:1"}, newKey())
-	cleared := make(chan struct{})
-	if err := l.Start(t.Context(), true, func() { close(cleared) }); err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	select {
-	case <-cleared:
-	case <-time.After(patience):
-		t.Error("it does not fly")
-	}
-	if l.Connected() || l.Dropped() != nil {
-		t.Error("it reports that it is connected")
-	}
-	// must not block or panic
-	l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25,
-		Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	simnet.Test(t, func(t *testing.T) {
+		l := newLink(telemetry.Broker{URL: "tcp://127.0.0.1:1", Dial: simnet.New(1).Program("leader").Dial}, newKey())
+		cleared := make(chan struct{})
+		if err := l.Start(t.Context(), true, func() { close(cleared) }); err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		select {
+		case <-cleared:
+		case <-time.After(patience):
+			t.Error("it does not fly")
+		}
+		if l.Connected() || l.Dropped() != nil {
+			t.Error("it reports that it is connected")
+		}
+		// must not block or panic
+		l.PublishBeacon(telemetry.Slot{Slot: 1, SlotMS: 50, Speed: 20, ReportByMS: 15, DecideByMS: 25,
+			Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+	})
 }
 
 // TestHowLongItListens, in slots by the leader's clock: three for a newcomer, one and
@@ -354,155 +355,122 @@ func TestHowLongItListens(t *testing.T) {
 		"restarted in flight": {true, newKey(), 1.5}, "restarted in flight without a key": {true, nil, 1.5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBroker(t)
-			var now clock.Manual
-			l := newLink(b, c.key)
-			l.SlotDuration, l.Clock = time.Hour, &recordingClock{Manual: &now, requested: make(chan time.Duration, 100)}
-			cleared := make(chan struct{})
-			ended := make(chan error, 1)
-			go func() { ended <- l.Start(t.Context(), c.inFlight, func() { close(cleared) }) }()
-			want := time.Duration(c.slots * float64(l.SlotDuration))
-			waits := 1 // timers of so long that it asks for until it listens
-			if c.inFlight {
-				waits = 2 // the first is for a broker that does not answer
-			}
-			for giveUp := time.After(patience); waits > 0; {
-				select {
-				case d := <-l.Clock.(*recordingClock).requested:
-					if d == want {
-						waits--
-					}
-				case <-giveUp:
-					t.Fatalf("it does not listen for %v slots", c.slots)
+			simnet.Test(t, func(t *testing.T) {
+				b := newBroker(t)
+				l := newLink(b, c.key)
+				l.SlotDuration = time.Minute
+				began := time.Now()
+				cleared := make(chan time.Duration, 2)
+				if err := l.Start(t.Context(), c.inFlight, func() { cleared <- time.Since(began) }); err != nil {
+					t.Fatal(err)
 				}
-			}
-			now.Advance(want - time.Second)
-			select {
-			case <-cleared:
-				t.Errorf("it may fly before %v slots", c.slots)
-			case err := <-ended:
-				if !c.inFlight {
-					t.Errorf("it ended its listening before %v slots, with %v", c.slots, err)
+				defer l.Close()
+				want := time.Duration(c.slots * float64(l.SlotDuration))
+				if took := <-cleared; took < want || took > want+time.Second {
+					t.Errorf("it listened for %v, want %v", took, want)
 				}
-			case <-time.After(50 * time.Millisecond): // a longer wait finds more, and a shorter one never fails wrongly
-			}
-			now.Advance(time.Second)
-			select {
-			case <-cleared:
-			case <-time.After(patience):
-				t.Fatalf("after %v slots it listens still", c.slots)
-			}
-			l.Close()
+			})
 		})
 	}
 }
 
-// recordingClock is a clock that publishes the durations of its timers.
-type recordingClock struct {
-	*clock.Manual
-	requested chan time.Duration
-}
-
-func (c *recordingClock) After(d time.Duration) <-chan time.Time {
-	rings := c.Manual.After(d)
-	select {
-	case c.requested <- d:
-	default:
-	}
-	return rings
-}
-
 // TestEndsWhileItListens: a leader whose context ends stops listening.
 func TestEndsWhileItListens(t *testing.T) {
-	b := newBroker(t)
-	l := newLink(b, newKey())
-	l.SlotDuration = time.Hour
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- l.Start(ctx, false, func() { t.Error("it may fly") }) }()
-	cancel()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("it began")
+	simnet.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		l := newLink(b, newKey())
+		l.SlotDuration = time.Hour
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Start(ctx, false, func() { t.Error("it may fly") }) }()
+		cancel()
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("it began")
+			}
+		case <-time.After(patience):
+			t.Error("it does not end")
 		}
-	case <-time.After(patience):
-		t.Error("it does not end")
-	}
+	})
 }
 
 // TestCommandsDoNotWaitForReports: with more reports than the queues hold, and no
 // reader, the crew's stop arrives; dropped reports are counted, and no command is
 // dropped.
 func TestCommandsDoNotWaitForReports(t *testing.T) {
-	b := newBroker(t)
-	l := startLink(t, b, nil)
-	users := newClient(t, b, &telemetry.Client{Name: "users"})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	report := payload(telemetry.Report{Slot: 1, PositionM: [2]float64{1, 1}, CPUHz: 1e9})
-	const most = 3 * userMessagesCapacity
-	for i := range most {
-		p := telemetry.Publication{Topic: topics.Report(fmt.Sprintf("u%d", i)), Payload: report}
-		if i%200 == 0 { // in step with the broker
-			if err := users.PublishWait(ctx, p); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		users.Publish(p)
-	}
-	for late := time.Now().Add(patience); len(l.UserMessages) < userMessagesCapacity; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("%d reports wait, want %d: this test overfills the queue", len(l.UserMessages), userMessagesCapacity)
-		}
-	}
-	station := newClient(t, b, &telemetry.Client{Name: "crew"})
-	if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1,
-		Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
-		t.Fatal(err)
-	}
-	for {
-		select {
-		case c := <-l.ControlMessages:
-			if c.Command == nil {
+	simnet.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		l := startLink(t, b, nil)
+		users := newClient(t, b, &telemetry.Client{Name: "users"})
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		report := payload(telemetry.Report{Slot: 1, PositionM: [2]float64{1, 1}, CPUHz: 1e9})
+		const most = 3 * userMessagesCapacity
+		for i := range most {
+			p := telemetry.Publication{Topic: topics.Report(fmt.Sprintf("u%d", i)), Payload: report}
+			if i%200 == 0 { // in step with the broker
+				if err := users.PublishWait(ctx, p); err != nil {
+					t.Fatal(err)
+				}
 				continue
 			}
-			if c.Command.ID != "s" || c.Command.Mission == nil || c.Command.Mission.Action != "stop" {
-				t.Errorf("%+v", c.Command)
-			}
-			if n := len(l.UserMessages); n < userMessagesCapacity {
-				t.Errorf("%d reports wait: some were taken", n)
-			}
-			if n := l.Dropped()["messages"]; n != 0 {
-				t.Errorf("%d messages that are no reports were dropped", n)
-			}
-			return
-		case <-ctx.Done():
-			t.Fatalf("stop did not arrive; %d reports wait, dropped: %v", len(l.UserMessages), l.Dropped())
+			users.Publish(p)
 		}
-	}
+		for late := time.Now().Add(patience); len(l.UserMessages) < userMessagesCapacity; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("%d reports wait, want %d: this test overfills the queue", len(l.UserMessages), userMessagesCapacity)
+			}
+		}
+		station := newClient(t, b, &telemetry.Client{Name: "crew"})
+		if err := station.PublishWait(ctx, telemetry.Publication{Topic: topics.Mission(), QoS: 1,
+			Payload: []byte(`{"id":"s","action":"stop"}`)}); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			select {
+			case c := <-l.ControlMessages:
+				if c.Command == nil {
+					continue
+				}
+				if c.Command.ID != "s" || c.Command.Mission == nil || c.Command.Mission.Action != "stop" {
+					t.Errorf("%+v", c.Command)
+				}
+				if n := len(l.UserMessages); n < userMessagesCapacity {
+					t.Errorf("%d reports wait: some were taken", n)
+				}
+				if n := l.Dropped()["messages"]; n != 0 {
+					t.Errorf("%d messages that are no reports were dropped", n)
+				}
+				return
+			case <-ctx.Done():
+				t.Fatalf("stop did not arrive; %d reports wait, dropped: %v", len(l.UserMessages), l.Dropped())
+			}
+		}
+	})
 }
 
 // What users send comes over a connection of its own, so that the broker, too, queues no command
 // and no hello behind it.
 func TestUsersHaveAConnectionOfTheirOwn(t *testing.T) {
-	b := newBroker(t)
-	l := startLink(t, b, nil)
-	filters := map[*telemetry.Client][]string{}
-	for _, c := range l.clients() {
-		for _, s := range c.Subscriptions {
-			filters[c] = append(filters[c], s.Filter)
+	simnet.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		l := startLink(t, b, nil)
+		filters := map[*telemetry.Client][]string{}
+		for _, c := range l.clients() {
+			for _, s := range c.Subscriptions {
+				filters[c] = append(filters[c], s.Filter)
+			}
 		}
-	}
-	if got := fmt.Sprint(filters[l.users]); got != fmt.Sprint([]string{topics.AllReports(), topics.AllResults()}) ||
-		l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
-		t.Errorf("users: %v", got)
-	}
-	if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) ||
-		l.client.FloodWindow != 0 {
-		t.Errorf("the crew: %v", got)
-	}
+		if got := fmt.Sprint(filters[l.users]); got != fmt.Sprint([]string{topics.AllReports(), topics.AllResults()}) ||
+			l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
+			t.Errorf("users: %v", got)
+		}
+		if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) ||
+			l.client.FloodWindow != 0 {
+			t.Errorf("the crew: %v", got)
+		}
+	})
 }
 
 // TestWhatArrivesIsChecked: an invalid message is counted by kind, answered if it is a
@@ -561,66 +529,70 @@ func TestWhatArrivesIsChecked(t *testing.T) {
 // Where there is a leader key, acknowledgements and statuses end in a signature over their
 // topic and every byte before it; a beacon does not, and without a key nothing does.
 func TestAnswersAreSigned(t *testing.T) {
-	key := newKey()
-	for name, key := range map[string]ed25519.PrivateKey{"with a key": key, "without": nil} {
-		b := newBroker(t)
-		received := make(chan telemetry.Message, 10)
-		newClient(t, b, &telemetry.Client{Subscriptions: []telemetry.Subscription{{Filter: topics.AllAcks(), QoS: 1},
-			{Filter: topics.Status()}, {Filter: topics.Slot()}}, Handle: func(m telemetry.Message) {
-			received <- m
-		}})
-		l := startLink(t, b, key)
-		slot := 3
-		l.PublishAck(telemetry.Ack{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: telemetry.Digest(nil)})
-		l.PublishStatus(telemetry.Status{State: telemetry.StateIdle, EnergySource: telemetry.SourceModel,
-			Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
-		l.PublishBeacon(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450,
-			Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
-		for _, topic := range []string{topics.Ack("a"), topics.Status(), topics.Slot()} {
-			m := <-received
-			text, signature, signed := strings.Cut(string(m.Payload), `,"signature":"`)
-			if m.Topic != topic || signed != (key != nil && topic != topics.Slot()) {
-				t.Errorf("%s, %s: %s on %s", name, topic, m.Payload, m.Topic)
-			}
-			if !signed {
-				continue
-			}
-			raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(signature, `"}`))
-			if err != nil || !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte("prefdt-answer-3\n"+topic+"\n"+text), raw) {
-				t.Errorf("%s, %s: %s: %v", name, topic, m.Payload, err)
+	simnet.Test(t, func(t *testing.T) {
+		key := newKey()
+		for name, key := range map[string]ed25519.PrivateKey{"with a key": key, "without": nil} {
+			b := newBroker(t)
+			received := make(chan telemetry.Message, 10)
+			newClient(t, b, &telemetry.Client{Subscriptions: []telemetry.Subscription{{Filter: topics.AllAcks(), QoS: 1},
+				{Filter: topics.Status()}, {Filter: topics.Slot()}}, Handle: func(m telemetry.Message) {
+				received <- m
+			}})
+			l := startLink(t, b, key)
+			slot := 3
+			l.PublishAck(telemetry.Ack{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: telemetry.Digest(nil)})
+			l.PublishStatus(telemetry.Status{State: telemetry.StateIdle, EnergySource: telemetry.SourceModel,
+				Challenge: telemetry.NewChallenge(), Aircraft: []telemetry.StatusAircraft{}})
+			l.PublishBeacon(telemetry.Slot{SlotMS: 1000, Speed: 1, ReportByMS: 300, DecideByMS: 450,
+				Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{}}})
+			for _, topic := range []string{topics.Ack("a"), topics.Status(), topics.Slot()} {
+				m := <-received
+				text, signature, signed := strings.Cut(string(m.Payload), `,"signature":"`)
+				if m.Topic != topic || signed != (key != nil && topic != topics.Slot()) {
+					t.Errorf("%s, %s: %s on %s", name, topic, m.Payload, m.Topic)
+				}
+				if !signed {
+					continue
+				}
+				raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(signature, `"}`))
+				if err != nil || !ed25519.Verify(key.Public().(ed25519.PublicKey), []byte("prefdt-answer-3\n"+topic+"\n"+text), raw) {
+					t.Errorf("%s, %s: %s: %v", name, topic, m.Payload, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // The time of the last decision is that at which the broker has it; without a broker there is none.
 func TestPublishLastDecision(t *testing.T) {
-	b := newBroker(t)
-	decisions := make(chan telemetry.Message, 1)
-	newClient(t, b, &telemetry.Client{
-		Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
-		Handle:        func(m telemetry.Message) { decisions <- m },
+	simnet.Test(t, func(t *testing.T) {
+		b := newBroker(t)
+		decisions := make(chan telemetry.Message, 1)
+		newClient(t, b, &telemetry.Client{
+			Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
+			Handle:        func(m telemetry.Message) { decisions <- m },
+		})
+		l := newLink(b, nil)
+		if err := l.Start(t.Context(), false, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		began := l.Clock.Now()
+		select {
+		case at := <-l.PublishLastDecision("u1", telemetry.Decision{Slot: 3}):
+			if now := l.Clock.Now(); at < began || at > now {
+				t.Errorf("the broker had it at %v, between %v and %v", at, began, now)
+			}
+		case <-time.After(patience):
+			t.Fatal("it was not delivered")
+		}
+		if m := <-decisions; m.Topic != topics.Decision("u1") {
+			t.Errorf("it came on %s", m.Topic)
+		}
+		l.Close()
+		for name, d := range map[string]telemetry.Decision{"closed": {Slot: 4}, "invalid": {Slot: -1}} {
+			if l.PublishLastDecision("u1", d) != nil {
+				t.Errorf("%s: it is waited for", name)
+			}
+		}
 	})
-	l := newLink(b, nil)
-	if err := l.Start(t.Context(), false, func() {}); err != nil {
-		t.Fatal(err)
-	}
-	began := l.Clock.Now()
-	select {
-	case at := <-l.PublishLastDecision("u1", telemetry.Decision{Slot: 3}):
-		if now := l.Clock.Now(); at < began || at > now {
-			t.Errorf("the broker had it at %v, between %v and %v", at, began, now)
-		}
-	case <-time.After(patience):
-		t.Fatal("it was not delivered")
-	}
-	if m := <-decisions; m.Topic != topics.Decision("u1") {
-		t.Errorf("it came on %s", m.Topic)
-	}
-	l.Close()
-	for name, d := range map[string]telemetry.Decision{"closed": {Slot: 4}, "invalid": {Slot: -1}} {
-		if l.PublishLastDecision("u1", d) != nil {
-			t.Errorf("%s: it is waited for", name)
-		}
-	}
 }
