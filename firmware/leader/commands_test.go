@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/rig"
@@ -327,6 +328,7 @@ func TestStartNeedsRecentHeartbeats(t *testing.T) {
 		r.Autopilots[1].DenyArming("Compass needs calibration")
 		var ack telemetry.Ack
 		if !r.Eventually(func() bool { // until all that is checked before is in order
+			time.Sleep(100 * time.Millisecond)
 			ack = r.SendAction(telemetry.ActionStart)
 			return strings.Contains(ack.Reason, "pre-arm")
 		}) {
@@ -354,6 +356,7 @@ func TestStartNeedsAReserve(t *testing.T) {
 		r.StartLeader()
 		var ack telemetry.Ack
 		answered := r.Eventually(func() bool { // until all that is checked before is in order
+			time.Sleep(100 * time.Millisecond)
 			ack = r.SendAction(telemetry.ActionStart)
 			return ack.Accepted || strings.Contains(ack.Reason, "its reserve and the way home take")
 		})
@@ -377,6 +380,7 @@ func TestStartNeedsAPack(t *testing.T) {
 			f := r.StartLeader()
 			var ack telemetry.Ack
 			answered := r.Eventually(func() bool {
+				time.Sleep(100 * time.Millisecond)
 				ack = r.SendAction(telemetry.ActionStart)
 				return ack.Accepted || strings.Contains(ack.Reason, "J left of its pack's 17000")
 			})

@@ -263,7 +263,7 @@ func mustRefuseStart(t *testing.T, r *rig.Rig, reason string) {
 	t.Helper()
 	var ack telemetry.Ack
 	if !r.Eventually(func() bool {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 		ack = r.SendAction("start")
 		return ack.Accepted || strings.Contains(ack.Reason, reason)
 	}) || ack.Accepted {
@@ -307,6 +307,7 @@ func TestSwapThePackAndLaunch(t *testing.T) {
 			t.Fatalf("with a low battery: %+v", r.Autopilots[1].State())
 		}
 		refused := func() bool {
+			time.Sleep(100 * time.Millisecond)
 			ack := r.SendAction("launch", 2)
 			return !ack.Accepted && strings.Contains(ack.Reason, "change its battery")
 		}
