@@ -460,7 +460,8 @@ func TestNetworkCut(t *testing.T) {
 			time.Sleep(time.Minute)
 			p.Set(direction[0], direction[1], nil)
 			began = time.Now()
-			if e := nextEvent(t, "connection", events); e != "connected" || time.Since(began) > 2*maxRetryFactor*c.Retry || len(events) > 0 {
+			if e := nextEvent(t, "connection", events); e != "connected" || time.Since(began) > 2*maxRetryFactor*c.Retry ||
+				len(events) > 0 {
 				t.Errorf("%v: %s after %v, and %d more", direction, e, time.Since(began), len(events))
 			}
 		}

@@ -31,7 +31,8 @@ func (a clockSample) delayedMoreThan(b clockSample) bool {
 func (r *clockRate) add(ms, now float64) {
 	s := clockSample{ms, now}
 	if r.beganS == 0 {
-		*r = clockRate{first: s, last: s, beganS: now, rateFromS: now, latest: s, presentSecondS: now, prompt: s, nextPrompt: s, promptFromS: now}
+		*r = clockRate{first: s, last: s, beganS: now, rateFromS: now, latest: s, presentSecondS: now, prompt: s, nextPrompt: s,
+			promptFromS: now}
 	}
 	if now-r.promptFromS > promptForS { // s alone may be one of a full buffer
 		r.prompt, r.nextPrompt, r.promptFromS = r.nextPrompt, s, now

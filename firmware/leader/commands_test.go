@@ -49,7 +49,8 @@ func TestTransitions(t *testing.T) {
 		r.Await("flying", func(s telemetry.Status) bool { return rig.Flying(s) && *s.Aircraft[0].SpeedMPS > 5 })
 		r.MustSendAction("return")
 		if s := r.Await("done", rig.Done); s.FloorJ != s.SpentJ || *s.PredictedEndJ != s.SpentJ || s.Setting == 1 {
-			t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ, s.Setting)
+			t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ,
+				s.Setting)
 		}
 		refused("start", "cannot start: the mission is done, which accepts resume, clear, new")
 		if ack := r.SendCommand(r.Topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
@@ -95,7 +96,8 @@ func TestNewMission(t *testing.T) {
 			t.Fatalf("new: %+v", ack)
 		}
 		s := r.Await("idle", rig.InState(telemetry.StateIdle))
-		if s.Slot != -1 || s.SpentJ != 0 || s.TransitJ > 10 || s.BudgetJ != nil || s.Setting != r.Config.Request.Setting || s.MissedSlots != 0 {
+		if s.Slot != -1 || s.SpentJ != 0 || s.TransitJ > 10 || s.BudgetJ != nil || s.Setting != r.Config.Request.Setting ||
+			s.MissedSlots != 0 {
 			t.Errorf("the new mission begins with %+v", s)
 		}
 		if repeat := r.SendCommand(r.Topics.Budget(), `{"id":"b1","energy_j":9500,"mode":"target"}`, "b1"); repeat.FloorJ == nil ||
@@ -150,17 +152,20 @@ func TestRequests(t *testing.T) {
 		if c := s.LastCommand; c == nil || c.ID != "edge" || c.Key != "" || c.What == "" {
 			t.Errorf("the last command is %+v", c)
 		}
-		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`, "r1"); ack.Accepted ||
+		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r1","energy_j":200000,"mode":"target","replaces_j":299999}`,
+			"r1"); ack.Accepted ||
 			!strings.Contains(ack.Reason, "the budget in force is of 300 kJ, not of ") {
 			t.Errorf("a budget in place of another than that in force: %+v", ack)
 		}
-		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`, "r2"); !ack.Accepted {
+		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"r2","energy_j":300000,"mode":"ceiling","replaces_j":300000}`,
+			"r2"); !ack.Accepted {
 			t.Errorf("a budget in place of that in force: %+v", ack)
 		}
 		// The same id and body again: the same answer. With another body: refused, and
 		// nothing applied.
 		before := r.Acks("edge")[0]
-		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`, "edge"); ack.FloorJ == nil {
+		if ack := r.SendCommand(r.Topics.Budget(), `{"id":"edge","energy_j":300000,"mode":"ceiling","future":1}`,
+			"edge"); ack.FloorJ == nil {
 			t.Errorf("a repeat got %+v", ack)
 		}
 		if a := r.Acks("edge"); a[len(a)-1] != before {

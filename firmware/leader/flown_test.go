@@ -55,7 +55,8 @@ func TestFlownInFlight(t *testing.T) {
 					continue // of a task that was offloaded whole
 				}
 				timed++
-				if hz := x.LocalCycles / x.LocalS; math.Abs(hz-1e9/0.45) > 1 || x.Slot >= s.Slot || (x.Aircraft > 0) != (x.Upload.S == 0.2) {
+				if hz := x.LocalCycles / x.LocalS; math.Abs(hz-1e9/0.45) > 1 || x.Slot >= s.Slot ||
+					(x.Aircraft > 0) != (x.Upload.S == 0.2) {
 					t.Fatalf("slot %d: %+v", s.Slot, *x)
 				}
 			}

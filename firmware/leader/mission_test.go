@@ -37,7 +37,8 @@ func TestMission(t *testing.T) {
 			*low.EffectiveSlot < 10 {
 			t.Errorf("a budget below the floor was acknowledged with %+v", low)
 		}
-		if back := r.SendCommand(r.Topics.Budget(), `{"id":"b3","energy_j":9300,"mode":"target"}`, "b3"); !back.Accepted || *back.Saturated {
+		if back := r.SendCommand(r.Topics.Budget(), `{"id":"b3","energy_j":9300,"mode":"target"}`, "b3"); !back.Accepted ||
+			*back.Saturated {
 			t.Errorf("a revision was acknowledged with %+v", back)
 		}
 		s := r.Await("done", rig.Done)

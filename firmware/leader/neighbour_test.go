@@ -24,7 +24,8 @@ import (
 
 // neighbourSlots is how many slots of a second must be complete beside each bad neighbour of
 // TestBadNeighbour: `go test ./firmware/leader -run BadNeighbour -v -neighbour-slots 60`.
-var neighbourSlots = flag.Int("neighbour-slots", 0, "complete slots of a second beside each bad neighbour; 0: five shorter ones, beside two")
+var neighbourSlots = flag.Int("neighbour-slots", 0,
+	"complete slots of a second beside each bad neighbour; 0: five shorter ones, beside two")
 
 const honestUsers = 100
 
@@ -230,13 +231,15 @@ func TestBadNeighbour(t *testing.T) {
 			command(func() telemetry.Ack { return r.SendAction(telemetry.ActionStop) })
 			stop := waits[len(waits)-1]
 			slices.Sort(waits)
-			t.Logf("%s: %v honest reports of %d in time in the slots beside it, %v without; %d commands acknowledged after %v in the median, "+
+			t.Logf("%s: %v honest reports of %d in time in the slots beside it, %v without; %d commands acknowledged after %v in "+
+				"the median, "+
 				"%v at most, stop after %v; broker %.0f MB; dropped %v",
 				x.name, heard[true], honestUsers, heard[false], len(waits), waits[len(waits)/2].Round(time.Millisecond),
 				waits[len(waits)-1].Round(time.Millisecond), stop.Round(time.Millisecond), peakMB(t, broker.Process.Pid),
 				f.Report().DroppedMessages)
 			if completed[true] < wanted {
-				t.Errorf("of %d slots beside it %d were complete, of %d without it %d", len(heard[true]), completed[true], len(heard[false]),
+				t.Errorf("of %d slots beside it %d were complete, of %d without it %d", len(heard[true]), completed[true],
+					len(heard[false]),
 					completed[false])
 			}
 			if x.name == "retained lies" && slices.Max(heard[true]) > honestUsers {

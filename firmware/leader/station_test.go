@@ -22,8 +22,9 @@ func TestGroundStationIsAlarmed(t *testing.T) {
 		r.StartLeader()
 		r.Await("the leader", rig.AnyStatus)
 		station := &gomavlib.Node{
-			Endpoints: []gomavlib.EndpointConf{r.Endpoint("station", strings.Replace(r.Config.Aircraft[0].Endpoint, "udp-listen", "udp", 1))},
-			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
+			Endpoints: []gomavlib.EndpointConf{r.Endpoint("station", strings.Replace(r.Config.Aircraft[0].Endpoint, "udp-listen", "udp",
+				1))},
+			Dialect: common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 255, HeartbeatSystemType: int(common.MAV_TYPE_GCS),
 		}
 		if err := station.Initialize(); err != nil {
 			t.Fatal(err)

@@ -466,7 +466,8 @@ func TestUsersHaveAConnectionOfTheirOwn(t *testing.T) {
 			l.users.FloodWindow == 0 || l.users.MaxPayload != telemetry.MaxPayload {
 			t.Errorf("users: %v", got)
 		}
-		if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(), topics.Online()}) ||
+		if got := fmt.Sprint(filters[l.client]); got != fmt.Sprint([]string{topics.AllCommands(), topics.AllHeartbeats(),
+			topics.Online()}) ||
 			l.client.FloodWindow != 0 {
 			t.Errorf("the crew: %v", got)
 		}

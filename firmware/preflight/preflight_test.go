@@ -207,7 +207,8 @@ func TestCheckIsInterrupted(t *testing.T) {
 		r := rig.New(t, 1, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		var out bytes.Buffer
-		call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"}, &out,
+		call := cli.NewCall("leader check", []string{"-config", r.WriteConfig("broker: {url: \"tcp://127.0.0.1:1\"}"), "-wait", "10m"},
+			&out,
 			&out)
 		time.AfterFunc(200*time.Millisecond, cancel) // the test's own limit is shorter than 10 minutes
 		if code := call.Exit(networkOf(r).Command(ctx, call)); code != 1 || !strings.Contains(out.String(), "leader check: interrupted") {
@@ -388,7 +389,8 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 		}{
 			{"none", "slots: 100", "", "", preflight.ResultOK},
 			{"none, and real aircraft", "mavlink: {real: true}\nslot_ms: 1000", preflight.ResultWarn,
-				"anyone who reaches a link can command its autopilot; where an autopilot cannot sign (docs/integrator.md), use a wire", "any"},
+				"anyone who reaches a link can command its autopilot; where an autopilot cannot sign (docs/integrator.md), " +
+					"use a wire", "any"},
 			{"unusable", "mavlink: {key_file: " + file("abcd\n", 0o600) + "}", preflight.ResultFail, "64 hexadecimal digits", ""},
 			{"missing", "mavlink: {key_file: /nowhere/key}", preflight.ResultFail, "/nowhere/key", ""},
 			{"for all to read", "mavlink: {key_file: " + file(good, 0o604) + "}", preflight.ResultWarn, "chmod 640", preflight.ResultFail},

@@ -878,7 +878,8 @@ func TestHostileInput(t *testing.T) {
 				TypeMask: common.POSITION_TARGET_TYPEMASK(r.IntN(1 << 16)),
 				LatInt:   int32(r.Uint32()), LonInt: int32(r.Uint32()), Alt: anyFloat(), Vx: anyFloat(), Vy: anyFloat(), Vz: anyFloat(),
 				Yaw: anyFloat()})
-			p.write(&common.MessageCommandLong{TargetSystem: 3, Command: common.MAV_CMD(r.IntN(600)), Param1: anyFloat(), Param2: anyFloat(),
+			p.write(&common.MessageCommandLong{TargetSystem: 3, Command: common.MAV_CMD(r.IntN(600)), Param1: anyFloat(),
+				Param2: anyFloat(),
 				Param3: anyFloat(), Param4: anyFloat(), Param5: anyFloat(), Param6: anyFloat(), Param7: anyFloat()})
 			p.write(&common.MessageParamSet{TargetSystem: 3, ParamId: "MPC_XY_VEL_MAX", ParamValue: anyFloat(),
 				ParamType: common.MAV_PARAM_TYPE_REAL32})
@@ -890,7 +891,8 @@ func TestHostileInput(t *testing.T) {
 			t.Errorf("land: %v", r)
 		}
 		s := p.autopilot.State()
-		for _, x := range []float64{s.Position.EastM, s.Position.NorthM, s.Position.UpM, s.Velocity.EastM, s.Velocity.NorthM, s.Velocity.UpM,
+		for _, x := range []float64{s.Position.EastM, s.Position.NorthM, s.Position.UpM, s.Velocity.EastM, s.Velocity.NorthM,
+			s.Velocity.UpM,
 			s.Spent.J()} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				t.Errorf("state %+v", s)

@@ -197,7 +197,8 @@ func TestForwardsToItsOtherLinks(t *testing.T) {
 		const batteryComponent = 180
 		_, leader, monitor := twoLinks(t, batteryComponent)
 		repeat(t, func() {
-			leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER, Autopilot: common.MAV_AUTOPILOT_INVALID})
+			leader.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_ONBOARD_CONTROLLER,
+				Autopilot: common.MAV_AUTOPILOT_INVALID})
 			monitor.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_DO_JUMP})
 			monitor.WriteMessageAll(&common.MessageBatteryStatus{CurrentBattery: 1234, Voltages: [10]uint16{16000}, EnergyConsumed: 7})
 		})
@@ -242,8 +243,9 @@ func TestStatustextByLink(t *testing.T) {
 		a.RefuseArming("Throttle is not zero")
 		repeat(t, func() {
 			monitor.WriteMessageAll(&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID})
-			leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1, Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
-				Param1: 1})
+			leader.WriteMessageAll(&common.MessageCommandLong{TargetSystem: 3, TargetComponent: 1,
+				Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
+				Param1:  1})
 		})
 		texts, acks := 0, 0
 		for timeout := time.After(20 * time.Second); texts < 5 || acks < 5; {

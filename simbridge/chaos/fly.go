@@ -38,7 +38,8 @@ func FlyFolder(folder string) error {
 	m := newMission(o.Config, o.Mission, folder)
 	if o.Config.Processes {
 		m.run(context.Background())
-	} else if code := testing.MainStart(testDeps{}, []testing.InternalTest{{Name: "mission", F: m.flyInBubble}}, nil, nil, nil).Run(); code != 0 {
+	} else if code := testing.MainStart(testDeps{}, []testing.InternalTest{{Name: "mission",
+		F: m.flyInBubble}}, nil, nil, nil).Run(); code != 0 {
 		return errors.New("the mission's goroutines did not end")
 	}
 	f := m.flown()

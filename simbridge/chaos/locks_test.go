@@ -20,7 +20,7 @@ func TestFaultsWhileAircraftMove(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			const rounds = 60
-			m := &mission{Config: Config{Aircraft: 1}, plan: plan{Speed: 1000, Slots: 40}, crew: &crew{}, host: &hostMonitor{}}
+			m := &mission{Config: Config{Aircraft: 1}, plan: plan{Speed: 1000, Slots: 40}, crew: &crew{}}
 			m.starts, m.stands = make([]physics.Position, 1), make([]physics.Position, 1)
 			m.judge = newJudge(physics.DefaultConstants(), 1, m.plan.Speed)
 			a := &autopilot.Autopilot{Config: autopilot.Config{

@@ -594,7 +594,8 @@ func (p *plan) situation() (names []string) {
 		name string
 		on   bool
 	}{
-		{string(ClockJump), p.ClockJumps}, {"slow_board", p.DecisionS > 0}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind", p.Wind}, {"crowd", p.Crowd},
+		{string(ClockJump), p.ClockJumps}, {"slow_board", p.DecisionS > 0}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind",
+			p.Wind}, {"crowd", p.Crowd},
 		{"allow", p.Listed},
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},

@@ -28,7 +28,7 @@ func TestRouter(t *testing.T) {
 		return string(buffer[:n]), from
 	}
 	leader := open()
-	r, err := newRouter(leader.LocalAddr().String(), 2)
+	r, err := newRouter(nil, leader.LocalAddr().String(), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

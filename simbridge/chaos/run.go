@@ -137,7 +137,8 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		for _, finding := range flown.Known {
 			verdict += "; known: " + finding
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.0f s in %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", flown.Mission, flown.MissionS, flown.TookS,
+		fmt.Fprintf(progress, "mission %3d  %4.0f s in %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", flown.Mission, flown.MissionS,
+			flown.TookS,
 			flown.Plan, flown.Result.MaxLedgerErrorJ, flown.AllowedErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
@@ -206,7 +207,8 @@ func (c *Config) start(ctx context.Context, mission int, program string) *Flown 
 		p := drawPlan(c, mission)
 		f = &Flown{Plan: p.String(), First: p.Faults[0].coverageCell, Failure: err.Error(), Hung: errors.Is(err, errHung)}
 	}
-	f.Mission, f.Seed, f.Kind, f.Slots, f.Aircraft, f.Processes, f.Program = mission, c.Seed, c.Kind, c.Slots, c.Aircraft, c.Processes, program
+	f.Mission, f.Program, f.Processes = mission, program, c.Processes
+	f.Seed, f.Kind, f.Slots, f.Aircraft = c.Seed, c.Kind, c.Slots, c.Aircraft
 	f.TookS = time.Since(began).Seconds()
 	if f.Failure == "" {
 		os.RemoveAll(folder)
@@ -252,7 +254,8 @@ func (c *Config) fly(ctx context.Context, mission int, folder string) (*Flown, e
 	case limited.Err() != nil && ctx.Err() == nil:
 		return nil, fmt.Errorf("%w: not over within %v, see %s", errHung, wallLimit, output.Name())
 	case missing != nil:
-		return nil, fmt.Errorf("the program that flew it ended, %w: %s (see %s)", cmp.Or(err, missing), firstLine(output.Name()), output.Name())
+		return nil, fmt.Errorf("the program that flew it ended, %w: %s (see %s)", cmp.Or(err, missing), firstLine(output.Name()),
+			output.Name())
 	}
 	var f Flown
 	if err := json.Unmarshal(raw, &f); err != nil {

@@ -3,7 +3,6 @@ package fly
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,7 +13,7 @@ import (
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/report"
+	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/world"
 )
 
@@ -29,19 +28,15 @@ type instance struct {
 // process does.
 func startAttached(t *testing.T, slots int, instances ...instance) (c Config, flown []*autopilot.Autopilot, die func(i int)) {
 	t.Helper()
-	var links, endpoints []string
-	for range instances {
-		links = append(links, freeAddress(t))
-		endpoints = append(endpoints, "udp-listen:"+links[len(links)-1])
-	}
-	station := freeAddress(t)
-	c = realConfig(t, slots, 5, endpoints)
+	c = leaderConfig(t)
+	c.inMemory()
+	c.leadBy(t, slots, c.udpAircraft(t, len(instances)))
+	station := c.network.FreeAddress()
 	once := make([]sync.Once, len(instances))
 	die = func(i int) { once[i].Do(flown[i].Close) }
 	for i, in := range instances {
-		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0"})
 		conf := c.autopilotConfig(i, world.NewScenario(&c.World, c.Seed))
-		conf.Partner, conf.SecondLink, conf.Copter = links[i], station, in.copter
+		conf.SecondLink, conf.Copter = station, in.copter
 		if !in.copter {
 			conf.Battery = battery.Fields{}
 		}
@@ -52,7 +47,7 @@ func startAttached(t *testing.T, slots int, instances ...instance) (c Config, fl
 		}
 		flown = append(flown, a)
 		t.Cleanup(func() { die(i) })
-		c.Aircraft[i].Listen, c.Aircraft[i].Attach = "", station
+		c.Aircraft[i] = AircraftConfig{SystemID: i + 1, Attach: station}
 	}
 	return c, flown, die
 }
@@ -70,7 +65,9 @@ func TestAttachedAutopilots(t *testing.T) {
 		"ardupilot": {[]instance{{0.985, true}, {1, true}}, "energy_consumed"},
 		"mixed":     {[]instance{{rate: 1}, {1, true}}, "current_voltage"},
 	} {
-		t.Run(name, func(t *testing.T) { flyAttached(t, c.source, c.instances...) }) // three at once miss slots
+		t.Run(name, func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) { flyAttached(t, c.source, c.instances...) })
+		})
 	}
 }
 
@@ -115,56 +112,51 @@ func flyAttached(t *testing.T, source string, instances ...instance) {
 // An instance that dies in flight is named; the others fly the mission to its
 // end, and it is reported.
 func TestDeadInstanceIsNamedAndReported(t *testing.T) {
-	t.Parallel()
-	const slots = 30
-	c, flown, die := startAttached(t, slots, instance{rate: 1}, instance{rate: 1})
-	ended := make(chan struct{})
-	go func() {
-		for flown[1].State().Mode != autopilot.ModeOffboard {
-			select {
-			case <-ended:
-				return
-			case <-time.After(20 * time.Millisecond):
+	simnet.Test(t, func(t *testing.T) {
+		const slots = 30
+		c, flown, die := startAttached(t, slots, instance{rate: 1}, instance{rate: 1})
+		ended := make(chan struct{})
+		go func() {
+			for flown[1].State().Mode != autopilot.ModeOffboard {
+				select {
+				case <-ended:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
 			}
+			die(1)
+		}()
+		var out bytes.Buffer
+		err := Run(context.Background(), c, &out)
+		close(ended)
+		const who = "aircraft 2 (PX4 system 2)"
+		if err == nil || !strings.Contains(err.Error(), who) || strings.Contains(err.Error(), "aircraft 1") {
+			t.Errorf("error %v, want one that names %s alone\n%s", err, who, out.String())
 		}
-		die(1)
-	}()
-	var out bytes.Buffer
-	err := Run(context.Background(), c, &out)
-	close(ended)
-	const who = "aircraft 2 (PX4 system 2)"
-	if err == nil || !strings.Contains(err.Error(), who) || strings.Contains(err.Error(), "aircraft 1") {
-		t.Errorf("error %v, want one that names %s alone\n%s", err, who, out.String())
-	}
-	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s report.Summary
-	if err := json.Unmarshal(raw, &s); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(s.Failure, who) || s.Aircraft[0].Lost || !s.Aircraft[1].Lost {
-		t.Errorf("failure %q, aircraft %+v", s.Failure, s.Aircraft)
-	}
-	if s.State != "done" || s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 {
-		t.Errorf("%s after %d slots, %d missed", s.State, s.Slots, s.MissedSlots)
-	}
+		s := readSummary(t, c)
+		if !strings.Contains(s.Failure, who) || s.Aircraft[0].Lost || !s.Aircraft[1].Lost {
+			t.Errorf("failure %q, aircraft %+v", s.Failure, s.Aircraft)
+		}
+		if s.State != "done" || s.Slots+s.MissedSlots != slots || s.MissedSlots > slots/4 {
+			t.Errorf("%s after %d slots, %d missed", s.State, s.Slots, s.MissedSlots)
+		}
+	})
 }
 
 // One that dies before the mission ends the flight at once.
 func TestDeadInstanceBeforeTheStart(t *testing.T) {
-	t.Parallel()
-	c, _, die := startAttached(t, 12, instance{rate: 1}, instance{rate: 1})
-	c.Leader.Command = []string{"sh", "-c", "exec sleep 60"} // never ready
-	waits := &triggerWriter{text: "waiting for the leader", then: func() { die(0) }}
-	err := Run(context.Background(), c, waits)
-	if err == nil || !strings.Contains(err.Error(), "aircraft 1 (PX4 system 1)") {
-		t.Errorf("error %v, want one that names the dead aircraft", err)
-	}
-	if _, err := os.Stat(filepath.Join(c.Out, "summary.json")); err == nil {
-		t.Error("a mission that never began has a summary")
-	}
+	simnet.Test(t, func(t *testing.T) {
+		c, _, die := startAttached(t, 12, instance{rate: 1}, instance{rate: 1})
+		c.Leader = LeaderConfig{} // none ever comes
+		waits := &triggerWriter{text: "waiting for the leader", then: func() { die(0) }}
+		err := Run(context.Background(), c, waits)
+		if err == nil || !strings.Contains(err.Error(), "aircraft 1 (PX4 system 1)") {
+			t.Errorf("error %v, want one that names the dead aircraft", err)
+		}
+		if _, err := os.Stat(filepath.Join(c.Out, "summary.json")); err == nil {
+			t.Error("a mission that never began has a summary")
+		}
+	})
 }
 
 // triggerWriter acts once a text is written to it.
@@ -183,23 +175,24 @@ func (s *triggerWriter) Write(p []byte) (int, error) {
 
 // Where all have died there is nothing left to wait for.
 func TestAllInstancesDead(t *testing.T) {
-	t.Parallel()
-	c, flown, die := startAttached(t, 300, instance{rate: 1})
-	ended := make(chan struct{})
-	go func() {
-		for flown[0].State().Mode != autopilot.ModeOffboard {
-			select {
-			case <-ended:
-				return
-			case <-time.After(20 * time.Millisecond):
+	simnet.Test(t, func(t *testing.T) {
+		c, flown, die := startAttached(t, 300, instance{rate: 1})
+		ended := make(chan struct{})
+		go func() {
+			for flown[0].State().Mode != autopilot.ModeOffboard {
+				select {
+				case <-ended:
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
 			}
+			time.Sleep(10 * time.Second) // in the slots
+			die(0)
+		}()
+		err := Run(context.Background(), c, &bytes.Buffer{})
+		close(ended)
+		if err == nil || !strings.Contains(err.Error(), "aircraft 1 (PX4 system 1)") {
+			t.Errorf("error %v, want one that names the dead aircraft", err)
 		}
-		time.Sleep(2 * time.Second) // in the slots
-		die(0)
-	}()
-	err := Run(context.Background(), c, &bytes.Buffer{})
-	close(ended)
-	if err == nil || !strings.Contains(err.Error(), "aircraft 1 (PX4 system 1)") {
-		t.Errorf("error %v, want one that names the dead aircraft", err)
-	}
+	})
 }

@@ -2,6 +2,7 @@ package fly
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
@@ -48,6 +50,18 @@ type Config struct {
 
 	scaled         []string // says which budgets are other ones in the world that was loaded
 	calibrateTasks int      // that measure what the function takes here; 0: as many as worker calibrate does itself
+
+	// Tests fly on a network in memory, with the leader in this process and a sender in the place of the crew's tool.
+	network *simnet.Network
+	crew    func(ctx context.Context, broker telemetry.Broker, c Command, id string) (answer string, err error)
+}
+
+// at is how a program of this process reaches the broker.
+func (c *Config) at(broker telemetry.Broker, program string) telemetry.Broker {
+	if c.network != nil {
+		broker.Dial = c.network.Program(program).Dial
+	}
+	return broker
 }
 
 // BrokerConfig is a broker in this process when Listen is set, and one elsewhere at URL otherwise.
@@ -228,7 +242,7 @@ func (c *Config) Check() error {
 // autopilotConfig is the configuration of aircraft i, from 0, which flies in a scenario.
 func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config {
 	start := c.World.Start(i)
-	return autopilot.Config{
+	conf := autopilot.Config{
 		SystemID: uint8(c.Aircraft[i].SystemID), Copter: c.Aircraft[i].Autopilot == ArduPilot, Listen: c.Aircraft[i].Listen,
 		Partner: c.Aircraft[i].Partner,
 		Serial:  c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
@@ -239,4 +253,9 @@ func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config 
 			return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
 		},
 	}
+	if c.network != nil {
+		program := c.network.Program(fmt.Sprintf("autopilot-%d", i+1))
+		conf.Open, conf.OpenSerial = program.Socket, program.Serial
+	}
+	return conf
 }

@@ -71,12 +71,18 @@ type refusedError struct {
 // announce shows a command that is to be sent.
 func (f *flight) announce(c Command) { f.view.printLine("$ ground " + strings.Join(c.Args, " ")) }
 
+func (f *flight) runCrew(ctx context.Context, c Command, id string) (answer string, err error) {
+	if f.crew != nil {
+		return f.crew(ctx, f.at(telemetry.Broker{URL: f.url}, "crew"), c, id)
+	}
+	return process.Run(ctx, slices.Concat(f.Ground[:1], c.Args, f.Ground[1:], []string{"-fleet", f.Fleet, "-broker", f.url, "-id", id}))
+}
+
 // sendCommand runs the crew's tool, which waits for the acknowledgement.
 func (f *flight) sendCommand(ctx context.Context, c Command) error {
 	id := "fly-" + strings.ToLower(rand.Text()[:10])
 	slot := f.observer.lastSlot()
-	args := slices.Concat(f.Ground[:1], c.Args, f.Ground[1:], []string{"-fleet", f.Fleet, "-broker", f.url, "-id", id})
-	answer, err := process.Run(ctx, args)
+	answer, err := f.runCrew(ctx, c, id)
 	if err == nil {
 		f.view.printLine(answer)
 	}

@@ -1,20 +1,19 @@
 package fly
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
 // A start is sent again, each time with a new id, while time cures what it is
 // refused for; what time does not cure ends the flight with the leader's reason.
 func TestStartWaitsForTheLeader(t *testing.T) {
-	tool := ground(t)
+	t.Parallel()
 	const unread = "cannot start: aircraft 1: parameters [COM_OF_LOSS_T] were not read yet"
 	for name, c := range map[string]struct {
 		refusals []string
@@ -33,31 +32,22 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 		"not idle": {nil, 30, telemetry.StateDone, "is done, want idle", 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conf, links := testConfig(t)
-			conf.Ground, conf.StartRetryS = []string{tool}, c.startS
-			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
-			if c.state != telemetry.StateIdle {
-				conf.TimeoutS = 20 // it waits all that time for its state
-			}
-			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 6, slotMS: 50,
-				refusals: c.refusals, state: c.state}
-			ctx, cancel := context.WithCancel(context.Background())
-			done := make(chan struct{})
-			go func() { leader.run(ctx); close(done) }()
-			var out bytes.Buffer
-			err := Run(context.Background(), conf, &out)
-			cancel()
-			<-done
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("error %v, want %q\n%s", err, c.want, out.String())
-			}
-			if n := len(leader.starts); n < c.starts || n > c.most {
-				t.Errorf("%d starts with ids of their own, want %d to %d", n, c.starts, c.most)
-			}
-			if _, err := os.Stat(filepath.Join(conf.Out, "summary.json")); (err == nil) != (c.want == "") {
-				t.Errorf("summary: %v", err)
-			}
+			simnet.Test(t, func(t *testing.T) {
+				conf, links := testConfig(t)
+				conf.StartRetryS = c.startS
+				conf.Commands = []Command{{-1, []string{"mission", "start"}}}
+				leader := &standInLeader{T: t, linkAddresses: links, slots: 6, refusals: c.refusals, state: c.state}
+				out, err := runStandIn(conf, leader)
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("error %v, want %q\n%s", err, c.want, out)
+				}
+				if n := len(leader.starts); n < c.starts || n > c.most {
+					t.Errorf("%d starts with ids of their own, want %d to %d", n, c.starts, c.most)
+				}
+				if _, err := os.Stat(filepath.Join(conf.Out, "summary.json")); (err == nil) != (c.want == "") {
+					t.Errorf("summary: %v", err)
+				}
+			})
 		})
 	}
 }

@@ -41,6 +41,8 @@ type execution struct {
 	folder  string
 	closers []func()
 	stopped sync.Once
+	ended   chan struct{}  // closed by stop
+	staging sync.WaitGroup // what prepares slots beside the flight
 
 	cyclesPerBit float64 // the world's, unless the function is too light for it
 
@@ -281,6 +283,10 @@ func (e *execution) read(user int, lines io.Reader) {
 // stop ends what start started, the last first.
 func (e *execution) stop() {
 	e.stopped.Do(func() {
+		e.mutex.Lock()
+		close(e.ended)
+		e.mutex.Unlock()
+		e.staging.Wait()
 		for _, c := range slices.Backward(e.closers) {
 			c()
 		}
@@ -291,14 +297,23 @@ func (e *execution) stop() {
 func (e *execution) openSlot(b *telemetry.Slot) {
 	slot := b.Slot
 	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	select {
+	case <-e.ended:
+		return
+	default:
+	}
 	e.slot = slot
 	for _, a := range b.Offer.Aircraft {
 		e.offeredHz, e.offered = e.offeredHz+a.CPUHz, e.offered+1
 	}
-	e.mutex.Unlock()
-	time.AfterFunc(600*time.Millisecond, func() {
-		e.prepare(slot + 1)
-		e.stage(slot + staged)
+	e.staging.Go(func() {
+		select {
+		case <-time.After(600 * time.Millisecond):
+			e.prepare(slot + 1)
+			e.stage(slot + staged)
+		case <-e.ended:
+		}
 	})
 }
 

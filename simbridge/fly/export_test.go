@@ -1,7 +1,7 @@
 package fly
 
-// For the tests that compare a flight with its rollouts, which this package cannot import.
+// For the test that compares a flight with its rollouts, which this package cannot import.
 var (
-	RealConfig  = realConfig
-	FreeAddress = freeAddress
+	FlightInMemory = flightInMemory
+	Built          = built
 )

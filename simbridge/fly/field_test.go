@@ -9,6 +9,7 @@ import (
 
 	"prefdt/offline/compare"
 	"prefdt/simbridge/fly"
+	"prefdt/simbridge/simnet"
 )
 
 // A flight of the real leader in the field, over MQTT and MAVLink, through lost reports
@@ -16,46 +17,45 @@ import (
 // request, seed, lost reports, late decisions and missed slots, and less than one without
 // memory. docs/field.md has what several such flights gave.
 func TestFieldFlightEqualsItsRollout(t *testing.T) {
-	const slots = 100 // in fewer, flying to better places pays less, and the wind stays unknown
-	links := []string{fly.FreeAddress(t), fly.FreeAddress(t)}
-	c := fly.RealConfig(t, slots, 5, []string{"udp-listen:" + links[0], "udp-listen:" + links[1]})
-	for i, link := range links {
-		c.Aircraft = append(c.Aircraft, fly.AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
-	}
-	c.World.Slots = slots
-	if err := c.LoadWorld("field"); err != nil {
-		t.Fatal(err)
-	}
-	c.Leader.KillSlots = []int{slots / 2}
-	c.Commands[0].Args = []string{"budget", "-energy", "34000"}
-	var out bytes.Buffer
-	if err := fly.Run(t.Context(), c, &out); err != nil {
-		log, _ := os.ReadFile(filepath.Join(c.Out, "leader-2.log"))
-		t.Fatalf("%v\n%s\n%s", err, out.String(), log)
-	}
-	f, err := compare.ReadFlight(c.Out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	x, err := compare.Compare(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reports, latency := f.Summary.Reports, f.Summary.Latency
-	t.Logf("%d slots missed, %d of %d reports received, %d of %d decisions late; flight %.1f s, %.0f J; rollout %+.2f %%, %+.2f %%; "+
-		"without memory %.1f s, %.0f J",
-		x.MissedSlots, reports.Received, reports.Expected, latency.LateDecisions, f.Summary.Decisions,
-		x.Flight.DelayS, x.Flight.EnergyJ, 100*x.DelayError, 100*x.EnergyError, x.Memoryless.DelayS, x.Memoryless.EnergyJ)
-	if x.MissedSlots == 0 || x.MissedSlots > slots/4 || reports.Lost == 0 {
-		t.Errorf("%d slots were missed, %d reports were lost", x.MissedSlots, reports.Lost)
-	}
-	if math.Abs(x.EnergyError) > 0.01 {
-		t.Errorf("the flight took %.0f J, its rollout %.0f J", x.Flight.EnergyJ, x.Rollout.EnergyJ)
-	}
-	if math.Abs(x.DelayError) > 0.08 {
-		t.Errorf("the flight took %.1f s of delay, its rollout %.1f s", x.Flight.DelayS, x.Rollout.DelayS)
-	}
-	if x.Flight.DelayS > x.Memoryless.DelayS {
-		t.Errorf("the flight took %.1f s of delay, without memory it is %.1f s", x.Flight.DelayS, x.Memoryless.DelayS)
-	}
+	simnet.Test(t, func(t *testing.T) {
+		const slots = 100 // in fewer, flying to better places pays less, and the wind stays unknown
+		c := fly.FlightInMemory(t, slots)
+		c.Leader.Command[0] = fly.Built(t, "leader") // exports the log
+		c.World.Slots = slots
+		if err := c.LoadWorld("field"); err != nil {
+			t.Fatal(err)
+		}
+		c.Leader.KillSlots = []int{slots / 2}
+		c.Commands[0].Args = []string{"budget", "-energy", "34000"}
+		var out bytes.Buffer
+		if err := fly.Run(t.Context(), c, &out); err != nil {
+			log, _ := os.ReadFile(filepath.Join(c.Out, "leader-2.log"))
+			t.Fatalf("%v\n%s\n%s", err, out.String(), log)
+		}
+		f, err := compare.ReadFlight(c.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := compare.Compare(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, latency := f.Summary.Reports, f.Summary.Latency
+		t.Logf("%d slots missed, %d of %d reports received, %d of %d decisions late; flight %.1f s, %.0f J; rollout %+.2f %%, %+.2f %%; "+
+			"without memory %.1f s, %.0f J",
+			x.MissedSlots, reports.Received, reports.Expected, latency.LateDecisions, f.Summary.Decisions,
+			x.Flight.DelayS, x.Flight.EnergyJ, 100*x.DelayError, 100*x.EnergyError, x.Memoryless.DelayS, x.Memoryless.EnergyJ)
+		if x.MissedSlots == 0 || x.MissedSlots > 4 || reports.Lost == 0 {
+			t.Errorf("%d slots were missed, %d reports were lost", x.MissedSlots, reports.Lost)
+		}
+		if math.Abs(x.EnergyError) > 0.005 {
+			t.Errorf("the flight took %.0f J, its rollout %.0f J", x.Flight.EnergyJ, x.Rollout.EnergyJ)
+		}
+		if math.Abs(x.DelayError) > 0.04 {
+			t.Errorf("the flight took %.1f s of delay, its rollout %.1f s", x.Flight.DelayS, x.Rollout.DelayS)
+		}
+		if x.Flight.DelayS > x.Memoryless.DelayS {
+			t.Errorf("the flight took %.1f s of delay, without memory it is %.1f s", x.Flight.DelayS, x.Memoryless.DelayS)
+		}
+	})
 }

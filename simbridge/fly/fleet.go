@@ -62,7 +62,11 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *sitl.Endpoint) bool { return l.Address == at })
 			if k < 0 {
-				k, links = len(links), append(links, &sitl.Endpoint{Address: at})
+				link := &sitl.Endpoint{Address: at}
+				if c.network != nil {
+					link.Open = c.network.Program("bridge").Socket
+				}
+				k, links = len(links), append(links, link)
 			}
 			links[k].Vehicles = append(links[k].Vehicles, v)
 			continue

@@ -27,6 +27,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/broker"
+	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/process"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/users"
@@ -41,8 +42,8 @@ type flight struct {
 	fleet      *fleet
 	users      *users.Simulator
 	observer   *observer
-	leader     *process.Process
-	killed     int // how often it was
+	leader     leaderProgram // nil: it is started elsewhere
+	killed     int           // how often it was
 	leaderArgs []string
 	view       *view
 	executed   *execution // nil: tasks are not computed
@@ -108,7 +109,7 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err == nil && len(result.Summary.Problems) > 0 {
 		err = errors.New(strings.Join(result.Summary.Problems, "; "))
 	}
-	return errors.Join(err, f.exportLog(ctx))
+	return errors.Join(err, f.exportLog(context.WithoutCancel(ctx))) // of a flight that was interrupted, too
 }
 
 // LogFile is what the leader logged in a world that hides something, or in which tasks were
@@ -147,6 +148,9 @@ func (f *flight) start(ctx context.Context) error {
 	at := f.Broker.Broker
 	if f.Broker.Listen != "" {
 		b := &broker.Broker{Address: f.Broker.Listen}
+		if f.network != nil {
+			b.Listen = f.network.Program("broker").Listen
+		}
 		if err := b.Initialize(); err != nil {
 			return f.adviseInUse(err, "broker", f.Broker.Listen, "broker.listen")
 		}
@@ -164,12 +168,13 @@ func (f *flight) start(ctx context.Context) error {
 		}
 	}
 	f.users = &users.Simulator{Config: users.Config{
-		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: at,
+		World: f.World, Seed: f.Seed, ReportLoss: f.Users.ReportLoss, Fleet: f.Fleet, Broker: f.at(at, "users"),
 		SharedConnection: f.Users.SharedConnection, External: f.Execute,
 		Position: f.fleet.position, Log: f.log,
 		AddEdgeJ: func(m, slot int, joules float64) { f.fleet.vehicles[m].AddEdgeJ(slot, joules) },
 	}}
-	if f.observer, err = newObserver(ctx, &f.Config, at, f.handleBeacon, f.fleet.latency.noteDecision, f.log); err != nil {
+	if f.observer, err = newObserver(ctx, &f.Config, f.at(at, "observer"), f.handleBeacon, f.fleet.latency.noteDecision,
+		f.log); err != nil {
 		return err
 	}
 	f.closers = append(f.closers, f.observer.client.Close)
@@ -182,39 +187,60 @@ func (f *flight) start(ctx context.Context) error {
 		f.view.printLine(line)
 	}
 	if f.Execute {
-		f.executed = &execution{flight: f}
+		f.executed = &execution{flight: f, ended: make(chan struct{})}
 		f.closers = append(f.closers, f.executed.stop)
 		if err := f.executed.start(ctx); err != nil {
 			return err
 		}
 	}
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
-	args, err := f.Leader.arguments(f.Out, f.Fleet, mission, f.url)
-	if err != nil {
+	if f.leaderArgs, err = f.Leader.arguments(f.Out, f.Fleet, mission, f.url); err != nil || len(f.leaderArgs) == 0 {
 		return err
 	}
-	if len(args) > 0 {
-		if f.leader, err = process.Start(args, filepath.Join(f.Out, "leader.log")); err != nil {
-			return err
-		}
-		f.leaderArgs = args
-		f.closers = append(f.closers, func() { f.leader.Stop() })
+	if err := f.startLeader("leader.log"); err != nil {
+		return err
 	}
+	f.closers = append(f.closers, func() { f.leader.Stop() })
 	return nil
+}
+
+// leaderProgram is a leader that was started, as a process or within this one.
+type leaderProgram interface {
+	Ended() bool
+	Failure() error
+	Stop()
+	Kill() error
+}
+
+func (f *flight) startLeader(log string) error {
+	log = filepath.Join(f.Out, log)
+	if f.network != nil {
+		l, err := onboard.Start(f.leaderArgs[len(f.leaderArgs)-1], &onboard.Board{Network: f.network, Name: "leader"}, log)
+		if err == nil {
+			f.leader = l
+		}
+		return err
+	}
+	p, err := process.Start(f.leaderArgs, log)
+	if err == nil {
+		f.leader = p
+	}
+	return err
 }
 
 // killLeader kills the leader if that is due in a slot, as a loss of power would, and
 // starts it again.
-func (f *flight) killLeader(slot int) (err error) {
+func (f *flight) killLeader(slot int) error {
 	due := f.Leader.KillSlots
 	if f.killed == len(due) || slot < due[f.killed] {
 		return nil
 	}
-	f.leader.Kill()
+	if err := f.leader.Kill(); err != nil {
+		return err
+	}
 	f.killed++
 	f.view.printLine(fmt.Sprintf("slot %d: the leader is killed, and started again", slot))
-	f.leader, err = process.Start(f.leaderArgs, filepath.Join(f.Out, fmt.Sprintf("leader-%d.log", f.killed+1)))
-	return err
+	return f.startLeader(fmt.Sprintf("leader-%d.log", f.killed+1))
 }
 
 // stop ends everything that start started, the last first.

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -26,6 +25,7 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/report"
+	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/world"
 )
 
@@ -37,47 +37,50 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-// ground is the crew's real tool.
-func ground(t *testing.T) string {
-	t.Helper()
-	folder, err := buildPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(folder, "ground")
-}
-
+// testConfig is a flight of two aircraft on a network in memory, and the addresses that its leader binds.
 func testConfig(t *testing.T) (Config, []string) {
 	c := Default()
-	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), 20, 30
-	c.Broker.Listen = freeAddress(t)
+	c.Fleet, c.Out, c.Speed = "test", t.TempDir(), 1
+	c.inMemory()
 	c.World.Shock = world.Shock{FromSlot: 6, Factor: 1.5}
-	links := []string{freeAddress(t), freeAddress(t)}
+	links := []string{c.network.FreeAddress(), c.network.FreeAddress()}
 	for i, link := range links {
 		c.Aircraft = append(c.Aircraft, AircraftConfig{SystemID: i + 1, Listen: "127.0.0.1:0", Partner: link})
 	}
 	c.Parameters = map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 30, "MPC_Z_V_AUTO_DN": 5, "MPC_Z_VEL_MAX_DN": 5,
-		"MPC_LAND_SPEED": 4, "COM_OF_LOSS_T": 5}
+		"MPC_LAND_SPEED": 4}
 	return c, links
 }
 
-// flyStandIn flies a mission that a stand-in leads, and returns its summary and what
-// was printed. A slot takes 100 ms at least, which reports and the crew's tool have to meet.
-func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary, out string) {
-	t.Helper()
-	times := slowed(t)
-	c.Speed, c.TimeoutS = 10/times, c.TimeoutS*times
-	leader.T, leader.url, leader.slotMS = t, "tcp://"+c.Broker.Listen, 100*times
+// runStandIn flies a mission that a stand-in leads, and returns what was printed.
+func runStandIn(c Config, leader *standInLeader) (out string, err error) {
+	leader.program, leader.url = c.network.Program("leader"), "tcp://"+c.Broker.Listen
+	if leader.slotMS == 0 {
+		leader.slotMS = 1000
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { leader.run(ctx); close(done) }()
 	var printed bytes.Buffer
-	err := Run(context.Background(), c, &printed)
+	err = Run(context.Background(), c, &printed)
 	cancel()
 	<-done
+	return printed.String(), err
+}
+
+// flyStandIn is runStandIn of one that ends well, and returns its summary too.
+func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary, out string) {
+	t.Helper()
+	leader.T = t
+	out, err := runStandIn(c, leader)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, printed.String())
+		t.Fatalf("%v\n%s", err, out)
 	}
+	return readSummary(t, c), out
+}
+
+func readSummary(t *testing.T, c Config) (s report.Summary) {
+	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(c.Out, "summary.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,156 +88,143 @@ func flyStandIn(t *testing.T, c Config, leader *standInLeader) (s report.Summary
 	if err := json.Unmarshal(raw, &s); err != nil {
 		t.Fatal(err)
 	}
-	return s, printed.String()
+	return s
 }
 
-// Flights that a stand-in leads take little of a core: they go beside each other, and beside
-// none that a real leader leads.
-func TestStandIn(t *testing.T) {
-	for name, flight := range map[string]func(*testing.T){
-		"mission": testMission, "ended early": testEndedEarly, "wind reaches the battery": testWindReachesTheBattery,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			flight(t)
-		})
-	}
-}
-
-// A mission of twelve slots with a leader that stands in for ours, over real
-// sockets, with the crew's real tool.
-func testMission(t *testing.T) {
-	c, links := testConfig(t)
-	c.Ground = []string{ground(t)}
-	c.Commands = []Command{
-		{-1, []string{"budget", "-energy", "5000"}},
-		{-1, []string{"mission", "start"}},
-		{4, []string{"budget", "-energy", "4500"}},
-	}
-	const slots = 12
-	leader := &standInLeader{linkAddresses: links, slots: slots}
-	s, out := flyStandIn(t, c, leader)
-	tasks := 0
-	truth := world.NewScenario(&c.World, c.Seed)
-	for n := range slots {
-		for _, a := range truth.Active(n, nil) {
-			if a.Task.Bits > 0 {
-				tasks++
+// A mission of twelve slots with a leader that stands in for ours.
+func TestMission(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		c, links := testConfig(t)
+		c.Commands = []Command{
+			{-1, []string{"budget", "-energy", "5000"}},
+			{-1, []string{"mission", "start"}},
+			{4, []string{"budget", "-energy", "4500"}},
+		}
+		const slots = 12
+		leader := &standInLeader{linkAddresses: links, slots: slots}
+		s, out := flyStandIn(t, c, leader)
+		tasks := 0
+		truth := world.NewScenario(&c.World, c.Seed)
+		for n := range slots {
+			for _, a := range truth.Active(n, nil) {
+				if a.Task.Bits > 0 {
+					tasks++
+				}
 			}
 		}
-	}
-	if s.Slots != slots || s.State != "done" || !s.Landed {
-		t.Errorf("flew %d slots, %s, landed %v", s.Slots, s.State, s.Landed)
-	}
-	if s.Tasks.Total != tasks || s.Tasks.ByDecision+s.Tasks.ByOffer+s.Tasks.ByLocal != tasks {
-		t.Errorf("tasks %+v, the world has %d", s.Tasks, tasks)
-	}
-	if s.Reports.Received != s.Reports.Expected-s.Reports.Lost || s.Reports.Lost == 0 {
-		t.Errorf("reports %+v", s.Reports)
-	}
-	if s.Decisions != leader.decisions || s.Tasks.ByDecision > s.Decisions || s.Tasks.ByOffer == 0 {
-		t.Errorf("%d decisions seen of %d, tasks %+v", s.Decisions, leader.decisions, s.Tasks)
-	}
-	if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 4500 || math.Abs(s.Budget.Error-(s.Budget.SpentJ-4500)/4500) > 1e-12 {
-		t.Errorf("budget %+v", s.Budget)
-	}
-	if len(s.Commands) != 3 || !s.Commands[2].Accepted || *s.Commands[2].EffectiveSlot < 5 || *s.Commands[2].EffectiveSlot >= slots {
-		t.Errorf("commands %+v", s.Commands)
-	}
-	if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in reports slot + 1
-		t.Errorf("decision %+v", s.DecisionMS)
-	}
-	if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
-		t.Errorf("setpoints %d, traffic %+v", s.Setpoints, s.Traffic)
-	}
-	if s.MaxSpeedMPS < 4 || s.MaxSpeedMPS > 10 || *s.MinSeparationM < 300 || *s.MinSeparationM > 350 {
-		t.Errorf("flew at up to %v m/s, %v m apart", s.MaxSpeedMPS, *s.MinSeparationM)
-	}
-	// 12 slots of two aircraft near 150 W, half of them at 1.5 times that, and the edge.
-	if s.Budget.FlightJ < 12*2*150*1.1 || s.Budget.FlightJ > 12*2*170*1.4 || s.Budget.EdgeJ <= 0 {
-		t.Errorf("budget %+v", s.Budget)
-	}
+		if s.Slots != slots || s.State != "done" || !s.Landed {
+			t.Errorf("flew %d slots, %s, landed %v", s.Slots, s.State, s.Landed)
+		}
+		if s.Tasks.Total != tasks || s.Tasks.ByDecision+s.Tasks.ByOffer+s.Tasks.ByLocal != tasks {
+			t.Errorf("tasks %+v, the world has %d", s.Tasks, tasks)
+		}
+		if s.Reports.Received != s.Reports.Expected-s.Reports.Lost || s.Reports.Lost == 0 {
+			t.Errorf("reports %+v", s.Reports)
+		}
+		if s.Decisions != leader.decisions || s.Tasks.ByDecision > s.Decisions || s.Tasks.ByOffer == 0 {
+			t.Errorf("%d decisions seen of %d, tasks %+v", s.Decisions, leader.decisions, s.Tasks)
+		}
+		if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 4500 || math.Abs(s.Budget.Error-(s.Budget.SpentJ-4500)/4500) > 1e-12 {
+			t.Errorf("budget %+v", s.Budget)
+		}
+		if len(s.Commands) != 3 || !s.Commands[2].Accepted || *s.Commands[2].EffectiveSlot < 5 || *s.Commands[2].EffectiveSlot >= slots {
+			t.Errorf("commands %+v", s.Commands)
+		}
+		if s.DecisionMS.P50 != 6 || s.DecisionMS.P95 != 12 { // the stand-in reports slot + 1
+			t.Errorf("decision %+v", s.DecisionMS)
+		}
+		if s.Setpoints < 2*slots*5 || s.Traffic.ControlBytes < 10_000 || s.Traffic.OffloadedBits < 1e6 {
+			t.Errorf("setpoints %d, traffic %+v", s.Setpoints, s.Traffic)
+		}
+		if s.MaxSpeedMPS < 4 || s.MaxSpeedMPS > 10 || *s.MinSeparationM < 300 || *s.MinSeparationM > 350 {
+			t.Errorf("flew at up to %v m/s, %v m apart", s.MaxSpeedMPS, *s.MinSeparationM)
+		}
+		// 12 slots of two aircraft near 150 W, half of them at 1.5 times that, and the edge.
+		if s.Budget.FlightJ < 12*2*150*1.1 || s.Budget.FlightJ > 12*2*170*1.4 || s.Budget.EdgeJ <= 0 {
+			t.Errorf("budget %+v", s.Budget)
+		}
 
-	// Joules: table, totals, and the ledger that the leader kept from
-	// BATTERY_STATUS all agree, the last within the message's resolution: a
-	// hectojoule by the counter, and by current x voltage what is drawn in the
-	// quarter of a second that a message may be away from its moment.
-	table := readTable(t, filepath.Join(c.Out, "slots.csv"))
-	if len(table) != slots {
-		t.Fatalf("%d rows", len(table))
-	}
-	sum := 0.0
-	for _, row := range table {
-		for _, name := range []string{"flight_j_1", "flight_j_2", "edge_j_1", "edge_j_2"} {
-			sum += row[name]
+		// Joules: table, totals, and the ledger that the leader kept from
+		// BATTERY_STATUS all agree, the last within the message's resolution: a
+		// hectojoule by the counter, and by current x voltage what is drawn in the
+		// quarter of a second that a message may be away from its moment.
+		table := readTable(t, filepath.Join(c.Out, "slots.csv"))
+		if len(table) != slots {
+			t.Fatalf("%d rows", len(table))
 		}
-		if math.Abs(row["spent_j"]-sum) > 1e-6 {
-			t.Errorf("slot %v: spent %v, sum %v", row["slot"], row["spent_j"], sum)
+		sum := 0.0
+		for _, row := range table {
+			for _, name := range []string{"flight_j_1", "flight_j_2", "edge_j_1", "edge_j_2"} {
+				sum += row[name]
+			}
+			if math.Abs(row["spent_j"]-sum) > 1e-6 {
+				t.Errorf("slot %v: spent %v, sum %v", row["slot"], row["spent_j"], sum)
+			}
 		}
-	}
-	if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
-		t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
-	}
-	for m, link := range leader.aircraftLinks {
-		a := s.Aircraft[m]
-		total := a.FlightJ + a.EdgeJ + a.TransitJ
-		if d := total - link.countedJ; d < 0 || d > 100+1 {
-			t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, link.countedJ, total)
+		if math.Abs(sum-s.Budget.SpentJ) > 1e-6 || math.Abs(s.Budget.FlightJ+s.Budget.EdgeJ-sum) > 1e-6 {
+			t.Errorf("spent %v, flight and edge %v, table %v", s.Budget.SpentJ, s.Budget.FlightJ+s.Budget.EdgeJ, sum)
 		}
-		if d := math.Abs(total - link.integratedJ); d > 0.02*total+60 {
-			t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, link.integratedJ, total)
+		for m, link := range leader.aircraftLinks {
+			a := s.Aircraft[m]
+			total := a.FlightJ + a.EdgeJ + a.TransitJ
+			if d := total - link.countedJ; d < 0 || d > 100+1 {
+				t.Errorf("aircraft %d: energy_consumed %v J of %v", m+1, link.countedJ, total)
+			}
+			if d := math.Abs(total - link.integratedJ); d > 0.02*total+60 {
+				t.Errorf("aircraft %d: current x voltage %v J of %v", m+1, link.integratedJ, total)
+			}
 		}
-	}
-	for _, name := range []string{"energy.png", "map.png"} {
-		f, err := os.Open(filepath.Join(c.Out, name))
-		if err != nil {
-			t.Fatal(err)
+		for _, name := range []string{"energy.png", "map.png"} {
+			f, err := os.Open(filepath.Join(c.Out, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := png.Decode(f); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			f.Close()
 		}
-		if _, err := png.Decode(f); err != nil {
-			t.Errorf("%s: %v", name, err)
+		for _, want := range []string{"slot   0 of 12", "slot  10 of 12", "budget -energy 4500, accepted"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
 		}
-		f.Close()
-	}
-	for _, want := range []string{"slot   0 of 12", "slot  10 of 12", "budget -energy 4500, accepted"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
+	})
 }
 
 // A mission that ends early and whose budget a preference cleared: what is flown
 // after the last slot is transit, what was never to be flown is not missed, and the
 // summary names no budget that is not in force.
-func testEndedEarly(t *testing.T) {
-	c, links := testConfig(t)
-	c.World.Shock = world.Shock{}
-	c.Ground = []string{ground(t)}
-	c.Commands = []Command{
-		{-1, []string{"budget", "-energy", "5000"}},
-		{-1, []string{"mission", "start"}},
-		{1, []string{"preference", "-setting", "0.5"}},
-	}
-	const flown = 6
-	s, out := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: 12, returnAfter: flown - 1})
-	if s.Slots != flown || s.MissedSlots != 0 || s.PlannedSlots != 12 || !s.Landed {
-		t.Errorf("flew %d slots, missed %d of %d, landed %v", s.Slots, s.MissedSlots, s.PlannedSlots, s.Landed)
-	}
-	// A second of wall time is ten of the mission.
-	if s.Budget.FlightJ < flown*2*130 || s.Budget.FlightJ > (flown+1)*2*170 || s.Budget.TransitJ < 8*2*130 {
-		t.Errorf("budget %+v", s.Budget)
-	}
-	if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 0 || s.Budget.Error != 0 {
-		t.Errorf("the budget was cleared, and is %+v", s.Budget)
-	}
-	if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
-		t.Errorf("%d rows", n)
-	}
-	for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n",
-		"the budget of 5.00 was cleared by a preference\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
+func TestEndedEarly(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		c, links := testConfig(t)
+		c.World.Shock = world.Shock{}
+		c.Commands = []Command{
+			{-1, []string{"budget", "-energy", "5000"}},
+			{-1, []string{"mission", "start"}},
+			{1, []string{"preference", "-setting", "0.5"}},
 		}
-	}
+		const flown = 6
+		s, out := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: 12, returnAfter: flown - 1})
+		if s.Slots != flown || s.MissedSlots != 0 || s.PlannedSlots != 12 || !s.Landed {
+			t.Errorf("flew %d slots, missed %d of %d, landed %v", s.Slots, s.MissedSlots, s.PlannedSlots, s.Landed)
+		}
+		if s.Budget.FlightJ < flown*2*130 || s.Budget.FlightJ > (flown+1)*2*170 || s.Budget.TransitJ < 8*2*130 {
+			t.Errorf("budget %+v", s.Budget)
+		}
+		if s.Budget.RequestedJ != 5000 || s.Budget.RevisedJ != 0 || s.Budget.Error != 0 {
+			t.Errorf("the budget was cleared, and is %+v", s.Budget)
+		}
+		if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
+			t.Errorf("%d rows", n)
+		}
+		for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n",
+			"the budget of 5.00 was cleared by a preference\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
 }
 
 func readTable(t *testing.T, path string) (rows []map[string]float64) {
@@ -261,39 +251,35 @@ func readTable(t *testing.T, path string) (rows []map[string]float64) {
 
 // A leader that was configured for another world is an error that says how they differ.
 func TestAnotherWorld(t *testing.T) {
-	tool := ground(t)
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*Config, *standInLeader)
 		want   string
 	}{
-		"speed": {func(c *Config, l *standInLeader) { l.slotMS = 100 }, "the leader flies at speed 10 and this world at 20"},
+		"speed": {func(c *Config, l *standInLeader) { l.slotMS = 500 }, "the leader flies at speed 2 and this world at 1"},
 		"aircraft": {func(c *Config, l *standInLeader) { l.linkAddresses = l.linkAddresses[:1] },
 			"the leader has 1 aircraft, this world 2"},
 		"systems": {func(c *Config, l *standInLeader) { c.Aircraft[1].SystemID = 9 }, "aircraft 2 is system 2, this world's is 9"},
 		"origin":  {func(c *Config, l *standInLeader) { l.eastM = 400 }, "has aircraft 1 at (400, 500) m, it is at (333, 500)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			conf, links := testConfig(t)
-			conf.Ground = []string{tool}
-			conf.Commands = []Command{{-1, []string{"mission", "start"}}}
-			leader := &standInLeader{T: t, url: "tcp://" + conf.Broker.Listen, linkAddresses: links, slots: 12, slotMS: 50}
-			c.change(&conf, leader)
-			ctx, cancel := context.WithCancel(context.Background())
-			done := make(chan struct{})
-			go func() { leader.run(ctx); close(done) }()
-			err := Run(context.Background(), conf, &bytes.Buffer{})
-			cancel()
-			<-done
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("error %v, want one line with %q", err, c.want)
-			}
+			simnet.Test(t, func(t *testing.T) {
+				conf, links := testConfig(t)
+				conf.Commands = []Command{{-1, []string{"mission", "start"}}}
+				leader := &standInLeader{T: t, linkAddresses: links, slots: 12}
+				c.change(&conf, leader)
+				if _, err := runStandIn(conf, leader); err == nil || !strings.Contains(err.Error(), c.want) ||
+					strings.Contains(err.Error(), "\n") {
+					t.Errorf("error %v, want one line with %q", err, c.want)
+				}
+			})
 		})
 	}
 }
 
 // Whatever goes wrong is one clear line.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	server := &broker.Broker{Address: "127.0.0.1:0"}
 	if err := server.Initialize(); err != nil {
 		t.Fatal(err)
@@ -305,52 +291,64 @@ func TestFailures(t *testing.T) {
 	}
 	t.Cleanup(func() { udp.Close() })
 	for name, c := range map[string]struct {
+		real   bool // on this machine's sockets, and with a process for a leader
 		change func(*Config)
 		want   string
 	}{
-		"broker's port in use": {func(c *Config) { c.File, c.Broker.Listen = "a.yaml", server.Address }, "broker address " +
+		"broker's port in use": {true, func(c *Config) { c.File, c.Broker.Listen = "a.yaml", server.Address }, "broker address " +
 			server.Address + " is in use by another program, `ss -tulpn` shows which: stop it, or choose another: broker.listen in a.yaml"},
-		"autopilot's port in use": {func(c *Config) { c.File, c.Aircraft[1].Listen = "a.yaml", udp.LocalAddr().String() },
+		"autopilot's port in use": {true, func(c *Config) { c.File, c.Aircraft[1].Listen = "a.yaml", udp.LocalAddr().String() },
 			"aircraft 2: autopilot address " + udp.LocalAddr().String() + " is in use by another program, `ss -tulpn` shows which: " +
 				"stop it, or choose another: aircraft.listen in a.yaml"},
-		"no such leader": {func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
-		"leader fails": {func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} },
+		"no such leader": {true, func(c *Config) { c.Leader.Command = []string{"./no-such-leader"} }, "start ./no-such-leader"},
+		"leader fails": {true, func(c *Config) { c.Leader.Command = []string{"sh", "-c", "echo checkpoint missing >&2; exit 3"} },
 			"exit status 3: checkpoint missing"},
-		"leader gives up": {func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
-		"no configuration": {func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} },
+		"leader gives up": {true, func(c *Config) { c.Leader.Command = []string{"true"} }, "ended before the mission did"},
+		"no configuration": {false, func(c *Config) { c.Leader = LeaderConfig{Command: []string{"true"}, Config: "no-such.yaml"} },
 			"the leader's file: read configuration: open no-such.yaml"},
-		"no leader": {func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
-		"broker unreachable": {func(c *Config) { c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "", "tcp://"+freeAddress(t) },
+		"no leader": {false, func(c *Config) { c.TimeoutS = 1 }, "not done after timeout_s = 1"},
+		"broker unreachable": {false, func(c *Config) {
+			c.TimeoutS, c.Broker.Listen, c.Broker.URL = 1, "",
+				"tcp://"+c.network.FreeAddress()
+		},
 			"timeout_s"},
-		"unknown parameter":      {func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
-		"kills without a leader": {func(c *Config) { c.Leader.KillSlots = []int{3} }, "leader.kill_slots is [3]"},
-		"no aircraft":            {func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
-		"loss out of range":      {func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
-		"commands out of order": {func(c *Config) {
+		"unknown parameter":      {false, func(c *Config) { c.Parameters = map[string]float64{"MPC_TYPO": 1} }, "MPC_TYPO"},
+		"kills without a leader": {false, func(c *Config) { c.Leader.KillSlots = []int{3} }, "leader.kill_slots is [3]"},
+		"no aircraft":            {false, func(c *Config) { c.Aircraft = nil }, "aircraft: none"},
+		"loss out of range":      {false, func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
+		"commands out of order": {false, func(c *Config) {
 			c.Ground = []string{"x"}
 			c.Commands = []Command{{5, []string{"a"}}, {3, []string{"b"}}}
 		}, "in order"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !c.real {
+				simnet.Test(t, func(t *testing.T) { failFlight(t, c.change, c.want) })
+				return
+			}
 			t.Parallel()
-			conf, _ := testConfig(t)
-			c.change(&conf)
-			summary := filepath.Join(conf.Out, "summary.json") // of an earlier flight
-			if err := errors.Join(os.MkdirAll(conf.Out, 0o755), os.WriteFile(summary, []byte("{}"), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-			started := time.Now()
-			err := Run(context.Background(), conf, &bytes.Buffer{})
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("error %v, want one line with %q", err, c.want)
-			}
-			if d := time.Since(started); d > 15*time.Second {
-				t.Errorf("took %v", d)
-			}
-			if raw, err := os.ReadFile(summary); string(raw) != "{}" {
-				t.Errorf("the earlier flight's summary is %.40q, %v", raw, err)
-			}
+			failFlight(t, func(conf *Config) {
+				conf.network, conf.Broker.Listen = nil, freeAddress(t)
+				c.change(conf)
+			}, c.want)
 		})
+	}
+}
+
+// failFlight flies what fails in one line, and leaves the report of an earlier flight.
+func failFlight(t *testing.T, change func(*Config), want string) {
+	conf, _ := testConfig(t)
+	change(&conf)
+	summary := filepath.Join(conf.Out, "summary.json") // of an earlier flight
+	if err := errors.Join(os.MkdirAll(conf.Out, 0o755), os.WriteFile(summary, []byte("{}"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(context.Background(), conf, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("error %v, want one line with %q", err, want)
+	}
+	if raw, err := os.ReadFile(summary); string(raw) != "{}" {
+		t.Errorf("the earlier flight's summary is %.40q, %v", raw, err)
 	}
 }
 
@@ -537,33 +535,35 @@ func TestWorldFile(t *testing.T) {
 
 // Wind and payload change what flight takes, and nothing else of a flight: at the same
 // velocity its joules are those of a rollout of the same seed.
-func testWindReachesTheBattery(t *testing.T) {
-	const slots = 36 // of which the last may end late
-	c, links := testConfig(t)
-	if err := c.LoadWorld("gusts"); err != nil {
-		t.Fatal(err)
-	}
-	c.Seed, c.World.Shock = 1_000_003, world.Shock{}
-	c.Ground, c.Commands = []string{ground(t)}, []Command{{-1, []string{"mission", "start"}}}
-	inWind, calm := 0.0, 0.0
-	for flightJ, w := range map[*float64]world.Config{&inWind: c.World, &calm: world.Standard()} {
-		for w := world.New(w, c.Seed); w.Slot < slots; {
-			n := len(w.Arrivals)
-			east := physics.Position{EastM: 8} // as the stand-in leader flies
-			for _, j := range w.Step(world.Action{Server: make([]int, n), Offload: make([]float64, n),
-				Move: []physics.Position{east, east}}).FlightJ {
-				*flightJ += j
+func TestWindReachesTheBattery(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		const slots = 36 // of which the last may end late
+		c, links := testConfig(t)
+		if err := c.LoadWorld("gusts"); err != nil {
+			t.Fatal(err)
+		}
+		c.Seed, c.World.Shock = 1_000_003, world.Shock{}
+		c.Commands = []Command{{-1, []string{"mission", "start"}}}
+		inWind, calm := 0.0, 0.0
+		for flightJ, w := range map[*float64]world.Config{&inWind: c.World, &calm: world.Standard()} {
+			for w := world.New(w, c.Seed); w.Slot < slots; {
+				n := len(w.Arrivals)
+				east := physics.Position{EastM: 8} // as the stand-in leader flies
+				for _, j := range w.Step(world.Action{Server: make([]int, n), Offload: make([]float64, n),
+					Move: []physics.Position{east, east}}).FlightJ {
+					*flightJ += j
+				}
 			}
 		}
-	}
-	if math.Abs(inWind/calm-1) < 0.1 {
-		t.Fatalf("seed %d: flight takes %.0f J in wind and %.0f J in the calm, want one in which they differ", c.Seed, inWind, calm)
-	}
-	s, _ := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: slots})
-	// Slots begin a little late in wall time, and the aircraft begin at rest.
-	if math.Abs(s.Budget.FlightJ/inWind-1) > 0.04 {
-		t.Errorf("flight took %.0f J, in the rollout %.0f J in wind and %.0f J in the calm", s.Budget.FlightJ, inWind, calm)
-	}
+		if math.Abs(inWind/calm-1) < 0.1 {
+			t.Fatalf("seed %d: flight takes %.0f J in wind and %.0f J in the calm, want one in which they differ", c.Seed, inWind, calm)
+		}
+		s, _ := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: slots})
+		// Slots begin a little late in wall time, and the aircraft begin at rest.
+		if math.Abs(s.Budget.FlightJ/inWind-1) > 0.04 {
+			t.Errorf("flight took %.0f J, in the rollout %.0f J in wind and %.0f J in the calm", s.Budget.FlightJ, inWind, calm)
+		}
+	})
 }
 
 // The leader of a flight in a field world is told its hidden state and the constants of

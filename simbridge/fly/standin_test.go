@@ -13,6 +13,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 	"prefdt/telemetry/datagram"
 )
@@ -22,6 +23,7 @@ import (
 // east. It keeps a ledger of its own from BATTERY_STATUS.
 type standInLeader struct {
 	*testing.T
+	program       *simnet.Program
 	url           string
 	linkAddresses []string // UDP addresses to bind, one for each aircraft
 	slots         int
@@ -67,7 +69,8 @@ func (l *standInLeader) run(ctx context.Context) {
 	}
 	l.slot, l.started, l.starts = -1, make(chan struct{}), map[string]telemetry.Ack{}
 	l.client = &telemetry.Client{
-		Broker: telemetry.Broker{URL: l.url}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
+		Broker: telemetry.Broker{URL: l.url,
+			Dial: l.program.Dial}, Name: "leader", Log: slog.New(slog.DiscardHandler), Retry: 20 * time.Millisecond,
 		Subscriptions: []telemetry.Subscription{{Filter: l.topics.AllReports()}, {Filter: l.topics.AllCommands(), QoS: 1}},
 		Handle:        l.handle,
 	}
@@ -79,7 +82,7 @@ func (l *standInLeader) run(ctx context.Context) {
 	for i, address := range l.linkAddresses {
 		c := &standInLink{changed: make(chan struct{})}
 		c.node = &gomavlib.Node{
-			Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(nil, address)},
+			Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(l.program.Socket, address)},
 			Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 245, OutComponentID: 191,
 			HeartbeatPeriod: 100 * time.Millisecond, HeartbeatSystemType: int(common.MAV_TYPE_ONBOARD_CONTROLLER),
 		}
@@ -115,7 +118,7 @@ func (l *standInLeader) run(ctx context.Context) {
 	for i, c := range l.aircraftLinks {
 		for engaged := false; !engaged && ctx.Err() == nil; { // refused before the first setpoint
 			c.command(i+1, common.MAV_CMD_DO_SET_MODE, 1, 6)
-			soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+			soon, cancel := context.WithTimeout(ctx, 2*time.Second)
 			engaged = c.waitFor(soon, func() bool { return c.heartbeat.CustomMode == 6<<16 })
 			cancel()
 		}
@@ -147,7 +150,7 @@ func (l *standInLeader) run(ctx context.Context) {
 		c.command(i+1, common.MAV_CMD_NAV_RETURN_TO_LAUNCH)
 	}
 	if returning {
-		time.Sleep(time.Second)
+		time.Sleep(10 * time.Second)
 		l.mutex.Lock()
 		l.state = telemetry.StateDone
 		l.mutex.Unlock()
@@ -316,7 +319,7 @@ func (c *standInLink) waitFor(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// command is sent once: nothing is lost on an idle loopback.
+// command is sent once: nothing is lost on this network.
 func (c *standInLink) command(system int, id common.MAV_CMD, params ...float64) {
 	m := &common.MessageCommandLong{TargetSystem: uint8(system), TargetComponent: 1, Command: id}
 	for i, f := range []*float32{&m.Param1, &m.Param2, &m.Param3, &m.Param4, &m.Param5, &m.Param6, &m.Param7} {

@@ -304,7 +304,8 @@ func (p *Program) Dial(ctx context.Context, network, address string) (net.Conn, 
 		if l == nil || there.RefuseConnect {
 			return nil, refused
 		}
-		near, far := n.newStreams(p, l.program, net.TCPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), n.freePort())), net.TCPAddrFromAddrPort(to))
+		near, far := n.newStreams(p, l.program, net.TCPAddrFromAddrPort(netip.AddrPortFrom(to.Addr(), n.freePort())),
+			net.TCPAddrFromAddrPort(to))
 		if !p.keep(near) || !l.offer(far) {
 			near.abort(false)
 			return nil, refused

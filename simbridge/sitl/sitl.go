@@ -73,6 +73,7 @@ type edgeLoad struct {
 // 14550.
 type Endpoint struct {
 	Address  string
+	Open     datagram.Open // opens the socket; nil: the machine's
 	Vehicles []*Vehicle
 
 	node *gomavlib.Node
@@ -97,7 +98,7 @@ const (
 // Initialize binds the address and starts receiving.
 func (e *Endpoint) Initialize() error {
 	e.node = &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(nil, e.Address)},
+		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(e.Open, e.Address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 1, OutComponentID: batteryComponent,
 		HeartbeatDisable: true,
 	}

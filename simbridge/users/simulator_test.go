@@ -267,7 +267,8 @@ func TestReportsAreTheWorld(t *testing.T) {
 						idle++
 						continue
 					}
-					if r.Task.Bits != a.Task.Bits || r.Task.DeadlineS != a.Task.DeadlineS || r.Gain[1] != a.Gain[0] || r.Gain[2] != a.Gain[1] {
+					if r.Task.Bits != a.Task.Bits || r.Task.DeadlineS != a.Task.DeadlineS || r.Gain[1] != a.Gain[0] ||
+						r.Gain[2] != a.Gain[1] {
 						t.Errorf("slot %d, %s: %+v, in the world %+v", n, id, r, a)
 					}
 				}
@@ -519,7 +520,8 @@ func TestLoss(t *testing.T) {
 		}
 		r := b.users.ReportCounts(5)
 		if busy != received || len(b.reports) != r.Expected-r.Lost || r.Tasks != len(want) {
-			t.Errorf("%d reports with a task and %d in all were received, want %d and %d", busy, len(b.reports), received, r.Expected-r.Lost)
+			t.Errorf("%d reports with a task and %d in all were received, want %d and %d", busy, len(b.reports), received,
+				r.Expected-r.Lost)
 		}
 	})
 }

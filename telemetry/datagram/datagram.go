@@ -64,7 +64,8 @@ type listener struct {
 
 // Endpoint is a MAVLink endpoint that listens for UDP over IPv4 at host:port.
 func Endpoint(open Open, address string) gomavlib.EndpointConf {
-	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(open, address) }, Label: "udp", IsDatagram: true}
+	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(open, address) }, Label: "udp",
+		IsDatagram: true}
 }
 
 // Client is a MAVLink endpoint that calls a peer by UDP over IPv4 at host:port.

@@ -55,7 +55,8 @@ func TestStaleCommandIsSignedAgain(t *testing.T) {
 				s := exampleStatus(17)
 				s.Challenge = cmp.Or(c.shown, l.challenge)
 				l.publishStatus(t, s)
-				code, stdout, stderr := site.run(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", site.url, "-timeout",
+				code, stdout, stderr := site.run(t, "mission", "stop", "-id", "s1", "-key", path, "-fleet", "f1", "-broker", site.url,
+					"-timeout",
 					"60s")
 				if code != c.code || stdout != c.stdout || stderr != c.stderr {
 					t.Errorf("%d %q %q", code, stdout, stderr)

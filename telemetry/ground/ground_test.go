@@ -261,14 +261,16 @@ func TestCommands(t *testing.T) {
 			{[]string{"mission", "-aircraft", "3", "clear", "-id", "m5"}, 0, "mission clear aircraft 3 accepted from slot 31\n", "",
 				`prefdt/f1/command/mission {"id":"m5","action":"clear","aircraft":[3]}`},
 			{[]string{"mission", "new", "-mission", "m-2", "-id", "m6"}, 0,
-				"mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's configured request; " +
+				"mission new m-2 accepted from slot 31\nMission m-2 begins, idle, with nothing spent and the leader's " +
+					"configured request; " +
 					"what came before stays in the ledger.\n", "",
 				`prefdt/f1/command/mission {"id":"m6","action":"new","mission":"m-2"}`},
 			{[]string{"budget", "-energy", "42000", "-id", "b1"}, 0,
 				"budget of 42 kJ (target) accepted from slot 31; the floor is 27.11 kJ\n", "",
 				`prefdt/f1/command/budget {"id":"b1","energy_j":42000,"mode":"target"}`},
 			{[]string{"budget", "-energy", "9000", "-mode", "ceiling", "-below-floor", "-id", "b2"}, 0,
-				"budget of 9 kJ (ceiling) accepted from slot 31, SATURATED: below what flying needs; it ends at the floor of 27.11 kJ\n", "",
+				"budget of 9 kJ (ceiling) accepted from slot 31, SATURATED: below what flying needs; it ends at the " +
+					"floor of 27.11 kJ\n", "",
 				`prefdt/f1/command/budget {"id":"b2","energy_j":9000,"mode":"ceiling"}`},
 			{[]string{"preference", "-setting", "0.35", "-id", "p1"}, 0, "preference 0.35 accepted from slot 31\n", "",
 				`prefdt/f1/command/preference {"id":"p1","setting":0.35}`},
@@ -331,7 +333,8 @@ func TestSignedCommands(t *testing.T) {
 		status.Challenge = l.challenge
 		l.publishStatus(t, status)
 		for range 2 { // the counter rises from run to run
-			code, stdout, stderr := site.run(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", site.url, "-timeout",
+			code, stdout, stderr := site.run(t, "mission", "hold", "-v", "-id", "h", "-key", path, "-fleet", "f1", "-broker", site.url,
+				"-timeout",
 				"60s")
 			if code != 0 || stdout != "mission hold accepted from slot 31 (id h, key crew-1)\n" {
 				t.Fatal(stdout, stderr)
@@ -366,7 +369,8 @@ func TestNoAnswer(t *testing.T) {
 func TestNotSent(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		site := newSite(t)
-		x := &command.Exchange{Request: command.Request{Mission: &telemetry.Mission{ID: "h1", Action: telemetry.ActionHold}}, Topics: topics}
+		x := &command.Exchange{Request: command.Request{Mission: &telemetry.Mission{ID: "h1", Action: telemetry.ActionHold}},
+			Topics: topics}
 		if err := x.Initialize(); err != nil {
 			t.Fatal(err)
 		}
@@ -422,7 +426,8 @@ func TestAnswers(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(l.Close)
-				code, stdout, stderr := site.run(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", site.url, "-timeout",
+				code, stdout, stderr := site.run(t, "budget", "-energy", "42000", "-id", "b1", "-fleet", "f1", "-broker", site.url,
+					"-timeout",
 					"60s")
 				if code != c.code || stdout != c.stdout || !strings.Contains(stderr, c.stderr) {
 					t.Errorf("%d %q %q", code, stdout, stderr)
@@ -483,7 +488,8 @@ func TestStartWaits(t *testing.T) {
 				if err := l.Initialize(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				code, stdout, stderr := site.run(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", site.url, "-timeout", "60s"},
+				code, stdout, stderr := site.run(t, append([]string{"mission", "start", "-fleet", "f1", "-broker", site.url, "-timeout",
+					"60s"},
 					c.args...)...)
 				l.Close()
 				if code != c.code || stdout != c.stdout || !strings.HasPrefix(stderr, c.stderr) || strings.Count(stderr, "\n") != 1 ||

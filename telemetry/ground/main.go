@@ -77,7 +77,8 @@ func program(h host) *cli.Program {
 		Usage: "ground sends commands to the leader of a fleet, and shows its status.",
 		Commands: []cli.Command{
 			{Name: "budget", Args: "-energy 42kJ [-mode target|ceiling] [-replaces 45kJ] [-below-floor]",
-				Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh", Run: h.withTool(budget)},
+				Summary: "request a total from slot 0 to the end; in J unless a unit says otherwise: kJ, MJ, Wh, kWh",
+				Run:     h.withTool(budget)},
 			{Name: "budget", Args: "-reserve 20% [-packs 1=40kJ,2] [-energy 42kJ] [-landed] [-land] [-least-up 1]",
 				Summary: "bound packs: what is left in each; -landed counts from take-off to touchdown, -land lets aircraft come " +
 					"home for good"},
@@ -102,7 +103,8 @@ func program(h host) *cli.Program {
 			{Name: "certs", Args: "[-out FOLDER] [-host NAMES] [-crew NAMES] [-users N] [-check]",
 				Summary: "make the certificates of the broker and its clients, or try them at the broker", Run: h.withTool(certs)},
 		},
-		Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no others.
+		Notes: `With -key, commands and heartbeats are signed over the challenge in the leader's status; a leader with keys accepts no
+others.
 When the heartbeats of a watch cease, the leader holds after 30 s and returns after 120 s, as configured.
 A watch that is ended (Ctrl-C) announces it, and neither follows.
 Exit status: 0 done, 1 no broker or no answer, 2 bad input, 3 refused by the leader.`,

@@ -63,8 +63,9 @@ func TestMistakenCommands(t *testing.T) {
 			{"its id again, another mode", "budget -energy 42kJ -mode ceiling -id b1", mine, 3, "id b1 belongs to another command"},
 			{"a total that is not in force", "budget -energy 40kJ -replaces 45kJ", mine, 3,
 				"the budget in force is of 42 kJ, not of 45 kJ; replace that one"},
-			{"unsigned", "budget -energy 40kJ", "", 3, "no signature; this leader accepts signed commands only: sign with a key whose line " +
-				"is in its commands.keys (id "},
+			{"unsigned", "budget -energy 40kJ", "", 3,
+				"no signature; this leader accepts signed commands only: sign with a key whose line " +
+					"is in its commands.keys (id "},
 			{"watt-hours, two words", "budget -mode ceiling -replaces 42kJ -energy 11.7 Wh", mine, 0,
 				"budget of 42.12 kJ (ceiling) accepted from slot 0"},
 			{"below the floor", "budget -energy 9kJ", mine, 2, "9 kJ (9000 J, 2.5 Wh) is below the floor of"},

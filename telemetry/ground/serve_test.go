@@ -164,7 +164,8 @@ func TestServe(t *testing.T) {
 				}
 			}
 		}
-		if code, text := pages["watch"].post("command", `{"id":"x","at":0,"kind":"mission","action":"stop"}`); code != http.StatusForbidden {
+		if code, text := pages["watch"].post("command",
+			`{"id":"x","at":0,"kind":"mission","action":"stop"}`); code != http.StatusForbidden {
 			t.Errorf("a page that watches: %d %s", code, text)
 		}
 		if len(heartbeats) != 0 {

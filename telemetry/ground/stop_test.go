@@ -253,7 +253,8 @@ func TestStopOfTheProgram(t *testing.T) {
 			}
 			run := func(words ...string) *exec.Cmd {
 				args := append([]string{"-c", limit + `exec "$0" "$@"`, binary}, words...)
-				c := exec.CommandContext(t.Context(), "sh", append(args, "-fleet", "f1", "-broker", station, "-key", path, "-timeout", "1h")...)
+				c := exec.CommandContext(t.Context(), "sh", append(args, "-fleet", "f1", "-broker", station, "-key", path, "-timeout",
+					"1h")...)
 				c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 				return c
 			}

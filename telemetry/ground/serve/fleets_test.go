@@ -92,8 +92,9 @@ func TestFleets(t *testing.T) {
 		publishTo(t, c, 1, lost)
 		want = []summary{
 			{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
-			{"f2", "flying", "0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
-				"while flying",
+			{"f2", "flying",
+				"0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
+					"while flying",
 				false, true},
 		}
 		if got := lines(); !slices.Equal(got, want) {
@@ -114,7 +115,8 @@ func TestFleets(t *testing.T) {
 		}{
 			{watcher, "POST", "/f2/command", http.StatusForbidden}, {b, "POST", "/command", http.StatusNotFound},
 			{b, "POST", "/f3/command", http.StatusNotFound},
-			{c.newBrowser(""), "GET", "/fleets", http.StatusUnauthorized}, {c.newBrowser(""), "GET", "/f1/session", http.StatusUnauthorized},
+			{c.newBrowser(""), "GET", "/fleets", http.StatusUnauthorized}, {c.newBrowser(""), "GET", "/f1/session",
+				http.StatusUnauthorized},
 			{b, "GET", "/", http.StatusOK}, {b, "GET", "/f1/", http.StatusOK}, {b, "GET", "/f2/app.js", http.StatusOK},
 			{b, "GET", "/events", http.StatusNotFound},
 			{b, "POST", "/f1/alive", http.StatusConflict},

@@ -346,7 +346,8 @@ func TestAttacks(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		c := startInMemory(t)
 		publish(c, topics.Status(), false, exampleStatus(17))
-		roles := map[string]*browser{"nobody": c.newBrowser(""), "watch": c.newBrowser("watch"), "command": c.newBrowser("command as crew-1")}
+		roles := map[string]*browser{"nobody": c.newBrowser(""), "watch": c.newBrowser("watch"),
+			"command": c.newBrowser("command as crew-1")}
 		js := map[string]string{"Content-Type": "application/json"}
 		with := func(pairs ...string) map[string]string {
 			h := map[string]string{"Content-Type": "application/json"}
@@ -390,13 +391,16 @@ func TestAttacks(t *testing.T) {
 			{"who may watch is a sign of life", "watch", "POST", "/alive", js, "{}", 403},
 			{"who may watch withdraws the crew", "watch", "POST", "/leave", js, "{}", 403},
 			{"a heartbeat without a page that receives", "command", "POST", "/alive", js, "{}", 409},
-			{"the cookie alone, as another port of this host receives it", "command", "POST", "/command", with("Authorization", ""), good, 403},
+			{"the cookie alone, as another port of this host receives it", "command", "POST", "/command", with("Authorization", ""), good,
+				403},
 			{"the cookie alone, to read", "command", "GET", "/events", with("Authorization", ""), "", 403},
 			{"the cookie alone, to end the session", "command", "POST", "/logout", with("Authorization", ""), "{}", 403},
 			{"the cookie with a secret made up", "command", "POST", "/command", with("Authorization", "Bearer AAAAAAAAAAAAAAAAAAAAAAAAAA"),
 				good, 403},
-			{"the secret of another session", "command", "POST", "/command", with("Authorization", "Bearer "+roles["watch"].secret), good, 403},
-			{"the secret without a cookie", "nobody", "POST", "/command", with("Authorization", "Bearer "+roles["command"].secret), good, 401},
+			{"the secret of another session", "command", "POST", "/command", with("Authorization", "Bearer "+roles["watch"].secret), good,
+				403},
+			{"the secret without a cookie", "nobody", "POST", "/command", with("Authorization", "Bearer "+roles["command"].secret), good,
+				401},
 			{"a heartbeat with the cookie alone", "command", "POST", "/alive", with("Authorization", ""), "{}", 403},
 			{"the crew is withdrawn with the cookie alone", "command", "POST", "/leave", with("Authorization", ""), "{}", 403},
 			{"somebody else is logged out", "command", "POST", "/logout", with("Sec-Fetch-Site", "same-site"), "{}", 403},
@@ -418,7 +422,8 @@ func TestAttacks(t *testing.T) {
 			{"an action that there is not", "command", "POST", "/command", js, now + `"id":"x","kind":"mission","action":"arm"}`, 422},
 			{"an aircraft that cannot be", "command", "POST", "/command", js,
 				now + `"id":"x","kind":"mission","action":"launch","aircraft":[65]}`, 422},
-			{"a total that is no number", "command", "POST", "/command", js, now + `"id":"x","kind":"budget","energy":"NaN","mode":"target"}`,
+			{"a total that is no number", "command", "POST", "/command", js,
+				now + `"id":"x","kind":"budget","energy":"NaN","mode":"target"}`,
 				422},
 			{"a total without a unit, perhaps of kJ", "command", "POST", "/command", js,
 				now + `"id":"x","kind":"budget","energy":"42","mode":"target"}`, 422},
@@ -430,7 +435,8 @@ func TestAttacks(t *testing.T) {
 			{"DELETE", "command", "DELETE", "/events", nil, "", 405},
 			{"TRACE, which would show the cookie", "command", "TRACE", "/", nil, "", 405},
 			{"CONNECT, a proxy", "command", "CONNECT", "/", nil, "", 405},
-			{"a preflight", "command", "OPTIONS", "/command", with("Origin", "http://evil.example", "Access-Control-Request-Method", "POST"),
+			{"a preflight", "command", "OPTIONS", "/command", with("Origin", "http://evil.example", "Access-Control-Request-Method",
+				"POST"),
 				"", 405},
 			{"a file of the disk", "command", "GET", "/../../../../etc/passwd", nil, "", 404},
 			{"the same, escaped", "command", "GET", "/%2e%2e/%2e%2e/etc/passwd", nil, "", 404},
@@ -521,7 +527,8 @@ func TestLogin(t *testing.T) {
 			_, token, _ := strings.Cut(link, "#")
 			for _, want := range []int{200, 403} {
 				r := nobody.post("/login", `{"token":"`+token+`"}`)
-				if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 200 && !regexp.MustCompile(x.cookie).MatchString(cookie) ||
+				if cookie := r.header.Get("Set-Cookie"); r.status != want || want == 200 &&
+					!regexp.MustCompile(x.cookie).MatchString(cookie) ||
 					want == 403 && cookie != "" {
 					t.Errorf("%s: %d, cookie %q", x.name, r.status, cookie)
 				}
@@ -583,7 +590,8 @@ func TestLinks(t *testing.T) {
 		link := c.links.link("command as crew-1")
 		c.advance(linkLasts + time.Second)
 		_, token, _ = strings.Cut(link, "#")
-		if r := c.newBrowser("").post("/login", `{"token":"`+token+`"}`); r.status != 403 || !strings.Contains(r.body, "older than an hour") {
+		if r := c.newBrowser("").post("/login", `{"token":"`+token+`"}`); r.status != 403 || !strings.Contains(r.body,
+			"older than an hour") {
 			t.Errorf("an hour later: %d %s", r.status, r.body)
 		}
 		if c.links.link("command as crew-1") == link {
