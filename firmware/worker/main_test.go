@@ -67,7 +67,8 @@ func TestShippedConfiguration(t *testing.T) {
 	functions := c.Functions
 	if c.Functions = nil; len(functions) != 1 || c.Fleet != want.Fleet || c.Listen != want.Listen || c.Cores != want.Cores ||
 		c.CoreHz != want.CoreHz ||
-		c.MaxTasks != want.MaxTasks || c.OfferBytes != want.OfferBytes || c.Calibration != want.Calibration || !reflect.DeepEqual(c.Broker, want.Broker) {
+		c.MaxTasks != want.MaxTasks || c.OfferBytes != want.OfferBytes || c.Calibration != want.Calibration || !reflect.DeepEqual(c.Broker,
+		want.Broker) {
 		t.Errorf("%+v, want %+v", c, want)
 	}
 }

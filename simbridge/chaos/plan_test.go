@@ -101,7 +101,8 @@ func TestFailedRuns(t *testing.T) {
 		r    Result
 		fail bool
 	}{
-		{Result{Missions: 20}, false}, {Result{Missions: 200, Failures: []Failure{{}}}, true}, {Result{Missions: 200, Known: map[string]int{"home": 3}}, false},
+		{Result{Missions: 20}, false}, {Result{Missions: 200, Failures: []Failure{{}}}, true}, {Result{Missions: 200,
+			Known: map[string]int{"home": 3}}, false},
 	} {
 		if got := c.r.Failed(); (got != "") != c.fail {
 			t.Errorf("%+v: %q", c.r, got)
