@@ -170,7 +170,7 @@ func userReports(n int) map[string][]string {
 }
 
 // missionSlots are of half a second, and programs that publish have most of it.
-const missionSlots = 10
+const missionSlots = 20
 
 // usersWithDecision are the users above that get a decision, each slot.
 var usersWithDecision = []string{"no-gain", "some-gain", "twice", "whole"}
