@@ -198,8 +198,10 @@ func TestBadInput(t *testing.T) {
 			"a running instance says itself what it is"},
 		"px4 hurried": {[]string{"px4", "-config", file("k.yaml", "speed: 10\nbroker: {listen: \"127.0.0.1:0\"}\naircraft: "+
 			"[{system_id: 1, attach: \"127.0.0.1:1\"}]\n")}, "speed is 10, want 1"},
-		"no leader":   {[]string{"chaos", "-leader", filepath.Join(folder, "none")}, "the leader: "},
+		"no leader":   {[]string{"chaos", "-processes", "-leader", filepath.Join(folder, "none")}, "the leader: "},
 		"no missions": {[]string{"chaos", "-missions", "0"}, "-missions is 0, want 1 to"},
+		"no policy":   {[]string{"chaos", "-checkpoint", folder}, "-checkpoint: "},
+		"no mission":  {[]string{"mission"}, "want the folder of a mission"},
 		"twice the id": {[]string{"fly", "-config", file("g.yaml", "broker: {listen: \"127.0.0.1:0\"}\naircraft: [{system_id: 1, "+
 			"listen: x}, {system_id: 1, listen: y}]\n")}, "aircraft 2: system_id is 1"},
 	} {

@@ -10,7 +10,9 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -183,7 +185,8 @@ func TestFlyerEnds(t *testing.T) {
 func TestBuildInterrupted(t *testing.T) {
 	folder, path := t.TempDir(), os.Getenv("PATH")
 	begun := filepath.Join(folder, "begun")
-	text := fmt.Sprintf("case $1 in build) >%s; sleep 1000 & sleep 1000;; esac\nPATH=%s exec go \"$@\"", begun, path)
+	text := fmt.Sprintf("case $1 in build) sleep 1000 & echo $! >%[1]s.new; mv %[1]s.new %[1]s; wait;; esac\nPATH=%[2]s exec go \"$@\"",
+		begun, path)
 	if err := os.Rename(script(t, text), filepath.Join(folder, "go")); err != nil {
 		t.Fatal(err)
 	}
@@ -201,4 +204,13 @@ func TestBuildInterrupted(t *testing.T) {
 		t.Error("it was built")
 	}
 	cancel()
+	raw, err := os.ReadFile(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
 }

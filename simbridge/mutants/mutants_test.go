@@ -2,7 +2,9 @@ package mutants
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/build"
 	"go/importer"
@@ -31,7 +33,7 @@ func TestFaultsApply(t *testing.T) {
 		t.Errorf("%d faults, want 80 at least", len(all))
 	}
 	c := Config{Seed: 7}
-	conf := c.missions("leader", "out")
+	conf := c.missions("simbridge", "out")
 	plans := chaos.NewPlans(&conf)
 	rooms := map[string]int{}
 	for _, f := range all {
@@ -159,11 +161,52 @@ func TestCaught(t *testing.T) {
 	}
 }
 
+// A rule that a fault breaks, and that the leader without it keeps, shows it: in one flight, and one
+// of that leader for all faults.
+func TestShown(t *testing.T) {
+	folder := t.TempDir()
+	flyer := func(name string, broken ...string) string {
+		flown, err := json.Marshal(chaos.Flown{Broken: broken, Failure: strings.Join(broken, "; ")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, name)
+		text := fmt.Sprintf("#!/bin/sh\necho >>%s.flights\necho '%s' >$2/flown.json\n", path, flown)
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	flights := func(name string) int {
+		raw, _ := os.ReadFile(filepath.Join(folder, name+".flights")) // none: it flew nothing
+		return len(raw)
+	}
+	c := Config{Checkpoint: "../../configs/checkpoint", Out: t.TempDir(), Seed: 7}
+	r := runner{Config: c, baseline: baseline{config: c, leader: flyer("usual", "home"), flown: map[int]func() ([]string, error){}}}
+	for _, x := range []struct {
+		name, want string
+		usual      int // flights of the leader without a fault until then
+		broken     []string
+	}{
+		{"sound", "", 0, nil},
+		{"as usual", "", 1, []string{"home"}},
+		{"faulty", "fence", 1, []string{"home", "fence"}},
+	} {
+		name := strings.ReplaceAll(x.name, " ", "-")
+		got, err := r.shown(t.Context(), c.missions(flyer(name, x.broken...), filepath.Join(c.Out, name)), 3)
+		if err != nil || got != x.want || flights(name) != 1 || flights("usual") != x.usual {
+			t.Errorf("%s: %q, %v, want %q; it flew %d times, the usual one %d times", x.name, got, err, x.want, flights(name),
+				flights("usual"))
+		}
+	}
+}
+
 // Unit tests that run are ended with a run that is interrupted: their program, too, which
 // the go command starts.
 func TestTestsInterrupted(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\nsleep 60 & sleep 60\n"), 0o755); err != nil {
+	begun := filepath.Join(folder, "begun")
+	if err := os.WriteFile(filepath.Join(folder, "go"), []byte("#!/bin/sh\nsleep 1000 & >"+begun+"; sleep 1000\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", folder+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -173,18 +216,15 @@ func TestTestsInterrupted(t *testing.T) {
 	}
 	r := runner{Config: Config{Root: "../.."}}
 	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(500*time.Millisecond, cancel)
-	over := make(chan error, 1)
+	defer cancel()
 	go func() {
-		_, err := r.runTests(ctx, all[0])
-		over <- err
-	}()
-	select {
-	case err := <-over:
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("it ends with %v", err)
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(begun); err == nil {
+				cancel()
+			}
 		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("it is waited for")
+	}()
+	if _, err := r.runTests(ctx, all[0]); !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
 	}
 }
