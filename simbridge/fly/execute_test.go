@@ -12,9 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"prefdt/telemetry"
 )
 
 // A worker that hangs and one that is killed, each in the middle of a slot: no task is lost, its output is the
@@ -62,14 +65,25 @@ func TestWorkersThatFail(t *testing.T) {
 		}
 		return last
 	}
-	// meet has a worker fail until a user meets that, which is sent to none that is silent, and returns the slot from which
-	// it is back.
+	var sentIn [3]atomic.Int64 // the last slot in which a user was sent to each aircraft
+	defer listen(t, c, func(_ string, d telemetry.Decision) {
+		if d.Aircraft > 0 {
+			sentIn[d.Aircraft].Store(int64(d.Slot))
+		}
+	})()
+	// meet has a worker fail just when a user is sent to it, until one meets that, and returns the slot from which it is back.
 	meet := func(aircraft int, fail, mend func()) (back int) {
 		for met := false; !met && ctx.Err() == nil; mend() {
-			failed := until(func(all []outcome, _ int) bool {
+			until(func(all []outcome, _ int) bool {
 				_, computed := partsSince(all, back)
 				return computed[aircraft] > 0
 			})
+			before, failed := sentIn[aircraft].Load(), 0
+			until(func([]outcome, int) bool {
+				failed = int(sentIn[aircraft].Load())
+				return failed > int(before)
+			})
+			t.Logf("in slot %d the worker of aircraft %d fails", failed, aircraft)
 			fail()
 			back = 1 + until(func(all []outcome, last int) bool {
 				met = slices.ContainsFunc(all, func(o outcome) bool {

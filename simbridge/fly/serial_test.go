@@ -88,37 +88,45 @@ func flyOver(t *testing.T, serial bool, slots int) (table []map[string]float64, 
 	return table, decided
 }
 
-// collectDecisions collects the decisions of a flight, by slot and user.
+// collectDecisions collects the decisions of a flight, by slot and user, which its function returns when the flight is over.
 func collectDecisions(t *testing.T, c Config) func() map[string]telemetry.Decision {
+	var mutex sync.Mutex
+	decisions := map[string]telemetry.Decision{}
+	end := listen(t, c, func(user string, d telemetry.Decision) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		decisions[fmt.Sprintf("%d %s", d.Slot, user)] = d
+	})
+	return func() map[string]telemetry.Decision {
+		end()
+		return decisions
+	}
+}
+
+// listen calls a function with each decision of a flight, until its own is called.
+func listen(t *testing.T, c Config, handle func(user string, d telemetry.Decision)) (end func()) {
 	topics, err := telemetry.NewTopics(c.Fleet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mutex sync.Mutex
-	decisions := map[string]telemetry.Decision{}
 	client := &telemetry.Client{
 		Broker: c.at(telemetry.Broker{URL: "tcp://" + c.Broker.Listen}, "listener"), Name: "listener", Retry: 20 * time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Subscriptions: []telemetry.Subscription{{Filter: topics.AllDecisions(), QoS: 1}},
 		Handle: func(m telemetry.Message) {
 			_, user, _ := topics.Parse(m.Topic)
 			if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
-				mutex.Lock()
-				decisions[fmt.Sprintf("%d %s", d.Slot, user)] = d
-				mutex.Unlock()
+				handle(user, d)
 			}
 		},
 	}
 	ready := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ready <- client.Initialize(ctx) }()
-	return func() map[string]telemetry.Decision {
+	return func() {
 		cancel()
 		if <-ready == nil {
 			client.Close()
 		}
-		mutex.Lock()
-		defer mutex.Unlock()
-		return decisions
 	}
 }
 
