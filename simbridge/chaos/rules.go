@@ -198,7 +198,7 @@ var timed = []string{
 	"return charge",
 	"leaves", "reserve", "lands at reserve", "uses pack", "take-off", "holding", "wind", "pilot", "ground", "no heartbeat", "gap",
 	"stream end", "commanded speed", "stale", "commanded separation",
-	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "exit", "course", "flew", "slots",
+	"slot time", "serves", "status", "floor", "acknowledged", "energy by slot", "transit", "rescue", "course", "flew", "slots",
 	"answered", "decided", "fleet",
 }
 

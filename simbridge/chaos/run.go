@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -16,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -78,17 +78,19 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return r, err
 	}
-	var before []Flown
+	path := filepath.Join(c.Out, resultsFile)
+	before, whole := []Flown(nil), int64(0)
 	if c.Resume {
-		before = readResults(filepath.Join(c.Out, resultsFile))
-	} else {
-		os.Remove(filepath.Join(c.Out, resultsFile))
+		before, whole = readResults(path)
 	}
-	results, err := os.OpenFile(filepath.Join(c.Out, resultsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	results, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return r, err
 	}
 	defer results.Close()
+	if err := results.Truncate(whole); err != nil { // what comes would be appended to a line that was cut off
+		return r, err
+	}
 	type flight struct {
 		mission int
 		over    chan *Flown
@@ -108,16 +110,22 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 		next <- f
 	}
 	close(next)
+	var jobs sync.WaitGroup
+	defer jobs.Wait() // an interrupted run leaves no program behind
 	for range c.Jobs {
-		go func() {
+		jobs.Go(func() {
 			for f := range next {
+				if ctx.Err() != nil {
+					f.over <- nil
+					continue
+				}
 				flown := c.start(ctx, f.mission, program)
 				if line, err := json.Marshal(flown); err == nil && ctx.Err() == nil {
 					results.Write(append(line, '\n'))
 				}
 				f.over <- flown
 			}
-		}()
+		})
 	}
 	for _, f := range flights {
 		flown := <-f.over
@@ -172,18 +180,21 @@ func (c *Config) digest() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:digits], nil
 }
 
-// readResults reads the results of an earlier run; a line that was cut off is left out.
-func readResults(path string) (all []Flown) {
+// readResults reads the results of an earlier run, and how long its whole lines are: the last one
+// may have been cut off.
+func readResults(path string) (all []Flown, whole int64) {
 	raw, _ := os.ReadFile(path) // none: there was no earlier run
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	lines.Buffer(nil, len(raw)+1)
-	for lines.Scan() {
+	for line := range bytes.Lines(raw) {
+		if line[len(line)-1] != '\n' {
+			break
+		}
+		whole += int64(len(line))
 		var f Flown
-		if json.Unmarshal(lines.Bytes(), &f) == nil {
+		if json.Unmarshal(line, &f) == nil {
 			all = append(all, f)
 		}
 	}
-	return all
+	return all, whole
 }
 
 // order is what the program that flies a mission is told.
