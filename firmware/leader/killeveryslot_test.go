@@ -96,7 +96,7 @@ func killIn(t *testing.T, r *rig.Rig, f *rig.LeaderRun, n int) *rig.LeaderRun {
 // its account in the end is the batteries'.
 func TestProgramKilled(t *testing.T) {
 	t.Parallel()
-	r := rig.NewRealTime(t, 2, 20, 100)
+	r := rig.NewRealTime(t, 2, 12, 1000) // at speed 1 a busy machine has seconds, not tenths of one
 	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()
 	p := r.StartProgram(args)

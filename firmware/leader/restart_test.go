@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -131,7 +130,11 @@ func TestTornTransaction(t *testing.T) {
 func buildJump(t *testing.T, program string) {
 	t.Helper()
 	const read = "sec, nsec, mono := runtimeNow()"
-	original := filepath.Join(runtime.GOROOT(), "src", "time", "time.go")
+	root, err := exec.Command("go", "env", "GOROOT").Output() // a test built with -trimpath does not know it
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
 	text, err := os.ReadFile(original)
 	if n := strings.Count(string(text), read); err != nil || n != 1 {
 		t.Fatalf("%s: %v; %q %d times, want once", original, err, read, n)
@@ -155,7 +158,7 @@ func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a leader with a clock of its own")
 	}
-	r := rig.NewRealTime(t, 2, 20, 100)
+	r := rig.NewRealTime(t, 2, 12, 1000)
 	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")
@@ -164,7 +167,7 @@ func TestClockJumps(t *testing.T) {
 	r.TakeOff()
 	s := r.Await("done", rig.Done)
 	// With a clock that counts, the first jump would end the mission at once.
-	if n := len(r.Beacons()); s.Slot != 19 || n+s.MissedSlots < 20 || n < 2 {
+	if n := len(r.Beacons()); s.Slot != 11 || n+s.MissedSlots < 12 || n < 2 {
 		t.Errorf("%d slots were opened: %+v", n, s)
 	}
 	r.Await("landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })

@@ -25,7 +25,8 @@ func TestFailure(t *testing.T) {
 	p, log := start(t, "echo out; echo first >&2; echo no licence >&2; exit 3")
 	<-p.Over()
 	raw, _ := os.ReadFile(log)
-	if why := p.Failure().Error(); !p.Ended() || p.ExitCode() != 3 || !strings.HasSuffix(why, ": exit status 3: no licence (see "+log+")") ||
+	if why := p.Failure().Error(); !p.Ended() || p.ExitCode() != 3 ||
+		!strings.HasSuffix(why, ": exit status 3: no licence (see "+log+")") ||
 		p.Shutdown() == nil {
 		t.Errorf("ended %v, status %d, %q", p.Ended(), p.ExitCode(), why)
 	}
