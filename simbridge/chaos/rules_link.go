@@ -298,7 +298,8 @@ func (j *judge) checkStale(e *event) string {
 // tick counts.
 func (j *judge) checkCommandedSeparation(e *event) string {
 	a, r := &j.aircraft[e.aircraft], e.received
-	if r.Setpoint == nil {
+	if r.Setpoint == nil || r.Mode != autopilot.ModeOffboard { // in any other mode it is not followed
+		a.conflictSinceS = math.Inf(1)
 		return ""
 	}
 	for k := range j.aircraft {

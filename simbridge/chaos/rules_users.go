@@ -139,7 +139,7 @@ func (j *judge) checkStatus(e *event) string {
 			}
 		}
 		if v := told.SpeedMPS; v != nil && (a.state.TimeS-a.fastSinceS > steadyS && *v < fastMPS/2 ||
-			a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS) {
+			a.state.TimeS-a.slowSinceS > steadyS && *v > fastMPS+readMPS) {
 			return fmt.Sprintf("the status has aircraft %d at %.1f m/s, it flies at %.1f", told.Number, *v, a.state.SpeedMPS())
 		}
 		packSent := a.state.TimeS-a.cutUntilS > float64(1+j.limits.monitorSlots)
@@ -150,8 +150,8 @@ func (j *judge) checkStatus(e *event) string {
 	return ""
 }
 
-// An aircraft that flew faster, or slower, than fastMPS for steadyS is known to.
-const fastMPS, steadyS = 5.0, 3.0
+// An aircraft that flew faster, or slower, than fastMPS for steadyS is known to, as it reads its speed.
+const fastMPS, steadyS, readMPS = 5.0, 3.0, 0.5
 
 // checkFloor compares the floor that the crew is told with what was spent and the least
 // that the slots left take at the true power: all aircraft at v*.
