@@ -14,11 +14,11 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
-	"prefdt/configs/freeport"
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
+	"prefdt/simbridge/simnet"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -136,15 +136,19 @@ type peer struct {
 	parseErrors int // frames
 }
 
-func newPeer(t *testing.T, address string, system, component byte) *peer {
-	return newSignedPeer(t, address, system, component, nil)
+func newPeer(t *testing.T, network *simnet.Network, system, component byte) *peer {
+	return newSignedPeer(t, network, system, component, nil)
 }
 
 // newSignedPeer is a peer that signs its frames, and accepts frames signed with the
 // same key.
-func newSignedPeer(t *testing.T, address string, system, component byte, key *frame.V2Key) *peer {
+func newSignedPeer(t *testing.T, network *simnet.Network, system, component byte, key *frame.V2Key) *peer {
+	endpoint, err := network.Program("peer").Endpoint("udp:" + linkAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := &gomavlib.Node{
-		Endpoints: []gomavlib.EndpointConf{gomavlib.EndpointUDPClient{Address: address}},
+		Endpoints: []gomavlib.EndpointConf{endpoint},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: system, OutComponentID: component, HeartbeatDisable: true,
 		InKey: key, OutKey: key,
 	}
@@ -192,22 +196,20 @@ func (p *peer) until(what string, ok func() bool, messages ...message.Message) {
 	}
 }
 
-func newFleet(t *testing.T) (*Fleet, string) { return newSignedFleet(t, nil) }
+// linkAddress is where a fleet's only link listens.
+const linkAddress = "127.0.0.1:14540"
 
-func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, string) {
-	return newFleetWithClock(t, key, clock.New())
-}
+func newFleet(t *testing.T) (*Fleet, *simnet.Network) { return newSignedFleet(t, nil) }
 
-func newFleetWithClock(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet, string) {
-	address, err := freeport.Address()
-	if err != nil {
-		t.Fatal(err)
-	}
+// newSignedFleet is a fleet of one aircraft on a network in memory, in a [simnet.Test].
+func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
+	n := simnet.New(1)
+	program := n.Program("leader")
 	f := &Fleet{
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
 		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
-		VehicleLinks: []VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + address}},
-		Clock:        now, Log: slog.New(slog.DiscardHandler), Key: key,
+		VehicleLinks: []VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + linkAddress}},
+		Clock:        program, Endpoint: program.Endpoint, Log: slog.New(slog.DiscardHandler), Key: key,
 	}
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
@@ -217,7 +219,7 @@ func newFleetWithClock(t *testing.T, key *frame.V2Key, now clock.Clock) (*Fleet,
 	}
 	f.StartStreaming()
 	t.Cleanup(f.Close)
-	return f, address
+	return f, n
 }
 
 func heartbeatMessage(mode Mode, armed bool) *common.MessageHeartbeat {
@@ -230,67 +232,69 @@ func heartbeatMessage(mode Mode, armed bool) *common.MessageHeartbeat {
 
 // Frames are accepted by channel, system and component; all others are counted.
 func TestAcceptedFrames(t *testing.T) {
-	now := &clock.Manual{} // stopped: no time-out can occur
-	now.Advance(time.Second)
-	f, address := newFleetWithClock(t, nil, now)
-	view := func() View { return f.Views()[0] }
-	rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
+	simnet.Test(t, func(t *testing.T) {
+		f, n := newFleet(t)
+		view := func() View { return f.Views()[0] }
+		rejected := func(reason string) func() bool { return func() bool { return f.RejectedFrames()[reason] > 0 } }
 
-	newPeer(t, address, 8, 1).until("an unknown system is counted", rejected("system id 8 of no aircraft here"),
-		heartbeatMessage(ModeHold, true))
-	newPeer(t, address, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"),
-		heartbeatMessage(ModeHold, true))
-	newPeer(t, address, 250, 191).until("our echo is counted", rejected("our own echo"), heartbeatMessage(ModeHold, true))
-	if view().Received {
-		t.Fatal("received before it sent anything")
-	}
-	real := newPeer(t, address, 7, 1)
-	real.until("it is received", func() bool { return view().Mode == ModeOffboard }, heartbeatMessage(ModeOffboard, true))
-	twin := newPeer(t, address, 7, 1)
-	both := 0
-	real.until("a twin is counted", func() bool {
-		twin.node.WriteMessageAll(heartbeatMessage(ModeReturn, false))
-		if view().Mode == ModeReturn {
-			both++
+		newPeer(t, n, 8, 1).until("an unknown system is counted", rejected("system id 8 of no aircraft here"),
+			heartbeatMessage(ModeHold, true))
+		newPeer(t, n, 7, 191).until("another component is counted", rejected(OtherComponentReason+" 191"),
+			heartbeatMessage(ModeHold, true))
+		newPeer(t, n, 250, 191).until("our echo is counted", rejected("our own echo"), heartbeatMessage(ModeHold, true))
+		if view().Received {
+			t.Fatal("received before it sent anything")
 		}
-		return f.RejectedFrames()["system id 7 from two places"] > 0
-	}, heartbeatMessage(ModeOffboard, true))
-	if both > 0 || !view().Armed {
-		t.Error("the second sender was accepted")
-	}
+		real := newPeer(t, n, 7, 1)
+		real.until("it is received", func() bool { return view().Mode == ModeOffboard }, heartbeatMessage(ModeOffboard, true))
+		twin := newPeer(t, n, 7, 1)
+		both := 0
+		real.until("a twin is counted", func() bool {
+			twin.node.WriteMessageAll(heartbeatMessage(ModeReturn, false))
+			if view().Mode == ModeReturn {
+				both++
+			}
+			return f.RejectedFrames()["system id 7 from two places"] > 0
+		}, heartbeatMessage(ModeOffboard, true))
+		if both > 0 || !view().Armed {
+			t.Error("the second sender was accepted")
+		}
+	})
 }
 
 func TestMeasuredState(t *testing.T) {
-	f, address := newFleet(t)
-	p := newPeer(t, address, 7, 1)
-	lat, lon, amsl := f.Origin.Geodetic(physics.Position{EastM: 320, NorthM: 610}, 97)
-	position := func(bootMS uint32) *common.MessageGlobalPositionInt {
-		return &common.MessageGlobalPositionInt{
-			TimeBootMs: bootMS, Lat: int32(math.Round(lat * 1e7)), Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(amsl * 1000)),
-			Vx: 300, Vy: -400, RelativeAlt: 12345, // relative to the vehicle's home, of no use here
+	simnet.Test(t, func(t *testing.T) {
+		f, n := newFleet(t)
+		p := newPeer(t, n, 7, 1)
+		lat, lon, amsl := f.Origin.Geodetic(physics.Position{EastM: 320, NorthM: 610}, 97)
+		position := func(bootMS uint32) *common.MessageGlobalPositionInt {
+			return &common.MessageGlobalPositionInt{
+				TimeBootMs: bootMS, Lat: int32(math.Round(lat * 1e7)), Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(amsl * 1000)),
+				Vx: 300, Vy: -400, RelativeAlt: 12345, // relative to the vehicle's home, of no use here
+			}
 		}
-	}
-	view := func() View { return f.Views()[0] }
-	var v View
-	p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 },
-		heartbeatMessage(ModeHold, true), position(500000),
-		&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
-		&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
-	if v.Measured {
-		t.Error("its flight is measured without a current")
-	}
-	if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
-		t.Errorf("%+v", v)
-	}
-	before := v.AtS
-	p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
-		&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
-	p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil },
-		heartbeatMessage(ModeHold, true), position(500100))
-	p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
-	if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
-		t.Errorf("after a reboot: %+v", v)
-	}
+		view := func() View { return f.Views()[0] }
+		var v View
+		p.until("it is located", func() bool { v = view(); return v.Fresh && v.Landed != nil && v.Charge == 0.5 },
+			heartbeatMessage(ModeHold, true), position(500000),
+			&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR},
+			&common.MessageBatteryStatus{CurrentBattery: -100, EnergyConsumed: -1, BatteryRemaining: 50})
+		if v.Measured {
+			t.Error("its flight is measured without a current")
+		}
+		if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
+			t.Errorf("%+v", v)
+		}
+		before := v.AtS
+		p.until("its current is received", func() bool { v := view(); return v.Measured && v.AtS > before }, position(500050),
+			&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
+		p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil },
+			heartbeatMessage(ModeHold, true), position(500100))
+		p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
+		if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
+			t.Errorf("after a reboot: %+v", v)
+		}
+	})
 }
 
 // PX4 relays a battery of another component as 255; beside its own it does not count.
@@ -501,70 +505,74 @@ func TestTransitFliesBestSpeed(t *testing.T) {
 
 // With a key, only frames signed with it are accepted, and the leader's are signed.
 func TestSignedPartner(t *testing.T) {
-	key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
-	f, address := newSignedFleet(t, key('k'))
-	view := func() View { return f.Views()[0] }
-	refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
-	for name, p := range map[string]*peer{"unsigned": newPeer(t, address, 7, 1), "another key": newSignedPeer(t, address, 7, 1, key('x'))} {
-		before := refused()
-		p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
-		if view().Received {
-			t.Fatalf("%s: received", name)
+	simnet.Test(t, func(t *testing.T) {
+		key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
+		f, n := newSignedFleet(t, key('k'))
+		view := func() View { return f.Views()[0] }
+		refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
+		for name, p := range map[string]*peer{"unsigned": newPeer(t, n, 7, 1), "another key": newSignedPeer(t, n, 7, 1, key('x'))} {
+			before := refused()
+			p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
+			if view().Received {
+				t.Fatalf("%s: received", name)
+			}
 		}
-	}
-	partner := newSignedPeer(t, address, 7, 1, key('k'))
-	partner.until("it is received", func() bool { return view().Received }, heartbeatMessage(ModeHold, false))
-	partner.until("it hears us", func() bool { return partner.hasReceived(isHeartbeat) }, heartbeatMessage(ModeHold, false))
-	partner.mutex.Lock()
-	defer partner.mutex.Unlock()
-	if partner.parseErrors > 0 {
-		t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
-	}
+		partner := newSignedPeer(t, n, 7, 1, key('k'))
+		partner.until("it is received", func() bool { return view().Received }, heartbeatMessage(ModeHold, false))
+		partner.until("it hears us", func() bool { return partner.hasReceived(isHeartbeat) }, heartbeatMessage(ModeHold, false))
+		partner.mutex.Lock()
+		defer partner.mutex.Unlock()
+		if partner.parseErrors > 0 {
+			t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
+		}
+	})
 }
 
 // A ground station on the links receives events and values.
 func TestGroundStationReceives(t *testing.T) {
-	f, address := newFleet(t)
-	log := slog.New(StatusTextHandler{Handler: slog.DiscardHandler, Announce: f.AnnounceText})
-	station := newPeer(t, address, 255, 190)
-	station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) },
-		&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
-	log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
-	log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
-	log.Info("not for ground stations")
-	f.AnnounceValue("budget_j", 42000)
-	f.AnnounceValue("a_name_that_is_long", 1)
-	for what, is := range map[string]func(message.Message) bool{
-		"an alarm": func(m message.Message) bool {
+	simnet.Test(t, func(t *testing.T) {
+		f, n := newFleet(t)
+		log := slog.New(StatusTextHandler{Handler: slog.DiscardHandler, Announce: f.AnnounceText})
+		station := newPeer(t, n, 255, 190)
+		station.until("it is on the link", func() bool { return station.hasReceived(isHeartbeat) },
+			&common.MessageHeartbeat{Type: common.MAV_TYPE_GCS})
+		log.Error("unsafe failsafe", "aircraft", 2, "reason", "COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)")
+		log.Info("mission", "from", "idle", "to", "climbing", "slot", 0)
+		log.Info("not for ground stations")
+		f.AnnounceValue("budget_j", 42000)
+		f.AnnounceValue("a_name_that_is_long", 1)
+		for what, is := range map[string]func(message.Message) bool{
+			"an alarm": func(m message.Message) bool {
+				s, ok := m.(*common.MessageStatustext)
+				return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H" &&
+					s.Id > 0 && s.ChunkSeq == 0
+			},
+			"the end of its reason": func(m message.Message) bool {
+				s, ok := m.(*common.MessageStatustext)
+				return ok && s.Text == "old), 3 (Return) or 4 (Land)" && s.Id > 0 && s.ChunkSeq == 1
+			},
+			"a step of the mission": func(m message.Message) bool {
+				s, ok := m.(*common.MessageStatustext)
+				return ok && s.Severity == common.MAV_SEVERITY_NOTICE && s.Text == "mission climbing"
+			},
+			"a figure": func(m message.Message) bool {
+				v, ok := m.(*common.MessageNamedValueFloat)
+				return ok && v.Name == "budget_j" && v.Value == 42000
+			},
+			"a name cut to ten characters": func(m message.Message) bool {
+				v, ok := m.(*common.MessageNamedValueFloat)
+				return ok && v.Name == "a_name_tha"
+			},
+		} {
+			station.until(what, func() bool { return station.hasReceived(is) })
+		}
+		if station.hasReceived(func(m message.Message) bool {
 			s, ok := m.(*common.MessageStatustext)
-			return ok && s.Severity == common.MAV_SEVERITY_ERROR && s.Text == "2: unsafe failsafe: COM_OBL_RC_ACT is 0, want 5 (H" &&
-				s.Id > 0 && s.ChunkSeq == 0
-		},
-		"the end of its reason": func(m message.Message) bool {
-			s, ok := m.(*common.MessageStatustext)
-			return ok && s.Text == "old), 3 (Return) or 4 (Land)" && s.Id > 0 && s.ChunkSeq == 1
-		},
-		"a step of the mission": func(m message.Message) bool {
-			s, ok := m.(*common.MessageStatustext)
-			return ok && s.Severity == common.MAV_SEVERITY_NOTICE && s.Text == "mission climbing"
-		},
-		"a figure": func(m message.Message) bool {
-			v, ok := m.(*common.MessageNamedValueFloat)
-			return ok && v.Name == "budget_j" && v.Value == 42000
-		},
-		"a name cut to ten characters": func(m message.Message) bool {
-			v, ok := m.(*common.MessageNamedValueFloat)
-			return ok && v.Name == "a_name_tha"
-		},
-	} {
-		station.until(what, func() bool { return station.hasReceived(is) })
-	}
-	if station.hasReceived(func(m message.Message) bool {
-		s, ok := m.(*common.MessageStatustext)
-		return ok && strings.Contains(s.Text, "not for")
-	}) {
-		t.Error("the log's every line is announced")
-	}
+			return ok && strings.Contains(s.Text, "not for")
+		}) {
+			t.Error("the log's every line is announced")
+		}
+	})
 }
 
 // The possible path of an aircraft that is not received, and how long it is an obstacle.
