@@ -11,10 +11,6 @@ type knownFinding struct {
 var knownFindings = []knownFinding{
 	{"least separation", "crowd", "lag and delay of each aircraft in the envelope: where setpoints come 0.3 s late, 15 ms at this " +
 		"speed, two that meet pass at 9.4 m"},
-	{"pilot", "process_stall@returning+out_of_order", "its cause is not found yet: a setpoint 1.2 s after a HEARTBEAT " +
-		"showed the pilot, to a leader that was stopped for a slot"},
-	{"stop", "heartbeat_silence", "its cause is not found yet: an ArduCopter of which no HEARTBEAT " +
-		"comes is in GUIDED 6 s after a stop"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +
 		"home is taken to cost what it does on average over them; up to 30 % is left, of at most 23"},
 }
