@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	flag.Set("test.parallel", "6") // flights mostly wait
+	flag.Set("test.parallel", "6") // those in real time mostly wait
 	code := m.Run()
 	os.RemoveAll(buildFolder)
 	os.Exit(code)
