@@ -269,7 +269,8 @@ func TestMeasuredState(t *testing.T) {
 		lat, lon, amsl := f.Origin.Geodetic(physics.Position{EastM: 320, NorthM: 610}, 97)
 		position := func(bootMS uint32) *common.MessageGlobalPositionInt {
 			return &common.MessageGlobalPositionInt{
-				TimeBootMs: bootMS, Lat: int32(math.Round(lat * 1e7)), Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(amsl * 1000)),
+				TimeBootMs: bootMS, Lat: int32(math.Round(lat * 1e7)),
+				Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(amsl * 1000)),
 				Vx: 300, Vy: -400, RelativeAlt: 12345, // relative to the vehicle's home, of no use here
 			}
 		}
@@ -282,7 +283,8 @@ func TestMeasuredState(t *testing.T) {
 		if v.Measured {
 			t.Error("its flight is measured without a current")
 		}
-		if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 || !v.InAir {
+		if v.UpM != 97 || math.Abs(v.SpeedMPS-5) > 1e-9 || v.Position.Sub(physics.Position{EastM: 320, NorthM: 610}).Norm() > 10 ||
+			!v.InAir {
 			t.Errorf("%+v", v)
 		}
 		before := v.AtS

@@ -216,7 +216,8 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in stopped are not over", func() bool { return !m.awaitsFaultIn(Stopped) }); err != nil {
 		return err
 	}
-	// One that its pilot has is the pilot's. One that lands goes on, and so does an ArduCopter that returns by its own failsafe or its pilot's
+	// One that its pilot has is the pilot's. One that lands goes on, and so does an ArduCopter that returns by its own failsafe or its
+	// pilot's
 	// order: no return gives it back to the leader.
 	lands := func(i int) bool {
 		mode := m.autopilots[i].State().Mode
