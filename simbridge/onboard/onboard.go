@@ -6,7 +6,6 @@
 package onboard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +58,7 @@ type Leader struct {
 	killed   chan struct{}
 	stateDir string
 	log      *os.File
-	buffer   bytes.Buffer // the end of its log
-	err      error        // how it ended, before Done is closed
+	err      error // how it ended, before Done is closed
 	end      sync.Once
 }
 
