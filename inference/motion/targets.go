@@ -33,14 +33,18 @@ func (p *Planner) Targets(c *physics.Constants, aircraft []slot.Aircraft, dst []
 	present := p.expectedDelayS()
 	least := present
 	for stepM := c.AreaSideM / 8; stepM >= minStepM; stepM /= 2 {
+		inVain := 0 // tries since the last that was better
 		for round, improved := 0, true; improved && round < maxRounds; round++ {
 			improved = false
 			for _, m := range p.searchOrder {
 				for _, direction := range directions {
+					if inVain == len(directions)*p.fleetSize {
+						break // each was tried from where all are now
+					}
 					to := dst[m].Add(direction.Scale(stepM))
-					p.updateViews(m, to)
-					if s := p.expectedDelayS(); s < least*(1-1e-7) {
-						least, dst[m], improved = s, to, true
+					inVain++
+					if s := p.delayWithS(m, to); s < least*(1-1e-7) {
+						least, dst[m], improved, inVain = s, to, true, 0
 					}
 				}
 				p.updateViews(m, dst[m])
@@ -245,6 +249,42 @@ func (p *Planner) updateViews(m int, from physics.Position) {
 		p.views[u*p.fleetSize+m] = userView{distanceM, a.losProbability + f*(b.losProbability-a.losProbability),
 			a.losDelayS + f*(b.losDelayS-a.losDelayS), a.nlosDelayS + f*(b.nlosDelayS-a.nlosDelayS)}
 	}
+}
+
+// delayWithS is expectedDelayS with aircraft m at another place. The search of targets is most of what a slot computes, and most
+// fleets are pairs: of these nothing is sorted or stored.
+func (p *Planner) delayWithS(m int, place physics.Position) float64 {
+	if p.fleetSize != 2 {
+		p.updateViews(m, place)
+		return p.expectedDelayS()
+	}
+	last := float64(len(p.delayTable)-1) - 1e-9
+	scale := last / (tableRangeSides * p.areaM)
+	sum := 0.0
+	for u, position := range p.samplePositions {
+		d := position.Sub(place)
+		distanceM := math.Sqrt(d.Dot(d))
+		at := last
+		if x := distanceM * scale; x < at {
+			at = x
+		}
+		k := int(at)
+		a, b, f := &p.delayTable[k], &p.delayTable[k+1], at-float64(k)
+		losProbability, losDelayS := a.losProbability+f*(b.losProbability-a.losProbability), a.losDelayS+f*(b.losDelayS-a.losDelayS)
+		other := &p.views[2*u+1-m]
+		if distanceM < other.distanceM {
+			nlosDelayS, notInSight := a.nlosDelayS+f*(b.nlosDelayS-a.nlosDelayS), 1-losProbability
+			sum += losProbability * losDelayS
+			sum += notInSight * other.losProbability * other.losDelayS
+			sum += notInSight * (1 - other.losProbability) * nlosDelayS
+		} else {
+			notInSight := 1 - other.losProbability
+			sum += other.losProbability * other.losDelayS
+			sum += notInSight * losProbability * losDelayS
+			sum += notInSight * (1 - losProbability) * other.nlosDelayS
+		}
+	}
+	return sum / float64(len(p.samplePositions)) * p.tasks.tasks / p.tasks.slots
 }
 
 // meanTaskDelayS is the delay of the mean task at the balanced offload ratio. Its

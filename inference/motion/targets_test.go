@@ -149,3 +149,26 @@ func TestImplausibleFigures(t *testing.T) {
 		}
 	}
 }
+
+// The short way for a pair gives what the plain one does, also where both aircraft are at one place.
+func TestDelayOfAPair(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	for range 200 {
+		aircraft := randomAircraft(r, 2)
+		var p Planner
+		p.Observe(randomTaskUsers(r, 1+r.IntN(20)))
+		p.Targets(&testPhysics, aircraft, nil)
+		for _, place := range []physics.Position{aircraft[0].Position, aircraft[1].Position, randomAircraft(r, 1)[0].Position} {
+			for m := range aircraft {
+				p.updateViews(0, aircraft[0].Position)
+				p.updateViews(1, aircraft[1].Position)
+				got := p.delayWithS(m, place)
+				p.updateViews(m, place)
+				// Products and sums may be rounded once for both, where the machine has such an instruction.
+				if want := p.expectedDelayS(); math.Abs(got-want) > 1e-14*want {
+					t.Fatalf("aircraft %d at %v: %v s, want %v s", m, place, got, want)
+				}
+			}
+		}
+	}
+}
