@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"prefdt/inference/belief/learned"
@@ -16,13 +17,18 @@ import (
 	"prefdt/inference/slot"
 )
 
+// loadOnce loads the shipped checkpoint, which every test flies by and none changes.
+var loadOnce = sync.OnceValues(func() (*checkpoint.Checkpoint, error) { return checkpoint.Load("../configs/checkpoint") })
+
+// shippedCheckpoint returns a copy whose fields may be set to others; what they point to is shared.
 func shippedCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
-	ck, err := checkpoint.Load("../configs/checkpoint")
+	ck, err := loadOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ck
+	own := *ck
+	return &own
 }
 
 func randomSnapshot(r *rand.Rand, slotNumber, aircraft, users int) *slot.Snapshot {

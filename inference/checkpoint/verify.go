@@ -30,6 +30,13 @@ func verify(want *model.Graph, found *graphContents, nodes []model.Node, inputs,
 			return nil, fmt.Errorf("node %d: %w", i, err)
 		}
 	}
+	count := 0
+	for i := range want.Initializers {
+		if w := &want.Initializers[i]; w.Parameter {
+			count += w.Size()
+		}
+	}
+	parameters = make([]float32, 0, count)
 	for i := range want.Initializers {
 		if parameters, err = readInitializer(&found.initializers[i], &want.Initializers[i], parameters); err != nil {
 			return nil, fmt.Errorf("initializer %q: %w", want.Initializers[i].Name, err)

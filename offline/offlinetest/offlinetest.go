@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"prefdt/inference/checkpoint"
@@ -32,10 +33,15 @@ func NoError(t testing.TB, err error) {
 	}
 }
 
-// Shipped loads the shipped checkpoint, for a package two folders below the repository's root.
+// loadOnce loads the shipped checkpoint: the tests of a package ask for it hundreds of times.
+var loadOnce = sync.OnceValues(func() (*checkpoint.Checkpoint, error) { return checkpoint.Load("../../configs/checkpoint") })
+
+// Shipped returns the shipped checkpoint, for a package two folders below the repository's root. Its fields may be set to others,
+// but what they point to is shared.
 func Shipped(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
-	return Must(checkpoint.Load("../../configs/checkpoint"))(t)
+	own := *Must(loadOnce())(t)
+	return &own
 }
 
 // FieldWorld is a field world by name.
