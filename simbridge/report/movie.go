@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/draw"
 	"image/gif"
 	"strings"
 
@@ -72,6 +71,9 @@ func changedRectangle(a, b *image.Paletted) image.Rectangle {
 	changed := image.Rectangle{}
 	for y := range movieHeight {
 		row := func(p *image.Paletted) []uint8 { return p.Pix[y*p.Stride : y*p.Stride+movieWidth] }
+		if bytes.Equal(row(a), row(b)) {
+			continue
+		}
 		for x, index := range row(a) {
 			if index != row(b)[x] {
 				changed = changed.Union(image.Rect(x, y, x+1, y+1))
@@ -126,21 +128,25 @@ func drawFrame(f *Flight, row int) *image.Paletted {
 	drawStacked(curves, vgdraw.Crop(right, 0, 0, 0, -crewViewHeight))
 
 	paletted := image.NewPaletted(image.Rect(0, 0, movieWidth, movieHeight), moviePalette())
-	quantize(paletted, picture.Image())
+	quantize(paletted, picture.Image().(*image.RGBA)) // as vgimg makes it, white all over
 	return paletted
 }
 
-// quantize takes for each pixel the nearest colour of the palette, which it
-// looks up once for each colour.
-func quantize(to *image.Paletted, from draw.Image) {
-	nearest := map[color.Color]uint8{}
+// quantize takes for each pixel the nearest colour of the palette, which it looks up once for each
+// colour, and not at all where the pixel before it has the same.
+func quantize(to *image.Paletted, from *image.RGBA) {
+	nearest := map[color.RGBA]uint8{}
+	var before color.RGBA // no pixel's: a picture has no transparent one
+	var index uint8
 	for y := range movieHeight {
 		for x := range movieWidth {
-			c := from.At(x, y)
-			index, known := nearest[c]
-			if !known {
-				index = uint8(to.Palette.Index(c))
-				nearest[c] = index
+			if c := from.RGBAAt(x, y); c != before {
+				known := false
+				if index, known = nearest[c]; !known {
+					index = uint8(to.Palette.Index(c))
+					nearest[c] = index
+				}
+				before = c
 			}
 			to.Pix[y*to.Stride+x] = index
 		}
