@@ -67,14 +67,16 @@ type Network struct {
 	lines      map[string]*line
 	held       []func() // streams' segments that wait for the end of a cut, each tries again with the mutex held
 	nextPort   uint16
-	paths      int64
 	programs   map[string]*Program
+	ordinals   map[string]int    // of programs, in the order of their first start
+	paths      map[[2]string]int // how many there were from one program to another
 }
 
 // New returns a network without a program.
 func New(seed uint64) *Network {
 	return &Network{seed: seed, conditions: map[[2]string]Conditions{}, listeners: map[netip.AddrPort]*listener{},
-		sockets: map[netip.AddrPort]*socket{}, lines: map[string]*line{}, nextPort: firstPort, programs: map[string]*Program{}}
+		sockets: map[netip.AddrPort]*socket{}, lines: map[string]*line{}, nextPort: firstPort, programs: map[string]*Program{},
+		ordinals: map[string]int{}, paths: map[[2]string]int{}}
 }
 
 // Set sets the conditions of what one program sends to another, by their names or [Any]. The
@@ -121,13 +123,27 @@ type path struct {
 	sentAll  time.Time // when the bandwidth is free again
 }
 
-const residues = 1000
-
-// newPath is called with the network's mutex held.
+// newPath is called with the network's mutex held. What is drawn for a path, and its moment within the
+// microsecond, come from who sends to whom and how many paths these two had before: paths are made in
+// whatever order the programs' goroutines run.
 func (n *Network) newPath(from, to string) *path {
-	n.paths++
-	return &path{network: n, from: from, to: to, residue: time.Duration(1 + n.paths%(residues-1)),
-		random: rand.New(rand.NewPCG(n.seed, uint64(n.paths)))}
+	pair := [2]string{from, to}
+	n.paths[pair]++
+	const residues, most, again = 999, 31, 101 // most programs whose paths all differ
+	sender, receiver := n.ordinal(from), n.ordinal(to)
+	id := most*sender + receiver + again*(n.paths[pair]-1)
+	return &path{network: n, from: from, to: to, residue: time.Duration(1 + id%residues),
+		random: rand.New(rand.NewPCG(n.seed, uint64(sender)<<40|uint64(receiver)<<20|uint64(n.paths[pair])))}
+}
+
+// ordinal is called with the network's mutex held.
+func (n *Network) ordinal(name string) int {
+	k, ok := n.ordinals[name]
+	if !ok {
+		k = len(n.ordinals)
+		n.ordinals[name] = k
+	}
+	return k
 }
 
 // arrival is when a message that is sent now arrives, in order or, late by a while, out of it.
@@ -170,6 +186,7 @@ type Program struct {
 func (n *Network) Program(name string) *Program {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
+	n.ordinal(name)
 	p := n.programs[name]
 	if p == nil || p.isDead() {
 		p = &Program{name: name, network: n}
