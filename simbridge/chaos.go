@@ -27,6 +27,7 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 	flags.StringVar(&c.Leader, "leader", "bin/leader", "the leader's `program`, with -processes")
 	flags.Float64Var(&c.Speed, "speed", 0, "mission seconds per second; 0: 1, and 10 with -processes")
 	flags.BoolVar(&c.Resume, "resume", false, "do not fly again what -out has of the same missions by this same program")
+	flags.BoolVar(&c.Keep, "keep", false, "keep the folders, and with them the records, of all missions")
 	flags.StringVar(&c.Checkpoint, "checkpoint", "configs/checkpoint", "`folder` of the policy")
 	flags.IntVar(&c.Jobs, "jobs", 1, "missions that fly at once, where there are cores for them")
 	flags.StringVar(&c.Out, "out", "out/chaos", "`folder` for the logs of missions that fail")

@@ -25,6 +25,9 @@ import (
 type Broker struct {
 	Address string                                              // to listen on; port 0 chooses a free one, which Initialize sets here
 	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen
+	// OnMessage, if set, is called with each message that a client published and the broker accepted, to being
+	// empty, and with each that it sent to a client.
+	OnMessage func(from, to, topic string, payload []byte)
 
 	server *mochiserver.Server
 }
@@ -37,7 +40,7 @@ func (b *Broker) Initialize() error {
 	capabilities.MaximumSessionExpiryInterval = 0               // no session outlives its connection
 	server := mqtt.New(&mqtt.Options{Capabilities: capabilities, Logger: slog.New(slog.DiscardHandler),
 		SysTopicResendInterval: math.MaxInt32})
-	if err := server.AddHook(&hook{}, nil); err != nil {
+	if err := server.AddHook(&hook{onMessage: b.OnMessage}, nil); err != nil {
 		return fmt.Errorf("broker: %w", err)
 	}
 	listen := b.Listen
@@ -68,12 +71,22 @@ func (b *Broker) Close() {
 
 // hook lets every client connect and use any topic, and keeps nothing for those that are
 // away: neither a session, whatever the client asks for, nor what a user wants retained.
-type hook struct{ mqtt.HookBase }
+type hook struct {
+	mqtt.HookBase
+	onMessage func(from, to, topic string, payload []byte) // nil: nobody asks
+}
 
 func (*hook) ID() string { return "hook" }
 
-func (*hook) Provides(b byte) bool {
-	return b == mqtt.OnConnectAuthenticate || b == mqtt.OnACLCheck || b == mqtt.OnConnect || b == mqtt.OnPublish
+func (h *hook) Provides(b byte) bool {
+	return b == mqtt.OnConnectAuthenticate || b == mqtt.OnACLCheck || b == mqtt.OnConnect || b == mqtt.OnPublish ||
+		b == mqtt.OnPacketSent && h.onMessage != nil
+}
+
+func (h *hook) OnPacketSent(c *mqtt.Client, p packets.Packet, _ []byte) {
+	if p.FixedHeader.Type == packets.Publish {
+		h.onMessage(p.Origin, c.ID, p.TopicName, p.Payload)
+	}
 }
 
 func (*hook) OnConnectAuthenticate(*mqtt.Client, packets.Packet) bool { return true }
@@ -85,7 +98,10 @@ func (*hook) OnConnect(c *mqtt.Client, _ packets.Packet) error {
 	return nil
 }
 
-func (*hook) OnPublish(_ *mqtt.Client, p packets.Packet) (packets.Packet, error) {
+func (h *hook) OnPublish(c *mqtt.Client, p packets.Packet) (packets.Packet, error) {
+	if h.onMessage != nil {
+		h.onMessage(c.ID, "", p.TopicName, p.Payload)
+	}
 	p.FixedHeader.Retain = p.FixedHeader.Retain && !strings.Contains(p.TopicName, "/users/")
 	return p, nil
 }

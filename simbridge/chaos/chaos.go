@@ -38,6 +38,7 @@ type Config struct {
 	Checkpoint string
 	Out        string // folder for results, and logs of missions that fail
 	Resume     bool   // what the folder has of this run is not flown again
+	Keep       bool   // the folders of missions that did not fail, too
 	Jobs       int    // missions that fly at once
 	Kind       Kind
 }

@@ -19,6 +19,7 @@ import (
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/onboard"
+	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
 
@@ -55,6 +56,8 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.judge.disturb(1)
 		defer func() { go func() { m.sleepSlots(ctx, recoversS); m.judge.disturb(-1) }() }()
 	}
+	m.noteFault(string(f.Kind), f.Aircraft+1, false, "")
+	defer m.noteFault(string(f.Kind), f.Aircraft+1, true, "")
 	before := a.State().Traffic
 	switch f.Kind {
 	case ReportLoss:
@@ -148,9 +151,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	case ProcessStall:
 		flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot, BrokerGoneHold)
 		m.explainSlots(slots + 2)
+		m.noteFault(record.LeaderDown, 0, false, "stopped")
 		m.leader.Load().Pause()
 		m.sleepSlots(ctx, slots)
 		m.leader.Load().Continue()
+		m.noteFault(record.LeaderDown, 0, true, "continued")
 		m.noteLeaderReturned() // as after an absence
 		m.requireRejoin(flew)
 		return true, nil
@@ -166,6 +171,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return true, m.restartLeader(ctx, min(slots, 3), func() error {
 			m.sleepSlots(ctx, 0.3)
 			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe })
+			m.noteFault(record.PilotActs, f.Aircraft+1, false, mode.String())
 			a.SetModeByRC(mode)
 			return nil
 		})
@@ -345,6 +351,7 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	}
 	began := m.elapsedSlots()
 	address := m.broker.Address
+	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
 	if f.Kind == BrokerGoneReturn {
@@ -388,6 +395,7 @@ func (m *mission) flapBroker(ctx context.Context, address string) error {
 		return err
 	}
 	m.sleepSlots(ctx, flapForS)
+	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
 	return nil
@@ -498,6 +506,7 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 		s := a.State()
 		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
 			m.judge.pilotTookOver(i, a.TimeS(), shows)
+			m.noteFault(record.PilotActs, i+1, false, string(f.Kind))
 			act()
 			s = a.State()
 			met = met || shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
@@ -559,6 +568,7 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	withheld := m.crew.withhold(rand.New(rand.NewPCG(m.plan.Seed, 1)), aheadBy)
 	flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot)
 	m.leaderKilled.Store(true)
+	m.noteFault(record.LeaderDown, 0, false, "killed")
 	if err := act(); err != nil {
 		return err
 	}
@@ -657,9 +667,13 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 		m.noteContact(fmt.Sprintf("%s, and the mission is %s", what, m.state()))
 		return nil
 	}
+	m.noteFault(record.CrewSilent, 0, false, "")
 	m.crew.radioOff.Store(true)
 	m.crew.setMayHold(true)
-	defer m.crew.radioOff.Store(false)
+	defer func() {
+		m.crew.radioOff.Store(false)
+		m.noteFault(record.CrewSilent, 0, true, "")
+	}()
 	defer func() { go m.endMayHold(ctx, 2*marginSlots) }()
 	replaying, stop := context.WithCancel(ctx)
 	defer stop()
@@ -790,6 +804,7 @@ func (m *mission) noteCounterReset(gapS float64) {
 func (m *mission) restartBroker(ctx context.Context, slots float64) error {
 	m.explainSlots(slots + brokerRetryS*m.plan.Speed + 2)
 	address := m.broker.Address
+	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
 	m.sleepSlots(ctx, slots)
@@ -802,6 +817,7 @@ func (m *mission) openBroker(ctx context.Context, address string) error {
 	for ; err != nil && ctx.Err() == nil; err = m.broker.Initialize() {
 		m.sleepWall(ctx, 0.01)
 	}
+	m.noteFault(record.BrokerDown, 0, true, "")
 	m.crew.noteOutage()
 	m.judge.noteBrokerReturned(int(m.slotNow()+brokerRetryS*m.plan.Speed) + 2)
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
 
@@ -271,6 +272,7 @@ func (m *mission) pilotsLand() {
 		}
 		if lands {
 			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
+			m.noteFault(record.PilotActs, i+1, false, autopilot.ModeLand.String())
 			a.SetModeByRC(autopilot.ModeLand)
 		}
 	}

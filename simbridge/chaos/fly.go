@@ -102,6 +102,7 @@ func (m *mission) run(ctx context.Context) {
 	err := m.fly(ctx)
 	if m.judge != nil && m.crew != nil && m.users != nil {
 		m.judgeEnd(err)
+		m.endRecord(err)
 		m.sortFindings()
 	} else {
 		m.failure = err.Error()

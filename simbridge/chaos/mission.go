@@ -28,6 +28,7 @@ import (
 	"prefdt/simbridge/geo"
 	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/process"
+	"prefdt/simbridge/record"
 	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
@@ -57,6 +58,7 @@ type mission struct {
 	users            *users.Simulator
 	crew             *crew
 	judge            *judge
+	record           *record.Writer
 	leaderConfigPath string
 	links            []string // the leader's address for each aircraft
 	publicKey        string   // of the crew's key
@@ -259,6 +261,9 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.leader.Store(&leaderProcess{})
 	m.surroundings()
 	m.standOutside()
+	if err := m.beginRecord(); err != nil {
+		return err
+	}
 	m.broker = m.newBroker("127.0.0.1:0")
 	if err := m.broker.Initialize(); err != nil {
 		return err
@@ -341,10 +346,19 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
-			PowerW:          func(slot int, v geo.Local) float64 { return m.judge.flightW(slot, i, v) },
-			OnMotion:        func(_ int, s autopilot.State) { m.judge.handleMotion(i, s) },
-			OnReceived:      func(r autopilot.Received) { m.judge.handleReceived(i, r) },
-			OnHeartbeatSent: func(h autopilot.Heartbeat) { m.judge.handleHeartbeat(i, h) },
+			PowerW: func(slot int, v geo.Local) float64 { return m.judge.flightW(slot, i, v) },
+			OnMotion: func(_ int, s autopilot.State) {
+				m.record.State(i+1, record.StateOf(&s))
+				m.judge.handleMotion(i, s)
+			},
+			OnReceived: func(r autopilot.Received) {
+				m.record.Write(record.Line{Aircraft: i + 1, Got: record.GotOf(&r)})
+				m.judge.handleReceived(i, r)
+			},
+			OnHeartbeatSent: func(h autopilot.Heartbeat) {
+				m.record.Write(record.Line{Aircraft: i + 1, Heartbeat: record.HeartbeatOf(h)})
+				m.judge.handleHeartbeat(i, h)
+			},
 		}}
 		if err := a.Initialize(); err != nil {
 			return nil, err
@@ -541,7 +555,9 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 }
 
 func (m *mission) startLeader() error {
-	m.leaderStarts++
+	if m.leaderStarts++; m.leaderStarts > 1 {
+		m.noteFault(record.LeaderDown, 0, true, "")
+	}
 	p, err := m.startProgram(m.leaderConfigPath, fmt.Sprintf("leader-%d.log", m.leaderStarts), "leader")
 	if err == nil {
 		m.leader.Store(&leaderProcess{p})
@@ -564,7 +580,7 @@ func (m *mission) startProgram(config, log, board string) (leaderProgram, error)
 
 // newBroker is a broker at an address, to be initialized.
 func (m *mission) newBroker(address string) *broker.Broker {
-	b := &broker.Broker{Address: address}
+	b := &broker.Broker{Address: address, OnMessage: m.recordMessage}
 	if m.network != nil {
 		b.Listen = m.network.Program("broker").Listen
 	}

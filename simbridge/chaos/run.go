@@ -221,7 +221,7 @@ func (c *Config) start(ctx context.Context, mission int, program string) *Flown 
 	f.Mission, f.Program, f.Processes = mission, program, c.Processes
 	f.Seed, f.Kind, f.Slots, f.Aircraft = c.Seed, c.Kind, c.Slots, c.Aircraft
 	f.TookS = time.Since(began).Seconds()
-	if f.Failure == "" {
+	if f.Failure == "" && !c.Keep {
 		os.RemoveAll(folder)
 	}
 	return f

@@ -1,0 +1,87 @@
+package chaos
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"prefdt/firmware/ledger"
+	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
+)
+
+// recordFile, in a mission's folder, is what truly happened in it.
+const recordFile = "record.jsonl"
+
+// beginRecord begins the mission's record.
+func (m *mission) beginRecord() (err error) {
+	p := &m.plan
+	f := record.Flight{Plan: p.String(), Fleet: fleetName, Slots: p.Slots, Speed: p.Speed, Physics: m.world.Physics, AMSLM: origin.AltM,
+		World: &m.world, Seed: p.Seed, SharedLink: p.OneLink}
+	if p.Listed {
+		f.Users = m.userIDs()
+	}
+	for i := range m.Aircraft {
+		a := record.Aircraft{Autopilot: "px4", StandM: [3]float64{m.stands[i].EastM, m.stands[i].NorthM},
+			StartM: [2]float64{m.starts[i].EastM, m.starts[i].NorthM}, CapacityJ: m.capacityJ(i), Parameters: p.parameters(i),
+			SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
+		if p.isCopter(i) {
+			a.Autopilot = "ardupilot"
+		}
+		if p.SpeedMaxMPS > 0 {
+			a.SpeedMaxMPS = p.SpeedMaxMPS
+		}
+		f.Aircraft = append(f.Aircraft, a)
+	}
+	m.record, err = record.Create(filepath.Join(m.folder, recordFile), f)
+	return err
+}
+
+// noteFault records that something that is simulated begins or ends, of an aircraft from 1 or, with 0, of all.
+func (m *mission) noteFault(kind string, aircraft int, ends bool, text string) {
+	m.record.Write(record.Line{Aircraft: aircraft, Fault: &record.Fault{Kind: kind, Ends: ends, Text: text}})
+}
+
+// recordMessage records a message of the broker's. What it sends is recorded for the leader alone.
+func (m *mission) recordMessage(from, to, topic string, payload []byte) {
+	if to != "" && !record.IsLeader(to) {
+		return
+	}
+	m.record.Write(record.Line{MQTT: &record.Message{From: from, To: to, Topic: topic, Payload: string(payload)}})
+}
+
+// endRecord ends it, after the leader's end.
+func (m *mission) endRecord(failure error) {
+	for _, o := range m.users.Outcomes() {
+		m.record.Write(record.Line{Task: &record.Task{Slot: o.Slot, User: fmt.Sprintf("u%02d", o.User+1), By: o.By, Aircraft: o.Aircraft,
+			DelayS: o.DelayS, Missed: o.DeadlineMissed}})
+	}
+	e := record.End{}
+	if failure != nil {
+		e.Failure = failure.Error()
+	}
+	if m.leaderEnded() {
+		e.Exit = m.leader.Load().Failure().Error()
+	}
+	m.leader.Load().Shutdown()
+	l, err := ledger.OpenReadOnly(m.ledgerPath())
+	if err == nil {
+		var flights []ledger.Flight
+		if flights, err = l.Flights(); err == nil && len(flights) > 0 {
+			e.Ledger = &flights[len(flights)-1]
+		}
+		l.Close()
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	if m.plan.Wind {
+		truth := world.NewScenario(&m.world, m.plan.Seed)
+		for n := range m.plan.Slots {
+			w := truth.WindMPS(n)
+			e.WindMPS = append(e.WindMPS, [2]float64{w.EastM, w.NorthM})
+		}
+	}
+	if err := m.record.Close(e); err != nil {
+		m.failure = err.Error()
+	}
+}

@@ -1,0 +1,74 @@
+package record
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/geo"
+)
+
+// Kinds of faults that are no more than a moment, or that several faults have in common. Every other kind
+// is a fault of simbridge/chaos, by its name.
+const (
+	LeaderDown = "leader_down" // it is killed or stopped; it ends as it is started or continued
+	BrokerDown = "broker_down"
+	CrewSilent = "crew_silent" // no station of the crew can reach the broker
+	PilotActs  = "pilot_acts"  // an act of a pilot's, which has no end of its own
+)
+
+// IsLeader reports whether a client of the broker is a leader, by its id.
+func IsLeader(client string) bool { return strings.HasPrefix(client, "leader") }
+
+func vector(l geo.Local) [3]float64 { return [3]float64{l.EastM, l.NorthM, l.UpM} }
+
+func numbers(l geo.Local) [3]Number {
+	return [3]Number{Number(l.EastM), Number(l.NorthM), Number(l.UpM)}
+}
+
+// StateOf is the state of a simulated aircraft.
+func StateOf(s *autopilot.State) State {
+	return State{PositionM: vector(s.Position), VelocityMPS: vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed, OnGround: s.OnGround,
+		Landed: s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, SpentJ: s.Spent.J(), LeftJ: s.LeftJ, PackJ: s.PackJ}
+}
+
+// GotOf is what a simulated aircraft received.
+func GotOf(r *autopilot.Received) *Got {
+	g := &Got{Target: r.Target, Mode: r.Mode.String(), Armed: r.Armed, Landed: r.Landed, Position: vector(r.Position), Velocity: vector(r.Velocity)}
+	switch {
+	case r.Setpoint != nil:
+		g.Setpoint = &Setpoint{numbers(r.Setpoint.Position), numbers(r.Setpoint.Velocity)}
+	case r.Command != 0:
+		g.Command = r.Command.String()
+		for _, x := range r.Param {
+			g.Param = append(g.Param, Number(x))
+		}
+		g.Harmless = r.Command == common.MAV_CMD_REQUEST_MESSAGE || r.Command == common.MAV_CMD_SET_MESSAGE_INTERVAL
+	default:
+		g.Other, g.Harmless = otherName(r.Other)
+	}
+	return g
+}
+
+// HeartbeatOf is a HEARTBEAT of a simulated aircraft.
+func HeartbeatOf(h autopilot.Heartbeat) *Heartbeat {
+	return &Heartbeat{Mode: h.Mode.String(), Armed: h.Armed, Failsafe: h.Failsafe}
+}
+
+// otherName is the name of a message that is neither a setpoint nor a command for its aircraft, and whether it
+// changes nothing of a flight.
+func otherName(m message.Message) (name string, harmless bool) {
+	name = strings.TrimPrefix(fmt.Sprintf("%T", m), "*common.Message")
+	switch m := m.(type) {
+	case *common.MessageHeartbeat, *common.MessageParamRequestRead, *common.MessageStatustext, *common.MessageNamedValueFloat:
+		harmless = true
+	case *common.MessageSetPositionTargetGlobalInt:
+		if m.CoordinateFrame != common.MAV_FRAME_GLOBAL_INT {
+			name += " in " + m.CoordinateFrame.String()
+		}
+	}
+	return name, harmless
+}
