@@ -46,18 +46,19 @@ func TestPipeline(t *testing.T) {
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	config := offlinetest.Write(t, smallTraining, at("train.yaml"))
-	runCommand(t, io.Discard, "search", "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
+	short := offlinetest.Write(t, "slots: 30\n", at("world.yaml")) // missions of a third of the standard world's
+	runCommand(t, io.Discard, "search", "-config", short, "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
 		for _, again := range []string{"", "made before"} {
 			var said bytes.Buffer
-			if runCommand(t, &said, "corpus", "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge",
+			if runCommand(t, &said, "corpus", "-config", short, "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge",
 				at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
-		training := []string{"train", "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config, "-validate", "60",
-			"-resume"}
+		training := []string{"train", "-config", short, "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config,
+			"-validate", "60", "-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -67,8 +68,8 @@ func TestPipeline(t *testing.T) {
 		}
 		runCommand(t, io.Discard, training...)
 		if run == "first" {
-			runCommand(t, io.Discard, "calibrate", "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds", "100000:100008",
-				"-settings", "21", "-flights", "0")
+			runCommand(t, io.Discard, "calibrate", "-config", short, "-corpus", at(run, "corpus"), "-train", at(run, "train"), "-seeds",
+				"100000:100008", "-settings", "21", "-flights", "0")
 		} else if err := os.Link(at("first", "train", "calibration.json"), at(run, "train", "calibration.json")); err != nil {
 			t.Fatal(err)
 		}

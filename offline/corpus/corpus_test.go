@@ -30,8 +30,11 @@ import (
 // sweepOnce makes a small sweep of the dispatch teacher.
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
 	c := world.Standard()
-	return DispatchArchive(context.Background(), &c, 24, 20, 2, nil)
+	return DispatchArchive(context.Background(), &c, 24, 8, 2, nil)
 })
+
+// sharedFlights are enough to fit a conditioner to.
+const sharedFlights = 400
 
 // buildOnce makes a small corpus by the shipped recipe.
 var buildOnce = sync.OnceValues(func() (*Manifest, error) {
@@ -39,7 +42,7 @@ var buildOnce = sync.OnceValues(func() (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Build(context.Background(), world.Standard(), a, ShippedRecipe(), 500, 5, 2, nil)
+	return Build(context.Background(), world.Standard(), a, ShippedRecipe(), sharedFlights, 5, 2, nil)
 })
 
 func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
@@ -51,7 +54,7 @@ func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manif
 // the world replays every flight of it exactly.
 func TestReplayIsExact(t *testing.T) {
 	m := offlinetest.Must(buildOnce())(t) // by two workers
-	if again := buildCorpus(t, offlinetest.Must(sweepOnce())(t), ShippedRecipe(), 500, 3); again.Hash() != m.Hash() {
+	if again := buildCorpus(t, offlinetest.Must(sweepOnce())(t), ShippedRecipe(), sharedFlights, 3); again.Hash() != m.Hash() {
 		t.Error("another number of workers gave another corpus")
 	}
 	path := filepath.Join(t.TempDir(), "manifest.json")
@@ -190,7 +193,8 @@ func TestRefusals(t *testing.T) {
 	}
 	var out bytes.Buffer
 	folder := filepath.Join(dir, "made")
-	args := []string{"-flights", "500", "-prices", "24", "-episodes", "20", "-out", folder}
+	short := offlinetest.Write(t, "slots: 25\n", dir, "world.yaml") // missions of a quarter of the standard world's
+	args := []string{"-config", short, "-flights", "500", "-prices", "24", "-episodes", "5", "-out", folder}
 	offlinetest.NoError(t, Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)))
 	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil ||
 		!strings.Contains(err.Error(), "another corpus") {
@@ -204,7 +208,7 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{append(args, "-resume"), "made before"},
-		{append(slices.Clone(args[:2]), "-prices", "25", "-episodes", "20", "-out", folder, "-resume"), "another corpus"},
+		{append(slices.Clone(args[:4]), "-prices", "25", "-episodes", "5", "-out", folder, "-resume"), "another corpus"},
 		{append(args, "-archive", "rules.json", "-merge", "rules.json"), "exclude each other"},
 	} {
 		out.Reset()

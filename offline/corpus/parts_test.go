@@ -20,10 +20,11 @@ func TestPartsMakeTheCorpus(t *testing.T) {
 		t.Skip("flies a corpus twice")
 	}
 	dir := t.TempDir()
+	short := offlinetest.Write(t, "slots: 25\n", t.TempDir(), "world.yaml") // missions of a quarter of the standard world's
 	run := func(ctx context.Context, log io.Writer, out string, args ...string) (status int, text string) {
 		var stderr bytes.Buffer
-		args = append([]string{"-flights", "520", "-episodes", "2", "-prices", "8", "-worlds", "0", "-out", filepath.Join(dir, out)},
-			args...)
+		args = append([]string{"-config", short, "-flights", "520", "-episodes", "2", "-prices", "8", "-worlds", "0", "-out",
+			filepath.Join(dir, out)}, args...)
 		call := cli.NewCall("offline corpus", args, io.Discard, io.MultiWriter(log, &stderr))
 		status = call.Exit(Command(ctx, call))
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")

@@ -108,7 +108,7 @@ func TestHiddenFeatures(t *testing.T) {
 func tinyConfig() Config {
 	c := Default()
 	c.Checkpoint = "../../configs/checkpoint"
-	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 3, 2, 1, 1, 5, 5
+	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 2, 2, 1, 1, 5, 5
 	c.CorpusFlights, c.ArchiveEpisodes = 500, 3
 	c.Train.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUpSteps = 2, 60, 10
@@ -151,7 +151,7 @@ func TestArms(t *testing.T) {
 		len(x.Budgets) != 0 {
 		t.Errorf("unconditioned: %+v", x)
 	}
-	if x := results["paper-form"]; !(x.number("hypervolume_difference") < 0) || x.Cells["pairs"] != 3 ||
+	if x := results["paper-form"]; !(x.number("hypervolume_difference") < 0) || x.Cells["pairs"] != 2 ||
 		len(x.Budgets) != len(results["even"].Budgets) {
 		t.Errorf("paper form: %+v", x)
 	}
