@@ -185,13 +185,14 @@ func TestBadNeighbour(t *testing.T) {
 			r := rig.NewRealTime(t, 1, 100000, slotMS)
 			r.UseBroker("tcp://" + address)
 			r.SetUsers(honestUsers, 0)
+			f := r.FlyToSlot(1)
+			// It begins in flight: until then its flood would only take a core.
 			neighbour := exec.Command(os.Args[0], "-test.run=^TestNeighbour$")
 			neighbour.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", neighbourEnv, i, address))
 			if err := neighbour.Start(); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { neighbour.Process.Kill(); neighbour.Wait() })
-			f := r.FlyToSlot(1)
 			wanted := max(*neighbourSlots, 5)
 			var waits []time.Duration
 			command := func(send func() telemetry.Ack) {
