@@ -35,6 +35,7 @@ var program = cli.Program{
 			Run: chaosCommand},
 		{Name: chaos.MissionCommand, Args: "FOLDER", Summary: "fly the one mission of a folder; chaos starts this for each of its missions",
 			Run: missionCommand},
+		{Name: "judge", Args: "FILE...", Summary: "judge flights by their records", Run: judgeCommand},
 		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them",
 			Run: mutantsCommand},
 	},

@@ -1,0 +1,517 @@
+package judge
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+// flight is a whole record, in order of time.
+type flight struct {
+	record.Flight
+	aircraft  []*aircraft
+	faults    []faultSpan
+	beacons   []beacon
+	statuses  []status
+	decisions []decision
+	reports   map[reportKey]report // the first of each user and slot
+	orders    []*order             // in the order in which they were first published
+	tasks     []record.Task
+	end       record.End
+	endS      float64 // time of the last line
+	complete  bool    // it has an end
+	epochS    float64 // start of slot 0, by the first beacon; NaN: there was none
+}
+
+// aircraft is one aircraft, by what the simulators knew and what it received.
+type aircraft struct {
+	record.Aircraft
+	airframe
+	number int
+	states []state
+	got    []arrival
+	beats  []heartbeat
+
+	inAir    spans // more than 1 m up
+	aground  spans
+	offboard spans      // armed and off the ground in OFFBOARD, which is an ArduCopter's GUIDED
+	notLed   []takeOver // when its leader must not command it
+	led      spans
+	takeOffs []takeOff
+}
+
+type state struct {
+	timeS float64
+	record.State
+}
+
+type arrival struct {
+	timeS float64
+	*record.Got
+}
+
+type heartbeat struct {
+	timeS float64
+	*record.Heartbeat
+}
+
+// takeOver is a time in which an aircraft is its pilot's, or its autopilot's alone.
+type takeOver struct {
+	span
+	cause  string
+	knownS float64 // when the leader can know it; +Inf: never
+}
+
+type takeOff struct {
+	timeS float64
+	homeM point
+}
+
+type beacon struct {
+	timeS float64
+	telemetry.Slot
+}
+
+type status struct {
+	timeS float64
+	telemetry.Status
+}
+
+type decision struct {
+	timeS float64
+	user  string
+	telemetry.Decision
+}
+
+type report struct {
+	timeS float64
+	telemetry.Report
+}
+
+// reportKey is a user and the slot of its report.
+type reportKey struct {
+	user string
+	slot int
+}
+
+// order is a command of the crew's.
+type order struct {
+	id, topic  string
+	kind       telemetry.Kind
+	body       string // without its signature
+	sentS      float64
+	deliveredS float64 // to the leader, for the last time before its answer; +Inf: never
+	answeredS  float64 // +Inf: never
+	accepted   bool
+	answer     telemetry.Ack
+	others     []telemetry.Ack   // later answers
+	mission    telemetry.Mission // of a mission command
+	budget     telemetry.Budget
+	preference telemetry.Preference
+}
+
+type faultSpan struct {
+	span
+	kind     string
+	aircraft int // 0: all
+	text     string
+}
+
+// point is a place, or a difference of two, in metres east, north and up.
+type point = [3]float64
+
+func sub(a, b point) point { return point{a[0] - b[0], a[1] - b[1], a[2] - b[2]} }
+
+func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
+
+// load reads a whole record.
+func load(r io.Reader) (*flight, error) {
+	f := &flight{reports: map[reportKey]report{}, epochS: math.NaN()}
+	var topics telemetry.Topics
+	open := map[reportKey]int{} // of faults, by kind and aircraft
+	err := record.Read(r, func(l record.Line) (err error) {
+		f.endS = max(f.endS, l.TimeS)
+		var a *aircraft
+		if l.Aircraft > 0 && l.Aircraft <= len(f.aircraft) {
+			a = f.aircraft[l.Aircraft-1]
+		}
+		switch {
+		case l.Flight != nil:
+			f.Flight = *l.Flight
+			for i, x := range f.Flight.Aircraft {
+				f.aircraft = append(f.aircraft, &aircraft{Aircraft: x, number: i + 1, airframe: airframeOf(&x)})
+			}
+			topics, err = telemetry.NewTopics(f.Fleet)
+			return err
+		case l.State != nil && a != nil:
+			a.states = append(a.states, state{l.TimeS, *l.State})
+		case l.Got != nil && a != nil:
+			a.got = append(a.got, arrival{l.TimeS, l.Got})
+		case l.Heartbeat != nil && a != nil:
+			a.beats = append(a.beats, heartbeat{l.TimeS, l.Heartbeat})
+		case l.MQTT != nil:
+			f.addMessage(topics, l.TimeS, l.MQTT)
+		case l.Fault != nil:
+			key := reportKey{l.Fault.Kind, l.Aircraft}
+			if k, begun := open[key]; begun && l.Fault.Ends {
+				f.faults[k].toS = l.TimeS
+				delete(open, key)
+			} else if !l.Fault.Ends {
+				open[key] = len(f.faults)
+				f.faults = append(f.faults, faultSpan{span{l.TimeS, math.Inf(1)}, l.Fault.Kind, l.Aircraft, l.Fault.Text})
+			}
+		case l.Task != nil:
+			f.tasks = append(f.tasks, *l.Task)
+		case l.End != nil:
+			f.end, f.complete = *l.End, true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(f.beacons) > 0 {
+		f.epochS = f.beacons[0].timeS - float64(f.beacons[0].Slot.Slot)
+	}
+	for _, a := range f.aircraft {
+		a.derive(f)
+	}
+	return f, nil
+}
+
+// addMessage adds a message of the broker's.
+func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Message) {
+	kind, id, ok := topics.Parse(m.Topic)
+	if !ok {
+		return
+	}
+	payload := []byte(m.Payload)
+	byLeader := record.IsLeader(m.From)
+	switch kind {
+	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
+		f.addOrder(kind, timeS, m)
+		return
+	}
+	if m.To != "" {
+		return
+	}
+	switch kind {
+	case telemetry.KindReport:
+		if r, err := telemetry.DecodeReport(payload); err == nil {
+			if _, before := f.reports[reportKey{id, r.Slot}]; !before {
+				f.reports[reportKey{id, r.Slot}] = report{timeS, r}
+			}
+		}
+	case telemetry.KindSlot:
+		if s, err := telemetry.DecodeSlot(payload); err == nil && byLeader {
+			f.beacons = append(f.beacons, beacon{timeS, s})
+		}
+	case telemetry.KindDecision:
+		if d, err := telemetry.DecodeDecision(payload); err == nil && byLeader {
+			f.decisions = append(f.decisions, decision{timeS, id, d})
+		}
+	case telemetry.KindStatus:
+		if s, err := telemetry.DecodeStatus(payload); err == nil && byLeader {
+			f.statuses = append(f.statuses, status{timeS, s})
+		}
+	case telemetry.KindAck:
+		if a, err := telemetry.DecodeAck(payload); err == nil && byLeader {
+			f.addAnswer(timeS, a)
+		}
+	}
+}
+
+// addOrder adds a command as it was published, or delivered.
+func (f *flight) addOrder(kind telemetry.Kind, timeS float64, m *record.Message) {
+	body := m.Payload
+	var envelope struct {
+		Body string `json:"body"`
+	}
+	if json.Unmarshal([]byte(body), &envelope) == nil && envelope.Body != "" {
+		body = envelope.Body
+	}
+	var named struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal([]byte(body), &named) != nil || named.ID == "" {
+		return
+	}
+	o := f.order(named.ID)
+	if o == nil {
+		if m.To != "" {
+			return
+		}
+		o = &order{id: named.ID, topic: m.Topic, kind: kind, body: body, sentS: timeS, deliveredS: math.Inf(1), answeredS: math.Inf(1)}
+		json.Unmarshal([]byte(body), &o.mission)
+		json.Unmarshal([]byte(body), &o.budget)
+		json.Unmarshal([]byte(body), &o.preference)
+		f.orders = append(f.orders, o)
+	}
+	// Of a replay with another body nothing may take effect.
+	if m.To != "" && record.IsLeader(m.To) && body == o.body && math.IsInf(o.answeredS, 1) {
+		o.deliveredS = timeS
+	}
+}
+
+func (f *flight) order(id string) *order {
+	k := slices.IndexFunc(f.orders, func(o *order) bool { return o.id == id })
+	if k < 0 {
+		return nil
+	}
+	return f.orders[k]
+}
+
+// addAnswer adds an answer of the leader's, but for one that asks for the command to be signed again.
+func (f *flight) addAnswer(timeS float64, a telemetry.Ack) {
+	o := f.order(a.ID)
+	switch {
+	case o == nil || !a.Accepted && a.Challenge != "":
+	case math.IsInf(o.answeredS, 1):
+		o.answeredS, o.accepted, o.answer = timeS, a.Accepted, a
+	default:
+		o.others = append(o.others, a)
+	}
+}
+
+// missionOrders are the accepted commands of some actions, at the time at which they were delivered.
+func (f *flight) missionOrders(actions ...string) (all []*order) {
+	for _, o := range f.orders {
+		if o.kind == telemetry.KindMission && o.accepted && slices.Contains(actions, o.mission.Action) {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// names reports whether a mission command is for an aircraft.
+func (o *order) names(number int) bool {
+	return len(o.mission.Aircraft) == 0 || slices.Contains(o.mission.Aircraft, number)
+}
+
+// fault is when faults of some kinds last that concern an aircraft, from 1, or with 0 any.
+func (f *flight) fault(number int, kinds ...string) spans {
+	var all []span
+	for _, x := range f.faults {
+		if slices.Contains(kinds, x.kind) && (number == 0 || x.aircraft == 0 || x.aircraft == number) {
+			all = append(all, x.span)
+		}
+	}
+	return newSpans(all...)
+}
+
+// has reports whether there was a fault of some kinds.
+func (f *flight) has(kinds ...string) bool {
+	return slices.ContainsFunc(f.faults, func(x faultSpan) bool { return slices.Contains(kinds, x.kind) })
+}
+
+// slotAt is the slot of a moment, by the first beacon; before it -1 or less.
+func (f *flight) slotAt(timeS float64) float64 {
+	if math.IsNaN(f.epochS) {
+		return -1
+	}
+	return timeS - f.epochS
+}
+
+// at is the state at a moment: the last one before it.
+func (a *aircraft) at(timeS float64) *state {
+	k, found := slices.BinarySearchFunc(a.states, timeS, func(s state, t float64) int {
+		switch {
+		case s.timeS < t:
+			return -1
+		case s.timeS > t:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		k--
+	}
+	return &a.states[max(k, 0)]
+}
+
+// spentJ is what it has drawn until a moment, between two states in proportion.
+func (a *aircraft) spentJ(timeS float64) float64 {
+	s := a.at(timeS)
+	k := slices.IndexFunc(a.states, func(x state) bool { return x.timeS > timeS })
+	if k <= 0 || a.states[k].timeS <= s.timeS {
+		return s.SpentJ
+	}
+	next := &a.states[k]
+	return s.SpentJ + (next.SpentJ-s.SpentJ)*(timeS-s.timeS)/(next.timeS-s.timeS)
+}
+
+// homeAt is where it took off last before a moment.
+func (a *aircraft) homeAt(timeS float64) (home point, ok bool) {
+	for _, t := range a.takeOffs {
+		if t.timeS <= timeS {
+			home, ok = t.homeM, true
+		}
+	}
+	return home, ok
+}
+
+// in is when something holds of its state.
+func (a *aircraft) in(holds func(*state) bool) spans {
+	return spansOf(a.states, func(s *state) float64 { return s.timeS }, holds)
+}
+
+// Modes, by PX4's words, which the simulated ArduCopter's are given in as well.
+const (
+	offboard = "OFFBOARD"
+	takeoff  = "AUTO.TAKEOFF"
+	hold     = "AUTO.LOITER"
+	land     = "AUTO.LAND"
+	rtl      = "AUTO.RTL"
+	posctl   = "POSCTL"
+)
+
+func (s *state) speedMPS() float64 { return math.Hypot(s.VelocityMPS[0], s.VelocityMPS[1]) }
+
+// derive finds out what follows from a record.
+func (a *aircraft) derive(f *flight) {
+	const offGroundM = 1
+	a.inAir = a.in(func(s *state) bool { return s.PositionM[2] > offGroundM })
+	a.aground = a.in(func(s *state) bool { return s.OnGround })
+	a.offboard = a.in(func(s *state) bool { return s.Mode == offboard && s.Armed && !s.OnGround })
+	for k := 1; k < len(a.states); k++ {
+		if a.states[k-1].OnGround && !a.states[k].OnGround {
+			home := a.states[k].PositionM
+			home[2] = 0
+			a.takeOffs = append(a.takeOffs, takeOff{a.states[k].timeS, home})
+		}
+	}
+	a.deriveTakeOvers(f)
+	all := make([]span, 0, len(a.notLed))
+	for _, t := range a.notLed {
+		all = append(all, t.span)
+	}
+	a.led = newSpans(all...).not().and(spans{{0, f.endS}})
+}
+
+const (
+	lostS = 10 // without any message an aircraft counts as lost
+	bootS = 5  // an autopilot sends nothing while it boots
+)
+
+// deriveTakeOvers finds when its leader must not command it: from a pilot's act, a reboot, a link that was
+// lost for ten seconds or an ArduCopter's own failsafe on, until the crew gives it back (docs/wire.md).
+func (a *aircraft) deriveTakeOvers(f *flight) {
+	for _, x := range f.faults {
+		if x.aircraft != a.number {
+			continue
+		}
+		t := takeOver{span: x.span, cause: x.kind, knownS: math.Inf(1)}
+		switch {
+		case x.kind == record.PilotActs:
+			mode, armed := "", true
+			if s := a.after(x.fromS); s != nil {
+				mode, armed = s.Mode, s.Armed
+			}
+			t.knownS = a.shownS(x.fromS, func(h heartbeat) bool {
+				return h.Mode == mode && mode != offboard && mode != takeoff || !armed && !h.Armed
+			})
+		case x.kind == "autopilot_reboot":
+			t.fromS += bootS
+			t.knownS = a.shownS(t.fromS, func(heartbeat) bool { return true })
+		case x.kind == "link_loss" && min(x.toS, f.endS)-max(x.fromS, f.leaderUpSince(x.toS)) > lostS+1:
+			t.fromS = x.toS
+			t.knownS = a.shownS(t.fromS, func(heartbeat) bool { return true })
+		default:
+			continue
+		}
+		a.notLed = append(a.notLed, t)
+	}
+	for k := 1; k < len(a.states) && a.isCopter(); k++ {
+		if s, before := &a.states[k], &a.states[k-1]; s.Failsafe && !before.Failsafe {
+			mode := s.Mode
+			a.notLed = append(a.notLed, takeOver{span: span{s.timeS, math.Inf(1)}, cause: "failsafe",
+				knownS: a.shownS(s.timeS, func(h heartbeat) bool { return h.Mode == mode })})
+		}
+	}
+	for k := range a.notLed {
+		a.notLed[k].toS = f.givenBackS(a, a.notLed[k].fromS)
+	}
+}
+
+// after is the first state after a moment; nil: there is none.
+func (a *aircraft) after(timeS float64) *state {
+	const soonS = 0.02 // an act shows in the next step
+	for k := range a.states {
+		if a.states[k].timeS >= timeS+soonS {
+			return &a.states[k]
+		}
+	}
+	return nil
+}
+
+// shownS is when a HEARTBEAT first showed something, from a moment on; +Inf: never.
+func (a *aircraft) shownS(fromS float64, shows func(heartbeat) bool) float64 {
+	for _, h := range a.beats {
+		if h.timeS >= fromS && shows(h) {
+			return h.timeS
+		}
+	}
+	return math.Inf(1)
+}
+
+// givenBackS is when the crew gave an aircraft back to its leader after a moment; +Inf: never.
+func (f *flight) givenBackS(a *aircraft, fromS float64) float64 {
+	first := math.Inf(1)
+	for _, o := range f.missionOrders(telemetry.ActionStart, telemetry.ActionLaunch, telemetry.ActionResume, telemetry.ActionReturn) {
+		if o.deliveredS < fromS || !o.names(a.number) {
+			continue
+		}
+		if o.mission.Action == telemetry.ActionReturn && a.at(o.deliveredS).Mode != hold {
+			continue
+		}
+		first = min(first, o.deliveredS)
+	}
+	return first
+}
+
+// leaderUpSince is since when the leader has been running at a moment.
+func (f *flight) leaderUpSince(timeS float64) float64 {
+	since := 0.0
+	for _, x := range f.fault(0, record.LeaderDown) {
+		if x.toS <= timeS {
+			since = x.toS
+		}
+	}
+	return since
+}
+
+func (a *aircraft) isCopter() bool { return strings.HasPrefix(a.Autopilot, "ardu") }
+
+// isLed reports whether an aircraft is its leader's to command.
+func (a *aircraft) isLed(timeS float64) bool { return a.led.contains(timeS) }
+
+// airframe is what an aircraft can do by its autopilot's parameters.
+type airframe struct {
+	speedMPS   float64 // the lesser of configuration and autopilot
+	descentMPS float64
+	landMPS    float64 // below slowBelowM
+	slowBelowM float64
+	climbMPS   float64 // an ArduCopter climbs by setpoints; 0: PX4 takes off again before it follows any
+	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
+	stationS   float64 // an ArduCopter returns once its ground station is silent for so long
+}
+
+func airframeOf(a *record.Aircraft) (f airframe) {
+	x := a.Parameters
+	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"]}
+	if strings.HasPrefix(a.Autopilot, "ardu") {
+		const cm, lagM, slowLagM = 0.01, 13, 27
+		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], cm * x["WPNAV_SPEED_UP"],
+			lagM, x["FS_GCS_TIMEOUT"]}
+		if x["WPNAV_ACCEL"] > 0 {
+			f.stopsInM = slowLagM
+		}
+	}
+	f.speedMPS = min(f.speedMPS, a.SpeedMaxMPS)
+	return f
+}

@@ -1,0 +1,4 @@
+package judge
+
+// ledgerRules are of what is written, and of the whole flight.
+var ledgerRules = []Rule{}

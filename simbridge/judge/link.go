@@ -1,0 +1,4 @@
+package judge
+
+// linkRules are of what arrives at the aircraft.
+var linkRules = []Rule{}

@@ -1,0 +1,4 @@
+package judge
+
+// motionRules are of where aircraft fly and land.
+var motionRules = []Rule{}

@@ -1,0 +1,4 @@
+package judge
+
+// wireRules are of what users and crew are told.
+var wireRules = []Rule{}
