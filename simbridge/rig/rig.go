@@ -12,6 +12,7 @@ package rig
 import (
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -111,7 +112,7 @@ func newRig(t *testing.T, n *simnet.Network, aircraft, slots int, slotMS float64
 	r.CloseBroker = sync.OnceFunc(r.broker.Close)
 	t.Cleanup(r.CloseBroker)
 	c := &r.Config
-	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", t.TempDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
+	c.Fleet, c.StateDir, c.Slots, c.SlotMS, c.ReportByMS, c.DecideByMS = "test", r.stateDir(), slots, slotMS, 0.35*slotMS, 0.6*slotMS
 	c.Broker.URL = r.broker.URL()
 	r.Topics, _ = telemetry.NewTopics("test")
 	r.observer.Topics = r.Topics
@@ -121,6 +122,19 @@ func newRig(t *testing.T, n *simnet.Network, aircraft, slots int, slotMS float64
 	}
 	r.connectCrew()
 	return r
+}
+
+// stateDir is the leader's own folder. In virtual time it is in the machine's memory where that has a file system: a leader that is
+// killed there loses nothing that it has written, and to wait for a disk would only cost time. A leader in a process of its own
+// syncs to the disk.
+func (r *Rig) stateDir() string {
+	if r.Network != nil {
+		if dir, err := os.MkdirTemp("/dev/shm", "prefdt-rig"); err == nil {
+			r.test.Cleanup(func() { os.RemoveAll(dir) })
+			return dir
+		}
+	}
+	return r.test.TempDir()
 }
 
 // UseBroker makes leader, users and crew use another broker. Call it before a leader is
