@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )
@@ -422,7 +423,7 @@ func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
 		return nil
 	}
 	c.signCounter++
-	body := fmt.Appendf(nil, `{"id":"withheld-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+	body := fmt.Appendf(nil, `{"id":"`+record.Forged+`%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
 	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead,
 		Challenge: c.challenge, Body: string(body)}.Sign(c.key, c.Topics.Budget())
 	if err != nil {
@@ -636,7 +637,7 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 // another's.
 func (c *crew) forge(r *rand.Rand) {
 	topic := c.Topics.Budget()
-	body := fmt.Appendf(nil, `{"id":"forged-%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+	body := fmt.Appendf(nil, `{"id":"`+record.Forged+`%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
 	if r.IntN(2) == 0 {
 		c.Lock()
 		challenge, counter := c.challenge, c.signCounter+1_000_000

@@ -101,8 +101,12 @@ func (m *mission) run(ctx context.Context) {
 	began := time.Now()
 	err := m.fly(ctx)
 	if m.judge != nil && m.crew != nil && m.users != nil {
+		exit := ""
+		if m.leaderEnded() { // before it is stopped
+			exit = m.leader.Load().Failure().Error()
+		}
 		m.judgeEnd(err)
-		m.endRecord(err)
+		m.endRecord(err, exit)
 		m.sortFindings()
 	} else {
 		m.failure = err.Error()

@@ -537,11 +537,7 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 		values["commands"] = map[string]any{"keys": map[string]string{crewKeyName: m.publicKey}}
 	}
 	if m.plan.losesCrewRadio() {
-		returnS := crewReturnS
-		if !m.plan.hasFault(CrewRadioReturn) {
-			returnS = 600
-		}
-		flight["crew_hold_s"], flight["crew_return_s"] = crewHoldS, returnS
+		flight["crew_hold_s"], flight["crew_return_s"] = crewHoldS, m.plan.crewReturnS()
 	}
 	if change != nil {
 		change(values)

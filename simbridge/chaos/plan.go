@@ -169,6 +169,14 @@ func (p *plan) mayLeave() bool {
 
 func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold, CrewRadioReturn) }
 
+// crewReturnS is the leader's crew_return_s in such a mission.
+func (p *plan) crewReturnS() float64 {
+	if p.hasFault(CrewRadioReturn) {
+		return crewReturnS
+	}
+	return 600
+}
+
 // brokerRetryS is the longest wall time between two attempts of the leader's client to
 // reconnect. Until then the crew cannot return an aircraft to it.
 const brokerRetryS = 2.5

@@ -20,6 +20,10 @@ func (m *mission) beginRecord() (err error) {
 	if p.Listed {
 		f.Users = m.userIDs()
 	}
+	f.Absence = &record.Absence{BrokerHoldS: brokerHoldS, BrokerReturnS: brokerReturnS}
+	if p.losesCrewRadio() {
+		f.Absence.CrewHoldS, f.Absence.CrewReturnS = crewHoldS, p.crewReturnS()
+	}
 	for i := range m.Aircraft {
 		a := record.Aircraft{Autopilot: "px4", StandM: [3]float64{m.stands[i].EastM, m.stands[i].NorthM},
 			StartM: [2]float64{m.starts[i].EastM, m.starts[i].NorthM}, CapacityJ: m.capacityJ(i), Parameters: p.parameters(i),
@@ -49,18 +53,15 @@ func (m *mission) recordMessage(from, to, topic string, payload []byte) {
 	m.record.Write(record.Line{MQTT: &record.Message{From: from, To: to, Topic: topic, Payload: string(payload)}})
 }
 
-// endRecord ends it, after the leader's end.
-func (m *mission) endRecord(failure error) {
+// endRecord ends it, after the leader's end. exit is how the leader ended by itself before.
+func (m *mission) endRecord(failure error, exit string) {
 	for _, o := range m.users.Outcomes() {
 		m.record.Write(record.Line{Task: &record.Task{Slot: o.Slot, User: fmt.Sprintf("u%02d", o.User+1), By: o.By, Aircraft: o.Aircraft,
 			DelayS: o.DelayS, Missed: o.DeadlineMissed}})
 	}
-	e := record.End{}
+	e := record.End{Exit: exit}
 	if failure != nil {
 		e.Failure = failure.Error()
-	}
-	if m.leaderEnded() {
-		e.Exit = m.leader.Load().Failure().Error()
 	}
 	m.leader.Load().Shutdown()
 	l, err := ledger.OpenReadOnly(m.ledgerPath())

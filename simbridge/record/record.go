@@ -59,7 +59,17 @@ type Flight struct {
 	Seed     uint64        `json:"seed,omitempty"`
 	Aircraft []Aircraft    `json:"aircraft"`
 	// SharedLink: every aircraft receives what is addressed to the others.
-	SharedLink bool `json:"shared_link,omitempty"`
+	SharedLink bool     `json:"shared_link,omitempty"`
+	Absence    *Absence `json:"absence,omitempty"` // nil: unknown
+}
+
+// Absence is after which wall time without the crew's heartbeats, or without the broker, the leader holds
+// and returns, by its configuration; 0: it is its default, which no flight waits for.
+type Absence struct {
+	CrewHoldS     float64 `json:"crew_hold_s,omitempty"`
+	CrewReturnS   float64 `json:"crew_return_s,omitempty"`
+	BrokerHoldS   float64 `json:"broker_hold_s,omitempty"`
+	BrokerReturnS float64 `json:"broker_return_s,omitempty"`
 }
 
 // Aircraft is one aircraft of the fleet.

@@ -20,6 +20,10 @@ const (
 	PilotActs  = "pilot_acts"  // an act of a pilot's, which has no end of its own
 )
 
+// Forged begins the id of a command that nobody gave who may command: unsigned, signed with another key, or
+// withheld until another had its counter.
+const Forged = "forged-"
+
 // IsLeader reports whether a client of the broker is a leader, by its id.
 func IsLeader(client string) bool { return strings.HasPrefix(client, "leader") }
 
