@@ -103,13 +103,13 @@ func TestRevisionIsKept(t *testing.T) {
 					x := revised(mode, totalJ)
 					if mode == goal.Target {
 						spendable[at] = revised(mode, rollout.UnlimitedJ).EnergyJ
+						pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at,
+							RevisedBudgetJ: totalJ})
+						if !keepable(&pacer, totalJ) { // whatever the mode
+							t.Fatalf("%s: the even pacer does not keep %v J, revised to in slot %d from %v", name, totalJ, at, first)
+						}
 					}
 					possible := min(totalJ, spendable[at])
-					pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at,
-						RevisedBudgetJ: totalJ})
-					if !keepable(&pacer, totalJ) {
-						t.Fatalf("%s: the even pacer does not keep %v J, revised to in slot %d from %v", name, totalJ, at, first)
-					}
 					if c.Shock.FromSlot >= at && c.Shock.Factor < 1 {
 						// Cheaper flight comes too late for what only an early dash can spend.
 						possible = min(possible, max(x.EnergyJ, 0.98*possible))
