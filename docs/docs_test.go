@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math"
@@ -599,6 +600,15 @@ func (b *block) runs() bool {
 	return true
 }
 
+// TestMain has all pages that fly do so beside each other: they wait for the clock most of the time.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
+		flag.Set("test.parallel", "6")
+	}
+	os.Exit(m.Run())
+}
+
 // Every command in the documents is run in a copy of the repository, one shell for
 // each document; those that need hours, hardware, root or the like are checked for
 // programs, flags and files that are not there. A document that flies waits for the clock
@@ -765,6 +775,9 @@ func checkBlock(t *testing.T, folder string, b *block) {
 			}
 		}
 		checkCommand(t, folder, where, words)
+		if reason == "test" {
+			checkTests(t, where, words)
+		}
 		if reason == "ci" && !runInCI(t, line) {
 			t.Errorf("%s: .ci/run does not run %q", where, strings.TrimSpace(line))
 		}
@@ -791,6 +804,35 @@ func checkCommand(t *testing.T, folder, where string, words []string) {
 		}
 	case !slices.Contains(systemCommands, program) && !strings.HasPrefix(program, "$"):
 		t.Errorf("%s: what is %q?", where, program)
+	}
+}
+
+// checkTests checks that a command is `go test` of packages, with a test in them where it names one: `make test` runs them.
+func checkTests(t *testing.T, where string, words []string) {
+	t.Helper()
+	if len(words) < 3 || words[0] != "go" || words[1] != "test" {
+		t.Errorf("%s: %q is not `go test` of packages", where, words)
+		return
+	}
+	name := "func Test"
+	var sources strings.Builder
+	for i, word := range words[2:] {
+		switch {
+		case words[i+1] == "-run":
+			name = "func " + word + "("
+		case strings.HasPrefix(word, "./"):
+			paths, _ := filepath.Glob(filepath.Join(root, word, "*_test.go"))
+			for _, path := range paths {
+				text, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources.Write(text)
+			}
+		}
+	}
+	if !strings.Contains(sources.String(), name) {
+		t.Errorf("%s: the packages of %q have no %s", where, words, name)
 	}
 }
 
