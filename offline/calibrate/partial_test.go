@@ -21,7 +21,7 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 	disturbances, candidateMargins = disturbances[:1], candidateMargins[:4]
 	run := func(partial, until string, seedCount int) (cal, log string) {
 		c := world.Standard()
-		c.Slots = 20
+		c.Slots = 8
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out := &offlinetest.Log{Text: until, Stop: cancel}
