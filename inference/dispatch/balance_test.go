@@ -150,9 +150,9 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 				slots, seeds := 16, 1
 				switch {
 				case users < 60:
-					slots, seeds = 32, 3 // of few users each counts, and where they are
+					slots, seeds = 32, 2 // of few users each counts, and where they are
 				case users > 150:
-					slots = 8 // of many none
+					slots = 4 // of many none
 				}
 				off, delayS, localS := 0.0, 0.0, 0.0
 				for seed := range seeds {
