@@ -45,8 +45,10 @@ else
 endif
 
 # What flies in tests does so in virtual time: no test minds what runs beside it. `make lint` vets everything, once.
+# Packages with programs and browsers wait for most of their time: twice as many packages run as there are processors.
+PACKAGES = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 test: ## all tests
-	$(GO) test -vet=off -timeout 20m ./...
+	$(GO) test -vet=off $(PACKAGES) -timeout 20m ./...
 
 # No test of these needs the machine's own time or sockets: under an emulator they take a minute or two.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
@@ -67,7 +69,7 @@ emulated-arm64 emulated-armv7: emulated-%:
 RACELESS = simbridge/mutants|firmware/worker/module|firmware/worker/share|firmware/user(/device)?
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
-	$(GO) test -vet=off -timeout 40m -race -short -skip '^(TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail|TestFieldDecisionAllocatesNothing)$$' \
+	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^(TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail|TestFieldDecisionAllocatesNothing)$$' \
 		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS))$$')
 	$(GO) test -vet=off -race -short -run '/decided_local' ./firmware/user/device
 
