@@ -39,6 +39,12 @@ func delays(k FaultKind) bool {
 	}, k)
 }
 
+// aircraftFaults are those of one aircraft; all others concern the fleet.
+var aircraftFaults = []FaultKind{
+	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss, HeartbeatSilence,
+	OutOfOrder, PilotDisarm, PilotPosition, PilotHold, PilotReturn, ArmingDenied, ArmingRefused, LowBattery, KillInGap, StationSilence,
+}
+
 // lostS is how long nothing is received from an aircraft before it is lost.
 const lostS = 10
 
@@ -56,8 +62,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.judge.disturb(1)
 		defer func() { go func() { m.sleepSlots(ctx, recoversS); m.judge.disturb(-1) }() }()
 	}
-	m.noteFault(string(f.Kind), f.Aircraft+1, false, "")
-	defer m.noteFault(string(f.Kind), f.Aircraft+1, true, "")
+	concerns := 0
+	if slices.Contains(aircraftFaults, f.Kind) {
+		concerns = f.Aircraft + 1
+	}
+	m.noteFault(string(f.Kind), concerns, false, "")
+	defer m.noteFault(string(f.Kind), concerns, true, "")
 	before := a.State().Traffic
 	switch f.Kind {
 	case ReportLoss:

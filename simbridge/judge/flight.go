@@ -466,7 +466,8 @@ func (f *flight) givenBackS(a *aircraft, fromS float64) float64 {
 		if o.deliveredS < fromS || !o.names(a.number) {
 			continue
 		}
-		if o.mission.Action == telemetry.ActionReturn && a.at(o.deliveredS).Mode != hold {
+		s := a.at(o.deliveredS)
+		if o.mission.Action == telemetry.ActionReturn && s.Mode != hold || !s.Armed && !s.OnGround { // it falls
 			continue
 		}
 		first = min(first, o.deliveredS)

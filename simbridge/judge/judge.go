@@ -67,7 +67,7 @@ func Read(r io.Reader) ([]Finding, error) {
 func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
-var rules = slices.Concat(motionRules, linkRules, wireRules, ledgerRules)
+var rules = slices.Concat(motionRules, packRules, linkRules, wireRules, ledgerRules)
 
 // RuleTable is the table of rules in Markdown.
 func RuleTable() string {

@@ -1,4 +1,699 @@
 package judge
 
-// motionRules are of where aircraft fly and land.
-var motionRules = []Rule{}
+import (
+	"fmt"
+	"math"
+
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+const contract = "docs/wire.md, "
+
+// motionRules are of where aircraft fly and land, by their true motion.
+var motionRules = []Rule{
+	{"separation", "true positions of two, one of them led and in the air", "8 m horizontally, within 20 m of height",
+		"paper, D_min, less what a gust or a late setpoint takes", func(c *check) { c.separation(8) }},
+	{"least separation", "the same", "9.5 m likewise", "paper, D_min; " + contract + "MAVLink",
+		func(c *check) { c.separation(c.Physics.SeparationM - 0.5) }},
+	{"fence", "true position, led and in the air", "5 m outside; 30 m beyond a home outside", contract + "fence", (*check).fence},
+	{"height", "true height, led", "8 m above H in any mode; 8 m off H in OFFBOARD, 10 s and a climb after it began",
+		"the simulated aircraft overshoots to 106.7 m", (*check).height},
+	{"speed", "true speed, in OFFBOARD for 3 s", "the lesser limit of configuration and autopilot, a tenth and 1 m/s", contract + "V_max",
+		(*check).speed},
+	{"hold", "true speed, 8 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
+	{"hold drifts", "true position, from 8 s after a hold on", "1.5 m from where it was then", contract + "hold", (*check).drift},
+	{"moves on", "true motion of the fleet after a resume", "8 m in 12 s", contract + "resume", (*check).movesOn},
+	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
+	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
+		contract + "return", (*check).comesHome},
+	{"pack", "true charge and failsafe, led in the air", "never empty, and no failsafe for a low battery", "paper, C6", (*check).pack},
+	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, nor GUIDED for want of HEARTBEATs", contract + "setpoints stream",
+		(*check).failsafe},
+	{"climb", "true take-off", "25 s after an accepted start or launch", contract + "start", (*check).climb},
+	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader is back, if it was before", contract + "pilots and failsafes",
+		(*check).rejoin},
+	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", (*check).touchdown},
+	{"home", "true place of touchdown, led", "5 m from where it took off", "paper, Sec. III; " + contract + "return", (*check).home},
+	{"taken place", "the same", "9.5 m from another's home, or from another on the ground", "paper, D_min", (*check).takenPlace},
+	{"leaves", "true mode in the slots, led", "no descent without an order, a low pack or a lost contact", contract + "return",
+		(*check).leaves},
+	{"flew", "true motion, in OFFBOARD in the slots", "4 m/s in the mean of 20 s and more; in wind 0.4", "paper, v*", (*check).flew},
+}
+
+// between is a position between two states of an aircraft.
+func (a *aircraft) between(k int, timeS float64) point {
+	p := a.states[k].PositionM
+	if k+1 >= len(a.states) || a.states[k+1].timeS <= a.states[k].timeS {
+		return p
+	}
+	q, share := a.states[k+1].PositionM, (timeS-a.states[k].timeS)/(a.states[k+1].timeS-a.states[k].timeS)
+	for d := range p {
+		p[d] += share * (q[d] - p[d])
+	}
+	return p
+}
+
+// eachPair calls f with every state of one aircraft and that of another at the same time.
+func (f *flight) eachPair(call func(a, b *aircraft, s, o *state, apart point)) {
+	for i, a := range f.aircraft {
+		for _, b := range f.aircraft[i+1:] {
+			k := 0
+			for n := range a.states {
+				s := &a.states[n]
+				for k+1 < len(b.states) && b.states[k+1].timeS <= s.timeS {
+					k++
+				}
+				if b.states[k].timeS <= s.timeS {
+					call(a, b, s, &b.states[k], sub(b.between(k, s.timeS), s.PositionM))
+				}
+			}
+		}
+	}
+}
+
+// heightBandM is how far above or below another an aircraft is clear of it: what its own descent or climb takes in
+// the time in which a leader notices it.
+const heightBandM = 20
+
+// separation: two that both have no leader are nobody's fault here. One that climbs by its autopilot cannot
+// be steered, while a pilot flies another one up to it.
+func (c *check) separation(leastM float64) {
+	var near struct {
+		a, b *aircraft
+		toS  float64
+	}
+	const again = 5 // seconds, in which it is the same event
+	c.eachPair(func(a, b *aircraft, s, o *state, apart point) {
+		ledA, ledB := a.isLed(s.timeS), b.isLed(s.timeS)
+		airA, airB := s.PositionM[2] > 1, o.PositionM[2] > 1
+		if math.Abs(apart[2]) > heightBandM || !(airA && ledA || airB && ledB) {
+			return
+		}
+		if c.unsteered(a, b, s, ledB) || c.unsteered(b, a, o, ledA) {
+			return
+		}
+		c.finding.Active += record.PeriodS
+		d := horizontalM(apart)
+		if d >= leastM {
+			c.use(leastM, d)
+			return
+		}
+		if near.a == a && near.b == b && s.timeS < near.toS {
+			near.toS = s.timeS + again
+			return
+		}
+		near.a, near.b, near.toS = a, b, s.timeS+again
+		c.use(leastM, d)
+		c.breakAt(s.timeS, "aircraft %d in %s at (%.0f, %.0f, %.0f) m and aircraft %d in %s are %.1f m apart, and %.1f m in height", a.number,
+			s.Mode, s.PositionM[0], s.PositionM[1], s.PositionM[2], b.number, o.Mode, d, math.Abs(apart[2]))
+	})
+}
+
+// unsteered is whether an aircraft cannot be kept clear of another one that its leader does not command: it climbs by its
+// autopilot, or its leader is not there.
+func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
+	if otherLed {
+		return false
+	}
+	if s.Mode == takeoff {
+		c.finding.Assumed["climbs by its autopilot"] += record.PeriodS
+		return true
+	}
+	return c.excuses("leader away", a.number, s.timeS) || c.excuses("link cut", a.number, s.timeS)
+}
+
+// outsideM is how far a position is outside the area; below 0 inside.
+func (f *flight) outsideM(p point) float64 {
+	return max(-p[0], -p[1], p[0]-f.Physics.AreaSideM, p[1]-f.Physics.AreaSideM)
+}
+
+func (c *check) fence() {
+	const slackM, besideM = 5, 30 // one waits beside the home of another, outside the area
+	for _, a := range c.aircraft {
+		most := float64(slackM)
+		for _, o := range c.aircraft {
+			if home := c.outsideM(o.StandM); home > 0 {
+				most = max(most, home+besideM)
+			}
+		}
+		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return c.outsideM(s.PositionM), most },
+			func(s *state, value, bound float64) string {
+				return fmt.Sprintf("aircraft %d is %.1f m outside in %s, of %.0f", a.number, value, s.Mode, bound)
+			})
+	}
+}
+
+func (c *check) height() {
+	const bandM = 8
+	h := c.Physics.AltitudeM
+	for _, a := range c.aircraft {
+		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
+			func(s *state, value, bound float64) string {
+				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
+			})
+		var level []span
+		for _, x := range a.offboard.and(a.led) {
+			climbS := 10.0
+			if below := h - a.at(x.fromS).PositionM[2]; a.climbMPS > 0 && below > bandM {
+				climbS += 1.2 * below / a.climbMPS
+			}
+			level = append(level, span{x.fromS + climbS, x.toS})
+		}
+		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
+			func(s *state, value, bound float64) string {
+				return fmt.Sprintf("aircraft %d is at %.1f m in OFFBOARD", a.number, s.PositionM[2])
+			})
+	}
+}
+
+func (c *check) speed() {
+	for _, a := range c.aircraft {
+		c.always(a, a.offboard.and(a.led).from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
+			func(s *state, value, bound float64) string {
+				return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", a.number, value, a.speedMPS)
+			})
+	}
+}
+
+// crewHolds are when the crew's hold is in force.
+func (f *flight) crewHolds() (all spans) {
+	for _, o := range f.missionOrders(telemetry.ActionHold) {
+		to := f.endS
+		for _, n := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionStart) {
+			if n.deliveredS > o.deliveredS {
+				to = min(to, n.deliveredS)
+			}
+		}
+		to = min(to, f.slotsEndS())
+		all = append(all, span{o.answeredS, to})
+	}
+	return newSpans(all...)
+}
+
+// slotsEndS is when the slots end, by the crew's order or by their number; +Inf: there was none.
+func (f *flight) slotsEndS() float64 {
+	end := math.Inf(1)
+	if !math.IsNaN(f.epochS) {
+		end = f.epochS + float64(f.Slots)
+	}
+	for _, o := range f.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
+		if len(o.mission.Aircraft) == 0 {
+			end = min(end, o.deliveredS)
+		}
+	}
+	return end
+}
+
+// nearS are when another aircraft is so near that an aircraft may have to keep clear of it.
+func (f *flight) near(a *aircraft, withinM float64) spans {
+	var all []span
+	f.eachPair(func(x, y *aircraft, s, o *state, apart point) {
+		if (x == a || y == a) && horizontalM(apart) < withinM+max(x.stopsInM, y.stopsInM) && (s.PositionM[2] > 1 || o.PositionM[2] > 1) {
+			all = append(all, span{s.timeS - 1, s.timeS + 1})
+		}
+	})
+	return newSpans(all...)
+}
+
+// stopS is how long an aircraft takes to stand still, once it is to hold.
+const stopS = 8
+
+// heldStill is when an aircraft is to stand still: a hold is in force, and nothing keeps its leader from it.
+func (c *check) heldStill(a *aircraft) spans {
+	const nearM = 40
+	in := a.offboard.and(a.led).from(stopS).and(c.crewHolds().from(stopS))
+	if when := c.near(a, nearM).and(in); len(when) > 0 {
+		c.finding.Assumed["another is near"] += when.lengthS()
+		in = in.without(when.wider(0, stopS))
+	}
+	for _, name := range []string{"link cut", "leader away", "low pack", "comes home by itself"} {
+		in = c.assume(name, a.number, in)
+	}
+	return in.without(c.homeward(a))
+}
+
+// homeward is when one aircraft was ordered home, alone, or is on its way since its pack is used up.
+func (f *flight) homeward(a *aircraft) (all spans) {
+	const arrivesS = 30
+	for _, l := range a.landings() {
+		if s := a.at(l.at.timeS - a.descentS(f.Physics.AltitudeM) - arrivesS); f.boundsPacks() && l.led {
+			home, _ := a.homeAt(l.at.timeS)
+			wayS := horizontalM(sub(home, s.PositionM)) / f.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
+			all = append(all, span{s.timeS - wayS, f.endS})
+		}
+	}
+	return newSpans(append(all, f.homewardByOrder(a)...)...)
+}
+
+// homewardByOrder is when an aircraft was ordered home.
+func (f *flight) homewardByOrder(a *aircraft) (all spans) {
+	for _, o := range f.missionOrders(telemetry.ActionReturn) {
+		if o.names(a.number) {
+			all = append(all, span{o.deliveredS, f.endS})
+		}
+	}
+	return newSpans(all...)
+}
+
+func (c *check) still() {
+	const stillMPS = 0.75
+	for _, a := range c.aircraft {
+		c.always(a, c.heldStill(a), 0, func(s *state) (float64, float64) { return s.speedMPS(), stillMPS },
+			func(s *state, value, _ float64) string {
+				return fmt.Sprintf("aircraft %d flies at %.1f m/s in a hold", a.number, value)
+			})
+	}
+}
+
+func (c *check) drift() {
+	const mostM = 1.5
+	for _, a := range c.aircraft {
+		for _, x := range c.heldStill(a) {
+			from := a.at(x.fromS).PositionM
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) { return horizontalM(sub(s.PositionM, from)), mostM },
+				func(s *state, value, _ float64) string {
+					return fmt.Sprintf("aircraft %d is %.1f m from where it held at %.1f s", a.number, value, x.fromS)
+				})
+		}
+	}
+}
+
+// movesOn requires motion of one aircraft at least: the others may be in its way.
+func (c *check) movesOn() {
+	const withinS, farM = 12, 8
+	for _, o := range c.missionOrders(telemetry.ActionResume) {
+		from, to := o.answeredS, o.answeredS+withinS
+		if to > min(c.slotsEndS(), c.endS) || from < c.epochS {
+			continue
+		}
+		flying, most := false, 0.0
+		for _, a := range c.aircraft {
+			if in := a.offboard.and(a.led).and(spans{{from, to}}); in.lengthS() < withinS-1 || c.excuses("link cut", a.number, to) ||
+				c.excuses("leader away", a.number, to) || c.excuses("low pack", a.number, to) || c.homeward(a).contains(to) {
+				continue
+			}
+			flying = true
+			way, last := 0.0, a.at(from).PositionM
+			for _, s := range a.states {
+				if s.timeS > from && s.timeS <= to {
+					way, last = way+horizontalM(sub(s.PositionM, last)), s.PositionM
+				}
+			}
+			most = max(most, way)
+		}
+		if flying && !c.crewHolds().touches(from, to) {
+			c.holds(from, most >= farM, "no aircraft flew more than %.1f m within %d s of a resume", most, withinS)
+		}
+	}
+}
+
+func (c *check) stop() {
+	const withinS = 6
+	for _, o := range c.missionOrders(telemetry.ActionStop) {
+		for _, a := range c.aircraft {
+			s := a.at(o.deliveredS)
+			if !o.names(a.number) || !a.isLed(o.deliveredS) || s.PositionM[2] <= 1 {
+				continue
+			}
+			moves := a.in(func(s *state) bool { return s.Armed && (s.Mode == offboard || s.Mode == takeoff) }).and(a.led)
+			late := moves.and(spans{{o.deliveredS + withinS, c.givenBackAfter(a, o.deliveredS)}})
+			for _, name := range []string{"link cut", "leader away", "lost heartbeats"} {
+				late = c.assume(name, a.number, late)
+			}
+			c.finding.Active++
+			c.use(min(moves.and(spans{{o.deliveredS, o.deliveredS + withinS}}).lengthS(), withinS), withinS)
+			if len(late) > 0 {
+				c.breakAt(late[0].fromS, "aircraft %d is in %s, %.1f s after a stop", a.number, a.at(late[0].fromS).Mode,
+					late[0].fromS-o.deliveredS)
+			}
+		}
+	}
+}
+
+// givenBackAfter is when an order after a stop lets an aircraft move again.
+func (f *flight) givenBackAfter(a *aircraft, fromS float64) float64 {
+	to := f.endS
+	for _, o := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionLaunch, telemetry.ActionStart) {
+		if o.deliveredS > fromS && o.names(a.number) {
+			to = min(to, o.deliveredS)
+		}
+	}
+	return to
+}
+
+// descentS is how long a descent from a height takes at the autopilot's rates.
+func (f *airframe) descentS(upM float64) float64 {
+	return max(upM-f.slowBelowM, 0)/f.descentMPS + min(upM, f.slowBelowM)/min(f.landMPS, f.descentMPS)
+}
+
+// touchdownAfter is when an aircraft first touches the ground after a moment; +Inf: never.
+func (a *aircraft) touchdownAfter(timeS float64) float64 {
+	for _, x := range a.aground {
+		if x.toS > timeS {
+			return max(x.fromS, timeS)
+		}
+	}
+	return math.Inf(1)
+}
+
+// comesHome: from the order, or the end of the slots, on. Each of a fleet may wait until all others whose homes are near
+// are down, and until those are out of its way.
+func (c *check) comesHome() {
+	const turnS, nearHomesM, more, settleS = 20, 40, 1.33, 10
+	for _, a := range c.aircraft {
+		fromS := math.Inf(1)
+		if !math.IsNaN(c.epochS) && c.epochS+float64(c.Slots) < c.endS {
+			fromS = c.epochS + float64(c.Slots)
+		}
+		for _, o := range c.missionOrders(telemetry.ActionReturn) {
+			if o.names(a.number) {
+				fromS = min(fromS, o.deliveredS)
+			}
+		}
+		home, ok := a.homeAt(fromS)
+		s := a.at(fromS)
+		if math.IsInf(fromS, 1) || !ok || s.OnGround {
+			continue
+		}
+		down := a.touchdownAfter(fromS)
+		watch := spans{{fromS, min(down, c.endS)}}
+		if watch.without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped meanwhile
+			continue
+		}
+		best := c.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
+		ownS := horizontalM(sub(home, s.PositionM))/best + a.descentS(s.PositionM[2])
+		waitS := 0.0
+		for _, o := range c.aircraft {
+			other, flies := o.homeAt(fromS)
+			if o == a || !flies || o.at(fromS).OnGround {
+				continue
+			}
+			waitS += settleS
+			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
+				waitS += o.descentS(s.PositionM[2])
+			}
+		}
+		bound := more*ownS + waitS + turnS
+		for _, name := range []string{"link cut", "leader away", "disk stands", "lost heartbeats", "station silent", "late datagrams"} {
+			lost := c.assumed(name, a.number).and(watch).lengthS()
+			if lost > 0 {
+				c.finding.Assumed[name] += lost
+				bound += lost
+			}
+		}
+		c.within(fromS, down, bound, "aircraft %d took %.0f s to its touchdown, of %.0f for %.0f m", a.number, down-fromS, bound,
+			horizontalM(sub(home, s.PositionM)))
+	}
+}
+
+func (f *flight) stopsAfter(timeS float64) bool {
+	for _, o := range f.missionOrders(telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch) {
+		if o.deliveredS > timeS {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) pack() {
+	for _, a := range c.aircraft {
+		for k := range a.states {
+			s := &a.states[k]
+			if s.OnGround || !a.isLed(s.timeS-0.1) {
+				continue
+			}
+			c.finding.Active += record.PeriodS
+			if before := &a.states[max(k-1, 0)]; s.LeftJ < 0 && before.LeftJ >= 0 {
+				c.breakAt(s.timeS, "aircraft %d flies with an empty pack", a.number)
+			} else if s.LowPack && s.Failsafe && !before.Failsafe && (s.Mode == rtl || s.Mode == land) {
+				c.breakAt(s.timeS, "aircraft %d is brought down by its own failsafe, %s, with %.0f J left", a.number, s.Mode, s.LeftJ)
+			}
+		}
+	}
+}
+
+func (c *check) failsafe() {
+	for _, a := range c.aircraft {
+		for k := 1; k < len(a.states); k++ {
+			s, before := &a.states[k], &a.states[k-1]
+			if before.Mode == offboard && a.isLed(before.timeS) {
+				c.finding.Active += s.timeS - before.timeS
+			}
+			lost := before.Mode == offboard && s.Mode == hold && s.Failsafe
+			if a.isCopter() {
+				lost = s.Failsafe && !before.Failsafe && !s.LowPack
+			}
+			if !lost || !a.isLed(before.timeS) || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "lost heartbeats",
+				"late datagrams", "disk stands", "station silent") {
+				continue
+			}
+			c.breakAt(s.timeS, "aircraft %d leaves %s by its failsafe for %s", a.number, before.Mode, s.Mode)
+		}
+	}
+}
+
+// excusesAny reports whether one of some assumptions holds.
+func (c *check) excusesAny(number int, timeS float64, names ...string) bool {
+	for _, name := range names {
+		if c.excuses(name, number, timeS) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) climb() {
+	const withinS = 25
+	for _, o := range c.missionOrders(telemetry.ActionStart, telemetry.ActionLaunch) {
+		for _, a := range c.aircraft {
+			if s := a.at(o.deliveredS); !o.names(a.number) || !s.OnGround {
+				continue
+			}
+			off := math.Inf(1)
+			for _, t := range a.takeOffs {
+				if t.timeS > o.deliveredS {
+					off = min(off, t.timeS)
+				}
+			}
+			watch := spans{{o.deliveredS, min(off, c.endS, o.deliveredS+3*withinS)}}
+			if watch.without(a.led).lengthS() > 0 || c.stopsClimb(o.deliveredS, min(off, c.endS)) {
+				continue
+			}
+			bound := float64(withinS)
+			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats", "late datagrams", "storm"} {
+				if lost := c.assumed(name, a.number).and(watch).lengthS(); lost > 0 {
+					c.finding.Assumed[name] += lost
+					bound += lost
+				}
+			}
+			if c.excuses("arming refused", a.number, o.deliveredS+1) {
+				continue
+			}
+			c.within(o.deliveredS, off, bound, "aircraft %d is on the ground %.0f s after %s", a.number, min(off, c.endS)-o.deliveredS,
+				o.mission.Action)
+		}
+	}
+}
+
+// stopsClimb reports whether an order calls the fleet back before an aircraft has left the ground.
+func (f *flight) stopsClimb(fromS, toS float64) bool {
+	for _, o := range f.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
+		if o.deliveredS > fromS && o.deliveredS < toS {
+			return true
+		}
+	}
+	return false
+}
+
+// rejoin: of those that flew by setpoints for three seconds before the leader was away.
+func (c *check) rejoin() {
+	const withinS, flewS = 10, 3
+	for _, x := range c.fault(0, record.LeaderDown) {
+		if math.IsInf(x.toS, 1) {
+			continue
+		}
+		back := c.firstStatusAfter(x.toS)
+		for _, a := range c.aircraft {
+			flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
+			if !flew || math.IsInf(back, 1) || c.excusesAny(a.number, back, "link cut", "lost heartbeats", "station silent", "late datagrams") ||
+				a.led.not().touches(x.fromS, back+withinS) || c.stopsClimb(x.fromS-flewS, back+withinS) {
+				continue
+			}
+			if s := a.at(back); s.OnGround || s.Mode == land {
+				continue
+			}
+			again := math.Inf(1)
+			for _, y := range a.offboard {
+				if y.toS > back {
+					again = min(again, max(y.fromS, back))
+				}
+			}
+			if s := a.at(back + withinS); math.IsInf(again, 1) && (s.Mode == land || s.OnGround) {
+				continue
+			}
+			c.within(back, again, withinS, "aircraft %d is in %s, and its leader is back", a.number, a.at(min(back+withinS, c.endS)).Mode)
+		}
+	}
+}
+
+// firstStatusAfter is when the leader first showed itself after a moment; +Inf: never.
+func (f *flight) firstStatusAfter(timeS float64) float64 {
+	for _, s := range f.statuses {
+		if s.timeS > timeS {
+			return s.timeS
+		}
+	}
+	return math.Inf(1)
+}
+
+// landing is a touchdown.
+type landing struct {
+	before, at *state
+	led        bool
+}
+
+func (a *aircraft) landings() (all []landing) {
+	for k := 1; k < len(a.states); k++ {
+		if s, before := &a.states[k], &a.states[k-1]; s.OnGround && !before.OnGround {
+			all = append(all, landing{before, s, a.isLed(before.timeS)})
+		}
+	}
+	return all
+}
+
+func (c *check) touchdown() {
+	for _, a := range c.aircraft {
+		for _, l := range a.landings() {
+			if down := -l.before.VelocityMPS[2]; l.led {
+				c.atMost(l.at.timeS, down, 1.3*a.landMPS+0.3, "aircraft %d touches down at %.1f m/s", a.number, down)
+			}
+		}
+	}
+}
+
+// home: one whose home is taken by another lands elsewhere.
+func (c *check) home() {
+	const nearM = 5
+	for _, a := range c.aircraft {
+		for _, l := range a.landings() {
+			home, ok := a.homeAt(l.before.timeS)
+			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) {
+				continue
+			}
+			d := horizontalM(sub(l.at.PositionM, home))
+			c.atMost(l.at.timeS, d, nearM, "aircraft %d lands %.0f m from where it took off", a.number, d)
+		}
+	}
+}
+
+// isTaken reports whether another aircraft is on the ground at a place, or hovers over it; it is counted.
+func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
+	const overS = 45 // before its leader may give the place up
+	for _, o := range c.aircraft {
+		if o == a {
+			continue
+		}
+		there := 0
+		for _, s := range o.states {
+			if s.timeS > timeS-2*overS && s.timeS < timeS && horizontalM(sub(s.PositionM, place)) < 3*c.Physics.SeparationM+max(a.stopsInM, o.stopsInM) {
+				there++
+			}
+		}
+		if float64(there)*record.PeriodS > overS {
+			c.finding.Assumed["its home is taken"]++
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) takenPlace() {
+	least := c.Physics.SeparationM - 0.5
+	for _, a := range c.aircraft {
+		for _, l := range a.landings() {
+			if !l.led || l.before.Failsafe {
+				continue
+			}
+			for _, o := range c.aircraft {
+				home, ok := o.homeAt(l.at.timeS)
+				if o == a || !ok {
+					continue
+				}
+				d := horizontalM(sub(l.at.PositionM, home))
+				if s := o.at(l.at.timeS); s.OnGround {
+					d = min(d, horizontalM(sub(l.at.PositionM, s.PositionM)))
+				}
+				c.atMost(l.at.timeS, least, d, "aircraft %d lands %.1f m from aircraft %d or its home", a.number, d, o.number)
+			}
+		}
+	}
+}
+
+// leaves: packs that the crew bounds may end a flight.
+func (c *check) leaves() {
+	if c.boundsPacks() {
+		return
+	}
+	to := c.slotsEndS()
+	for _, a := range c.aircraft {
+		for k := 1; k < len(a.states); k++ {
+			s, before := &a.states[k], &a.states[k-1]
+			if !(s.timeS > c.epochS && s.timeS < to) {
+				continue
+			}
+			if a.isLed(s.timeS) {
+				c.finding.Active += s.timeS - before.timeS
+			}
+			if s.Mode != land || before.Mode == land || !a.isLed(s.timeS) || c.homeward(a).contains(s.timeS) || s.Failsafe ||
+				c.excusesAny(a.number, s.timeS, "low pack", "comes home by itself", "leader away", "late climb") {
+				continue
+			}
+			c.breakAt(s.timeS, "aircraft %d lands in slot %.0f, and nobody called it back", a.number, c.slotAt(s.timeS))
+		}
+	}
+}
+
+// boundsPacks reports whether an accepted budget bounds packs, or what the packs hold is little.
+func (f *flight) boundsPacks() bool {
+	for _, o := range f.orders {
+		if o.accepted && len(o.budget.Packs) > 0 {
+			return true
+		}
+	}
+	const least = 0.7 // of a full pack at the start
+	for _, a := range f.aircraft {
+		if len(a.states) > 0 && a.states[0].LeftJ < least*a.states[0].PackJ {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *check) flew() {
+	const meanMPS, leastS, windShare, nearM = 4, 20, 0.1, 40
+	for _, a := range c.aircraft {
+		in := a.offboard.and(a.led).and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
+		if near := c.near(a, nearM).and(in); len(near) > 0 {
+			c.finding.Assumed["another is near"] += near.lengthS()
+			in = in.without(near)
+		}
+		for _, name := range []string{"contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands"} {
+			in = c.assume(name, a.number, in)
+		}
+		flownM, flownS := 0.0, in.lengthS()
+		for k := 1; k < len(a.states); k++ {
+			if in.contains(a.states[k].timeS) {
+				flownM += horizontalM(sub(a.states[k].PositionM, a.states[k-1].PositionM))
+			}
+		}
+		if math.IsNaN(c.epochS) || flownS < leastS || c.boundsPacks() {
+			continue
+		}
+		least := meanMPS * flownS
+		if len(c.end.WindMPS) > 0 { // it flies through the air, and may stay over a place
+			least *= windShare
+		}
+		c.atMost(c.epochS, least, flownM, "aircraft %d flew %.0f m in %.0f s", a.number, flownM, flownS)
+	}
+}

@@ -202,8 +202,8 @@ type stateAt struct {
 	state           State
 }
 
-// periodS is between two states of an aircraft that differ in numbers alone.
-const periodS = 0.1
+// PeriodS is between two states of an aircraft that differ in numbers alone.
+const PeriodS = 0.1
 
 // Create begins a record in a file.
 func Create(path string, f Flight) (*Writer, error) {
@@ -255,7 +255,7 @@ func (w *Writer) State(aircraft int, s State) {
 		w.write(Line{TimeS: last.timeS, Aircraft: aircraft, State: &last.state})
 	}
 	written := last.writtenS
-	if changed || now-written >= periodS-1e-6 {
+	if changed || now-written >= PeriodS-1e-6 {
 		w.write(Line{TimeS: now, Aircraft: aircraft, State: &s})
 		written = now
 	}

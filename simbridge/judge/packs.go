@@ -1,0 +1,224 @@
+package judge
+
+import (
+	"math"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
+)
+
+// packRules are of the charge left at touchdown, where the crew's budget names it.
+var packRules = []Rule{
+	{"reserve", "true charge at touchdown, led", "the joules that the crew's budget names, less a fiftieth", contract + "budgets",
+		(*check).reserve},
+	{"lands at reserve", "the same", "the share that the crew's budget names, or what the way home left once the leader could know its cost",
+		contract + "budgets", (*check).landsAtReserve},
+	{"uses pack", "the same, where the pack alone ended the flight", "23 % of the pack, or 1.4 kJ above its reserve, and what its sensor, " +
+		"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
+}
+
+// kept is what the budget in force leaves in an aircraft's pack at touchdown: joules, or a share of the pack; 0: nothing.
+func (f *flight) kept(a *aircraft, timeS float64) (joules, share float64, leastUp int) {
+	for _, o := range f.orders {
+		if !o.accepted || o.deliveredS > timeS || o.budget.ID == "" {
+			continue
+		}
+		joules, share, leastUp = 0, 0, 1
+		if o.budget.LeastUp != nil {
+			leastUp = *o.budget.LeastUp
+		}
+		for _, p := range o.budget.Packs {
+			switch {
+			case p.Aircraft != a.number:
+			case p.ReserveJ != nil:
+				joules = *p.ReserveJ
+			case p.Reserve != nil:
+				share = *p.Reserve
+			}
+		}
+	}
+	return joules, share, leastUp
+}
+
+func (c *check) reserve() {
+	const share = 0.02
+	for _, a := range c.aircraft {
+		for _, l := range a.landings() {
+			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
+				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number, l.at.LeftJ,
+					kept)
+			}
+		}
+	}
+}
+
+// packFlight is what is known of one landing with a share of a pack.
+type packFlight struct {
+	*check
+	a       *aircraft
+	landing landing
+	share   float64
+	leastUp int
+	truth   *world.Scenario
+}
+
+// packFlights calls f for each landing of an aircraft that was to land with a share of its pack.
+func (c *check) packFlights(f func(*packFlight)) {
+	if c.World == nil {
+		return
+	}
+	for _, a := range c.aircraft {
+		for _, l := range a.landings() {
+			if _, share, leastUp := c.kept(a, l.at.timeS); share > 0 && l.led && !l.before.Failsafe {
+				f(&packFlight{c, a, l, share, leastUp, world.NewScenario(c.World, c.Seed)})
+			}
+		}
+	}
+}
+
+// powerW is what the aircraft truly draws at a velocity over the ground.
+func (p *packFlight) powerW(timeS float64, v physics.Position) float64 {
+	slot := int(math.Floor(p.slotAt(timeS)))
+	return p.truth.FlightPowerW(min(max(slot, -1), p.Slots), p.a.number-1, v)
+}
+
+// leftJ is what the pack holds once the motors stand still.
+func (p *packFlight) leftJ() float64 {
+	return p.landing.at.LeftJ - autopilot.LandDetectS*p.powerW(p.landing.at.timeS, physics.Position{})
+}
+
+// sensorJ is by how much what is known of the pack is off, by its own sensor.
+func (p *packFlight) sensorJ() float64 {
+	if p.a.SensorGain == 0 {
+		return 0
+	}
+	return math.Abs(p.a.SensorGain-1) * p.landing.at.SpentJ
+}
+
+const (
+	counterStepJ = 100 // a hectojoule, the resolution in BATTERY_STATUS
+	heldErrorW   = 60  // of the current that holds between two measurements
+	settleS      = 5   // a leader that can command an aircraft again takes so long to have it fly home
+	costKnownS   = 10  // after a change of its power until what flying costs is measured
+)
+
+// knownAtS are the moments from which on the leader could have had it fly home by what it knew.
+func (p *packFlight) knownAtS() (all []float64) {
+	if shock := p.World.Shock.FromSlot; shock >= 0 && shock < p.Slots && p.World.Shock.Factor > 1 {
+		all = append(all, p.epochS+float64(shock)+costKnownS+math.Ceil(2*p.a.MonitorS))
+	}
+	for _, x := range p.fault(p.a.number, "link_loss", "autopilot_reboot", "heartbeat_silence", "heartbeat_gap", "disk_stall", record.LeaderDown) {
+		p.finding.Assumed["could not be commanded"]++
+		all = append(all, max(x.toS, p.firstStatusAfter(x.toS))+settleS)
+	}
+	for _, t := range p.a.notLed {
+		p.finding.Assumed["its pilot had it"]++
+		all = append(all, t.toS+settleS)
+	}
+	return all
+}
+
+// leastHomeJ is the least that the way home and the descent take from a state, at the true power in this wind. An aircraft
+// slows down and settles over its home for 7 to 8 s, as measured at the autopilots' defaults.
+func (p *packFlight) leastHomeJ(s *state) float64 {
+	const slowestMPS, fastestMPS, settlesS = 3, 15, 8
+	home, _ := p.a.homeAt(s.timeS)
+	way := sub(home, s.PositionM)
+	landJ := (p.a.descentS(s.PositionM[2]) + autopilot.LandDetectS) * p.powerW(s.timeS, physics.Position{})
+	if s.Mode == land {
+		return landJ
+	}
+	cruiseJ, distanceM := math.Inf(1), horizontalM(way)
+	for mps := float64(slowestMPS); mps <= min(fastestMPS, p.a.speedMPS); mps++ {
+		v := physics.Position{EastM: way[0], NorthM: way[1]}.Scale(mps / max(distanceM, 1e-3))
+		cruiseJ = min(cruiseJ, p.powerW(s.timeS, v)*distanceM/mps)
+	}
+	return cruiseJ + landJ + settlesS*p.powerW(s.timeS, physics.Position{})
+}
+
+// waitedS is how long it hovered above its home, or on its way, for others.
+func (p *packFlight) waitedS(fromS float64) float64 {
+	const stillMPS, nearSeparations = 1, 3
+	still := p.a.in(func(s *state) bool { return s.Mode == offboard && s.speedMPS() < stillMPS }).and(spans{{fromS, p.landing.at.timeS}})
+	return still.and(p.near(p.a, nearSeparations*p.Physics.SeparationM)).lengthS()
+}
+
+func (c *check) landsAtReserve() {
+	const errorS, homeS = 2, 120 // of the least way home; the last so many seconds of its flight
+	c.packFlights(func(p *packFlight) {
+		hoverW := p.powerW(p.landing.at.timeS, physics.Position{})
+		least := p.share * p.landing.at.PackJ
+		for _, t := range p.knownAtS() {
+			if s := p.a.at(t); t < p.landing.at.timeS && !s.OnGround {
+				least = min(least, s.LeftJ-p.leastHomeJ(s)-errorS*hoverW)
+			}
+		}
+		if math.Min(c.endS, c.lastKnown(p)) > p.landing.at.timeS {
+			return // it could not be commanded until it landed
+		}
+		waited := p.waitedS(p.landing.at.timeS - homeS)
+		if waited > 0 {
+			c.finding.Assumed["waits for others"] += waited
+		}
+		least -= p.sensorJ() + 1.25*waited*hoverW
+		c.atMost(p.landing.at.timeS, least, max(p.leftJ(), 1e-9), "aircraft %d lands with %.2f %% of its pack, %.0f J, of %.0f that it could keep",
+			p.a.number, 100*p.leftJ()/p.landing.at.PackJ, p.leftJ(), least)
+	})
+}
+
+// lastKnown is the last moment before which the leader could not know what its way home takes; -Inf: it always could.
+func (c *check) lastKnown(p *packFlight) float64 {
+	last := math.Inf(-1)
+	for _, t := range p.knownAtS() {
+		if !math.IsInf(t, 1) && t-costKnownS-math.Ceil(2*p.a.MonitorS) < p.landing.at.timeS {
+			last = max(last, t)
+		}
+	}
+	return last
+}
+
+// usesPack is of those that nothing but the pack can have sent home: with fewer others in the air than the crew wants to
+// stay, and not before what flying costs was measured.
+func (c *check) usesPack() {
+	const most, marginJ, nearEndSlots, nearHomesM, eachS = 0.23, 1400, 3, 40, 27
+	c.packFlights(func(p *packFlight) {
+		a, l := p.a, p.landing
+		from := a.landsFromS(l.at.timeS)
+		slot, others := p.slotAt(from), 0
+		for _, o := range c.aircraft {
+			if s := o.at(from); o != a && s.PositionM[2] > 1 && s.Mode == offboard {
+				others++
+			}
+		}
+		ordered := len(c.homewardByOrder(a).and(spans{{0, from}})) > 0
+		resumed := len(a.notLed) > 0
+		if !(slot > 0) || from > c.slotsEndS() || slot > float64(c.Slots-nearEndSlots) || others >= p.leastUp || ordered || resumed ||
+			from < c.lastKnown(p) || c.excusesAny(a.number, from, "low pack", "comes home by itself", "late climb") {
+			return
+		}
+		home, _ := a.homeAt(from)
+		hoverW, calmW := p.powerW(from, physics.Position{}), c.Physics.Propulsion.PowerW(0)
+		waitS := 0.0
+		for _, o := range c.aircraft {
+			if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
+				waitS += eachS
+			}
+		}
+		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
+		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW + windJ
+		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
+			100*p.leftJ()/l.at.PackJ, l.at.PackJ)
+	})
+}
+
+// landsFromS is when an aircraft began the descent that ends at a moment.
+func (a *aircraft) landsFromS(toS float64) float64 {
+	for _, x := range a.in(func(s *state) bool { return s.Mode == land }) {
+		if x.fromS < toS && x.toS >= toS {
+			return x.fromS
+		}
+	}
+	return toS
+}
