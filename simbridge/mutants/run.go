@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"prefdt/simbridge/chaos"
+	"prefdt/simbridge/judge"
 )
 
 // Config is a run.
@@ -205,7 +206,7 @@ func (c *Config) choose() (faults []Fault, err error) {
 		if known, err = Committed(); err != nil {
 			return nil, err
 		}
-		known = slices.DeleteFunc(known, func(x Caught) bool { return x.Rule == "" || x.Flown > 1 || chaos.IsTimed(x.Rule) })
+		known = slices.DeleteFunc(known, func(x Caught) bool { return x.Rule == "" || x.Flown > 1 || judge.IsTimed(x.Rule) })
 		for i := range min(c.Sample, len(known)) {
 			x := known[i*len(known)/min(c.Sample, len(known))]
 			if k := slices.IndexFunc(all, func(f Fault) bool { return f.ID == x.ID }); k >= 0 {
