@@ -42,7 +42,7 @@ type Fault struct {
 var kinds = map[string][]chaos.Kind{
 	"ardupilot": {chaos.ArduPilot, chaos.Mixed},
 	"batteries": {chaos.Plain, chaos.Packs},
-	"duty":      {chaos.Packs},
+	"duty":      {chaos.Packs, chaos.Plain},
 	"dutyplan":  {chaos.Packs},
 	"envelope":  {chaos.Plain, chaos.Mixed, chaos.ArduPilot},
 	"estimates": {chaos.Packs, chaos.Plain},

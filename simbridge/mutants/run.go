@@ -259,7 +259,11 @@ type flight struct {
 func (r *runner) fitting(f Fault) (all []flight) {
 	perKind := map[chaos.Kind][]int{}
 	for _, kind := range f.kinds() {
-		perKind[kind] = r.plans[kind].Fitting(f.Missions, r.Most)
+		situations := f.Missions
+		if kind == chaos.Packs { // whatever a fault of the packs needs, these have
+			situations = append(slices.Clone(situations), "any")
+		}
+		perKind[kind] = r.plans[kind].Fitting(situations, r.Most)
 	}
 	for k := 0; len(all) < r.Most && k < r.Most; k++ {
 		for _, kind := range f.kinds() {
