@@ -199,9 +199,8 @@ func TestSituations(t *testing.T) {
 				}
 				unreported.Store(sum)
 			}
-			f := r.FlyToSlot(30)
+			r.FlyToSlot(30)
 			s := r.LastStatus()
-			f.Kill()
 			if n := unreported.Load().(float64); s.UsersHeard != 0 || n < 2 || n > 4 { // two thirds of them after 22 slots
 				t.Errorf("four users took the offer, %.2f are expected; %d reported", n, s.UsersHeard)
 			}
@@ -255,6 +254,26 @@ func TestStopInTheLastSlot(t *testing.T) {
 		}
 		f.Kill()
 	})
+}
+
+// Ended while users report, a leader decides nothing of that slot: it has a part of the reports, and its links may be cut, so that it would
+// decide for a fleet that it does not see.
+func TestEndedWhileUsersReport(t *testing.T) {
+	for how, end := range map[string]func(*rig.LeaderRun){"ended": func(f *rig.LeaderRun) { f.Stop() }, "killed": (*rig.LeaderRun).Kill} {
+		t.Run(how, func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) {
+				r := rig.New(t, 2, 2000)
+				var decided atomic.Int64 // the last slot
+				r.OverrideDecision = func(s *slot.Snapshot, _ *slot.Decision) { decided.Store(int64(s.Slot)) }
+				f := r.FlyToSlot(3)
+				n := r.LastStatus().Slot
+				r.Await("the next slot", func(telemetry.Status) bool { return r.SlotOpened(n + 2) })
+				if end(f); decided.Load() != int64(n+1) {
+					t.Errorf("in the report window of slot %d: slot %d was decided", n+2, decided.Load())
+				}
+			})
+		})
+	}
 }
 
 // mustRefuseStart starts the mission until the refusal is for a reason: the leader

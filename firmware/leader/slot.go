@@ -23,6 +23,9 @@ func (l *Leader) runSlot(ctx context.Context) {
 	l.current.decideBy = began + milliseconds(l.Config.DecideByMS)
 	l.publishBeacon(n, l.fleet.Views())
 	l.receiveUntil(ctx, began+milliseconds(l.Config.ReportByMS))
+	if ctx.Err() != nil {
+		return // with a part of the reports, and for a fleet whose links may be cut, nothing is decided
+	}
 	l.expireResults(n)
 	l.waitForCommit()
 	views := l.fleet.Views()

@@ -179,8 +179,7 @@ var usersWithDecision = []string{"no-gain", "some-gain", "twice", "whole"}
 // qualities of service, retained flags, fields, acknowledgements, signatures, and
 // what is refused or ignored.
 func TestWireContractWithIndependentClients(t *testing.T) {
-	s := newIndependentClients(t)
-	t.Parallel()
+	s := newIndependentClients(t) // not beside flights that compute: its leader, in this process, has slots of half a real second
 	r := rig.NewRealTime(t, 2, missionSlots, 500)
 	r.Config.ReportByMS, r.Config.DecideByMS = 350, 450
 	public, private, err := ed25519.GenerateKey(nil)

@@ -1,4 +1,689 @@
 package judge
 
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
 // linkRules are of what arrives at the aircraft.
-var linkRules = []Rule{}
+var linkRules = []Rule{
+	{"pilot", "HEARTBEATs sent, messages that arrive", "none that commands, 5 ms after a HEARTBEAT showed that it is its pilot's",
+		contract + "an aircraft that leaves OFFBOARD", (*check).pilot},
+	{"whitelist", "every message that arrives", "requests, arm (an ArduCopter in GUIDED), take-off to H from below it, " +
+		"Hold unless it lands, OFFBOARD, Land, Return, setpoints in frame 5", contract + "MAVLink", (*check).whitelist},
+	{"disarm", "commands that arrive, true states", "none to disarm in the air", contract + "MAVLink", (*check).disarm},
+	{"address", "target system of each message", "the aircraft's own", "MAVLink 2, target_system", (*check).address},
+	{"unordered", "messages that arrive on the ground, orders", "none that commands before the crew's start or launch, or after it ended",
+		contract + "start, launch", (*check).unordered},
+	{"arm", "commands to arm, orders", "10 s from the first one of an order, not after its end nor once it was disarmed",
+		contract + "arming", (*check).arm},
+	{"take-off", "commands to arm, true positions", "no other in flight within 9 m, or 20 m if it moves, unless it climbs",
+		contract + "a take-off waits", (*check).takeOff},
+	{"ground", "setpoints that arrive, HEARTBEATs", "none to an aircraft known to be on the ground with its motors off",
+		contract + "MAVLink", (*check).ground},
+	{"no heartbeat", "setpoints that arrive, HEARTBEATs", "none from 10 s after the last HEARTBEAT on", contract + "setpoints stream",
+		(*check).noHeartbeat},
+	{"gap", "setpoints that arrive in OFFBOARD", "0.2 s between two: 10 Hz", contract + "setpoints stream", (*check).gap},
+	{"one stream", "setpoints that arrive", "12 in a second: 10 Hz of one leader", contract + "two leaders", (*check).oneStream},
+	{"leader down", "messages that arrive while the leader does not run", "none that commands", contract + "two leaders",
+		(*check).leaderDown},
+	{"stream end", "setpoints that arrive, beacons, statuses", "none 14 s after the last decision: the time to live, ten slots more " +
+		"and two", contract + "setpoints", (*check).streamEnd},
+	{"take-off ended", "setpoints that arrive at an ArduCopter", "none in its take-off, 3 m below H: one would end it",
+		"docs/hardware.md, ArduCopter", (*check).takeOffEnded},
+	{"followed", "setpoints that arrive in other modes than OFFBOARD", "for 11 s; in Land and Return 1 s after a HEARTBEAT shows it",
+		contract + "one that lasts 10 s with setpoints is the pilot's", (*check).followed},
+	{"engages", "commands of OFFBOARD that arrive at PX4", "3 setpoints in the second before, 21 m below H",
+		"PX4, Offboard mode; " + contract + "an aircraft below that climbs first", (*check).engages},
+	{"mode commands", "commands that arrive", "4 to change the mode in 10 s", contract + "MAVLink", (*check).modeCommands},
+	{"landing place", "commands to land that arrive, true positions", "4 m from where it took off, unless the crew stopped it",
+		contract + "return", (*check).landingPlace},
+	{"station", "HEARTBEATs that arrive", "1.5 s between two of the leader's", "MAVLink 2, HEARTBEAT; FS_GCS_TIMEOUT", (*check).station},
+	{"asked", "requests that arrive before take-off", "BATTERY_STATUS at 2 Hz", contract + "joules", (*check).asked},
+	{"asks again", "requests that arrive, HEARTBEATs", "2.6 s after the last HEARTBEAT", contract + "an old one is asked for",
+		(*check).asksAgain},
+	{"incomplete", "setpoints that arrive", "every component is a number", "MAVLink 2, type_mask", (*check).incomplete},
+	{"commanded speed", "setpoints that arrive, true positions", "the lesser limit of configuration and autopilot, and 0.5 m of lag",
+		contract + "V_max", (*check).commandedSpeed},
+	{"commanded fence", "setpoints that arrive, true positions", "0.5 m outside the area, unless it comes in or returns home",
+		contract + "fence", (*check).commandedFence},
+	{"commanded height", "setpoints that arrive", "0.5 m off H, and no climb", "paper, H; " + contract + "altitude",
+		(*check).commandedHeight},
+	{"stale", "setpoints that arrive, beacons, statuses", "none with a velocity 2 s after the last decision", contract + "time to live",
+		(*check).stale},
+	{"commanded separation", "setpoints that arrive, true positions", "paths of the next second at least 9.5 m apart, but for a tick",
+		"paper, D_min", (*check).commandedSeparation},
+}
+
+const (
+	periodS        = 0.1   // between setpoints
+	linkSlackS     = 0.11  // that one more setpoint is on its way
+	graceS         = 0.005 // that a message is on its way
+	latestS        = 0.7   // of a late datagram
+	shownS         = 1.3   // until the next HEARTBEAT shows something
+	ttlS           = 2     // a decision is followed for so long
+	armS           = 10    // arming is asked for so long, for each order
+	silentS        = 10    // setpoints go on without a HEARTBEAT
+	commandSlackM  = 0.5   // that targets are off a bound
+	waitsBesideM   = 25    // an aircraft from its home outside the area, for those that land next to it
+	setMode        = "MAV_CMD_DO_SET_MODE"
+	armDisarm      = "MAV_CMD_COMPONENT_ARM_DISARM"
+	commandTakeOff = "MAV_CMD_NAV_TAKEOFF"
+)
+
+// commands reports whether a message is for the aircraft and changes something of its flight.
+func (g *arrival) commands() bool { return g.Setpoint != nil || g.Command != "" && !g.Harmless }
+
+func (g *arrival) isSetpoint() bool { return g.Setpoint != nil }
+
+func (g *arrival) isArm() bool { return g.Command == armDisarm && g.param(0) == 1 }
+
+// param is a parameter of a command, from 0.
+func (g *arrival) param(k int) float64 {
+	if k < len(g.Param) {
+		return float64(g.Param[k])
+	}
+	return math.NaN()
+}
+
+func (g *arrival) String() string {
+	switch {
+	case g.Setpoint != nil:
+		return "a setpoint"
+	case g.Command != "":
+		return fmt.Sprintf("%s %v", g.Command, g.Param)
+	}
+	return g.Other
+}
+
+// modeAsked is the mode of a command to change it; empty: it is none.
+func (a *aircraft) modeAsked(g *arrival) string {
+	switch {
+	case g.Command != setMode:
+		return ""
+	case a.isCopter():
+		m, _ := autopilot.CopterMode(uint32(g.param(1)))
+		return m.String()
+	}
+	return autopilot.Mode(uint32(g.param(1))<<16 | uint32(g.param(2))<<24).String()
+}
+
+// none checks that no message of a kind arrives at an aircraft in some times.
+func (c *check) none(a *aircraft, in spans, is func(*arrival) bool, text string) {
+	if in = in.and(spans{{0, c.endS}}); len(in) == 0 {
+		return
+	}
+	c.finding.Active += in.lengthS()
+	for k := range a.got {
+		if g := &a.got[k]; is(g) && in.contains(g.timeS) {
+			c.breakAt(g.timeS, "aircraft %d %s, and receives %v in %s", a.number, text, g, g.Mode)
+		}
+	}
+}
+
+// each calls of for each message of a kind that an aircraft receives.
+func (c *check) each(is func(*arrival) bool, of func(*aircraft, *arrival)) {
+	for _, a := range c.aircraft {
+		for k := range a.got {
+			if g := &a.got[k]; is(g) {
+				of(a, g)
+			}
+		}
+	}
+}
+
+// beatsThat are the times from each HEARTBEAT of an aircraft that shows something until the next one.
+func (a *aircraft) beatsThat(show func(*heartbeat) bool) spans {
+	return spansOf(a.beats, func(h *heartbeat) float64 { return h.timeS }, show)
+}
+
+// deaf is when the leader has not heard an aircraft since it was started or continued.
+func (c *check) deaf(a *aircraft) (all spans) {
+	for _, x := range c.fault(0, record.LeaderDown) {
+		all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + graceS})
+	}
+	return newSpans(all...)
+}
+
+// assumeAll leaves out of some times those in which one of several assumptions holds.
+func (c *check) assumeAll(a *aircraft, in spans, names ...string) spans {
+	for _, name := range names {
+		in = c.assume(name, a.number, in)
+	}
+	return in
+}
+
+func (c *check) pilot() {
+	for _, a := range c.aircraft {
+		for _, t := range a.notLed {
+			if math.IsInf(t.knownS, 1) {
+				continue
+			}
+			fromS := t.knownS + graceS
+			if c.excuses("late datagrams", a.number, t.knownS) {
+				fromS += latestS // a HEARTBEAT from before may come later
+			}
+			c.none(a, newSpans(span{fromS, t.toS}).without(c.deaf(a)), (*arrival).commands,
+				fmt.Sprintf("is its pilot's by %s since %.2f s, known at %.2f s", t.cause, t.fromS, t.knownS))
+		}
+	}
+}
+
+func (c *check) whitelist() {
+	all := func(g *arrival) bool { return !g.isSetpoint() && !g.Harmless }
+	c.each(all, func(a *aircraft, g *arrival) {
+		c.holds(g.timeS, c.isAllowed(a, g), "aircraft %d receives %v at %.1f m in %s", a.number, g, g.Position[2], g.Mode)
+	})
+}
+
+// isAllowed reports whether the contract has a message that is neither a setpoint nor harmless.
+func (c *check) isAllowed(a *aircraft, g *arrival) bool {
+	const offM, climbsM = 1, 19 // one that is lower below H takes off again, and one that is not flies there
+	switch asked := a.modeAsked(g); {
+	case g.Other != "":
+		return c.SharedLink && g.Target > 0 && g.Target != a.number && (g.Other == "CommandLong" || g.Other == "SetPositionTargetGlobalInt")
+	case g.Command == armDisarm:
+		return g.param(0) == 1 && g.param(1) == 0 && (!a.isCopter() || g.Armed || g.Mode == offboard)
+	case g.Command == commandTakeOff:
+		groundM := c.AMSLM
+		if a.isCopter() { // it counts from its home
+			groundM = 0
+		}
+		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && math.Abs(g.param(6)-groundM-c.Physics.AltitudeM) <= offM &&
+			g.Position[2] < c.Physics.AltitudeM-climbsM
+	case asked == hold:
+		return g.param(0) == 1 && (g.Mode != land || g.Landed)
+	default:
+		return g.param(0) == 1 && slices.Contains([]string{offboard, land, rtl}, asked)
+	}
+}
+
+func (c *check) disarm() {
+	c.each(func(g *arrival) bool { return g.Command == armDisarm }, func(a *aircraft, g *arrival) {
+		c.holds(g.timeS, g.isArm() || g.Landed, "aircraft %d is to be disarmed at %.1f m", a.number, g.Position[2])
+	})
+}
+
+func (c *check) address() {
+	c.each(func(g *arrival) bool { return g.Target >= 0 }, func(a *aircraft, g *arrival) {
+		ok := g.Target == a.number || c.SharedLink && g.Target > 0 && g.Target <= len(c.aircraft)
+		c.holds(g.timeS, ok, "aircraft %d receives %v, to system %d", a.number, g, g.Target)
+	})
+}
+
+// armOrder is an order of the crew's to take off.
+type armOrder struct {
+	span            // from when it was given until it is over, by another order or as it was disarmed
+	firstS  float64 // arming was first commanded; +Inf: never
+	overWhy string
+}
+
+// armOrders are those of an aircraft. One that was refused is none.
+func (c *check) armOrders(a *aircraft) (all []armOrder) {
+	for _, o := range c.orders {
+		starts := o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch
+		if o.kind != telemetry.KindMission || !starts || !o.names(a.number) || !math.IsInf(o.answeredS, 1) && !o.accepted {
+			continue
+		}
+		x := armOrder{span: span{o.sentS, math.Inf(1)}, firstS: math.Inf(1)}
+		for _, end := range c.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
+			if end.deliveredS > o.sentS && end.deliveredS < x.toS && end.names(a.number) {
+				x.toS, x.overWhy = end.deliveredS, "the crew ended its order"
+			}
+		}
+		armedS := a.shownS(o.sentS, func(h heartbeat) bool { return h.Armed })
+		if offS := a.shownS(armedS, func(h heartbeat) bool { return !h.Armed }); offS < x.toS {
+			x.toS, x.overWhy = offS, "it was disarmed"
+		}
+		for k := range a.got {
+			if g := &a.got[k]; g.isArm() && g.timeS >= x.fromS {
+				x.firstS = min(x.firstS, g.timeS)
+			}
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+func (c *check) unordered() {
+	for _, a := range c.aircraft {
+		var ordered []span
+		for _, o := range c.armOrders(a) {
+			ordered = append(ordered, span{o.fromS, o.toS + linkSlackS})
+		}
+		grounded := a.in(func(s *state) bool { return s.Landed && !s.Armed })
+		c.none(a, grounded.without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
+	}
+}
+
+func (c *check) arm() {
+	for _, a := range c.aircraft {
+		orders, deaf := c.armOrders(a), c.deaf(a)
+		for k := range a.got {
+			g := &a.got[k]
+			if !g.isArm() {
+				continue
+			}
+			last := slices.IndexFunc(orders, func(o armOrder) bool { return o.fromS > g.timeS })
+			if last < 0 {
+				last = len(orders)
+			}
+			if last == 0 {
+				c.holds(g.timeS, false, "aircraft %d is to arm, without an order", a.number)
+				continue
+			}
+			o := &orders[last-1]
+			c.holds(g.timeS, g.timeS <= o.toS+linkSlackS || deaf.contains(g.timeS-linkSlackS), "aircraft %d is to arm, and %s at %.1f s",
+				a.number, o.overWhy, o.toS)
+			c.atMost(g.timeS, g.timeS-o.firstS, armS+linkSlackS, "aircraft %d is to arm, first at %.1f s, and the order holds for %d s",
+				a.number, o.firstS, armS)
+		}
+	}
+}
+
+func (c *check) takeOff() {
+	const stillM, movingM, movesMPS = 9, 20, 3
+	c.each((*arrival).isArm, func(a *aircraft, g *arrival) {
+		for _, o := range c.aircraft {
+			s := o.at(g.timeS)
+			if o == a || !o.inAir.contains(g.timeS) || s.Mode == takeoff {
+				continue
+			}
+			least := float64(stillM)
+			if s.speedMPS() > movesMPS {
+				least = movingM
+			}
+			d := horizontalM(sub(g.Position, s.PositionM))
+			c.atMost(g.timeS, least, d, "aircraft %d is to arm, %.1f m from aircraft %d in flight", a.number, d, o.number)
+		}
+	})
+}
+
+func (c *check) ground() {
+	for _, a := range c.aircraft {
+		off := a.in(func(s *state) bool { return s.Landed && !s.Armed })
+		shown := a.beatsThat(func(h *heartbeat) bool { return !h.Armed }).from(linkSlackS)
+		c.none(a, off.and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
+	}
+}
+
+// silent is when an aircraft has sent no HEARTBEAT for some time.
+func (a *aircraft) silent(forS float64) (all spans) {
+	for k, h := range a.beats {
+		toS := math.Inf(1)
+		if k+1 < len(a.beats) {
+			toS = a.beats[k+1].timeS
+		}
+		all = append(all, span{h.timeS + forS, toS})
+	}
+	return newSpans(all...)
+}
+
+func (c *check) noHeartbeat() {
+	for _, a := range c.aircraft {
+		c.none(a, a.silent(silentS+linkSlackS), (*arrival).isSetpoint, "sent no HEARTBEAT for 10 s")
+	}
+}
+
+func (c *check) gap() {
+	const most, soonS, againS = 2 * periodS, 1, 2
+	for _, a := range c.aircraft {
+		in := a.offboard.and(a.led)
+		if a.isCopter() { // it is in GUIDED at the end of its take-off, before a HEARTBEAT shows it
+			in = in.from(shownS)
+		}
+		in = in.without(a.silent(silentS-soonS).wider(0, againS)) // it may have ended
+		in = c.assumeAll(a, in, "leader away", "link cut", "stream over")
+		c.noGaps(a, in, (*arrival).isSetpoint, most+graceS, "setpoint")
+	}
+}
+
+// noGaps checks the time between two messages of a kind in some times.
+func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS float64, name string) {
+	for _, x := range in {
+		lastS := x.fromS
+		next := func(timeS float64) {
+			c.atMost(lastS, timeS-lastS, mostS, "aircraft %d receives no %s for %.2f s", a.number, name, timeS-lastS)
+			lastS = timeS
+		}
+		for k := range a.got {
+			if g := &a.got[k]; is(g) && g.timeS >= x.fromS && g.timeS < x.toS {
+				next(g.timeS)
+			}
+		}
+		next(x.toS)
+	}
+}
+
+// rate checks how many messages of a kind come in some seconds.
+func (c *check) rate(is func(*arrival) bool, most int, inS float64) {
+	for _, a := range c.aircraft {
+		var timesS []float64
+		for k := range a.got {
+			if g := &a.got[k]; is(g) {
+				timesS = append(timesS, g.timeS)
+				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS })
+				c.atMost(g.timeS, float64(len(timesS)), float64(most), "aircraft %d receives %v, the %dth in %.0f s", a.number, g,
+					len(timesS), inS)
+			}
+		}
+	}
+}
+
+func (c *check) oneStream() { c.rate((*arrival).isSetpoint, 12, 1) }
+
+func (c *check) modeCommands() { c.rate(func(g *arrival) bool { return g.Command == setMode }, 4, 10) }
+
+func (c *check) leaderDown() {
+	for _, a := range c.aircraft {
+		c.none(a, c.fault(0, record.LeaderDown).from(graceS), (*arrival).commands, "has no leader that runs")
+	}
+}
+
+// decidedS are the times at which the slot loop showed that it runs: by a beacon, and outside the slots by a status.
+func (f *flight) decidedS() (all []float64) {
+	for _, b := range f.beacons {
+		all = append(all, b.timeS)
+	}
+	for _, s := range f.statuses {
+		if s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+			all = append(all, s.timeS)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// sinceDecided checks how long after the last decision some setpoints still come.
+func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
+	decidedS := c.decidedS()
+	for _, a := range c.aircraft {
+		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "broker away")
+		for k := range a.got {
+			g := &a.got[k]
+			last, _ := slices.BinarySearch(decidedS, g.timeS)
+			if !g.isSetpoint() || !is(g) || !in.contains(g.timeS) || last == 0 {
+				continue
+			}
+			ageS := g.timeS - decidedS[last-1]
+			c.atMost(g.timeS, ageS, boundS+linkSlackS, "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g, ageS)
+		}
+	}
+}
+
+func (c *check) streamEnd() {
+	const endS, commitS = 12, 2 // a slot that is decided when the loop stops
+	c.sinceDecided((*arrival).isSetpoint, endS+commitS)
+}
+
+func (c *check) stale() {
+	const stillMPS = 0.01
+	moves := func(g *arrival) bool { return horizontalM(vectorOf(g.Setpoint.VelocityMPS)) > stillMPS }
+	c.sinceDecided(moves, ttlS)
+}
+
+func (c *check) takeOffEnded() {
+	const nearM = 3
+	for _, a := range c.aircraft {
+		climbs := a.in(func(s *state) bool {
+			return s.Mode == takeoff && !s.Landed && s.PositionM[2] < c.Physics.AltitudeM-nearM
+		})
+		if a.isCopter() {
+			c.none(a, climbs.and(a.led), (*arrival).isSetpoint, "takes off")
+		}
+	}
+}
+
+func (c *check) followed() {
+	const takenS, followedS, runS = 11, 1, 0.5
+	for _, a := range c.aircraft {
+		mode, sinceS, lastS := "", 0.0, math.Inf(-1)
+		for k := range a.got {
+			g := &a.got[k]
+			if !g.isSetpoint() {
+				continue
+			}
+			if g.Mode != mode || g.timeS-lastS > runS {
+				mode, sinceS = g.Mode, g.timeS
+			}
+			lastS = g.timeS
+			if mode == offboard {
+				continue
+			}
+			fromS, most := sinceS, float64(takenS)
+			if mode == land || mode == rtl {
+				if s := a.shownS(sinceS, func(h heartbeat) bool { return h.Mode == mode }); s < g.timeS {
+					fromS, most = s, followedS
+				}
+			}
+			c.atMost(g.timeS, g.timeS-fromS, most, "aircraft %d receives setpoints since %.1f s, in %s", a.number, sinceS, mode)
+		}
+	}
+}
+
+func (c *check) engages() {
+	const needs, belowM = 3, 21
+	for _, a := range c.aircraft {
+		var timesS []float64
+		for k := range a.got {
+			g := &a.got[k]
+			if g.isSetpoint() {
+				timesS = append(timesS, g.timeS)
+			}
+			if a.isCopter() || a.modeAsked(g) != offboard {
+				continue
+			}
+			timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t < g.timeS-1 })
+			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
+				len(timesS))
+			c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,
+				g.Position[2])
+		}
+	}
+}
+
+func (c *check) landingPlace() {
+	const nearM = 4
+	c.each(func(g *arrival) bool { return g.Command == setMode }, func(a *aircraft, g *arrival) {
+		home, ok := a.homeAt(g.timeS)
+		stopped := slices.ContainsFunc(c.missionOrders(telemetry.ActionStop), func(o *order) bool { return o.deliveredS <= g.timeS })
+		if !ok || a.modeAsked(g) != land || stopped {
+			return
+		}
+		d := horizontalM(sub(g.Position, home))
+		c.atMost(g.timeS, d, nearM, "aircraft %d is to land %.1f m from where it took off", a.number, d)
+	})
+}
+
+func (c *check) station() {
+	const most = 1.5
+	if c.SharedLink { // it receives those of other aircraft as well
+		return
+	}
+	for _, a := range c.aircraft {
+		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut")
+		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most, "HEARTBEAT")
+	}
+}
+
+func (c *check) asked() {
+	const batteryStatus, mostUS = 147, 500_000
+	for _, a := range c.aircraft {
+		if len(a.takeOffs) == 0 {
+			continue
+		}
+		firstS, everyUS := a.takeOffs[0].timeS, math.Inf(1)
+		for k := range a.got {
+			g := &a.got[k]
+			if g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.param(0) == batteryStatus && g.timeS <= firstS {
+				everyUS = g.param(1)
+			}
+		}
+		c.atMost(firstS, everyUS, mostUS, "aircraft %d takes off, and is to send BATTERY_STATUS every %.0f µs", a.number, everyUS)
+	}
+}
+
+func (c *check) asksAgain() {
+	const withinS = 2.6
+	for _, a := range c.aircraft {
+		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "link cut", "late datagrams")
+		for k := 1; k < len(a.beats); k++ {
+			fromS, toS := a.beats[k-1].timeS, a.beats[k].timeS
+			if toS-fromS < withinS || len(spans{{fromS, toS}}.without(in)) > 0 {
+				continue
+			}
+			happensS := math.Inf(1)
+			for i := range a.got {
+				if g := &a.got[i]; g.Command == "MAV_CMD_REQUEST_MESSAGE" && g.param(0) == 0 && g.timeS > fromS {
+					happensS = min(happensS, g.timeS)
+				}
+			}
+			c.within(fromS, happensS, withinS, "aircraft %d sent no HEARTBEAT for %.1f s, and was not asked for one", a.number, toS-fromS)
+		}
+	}
+}
+
+func (c *check) incomplete() {
+	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
+		s, ok := g.Setpoint, true
+		for _, x := range []record.Number{s.PositionM[0], s.PositionM[1], s.PositionM[2], s.VelocityMPS[0], s.VelocityMPS[1]} {
+			ok = ok && !math.IsNaN(float64(x))
+		}
+		c.holds(g.timeS, ok, "aircraft %d receives %+v", a.number, *s)
+	})
+}
+
+func vectorOf(n [3]record.Number) point { return point{float64(n[0]), float64(n[1]), float64(n[2])} }
+
+// requestedM is how far it is to be away in a second: the target is where the slot ends, so that what the aircraft
+// lags behind is in it.
+func (g *arrival) requestedM() point {
+	p, v := sub(vectorOf(g.Setpoint.PositionM), g.Position), vectorOf(g.Setpoint.VelocityMPS)
+	return point{p[0] + v[0], p[1] + v[1], 0}
+}
+
+func (c *check) commandedSpeed() {
+	const slackMPS, lagM = 0.05, 0.5
+	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
+		v, away := horizontalM(vectorOf(g.Setpoint.VelocityMPS)), horizontalM(g.requestedM())
+		c.atMost(g.timeS, v, a.speedMPS+slackMPS, "aircraft %d is commanded to %.2f m/s, the limit is %.1f", a.number, v, a.speedMPS)
+		c.atMost(g.timeS, away, a.speedMPS*(1+linkSlackS)+lagM, "aircraft %d is to be %.1f m away in a second, the limit is %.1f m/s",
+			a.number, away, a.speedMPS)
+	})
+}
+
+func (c *check) commandedFence() {
+	homesM := 0.0 // the farthest outside, with room to wait beside it
+	for _, a := range c.aircraft {
+		if m := c.outsideM(a.StandM); m > 0 {
+			homesM = max(homesM, m+waitsBesideM)
+		}
+	}
+	for _, a := range c.aircraft {
+		homeward := c.homeward(a).or(newSpans(span{c.slotsEndS(), c.endS}))
+		// How far outside it was last, and when: a setpoint follows one that comes in by itself, from a slot later on.
+		k, lastM, lastS := 0, 0.0, 0.0
+		knownM := func(timeS float64) float64 { return lastM - 2*max(0, timeS-lastS-1) }
+		for i := range a.got {
+			g := &a.got[i]
+			if !g.isSetpoint() {
+				continue
+			}
+			for ; k < len(a.states) && a.states[k].timeS <= g.timeS; k++ {
+				if s := &a.states[k]; c.outsideM(s.PositionM) >= knownM(s.timeS) {
+					lastM, lastS = c.outsideM(s.PositionM), s.timeS
+				}
+			}
+			p, fromMiddleM := vectorOf(g.Setpoint.PositionM), c.Physics.AreaSideM/2
+			allowed := max(0, knownM(g.timeS))
+			if homesM > 0 && (homeward.contains(g.timeS) || c.excuses("comes home by itself", a.number, g.timeS)) {
+				allowed = max(allowed, homesM)
+			}
+			c.atMost(g.timeS, fromMiddleM+c.outsideM(p), fromMiddleM+allowed+commandSlackM, "aircraft %d is sent to (%.1f, %.1f)", a.number,
+				p[0], p[1])
+		}
+	}
+}
+
+func (c *check) commandedHeight() {
+	const offM, climbMPS = 0.5, 0.5
+	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
+		up, climb := float64(g.Setpoint.PositionM[2]), float64(g.Setpoint.VelocityMPS[2])
+		c.atMost(g.timeS, math.Abs(up-c.Physics.AltitudeM), offM, "aircraft %d is sent to %.1f m", a.number, up)
+		c.holds(g.timeS, !(math.Abs(climb) > climbMPS), "aircraft %d is commanded to climb at %.1f m/s", a.number, climb)
+	})
+}
+
+// told is a setpoint and who received it.
+type told struct {
+	*arrival
+	by *aircraft
+}
+
+// commandedSeparation checks the paths of each two aircraft in the next second. The setpoints of one tick arrive one
+// after the other, so that for a moment a new leg meets another aircraft's old one.
+func (c *check) commandedSeparation() {
+	var all []told
+	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) { all = append(all, told{g, a}) })
+	slices.SortStableFunc(all, func(x, y told) int { return cmp.Compare(x.timeS, y.timeS) })
+	latest := map[int]*arrival{}   // the last setpoint of each
+	sinceS := map[[2]int]float64{} // two are in conflict since
+	for _, x := range all {
+		latest[x.by.number] = x.arrival
+		for _, o := range c.aircraft {
+			if o == x.by || !o.inAir.contains(x.timeS) {
+				continue
+			}
+			pair := [2]int{min(o.number, x.by.number), max(o.number, x.by.number)}
+			leastM, boundM, closingMPS := c.leastM(x.arrival, o, latest[o.number])
+			if !(leastM < boundM) {
+				if delete(sinceS, pair); !math.IsInf(leastM, 1) {
+					c.finding.Active++
+					c.use(boundM, leastM)
+				}
+				continue
+			}
+			if _, before := sinceS[pair]; !before {
+				sinceS[pair] = x.timeS
+			}
+			c.holds(x.timeS, x.timeS-sinceS[pair] <= 1.5*periodS, "aircraft %d and %d are commanded to close in at %.1f m/s and come "+
+				"within %.1f m, since %.1f s", x.by.number, o.number, closingMPS, leastM, sinceS[pair])
+		}
+	}
+}
+
+// leastM is the least horizontal distance in the next second of an aircraft that receives a setpoint and another one,
+// and what it must be at least. +Inf: one is far above the other, or they move apart, or it does not follow setpoints.
+func (c *check) leastM(g *arrival, o *aircraft, other *arrival) (leastM, boundM, closingMPS float64) {
+	const apartMPS, recentS = 0.3, 0.5
+	s := o.at(g.timeS)
+	at, way := s.PositionM, s.VelocityMPS
+	for k := range at { // the state is of up to 0.1 s before
+		at[k] += way[k] * (g.timeS - s.timeS)
+	}
+	if other != nil && g.timeS-other.timeS < recentS && other.Mode == offboard {
+		way = other.requestedM()
+	}
+	apart, closing := sub(g.Position, at), sub(g.requestedM(), way)
+	if g.Mode != offboard || math.Abs(apart[2]) > c.Physics.SeparationM {
+		return math.Inf(1), 0, 0
+	}
+	distanceM, closingMPS := horizontalM(apart), horizontalM(closing)
+	rate := (apart[0]*closing[0] + apart[1]*closing[1]) / distanceM // above 0: they move apart
+	if rate > apartMPS {
+		return math.Inf(1), 0, 0
+	}
+	share := 0.0
+	if closingMPS > 0 {
+		share = min(max(-rate*distanceM/(closingMPS*closingMPS), 0), 1)
+	}
+	leastM = math.Hypot(apart[0]+share*closing[0], apart[1]+share*closing[1])
+	return leastM, c.Physics.SeparationM - commandSlackM - linkSlackS*closingMPS, closingMPS
+}

@@ -302,7 +302,7 @@ func (c *check) movesOn() {
 			}
 			most = max(most, way)
 		}
-		if flying && !c.crewHolds().touches(from, to) {
+		if flying && !c.crewHolds().touches(from+record.PeriodS, to) {
 			c.holds(from, most >= farM, "no aircraft flew more than %.1f m within %d s of a resume", most, withinS)
 		}
 	}
@@ -596,7 +596,7 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 		}
 		there := 0
 		for _, s := range o.states {
-			if s.timeS > timeS-2*overS && s.timeS < timeS && horizontalM(sub(s.PositionM, place)) < 3*c.Physics.SeparationM+max(a.stopsInM, o.stopsInM) {
+			if s.timeS > timeS-2*overS && s.timeS < timeS && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
 				there++
 			}
 		}

@@ -1,0 +1,244 @@
+package judge
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+// Times of the flight that [wholeFlight] is.
+const (
+	tookOffS, slotsBeginS, holdsS, resumesS, returnsS, landsS, homeS, wholeS = 10.0, 40.0, 70.0, 90.0, 110.0, 130.0, 200.0, 220.0
+)
+
+// wholeFlight is of two aircraft from take-off to touchdown, which keeps every rule. They fly north at 8 m/s, 60 m apart.
+func wholeFlight() *flight {
+	w := world.Standard()
+	w.Slots, w.Aircraft = 100, 2
+	f := &flight{endS: wholeS, epochS: slotsBeginS, complete: true}
+	f.Physics, f.World, f.Seed, f.Slots = w.Physics, &w, 1_000_000, w.Slots
+	for id, o := range map[string]struct {
+		atS    float64
+		action string
+	}{"s": {5, telemetry.ActionStart}, "h": {holdsS, telemetry.ActionHold}, "r": {resumesS, telemetry.ActionResume}, "b": {returnsS,
+		telemetry.ActionReturn}} {
+		f.orders = append(f.orders, &order{id: id, kind: telemetry.KindMission, sentS: o.atS, deliveredS: o.atS, answeredS: o.atS, accepted: true,
+			mission: telemetry.Mission{ID: id, Action: o.action}})
+	}
+	f.statuses = []status{{timeS: 1}}
+	for k := range 2 {
+		a := &aircraft{number: k + 1, airframe: airframe{speedMPS: 12, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
+			Aircraft: record.Aircraft{Autopilot: "px4", StandM: point{500 + 60*float64(k), 500, 0}, CapacityJ: 40e3}}
+		for n := range int(wholeS * 10) {
+			a.states = append(a.states, state{float64(n) / 10, wholeState(a, float64(n)/10)})
+		}
+		f.aircraft = append(f.aircraft, a)
+	}
+	return f
+}
+
+// wholeState is where an aircraft of wholeFlight is at a moment.
+func wholeState(a *aircraft, t float64) record.State {
+	s := record.State{PositionM: a.StandM, Mode: hold, OnGround: true, Landed: true, PackJ: 40e3, SpentJ: 150 * max(0, min(t, homeS)-tookOffS)}
+	s.LeftJ = s.PackJ - s.SpentJ
+	const cruiseMPS = 8
+	north := cruiseMPS * (max(0, min(t, holdsS+2)-slotsBeginS) + max(0, min(t, returnsS)-resumesS))
+	if t > returnsS {
+		north *= max(0, 1-(t-returnsS)/(landsS-returnsS))
+	}
+	if s.PositionM[1] += north; t < tookOffS || t >= homeS {
+		return s
+	}
+	s.OnGround, s.Landed, s.Armed = false, false, true
+	switch {
+	case t < slotsBeginS-5:
+		s.Mode, s.PositionM[2], s.VelocityMPS[2] = takeoff, min(4*(t-tookOffS), 100), 4
+	case t < landsS:
+		s.Mode, s.PositionM[2] = offboard, 100
+		if t > slotsBeginS && !(t > holdsS+2 && t < resumesS) {
+			s.VelocityMPS[1] = cruiseMPS
+		}
+	default:
+		s.Mode, s.PositionM[2], s.VelocityMPS[2] = land, max(100*(homeS-t)/(homeS-landsS), 0), -0.7
+	}
+	return s
+}
+
+// judgedWhole judges a flight by the rules of motion and of packs.
+func judgedWhole(f *flight) map[string]Finding {
+	all := map[string]Finding{}
+	for _, a := range f.aircraft {
+		a.derive(f)
+	}
+	for _, rule := range slices.Concat(motionRules, packRules) {
+		c := &check{flight: f, finding: Finding{Rule: rule.Name, Assumed: map[string]float64{}}}
+		rule.judge(c)
+		all[rule.Name] = c.finding
+	}
+	return all
+}
+
+// budget adds the order of a budget that bounds the packs.
+func (f *flight) bound(p telemetry.Pack) {
+	for k := range f.aircraft {
+		p.Aircraft = k + 1
+		f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, answeredS: 2, accepted: true,
+			budget: telemetry.Budget{ID: "packs", Packs: []telemetry.Pack{p}}})
+	}
+}
+
+// from changes the states of an aircraft from a moment to another.
+func (f *flight) from(number int, fromS, toS float64, change func(*state)) {
+	for k := range f.aircraft[number-1].states {
+		if s := &f.aircraft[number-1].states[k]; s.timeS >= fromS && s.timeS < toS {
+			change(s)
+		}
+	}
+}
+
+// fault adds something that was simulated.
+func (f *flight) simulate(kind string, number int, fromS, toS float64) {
+	f.faults = append(f.faults, faultSpan{span{fromS, toS}, kind, number, ""})
+}
+
+// A flight that keeps every rule breaks none, and each of these breaks the rule that it names.
+func TestMotionRules(t *testing.T) {
+	for name, f := range map[string]*flight{"px4": wholeFlight()} {
+		for rule, x := range judgedWhole(f) {
+			if x.Broken > 0 {
+				t.Errorf("%s: %s is broken: %s", name, rule, x.First)
+			}
+		}
+	}
+	to := func(number int) func(*state) { // over the other one
+		return func(s *state) { s.PositionM[0] = 500 + 60*float64(2-number) + 3 }
+	}
+	for rule, change := range map[string]func(*flight){
+		"separation": func(f *flight) { f.from(1, 60, 61, to(1)) },
+		"least separation": func(f *flight) {
+			f.from(1, 60, 61, func(s *state) { s.PositionM[0] = 551 })
+		},
+		"fence": func(f *flight) {
+			f.from(1, 60, 61, func(s *state) { s.PositionM[0] = -6 })
+		},
+		"height": func(f *flight) {
+			f.from(2, 72, 73, func(s *state) { s.PositionM[2], s.Mode = 300, hold })
+		},
+		"speed":       func(f *flight) { f.from(1, 60, 61, func(s *state) { s.VelocityMPS[0] = 20 }) },
+		"hold":        func(f *flight) { f.from(1, 80, 85, func(s *state) { s.VelocityMPS[0] = 2 }) },
+		"hold drifts": func(f *flight) { f.from(1, 80, 90, func(s *state) { s.PositionM[1] += s.timeS - 80 }) },
+		"moves on": func(f *flight) {
+			for k := 1; k < 3; k++ {
+				f.from(k, resumesS, returnsS, func(s *state) { s.PositionM[1] = 756 })
+			}
+		},
+		"stop": func(f *flight) { f.orders[0].mission.Action, f.orders[0].deliveredS = telemetry.ActionStop, 92 },
+		"return": func(f *flight) {
+			f.from(1, returnsS, wholeS, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[0], 80)} })
+			f.from(2, returnsS, wholeS, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[1], 80)} })
+			f.endS = 500
+		},
+		"pack": func(f *flight) { f.from(1, 100, 101, func(s *state) { s.LeftJ = -1 }) },
+		"failsafe": func(f *flight) {
+			f.from(1, 100, 101, func(s *state) { s.Mode, s.Failsafe = hold, true })
+		},
+		"climb": func(f *flight) {
+			f.from(1, 0, 45, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[0], 1)} })
+		},
+		"rejoin": func(f *flight) {
+			f.simulate(record.LeaderDown, 0, 60, 62)
+			f.statuses = append(f.statuses, status{timeS: 63})
+			f.from(1, 62, 80, func(s *state) { s.Mode = hold })
+		},
+		"touchdown":   func(f *flight) { f.from(1, 199, homeS, func(s *state) { s.VelocityMPS[2] = -2 }) },
+		"home":        func(f *flight) { f.from(1, 190, wholeS, func(s *state) { s.PositionM[1] += 6 }) },
+		"taken place": func(f *flight) { f.from(1, 190, wholeS, func(s *state) { s.PositionM[0] = 551 }) },
+		"leaves": func(f *flight) {
+			f.from(1, 60, 65, func(s *state) { s.Mode = land })
+		},
+		"flew": func(f *flight) {
+			for k := 1; k < 3; k++ {
+				f.from(k, slotsBeginS, returnsS, func(s *state) { s.PositionM[1] = 500 })
+			}
+		},
+		"reserve": func(f *flight) { f.bound(telemetry.Pack{ReserveJ: new(13e3)}) },
+		"lands at reserve": func(f *flight) {
+			f.bound(telemetry.Pack{Reserve: new(0.2)})
+			for k := 1; k < 3; k++ {
+				f.from(k, 0, wholeS, func(s *state) { s.LeftJ -= 6e3 })
+			}
+		},
+		"uses pack": func(f *flight) {
+			f.bound(telemetry.Pack{Reserve: new(0.2)})
+			f.orders = slices.DeleteFunc(f.orders, func(o *order) bool { return o.mission.Action == telemetry.ActionReturn })
+			for k := 1; k < 3; k++ {
+				f.from(k, 0, wholeS, func(s *state) { s.LeftJ += 6e3 })
+			}
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			f := wholeFlight()
+			slices.SortFunc(f.orders, func(a, b *order) int { return int(b.deliveredS - a.deliveredS) })
+			change(f)
+			if x := judgedWhole(f)[rule]; x.Broken == 0 {
+				t.Errorf("it is kept: active %.1f, %.2f of its bound used, assumed %v", x.Active, x.Used, x.Assumed)
+			}
+		})
+	}
+}
+
+// What an assumption suspends is counted, and it suspends nothing else.
+func TestAssumptions(t *testing.T) {
+	f := wholeFlight()
+	f.from(1, 100, 101, func(s *state) { s.Mode, s.Failsafe = hold, true })
+	f.simulate("link_loss", 1, 95, 101)
+	if x := judgedWhole(f)["failsafe"]; x.Broken > 0 || x.Assumed["link cut"] != 1 {
+		t.Errorf("%+v", x)
+	}
+	f = wholeFlight()
+	f.from(2, 100, 101, func(s *state) { s.Mode, s.Failsafe = hold, true })
+	f.simulate("link_loss", 1, 95, 101)
+	if x := judgedWhole(f)["failsafe"]; x.Broken != 1 {
+		t.Errorf("a link that is cut excuses another aircraft: %+v", x)
+	}
+}
+
+// A rule of two aircraft does not forget one pair for another.
+func TestThreeAircraft(t *testing.T) {
+	f := wholeFlight()
+	third := *f.aircraft[1]
+	third.number, third.states = 3, slices.Clone(third.states)
+	for k := range third.states {
+		third.states[k].PositionM[0] += 300
+	}
+	f.aircraft = append(f.aircraft, &third)
+	f.from(1, 60, 61, func(s *state) { s.PositionM[0] = 563 })
+	if x := judgedWhole(f)["separation"]; x.Broken != 1 {
+		t.Errorf("%+v", x)
+	}
+}
+
+func TestSpans(t *testing.T) {
+	inf := math.Inf(1)
+	s := newSpans(span{3, 4}, span{1, 2}, span{2, 2.5}, span{5, 5})
+	for name, c := range map[string]struct{ got, want spans }{
+		"joined":  {s, spans{{1, 2.5}, {3, 4}}},
+		"and":     {s.and(spans{{2, 3.5}}), spans{{2, 2.5}, {3, 3.5}}},
+		"or":      {s.or(spans{{2.4, 3.1}}), spans{{1, 4}}},
+		"not":     {s.not(), spans{{-inf, 1}, {2.5, 3}, {4, inf}}},
+		"without": {s.without(spans{{0, 2}}), spans{{2, 2.5}, {3, 4}}},
+		"wider":   {s.wider(0, 0.5), spans{{1, 4.5}}},
+		"later":   {s.from(1), spans{{2, 2.5}}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", name, c.got, c.want)
+		}
+	}
+	if s.contains(2.5) || !s.contains(1) || s.lastBefore(2.7) != 2.5 || s.lengthS() != 2.5 || !s.touches(2.6, 3) {
+		t.Errorf("%v", s)
+	}
+}
