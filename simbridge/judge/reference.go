@@ -142,7 +142,7 @@ func (f *flight) unreported() map[int]float64 {
 
 // dispatch solves each slot again. The price of what was decided in a slot is that of the next one's offer.
 func (c *check) dispatch() {
-	const share, slackS = 0.03, 0.05
+	const share, slackS, flightShare, flightSlackS = 0.03, 0.04, 0.02, 0.1
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
@@ -154,6 +154,7 @@ func (c *check) dispatch() {
 		decisions[reportKey{d.user, d.Slot}] = d
 	}
 	unreported := c.unreported()
+	allLeast, allCostS := 0.0, 0.0
 	for k := range c.beacons {
 		b := &c.beacons[k]
 		if k+1 == len(c.beacons) || c.beacons[k+1].Slot.Slot != b.Slot.Slot+1 {
@@ -183,12 +184,18 @@ func (c *check) dispatch() {
 			c.finding.Assumed["packs spent"]++
 			continue
 		}
-		if w := c.World; costS-least > bound && w != nil && w.Wind.MeanMaxMPS > 0 { // an estimator believes in other gains
+		if w := c.World; w != nil && w.Wind.MeanMaxMPS > 0 && costS-least > bound { // an estimator believes in other gains
 			c.finding.Assumed["beliefs"]++
 			bound += least * beliefShare
+		} else {
+			allLeast, allCostS = allLeast+least, allCostS+costS
 		}
 		c.atMost(b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch %.2f s (%d users)",
 			b.Slot.Slot, costS, price, least, len(x.names))
+	}
+	if allLeast > 0 {
+		c.atMost(c.endS, allCostS-allLeast, flightShare*allLeast+flightSlackS, "what was decided costs %.1f s, the exact dispatch %.1f s",
+			allCostS, allLeast)
 	}
 }
 

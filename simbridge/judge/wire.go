@@ -15,20 +15,25 @@ import (
 var wireRules = []Rule{
 	{"slot number", "beacons", "each higher than the last", contract + "time", (*check).slotNumber},
 	{"slot time", "beacons", "a tenth of a slot early or late by the first one's clock", contract + "time", (*check).slotTime},
-	{"serves", "decisions, true modes, orders", "2.5 s after the aircraft was last in OFFBOARD for its leader, not called home and not cut off",
+	{"serves", "decisions, true modes, orders",
+		"2.5 s after the aircraft was last in OFFBOARD for its leader, not called home and not cut off",
 		contract + "users are not sent", (*check).serves},
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", (*check).shares},
-	{"reported", "reports, decisions", "only to users on the list that reported that task, before", contract + "reports", (*check).reported},
+	{"reported", "reports, decisions", "only to users on the list that reported that task, before", contract + "reports",
+		(*check).reported},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md",
 		(*check).pays},
 	{"told position", "statuses, true positions", "3 m and what it flies in the age and a quarter of a second", contract + "status",
 		(*check).toldPosition},
 	{"told speed", "statuses, true speeds", "0.75 m/s from those of the last 1.5 s", contract + "status", (*check).toldSpeed},
-	{"told charge", "statuses, true charge", "0.02 of the pack, and what it draws between two readings", contract + "status", (*check).toldCharge},
+	{"told charge", "statuses, true charge", "0.02 of the pack, and what it draws between two readings", contract + "status",
+		(*check).toldCharge},
 	{"told mode", "statuses, true modes", "the role of a mode of the last 3 s", contract + "status", (*check).toldMode},
-	{"told state", "statuses, true modes, orders", "idle and done with nothing led in the air, stopped by an order alone", contract + "mission",
+	{"told state", "statuses, true modes, orders", "idle and done with nothing led in the air, stopped by an order alone",
+		contract + "mission",
 		(*check).toldState},
-	{"floor", "statuses, true joules and power", "a tenth of the least that the slots left take, and 500 J", "paper, Sec. V; " + contract + "budget",
+	{"floor", "statuses, true joules and power", "a tenth of the least that the slots left take, and 500 J",
+		"paper, Sec. V; " + contract + "budget",
 		(*check).floor},
 	{"refusal", "answers to start and launch, faults, true charge", "refused, with the autopilot's or the parameter's reason",
 		contract + "start and launch are refused", (*check).refusal},
@@ -36,11 +41,14 @@ var wireRules = []Rule{
 	{"in force", "answers, statuses", "what was last accepted, until the next is delivered", contract + "answers", (*check).inForce},
 	{"duplicate", "answers, statuses", "no forged command, nor a replay, is accepted; answers of one id agree; statuses count up",
 		contract + "command ids", (*check).duplicate},
-	{"durable", "answers, the disk", "none to a command delivered while the disk finishes no write", contract + "commands", (*check).durable},
+	{"durable", "answers, the disk", "none to a command delivered while the disk finishes no write", contract + "commands",
+		(*check).durable},
 	{"holding", "statuses, orders", "from a hold to the next order, and not without one", contract + "hold", (*check).holding},
-	{"contact", "statuses, the crew's silence", "holding and returning 3 s after its time, flying again 8 s after it is back", contract + "crew's heartbeat",
+	{"contact", "statuses, the crew's silence", "holding and returning 3 s after its time, flying again 8 s after it is back",
+		contract + "crew's heartbeat",
 		(*check).contact},
-	{"ceiling", "answers, true joules of the slots", "half a percent above, where no shock came after it", contract + "budget", (*check).ceiling},
+	{"ceiling", "answers, true joules of the slots", "half a percent above, where no shock came after it", contract + "budget",
+		(*check).ceiling},
 }
 
 // slotNumber: users tell slots by their numbers.
@@ -90,14 +98,17 @@ func (c *check) serves() {
 		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams") {
 			return
 		}
-		c.atMost(d.timeS, agoS, knownS, "user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader %.1f s ago",
+		c.atMost(d.timeS, agoS, knownS,
+			"user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader %.1f s ago",
 			d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
 		if x, cut := c.fault(a.number, "link_loss").at(d.timeS); cut {
-			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5, "user %s is sent in slot %d to aircraft %d, of which nothing arrives for %.1f s", d.user,
+			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5,
+				"user %s is sent in slot %d to aircraft %d, of which nothing arrives for %.1f s", d.user,
 				d.Slot, a.number, d.timeS-x.fromS)
 		}
 		if homeS := c.calledHomeS(a, d.timeS); !math.IsNaN(homeS) {
-			c.atMost(d.timeS, d.timeS-homeS, knownS, "user %s is sent in slot %d to aircraft %d, which was called home %.1f s ago", d.user, d.Slot,
+			c.atMost(d.timeS, d.timeS-homeS, knownS, "user %s is sent in slot %d to aircraft %d, which was called home %.1f s ago",
+				d.user, d.Slot,
 				a.number, d.timeS-homeS)
 		}
 	})
@@ -122,7 +133,8 @@ func (c *check) shares() {
 	c.decisionsOf(func(d *decision, a *aircraft) {
 		k := key{d.Slot, a.number}
 		sums[k] += d.CPUHz
-		c.atMost(d.timeS, sums[k], c.Physics.EdgeCPUHz*(1+1e-6), "aircraft %d is to give %.3g cycles a second to the users of slot %d", a.number,
+		c.atMost(d.timeS, sums[k], c.Physics.EdgeCPUHz*(1+1e-6), "aircraft %d is to give %.3g cycles a second to the users of slot %d",
+			a.number,
 			sums[k], d.Slot)
 	})
 }
@@ -137,7 +149,8 @@ func (c *check) reported() {
 			of = *d.ReportSlot
 		}
 		r, ok := c.reports[reportKey{d.user, of}]
-		c.holds(d.timeS, ok && r.Task != nil && r.timeS <= d.timeS, "user %s has a decision in slot %d, and reported no task in slot %d", d.user,
+		c.holds(d.timeS, ok && r.Task != nil && r.timeS <= d.timeS, "user %s has a decision in slot %d, and reported no task in slot %d",
+			d.user,
 			d.Slot, of)
 	}
 }
@@ -167,7 +180,8 @@ func (c *check) pays() {
 			return
 		}
 		servedS, localS, _ := c.servedS(&d.Decision, &r.Report)
-		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9, "user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s",
+		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9,
+			"user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s",
 			d.user, servedS, d.Aircraft, d.Slot, localS)
 	})
 }
@@ -230,7 +244,8 @@ func (c *check) toldSpeed() {
 		if off > nearMPS && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut") {
 			return
 		}
-		c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS, least, most)
+		c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS, least,
+			most)
 	})
 }
 
@@ -293,7 +308,8 @@ func (c *check) toldState() {
 		case telemetry.StateStopped:
 			c.holds(s.timeS, s.timeS >= stopped, "the mission is stopped, and nobody asked for that")
 		case telemetry.StateIdle, telemetry.StateDone:
-			if s.State == telemetry.StateDone && (c.statuses[max(k-1, 0)].State == s.State || s.timeS > stopped || !returns && c.slotAt(s.timeS) >= float64(c.Slots)-0.1) {
+			if s.State == telemetry.StateDone && (c.statuses[max(k-1, 0)].State == s.State || s.timeS > stopped || !returns &&
+				c.slotAt(s.timeS) >= float64(c.Slots)-0.1) {
 				continue // since its last settlement, whoever is in the air, or comes home after it
 			}
 			for _, a := range c.aircraft {
@@ -309,13 +325,20 @@ func (c *check) toldState() {
 	}
 }
 
-// powerFactor is what flying costs over the model in a slot, by the world; 1: nothing is known of one.
-func (f *flight) powerFactor(slot float64) float64 {
-	factor := 1.0
-	if w := f.World; w != nil && w.Shock.Factor > 0 && slot >= float64(w.Shock.FromSlot) {
-		factor = w.Shock.Factor
+// shockSlot is from when on flying costs more than the model says, by the world; +Inf: never.
+func (f *flight) shockSlot() float64 {
+	if w := f.World; w != nil && w.Shock.Factor > 0 && w.Shock.Factor != 1 {
+		return float64(w.Shock.FromSlot)
 	}
-	return factor
+	return math.Inf(1)
+}
+
+// powerFactor is what flying costs in a slot over the model.
+func (f *flight) powerFactor(slot float64) float64 {
+	if slot >= f.shockSlot() {
+		return f.World.Shock.Factor
+	}
+	return 1
 }
 
 // calm reports whether flying at the speed of least power costs what the model says.
@@ -340,7 +363,7 @@ func (c *check) floor() {
 			exact = exact && a.gain() == 1
 		}
 		settled += 2 * slowest
-		shock := float64(c.World.Shock.FromSlot)
+		shock := c.shockSlot()
 		changed := float64(s.Slot) < settled || float64(s.Slot) >= shock-1 && float64(s.Slot) < shock+settled
 		if changed || !exact || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
 			wrong = 0
@@ -367,7 +390,8 @@ func (c *check) floor() {
 		} else if off <= bound {
 			wrong = 0
 		}
-		c.atMost(s.timeS, off, bound, "the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot,
+		c.atMost(s.timeS, off, bound,
+			"the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot,
 			s.FloorJ, spentJ, left, least)
 	}
 }
@@ -396,7 +420,8 @@ func (c *check) refusal() {
 		}
 		asked, named := 0, false
 		for _, o := range c.orders {
-			takesOff := o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch)
+			takesOff := o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart ||
+				o.mission.Action == telemetry.ActionLaunch)
 			if !takesOff || !o.names(x.aircraft) || !(o.deliveredS > x.fromS && o.answeredS < x.toS) {
 				continue
 			}
@@ -411,7 +436,8 @@ func (c *check) refusal() {
 		for _, number := range o.mission.Aircraft {
 			if number <= len(c.aircraft) {
 				left := c.aircraft[number-1].at(o.deliveredS).LeftJ
-				c.atMost(o.answeredS, reserveJ, left, "aircraft %d is launched with %.0f J, below the reserve of %.0f", number, left, reserveJ)
+				c.atMost(o.answeredS, reserveJ, left, "aircraft %d is launched with %.0f J, below the reserve of %.0f", number, left,
+					reserveJ)
 			}
 		}
 	}
@@ -433,7 +459,8 @@ func (c *check) acknowledged() {
 		if math.IsInf(o.deliveredS, 1) {
 			continue
 		}
-		if o.answeredS-o.deliveredS > withinS && c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away", "disk stands") {
+		if o.answeredS-o.deliveredS > withinS && c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away",
+			"disk stands") {
 			continue
 		}
 		c.within(o.deliveredS, o.answeredS, withinS, "%s was not answered within %d s", o.body, withinS)
@@ -497,7 +524,8 @@ func (c *check) inForce() {
 		ok := slices.ContainsFunc(accepted, func(o *order) bool {
 			return o.answeredS <= s.timeS && o.answeredS > last.answeredS-0.01 && o.shows(s)
 		})
-		c.holds(s.timeS, ok, "%s was accepted, and the status after slot %d has budget %v, setting %v", last.body, s.Slot, valueOf(s.BudgetJ), s.Setting)
+		c.holds(s.timeS, ok, "%s was accepted, and the status after slot %d has budget %v, setting %v", last.body, s.Slot,
+			valueOf(s.BudgetJ), s.Setting)
 	}
 }
 
@@ -559,7 +587,8 @@ func (c *check) holding() {
 				pending = pending || o.sentS <= s.timeS
 				continue
 			}
-			holds = o.mission.Action == telemetry.ActionHold || holds && o.mission.Action == telemetry.ActionReturn && len(o.mission.Aircraft) > 0
+			holds = o.mission.Action == telemetry.ActionHold || holds && o.mission.Action == telemetry.ActionReturn &&
+				len(o.mission.Aircraft) > 0
 		}
 		held := s.State == telemetry.StateHolding
 		if pending || held && !holds && c.excuses("contact lost", 0, s.timeS) {
@@ -645,19 +674,17 @@ func (c *check) ceiling() {
 			last = o
 		}
 	}
-	if len(c.beacons) == 0 || !c.calm() || c.bounded() || last == nil || last.budget.Mode != telemetry.ModeCeiling || last.answer.EffectiveSlot == nil {
+	if len(c.beacons) == 0 || !c.calm() || c.bounded() || last == nil || last.budget.Mode != telemetry.ModeCeiling ||
+		last.answer.EffectiveSlot == nil {
 		return
 	}
 	from, end := float64(*last.answer.EffectiveSlot), float64(c.beacons[len(c.beacons)-1].Slot.Slot+1)
-	shock := float64(c.World.Shock.FromSlot)
-	if c.World.Shock.Factor != 1 && shock < end && shock > from-4 {
+	shock := c.shockSlot()
+	if shock < end && shock > from-4 {
 		return
 	}
 	_, bestW := c.Physics.MinPower()
-	least := c.powerFactor(shock) * bestW * float64(len(c.aircraft)) * max(end-from, 0)
-	if shock >= end {
-		least = bestW * float64(len(c.aircraft)) * max(end-from, 0)
-	}
+	least := c.powerFactor(end-1) * bestW * float64(len(c.aircraft)) * max(end-from, 0)
 	spentJ, misreadJ := 0.0, 0.0
 	for _, a := range c.aircraft {
 		ofJ := a.spentJ(c.epochS+end) - a.spentJ(c.epochS)
