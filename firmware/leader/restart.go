@@ -232,10 +232,11 @@ const fleetWaitSlots = 2
 
 // waitForFleet waits until every aircraft that was under command is received and the
 // broker is connected, but once one aircraft is received for no more than fleetWaitSlots:
-// aircraft that hold in the air come first. While none is received it goes on
-// waiting. What is received first may have waited in a buffer since before the restart: it
-// waits until the autopilots' clocks have run no faster than time for three tenths of a
-// slot. It returns false when ctx ends.
+// aircraft that hold in the air come first. A pilot's aircraft counts too: its clock numbers
+// the slots as well. While none is received it goes on waiting, as long as one was under
+// command or slots are to be numbered. What is received first may have waited in a buffer
+// since before the restart: it waits until the autopilots' clocks have run no faster than
+// time for three tenths of a slot. It returns false when ctx ends.
 func (l *Leader) waitForFleet(ctx context.Context) bool {
 	const checksPerSlot, bufferedMS = 50, 200
 	bootMS, atS := make([]float64, len(l.Config.Aircraft)), make([]float64, len(l.Config.Aircraft))
@@ -246,16 +247,23 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 			return false
 		}
 		views := l.fleet.Views()
-		received, expected, old := 0, 0, false // aircraft, and whether what they sent was buffered
+		received, awaited, expected, old := 0, 0, 0, false // aircraft, and whether what they sent was buffered
 		for i, v := range views {
 			old = old || v.BootMS-bootMS[i] > 2*1000*(v.AtS-atS[i])+bufferedMS
 			bootMS[i], atS[i] = v.BootMS, v.AtS
+			present := v.Fresh && v.Landed != nil
+			if present {
+				received++
+			}
 			if v.Phase == fleet.PhaseRejoining {
 				expected++
-				if v.Fresh && v.Landed != nil {
-					received++
+				if !present {
+					awaited++
 				}
 			}
+		}
+		if expected == 0 && received == 0 && !l.mission.InSlots() { // none to decide on, and no slot to number
+			return true
 		}
 		// A slot opened before the broker is connected would have no beacon.
 		reached := l.mqtt.Connected() || waited >= 16*checksPerSlot/10
@@ -263,7 +271,7 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 			newSince = waited
 		}
 		present := waited-newSince >= 3*checksPerSlot/10 // what is received is of now
-		if present && (received == expected && reached || waited >= fleetWaitSlots*checksPerSlot) || l.current.yieldReason != nil {
+		if present && (awaited == 0 && reached || waited >= fleetWaitSlots*checksPerSlot) || l.current.yieldReason != nil {
 			return true
 		}
 		if waited%(10*checksPerSlot) == 10*checksPerSlot-1 {

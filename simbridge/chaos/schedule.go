@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/record"
 )
 
 // runFaults injects each fault when it is due by the plan. It also sends the crew's heartbeats.
@@ -24,7 +25,10 @@ func (m *mission) runFaults(ctx context.Context) {
 	for lastHeartbeat := (time.Time{}); ; {
 		if n := int(m.elapsedSlots() / wrongSampleEveryS); n > wrong && len(m.plan.WrongSamples) > 0 {
 			wrong = n
-			m.autopilots[n%m.Aircraft].SendWrongSample(m.plan.WrongSamples[n/m.Aircraft%len(m.plan.WrongSamples)])
+			sample := m.plan.WrongSamples[n/m.Aircraft%len(m.plan.WrongSamples)]
+			m.noteFault(record.WrongSample, n%m.Aircraft+1, false, string(sample))
+			m.noteFault(record.WrongSample, n%m.Aircraft+1, true, "")
+			m.autopilots[n%m.Aircraft].SendWrongSample(sample)
 		}
 		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
 			lastHeartbeat = now

@@ -19,7 +19,13 @@ var assumptions = []assumption{
 	{name: "late climb", why: "a take-off that came too late, or failed, is called off", laterS: 40,
 		faults: []string{"link_loss", "autopilot_reboot", "arming_refused", "pilot_disarm", "heartbeat_gap", "out_of_order", "station_silence"}},
 	{name: "storm", why: "thousands of messages are to be handled first", faults: []string{"command_storm"}, laterS: 6},
-	{name: "disk stands", why: "nothing can be made durable", faults: []string{"disk_stall", "disk_refuses"}, laterS: 6},
+	{name: "disk stands", why: "nothing can be made durable", faults: []string{"disk_stall", "disk_refuses"}, laterS: 6,
+		everyAircrafts: true},
 	{name: "stream over", why: "nothing was decided for twelve slots, and setpoints have ended", faults: []string{"disk_stall"}, soonerS: -11,
 		laterS: 6},
+	{name: "battery misread", why: "what is measured of the battery is missing, wrong, or of another pack", laterS: 16, faults: []string{
+		"battery_absent", "battery_handover", "battery_reset", "battery_wild", "battery_second", "low_battery", "autopilot_reboot"}},
+	{name: "wrong sample", why: "one that is refused leaves the position before it, which is a second older", laterS: 1.5,
+		faults: []string{record.WrongSample}},
+	{name: "strangers", why: "users of whom the world does not know report, and have results", laterS: 3, faults: []string{"foreign_reports"}},
 }

@@ -19,8 +19,9 @@ type flight struct {
 	beacons   []beacon
 	statuses  []status
 	decisions []decision
-	reports   map[reportKey]report // the first of each user and slot
-	orders    []*order             // in the order in which they were first published
+	reports   map[reportKey]report  // the first of each user and slot
+	resultsS  map[reportKey]float64 // the longest that a user's result of a slot had
+	orders    []*order              // in the order in which they were first published
 	tasks     []record.Task
 	end       record.End
 	endS      float64 // time of the last line
@@ -110,6 +111,8 @@ type order struct {
 	accepted   bool
 	answer     telemetry.Ack
 	others     []telemetry.Ack   // later answers
+	strange    []telemetry.Ack   // to another body with its id
+	digests    map[string]bool   // of what was published of it
 	mission    telemetry.Mission // of a mission command
 	budget     telemetry.Budget
 	preference telemetry.Preference
@@ -131,7 +134,7 @@ func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
 
 // load reads a whole record.
 func load(r io.Reader) (*flight, error) {
-	f := &flight{reports: map[reportKey]report{}, epochS: math.NaN()}
+	f := &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN()}
 	var topics telemetry.Topics
 	open := map[reportKey]int{} // of faults, by kind and aircraft
 	err := record.Read(r, func(l record.Line) (err error) {
@@ -202,10 +205,16 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 	}
 	switch kind {
 	case telemetry.KindReport:
-		if r, err := telemetry.DecodeReport(payload); err == nil {
+		// One of a slot that is not open counts for nothing.
+		if r, err := telemetry.DecodeReport(payload); err == nil && len(f.beacons) > 0 && r.Slot <= f.beacons[len(f.beacons)-1].Slot.Slot {
 			if _, before := f.reports[reportKey{id, r.Slot}]; !before {
 				f.reports[reportKey{id, r.Slot}] = report{timeS, r}
 			}
+		}
+	case telemetry.KindResult:
+		if r, err := telemetry.DecodeResult(payload); err == nil {
+			key := reportKey{id, r.Slot}
+			f.resultsS[key] = max(f.resultsS[key], r.CompletionS)
 		}
 	case telemetry.KindSlot:
 		if s, err := telemetry.DecodeSlot(payload); err == nil && byLeader {
@@ -246,13 +255,15 @@ func (f *flight) addOrder(kind telemetry.Kind, timeS float64, m *record.Message)
 		if m.To != "" {
 			return
 		}
-		o = &order{id: named.ID, topic: m.Topic, kind: kind, body: body, sentS: timeS, deliveredS: math.Inf(1), answeredS: math.Inf(1)}
+		o = &order{id: named.ID, topic: m.Topic, kind: kind, body: body, sentS: timeS, deliveredS: math.Inf(1), answeredS: math.Inf(1),
+			digests: map[string]bool{}}
 		json.Unmarshal([]byte(body), &o.mission)
 		json.Unmarshal([]byte(body), &o.budget)
 		json.Unmarshal([]byte(body), &o.preference)
 		f.orders = append(f.orders, o)
 	}
 	// Of a replay with another body nothing may take effect.
+	o.digests[telemetry.Digest([]byte(m.Payload))] = body == o.body
 	if m.To != "" && record.IsLeader(m.To) && body == o.body && math.IsInf(o.answeredS, 1) {
 		o.deliveredS = timeS
 	}
@@ -271,6 +282,8 @@ func (f *flight) addAnswer(timeS float64, a telemetry.Ack) {
 	o := f.order(a.ID)
 	switch {
 	case o == nil || !a.Accepted && a.Challenge != "":
+	case a.Of != "" && !o.digests[a.Of]:
+		o.strange = append(o.strange, a)
 	case math.IsInf(o.answeredS, 1):
 		o.answeredS, o.accepted, o.answer = timeS, a.Accepted, a
 	default:

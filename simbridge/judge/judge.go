@@ -219,5 +219,11 @@ func (f *flight) assumed(name string, number int) spans {
 	if a.everyAircrafts {
 		number = 0
 	}
-	return f.fault(number, a.faults...).wider(a.soonerS, a.laterS)
+	var all []span // each widened by itself: one may be no longer than a moment
+	for _, x := range f.faults {
+		if slices.Contains(a.faults, x.kind) && (number == 0 || x.aircraft == 0 || x.aircraft == number) {
+			all = append(all, span{x.fromS - a.soonerS, x.toS + a.laterS})
+		}
+	}
+	return newSpans(all...)
 }

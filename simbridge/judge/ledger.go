@@ -1,4 +1,415 @@
 package judge
 
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"prefdt/firmware/account"
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
 // ledgerRules are of what is written, and of the whole flight.
-var ledgerRules = []Rule{}
+var ledgerRules = []Rule{
+	{"record", "the ledger's file, beacons",
+		"opens whole, one row for each slot, at most the slot in progress lost at each end of the leader",
+		contract + "ledger", (*check).ledger},
+	{"energy", "true joules, statuses", "the resolution of the messages, and the gaps that the model bridges", contract + "joules",
+		(*check).energy},
+	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", (*check).energyBySlot},
+	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
+	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
+		(*check).sums},
+	{"delay", "true delays of the users' tasks, the ledger", "3 % and 0.1 s in a slot, 1 s in all, below those reported and above all",
+		contract + "results", (*check).delay},
+	{"wind", "true wind, the ledger's rows", "in the mean of the later slots 8 m/s, or three of its standard deviations",
+		"inference/belief",
+		(*check).wind},
+	{"exit", "the leader's process", "it ends when it is told to", "docs/failures.md", (*check).exit},
+	{"course", "answers, states, landings", "each order is answered and each state left in time", contract + "mission", (*check).course},
+	{"slots", "beacons, orders, faults", "each slot is opened, until the mission ends with a reason", contract + "time", (*check).slots},
+	{"answered", "reports, decisions", "nine of ten tasks that were reported in time", contract + "decision", (*check).answered},
+	{"decided", "reports, decisions in time", "likewise, by decide_by_ms", contract + "decision", (*check).decided},
+	{"dispatch", "reports, decisions, the price of the next offer",
+		"3 % and 40 ms above the exact dispatch of that slot, and 2 % and 0.1 s in all", "exact dispatch, " +
+			"docs/glossary.md", (*check).dispatch},
+}
+
+// rows are the ledger's, in which what is wrong with their order is left to the rule "record".
+func (f *flight) rows() []account.Row {
+	if f.end.Ledger == nil {
+		return nil
+	}
+	return f.end.Ledger.Rows
+}
+
+func (c *check) ledger() {
+	if !c.complete {
+		return
+	}
+	c.holds(c.endS, c.end.Ledger != nil && c.end.Error == "", "the ledger cannot be read: %s", c.end.Error)
+	if c.end.Ledger == nil {
+		return
+	}
+	opened := map[int]float64{}
+	for _, b := range c.beacons {
+		opened[b.Slot.Slot] = b.timeS
+	}
+	last := -1
+	for _, r := range c.rows() {
+		c.holds(c.endS, r.Slot == last+1, "the ledger has slot %d after slot %d", r.Slot, last)
+		last = r.Slot
+		if _, ok := opened[r.Slot]; !r.Missed {
+			if !ok && c.excuses("broker away", 0, c.epochS+float64(r.Slot)) {
+				continue
+			}
+			c.holds(c.epochS+float64(r.Slot), ok, "the ledger has slot %d, which no beacon opened", r.Slot)
+			delete(opened, r.Slot)
+		}
+	}
+	// The slot in progress is lost when the leader is killed, or the mission left its slots.
+	down := c.fault(0, record.LeaderDown)
+	for n, timeS := range opened {
+		lost := down.touches(timeS, timeS+1.5) || c.fault(0, "disk_refuses").touches(timeS, timeS+1.5) || !slices.Contains(
+			[]string{telemetry.StateFlying, telemetry.StateHolding}, c.stateAt(timeS+1.5))
+		c.holds(timeS, lost, "slot %d was opened, and the ledger has it not", n)
+	}
+}
+
+const (
+	modelErrorW = 250 // of the power model, which knows no shock, at v* and above
+	climbW      = 450 // which a current that holds from the ground on has not
+)
+
+// unread is when nothing is known of what an aircraft draws: no message, no field, or no leader.
+func (f *flight) unread(a *aircraft) spans {
+	var all []span
+	for _, x := range f.faults {
+		switch x.kind {
+		case "autopilot_reboot":
+			x.toS = max(x.toS, x.fromS+bootS)
+		case record.LeaderDown: // until it says something for the first time
+			x.toS = min(max(x.toS, f.firstStatusAfter(x.toS)), f.endS)
+		case "link_loss", "battery_absent", "battery_handover", "disk_stall":
+		default:
+			continue
+		}
+		if x.aircraft == 0 || x.aircraft == a.number || x.kind == "disk_stall" {
+			all = append(all, span{x.fromS, x.toS})
+		}
+	}
+	return newSpans(all...).wider(0.5+a.MonitorS, 2.5+a.MonitorS)
+}
+
+// allowedJ is how far off the leader's account of an aircraft may be at a moment, of which the last reading is up to
+// lagS old.
+func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
+	allowed = counterStepJ + heldErrorW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
+	for _, x := range a.aground {
+		for _, changeS := range []float64{x.fromS, x.toS} {
+			if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < a.MonitorS+lagS {
+				allowed += climbW * sinceS
+			}
+		}
+	}
+	unread := c.unread(a)
+	if x, now := unread.at(timeS); now {
+		allowed += modelErrorW * (timeS - x.fromS)
+		c.finding.Assumed["not measured"] += 1
+	}
+	for _, x := range c.faults { // a counter begins anew: what was drawn since its last reading is unknown
+		if x.aircraft != a.number || x.kind != "autopilot_reboot" && x.kind != "battery_reset" || x.fromS > timeS {
+			continue
+		}
+		gapS := 0.5
+		if u, ok := unread.at(x.fromS); ok {
+			gapS += min(u.toS, timeS) - u.fromS
+		}
+		allowed += 2*counterStepJ + modelErrorW*gapS
+		c.finding.Assumed["counter began anew"]++
+	}
+	return allowed
+}
+
+func (c *check) energy() {
+	const lagS = 1
+	for _, s := range c.statuses {
+		told, truth, allowed := 0.0, 0.0, 0.0
+		if s.Scope != telemetry.ScopeLanded { // else it is in each aircraft's
+			told = s.TransitJ
+		}
+		for _, t := range s.Aircraft {
+			told += t.SpentJ
+		}
+		for _, a := range c.aircraft {
+			truth, allowed = truth+a.spentJ(s.timeS), allowed+c.allowedJ(a, s.timeS, lagS)
+		}
+		if off := math.Abs(told - truth); off > allowed && c.excuses("broker away", 0, s.timeS) { // it is the last one, again
+			allowed += lagS * climbW * float64(len(c.aircraft))
+		}
+		c.atMost(s.timeS, math.Abs(told-truth), allowed, "the leader counts %.0f J of %.0f, and the allowed error is %.0f", told, truth,
+			allowed)
+	}
+}
+
+func (c *check) energyBySlot() {
+	if c.bounded() {
+		return // which joules of one that comes home early are of the slots is the leader's to say
+	}
+	for i, a := range c.aircraft {
+		booked := 0.0
+		for _, r := range c.rows() {
+			endS := c.epochS + float64(r.Slot+1)
+			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).contains(endS) {
+				break
+			}
+			booked += r.Aircraft[i].EnergyJ
+			if r.Missed { // its joules are shared out with those of the slots around it
+				continue
+			}
+			truth := a.spentJ(endS) - a.spentJ(c.epochS)
+			c.atMost(endS, math.Abs(booked-truth), 2*c.allowedJ(a, endS, 1),
+				"the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f",
+				booked, a.number, r.Slot, truth)
+		}
+	}
+}
+
+func (c *check) transit() {
+	rows := c.rows()
+	if c.bounded() || len(rows) == 0 {
+		return
+	}
+	last := rows[len(rows)-1]
+	for i, x := range c.end.Ledger.State.Account.Aircraft {
+		a := c.aircraft[i]
+		endS := c.epochS + float64(last.Slot+1)
+		if !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).contains(endS) || last.Missed {
+			continue
+		}
+		truth := a.spentJ(c.endS) - a.spentJ(endS) + a.spentJ(c.epochS)
+		c.atMost(c.endS, math.Abs(x.TransitJ-truth), 2*c.allowedJ(a, c.endS, 1),
+			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f",
+			x.TransitJ, a.number, truth)
+	}
+}
+
+// sums: no joule is booked twice, or nowhere.
+func (c *check) sums() {
+	const share, slack = 1e-6, 1e-3
+	rows := c.rows()
+	if len(rows) == 0 {
+		return
+	}
+	same := func(what string, a, b float64) {
+		c.atMost(c.endS, math.Abs(a-b), share*math.Abs(b)+slack, "%s: %.1f, not %.1f", what, a, b)
+	}
+	x := &c.end.Ledger.State.Account
+	energyJ, edgeJ := 0.0, 0.0
+	spentJ := make([]float64, len(x.Aircraft))
+	for _, r := range rows {
+		ofRowJ := 0.0
+		for i, y := range r.Aircraft {
+			ofRowJ += y.EnergyJ
+			if spentJ[i] += y.EnergyJ; !r.Missed {
+				same("an aircraft's joules up to a slot", spentJ[i], y.SpentJ)
+			}
+		}
+		same("the joules of a slot's aircraft", ofRowJ, r.EnergyJ)
+		energyJ, edgeJ = energyJ+r.EnergyJ, edgeJ+r.EdgeJ
+	}
+	same("the joules of all slots", energyJ, x.Objective.SpentJ)
+	accountJ, transitJ := 0.0, 0.0
+	for i, y := range x.Aircraft {
+		same("the joules of an aircraft's slots", spentJ[i], y.SpentJ)
+		accountJ, transitJ = accountJ+y.SpentJ, transitJ+y.TransitJ
+	}
+	if k := len(c.statuses) - 1; k >= 0 {
+		toldJ := 0.0
+		for _, t := range c.statuses[k].Aircraft {
+			toldJ += t.SpentJ
+		}
+		if c.statuses[k].Scope == telemetry.ScopeLanded {
+			accountJ += transitJ
+		}
+		same("the joules told last", toldJ, accountJ)
+	}
+}
+
+// inTime reports whether a report came before its window closed, for certain, and when the slot was opened.
+func (f *flight) inTime(r *report, b *beacon) bool {
+	const marginS = 0.02 // to the leader, and for its beacon to the users
+	return r.timeS >= b.timeS && r.timeS <= b.timeS+b.ReportByMS/b.SlotMS-marginS
+}
+
+// delay bounds what is booked: of a task whose report was lost the leader need not know.
+func (c *check) delay() {
+	const share, slackS, slotSlackS = 0.03, 1, 0.1
+	if c.end.Ledger == nil || len(c.tasks) == 0 {
+		return
+	}
+	opened := map[int]*beacon{}
+	for k := range c.beacons {
+		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
+	}
+	real, strange := map[reportKey]bool{}, map[int]float64{}
+	least, most := map[int]float64{}, map[int]float64{}
+	for _, t := range c.tasks {
+		key := reportKey{t.User, t.Slot}
+		real[key] = true
+		r, reported := c.reports[key]
+		if b := opened[t.Slot]; reported && b != nil && c.inTime(&r, b) {
+			least[t.Slot] += t.DelayS
+		}
+		most[t.Slot] += t.DelayS
+	}
+	c.strangersS(real, strange)
+	all, allLeast, allMost := c.end.Ledger.State.Account.Objective.DelayS, 0.0, 0.0
+	for _, r := range c.rows() {
+		if r.Missed {
+			all -= r.DelayS
+			continue
+		}
+		n, timeS := r.Slot, c.epochS+float64(r.Slot)
+		allLeast, allMost = allLeast+least[n], allMost+most[n]+strange[n]
+		off := max(least[n]-r.DelayS, r.DelayS-most[n]-strange[n], 0)
+		bound := share*most[n] + slotSlackS
+		if off > bound && c.excusesFrom(timeS, timeS+1, "leader away", "broker away", "disk stands", "strangers") {
+			continue
+		}
+		c.atMost(timeS, off, bound, "the ledger has %.2f s of delay in slot %d, the users' tasks took %.2f s, those reported %.2f s",
+			r.DelayS, n,
+			most[n], least[n])
+	}
+	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS,
+		"the ledger has %.1f s of delay, the users' tasks took %.1f s, "+
+			"those reported %.1f s", all, allMost, allLeast)
+}
+
+// strangersS is the most that users may count for whom the world does not know: as long as they say, and a minute each.
+func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
+	const mostS = 60
+	took := maps.Clone(f.resultsS)
+	for k := range f.decisions {
+		d := &f.decisions[k]
+		key := reportKey{d.user, d.Slot}
+		if r, ok := f.reports[key]; ok && r.Task != nil {
+			_, localS, _ := f.servedS(&d.Decision, &r.Report)
+			took[key] = max(took[key], localS)
+		}
+	}
+	reported := map[string]bool{}
+	for key, r := range f.reports {
+		reported[key.user] = reported[key.user] || r.Task != nil
+	}
+	for key, s := range took {
+		if !real[key] && reported[key.user] {
+			sumS[key.slot] += min(s+f.Physics.PenaltyS, mostS)
+		}
+	}
+}
+
+// wind compares what is believed of the wind with the truth, once there was time to observe it. A fleet that stands still sees
+// little of it, and says so by its deviation.
+func (c *check) wind() {
+	const settledSlot, leastRows, offMPS, offDeviations, leastMPS = 15, 10, 8, 3, 10
+	for _, a := range c.aircraft {
+		if a.speedMPS < leastMPS { // it shows itself to those that move
+			return
+		}
+	}
+	var off point
+	sdMPS, rows := 0.0, 0.0
+	for _, r := range c.rows() {
+		if r.Slot >= settledSlot && r.Slot < len(c.end.WindMPS) && float64(r.Slot) < c.shockSlot() && r.Status != nil &&
+			r.Status.State == telemetry.StateFlying && r.Seen != nil && r.Seen.Believed.WindMPS != nil {
+			b, truth := r.Seen.Believed.WindMPS, c.end.WindMPS[r.Slot]
+			off[0], off[1] = off[0]+b[0]-truth[0], off[1]+b[1]-truth[1]
+			sdMPS, rows = sdMPS+r.Seen.Believed.WindSDMPS, rows+1
+		}
+	}
+	if rows >= leastRows {
+		c.atMost(c.endS, horizontalM(off)/rows, max(offMPS, offDeviations*sdMPS/rows),
+			"the wind that is believed in is off by %.1f m/s in the mean",
+			horizontalM(off)/rows)
+	}
+}
+
+func (c *check) exit() { c.holds(c.endS, c.end.Exit == "", "%s", c.end.Exit) }
+
+func (c *check) course() { c.holds(c.endS, c.complete && c.end.Failure == "", "%s", c.end.Failure) }
+
+// slots: none is left out but by a fault, and the mission does not end without a reason.
+func (c *check) slots() {
+	if len(c.beacons) == 0 {
+		return
+	}
+	overS := c.reaches(c.epochS, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped)
+	endS := min(overS, c.epochS+float64(c.Slots), c.endS)
+	opened := map[int]bool{}
+	for _, b := range c.beacons {
+		opened[b.Slot.Slot] = true
+	}
+	for n := range int(math.Floor(endS - c.epochS - 0.2)) {
+		fromS := c.epochS + float64(n)
+		if !opened[n] && c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
+			continue
+		}
+		c.holds(fromS, opened[n], "slot %d was not opened", n)
+	}
+	if overS >= c.epochS+float64(c.Slots)-0.2 {
+		return
+	}
+	reason := slices.ContainsFunc(c.missionOrders(telemetry.ActionReturn, telemetry.ActionStop), func(o *order) bool {
+		return o.deliveredS <= overS && (len(o.mission.Aircraft) == 0 || c.noneLed(overS-1))
+	})
+	if !reason && (c.bounded() || c.noneLed(overS-1) || c.excuses("comes home by itself", 0, overS) || c.excuses("low pack", 0, overS)) {
+		return
+	}
+	c.holds(overS, reason, "the mission was over %.1f slots before its end", float64(c.Slots)-c.slotAt(overS))
+}
+
+// noneLed reports whether no aircraft flies for its leader.
+func (f *flight) noneLed(timeS float64) bool {
+	return !slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return a.isLed(timeS) && a.offboard.contains(timeS) })
+}
+
+// undecided is how many of the tasks that were reported in time have no decision in time, at the latest so many slots after the beacon.
+func (c *check) undecided(bySlots func(*beacon) float64, text string) {
+	const most = 0.1
+	decided := map[reportKey]float64{}
+	for _, d := range c.decisions {
+		if d.ReportSlot == nil {
+			decided[reportKey{d.user, d.Slot}] = d.timeS
+		}
+	}
+	opened := map[int]*beacon{}
+	for k := range c.beacons {
+		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
+	}
+	tasks, without := 0.0, 0.0
+	for key, r := range c.reports {
+		b := opened[key.slot]
+		if b == nil || r.Task == nil || !c.inTime(&r, b) || len(c.Users) > 0 && !slices.Contains(c.Users, key.user) {
+			continue
+		}
+		timeS, ok := decided[key]
+		if ok = ok && timeS <= b.timeS+bySlots(b); !ok && c.excusesFrom(b.timeS, b.timeS+1, "leader away", "broker away", "disk stands") {
+			continue
+		}
+		if tasks++; !ok {
+			without++
+		}
+	}
+	if tasks > 0 {
+		c.finding.Active += tasks - 1
+		c.atMost(c.endS, without/tasks, most, "%.0f of %.0f tasks that were reported were not decided%s", without, tasks, text)
+	}
+}
+
+func (c *check) answered() { c.undecided(func(*beacon) float64 { return 1 }, "") }
+
+func (c *check) decided() {
+	c.undecided(func(b *beacon) float64 { return b.DecideByMS / b.SlotMS }, " in time")
+}

@@ -47,8 +47,8 @@ var linkRules = []Rule{
 		contract + "return", (*check).landingPlace},
 	{"station", "HEARTBEATs that arrive", "1.5 s between two of the leader's", "MAVLink 2, HEARTBEAT; FS_GCS_TIMEOUT", (*check).station},
 	{"asked", "requests that arrive before take-off", "BATTERY_STATUS at 2 Hz", contract + "joules", (*check).asked},
-	{"asks again", "requests that arrive, HEARTBEATs", "2.6 s after the last HEARTBEAT", contract + "an old one is asked for",
-		(*check).asksAgain},
+	{"asks again", "requests that arrive, HEARTBEATs", "2.6 s after the last HEARTBEAT of one that is armed",
+		contract + "an old one is asked for", (*check).asksAgain},
 	{"incomplete", "setpoints that arrive", "every component is a number", "MAVLink 2, type_mask", (*check).incomplete},
 	{"commanded speed", "setpoints that arrive, true positions", "the lesser limit of configuration and autopilot, and 0.5 m of lag",
 		contract + "V_max", (*check).commandedSpeed},
@@ -533,7 +533,7 @@ func (c *check) asked() {
 func (c *check) asksAgain() {
 	const withinS = 2.6
 	for _, a := range c.aircraft {
-		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "link cut", "late datagrams")
+		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "late datagrams")
 		for k := 1; k < len(a.beats); k++ {
 			fromS, toS := a.beats[k-1].timeS, a.beats[k].timeS
 			if toS-fromS < withinS || len(spans{{fromS, toS}}.without(in)) > 0 {

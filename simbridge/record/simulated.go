@@ -18,6 +18,9 @@ const (
 	BrokerDown = "broker_down"
 	CrewSilent = "crew_silent" // no station of the crew can reach the broker
 	PilotActs  = "pilot_acts"  // an act of a pilot's, which has no end of its own
+	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
+	// may be a second older for it.
+	WrongSample = "wrong_sample"
 )
 
 // Forged begins the id of a command that nobody gave who may command: unsigned, signed with another key, or

@@ -1,0 +1,72 @@
+package judge
+
+import (
+	"testing"
+
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+func TestLedgerRules(t *testing.T) {
+	testRules(t, ledgerRules, []ruleCase{
+		{"record", "unreadable", nil, func(f *flight) { f.end.Error = "checksum" }},
+		{"record", "a slot twice", nil, func(f *flight) { f.end.Ledger.Rows[5].Slot = 4 }},
+		{"record", "a slot not written", nil, func(f *flight) { f.end.Ledger.Rows[5].Missed = true }},
+		{"record", "a slot that was not", nil, func(f *flight) { f.beacons = append(f.beacons[:5:5], f.beacons[6:]...) }},
+		{"energy", "a fifth nowhere", nil, func(f *flight) {
+			for k := range f.statuses {
+				f.statuses[k].TransitJ *= 0.8
+			}
+		}},
+		{"energy", "also after a restart", func(f *flight) { f.fail(record.LeaderDown, 0, 110, 112) }, func(f *flight) {
+			f.statuses[25].TransitJ -= 2000
+		}},
+		{"energy by slot", "a slot for another", nil, func(f *flight) {
+			f.end.Ledger.Rows[3].Aircraft[0].EnergyJ += 600
+			f.end.Ledger.Rows[9].Aircraft[0].EnergyJ -= 600
+		}},
+		{"transit", "the climb in the slots", nil, func(f *flight) { f.end.Ledger.State.Account.Aircraft[0].TransitJ /= 2 }},
+		{"sums", "an account of its own", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.SpentJ *= 0.8 }},
+		{"sums", "a row of its own", nil, func(f *flight) { f.end.Ledger.Rows[4].EnergyJ += 5 }},
+		{"sums", "told otherwise", nil, func(f *flight) { f.statuses[len(f.statuses)-1].Aircraft[0].SpentJ += 5 }},
+		{"delay", "none in a slot", nil, func(f *flight) { f.end.Ledger.Rows[7].DelayS = 0 }},
+		{"delay", "twice in all", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.DelayS *= 2 }},
+		{"wind", "another", nil, func(f *flight) {
+			for k := range f.end.WindMPS {
+				f.end.WindMPS[k] = [2]float64{-9, 0}
+			}
+		}},
+		{"exit", "by itself", nil, func(f *flight) { f.end.Exit = "panic" }},
+		{"course", "not taken", nil, func(f *flight) { f.end.Failure = "the slots do not end" }},
+		{"slots", "one left out", nil, func(f *flight) { f.beacons = append(f.beacons[:5:5], f.beacons[6:]...) }},
+		{"slots", "over too soon", nil, func(f *flight) { f.statuses[20].State = telemetry.StateReturning }},
+		{"answered", "no decision", nil, func(f *flight) { f.decisions = f.decisions[:60] }},
+		{"decided", "late decisions", nil, func(f *flight) {
+			for k := range f.decisions[:20] {
+				f.decisions[k].timeS += 0.3
+			}
+		}},
+		{"dispatch", "nobody is served", nil, func(f *flight) {
+			for k := range f.decisions {
+				f.decisions[k].Decision = telemetry.Decision{Slot: f.decisions[k].Slot}
+			}
+		}},
+		{"dispatch", "aircraft swapped", nil, func(f *flight) {
+			for k := range f.decisions {
+				if d := &f.decisions[k]; d.Aircraft > 0 {
+					d.Aircraft = 3 - d.Aircraft
+				}
+			}
+		}},
+		{"dispatch", "users swapped", nil, func(f *flight) {
+			for k := 0; k+2 < len(f.decisions); k += 3 {
+				f.decisions[k].user, f.decisions[k+2].user = f.decisions[k+2].user, f.decisions[k].user
+			}
+		}},
+		{"dispatch", "another price", nil, func(f *flight) {
+			for k := range f.beacons {
+				f.beacons[k].Offer.PriceSPerJ = 0.3
+			}
+		}},
+	})
+}
