@@ -55,6 +55,6 @@ func (f *flight) figures() Figures {
 	}
 	c := &check{flight: f, finding: Finding{Assumed: map[string]float64{}}}
 	c.usesPack()
-	x.LeftForPacks = c.shares
+	x.LeftForPacks = c.leftShares
 	return x
 }

@@ -105,8 +105,8 @@ func RuleTable() string {
 // check is one rule in one flight.
 type check struct {
 	*flight
-	finding Finding
-	shares  []float64 // left of packs
+	finding    Finding
+	leftShares []float64 // left of packs
 }
 
 // breakAt notes that the rule was broken.

@@ -208,7 +208,7 @@ func (c *check) usesPack() {
 		}
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
 		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW + windJ
-		c.shares = append(c.shares, p.leftJ()/l.at.PackJ)
+		c.leftShares = append(c.leftShares, p.leftJ()/l.at.PackJ)
 		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
 			100*p.leftJ()/l.at.PackJ, l.at.PackJ)
 	})
