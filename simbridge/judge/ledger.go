@@ -108,8 +108,8 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 	allowed = counterStepJ + heldErrorW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
 	for _, x := range a.aground {
 		for _, changeS := range []float64{x.fromS, x.toS} {
-			if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < a.MonitorS+lagS {
-				allowed += climbW * sinceS
+			if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < 2*a.MonitorS+lagS {
+				allowed += climbW * min(sinceS, a.MonitorS+lagS) // a reading of the first moment may hold as long
 			}
 		}
 	}

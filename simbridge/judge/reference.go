@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"prefdt/inference/budget"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -119,6 +120,11 @@ func (x dispatched) with(d *slot.Decision) *dispatched {
 	return &x
 }
 
+// serves reports whether a user is sent to an aircraft.
+func (x *dispatched) serves() bool {
+	return slices.ContainsFunc(x.decided, func(d *telemetry.Decision) bool { return d != nil && d.Aircraft > 0 })
+}
+
 // unreported is which share of the users had no decision in the slots before each, as results tell by then.
 func (f *flight) unreported() map[int]float64 {
 	const toldSlots, memory = 2, 20
@@ -163,8 +169,8 @@ func (c *check) dispatch() {
 		price := c.beacons[k+1].Offer.PriceSPerJ
 		least, costS := 0.0, math.Inf(1)
 		x := c.slotOf(b, &c.beacons[k+1], decisions)
-		if len(x.names) == 0 {
-			continue
+		if len(x.names) == 0 || price >= budget.MaxPriceSPerJ && !x.serves() {
+			continue // there is nobody to serve, or nothing to spend
 		}
 		// How many come beside those that report is a belief, which the leader may not share.
 		for _, part := range []float64{0, 0.5, 1} {
