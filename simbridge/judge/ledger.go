@@ -91,7 +91,7 @@ func (f *flight) unread(a *aircraft) spans {
 			x.toS = max(x.toS, x.fromS+bootS)
 		case record.LeaderDown: // until it says something for the first time
 			x.toS = min(max(x.toS, f.firstStatusAfter(x.toS)), f.endS)
-		case "link_loss", "battery_absent", "battery_handover", "disk_stall":
+		case "link_loss", "battery_absent", "battery_handover", "battery_wild", "disk_stall":
 		default:
 			continue
 		}
@@ -165,7 +165,7 @@ func (c *check) energyBySlot() {
 				break
 			}
 			booked += r.Aircraft[i].EnergyJ
-			if r.Missed { // its joules are shared out with those of the slots around it
+			if r.Missed || c.excuses("leader away", a.number, endS) { // its joules are shared out with those of the slots around it
 				continue
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
