@@ -40,6 +40,7 @@ type aircraft struct {
 	receivedS         float64 // any message
 	heartbeatS        float64 // HEARTBEAT
 	mode              Mode
+	modeSinceS        float64 // when its HEARTBEAT first showed that
 	modeUnexplainedS  float64 // when its HEARTBEAT last showed another mode, which did not follow from the leader's commands
 	armed             bool
 	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)

@@ -39,6 +39,8 @@ const (
 	commandRetryS             = 1.0  // between repeats of a command
 	recentHeartbeatS          = 0.35 // a command is based on a HEARTBEAT no older than this, if one comes
 	armingTimeoutS            = 10.0 // arming is commanded for so long for each order (docs/wire.md)
+	checksTimeoutS            = 45.0 // and the checks of the mode in which it is armed are waited for so long, where modes have their own
+	checksSettleS             = 1.5  // its autopilot may still send the check of the mode before
 	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
 	arrivedM                  = 2.0
@@ -73,6 +75,7 @@ type control struct {
 	launchOrdered     bool             // its order includes leaving the ground
 	armingRequested   bool             // commanded, since armingRequestedS
 	armingRequestedS  float64          //
+	checksSinceS      float64          // the checks of the mode in which it is armed are waited for since; 0: they are not
 	modeRequestedS    map[Mode]float64 // when each mode was last commanded, since the order
 	commandedS        float64          // the last command
 	awaitsHeartbeat   bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS

@@ -86,6 +86,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not on the ground with its motors off"
 		case !a.armable():
 			return "it cannot be armed in " + a.modeName()
+		case !a.checksPass(now):
+			return "its pre-arm checks do not pass in " + a.modeName()
 		case a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		}
@@ -108,6 +110,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "only one that is to be armed is asked for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
+		case a.phase == PhaseClimbing && a.checksTimedOut(now):
+			return fmt.Sprintf("its checks were waited for for %v s", checksTimeoutS)
 		case a.phase != PhaseClimbing && !a.armed:
 			return "it is not armed"
 		case a.phase == PhaseEngaging && a.failsafe && !kind.traits().endsHoldItself:
@@ -168,8 +172,12 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 	case kindSetpoint:
 		a.setpointSentS = now
 	case kindArm, kindMode, kindTakeOff:
-		if a.phase == PhaseClimbing && !a.armed && !a.armingRequested {
+		switch {
+		case a.phase != PhaseClimbing || a.armed || a.armingRequested:
+		case what == kindArm || !a.params.kind().traits().preArmByMode:
 			a.armingRequested, a.armingRequestedS = true, now
+		case a.checksSinceS == 0: // the mode alone is commanded: its checks decide when it is armed
+			a.checksSinceS = now
 		}
 		if what != kindArm {
 			a.modeRequestedS[mode] = now
@@ -183,6 +191,20 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 // armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
 func (a *aircraft) armingTimedOut(now float64) bool {
 	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
+}
+
+// checksTimedOut is whether the checks of the mode in which it is armed were waited for long enough.
+func (a *aircraft) checksTimedOut(now float64) bool {
+	return a.checksSinceS > 0 && !a.armingRequested && now-a.checksSinceS > checksTimeoutS
+}
+
+// checksPass is whether it may be asked to arm in its mode: where the checks are a mode's own, those have to be known,
+// and once asked it is asked on. Of an unknown check its autopilot decides.
+func (a *aircraft) checksPass(now float64) bool {
+	if !a.params.kind().traits().preArmByMode || a.armingRequested {
+		return true
+	}
+	return now-a.modeSinceS >= checksSettleS && a.preArm != PreArmFails
 }
 
 func setTarget(m message.Message, system uint8) {

@@ -15,6 +15,7 @@ import (
 func (a *aircraft) startOrder(homeward, launched bool) {
 	a.homeward, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = homeward, "", launched, false, false
 	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffSentS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
+	a.checksSinceS = 0
 	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.leastWayM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), math.Inf(1), 0, 0,
 		0
 	a.waitsAt = nil

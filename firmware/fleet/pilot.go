@@ -29,8 +29,11 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
 	a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
 	a.failsafe = m.SystemStatus == common.MAV_STATE_CRITICAL
-	if a.mode != wasMode && a.params.kind().traits().preArmByMode {
-		a.preArm = PreArmUnknown
+	if a.mode != wasMode {
+		a.modeSinceS = now
+		if a.params.kind().traits().preArmByMode {
+			a.preArm = PreArmUnknown
+		}
 	}
 	expected := a.mode == wasMode || a.modeChangeExpected(f, wasMode, wasS, wasFailsafe)
 	if !expected {
@@ -44,6 +47,8 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 		if a.phase != PhaseLanding || !a.onGround() { // otherwise the commanded landing is over
 			a.handToPilot(f, "disarmed while "+a.phase.String())
 		}
+	case !wasArmed && a.armed && a.phase == PhaseClimbing && a.launchOrdered && !a.armingRequested:
+		a.handToPilot(f, "armed by another than the leader")
 	case a.mode != wasMode && a.streamHasGap(wasMode): // setpoints end it
 		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
 		a.phase, a.engagedS = PhaseEngaging, now
@@ -78,6 +83,17 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS float64, wasFai
 }
 
 func (a *aircraft) handToPilot(f *Fleet, why string) {
+	a.leave(f, why, "aircraft is with its pilot until resume")
+}
+
+// stayDown ends the order of an aircraft that did not take off. No pilot has taken it; but nobody else commands it until
+// it is launched again, so its phase is that of one with its pilot.
+func (a *aircraft) stayDown(f *Fleet, why string) {
+	a.leave(f, why, "aircraft stays on the ground until launch")
+}
+
+// leave ends the leader's control.
+func (a *aircraft) leave(f *Fleet, why, message string) {
 	if a.phase == PhasePilot {
 		return
 	}
@@ -86,7 +102,7 @@ func (a *aircraft) handToPilot(f *Fleet, why string) {
 	if a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
 		a.autopilotText = "" // about something else
 	}
-	f.Log.Warn("aircraft is with its pilot until resume", "aircraft", a.number, "reason", a.reason())
+	f.Log.Warn(message, "aircraft", a.number, "reason", a.reason())
 }
 
 // handleReboot resets what was received from an autopilot before its reboot.

@@ -75,10 +75,16 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 		a.engage(now)
 	case f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
-		a.handToPilot(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
+		a.stayDown(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
+	case !a.armed && a.checksTimedOut(now):
+		a.stayDown(f, fmt.Sprintf("cannot be armed in %s, after %v s", kind.modeName(kind.mode(RoleArmable)), checksTimeoutS))
 	case !a.armed && !a.armable():
 		return a.retryCommand(f, now, a.setMode(RoleArmable))
+	case !a.armed && !a.checksPass(now): // its mode may ask for more than the one in which it was launched
+		if a.checksSinceS == 0 {
+			a.checksSinceS = now
+		}
 	case !a.armed:
 		return a.retryCommand(f, now, &common.MessageCommandLong{Command: common.MAV_CMD_COMPONENT_ARM_DISARM, Param1: 1})
 	case a.takeoffSentS > 0 && now-a.takeoffSentS < kind.traits().takeoffRetryS: // its motors spool up

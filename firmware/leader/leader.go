@@ -14,10 +14,12 @@
 package leader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
@@ -272,7 +274,7 @@ func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
 	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(),
-		AllLanded: l.allLanded(views)}
+		AllLanded: l.allLanded(views), Grounded: grounded(views)}
 	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
@@ -285,6 +287,20 @@ func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 		}
 	}
 	return in
+}
+
+// grounded is why no aircraft is on its way or in the air, empty if one is, or may be. A status carries no more of it.
+func grounded(views []fleet.View) string {
+	var reasons []string
+	for i := range views {
+		v := &views[i]
+		if v.Phase != fleet.PhaseIdle && v.Phase != fleet.PhasePilot || v.InAir || v.Obstacle {
+			return ""
+		}
+		reasons = append(reasons, fmt.Sprintf("aircraft %d: %s", v.Number, cmp.Or(v.Reason, "on the ground")))
+	}
+	text := strings.Join(reasons, "; ")
+	return telemetry.Printable(text[:min(len(text), 400)])
 }
 
 // tick advances the mission's state by the time that passed, and performs the effect. It

@@ -114,6 +114,8 @@ type State struct {
 	Reason  string  `json:"reason,omitempty"`  // why it holds or returns without the crew's order; empty: it does not
 	ClimbS  float64 `json:"climb_s,omitempty"` // mission time since start
 	Contact Contact `json:"contact,omitzero"`
+	// GroundedS is for how long no aircraft was left in the climb, mission time.
+	GroundedS float64 `json:"grounded_s,omitempty"`
 }
 
 // Limits are the times that the configuration sets.
@@ -253,7 +255,7 @@ func (m *Mission) apply(e event) Effect {
 		}
 	}
 	if m.state.Phase = t.to; t.effect == LaunchFleet {
-		m.state.ClimbS = 0
+		m.state.ClimbS, m.state.GroundedS = 0, 0
 	}
 	return t.effect
 }

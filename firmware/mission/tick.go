@@ -40,6 +40,10 @@ func lasts(spans *[]span, latest span, holdS float64) bool {
 	return s >= short*lastsS
 }
 
+// groundedS, mission time, is how long after the last aircraft was given up in a climb that has none in the air the
+// mission ends: until then the crew may launch one.
+const groundedS = 60
+
 // maxStations bounds the stations that are remembered.
 const maxStations = 64
 
@@ -95,6 +99,7 @@ type TickInput struct {
 	Connected        bool    // to the broker
 	AtStart, EnRoute int     // aircraft at their starts, and on their way there
 	AllLanded        bool    // no aircraft under control is still on its way home
+	Grounded         string  // why no aircraft is on its way or in the air, in a climb; empty: one is
 }
 
 // TickResult is the change that a tick made, if any.
@@ -111,7 +116,10 @@ func (m *Mission) Tick(in TickInput) TickResult {
 	if m.state.Phase == telemetry.StateClimbing {
 		m.state.ClimbS += in.MissionS
 	}
-	late := m.state.ClimbS >= limits.ClimbS
+	if m.state.GroundedS += in.MissionS; m.state.Phase != telemetry.StateClimbing || in.Grounded == "" {
+		m.state.GroundedS = 0
+	}
+	late, grounded := m.state.ClimbS >= limits.ClimbS, m.state.GroundedS >= groundedS
 	// Contact is lost if none lasted for so long, and there is none at this moment, while
 	// this leader could receive it.
 	brokerLost := func(limitS float64) bool {
@@ -131,6 +139,7 @@ func (m *Mission) Tick(in TickInput) TickResult {
 		{crewHold, crewLost(limits.CrewHoldS), telemetry.ReasonNoCrew + "; holding"},
 		{contactRestored, m.state.HeldBy != HeldByCrew && in.Connected && c.BrokerLostS == 0 && !crewSilent(limits.CrewHoldS),
 			"contact is back; flying on"},
+		{climbFailed, grounded, "no aircraft took off; the mission ends"},
 		{climbFailed, in.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
 		{climbDone, in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
 		{landed, in.AllLanded, "landed"},
@@ -144,6 +153,9 @@ func (m *Mission) Tick(in TickInput) TickResult {
 				m.state.Reason = fmt.Sprintf("%s for %.0f s", telemetry.ReasonNoCrew, c.CrewLostS)
 			case climbFailed:
 				m.state.Reason = "no aircraft reached its start in time"
+				if in.Grounded != "" {
+					m.state.Reason = "no aircraft took off: " + in.Grounded
+				}
 			}
 			return result
 		}

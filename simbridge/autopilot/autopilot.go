@@ -52,6 +52,7 @@ type Config struct {
 	Origin      geo.Point
 	Start       geo.Local // on the ground
 	Speed       float64   // mission seconds per second
+	BootedS     float64   // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
 	Parameters  map[string]float64 // beside the defaults; PX4's names stand for an ArduCopter's counterparts too

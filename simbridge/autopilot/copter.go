@@ -51,6 +51,28 @@ func (v *vehicle) modeName() string {
 	return v.mode.String()
 }
 
+// How long after its boot an ArduCopter's checks pass, as measured: in GUIDED they need a position estimate too.
+const (
+	copterReadyS = 23.6
+	guidedReadyS = 41.6
+)
+
+// copterUnready is why an ArduCopter's checks fail so soon after its boot, in its mode; empty: they pass.
+func (v *vehicle) copterUnready() string {
+	s := v.elapsedS(v.bootUS)
+	if v.bootUS == 0 {
+		s += v.conf.BootedS
+	}
+	switch {
+	case !v.conf.Copter:
+	case s < copterReadyS:
+		return "AHRS: waiting for home"
+	case s < guidedReadyS && v.intendedMode != ModeStabilize:
+		return "Need Position Estimate"
+	}
+	return ""
+}
+
 const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
 
 // CopterMode is the mode of an ArduCopter's custom mode, GUIDED without a take-off.

@@ -13,7 +13,7 @@ import (
 // newCopter is an ArduCopter on the ground in GUIDED, armed.
 func newCopter(t *testing.T) *vehicle {
 	t.Helper()
-	v := newVehicle(Config{SystemID: 1, Copter: true, Speed: 1, CapacityJ: 150e3, Battery: battery.AllFields,
+	v := newVehicle(Config{SystemID: 1, Copter: true, Speed: 1, CapacityJ: 150e3, Battery: battery.AllFields, BootedS: 60,
 		PowerW: func(int, geo.Local) float64 { return 150 }})
 	if m := heartbeat(v).(*common.MessageHeartbeat); m.CustomMode != 0 || m.Autopilot != common.MAV_AUTOPILOT_ARDUPILOTMEGA {
 		t.Fatalf("booted: %+v", m)
@@ -43,6 +43,30 @@ func (v *vehicle) fly(seconds float64, each func()) {
 
 // beat is the leader's HEARTBEAT.
 func (v *vehicle) beat() { v.handleMessage(sender{250, 191}, &common.MessageHeartbeat{}, &Traffic{}) }
+
+// Its checks pass in STABILIZE 23.6 s after its boot, in GUIDED 18 s later, and again so late after another boot.
+func TestCopterChecksPassLate(t *testing.T) {
+	v := newVehicle(Config{SystemID: 1, Copter: true, Speed: 1, CapacityJ: 150e3, Battery: battery.AllFields,
+		PowerW: func(int, geo.Local) float64 { return 150 }})
+	healthy := func() bool {
+		return systemStatus(v).(*common.MessageSysStatus).OnboardControlSensorsHealth&common.MAV_SYS_STATUS_PREARM_CHECK != 0
+	}
+	for range 2 {
+		beganS := v.timeS()
+		for _, at := range []struct {
+			s      float64
+			mode   float64 // custom
+			passes bool
+		}{{23, 0, false}, {24, 0, true}, {25, 4, false}, {41, 4, false}, {41.2, 0, true}, {42, 4, true}} {
+			v.fly(beganS+at.s-v.timeS(), nil)
+			v.setMode(t, at.mode)
+			if healthy() != at.passes || v.canArm() != at.passes {
+				t.Errorf("%v s after its boot, in mode %v: healthy %v", at.s, at.mode, healthy())
+			}
+		}
+		v.reboot(false)
+	}
+}
 
 // airborne is a copter that hovers at 100 m in GUIDED.
 func airborne(t *testing.T) *vehicle {

@@ -208,6 +208,9 @@ func (v *vehicle) requestMode(m Mode) bool {
 		if m != ModeOffboard || v.mode != ModeTakeoff { // which is GUIDED already
 			v.setIntendedMode(m)
 		}
+		if why := v.copterUnready(); why != "" && !v.armed {
+			v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "PreArm: "+why)
+		}
 		return true
 	}
 	if v.armed && (m == ModeOffboard && !v.streaming() || m == ModePosition) {
@@ -229,7 +232,7 @@ func (v *vehicle) setIntendedMode(m Mode) {
 
 // canArm reports whether arming is possible in the commanded mode.
 func (v *vehicle) canArm() bool {
-	if v.armingDenial != "" {
+	if v.armingDenial != "" || v.copterUnready() != "" {
 		return false
 	}
 	switch v.intendedMode {
@@ -250,7 +253,7 @@ func (v *vehicle) arm() bool {
 		return true
 	}
 	if !v.canArm() || v.armingRefusal != "" {
-		why := cmp.Or(v.armingDenial, v.armingRefusal, "Resolve system health failures first")
+		why := cmp.Or(v.armingDenial, v.copterUnready(), v.armingRefusal, "Resolve system health failures first")
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, map[bool]string{true: "Arm: ", false: "Arming denied: "}[v.conf.Copter]+why)
 		return false
 	}

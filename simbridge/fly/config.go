@@ -244,6 +244,7 @@ func (c *Config) autopilotConfig(i int, truth *world.Scenario) autopilot.Config 
 	start := c.World.Start(i)
 	conf := autopilot.Config{
 		SystemID: uint8(c.Aircraft[i].SystemID), Copter: c.Aircraft[i].Autopilot == ArduPilot, Listen: c.Aircraft[i].Listen,
+		BootedS: 60, // nobody is to wait for its boot
 		Partner: c.Aircraft[i].Partner,
 		Serial:  c.Aircraft[i].Serial, SecondLink: c.Aircraft[i].Monitor,
 		Origin: c.Origin, Start: geo.Local{EastM: start.EastM, NorthM: start.NorthM},
