@@ -9,6 +9,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/simbridge/chaos"
+	"prefdt/simbridge/judge"
 )
 
 // chaosCommand is simbridge chaos.
@@ -37,7 +38,7 @@ func chaosCommand(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	if *listRules {
-		fmt.Fprint(call.Stdout, chaos.RuleTable())
+		fmt.Fprint(call.Stdout, judge.RuleTable())
 		return nil
 	}
 	for text := range strings.SplitSeq(*only, ",") {

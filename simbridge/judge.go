@@ -23,11 +23,11 @@ func judgeCommand(_ context.Context, call *cli.Call) error {
 	}
 	broken := 0
 	for _, path := range paths {
-		findings, err := judge.Judge(path)
+		report, err := judge.Judge(path)
 		if err != nil {
 			return cli.BadInput(fmt.Errorf("%s: %w", path, err))
 		}
-		for _, f := range findings {
+		for _, f := range report.Findings {
 			switch {
 			case f.Broken > 0:
 				broken++

@@ -15,8 +15,7 @@ func mutantsCommand(ctx context.Context, call *cli.Call) error {
 	flags := call.Flags
 	c := mutants.Config{Root: "."}
 	only := flags.String("only", "", "plant these faults alone, by their ids, as `a,b`")
-	flags.IntVar(&c.Sample, "sample", 0, "plant so many, spread over those that their first mission caught before by rules that depend "+
-		"on no time")
+	flags.IntVar(&c.Sample, "sample", 0, "plant so many, spread over those that their first mission caught before")
 	flags.IntVar(&c.Jobs, "jobs", 2, "faults at once, where there are cores for them")
 	flags.IntVar(&c.Most, "most", 12, "missions for one fault")
 	flags.Uint64Var(&c.Seed, "seed", 7, "of the missions")

@@ -16,12 +16,14 @@ package chaos
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/simbridge/judge"
 )
 
 // Config is a run.
@@ -110,6 +112,8 @@ type Result struct {
 	// LeftForPacks are the shares that were left, at touchdown, of packs that alone ended a flight.
 	LeftForPacks []float64 `json:"left_for_packs,omitempty"`
 	WallS        float64   `json:"wall_s"`
+	// Rules is how each rule fared in all missions together, in the order of the table.
+	Rules []judge.Finding `json:"rules"`
 
 	Outcomes []Outcome `json:"-"` // of each mission, in their order
 	planned  coverage  // first faults of the missions
@@ -152,50 +156,17 @@ func (r *Result) Failed() string {
 	return strings.Join(reasons, "; ")
 }
 
-// hadTimeToRecover reports whether the crew had the time to return every aircraft to
-// the leader after the last fault.
-func (m *mission) hadTimeToRecover() bool {
-	quiet := float64(quietSlots)
-	if m.plan.hasFault(BrokerRestart) {
-		quiet += brokerRetryS * m.plan.Speed
-	}
-	neverBegan := func(f fault) bool { return f.State == Flying || f.State == Holding }
-	return m.slotsEndedAt-m.lastFaultEndInSlots >= quiet && !slices.ContainsFunc(m.pendingFaults, neverBegan)
-}
-
-// sortFindings decides from the rules that were broken whether the mission failed, or has known
-// findings alone.
-func (m *mission) sortFindings() {
-	var reasons []string
-	for _, v := range m.judge.broken() {
-		if m.Processes && IsTimed(v.rule) {
-			continue
-		}
-		m.brokenRules = append(m.brokenRules, v.rule)
-		if issue := m.plan.knownIssue(v.rule); issue != "" {
-			m.known = append(m.known, fmt.Sprintf("%s (%s): %s", v.rule, issue, v.first))
-			continue
-		}
-		reasons = append(reasons, v.rule+": "+v.first)
-	}
-	if len(reasons) > 0 {
-		m.writeAccounts()
-		m.failure = strings.Join(reasons, "; ")
-	}
-}
-
 // add adds a mission to a run.
 func (r *Result) add(f *Flown) {
 	r.Missions++
 	o := Outcome{Mission: f.Mission, Plan: f.Plan}
-	for _, rule := range f.Broken {
-		if slices.Contains(f.KnownRules, rule) {
-			r.Known[rule]++
-			continue
-		}
-		r.Broken[rule]++
-		o.Broken = append(o.Broken, rule)
+	for _, rule := range f.KnownRules {
+		r.Known[rule]++
 	}
+	for _, rule := range f.Broken {
+		r.Broken[rule]++
+	}
+	o.Broken = f.Broken
 	if f.Hung {
 		o.Hung = f.Failure
 	}
@@ -215,19 +186,63 @@ func (r *Result) add(f *Flown) {
 	for _, x := range f.Met {
 		r.FaultsByState.add(x.Kind, x.State)
 	}
-	x := &f.Result
-	r.UnsafeSetpoints += x.UnsafeSetpoints
-	r.LostCommands += x.LostCommands
-	r.DuplicateCommands += x.DuplicateCommands
+	r.addFindings(f)
+	x := &f.Report.Figures
 	r.MissedSlots += x.MissedSlots
-	r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, x.MaxLedgerErrorJ)
-	r.MaxLedgerErrorNoResetJ = max(r.MaxLedgerErrorNoResetJ, x.MaxLedgerErrorNoResetJ)
-	if f.AllowedErrorJ > 0 {
-		r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, x.MaxLedgerErrorJ/f.AllowedErrorJ)
-	}
 	r.LeftForPacks = append(r.LeftForPacks, x.LeftForPacks...)
 	r.SlowestAnswerS = max(r.SlowestAnswerS, x.SlowestAnswerS)
-	if f.CameToItsEnd {
+	if x.Ended {
+		r.MaxLedgerErrorJ = max(r.MaxLedgerErrorJ, x.LedgerErrorJ)
 		r.MinSeparationM = min(r.MinSeparationM, x.MinSeparationM)
+		if !x.CounterResets {
+			r.MaxLedgerErrorNoResetJ = max(r.MaxLedgerErrorNoResetJ, x.LedgerErrorJ)
+		}
 	}
+}
+
+// addFindings adds how each rule fared.
+func (r *Result) addFindings(f *Flown) {
+	for k, x := range f.Report.Findings {
+		if k == len(r.Rules) {
+			r.Rules = append(r.Rules, judge.Finding{Rule: x.Rule, Assumed: map[string]float64{}})
+		}
+		sum := &r.Rules[k]
+		sum.Active += x.Active
+		sum.Broken += x.Broken
+		if x.Broken == 0 { // how near a flight came that kept it
+			sum.Used = max(sum.Used, x.Used)
+		} else if sum.First == "" {
+			sum.First = fmt.Sprintf("mission %d, %s", f.Mission, x.First)
+		}
+		for name, n := range x.Assumed {
+			sum.Assumed[name] += n
+		}
+		switch {
+		case x.Broken == 0 || !slices.Contains(f.Broken, x.Rule):
+		case x.Rule == "acknowledged":
+			r.LostCommands += x.Broken
+		case x.Rule == "duplicate":
+			r.DuplicateCommands += x.Broken
+		case judge.IsUnsafe(x.Rule):
+			r.UnsafeSetpoints += x.Broken
+		}
+		if x.Rule == "energy" && x.Broken == 0 {
+			r.MaxLedgerErrorShare = max(r.MaxLedgerErrorShare, x.Used)
+		}
+	}
+}
+
+// RuleActivity is a table of how each rule fared: for how long it was active, how near a flight came to its bound, which
+// assumptions widened it, and how often it was broken.
+func (r *Result) RuleActivity() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-22s %12s %6s %7s  %s\n", "rule", "active", "used", "broken", "assumed")
+	for _, x := range r.Rules {
+		var assumed []string
+		for _, name := range slices.Sorted(maps.Keys(x.Assumed)) {
+			assumed = append(assumed, fmt.Sprintf("%s %.0f", name, x.Assumed[name]))
+		}
+		fmt.Fprintf(&b, "%-22s %12.0f %6.2f %7d  %s\n", x.Rule, x.Active, x.Used, x.Broken, strings.Join(assumed, ", "))
+	}
+	return b.String()
 }

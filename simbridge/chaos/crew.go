@@ -23,45 +23,31 @@ import (
 // answers, and compares the status with them.
 type crew struct {
 	telemetry.Observer
-	client     *telemetry.Client
-	users      *telemetry.Client // what users send and receive: the judge alone looks at it
-	onBeacon   func(telemetry.Slot, time.Time)
-	onReport   func(user string, r telemetry.Report)
-	onDecision func(user string, d telemetry.Decision)
+	client   *telemetry.Client
+	users    *telemetry.Client // what users send
+	onBeacon func(telemetry.Slot, time.Time)
+	onReport func(user string, r telemetry.Report)
 	// leaderEnded reports whether the leader exited without being killed on purpose.
 	leaderEnded func() bool
-	// onStatus is called with each fresh status, from one goroutine.
-	onStatus func(telemetry.Status)
 	// onAnswer is called with each mission command's answer, from one goroutine.
 	onAnswer    func(*request)
 	key         ed25519.PrivateKey // nil: nothing is signed
 	radioOff    atomic.Bool        // the crew cannot reach the broker: it sends nothing
 	diskStalled atomic.Bool        // the leader's disk finishes no write
 
-	requests          map[string]*request
-	lastAccepted      *request // the last accepted budget or preference; nil: unknown
-	lastAcceptedShown bool     // by a status
-	lastAnswered      *request // the last command that was answered; nil: none
-	statusesSince     int      // statuses since that do not show it
-	challenge         string   // of the last status or acknowledgement
-	lastSeq           int64    // of the last status that was not retained
-	statusReceivedAt  time.Time
-	state             State           // by the last acknowledgement, beacon or status
-	signCounter       uint64          // of the station
-	leader            *command.Leader // whose answers are signed; nil: without keys
-	heartbeatsSent    int64
-	heartbeats        [][]byte  // the last ones as they were sent, as anybody may have recorded them
-	downAt            time.Time // the leader or the broker was last absent
-	slowestAnswer     time.Duration
-	lostFindings      []string
-	duplicateFindings []string
-	undurableFindings []string
-	holdingFindings   []string
-	holds             bool                             // the crew's hold is in force
-	mayHold           bool                             // contact is lost, or was, so that the mission may hold without the crew's order
-	fleetJ            float64                          // what the fleet's packs hold: no budget is more; 0: any may be asked for
-	packs             func(id string) telemetry.Budget // every budget is one of the packs; nil: of the fleet's total
-	unlikeOrders      int                              // statuses in a row that hold, or do not, unlike that
+	requests         map[string]*request
+	lastAnswered     *request // the last command that was answered; nil: none
+	challenge        string   // of the last status or acknowledgement
+	statusReceivedAt time.Time
+	state            State           // by the last acknowledgement, beacon or status
+	signCounter      uint64          // of the station
+	leader           *command.Leader // whose answers are signed; nil: without keys
+	heartbeatsSent   int64
+	heartbeats       [][]byte  // the last ones as they were sent, as anybody may have recorded them
+	downAt           time.Time // the leader or the broker was last absent
+	slowestAnswer    time.Duration
+	fleetJ           float64                          // what the fleet's packs hold: no budget is more; 0: any may be asked for
+	packs            func(id string) telemetry.Budget // every budget is one of the packs; nil: of the fleet's total
 }
 
 // request is one command.
@@ -69,15 +55,10 @@ type request struct {
 	id, topic   string
 	payload     []byte
 	budgetJ     float64 // 0: not a budget
-	ceiling     bool    // it is one
-	packs       bool    // a budget of the packs, until landed
-	setting     float64 // of a preference
 	action      string  // of a mission command
-	undoJudge   func()  // reverts what the judge noted when it was sent
+	undo        func()  // of what was noted when it was sent
 	sent        time.Time
-	interrupted bool // the leader or the broker was absent since
-	stalled     bool // the leader's disk finished no write when it was sent
-	resent      bool
+	interrupted bool            // the leader or the broker was absent since
 	digests     map[string]bool // of the payloads sent, one of which an answer names
 	aircraft    []int           // named, from 0
 	recorded    []byte          // the payload last sent, as anybody may have recorded it
@@ -105,9 +86,8 @@ func newCrew(ctx context.Context, m *mission) (*crew, error) {
 		return nil, err
 	}
 	c := &crew{
-		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{}, lastAcceptedShown: true,
-		onBeacon: m.handleBeacon, onReport: m.judge.handleReport, onDecision: m.judge.handleDecision,
-		onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{},
+		onBeacon: m.handleBeacon, onReport: m.watch.handleReport, onAnswer: func(*request) {},
 	}
 	c.Decode = c.decode
 	if m.plan.LandsAtReserve || m.plan.lands() {
@@ -123,7 +103,7 @@ func newCrew(ctx context.Context, m *mission) (*crew, error) {
 	c.client = newClient(telemetry.Subscription{Filter: topics.AllAcks(), QoS: 1}, telemetry.Subscription{Filter: topics.Status()},
 		telemetry.Subscription{Filter: topics.Online(), QoS: 1}, telemetry.Subscription{Filter: topics.Slot()})
 	c.client.OnDisconnect = func(error) { c.noteOutage() }
-	c.users = newClient(telemetry.Subscription{Filter: topics.AllReports()}, telemetry.Subscription{Filter: topics.AllDecisions(), QoS: 1})
+	c.users = newClient(telemetry.Subscription{Filter: topics.AllReports()})
 	if err := c.users.Initialize(ctx); err != nil {
 		return nil, err
 	}
@@ -154,24 +134,14 @@ func (c *crew) isDown() bool {
 }
 
 func (c *crew) handleMessage(m telemetry.Message) {
-	kind, id, _ := c.Topics.Parse(m.Topic)
-	switch kind {
-	case telemetry.KindReport:
+	if kind, id, _ := c.Topics.Parse(m.Topic); kind == telemetry.KindReport {
 		if r, err := telemetry.DecodeReport(m.Payload); err == nil {
 			c.onReport(id, r)
-		}
-		return
-	case telemetry.KindDecision:
-		if d, err := telemetry.DecodeDecision(m.Payload); err == nil {
-			c.onDecision(id, d)
 		}
 		return
 	}
 	notify := func() {} // the mission, without the lock
 	c.Observe(m, func(id string, v any, err error) {
-		if err != nil {
-			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s on %s: %v", m.Payload, m.Topic, err))
-		}
 		switch v := v.(type) {
 		case telemetry.Slot:
 			if c.state == Climbing {
@@ -180,8 +150,7 @@ func (c *crew) handleMessage(m telemetry.Message) {
 			notify = func() { c.onBeacon(v, m.Received) }
 		case telemetry.Status:
 			if c.challenge = v.Challenge; !m.Retained { // published after the subscription
-				c.handleStatus(v, m.Received)
-				notify = func() { c.onStatus(v) }
+				c.statusReceivedAt, c.state = m.Received, State(v.State)
 			}
 		case telemetry.Ack:
 			if req := c.handleAck(id, v, m); req != nil {
@@ -215,83 +184,11 @@ var stateAfter = map[string]State{
 	telemetry.ActionStart: Climbing, telemetry.ActionHold: Holding, telemetry.ActionReturn: Returning, telemetry.ActionStop: Stopped,
 }
 
-func (c *crew) handleStatus(s telemetry.Status, received time.Time) {
-	if s.Seq <= c.lastSeq {
-		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("a status has the number %d after %d", s.Seq, c.lastSeq))
-	}
-	c.lastSeq = s.Seq
-	c.statusReceivedAt = received
-	c.state = State(s.State)
-	switch {
-	case s.BudgetJ != nil && *s.BudgetJ >= replayBudgetJ && *s.BudgetJ < replayBudgetJ+1, s.BudgetJ == nil &&
-		math.Abs(s.Setting-replaySetting) < 1e-9:
-		c.duplicateFindings = append(c.duplicateFindings, "a replay with another body took effect")
-	case s.State == telemetry.StateStopped && !c.requestedStop():
-		c.duplicateFindings = append(c.duplicateFindings, "a replay with action stop took effect")
-	}
-	c.checkHolding(&s)
-	if c.lastAccepted == nil || c.hasUnanswered() {
-		return
-	}
-	if statusShows(s, c.lastAccepted) {
-		c.lastAcceptedShown = true
-		return
-	}
-	// A status may have been published just before the answer.
-	if c.statusesSince++; c.lastAcceptedShown || c.statusesSince > 3 {
-		c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was accepted, and the status after it has budget %v setting %v",
-			c.lastAccepted.payload, valueOrNone(s.BudgetJ), s.Setting))
-		c.lastAccepted = nil
-	}
-}
-
-// checkHolding compares whether the mission holds with what the crew ordered. Some statuses
-// may have been published before the answer. Called with the lock held.
-func (c *crew) checkHolding(s *telemetry.Status) {
-	const onTheirWay = 3
-	state := State(s.State)
-	inSlots := state == Flying || state == Holding
-	if c.holds = c.holds && inSlots; !inSlots || c.hasUnanswered() || c.mayHold || (state == Holding) == c.holds {
-		c.unlikeOrders = 0
-		return
-	}
-	if c.unlikeOrders++; c.unlikeOrders > onTheirWay && len(c.holdingFindings) == 0 {
-		c.holdingFindings = append(c.holdingFindings, fmt.Sprintf("the mission is %s after slot %d, and the crew's hold is in force: %v",
-			state, s.Slot, c.holds))
-	}
-}
-
-// setMayHold has the mission hold, or not, without the crew's order.
-func (c *crew) setMayHold(may bool) {
-	c.Lock()
-	defer c.Unlock()
-	c.mayHold = may
-}
-
-// statusShows reports whether a status shows the requested value of a command.
-func statusShows(s telemetry.Status, req *request) bool {
-	if req.packs {
-		return s.Scope == telemetry.ScopeLanded && s.BudgetJ != nil
-	}
-	if req.budgetJ > 0 {
-		return s.BudgetJ != nil && *s.BudgetJ == req.budgetJ && s.Mode != nil && (*s.Mode == telemetry.ModeCeiling) == req.ceiling
-	}
-	return s.BudgetJ == nil && math.Abs(s.Setting-req.setting) < 1e-9
-}
-
-func valueOrNone(x *float64) any {
-	if x == nil {
-		return "none"
-	}
-	return *x
-}
-
 // handleAck returns the mission command that is answered, if any.
 func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *request {
 	req := c.requests[id]
 	switch {
 	case ack.ID != id:
-		c.lostFindings = append(c.lostFindings, fmt.Sprintf("acknowledgement %s on %s", m.Payload, m.Topic))
 		return nil
 	case !ack.Accepted && ack.Challenge != "" && (req != nil || ack.Key == crewKeyName): // the command is to be signed again
 		c.signCounter = max(c.signCounter, *ack.LastCounter)
@@ -302,37 +199,17 @@ func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *req
 		return nil
 	case !ack.Accepted && (req == nil || ack.Of != "" && !req.digests[ack.Of]):
 		return nil // for a message that was sent to be refused
-	case req == nil:
-		c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("acknowledgement %s without a request", m.Payload))
-		return nil
-	}
-	ack.Of = "" // it differs if the same command was signed again
-	if req.ack != nil {
-		if req.accepted != ack.Accepted || req.reason != ack.Reason {
-			c.duplicateFindings = append(c.duplicateFindings, fmt.Sprintf("%s was answered by %+v and by %+v", id, *req.ack, ack))
-		}
+	case req == nil || req.ack != nil:
 		return nil
 	}
 	c.lastAnswered = req
 	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(req.sent))
 	req.ack, req.accepted, req.reason = &ack, ack.Accepted, ack.Reason
-	if req.stalled && c.diskStalled.Load() {
-		c.undurableFindings = append(c.undurableFindings, fmt.Sprintf("%s was answered while the disk finished no write", id))
-	}
 	if req.action != "" {
 		if s, ok := stateAfter[req.action]; ok && ack.Accepted {
 			c.state = s
 		}
-		if ack.Accepted && req.action != telemetry.ActionLaunch {
-			c.holds = req.action == telemetry.ActionHold
-		}
 		return req
-	}
-	if ack.Accepted {
-		c.lastAccepted, c.lastAcceptedShown, c.statusesSince = req, false, 0
-		if req.resent { // it may have been applied before a later command
-			c.lastAccepted = nil
-		}
 	}
 	return nil
 }
@@ -341,10 +218,6 @@ func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *req
 // with the lock held.
 func (c *crew) anyRequest(is func(*request) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), is)
-}
-
-func (c *crew) requestedStop() bool {
-	return c.anyRequest(func(req *request) bool { return req.action == telemetry.ActionStop })
 }
 
 func (c *crew) hasUnanswered() bool {
@@ -360,7 +233,7 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	}
 	switch kind {
 	case "packs":
-		req.packs, req.topic = true, c.Topics.Budget()
+		req.topic = c.Topics.Budget()
 		req.payload, _ = telemetry.Encode(c.packs(req.id))
 	case "budget":
 		req.budgetJ = 5000 + float64(r.IntN(40_000))
@@ -369,12 +242,10 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 		}
 		req.topic = c.Topics.Budget()
 		mode := []string{telemetry.ModeTarget, telemetry.ModeCeiling}[r.IntN(2)]
-		req.ceiling = mode == telemetry.ModeCeiling
 		req.payload, _ = telemetry.Encode(telemetry.Budget{ID: req.id, EnergyJ: req.budgetJ, Mode: mode})
 	case "preference":
-		req.setting = float64(r.IntN(700)) / 1000
 		req.topic = c.Topics.Preference()
-		req.payload, _ = telemetry.Encode(telemetry.Preference{ID: req.id, Setting: req.setting})
+		req.payload, _ = telemetry.Encode(telemetry.Preference{ID: req.id, Setting: float64(r.IntN(700)) / 1000})
 	default: // a mission action
 		req.action, req.topic = kind, c.Topics.Mission()
 		var numbers []int
@@ -390,7 +261,7 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 // send sends a command once; resendUnanswered sends it again if no answer is possible.
 func (c *crew) send(req *request) {
 	c.Lock()
-	req.sent, req.interrupted, req.stalled = time.Now(), !c.isUp(), c.diskStalled.Load() // the leader may not receive it
+	req.sent, req.interrupted = time.Now(), !c.isUp() // the leader may not receive it
 	c.requests[req.id] = req
 	c.Unlock()
 	c.publishRequest(req)
@@ -514,12 +385,11 @@ func (c *crew) resendUnanswered() {
 		case !c.isUp() || c.radioOff.Load():
 			req.interrupted = true
 		case req.interrupted || c.downAt.After(req.sent):
-			req.sent, req.interrupted, req.resent = now, false, true
+			req.sent, req.interrupted = now, false
 			again = append(again, req)
 		case c.diskStalled.Load(): // no answer is possible
 		case now.Sub(req.sent) > answerTimeout:
-			c.lostFindings = append(c.lostFindings, fmt.Sprintf("%s was not answered within %v", req.payload, answerTimeout))
-			delete(c.requests, id)
+			delete(c.requests, id) // what that means is the judge's to say
 		}
 	}
 	c.Unlock()
@@ -660,42 +530,4 @@ func malformedPayload(r *rand.Rand) []byte {
 		"\xff\xfe\x00", `{"id":"` + strings.Repeat("x", 65) + `","action":"stop"}`,
 	}
 	return []byte(texts[r.IntN(len(texts))])
-}
-
-// addFindings adds what the crew has found wrong, and returns how long the slowest answer took.
-func (c *crew) addFindings(e *ended) (slowest time.Duration) {
-	c.Lock()
-	defer c.Unlock()
-	e.lost, e.duplicates = slices.Clone(c.lostFindings), slices.Clone(c.duplicateFindings)
-	e.undurable, e.holding = slices.Clone(c.undurableFindings), slices.Clone(c.holdingFindings)
-	return c.slowestAnswer
-}
-
-// keptCeilingJ is the ceiling that was in force at the end, if it could be kept for
-// certain: no shock came after it, and it is not below what a calm flight takes.
-func (c *crew) keptCeilingJ(p *plan, j *judge, e *ended) float64 {
-	const margin = 1.03
-	c.Lock()
-	defer c.Unlock()
-	b := c.lastAccepted
-	if b == nil || !b.ceiling || b.ack == nil || b.ack.EffectiveSlot == nil {
-		return 0
-	}
-	from := *b.ack.EffectiveSlot
-	factor := 1.0
-	if p.ShockSlot <= e.lastSlot {
-		if factor = 1.5; p.ShockSlot > from-4 {
-			return 0
-		}
-	}
-	least := 0.0
-	for n := range min(from, len(e.bySlot)) {
-		least += e.bySlot[n]
-	}
-	_, bestW := j.physics.MinPower()
-	least += factor * bestW * float64(len(j.aircraft)*max(e.lastSlot+1-from, 0))
-	if p.Wind || b.budgetJ < margin*least {
-		return 0
-	}
-	return b.budgetJ
 }

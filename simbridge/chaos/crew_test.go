@@ -16,9 +16,8 @@ func newTestCrew(t *testing.T) *crew {
 		t.Fatal(err)
 	}
 	c := &crew{
-		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{}, lastAcceptedShown: true,
-		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {},
-		onDecision: func(string, telemetry.Decision) {}, onAnswer: func(*request) {}, onStatus: func(telemetry.Status) {},
+		Observer: telemetry.Observer{Topics: topics}, requests: map[string]*request{},
+		onBeacon: func(telemetry.Slot, time.Time) {}, onReport: func(string, telemetry.Report) {}, onAnswer: func(*request) {},
 		client: &telemetry.Client{},
 	}
 	c.Decode = c.decode
@@ -40,20 +39,20 @@ func TestAnswers(t *testing.T) {
 	slot, last := 3, uint64(9)
 	own, others := telemetry.Digest([]byte("own")), telemetry.Digest([]byte("others"))
 	for name, c := range map[string]struct {
-		acks                      []telemetry.Ack
-		accepted, duplicate, lost bool
-		again                     bool // the command is to be signed and sent again
+		acks     []telemetry.Ack
+		accepted bool
+		again    bool // the command is to be signed and sent again
 	}{
 		"accepted": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
 		"twice the same": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own},
 			{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, accepted: true},
 		"accepted, then refused": {acks: []telemetry.Ack{{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own},
-			{ID: "a", Reason: "no", Of: own}}, accepted: true, duplicate: true},
+			{ID: "a", Reason: "no", Of: own}}, accepted: true},
 		"refused, then accepted": {acks: []telemetry.Ack{{ID: "a", Reason: "no", Of: own},
-			{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}, duplicate: true},
+			{ID: "a", Accepted: true, EffectiveSlot: &slot, Of: own}}},
 		"another's, refused":       {acks: []telemetry.Ack{{ID: "a", Reason: "used for another command", Of: others}}},
 		"an unknown one, refused":  {acks: []telemetry.Ack{{ID: "b", Reason: "no", Of: others}}},
-		"an unknown one, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: others}}, duplicate: true},
+		"an unknown one, accepted": {acks: []telemetry.Ack{{ID: "b", Accepted: true, EffectiveSlot: &slot, Of: others}}},
 		"a stale challenge": {acks: []telemetry.Ack{{ID: "a", Reason: "stale", Of: own, Challenge: telemetry.NewChallenge(),
 			LastCounter: &last}}, again: true},
 	} {
@@ -65,10 +64,8 @@ func TestAnswers(t *testing.T) {
 			for _, ack := range c.acks {
 				crew.receiveAck(t, ack)
 			}
-			if a.accepted != c.accepted || (len(crew.duplicateFindings) > 0) != c.duplicate || (len(crew.lostFindings) > 0) != c.lost ||
-				a.interrupted != c.again {
-				t.Errorf("accepted %v, duplicates %v, lost %v, again %v", a.accepted, crew.duplicateFindings, crew.lostFindings,
-					a.interrupted)
+			if a.accepted != c.accepted || a.interrupted != c.again {
+				t.Errorf("accepted %v, again %v", a.accepted, a.interrupted)
 			}
 			if c.again && crew.signCounter < last {
 				t.Errorf("continues from counter %d", crew.signCounter)
@@ -118,7 +115,7 @@ func TestForgeriesAreIgnored(t *testing.T) {
 	}
 	c.handleMessage(telemetry.Message{Topic: c.Topics.Status(), Payload: status, Received: time.Now()})
 	c.handleMessage(telemetry.Message{Topic: c.Topics.Slot(), Payload: beacon, Received: time.Now()})
-	if c.LiveStatuses != 0 || c.Beacon != nil || c.state != "" || len(c.lostFindings)+len(c.duplicateFindings) > 0 {
+	if c.LiveStatuses != 0 || c.Beacon != nil || c.state != "" {
 		t.Errorf("%+v", c)
 	}
 }

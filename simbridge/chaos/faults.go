@@ -30,15 +30,6 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 	}
 }
 
-// delays reports whether a kind of fault holds up what the leader does for its aircraft.
-func delays(k FaultKind) bool {
-	return slices.Contains([]FaultKind{
-		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
-		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused,
-		StationSilence,
-	}, k)
-}
-
 // aircraftFaults are those of one aircraft; all others concern the fleet.
 var aircraftFaults = []FaultKind{
 	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss, HeartbeatSilence,
@@ -48,20 +39,12 @@ var aircraftFaults = []FaultKind{
 // lostS is how long nothing is received from an aircraft before it is lost.
 const lostS = 10
 
-// recoversS is how long a fault has effects after its end.
-const recoversS = 6
-
 // injectFault injects a fault, and returns when it is over and whether the simulators
 // have seen its effect.
 func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error) {
 	a := m.autopilots[f.Aircraft]
 	random := rand.New(rand.NewPCG(m.plan.Seed, uint64(f.StartSlot)))
 	slots := float64(f.DurationSlots)
-	if delays(f.Kind) {
-		m.judge.forgive(slots + 2*linkLossExtraSlots + silenceS)
-		m.judge.disturb(1)
-		defer func() { go func() { m.sleepSlots(ctx, recoversS); m.judge.disturb(-1) }() }()
-	}
 	concerns := 0
 	if slices.Contains(aircraftFaults, f.Kind) {
 		concerns = f.Aircraft + 1
@@ -92,26 +75,15 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if m.plan.isCopter(f.Aircraft) && math.Abs(slots-lostS) <= 1 { // lost or not, it would hover in GUIDED: nothing tells which
 			slots = lostS + 2
 		}
-		flew := m.flew(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, BrokerRestart)
-		nowS := a.TimeS() // not with the judge's lock, for which an aircraft that moves waits with its own
-		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.cutFromS = nowS })
+		began := m.elapsedSlots()
 		a.CutLinks(slots)
 		m.sleepSlots(ctx, slots)
 		// It is its pilot's until resume, unless the leader was started again too lately to miss it.
-		upS := a.TimeS() - max(nowS, m.judge.observed(f.Aircraft).leaderReturnedS)
-		if upS > lostS+1 && !m.leaderKilled.Load() {
-			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(autopilot.Heartbeat) bool { return true })
-		}
-		nowS = a.TimeS()
-		m.judge.with(f.Aircraft, func(o *observedAircraft) {
-			o.cutFromS, o.cutUntilS = math.Inf(1), nowS
-			o.settle(nowS + settleS)
-		})
-		if slots < lostS-1 {
-			for i := range flew {
-				flew[i] = flew[i] && i == f.Aircraft
-			}
-			m.requireRejoin(flew)
+		m.mutex.Lock()
+		up := m.elapsedSlots() - max(began, m.leaderReturnedAt)
+		m.mutex.Unlock()
+		if up > lostS+1 && !m.leaderKilled.Load() {
+			m.watch.take(f.Aircraft)
 		}
 		return a.State().Traffic.Cut > before.Cut, nil
 	case StationSilence:
@@ -123,25 +95,21 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		}
 		return met, nil
 	case HeartbeatGap: // four, which come once a second
-		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 4.5, 1)
+		m.loseHeartbeats(ctx, f.Aircraft, 4.5, 1)
 		return a.State().Traffic.Silent >= before.Silent+4, nil
 	case HeartbeatLoss:
-		m.loseHeartbeats(ctx, f.Aircraft, slots+8, slots+8, 0.1)
+		m.loseHeartbeats(ctx, f.Aircraft, slots+8, 0.1)
 		return true, nil // of twenty one is lost or none
 	case HeartbeatSilence:
-		m.loseHeartbeats(ctx, f.Aircraft, silenceS, heartbeatTimeoutS-1, 1)
-		return a.State().Traffic.Silent >= before.Silent+heartbeatTimeoutS, nil
+		m.loseHeartbeats(ctx, f.Aircraft, silenceS, 1)
+		return a.State().Traffic.Silent >= before.Silent+lostS, nil
 	case OutOfOrder:
 		const maxDelayS = 0.7
-		setDelay := func(s float64) { m.judge.with(f.Aircraft, func(o *observedAircraft) { o.linkDelayS = s }) }
-		setDelay(maxDelayS)
 		a.Reorder(slots+8, 0.3, maxDelayS, m.plan.Seed)
 		m.sleepSlots(ctx, slots+8+1)
-		setDelay(0)
 		return a.State().Traffic.Delayed > before.Delayed, nil
-	case Reboot: // no HEARTBEAT shows it before the boot is complete
-		m.judge.pilotTookOver(f.Aircraft, a.TimeS()+bootS, func(autopilot.Heartbeat) bool { return true })
-		m.noteCounterReset(bootS)
+	case Reboot:
+		m.watch.take(f.Aircraft)
 		a.Reboot(!f.Severe)
 		m.sleepSlots(ctx, max(slots, bootS))
 		return a.State().Traffic.Cut > before.Cut, nil
@@ -159,15 +127,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	case PowerCut:
 		return true, m.restartAfter(ctx, slots, m.leader.Load().leaderProgram.(*onboard.Leader).LosePower, nil)
 	case ProcessStall:
-		flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot, BrokerGoneHold)
-		m.explainSlots(slots + 2)
 		m.noteFault(record.LeaderDown, 0, false, "stopped")
 		m.leader.Load().Pause()
 		m.sleepSlots(ctx, slots)
 		m.leader.Load().Continue()
 		m.noteFault(record.LeaderDown, 0, true, "continued")
 		m.noteLeaderReturned() // as after an absence
-		m.requireRejoin(flew)
 		return true, nil
 	case DiskStall:
 		return m.injectDiskStall(ctx)
@@ -180,7 +145,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		}
 		return true, m.restartLeader(ctx, min(slots, 3), func() error {
 			m.sleepSlots(ctx, 0.3)
-			m.judge.pilotTookOver(f.Aircraft, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe })
+			m.watch.take(f.Aircraft)
 			m.noteFault(record.PilotActs, f.Aircraft+1, false, mode.String())
 			a.SetModeByRC(mode)
 			return nil
@@ -220,13 +185,6 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	return false, fmt.Errorf("unknown fault %s", f.Kind)
 }
 
-// explainSlots notes that a fault keeps so many slots from being opened, or seen.
-func (m *mission) explainSlots(slots float64) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.explainedSlots += slots
-}
-
 func (m *mission) reportsLost() (lost int) {
 	for n := range m.plan.Slots {
 		lost += m.users.ReportCounts(n).Lost
@@ -253,7 +211,6 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 		}
 		measure(battery.AllFields)
 	case BatterySwap:
-		m.noteCounterReset(0)
 		change((*battery.Battery).SwapPack)
 	case BatteryOutlier:
 		change(func(b *battery.Battery) { b.CorruptNextCounter(4000, false) })
@@ -270,9 +227,6 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 	case LowBattery:
 		left := m.lowPackJ(f.Aircraft)
 		change(func(b *battery.Battery) { b.SetReadsJ(left) })
-		const noticedS = 5 // with the second message, and the slot after it
-		m.sleepSlots(ctx, noticedS)
-		m.judge.noteOrder(telemetry.ActionReturn, []int{f.Aircraft}, m.vehicleTimesS())
 	}
 	return nil
 }
@@ -294,18 +248,18 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 // requireRefusal has the crew order the start until the leader, which may not have
 // received its aircraft yet, refuses it for a reason that has a word.
 func (m *mission) requireRefusal(ctx context.Context, why, word string) error {
-	r := refusal{why: why, word: word}
+	reason := ""
 	for began := time.Now(); ctx.Err() == nil; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
-		r.accepted = m.crew.sendAndWait(ctx, a)
-		r.reason = a.reason
-		if r.accepted || strings.Contains(a.reason, word) || m.slotsFrom(began) > refusedWithinSlots {
+		if m.crew.sendAndWait(ctx, a) {
+			return errors.New("the leader starts in spite of " + why)
+		}
+		if reason = a.reason; strings.Contains(reason, word) || m.slotsFrom(began) > refusedWithinSlots {
 			break
 		}
 	}
-	m.judge.handleAnswer(r)
-	if r.accepted {
-		return errors.New("the leader starts in spite of " + why)
+	if !strings.Contains(reason, word) {
+		return fmt.Errorf("the leader refuses to start for another reason than %s: %s", why, reason)
 	}
 	return nil
 }
@@ -344,9 +298,7 @@ func (m *mission) injectArmingRefused(ctx context.Context, f fault) (met bool, e
 	go func() {
 		for began := m.elapsedSlots(); ctx.Err() == nil && (m.isIn(Idle) || m.elapsedSlots() < began+1); m.sleepSlots(ctx, 1) {
 		}
-		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.launchedS = math.Inf(1) })
 		m.sleepSlots(ctx, armTimeoutS+6)
-		m.judge.with(f.Aircraft, func(o *observedAircraft) { o.launchedS = math.Inf(1) })
 		a.RefuseArming("")
 	}()
 	return true, nil
@@ -354,46 +306,27 @@ func (m *mission) injectArmingRefused(ctx context.Context, f fault) (met bool, e
 
 // injectBrokerLoss is a loss of the broker for longer than the leader waits for it.
 func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
-	const noticedS = 3 // the leader looks once a slot, and its connection has to break
-	action, afterS := telemetry.ActionHold, float64(brokerHoldS)
+	afterS := float64(brokerHoldS)
 	if f.Kind == BrokerGoneReturn {
-		action, afterS = telemetry.ActionReturn, brokerReturnS
+		afterS = brokerReturnS
 	}
 	began := m.elapsedSlots()
 	address := m.broker.Address
 	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
-	if f.Kind == BrokerGoneReturn {
-		m.sleepSlots(ctx, brokerHoldS+noticedS)
-		m.judge.noteOrder(telemetry.ActionHold, nil, m.vehicleTimesS())
-		m.sleepSlots(ctx, afterS-brokerHoldS-2*noticedS)
-		m.judge.endHold()
-		m.sleepSlots(ctx, 2*noticedS)
-	} else {
-		if m.plan.flaps() {
-			if err := m.flapBroker(ctx, address); err != nil {
-				return err
-			}
+	if m.plan.flaps() {
+		if err := m.flapBroker(ctx, address); err != nil {
+			return err
 		}
-		m.sleepSlots(ctx, afterS+noticedS-(m.elapsedSlots()-began))
 	}
-	m.judge.noteOrder(action, nil, m.vehicleTimesS())
-	m.sleepSlots(ctx, brokerExtraSlots-noticedS)
-	m.judge.endHold() // it ends at once when the leader reaches the broker
+	m.sleepSlots(ctx, afterS+brokerExtraSlots-(m.elapsedSlots()-began))
 	if err := m.openBroker(ctx, address); err != nil {
 		return err
 	}
 	n := m.crew.Latest().LiveStatuses
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n+1 }) {
 		return errors.New("the broker is back, and no status comes")
-	}
-	m.explainSlots(m.elapsedSlots() - began)
-	if f.Kind == BrokerGoneHold {
-		go m.endMayHold(ctx, quietSlots)
-	}
-	if f.Kind == BrokerGoneHold && m.slotNow() < float64(m.plan.Slots-quietSlots) {
-		m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
 	}
 	return nil
 }
@@ -415,11 +348,9 @@ func (m *mission) flapBroker(ctx context.Context, address string) error {
 // setpoints may go on.
 func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	const beganBeforeS, perSlot = 0.3, 4 // a write that began before is finished then; commands a slot
-	m.explainSlots(diskStallS + 6)
 	answers := make(chan struct{})
 	m.board.SetDisk(onboard.Disk{HangUntil: answers})
 	times := m.vehicleTimesS()
-	m.judge.withAll(func(i int, a *observedAircraft) { a.stalledS = times[i] })
 	m.sleepSlots(ctx, beganBeforeS)
 	m.crew.diskStalled.Store(true)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
@@ -429,10 +360,9 @@ func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	}
 	m.sleepSlots(ctx, diskStallS-2-beganBeforeS)
 	m.crew.diskStalled.Store(false)
-	m.judge.withAll(func(i int, a *observedAircraft) {
-		met = met || a.setpointS > a.stalledS
-		a.stalledS = math.Inf(1)
-	})
+	for i, s := range times {
+		met = met || m.watch.of(i).setpointS > s
+	}
 	m.board.SetDisk(m.disk())
 	close(answers)
 	m.noteLeaderReturned()
@@ -455,9 +385,7 @@ func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 		m.crew.send(m.crew.newRequest(random, "budget"))
 		m.sleepSlots(ctx, 1.0/perSlot)
 	}
-	m.sleepSlots(ctx, noticedS)
-	m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
-	m.sleepSlots(ctx, float64(f.DurationSlots))
+	m.sleepSlots(ctx, noticedS+float64(f.DurationSlots))
 	m.crew.diskStalled.Store(false)
 	m.board.SetDisk(m.disk())
 	m.crew.noteOutage() // what was sent meanwhile was not written, and is sent again
@@ -515,14 +443,14 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 	for range 2 * f.DurationSlots {
 		s := a.State()
 		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
-			m.judge.pilotTookOver(i, a.TimeS(), shows)
+			m.watch.take(i)
 			m.noteFault(record.PilotActs, i+1, false, string(f.Kind))
 			act()
 			s = a.State()
 			met = met || shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
 		}
 		m.sleepSlots(ctx, 0.5)
-		if !m.judge.isPiloted(i) {
+		if !m.watch.isPiloted(i) {
 			break // the crew returned it to the leader
 		}
 		if p := a.State().Position; outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
@@ -536,33 +464,10 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 	return met
 }
 
-// loseHeartbeats loses a fraction of an aircraft's HEARTBEATs for a while. Its stream of
-// setpoints must go on for streamS of it.
-func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, streamS, fraction float64) {
-	a := m.autopilots[i]
-	a.LoseHeartbeats(seconds, fraction, m.plan.Seed)
-	m.judge.requireStream(i, a.TimeS())
-	m.sleepSlots(ctx, streamS)
-	defer m.sleepSlots(ctx, seconds-streamS)
-	s := a.State()
-	m.judge.endStreamRequirement(i, !m.leaderKilled.Load() && s.Mode == autopilot.ModeOffboard && !s.Landed, a.TimeS())
-}
-
-// flew reports which aircraft have flown by setpoints for a while, in a mission without
-// some kinds of fault.
-func (m *mission) flew(without ...FaultKind) (flew []bool) {
-	const flewS = 3
-	m.judge.withAll(func(_ int, a *observedAircraft) {
-		flew = append(flew, a.followed && a.offboardFor() > flewS && a.state.TimeS-a.followedSinceS > flewS && !m.plan.hasFault(without...))
-	})
-	return flew
-}
-
-// requireRejoin has those that flew be in OFFBOARD again soon, while the mission flies.
-func (m *mission) requireRejoin(flew []bool) {
-	if m.isIn(Flying, Holding, Returning) {
-		m.judge.requireRejoin(flew, m.vehicleTimesS())
-	}
+// loseHeartbeats loses a fraction of an aircraft's HEARTBEATs for a while.
+func (m *mission) loseHeartbeats(ctx context.Context, i int, seconds, fraction float64) {
+	m.autopilots[i].LoseHeartbeats(seconds, fraction, m.plan.Seed)
+	m.sleepSlots(ctx, seconds)
 }
 
 // restartLeader kills the leader and starts it again. lose, if any, is called between.
@@ -574,9 +479,7 @@ func (m *mission) restartLeader(ctx context.Context, slots float64, lose func() 
 // withheld, must not count after it.
 func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose func() error) error {
 	const aheadBy = 1_000_000
-	began := m.elapsedSlots()
 	withheld := m.crew.withhold(rand.New(rand.NewPCG(m.plan.Seed, 1)), aheadBy)
-	flew := m.flew(LinkLoss, HeartbeatSilence, OutOfOrder, Reboot)
 	m.leaderKilled.Store(true)
 	m.noteFault(record.LeaderDown, 0, false, "killed")
 	if err := act(); err != nil {
@@ -592,9 +495,6 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	m.mutex.Lock()
-	m.leaderAbsentS += slots
-	m.mutex.Unlock()
 	err := m.startLeader()
 	m.noteLeaderReturned()
 	m.leaderKilled.Store(false)
@@ -603,12 +503,10 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	n := m.crew.Latest().LiveStatuses
 	if err == nil && m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n }) {
 		m.noteLeaderReturned()
-		m.requireRejoin(flew)
 		if withheld != nil {
 			m.crew.publish(m.crew.Topics.Budget(), withheld)
 		}
 	}
-	m.explainSlots(m.elapsedSlots() - began + 1)
 	return err
 }
 
@@ -655,7 +553,9 @@ func (m *mission) startElsewhere(ctx context.Context, which int) error {
 // noteLeaderReturned notes that the leader runs again, without the messages of its absence.
 func (m *mission) noteLeaderReturned() {
 	m.crew.noteOutage()
-	m.judge.noteLeaderReturned(m.vehicleTimesS())
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.leaderReturnedAt = m.elapsedSlots()
 }
 
 func (m *mission) vehicleTimesS() (s []float64) {
@@ -665,26 +565,16 @@ func (m *mission) vehicleTimesS() (s []float64) {
 	return s
 }
 
-// injectCrewRadioLoss is a loss of contact with the crew while the broker is reachable.
+// injectCrewRadioLoss is a loss of contact with the crew while the broker is reachable. Heartbeats that were recorded
+// before must not count as contact.
 func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 	const marginSlots = 6
-	becomes := func(within float64, what string, states ...State) error {
-		for end := m.elapsedSlots() + within; m.elapsedSlots() < end; m.sleepSlots(ctx, 0.5) {
-			if m.isIn(states...) || ctx.Err() != nil {
-				return nil
-			}
-		}
-		m.noteContact(fmt.Sprintf("%s, and the mission is %s", what, m.state()))
-		return nil
-	}
 	m.noteFault(record.CrewSilent, 0, false, "")
 	m.crew.radioOff.Store(true)
-	m.crew.setMayHold(true)
 	defer func() {
 		m.crew.radioOff.Store(false)
 		m.noteFault(record.CrewSilent, 0, true, "")
 	}()
-	defer func() { go m.endMayHold(ctx, 2*marginSlots) }()
 	replaying, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -693,53 +583,13 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 			m.sleepWall(replaying, heartbeatPeriodS)
 		}
 	}()
-	const noticedS = 3
 	if f.Kind == CrewRadioReturn {
-		m.judge.endHold()
 		m.sleepWall(ctx, crewReturnS)
-		defer m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
-		return becomes(2*marginSlots, "the crew was absent for longer than crew_return_s", Returning, Done)
+	} else {
+		m.sleepWall(ctx, crewHoldS)
 	}
-	m.sleepWall(ctx, crewHoldS)
-	if f.State == Flying {
-		m.sleepSlots(ctx, noticedS)
-		m.judge.noteOrder(telemetry.ActionHold, nil, m.vehicleTimesS())
-		if err := becomes(marginSlots, "the crew was absent for longer than crew_hold_s", Holding); err != nil {
-			return err
-		}
-		m.sleepSlots(ctx, marginSlots)
-		m.judge.endHold()
-		m.crew.radioOff.Store(false)
-		m.sleepSlots(ctx, noticedS)
-		if m.slotNow() < float64(m.plan.Slots-quietSlots) {
-			m.judge.noteOrder(telemetry.ActionResume, nil, m.vehicleTimesS())
-		} else {
-			m.judge.endHold()
-		}
-		return becomes(2*marginSlots, "the crew is back", Flying, Returning, Done)
-	}
-	m.sleepSlots(ctx, marginSlots)
-	m.crew.radioOff.Store(false)
 	m.sleepSlots(ctx, 2*marginSlots)
-	stays := map[State][]State{Idle: {Idle}, Holding: {Holding}, Returning: {Returning, Done}, Done: {Done}, Stopped: {Stopped}}
-	if want := stays[f.State]; want != nil && !m.isIn(want...) {
-		m.noteContact(fmt.Sprintf("the crew was absent and returned, and the mission, which was %s, is %s", f.State, m.state()))
-	}
 	return nil
-}
-
-// endMayHold ends a hold without the crew's order some time after contact is back.
-func (m *mission) endMayHold(ctx context.Context, afterSlots float64) {
-	m.sleepSlots(ctx, afterSlots)
-	m.sleepWall(ctx, crewHoldS)
-	m.crew.setMayHold(false)
-}
-
-// noteContact notes that the leader did not do what a loss of contact requires.
-func (m *mission) noteContact(text string) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.contact = text
 }
 
 // injectForgery publishes forged messages of a leader.
@@ -805,14 +655,7 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 	}
 }
 
-func (m *mission) noteCounterReset(gapS float64) {
-	m.mutex.Lock()
-	defer m.mutex.Unlock()
-	m.counterResetGapsS = append(m.counterResetGapsS, gapS)
-}
-
 func (m *mission) restartBroker(ctx context.Context, slots float64) error {
-	m.explainSlots(slots + brokerRetryS*m.plan.Speed + 2)
 	address := m.broker.Address
 	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
@@ -829,7 +672,6 @@ func (m *mission) openBroker(ctx context.Context, address string) error {
 	}
 	m.noteFault(record.BrokerDown, 0, true, "")
 	m.crew.noteOutage()
-	m.judge.noteBrokerReturned(int(m.slotNow()+brokerRetryS*m.plan.Speed) + 2)
 	return err
 }
 
@@ -878,7 +720,7 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 		slot := int(m.slotNow())
 		m.sleepSlots(ctx, max(float64(slot)+secondAt-m.slotNow(), 0))
 		for _, user := range m.userIDs() {
-			if first, ok := m.judge.reportOf(user, slot); ok && first.Task != nil {
+			if first, ok := m.watch.reportOf(user, slot); ok && first.Task != nil {
 				first.Gain, first.CPUHz = map[int]float64{1: first.Gain[2], 2: first.Gain[1]}, first.CPUHz/10
 				maps.DeleteFunc(first.Gain, func(_ int, gain float64) bool { return gain == 0 })
 				if payload, err := telemetry.Encode(first); err == nil {

@@ -36,20 +36,12 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	if err = m.startMission(ctx); err == nil {
 		err = m.flySlots(ctx)
 	}
-	m.outcome.resumed = m.allFlying()
-	m.slotsEndedAt = m.elapsedSlots()
+	m.resumed = m.allFlying()
 	m.mutex.Lock()
 	if !m.epoch.IsZero() {
 		m.dueSlots = min(m.slotsFrom(m.epoch), float64(m.plan.Slots))
 	}
-	m.lastFaultEndInSlots = m.lastFaultEnd
-	if m.activeFaults > 0 {
-		m.lastFaultEndInSlots = m.slotsEndedAt
-	}
 	m.mutex.Unlock()
-	if err == nil && m.plan.Ending == endSlots && !m.isIn(Returning) {
-		m.judge.noteOrder(telemetry.ActionReturn, nil, m.vehicleTimesS())
-	}
 	if err == nil {
 		err = m.finish(ctx)
 	}
@@ -170,7 +162,7 @@ func (m *mission) finish(ctx context.Context) error {
 		for i, a := range m.autopilots {
 			s := a.State()
 			err = fmt.Errorf("%w; %d in %s at %.0f m, armed %v, under pilot control %v", err, i+1, s.Mode, s.Position.UpM, s.Armed,
-				m.judge.isPiloted(i))
+				m.watch.isPiloted(i))
 		}
 		return err
 	}
@@ -182,9 +174,6 @@ func (m *mission) finish(ctx context.Context) error {
 	if !m.crew.waitFor(ctx, func() bool { return m.crew.LiveStatuses > n+3 && !m.crew.hasUnanswered() }) {
 		return errors.New("the leader stopped reporting")
 	}
-	m.mutex.Lock()
-	m.lastSlotKnown = !m.plan.hasFault(BrokerGoneReturn)
-	m.mutex.Unlock()
 	return nil
 }
 
@@ -222,7 +211,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	// order: no return gives it back to the leader.
 	lands := func(i int) bool {
 		mode := m.autopilots[i].State().Mode
-		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.judge.isPiloted(i)
+		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.watch.isPiloted(i)
 	}
 	var refusedAt time.Time // first
 	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
@@ -233,7 +222,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 				inHold = append(inHold, i)
 			}
 		}
-		a.undoJudge = m.judge.returnToLeader(inHold, false)
+		a.undo = m.watch.giveBack(inHold, false)
 		if m.crew.sendAndWait(ctx, a) {
 			break
 		}
@@ -261,17 +250,14 @@ func (m *mission) pilotsLand() {
 			continue
 		}
 		givenBack := s.Mode == autopilot.ModePosition || s.Mode == autopilot.ModeStabilize // unknown to its leader
-		piloted := m.judge.isPiloted(i) || givenBack
+		piloted := m.watch.isPiloted(i) || givenBack
 		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true
 			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
 		}
-		if lands && !piloted {
-			m.judge.noteRescue(i, "its pilot, left in "+s.Mode.String())
-		}
 		if lands {
-			m.judge.pilotTookOver(i, a.TimeS(), func(h autopilot.Heartbeat) bool { return h.Mode == autopilot.ModeLand })
+			m.watch.take(i)
 			m.noteFault(record.PilotActs, i+1, false, autopilot.ModeLand.String())
 			a.SetModeByRC(autopilot.ModeLand)
 		}
@@ -351,7 +337,7 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 	flying, ending := state == Flying || state == Climbing, state == Returning || state == Done
 	for i, a := range m.autopilots {
 		s := a.State()
-		switch piloted := m.judge.isPiloted(i); {
+		switch piloted := m.watch.isPiloted(i); {
 		case s.Armed && !s.Landed:
 			if flying && (piloted || s.Mode == autopilot.ModeHold) ||
 				ending && piloted && m.plan.RelaunchesGrounded && s.Mode != autopilot.ModeLand {
@@ -364,7 +350,7 @@ func (m *mission) toRecover(state State) (air, ground []int) {
 	return air, ground
 }
 
-// newMissionRequest is a mission command for aircraft, which the judge notes. start, hold,
+// newMissionRequest is a mission command for aircraft, which are their leader's from then on. start, hold,
 // return and stop name no aircraft, and neither does a resume of all in the air.
 func (m *mission) newMissionRequest(action string, aircraft ...int) *request {
 	var named []int
@@ -374,23 +360,15 @@ func (m *mission) newMissionRequest(action string, aircraft ...int) *request {
 	}
 	req := m.crew.newRequest(m.random, action, named...)
 	if len(aircraft) > 0 {
-		req.undoJudge = m.judge.returnToLeader(aircraft, action != telemetry.ActionResume)
+		req.undo = m.watch.giveBack(aircraft, action != telemetry.ActionResume)
 	}
 	return req
 }
 
 // handleAnswer handles the answer to a mission command.
 func (m *mission) handleAnswer(req *request) {
-	switch {
-	case !req.accepted && req.undoJudge != nil:
-		req.undoJudge()
-	case req.accepted && req.action == telemetry.ActionResume && m.isIn(Returning, Done): // to its home
-		m.judge.noteOrder(telemetry.ActionReturn, req.aircraft, m.vehicleTimesS())
-	case req.accepted && (req.action != telemetry.ActionResume || m.isIn(Flying, Holding)):
-		if req.action == telemetry.ActionLaunch {
-			m.judge.handleLaunch(req.aircraft)
-		}
-		m.judge.noteOrder(req.action, req.aircraft, m.vehicleTimesS())
+	if !req.accepted && req.undo != nil {
+		req.undo()
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"prefdt/simbridge/judge"
 	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/simnet"
 )
@@ -42,7 +44,10 @@ func FlyFolder(folder string) error {
 		F: m.flyInBubble}}, nil, nil, nil).Run(); code != 0 {
 		return errors.New("the mission's goroutines did not end")
 	}
-	f := m.flown()
+	f, err := m.flown()
+	if err != nil {
+		return err
+	}
 	if raw, err = json.Marshal(f); err != nil {
 		return err
 	}
@@ -96,18 +101,16 @@ func jumpingClock() time.Time {
 	return now
 }
 
-// run flies the mission and decides whether it failed.
+// run flies the mission and ends its record.
 func (m *mission) run(ctx context.Context) {
 	began := time.Now()
 	err := m.fly(ctx)
-	if m.judge != nil && m.crew != nil && m.users != nil {
+	if m.crew != nil && m.users != nil {
 		exit := ""
 		if m.leaderEnded() { // before it is stopped
 			exit = m.leader.Load().Failure().Error()
 		}
-		m.judgeEnd(err)
 		m.endRecord(err, exit)
-		m.sortFindings()
 	} else {
 		m.failure = err.Error()
 	}
@@ -115,28 +118,38 @@ func (m *mission) run(ctx context.Context) {
 	m.tookS = time.Since(began).Seconds()
 }
 
-// flown is how it went.
-func (m *mission) flown() *Flown {
-	f := &Flown{
-		Plan: m.plan.String(), First: m.plan.Faults[0].coverageCell, Met: m.met, Broken: m.brokenRules, Known: m.known, Failure: m.failure,
-		Resumed: m.outcome.resumed, CameToItsEnd: m.outcome.state != "", AllowedErrorJ: m.outcome.allowedErrorJ, Result: m.outcome.Result,
-		MissionS: m.tookS,
-	}
-	for _, rule := range m.brokenRules {
-		if m.plan.knownIssue(rule) != "" {
-			f.KnownRules = append(f.KnownRules, rule)
-		}
-	}
+// flown judges the mission's record, and is how it went.
+func (m *mission) flown() (*Flown, error) {
+	f := &Flown{Plan: m.plan.String(), First: m.plan.Faults[0].coverageCell, Met: m.met, Failure: m.failure, Resumed: m.resumed,
+		MissionS: m.tookS}
 	for _, x := range m.plan.Faults {
 		f.Faults = append(f.Faults, x.Kind)
 	}
 	if m.plan.ClockJumps {
 		f.Faults = append(f.Faults, ClockJump)
 	}
-	if m.plan.lands() && m.judge != nil {
-		f.PacksLeft = m.judge.packsLeft()
+	if m.failure != "" {
+		return f, nil
 	}
-	return f
+	report, err := judge.Judge(filepath.Join(m.folder, recordFile))
+	if err != nil {
+		return nil, err
+	}
+	f.Report = *report
+	var reasons []string
+	for _, x := range report.Findings {
+		switch issue := m.plan.knownIssue(x.Rule); {
+		case x.Broken == 0 || m.Processes && judge.IsTimed(x.Rule):
+		case issue != "":
+			f.KnownRules = append(f.KnownRules, x.Rule)
+			f.Known = append(f.Known, fmt.Sprintf("%s (%s): %s", x.Rule, issue, x.First))
+		default:
+			f.Broken = append(f.Broken, x.Rule)
+			reasons = append(reasons, x.Rule+": "+x.First)
+		}
+	}
+	f.Failure = strings.Join(reasons, "; ")
+	return f, nil
 }
 
 // testDeps is what package testing asks of the program around a test.

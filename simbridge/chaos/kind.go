@@ -210,27 +210,20 @@ func (p *plan) isCopter(i int) bool { return len(p.Copters) > 0 && p.Copters[i] 
 
 // airframe is what an aircraft can do by its autopilot's parameters.
 type airframe struct {
-	copter     bool
 	speedMPS   float64 // the lesser of configuration and autopilot
 	descentMPS float64
 	landMPS    float64 // below slowBelowM
 	slowBelowM float64
 	silentS    float64 // an ArduCopter returns once its ground station is silent for so long
-	climbMPS   float64 // likewise, by setpoints from where it was resumed; 0: PX4 takes off again before it follows any
-	stopsInM   float64 // likewise, once it is to hold: others keep so much more from it
 }
 
 // airframe of aircraft i.
 func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
 	x := p.parameters(i)
-	if f = (airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
-		slowBelowM: x["MPC_LAND_ALT1"]}); p.isCopter(i) {
+	f = airframe{x["MPC_XY_VEL_MAX"], x["MPC_Z_V_AUTO_DN"], x["MPC_LAND_SPEED"], x["MPC_LAND_ALT1"], 0}
+	if p.isCopter(i) {
 		const cm = 0.01
-		f = airframe{true, cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
-			x["FS_GCS_TIMEOUT"], cm * x["WPNAV_SPEED_UP"], 13}
-		if p.SlowCopters {
-			f.stopsInM = 27
-		}
+		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"]}
 	}
 	if f.speedMPS = min(f.speedMPS, speedMaxMPS); p.SpeedMaxMPS > 0 {
 		f.speedMPS = min(f.speedMPS, p.SpeedMaxMPS)

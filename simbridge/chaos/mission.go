@@ -1,19 +1,16 @@
 package chaos
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,7 +54,7 @@ type mission struct {
 	autopilots       []*autopilot.Autopilot
 	users            *users.Simulator
 	crew             *crew
-	judge            *judge
+	watch            *watch
 	record           *record.Writer
 	leaderConfigPath string
 	links            []string // the leader's address for each aircraft
@@ -70,13 +67,9 @@ type mission struct {
 
 	mutex             sync.Mutex
 	epoch             time.Time      // start of slot 0; zero before
-	counterResetGapsS []float64      // before each reset of a battery's counters, the time in which they could not be read
-	leaderAbsentS     float64        // time without a leader
+	leaderReturnedAt  float64        // by elapsedSlots: the leader was last started or continued
 	met               []coverageCell // the faults that had their effect, with the states they began in
-	explainedSlots    float64        // that could not be opened or seen to open
 	dueSlots          float64        // since the start of slot 0 until no slot was to be opened any more; 0: not known yet
-	contact           string         // how the leader did not do what a loss of contact requires; empty: it did
-	lastSlotKnown     bool           // which slot was the last one
 	activeFaults      int
 	lastFaultEnd      float64 // by elapsedSlots
 	pendingFaults     []fault // not begun yet
@@ -84,20 +77,14 @@ type mission struct {
 	activeFaultStates []State // in which the active faults began
 	faultErrors       chan error
 
-	brokenRules []string // in the order of their first time
-	known       []string // findings that are listed and fail no mission
-	outcome     outcome
-	failure     string  // why the mission failed; empty: it did not
-	tookS       float64 // of its own time
+	resumed bool    // every aircraft was under the leader's command in the last slot
+	failure string  // why it could not be flown to its end; empty: it was
+	tookS   float64 // of its own time
 
-	began               time.Time
-	accountRows         strings.Builder
-	statusRows          bytes.Buffer
-	lastRecoverAt       float64   // by elapsedSlots
-	lastFaultEndInSlots float64   // likewise, of the last fault that began before the end of the slots
-	slotsEndedAt        float64   // likewise
-	resumedGrounded     bool      // the crew has sent a resume for aircraft on the ground
-	heldSince           time.Time // an aircraft is in Hold without the leader's command
+	began           time.Time
+	lastRecoverAt   float64   // by elapsedSlots
+	resumedGrounded bool      // the crew has sent a resume for aircraft on the ground
+	heldSince       time.Time // an aircraft is in Hold without the leader's command
 }
 
 // leaderProgram is a leader's program, in this process or in one of its own.
@@ -218,34 +205,6 @@ func (m *mission) standOutside() {
 	}
 }
 
-// limits are what the judge holds this mission to.
-func (m *mission) limits() limits {
-	l := limits{
-		lowPacks: m.plan.endsByPacks() || m.plan.hasFault(LowBattery), mayLeave: m.plan.mayLeave(), chases: m.plan.Crowd,
-		returns: m.plan.Ending == endReturn, slots: m.plan.Slots, shockSlot: m.plan.ShockSlot,
-		exactPacks: !m.plan.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery) &&
-			!slices.Contains(m.plan.situation(), "sensor"),
-		sharedLink: m.plan.OneLink, monitorSlots: int(math.Ceil(2 * m.plan.MonitorS)), powerFactor: 1.5, amslM: origin.AltM,
-	}
-	switch {
-	case m.plan.LandsAtReserve:
-		l.keptJ = reserveJ
-	case m.plan.lands():
-		l.reserve, l.leastUp = packReserve, m.plan.Packs.LeastUp
-		for i := range m.Aircraft {
-			l.packs = append(l.packs, packLimits{math.Abs(m.plan.SensorGain[i] - 1), counterStepJ + 2*heldErrorW*m.plan.MonitorS,
-				m.landingWaitS(i)})
-		}
-	}
-	if m.plan.Wind {
-		l.windMPS = m.world.Wind.MeanMaxMPS + 2*m.world.Wind.TurbulenceMPS
-	}
-	if m.plan.Listed {
-		l.list = m.userIDs()
-	}
-	return l
-}
-
 func (m *mission) userIDs() (ids []string) {
 	for i := range m.world.UserCount() {
 		ids = append(ids, fmt.Sprintf("u%02d", i+1))
@@ -270,11 +229,7 @@ func (m *mission) setUp(ctx context.Context) error {
 	}
 	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = m.broker.URL()
-	m.judge = newJudge(m.world.Physics, m.Aircraft, m.plan.Speed)
-	m.judge.limits = m.limits()
-	for i := range m.judge.aircraft {
-		m.judge.aircraft[i].airframe = m.plan.airframe(i, m.world.Physics.SpeedMaxMPS)
-	}
+	m.watch = newWatch(m.Aircraft)
 	if err := m.makeKeys(); err != nil {
 		return err
 	}
@@ -286,8 +241,7 @@ func (m *mission) setUp(ctx context.Context) error {
 		return err
 	}
 	m.closers = append(m.closers, m.crew.users.Close, m.crew.client.Close)
-	m.crew.mayHold = m.plan.hasFault(BrokerGoneHold, BrokerGoneReturn)
-	m.crew.leaderEnded, m.crew.onAnswer, m.crew.onStatus = m.leaderEnded, m.handleAnswer, m.recordAccounts
+	m.crew.leaderEnded, m.crew.onAnswer = m.leaderEnded, m.handleAnswer
 	if m.plan.Signed {
 		if m.crew.key, err = telemetry.ReadKey(m.keyPath("crew")); err != nil {
 			return err
@@ -317,9 +271,6 @@ func (m *mission) setUp(ctx context.Context) error {
 // startAutopilots starts the aircraft and returns the leader's address for each.
 func (m *mission) startAutopilots() (links []string, err error) {
 	truth := world.NewScenario(&m.world, m.plan.Seed)
-	m.judge.flightW = func(slot, i int, v geo.Local) float64 {
-		return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
-	}
 	for range m.Aircraft {
 		link, err := m.freeAddress()
 		if err != nil {
@@ -346,18 +297,20 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
-			PowerW: func(slot int, v geo.Local) float64 { return m.judge.flightW(slot, i, v) },
+			PowerW: func(slot int, v geo.Local) float64 {
+				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
+			},
 			OnMotion: func(_ int, s autopilot.State) {
 				m.record.State(i+1, record.StateOf(&s))
-				m.judge.handleMotion(i, s)
+				m.watch.handleMotion(i, s, m.plan.isCopter(i))
 			},
 			OnReceived: func(r autopilot.Received) {
 				m.record.Write(record.Line{Aircraft: i + 1, Got: record.GotOf(&r)})
-				m.judge.handleReceived(i, r)
+				m.watch.handleReceived(i, r, m.plan.isCopter(i))
 			},
 			OnHeartbeatSent: func(h autopilot.Heartbeat) {
 				m.record.Write(record.Line{Aircraft: i + 1, Heartbeat: record.HeartbeatOf(h)})
-				m.judge.handleHeartbeat(i, h)
+				m.watch.handleHeartbeat(i, h)
 			},
 		}}
 		if err := a.Initialize(); err != nil {
@@ -463,23 +416,21 @@ func (m *mission) lowPackJ(i int) float64 {
 	if m.slotNow() > float64(m.plan.ShockSlot-quietSlots) {
 		factor = m.world.Shock.Factor
 	}
-	m.judge.mutex.Lock()
-	defer m.judge.mutex.Unlock()
-	wayS, descentS, bestW := m.judge.wayHome(&m.judge.aircraft[i])
-	return left*reserveJ + factor*(wayS*bestW+descentS*m.world.Physics.Propulsion.PowerW(0))
+	seen, frame, p := m.watch.of(i), m.plan.airframe(i, m.world.Physics.SpeedMaxMPS), m.world.Physics.Propulsion
+	best := p.BestSpeedMPS(frame.speedMPS)
+	wayS := seen.home.Sub(seen.state.Position).HorizontalM() / best
+	return left*reserveJ + factor*(wayS*p.PowerW(best)+frame.descentS(seen.state.Position.UpM)*p.PowerW(0))
 }
 
 // handleBeacon sets the epoch, from which the times of all slots follow, with the first
-// beacon, and judges each. In a mission with a list of users a stranger answers it.
+// beacon. In a mission with a list of users a stranger answers it.
 func (m *mission) handleBeacon(s telemetry.Slot, received time.Time) {
 	if m.plan.Listed {
 		m.sendStranger(s)
 	}
 	if !m.epoch.IsZero() { // nothing else sets it
-		m.judge.handleBeacon(s, float64(received.Sub(m.epoch))/float64(m.slotWall()))
 		return
 	}
-	m.judge.handleBeacon(s, 0)
 	m.mutex.Lock()
 	m.epoch = received.Add(-time.Duration(s.Slot) * m.slotWall())
 	m.mutex.Unlock()

@@ -125,28 +125,6 @@ const (
 	endStop   ending = "stop"   // the crew stops it
 )
 
-// mustResume reports whether every aircraft has to be under the leader's command again at
-// the end. One need not be that was rebooted or disarmed, or that was on the ground when
-// the leader restarted in the climb, since it stays there until the crew launches it; nor
-// any in a mission that ended early.
-func (p *plan) mustResume() bool {
-	if p.Ending != endSlots {
-		return false
-	}
-	if p.endsByPacks() || p.hasFault(Reboot, PilotDisarm, CrewRadioReturn, BrokerGoneReturn, LowBattery, ArmingRefused, DiskRefuses,
-		KillInGap) {
-		return false
-	}
-	// one may be home before the crew resumes it
-	if p.fliesCopters() && p.hasFault(ProcessKill, ProcessStall, PowerCut, ForgedAtRestart, DiskStall, LinkLoss, StationSilence,
-		PilotReturn) {
-		return false
-	}
-	return !slices.ContainsFunc(p.Faults, func(f fault) bool {
-		return f.State == Climbing && (f.Kind == ProcessKill || f.Kind == ForgedAtRestart)
-	})
-}
-
 // hasFault reports whether a mission has a fault of one of some kinds.
 func (p *plan) hasFault(kinds ...FaultKind) bool {
 	return slices.ContainsFunc(p.Faults, func(f fault) bool { return slices.Contains(kinds, f.Kind) })
@@ -157,14 +135,13 @@ func (p *plan) hasFaultIn(s ...State) bool {
 	return slices.ContainsFunc(p.Faults, func(f fault) bool { return slices.Contains(s, f.State) })
 }
 
-// mayLeave reports whether an aircraft may go home in the slots by itself: with a pack that
-// is low or cannot be read, or after a climb that a fault held up.
-func (p *plan) mayLeave() bool {
-	return p.endsByPacks() || p.hasFault(LowBattery, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery,
-		ArmingRefused, Reboot) ||
-		slices.ContainsFunc(p.Faults, func(f fault) bool {
-			return (f.State == Climbing || f.State == Engaging) && f.Kind != PilotDisarm && f.Kind != PilotHold && f.Kind != PilotPosition
-		})
+// delays reports whether a kind of fault holds up what the leader does for its aircraft, which takes joules.
+func delays(k FaultKind) bool {
+	return slices.Contains([]FaultKind{
+		BrokerRestart, BrokerGoneHold, BrokerGoneReturn, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss, HeartbeatSilence, OutOfOrder,
+		ProcessKill, KillInGap, ProcessStall, PowerCut, DiskStall, DiskRefuses, ForgedAtRestart, CommandStorm, ArmingRefused,
+		StationSilence,
+	}, k)
 }
 
 func (p *plan) losesCrewRadio() bool { return p.hasFault(CrewRadioHold, CrewRadioReturn) }
@@ -336,7 +313,7 @@ func (p *plan) drawSituation(c *Config, k int) {
 	p.OneLink, p.Wind, p.Crowd, p.Listed = one(5) && c.Aircraft > 1, one(5), one(4), one(4)
 	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap,
 		DiskRefuses, BatterySwap, LowBattery) &&
-		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) }) // which takes joules
+		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) })
 	switch one(6) {
 	case true:
 		p.SpeedMaxMPS = 5 + 5*r.Float64()

@@ -55,6 +55,7 @@ func (m *mission) recordMessage(from, to, topic string, payload []byte) {
 
 // endRecord ends it, after the leader's end. exit is how the leader ended by itself before.
 func (m *mission) endRecord(failure error, exit string) {
+	m.users.ComputeUnopened(int(m.dueSlots))
 	for _, o := range m.users.Outcomes() {
 		m.record.Write(record.Line{Task: &record.Task{Slot: o.Slot, User: fmt.Sprintf("u%02d", o.User+1), By: o.By, Aircraft: o.Aircraft,
 			DelayS: o.DelayS, Missed: o.DeadlineMissed}})
@@ -63,7 +64,9 @@ func (m *mission) endRecord(failure error, exit string) {
 	if failure != nil {
 		e.Failure = failure.Error()
 	}
-	m.leader.Load().Shutdown()
+	if l := m.leader.Load().leaderProgram; l != nil {
+		l.Shutdown() // how it ended is the record's
+	}
 	l, err := ledger.OpenReadOnly(m.ledgerPath())
 	if err == nil {
 		var flights []ledger.Flight

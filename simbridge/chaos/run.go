@@ -18,6 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"prefdt/simbridge/judge"
 )
 
 // resultsFile, in a run's folder, has a line of JSON for each mission, see [Flown]. A run that is
@@ -34,22 +36,19 @@ type Flown struct {
 	Processes bool   `json:"processes,omitempty"`
 	Program   string `json:"program"` // digest of what flew it
 
-	Plan          string         `json:"plan"`
-	Faults        []FaultKind    `json:"faults"`
-	First         coverageCell   `json:"first"`
-	Met           []coverageCell `json:"met"`
-	Broken        []string       `json:"broken"`      // rules
-	KnownRules    []string       `json:"known_rules"` // those of them that are known findings
-	Known         []string       `json:"known"`       // with what was found
-	Failure       string         `json:"failure"`     // empty: it did not fail
-	Hung          bool           `json:"hung,omitempty"`
-	Resumed       bool           `json:"resumed"`
-	CameToItsEnd  bool           `json:"came_to_its_end"`
-	AllowedErrorJ float64        `json:"allowed_error_j"`
-	PacksLeft     string         `json:"packs_left,omitempty"`
-	TookS         float64        `json:"took_s"`    // of this machine
-	MissionS      float64        `json:"mission_s"` // of its own time
-	Result        Result         `json:"result"`    // its part in the run's
+	Plan       string         `json:"plan"`
+	Faults     []FaultKind    `json:"faults"`
+	First      coverageCell   `json:"first"`
+	Met        []coverageCell `json:"met"`
+	Broken     []string       `json:"broken"`      // rules, but for known findings
+	KnownRules []string       `json:"known_rules"` // that were broken, and are known findings
+	Known      []string       `json:"known"`       // with what was found
+	Failure    string         `json:"failure"`     // empty: it did not fail
+	Hung       bool           `json:"hung,omitempty"`
+	Resumed    bool           `json:"resumed"`   // every aircraft was under the leader's command in the last slot
+	TookS      float64        `json:"took_s"`    // of this machine
+	MissionS   float64        `json:"mission_s"` // of its own time
+	Report     judge.Report   `json:"report"`
 }
 
 // is whether it is a mission of a run.
@@ -133,28 +132,26 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 			return r, fmt.Errorf("interrupted: %w; -resume goes on", ctx.Err())
 		}
 		r.add(flown)
-		verdict := flown.PacksLeft
+		verdict := "ended safely"
 		switch {
 		case flown.Failure != "":
-			verdict += "FAILED: " + flown.Failure
+			verdict = "FAILED: " + flown.Failure
 		case flown.Resumed:
-			verdict += "resumed"
-		default:
-			verdict += "ended safely"
+			verdict = "resumed"
 		}
 		for _, finding := range flown.Known {
 			verdict += "; known: " + finding
 		}
-		fmt.Fprintf(progress, "mission %3d  %4.0f s in %4.1f s  %-58s ledger %4.0f of %4.0f J  %s\n", flown.Mission, flown.MissionS,
-			flown.TookS,
-			flown.Plan, flown.Result.MaxLedgerErrorJ, flown.AllowedErrorJ, verdict)
+		fmt.Fprintf(progress, "mission %3d  %4.0f s in %4.1f s  %-58s ledger off by %4.0f J  %s\n", flown.Mission, flown.MissionS,
+			flown.TookS, flown.Plan, flown.Report.Figures.LedgerErrorJ, verdict)
 	}
 	r.WallS = time.Since(began).Seconds()
 	r.Uncovered = r.planned.missingIn(r.FaultsByState)
 	if r.Missions >= fullRunMissions {
 		r.Uncovered = r.FaultsByState.uncovered(&c)
 	}
-	fmt.Fprintf(progress, "\n%s%d missions in %.0f s, %d at a time\n", r.FaultsByState, r.Missions, r.WallS, c.Jobs)
+	fmt.Fprintf(progress, "\n%s\n", r.RuleActivity())
+	fmt.Fprintf(progress, "%s%d missions in %.0f s, %d at a time\n", r.FaultsByState, r.Missions, r.WallS, c.Jobs)
 	return r, nil
 }
 

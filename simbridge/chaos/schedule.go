@@ -130,7 +130,7 @@ func (f *fault) duringStop() bool { return f.Kind == PilotPosition && f.State ==
 func (m *mission) isDueDuringStop(f *fault) bool {
 	const justS = 0.5
 	for i, a := range m.autopilots {
-		if s := a.State(); !s.Landed && s.TimeS-m.judge.observed(i).toldHoldS < justS {
+		if s := a.State(); !s.Landed && s.TimeS-m.watch.of(i).toldHoldS < justS {
 			f.Aircraft = i
 			return true
 		}
@@ -150,24 +150,24 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	if f.State == Idle {
 		return true
 	}
-	s, seen := m.autopilots[i].State(), m.judge.observed(i)
-	if slices.Contains([]FaultKind{StationSilence, PilotReturn}, f.Kind) && !seen.copter {
+	s, seen, copter := m.autopilots[i].State(), m.watch.of(i), m.plan.isCopter(i)
+	if slices.Contains([]FaultKind{StationSilence, PilotReturn}, f.Kind) && !copter {
 		return false
 	}
-	if !s.Armed || s.Landed || seen.pilot != nil {
+	if !s.Armed || s.Landed || seen.piloted {
 		return false
 	}
 	switch f.State {
 	case Engaging:
 		if f.Kind == KillInGap { // it has just reached OFFBOARD
-			return s.Mode == autopilot.ModeOffboard && seen.offboardFor() < 0.4
+			return s.Mode == autopilot.ModeOffboard && seen.offboardForS() < 0.4
 		}
-		if seen.copter { // nothing is streamed to it before
-			return s.Mode == autopilot.ModeOffboard && seen.offboardFor() < 0.4
+		if copter { // nothing is streamed to it before
+			return s.Mode == autopilot.ModeOffboard && seen.offboardForS() < 0.4
 		}
-		return seen.armOrder.streamed && s.Mode != autopilot.ModeOffboard
+		return seen.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
-		return seen.armOrder.armed && (f.Kind != PilotHold || s.Position.UpM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
+		return seen.shownArmed && (f.Kind != PilotHold || s.Position.UpM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
 			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
@@ -179,7 +179,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return false // so that there is a way home
 	}
 	if f.Kind == PilotHold { // also in the failsafe's Hold; the ledger has OFFBOARD a slot later
-		return seen.followed && m.autopilots[i].TimeS()-seen.followedSinceS > 2
+		return m.autopilots[i].TimeS()-seen.followedS > 2
 	}
 	return true
 }
@@ -189,9 +189,6 @@ const touchdownM = 3
 
 // noteFaultEnd notes that a fault is over, and whether it had its effect.
 func (m *mission) noteFaultEnd(f fault, met bool) {
-	if delays(f.Kind) {
-		m.judge.forgive(0)
-	}
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	if met {

@@ -38,8 +38,14 @@ type Finding struct {
 	First   string             `json:"first,omitempty"`   // how, the first time
 }
 
+// Report is what is found of a flight.
+type Report struct {
+	Findings []Finding `json:"findings"` // of each rule, in the order of the table
+	Figures  Figures   `json:"figures"`
+}
+
 // Judge judges the record in a file.
-func Judge(path string) ([]Finding, error) {
+func Judge(path string) (*Report, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -49,18 +55,18 @@ func Judge(path string) ([]Finding, error) {
 }
 
 // Read judges a record.
-func Read(r io.Reader) ([]Finding, error) {
+func Read(r io.Reader) (*Report, error) {
 	f, err := load(r)
 	if err != nil {
 		return nil, err
 	}
-	var all []Finding
+	x := &Report{Figures: f.figures()}
 	for _, rule := range rules {
 		c := &check{flight: f, finding: Finding{Rule: rule.Name, Assumed: map[string]float64{}}}
 		rule.judge(c)
-		all = append(all, c.finding)
+		x.Findings = append(x.Findings, c.finding)
 	}
-	return all, nil
+	return x, nil
 }
 
 // Rules is everything that is judged.
@@ -68,6 +74,23 @@ func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
 var rules = slices.Concat(motionRules, packRules, linkRules, wireRules, ledgerRules)
+
+// timed are the rules that depend on when something happens. With programs in real time a slow machine may hide, or
+// seem to show, that they are broken.
+var timed = []string{
+	"separation", "least separation", "speed", "hold", "hold drifts", "moves on", "stop", "return", "pack", "failsafe", "climb", "rejoin",
+	"leaves", "reserve", "lands at reserve", "uses pack", "flew", "fence", "height", "take-off", "holding", "wind", "pilot", "ground",
+	"no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation", "slot time", "serves", "status", "floor",
+	"acknowledged", "energy by slot", "transit", "course", "slots", "answered", "decided",
+}
+
+// IsTimed reports whether a rule is one of these.
+func IsTimed(rule string) bool { return slices.Contains(timed, rule) }
+
+// IsUnsafe reports whether a rule is one of where aircraft fly, or of what they are commanded.
+func IsUnsafe(rule string) bool {
+	return slices.ContainsFunc(slices.Concat(motionRules, linkRules), func(r Rule) bool { return r.Name == rule })
+}
 
 // RuleTable is the table of rules in Markdown.
 func RuleTable() string {
@@ -82,7 +105,8 @@ func RuleTable() string {
 // check is one rule in one flight.
 type check struct {
 	*flight
-	finding Finding
+	finding    Finding
+	leftShares []float64 // left of packs
 }
 
 // breakAt notes that the rule was broken.

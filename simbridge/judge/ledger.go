@@ -79,6 +79,7 @@ func (c *check) ledger() {
 
 const (
 	modelErrorW = 250 // of the power model, which knows no shock, at v* and above
+	modelledW   = 60  // of the model, where it has had measurements
 	climbW      = 450 // which a current that holds from the ground on has not
 )
 
@@ -91,7 +92,7 @@ func (f *flight) unread(a *aircraft) spans {
 			x.toS = max(x.toS, x.fromS+bootS)
 		case record.LeaderDown: // until it says something for the first time
 			x.toS = min(max(x.toS, f.firstStatusAfter(x.toS)), f.endS)
-		case "link_loss", "battery_absent", "battery_handover", "disk_stall":
+		case "link_loss", "battery_absent", "battery_handover", "battery_wild", "disk_stall":
 		default:
 			continue
 		}
@@ -165,7 +166,7 @@ func (c *check) energyBySlot() {
 				break
 			}
 			booked += r.Aircraft[i].EnergyJ
-			if r.Missed { // its joules are shared out with those of the slots around it
+			if r.Missed || c.excusesAny(a.number, endS, "leader away", "disk stands") { // its joules are shared out with those of the slots around it
 				continue
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
@@ -189,7 +190,9 @@ func (c *check) transit() {
 			continue
 		}
 		truth := a.spentJ(c.endS) - a.spentJ(endS) + a.spentJ(c.epochS)
-		c.atMost(c.endS, math.Abs(x.TransitJ-truth), 2*c.allowedJ(a, c.endS, 1),
+		// What nobody measured is the model's, in the slots or outside of them.
+		modelJ := modelledW * c.unread(a).and(spans{{0, c.endS}}).lengthS()
+		c.atMost(c.endS, math.Abs(x.TransitJ-truth), 2*c.allowedJ(a, c.endS, 1)+modelJ,
 			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f",
 			x.TransitJ, a.number, truth)
 	}

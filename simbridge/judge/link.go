@@ -481,6 +481,9 @@ func (c *check) engages() {
 				continue
 			}
 			timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t < g.timeS-1 })
+			if len(timesS) < needs && c.excuses("link cut", a.number, g.timeS) {
+				continue
+			}
 			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
 				len(timesS))
 			c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,

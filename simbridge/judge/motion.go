@@ -649,6 +649,10 @@ func (c *check) leaves() {
 				c.excusesAny(a.number, s.timeS, "low pack", "comes home by itself", "leader away", "late climb") {
 				continue
 			}
+			if c.packSpent(a, s.timeS-record.PeriodS) {
+				c.finding.Assumed["its pack is spent"]++
+				continue
+			}
 			c.breakAt(s.timeS, "aircraft %d lands in slot %.0f, and nobody called it back", a.number, c.slotAt(s.timeS))
 		}
 	}

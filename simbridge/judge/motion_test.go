@@ -158,6 +158,7 @@ func TestMotionRules(t *testing.T) {
 		"home":        func(f *flight) { f.from(1, 190, wholeS, func(s *state) { s.PositionM[1] += 6 }) },
 		"taken place": func(f *flight) { f.from(1, 190, wholeS, func(s *state) { s.PositionM[0] = 551 }) },
 		"leaves": func(f *flight) {
+			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 60e3 })
 			f.from(1, 60, 65, func(s *state) { s.Mode = land })
 		},
 		"flew": func(f *flight) {

@@ -162,7 +162,7 @@ func (c *check) landsAtReserve() {
 		if waited > 0 {
 			c.finding.Assumed["waits for others"] += waited
 		}
-		least -= p.sensorJ() + 1.25*waited*hoverW
+		least -= p.sensorJ() + counterStepJ + 1.25*waited*hoverW
 		c.atMost(p.landing.at.timeS, least, max(p.leftJ(), 1e-9), "aircraft %d lands with %.2f %% of its pack, %.0f J, of %.0f that it could keep",
 			p.a.number, 100*p.leftJ()/p.landing.at.PackJ, p.leftJ(), least)
 	})
@@ -208,6 +208,7 @@ func (c *check) usesPack() {
 		}
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
 		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW + windJ
+		c.leftShares = append(c.leftShares, p.leftJ()/l.at.PackJ)
 		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
 			100*p.leftJ()/l.at.PackJ, l.at.PackJ)
 	})

@@ -148,7 +148,7 @@ func (f *flight) unreported() map[int]float64 {
 
 // dispatch solves each slot again. The price of what was decided in a slot is that of the next one's offer.
 func (c *check) dispatch() {
-	const share, slackS, flightShare, flightSlackS = 0.03, 0.04, 0.02, 0.1
+	const share, slackS, flightShare, flightSlackS = 0.1, 0.15, 0.03, 0.2
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
@@ -208,15 +208,19 @@ func (c *check) dispatch() {
 // beliefShare is what decisions on beliefs cost more than those on reports, by what was reported.
 const beliefShare = 0.25
 
-// packsSpent reports whether a pack has hardly more than the reserve and the way home, so that it limits what its aircraft computes.
+// packsSpent reports whether the pack of an aircraft is spent.
 func (f *flight) packsSpent(timeS float64) bool {
-	const hardlyJ = 3e3
+	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return f.packSpent(a, timeS) })
+}
+
+// packSpent reports whether a pack has hardly more than the reserve and the way home, so that it limits what its aircraft
+// computes, and sends it home.
+func (f *flight) packSpent(a *aircraft, timeS float64) bool {
+	const hardlyJ, margin = 6e3, 1.25
 	speedMPS, bestW := f.Physics.MinPower()
-	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool {
-		s := a.at(timeS)
-		home, _ := a.homeAt(timeS)
-		wayS := horizontalM(sub(s.PositionM, home)) / min(speedMPS, a.speedMPS)
-		homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))
-		return s.LeftJ < reserveJ+hardlyJ+1.25*homeJ
-	})
+	s := a.at(timeS)
+	home, _ := a.homeAt(timeS)
+	wayS := horizontalM(sub(s.PositionM, home)) / min(speedMPS, a.speedMPS)
+	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))
+	return s.LeftJ < reserveJ+hardlyJ+margin*homeJ
 }

@@ -652,7 +652,7 @@ func (c *check) contact() {
 			fly := a.offboard.and(a.led).and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
 			returnsS := x.fromS + c.Absence.BrokerReturnS*c.Speed
 			returned := spans{{returnsS + withinS, x.toS}}
-			c.always(a, fly.and(spans{{0, returnsS}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
+			c.always(a, fly.and(spans{{0, returnsS - 1}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
 				func(s *state, value, bound float64) string { return "without the broker an aircraft flies on" })
 			c.always(a, fly.and(returned), 0, func(s *state) (value, bound float64) {
 				if home, ok := a.homeAt(s.timeS); ok && s.speedMPS() < stillMPS {

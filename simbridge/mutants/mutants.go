@@ -17,8 +17,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"prefdt/simbridge/chaos"
 )
 
 // Fault is one planted fault.
@@ -31,6 +34,27 @@ type Fault struct {
 	Missions []string `yaml:"missions"` // situations in which it can show, the most telling first
 	Rules    []string `yaml:"rules"`    // of the judge that should see it
 	Tests    []string `yaml:"tests"`    // packages whose tests should, and -run which
+
+	Area string `yaml:"-"` // its file
+}
+
+// kinds are those of missions in which the faults of an area can show; in plain ones those of any other area.
+var kinds = map[string][]chaos.Kind{
+	"ardupilot": {chaos.ArduPilot, chaos.Mixed},
+	"batteries": {chaos.Plain, chaos.Packs},
+	"duty":      {chaos.Packs, chaos.Plain},
+	"dutyplan":  {chaos.Packs},
+	"envelope":  {chaos.Plain, chaos.Mixed, chaos.ArduPilot},
+	"estimates": {chaos.Packs, chaos.Plain},
+	"tasks":     {}, // no mission has workers: a task's own process enters no virtual time
+}
+
+// kinds are those of the missions in which the fault can show.
+func (f *Fault) kinds() []chaos.Kind {
+	if k, ok := kinds[f.Area]; ok {
+		return k
+	}
+	return []chaos.Kind{chaos.Plain}
 }
 
 //go:embed faults
@@ -58,6 +82,7 @@ func Load() (all []Fault, err error) {
 			case slices.ContainsFunc(all, func(g Fault) bool { return g.ID == f.ID }):
 				return nil, fmt.Errorf("%s: there are two faults %s", e.Name(), f.ID)
 			}
+			f.Area = strings.TrimSuffix(e.Name(), ".yaml")
 			all = append(all, f)
 		}
 	}

@@ -32,9 +32,11 @@ func TestFaultsApply(t *testing.T) {
 	if len(all) < 80 {
 		t.Errorf("%d faults, want 80 at least", len(all))
 	}
-	c := Config{Seed: 7}
-	conf := c.missions("simbridge", "out")
-	plans := chaos.NewPlans(&conf)
+	r := runner{Config: Config{Seed: 7, Most: 1}, plans: map[chaos.Kind]chaos.Plans{}}
+	for _, kind := range chaos.Kinds {
+		conf := r.missions(kind, "simbridge", "out")
+		r.plans[kind] = chaos.NewPlans(&conf)
+	}
 	rooms := map[string]int{}
 	for _, f := range all {
 		mutated, err := f.apply("../..")
@@ -45,7 +47,7 @@ func TestFaultsApply(t *testing.T) {
 		if original, _ := os.ReadFile(filepath.Join("../..", f.File)); string(original) == string(mutated) {
 			t.Errorf("fault %s changes nothing", f.ID)
 		}
-		if len(plans.Fitting(f.Missions, 1)) == 0 {
+		if len(f.kinds()) > 0 && len(r.fitting(f)) == 0 {
 			t.Errorf("no mission fits fault %s: %v", f.ID, f.Missions)
 		}
 		for _, room := range []string{"firmware", "telemetry", "inference/goal"} {
@@ -132,7 +134,7 @@ func TestFaultThatNoLongerApplies(t *testing.T) {
 // faults that exist.
 func TestCaught(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "caught.csv")
-	want := []Caught{{ID: "a", Rule: "home, blocked", Mission: 3, Flown: 1},
+	want := []Caught{{ID: "a", Rule: "home", Kind: "plain", Mission: 3, Flown: 1},
 		{ID: "b", Mission: -1, Flown: 12, Test: "./firmware/fleet TestX"}}
 	if err := WriteCaught(path, want); err != nil {
 		t.Fatal(err)
@@ -182,7 +184,7 @@ func TestShown(t *testing.T) {
 		return len(raw)
 	}
 	c := Config{Checkpoint: "../../configs/checkpoint", Out: t.TempDir(), Seed: 7}
-	r := runner{Config: c, baseline: baseline{config: c, leader: flyer("usual", "home"), flown: map[int]func() ([]string, error){}}}
+	r := runner{Config: c, baseline: baseline{config: c, leader: flyer("usual", "home"), flown: map[flight]func() ([]string, error){}}}
 	for _, x := range []struct {
 		name, want string
 		usual      int // flights of the leader without a fault until then
@@ -193,7 +195,7 @@ func TestShown(t *testing.T) {
 		{"faulty", "fence", 1, []string{"home", "fence"}},
 	} {
 		name := strings.ReplaceAll(x.name, " ", "-")
-		got, err := r.shown(t.Context(), c.missions(flyer(name, x.broken...), filepath.Join(c.Out, name)), 3)
+		got, err := r.shown(t.Context(), c.missions(chaos.Plain, flyer(name, x.broken...), filepath.Join(c.Out, name)), flight{chaos.Plain, 3})
 		if err != nil || got != x.want || flights(name) != 1 || flights("usual") != x.usual {
 			t.Errorf("%s: %q, %v, want %q; it flew %d times, the usual one %d times", x.name, got, err, x.want, flights(name),
 				flights("usual"))

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ type Config struct {
 	Checkpoint string   // folder of the policy
 	Out        string   // folder for programs, logs and results
 	Only       []string // ids; none: all
-	Sample     int      // so many, spread over those that their first mission caught before, by rules that no slow machine can hide; 0: all
+	Sample     int      // so many, spread over those that their first mission caught before; 0: all
 	Jobs       int      // faults at once
 	Seed       uint64   // of the missions
 	Most       int      // missions for one fault
@@ -42,10 +41,10 @@ const (
 	aircraft      = 2
 )
 
-// missions is the configuration of the missions.
-func (c *Config) missions(leader, folder string) chaos.Config {
+// missions is the configuration of the missions of a kind.
+func (c *Config) missions(kind chaos.Kind, leader, folder string) chaos.Config {
 	return chaos.Config{
-		Missions: drawnMissions, Seed: c.Seed, Kind: chaos.Plain, Slots: slots, Speed: 1, Aircraft: aircraft, Jobs: 1,
+		Missions: drawnMissions, Seed: c.Seed, Kind: kind, Slots: slots, Speed: 1, Aircraft: aircraft, Jobs: 1,
 		Flyer: leader, Checkpoint: c.Checkpoint, Out: folder,
 	}
 }
@@ -54,22 +53,23 @@ func (c *Config) missions(leader, folder string) chaos.Config {
 type Caught struct {
 	ID      string
 	Rule    string // of the judge that caught it; empty: none
-	Mission int    // in which; -1: none
+	Kind    string // of the missions in which it did
+	Mission int    // of those; -1: none
 	Flown   int    // missions until then
 	Test    string // that caught it; empty: none, or none was run
 }
 
 func (c Caught) record() []string {
-	return []string{c.ID, c.Rule, strconv.Itoa(c.Mission), strconv.Itoa(c.Flown), c.Test}
+	return []string{c.ID, c.Rule, c.Kind, strconv.Itoa(c.Mission), strconv.Itoa(c.Flown), c.Test}
 }
 
-var header = []string{"fault", "rule", "mission", "missions_flown", "test"}
+var header = []string{"fault", "rule", "kind", "mission", "missions_flown", "test"}
 
 // String says what caught it.
 func (c Caught) String() string {
 	switch {
 	case c.Rule != "":
-		return fmt.Sprintf("%s, in mission %d, the %d. tried", c.Rule, c.Mission, c.Flown)
+		return fmt.Sprintf("%s, in %s mission %d, the %d. tried", c.Rule, c.Kind, c.Mission, c.Flown)
 	case c.Test != "":
 		return fmt.Sprintf("%s, after %d missions in silence", c.Test, c.Flown)
 	}
@@ -80,7 +80,7 @@ func (c Caught) String() string {
 type runner struct {
 	Config
 	baseline baseline
-	plans    chaos.Plans
+	plans    map[chaos.Kind]chaos.Plans
 	mutex    sync.Mutex // of results and progress
 	testing  sync.Mutex // one suite at a time: they fly, too
 	results  []Caught
@@ -102,25 +102,24 @@ func Run(ctx context.Context, c Config, progress io.Writer) ([]Caught, error) {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return nil, err
 	}
-	conf := c.missions("leader", "")
-	r := &runner{Config: c, progress: progress, plans: chaos.NewPlans(&conf)}
+	r := &runner{Config: c, progress: progress, plans: map[chaos.Kind]chaos.Plans{}}
+	for _, kind := range chaos.Kinds {
+		conf := c.missions(kind, "leader", "")
+		r.plans[kind] = chaos.NewPlans(&conf)
+	}
 	r.results, err = ReadCaught(filepath.Join(c.Out, "caught.csv"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	err = nil
-	r.baseline = baseline{config: c, flown: map[int]func() ([]string, error){}}
+	r.baseline = baseline{config: c, flown: map[flight]func() ([]string, error){}}
 	if err := r.baseline.open(ctx); err != nil {
 		return nil, err
 	}
 	left := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
 		return slices.ContainsFunc(r.results, func(x Caught) bool { return x.ID == f.ID })
 	})
-	// All are built before the first flies: a compiler beside it would hold its leader up.
-	fmt.Fprintf(progress, "building %d leaders\n", len(left))
-	if err = each(left, runtime.NumCPU(), func(f Fault) error { return r.build(ctx, f) }); err == nil {
-		err = each(left, c.Jobs, func(f Fault) error { return r.seek(ctx, f) })
-	}
+	err = each(left, c.Jobs, func(f Fault) error { return r.seek(ctx, f) })
 	var ordered []Caught
 	for _, f := range faults {
 		if k := slices.IndexFunc(r.results, func(x Caught) bool { return x.ID == f.ID }); k >= 0 {
@@ -205,7 +204,7 @@ func (c *Config) choose() (faults []Fault, err error) {
 		if known, err = Committed(); err != nil {
 			return nil, err
 		}
-		known = slices.DeleteFunc(known, func(x Caught) bool { return x.Rule == "" || x.Flown > 1 || chaos.IsTimed(x.Rule) })
+		known = slices.DeleteFunc(known, func(x Caught) bool { return x.Rule == "" || x.Flown > 1 })
 		for i := range min(c.Sample, len(known)) {
 			x := known[i*len(known)/min(c.Sample, len(known))]
 			if k := slices.IndexFunc(all, func(f Fault) bool { return f.ID == x.ID }); k >= 0 {
@@ -224,14 +223,19 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 	}
 	folder := filepath.Join(r.Out, f.ID)
 	began, caught := time.Now(), Caught{ID: f.ID, Mission: -1}
-	conf := r.missions(leader, folder)
-	for _, k := range r.plans.Fitting(f.Missions, r.Most) {
+	if len(f.kinds()) > 0 {
+		if err := r.build(ctx, f); err != nil {
+			return err
+		}
+	}
+	for _, x := range r.fitting(f) {
 		caught.Flown++
-		if caught.Rule, err = r.shown(ctx, conf, k); err != nil {
+		conf := r.missions(x.kind, leader, folder)
+		if caught.Rule, err = r.shown(ctx, conf, x); err != nil {
 			return err
 		}
 		if caught.Rule != "" {
-			caught.Mission = k
+			caught.Kind, caught.Mission = string(x.kind), x.mission
 			break
 		}
 	}
@@ -243,6 +247,32 @@ func (r *runner) seek(ctx context.Context, f Fault) error {
 	os.Remove(leader)
 	os.RemoveAll(folder)
 	return r.add(caught, time.Since(began))
+}
+
+// flight is a mission of a kind.
+type flight struct {
+	kind    chaos.Kind
+	mission int
+}
+
+// fitting are the missions to fly with a fault, of its kinds in turn.
+func (r *runner) fitting(f Fault) (all []flight) {
+	perKind := map[chaos.Kind][]int{}
+	for _, kind := range f.kinds() {
+		situations := f.Missions
+		if kind == chaos.Packs { // whatever a fault of the packs needs, these have
+			situations = append(slices.Clone(situations), "any")
+		}
+		perKind[kind] = r.plans[kind].Fitting(situations, r.Most)
+	}
+	for k := 0; len(all) < r.Most && k < r.Most; k++ {
+		for _, kind := range f.kinds() {
+			if k < len(perKind[kind]) && len(all) < r.Most {
+				all = append(all, flight{kind, perKind[kind][k]})
+			}
+		}
+	}
+	return all
 }
 
 // flyOne flies the one mission of a configuration. One that hangs is an error: that is the
@@ -257,13 +287,13 @@ func flyOne(ctx context.Context, conf chaos.Config) (chaos.Result, error) {
 
 // shown returns a rule that the leader of a configuration breaks in a mission, and the leader without
 // a planted fault does not; empty: there is none.
-func (r *runner) shown(ctx context.Context, conf chaos.Config, mission int) (rule string, err error) {
-	conf.Only = []int{mission}
+func (r *runner) shown(ctx context.Context, conf chaos.Config, x flight) (rule string, err error) {
+	conf.Only = []int{x.mission}
 	result, err := flyOne(ctx, conf)
 	if err != nil || len(result.Outcomes[0].Broken) == 0 {
 		return "", err
 	}
-	usual, err := r.baseline.broken(ctx, mission)
+	usual, err := r.baseline.broken(ctx, x)
 	if err != nil {
 		return "", err
 	}
@@ -337,7 +367,7 @@ type baseline struct {
 	config Config
 	leader string
 	mutex  sync.Mutex
-	flown  map[int]func() ([]string, error) // by mission; each is flown once
+	flown  map[flight]func() ([]string, error) // each is flown once
 }
 
 func (b *baseline) open(ctx context.Context) (err error) {
@@ -348,20 +378,20 @@ func (b *baseline) open(ctx context.Context) (err error) {
 }
 
 // broken returns the rules that it breaks in a mission.
-func (b *baseline) broken(ctx context.Context, mission int) ([]string, error) {
+func (b *baseline) broken(ctx context.Context, x flight) ([]string, error) {
 	b.mutex.Lock()
-	flown := b.flown[mission]
+	flown := b.flown[x]
 	if flown == nil {
 		flown = sync.OnceValues(func() ([]string, error) {
-			conf := b.config.missions(b.leader, filepath.Join(b.config.Out, "unplanted"))
-			conf.Only = []int{mission}
+			conf := b.config.missions(x.kind, b.leader, filepath.Join(b.config.Out, "unplanted"))
+			conf.Only = []int{x.mission}
 			result, err := flyOne(ctx, conf)
 			if err != nil {
 				return nil, err
 			}
 			return result.Outcomes[0].Broken, nil
 		})
-		b.flown[mission] = flown
+		b.flown[x] = flown
 	}
 	b.mutex.Unlock()
 	return flown()
@@ -396,10 +426,10 @@ func decodeCaught(from io.Reader) (results []Caught, err error) {
 		return nil, fmt.Errorf("results of planted faults: want a CSV file with the columns %v (%v)", header, err)
 	}
 	for _, row := range rows[1:] {
-		x := Caught{ID: row[0], Rule: row[1], Test: row[4]}
-		x.Mission, err = strconv.Atoi(row[2])
+		x := Caught{ID: row[0], Rule: row[1], Kind: row[2], Test: row[5]}
+		x.Mission, err = strconv.Atoi(row[3])
 		if err == nil {
-			x.Flown, err = strconv.Atoi(row[3])
+			x.Flown, err = strconv.Atoi(row[4])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("results of planted faults: %w", err)
