@@ -24,7 +24,7 @@ import (
 const smallTraining = `
 arch: {width: 32, pair_width: 16, layers: 1, heads: 2, context: 1}
 batch: 8
-schedule: {rate: 0.004, warm_up: 10, steps: 80}
+schedule: {rate: 0.004, warm_up: 10, steps: 60}
 `
 
 // runCommand runs one command of the pipeline.
@@ -52,13 +52,13 @@ func TestPipeline(t *testing.T) {
 	for _, run := range []string{"first", "second"} {
 		for _, again := range []string{"", "made before"} {
 			var said bytes.Buffer
-			if runCommand(t, &said, "corpus", "-config", short, "-out", at(run, "corpus"), "-flights", "520", "-episodes", "10", "-merge",
+			if runCommand(t, &said, "corpus", "-config", short, "-out", at(run, "corpus"), "-flights", "400", "-episodes", "4", "-merge",
 				at("search", "archive.json"), "-resume"); !strings.Contains(said.String(), again) {
 				t.Errorf("resumed, the corpus is not the one that there is: %s", said.String())
 			}
 		}
 		training := []string{"train", "-config", short, "-corpus", at(run, "corpus"), "-out", at(run, "train"), "-recipe", config,
-			"-validate", "60", "-resume"}
+			"-validate", "20", "-resume"}
 		if run == "second" { // half of it, then the rest
 			interrupted, stop := context.WithCancel(context.Background())
 			defer stop()
@@ -91,7 +91,7 @@ func TestPipeline(t *testing.T) {
 			record.Made[at(run, "corpus", "manifest.json")] == "" || record.World == "" || record.Seeds["train_last"] != "99999" {
 			t.Errorf("what the checkpoint was made of: %+v", record)
 		}
-		if ck.Training["steps"] == 0 || ck.Training["batch"] == 0 || ck.Training["flights"] != 520 {
+		if ck.Training["steps"] == 0 || ck.Training["batch"] == 0 || ck.Training["flights"] != 400 {
 			t.Errorf("its training: %v", ck.Training)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAnotherWorld(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	offlinetest.Write(t, "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
 	offlinetest.Write(t, smallTraining, at("train.yaml"))
-	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "5")
+	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "3")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
 	var refusal bytes.Buffer
 	if code := program.Run(t.Context(), append([]string{"train", "-config", "../configs/world.yaml"}, training...), io.Discard,

@@ -52,7 +52,7 @@ func (c *Config) Check() error {
 		return err
 	}
 	if err := cmp.Or(command.CheckRanges(c), command.CheckRanges(&c.Schedule),
-		command.InRange("flights", c.Flights, 2*statisticFlights, validationFirst)); err != nil {
+		command.InRange("flights", c.Flights, 10*gateBins, validationFirst)); err != nil {
 		return fmt.Errorf("training's %w", err)
 	}
 	if c.Workers > c.Batch {

@@ -50,7 +50,7 @@ type Config struct {
 	Settings         int `json:"settings" yaml:"settings" range:"3,256"`                     // K, of each arm that has no list of its own
 	Prices           int `json:"prices" yaml:"prices" range:"3,256"`                         // of the arm dispatch-teacher
 
-	CorpusFlights   int `json:"flights" yaml:"flights" range:"500,1e7"` // of each corpus
+	CorpusFlights   int `json:"flights" yaml:"flights" range:"400,1e7"` // of each corpus
 	ArchiveEpisodes int `json:"episodes" yaml:"episodes" range:"1,1e5"` // that each archive member's outcome is a mean over
 
 	Train    train.Config `json:"train" yaml:"train"` // of the arms that the study trains
