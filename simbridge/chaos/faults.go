@@ -32,7 +32,8 @@ func (m *mission) sleepSlots(ctx context.Context, slots float64) {
 
 // aircraftFaults are those of one aircraft; all others concern the fleet.
 var aircraftFaults = []FaultKind{
-	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss, HeartbeatSilence,
+	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss,
+	HeartbeatSilence,
 	OutOfOrder, PilotDisarm, PilotPosition, PilotHold, PilotReturn, ArmingDenied, ArmingRefused, LowBattery, KillInGap, StationSilence,
 }
 

@@ -66,9 +66,6 @@ func (x coverageCell) isOfCopters() bool { return slices.Contains(copterFaults, 
 // lands reports whether a mission's packs are to be at their reserve at touchdown.
 func (p *plan) lands() bool { return p.Packs != nil }
 
-// endsByPacks reports whether packs may end the flight of an aircraft.
-func (p *plan) endsByPacks() bool { return p.BoundedPacks || p.lands() }
-
 // flies reports whether a mission has an ArduCopter.
 func (p *plan) fliesCopters() bool { return slices.Contains(p.Copters, true) }
 

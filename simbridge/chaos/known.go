@@ -13,8 +13,8 @@ var knownFindings = []knownFinding{
 		"speed, two that meet pass at 9.4 m"},
 	{"delay", "process_stall", "a leader that stood still after a beacon that reached nobody books the tasks of that slot as if it had"},
 	{"record", "process_stall", "likewise, and its row is not missed"},
-	{"told position", "wrong_samples", "one position that is wrong is believed if it is the first that is received: the true ones after it " +
-		"are refused for 9 s, in which nothing takes off"},
+	{"told position", "wrong_samples", "one position that is wrong is believed if it is the first that is received: the true " +
+		"ones after it are refused for 9 s, in which nothing takes off"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +
 		"home is taken to cost what it does on average over them; up to 30 % is left, of at most 23"},

@@ -43,7 +43,8 @@ type reportKey struct {
 func newWatch(aircraft int) *watch {
 	w := &watch{reports: map[reportKey]telemetry.Report{}, minM: math.Inf(1)}
 	for range aircraft {
-		w.aircraft = append(w.aircraft, watched{offboardS: math.Inf(1), toldHoldS: math.Inf(-1), setpointS: math.Inf(-1), followedS: math.Inf(1)})
+		w.aircraft = append(w.aircraft, watched{offboardS: math.Inf(1), toldHoldS: math.Inf(-1), setpointS: math.Inf(-1),
+			followedS: math.Inf(1)})
 	}
 	return w
 }

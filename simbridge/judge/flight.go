@@ -517,10 +517,12 @@ type airframe struct {
 
 func airframeOf(a *record.Aircraft) (f airframe) {
 	x := a.Parameters
-	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"]}
+	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
+		slowBelowM: x["MPC_LAND_ALT1"]}
 	if strings.HasPrefix(a.Autopilot, "ardu") {
 		const cm, lagM, slowLagM = 0.01, 13, 27
-		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], cm * x["WPNAV_SPEED_UP"],
+		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
+			cm * x["WPNAV_SPEED_UP"],
 			lagM, x["FS_GCS_TIMEOUT"]}
 		if x["WPNAV_ACCEL"] > 0 {
 			f.stopsInM = slowLagM

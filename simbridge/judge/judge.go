@@ -153,7 +153,8 @@ func (c *check) use(value, bound float64) {
 
 // always checks a number of an aircraft's state, at each that is in some times. It may come from a moment before a
 // bound is reached, so that only what lasts for longer than lastsS breaks the rule.
-func (c *check) always(a *aircraft, in spans, lastsS float64, of func(*state) (value, bound float64), text func(s *state, value, bound float64) string) {
+func (c *check) always(a *aircraft, in spans, lastsS float64, of func(*state) (value, bound float64), text func(s *state, value,
+	bound float64) string) {
 	since, told := math.Inf(1), false
 	for k := range a.states {
 		s := &a.states[k]

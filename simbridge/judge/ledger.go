@@ -166,7 +166,8 @@ func (c *check) energyBySlot() {
 				break
 			}
 			booked += r.Aircraft[i].EnergyJ
-			if r.Missed || c.excusesAny(a.number, endS, "leader away", "disk stands") { // its joules are shared out with those of the slots around it
+			if r.Missed || c.excusesAny(a.number, endS, "leader away",
+				"disk stands") { // its joules are shared out with those of the slots around it
 				continue
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)

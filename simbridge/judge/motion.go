@@ -28,7 +28,8 @@ var motionRules = []Rule{
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
 		contract + "return", (*check).comesHome},
 	{"pack", "true charge and failsafe, led in the air", "never empty, and no failsafe for a low battery", "paper, C6", (*check).pack},
-	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, nor GUIDED for want of HEARTBEATs", contract + "setpoints stream",
+	{"failsafe", "true mode", "OFFBOARD is not lost for want of setpoints, nor GUIDED for want of HEARTBEATs", contract +
+		"setpoints stream",
 		(*check).failsafe},
 	{"climb", "true take-off", "25 s after an accepted start or launch", contract + "start", (*check).climb},
 	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader is back, if it was before", contract + "pilots and failsafes",
@@ -105,7 +106,8 @@ func (c *check) separation(leastM float64) {
 		}
 		near.a, near.b, near.toS = a, b, s.timeS+again
 		c.use(leastM, d)
-		c.breakAt(s.timeS, "aircraft %d in %s at (%.0f, %.0f, %.0f) m and aircraft %d in %s are %.1f m apart, and %.1f m in height", a.number,
+		c.breakAt(s.timeS, "aircraft %d in %s at (%.0f, %.0f, %.0f) m and aircraft %d in %s are %.1f m apart, and %.1f m in height",
+			a.number,
 			s.Mode, s.PositionM[0], s.PositionM[1], s.PositionM[2], b.number, o.Mode, d, math.Abs(apart[2]))
 	})
 }
@@ -481,7 +483,8 @@ func (c *check) climb() {
 				continue
 			}
 			bound := float64(withinS)
-			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats", "late datagrams", "storm"} {
+			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
+				"late datagrams", "storm"} {
 				if lost := c.assumed(name, a.number).and(watch).lengthS(); lost > 0 {
 					c.finding.Assumed[name] += lost
 					bound += lost
@@ -516,7 +519,8 @@ func (c *check) rejoin() {
 		back := c.firstStatusAfter(x.toS)
 		for _, a := range c.aircraft {
 			flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
-			if !flew || math.IsInf(back, 1) || c.excusesAny(a.number, back, "link cut", "lost heartbeats", "station silent", "late datagrams") ||
+			if !flew || math.IsInf(back, 1) || c.excusesAny(a.number, back, "link cut", "lost heartbeats", "station silent",
+				"late datagrams") ||
 				a.led.not().touches(x.fromS, back+withinS) || c.stopsClimb(x.fromS-flewS, back+withinS) {
 				continue
 			}
@@ -682,7 +686,8 @@ func (c *check) flew() {
 			c.finding.Assumed["another is near"] += near.lengthS()
 			in = in.without(near)
 		}
-		for _, name := range []string{"contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands"} {
+		for _, name := range []string{"contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack",
+			"disk stands"} {
 			in = c.assume(name, a.number, in)
 		}
 		flownM, flownS := 0.0, in.lengthS()

@@ -26,8 +26,9 @@ func wholeFlight() *flight {
 		action string
 	}{"s": {5, telemetry.ActionStart}, "h": {holdsS, telemetry.ActionHold}, "r": {resumesS, telemetry.ActionResume}, "b": {returnsS,
 		telemetry.ActionReturn}} {
-		f.orders = append(f.orders, &order{id: id, kind: telemetry.KindMission, sentS: o.atS, deliveredS: o.atS, answeredS: o.atS, accepted: true,
-			mission: telemetry.Mission{ID: id, Action: o.action}})
+		f.orders = append(f.orders, &order{id: id, kind: telemetry.KindMission, sentS: o.atS, deliveredS: o.atS, answeredS: o.atS,
+			accepted: true,
+			mission:  telemetry.Mission{ID: id, Action: o.action}})
 	}
 	f.statuses = []status{{timeS: 1}}
 	for k := range 2 {
@@ -43,7 +44,8 @@ func wholeFlight() *flight {
 
 // wholeState is where an aircraft of wholeFlight is at a moment.
 func wholeState(a *aircraft, t float64) record.State {
-	s := record.State{PositionM: a.StandM, Mode: hold, OnGround: true, Landed: true, PackJ: 40e3, SpentJ: 150 * max(0, min(t, homeS)-tookOffS)}
+	s := record.State{PositionM: a.StandM, Mode: hold, OnGround: true, Landed: true, PackJ: 40e3, SpentJ: 150 * max(0, min(t,
+		homeS)-tookOffS)}
 	s.LeftJ = s.PackJ - s.SpentJ
 	const cruiseMPS = 8
 	north := cruiseMPS * (max(0, min(t, holdsS+2)-slotsBeginS) + max(0, min(t, returnsS)-resumesS))

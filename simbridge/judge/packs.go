@@ -13,10 +13,12 @@ import (
 var packRules = []Rule{
 	{"reserve", "true charge at touchdown, led", "the joules that the crew's budget names, less a fiftieth", contract + "budgets",
 		(*check).reserve},
-	{"lands at reserve", "the same", "the share that the crew's budget names, or what the way home left once the leader could know its cost",
+	{"lands at reserve", "the same",
+		"the share that the crew's budget names, or what the way home left once the leader could know its cost",
 		contract + "budgets", (*check).landsAtReserve},
-	{"uses pack", "the same, where the pack alone ended the flight", "23 % of the pack, or 1.4 kJ above its reserve, and what its sensor, " +
-		"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
+	{"uses pack", "the same, where the pack alone ended the flight",
+		"23 % of the pack, or 1.4 kJ above its reserve, and what its sensor, " +
+			"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
 }
 
 // kept is what the budget in force leaves in an aircraft's pack at touchdown: joules, or a share of the pack; 0: nothing.
@@ -47,7 +49,8 @@ func (c *check) reserve() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
-				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number, l.at.LeftJ,
+				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number,
+					l.at.LeftJ,
 					kept)
 			}
 		}
@@ -109,7 +112,8 @@ func (p *packFlight) knownAtS() (all []float64) {
 	if shock := p.World.Shock.FromSlot; shock >= 0 && shock < p.Slots && p.World.Shock.Factor > 1 {
 		all = append(all, p.epochS+float64(shock)+costKnownS+math.Ceil(2*p.a.MonitorS))
 	}
-	for _, x := range p.fault(p.a.number, "link_loss", "autopilot_reboot", "heartbeat_silence", "heartbeat_gap", "disk_stall", record.LeaderDown) {
+	for _, x := range p.fault(p.a.number, "link_loss", "autopilot_reboot", "heartbeat_silence", "heartbeat_gap", "disk_stall",
+		record.LeaderDown) {
 		p.finding.Assumed["could not be commanded"]++
 		all = append(all, max(x.toS, p.firstStatusAfter(x.toS))+settleS)
 	}
@@ -163,7 +167,8 @@ func (c *check) landsAtReserve() {
 			c.finding.Assumed["waits for others"] += waited
 		}
 		least -= p.sensorJ() + counterStepJ + 1.25*waited*hoverW
-		c.atMost(p.landing.at.timeS, least, max(p.leftJ(), 1e-9), "aircraft %d lands with %.2f %% of its pack, %.0f J, of %.0f that it could keep",
+		c.atMost(p.landing.at.timeS, least, max(p.leftJ(), 1e-9),
+			"aircraft %d lands with %.2f %% of its pack, %.0f J, of %.0f that it could keep",
 			p.a.number, 100*p.leftJ()/p.landing.at.PackJ, p.leftJ(), least)
 	})
 }
@@ -207,7 +212,8 @@ func (c *check) usesPack() {
 			}
 		}
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
-		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW + windJ
+		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW +
+			windJ
 		c.leftShares = append(c.leftShares, p.leftJ()/l.at.PackJ)
 		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
 			100*p.leftJ()/l.at.PackJ, l.at.PackJ)

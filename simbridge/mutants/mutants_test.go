@@ -195,7 +195,8 @@ func TestShown(t *testing.T) {
 		{"faulty", "fence", 1, []string{"home", "fence"}},
 	} {
 		name := strings.ReplaceAll(x.name, " ", "-")
-		got, err := r.shown(t.Context(), c.missions(chaos.Plain, flyer(name, x.broken...), filepath.Join(c.Out, name)), flight{chaos.Plain, 3})
+		got, err := r.shown(t.Context(), c.missions(chaos.Plain, flyer(name, x.broken...), filepath.Join(c.Out, name)),
+			flight{chaos.Plain, 3})
 		if err != nil || got != x.want || flights(name) != 1 || flights("usual") != x.usual {
 			t.Errorf("%s: %q, %v, want %q; it flew %d times, the usual one %d times", x.name, got, err, x.want, flights(name),
 				flights("usual"))

@@ -38,13 +38,15 @@ func numbers(l geo.Local) [3]Number {
 
 // StateOf is the state of a simulated aircraft.
 func StateOf(s *autopilot.State) State {
-	return State{PositionM: vector(s.Position), VelocityMPS: vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed, OnGround: s.OnGround,
-		Landed: s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, SpentJ: s.Spent.J(), LeftJ: s.LeftJ, PackJ: s.PackJ}
+	return State{PositionM: vector(s.Position), VelocityMPS: vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed,
+		OnGround: s.OnGround,
+		Landed:   s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, SpentJ: s.Spent.J(), LeftJ: s.LeftJ, PackJ: s.PackJ}
 }
 
 // GotOf is what a simulated aircraft received.
 func GotOf(r *autopilot.Received) *Got {
-	g := &Got{Target: r.Target, Mode: r.Mode.String(), Armed: r.Armed, Landed: r.Landed, Position: vector(r.Position), Velocity: vector(r.Velocity)}
+	g := &Got{Target: r.Target, Mode: r.Mode.String(), Armed: r.Armed, Landed: r.Landed, Position: vector(r.Position),
+		Velocity: vector(r.Velocity)}
 	switch {
 	case r.Setpoint != nil:
 		g.Setpoint = &Setpoint{numbers(r.Setpoint.Position), numbers(r.Setpoint.Velocity)}
