@@ -53,6 +53,7 @@ type Fleet struct {
 	Clock        clock.Clock
 	Log          *slog.Logger
 	Endpoint     func(string) (gomavlib.EndpointConf, error) // nil: [ParseEndpoint]
+	MayBeat      func() bool                                 // whether a HEARTBEAT may be sent before SetCommanding; nil: each may
 
 	mutex           sync.Mutex
 	aircraft        []*aircraft
@@ -70,6 +71,9 @@ type Fleet struct {
 	textID            uint16
 
 	streaming  atomic.Bool
+	commanding atomic.Bool
+	linkOpened atomic.Bool   // since the last HEARTBEAT
+	knockedS   float64       // HEARTBEATs were last asked for where none may be sent
 	tickedAt   time.Duration // the last tick, on Clock
 	readsUntil time.Duration // until then the messages of a stall are read, see readsFirst
 
@@ -146,6 +150,12 @@ func (f *Fleet) Start() error {
 // StartStreaming begins to send requests, commands and setpoints.
 func (f *Fleet) StartStreaming() { f.streaming.Store(true) }
 
+// SetCommanding says that the leader commands: its HEARTBEATs need no other permission any more.
+func (f *Fleet) SetCommanding() { f.commanding.Store(true) }
+
+// mayBeat is whether a HEARTBEAT may be sent now.
+func (f *Fleet) mayBeat() bool { return f.commanding.Load() || f.MayBeat == nil || f.MayBeat() }
+
 // Close ends the streams and the links and waits for them. The autopilots'
 // own failsafe follows for any aircraft that still flies by setpoints.
 func (f *Fleet) Close() {
@@ -169,10 +179,12 @@ func (f *Fleet) run() {
 		case <-f.stop:
 			return
 		case <-f.Clock.After(next - f.Clock.Now()):
-			if now := f.nowS(); now-announcedS >= 1 {
-				announcedS = now
+			if now := f.nowS(); now-announcedS >= 1 || f.linkOpened.Load() {
+				f.linkOpened.Store(false)
 				f.mutex.Lock()
-				f.sendHeartbeats()
+				if f.beat(now) {
+					announcedS = now
+				}
 				f.mutex.Unlock()
 			}
 			if f.streaming.Load() {

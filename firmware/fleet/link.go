@@ -192,6 +192,7 @@ func (l *endpointLink) read() {
 		switch e := event.(type) {
 		case *gomavlib.EventChannelOpen:
 			l.channels[e.Channel] = new(byte)
+			l.fleet.linkOpened.Store(true) // it may be seconds from its autopilot's dead man's switch
 		case *gomavlib.EventFrame:
 			l.route(e)
 		case *gomavlib.EventParseError:
@@ -260,6 +261,34 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 	if system != gcsSystemID {
 		f.rejectFrame(fmt.Sprintf("system id %d of no aircraft here", system))
 	}
+}
+
+// beat sends HEARTBEATs, and reports it, if they may be sent. Else, once a second, each aircraft that is not received is
+// asked for its own: that tells no autopilot that a leader lives, but those that send to whom they heard where that is.
+func (f *Fleet) beat(now float64) (sent bool) {
+	open := false
+	for _, l := range f.links {
+		open = open || len(l.channels) > 0
+	}
+	switch {
+	case !open:
+	case f.mayBeat():
+		f.sendHeartbeats()
+		return true
+	case now-f.knockedS >= 1:
+		f.knockedS = now
+		for _, l := range f.links {
+			for c := range l.channels {
+				for _, a := range l.aircraft {
+					if a.channel == nil {
+						f.send(l, c, a, &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE,
+							Param1: float32((&common.MessageHeartbeat{}).GetID())})
+					}
+				}
+			}
+		}
+	}
+	return false
 }
 
 // sendHeartbeats sends the leader's HEARTBEATs: as a companion computer on every link,

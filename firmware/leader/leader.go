@@ -56,6 +56,7 @@ type Leader struct {
 	Endpoint   func(string) (gomavlib.EndpointConf, error)
 	Disk       func(write func() error) error  // of the ledger, see [ledger.Ledger]; nil: the machine's
 	OpenRecord func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
+	Early      *Early                          // sends HEARTBEATs until Run opens the links; nil: none does
 
 	fleet        *fleet.Fleet
 	mqtt         *link.MQTT
@@ -113,6 +114,12 @@ func (l *Leader) Run(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
+	l.Early.Close() // it has the links
+	early := newAllowance(l.Config.StateDir, l.Disk, l.Log)
+	if inFlight {
+		l.fleet.MayBeat = early.take
+		early.fetch()
+	}
 	if err := l.fleet.Start(); err != nil {
 		return err
 	}
@@ -122,6 +129,10 @@ func (l *Leader) Run(ctx context.Context) error {
 	l.current.lastTickAt = l.Clock.Now()
 	if inFlight {
 		l.rejoinFleet(ctx, saved)
+		if ctx.Err() == nil && l.current.yieldReason == nil {
+			l.fleet.SetCommanding()
+			early.renew()
+		}
 	}
 	l.Log.Info("leader ready", "fleet", l.Config.Fleet, "mission", l.mission.ID(), "state", l.mission.Phase(), "slots", l.Config.Slots,
 		"speed", l.Config.SpeedFactor())

@@ -30,7 +30,8 @@ func TestCoptersStartedBeforeGuidedCanBeArmed(t *testing.T) {
 			t.Fatalf("started %.1f s after its boot: there was nothing to wait for", s)
 		}
 		r.Await("why it waits", func(s telemetry.Status) bool {
-			return strings.Contains(s.Aircraft[0].Reason, "fail in GUIDED") && strings.Contains(s.Aircraft[0].Reason, "Need Position Estimate")
+			why := s.Aircraft[0].Reason
+			return strings.Contains(why, "fail in GUIDED") && strings.Contains(why, "Need Position Estimate")
 		})
 		s := r.Await("slots", rig.SlotSettled(2))
 		for i, a := range s.Aircraft {

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
@@ -59,6 +61,31 @@ func (l *Ledger) Load() (s State, found bool, err error) {
 		return l.decodeWithChecksum(raw, &s)
 	})
 	return s, found, err
+}
+
+// Peek returns the state of a directory's ledger as it stands there, without the checks of Open and without keeping the
+// file; false: there is none, it is damaged, or another leader has it.
+func Peek(dir string) (s State, found bool) {
+	path := Path(dir)
+	if _, err := os.Stat(path); err != nil {
+		return s, false
+	}
+	l, err := openFile(path, &bolt.Options{Timeout: openTimeout, ReadOnly: true})
+	if err != nil {
+		return s, false
+	}
+	defer l.Close()
+	err = guard(path, func() error {
+		if l.db.View(func(tx *bolt.Tx) error {
+			found = tx.Bucket(bucketState) != nil
+			return nil
+		}) != nil || !found {
+			return damageError{path, errors.New("it has no state")}
+		}
+		s, found, err = l.Load()
+		return err
+	})
+	return s, found && err == nil
 }
 
 // MissionUsed is whether a mission of this id was ever begun.

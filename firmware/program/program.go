@@ -34,6 +34,7 @@ type Host struct {
 	Endpoint  func(string) (gomavlib.EndpointConf, error)                          // of MAVLink
 	Disk      func(write func() error) error                                       // of the ledger
 	Policy    func(leader.Scheduler) leader.Scheduler                              // a board's slowness; nil: none
+	Load      func() error                                                         // the same of reading the checkpoint
 }
 
 // Fly flies a mission until it is over, or ctx ends.
@@ -41,6 +42,22 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return fmt.Errorf("log: %w", err)
+	}
+	log := newLogWriter(stderr)
+	defer log.close()
+	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level}))
+	if h.Clock == nil {
+		h.Clock = clock.New()
+	}
+	early, err := leader.StartEarly(&c, h.Clock, h.Endpoint, h.Disk, logger)
+	if err != nil {
+		logger.Error("no HEARTBEATs before the checkpoint is loaded", "reason", err)
+	}
+	defer early.Close()
+	if h.Load != nil {
+		if err := h.Load(); err != nil {
+			return err
+		}
 	}
 	policy, frozen, err := leader.LoadPolicy(&c)
 	if err != nil {
@@ -51,11 +68,6 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 	}
 	if err := c.CheckStarts(policy.Physics.AreaSideM); err != nil {
 		return cli.BadInputf("configuration: %w", err)
-	}
-	log := newLogWriter(stderr)
-	defer log.close()
-	if h.Clock == nil {
-		h.Clock = clock.New()
 	}
 	m, err := monitor.New(&c, h.Clock, os.Getenv)
 	if err != nil {
@@ -70,7 +82,7 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 	}
 	l := &leader.Leader{
 		Config: c, Clock: h.Clock, WallClock: h.WallClock, OnIteration: m.OnIteration, Endpoint: h.Endpoint, Disk: h.Disk,
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: level})), Policy: policy,
+		Log: logger, Policy: policy, Early: early,
 	}
 	if c.RecordFile != "" {
 		f, err := os.Create(c.RecordFile)
