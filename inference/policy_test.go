@@ -148,7 +148,7 @@ func TestSteadySlotDoesNotAllocate(t *testing.T) {
 			}
 			for _, believing := range []bool{false, true} {
 				decide := decideInTurn(t, ck, decoder, size[0], size[1], believing)
-				for range 25 {
+				for range 17 { // each slot twice
 					decide()
 				}
 				if n := testing.AllocsPerRun(8, decide); n != 0 {

@@ -224,6 +224,10 @@ func TestGapToLocalSearch(t *testing.T) {
 	defer func(before float64) { searchMaxOptions = before }(searchMaxOptions)
 	searchMaxOptions *= 10
 	var peer peerSolver
+	prices := []float64{0}
+	for k := 2; k < len(gridPrices()); k += 3 {
+		prices = append(prices, gridPrices()[k])
+	}
 	for _, x := range []gapCase{
 		{2, 50, 3, 0, .005}, {2, 100, 2, 0, .005}, {2, 300, 1, 0, .001}, {2, 1000, 1, 0, .001}, {3, 24, 3, 0, .001}, {3, 50, 2, 0, .001},
 		{4, 6, 6, 0, 1e-9}, {4, 8, 6, 0, 1e-9}, {8, 8, 4, 0, 1e-9}, {8, 50, 2, 0, .06}, {8, 100, 1, .001, .01}, {8, 300, 1, 0, .015},
@@ -231,7 +235,7 @@ func TestGapToLocalSearch(t *testing.T) {
 		if testing.Short() && (x.users > 50 || x.aircraft == 8 && x.users > 8) { // an emulator takes minutes
 			continue
 		}
-		mean, worst, _ := gap(4, x, gridPrices(), func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
+		mean, worst, _ := gap(4, x, prices, func(c *physics.Constants, s *slot.Snapshot, price float64, d *slot.Decision) {
 			peer.prepare(c, s, price)
 			peer.solveSearch()
 			peer.writeDecision(d)

@@ -81,8 +81,8 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestBudgetAndUplinkTables(t *testing.T) {
-	short := offlinetest.Write(t, "slots: 20\n", t.TempDir(), "world.yaml") // all cells by all arms, of a fifth of a mission
-	text := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "5", "-budget", "-uplink",
+	short := offlinetest.Write(t, "slots: 10\n", t.TempDir(), "world.yaml") // all cells by all arms, of a tenth of a mission
+	text := runEvaluate(t, "-config", short, "-seeds", "1000000:1000001", "-settings", "3", "-prices", "3", "-budget", "-uplink",
 		"-fleet", "1,3")
 	for _, want := range []string{"x1.5 at half time", "ceiling", "reports lost", "aircraft", "\nrecord: ", "; seeds 1000000:1000001; ",
 		"not ranked: means of 1 seeds", "not ranked: does not bind"} {

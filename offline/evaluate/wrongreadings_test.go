@@ -56,7 +56,7 @@ var wrongSeeds = flag.Int("wrong-reading-seeds", 2, "calibration seeds of TestWr
 // that part at one slot differ by more than that for many seeds, whatever parted them.
 func TestWrongReadingsCostLittle(t *testing.T) {
 	ck := offlinetest.Shipped(t)
-	const prices, most = 10, 0.02
+	const prices, most = 6, 0.02
 	for _, name := range []string{"gusts", "field"} {
 		c := offlinetest.FieldWorld(t, name)
 		_, tight := pareto.References(&c, nil)

@@ -112,7 +112,7 @@ func TestEveryMethod(t *testing.T) {
 	}
 	r := toyRun(t, 1)
 	r.World.Slots = 10
-	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 1200, 4
+	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 400, 2
 	r.CMDP.PPO = r.PPO
 	r.CMDP.PPO.Steps = 100
 	r.PGMORL.PPO = r.CMDP.PPO

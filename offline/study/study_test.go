@@ -109,7 +109,7 @@ func tinyConfig() Config {
 	c := Default()
 	c.Checkpoint = "../../configs/checkpoint"
 	c.Seeds, c.AblationSeeds, c.CalibrationSeeds, c.LinkSeeds, c.Settings, c.Prices = 2, 2, 1, 1, 5, 5
-	c.CorpusFlights, c.ArchiveEpisodes = 500, 3
+	c.CorpusFlights, c.ArchiveEpisodes = 400, 3
 	c.Train.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 1, Heads: 2, Context: 4}
 	c.Train.Batch, c.Train.Schedule.Steps, c.Train.Schedule.WarmUpSteps = 2, 60, 10
 	return c
@@ -126,6 +126,9 @@ func TestArms(t *testing.T) {
 	only := []string{"dispatch-teacher", "dispatch-teacher-256", "flagship-heads", "rules-50", "random", "dispatch-centroid", "paper-form",
 		"unconditioned",
 		"even", "constant-price", "greedy", "flagship-price"}
+	offlinetest.NoError(t, run(context.Background(), c, dir, experiment.Part{Only: []string{"rules-50"}}, io.Discard))
+	searched := offlinetest.Must(os.ReadFile(filepath.Join(dir, ruleArchivePath(50))))(t) // the paper form's rules are of the same search
+	offlinetest.Write(t, string(searched), dir, trainingPath("published"), "rules.json")
 	offlinetest.NoError(t, run(context.Background(), c, dir, experiment.Part{Only: only}, io.Discard))
 	s := offlinetest.Must(open(c, dir, io.Discard))(t)
 	list, err := s.newReport()
