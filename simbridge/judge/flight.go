@@ -178,6 +178,9 @@ func load(r io.Reader) (*flight, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(f.statuses); f.Slots == 0 && n > 0 {
+		f.Slots = f.statuses[n-1].Slots
+	}
 	if len(f.beacons) > 0 {
 		f.epochS = f.beacons[0].timeS - float64(f.beacons[0].Slot.Slot)
 	}
@@ -194,7 +197,7 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 		return
 	}
 	payload := []byte(m.Payload)
-	byLeader := record.IsLeader(m.From)
+	byLeader := f.IsLeader(m.From)
 	switch kind {
 	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
 		f.addOrder(kind, timeS, m)
@@ -264,7 +267,7 @@ func (f *flight) addOrder(kind telemetry.Kind, timeS float64, m *record.Message)
 	}
 	// Of a replay with another body nothing may take effect.
 	o.digests[telemetry.Digest([]byte(m.Payload))] = body == o.body
-	if m.To != "" && record.IsLeader(m.To) && body == o.body && math.IsInf(o.answeredS, 1) {
+	if m.To != "" && f.IsLeader(m.To) && body == o.body && math.IsInf(o.answeredS, 1) {
 		o.deliveredS = timeS
 	}
 }
@@ -429,8 +432,7 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 				return h.Mode == mode && mode != offboard && mode != takeoff || !armed && !h.Armed
 			})
 		case x.kind == "autopilot_reboot":
-			t.fromS += bootS
-			t.knownS = a.shownS(t.fromS, func(heartbeat) bool { return true })
+			t.knownS = a.shownS(t.fromS+bootS, func(heartbeat) bool { return true })
 		case x.kind == "link_loss" && min(x.toS, f.endS)-max(x.fromS, f.leaderUpSince(x.toS)) > lostS+1:
 			t.fromS = x.toS
 			t.knownS = a.shownS(t.fromS, func(heartbeat) bool { return true })
@@ -507,7 +509,7 @@ func (a *aircraft) isLed(timeS float64) bool { return a.led.contains(timeS) }
 // airframe is what an aircraft can do by its autopilot's parameters.
 type airframe struct {
 	speedMPS   float64 // the lesser of configuration and autopilot
-	descentMPS float64
+	descentMPS float64 // 0: unknown
 	landMPS    float64 // below slowBelowM
 	slowBelowM float64
 	climbMPS   float64 // an ArduCopter climbs by setpoints; 0: PX4 takes off again before it follows any
@@ -517,6 +519,14 @@ type airframe struct {
 
 func airframeOf(a *record.Aircraft) (f airframe) {
 	x := a.Parameters
+	if a.Unheard { // nothing bounds a descent, and an ArduCopter may be the slowest
+		f = airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1)}
+		if strings.HasPrefix(a.Autopilot, "ardu") {
+			const slowClimbMPS, slowLagM = 0.5, 27
+			f.climbMPS, f.stopsInM = slowClimbMPS, slowLagM
+		}
+		return f
+	}
 	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
 		slowBelowM: x["MPC_LAND_ALT1"]}
 	if strings.HasPrefix(a.Autopilot, "ardu") {

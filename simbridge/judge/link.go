@@ -103,6 +103,9 @@ func (g *arrival) String() string {
 	return g.Other
 }
 
+// systemID is the aircraft's in MAVLink.
+func (a *aircraft) systemID() int { return cmp.Or(a.SystemID, a.number) }
+
 // modeAsked is the mode of a command to change it; empty: it is none.
 func (a *aircraft) modeAsked(g *arrival) string {
 	switch {
@@ -188,7 +191,8 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 	const offM, climbsM = 1, 19 // one that is lower below H takes off again, and one that is not flies there
 	switch asked := a.modeAsked(g); {
 	case g.Other != "":
-		return c.SharedLink && g.Target > 0 && g.Target != a.number && (g.Other == "CommandLong" || g.Other == "SetPositionTargetGlobalInt")
+		return c.SharedLink && g.Target > 0 && g.Target != a.systemID() && (g.Other == "CommandLong" ||
+			g.Other == "SetPositionTargetGlobalInt")
 	case g.Command == armDisarm:
 		return g.param(0) == 1 && g.param(1) == 0 && (!a.isCopter() || g.Armed || g.Mode == offboard)
 	case g.Command == commandTakeOff:
@@ -213,7 +217,9 @@ func (c *check) disarm() {
 
 func (c *check) address() {
 	c.each(func(g *arrival) bool { return g.Target >= 0 }, func(a *aircraft, g *arrival) {
-		ok := g.Target == a.number || c.SharedLink && g.Target > 0 && g.Target <= len(c.aircraft)
+		ok := g.Target == a.systemID() || c.SharedLink && slices.ContainsFunc(c.aircraft, func(o *aircraft) bool {
+			return g.Target == o.systemID()
+		})
 		c.holds(g.timeS, ok, "aircraft %d receives %v, to system %d", a.number, g, g.Target)
 	})
 }
@@ -347,6 +353,9 @@ func (c *check) gap() {
 
 // noGaps checks the time between two messages of a kind in some times.
 func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS float64, name string) {
+	if a.Unheard {
+		return
+	}
 	for _, x := range in {
 		lastS := x.fromS
 		next := func(timeS float64) {
@@ -486,8 +495,10 @@ func (c *check) engages() {
 			}
 			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
 				len(timesS))
-			c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,
-				g.Position[2])
+			if g.timeS < c.slotsEndS() { // one that comes home need not climb
+				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,
+					g.Position[2])
+			}
 		}
 	}
 }
@@ -519,7 +530,7 @@ func (c *check) station() {
 func (c *check) asked() {
 	const batteryStatus, mostUS = 147, 500_000
 	for _, a := range c.aircraft {
-		if len(a.takeOffs) == 0 {
+		if len(a.takeOffs) == 0 || a.Unheard {
 			continue
 		}
 		firstS, everyUS := a.takeOffs[0].timeS, math.Inf(1)
@@ -606,7 +617,8 @@ func (c *check) commandedFence() {
 			}
 			p, fromMiddleM := vectorOf(g.Setpoint.PositionM), c.Physics.AreaSideM/2
 			allowed := max(0, knownM(g.timeS))
-			if homesM > 0 && (homeward.contains(g.timeS) || c.excuses("comes home by itself", a.number, g.timeS)) {
+			// From a home outside it comes in, beside others that do.
+			if homesM > 0 && (homeward.contains(g.timeS) || g.timeS < c.epochS || c.excuses("comes home by itself", a.number, g.timeS)) {
 				allowed = max(allowed, homesM)
 			}
 			c.atMost(g.timeS, fromMiddleM+c.outsideM(p), fromMiddleM+allowed+commandSlackM, "aircraft %d is sent to (%.1f, %.1f)", a.number,

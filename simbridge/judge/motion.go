@@ -346,6 +346,9 @@ func (f *flight) givenBackAfter(a *aircraft, fromS float64) float64 {
 
 // descentS is how long a descent from a height takes at the autopilot's rates.
 func (f *airframe) descentS(upM float64) float64 {
+	if f.descentMPS == 0 {
+		return math.Inf(1)
+	}
 	return max(upM-f.slowBelowM, 0)/f.descentMPS + min(upM, f.slowBelowM)/min(f.landMPS, f.descentMPS)
 }
 

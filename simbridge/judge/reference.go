@@ -148,7 +148,7 @@ func (f *flight) unreported() map[int]float64 {
 
 // dispatch solves each slot again. The price of what was decided in a slot is that of the next one's offer.
 func (c *check) dispatch() {
-	const share, slackS, flightShare, flightSlackS = 0.1, 0.15, 0.03, 0.2
+	const share, slackS, flightShare, flightSlackS, lasting = 0.1, 0.15, 0.03, 1.0, 3
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
@@ -160,7 +160,7 @@ func (c *check) dispatch() {
 		decisions[reportKey{d.user, d.Slot}] = d
 	}
 	unreported := c.unreported()
-	allLeast, allCostS := 0.0, 0.0
+	allLeast, allCostS, dear := 0.0, 0.0, 0
 	for k := range c.beacons {
 		b := &c.beacons[k]
 		if k+1 == len(c.beacons) || c.beacons[k+1].Slot.Slot != b.Slot.Slot+1 {
@@ -195,6 +195,14 @@ func (c *check) dispatch() {
 			bound += least * beliefShare
 		} else {
 			allLeast, allCostS = allLeast+least, allCostS+costS
+		}
+		// How many come is a belief: what it costs in one slot is no fault, and in one after the other it is.
+		if dear++; costS-least <= bound {
+			dear = 0
+		}
+		if dear > 0 && dear < lasting {
+			c.finding.Active++
+			continue
 		}
 		c.atMost(b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch %.2f s (%d users)",
 			b.Slot.Slot, costS, price, least, len(x.names))
