@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -47,7 +48,7 @@ func (m *mission) noteFault(kind string, aircraft int, ends bool, text string) {
 
 // recordMessage records a message of the broker's. What it sends is recorded for the leader alone.
 func (m *mission) recordMessage(from, to, topic string, payload []byte) {
-	if to != "" && !record.IsLeader(to) {
+	if to != "" && !new(record.Flight).IsLeader(to) {
 		return
 	}
 	m.record.Write(record.Line{MQTT: &record.Message{From: from, To: to, Topic: topic, Payload: string(payload)}})
@@ -70,8 +71,10 @@ func (m *mission) endRecord(failure error, exit string) {
 	l, err := ledger.OpenReadOnly(m.ledgerPath())
 	if err == nil {
 		var flights []ledger.Flight
-		if flights, err = l.Flights(); err == nil && len(flights) > 0 {
+		if flights, err = l.Flights(); len(flights) > 0 {
 			e.Ledger = &flights[len(flights)-1]
+		} else if err == nil {
+			err = errors.New("it has no mission")
 		}
 		l.Close()
 	}

@@ -84,6 +84,8 @@ var timed = []string{
 	"leaves", "reserve", "lands at reserve", "uses pack", "flew", "fence", "height", "take-off", "holding", "wind", "pilot", "ground",
 	"no heartbeat", "gap", "stream end", "commanded speed", "stale", "commanded separation", "slot time", "serves", "status", "floor",
 	"acknowledged", "energy by slot", "transit", "course", "slots", "answered", "decided",
+	"unordered", "arm", "one stream", "leader down", "take-off ended", "followed", "engages", "station", "asks again", "told position",
+	"told speed", "told charge", "told mode", "told state", "contact", "ceiling", "energy", "delay", "dispatch",
 }
 
 // unasked are the rules for which nobody has to know what the crew ordered.

@@ -49,11 +49,15 @@ type Flight struct {
 	Version int               `json:"version"`
 	Plan    string            `json:"plan"` // in words, for people
 	Fleet   string            `json:"fleet"`
-	Slots   int               `json:"slots"`
+	Slots   int               `json:"slots"` // 0: as many as the leader's statuses say
 	Speed   float64           `json:"speed"` // mission seconds per second
 	Physics physics.Constants `json:"physics"`
 	AMSLM   float64           `json:"amsl_m"`          // of the origin
 	Users   []string          `json:"users,omitempty"` // whose reports count; empty: everybody's
+	// Leader is how the leader's client ids begin; empty: "leader".
+	Leader string `json:"leader,omitempty"`
+	// OtherBroker: what the broker received is unknown, since it was another's.
+	OtherBroker bool `json:"other_broker,omitempty"`
 	// World and Seed are what draws users, tasks, wind and a shock of the flight power, if they were simulated.
 	World    *world.Config `json:"world,omitempty"`
 	Seed     uint64        `json:"seed,omitempty"`
@@ -74,9 +78,12 @@ type Absence struct {
 
 // Aircraft is one aircraft of the fleet.
 type Aircraft struct {
-	Autopilot   string             `json:"autopilot"` // px4 or ardupilot
-	StandM      [3]float64         `json:"stand_m"`   // before take-off
-	StartM      [2]float64         `json:"start_m"`   // where it is to begin the slots
+	Autopilot string `json:"autopilot"`           // px4 or ardupilot
+	SystemID  int    `json:"system_id,omitempty"` // 0: its number
+	// Unheard: what it received and its HEARTBEATs are unknown, and so are the parameters: it is a real one, or another simulator's.
+	Unheard     bool               `json:"unheard,omitempty"`
+	StandM      [3]float64         `json:"stand_m"` // before take-off
+	StartM      [2]float64         `json:"start_m"` // where it is to begin the slots
 	CapacityJ   float64            `json:"capacity_j"`
 	Parameters  map[string]float64 `json:"parameters"`            // the autopilot's own names and units, as far as they bound a flight
 	SensorGain  float64            `json:"sensor_gain,omitempty"` // what its sensor reads of a current of 1; 0: exactly that
@@ -159,7 +166,7 @@ type Task struct {
 type End struct {
 	Failure string         `json:"failure,omitempty"`  // why it did not take its course
 	Exit    string         `json:"exit,omitempty"`     // how the leader ended by itself; empty: it did not
-	Ledger  *ledger.Flight `json:"ledger,omitempty"`   // of the leader, after it was stopped; nil: it was not
+	Ledger  *ledger.Flight `json:"ledger,omitempty"`   // of the leader, after it was stopped; nil: it was not, or there is an error
 	Error   string         `json:"error,omitempty"`    // why the ledger could not be read
 	WindMPS [][2]float64   `json:"wind_mps,omitempty"` // true, by slot; empty: calm
 }

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,9 @@ const (
 const Forged = "forged-"
 
 // IsLeader reports whether a client of the broker is a leader, by its id.
-func IsLeader(client string) bool { return strings.HasPrefix(client, "leader") }
+func (f *Flight) IsLeader(client string) bool {
+	return strings.HasPrefix(client, cmp.Or(f.Leader, "leader"))
+}
 
 func vector(l geo.Local) [3]float64 { return [3]float64{l.EastM, l.NorthM, l.UpM} }
 
