@@ -87,6 +87,7 @@ type Received struct {
 	// Target is the system that the message is addressed to: 0 is all of them, -1 a
 	// message without an address.
 	Target int
+	From   int     // system that sent it
 	TimeS  float64 // mission time since the vehicle was started
 	Body
 	Mode   Mode
@@ -117,6 +118,18 @@ func (c *Config) Check() error {
 		return fmt.Errorf("autopilot battery capacity is %v J, want above 0", c.CapacityJ)
 	}
 	return nil
+}
+
+// ParameterValues are all parameters of the autopilot, by its own names and in its own units.
+func (c *Config) ParameterValues() map[string]float64 {
+	p, values := paramsOf(c), map[string]float64{}
+	for name, x := range c.Parameters {
+		p.set(name, x)
+	}
+	for _, q := range p {
+		values[q.name] = q.value
+	}
+	return values
 }
 
 // parseSerial reads device:baud.

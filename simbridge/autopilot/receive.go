@@ -27,7 +27,7 @@ type Traffic struct {
 // handleMessage handles a received message and returns the answers.
 func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []message.Message {
 	system, component := target(m)
-	v.receivedTarget = system
+	v.receivedTarget, v.receivedFrom = system, int(from.system)
 	if system > 0 && system != int(v.conf.SystemID) || component > 1 {
 		v.noteReceived(Received{Other: m})
 		return nil

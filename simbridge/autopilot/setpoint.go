@@ -105,7 +105,7 @@ func fieldOrNaN(x float32, mask, bit common.POSITION_TARGET_TYPEMASK) float64 {
 
 // noteReceived calls OnReceived with a message and the state of the vehicle.
 func (v *vehicle) noteReceived(r Received) {
-	r.Target = v.receivedTarget
+	r.Target, r.From = v.receivedTarget, v.receivedFrom
 	r.TimeS, r.Body, r.Mode, r.Armed, r.Landed = v.timeS(), v.body, v.mode, v.armed, v.landed
 	if v.conf.OnReceived != nil {
 		v.conf.OnReceived(r)

@@ -86,6 +86,7 @@ type vehicle struct {
 	accel                   geo.Local                    // m/s^2, lags behind the command
 	statusTexts             []common.MessageStatustext   // not sent yet
 	statusTextID            uint16                       // of the last one sent in chunks
+	receivedFrom            int                          // system that sent the message being handled
 	receivedTarget          int                          // system that the message being handled is addressed to
 	pilotVelocity           geo.Local                    // that the pilot's sticks ask for in Position
 	piloted                 bool                         // flown by remote control, until a command sets another mode

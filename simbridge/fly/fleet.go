@@ -42,7 +42,7 @@ type fleet struct {
 	maxSpeedMPS    float64 // greatest in the slots
 }
 
-func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
+func newFleet(c *Config, r *recorder, log *slog.Logger) (*fleet, error) {
 	n := len(c.Aircraft)
 	f := &fleet{
 		slots: math.MaxInt, lastBodies: make([]autopilot.Body, n), trails: make([][]physics.Position, n),
@@ -55,8 +55,15 @@ func newFleet(c *Config, log *slog.Logger) (*fleet, error) {
 	for i := range n {
 		conf := c.autopilotConfig(i, truth)
 		conf.Log = log
-		conf.OnMotion = func(slot int, s autopilot.State) { f.handleMotion(i, slot, s) }
-		conf.OnReceived = func(h autopilot.Received) { f.latency.noteSetpoint(i, h) }
+		conf.OnMotion = func(slot int, s autopilot.State) {
+			r.noteState(i, &s)
+			f.handleMotion(i, slot, s)
+		}
+		conf.OnReceived = func(h autopilot.Received) {
+			r.noteReceived(i, &h, c.Aircraft[i].Monitor != "")
+			f.latency.noteSetpoint(i, h)
+		}
+		conf.OnHeartbeatSent = func(h autopilot.Heartbeat) { r.noteHeartbeat(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
 			v := &sitl.Vehicle{Config: conf}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)

@@ -47,7 +47,8 @@ type flight struct {
 	leaderArgs []string
 	view       *view
 	executed   *execution // nil: tasks are not computed
-	closers    []func()   // of what was started, in that order
+	record     recorder
+	closers    []func() // of what was started, in that order
 
 	mutex          sync.Mutex
 	commands       []report.Command
@@ -80,7 +81,8 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		bodiesAtBeacon: map[int][]autopilot.Body{}}
 	defer f.stop()
 	if err := f.start(flown); err != nil {
-		return f.causeOf(flown, err)
+		err = f.causeOf(flown, err)
+		return errors.Join(err, f.endRecord(err))
 	}
 	err = f.flyMission(flown)
 	landed := false
@@ -96,11 +98,14 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	}
 	f.view.leaveDrawing()
 	if f.observer.lastSlot() < 0 {
-		return err // there is nothing to report
+		return errors.Join(err, f.endRecord(err)) // there is nothing to report
 	}
 	result := f.buildReport(landed)
 	if err != nil {
 		result.Summary.Failure = err.Error()
+	}
+	if err := f.addJudgement(&result.Summary, err); err != nil {
+		return err
 	}
 	if err := report.Write(c.Out, result); err != nil {
 		return err
@@ -147,7 +152,7 @@ func (f *flight) start(ctx context.Context) error {
 	f.url = f.Broker.URL
 	at := f.Broker.Broker
 	if f.Broker.Listen != "" {
-		b := &broker.Broker{Address: f.Broker.Listen}
+		b := &broker.Broker{Address: f.Broker.Listen, OnMessage: f.record.noteMessage}
 		if f.network != nil {
 			b.Listen = f.network.Program("broker").Listen
 		}
@@ -158,7 +163,7 @@ func (f *flight) start(ctx context.Context) error {
 		at = telemetry.Broker{URL: f.url}
 	}
 	var err error
-	if f.fleet, err = newFleet(&f.Config, f.log); err != nil {
+	if f.fleet, err = newFleet(&f.Config, &f.record, f.log); err != nil {
 		return err
 	}
 	f.closers = append(f.closers, f.fleet.close)
@@ -194,7 +199,10 @@ func (f *flight) start(ctx context.Context) error {
 		}
 	}
 	mission := "fly-" + strings.ToLower(rand.Text()[:10])
-	if f.leaderArgs, err = f.Leader.arguments(f.Out, f.Fleet, mission, f.url); err != nil || len(f.leaderArgs) == 0 {
+	if f.leaderArgs, err = f.Leader.arguments(f.Out, f.Fleet, mission, f.url); err != nil {
+		return err
+	}
+	if err := f.beginRecord(); err != nil || len(f.leaderArgs) == 0 {
 		return err
 	}
 	if err := f.startLeader("leader.log"); err != nil {
@@ -208,6 +216,7 @@ func (f *flight) start(ctx context.Context) error {
 type leaderProgram interface {
 	Ended() bool
 	Failure() error
+	ExitCode() int
 	Stop()
 	Kill() error
 }
@@ -235,10 +244,12 @@ func (f *flight) killLeader(slot int) error {
 	if f.killed == len(due) || slot < due[f.killed] {
 		return nil
 	}
+	f.record.noteLeaderDown(false)
 	if err := f.leader.Kill(); err != nil {
 		return err
 	}
 	f.killed++
+	defer f.record.noteLeaderDown(true)
 	f.view.printLine(fmt.Sprintf("slot %d: the leader is killed, and started again", slot))
 	return f.startLeader(fmt.Sprintf("leader-%d.log", f.killed+1))
 }

@@ -54,6 +54,7 @@ func testConfig(t *testing.T) (Config, []string) {
 
 // runStandIn flies a mission that a stand-in leads, and returns what was printed.
 func runStandIn(c Config, leader *standInLeader) (out string, err error) {
+	c.unjudged = true
 	leader.program, leader.url = c.network.Program("leader"), "tcp://"+c.Broker.Listen
 	if leader.slotMS == 0 {
 		leader.slotMS = 1000

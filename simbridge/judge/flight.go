@@ -162,7 +162,8 @@ func load(r io.Reader) (*flight, error) {
 		case l.Fault != nil:
 			key := reportKey{l.Fault.Kind, l.Aircraft}
 			if k, begun := open[key]; begun && l.Fault.Ends {
-				f.faults[k].toS = l.TimeS
+				const shortestS = 1e-3 // of one that begins and ends at the same moment
+				f.faults[k].toS = max(l.TimeS, f.faults[k].fromS+shortestS)
 				delete(open, key)
 			} else if !l.Fault.Ends {
 				open[key] = len(f.faults)
@@ -319,6 +320,10 @@ func (f *flight) fault(number int, kinds ...string) spans {
 	}
 	return newSpans(all...)
 }
+
+// fades reports whether a reported gain is one sample of fading: what was decided follows beliefs, and what a task takes
+// is known by its result.
+func (f *flight) fades() bool { return f.World != nil && f.World.Sounding }
 
 // has reports whether there was a fault of some kinds.
 func (f *flight) has(kinds ...string) bool {

@@ -152,6 +152,10 @@ func (c *check) dispatch() {
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
+	if c.fades() {
+		c.finding.Assumed["a sample of fading"] = float64(len(c.beacons))
+		return
+	}
 	var solver dispatch.Solver
 	var best slot.Decision
 	decisions := map[reportKey]*decision{}

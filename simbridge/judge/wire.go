@@ -174,6 +174,10 @@ func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, l
 }
 
 func (c *check) pays() {
+	if c.fades() {
+		c.finding.Assumed["a sample of fading"] = float64(len(c.decisions))
+		return
+	}
 	c.decisionsOf(func(d *decision, a *aircraft) {
 		r := c.reports[reportKey{d.user, d.Slot}]
 		if _, known := r.Gain[d.Aircraft]; !known || r.Task == nil || d.ReportSlot != nil {

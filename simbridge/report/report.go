@@ -132,6 +132,8 @@ type Summary struct {
 	ReportLoss float64       `json:"report_loss"`        // fraction of the reports that is lost on the simulated radio
 	Budgets    []Budget      `json:"budgets,omitempty"`  // accepted, in the order they took effect
 	Problems   []string      `json:"problems,omitempty"` // with which it ends with an error, though it was completed
+	// RulesBroken are those of the contract that the flight's record shows to be broken, with how, the first time.
+	RulesBroken []string `json:"rules_broken,omitempty"`
 	// Of PlannedSlots, T, Slots were opened by a beacon and MissedSlots by none, and
 	// RepeatedSlots are beacons too many: all as received here, not as the leader
 	// reports. A mission that ended early missed none of the slots after its end.

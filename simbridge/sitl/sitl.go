@@ -179,7 +179,7 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 		}
 	}
 	v.receivedAt[m.GetID()] = now
-	slot, body := v.battery.Slot(), v.body
+	slot, state := v.battery.Slot(), v.state()
 	if moved && v.px4() && v.clock.elapsedUS >= v.nextSendUS {
 		v.nextSendUS = v.clock.elapsedUS + sendIntervalMS*1000
 		out = append(out, v.battery.Status(v.clock.elapsedUS))
@@ -189,7 +189,7 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 	}
 	v.mutex.Unlock()
 	if moved && v.OnMotion != nil {
-		v.OnMotion(slot, autopilot.State{Body: body})
+		v.OnMotion(slot, state)
 	}
 	for _, m := range out {
 		v.send(c, m)

@@ -80,11 +80,8 @@ func (v *Vehicle) ClockRate() float64 {
 func (v *Vehicle) State() autopilot.State {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
-	s := autopilot.State{Body: v.extrapolated(time.Now()), Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
-	if v.heartbeat != nil {
-		s.Mode, s.ModeName = autopilot.ModeOf(v.heartbeat)
-		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
-	}
+	s := v.state()
+	s.Body = v.extrapolated(time.Now())
 	return s
 }
 
@@ -117,6 +114,16 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 }
 
 // The following are called with the mutex held.
+
+// state is what is known by the last position. When it touches the ground, only its land detector tells.
+func (v *Vehicle) state() autopilot.State {
+	s := autopilot.State{Body: v.body, Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
+	if v.heartbeat != nil {
+		s.Mode, s.ModeName = autopilot.ModeOf(v.heartbeat)
+		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+	}
+	return s
+}
 
 // hasState reports whether the messages were received that State needs.
 func (v *Vehicle) hasState() bool {
