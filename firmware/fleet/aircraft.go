@@ -247,19 +247,43 @@ func (a *aircraft) falling() bool { return !a.armed && a.upM > groundMaxUpM }
 
 // possiblePath has the corners of the path on which it may be, the last of them its
 // likeliest position. A silent aircraft may have stopped at its last position or flown
-// on; and where its autopilot returns home without setpoints, it may be anywhere on
-// the way there.
+// on, for as long as its own hold takes; and where its autopilot returns home without
+// setpoints, it may be anywhere on the way there. One that brakes is still to fly on.
 func (a *aircraft) possiblePath(now float64) []physics.Position {
 	switch {
 	case !a.located:
 		return a.lastKnownTrack
+	case !a.silent(now) && a.brakes():
+		at := a.positionAt(now)
+		return []physics.Position{at.Add(a.onwards(a.params.kind().fliesOnM(&a.params, a.velocity.Norm(), false))), at}
 	case !a.silent(now):
 		return []physics.Position{a.positionAt(now)}
 	case a.home != nil && (a.role() == RoleReturn || a.role() == RoleCommanded && now-a.positionS > staleAfterS &&
 		a.params.kind().silentAction(&a.params, now-a.positionS) == RoleReturn):
-		return []physics.Position{a.position, a.positionAt(now), *a.home}
+		return []physics.Position{a.position, a.flownTo(now), *a.home}
 	}
-	return []physics.Position{a.position, a.positionAt(now)}
+	return []physics.Position{a.position, a.flownTo(now)}
+}
+
+// brakes is whether its own hold, or its landing, is about to stop it.
+func (a *aircraft) brakes() bool {
+	r := a.role()
+	return a.inAir() && (r == RoleHold || r == RoleLand) && a.velocity.Norm() > stillMPS
+}
+
+// flownTo is how far a silent aircraft may have flown by now.
+func (a *aircraft) flownTo(now float64) physics.Position {
+	speed := a.velocity.Norm()
+	onM := speed * staleAfterS // of one that its pilot flies nothing more is known
+	if r := a.role(); r == RoleCommanded || r == RoleHold || r == RoleLand {
+		onM = math.Max(onM, a.params.kind().fliesOnM(&a.params, speed, r == RoleCommanded))
+	}
+	return a.position.Add(a.onwards(min(speed*max(now-a.positionS, 0), onM)))
+}
+
+// onwards is a way in the direction of its velocity.
+func (a *aircraft) onwards(wayM float64) physics.Position {
+	return a.velocity.Scale(wayM / math.Max(a.velocity.Norm(), 1e-9))
 }
 
 // bootS is the autopilot's time since boot, 0 if its position is not recent.

@@ -311,6 +311,17 @@ func (ardupilot) motion(p *Parameters) (lagS, stopsInM float64) {
 	return 2.7, 27
 }
 
+// fliesOnM: what BRAKE and the end of a stream have in common is how it slows down.
+func (ardupilot) fliesOnM(p *Parameters, speedMPS float64, lost bool) float64 {
+	const measuredMPS = 8
+	_, stopsInM := ardupilot{}.motion(p)
+	onM := stopsInM * speedMPS / measuredMPS * math.Max(1, speedMPS/measuredMPS)
+	if lost {
+		onM += speedMPS * positiveOr(p.GuidedTimeoutS, 3)
+	}
+	return onM
+}
+
 const (
 	agileAccelMPSS = 5.0
 	agileJerkMPSSS = 20.0

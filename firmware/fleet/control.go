@@ -51,6 +51,8 @@ const (
 	lagMaxM                   = 3.0  // a leg or a transit makes up for no more lag: making up is flying faster
 	prestreamS                = 0.5  // setpoints are sent for so long before the mode that follows them is commanded, where they must be
 	stillMPS                  = 0.5
+	slowMPS                   = 2.0  // its own hold stops it in two metres then
+	brakeMaxS                 = 4.0  // a stop is by setpoints for so long
 	touchdownNearM            = 10.0 // lower than this one that lands is not resumed
 	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
 	requestIntervalS          = 2.0  // between requests for missing streams
@@ -80,6 +82,7 @@ type control struct {
 	commandedS        float64          // the last command
 	awaitsHeartbeat   bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS
 	awaitsHeartbeatS  float64          //
+	stopOrderedS      float64          // in PhaseStopping since
 	engagedS          float64          // streaming since; 0: never in this order
 	setpointSentS     float64          // the last setpoint
 	takeoffSentS      float64          // the last take-off command of this order; 0: none

@@ -75,8 +75,10 @@ type autopilot interface {
 	ignoresGCSLoss(p *Parameters) bool
 	// silentAction is what it does when it hears nothing of the leader for so long.
 	silentAction(p *Parameters, silentS float64) Role
-	// motion is how late it follows a command, and how far it flies on from 8 m/s once it is to hold.
+	// motion is how late it follows a command, and how far it flies on from 8 m/s once setpoints hold it.
 	motion(p *Parameters) (lagS, stopsInM float64)
+	// fliesOnM is how far it flies on from a speed in its own hold and, lost, from the last setpoint on.
+	fliesOnM(p *Parameters, speedMPS float64, lost bool) float64
 	climbS(p *Parameters, heightM float64) float64
 	descentS(p *Parameters, heightM float64) float64
 	packJ(p *Parameters, voltageV float64) float64

@@ -583,6 +583,8 @@ func TestPossiblePath(t *testing.T) {
 	home := physics.Position{NorthM: -50}
 	up, down := false, true
 	last, on := physics.Position{EastM: 100}, physics.Position{EastM: 116}
+	// as far as it flies on after a last setpoint at 8 m/s, and in a hold
+	lost, held := physics.Position{EastM: 100 + 8*(0.84+8.0/6+1.7)}, physics.Position{EastM: 100 + 8*(0.84+8.0/6)}
 	for _, c := range []struct {
 		name   string
 		mode   Mode
@@ -592,16 +594,20 @@ func TestPossiblePath(t *testing.T) {
 	}{
 		{"received", ModeOffboard, lossActionReturn, 0.5, []physics.Position{{EastM: 104}}},
 		{"silent", ModeOffboard, lossActionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
-		{"its failsafe has not come yet", ModeOffboard, lossActionReturn, 4, []physics.Position{last, on}},
-		{"its failsafe returns", ModeOffboard, lossActionReturn, 6, []physics.Position{last, on, home}},
-		{"its failsafe holds", ModeOffboard, 5, 600, []physics.Position{last, on}},
+		{"its failsafe has not come yet", ModeOffboard, lossActionReturn, 4, []physics.Position{last, lost}},
+		{"its failsafe returns", ModeOffboard, lossActionReturn, 6, []physics.Position{last, lost, home}},
+		{"its failsafe holds", ModeOffboard, 5, 600, []physics.Position{last, lost}},
+		{"brakes in its hold", ModeHold, 5, 0, []physics.Position{held, last}},
+		{"silent in its hold", ModeHold, 5, 1.5, []physics.Position{last, {EastM: 112}}},
+		{"long silent in its hold", ModeHold, 5, 600, []physics.Position{last, held}},
 		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
 		{"a pilot's", ModePosition, lossActionReturn, 600, []physics.Position{last, on}},
 	} {
 		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100,
 			home: &home,
 			mode: c.mode, params: Parameters{px4Parameters: px4Parameters{OffboardLossAction: c.action, OffboardLossS: 5}}}
-		if got := a.possiblePath(100 + c.ageS); !slices.Equal(got, c.want) || !a.isObstacle() {
+		near := func(p, q physics.Position) bool { return p.Sub(q).Norm() < 1e-6 }
+		if got := a.possiblePath(100 + c.ageS); !slices.EqualFunc(got, c.want, near) || !a.isObstacle() {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -227,12 +227,13 @@ func (a *aircraft) returnRefusal(float64) error {
 
 // Stop hands an aircraft under control to its autopilot's hold.
 func (f *Fleet) Stop(number int) {
-	f.withAircraft(number, func(a *aircraft, _ float64) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
 		switch {
 		case a.phase == PhaseRejoining: // nothing is commanded before its state is known
 			a.handToPilot(f, "stopped")
 		case a.controlled():
 			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
+			a.stopOrderedS = now
 			a.sentHome = ""
 		}
 	})

@@ -227,6 +227,17 @@ func (px4) silentAction(p *Parameters, silentS float64) Role {
 // motion: 0.54 to 0.70 s were measured, at which 8 m/s last for 5 m.
 func (px4) motion(*Parameters) (lagS, stopsInM float64) { return 0.65, 5 }
 
+// fliesOnM: it brakes by MPC_ACC_HOR 3 m/s2 and MPC_JERK_AUTO 4 m/s3, and stays where it stops: 23 m on from 9.5 m/s,
+// 21 m from 8.9; 34 m after a last setpoint at 9.2 m/s, where its Hold came 1.7 s later.
+func (px4) fliesOnM(_ *Parameters, speedMPS float64, lost bool) float64 {
+	const lateS, holdsAfterS = 0.84, 1.7
+	onM := speedMPS * (lateS + speedMPS/6)
+	if lost {
+		onM += speedMPS * holdsAfterS
+	}
+	return onM
+}
+
 // climbS has the time to spool up and to slow down: 40 s were measured to 100 m on the defaults.
 func (px4) climbS(p *Parameters, heightM float64) float64 {
 	const rampS = 7

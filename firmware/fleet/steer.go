@@ -106,6 +106,8 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		a.phase = PhaseIdle
 	case a.role() == RoleLand || a.role() == RoleReturn:
 		a.handToPilot(f, "stopped in "+a.modeName())
+	case a.stopsSooner() && now-a.stopOrderedS < brakeMaxS: // by setpoints, which keep it clear of others
+		return nil, true
 	case a.role() == RoleHold && a.heartbeatS > a.commandedS &&
 		(a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
 		a.handToPilot(f, "stopped") // and no command sent before the hold is still in transit
@@ -113,6 +115,15 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		return a.retryCommand(f, now, a.setMode(RoleHold)), a.followsSetpoints()
 	}
 	return nil, false
+}
+
+// stopsSooner is whether setpoints stop it on a shorter way than its own hold would.
+func (a *aircraft) stopsSooner() bool {
+	const measuredMPS = 8
+	kind, speed := a.params.kind(), a.velocity.Norm()
+	_, stopsInM := kind.motion(&a.params)
+	return a.followsSetpoints() && speed > slowMPS && kind.fliesOnM(&a.params, speed, false) > stopsInM*max(1, speed/measuredMPS)*
+		speed/measuredMPS
 }
 
 // followsSetpoints is whether it flies by the leader's setpoints, rather than climbs to where it will. They

@@ -81,6 +81,7 @@ type vehicle struct {
 	setpoint                Setpoint
 	setpointUS              int64                        // when the last one was received; 0: none since boot
 	holdPosition            geo.Local                    // where Hold stays, and Return and Land descend
+	brake                   brake                        // in Hold, until it is still
 	takeoffUpM              float64                      // height that Takeoff climbs to; NaN: stays on the ground
 	velocityIntegral        geo.Local                    // of the velocity error, for the controller
 	accel                   geo.Local                    // m/s^2, lags behind the command
@@ -194,7 +195,10 @@ func (v *vehicle) enterMode(m Mode) {
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
 	}
 	v.mode = m
-	v.holdPosition, v.returnDescending = v.body.Position, false
+	v.holdPosition, v.returnDescending, v.brake = v.body.Position, false, brake{}
+	if m == ModeHold && !v.conf.Copter {
+		v.brake = brake{on: true, sinceUS: v.timeUS}
+	}
 	if m == ModeReturn {
 		v.holdPosition = v.conf.Start
 		v.holdPosition.UpM = v.returnUpM()
