@@ -81,8 +81,13 @@ var rules = slices.Concat(motionRules, packRules, linkRules, wireRules, ledgerRu
 // in real time a slow one may hide, or seem to show, that another is broken.
 var untimed = []string{
 	"touchdown", "home", "taken place", "whitelist", "disarm", "address", "incomplete", "commanded height", "slot number", "shares",
-		"reported",
-	"pays", "refusal", "duplicate", "record", "sums", "exit",
+	"reported", "pays", "refusal", "duplicate", "record", "sums", "exit",
+}
+
+// unasked are the rules for which nobody has to know what the crew ordered.
+var unasked = []string{
+	"separation", "least separation", "fence", "height", "speed", "touchdown", "failsafe", "whitelist", "disarm", "address", "gap",
+	"one stream", "station", "incomplete", "commanded speed", "commanded height", "exit", "course",
 }
 
 // IsTimed reports whether a rule depends on when something happens.
