@@ -64,7 +64,8 @@ func TestMomentAway(t *testing.T) {
 func TestUnheard(t *testing.T) {
 	w := world.Standard()
 	first := record.Flight{Version: record.Version, Fleet: "demo", Speed: 1, Slots: 50, Physics: w.Physics, World: &w,
-		Aircraft: []record.Aircraft{{Autopilot: "ardupilot", StandM: [3]float64{500, 500}, CapacityJ: 150e3, SpeedMaxMPS: 30, Unheard: true}}}
+		Aircraft: []record.Aircraft{{Autopilot: "ardupilot", StandM: [3]float64{500, 500}, CapacityJ: 150e3,
+			SpeedMaxMPS: 30, Unheard: true}}}
 	all := []record.Line{{Flight: &first}}
 	for n := range 1000 {
 		t := 1 + float64(n)/10
