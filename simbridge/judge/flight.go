@@ -325,6 +325,13 @@ func (f *flight) fault(number int, kinds ...string) spans {
 // is known by its result.
 func (f *flight) fades() bool { return f.World != nil && f.World.Sounding }
 
+// computes reports whether tasks are computed by workers: what they take is measured, and known by their results.
+func (f *flight) computes() bool {
+	return slices.ContainsFunc(f.beacons, func(b beacon) bool {
+		return slices.ContainsFunc(b.Offer.Aircraft, func(a telemetry.OfferAircraft) bool { return a.Worker != "" })
+	})
+}
+
 // has reports whether there was a fault of some kinds.
 func (f *flight) has(kinds ...string) bool {
 	return slices.ContainsFunc(f.faults, func(x faultSpan) bool { return slices.Contains(kinds, x.kind) })

@@ -110,3 +110,15 @@ func TestFading(t *testing.T) {
 		}
 	}
 }
+
+// A worker gives what it measured, by its offer; without one an aircraft has the CPU of the world.
+func TestWorkersCPU(t *testing.T) {
+	f := &flight{}
+	f.Physics.EdgeCPUHz = 40e9
+	next := beacon{Slot: telemetry.Slot{Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{{Number: 1, CPUHz: 9e9, Worker: "a:1"},
+		{Number: 2, CPUHz: 9e9}}}}}
+	f.beacons = []beacon{next}
+	if f.cpuHz(1, &next) != 9e9 || f.cpuHz(2, &next) != 40e9 || !f.computes() || (&flight{}).computes() {
+		t.Errorf("%v and %v cycles a second, computes: %v", f.cpuHz(1, &next), f.cpuHz(2, &next), f.computes())
+	}
+}

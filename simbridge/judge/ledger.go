@@ -283,8 +283,8 @@ func (c *check) delay() {
 			all, allLeast, allMost = all-r.DelayS, allLeast-least[n], allMost-most[n]-strange[n]
 			continue
 		}
-		if off > bound && c.fades() { // results of a slot come after its row, and correct the sum
-			c.finding.Assumed["a sample of fading"]++
+		if off > bound && (c.fades() || c.computes()) { // results of a slot come after its row, and correct the sum
+			c.finding.Assumed["results come later"]++
 			continue
 		}
 		c.atMost(timeS, off, bound, "the ledger has %.2f s of delay in slot %d, the users' tasks took %.2f s, those reported %.2f s",

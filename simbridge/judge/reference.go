@@ -40,7 +40,7 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		}
 	}
 	for number, p := range serve {
-		x.snapshot.Aircraft = append(x.snapshot.Aircraft, slot.Aircraft{Number: number, Position: p, CPUHz: f.Physics.EdgeCPUHz,
+		x.snapshot.Aircraft = append(x.snapshot.Aircraft, slot.Aircraft{Number: number, Position: p, CPUHz: f.cpuHz(number, next),
 			Unreported: slot.UnreportedLoad{CyclesPerUser: cyclesPerUser}})
 	}
 	slices.SortFunc(x.snapshot.Aircraft, func(a, b slot.Aircraft) int { return cmp.Compare(a.Number, b.Number) })
@@ -72,6 +72,16 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		x.decided = append(x.decided, d)
 	}
 	return x
+}
+
+// cpuHz is the CPU of an aircraft. A worker measures what it can give, of which the next offer tells.
+func (f *flight) cpuHz(number int, next *beacon) float64 {
+	for _, a := range next.Offer.Aircraft {
+		if a.Number == number && a.Worker != "" {
+			return a.CPUHz
+		}
+	}
+	return f.Physics.EdgeCPUHz
 }
 
 // costS is what was decided at a price: delays, penalties and priced edge energy, by what was reported, and what the users
