@@ -243,7 +243,7 @@ type Taken struct {
 }
 
 const (
-	takenPrior = 2  // ways as expected that the first measured one is weighed against
+	takenPrior = 2  // ways as expected that the first measured one is weighed against, if it took less
 	takenMax   = 16 // enough for a mean within a hundredth or so
 )
 
@@ -260,9 +260,12 @@ func (t *Taken) add(ratio float64) {
 	if !(ratio >= 0.5 && ratio <= 2) {
 		return
 	}
-	mean := t.ratio()
+	mean, prior := t.ratio(), takenPrior
+	if ratio > mean { // a pack that is empty does not wait for a second one
+		prior = 0
+	}
 	t.Count = min(t.Count+1, takenMax)
-	t.Ratio = mean + (ratio-mean)/float64(t.Count+takenPrior)
+	t.Ratio = mean + (ratio-mean)/float64(t.Count+prior)
 }
 
 // Way is a climb or a way home that is being measured.

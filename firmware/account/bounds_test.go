@@ -85,6 +85,11 @@ func TestWayHomeIsLearned(t *testing.T) {
 	if got := a.WayHome(v).TotalJ(); got != before {
 		t.Errorf("after a pilot's way %.0f J, before it %.0f", got, before)
 	}
+	comeHome(1.2*before, false) // as of an autopilot that descends a sixth slower than its parameter says
+	v.Phase = fleet.PhaseFlying
+	if got := a.WayHome(v).TotalJ(); got < 1.18*before {
+		t.Errorf("after one way of 1.2 times what was expected: %.2f of it", got/before)
+	}
 	for range 30 {
 		comeHome(1.3*before, false)
 	}

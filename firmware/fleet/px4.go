@@ -245,7 +245,8 @@ func (px4) climbS(p *Parameters, heightM float64) float64 {
 }
 
 // descentS: PX4 slows down between two heights; assuming the upper one is on the safe
-// side, and closer to measurements.
+// side, and closer to measurements. Some descend a sixth slower than their parameter says:
+// what a way home takes is measured, and believed from then on (package account).
 func (px4) descentS(p *Parameters, heightM float64) float64 {
 	down, land, slowM := positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)

@@ -331,6 +331,23 @@ func TestDescentTakesAsLongAsPX4s(t *testing.T) {
 	}
 }
 
+// With SlowDescent it descends with 1.25 m/s of 1.5, and 2.49 of 3, as PX4 1.16's own simulation.
+func TestSlowDescent(t *testing.T) {
+	for parameter, want := range map[float64]float64{1.5: 1.245, 3: 2.49} {
+		v := hovering().vehicle
+		v.conf.SlowDescent = true
+		v.params.set("MPC_Z_V_AUTO_DN", parameter)
+		v.params.set("MPC_Z_VEL_MAX_DN", parameter)
+		v.requestMode(ModeLand)
+		for v.heightM() > 60 {
+			v.step()
+		}
+		if got := -v.body.Velocity.UpM; math.Abs(got-want) > 0.02 {
+			t.Errorf("MPC_Z_V_AUTO_DN %v: it descends with %.2f m/s, want %v", parameter, got, want)
+		}
+	}
+}
+
 // A HEARTBEAT is CRITICAL in the modes that a failsafe chose, and in no others: it tells
 // whether a Hold is the autopilot's or its pilot's.
 func TestFailsafeIsCritical(t *testing.T) {

@@ -26,6 +26,7 @@ const (
 	climbMPS2         = 4.0
 	integralMax       = 30.0 // m/s^2, enough to hold any speed against the drag
 	slowTakeoffBelowM = 10.0 // height below which take-off slows to MPC_TKO_SPEED
+	descentShare      = 0.83 // of MPC_Z_V_AUTO_DN that PX4 1.16's SIH descends with: 1.17 to 1.29 of 1.5 m/s, 2.49 of 3
 	sinkMPS           = 1.0  // descent in Position mode without a pilot
 	fallMPS           = 20.0 // disarmed by force in the air
 	atHomeM           = 1.0
@@ -187,6 +188,9 @@ func (v *vehicle) velocityTowards(to geo.Local) geo.Local {
 func (v *vehicle) descentVelocity(at geo.Local) geo.Local {
 	want := v.velocityTowards(at)
 	want.UpM = -v.params.get("MPC_Z_V_AUTO_DN")
+	if v.conf.SlowDescent {
+		want.UpM *= descentShare
+	}
 	if v.heightM() < v.params.get("MPC_LAND_ALT1") {
 		want.UpM = -v.params.get("MPC_LAND_SPEED")
 	}
