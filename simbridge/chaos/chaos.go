@@ -244,5 +244,22 @@ func (r *Result) RuleActivity() string {
 		}
 		fmt.Fprintf(&b, "%-22s %12.0f %6.2f %7d  %s\n", x.Rule, x.Active, x.Used, x.Broken, strings.Join(assumed, ", "))
 	}
+	never, far := r.idleRules()
+	fmt.Fprintf(&b, "never active: %s\nnever above half of a bound: %s\n", strings.Join(never, ", "), strings.Join(far, ", "))
 	return b.String()
+}
+
+// idleRules are those that were never active, and those whose number never came above half of its bound: neither
+// has shown anything.
+func (r *Result) idleRules() (never, far []string) {
+	const half = 0.5
+	for _, x := range r.Rules {
+		switch {
+		case x.Active == 0:
+			never = append(never, x.Rule)
+		case x.Used > 0 && x.Used < half:
+			far = append(far, fmt.Sprintf("%s (%.2f)", x.Rule, x.Used))
+		}
+	}
+	return never, far
 }

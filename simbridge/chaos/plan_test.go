@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"prefdt/simbridge/judge"
 )
 
 func testConfig(seed uint64) *Config {
@@ -107,6 +109,24 @@ func TestFailedRuns(t *testing.T) {
 		if got := c.r.Failed(); (got != "") != c.fail {
 			t.Errorf("%+v: %q", c.r, got)
 		}
+	}
+}
+
+// A run names the rules that showed nothing.
+func TestIdleRules(t *testing.T) {
+	r := Result{}
+	for n, active := range []float64{0, 10} {
+		r.addFindings(&Flown{Mission: n, Report: judge.Report{Findings: []judge.Finding{
+			{Rule: "none", Assumed: map[string]float64{"link cut": 2}}, {Rule: "far", Active: active, Used: 0.2}, {Rule: "near",
+				Active: 1, Used: 0.9},
+			{Rule: "broken", Active: 1, Used: 1.5, Broken: 1, First: "1.0 s: it is"}}}})
+	}
+	if never, far := r.idleRules(); !slices.Equal(never, []string{"none"}) || !slices.Equal(far, []string{"far (0.20)"}) {
+		t.Errorf("%v, %v", never, far)
+	}
+	if r.Rules[0].Assumed["link cut"] != 4 || r.Rules[3].First != "mission 0, 1.0 s: it is" || r.Rules[3].Broken != 2 ||
+		r.Rules[3].Used != 0 {
+		t.Errorf("%+v", r.Rules)
 	}
 }
 
