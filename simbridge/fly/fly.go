@@ -97,8 +97,11 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		err = f.causeOf(flown, err)
 	}
 	f.view.leaveDrawing()
-	if f.observer.lastSlot() < 0 {
-		return errors.Join(err, f.endRecord(err)) // there is nothing to report
+	if f.observer.lastSlot() < 0 { // there is nothing to report
+		if err == nil {
+			err = noSlotError(f.observer.status())
+		}
+		return errors.Join(err, f.endRecord(err))
 	}
 	result := f.buildReport(landed)
 	if err != nil {
@@ -115,6 +118,20 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 		err = errors.New(strings.Join(result.Summary.Problems, "; "))
 	}
 	return errors.Join(err, f.exportLog(context.WithoutCancel(ctx))) // of a flight that was interrupted, too
+}
+
+// noSlotError is why a mission that ended in order was none: whoever flies it in a script must not take it for one.
+func noSlotError(s telemetry.Status) error {
+	text := fmt.Sprintf("none of %d slots was flown; the mission is %s", s.Slots, s.State)
+	if s.Reason != "" {
+		text += ": " + s.Reason
+	}
+	for _, a := range s.Aircraft {
+		if a.Reason != "" && !strings.Contains(s.Reason, a.Reason) {
+			text += fmt.Sprintf("; aircraft %d: %s", a.Number, a.Reason)
+		}
+	}
+	return errors.New(text)
 }
 
 // LogFile is what the leader logged in a world that hides something, or in which tasks were

@@ -1,0 +1,22 @@
+package fly
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"prefdt/simbridge/simnet"
+)
+
+// A flight for which nobody takes off is none: it fails, and says why.
+func TestFlightOfNobodyFails(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		c := flightInMemory(t, 30)
+		c.Parameters["COM_DISARM_PRFLT"] = 0.1 // disarmed before it can leave the ground
+		err := Run(t.Context(), c, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "none of 30 slots was flown") ||
+			!strings.Contains(err.Error(), "no aircraft took off: aircraft 1: not armed in 10 s") {
+			t.Errorf("it ends with %v", err)
+		}
+	})
+}
