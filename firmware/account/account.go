@@ -9,6 +9,7 @@
 package account
 
 import (
+	"fmt"
 	"math"
 
 	"prefdt/firmware/fleet"
@@ -44,6 +45,7 @@ type Account struct {
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 	bounds                *Bounds              // of the budget in force; nil: it has none
 	ways                  Ways                 // as they were measured
+	earlierMultiplier     float64              // of the mission before; 0: none flew
 }
 
 // AircraftAccount is one aircraft's account.
@@ -91,7 +93,11 @@ func (d *LocalDelay) add(delayS float64) {
 
 // Begin starts a mission's account. Joules counted by the meters before are excluded.
 func (a *Account) Begin(slots int, views []fleet.View) {
+	a.KeepMultiplier(a.objective.State())
 	a.objective = goal.New(a.Scales, &a.Physics, slots, len(views))
+	if a.FlightDiffers(a.earlierMultiplier) { // the floor of the next budget is one of these aircraft
+		a.objective.ExpectMultiplier(a.earlierMultiplier)
+	}
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
 	a.edges = nil
 	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
@@ -100,6 +106,30 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
+}
+
+// KeepMultiplier has the next mission begin with what an earlier one measured of flight power, or expected if it flew no
+// slot.
+func (a *Account) KeepMultiplier(s goal.State) {
+	if s.Slot > 0 || s.Multiplier > 0 && s.Multiplier != 1 {
+		a.earlierMultiplier = s.Multiplier
+	}
+}
+
+// FlightDiffers is whether flight takes so much more or less than the checkpoint expects that a budget means something
+// else: what wind and load do is less.
+func (a *Account) FlightDiffers(multiplier float64) bool {
+	return multiplier > 0 && (multiplier > 1.4 || multiplier < 0.7)
+}
+
+// FlightWarning is what the crew has to know of flight power once ten slots were flown; empty: nothing.
+func (a *Account) FlightWarning() string {
+	const measuredSlots = 10
+	o := a.objective
+	if o.Slot() < measuredSlots || o.SlotsLeft() == 0 || !a.FlightDiffers(o.PropulsionMultiplier()) {
+		return ""
+	}
+	return fmt.Sprintf("flight takes %.1f times what the checkpoint expects; the floor is by that", o.PropulsionMultiplier())
 }
 
 // BeginSlots is called when slot 0 begins, with the number of aircraft in flight: a

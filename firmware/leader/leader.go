@@ -93,6 +93,7 @@ type loopState struct {
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began
+	warnedOfFlight  bool                  // flight takes more, or less, than the checkpoint expects
 }
 
 // Run flies the mission until ctx ends or, if so configured, it is over.

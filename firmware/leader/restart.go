@@ -26,6 +26,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 		l.fleet.RestorePacks(s.Fleet)
 		l.current.statusSeq = s.StatusSeq
 		l.account.RestoreWays(s.Account.Ways)
+		l.account.KeepMultiplier(s.Account.Objective)
 		if err := l.beginMission(l.Config.Mission); err != nil {
 			return err
 		}

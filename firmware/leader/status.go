@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -29,7 +30,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 	}
 	s := telemetry.Status{
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), Mission: l.mission.ID(), State: l.mission.Phase(),
-		Reason:  l.mission.Reason(),
+		Reason:  cmp.Or(l.mission.Reason(), l.flightWarning()),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(),
@@ -74,6 +75,20 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		s.Aircraft = append(s.Aircraft, a)
 	}
 	return s
+}
+
+// flightWarning is what the crew has to know of flight power, in a mission that flies: first it is logged.
+func (l *Leader) flightWarning() string {
+	if !l.mission.InSlots() {
+		return ""
+	}
+	text := l.account.FlightWarning()
+	if (text != "") != l.current.warnedOfFlight {
+		if l.current.warnedOfFlight = text != ""; text != "" {
+			l.Log.Warn("flight is not as the checkpoint expects", "reason", text)
+		}
+	}
+	return text
 }
 
 // reasonText is why an aircraft does not fly as commanded: by the leader's own decision, by its pilot's, or by its

@@ -169,6 +169,9 @@ func (o Objective) SpentJ() float64 { return o.state.SpentJ }
 // EdgeJ returns the part of SpentJ that edge computing took.
 func (o Objective) EdgeJ() float64 { return o.state.EdgeJ }
 
+// ExpectMultiplier has flight power over the model's be that of an earlier mission, until this one's is measured.
+func (o *Objective) ExpectMultiplier(x float64) { o.state.Multiplier = limitMultiplier(x) }
+
 // PropulsionMultiplier returns flight power over the model's, as measured.
 func (o Objective) PropulsionMultiplier() float64 { return o.state.Multiplier }
 
