@@ -245,7 +245,7 @@ func (c *check) toldSpeed() {
 			least, most = min(least, x.speedMPS()), max(most, x.speedMPS())
 		}
 		off := max(least-*t.SpeedMPS, *t.SpeedMPS-most, 0)
-		if off > nearMPS && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut") {
+		if off > nearMPS && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "leader away") {
 			return
 		}
 		c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS, least,
