@@ -313,7 +313,7 @@ func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
 		reported[key.user] = reported[key.user] || r.Task != nil
 	}
 	for key, s := range took {
-		if !real[key] && reported[key.user] {
+		if !real[key] && reported[key.user] && (len(f.Users) == 0 || slices.Contains(f.Users, key.user)) {
 			sumS[key.slot] += min(s+f.Physics.PenaltyS, mostS)
 		}
 	}
