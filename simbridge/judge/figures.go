@@ -15,9 +15,6 @@ type Figures struct {
 	SlowestAnswerS float64   `json:"slowest_answer_s"`         // from delivery to answer
 	LeftForPacks   []float64 `json:"left_for_packs,omitempty"` // shares, of packs that alone ended a flight
 	CounterResets  bool      `json:"counter_resets,omitempty"` // of a battery: the model alone bridged a gap
-	LastStatusS    float64   `json:"last_status_s,omitempty"`  // when the leader last showed itself
-	TasksDecided   int       `json:"tasks_decided"`            // by decision, in time
-	Tasks          int       `json:"tasks"`                    // of all users
 }
 
 // figures of a flight.
@@ -31,7 +28,7 @@ func (f *flight) figures() Figures {
 	})
 	if n := len(f.statuses); n > 0 {
 		s := &f.statuses[n-1]
-		x.LastStatusS, x.MissedSlots = s.timeS, s.MissedSlots
+		x.MissedSlots = s.MissedSlots
 		for _, a := range s.Aircraft {
 			x.LedgerErrorJ += a.SpentJ
 		}
@@ -48,13 +45,5 @@ func (f *flight) figures() Figures {
 			x.SlowestAnswerS = max(x.SlowestAnswerS, slow)
 		}
 	}
-	for _, t := range f.tasks {
-		if x.Tasks++; t.By == telemetry.ByDecision {
-			x.TasksDecided++
-		}
-	}
-	c := &check{flight: f, finding: Finding{Assumed: map[string]float64{}}}
-	c.usesPack()
-	x.LeftForPacks = c.leftShares
 	return x
 }

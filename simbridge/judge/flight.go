@@ -346,7 +346,10 @@ func (f *flight) slotAt(timeS float64) float64 {
 }
 
 // at is the state at a moment: the last one before it.
-func (a *aircraft) at(timeS float64) *state {
+func (a *aircraft) at(timeS float64) *state { return &a.states[a.index(timeS)] }
+
+// index is that of the state at a moment.
+func (a *aircraft) index(timeS float64) int {
 	k, found := slices.BinarySearchFunc(a.states, timeS, func(s state, t float64) int {
 		switch {
 		case s.timeS < t:
@@ -359,14 +362,17 @@ func (a *aircraft) at(timeS float64) *state {
 	if !found {
 		k--
 	}
-	return &a.states[max(k, 0)]
+	return max(k, 0)
 }
 
 // spentJ is what it has drawn until a moment, between two states in proportion.
 func (a *aircraft) spentJ(timeS float64) float64 {
-	s := a.at(timeS)
-	k := slices.IndexFunc(a.states, func(x state) bool { return x.timeS > timeS })
-	if k <= 0 || a.states[k].timeS <= s.timeS {
+	k := a.index(timeS)
+	s := &a.states[k]
+	for k < len(a.states) && !(a.states[k].timeS > timeS) {
+		k++
+	}
+	if k == 0 || k == len(a.states) || a.states[k].timeS <= s.timeS {
 		return s.SpentJ
 	}
 	next := &a.states[k]

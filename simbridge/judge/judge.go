@@ -67,6 +67,7 @@ func Read(r io.Reader) (*Report, error) {
 			rule.judge(c)
 		}
 		x.Findings = append(x.Findings, c.finding)
+		x.Figures.LeftForPacks = append(x.Figures.LeftForPacks, c.leftShares...)
 	}
 	return x, nil
 }

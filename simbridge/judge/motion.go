@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -413,12 +414,12 @@ func (c *check) comesHome() {
 }
 
 func (f *flight) stopsAfter(timeS float64) bool {
-	for _, o := range f.missionOrders(telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch) {
-		if o.deliveredS > timeS {
-			return true
-		}
-	}
-	return false
+	return f.ordered(timeS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch)
+}
+
+// ordered reports whether a command of some actions was delivered, and accepted, between two moments.
+func (f *flight) ordered(fromS, toS float64, actions ...string) bool {
+	return slices.ContainsFunc(f.missionOrders(actions...), func(o *order) bool { return o.deliveredS > fromS && o.deliveredS < toS })
 }
 
 func (c *check) pack() {
@@ -504,12 +505,7 @@ func (c *check) climb() {
 
 // stopsClimb reports whether an order calls the fleet back before an aircraft has left the ground.
 func (f *flight) stopsClimb(fromS, toS float64) bool {
-	for _, o := range f.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
-		if o.deliveredS > fromS && o.deliveredS < toS {
-			return true
-		}
-	}
-	return false
+	return f.ordered(fromS, toS, telemetry.ActionReturn, telemetry.ActionStop)
 }
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away.
@@ -667,18 +663,10 @@ func (c *check) leaves() {
 
 // boundsPacks reports whether an accepted budget bounds packs, or what the packs hold is little.
 func (f *flight) boundsPacks() bool {
-	for _, o := range f.orders {
-		if o.accepted && len(o.budget.Packs) > 0 {
-			return true
-		}
-	}
 	const least = 0.7 // of a full pack at the start
-	for _, a := range f.aircraft {
-		if len(a.states) > 0 && a.states[0].LeftJ < least*a.states[0].PackJ {
-			return true
-		}
-	}
-	return false
+	return f.bounded() || slices.ContainsFunc(f.aircraft, func(a *aircraft) bool {
+		return len(a.states) > 0 && a.states[0].LeftJ < least*a.states[0].PackJ
+	})
 }
 
 func (c *check) flew() {

@@ -72,10 +72,11 @@ func (c *check) packFlights(f func(*packFlight)) {
 	if c.World == nil {
 		return
 	}
+	truth := world.NewScenario(c.World, c.Seed)
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			if _, share, leastUp := c.kept(a, l.at.timeS); share > 0 && l.led && !l.before.Failsafe {
-				f(&packFlight{c, a, l, share, leastUp, world.NewScenario(c.World, c.Seed)})
+				f(&packFlight{c, a, l, share, leastUp, truth})
 			}
 		}
 	}
