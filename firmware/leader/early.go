@@ -2,6 +2,7 @@ package leader
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -72,7 +73,12 @@ func (a *allowance) fetch() {
 }
 
 func (a *allowance) save(n int) {
-	write := func() error { return writeSynced(a.path, strconv.Itoa(n)+"\n") }
+	write := func() error {
+		return ledger.WriteWhole(a.path, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, n)
+			return err
+		})
+	}
 	var err error
 	if a.disk != nil {
 		err = a.disk(write)
@@ -97,25 +103,6 @@ func (a *allowance) renew() {
 			a.log.Error("the next restart has fewer HEARTBEATs before it commands", "reason", err)
 		}
 	}()
-}
-
-func writeSynced(path, text string) error {
-	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if e := f.Sync(); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(part, path) // whole, whenever it is read
-	}
-	return err
 }
 
 // Early sends HEARTBEATs while the rest of the program is made ready.

@@ -73,21 +73,31 @@ func (l *Ledger) writeFile(folder string, f *Flight, slots *bolt.Bucket) error {
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
+	err := WriteWhole(path, func(w io.Writer) error {
+		z := gzip.NewWriter(w)
+		return errors.Join(l.writeFlight(z, f, slots), z.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("file of mission %s: %w", f.State.Mission, err)
+	}
+	return nil
+}
+
+// WriteWhole writes a file that is whole whenever it is read, also after a loss of power; until then the one before stays.
+func WriteWhole(path string, write func(io.Writer) error) error {
 	part := path + unfinished
 	file, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o640)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(part) // in vain once it is renamed
-	z := gzip.NewWriter(file)
-	err = errors.Join(l.writeFlight(z, f, slots), z.Close(), file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(part, path)
+	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("file of mission %s: %w", f.State.Mission, err)
+	if err := os.Rename(part, path); err != nil {
+		return err
 	}
-	return syncFolder(folder)
+	return syncFolder(filepath.Dir(path))
 }
 
 // writeFlight writes a flight as an array of one, with the rows of a bucket.
