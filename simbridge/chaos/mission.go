@@ -26,6 +26,7 @@ import (
 	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/process"
 	"prefdt/simbridge/record"
+	"prefdt/simbridge/router"
 	"prefdt/simbridge/simnet"
 	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
@@ -283,11 +284,11 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		for i := range links {
 			links[i] = links[0]
 		}
-		router, err := newRouter(m.socketsOf("router"), links[0], m.Aircraft)
+		shared, err := router.New(m.socketsOf("router"), links[0], slices.Repeat([]string{"127.0.0.1:0"}, m.Aircraft)...)
 		if err != nil {
 			return nil, err
 		}
-		m.closers, partners = append(m.closers, router.Close), router.Addresses()
+		m.closers, partners = append(m.closers, shared.Close), shared.Addresses()
 	}
 	for i := range m.Aircraft {
 		partner, p := partners[i], m.stands[i]

@@ -37,6 +37,8 @@ func startAttached(t *testing.T, slots int, instances ...instance) (c Config, fl
 	for i, in := range instances {
 		conf := c.autopilotConfig(i, world.NewScenario(&c.World, c.Seed))
 		conf.SecondLink, conf.Copter = station, in.copter
+		relay := [2]string{c.network.FreeAddress(), conf.Partner}
+		conf.Partner = relay[0]
 		if !in.copter {
 			conf.Battery = battery.Fields{}
 		}
@@ -47,7 +49,7 @@ func startAttached(t *testing.T, slots int, instances ...instance) (c Config, fl
 		}
 		flown = append(flown, a)
 		t.Cleanup(func() { die(i) })
-		c.Aircraft[i] = AircraftConfig{SystemID: i + 1, Attach: station}
+		c.Aircraft[i] = AircraftConfig{SystemID: i + 1, Attach: station, Relay: relay}
 	}
 	return c, flown, die
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Users  UsersConfig  `yaml:"users"`
 
 	Aircraft   []AircraftConfig   `yaml:"aircraft"`
+	MAVLinkKey string             `yaml:"mavlink_key"` // file of the key that attached autopilots are given, and sign with
 	Battery    battery.Fields     `yaml:"battery"`
 	Parameters map[string]float64 `yaml:"parameters"`
 
@@ -81,13 +82,16 @@ type UsersConfig struct {
 // AircraftConfig is one aircraft: simulated on UDP or on a serial port, or a running
 // PX4 or ArduCopter that is attached to.
 type AircraftConfig struct {
-	SystemID int     `yaml:"system_id"`
-	Listen   string  `yaml:"listen"`
-	Partner  string  `yaml:"partner"`
-	Serial   string  `yaml:"serial"`
-	Monitor  string  `yaml:"monitor"`
-	Attach   string  `yaml:"attach"`
-	PackJ    float64 `yaml:"pack_j"`
+	SystemID int    `yaml:"system_id"`
+	Listen   string `yaml:"listen"`
+	Partner  string `yaml:"partner"`
+	Serial   string `yaml:"serial"`
+	Monitor  string `yaml:"monitor"`
+	Attach   string `yaml:"attach"`
+	// Of a running instance whose link can be cut: where it sends to its leader, and where that listens.
+	Relay [2]string `yaml:"relay"`
+	Radio string    `yaml:"radio"` // where an ArduCopter's simulation receives its pilot's radio
+	PackJ float64   `yaml:"pack_j"`
 	// Autopilot is what is simulated: px4 or empty, or ardupilot.
 	Autopilot string `yaml:"autopilot"`
 }
@@ -97,10 +101,17 @@ func (c *Config) Attached() bool {
 	return slices.ContainsFunc(c.Aircraft, func(a AircraftConfig) bool { return a.Attach != "" })
 }
 
-// Command is a crew command that is sent at a slot, -1 before the mission.
+// Command is what the crew commands at a slot, -1 before the mission, or what happens then: to the leader, to a link, or by
+// a pilot. With neither it is waited for.
 type Command struct {
 	Slot int      `yaml:"slot"`
-	Args []string `yaml:"run"` // arguments of the ground program
+	When string   `yaml:"when"` // what must hold besides; without a slot it may hold before the first
+	Args []string `yaml:"run"`  // arguments of the ground program
+
+	Kill     bool    `yaml:"kill"`  // the leader is killed, as by a loss of power, and started again
+	CutS     float64 `yaml:"cut_s"` // nothing passes between the leader and the aircraft for so long, mission time
+	Pilot    string  `yaml:"pilot"` // mode that the aircraft's pilot chooses
+	Aircraft int     `yaml:"aircraft"`
 }
 
 // adviseInUse says what to do where an address is another program's, by the key that has it.
@@ -226,14 +237,13 @@ func (c *Config) Check() error {
 	}
 	last := -1
 	for _, command := range c.Commands {
-		switch {
-		case len(command.Args) == 0:
-			return fmt.Errorf("command at slot %d: run is empty, want what ground shall do", command.Slot)
-		case command.Slot < last:
-			return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1",
-				strings.Join(command.Args, " "), command.Slot, last)
+		if err := command.check(len(c.Aircraft), last); err != nil {
+			return err
 		}
-		last = command.Slot
+		if command.Kill && len(c.Leader.Command) == 0 {
+			return fmt.Errorf("command %q: want a leader that this flight starts", &command)
+		}
+		last = max(last, command.Slot)
 	}
 	if k := c.Leader.KillSlots; len(k) > 0 && (len(c.Leader.Command) == 0 || !slices.IsSorted(k) || k[0] < 0) {
 		return fmt.Errorf("leader.kill_slots is %v, want slots in order, of a leader that this flight starts", k)

@@ -35,7 +35,7 @@ func TestStartWaitsForTheLeader(t *testing.T) {
 			simnet.Test(t, func(t *testing.T) {
 				conf, links := testConfig(t)
 				conf.StartRetryS = c.startS
-				conf.Commands = []Command{{-1, []string{"mission", "start"}}}
+				conf.Commands = []Command{{Slot: -1, Args: []string{"mission", "start"}}}
 				leader := &standInLeader{T: t, linkAddresses: links, slots: 6, refusals: c.refusals, state: c.state}
 				out, err := runStandIn(conf, leader)
 				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

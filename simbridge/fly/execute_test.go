@@ -32,7 +32,7 @@ func TestWorkersThatFail(t *testing.T) {
 		served = 6 // parts that the one with the clock then computes
 	)
 	c := realFlight(t, 400, 1, func(c *Config) []string { return c.udpAircraft(t, 2) })
-	c.Commands = []Command{{-1, []string{"preference", "-setting", "0.2"}}, {-1, []string{"mission", "start"}}}
+	c.Commands = []Command{{Slot: -1, Args: []string{"preference", "-setting", "0.2"}}, {Slot: -1, Args: []string{"mission", "start"}}}
 	c.Seed, c.Execute, c.World.Users, c.World.ActiveMin, c.World.ActiveMax = 100001, true, 4, 4, 4
 	c.World.DeadlineMinS, c.World.DeadlineMaxS = 1, 1
 	c.calibrateTasks = 3 // no time is compared with a model's here

@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/frame"
+
+	firmwarefleet "prefdt/firmware/fleet"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -22,6 +25,8 @@ type vehicle interface {
 	SetSlot(slot int, at time.Time)
 	AddEdgeJ(slot int, joules float64)
 	BySlot() map[int]battery.Spent
+	CutLinks(seconds float64)
+	SetModeByRC(m autopilot.Mode)
 }
 
 // fleet is the aircraft of a flight, with the true state of all of them.
@@ -51,6 +56,13 @@ func newFleet(c *Config, r *recorder, log *slog.Logger) (*fleet, error) {
 		latency:        latency{intervalMS: 100 / c.Speed, lastSetpoints: make([]lastSetpoint, n)},
 	}
 	truth := world.NewScenario(&c.World, c.Seed)
+	var key *frame.V2Key
+	if c.MAVLinkKey != "" {
+		var err error
+		if key, err = firmwarefleet.ReadKey(c.MAVLinkKey); err != nil {
+			return nil, fmt.Errorf("mavlink_key: %w", err)
+		}
+	}
 	var links []*sitl.Endpoint
 	for i := range n {
 		conf := c.autopilotConfig(i, truth)
@@ -65,11 +77,11 @@ func newFleet(c *Config, r *recorder, log *slog.Logger) (*fleet, error) {
 		}
 		conf.OnHeartbeatSent = func(h autopilot.Heartbeat) { r.noteHeartbeat(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
-			v := &sitl.Vehicle{Config: conf}
+			v := &sitl.Vehicle{Config: conf, Relay: c.Aircraft[i].Relay, Radio: c.Aircraft[i].Radio}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *sitl.Endpoint) bool { return l.Address == at })
 			if k < 0 {
-				link := &sitl.Endpoint{Address: at}
+				link := &sitl.Endpoint{Address: at, Key: key}
 				if c.network != nil {
 					link.Open = c.network.Program("bridge").Socket
 				}

@@ -11,6 +11,7 @@
 package fly
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -44,6 +45,8 @@ type flight struct {
 	observer   *observer
 	leader     leaderProgram // nil: it is started elsewhere
 	killed     int           // how often it was
+	killedDue  int           // how many of KillSlots are over
+	done       int           // how many of Commands
 	leaderArgs []string
 	view       *view
 	executed   *execution // nil: tasks are not computed
@@ -254,20 +257,25 @@ func (f *flight) startLeader(log string) error {
 	return err
 }
 
-// killLeader kills the leader if that is due in a slot, as a loss of power would, and
-// starts it again.
+// killLeader restarts the leader if that is due in a slot.
 func (f *flight) killLeader(slot int) error {
 	due := f.Leader.KillSlots
-	if f.killed == len(due) || slot < due[f.killed] {
+	if f.killedDue == len(due) || slot < due[f.killedDue] {
 		return nil
 	}
+	f.killedDue++
+	f.view.printLine(fmt.Sprintf("slot %d: the leader is killed, and started again", slot))
+	return f.restartLeader()
+}
+
+// restartLeader kills the leader, as a loss of power would, and starts it again.
+func (f *flight) restartLeader() error {
 	f.record.noteLeaderDown(false)
 	if err := f.leader.Kill(); err != nil {
 		return err
 	}
 	f.killed++
 	defer f.record.noteLeaderDown(true)
-	f.view.printLine(fmt.Sprintf("slot %d: the leader is killed, and started again", slot))
 	return f.startLeader(fmt.Sprintf("leader-%d.log", f.killed+1))
 }
 
@@ -345,9 +353,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 	if err := f.checkLeader(f.observer.status()); err != nil {
 		return err
 	}
-	next := 0
-	for ; next < len(f.Commands) && f.Commands[next].Slot < 0; next++ {
-		if err := f.sendBeforeMission(ctx, f.Commands[next]); err != nil {
+	for ; f.done < len(f.Commands) && f.Commands[f.done].Slot < 0; f.done++ {
+		if err := f.sendBeforeMission(ctx, f.Commands[f.done]); err != nil {
 			return err
 		}
 	}
@@ -366,8 +373,8 @@ func (f *flight) flyMission(ctx context.Context) error {
 	})
 	err := f.waitFor(ctx, func() bool {
 		status, lastSlot := f.observer.status(), f.observer.lastSlot()
-		for ; next < len(f.Commands) && f.Commands[next].Slot <= lastSlot; next++ {
-			due <- f.Commands[next]
+		if err := f.doDue(func(c Command) { due <- c }); err != nil {
+			cancel(err)
 		}
 		if status.Slots > 0 {
 			f.fleet.setSlots(status.Slots)
@@ -405,8 +412,11 @@ func (f *flight) flyMission(ctx context.Context) error {
 }
 
 // staysStopped is whether nobody brings home what a stop has left in the air: a crew that
-// commands by itself may.
-func (f *flight) staysStopped() bool { return len(f.Commands) > 0 || f.fleet.allLanded() }
+// commands by itself may, and one that waits for the stop will.
+func (f *flight) staysStopped() bool {
+	willReturn := slices.ContainsFunc(f.Commands, func(c Command) bool { return c.When == telemetry.StateStopped })
+	return len(f.Commands) > 0 && !willReturn || f.fleet.allLanded()
+}
 
 // checkLeader returns an error if the leader was configured for another world.
 func (f *flight) checkLeader(s telemetry.Status) error {
@@ -443,9 +453,17 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 		case <-poll.C:
 			f.showStatus(f.observer.status())
 			f.logLost()
+			var refused error
+			err := f.doDue(func(c Command) {
+				f.announce(c)
+				refused = f.sendCommand(ctx, c)
+			})
+			if err := cmp.Or(err, refused); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return fmt.Errorf("not all aircraft are back on the ground")
 		}
 	}
-	return nil
+	return f.undone()
 }

@@ -97,9 +97,9 @@ func TestMission(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		c, links := testConfig(t)
 		c.Commands = []Command{
-			{-1, []string{"budget", "-energy", "5000"}},
-			{-1, []string{"mission", "start"}},
-			{4, []string{"budget", "-energy", "4500"}},
+			{Slot: -1, Args: []string{"budget", "-energy", "5000"}},
+			{Slot: -1, Args: []string{"mission", "start"}},
+			{Slot: 4, Args: []string{"budget", "-energy", "4500"}},
 		}
 		const slots = 12
 		leader := &standInLeader{linkAddresses: links, slots: slots}
@@ -201,9 +201,9 @@ func TestEndedEarly(t *testing.T) {
 		c, links := testConfig(t)
 		c.World.Shock = world.Shock{}
 		c.Commands = []Command{
-			{-1, []string{"budget", "-energy", "5000"}},
-			{-1, []string{"mission", "start"}},
-			{1, []string{"preference", "-setting", "0.5"}},
+			{Slot: -1, Args: []string{"budget", "-energy", "5000"}},
+			{Slot: -1, Args: []string{"mission", "start"}},
+			{Slot: 1, Args: []string{"preference", "-setting", "0.5"}},
 		}
 		const flown = 6
 		s, out := flyStandIn(t, c, &standInLeader{linkAddresses: links, slots: 12, returnAfter: flown - 1})
@@ -266,7 +266,7 @@ func TestAnotherWorld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simnet.Test(t, func(t *testing.T) {
 				conf, links := testConfig(t)
-				conf.Commands = []Command{{-1, []string{"mission", "start"}}}
+				conf.Commands = []Command{{Slot: -1, Args: []string{"mission", "start"}}}
 				leader := &standInLeader{T: t, linkAddresses: links, slots: 12}
 				c.change(&conf, leader)
 				if _, err := runStandIn(conf, leader); err == nil || !strings.Contains(err.Error(), c.want) ||
@@ -319,7 +319,7 @@ func TestFailures(t *testing.T) {
 		"loss out of range":      {false, func(c *Config) { c.Users.ReportLoss = 1.5 }, "users.loss is 1.5, want 0 to 1"},
 		"commands out of order": {false, func(c *Config) {
 			c.Ground = []string{"x"}
-			c.Commands = []Command{{5, []string{"a"}}, {3, []string{"b"}}}
+			c.Commands = []Command{{Slot: 5, Args: []string{"a"}}, {Slot: 3, Args: []string{"b"}}}
 		}, "in order"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -505,7 +505,7 @@ func TestWorldFile(t *testing.T) {
 	}
 	// Budgets of the flight's file are for its own world: half the slots have half the floor.
 	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2),
-		Commands: []Command{{-1, []string{"budget", "-energy", "45kJ", "-below-floor"}}, {-1, []string{"mission", "start"}}}}
+		Commands: []Command{{Slot: -1, Args: []string{"budget", "-energy", "45kJ", "-below-floor"}}, {Slot: -1, Args: []string{"mission", "start"}}}}
 	own.World.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
 	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" ||
 		own.Commands[1].Args[1] != "start" {
@@ -517,7 +517,7 @@ func TestWorldFile(t *testing.T) {
 	// Who adds the links of a third aircraft has written no other joules: they are for as many as world.aircraft says.
 	for fileFleet, want := range map[int]string{2: "67.5kJ", 3: "45kJ"} {
 		three := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 3),
-			Commands: []Command{{-1, []string{"budget", "-energy", "45kJ"}}}}
+			Commands: []Command{{Slot: -1, Args: []string{"budget", "-energy", "45kJ"}}}}
 		three.World.Aircraft = fileFleet
 		if err := three.LoadWorld(write("fleet.yaml", "aircraft: 3\n")); err != nil || three.Commands[0].Args[2] != want ||
 			fileFleet == 2 && !strings.Contains(three.scaled[0], "times 1.5, ") || fileFleet == 2 &&
@@ -544,7 +544,7 @@ func TestWindReachesTheBattery(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Seed, c.World.Shock = 1_000_003, world.Shock{}
-		c.Commands = []Command{{-1, []string{"mission", "start"}}}
+		c.Commands = []Command{{Slot: -1, Args: []string{"mission", "start"}}}
 		inWind, calm := 0.0, 0.0
 		for flightJ, w := range map[*float64]world.Config{&inWind: c.World, &calm: world.Standard()} {
 			for w := world.New(w, c.Seed); w.Slot < slots; {

@@ -67,7 +67,8 @@ func (c *Config) leadBy(t *testing.T, slots int, endpoints []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Commands = []Command{{-1, []string{"budget", "-energy", fmt.Sprint(380 * slots)}}, {-1, []string{"mission", "start"}}}
+	c.Commands = []Command{{Slot: -1, Args: []string{"budget", "-energy", fmt.Sprint(380 * slots)}},
+		{Slot: -1, Args: []string{"mission", "start"}}}
 	text := fmt.Sprintf("checkpoint: %s\nslots: %d\nslot_ms: %v\nreport_by_ms: %v\ndecide_by_ms: %v\nexit_when_done: true\n"+
 		"origin: {latitude_deg: %v, longitude_deg: %v, amsl_m: %v}\naircraft:\n",
 		checkpoint, slots, 1000/c.Speed, 400/c.Speed, 700/c.Speed, c.Origin.LatDeg, c.Origin.LonDeg, c.Origin.AltM)
@@ -192,7 +193,7 @@ func TestJoulesAreConserved(t *testing.T) {
 		)
 		c := flightInMemory(t, slots)
 		c.World.Shock.FromSlot, c.World.Shock.Factor = slots/2, 1.5
-		c.Commands[0] = Command{-1, []string{"budget", "-energy", fmt.Sprint(480 * slots)}} // which that leaves within reach
+		c.Commands[0] = Command{Slot: -1, Args: []string{"budget", "-energy", fmt.Sprint(480 * slots)}} // which that leaves within reach
 		var meters []*batteryMeter
 		for i := range c.Aircraft {
 			c.Aircraft[i].Monitor = c.network.FreeAddress()
@@ -243,7 +244,7 @@ func TestReturnIsTransit(t *testing.T) {
 			boundJ          = 100 + 1 // of an aircraft: its hectojoule, and the slots' two ends
 		)
 		c := flightInMemory(t, slots)
-		c.Commands = append(c.Commands, Command{returnIn, []string{"mission", "return"}})
+		c.Commands = append(c.Commands, Command{Slot: returnIn, Args: []string{"mission", "return"}})
 		s := flySummary(t, c)
 		last := s.Commands[len(s.Commands)-1]
 		if !last.Accepted || last.EffectiveSlot == nil || *last.EffectiveSlot != returnIn {

@@ -27,6 +27,7 @@ func sendCommand(ctx context.Context, broker telemetry.Broker, c Command, id str
 	energy := flags.String("energy", "", "")
 	belowFloor := flags.Bool("below-floor", false, "")
 	setting := flags.Float64("setting", 0, "")
+	aircraft := flags.Int("aircraft", 0, "")
 	var r command.Request
 	rest := c.Args[1:]
 	if telemetry.Kind(c.Args[0]) == telemetry.KindMission {
@@ -38,6 +39,9 @@ func sendCommand(ctx context.Context, broker telemetry.Broker, c Command, id str
 	}
 	switch telemetry.Kind(c.Args[0]) {
 	case telemetry.KindMission:
+		if *aircraft > 0 {
+			r.Mission.Aircraft = []int{*aircraft}
+		}
 	case telemetry.KindBudget:
 		r.Budget = &telemetry.Budget{ID: id, Mode: telemetry.ModeTarget}
 		if r.Budget.EnergyJ, err = command.ParseEnergy(*energy); err != nil {

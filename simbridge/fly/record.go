@@ -108,6 +108,11 @@ func (r *recorder) noteMessage(from, to, topic string, payload []byte) {
 	}
 }
 
+// noteFault records that something began to be wrong with aircraft i, or ended.
+func (r *recorder) noteFault(i int, kind string, ends bool) {
+	r.write(record.Line{Aircraft: i + 1, Fault: &record.Fault{Kind: kind, Ends: ends}})
+}
+
 func (r *recorder) noteLeaderDown(ends bool) {
 	r.write(record.Line{Fault: &record.Fault{Kind: record.LeaderDown, Ends: ends}})
 }

@@ -68,7 +68,7 @@ func readRecord(t *testing.T, path string, f func(record.Line)) {
 func TestRulesBroken(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		c, links := testConfig(t)
-		c.Commands = []Command{{-1, []string{"mission", "start"}}}
+		c.Commands = []Command{{Slot: -1, Args: []string{"mission", "start"}}}
 		// A stand-in flies far below H, by setpoints in another frame than the contract's.
 		leader := &standInLeader{T: t, linkAddresses: links, slots: 12}
 		leader.program, leader.url, leader.slotMS = c.network.Program("leader"), "tcp://"+c.Broker.Listen, 1000

@@ -1,16 +1,17 @@
-package chaos
+package router
 
 import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"prefdt/simbridge/simnet"
 	"prefdt/telemetry/datagram"
 )
 
 // What each autopilot sends reaches the leader from one address, and each receives what
-// the leader sends there.
+// the leader sends there, unless the links are cut.
 func TestRouter(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		n := simnet.New(1)
@@ -31,7 +32,7 @@ func TestRouter(t *testing.T) {
 			return string(buffer[:n]), from
 		}
 		leader := open("leader")
-		r, err := newRouter(n.Program("router").Socket, leader.LocalAddr().String(), 2)
+		r, err := New(n.Program("router").Socket, leader.LocalAddr().String(), "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,6 +59,18 @@ func TestRouter(t *testing.T) {
 		for i, a := range autopilots {
 			if text, _ := read(a); text != "to all" {
 				t.Errorf("autopilot %d received %q", i+1, text)
+			}
+		}
+		for _, cut := range []bool{true, false} { // what is sent while it is cut never arrives
+			r.Cut(cut)
+			text := map[bool]string{true: "lost", false: "passes"}[cut]
+			autopilots[0].WriteToUDPAddrPort([]byte(text), netip.MustParseAddrPort(r.Addresses()[0]))
+			leader.WriteToUDPAddrPort([]byte(text), link)
+			time.Sleep(time.Second)
+		}
+		for _, end := range []datagram.Socket{leader, autopilots[0]} {
+			if text, _ := read(end); text != "passes" {
+				t.Errorf("received %q after a cut", text)
 			}
 		}
 	})

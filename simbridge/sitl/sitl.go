@@ -14,7 +14,9 @@ package sitl
 import (
 	"fmt"
 	"math"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
@@ -25,14 +27,20 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/router"
 	"prefdt/telemetry/datagram"
 )
 
 // Vehicle is a running instance, as known from its messages.
 type Vehicle struct {
 	autopilot.Config // SystemID, Origin, Speed, CapacityJ, PowerW, and OnMotion, called with each position
+	// Relay is where the instance sends to its leader, and where the leader listens; empty: the same.
+	Relay [2]string
+	Radio string // where an ArduCopter's simulation receives its pilot's radio; empty: he has none
 
 	endpoint *Endpoint
+	relay    *router.Router
+	radio    net.Conn // nil: not used yet
 
 	mutex         sync.Mutex
 	battery       battery.Battery // in the autopilot's time
@@ -54,6 +62,9 @@ type Vehicle struct {
 	batterySentAt time.Time            // when the battery was first sent to PX4
 	relayedAt     time.Time            // when PX4 last relayed it
 	ownBatteryAt  time.Time            // when PX4 last reported a battery of its own
+	switchUS      uint16               // of the pilot's radio, 0 while that is off
+	signed        bool                 // its last frame was
+	keySharedAt   time.Time
 }
 
 // slotStart is when a slot begins, in wall time.
@@ -75,10 +86,12 @@ type Endpoint struct {
 	Address  string
 	Open     datagram.Open // opens the socket; nil: the machine's
 	Vehicles []*Vehicle
+	Key      *frame.V2Key // signs what is sent, and is given to the instances; nil: nothing is signed
 
-	node *gomavlib.Node
-	stop chan struct{}
-	done sync.WaitGroup
+	node     *gomavlib.Node
+	stop     chan struct{}
+	done     sync.WaitGroup
+	signedAt atomic.Uint64 // the last signature's time
 }
 
 const (
@@ -100,7 +113,7 @@ func (e *Endpoint) Initialize() error {
 	e.node = &gomavlib.Node{
 		Endpoints: []gomavlib.EndpointConf{datagram.Endpoint(e.Open, e.Address)},
 		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: 1, OutComponentID: batteryComponent,
-		HeartbeatDisable: true,
+		HeartbeatDisable: true, OutKey: e.Key,
 	}
 	if err := e.node.Initialize(); err != nil {
 		return fmt.Errorf("attach at %s: %w", e.Address, err)
@@ -108,6 +121,10 @@ func (e *Endpoint) Initialize() error {
 	e.stop = make(chan struct{})
 	for _, v := range e.Vehicles {
 		v.endpoint, v.battery, v.receivedAt = e, battery.New(v.CapacityJ, battery.AllFields), map[uint32]time.Time{}
+		if err := v.openRelay(); err != nil {
+			e.node.Close()
+			return err
+		}
 	}
 	e.done.Go(e.read)
 	e.done.Go(e.checkTimeouts)
@@ -119,6 +136,9 @@ func (e *Endpoint) Close() {
 	close(e.stop)
 	e.node.Close()
 	e.done.Wait()
+	for _, v := range e.Vehicles {
+		v.closeActs()
+	}
 }
 
 func (e *Endpoint) read() {
@@ -129,6 +149,7 @@ func (e *Endpoint) read() {
 		}
 		for _, v := range e.Vehicles {
 			if v.SystemID == f.SystemID() && f.ComponentID() == 1 {
+				v.noteSignature(f.Frame)
 				v.handleMessage(f.Channel, f.Message(), time.Now())
 			}
 		}
@@ -146,6 +167,7 @@ func (e *Endpoint) checkTimeouts() {
 		case now := <-ticker.C:
 			for _, v := range e.Vehicles {
 				v.checkTimeout(now)
+				v.sendRadio()
 			}
 		}
 	}
@@ -161,6 +183,9 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 		v.heartbeat, v.heartbeatAt = m, now
 		if v.copter() {
 			out = v.missingStreams(now)
+		}
+		if setup := v.shareKey(now); setup != nil {
+			out = append(out, setup)
 		}
 	case *common.MessageExtendedSysState:
 		v.landed = m.LandedState
@@ -198,11 +223,22 @@ func (v *Vehicle) handleMessage(c *gomavlib.Channel, m message.Message, now time
 
 // send writes a message from the vehicle's system id and the battery's component id.
 func (v *Vehicle) send(c *gomavlib.Channel, m message.Message) {
-	f := &frame.V2Frame{SequenceNumber: v.sequence, SystemID: v.SystemID, ComponentID: batteryComponent, Message: m}
-	v.sequence++
+	v.sendFrom(v.SystemID, batteryComponent, c, m)
+}
+
+func (v *Vehicle) sendFrom(system, component byte, c *gomavlib.Channel, m message.Message) {
+	f := &frame.V2Frame{SequenceNumber: v.nextSequence(), SystemID: system, ComponentID: component, Message: m}
+	v.endpoint.sign(f)
 	if err := v.endpoint.node.FixFrame(f); err == nil { // every message is of the dialect
 		v.endpoint.node.WriteFrameTo(c, f)
 	}
+}
+
+func (v *Vehicle) nextSequence() byte {
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	v.sequence++
+	return v.sequence
 }
 
 // The following are called with the mutex held.

@@ -10,7 +10,7 @@ import (
 	"prefdt/simbridge/battery"
 )
 
-// The methods that simbridge/fly calls on any aircraft, simulated or attached.
+// Methods that simbridge/fly calls on any aircraft, simulated or attached.
 
 // Ready returns what is still missing before the instance can fly, nil for nothing. err
 // is a problem that does not end by waiting.
@@ -20,6 +20,10 @@ func (v *Vehicle) Ready(now time.Time) (missing, err error) {
 	switch {
 	case !v.hasState():
 		return fmt.Errorf("nothing received from %s: want its heartbeat, GLOBAL_POSITION_INT and EXTENDED_SYS_STATE", v.name()), nil
+	case v.keyed() && v.px4():
+		return nil, fmt.Errorf("%s does not sign: want no mavlink_key", v.name())
+	case v.keyed() && !v.signed:
+		return fmt.Errorf("%s does not sign yet", v.name()), nil
 	case v.copter():
 		return v.readyWithOwnBattery()
 	case !v.px4():
@@ -121,6 +125,7 @@ func (v *Vehicle) state() autopilot.State {
 	if v.heartbeat != nil {
 		s.Mode, s.ModeName = autopilot.ModeOf(v.heartbeat)
 		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+		s.Failsafe = v.heartbeat.SystemStatus == common.MAV_STATE_CRITICAL
 	}
 	return s
 }
