@@ -20,7 +20,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
+.PHONY: help run test sitl sitlacts emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,13 @@ QEMU_armv7 = qemu-arm-static
 emulated-arm64 emulated-armv7: emulated-%:
 	$(GO) test -vet=off -short -exec $(QEMU_$*) ./inference/... ./telemetry $(UNTIMED)
 	$(GO) test -vet=off -exec $(QEMU_$*) -run TestParity ./offline/rollout
+
+# Real autopilots fly in real time: builds of theirs are in PREFDT_SITL, by default ../shared/sitl.
+sitl: build ## fly a mission on two real PX4, two ArduCopter and one of each, by docs/integrator.md; REPEAT=2 of each
+	bin/simbridge real -skip -repeat $(REPEAT)
+sitlacts: build ## fly what may go wrong on real autopilots; REPEAT=2 of each
+	bin/simbridge real -acts -repeat $(REPEAT)
+REPEAT ?= 1
 
 # The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants, and tests of
 # the built programs), nor in browsers (-short). An executor of modules has less memory than it needs, shares of the CPU are measured

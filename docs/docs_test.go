@@ -751,8 +751,8 @@ func runScript(t *testing.T, folder, script string) {
 // checked, and commands of the shell and the system, which are not.
 var (
 	programs       = []string{"leader", "simbridge", "offline", "ground", "worker"}
-	systemCommands = strings.Fields("apt-get cd export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 rm " +
-		"sbatch sed sudoedit systemctl")
+	systemCommands = strings.Fields("apt-get cd exec export install journalctl kill mkdir mosquitto mosquitto_pub mosquitto_sub python3 " +
+		"rm sbatch sed sudoedit systemctl")
 )
 
 // checkBlock checks the commands of a block without running them.

@@ -35,6 +35,8 @@ var program = cli.Program{
 			Run: chaosCommand},
 		{Name: chaos.MissionCommand, Args: "FOLDER", Summary: "fly the one mission of a folder; chaos starts this for each of its missions",
 			Run: missionCommand},
+		{Name: "real", Args: "[-acts] [-only a,b] [-repeat N]", Run: realCommand,
+			Summary: "fly SITL builds of PX4 and ArduCopter by the recipe, from boot to landed, and judge each flight"},
 		{Name: "judge", Args: "FILE...", Summary: "judge flights by their records", Run: judgeCommand},
 		{Name: "mutants", Args: "[-only a,b] [-sample N]", Summary: "plant faults in the leader, one at a time, and find what notices them",
 			Run: mutantsCommand},

@@ -65,8 +65,8 @@ func (c *Command) check(aircraft, last int) error {
 	case c.Slot < last && c.When == "":
 		return fmt.Errorf("command %q at slot %d comes after one at slot %d: want them in order, from -1", c, c.Slot, last)
 	case c.When != "" && !slices.Contains(fleetConditions, c.When) && !(ofOne && known && err == nil && n >= 1 && n <= aircraft):
-		return fmt.Errorf("command %q: when is %q, want climb, landing, holding, stopped, or an aircraft's number and commanded, hold, position, "+
-			"return or ground", c, c.When)
+		return fmt.Errorf("command %q: when is %q, want climb, landing, holding, stopped, or an aircraft's number and commanded, "+
+			"hold, position, return or ground", c, c.When)
 	case (c.CutS > 0 || c.Pilot != "") && !(c.Aircraft >= 1 && c.Aircraft <= aircraft):
 		return fmt.Errorf("command %q: aircraft is %d, want 1 to %d", c, c.Aircraft, aircraft)
 	case c.Pilot != "" && !mode:

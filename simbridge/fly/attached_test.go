@@ -100,6 +100,9 @@ func flyAttached(t *testing.T, source string, instances ...instance) {
 		if x.OwnBattery != instances[i].copter || (x.EdgeJ > 0) == x.OwnBattery || (x.UndrawnEdgeJ > 0) != x.OwnBattery {
 			t.Errorf("aircraft %d, an ArduCopter: %v, is reported as %+v", i+1, instances[i].copter, x)
 		}
+		if drawn := x.PackJ - x.LeftJ; !instances[i].copter && (x.PackJ == 0 || math.Abs(drawn-bridge-x.EdgeJ) > 1) {
+			t.Errorf("aircraft %d has %v J of %v left, and drew %v", i+1, x.LeftJ, x.PackJ, bridge+x.EdgeJ)
+		}
 		if instances[i].copter {
 			resolution += 100 // of energy_consumed, J
 		}

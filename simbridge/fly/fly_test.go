@@ -505,7 +505,8 @@ func TestWorldFile(t *testing.T) {
 	}
 	// Budgets of the flight's file are for its own world: half the slots have half the floor.
 	own := Config{World: world.Standard(), Aircraft: make([]AircraftConfig, 2),
-		Commands: []Command{{Slot: -1, Args: []string{"budget", "-energy", "45kJ", "-below-floor"}}, {Slot: -1, Args: []string{"mission", "start"}}}}
+		Commands: []Command{{Slot: -1, Args: []string{"budget", "-energy", "45kJ", "-below-floor"}},
+			{Slot: -1, Args: []string{"mission", "start"}}}}
 	own.World.Shock = world.Shock{FromSlot: 50, Factor: 1.5}
 	if err := own.LoadWorld(write("short.yaml", "slots: 50\n")); err != nil || own.Commands[0].Args[2] != "18kJ" ||
 		own.Commands[1].Args[1] != "start" {

@@ -122,6 +122,9 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 // state is what is known by the last position. When it touches the ground, only its land detector tells.
 func (v *Vehicle) state() autopilot.State {
 	s := autopilot.State{Body: v.body, Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
+	if !v.copter() { // its own battery's pack is not known here
+		s.PackJ, s.LeftJ = v.CapacityJ, v.CapacityJ-v.battery.Total().J()
+	}
 	if v.heartbeat != nil {
 		s.Mode, s.ModeName = autopilot.ModeOf(v.heartbeat)
 		s.Armed = v.heartbeat.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
