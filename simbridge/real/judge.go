@@ -24,7 +24,7 @@ type Result struct {
 
 	Broken    []string   `json:"broken"` // what failed it; empty: nothing
 	Done      []string   `json:"done"`   // to it, in order
-	Modes     [][]string `json:"modes"`  // of each aircraft, in order, as its autopilot says; "!" after one that a failsafe chose
+	Modes     [][]string `json:"modes"`  // of each aircraft, in order, by PX4's names; "!" after one that a failsafe chose
 	Slots     int        `json:"slots"`
 	Missed    int        `json:"missed_slots"`
 	LedgerJ   float64    `json:"ledger_j"`   // from take-off to touchdown
@@ -114,8 +114,9 @@ func (r *Result) read(path string) error {
 		return err
 	}
 	defer file.Close()
+	const crew = 0
 	r.DistanceM = unmet
-	up, last := map[int][3]float64{}, map[int]string{} // where those in the air are, and modes
+	up, last := map[int][3]float64{}, map[int]string{} // where those in the air are; modes, and the crew's order
 	lostS := map[int]float64{}                         // when the leader, 0, or an aircraft's link was last lost
 	return record.Read(file, func(l record.Line) error {
 		switch {
@@ -127,7 +128,12 @@ func (r *Result) read(path string) error {
 				lostS[l.Aircraft] = l.TimeS
 			}
 		case l.MQTT != nil && l.MQTT.To == "" && strings.Contains(l.MQTT.Topic, "/command/"):
-			r.Done = append(r.Done, fmt.Sprintf("%.0f s %s", l.TimeS, ordered(l.MQTT)))
+			if text := ordered(l.MQTT); text == last[crew] { // a start is sent again until all is ready
+				r.Done[len(r.Done)-1] = fmt.Sprintf("%.0f s %s", l.TimeS, text)
+			} else {
+				last[crew] = text
+				r.Done = append(r.Done, fmt.Sprintf("%.0f s %s", l.TimeS, text))
+			}
 		case l.State != nil:
 			mode := l.State.Mode
 			if l.State.Failsafe {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -142,7 +143,7 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 
 // place is where flights are flown from.
 type place struct {
-	repository, out, builds string // absolute
+	repository, out, builds string // absolute; builds as they are found
 	self                    string // this program
 	program                 string // digest of what flies
 	recipe                  map[string]string
@@ -169,8 +170,15 @@ func newPlace(c *Config) (*place, error) {
 	if p.out, err = filepath.Abs(c.Out); err != nil {
 		return nil, err
 	}
-	p.builds = filepath.Join(p.out, "builds")
-	return p, errors.Join(p.locate(), p.linkBuilds(c.Builds))
+	if p.builds, err = filepath.Abs(c.Builds); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"px4/bin/px4", "px4/etc", "arducopter/arducopter", "arducopter/copter.parm"} {
+		if _, err := os.Stat(filepath.Join(p.builds, name)); err != nil {
+			return nil, NoBuilds{fmt.Errorf("no SITL builds: %w; PREFDT_SITL names their folder", err)}
+		}
+	}
+	return p, p.locate()
 }
 
 // locate finds the repository, and reads the recipe in it.
@@ -194,50 +202,39 @@ func (p *place) locate() (err error) {
 
 // linkBuilds makes folders like those in which PX4 and ArduPilot are built. PX4's commands are links to its program, which
 // find it by their own name; a copy of a folder may have lost that.
-func (p *place) linkBuilds(from string) error {
-	from, err := filepath.Abs(from)
-	if err != nil {
-		return err
-	}
-	px4, copter := filepath.Join(p.builds, "px4"), filepath.Join(p.builds, "ardupilot")
-	if err := os.RemoveAll(p.builds); err != nil {
-		return err
-	}
+func (p *place) linkBuilds(px4, copter string) error {
 	for _, dir := range []string{px4 + "/bin", copter + "/build/sitl/bin", copter + "/Tools/autotest/default_params"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	for _, name := range []string{"px4/bin/px4", "px4/etc", "arducopter/arducopter", "arducopter/copter.parm"} {
-		if _, err := os.Stat(filepath.Join(from, name)); err != nil {
-			return NoBuilds{fmt.Errorf("no SITL builds: %w; PREFDT_SITL names their folder", err)}
-		}
-	}
-	commands, err := filepath.Glob(filepath.Join(from, "px4/bin/px4-*"))
+	links := map[string]string{px4 + "/etc": p.builds + "/px4/etc",
+		copter + "/build/sitl/bin/arducopter":                 p.builds + "/arducopter/arducopter",
+		copter + "/Tools/autotest/default_params/copter.parm": p.builds + "/arducopter/copter.parm"}
+	commands, err := filepath.Glob(p.builds + "/px4/bin/px4-*")
 	if err != nil {
 		return err
 	}
-	links := map[string]string{filepath.Join(px4, "etc"): filepath.Join(from, "px4/etc"),
-		filepath.Join(copter, "build/sitl/bin/arducopter"):                 filepath.Join(from, "arducopter/arducopter"),
-		filepath.Join(copter, "Tools/autotest/default_params/copter.parm"): filepath.Join(from, "arducopter/copter.parm")}
 	for _, path := range commands {
 		links[filepath.Join(px4, "bin", filepath.Base(path))] = "px4"
 	}
-	links[filepath.Join(px4, "bin/px4-alias.sh")] = filepath.Join(from, "px4/bin/px4-alias.sh")
+	links[px4+"/bin/px4-alias.sh"] = p.builds + "/px4/bin/px4-alias.sh"
 	for link, to := range links {
 		if err := os.Symlink(to, link); err != nil {
 			return err
 		}
 	}
-	program, err := os.ReadFile(filepath.Join(from, "px4/bin/px4"))
+	program, err := os.ReadFile(p.builds + "/px4/bin/px4")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(px4, "bin/px4"), program, 0o755)
+	return os.WriteFile(px4+"/bin/px4", program, 0o755)
 }
 
 // fly flies a flight and judges it.
 func (p *place) fly(ctx context.Context, r *Result, out *printer) {
+	runtime.LockOSThread() // with the thread that began it a flight would end
+	defer runtime.UnlockOSThread()
 	began := time.Now()
 	folder := filepath.Join(p.out, fmt.Sprintf("%s-%d", r.Name, r.Repeat))
 	script, err := p.prepare(folder, &r.flight)
@@ -255,7 +252,7 @@ func (p *place) fly(ctx context.Context, r *Result, out *printer) {
 	command.SysProcAttr, command.Dir = isolation(), folder
 	command.Stdout = io.MultiWriter(log, &progress{name: r.Name, out: out})
 	command.Stderr = command.Stdout
-	command.Env = append(os.Environ(), "PX4="+p.builds+"/px4", "ARDUPILOT="+p.builds+"/ardupilot")
+	command.Env = append(os.Environ(), "PX4="+folder+"/builds/px4", "ARDUPILOT="+folder+"/builds/ardupilot")
 	err = command.Run()
 	r.Seconds = time.Since(began).Seconds()
 	if s := command.ProcessState; s != nil {
@@ -287,6 +284,9 @@ func (p *place) prepare(folder string, f *Flight) (script string, err error) {
 		}
 	}
 	if err := os.Symlink(filepath.Join(p.repository, "bin"), filepath.Join(folder, "bin")); err != nil {
+		return "", err
+	}
+	if err := p.linkBuilds(folder+"/builds/px4", folder+"/builds/ardupilot"); err != nil {
 		return "", err
 	}
 	if err := f.configure(filepath.Join(folder, "configs")); err != nil {

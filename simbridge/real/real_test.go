@@ -2,6 +2,8 @@ package real
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,7 +41,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &place{out: t.TempDir()}
+	p := &place{out: t.TempDir(), builds: builds(t)}
 	if err := p.locate(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,22 +87,32 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// PX4's commands are links to its program again, beside a copy of it; a folder without builds is said to be none.
+// PX4's commands are links to its program again, beside a copy of it.
 func TestLinkBuilds(t *testing.T) {
-	p := &place{builds: filepath.Join(t.TempDir(), "builds")}
-	from := builds(t)
-	if err := p.linkBuilds(from); err != nil {
+	p, to := &place{builds: builds(t)}, t.TempDir()
+	if err := p.linkBuilds(to+"/px4", to+"/ardupilot"); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"px4/bin/px4-param": "program", "px4/bin/px4-alias.sh": "alias",
 		"ardupilot/build/sitl/bin/arducopter": ""} {
-		if raw, err := os.ReadFile(filepath.Join(p.builds, name)); err != nil || string(raw) != want {
+		if raw, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(raw) != want {
 			t.Errorf("%s is %q, %v", name, raw, err)
 		}
 	}
-	os.Remove(filepath.Join(from, "arducopter/arducopter"))
-	if _, none := p.linkBuilds(from).(NoBuilds); !none {
-		t.Error("builds without an ArduCopter are taken for some")
+}
+
+// A folder without builds is said to be none, before anything is flown.
+func TestNoBuilds(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range programs {
+		os.MkdirAll("bin", 0o755)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := Run(t.Context(), Config{Repeat: 1, Jobs: 1, Out: "out", Builds: "nowhere"}, io.Discard)
+	if missing := (NoBuilds{}); !errors.As(err, &missing) {
+		t.Errorf("%v", err)
 	}
 }
 
