@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"prefdt/configs/cli"
+	"prefdt/inference/checkpoint"
 	"prefdt/simbridge/judge"
 )
 
@@ -13,6 +14,8 @@ func judgeCommand(_ context.Context, call *cli.Call) error {
 	const mostFiles = 10_000
 	listRules := call.Flags.Bool("rules", false, "only print the table of what is judged")
 	all := call.Flags.Bool("all", false, "print also the rules that were kept, with how much of their bounds was used")
+	folder := call.Flags.String("checkpoint", checkpoint.DefaultFolder,
+		"the leader's checkpoint: its policy is flown beside; none: it is not, nor where another one flew")
 	paths, err := call.Parse("", mostFiles)
 	if err != nil {
 		return err
@@ -21,9 +24,15 @@ func judgeCommand(_ context.Context, call *cli.Call) error {
 		fmt.Fprint(call.Stdout, judge.RuleTable())
 		return nil
 	}
+	var frozen *checkpoint.Checkpoint
+	if *folder != "" {
+		if frozen, err = checkpoint.Load(*folder); err != nil {
+			return cli.BadInput(fmt.Errorf("-checkpoint: %w", err))
+		}
+	}
 	broken := 0
 	for _, path := range paths {
-		report, err := judge.Judge(path)
+		report, err := judge.Judge(path, frozen)
 		if err != nil {
 			return cli.BadInput(fmt.Errorf("%s: %w", path, err))
 		}

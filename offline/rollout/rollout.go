@@ -19,6 +19,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/dispatch"
 	"prefdt/inference/goal"
+	"prefdt/inference/physics"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/offline/jobs"
@@ -101,6 +102,11 @@ type Runner struct {
 	// Planner plans who is in the air, under a budget; nil: everybody is to the end.
 	Planner DutyPlanner
 	duty    dutyState
+
+	// Measured, if set, has where an aircraft truly was at the start of a slot, in place of where its moves led.
+	Measured func(slot, aircraft int) physics.Position
+	// Ordered has what is ordered in a slot before it is decided, beside the request; nil: nothing is.
+	Ordered func(slot int) []record.Event
 
 	// OnDecided is called with each decision, the snapshot and the objective that it was made on; nil: it is not.
 	OnDecided func(*slot.Snapshot, goal.Objective, *slot.Decision)
@@ -191,6 +197,16 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	for !w.Done() {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
 			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
+		}
+		for m := range w.Aircraft {
+			if f.Measured != nil {
+				w.Aircraft[m].Position = f.Measured(w.Slot, m)
+			}
+		}
+		if f.Ordered != nil {
+			for _, e := range f.Ordered(w.Slot) {
+				f.applyEvent(&objective, e)
+			}
 		}
 		if w.Slot == w.Config.Shock.FromSlot && w.Config.PropulsionFactor(w.Slot) != 1 {
 			m.FloorJ = objective.SpentJ()

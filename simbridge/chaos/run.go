@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/simbridge/judge"
 )
 
@@ -48,7 +49,7 @@ type Flown struct {
 	Resumed    bool           `json:"resumed"`   // every aircraft was under the leader's command in the last slot
 	TookS      float64        `json:"took_s"`    // of this machine
 	MissionS   float64        `json:"mission_s"` // of its own time
-	Report     judge.Report   `json:"report"`
+	Report     judge.Report   `json:"report"`    // by the program that has it flown
 }
 
 // is whether it is a mission of a run.
@@ -269,7 +270,37 @@ func (c *Config) fly(ctx context.Context, mission int, folder string) (*Flown, e
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, err
 	}
-	return &f, nil
+	return &f, c.judge(&f, drawPlan(c, mission), folder)
+}
+
+// judge judges the mission's record, which a program may have written that has a planted fault: this one has none.
+func (c *Config) judge(f *Flown, p plan, folder string) error {
+	if f.Failure != "" {
+		return nil
+	}
+	frozen, err := checkpoint.Load(c.Checkpoint)
+	if err != nil {
+		return err
+	}
+	report, err := judge.Judge(filepath.Join(folder, recordFile), frozen)
+	if err != nil {
+		return err
+	}
+	f.Report = *report
+	var reasons []string
+	for _, x := range report.Findings {
+		switch issue := p.knownIssue(x.Rule); {
+		case x.Broken == 0 || c.Processes && judge.IsTimed(x.Rule):
+		case issue != "":
+			f.KnownRules = append(f.KnownRules, x.Rule)
+			f.Known = append(f.Known, fmt.Sprintf("%s (%s): %s", x.Rule, issue, x.First))
+		default:
+			f.Broken = append(f.Broken, x.Rule)
+			reasons = append(reasons, x.Rule+": "+x.First)
+		}
+	}
+	f.Failure = strings.Join(reasons, "; ")
+	return nil
 }
 
 // firstLine is the first line of a file that says something.

@@ -197,7 +197,7 @@ func (f *flight) rulesBroken() (broken []string, err error) {
 	if f.unjudged || f.Broker.Listen == "" {
 		return nil, nil
 	}
-	found, err := judge.Judge(filepath.Join(f.Out, RecordFile))
+	found, err := judge.Judge(filepath.Join(f.Out, RecordFile), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package fly
 
 import (
 	"bytes"
+	"encoding/json"
 	"context"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/simbridge/judge"
 	"prefdt/simbridge/record"
 	"prefdt/simbridge/simnet"
@@ -17,15 +19,15 @@ import (
 // A flight writes a record with an end, which is judged clean: a rule that is active in every flight was active in it.
 func TestRecord(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
-		c := flightInMemory(t, 12)
-		c.Leader.KillSlots = []int{5}
+		c := flightInMemory(t, 16)
+		c.Leader.KillSlots = []int{12}
 		c.Aircraft[1].Monitor = c.network.FreeAddress()
 		Run(t.Context(), c, &bytes.Buffer{}) // with an error: slots are missed
 		if s := readSummary(t, c); len(s.RulesBroken) > 0 {
 			t.Errorf("rules broken: %q", s.RulesBroken)
 		}
 		path := filepath.Join(c.Out, RecordFile)
-		found, err := judge.Judge(path)
+		found, err := judge.Judge(path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,6 +50,55 @@ func TestRecord(t *testing.T) {
 		})
 		if end == nil || end.Ledger == nil || len(end.Ledger.Rows) == 0 || end.Failure != "" || end.Exit != "" || tasks == 0 || downs != 2 {
 			t.Errorf("the record has %d tasks, %d moments of a killed leader, and ends with %+v", tasks, downs, end)
+		}
+	})
+}
+
+// The flight of a leader is that of its policy: one in which the same was ordered, and something else was done, is not.
+func TestRecordBesideItsPolicy(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		frozen, err := checkpoint.Load("../../configs/checkpoint")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := flightInMemory(t, 16)
+		if err := Run(t.Context(), c, &bytes.Buffer{}); err != nil {
+			t.Fatal(err)
+		}
+		for rule, change := range map[string]func(l *record.Line){
+			"": func(*record.Line) {},
+			"reference delay": func(l *record.Line) {
+				if l.Task != nil {
+					l.Task.DelayS *= 1.6 // more than all tasks took
+				}
+			},
+			"reference energy": func(l *record.Line) {
+				if l.State != nil {
+					l.State.SpentJ *= 1.3
+				}
+			},
+			"reference way": func(l *record.Line) {
+				if l.State != nil { // it flies as far, to the other side
+					l.State.PositionM[1] = 2*c.World.Start(l.Aircraft-1).NorthM - l.State.PositionM[1]
+				}
+			},
+		} {
+			var changed bytes.Buffer
+			readRecord(t, filepath.Join(c.Out, RecordFile), func(l record.Line) {
+				change(&l)
+				if err := json.NewEncoder(&changed).Encode(l); err != nil {
+					t.Error(err)
+				}
+			})
+			found, err := judge.Read(&changed, frozen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range found.Findings {
+				if strings.HasPrefix(x.Rule, "reference ") && (!(x.Active > 0) || x.Broken > 0 != (x.Rule == rule) && (rule == "" || x.Rule == rule)) {
+					t.Errorf("%q changed: rule %s was active %v times and broken %d times: %s", rule, x.Rule, x.Active, x.Broken, x.First)
+				}
+			}
 		}
 	})
 }

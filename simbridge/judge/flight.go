@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/inference/checkpoint"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -14,6 +15,8 @@ import (
 // flight is a whole record, in order of time.
 type flight struct {
 	record.Flight
+	frozen    *checkpoint.Checkpoint // nil: unknown
+	beside    func() (reference, bool)
 	aircraft  []*aircraft
 	faults    []faultSpan
 	beacons   []beacon

@@ -82,7 +82,7 @@ func TestUnheard(t *testing.T) {
 	all = append(all, record.Line{TimeS: 102, End: &record.End{}})
 	for _, other := range []bool{false, true} {
 		first.OtherBroker = other
-		found, err := Read(lines(t, all...))
+		found, err := Read(lines(t, all...), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

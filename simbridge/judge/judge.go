@@ -15,6 +15,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
+
+	"prefdt/inference/checkpoint"
 )
 
 // Rule is something that must hold in every flight.
@@ -44,22 +47,23 @@ type Report struct {
 	Figures  Figures   `json:"figures"`
 }
 
-// Judge judges the record in a file.
-func Judge(path string) (*Report, error) {
+// Judge judges the record in a file. With the checkpoint that the leader had, its policy is flown beside; nil: it is not.
+func Judge(path string, frozen *checkpoint.Checkpoint) (*Report, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return Read(file)
+	return Read(file, frozen)
 }
 
-// Read judges a record.
-func Read(r io.Reader) (*Report, error) {
+// Read judges a record, as Judge does.
+func Read(r io.Reader, frozen *checkpoint.Checkpoint) (*Report, error) {
 	f, err := load(r)
 	if err != nil {
 		return nil, err
 	}
+	f.frozen, f.beside = frozen, sync.OnceValues(f.flyBeside)
 	x := &Report{Figures: f.figures()}
 	for _, rule := range rules {
 		c := &check{flight: f, finding: Finding{Rule: rule.Name, Assumed: map[string]float64{}}}
@@ -76,7 +80,7 @@ func Read(r io.Reader) (*Report, error) {
 func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
-var rules = slices.Concat(motionRules, packRules, linkRules, wireRules, ledgerRules)
+var rules = slices.Concat(motionRules, packRules, linkRules, wireRules, ledgerRules, policyRules)
 
 // untimed are the rules that do not depend on when something happens: they hold at any speed of the machine. With programs
 // in real time a slow one may hide, or seem to show, that another is broken.

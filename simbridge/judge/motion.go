@@ -233,6 +233,11 @@ func (c *check) heldStill(a *aircraft) spans {
 	for _, name := range []string{"link cut", "leader away", "low pack", "comes home by itself"} {
 		in = c.assume(name, a.number, in)
 	}
+	if k := slices.IndexFunc(a.states, func(s state) bool { return c.packSpent(a, s.timeS) }); k >= 0 { // it may leave from then on
+		spent := spans{{a.states[k].timeS, c.endS}}
+		c.finding.Assumed["its pack is spent"] += in.and(spent).lengthS()
+		in = in.without(spent)
+	}
 	return in.without(c.homeward(a))
 }
 

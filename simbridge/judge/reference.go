@@ -158,7 +158,7 @@ func (f *flight) unreported() map[int]float64 {
 
 // dispatch solves each slot again. The price of what was decided in a slot is that of the next one's offer.
 func (c *check) dispatch() {
-	const share, slackS, flightShare, flightSlackS, lasting = 0.1, 0.15, 0.03, 1.0, 3
+	const share, slackS, flightShare, flightSlackS, lasting, dearSPerJ = 0.1, 0.15, 0.03, 1.0, 3, 0.1
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
@@ -207,7 +207,7 @@ func (c *check) dispatch() {
 		if w := c.World; w != nil && w.Wind.MeanMaxMPS > 0 && costS-least > bound { // an estimator believes in other gains
 			c.finding.Assumed["beliefs"]++
 			bound += least * beliefShare
-		} else {
+		} else if price < dearSPerJ { // above it, joules of users who may come are most of the cost
 			allLeast, allCostS = allLeast+least, allCostS+costS
 		}
 		// How many come is a belief: what it costs in one slot is no fault, and in one after the other it is.
@@ -241,6 +241,9 @@ func (f *flight) packSpent(a *aircraft, timeS float64) bool {
 	const hardlyJ, margin = 6e3, 1.25
 	speedMPS, bestW := f.Physics.MinPower()
 	s := a.at(timeS)
+	if s.PackJ == 0 {
+		return false // it is unknown
+	}
 	home, _ := a.homeAt(timeS)
 	wayS := horizontalM(sub(s.PositionM, home)) / min(speedMPS, a.speedMPS)
 	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))

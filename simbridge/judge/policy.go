@@ -1,0 +1,156 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"prefdt/inference"
+	"prefdt/inference/goal"
+	"prefdt/inference/physics"
+	"prefdt/inference/record"
+	"prefdt/inference/slot"
+	"prefdt/offline/rollout"
+	"prefdt/telemetry"
+)
+
+const besidePolicy = "a rollout of the same checkpoint, world, arrivals, orders and lost reports, from the true positions"
+
+var policyRules = []Rule{
+	{"reference delay", "true delays of the users' tasks", "10 % and 1.5 s, in the slots that a rollout has too", besidePolicy,
+		(*check).referenceDelay},
+	{"reference energy", "true joules", "12 % and 300 J an aircraft, likewise", besidePolicy, (*check).referenceEnergy},
+	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise", besidePolicy, (*check).referenceWay},
+}
+
+// referenceSlots is the least number of slots that are compared.
+const referenceSlots = 8
+
+// reference is a flight beside a rollout of its policy, in its first slots.
+type reference struct {
+	slots                int
+	delayS, rolloutS     float64
+	joules, rolloutJ     float64
+	along, flown, endsAt float64 // metres squared: of the ways, along those that were decided, and in all
+}
+
+// bearable are faults that change nothing of what the policy knows, or of what it does.
+var bearable = []string{"report_loss", "forged_result", "forged_status", "forged_beacon", "heartbeat_loss"}
+
+// comparable is how many slots from the first on a rollout has too: each was opened with all aircraft, no order but budgets
+// and preferences was given, nothing failed, and no pack had to be kept.
+func (f *flight) comparable() int {
+	if f.World == nil || f.World.HidesState() || f.bounded() || f.computes() {
+		return 0
+	}
+	slots := 0
+	for ; slots < len(f.beacons) && slots < f.Slots; slots++ {
+		b, from := &f.beacons[slots], f.epochS+float64(slots)
+		if b.Slot.Slot != slots || len(b.Offer.Aircraft) != len(f.aircraft) || f.packsSpent(from+1) ||
+			slices.ContainsFunc(f.faults, func(x faultSpan) bool { return x.fromS < from+1 && !slices.Contains(bearable, x.kind) }) ||
+			slices.ContainsFunc(f.orders, func(o *order) bool {
+				return o.accepted && o.answeredS < from+1 && (o.mission.Action != "" && o.answeredS > f.epochS || o.budget.Scope != "")
+			}) ||
+			slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return !a.led.contains(from) || !a.led.contains(from+1) }) {
+			break
+		}
+	}
+	return slots
+}
+
+// askedIn is what the crew asked of the slots from one on.
+func (f *flight) askedIn(slot int) (events []record.Event) {
+	for _, o := range f.orders {
+		if !o.accepted || o.answer.EffectiveSlot == nil || max(*o.answer.EffectiveSlot, 0) != slot {
+			continue
+		}
+		switch o.kind {
+		case telemetry.KindBudget:
+			events = append(events, record.Event{BudgetJ: &o.budget.EnergyJ, Mode: goal.Mode(o.budget.Mode)})
+		case telemetry.KindPreference:
+			events = append(events, record.Event{Setting: &o.preference.Setting})
+		}
+	}
+	return events
+}
+
+// flyBeside flies the policy beside the flight; ok says whether there is enough to compare.
+func (f *flight) flyBeside() (x reference, ok bool) {
+	const decidedS = 0.6 // of a slot: a decision is flown from then on
+	x.slots = f.comparable()
+	if f.frozen == nil || x.slots < referenceSlots {
+		return x, false
+	}
+	x.endsAt = f.epochS + float64(x.slots)
+	delayS := make([]float64, x.slots)
+	followed, received := map[reportKey]bool{}, map[reportKey]bool{}
+	for _, t := range f.tasks {
+		if t.Slot < x.slots {
+			delayS[t.Slot] += t.DelayS
+			followed[reportKey{t.User, t.Slot}] = t.By == "decision"
+		}
+	}
+	for key, r := range f.reports {
+		if key.slot >= 0 && key.slot < x.slots {
+			received[key] = f.inTime(&r, &f.beacons[key.slot])
+		}
+	}
+	key := func(slot, user int) reportKey { return reportKey{fmt.Sprintf("u%02d", user+1), slot} }
+	w := *f.World
+	w.Slots = f.Slots // the leader's, which may have been told another number
+	r, err := rollout.New(f.frozen, inference.DecoderDispatch, w, rollout.ReportLink{Fallback: rollout.FallbackOffer,
+		Received: func(slot, user int) bool { return received[key(slot, user)] },
+		Followed: func(slot, user int) bool { return followed[key(slot, user)] },
+	})
+	if err != nil { // a checkpoint of another fleet
+		return x, false
+	}
+	r.Ordered = f.askedIn
+	r.Measured = func(slot, m int) physics.Position {
+		p := f.aircraft[m].at(f.epochS + float64(slot)).PositionM
+		return physics.Position{EastM: p[0], NorthM: p[1]}
+	}
+	r.OnDecided = func(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
+		for m := range s.Aircraft {
+			if a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS; s.Slot < x.slots {
+				way := sub(a.at(begin+1).PositionM, a.at(begin).PositionM)
+				x.along += way[0]*d.Move[m].EastM + way[1]*d.Move[m].NorthM
+				x.flown += horizontalM(way) * d.Move[m].Norm()
+			}
+		}
+	}
+	r.OnSettled = func(slot int, s, j float64) {
+		if slot < x.slots {
+			x.delayS, x.rolloutS, x.rolloutJ = x.delayS+delayS[slot], x.rolloutS+s, x.rolloutJ+j
+		}
+	}
+	r.Fly(f.Seed, rollout.Request{Mode: goal.Preference, Omega: f.frozen.GoalConstants.SettingMap.Omega(0.5)})
+	for _, a := range f.aircraft {
+		x.joules += a.at(x.endsAt).SpentJ - a.at(f.epochS).SpentJ
+	}
+	return x, true
+}
+
+func (c *check) referenceDelay() {
+	const share, slackS = 0.1, 1.5
+	if x, ok := c.beside(); ok {
+		c.atMost(x.endsAt, math.Abs(x.delayS-x.rolloutS), share*x.rolloutS+slackS, "tasks of %d slots took %.1f s, beside the rollout %.1f s",
+			x.slots, x.delayS, x.rolloutS)
+	}
+}
+
+func (c *check) referenceEnergy() {
+	const share, slackJ = 0.12, 300
+	if x, ok := c.beside(); ok {
+		c.atMost(x.endsAt, math.Abs(x.joules-x.rolloutJ), share*x.rolloutJ+slackJ*float64(len(c.aircraft)),
+			"%d slots took %.0f J, beside the rollout %.0f J", x.slots, x.joules, x.rolloutJ)
+	}
+}
+
+func (c *check) referenceWay() {
+	const leastWay, mostAside = 400, 0.25
+	if x, ok := c.beside(); ok && x.flown > leastWay {
+		c.atMost(x.endsAt, 1-x.along/x.flown, mostAside, "of the way in %d slots %.0f %% goes where the policy decided", x.slots,
+			100*x.along/x.flown)
+	}
+}
