@@ -131,8 +131,14 @@ func TestMotionRules(t *testing.T) {
 			f.from(2, 72, 73, func(s *state) { s.PositionM[2], s.Mode = 300, hold })
 		},
 		"speed":       func(f *flight) { f.from(1, 60, 61, func(s *state) { s.VelocityMPS[0] = 20 }) },
-		"hold":        func(f *flight) { f.from(1, 80, 85, func(s *state) { s.VelocityMPS[0] = 2 }) },
-		"hold drifts": func(f *flight) { f.from(1, 80, 90, func(s *state) { s.PositionM[1] += s.timeS - 80 }) },
+		"hold": func(f *flight) {
+			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 20e3 }) // with a pack that nothing ends
+			f.from(1, 80, 85, func(s *state) { s.VelocityMPS[0] = 2 })
+		},
+		"hold drifts": func(f *flight) {
+			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 20e3 })
+			f.from(1, 80, 90, func(s *state) { s.PositionM[1] += s.timeS - 80 })
+		},
 		"moves on": func(f *flight) {
 			for k := 1; k < 3; k++ {
 				f.from(k, resumesS, returnsS, func(s *state) { s.PositionM[1] = 756 })
