@@ -130,7 +130,7 @@ func TestMotionRules(t *testing.T) {
 		"height": func(f *flight) {
 			f.from(2, 72, 73, func(s *state) { s.PositionM[2], s.Mode = 300, hold })
 		},
-		"speed":       func(f *flight) { f.from(1, 60, 61, func(s *state) { s.VelocityMPS[0] = 20 }) },
+		"speed": func(f *flight) { f.from(1, 60, 61, func(s *state) { s.VelocityMPS[0] = 20 }) },
 		"hold": func(f *flight) {
 			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 20e3 }) // with a pack that nothing ends
 			f.from(1, 80, 85, func(s *state) { s.VelocityMPS[0] = 2 })
