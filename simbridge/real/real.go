@@ -86,6 +86,9 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(p.out, 0o755); err != nil {
+		return err
+	}
 	results := filepath.Join(p.out, "results.jsonl")
 	var before []Result
 	if c.Resume {

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -101,17 +102,23 @@ func TestLinkBuilds(t *testing.T) {
 	}
 }
 
-// A folder without builds is said to be none, before anything is flown.
-func TestNoBuilds(t *testing.T) {
+// A folder without builds is said to be none, before anything is flown; what is interrupted says so.
+func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, name := range programs {
-		os.MkdirAll("bin", 0o755)
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
+	for _, name := range append(programs, "docs/integrator.md") {
+		os.MkdirAll(filepath.Dir(name), 0o755)
+		if err := os.WriteFile(name, []byte("```sh check=sitl\n```sh check=px4\n```sh check=ardupilot\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := Run(t.Context(), Config{Repeat: 1, Jobs: 1, Out: "out", Builds: "nowhere"}, io.Discard)
-	if missing := (NoBuilds{}); !errors.As(err, &missing) {
+	c := Config{Repeat: 1, Jobs: 1, Out: "out/real", Builds: "nowhere"}
+	if missing := (NoBuilds{}); !errors.As(Run(t.Context(), c, io.Discard), &missing) {
+		t.Error("nothing is missing")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.Builds = builds(t)
+	if err := Run(over, c, io.Discard); err == nil || !strings.Contains(err.Error(), "interrupted") {
 		t.Errorf("%v", err)
 	}
 }
