@@ -134,13 +134,17 @@ func TestJudge(t *testing.T) {
 		flight Flight
 		want   string // in what broke; empty: nothing
 	}{
-		"kept":         {func(*report.Summary) {}, nil, Flight{}, ""},
-		"not landed":   {func(s *report.Summary) { s.Landed = false }, nil, Flight{}, "not all have landed"},
-		"failed":       {func(s *report.Summary) { s.Failure = "lost" }, nil, Flight{}, "lost"},
-		"a rule":       {func(s *report.Summary) { s.RulesBroken = []string{"home, 1 times"} }, nil, Flight{}, "home"},
-		"ledger":       {func(s *report.Summary) { s.Budget.LeaderSpentJ += 500 }, nil, Flight{}, "the ledger has"},
-		"landed":       {func(s *report.Summary) { s.Budget.Landed, s.Budget.LeaderSpentJ = true, 1e5 }, nil, Flight{}, ""},
-		"pack":         {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, nil, Flight{}, "landed with 18.0 %"},
+		"kept":       {func(*report.Summary) {}, nil, Flight{}, ""},
+		"not landed": {func(s *report.Summary) { s.Landed = false }, nil, Flight{}, "not all have landed"},
+		"failed":     {func(s *report.Summary) { s.Failure = "lost" }, nil, Flight{}, "lost"},
+		"a rule":     {func(s *report.Summary) { s.RulesBroken = []string{"home, 1 times"} }, nil, Flight{}, "home"},
+		"ledger":     {func(s *report.Summary) { s.Budget.LeaderSpentJ += 500 }, nil, Flight{}, "the ledger has"},
+		"landed":     {func(s *report.Summary) { s.Budget.Landed, s.Budget.LeaderSpentJ = true, 1e5 }, nil, Flight{}, ""},
+		"pack":       {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, nil, Flight{}, "lands with 18.0 %"},
+		"long on the ground": {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, []record.Line{
+			{TimeS: 1, Aircraft: 1, State: &record.State{PositionM: [3]float64{0, 0, 100}, LeftJ: 34e3, Armed: true}},
+			{TimeS: 80, Aircraft: 1, State: &record.State{PositionM: [3]float64{0, 0, 1.9}, LeftJ: 21.5e3, Armed: true}},
+			{TimeS: 99, Aircraft: 1, State: &record.State{PositionM: [3]float64{0, 0, 1.2}, LeftJ: 18e3, Armed: true}}}, Flight{}, ""},
 		"budget":       {func(s *report.Summary) { s.Problems = []string{"passed"} }, nil, Flight{}, ""},
 		"recipe":       {func(s *report.Summary) { s.Problems = []string{"passed"} }, nil, Flight{Recipe: true}, "passed"},
 		"busy machine": {func(s *report.Summary) { s.Problems, s.MissedSlots = []string{"passed"}, 9 }, nil, Flight{Recipe: true}, ""},
