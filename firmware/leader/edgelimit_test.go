@@ -71,7 +71,7 @@ func TestLimitEdgeLoad(t *testing.T) {
 		{"four of 1e12 cycles", 1e5, []float64{1e12, 1e12, 1e12, 1e12}, []float64{1e10, 1e10, 1e10, 1e10}},
 		{"one of 1e12 among others", 1e5, []float64{1e9, 1e12, 2e9}, []float64{1e9, 3.7e10, 2e9}},
 		{"little to spare", 1000 * perCycleJ * 1e6, []float64{4e8, 1e12, 4e8}, []float64{1e9 / 3, 1e9 / 3, 1e9 / 3}},
-		{"nothing to spare", 0, []float64{1e9, 1e9}, []float64{0, 0}},
+		{"nothing to spare", -1e-9, []float64{1e9, 1e9}, []float64{0, 0}}, // beyond what a charge rounds to
 		{"less than nothing", -5000, []float64{1e9, 1e9}, []float64{0, 0}},
 	} {
 		l := newInPhase(t, telemetry.StateFlying, nil, p, &frozen.GoalConstants)

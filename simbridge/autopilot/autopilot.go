@@ -52,7 +52,6 @@ type Config struct {
 	Origin      geo.Point
 	Start       geo.Local // on the ground
 	Speed       float64   // mission seconds per second
-	SlowDescent bool      // it descends slower than its parameter says, as some PX4 do
 	BootedS     float64   // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields

@@ -8,6 +8,9 @@ import (
 	"prefdt/simbridge/geo"
 )
 
+// DescentShare is the part of MPC_Z_V_AUTO_DN with which PX4 1.16 descends: 1.17 to 1.29 m/s of 1.5, 2.49 of 3.
+const DescentShare = 0.83
+
 // LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
 const LandDetectS = 5.0
 
@@ -26,7 +29,6 @@ const (
 	climbMPS2         = 4.0
 	integralMax       = 30.0 // m/s^2, enough to hold any speed against the drag
 	slowTakeoffBelowM = 10.0 // height below which take-off slows to MPC_TKO_SPEED
-	descentShare      = 0.83 // of MPC_Z_V_AUTO_DN that PX4 1.16's SIH descends with: 1.17 to 1.29 of 1.5 m/s, 2.49 of 3
 	sinkMPS           = 1.0  // descent in Position mode without a pilot
 	fallMPS           = 20.0 // disarmed by force in the air
 	atHomeM           = 1.0
@@ -188,8 +190,8 @@ func (v *vehicle) velocityTowards(to geo.Local) geo.Local {
 func (v *vehicle) descentVelocity(at geo.Local) geo.Local {
 	want := v.velocityTowards(at)
 	want.UpM = -v.params.get("MPC_Z_V_AUTO_DN")
-	if v.conf.SlowDescent {
-		want.UpM *= descentShare
+	if !v.conf.Copter {
+		want.UpM *= DescentShare
 	}
 	if v.heightM() < v.params.get("MPC_LAND_ALT1") {
 		want.UpM = -v.params.get("MPC_LAND_SPEED")

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"prefdt/simbridge/autopilot"
 	"prefdt/telemetry"
 )
 
@@ -217,7 +218,7 @@ type airframe struct {
 // airframe of aircraft i.
 func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
 	x := p.parameters(i)
-	f = airframe{x["MPC_XY_VEL_MAX"], x["MPC_Z_V_AUTO_DN"], x["MPC_LAND_SPEED"], x["MPC_LAND_ALT1"], 0}
+	f = airframe{x["MPC_XY_VEL_MAX"], autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"], x["MPC_LAND_SPEED"], x["MPC_LAND_ALT1"], 0}
 	if p.isCopter(i) {
 		const cm = 0.01
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"], x["FS_GCS_TIMEOUT"]}

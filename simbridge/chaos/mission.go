@@ -387,7 +387,7 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 // boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
 // slots as its pack is to have charge for: at v*, and a little for computing.
 func (m *mission) boundPackJ(i int) float64 {
-	const slotW, hoverW, climbS, descentS = 142, 169, 42, 80
+	const slotW, hoverW, climbS, descentS = 142, 169, 42, 92
 	factor := 1.0
 	if m.plan.Wind {
 		factor = 1.15

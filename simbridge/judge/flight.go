@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"prefdt/inference/checkpoint"
+	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -548,7 +549,7 @@ func airframeOf(a *record.Aircraft) (f airframe) {
 		}
 		return f
 	}
-	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
+	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
 		slowBelowM: x["MPC_LAND_ALT1"]}
 	if strings.HasPrefix(a.Autopilot, "ardu") {
 		const cm, lagM, slowLagM = 0.01, 13, 27
