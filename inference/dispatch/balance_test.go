@@ -137,7 +137,7 @@ var allOffers = flag.Bool("all-offers", false, "more numbers of users in TestOff
 // Who expects n sharers finds n, however many users there are and however many reports are
 // lost, and no offer is worse than none.
 func TestOfferIsAnEquilibrium(t *testing.T) {
-	numbers := []int{10, 60, 100, 150, 4000}
+	numbers := []int{10, 60, 150, 4000}
 	if *allOffers {
 		numbers = []int{10, 20, 40, 60, 100, 150, 300, 1000, 4000}
 	}
@@ -146,6 +146,9 @@ func TestOfferIsAnEquilibrium(t *testing.T) {
 			for _, lost := range []float64{0.1, 0.4, 1} {
 				if users > 150 && lost < 1 && !*allOffers || testing.Short() && (users > 10 || aircraft > 4) {
 					continue // where few offers are made and most is the dispatch's; or an emulator takes minutes
+				}
+				if users > 60 && lost == 0.4 && !*allOffers {
+					continue // between the others
 				}
 				slots, seeds := 16, 1
 				switch {

@@ -41,6 +41,7 @@ type Forecast struct {
 	offered           []offeredLoad // of the last offer
 	expectedTasks     float64       // likewise, the users with a task that it was made for
 	dispatched, came  []float64     // working memory of balance
+	rateBPS           []float64     // likewise, of (synthetic user, aircraft) at the whole bandwidth; empty under contention
 }
 
 // ForecastCounts is how many users come, and how many of them without a report. A restart needs it:
@@ -177,6 +178,14 @@ func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 	for m := range f.offered {
 		f.dispatched = append(f.dispatched, (1-f.choosingShare())*f.offered[m].users)
 	}
+	f.rateBPS = f.rateBPS[:0]
+	if !c.Contention { // these do not depend on who else came
+		for i := range f.syntheticSlot.Users {
+			for m := range offer.Aircraft {
+				f.rateBPS = append(f.rateBPS, c.Channel.RateBPS(offer.gain(c, &f.syntheticSlot.Users[i], m), c.Channel.BandwidthHz))
+			}
+		}
+	}
 	if f.isBalanced(c, offer) {
 		return
 	}
@@ -196,12 +205,21 @@ func (f *Forecast) balance(c *physics.Constants, offer *Offer) {
 	f.respond(c, offer)
 }
 
+// choice is what a synthetic user chooses of an offer.
+func (f *Forecast) choice(c *physics.Constants, offer *Offer, i int) slot.UserDecision {
+	var rateBPS []float64
+	if aircraft := len(offer.Aircraft); len(f.rateBPS) > 0 {
+		rateBPS = f.rateBPS[i*aircraft:][:aircraft]
+	}
+	return offer.choose(c, &f.syntheticSlot.Users[i], rateBPS)
+}
+
 // isBalanced reports whether about as many come as an offer expects. Of few users the
 // dispatch is as good as that, and cheaper for all.
 func (f *Forecast) isBalanced(c *physics.Constants, offer *Offer) bool {
 	f.came = reuse.Slice(f.came, len(offer.Aircraft))
 	for i := range f.syntheticSlot.Users {
-		if choice := offer.Choose(c, &f.syntheticSlot.Users[i]); choice.Server > 0 {
+		if choice := f.choice(c, offer, i); choice.Server > 0 {
 			f.came[choice.Server-1]++
 		}
 	}
@@ -252,7 +270,7 @@ func (f *Forecast) choose(c *physics.Constants, offer *Offer) {
 		clear(f.came)
 		for i := range f.syntheticSlot.Users {
 			u := &f.syntheticSlot.Users[i]
-			choice := offer.Choose(c, u)
+			choice := f.choice(c, offer, i)
 			if choice.Server == 0 {
 				continue
 			}
@@ -282,7 +300,7 @@ func (f *Forecast) overLocal(c *physics.Constants, offer *Offer, m int) float64 
 	delayS, allLocalS := 0.0, 0.0
 	for i := range f.syntheticSlot.Users {
 		u := &f.syntheticSlot.Users[i]
-		if choice := offer.Choose(c, u); choice.Server == m+1 {
+		if choice := f.choice(c, offer, i); choice.Server == m+1 {
 			localS := u.Task.LocalTimeS(u.CPUHz)
 			delayS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(c.EqualShare(u.Gain[m], x.CPUHz, crowd)),
 				choice.Offload))

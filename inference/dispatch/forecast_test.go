@@ -225,3 +225,27 @@ func TestOfferUsersEdgeJ(t *testing.T) {
 		t.Errorf("no users take %v J, at most %v", sumJ, maxJ)
 	}
 }
+
+// A synthetic user's choice, by rates computed once, is that of an offer to it.
+func TestChoicesByKnownRates(t *testing.T) {
+	c := physics.DefaultConstants()
+	f := Forecast{Prior: testPrior()}
+	f.Settle(20, 20)
+	for _, contention := range []bool{false, true} {
+		c.Contention = contention
+		offer := f.Offer(&c, twoAircraft(&c), 0.004, rand.New(rand.NewPCG(5, 5)))
+		served := 0
+		for i := range f.syntheticSlot.Users {
+			got, want := f.choice(&c, &offer, i), offer.Choose(&c, &f.syntheticSlot.Users[i])
+			if got != want {
+				t.Errorf("contention %v, user %d chooses %+v, want %+v", contention, i, got, want)
+			}
+			if want.Server > 0 {
+				served++
+			}
+		}
+		if served == 0 || len(f.syntheticSlot.Users) != 20 {
+			t.Errorf("contention %v: %d of %d users choose an aircraft", contention, served, len(f.syntheticSlot.Users))
+		}
+	}
+}

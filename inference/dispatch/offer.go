@@ -29,6 +29,11 @@ type OfferAircraft struct {
 // missing, NaN or negative is replaced by the closed-form mean at that distance.
 // Server in the result indexes o.Aircraft, from 1; CPUHz and CompletionS are expected.
 func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
+	return o.choose(c, u, nil)
+}
+
+// choose is Choose, of a user whose rates at the whole bandwidth are known by aircraft, or not: most of a choice is their logarithms.
+func (o *Offer) choose(c *physics.Constants, u *slot.User, rateBPS []float64) slot.UserDecision {
 	localS := u.Task.LocalTimeS(u.CPUHz)
 	decision := slot.UserDecision{CompletionS: localS}
 	if !(localS > 0 && localS <= math.MaxFloat64) {
@@ -41,17 +46,16 @@ func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 		if !(a.CPUHz > 0 && a.CPUHz <= math.MaxFloat64) {
 			continue
 		}
-		var gain float64
-		if m < len(u.Gain) && u.Gain[m] >= 0 { // false for NaN
-			gain = u.Gain[m]
-		} else {
-			gain = c.Channel.MeanGain(u.Position.Sub(a.Position).Norm(), c.AltitudeM)
-		}
 		expected := 1.0
 		if a.ExpectedUsers > 1 { // false for NaN
 			expected = a.ExpectedUsers
 		}
-		share := c.EqualShare(gain, a.CPUHz, expected)
+		var share physics.Share
+		if m < len(rateBPS) {
+			share = physics.Share{CPUHz: a.CPUHz / expected, RateBPS: rateBPS[m]}
+		} else {
+			share = c.EqualShare(o.gain(c, u, m), a.CPUHz, expected)
+		}
 		if !(share.RateBPS > 0 && share.CPUHz > 0) {
 			continue
 		}
@@ -64,4 +68,12 @@ func (o *Offer) Choose(c *physics.Constants, u *slot.User) slot.UserDecision {
 		}
 	}
 	return decision
+}
+
+// gain returns a user's gain to an aircraft of the offer.
+func (o *Offer) gain(c *physics.Constants, u *slot.User, m int) float64 {
+	if m < len(u.Gain) && u.Gain[m] >= 0 { // false for NaN
+		return u.Gain[m]
+	}
+	return c.Channel.MeanGain(u.Position.Sub(o.Aircraft[m].Position).Norm(), c.AltitudeM)
 }

@@ -82,4 +82,16 @@ func (c Channel) GainOf(rateBPS, bandwidthHz float64) float64 {
 	return math.Expm1(rateBPS/bandwidthHz*math.Ln2) * c.noiseW() / c.TransmitW
 }
 
-func (c Channel) noiseW() float64 { return math.Pow(10, c.NoiseDBm/10) / 1000 }
+// noiseW returns the power of the noise. That of the paper's channel is computed once: a power takes as long as a rate's logarithm.
+func (c Channel) noiseW() float64 {
+	if c.NoiseDBm == paperNoiseDBm {
+		return paperNoiseW
+	}
+	return dBmToW(c.NoiseDBm)
+}
+
+const paperNoiseDBm = -110
+
+var paperNoiseW = dBmToW(paperNoiseDBm)
+
+func dBmToW(dBm float64) float64 { return math.Pow(10, dBm/10) / 1000 }

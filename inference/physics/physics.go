@@ -78,7 +78,7 @@ func DefaultConstants() Constants {
 			CarrierHz: 2e9, UrbanA: 9.61, UrbanB: 0.16,
 			LoS:         ChannelCondition{ExcessDB: 1, ShadowDB: 2, NakagamiM: 3},
 			NLoS:        ChannelCondition{ExcessDB: 20, ShadowDB: 6, NakagamiM: 1},
-			BandwidthHz: 1e6, TransmitW: 0.1, NoiseDBm: -110,
+			BandwidthHz: 1e6, TransmitW: 0.1, NoiseDBm: paperNoiseDBm,
 		},
 		EdgeCPUHz: 40e9, SwitchedCapacitance: 1e-28, PenaltyS: 0.65,
 	}
