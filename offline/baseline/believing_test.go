@@ -56,9 +56,9 @@ func TestWorthOfMemory(t *testing.T) {
 		_, tight := pareto.References(&c, nil)
 		volume := map[string]float64{}
 		for arm, e := range estimators(&c) {
-			for seed := range uint64(3) {
+			for seed := range uint64(2) {
 				var front []pareto.Point
-				for _, price := range teacher.PricesIn(&c, 8) {
+				for _, price := range teacher.PricesIn(&c, 6) {
 					front = append(front, flyBelieving(&c, e, 40_000+seed, price))
 				}
 				volume[arm] += pareto.Hypervolume(front, tight)

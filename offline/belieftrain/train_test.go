@@ -111,14 +111,14 @@ func TestLearns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("flies a hundred flights")
 	}
-	c := small(30, 0)
+	c := small(20, 0)
 	c.First.Batch, c.First.Schedule.FinalFraction = 4, 0.5
 	run := offlinetest.Must(c.newTrainer(c.stages()[0], nil))(t)
 	flown := slices.Clone(run.Params.Data) // the student that flies to measure stays the same
 	measure := func() (sum Losses) {
 		n := newNetwork(slices.Clone(run.Params.Data), make([]float32, len(flown)))
 		f := source{window: c.Window, slotShare: c.SlotShare, seeds: []uint64{99_970, 99_971}, params: flown}
-		for i := range 10 {
+		for i := range 6 {
 			f.fly(0, 1000+i, func(m *learned.Memory, s *slot.Snapshot, h *world.Hidden) { n.addSlot(m, s, h, Weights{}, &sum) })
 		}
 		return sum

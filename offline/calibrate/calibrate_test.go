@@ -115,11 +115,11 @@ func TestCeilings(t *testing.T) {
 		!strings.Contains(err.Error(), "calibration") {
 		t.Errorf("evaluation seeds: %v", err)
 	}
-	// Short flights and few margins, for a fast test; no shock, which is not distinguishable from noise in
+	// Short flights of few users and few margins, for a fast test; no shock, which is not distinguishable from noise in
 	// the first slots.
-	c.Slots = 6
+	c.Slots, c.Users, c.ActiveMin, c.ActiveMax = 5, 4, 2, 4
 	defer func(all []disturbance, m []float64) { disturbances, candidateMargins = all, m }(disturbances, candidateMargins)
-	candidateMargins = []float64{5, 4, 3, 2, 1, 0}
+	candidateMargins = []float64{5, 3, 1, 0}
 	disturbances = []disturbance{disturbances[0], disturbances[2]}
 	var last float64
 	var tried [][]int

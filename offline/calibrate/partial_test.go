@@ -16,12 +16,12 @@ import (
 // A calibration that is interrupted twice repeats nothing that was finished, and
 // ends as one that was not.
 func TestInterruptedCalibrationContinues(t *testing.T) {
-	// Short flights in calm air and few margins, for a fast test.
+	// Short flights of few users in calm air and few margins, for a fast test.
 	defer func(c []disturbance, m []float64) { disturbances, candidateMargins = c, m }(disturbances, candidateMargins)
 	disturbances, candidateMargins = disturbances[:1], candidateMargins[:4]
 	run := func(partial, until string, seedCount int) (cal, log string) {
 		c := world.Standard()
-		c.Slots = 8
+		c.Slots, c.Users, c.ActiveMin, c.ActiveMax = 4, 4, 2, 4
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out := &offlinetest.Log{Text: until, Stop: cancel}

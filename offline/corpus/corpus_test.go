@@ -27,9 +27,16 @@ import (
 	"prefdt/simbridge/world"
 )
 
+// shortWorld has missions of half the standard world's.
+func shortWorld() world.Config {
+	c := world.Standard()
+	c.Slots = 50
+	return c
+}
+
 // sweepOnce makes a small sweep of the dispatch teacher.
 var sweepOnce = sync.OnceValues(func() (Archive, error) {
-	c := world.Standard()
+	c := shortWorld()
 	return DispatchArchive(context.Background(), &c, 24, 8, 2, nil)
 })
 
@@ -42,12 +49,12 @@ var buildOnce = sync.OnceValues(func() (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Build(context.Background(), world.Standard(), a, ShippedRecipe(), sharedFlights, 5, 2, nil)
+	return Build(context.Background(), shortWorld(), a, ShippedRecipe(), sharedFlights, 5, 2, nil)
 })
 
 func buildCorpus(t *testing.T, a Archive, r Recipe, flights, workers int) *Manifest {
 	t.Helper()
-	return offlinetest.Must(Build(context.Background(), world.Standard(), a, r, flights, 5, workers, nil))(t)
+	return offlinetest.Must(Build(context.Background(), shortWorld(), a, r, flights, 5, workers, nil))(t)
 }
 
 // A corpus does not depend on the number of workers, survives its file, and
@@ -122,7 +129,7 @@ func TestContextBeforeAChange(t *testing.T) {
 
 // A corpus of searched rules and heuristics flies, replays and reads.
 func TestRulesAndHeuristics(t *testing.T) {
-	m := buildCorpus(t, offlinetest.Must(searchedRules())(t), Recipe{Heuristic: 0.2}, 600, 2)
+	m := offlinetest.Must(Build(t.Context(), world.Standard(), offlinetest.Must(searchedRules())(t), Recipe{Heuristic: 0.2}, 600, 5, 2, nil))(t)
 	heuristics := 0
 	for i := range m.Flights {
 		if m.Flights[i].Teacher == heuristicTeacher {
@@ -194,7 +201,7 @@ func TestRefusals(t *testing.T) {
 	var out bytes.Buffer
 	folder := filepath.Join(dir, "made")
 	short := offlinetest.Write(t, "slots: 25\n", dir, "world.yaml") // missions of a quarter of the standard world's
-	args := []string{"-config", short, "-flights", "500", "-prices", "24", "-episodes", "5", "-out", folder}
+	args := []string{"-config", short, "-flights", "400", "-prices", "24", "-episodes", "5", "-out", folder}
 	offlinetest.NoError(t, Command(t.Context(), cli.NewCall("offline corpus", args, &out, &out)))
 	if err := Command(t.Context(), cli.NewCall("offline corpus", append(args, "-seed", "1"), &out, &out)); err == nil ||
 		!strings.Contains(err.Error(), "another corpus") {
@@ -331,7 +338,7 @@ func TestRowsReadWhatRemains(t *testing.T) {
 			remaining.EnergyJ -= slots[s].EnergyJ
 		}
 	}
-	if checked < 3000 || budgets < 2000 {
+	if checked < 1500 || budgets < 1000 {
 		t.Errorf("%d slots were checked and %d of budgets, the test would be empty", checked, budgets)
 	}
 }

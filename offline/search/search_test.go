@@ -108,7 +108,7 @@ func TestPaperTeacher(t *testing.T) {
 	}
 	c := Default()
 	states := statesOf(t, c, 2)
-	e := offlinetest.Must(Evaluate(t.Context(), states[len(states)-1].Archive(c), seeds.List(1000000, 100), 2, nil))(t)
+	e := offlinetest.Must(Evaluate(t.Context(), states[len(states)-1].Archive(c), seeds.List(1000000, 30), 2, nil))(t)
 	for _, x := range []struct {
 		name           string
 		got, low, high float64
@@ -121,7 +121,7 @@ func TestPaperTeacher(t *testing.T) {
 			t.Errorf("%s %v, want %v to %v", x.name, x.got, x.low, x.high)
 		}
 	}
-	if e.Hypervolume.N != 100 || e.HypervolumeTight.Mean <= 0 || !(e.IGD.Mean > 0 && e.IGD.Mean < 0.1) {
+	if e.Hypervolume.N != 30 || e.HypervolumeTight.Mean <= 0 || !(e.IGD.Mean > 0 && e.IGD.Mean < 0.1) {
 		t.Errorf("evaluation %+v", e)
 	}
 }

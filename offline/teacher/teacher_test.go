@@ -18,11 +18,14 @@ import (
 // has since takes 2 s off the corner, which the reach gains.
 func TestReachesFirstMeasurements(t *testing.T) {
 	c := world.Standard()
-	for _, n := range []int{32, 101} {
-		if n > 32 && testing.Short() {
-			continue
+	for n, flights := range map[int]int{32: 20, 101: 5} {
+		if testing.Short() {
+			flights = 5
+			if n > 32 {
+				continue
+			}
 		}
-		list := seeds.List(seeds.EvaluationFirst, 20)
+		list := seeds.List(seeds.EvaluationFirst, flights)
 		outcomes := offlinetest.Must(Sweep(t.Context(), &c, seeds.CheckEvaluation, list, Prices(n), 2, nil))(t)
 		y := pareto.Measure(nil, outcomes, pareto.Reference, pareto.TightReference)
 		for _, x := range []struct {
