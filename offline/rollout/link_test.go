@@ -16,7 +16,7 @@ func settingPoints(t *testing.T, l ReportLink) (p []pareto.Point) {
 	t.Helper()
 	ck := shippedCheckpoint(t)
 	f := newRunner(t, world.Standard(), l)
-	for _, setting := range Linspace(0, 1, 9) {
+	for _, setting := range Linspace(0, 1, 5) {
 		p = append(p, f.Fly(testSeed, Request{Mode: goal.Preference, Omega: ck.GoalConstants.SettingMap.Omega(setting)}).Point)
 	}
 	return p
