@@ -129,7 +129,8 @@ func TestContextBeforeAChange(t *testing.T) {
 
 // A corpus of searched rules and heuristics flies, replays and reads.
 func TestRulesAndHeuristics(t *testing.T) {
-	m := offlinetest.Must(Build(t.Context(), world.Standard(), offlinetest.Must(searchedRules())(t), Recipe{Heuristic: 0.2}, 600, 5, 2, nil))(t)
+	rules := offlinetest.Must(searchedRules())(t)
+	m := offlinetest.Must(Build(t.Context(), world.Standard(), rules, Recipe{Heuristic: 0.2}, 600, 5, 2, nil))(t)
 	heuristics := 0
 	for i := range m.Flights {
 		if m.Flights[i].Teacher == heuristicTeacher {
