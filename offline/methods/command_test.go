@@ -85,7 +85,7 @@ func TestCommandResumes(t *testing.T) {
 // outcomes of one that was not ended.
 func TestCommandEndsAtItsLimit(t *testing.T) {
 	dir := t.TempDir()
-	world, recipe := writeFile(t, "slots: 6\n"), writeFile(t, "ppo: {preferences: 2, steps: 96}\n")
+	world, recipe := writeFile(t, "slots: 6\n"), writeFile(t, "ppo: {preferences: 2, steps: 96, width: 16, user_width: 8}\n")
 	for _, name := range []string{"sca-mpc", "ppo"} {
 		args := []string{name, "-json", "-config", world, "-recipe", recipe, "-settings", "2", "-seeds", "100000:100002", "-resume"}
 		out := filepath.Join(dir, name)
@@ -111,19 +111,27 @@ func TestEveryMethod(t *testing.T) {
 		t.Skip("trains all of them")
 	}
 	r := toyRun(t, 1)
-	r.World.Slots = 10
-	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes = 5, 400, 2
+	r.World.Slots = 8
+	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes, r.PPO.Width, r.PPO.UserWidth = 5, 100, 2, 16, 8
 	r.CMDP.PPO = r.PPO
-	r.CMDP.PPO.Steps = 100
+	r.IQL.Width, r.IQL.UserWidth = 16, 8
 	r.PGMORL.PPO = r.CMDP.PPO
 	offlinetest.NoError(t, r.Config.Check())
 	r.PPODir = t.TempDir()
 	names := map[string]bool{}
+	var archive []byte // searched once
 	for _, m := range Methods(&r.Config) {
 		t.Run(m.Name, func(t *testing.T) {
 			own := *r
 			own.Dir = t.TempDir()
+			path := filepath.Join(own.Dir, "archive.json")
+			if archive != nil {
+				offlinetest.NoError(t, os.WriteFile(path, archive, 0o644))
+			}
 			newPolicy := offlinetest.Must(m.New(t.Context(), &own))(t)
+			if found, err := os.ReadFile(path); err == nil {
+				archive = found
+			}
 			at := []float64{0, 1}
 			if m.BudgetsJ != nil {
 				at = m.BudgetsJ(&own.Config)

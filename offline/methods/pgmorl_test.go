@@ -134,7 +134,7 @@ func TestPGMORLLearns(t *testing.T) {
 	var states []pgmorlState
 	for _, interrupted := range []bool{false, true} {
 		r := toyRun(t, 1)
-		r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Weights, r.PGMORL.Episodes = 3, 10, 3, 10, 5, 3
+		r.PGMORL.Tasks, r.PGMORL.WarmUp, r.PGMORL.Generations, r.PGMORL.Updates, r.PGMORL.Weights, r.PGMORL.Episodes = 3, 10, 2, 10, 5, 3
 		r.PGMORL.Stored = 4
 		newRun := func() *pgmorl {
 			return &pgmorl{PGMORLSettings: r.PGMORL, run: r}

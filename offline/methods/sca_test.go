@@ -151,7 +151,7 @@ func TestSlotSurrogate(t *testing.T) {
 func TestMinimiseSurrogate(t *testing.T) {
 	c := physics.DefaultConstants()
 	rng := rand.New(rand.NewPCG(4, 1))
-	for range 30 {
+	for range 10 {
 		const users = 3
 		s := drawProgram(rng, &c, users)
 		iterate := drawRelaxed(rng, users)
@@ -172,7 +172,7 @@ func TestSlotAgainstExactDispatch(t *testing.T) {
 	sums := [2]float64{}
 	d := Default().SCAOracle
 	rng := rand.New(rand.NewPCG(5, 1))
-	for range 300 {
+	for range 150 {
 		s := drawProgram(rng, &c, 6)
 		_, cost := s.solve(s.starts(), d.SlotIterations, d.SlotSteps, d.RoundBelow)
 		snapshot := slot.Snapshot{Aircraft: []slot.Aircraft{{Number: 1, CPUHz: 40e9}, {Number: 2, CPUHz: 40e9}}}
@@ -264,8 +264,8 @@ func TestSCAOptimum(t *testing.T) {
 // A fleet that loses its aircraft is flown to the end; a shared channel is refused.
 func TestSCAWorlds(t *testing.T) {
 	c := world.Standard()
-	c.Slots = 8
-	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 3}, {Aircraft: 1, Slot: 6}}
+	c.Slots = 4
+	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 1}, {Aircraft: 1, Slot: 3}}
 	run := &Run{Config: Default(), World: c}
 	for _, m := range []Method{scaOracleMethod, scaMPCMethod} {
 		run.World.Physics.Contention = false
