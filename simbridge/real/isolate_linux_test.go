@@ -49,8 +49,8 @@ func TestInside(t *testing.T) {
 	if err := run("true"); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
 		t.Skip("no network of its own may be made here: ", err)
 	}
-	if err := run("(echo > /dev/tcp/127.0.0.1/" + port + ") 2>/dev/null && exit 3; echo > /dev/udp/127.0.0.1/" + port + " || exit 4; touch " +
-		own + "; (sleep 0.3; touch " + shared + "/late) & touch " + shared + "/there"); err != nil {
+	if err := run(fmt.Sprintf("(echo >/dev/tcp/127.0.0.1/%[1]s) 2>/dev/null && exit 3; echo >/dev/udp/127.0.0.1/%[1]s || exit 4\n"+
+		"touch %[2]s; (sleep 0.3; touch %[3]s/late) & touch %[3]s/there", port, own, shared)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(shared, "there")); err != nil {
