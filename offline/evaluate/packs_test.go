@@ -24,20 +24,21 @@ func TestPacks(t *testing.T) {
 	}
 	c := Config{World: world.Standard(), Seeds: []uint64{100_901}, Decoder: inference.DecoderDispatch, Workers: 1,
 		Progress: &bytes.Buffer{}}
+	c.World.Slots = 60 // hindsight tries hundreds of flights; joules follow the slots
 	report := offlinetest.Must(measurePacks(t.Context(), ck, c, cells, arms))(t)
 	delayS := map[string]float64{}
 	for _, r := range report.Packs {
 		delayS[r.Cell+" "+r.Arm] = r.DelayS
-		if r.Arm == hindsightArm && !(r.ServedSlots > 90 && r.ServedSlots <= 100 && r.OverJ == 0) {
+		if r.Arm == hindsightArm && !(r.ServedSlots > 54 && r.ServedSlots <= 60 && r.OverJ == 0) {
 			t.Errorf("%+v", r)
 		}
-		if r.Arm == policyArm && (r.OverJ != 0 || r.ServedSlots != 100 || r.Regret == nil || *r.Regret > 0.1) {
+		if r.Arm == policyArm && (r.OverJ != 0 || r.ServedSlots != 60 || r.Regret == nil || *r.Regret > 0.1) {
 			t.Errorf("%+v", r)
 		}
 	}
 	for _, cell := range []string{"24kJ", "12+18kJ"} {
 		flown, best := delayS[cell+" policy"], delayS[cell+" hindsight"]
-		if !(flown < 0.95*delayS[cell+" aloft"]) || !(best > 50 && best <= 1.01*flown) {
+		if !(flown < 0.95*delayS[cell+" aloft"]) || !(best > 30 && best <= 1.01*flown) {
 			t.Errorf("%s: %v", cell, delayS)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"prefdt/offline/offlinetest"
 )
 
 // The range over worlds has each end's own standard error.
@@ -21,7 +23,8 @@ func TestWorldRange(t *testing.T) {
 
 // Random worlds are printed with their range, and differ by seed by what is stated.
 func TestRandomWorlds(t *testing.T) {
-	args := []string{"-settings", "2", "-prices", "3", "-random-worlds", "2", "-seeds"}
+	short := offlinetest.Write(t, "slots: 40\n", t.TempDir(), "world.yaml")
+	args := []string{"-config", short, "-settings", "2", "-prices", "3", "-random-worlds", "2", "-seeds"}
 	text := runEvaluate(t, append(args, "1000000:1000002")...)
 	if !strings.Contains(text, "2 random worlds, 2 seeds in each") ||
 		strings.Count(text, "world 0: ")+strings.Count(text, "world 1: ") != 4 || strings.Count(text, "±") != 2+2*2+2 {

@@ -19,7 +19,7 @@ func TestUplinkAtBothReferences(t *testing.T) {
 	defer func(all []rollout.ReportLink) { links = all }(links)
 	links = []rollout.ReportLink{{LossRate: 0.4}}
 	ck := offlinetest.Shipped(t)
-	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 5,
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 5, TeacherPrices: 3,
 		Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	rows, err := measureUplink(t.Context(), ck, c)
 	if err != nil || len(rows) != 1 {
