@@ -23,7 +23,7 @@ func TestGrowth(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an emulator takes minutes")
 	}
-	const slots, rounds, mostExponent = 4, 3, 1.15
+	const slots, rounds, mostExponent = 2, 3, 1.15
 	users := [2]int{250, 2000}
 	ck := shippedCheckpoint(t)
 	for _, aircraft := range []int{2, 8} {

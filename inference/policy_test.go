@@ -217,6 +217,9 @@ func TestSpendingIsLimited(t *testing.T) {
 	for _, decoder := range Decoders() {
 		for _, mode := range []goal.Mode{goal.Target, goal.Ceiling} {
 			for _, aboveFloorJ := range []float64{-500, 0, 3, 20, 60, 90} {
+				if testing.Short() && (aboveFloorJ == 0 || aboveFloorJ == 20 || aboveFloorJ == 60) {
+					continue // an emulator takes a minute
+				}
 				p, _ := New(ck, decoder)
 				o := goal.New(&ck.GoalConstants, &ck.Physics, 10, 2)
 				var d slot.Decision

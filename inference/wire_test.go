@@ -68,10 +68,13 @@ func checkCase(t *testing.T, ck *checkpoint.Checkpoint, w wireUser, x wireCase, 
 				p.Estimator = ck.NewEstimator(learned.Surroundings{Physics: &c, Sounding: true, Wind: true, Payload: true, Slow: 0.45})
 			}
 			forecast := dispatch.Forecast{Prior: ck.UserPrior(), Claims: ck.Claims()}
-			const slots = 6
+			slots := 6
+			if testing.Short() { // an emulator takes minutes
+				slots = 2
+			}
 			o := goal.New(&ck.GoalConstants, &ck.Physics, slots, 2)
 			if budgeted {
-				if err := o.SetBudget(cmp.Or(x.budgetJ, o.FloorJ()+100*slots), goal.Ceiling); err != nil {
+				if err := o.SetBudget(cmp.Or(x.budgetJ, o.FloorJ()+100*float64(slots)), goal.Ceiling); err != nil {
 					t.Fatal(err)
 				}
 			}
