@@ -46,7 +46,7 @@ func TestPipeline(t *testing.T) {
 	dir := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
 	config := offlinetest.Write(t, smallTraining, at("train.yaml"))
-	short := offlinetest.Write(t, "slots: 30\n", at("world.yaml")) // missions of a third of the standard world's
+	short := offlinetest.Write(t, "slots: 20\n", at("world.yaml")) // missions of a fifth of the standard world's
 	runCommand(t, io.Discard, "search", "-config", short, "-out", at("search"), "-pop", "8", "-generations", "2", "-resume")
 	var graphs []string
 	for _, run := range []string{"first", "second"} {
@@ -111,7 +111,7 @@ func TestAnotherWorld(t *testing.T) {
 	}
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	offlinetest.Write(t, "slots: 40\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
+	offlinetest.Write(t, "slots: 20\nusers: 6\nphysics: {area_m: 600, propulsion: {blade_w: 40, induced_w: 50}}\n", at("world.yaml"))
 	offlinetest.Write(t, smallTraining, at("train.yaml"))
 	runCommand(t, io.Discard, "corpus", "-config", at("world.yaml"), "-out", at("corpus"), "-flights", "400", "-episodes", "3")
 	training := []string{"-corpus", at("corpus"), "-out", at("train"), "-recipe", at("train.yaml"), "-validate", "0"}
@@ -125,7 +125,7 @@ func TestAnotherWorld(t *testing.T) {
 		"100000:100004", "-settings", "21", "-flights", "0")
 	runCommand(t, io.Discard, "export", "-corpus", at("corpus"), "-train", at("train"), "-out", at("checkpoint"))
 	ck := offlinetest.Must(checkpoint.Load(at("checkpoint")))(t)
-	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 40 || c.Physics.AreaSideM != 600 ||
+	if c, err := rollout.WorldOf(&ck.Manifest); err != nil || c.Users != 6 || c.Slots != 20 || c.Physics.AreaSideM != 600 ||
 		c.Physics.Propulsion.BladeW != 40 {
 		t.Errorf("the checkpoint is of the world %+v, %v", c, err)
 	}
