@@ -55,7 +55,7 @@ func (f *Flight) configure(folder string) error {
 			}
 		}
 		commands := []fly.Command{{Slot: -1, Args: append([]string{"budget"}, f.Budget...)}, {Slot: -1, Args: []string{"mission", "start"}}}
-		flight["commands"] = append(commands, f.Commands...)
+		flight["commands"], flight["start_s"] = append(commands, f.Commands...), startS
 		if f.Signed {
 			flight["mavlink_key"] = keyFile
 			if err := os.WriteFile(filepath.Join(folder, "..", keyFile), []byte(strings.Repeat("5e", 32)+"\n"), 0o600); err != nil {
@@ -85,7 +85,10 @@ func (f *Flight) configure(folder string) error {
 	})
 }
 
-const keyFile = "mavlink.key"
+const (
+	keyFile = "mavlink.key"
+	startS  = 300 // a busy machine boots slowly
+)
 
 func at(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
