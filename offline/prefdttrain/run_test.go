@@ -41,7 +41,7 @@ import (
 func testConfig() Config {
 	c := Default()
 	c.Form.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 6}
-	c.Flights, c.Episodes, c.Batch = 1000, 4, 8
+	c.Flights, c.Episodes, c.Batch = 600, 4, 8
 	c.Schedule.Rate, c.Schedule.WarmUpSteps = 3e-3, 5
 	return c
 }
@@ -264,7 +264,7 @@ func TestShipped(t *testing.T) {
 	if !ck.Published.Form.Same(&c.Form) {
 		t.Errorf("its form is %+v, configs/prefdt.yaml has %+v", ck.Published.Form, c.Form)
 	}
-	results := sweep(t, ck, world.Standard(), seeds.List(seeds.CalibrationFirst, 3),
+	results := sweep(t, ck, world.Standard(), seeds.List(seeds.CalibrationFirst, 2),
 		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 3))...)
 	for k, want := range [][2]pareto.Point{{{DelayS: 75, EnergyJ: 36e3}, {DelayS: 125, EnergyJ: 41e3}},
 		{{DelayS: 250, EnergyJ: 28e3}, {DelayS: 450, EnergyJ: 34e3}}, {{DelayS: 650, EnergyJ: 26.5e3}, {DelayS: 780, EnergyJ: 28e3}}} {
@@ -303,7 +303,7 @@ func TestBudgetIsReplanned(t *testing.T) {
 	} {
 		for _, asPublished := range []bool{false, true} {
 			ck.Published.AsPublished = asPublished
-			end, flown := 0.0, sweep(t, ck, x.world, seeds.List(seeds.CalibrationFirst, 4), x.request)[0]
+			end, flown := 0.0, sweep(t, ck, x.world, seeds.List(seeds.CalibrationFirst, 2), x.request)[0]
 			for _, r := range flown {
 				end += r.EnergyJ/x.totalJ - 1
 				if off := math.Abs(r.EnergyJ/x.totalJ - 1); !asPublished && off > 0.006 {
