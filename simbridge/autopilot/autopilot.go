@@ -52,6 +52,9 @@ type Config struct {
 	Origin      geo.Point
 	Start       geo.Local // on the ground
 	Speed       float64   // mission seconds per second
+	Receiver    Receiver  // of its position
+	GustMPS2    float64   // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
+	Seed        uint64    // of gusts and of the receiver's errors
 	BootedS     float64   // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
@@ -68,6 +71,14 @@ type Config struct {
 	// without loss or delay: from then on a receiver can know the mode.
 	OnHeartbeatSent func(Heartbeat)
 	Log             *slog.Logger
+}
+
+// Receiver is how wrong the positions are that an aircraft tells, though it flies by better ones: standard deviations of
+// errors that last for about a second. The zero value is exact.
+type Receiver struct {
+	PositionM   float64 // east and north, each
+	HeightM     float64
+	VelocityMPS float64 // east and north, each
 }
 
 // Heartbeat is the content of a HEARTBEAT.

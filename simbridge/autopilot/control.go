@@ -71,7 +71,7 @@ func (v *vehicle) integrate() {
 	}
 	v.accel.EastM += (east - v.accel.EastM) * stepS / lagS
 	v.accel.NorthM += (north - v.accel.NorthM) * stepS / lagS
-	east, north = v.accel.EastM, v.accel.NorthM
+	east, north = v.accel.EastM+v.gust.EastM, v.accel.NorthM+v.gust.NorthM
 	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
 	b.Velocity = b.Velocity.Add(geo.Local{EastM: east, NorthM: north, UpM: up}.Scale(stepS))
 	b.Position = b.Position.Add(b.Velocity.Scale(stepS))

@@ -166,12 +166,13 @@ func heartbeat(v *vehicle) message.Message {
 func (v *vehicle) bootMS() uint32 { return uint32((v.timeUS - v.bootUS) / 1000) }
 
 func globalPosition(v *vehicle) message.Message {
-	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.body.Position))
+	told := v.told()
+	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(told.Position))
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
-		RelativeAlt: int32(math.Round(1000 * (v.body.Position.UpM - v.conf.Start.UpM))),
-		Vx:          centimetresPerS(v.body.Velocity.NorthM), Vy: centimetresPerS(v.body.Velocity.EastM),
-		Vz:  centimetresPerS(-v.body.Velocity.UpM),
+		RelativeAlt: int32(math.Round(1000 * (told.Position.UpM - v.conf.Start.UpM))),
+		Vx:          centimetresPerS(told.Velocity.NorthM), Vy: centimetresPerS(told.Velocity.EastM),
+		Vz:  centimetresPerS(-told.Velocity.UpM),
 		Hdg: uint16(math.Mod(math.Mod(v.yaw*180/math.Pi, 360)+360, 360) * 100),
 	}
 }

@@ -3,6 +3,7 @@ package autopilot
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -62,6 +63,7 @@ type vehicle struct {
 	timeUS  int64 // mission time
 	bootUS  int64 // when it booted last
 	yaw     float64
+	disturbed
 
 	intendedMode     Mode // commanded
 	mode             Mode // active, which a failsafe may change
@@ -112,6 +114,7 @@ func newVehicle(conf Config) *vehicle {
 	for name, x := range conf.Parameters {
 		v.params.set(name, x)
 	}
+	v.random = rand.New(rand.NewPCG(conf.Seed, uint64(conf.SystemID)))
 	v.battery = battery.New(conf.CapacityJ, conf.Battery)
 	v.streams = defaultStreams(v.conf.Speed)
 	v.holdPosition = conf.Start
@@ -126,6 +129,7 @@ func (v *vehicle) step() {
 	v.battery.OpenSlots(v.timeUS)
 	v.timeUS += stepUS
 	v.decideMode()
+	v.disturb()
 	v.integrate()
 	powerW := 0.0
 	if v.armed && !v.landed {

@@ -108,7 +108,7 @@ func (m *mission) startMission(ctx context.Context) error {
 // flySlots flies the slots until the last one is over or the mission is ended.
 func (m *mission) flySlots(ctx context.Context) error {
 	next := 3 + m.random.IntN(8)
-	held, resumed, ended := m.plan.HoldSlots == 0, m.plan.HoldSlots == 0, false
+	held, resumed, ended, called := m.plan.HoldSlots == 0, m.plan.HoldSlots == 0, false, false
 	return m.runUntil(ctx, "the slots do not end", func() bool {
 		now := m.slotNow()
 		state := m.state()
@@ -124,6 +124,9 @@ func (m *mission) flySlots(ctx context.Context) error {
 			now >= float64(m.plan.HoldSlot+m.plan.HoldSlots) && !m.awaitsFaultIn(Holding)):
 			resumed = true
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, m.airborne()...))
+		case !called && m.plan.Site != nil && m.plan.Site.ReturnSlot > 0 && state == Flying && now >= float64(m.plan.Site.ReturnSlot):
+			called = true
+			m.crew.send(m.crew.newRequest(m.random, telemetry.ActionReturn, m.Aircraft-1))
 		case !ended && m.plan.Ending != endSlots && now >= float64(m.plan.EndSlot):
 			ended = true
 			m.crew.send(m.newMissionRequest(string(m.plan.Ending)))

@@ -19,11 +19,12 @@ const (
 	Packs     Kind = "packs"     // each aircraft is to land with a share of its pack, which most cannot fly to the end with
 	ArduPilot Kind = "ardupilot" // every aircraft is an ArduCopter
 	Mixed     Kind = "mixed"     // they are PX4 and ArduCopter in turn
-	AnyKind   Kind = "any"       // of each of the others a share
+	Field     Kind = "field"     // receivers err, gusts blow, flying costs what no formula says, fleets are larger
+	AnyKind   Kind = "any"       // of the first four a share
 )
 
 // Kinds are those that can be asked for.
-var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed, AnyKind}
+var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed, Field, AnyKind}
 
 // packPlan is the crew's order to land with a share of each pack, whatever flying comes to cost.
 type packPlan struct {
@@ -98,6 +99,48 @@ func (p *plan) drawKind(c *Config, k int) {
 		p.drawCopters(r, func(int) bool { return true })
 	case Mixed:
 		p.drawCopters(r, func(i int) bool { return i%2 == 1 || p.Aircraft == 1 })
+	case Field:
+		p.drawSite(r)
+	}
+}
+
+// site is what a mission in the field meets that others do not.
+type site struct {
+	Receiver      autopilot.Receiver
+	GustMPS2      float64
+	PowerLevel    []float64 // of each aircraft: what flying at 10 m/s costs over the leader's formula, and
+	PowerBend     []float64 // how much more it is for each 10 m/s more
+	LossAction    float64   // COM_OBL_RC_ACT
+	BatteryAction float64   // COM_LOW_BAT_ACT
+	ReturnSlot    int       // in which the crew calls the last aircraft home, alone; 0: it does not
+}
+
+// powerFactor is what flying costs over the leader's formula.
+func (x *site) powerFactor(i int, speedMPS float64) float64 {
+	const atMPS, mostMPS = 10, 20
+	return x.PowerLevel[i] + x.PowerBend[i]*(min(speedMPS, mostMPS)/atMPS-1)
+}
+
+// drawSite draws a site, with a fleet of three to eight in half of the missions and five times as many slots in some.
+func (p *plan) drawSite(r *rand.Rand) {
+	const manySlots = 200
+	if sizes := []int{3, 3, 3, 4, 4, 5, 6, 8}; r.IntN(2) == 0 && p.Aircraft == fleetOfTwo && !p.OneLink && !p.Crowd {
+		p.setFleet(sizes[r.IntN(len(sizes))], r)
+		p.TightHomes = true
+	} else if r.IntN(4) == 0 && p.Ending == endSlots && !slices.Contains(onlyFirst, p.Faults[0].Kind) && !p.BoundedPacks {
+		p.Slots = manySlots
+	}
+	x := &site{GustMPS2: r.Float64(), LossAction: []float64{5, 5, 3}[r.IntN(3)], BatteryAction: float64(1 + r.IntN(3)),
+		Receiver: autopilot.Receiver{PositionM: 0.8 * r.Float64(), HeightM: 0.8 * r.Float64(), VelocityMPS: 0.3 * r.Float64()}}
+	if r.IntN(3) == 0 && p.Aircraft > 1 && p.HoldSlots == 0 {
+		x.ReturnSlot = 4 + r.IntN(p.Slots/2)
+	}
+	for range p.Aircraft {
+		x.PowerLevel, x.PowerBend = append(x.PowerLevel, 0.92+0.2*r.Float64()), append(x.PowerBend, 0.1*(2*r.Float64()-1))
+	}
+	p.Site = x
+	if r.IntN(2) == 0 {
+		p.drawCopters(r, func(int) bool { return r.IntN(2) == 0 })
 	}
 }
 

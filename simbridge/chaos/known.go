@@ -15,6 +15,7 @@ var knownFindings = []knownFinding{
 	{"record", "process_stall", "likewise, and its row is not missed"},
 	{"told position", "wrong_samples", "one position that is wrong is believed if it is the first that is received: the true " +
 		"ones after it are refused for 9 s, in which nothing takes off"},
+	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +
 		"home is taken to cost what it does on average over them; up to 30 % is left, of at most 23"},

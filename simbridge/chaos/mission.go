@@ -149,6 +149,9 @@ func (p *plan) parameters(i int) map[string]float64 {
 	if p.AutopilotMaxMPS > 0 && !p.isCopter(i) {
 		x["MPC_XY_VEL_MAX"] = p.AutopilotMaxMPS
 	}
+	if s := p.Site; s != nil && !p.isCopter(i) {
+		x["COM_OBL_RC_ACT"], x["COM_LOW_BAT_ACT"] = s.LossAction, s.BatteryAction
+	}
 	if p.hasFault(UnsafeFailsafe) {
 		name, value, _ := p.unsafeParameter(i)
 		x[name] = value
@@ -298,8 +301,13 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
+			Seed: m.plan.Seed,
 			PowerW: func(slot int, v geo.Local) float64 {
-				return truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
+				powerW := truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
+				if x := m.plan.Site; x != nil {
+					powerW *= x.powerFactor(i, v.HorizontalM())
+				}
+				return powerW
 			},
 			OnMotion: func(_ int, s autopilot.State) {
 				m.record.State(i+1, record.StateOf(&s))
@@ -314,6 +322,9 @@ func (m *mission) startAutopilots() (links []string, err error) {
 				m.watch.handleHeartbeat(i, h)
 			},
 		}}
+		if x := m.plan.Site; x != nil {
+			a.Receiver, a.GustMPS2 = x.Receiver, x.GustMPS2
+		}
 		if err := a.Initialize(); err != nil {
 			return nil, err
 		}

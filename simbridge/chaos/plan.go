@@ -113,6 +113,7 @@ type plan struct {
 	SlowCopters  bool                    // with ArduCopter's default acceleration and jerk
 	DecisionS    float64                 // what a decision takes on this board, beside what is computed
 	DiskS        float64                 // what a write takes on its disk
+	Site         *site                   // of kind [Field]; nil: of another
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 }
 
@@ -589,6 +590,7 @@ func (p *plan) situation() (names []string) {
 		{"lands_at_reserve", p.LandsAtReserve}, {"pack_share", p.lands()},
 		{"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
 		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters},
+		{"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 
 	"prefdt/firmware/ledger"
@@ -31,6 +32,10 @@ func (m *mission) beginRecord() (err error) {
 			SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
 		if p.isCopter(i) {
 			a.Autopilot = "ardupilot"
+		}
+		if s := p.Site; s != nil {
+			a.ReceiverM, a.ReceiverUpM, a.ReceiverMPS, a.GustMPS2 = s.Receiver.PositionM, s.Receiver.HeightM, s.Receiver.VelocityMPS, s.GustMPS2
+			a.PowerMost = s.PowerLevel[i] + math.Abs(s.PowerBend[i])
 		}
 		if p.SpeedMaxMPS > 0 {
 			a.SpeedMaxMPS = p.SpeedMaxMPS

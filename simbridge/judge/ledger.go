@@ -83,6 +83,14 @@ const (
 	climbW      = 450 // which a current that holds from the ground on has not
 )
 
+// powerMost is what flying costs at most over the leader's formula, without a shock.
+func (a *aircraft) powerMost() float64 { return max(1, a.PowerMost) }
+
+// toldM is how far off the position is that an aircraft tells, four standard deviations of it.
+func (a *aircraft) toldM() float64 {
+	return 4 * (math.Hypot(a.ReceiverM, a.ReceiverUpM) + a.ReceiverMPS)
+}
+
 // unread is when nothing is known of what an aircraft draws: no message, no field, or no leader.
 func (f *flight) unread(a *aircraft) spans {
 	var all []span
@@ -116,7 +124,7 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 	}
 	unread := c.unread(a)
 	if x, now := unread.at(timeS); now {
-		allowed += modelErrorW * (timeS - x.fromS)
+		allowed += modelErrorW * a.powerMost() * (timeS - x.fromS)
 		c.finding.Assumed["not measured"] += 1
 	}
 	for _, x := range c.faults { // a counter begins anew: what was drawn since its last reading is unknown
@@ -127,7 +135,7 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 		if u, ok := unread.at(x.fromS); ok {
 			gapS += min(u.toS, timeS) - u.fromS
 		}
-		allowed += 2*counterStepJ + modelErrorW*gapS
+		allowed += 2*counterStepJ + modelErrorW*a.powerMost()*gapS
 		c.finding.Assumed["counter began anew"]++
 	}
 	return allowed

@@ -110,7 +110,9 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		p := f.aircraft[m].at(f.epochS + float64(slot)).PositionM
 		return physics.Position{EastM: p[0], NorthM: p[1]}
 	}
+	priceSPerJ := 0.0
 	r.OnDecided = func(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
+		priceSPerJ = d.PriceSPerJ
 		for m := range s.Aircraft {
 			if a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS; s.Slot < x.slots {
 				way := sub(a.at(begin+1).PositionM, a.at(begin).PositionM)
@@ -120,8 +122,14 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		}
 	}
 	r.OnSettled = func(slot int, s, j float64) {
-		if slot < x.slots {
-			x.delayS, x.rolloutS, x.rolloutJ = x.delayS+delayS[slot], x.rolloutS+s, x.rolloutJ+j
+		if slot >= x.slots {
+			return
+		}
+		x.rolloutJ += j
+		// Where a budget is all but spent its price jumps, in the one a slot later than in the other; before the first
+		// decision nobody is expected to come.
+		if slot > 0 && max(priceSPerJ, f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ) < dearSPerJ {
+			x.delayS, x.rolloutS = x.delayS+delayS[slot], x.rolloutS+s
 		}
 	}
 	r.Fly(f.Seed, rollout.Request{Mode: goal.Preference, Omega: f.frozen.GoalConstants.SettingMap.Omega(0.5)})

@@ -158,7 +158,7 @@ func (f *flight) unreported() map[int]float64 {
 
 // dispatch solves each slot again. The price of what was decided in a slot is that of the next one's offer.
 func (c *check) dispatch() {
-	const share, slackS, flightShare, flightSlackS, lasting, dearSPerJ = 0.1, 0.15, 0.03, 1.0, 3, 0.1
+	const share, slackS, flightShare, flightSlackS, lasting = 0.1, 0.15, 0.03, 1.0, 3
 	if c.bounded() {
 		return // an aircraft's price is its own then, and no offer has it
 	}
@@ -226,6 +226,9 @@ func (c *check) dispatch() {
 			allCostS, allLeast)
 	}
 }
+
+// dearSPerJ is a price of energy above which joules are most of what a slot costs.
+const dearSPerJ = 0.1
 
 // beliefShare is what decisions on beliefs cost more than those on reports, by what was reported.
 const beliefShare = 0.25

@@ -212,7 +212,7 @@ func (c *check) toldPosition() {
 		}
 		now := a.at(s.timeS)
 		apart := sub(*t.PositionM, now.PositionM)
-		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
+		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
 		if offM > most && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
 			return
 		}
@@ -235,11 +235,12 @@ func compare(a, b float64) int {
 }
 
 func (c *check) toldSpeed() {
-	const nearMPS, latelyS = 0.75, 1.5
+	const errMPS, latelyS = 0.75, 1.5
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, ageS float64) {
 		if t.SpeedMPS == nil {
 			return
 		}
+		nearMPS := errMPS + 4*math.Sqrt2*a.ReceiverMPS
 		least, most := math.Inf(1), 0.0
 		for _, x := range a.lately(s.timeS, latelyS+ageS) {
 			least, most = min(least, x.speedMPS()), max(most, x.speedMPS())

@@ -81,14 +81,20 @@ type Aircraft struct {
 	Autopilot string `json:"autopilot"`           // px4 or ardupilot
 	SystemID  int    `json:"system_id,omitempty"` // 0: its number
 	// Unheard: what it received and its HEARTBEATs are unknown, and so are the parameters: it is a real one, or another simulator's.
-	Unheard     bool               `json:"unheard,omitempty"`
-	StandM      [3]float64         `json:"stand_m"` // before take-off
-	StartM      [2]float64         `json:"start_m"` // where it is to begin the slots
-	CapacityJ   float64            `json:"capacity_j"`
-	Parameters  map[string]float64 `json:"parameters"`            // the autopilot's own names and units, as far as they bound a flight
-	SensorGain  float64            `json:"sensor_gain,omitempty"` // what its sensor reads of a current of 1; 0: exactly that
-	MonitorS    float64            `json:"monitor_s,omitempty"`   // between two readings of it
-	SpeedMaxMPS float64            `json:"speed_max_mps"`         // of the leader's configuration
+	Unheard    bool               `json:"unheard,omitempty"`
+	StandM     [3]float64         `json:"stand_m"` // before take-off
+	StartM     [2]float64         `json:"start_m"` // where it is to begin the slots
+	CapacityJ  float64            `json:"capacity_j"`
+	Parameters map[string]float64 `json:"parameters"`            // the autopilot's own names and units, as far as they bound a flight
+	SensorGain float64            `json:"sensor_gain,omitempty"` // what its sensor reads of a current of 1; 0: exactly that
+	MonitorS   float64            `json:"monitor_s,omitempty"`   // between two readings of it
+	// How wrong its receiver is, and how gusts push it: standard deviations, see simbridge/autopilot.
+	ReceiverM   float64 `json:"receiver_m,omitempty"` // east and north, each
+	ReceiverUpM float64 `json:"receiver_up_m,omitempty"`
+	ReceiverMPS float64 `json:"receiver_mps,omitempty"`
+	GustMPS2    float64 `json:"gust_mps2,omitempty"`
+	PowerMost   float64 `json:"power_most,omitempty"` // what flying costs at most over the leader's formula, without a shock; 0: 1
+	SpeedMaxMPS float64 `json:"speed_max_mps"`        // of the leader's configuration
 }
 
 // State is the truth about an aircraft. There is one every 100 ms, and before and after each change of

@@ -1,0 +1,50 @@
+package autopilot
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"prefdt/simbridge/geo"
+)
+
+// gustS and receiverS are for how long a gust, and an error of the receiver, last about.
+const (
+	gustS     = 2.0
+	receiverS = 1.0
+)
+
+// disturbed is what gusts do to an aircraft, and how wrong its receiver is.
+type disturbed struct {
+	random   *rand.Rand
+	gust     geo.Local // m/s^2
+	position geo.Local // m, of the receiver
+	velocity geo.Local // m/s, of the receiver
+}
+
+// wander moves a value on by one step: Gauss-Markov, of a standard deviation and a time for which it lasts.
+func (d *disturbed) wander(x *float64, deviation, lastsS float64) {
+	keep := math.Exp(-stepS / lastsS)
+	*x = keep**x + deviation*math.Sqrt(1-keep*keep)*d.random.NormFloat64()
+}
+
+// disturb moves all of them on by one step.
+func (v *vehicle) disturb() {
+	d, r := &v.disturbed, &v.conf.Receiver
+	if g := v.conf.GustMPS2; g > 0 {
+		d.wander(&d.gust.EastM, g, gustS)
+		d.wander(&d.gust.NorthM, g, gustS)
+	}
+	if *r == (Receiver{}) {
+		return
+	}
+	d.wander(&d.position.EastM, r.PositionM, receiverS)
+	d.wander(&d.position.NorthM, r.PositionM, receiverS)
+	d.wander(&d.position.UpM, r.HeightM, receiverS)
+	d.wander(&d.velocity.EastM, r.VelocityMPS, receiverS)
+	d.wander(&d.velocity.NorthM, r.VelocityMPS, receiverS)
+}
+
+// told is the motion that its messages have.
+func (v *vehicle) told() Body {
+	return Body{v.body.Position.Add(v.disturbed.position), v.body.Velocity.Add(v.disturbed.velocity)}
+}
