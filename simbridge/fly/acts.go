@@ -114,6 +114,9 @@ func (f *flight) isDue(c *Command) bool {
 	number, word, _ := strings.Cut(c.When, " ")
 	n, _ := strconv.Atoi(number)
 	s := f.fleet.vehicles[n-1].State()
+	if word == "ground" && (n > len(status.Aircraft) || status.Aircraft[n-1].Duty != telemetry.DutyHome) {
+		return false // its leader does not know yet
+	}
 	return aircraftConditions[word](&s)
 }
 

@@ -34,14 +34,21 @@ func TestActs(t *testing.T) {
 		failed string
 		faults string // in order
 		attach bool
+		// unjudged: the judge counts a second climb in the slots as if the aircraft served.
+		unjudged bool
 	}{
-		"simulated": {all("position"), "", allFaults, false},
-		"attached":  {all("hold"), "", allFaults, true},
+		"simulated": {all("position"), "", allFaults, false, false},
+		"attached":  {all("hold"), "", allFaults, true, false},
 		"stopped and brought home": {[]Command{
 			{Slot: 4, Args: []string{"mission", "stop"}},
 			{When: telemetry.StateStopped, Args: []string{"mission", "return"}},
-		}, "", "", false},
-		"never": {[]Command{{Slot: 2, When: "1 position"}}, `"aircraft 1 position" of slot 2 was never due`, "", false},
+		}, "", "", false, false},
+		"launched again": {[]Command{
+			{Slot: 2, Args: []string{"mission", "return", "-aircraft", "2"}},
+			{When: "2 ground", Args: []string{"mission", "launch", "-aircraft", "2"}},
+			{When: "2 commanded"},
+		}, "", "", false, true},
+		"never": {[]Command{{Slot: 2, When: "1 position"}}, `"aircraft 1 position" of slot 2 was never due`, "", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simnet.Test(t, func(t *testing.T) {
@@ -49,7 +56,7 @@ func TestActs(t *testing.T) {
 				if c.attach {
 					conf, _, _ = startAttached(t, slots, instance{rate: 1}, instance{rate: 1})
 				}
-				conf.Commands = append(conf.Commands, c.acts...)
+				conf.Commands, conf.unjudged = append(conf.Commands, c.acts...), c.unjudged
 				var out strings.Builder
 				err := Run(t.Context(), conf, &out)
 				if c.failed == "" && err != nil || c.failed != "" && (err == nil || !strings.Contains(err.Error(), c.failed)) {

@@ -77,7 +77,7 @@ func newFleet(c *Config, r *recorder, log *slog.Logger) (*fleet, error) {
 		}
 		conf.OnHeartbeatSent = func(h autopilot.Heartbeat) { r.noteHeartbeat(i, h) }
 		if at := c.Aircraft[i].Attach; at != "" {
-			v := &sitl.Vehicle{Config: conf, Relay: c.Aircraft[i].Relay, Radio: c.Aircraft[i].Radio}
+			v := &sitl.Vehicle{Config: conf, Relay: c.Aircraft[i].Relay, Radio: c.Aircraft[i].Radio, PackKnown: c.Aircraft[i].PackJ > 0}
 			f.attached, f.vehicles = append(f.attached, v), append(f.vehicles, v)
 			k := slices.IndexFunc(links, func(l *sitl.Endpoint) bool { return l.Address == at })
 			if k < 0 {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -46,6 +47,8 @@ func (r *Result) is(o *Result) bool {
 // What a flight must keep.
 const (
 	ledgerMost   = 0.003 // of the battery's joules
+	busyMost     = 0.01  // the same where an autopilot's clock ran slow, as it does where it stands still for seconds
+	slowestRate  = 0.97
 	distanceM    = 10
 	failsafeS    = 60   // so soon after the leader or a link was lost a failsafe is asked for
 	missedMost   = 0.02 // with more the machine was too busy to judge what depends on time
@@ -66,7 +69,9 @@ func (r *Result) fail(format string, args ...any) {
 func (r *Result) judge(folder string) {
 	paths, _ := filepath.Glob(filepath.Join(folder, "out", "*", "summary.json"))
 	if len(paths) != 1 {
-		r.fail("no summary of a flight")
+		log, _ := os.ReadFile(filepath.Join(folder, logFile))
+		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+		r.fail("it did not fly: %s", lines[len(lines)-1])
 		return
 	}
 	var s report.Summary
@@ -102,14 +107,20 @@ func (r *Result) judge(folder string) {
 		r.fail("not all have landed")
 	}
 	r.Broken = append(r.Broken, s.RulesBroken...)
+	r.Notes = s.Problems
 	if off := math.Abs(r.LedgerJ-r.BatteryJ) / r.BatteryJ; !(off <= ledgerMost) {
-		r.fail("the ledger has %.0f J, the batteries %.0f", r.LedgerJ, r.BatteryJ)
+		text := fmt.Sprintf("the ledger has %.0f J, the batteries %.0f", r.LedgerJ, r.BatteryJ)
+		if off <= busyMost && slices.ContainsFunc(s.Aircraft, func(a report.AircraftSummary) bool { return a.ClockRate < slowestRate }) {
+			r.Notes = append(r.Notes, text)
+		} else {
+			r.fail("%s", text)
+		}
 	}
 	if r.DistanceM < distanceM {
 		r.fail("two aircraft were %.1f m apart", r.DistanceM)
 	}
-	if r.Notes = s.Problems; r.flight.Recipe && float64(s.MissedSlots) <= missedMost*float64(s.Slots) && s.Failure == "" {
-		r.Broken, r.Notes = append(r.Broken, s.Problems...), nil
+	if r.flight.Recipe && float64(s.MissedSlots) <= missedMost*float64(s.Slots) && s.Failure == "" {
+		r.Broken = append(r.Broken, s.Problems...)
 	}
 }
 
@@ -239,7 +250,7 @@ func printTable(out io.Writer, flown []Result) (failed int) {
 			verdict = "FAILED"
 		}
 		fmt.Fprintf(w, "%s %d\t%s\t%.0f\t%+.2f %%\t%.0f\t%d\t%.0f\t%.0f\t%s\n", r.Name, r.Repeat, verdict, r.BatteryJ,
-			100*(r.LedgerJ/r.BatteryJ-1), r.DistanceM, r.Missed, r.Seconds, r.CPUS, strings.Join(r.Done, ", "))
+			100*(r.LedgerJ-r.BatteryJ)/max(r.BatteryJ, 1), r.DistanceM, r.Missed, r.Seconds, r.CPUS, strings.Join(r.Done, ", "))
 	}
 	w.Flush()
 	return failed

@@ -245,7 +245,7 @@ func (p *place) fly(ctx context.Context, r *Result, out *printer) {
 		r.fail("%v", err)
 		return
 	}
-	log, err := os.Create(filepath.Join(folder, "flight.log"))
+	log, err := os.Create(filepath.Join(folder, logFile))
 	if err != nil {
 		r.fail("%v", err)
 		return
@@ -307,7 +307,10 @@ func (p *place) prepare(folder string, f *Flight) (script string, err error) {
 	return p.recipe["sitl"] + script + "wait\n", nil
 }
 
-const mixed = "mixed"
+const (
+	mixed   = "mixed"
+	logFile = "flight.log" // all that a flight printed
+)
 
 // printer prints lines of several flights.
 type printer struct {

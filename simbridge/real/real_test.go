@@ -126,7 +126,8 @@ func TestRun(t *testing.T) {
 // What fails a flight, and what does not.
 func TestJudge(t *testing.T) {
 	good := report.Summary{Landed: true, Slots: 100, Aircraft: []report.AircraftSummary{
-		{Number: 1, PackJ: 1e5, LeftJ: 21e3, KeptJ: 20e3, FlightJ: 30e3, TransitJ: 49e3}, {Number: 2, FlightJ: 21e3}}}
+		{Number: 1, PackJ: 1e5, LeftJ: 21e3, KeptJ: 20e3, FlightJ: 30e3, TransitJ: 49e3, ClockRate: 1},
+		{Number: 2, FlightJ: 21e3, ClockRate: 1}}}
 	good.Budget.LeaderSpentJ, good.Budget.LeaderTransitJ = 51e3, 49.1e3
 	for name, c := range map[string]struct {
 		change func(*report.Summary)
@@ -139,8 +140,12 @@ func TestJudge(t *testing.T) {
 		"failed":     {func(s *report.Summary) { s.Failure = "lost" }, nil, Flight{}, "lost"},
 		"a rule":     {func(s *report.Summary) { s.RulesBroken = []string{"home, 1 times"} }, nil, Flight{}, "home"},
 		"ledger":     {func(s *report.Summary) { s.Budget.LeaderSpentJ += 500 }, nil, Flight{}, "the ledger has"},
-		"landed":     {func(s *report.Summary) { s.Budget.Landed, s.Budget.LeaderSpentJ = true, 1e5 }, nil, Flight{}, ""},
-		"pack":       {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, nil, Flight{}, "lands with 18.0 %"},
+		"slow clock": {func(s *report.Summary) {
+			s.Budget.LeaderSpentJ, s.Aircraft[1].ClockRate = s.Budget.LeaderSpentJ+500, 0.93
+		},
+			nil, Flight{}, ""},
+		"landed": {func(s *report.Summary) { s.Budget.Landed, s.Budget.LeaderSpentJ = true, 1e5 }, nil, Flight{}, ""},
+		"pack":   {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, nil, Flight{}, "lands with 18.0 %"},
 		"long on the ground": {func(s *report.Summary) { s.Aircraft[0].LeftJ = 18e3 }, []record.Line{
 			{TimeS: 1, Aircraft: 1, State: &record.State{PositionM: [3]float64{0, 0, 100}, LeftJ: 34e3, Armed: true}},
 			{TimeS: 80, Aircraft: 1, State: &record.State{PositionM: [3]float64{0, 0, 1.9}, LeftJ: 21.5e3, Armed: true}},

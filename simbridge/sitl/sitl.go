@@ -36,7 +36,9 @@ type Vehicle struct {
 	autopilot.Config // SystemID, Origin, Speed, CapacityJ, PowerW, and OnMotion, called with each position
 	// Relay is where the instance sends to its leader, and where the leader listens; empty: the same.
 	Relay [2]string
-	Radio string // where an ArduCopter's simulation receives its pilot's radio; empty: he has none
+	// PackKnown is whether CapacityJ is that of an ArduCopter's own battery too.
+	PackKnown bool
+	Radio     string // where an ArduCopter's simulation receives its pilot's radio; empty: he has none
 
 	endpoint *Endpoint
 	relay    *router.Router

@@ -122,7 +122,7 @@ func (v *Vehicle) BySlot() map[int]battery.Spent {
 // state is what is known by the last position. When it touches the ground, only its land detector tells.
 func (v *Vehicle) state() autopilot.State {
 	s := autopilot.State{Body: v.body, Spent: v.battery.Total(), Landed: v.landed == common.MAV_LANDED_STATE_ON_GROUND}
-	if !v.copter() { // its own battery's pack is not known here
+	if !v.copter() || v.PackKnown { // else it is its own battery's, which is not known here
 		s.PackJ, s.LeftJ = v.CapacityJ, v.CapacityJ-v.battery.Total().J()
 	}
 	if v.heartbeat != nil {
