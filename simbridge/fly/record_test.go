@@ -72,6 +72,11 @@ func TestRecordBesideItsPolicy(t *testing.T) {
 					l.Task.DelayS *= 1.6 // more than all tasks took
 				}
 			},
+			"reference price": func(l *record.Line) {
+				if l.MQTT != nil { // of each offer
+					l.MQTT.Payload = strings.Replace(l.MQTT.Payload, `"price_s_per_j":0.`, `"price_s_per_j":1.`, 1)
+				}
+			},
 			"reference energy": func(l *record.Line) {
 				if l.State != nil {
 					l.State.SpentJ *= 1.3

@@ -20,6 +20,8 @@ var policyRules = []Rule{
 	{"reference delay", "true delays of the users' tasks", "10 % and 1.5 s, in the slots that a rollout has too", besidePolicy,
 		(*check).referenceDelay},
 	{"reference energy", "true joules", "12 % and 300 J an aircraft, likewise", besidePolicy, (*check).referenceEnergy},
+	{"reference price", "the price of the next offer", "within a factor of 1.5 in seven slots of ten, likewise", besidePolicy,
+		(*check).referencePrice},
 	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise", besidePolicy, (*check).referenceWay},
 }
 
@@ -31,6 +33,7 @@ type reference struct {
 	slots                int
 	delayS, rolloutS     float64
 	joules, rolloutJ     float64
+	priced, otherPrice   float64 // slots, and those with another price than the rollout's
 	along, flown, endsAt float64 // metres squared: of the ways, along those that were decided, and in all
 }
 
@@ -76,7 +79,7 @@ func (f *flight) askedIn(slot int) (events []record.Event) {
 
 // flyBeside flies the policy beside the flight; ok says whether there is enough to compare.
 func (f *flight) flyBeside() (x reference, ok bool) {
-	const decidedS = 0.6 // of a slot: a decision is flown from then on
+	const decidedS, likePrice = 0.6, 1.5 // of a slot: a decision is flown from then on
 	x.slots = f.comparable()
 	if f.frozen == nil || x.slots < referenceSlots {
 		return x, false
@@ -126,6 +129,11 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 			return
 		}
 		x.rolloutJ += j
+		if told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ; slot+1 < x.slots {
+			if x.priced++; math.Abs(math.Log(told/priceSPerJ)) > math.Log(likePrice) {
+				x.otherPrice++
+			}
+		}
 		// Where a budget is all but spent its price jumps, in the one a slot later than in the other; before the first
 		// decision nobody is expected to come.
 		if slot > 0 && max(priceSPerJ, f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ) < dearSPerJ {
@@ -160,5 +168,13 @@ func (c *check) referenceWay() {
 	if x, ok := c.beside(); ok && x.flown > leastWay {
 		c.atMost(x.endsAt, 1-x.along/x.flown, mostAside, "of the way in %d slots %.0f %% goes where the policy decided", x.slots,
 			100*x.along/x.flown)
+	}
+}
+
+func (c *check) referencePrice() {
+	const mostOther = 0.3
+	if x, ok := c.beside(); ok && x.priced > 0 {
+		c.atMost(x.endsAt, x.otherPrice/x.priced, mostOther, "in %.0f of %.0f slots the price of energy is not that of the rollout",
+			x.otherPrice, x.priced)
 	}
 }
