@@ -1,6 +1,7 @@
 package fly
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,13 +69,22 @@ func TestActs(t *testing.T) {
 				}
 				defer file.Close()
 				var faults []string
+				var told telemetry.Status
 				if err := record.Read(file, func(l record.Line) error {
 					if l.Fault != nil && !l.Fault.Ends {
 						faults = append(faults, string('0'+byte(l.Aircraft))+" "+l.Fault.Kind)
 					}
+					if l.MQTT != nil && strings.HasSuffix(l.MQTT.Topic, "/status") {
+						return json.Unmarshal([]byte(l.MQTT.Payload), &told)
+					}
 					return nil
 				}); err != nil || strings.Join(faults, ", ") != c.faults {
 					t.Errorf("%v; recorded %q, want %q", err, faults, c.faults)
+				}
+				for _, a := range told.Aircraft {
+					if a.Duty != telemetry.DutyHome {
+						t.Errorf("aircraft %d is %s in what was told last", a.Number, a.Duty)
+					}
 				}
 			})
 		})

@@ -465,5 +465,13 @@ func (f *flight) waitForLanding(ctx context.Context) error {
 			return fmt.Errorf("not all aircraft are back on the ground")
 		}
 	}
+	// What is told last is the whole flight, if its leader has seen the landings too.
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	f.waitFor(soon, func() bool {
+		return !slices.ContainsFunc(f.observer.status().Aircraft, func(a telemetry.StatusAircraft) bool {
+			return a.Duty != telemetry.DutyHome && !f.fleet.isLost(a.Number-1)
+		})
+	})
 	return f.undone()
 }
