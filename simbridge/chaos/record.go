@@ -34,7 +34,8 @@ func (m *mission) beginRecord() (err error) {
 			a.Autopilot = "ardupilot"
 		}
 		if s := p.Site; s != nil {
-			a.ReceiverM, a.ReceiverUpM, a.ReceiverMPS, a.GustMPS2 = s.Receiver.PositionM, s.Receiver.HeightM, s.Receiver.VelocityMPS, s.GustMPS2
+			a.ReceiverM, a.ReceiverUpM, a.ReceiverMPS = s.Receiver.PositionM, s.Receiver.HeightM, s.Receiver.VelocityMPS
+			a.GustMPS2 = s.GustMPS2
 			a.PowerMost = s.PowerLevel[i] + math.Abs(s.PowerBend[i])
 		}
 		if p.SpeedMaxMPS > 0 {

@@ -150,8 +150,8 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 func (c *check) referenceDelay() {
 	const share, slackS = 0.1, 1.5
 	if x, ok := c.beside(); ok {
-		c.atMost(x.endsAt, math.Abs(x.delayS-x.rolloutS), share*x.rolloutS+slackS, "tasks of %d slots took %.1f s, beside the rollout %.1f s",
-			x.slots, x.delayS, x.rolloutS)
+		c.atMost(x.endsAt, math.Abs(x.delayS-x.rolloutS), share*x.rolloutS+slackS,
+			"tasks of %d slots took %.1f s, beside the rollout %.1f s", x.slots, x.delayS, x.rolloutS)
 	}
 }
 
