@@ -85,7 +85,7 @@ func TestSITLFilesAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, line := range map[string]struct{ lat, lon, alt, link, attach string }{
-		"px4": {`PX4_HOME_LAT=(\S+)`, `PX4_HOME_LON=(\S+) \S+ -i %d `, `PX4_HOME_ALT=(\S+)`, "", ""},
+		"px4": {`PX4_HOME_LAT=(\S+)`, `PX4_HOME_LON=(\S+) exec \S+ -i %d `, `PX4_HOME_ALT=(\S+)`, "", ""},
 		"ardupilot": {`--home (\S+?),`, `-I %d .*--home [^,]+,([^,]+),`, `--home [^,]+,[^,]+,([^,]+),`,
 			"--serial0 udpclient:%s ", "--serial1 udpclient:%s "},
 	} {

@@ -136,17 +136,19 @@ type Failure struct {
 
 // Failed returns why a run failed, or nothing. Unsafe setpoints, lost and duplicate
 // commands count even if their mission did not fail; a possible cell that was never met
-// counts in a run that was long enough to meet it.
+// counts in a run that was long enough to meet it, and a rule that showed nothing in a long one.
 func (r *Result) Failed() string {
 	var reasons []string
-	for _, x := range []struct {
-		n    int
-		what string
-	}{
-		{len(r.Failures), "missions failed"},
-	} {
-		if x.n > 0 {
-			reasons = append(reasons, fmt.Sprintf("%d %s", x.n, x.what))
+	if n := len(r.Failures); n > 0 {
+		reasons = append(reasons, fmt.Sprintf("%d missions failed", n))
+	}
+	if r.Missions >= manyMissions {
+		never, far := r.idleRules()
+		if len(never) > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d rules were never active: %s", len(never), strings.Join(never, ", ")))
+		}
+		if len(far) > 0 {
+			reasons = append(reasons, fmt.Sprintf("%d rules never came above half of their bound: %s", len(far), strings.Join(far, ", ")))
 		}
 	}
 	if len(r.Uncovered) > 0 {
@@ -248,6 +250,9 @@ func (r *Result) RuleActivity() string {
 	fmt.Fprintf(&b, "never active: %s\nnever above half of a bound: %s\n", strings.Join(never, ", "), strings.Join(far, ", "))
 	return b.String()
 }
+
+// manyMissions is a run so long that a rule which showed nothing in it fails it.
+const manyMissions = 1000
 
 // idleRules are those that were never active, and those whose number never came above half of its bound: neither
 // has shown anything.

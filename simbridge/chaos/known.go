@@ -15,6 +15,9 @@ var knownFindings = []knownFinding{
 	{"record", "process_stall", "likewise, and its row is not missed"},
 	{"told position", "wrong_samples", "one position that is wrong is believed if it is the first that is received: the true " +
 		"ones after it are refused for 9 s, in which nothing takes off"},
+	{"taken place", "field+tight_homes", "homes 12 m apart: gusts and a receiver have one land up to 3 m beside its own"},
+	{"least separation", "field+tight_homes", "likewise, over one on the ground"},
+	{"commanded fence", "field+outside", "eight that come home outside the area wait up to 35 m beyond their homes"},
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +

@@ -376,7 +376,7 @@ func (c *check) floor() {
 		}
 		spentJ, all := 0.0, true
 		for _, a := range c.aircraft {
-			all = all && a.offboard.and(a.led).contains(s.timeS)
+			all = all && a.offboard.and(a.led).contains(s.timeS) && !c.homeward(a).contains(s.timeS)
 			spentJ += a.spentJ(c.epochS+float64(s.Slot+1)) - a.spentJ(c.epochS)
 		}
 		if !all { // the leader may count one that does not fly for it, or not
