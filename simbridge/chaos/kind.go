@@ -249,6 +249,13 @@ func (p *plan) copterParameters() map[string]float64 {
 // isCopter reports whether aircraft i is an ArduCopter.
 func (p *plan) isCopter(i int) bool { return len(p.Copters) > 0 && p.Copters[i] }
 
+// returnsItself reports whether an aircraft returns by its autopilot's own failsafe, and goes on with it: an ArduCopter, or a
+// PX4 whose COM_OBL_RC_ACT is Return.
+func (p *plan) returnsItself(i int) bool {
+	const returns = 3
+	return p.isCopter(i) || p.Site != nil && p.Site.LossAction == returns
+}
+
 // airframe is what an aircraft can do by its autopilot's parameters.
 type airframe struct {
 	speedMPS   float64 // the lesser of configuration and autopilot

@@ -17,6 +17,7 @@ var knownFindings = []knownFinding{
 		"ones after it are refused for 9 s, in which nothing takes off"},
 	{"taken place", "field+tight_homes", "homes 12 m apart: gusts and a receiver have one land up to 3 m beside its own"},
 	{"least separation", "field+tight_homes", "likewise, over one on the ground"},
+	{"fence", "field+outside", "likewise, of the commanded fence"},
 	{"commanded fence", "field+outside", "eight that come home outside the area wait up to 35 m beyond their homes"},
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},

@@ -266,8 +266,9 @@ func (f *flight) homewardByOrder(a *aircraft) (all spans) {
 
 func (c *check) still() {
 	const stillMPS = 0.75
+	const gustS = 1.0 // for which a gust pushes before the autopilot answers
 	for _, a := range c.aircraft {
-		c.always(a, c.heldStill(a), 0, func(s *state) (float64, float64) { return s.speedMPS(), stillMPS },
+		c.always(a, c.heldStill(a), 0, func(s *state) (float64, float64) { return s.speedMPS(), stillMPS + gustS*a.GustMPS2 },
 			func(s *state, value, _ float64) string {
 				return fmt.Sprintf("aircraft %d flies at %.1f m/s in a hold", a.number, value)
 			})
@@ -275,11 +276,13 @@ func (c *check) still() {
 }
 
 func (c *check) drift() {
-	const mostM = 1.5
+	const mostM, gustS2 = 1.5, 3.0
 	for _, a := range c.aircraft {
 		for _, x := range c.heldStill(a) {
 			from := a.at(x.fromS).PositionM
-			c.always(a, spans{x}, 0, func(s *state) (float64, float64) { return horizontalM(sub(s.PositionM, from)), mostM },
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
+				return horizontalM(sub(s.PositionM, from)), mostM + gustS2*a.GustMPS2
+			},
 				func(s *state, value, _ float64) string {
 					return fmt.Sprintf("aircraft %d is %.1f m from where it held at %.1f s", a.number, value, x.fromS)
 				})
@@ -513,6 +516,12 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 	return f.ordered(fromS, toS, telemetry.ActionReturn, telemetry.ActionStop)
 }
 
+// returnsWithoutStream reports whether a PX4 returns, in place of a hold, when its setpoints end.
+func (a *aircraft) returnsWithoutStream() bool {
+	const returns = 3
+	return a.Parameters["COM_OBL_RC_ACT"] == returns
+}
+
 // rejoin: of those that flew by setpoints for three seconds before the leader was away.
 func (c *check) rejoin() {
 	const withinS, flewS = 10, 3
@@ -529,6 +538,10 @@ func (c *check) rejoin() {
 				continue
 			}
 			if s := a.at(back); s.OnGround || s.Mode == land {
+				continue
+			}
+			if a.returnsWithoutStream() && a.at(back).Mode == rtl { // as a pilot's, until the crew resumes it
+				c.finding.Assumed["it returns when its stream is lost"]++
 				continue
 			}
 			again := math.Inf(1)
