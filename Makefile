@@ -83,9 +83,13 @@ REPEAT ?= 1
 # What one goroutine computes from its arguments cannot race: accounts, plans, models, the judge.
 RACELESS = simbridge/mutants|firmware/worker/module|firmware/worker/share|firmware/user(/device)?|$(PURE)
 PURE = firmware/(account|crew|energy|envelope|mission|schedule)|simbridge/(battery|chart|geo|judge|report|world)
+# Flights that differ from others in what is computed, and files that are damaged in many ways, meet the same goroutines.
+SLOW := TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail|TestFieldDecisionAllocatesNothing|TestEightComeHome
+SLOW := $(SLOW)|TestLateOnesComeHome|TestFieldFlightEqualsItsRollout|TestShippedFlightKeepsRules|TestRecordBesideItsPolicy
+SLOW := $(SLOW)|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
-	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^(TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail|TestFieldDecisionAllocatesNothing|TestEightComeHome|TestLateOnesComeHome)$$' \
+	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^($(SLOW))$$' \
 		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS))$$')
 	$(GO) test -vet=off -race -short -run '/decided_local' ./firmware/user/device
 

@@ -249,6 +249,12 @@ func (f *flight) packSpent(a *aircraft, timeS float64) bool {
 	}
 	home, _ := a.homeAt(timeS)
 	wayS := horizontalM(sub(s.PositionM, home)) / min(speedMPS, a.speedMPS)
-	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))
+	descents := 1.0 // its own, and those that it may wait for
+	for _, o := range f.aircraft {
+		if at, ok := o.homeAt(timeS); o != a && ok && horizontalM(sub(at, home)) < 2*f.Physics.SeparationM {
+			descents++
+		}
+	}
+	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + descents*a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))
 	return s.LeftJ < reserveJ+hardlyJ+margin*homeJ
 }
