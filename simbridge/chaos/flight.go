@@ -214,7 +214,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 	// order: no return gives it back to the leader.
 	lands := func(i int) bool {
 		mode := m.autopilots[i].State().Mode
-		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.returnsItself(i) || m.watch.isPiloted(i)
+		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.watch.isPiloted(i)
 	}
 	var refusedAt time.Time // first
 	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
@@ -249,7 +249,7 @@ func (m *mission) pilotsLand() {
 	uncommanded := false
 	for i, a := range m.autopilots {
 		s := a.State()
-		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn && m.plan.returnsItself(i) { // it lands
+		if s.Landed || !s.Armed || s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn && m.plan.isCopter(i) { // it lands
 			continue
 		}
 		givenBack := s.Mode == autopilot.ModePosition || s.Mode == autopilot.ModeStabilize // unknown to its leader

@@ -110,7 +110,6 @@ type site struct {
 	GustMPS2      float64
 	PowerLevel    []float64 // of each aircraft: what flying at 10 m/s costs over the leader's formula, and
 	PowerBend     []float64 // how much more it is for each 10 m/s more
-	LossAction    float64   // COM_OBL_RC_ACT
 	BatteryAction float64   // COM_LOW_BAT_ACT
 	ReturnSlot    int       // in which the crew calls the last aircraft home, alone; 0: it does not
 }
@@ -130,9 +129,9 @@ func (p *plan) drawSite(r *rand.Rand) {
 	} else if r.IntN(4) == 0 && p.Ending == endSlots && !slices.Contains(onlyFirst, p.Faults[0].Kind) && !p.BoundedPacks {
 		p.Slots = manySlots
 	}
-	x := &site{GustMPS2: r.Float64(), LossAction: []float64{5, 5, 3}[r.IntN(3)], BatteryAction: float64(1 + r.IntN(3)),
+	x := &site{GustMPS2: r.Float64(), BatteryAction: float64(1 + r.IntN(3)),
 		Receiver: autopilot.Receiver{PositionM: 0.8 * r.Float64(), HeightM: 0.8 * r.Float64(), VelocityMPS: 0.3 * r.Float64()}}
-	if r.IntN(3) == 0 && p.Aircraft > 1 && p.HoldSlots == 0 {
+	if r.IntN(3) == 0 && p.Aircraft > 1 && p.HoldSlots == 0 && !p.hasFaultIn(Landing, Returning, Stopped, Done) { // it is home by then
 		x.ReturnSlot = 4 + r.IntN(p.Slots/2)
 	}
 	for range p.Aircraft {
@@ -248,13 +247,6 @@ func (p *plan) copterParameters() map[string]float64 {
 
 // isCopter reports whether aircraft i is an ArduCopter.
 func (p *plan) isCopter(i int) bool { return len(p.Copters) > 0 && p.Copters[i] }
-
-// returnsItself reports whether an aircraft returns by its autopilot's own failsafe, and goes on with it: an ArduCopter, or a
-// PX4 whose COM_OBL_RC_ACT is Return.
-func (p *plan) returnsItself(i int) bool {
-	const returns = 3
-	return p.isCopter(i) || p.Site != nil && p.Site.LossAction == returns
-}
 
 // airframe is what an aircraft can do by its autopilot's parameters.
 type airframe struct {

@@ -150,7 +150,7 @@ func (p *plan) parameters(i int) map[string]float64 {
 		x["MPC_XY_VEL_MAX"] = p.AutopilotMaxMPS
 	}
 	if s := p.Site; s != nil && !p.isCopter(i) {
-		x["COM_OBL_RC_ACT"], x["COM_LOW_BAT_ACT"] = s.LossAction, s.BatteryAction
+		x["COM_LOW_BAT_ACT"] = s.BatteryAction
 	}
 	if p.hasFault(UnsafeFailsafe) {
 		name, value, _ := p.unsafeParameter(i)
