@@ -201,7 +201,8 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 		if a.isCopter() { // it counts from its home
 			groundM = 0
 		}
-		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && math.Abs(g.param(6)-groundM-c.Physics.AltitudeM) <= offM+4*a.ReceiverUpM &&
+		off := math.Abs(g.param(6) - groundM - c.Physics.AltitudeM)
+		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && off <= offM+4*a.ReceiverUpM &&
 			g.Position[2] < c.Physics.AltitudeM-climbsM
 	case asked == hold:
 		return g.param(0) == 1 && (g.Mode != land || g.Landed)
