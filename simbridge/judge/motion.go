@@ -524,7 +524,7 @@ func (a *aircraft) returnsWithoutStream() bool {
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away.
 func (c *check) rejoin() {
-	const withinS, flewS = 10, 3
+	const withinS, flewS, brakesS = 10, 3, 5 // a stop brakes by setpoints before it holds
 	for _, x := range c.fault(0, record.LeaderDown) {
 		if math.IsInf(x.toS, 1) {
 			continue
@@ -534,7 +534,7 @@ func (c *check) rejoin() {
 			flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
 			if !flew || math.IsInf(back, 1) || c.excusesAny(a.number, back, "link cut", "lost heartbeats", "station silent",
 				"late datagrams") ||
-				a.led.not().touches(x.fromS, back+withinS) || c.stopsClimb(x.fromS-flewS, back+withinS) {
+				a.led.not().touches(x.fromS, back+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, back+withinS) {
 				continue
 			}
 			if s := a.at(back); s.OnGround || s.Mode == land {
