@@ -198,8 +198,8 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
 			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
 		}
-		for m := range w.Aircraft {
-			if f.Measured != nil {
+		if f.Measured != nil {
+			for m := range w.Aircraft {
 				w.Aircraft[m].Position = f.Measured(w.Slot, m)
 			}
 		}

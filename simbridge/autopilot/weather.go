@@ -21,9 +21,11 @@ type disturbed struct {
 	velocity geo.Local // m/s, of the receiver
 }
 
-// wander moves a value on by one step: Gauss-Markov, of a standard deviation and a time for which it lasts.
-func (d *disturbed) wander(x *float64, deviation, lastsS float64) {
-	keep := math.Exp(-stepS / lastsS)
+// gustKeeps and receiverKeeps are what a step leaves of a gust, and of an error.
+var gustKeeps, receiverKeeps = math.Exp(-stepS / gustS), math.Exp(-stepS / receiverS)
+
+// wander moves a value on by one step: Gauss-Markov, of a standard deviation and what a step leaves of it.
+func (d *disturbed) wander(x *float64, deviation, keep float64) {
 	*x = keep**x + deviation*math.Sqrt(1-keep*keep)*d.random.NormFloat64()
 }
 
@@ -31,17 +33,17 @@ func (d *disturbed) wander(x *float64, deviation, lastsS float64) {
 func (v *vehicle) disturb() {
 	d, r := &v.disturbed, &v.conf.Receiver
 	if g := v.conf.GustMPS2; g > 0 {
-		d.wander(&d.gust.EastM, g, gustS)
-		d.wander(&d.gust.NorthM, g, gustS)
+		d.wander(&d.gust.EastM, g, gustKeeps)
+		d.wander(&d.gust.NorthM, g, gustKeeps)
 	}
 	if *r == (Receiver{}) {
 		return
 	}
-	d.wander(&d.position.EastM, r.PositionM, receiverS)
-	d.wander(&d.position.NorthM, r.PositionM, receiverS)
-	d.wander(&d.position.UpM, r.HeightM, receiverS)
-	d.wander(&d.velocity.EastM, r.VelocityMPS, receiverS)
-	d.wander(&d.velocity.NorthM, r.VelocityMPS, receiverS)
+	d.wander(&d.position.EastM, r.PositionM, receiverKeeps)
+	d.wander(&d.position.NorthM, r.PositionM, receiverKeeps)
+	d.wander(&d.position.UpM, r.HeightM, receiverKeeps)
+	d.wander(&d.velocity.EastM, r.VelocityMPS, receiverKeeps)
+	d.wander(&d.velocity.NorthM, r.VelocityMPS, receiverKeeps)
 }
 
 // told is the motion that its messages have.

@@ -75,6 +75,10 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	if err != nil {
 		return r, err
 	}
+	frozen, err := checkpoint.Load(c.Checkpoint)
+	if err != nil {
+		return r, err
+	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return r, err
 	}
@@ -119,7 +123,7 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 					f.over <- nil
 					continue
 				}
-				flown := c.start(ctx, f.mission, program)
+				flown := c.start(ctx, f.mission, program, frozen)
 				if line, err := json.Marshal(flown); err == nil && ctx.Err() == nil {
 					results.Write(append(line, '\n'))
 				}
@@ -208,10 +212,13 @@ const (
 )
 
 // start has a mission flown by a process of its own. Its folder is kept if it failed.
-func (c *Config) start(ctx context.Context, mission int, program string) *Flown {
+func (c *Config) start(ctx context.Context, mission int, program string, frozen *checkpoint.Checkpoint) *Flown {
 	folder := c.folder(mission)
 	began := time.Now()
 	f, err := c.fly(ctx, mission, folder)
+	if err == nil {
+		err = c.judge(f, drawPlan(c, mission), folder, frozen)
+	}
 	if err != nil {
 		p := drawPlan(c, mission)
 		f = &Flown{Plan: p.String(), First: p.Faults[0].coverageCell, Failure: err.Error(), Hung: errors.Is(err, errHung)}
@@ -270,17 +277,13 @@ func (c *Config) fly(ctx context.Context, mission int, folder string) (*Flown, e
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, err
 	}
-	return &f, c.judge(&f, drawPlan(c, mission), folder)
+	return &f, nil
 }
 
 // judge judges the mission's record, which a program may have written that has a planted fault: this one has none.
-func (c *Config) judge(f *Flown, p plan, folder string) error {
+func (c *Config) judge(f *Flown, p plan, folder string, frozen *checkpoint.Checkpoint) error {
 	if f.Failure != "" {
 		return nil
-	}
-	frozen, err := checkpoint.Load(c.Checkpoint)
-	if err != nil {
-		return err
 	}
 	report, err := judge.Judge(filepath.Join(folder, recordFile), frozen)
 	if err != nil {

@@ -516,12 +516,6 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 	return f.ordered(fromS, toS, telemetry.ActionReturn, telemetry.ActionStop)
 }
 
-// returnsWithoutStream reports whether a PX4 returns, in place of a hold, when its setpoints end.
-func (a *aircraft) returnsWithoutStream() bool {
-	const returns = 3
-	return a.Parameters["COM_OBL_RC_ACT"] == returns
-}
-
 // rejoin: of those that flew by setpoints for three seconds before the leader was away.
 func (c *check) rejoin() {
 	const withinS, flewS, brakesS = 10, 3, 5 // a stop brakes by setpoints before it holds
@@ -538,10 +532,6 @@ func (c *check) rejoin() {
 				continue
 			}
 			if s := a.at(back); s.OnGround || s.Mode == land {
-				continue
-			}
-			if a.returnsWithoutStream() && a.at(back).Mode == rtl { // as a pilot's, until the crew resumes it
-				c.finding.Assumed["it returns when its stream is lost"]++
 				continue
 			}
 			again := math.Inf(1)
