@@ -86,7 +86,7 @@ PURE = firmware/(account|crew|energy|envelope|mission|schedule)|simbridge/(batte
 # Flights that differ from others in what is computed, and files that are damaged in many ways, meet the same goroutines.
 SLOW := TestProgramKilled|TestClockJumps|TestBadNeighbour|TestWorkersThatFail|TestFieldDecisionAllocatesNothing|TestEightComeHome
 SLOW := $(SLOW)|TestLateOnesComeHome|TestFieldFlightEqualsItsRollout|TestShippedFlightKeepsRules|TestRecordBesideItsPolicy
-SLOW := $(SLOW)|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
+SLOW := $(SLOW)|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize|TestRealFlight
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
 	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^($(SLOW))$$' \

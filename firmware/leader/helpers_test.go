@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"prefdt/inference/checkpoint"
@@ -35,10 +36,12 @@ func publish(c *telemetry.Client, topic string, v any) {
 	c.Publish(telemetry.Publication{Topic: topic, QoS: 1, Payload: payload})
 }
 
-// loadCheckpoint loads the shipped checkpoint.
+var shipped = sync.OnceValues(func() (*checkpoint.Checkpoint, error) { return checkpoint.Load("../../configs/checkpoint") })
+
+// loadCheckpoint is the shipped checkpoint, which nobody changes.
 func loadCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
-	c, err := checkpoint.Load("../../configs/checkpoint")
+	c, err := shipped()
 	if err != nil {
 		t.Fatal(err)
 	}

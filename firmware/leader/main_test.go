@@ -3,6 +3,7 @@ package leader_test
 import (
 	"flag"
 	"os"
+	"runtime/debug"
 	"testing"
 )
 
@@ -13,5 +14,6 @@ func TestMain(m *testing.M) {
 	if at := flag.Lookup("test.parallel"); at.Value.String() == at.DefValue {
 		flag.Set("test.parallel", "8")
 	}
+	debug.SetGCPercent(400) // flights allocate much and keep little
 	os.Exit(m.Run())
 }

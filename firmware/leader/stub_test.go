@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,10 +83,12 @@ func (l *Leader) openLedger(t testing.TB, dir string) {
 	l.crew.Initialize(nil)
 }
 
-// loadCheckpoint loads the shipped checkpoint.
+var shipped = sync.OnceValues(func() (*checkpoint.Checkpoint, error) { return checkpoint.Load("../../configs/checkpoint") })
+
+// loadCheckpoint is the shipped checkpoint, which nobody changes.
 func loadCheckpoint(t testing.TB) *checkpoint.Checkpoint {
 	t.Helper()
-	c, err := checkpoint.Load("../../configs/checkpoint")
+	c, err := shipped()
 	if err != nil {
 		t.Fatal(err)
 	}

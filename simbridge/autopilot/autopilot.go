@@ -184,7 +184,7 @@ func (a *Autopilot) Initialize() error {
 	a.vehicle, a.stations = newVehicle(a.Config), map[*gomavlib.Channel]float64{}
 	a.node = &gomavlib.Node{
 		Endpoints: endpoints,
-		Dialect:   common.Dialect, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
+		Dialect:   spoken, OutVersion: gomavlib.V2, OutSystemID: a.SystemID,
 		HeartbeatDisable: true, // the vehicle sends its own, in mission time
 	}
 	if err := a.node.Initialize(); err != nil {
@@ -198,6 +198,36 @@ func (a *Autopilot) Initialize() error {
 	a.done.Go(a.run)
 	a.done.Go(a.read)
 	return nil
+}
+
+// spoken is the part of the common dialect that an autopilot sends or reads. To prepare the whole of it, 240 types, takes
+// a test longer than a short flight; other messages arrive as raw frames.
+var spoken = &dialect.Dialect{
+	Version: common.Dialect.Version,
+	Messages: []message.Message{
+		&common.MessageHeartbeat{},
+		&common.MessageSysStatus{},
+		&common.MessageSetMode{},
+		&common.MessageParamRequestRead{},
+		&common.MessageParamRequestList{},
+		&common.MessageParamValue{},
+		&common.MessageParamSet{},
+		&common.MessageLocalPositionNed{},
+		&common.MessageGlobalPositionInt{},
+		&common.MessageCommandInt{},
+		&common.MessageCommandLong{},
+		&common.MessageCommandAck{},
+		&common.MessageSetPositionTargetLocalNed{},
+		&common.MessageSetPositionTargetGlobalInt{},
+		&common.MessageGpsGlobalOrigin{},
+		&common.MessageHomePosition{},
+		&common.MessageBatteryStatus{},
+		&common.MessageAutopilotVersion{},
+		&common.MessageExtendedSysState{},
+		&common.MessageMessageInterval{},
+		&common.MessageStatustext{},
+		&common.MessageNamedValueFloat{},
+	},
 }
 
 func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
@@ -220,7 +250,7 @@ func (a *Autopilot) endpoints() (e []gomavlib.EndpointConf, err error) {
 			return nil, err
 		}
 		if a.TwoCounters {
-			a.link.dialect = &dialect.ReadWriter{Dialect: common.Dialect}
+			a.link.dialect = &dialect.ReadWriter{Dialect: spoken}
 			if err := a.link.dialect.Initialize(); err != nil {
 				return nil, err
 			}

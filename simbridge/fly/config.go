@@ -54,9 +54,10 @@ type Config struct {
 
 	// Tests fly on a network in memory, with the leader in this process and a sender in the place of the crew's tool.
 	network *simnet.Network
+	crew    func(ctx context.Context, broker telemetry.Broker, c Command, id string) (answer string, err error)
 	// unjudged: the leader is a stand-in, which keeps no rule.
-	unjudged bool
-	crew     func(ctx context.Context, broker telemetry.Broker, c Command, id string) (answer string, err error)
+	unjudged   bool
+	noPictures bool // most tests look at none, and drawing takes longer than the flight
 }
 
 // at is how a program of this process reaches the broker.

@@ -116,6 +116,11 @@ func Run(ctx context.Context, c Config, out io.Writer) error {
 	if err := report.Write(c.Out, result); err != nil {
 		return err
 	}
+	if !c.noPictures {
+		if err := report.WritePictures(c.Out, result); err != nil {
+			return err
+		}
+	}
 	printSummary(out, &result.Summary, c.Out)
 	if err == nil && len(result.Summary.Problems) > 0 {
 		err = errors.New(strings.Join(result.Summary.Problems, "; "))

@@ -96,6 +96,7 @@ func readSummary(t *testing.T, c Config) (s report.Summary) {
 func TestMission(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		c, links := testConfig(t)
+		c.noPictures = false
 		c.Commands = []Command{
 			{Slot: -1, Args: []string{"budget", "-energy", "5000"}},
 			{Slot: -1, Args: []string{"mission", "start"}},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	flag.Set("test.parallel", "6") // those in real time mostly wait
+	debug.SetGCPercent(400)        // flights allocate much and keep little
 	code := m.Run()
 	os.RemoveAll(buildFolder)
 	os.Exit(code)

@@ -16,7 +16,7 @@ import (
 
 // inMemory has all of a flight's programs on a network in memory. It is for a [simnet.Test].
 func (c *Config) inMemory() {
-	c.network, c.crew = simnet.New(1), sendCommand
+	c.network, c.crew, c.noPictures = simnet.New(1), sendCommand, true
 	c.Ground = []string{"ground"}
 	c.Broker.Listen = c.network.FreeAddress()
 }

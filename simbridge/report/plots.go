@@ -22,7 +22,8 @@ import (
 // aircraftColours are the aircraft's colours, black and grey being for other things.
 var aircraftColours = chart.Palette[:6]
 
-func writePlots(folder string, f *Flight) error {
+// WritePictures makes the plots and the moving picture in a folder.
+func WritePictures(folder string, f *Flight) error {
 	energy := []*plot.Plot{energyPlot(f, len(f.Rows))}
 	if f.boundsPacks() {
 		energy = append(energy, packsPlot(f))

@@ -300,7 +300,7 @@ func QuantilesOf(x []float64) Quantiles {
 	return Quantiles{rank(0.5), rank(0.95), rank(0.99), x[len(x)-1]}
 }
 
-// Write makes all files in a folder.
+// Write makes the summary and the tables in a folder.
 func Write(folder string, f *Flight) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("write report: %w", err)
@@ -314,7 +314,6 @@ func Write(folder string, f *Flight) error {
 		writeSlots(filepath.Join(folder, "slots.csv"), f),
 		writeTasks(filepath.Join(folder, TasksFile), f),
 		writeLatencies(filepath.Join(folder, "latency.csv"), f),
-		writePlots(folder, f),
 	)
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"image/gif"
 	"image/png"
 	"math"
@@ -217,7 +218,7 @@ func TestWrite(t *testing.T) {
 		"one slot": exampleFlight(1), "long": long,
 		"ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")
-		if err := Write(folder, f); err != nil {
+		if err := errors.Join(Write(folder, f), WritePictures(folder, f)); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
