@@ -146,8 +146,9 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		if !tooFast {
 			x.joules, x.rolloutJ = x.joules+spentJ[slot], x.rolloutJ+j
 		}
+		// Where a budget is all but spent, some joules more or less raise the price to many times as much: all dear ones are alike.
 		if told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ; slot+1 < x.slots {
-			if x.priced++; math.Abs(math.Log(told/priceSPerJ)) > math.Log(likePrice) {
+			if x.priced++; math.Abs(math.Log(min(told, dearSPerJ)/min(priceSPerJ, dearSPerJ))) > math.Log(likePrice) {
 				x.otherPrice++
 			}
 		}
