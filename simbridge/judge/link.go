@@ -621,7 +621,8 @@ func (c *check) commandedFence() {
 			p, fromMiddleM := vectorOf(g.Setpoint.PositionM), c.Physics.AreaSideM/2
 			allowed := max(0, knownM(g.timeS))
 			// From a home outside it comes in, beside others that do.
-			if homesM > 0 && (homeward.contains(g.timeS) || g.timeS < c.epochS || c.excuses("comes home by itself", a.number, g.timeS)) {
+			if homesM > 0 && (homeward.contains(g.timeS) || g.timeS < c.epochS ||
+				c.excusesAny(a.number, g.timeS, "comes home by itself", "low pack")) {
 				allowed = max(allowed, homesM)
 			}
 			c.atMost(g.timeS, fromMiddleM+c.outsideM(p), fromMiddleM+allowed+commandSlackM, "aircraft %d is sent to (%.1f, %.1f)", a.number,
