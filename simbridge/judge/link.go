@@ -681,10 +681,15 @@ func (c *check) commandedSeparation() {
 // leastM is the least horizontal distance in the next second of an aircraft that receives a setpoint and another one,
 // and what it must be at least. +Inf: one is far above the other, or they move apart, or it does not follow setpoints.
 func (c *check) leastM(g *arrival, o *aircraft, other *arrival) (leastM, boundM, closingMPS float64) {
-	const apartMPS, recentS = 0.3, 0.5
-	s := o.at(g.timeS)
+	const apartMPS, recentS, unheardS = 0.3, 0.5, 1.1
+	knownS := g.timeS
+	if x, cut := c.fault(o.number, "link_loss", "autopilot_reboot").at(g.timeS); cut && g.timeS-x.fromS < unheardS {
+		c.finding.Assumed["link cut"]++
+		knownS = x.fromS // until it is silent for a second it is to fly on as it did
+	}
+	s := o.at(knownS)
 	at, way := s.PositionM, s.VelocityMPS
-	for k := range at { // the state is of up to 0.1 s before
+	for k := range at { // the state is of a moment before
 		at[k] += way[k] * (g.timeS - s.timeS)
 	}
 	if other != nil && g.timeS-other.timeS < recentS && other.Mode == offboard {
