@@ -605,6 +605,10 @@ func (c *check) commandedFence() {
 	}
 	for _, a := range c.aircraft {
 		homeward := c.homeward(a).or(newSpans(span{c.slotsEndS(), c.endS}))
+		if spent := c.spentSince(a); homesM > 0 && len(spent) > 0 {
+			c.finding.Assumed["its pack is spent"] += spent.lengthS()
+			homeward = homeward.or(spent)
+		}
 		// How far outside it was last, and when: a setpoint follows one that comes in by itself, from a slot later on.
 		k, lastM, lastS := 0, 0.0, 0.0
 		knownM := func(timeS float64) float64 { return lastM - 2*max(0, timeS-lastS-1) }
