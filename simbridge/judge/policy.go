@@ -23,7 +23,8 @@ var policyRules = []Rule{
 		besidePolicy, (*check).referenceEnergy},
 	{"reference price", "the price of the next offer", "within a factor of 1.5 in seven slots of ten, likewise", besidePolicy,
 		(*check).referencePrice},
-	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise", besidePolicy, (*check).referenceWay},
+	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise, more than 40 m from others",
+		besidePolicy, (*check).referenceWay},
 }
 
 // referenceSlots is the least number of slots that are compared.
@@ -37,6 +38,7 @@ type reference struct {
 	joules, rolloutJ     float64
 	priced, otherPrice   float64 // slots, and those with another price than the rollout's
 	along, flown, endsAt float64 // metres squared: of the ways, along those that were decided, and in all
+	nearS                float64 // aircraft-seconds of which the way is left out
 }
 
 // bearable are faults that change nothing of what the policy knows, or of what it does.
@@ -127,12 +129,22 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		p := f.aircraft[m].at(f.epochS + float64(slot)).PositionM
 		return physics.Position{EastM: p[0], NorthM: p[1]}
 	}
+	const nearM = 40 // what keeps clear of another flies elsewhere
+	near := make([]spans, len(f.aircraft))
+	for m, a := range f.aircraft {
+		near[m] = f.near(a, nearM)
+	}
 	priceSPerJ, tooFast := 0.0, false // for an aircraft
 	r.OnDecided = func(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
 		priceSPerJ, tooFast = d.PriceSPerJ, false
 		for m := range s.Aircraft {
 			tooFast = tooFast || d.Move[m].Norm() > f.aircraft[m].speedMPS
-			if a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS; s.Slot < x.slots {
+			a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS
+			switch {
+			case s.Slot >= x.slots:
+			case near[m].touches(begin, begin+1):
+				x.nearS++
+			default:
 				way := sub(a.at(begin+1).PositionM, a.at(begin).PositionM)
 				x.along += way[0]*d.Move[m].EastM + way[1]*d.Move[m].NorthM
 				x.flown += horizontalM(way) * d.Move[m].Norm()
@@ -181,7 +193,11 @@ func (c *check) referenceEnergy() {
 
 func (c *check) referenceWay() {
 	const leastWay, mostAside = 400, 0.25
-	if x, ok := c.beside(); ok && x.flown > leastWay {
+	x, ok := c.beside()
+	if x.nearS > 0 {
+		c.finding.Assumed["another is near"] = x.nearS
+	}
+	if ok && x.flown > leastWay {
 		c.atMost(x.endsAt, 1-x.along/x.flown, mostAside, "of the way in %d slots %.0f %% goes where the policy decided", x.slots,
 			100*x.along/x.flown)
 	}
