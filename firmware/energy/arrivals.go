@@ -72,6 +72,15 @@ func (a *arrivals) add(nowS float64, r Reading, integrate func(arrival)) {
 	a.lastHadBootTime = hasBootTime
 }
 
+// passOverdue passes on a reading that came without the autopilot's time, if none followed it
+// at once: the next one of a slow battery comes after 6 s.
+func (m *Meter) passOverdue(nowS float64) {
+	if p := m.pending; p != nil && !p.suspectedReboot && nowS-p.receivedS > receiptErrorS {
+		m.pending = nil
+		m.pass(p.receivedS, p.Reading, m.integrate)
+	}
+}
+
 // pass integrates a reading that is not late.
 func (a *arrivals) pass(nowS float64, r Reading, integrate func(arrival)) {
 	x := arrival{r, nowS, a.hasRebooted(nowS, r), math.NaN()}

@@ -47,6 +47,7 @@ func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 	if !(speedMPS >= 0 && speedMPS <= math.MaxFloat64) {
 		return
 	}
+	m.passOverdue(nowS)
 	m.advanceModel(nowS)
 	if m.model.flying && nowS-m.model.speedS > freshS {
 		m.gaps++

@@ -15,7 +15,7 @@ import (
 
 // limit is how long the mission may fly.
 func (p *plan) limit() time.Duration {
-	return time.Duration((float64(p.Slots)+500)/p.Speed*float64(time.Second)) + 40*time.Second
+	return time.Duration((float64(p.Slots)+2*returnSlots)/p.Speed*float64(time.Second)) + 40*time.Second
 }
 
 // fly runs the mission to its end, with the crew's commands in their order; the faults
@@ -70,7 +70,7 @@ const (
 	startRetrySlots   = 5   // slots
 	recoverRetrySlots = 4   // slots
 	groundedSlots     = 16  // slots after start: then an aircraft on the ground missed its take-off
-	returnSlots       = 250 // slots that a climb, a return and a landing take at the stock rates
+	returnSlots       = 450 // slots that a climb, and a return and a landing of eight beside each other, take at the stock rates
 )
 
 // startMission requests a budget and the start, again until the leader has received its

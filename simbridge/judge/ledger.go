@@ -195,7 +195,7 @@ func (c *check) transit() {
 	for i, x := range c.end.Ledger.State.Account.Aircraft {
 		a := c.aircraft[i]
 		endS := c.epochS + float64(last.Slot+1)
-		if !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).contains(endS) || last.Missed {
+		if c.homewardByOrder(a).contains(endS) || c.assumed("low pack", a.number).contains(endS) || last.Missed { // it may fly again since
 			continue
 		}
 		truth := a.spentJ(c.endS) - a.spentJ(endS) + a.spentJ(c.epochS)

@@ -605,6 +605,10 @@ func (c *check) commandedFence() {
 	}
 	for _, a := range c.aircraft {
 		homeward := c.homeward(a).or(newSpans(span{c.slotsEndS(), c.endS}))
+		if spent := c.spentSince(a); homesM > 0 && len(spent) > 0 {
+			c.finding.Assumed["its pack is spent"] += spent.lengthS()
+			homeward = homeward.or(spent)
+		}
 		// How far outside it was last, and when: a setpoint follows one that comes in by itself, from a slot later on.
 		k, lastM, lastS := 0, 0.0, 0.0
 		knownM := func(timeS float64) float64 { return lastM - 2*max(0, timeS-lastS-1) }
@@ -621,7 +625,8 @@ func (c *check) commandedFence() {
 			p, fromMiddleM := vectorOf(g.Setpoint.PositionM), c.Physics.AreaSideM/2
 			allowed := max(0, knownM(g.timeS))
 			// From a home outside it comes in, beside others that do.
-			if homesM > 0 && (homeward.contains(g.timeS) || g.timeS < c.epochS || c.excuses("comes home by itself", a.number, g.timeS)) {
+			if homesM > 0 && (homeward.contains(g.timeS) || g.timeS < c.epochS ||
+				c.excusesAny(a.number, g.timeS, "comes home by itself", "low pack")) {
 				allowed = max(allowed, homesM)
 			}
 			c.atMost(g.timeS, fromMiddleM+c.outsideM(p), fromMiddleM+allowed+commandSlackM, "aircraft %d is sent to (%.1f, %.1f)", a.number,
@@ -680,10 +685,15 @@ func (c *check) commandedSeparation() {
 // leastM is the least horizontal distance in the next second of an aircraft that receives a setpoint and another one,
 // and what it must be at least. +Inf: one is far above the other, or they move apart, or it does not follow setpoints.
 func (c *check) leastM(g *arrival, o *aircraft, other *arrival) (leastM, boundM, closingMPS float64) {
-	const apartMPS, recentS = 0.3, 0.5
-	s := o.at(g.timeS)
+	const apartMPS, recentS, unheardS = 0.3, 0.5, 1.1
+	knownS := g.timeS
+	if x, cut := c.fault(o.number, "link_loss", "autopilot_reboot").at(g.timeS); cut && g.timeS-x.fromS < unheardS {
+		c.finding.Assumed["link cut"]++
+		knownS = x.fromS // until it is silent for a second it is to fly on as it did
+	}
+	s := o.at(knownS)
 	at, way := s.PositionM, s.VelocityMPS
-	for k := range at { // the state is of up to 0.1 s before
+	for k := range at { // the state is of a moment before
 		at[k] += way[k] * (g.timeS - s.timeS)
 	}
 	if other != nil && g.timeS-other.timeS < recentS && other.Mode == offboard {

@@ -233,12 +233,20 @@ func (c *check) heldStill(a *aircraft) spans {
 	for _, name := range []string{"link cut", "leader away", "low pack", "comes home by itself"} {
 		in = c.assume(name, a.number, in)
 	}
-	if k := slices.IndexFunc(a.states, func(s state) bool { return c.packSpent(a, s.timeS) }); k >= 0 { // it may leave from then on
-		spent := spans{{a.states[k].timeS, c.endS}}
-		c.finding.Assumed["its pack is spent"] += in.and(spent).lengthS()
-		in = in.without(spent)
+	spent := c.spentSince(a)
+	if s := in.and(spent).lengthS(); s > 0 {
+		c.finding.Assumed["its pack is spent"] += s
 	}
-	return in.without(c.homeward(a))
+	return in.without(spent).without(c.homeward(a))
+}
+
+// spentSince is when an aircraft may leave since its pack is spent.
+func (f *flight) spentSince(a *aircraft) spans {
+	k := slices.IndexFunc(a.states, func(s state) bool { return f.packSpent(a, s.timeS) })
+	if k < 0 {
+		return nil
+	}
+	return spans{{a.states[k].timeS, f.endS}}
 }
 
 // homeward is when one aircraft was ordered home, alone, or is on its way since its pack is used up.

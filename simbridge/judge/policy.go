@@ -21,9 +21,10 @@ var policyRules = []Rule{
 		"10 %, 1.5 s, and 0.25 s a task without a decision, in the slots that a rollout has too", besidePolicy, (*check).referenceDelay},
 	{"reference energy", "true joules", "12 % and 300 J an aircraft, likewise, but where the policy asks for more speed than there is",
 		besidePolicy, (*check).referenceEnergy},
-	{"reference price", "the price of the next offer", "within a factor of 1.5 in seven slots of ten, likewise", besidePolicy,
-		(*check).referencePrice},
-	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise", besidePolicy, (*check).referenceWay},
+	{"reference price", "the price of the next offer", "within a factor of 1.5, by a budget 2.5, in seven slots of ten, likewise",
+		besidePolicy, (*check).referencePrice},
+	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise, more than 40 m from others",
+		besidePolicy, (*check).referenceWay},
 }
 
 // referenceSlots is the least number of slots that are compared.
@@ -36,7 +37,9 @@ type reference struct {
 	undecided            float64 // tasks of them without a decision
 	joules, rolloutJ     float64
 	priced, otherPrice   float64 // slots, and those with another price than the rollout's
+	anew                 float64 // slots of which the price is left out
 	along, flown, endsAt float64 // metres squared: of the ways, along those that were decided, and in all
+	nearS                float64 // aircraft-seconds of which the way is left out
 }
 
 // bearable are faults that change nothing of what the policy knows, or of what it does.
@@ -86,7 +89,8 @@ func (f *flight) costsTheFormula() bool {
 
 // flyBeside flies the policy beside the flight; ok says whether there is enough to compare.
 func (f *flight) flyBeside() (x reference, ok bool) {
-	const decidedS, likePrice = 0.6, 1.5 // of a slot: a decision is flown from then on
+	const decidedS = 0.6                         // of a slot: a decision is flown from then on
+	const likePreferred, likeBudgeted = 1.5, 2.5 // prices by a budget follow some joules more or less that were spent
 	x.slots = f.comparable()
 	if f.frozen == nil || x.slots < referenceSlots {
 		return x, false
@@ -127,12 +131,25 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		p := f.aircraft[m].at(f.epochS + float64(slot)).PositionM
 		return physics.Position{EastM: p[0], NorthM: p[1]}
 	}
-	priceSPerJ, tooFast := 0.0, false // for an aircraft
-	r.OnDecided = func(s *slot.Snapshot, _ goal.Objective, d *slot.Decision) {
-		priceSPerJ, tooFast = d.PriceSPerJ, false
+	const nearM = 40 // what keeps clear of another flies elsewhere
+	near := make([]spans, len(f.aircraft))
+	for m, a := range f.aircraft {
+		near[m] = f.near(a, nearM)
+	}
+	priceSPerJ, likePrice, tooFast := 0.0, 0.0, false // for an aircraft
+	r.OnDecided = func(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
+		priceSPerJ, likePrice, tooFast = d.PriceSPerJ, likePreferred, false
+		if o.Budgeted() {
+			likePrice = likeBudgeted
+		}
 		for m := range s.Aircraft {
 			tooFast = tooFast || d.Move[m].Norm() > f.aircraft[m].speedMPS
-			if a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS; s.Slot < x.slots {
+			a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS
+			switch {
+			case s.Slot >= x.slots:
+			case near[m].touches(begin, begin+1):
+				x.nearS++
+			default:
 				way := sub(a.at(begin+1).PositionM, a.at(begin).PositionM)
 				x.along += way[0]*d.Move[m].EastM + way[1]*d.Move[m].NorthM
 				x.flown += horizontalM(way) * d.Move[m].Norm()
@@ -146,8 +163,13 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		if !tooFast {
 			x.joules, x.rolloutJ = x.joules+spentJ[slot], x.rolloutJ+j
 		}
-		if told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ; slot+1 < x.slots {
-			if x.priced++; math.Abs(math.Log(told/priceSPerJ)) > math.Log(likePrice) {
+		// Where a budget is all but spent, some joules more or less raise the price to many times as much: all dear ones are alike.
+		switch told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ; {
+		case slot+1 >= x.slots:
+		case f.costsAnew(slot):
+			x.anew++
+		default:
+			if x.priced++; math.Abs(math.Log(min(told, dearSPerJ)/min(priceSPerJ, dearSPerJ))) > math.Log(likePrice) {
 				x.otherPrice++
 			}
 		}
@@ -180,7 +202,11 @@ func (c *check) referenceEnergy() {
 
 func (c *check) referenceWay() {
 	const leastWay, mostAside = 400, 0.25
-	if x, ok := c.beside(); ok && x.flown > leastWay {
+	x, ok := c.beside()
+	if x.nearS > 0 {
+		c.finding.Assumed["another is near"] = x.nearS
+	}
+	if ok && x.flown > leastWay {
 		c.atMost(x.endsAt, 1-x.along/x.flown, mostAside, "of the way in %d slots %.0f %% goes where the policy decided", x.slots,
 			100*x.along/x.flown)
 	}
@@ -188,7 +214,11 @@ func (c *check) referenceWay() {
 
 func (c *check) referencePrice() {
 	const mostOther = 0.3
-	if x, ok := c.beside(); ok && x.priced > 0 && c.costsTheFormula() {
+	x, ok := c.beside()
+	if x.anew > 0 {
+		c.finding.Assumed["what flying costs is not measured yet"] = x.anew
+	}
+	if ok && x.priced > 0 && c.costsTheFormula() {
 		c.atMost(x.endsAt, x.otherPrice/x.priced, mostOther, "in %.0f of %.0f slots the price of energy is not that of the rollout",
 			x.otherPrice, x.priced)
 	}

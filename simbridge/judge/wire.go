@@ -346,6 +346,21 @@ func (f *flight) powerFactor(slot float64) float64 {
 	return 1
 }
 
+// settledSlots is how long it takes until what flying costs is measured.
+func (f *flight) settledSlots() float64 {
+	slowestS := 0.0
+	for _, a := range f.aircraft {
+		slowestS = max(slowestS, a.MonitorS)
+	}
+	return costKnownS + 2*slowestS
+}
+
+// costsAnew reports whether a shock of what flying costs is so recent that it is not measured yet.
+func (f *flight) costsAnew(slot int) bool {
+	since := float64(slot) - f.shockSlot()
+	return since >= -1 && since < f.settledSlots()
+}
+
 // calm reports whether flying at the speed of least power costs what the model says.
 func (f *flight) calm() bool {
 	w := f.World
@@ -354,7 +369,7 @@ func (f *flight) calm() bool {
 
 // floor compares the floor that the crew is told with what was spent and the least that the slots left take at the true power.
 func (c *check) floor() {
-	const share, slackJ, settledSlots, lasts = 0.1, 500.0, 10.0, 8
+	const share, slackJ, lasts = 0.1, 500.0, 8
 	if !c.calm() || c.bounded() {
 		return
 	}
@@ -362,14 +377,8 @@ func (c *check) floor() {
 	wrong := 0
 	for _, s := range c.statuses {
 		left := float64(c.Slots - 1 - s.Slot)
-		settled, slowest, exact := settledSlots, 0.0, true
-		for _, a := range c.aircraft {
-			slowest = max(slowest, a.MonitorS)
-			exact = exact && a.gain() == 1
-		}
-		settled += 2 * slowest
-		shock := c.shockSlot()
-		changed := float64(s.Slot) < settled || float64(s.Slot) >= shock-1 && float64(s.Slot) < shock+settled
+		exact := !slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.gain() != 1 })
+		changed := float64(s.Slot) < c.settledSlots() || c.costsAnew(s.Slot)
 		if changed || !exact || left <= 0 || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
 			wrong = 0
 			continue
