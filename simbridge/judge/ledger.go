@@ -115,11 +115,14 @@ func (f *flight) unread(a *aircraft) spans {
 // lagS old.
 func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 	allowed = counterStepJ + heldErrorW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
+	changesS := []float64{c.epochS + c.shockSlot()}
 	for _, x := range a.aground {
-		for _, changeS := range []float64{x.fromS, x.toS} {
-			if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < 2*a.MonitorS+lagS {
-				allowed += climbW * min(sinceS, a.MonitorS+lagS) // a reading of the first moment may hold as long
-			}
+		changesS = append(changesS, x.fromS, x.toS)
+	}
+	for _, changeS := range changesS {
+		if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < 2*a.MonitorS+lagS {
+			allowed += climbW * min(sinceS, a.MonitorS+lagS) // a reading of the first moment may hold as long
+			c.finding.Assumed["the power changed between two readings"]++
 		}
 	}
 	unread := c.unread(a)
