@@ -528,7 +528,7 @@ func (c *check) station() {
 		return
 	}
 	for _, a := range c.aircraft {
-		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut")
+		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
 		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most, "HEARTBEAT")
 	}
 }
