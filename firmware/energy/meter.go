@@ -215,10 +215,14 @@ func (m *Meter) AddReading(nowS float64, r Reading) {
 		}
 		return
 	}
-	first, wasS := m.readingCount == 0, m.newestS
+	first, was, wasS := m.readingCount == 0, m.newest, m.newestS
 	m.newest, m.newestS = r, nowS
 	m.add(nowS, r, m.integrate)
-	if !first {
+	switch bootS := r.BootS - was.BootS; {
+	case first:
+	case r.BootS > 0 && was.BootS > 0 && bootS > 0: // after a stall several are received at once
+		m.intervalS = bootS
+	default:
 		m.intervalS = nowS - wasS
 	}
 }

@@ -107,6 +107,24 @@ func TestHowLongAReadingHolds(t *testing.T) {
 	}
 }
 
+// Readings that are received at once after a stall were not measured at once.
+func TestReadingsHoldAfterAStall(t *testing.T) {
+	const everyS, stallS = 4, 9
+	m := newMeter()
+	for i := range 12 {
+		sentS := float64(i) * everyS
+		now := sentS
+		if sentS > 20 && sentS < 20+stallS {
+			now = 20 + stallS
+		}
+		m.SetSpeed(now, 8.4, true)
+		if sentS > 20+stallS && m.Source(now) == Model {
+			t.Errorf("at %v s the current of the reading before does not hold", now)
+		}
+		m.AddReading(now, sentReading(150*sentS, 150, 50+sentS))
+	}
+}
+
 // An aircraft that has landed draws no more, though its battery measures that seconds later.
 func TestLandedBetweenSlowReadings(t *testing.T) {
 	m := newMeter()

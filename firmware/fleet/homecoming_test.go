@@ -171,6 +171,22 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 	}
 }
 
+// One that was stopped at its height beside its home flies there before it lands, for another's home is as near.
+func TestStoppedBesideItsHome(t *testing.T) {
+	home := physics.Position{EastM: 500, NorthM: 300}
+	w := newSky(t, home)
+	w.aircraft[0].home = &home
+	v := w.fliers[0]
+	v.aloft(home.Add(physics.Position{EastM: 3}), 100)
+	w.fly(time.Second, nil)
+	if err := w.Resume(resume(1, true)); err != nil {
+		t.Fatal(err)
+	}
+	if w.fly(5*time.Minute, w.allDown); v.position.Sub(home).Norm() > arrivedM {
+		t.Errorf("it landed %.1f m from home", v.position.Sub(home).Norm())
+	}
+}
+
 // One that climbs slowly climbs all the way; one that cannot climb lands where it is.
 func TestSlowClimbOnTheWayHome(t *testing.T) {
 	for ascentMPS, wantOffM := range map[float64]float64{0.5: 0, 0: 80} {
@@ -194,13 +210,15 @@ func TestSlowClimbOnTheWayHome(t *testing.T) {
 }
 
 // An autopilot that refuses OFFBOARD on the way home is asked for half a minute; then it
-// returns by itself or, if it refuses that for as long, lands. Over its home it lands at once.
+// returns by itself or, if it refuses that for as long, lands. Over its home it lands at once, and
+// beside it where it is.
 func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 	for name, c := range map[string]struct {
 		refusesReturn, unknownHome bool
 		atM, offM                  float64 // how far from home it began and ended
 	}{
-		"it returns": {false, false, 200, 1}, "it refuses Return too": {true, false, 200, 200}, "over its home": {false, false, 2, 4},
+		"it returns": {false, false, 200, 1}, "it refuses Return too": {true, false, 200, 200}, "over its home": {false, false, 0.5, 4},
+		"beside its home":       {false, false, 3, 4},
 		"its home is not known": {false, true, 200, 1}, "nor does it return": {true, true, 200, 200},
 	} {
 		for _, copter := range []bool{false, true} {
@@ -221,7 +239,7 @@ func TestOffboardRefusedOnTheWayHome(t *testing.T) {
 			if c.refusesReturn {
 				waits = 30
 			}
-			if !c.unknownHome && c.atM > 5 {
+			if !c.unknownHome && c.atM > landsWithinM {
 				waits += 30
 			}
 			lands := RoleReturn

@@ -225,7 +225,8 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		}
 		late := a.phase == PhaseEngaging && now-a.engagedS > engageTimeoutS && a.heartbeatFresh(now)
 		switch ours := a.phase == PhaseEngaging && a.role() == RoleHold && (!a.failsafe || a.holdIsOurs); {
-		case ours && a.overHome(): // as at the end of its climb
+		case ours && a.overHome() && (late || a.position.Sub(*a.home).Norm() < landsWithinM || a.upM < f.Limits.AltitudeM-f.Limits.BandM):
+			// As at the end of its climb. One that was stopped beside its home flies there first: others land as near.
 			a.phase = PhaseLanding
 			return nil, false
 		case ours && late:

@@ -111,17 +111,26 @@ func (f *flight) unread(a *aircraft) spans {
 	return newSpans(all...).wider(0.5+a.MonitorS, 2.5+a.MonitorS)
 }
 
+// spreadW is by how much the power of an aircraft differed in the last seconds.
+func (a *aircraft) spreadW(timeS, forS float64) float64 {
+	const stepS = 0.5
+	least, most := math.Inf(1), 0.0
+	for t := timeS - forS; t < timeS; t += stepS {
+		w := (a.spentJ(t+stepS) - a.spentJ(t)) / stepS
+		least, most = min(least, w), max(most, w)
+	}
+	return most - least
+}
+
 // allowedJ is how far off the leader's account of an aircraft may be at a moment, of which the last reading is up to
 // lagS old.
 func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
-	allowed = counterStepJ + heldErrorW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
-	for _, x := range a.aground {
-		for _, changeS := range []float64{x.fromS, x.toS} {
-			if sinceS := timeS - changeS; a.MonitorS > 0 && sinceS > 0 && sinceS < 2*a.MonitorS+lagS {
-				allowed += climbW * min(sinceS, a.MonitorS+lagS) // a reading of the first moment may hold as long
-			}
-		}
+	heldW := float64(heldErrorW)
+	if w := a.spreadW(timeS, 2*a.MonitorS+lagS); a.MonitorS > 0 && w > heldW {
+		heldW = w // a reading of the first moment may hold as long
+		c.finding.Assumed["the power changed between two readings"]++
 	}
+	allowed = counterStepJ + heldW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
 	unread := c.unread(a)
 	if x, now := unread.at(timeS); now {
 		allowed += modelErrorW * a.powerMost() * (timeS - x.fromS)

@@ -437,7 +437,11 @@ func (c *check) streamEnd() {
 func (c *check) stale() {
 	const stillMPS = 0.01
 	moves := func(g *arrival) bool { return horizontalM(vectorOf(g.Setpoint.VelocityMPS)) > stillMPS }
-	c.sinceDecided(moves, ttlS)
+	decidesS := 0.0 // after a beacon
+	for _, b := range c.beacons {
+		decidesS = max(decidesS, b.DecideByMS/b.SlotMS)
+	}
+	c.sinceDecided(moves, decidesS+ttlS)
 }
 
 func (c *check) takeOffEnded() {
@@ -524,7 +528,7 @@ func (c *check) station() {
 		return
 	}
 	for _, a := range c.aircraft {
-		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut")
+		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
 		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most, "HEARTBEAT")
 	}
 }

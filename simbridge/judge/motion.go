@@ -628,6 +628,7 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 }
 
 func (c *check) takenPlace() {
+	const offHomeM = 2 // that one lands, to the side of another that lies beside its home
 	least := c.Physics.SeparationM - 0.5
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
@@ -641,7 +642,12 @@ func (c *check) takenPlace() {
 				}
 				d := horizontalM(sub(l.at.PositionM, home))
 				if s := o.at(l.at.timeS); s.OnGround {
-					d = min(d, horizontalM(sub(l.at.PositionM, s.PositionM)))
+					liesM := horizontalM(sub(l.at.PositionM, s.PositionM))
+					if liesM < least && !o.isLed(l.at.timeS) {
+						c.finding.Assumed["it fell, or its pilot set it down"]++
+						liesM += offHomeM
+					}
+					d = min(d, liesM)
 				}
 				c.atMost(l.at.timeS, least, d, "aircraft %d lands %.1f m from aircraft %d or its home", a.number, d, o.number)
 			}

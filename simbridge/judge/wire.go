@@ -292,7 +292,7 @@ func (c *check) toldMode() {
 			return t.Role == role || role == "" && t.Role == "other" || t.Role == "armable" && !x.Armed ||
 				guided && (t.Role == roles[takeoff] || t.Role == roles[offboard])
 		})
-		if !ok && c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut") {
+		if !ok && c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut", "leader away") {
 			return
 		}
 		c.holds(s.timeS, ok, "the status has aircraft %d in %s (%s), it is in %s", t.Number, t.Mode, t.Role, a.at(s.timeS).Mode)
