@@ -76,9 +76,16 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if m.plan.isCopter(f.Aircraft) && math.Abs(slots-lostS) <= 1 { // lost or not, it would hover in GUIDED: nothing tells which
 			slots = lostS + 2
 		}
-		began := m.elapsedSlots()
-		a.CutLinks(slots)
+		began, oneWay := m.elapsedSlots(), m.plan.Site != nil && m.plan.Site.OneWay
+		if oneWay {
+			m.setLinks(f.Aircraft)
+		} else {
+			a.CutLinks(slots)
+		}
 		m.sleepSlots(ctx, slots)
+		if oneWay {
+			m.setLinks()
+		}
 		// It is its pilot's until resume, unless the leader was started again too lately to miss it.
 		m.mutex.Lock()
 		up := m.elapsedSlots() - max(began, m.leaderReturnedAt)
@@ -86,7 +93,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if up > lostS+1 && !m.leaderKilled.Load() {
 			m.watch.take(f.Aircraft)
 		}
-		return a.State().Traffic.Cut > before.Cut, nil
+		return oneWay || a.State().Traffic.Cut > before.Cut, nil
 	case StationSilence:
 		quietS := m.plan.airframe(f.Aircraft, m.world.Physics.SpeedMaxMPS).silentS + slots
 		a.IgnoreStation(quietS)

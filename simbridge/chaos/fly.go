@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -63,11 +64,29 @@ func (m *mission) flyInBubble(t *testing.T) {
 		m.network = simnet.New(m.plan.Seed)
 		m.board = &onboard.Board{Network: m.network, Name: "leader", DecisionS: m.plan.DecisionS}
 		m.board.SetDisk(m.disk())
+		m.setLinks()
 		if m.plan.ClockJumps {
 			m.board.Wall = jumpingClock
 		}
 		m.run(context.Background())
 	})
+}
+
+// autopilotProgram is an aircraft's name on the network, from 0.
+func autopilotProgram(i int) string { return fmt.Sprintf("autopilot-%d", i+1) }
+
+// setLinks sets the links' conditions as the site has them. Of the aircraft that are named, from 0, nothing is received.
+func (m *mission) setLinks(silent ...int) {
+	x := m.plan.Site
+	if x == nil || m.network == nil {
+		return
+	}
+	for i := range m.plan.Aircraft {
+		from := x.Radio
+		from.Cut = slices.Contains(silent, i)
+		m.network.Set(simnet.Any, autopilotProgram(i), &x.Radio)
+		m.network.Set(autopilotProgram(i), simnet.Any, &from)
+	}
 }
 
 // seededReader replaces the system's random numbers: a program that flies one mission and ends

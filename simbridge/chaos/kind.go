@@ -5,8 +5,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
 )
 
@@ -100,7 +102,7 @@ func (p *plan) drawKind(c *Config, k int) {
 	case Mixed:
 		p.drawCopters(r, func(i int) bool { return i%2 == 1 || p.Aircraft == 1 })
 	case Field:
-		p.drawSite(r)
+		p.drawSite(c, r)
 	}
 }
 
@@ -108,10 +110,12 @@ func (p *plan) drawKind(c *Config, k int) {
 type site struct {
 	Receiver      autopilot.Receiver
 	GustMPS2      float64
-	PowerLevel    []float64 // of each aircraft: what flying at 10 m/s costs over the leader's formula, and
-	PowerBend     []float64 // how much more it is for each 10 m/s more
-	BatteryAction float64   // COM_LOW_BAT_ACT
-	ReturnSlot    int       // in which the crew calls the last aircraft home, alone; 0: it does not
+	PowerLevel    []float64         // of each aircraft: what flying at 10 m/s costs over the leader's formula, and
+	PowerBend     []float64         // how much more it is for each 10 m/s more
+	BatteryAction float64           // COM_LOW_BAT_ACT
+	Radio         simnet.Conditions // of each aircraft's link, both ways
+	OneWay        bool              // of an aircraft whose link is cut nothing is received, while it receives all
+	ReturnSlot    int               // in which the crew calls the last aircraft home, alone; 0: it does not
 }
 
 // powerFactor is what flying costs over the leader's formula.
@@ -121,7 +125,7 @@ func (x *site) powerFactor(i int, speedMPS float64) float64 {
 }
 
 // drawSite draws a site, with a fleet of three to eight in half of the missions and five times as many slots in some.
-func (p *plan) drawSite(r *rand.Rand) {
+func (p *plan) drawSite(c *Config, r *rand.Rand) {
 	const manySlots = 200
 	if sizes := []int{3, 3, 3, 4, 4, 5, 6, 8}; r.IntN(2) == 0 && p.Aircraft == fleetOfTwo && !p.OneLink && !p.Crowd {
 		p.setFleet(sizes[r.IntN(len(sizes))], r)
@@ -137,6 +141,9 @@ func (p *plan) drawSite(r *rand.Rand) {
 	for range p.Aircraft {
 		x.PowerLevel, x.PowerBend = append(x.PowerLevel, 0.92+0.2*r.Float64()), append(x.PowerBend, 0.1*(2*r.Float64()-1))
 	}
+	const ms = float64(time.Millisecond)
+	x.Radio = simnet.Conditions{Latency: time.Duration(80 * ms * r.Float64()), Jitter: time.Duration(40 * ms * r.Float64())}
+	x.OneWay = !c.Processes && r.IntN(2) == 0
 	p.Site = x
 	if r.IntN(2) == 0 {
 		p.drawCopters(r, func(int) bool { return r.IntN(2) == 0 })
@@ -189,7 +196,7 @@ func (p *plan) drawCopters(r *rand.Rand, is func(i int) bool) {
 // addCopterFault adds one of an ArduCopter's own faults to some of the missions that have none.
 func (p *plan) addCopterFault(r *rand.Rand) {
 	cell := copterFaults[r.IntN(len(copterFaults))]
-	if r.IntN(2) == 0 || p.Faults[0].State == Idle || p.hasFault(StationSilence, PilotReturn) || p.hasFault(exclusiveWithCopterFaults...) ||
+	if r.IntN(2) == 0 || !p.fliesCopters() || p.Faults[0].State == Idle || p.hasFault(StationSilence, PilotReturn) || p.hasFault(exclusiveWithCopterFaults...) ||
 		!p.visits(cell.State) || p.hasFaultIn(cell.State) {
 		return
 	}

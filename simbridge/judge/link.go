@@ -65,7 +65,7 @@ var linkRules = []Rule{
 
 const (
 	periodS        = 0.1   // between setpoints
-	linkSlackS     = 0.11  // that one more setpoint is on its way
+	linkSlackS     = 0.11  // that one more setpoint is on its way, on a link without delay
 	graceS         = 0.005 // that a message is on its way
 	latestS        = 0.7   // of a late datagram
 	shownS         = 1.3   // until the next HEARTBEAT shows something
@@ -151,7 +151,7 @@ func (a *aircraft) beatsThat(show func(*heartbeat) bool) spans {
 // deaf is when the leader has not heard an aircraft since it was started or continued.
 func (c *check) deaf(a *aircraft) (all spans) {
 	for _, x := range c.fault(0, record.LeaderDown) {
-		all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + graceS})
+		all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()})
 	}
 	return newSpans(all...)
 }
@@ -164,13 +164,19 @@ func (c *check) assumeAll(a *aircraft, in spans, names ...string) spans {
 	return in
 }
 
+// linkSlackS is for one more setpoint that is on its way.
+func (a *aircraft) linkSlackS() float64 { return linkSlackS + a.LinkS }
+
+// graceS is for a message that is on its way.
+func (a *aircraft) graceS() float64 { return graceS + a.LinkS }
+
 func (c *check) pilot() {
 	for _, a := range c.aircraft {
 		for _, t := range a.notLed {
 			if math.IsInf(t.knownS, 1) {
 				continue
 			}
-			fromS := t.knownS + graceS
+			fromS := t.knownS + a.LinkS + a.graceS() // HEARTBEAT and setpoint are on their way
 			if c.excuses("late datagrams", a.number, t.knownS) {
 				fromS += latestS // a HEARTBEAT from before may come later
 			}
@@ -264,7 +270,7 @@ func (c *check) unordered() {
 	for _, a := range c.aircraft {
 		var ordered []span
 		for _, o := range c.armOrders(a) {
-			ordered = append(ordered, span{o.fromS, o.toS + linkSlackS})
+			ordered = append(ordered, span{o.fromS, o.toS + a.linkSlackS()})
 		}
 		grounded := a.in(func(s *state) bool { return s.Landed && !s.Armed })
 		c.none(a, grounded.without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
@@ -288,9 +294,9 @@ func (c *check) arm() {
 				continue
 			}
 			o := &orders[last-1]
-			c.holds(g.timeS, g.timeS <= o.toS+linkSlackS || deaf.contains(g.timeS-linkSlackS), "aircraft %d is to arm, and %s at %.1f s",
+			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()), "aircraft %d is to arm, and %s at %.1f s",
 				a.number, o.overWhy, o.toS)
-			c.atMost(g.timeS, g.timeS-o.firstS, armS+linkSlackS, "aircraft %d is to arm, first at %.1f s, and the order holds for %d s",
+			c.atMost(g.timeS, g.timeS-o.firstS, armS+a.linkSlackS(), "aircraft %d is to arm, first at %.1f s, and the order holds for %d s",
 				a.number, o.firstS, armS)
 		}
 	}
@@ -317,7 +323,7 @@ func (c *check) takeOff() {
 func (c *check) ground() {
 	for _, a := range c.aircraft {
 		off := a.in(func(s *state) bool { return s.Landed && !s.Armed })
-		shown := a.beatsThat(func(h *heartbeat) bool { return !h.Armed }).from(linkSlackS)
+		shown := a.beatsThat(func(h *heartbeat) bool { return !h.Armed }).from(a.LinkS + a.linkSlackS())
 		c.none(a, off.and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
 	}
 }
@@ -336,7 +342,7 @@ func (a *aircraft) silent(forS float64) (all spans) {
 
 func (c *check) noHeartbeat() {
 	for _, a := range c.aircraft {
-		c.none(a, a.silent(silentS+linkSlackS), (*arrival).isSetpoint, "sent no HEARTBEAT for 10 s")
+		c.none(a, a.silent(silentS+a.linkSlackS()), (*arrival).isSetpoint, "sent no HEARTBEAT for 10 s")
 	}
 }
 
@@ -349,7 +355,7 @@ func (c *check) gap() {
 		}
 		in = in.without(a.silent(silentS-soonS).wider(0, againS)) // it may have ended
 		in = c.assumeAll(a, in, "leader away", "link cut", "stream over")
-		c.noGaps(a, in, (*arrival).isSetpoint, most+graceS, "setpoint")
+		c.noGaps(a, in, (*arrival).isSetpoint, most+a.graceS(), "setpoint")
 	}
 }
 
@@ -380,7 +386,7 @@ func (c *check) rate(is func(*arrival) bool, most int, inS float64) {
 		for k := range a.got {
 			if g := &a.got[k]; is(g) {
 				timesS = append(timesS, g.timeS)
-				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS })
+				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS+a.LinkS })
 				c.atMost(g.timeS, float64(len(timesS)), float64(most), "aircraft %d receives %v, the %dth in %.0f s", a.number, g,
 					len(timesS), inS)
 			}
@@ -394,7 +400,7 @@ func (c *check) modeCommands() { c.rate(func(g *arrival) bool { return g.Command
 
 func (c *check) leaderDown() {
 	for _, a := range c.aircraft {
-		c.none(a, c.fault(0, record.LeaderDown).from(graceS), (*arrival).commands, "has no leader that runs")
+		c.none(a, c.fault(0, record.LeaderDown).from(a.graceS()), (*arrival).commands, "has no leader that runs")
 	}
 }
 
@@ -424,7 +430,7 @@ func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
 				continue
 			}
 			ageS := g.timeS - decidedS[last-1]
-			c.atMost(g.timeS, ageS, boundS+linkSlackS, "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g, ageS)
+			c.atMost(g.timeS, ageS, boundS+a.linkSlackS(), "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g, ageS)
 		}
 	}
 }
@@ -594,7 +600,7 @@ func (c *check) commandedSpeed() {
 	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
 		v, away := horizontalM(vectorOf(g.Setpoint.VelocityMPS)), horizontalM(g.requestedM())
 		c.atMost(g.timeS, v, a.speedMPS+slackMPS, "aircraft %d is commanded to %.2f m/s, the limit is %.1f", a.number, v, a.speedMPS)
-		c.atMost(g.timeS, away, a.speedMPS*(1+linkSlackS)+lagM+copterLags*a.stopsInM+a.toldM(),
+		c.atMost(g.timeS, away, a.speedMPS*(1+a.linkSlackS())+lagM+copterLags*a.stopsInM+a.toldM(),
 			"aircraft %d is to be %.1f m away in a second, the limit is %.1f m/s",
 			a.number, away, a.speedMPS)
 	})
@@ -717,5 +723,5 @@ func (c *check) leastM(g *arrival, o *aircraft, other *arrival) (leastM, boundM,
 		share = min(max(-rate*distanceM/(closingMPS*closingMPS), 0), 1)
 	}
 	leastM = math.Hypot(apart[0]+share*closing[0], apart[1]+share*closing[1])
-	return leastM, c.Physics.SeparationM - commandSlackM - linkSlackS*closingMPS, closingMPS
+	return leastM, c.Physics.SeparationM - commandSlackM - o.linkSlackS()*closingMPS, closingMPS
 }
