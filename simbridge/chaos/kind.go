@@ -196,8 +196,8 @@ func (p *plan) drawCopters(r *rand.Rand, is func(i int) bool) {
 // addCopterFault adds one of an ArduCopter's own faults to some of the missions that have none.
 func (p *plan) addCopterFault(r *rand.Rand) {
 	cell := copterFaults[r.IntN(len(copterFaults))]
-	if r.IntN(2) == 0 || !p.fliesCopters() || p.Faults[0].State == Idle || p.hasFault(StationSilence, PilotReturn) || p.hasFault(exclusiveWithCopterFaults...) ||
-		!p.visits(cell.State) || p.hasFaultIn(cell.State) {
+	if r.IntN(2) == 0 || !p.fliesCopters() || p.Faults[0].State == Idle || p.hasFault(StationSilence, PilotReturn) ||
+		p.hasFault(exclusiveWithCopterFaults...) || !p.visits(cell.State) || p.hasFaultIn(cell.State) {
 		return
 	}
 	f := fault{coverageCell: cell, DurationSlots: 3 + r.IntN(8), Aircraft: slices.Index(p.Copters, true), Severe: r.IntN(2) == 0}

@@ -296,8 +296,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 	for i := range m.Aircraft {
 		partner, p := partners[i], m.stands[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
-			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0", Partner: partner, Origin: origin,
-			Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
+			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0",
+			Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			Seed: m.plan.Seed,

@@ -294,7 +294,8 @@ func (c *check) arm() {
 				continue
 			}
 			o := &orders[last-1]
-			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()), "aircraft %d is to arm, and %s at %.1f s",
+			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()),
+				"aircraft %d is to arm, and %s at %.1f s",
 				a.number, o.overWhy, o.toS)
 			c.atMost(g.timeS, g.timeS-o.firstS, armS+a.linkSlackS(), "aircraft %d is to arm, first at %.1f s, and the order holds for %d s",
 				a.number, o.firstS, armS)

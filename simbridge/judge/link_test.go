@@ -56,7 +56,7 @@ func linkFlight(autopilot string) *flight {
 	}
 	for t := 1.0; t < overS; t++ {
 		if t >= offboardS {
-			f.beacons = append(f.beacons, beacon{t, telemetry.Slot{Slot: int(t - offboardS)}})
+			f.beacons = append(f.beacons, beacon{t, telemetry.Slot{Slot: int(t - offboardS), SlotMS: 1000, DecideByMS: 100}})
 			continue
 		}
 		f.statuses = append(f.statuses, status{t, telemetry.Status{State: telemetry.StateIdle}})
