@@ -514,6 +514,12 @@ func (c *check) climb() {
 			if watch.without(a.led).lengthS() > 0 || c.stopsClimb(o.deliveredS, min(off, c.endS)) {
 				continue
 			}
+			if slices.ContainsFunc(c.faults, func(x faultSpan) bool {
+				return x.kind == record.LeaderDown && x.text == "killed" && watch.contains(x.fromS)
+			}) {
+				c.finding.Assumed["its leader was started again, and finds it on the ground"]++
+				continue
+			}
 			bound := float64(withinS)
 			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
 				"late datagrams", "storm"} {
