@@ -439,7 +439,9 @@ func (c *check) stale() {
 	moves := func(g *arrival) bool { return horizontalM(vectorOf(g.Setpoint.VelocityMPS)) > stillMPS }
 	decidesS := 0.0 // after a beacon
 	for _, b := range c.beacons {
-		decidesS = max(decidesS, b.DecideByMS/b.SlotMS)
+		if b.SlotMS > 0 {
+			decidesS = max(decidesS, b.DecideByMS/b.SlotMS)
+		}
 	}
 	c.sinceDecided(moves, decidesS+ttlS)
 }
