@@ -303,11 +303,13 @@ func (m *mission) injectUnready(ctx context.Context, f fault) error {
 func (m *mission) injectArmingRefused(ctx context.Context, f fault) (met bool, err error) {
 	a := m.autopilots[f.Aircraft]
 	a.RefuseArming("Throttle is not zero")
+	m.noteFault(record.StaysDown, f.Aircraft+1, false, "")
 	go func() {
 		for began := m.elapsedSlots(); ctx.Err() == nil && (m.isIn(Idle) || m.elapsedSlots() < began+1); m.sleepSlots(ctx, 1) {
 		}
 		m.sleepSlots(ctx, armTimeoutS+6)
 		a.RefuseArming("")
+		m.noteFault(record.StaysDown, f.Aircraft+1, true, "")
 	}()
 	return true, nil
 }

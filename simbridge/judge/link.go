@@ -446,7 +446,9 @@ func (c *check) stale() {
 	moves := func(g *arrival) bool { return horizontalM(vectorOf(g.Setpoint.VelocityMPS)) > stillMPS }
 	decidesS := 0.0 // after a beacon
 	for _, b := range c.beacons {
-		decidesS = max(decidesS, b.DecideByMS/b.SlotMS)
+		if b.SlotMS > 0 {
+			decidesS = max(decidesS, b.DecideByMS/b.SlotMS)
+		}
 	}
 	c.sinceDecided(moves, decidesS+ttlS)
 }
@@ -508,7 +510,7 @@ func (c *check) engages() {
 			}
 			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
 				len(timesS))
-			if g.timeS < c.slotsEndS() { // one that comes home need not climb
+			if g.timeS < c.slotsEndS() && !c.homeward(a).contains(g.timeS) { // one that comes home need not climb
 				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,
 					g.Position[2])
 			}

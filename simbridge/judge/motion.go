@@ -22,8 +22,8 @@ var motionRules = []Rule{
 		"the simulated aircraft overshoots to 106.7 m", (*check).height},
 	{"speed", "true speed, in OFFBOARD for 3 s", "the lesser limit of configuration and autopilot, a tenth and 1 m/s", contract + "V_max",
 		(*check).speed},
-	{"hold", "true speed, 8 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
-	{"hold drifts", "true position, from 8 s after a hold on", "1.5 m from where it was then", contract + "hold", (*check).drift},
+	{"hold", "true speed, 10 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
+	{"hold drifts", "true position, from 10 s after a hold on", "1.5 m from where it was then", contract + "hold", (*check).drift},
 	{"moves on", "true motion of the fleet after a resume", "8 m in 12 s", contract + "resume", (*check).movesOn},
 	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
@@ -114,7 +114,7 @@ func (c *check) separation(leastM float64) {
 }
 
 // unsteered is whether an aircraft cannot be kept clear of another one that its leader does not command: it climbs by its
-// autopilot, or its leader is not there.
+// autopilot, the crew stopped it, or its leader is not there.
 func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 	if otherLed {
 		return false
@@ -123,7 +123,19 @@ func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 		c.finding.Assumed["climbs by its autopilot"] += record.PeriodS
 		return true
 	}
+	if c.isStopped(a, s.timeS) {
+		c.finding.Assumed["stopped by the crew"] += record.PeriodS
+		return true
+	}
 	return c.excuses("leader away", a.number, s.timeS) || c.excuses("link cut", a.number, s.timeS)
+}
+
+// isStopped reports whether the crew stopped an aircraft, and has not given it back for long enough to fly clear.
+func (f *flight) isStopped(a *aircraft, timeS float64) bool {
+	const clearS = 2
+	return slices.ContainsFunc(f.missionOrders(telemetry.ActionStop), func(o *order) bool {
+		return o.names(a.number) && o.deliveredS <= timeS && timeS < f.givenBackAfter(a, o.deliveredS)+clearS
+	})
 }
 
 // outsideM is how far a position is outside the area; below 0 inside.
@@ -220,7 +232,7 @@ func (f *flight) near(a *aircraft, withinM float64) spans {
 }
 
 // stopS is how long an aircraft takes to stand still, once it is to hold.
-const stopS = 8
+const stopS = 10
 
 // heldStill is when an aircraft is to stand still: a hold is in force, and nothing keeps its leader from it.
 func (c *check) heldStill(a *aircraft) spans {
@@ -500,6 +512,12 @@ func (c *check) climb() {
 			}
 			watch := spans{{o.deliveredS, min(off, c.endS, o.deliveredS+3*withinS)}}
 			if watch.without(a.led).lengthS() > 0 || c.stopsClimb(o.deliveredS, min(off, c.endS)) {
+				continue
+			}
+			if slices.ContainsFunc(c.faults, func(x faultSpan) bool {
+				return x.kind == record.LeaderDown && x.text == "killed" && watch.contains(x.fromS)
+			}) {
+				c.finding.Assumed["its leader was started again, and finds it on the ground"]++
 				continue
 			}
 			bound := float64(withinS)
