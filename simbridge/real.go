@@ -26,7 +26,7 @@ func realCommand(ctx context.Context, call *cli.Call) error {
 	call.Flags.StringVar(&c.Out, "out", "out/real", "`folder` of records and results")
 	skip := call.Flags.Bool("skip", false, "without builds of the autopilots say so, and end well")
 	inside := call.Flags.String("inside", "", "run this `script` of a flight, in a network of its own; simbridge real starts this itself")
-	probes := call.Flags.Bool("probes", false, "ask the real autopilots and the simulated ones the same questions, and compare; -only names probes")
+	probes := call.Flags.Bool("probes", false, "ask real autopilots and simulated ones the same, and compare; -only names probes")
 	kinds := call.Flags.String("autopilot", "px4,ardupilot", "`kinds` that -probes asks")
 	asked := call.Flags.String("asked", "", "ask the one `side` of -autopilot here, real or simulated; -probes itself starts this")
 	asJSON := call.JSONFlag()
@@ -74,6 +74,9 @@ func compareProbes(ctx context.Context, c real.Config, kinds string, asJSON bool
 		p.Kinds = append(p.Kinds, probe.Kind(k))
 	}
 	rows, err := real.Probe(ctx, p, call.Stderr)
+	if rows == nil {
+		return err
+	}
 	table := call.Stdout
 	if asJSON {
 		table = call.Stderr

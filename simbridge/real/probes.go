@@ -180,8 +180,8 @@ func (s *subject) PowerCycle(fresh bool) error {
 	at := fmt.Sprintf("%.6f,%.6f,%.0f,0", probe.Home.LatDeg, probe.Home.LonDeg, probe.Home.AltM)
 	line := map[probe.Kind][]string{
 		probe.PX4: {px4 + "/bin/px4", "-i", "0", "-d", px4 + "/etc"},
-		probe.ArduPilot: {copter + "/build/sitl/bin/arducopter", "--model", "quad", "--speedup", "1", "-I", "0", "--sysid", "1", "--home", at,
-			"--defaults", strings.Join([]string{copter + "/Tools/autotest/default_params/copter.parm", configs + "/ardupilot/leader.parm",
+		probe.ArduPilot: {copter + "/build/sitl/bin/arducopter", "--model", "quad", "--speedup", "1", "-I", "0", "--sysid", "1",
+			"--home", at, "--defaults", strings.Join([]string{copter + "/Tools/autotest/default_params/copter.parm", configs + "/ardupilot/leader.parm",
 				configs + "/ardupilot/sitl.parm"}, ","), "--serial0", "udpclient:127.0.0.1:14540"},
 	}[s.kind]
 	log, err := os.OpenFile("autopilot.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -192,7 +192,8 @@ func (s *subject) PowerCycle(fresh bool) error {
 	s.process = exec.Command(line[0], line[1:]...)
 	s.process.Dir, s.process.Stdout, s.process.Stderr = subjectFolder, log, log
 	s.process.Env = append(os.Environ(), "PATH="+configs+"/px4:"+os.Getenv("PATH"), "PX4_SYS_AUTOSTART=10040",
-		"PX4_SIM_MODEL=sihsim_quadx", fmt.Sprintf("PX4_HOME_LAT=%.6f", probe.Home.LatDeg), fmt.Sprintf("PX4_HOME_LON=%.6f", probe.Home.LonDeg),
+		"PX4_SIM_MODEL=sihsim_quadx", fmt.Sprintf("PX4_HOME_LAT=%.6f", probe.Home.LatDeg),
+		fmt.Sprintf("PX4_HOME_LON=%.6f", probe.Home.LonDeg),
 		fmt.Sprintf("PX4_HOME_ALT=%.0f", probe.Home.AltM))
 	if err := s.process.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", line[0], err)

@@ -290,11 +290,15 @@ func lowBattery(s *station) {
 // down watches the end of a descent.
 func (s *station) down(beganS float64) {
 	s.set("last descent", s.rate(6, 1.5, -1))
-	s.await("touching the ground", func() bool { return s.at.Position.UpM < 0.25 && math.Abs(s.at.Velocity.UpM) < 0.2 }, 60)
+	s.await("touching the ground", func() bool {
+		return s.isLanded() || s.at.Position.UpM < 0.25 && math.Abs(s.at.Velocity.UpM) < 0.2
+	}, 60)
 	touchedS := s.nowS
 	s.await("landing", s.isLanded, 60)
 	s.set("landed after", s.nowS-beganS)
-	s.set("landed after touching", s.nowS-touchedS)
+	if s.kind == ArduPilot { // a PX4's height is not that exact
+		s.set("landed after touching", s.nowS-touchedS)
+	}
 	landedS := s.nowS
 	s.await("disarming", func() bool { return !s.armed() }, 30)
 	s.set("disarmed after that", s.nowS-landedS)

@@ -166,7 +166,8 @@ func (s *station) receive(m message.Message) {
 		s.clock(m.TimeBootMs)
 	case *common.MessageGlobalPositionInt:
 		s.clock(m.TimeBootMs)
-		s.at = autopilot.Body{Position: Home.ToLocal(geo.Point{LatDeg: float64(m.Lat) / 1e7, LonDeg: float64(m.Lon) / 1e7, AltM: Home.AltM}),
+		at := geo.Point{LatDeg: float64(m.Lat) / 1e7, LonDeg: float64(m.Lon) / 1e7, AltM: Home.AltM}
+		s.at = autopilot.Body{Position: Home.ToLocal(at),
 			Velocity: geo.Local{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100, UpM: -float64(m.Vz) / 100}}
 		s.at.Position.UpM = float64(m.RelativeAlt) / 1000
 		s.traceRow()
