@@ -181,8 +181,9 @@ func (s *subject) PowerCycle(fresh bool) error {
 	line := map[probe.Kind][]string{
 		probe.PX4: {px4 + "/bin/px4", "-i", "0", "-d", px4 + "/etc"},
 		probe.ArduPilot: {copter + "/build/sitl/bin/arducopter", "--model", "quad", "--speedup", "1", "-I", "0", "--sysid", "1",
-			"--home", at, "--defaults", strings.Join([]string{copter + "/Tools/autotest/default_params/copter.parm", configs + "/ardupilot/leader.parm",
-				configs + "/ardupilot/sitl.parm"}, ","), "--serial0", "udpclient:127.0.0.1:14540"},
+			"--home", at, "--serial0", "udpclient:127.0.0.1:14540", "--defaults", strings.Join([]string{
+				copter + "/Tools/autotest/default_params/copter.parm", configs + "/ardupilot/leader.parm",
+				configs + "/ardupilot/sitl.parm"}, ",")},
 	}[s.kind]
 	log, err := os.OpenFile("autopilot.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
