@@ -20,7 +20,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test sitl sitlacts emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
+.PHONY: help run test sitl sitlacts probes emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,8 @@ sitl: build ## fly a mission on two real PX4, two ArduCopter and one of each, by
 	bin/simbridge real -skip -repeat $(REPEAT)
 sitlacts: build ## fly what may go wrong on real autopilots; REPEAT=2 of each
 	bin/simbridge real -acts -repeat $(REPEAT)
+probes: build ## ask real autopilots and simulated ones the same, ten minutes; what differs fails
+	bin/simbridge real -probes -skip -out out/probes
 REPEAT ?= 1
 
 # The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants, and tests of

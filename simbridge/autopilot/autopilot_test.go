@@ -272,7 +272,7 @@ func TestTracking(t *testing.T) {
 	}
 
 	// No setpoint makes it exceed MPC_XY_VEL_MAX.
-	fly(6, localSetpoint(positionAndVelocity, 1e30, -1e30, 30, 1e30, math.Inf(1)))
+	fly(8, localSetpoint(positionAndVelocity, 1e30, -1e30, 30, 1e30, math.Inf(1)))
 	if speed := v.body.SpeedMPS(); speed > 30.5 || speed < 25 {
 		t.Errorf("flies at %.1f m/s, limit 30", speed)
 	}
@@ -995,7 +995,7 @@ func TestCheckNamesTheSimulatedParameters(t *testing.T) {
 		name, want string
 		x          float64
 	}{
-		{false, "MPC_XY_P", ", BAT1_CAPACITY, BAT1_N_CELLS, ", 5},
+		{false, "MPC_XY_TRAJ_P", ", BAT1_CAPACITY, BAT1_N_CELLS, ", 5},
 		{false, "MPC_XY_VEL_MAX", ", MPC_XY_VEL_MAX, ", -1},
 		{true, "WPNAV_P", ", WPNAV_SPEED, ", 5},
 	} {
@@ -1052,6 +1052,7 @@ func cruising(mps float64) *vehicle {
 			v.step()
 		}
 	}
+	v.body.Velocity.EastM, v.velocityIntegral.EastM = mps, dragPerS*mps
 	return v
 }
 

@@ -11,20 +11,27 @@ import (
 // DescentShare is the part of MPC_Z_V_AUTO_DN with which PX4 1.16 descends: 1.17 to 1.29 m/s of 1.5, 2.49 of 3.
 const DescentShare = 0.83
 
+// Parts of MPC_Z_VEL_MAX_UP and MPC_LAND_SPEED with which PX4 climbs and lands, as measured: it comes to them slowly.
+const (
+	climbShare = 0.93
+	landShare  = 0.88
+)
+
 // LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
 const LandDetectS = 5.0
 
 // The position and velocity loops, after PX4's MulticopterPositionControl. With
 // drag, a bare velocity of 2 m/s gives 1.4 to 1.7 m/s in the first seconds, as
-// was measured on PX4; a position target beside it closes the rest. Of the 1.8/s
-// of MPC_XY_VEL_P_ACC, 1.1 follow PX4's turns from 8 m/s east to west and its
-// starts and stops best, with a lag of 0.1 s (0.65 m/s of error, root mean square).
+// was measured on PX4; a position target beside it closes the rest. Gains, drag and lag are
+// those with which it follows PX4's starts, turns and steps best (simbridge/real/probe: 0.5 m/s
+// of error, root mean square), less than its own parameters say.
 const (
 	positionGain      = 0.95 // MPC_XY_P, 1/s
-	velocityGain      = 1.1  // 1/s
-	accelLagS         = 0.1  // s, of the acceleration behind the command
-	integralGain      = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
-	dragPerS          = 0.9  // m/s^2 lost per m/s
+	arrivalGain       = 0.57 // 1/s, upwards in PX4's own modes
+	velocityGain      = 0.87 // 1/s
+	accelLagS         = 0.11 // s, of the acceleration behind the command
+	integralGain      = 0.13 // 1/s^2
+	dragPerS          = 0.6  // m/s^2 lost per m/s
 	accelMPS2         = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2         = 4.0
 	integralMax       = 30.0 // m/s^2, enough to hold any speed against the drag
@@ -45,9 +52,15 @@ const (
 func (v *vehicle) integrate() {
 	if v.groundContact && !v.liftsOff() {
 		v.body.Velocity, v.velocityIntegral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
-		if !v.landed && (!v.armed || v.elapsedS(v.groundContactUS) > LandDetectS) {
+		detectS := LandDetectS
+		if v.conf.Copter {
+			detectS = copterLandDetectS
+		}
+		if !v.landed && (!v.armed || v.elapsedS(v.groundContactUS) > detectS) {
 			v.landed, v.landedUS = true, v.timeUS
-			v.queueStatusText(common.MAV_SEVERITY_INFO, "Landing detected")
+			if !v.conf.Copter {
+				v.queueStatusText(common.MAV_SEVERITY_INFO, "Landing detected")
+			}
 		}
 		return
 	}
@@ -106,7 +119,14 @@ func (v *vehicle) velocityCommand() geo.Local {
 		return v.velocityTowards(to)
 	case ModeReturn:
 		home := v.holdPosition
-		if v.returnDescending = v.returnDescending || v.homeDistanceM() < atHomeM; v.returnDescending {
+		if v.homeDistanceM() < atHomeM && v.overHomeUS == 0 {
+			v.overHomeUS = v.timeUS
+		}
+		waitS := 0.0
+		if v.conf.Copter {
+			waitS = copterLoiterS
+		}
+		if v.returnDescending = v.overHomeUS != 0 && v.elapsedS(v.overHomeUS) >= waitS; v.returnDescending {
 			return v.descentVelocity(home)
 		}
 		if v.body.Position.UpM < home.UpM-1 { // climb first
@@ -133,14 +153,13 @@ func (v *vehicle) velocityCommand() geo.Local {
 
 // brake is a PX4 that comes to rest in Hold, as measured: 23 m on from 9.5 m/s, in 4.9 s, and it stays there.
 type brake struct {
-	on      bool
-	sinceUS int64
-	mps2    float64
+	on   bool
+	mps2 float64
 }
 
 const (
-	brakeLagS  = 0.8  // until it begins
-	brakeMPS2  = 3.0  // MPC_ACC_HOR
+	brakeMPS2  = 2.3  // of 3, MPC_ACC_HOR
+	brakePerS  = 1.0  // no more than this times the speed
 	brakeMPS3  = 4.0  // MPC_JERK_AUTO
 	brakeStill = 0.05 // m/s
 )
@@ -154,10 +173,7 @@ func (v *vehicle) brakeAcceleration() (east, north float64) {
 		b.on = false
 		return 0, 0
 	}
-	if v.elapsedS(b.sinceUS) < brakeLagS {
-		return 0, 0
-	}
-	want := min(brakeMPS2, math.Sqrt(2*brakeMPS3*speed)) // no more than can be taken back by the time that it is still
+	want := min(brakeMPS2, brakePerS*speed)
 	b.mps2 = min(b.mps2+clamp(want-b.mps2, -brakeMPS3*stepS, brakeMPS3*stepS), speed/stepS)
 	return -b.mps2 * v.body.Velocity.EastM / speed, -b.mps2 * v.body.Velocity.NorthM / speed
 }
@@ -174,16 +190,35 @@ func (v *vehicle) offboardVelocity() geo.Local {
 	}
 	s := &v.setpoint
 	p := v.body.Position
-	east := orZero(s.Velocity.EastM) + positionGain*orZero(s.Position.EastM-p.EastM)
-	north := orZero(s.Velocity.NorthM) + positionGain*orZero(s.Position.NorthM-p.NorthM)
+	approach := v.approach(geo.Local{EastM: orZero(s.Position.EastM - p.EastM), NorthM: orZero(s.Position.NorthM - p.NorthM)})
+	east, north := orZero(s.Velocity.EastM)+approach.EastM, orZero(s.Velocity.NorthM)+approach.NorthM
 	up := orZero(s.Velocity.UpM) + orZero(s.Position.UpM-p.UpM)
 	return v.limitVelocity(geo.Local{EastM: east, NorthM: north, UpM: up}, v.params.get("MPC_XY_VEL_MAX"))
+}
+
+// approach is the horizontal velocity for the rest of a way. An ArduCopter's can be taken back by half of its acceleration, after
+// its sqrt_controller.
+func (v *vehicle) approach(way geo.Local) geo.Local {
+	gain := positionGain
+	if v.conf.Copter {
+		gain = 1
+		if d, linearM := way.HorizontalM(), v.params.get("WPNAV_ACCEL")/200; d > linearM {
+			gain = math.Sqrt(2*linearM*(d-linearM/2)) / d
+		}
+	}
+	return geo.Local{EastM: gain * way.EastM, NorthM: gain * way.NorthM}
 }
 
 // velocityTowards flies to a point at cruise speed and stays there.
 func (v *vehicle) velocityTowards(to geo.Local) geo.Local {
 	way := to.Sub(v.body.Position)
-	return v.limitVelocity(geo.Local{EastM: positionGain * way.EastM, NorthM: positionGain * way.NorthM, UpM: way.UpM},
+	gainUp := 1.0
+	if !v.conf.Copter {
+		gainUp = arrivalGain
+	}
+	want := v.approach(way)
+	want.UpM = gainUp * way.UpM
+	return v.limitVelocity(want,
 		v.params.get("MPC_XY_CRUISE"))
 }
 
@@ -195,6 +230,9 @@ func (v *vehicle) descentVelocity(at geo.Local) geo.Local {
 	}
 	if v.heightM() < v.params.get("MPC_LAND_ALT1") {
 		want.UpM = -v.params.get("MPC_LAND_SPEED")
+		if !v.conf.Copter {
+			want.UpM *= landShare
+		}
 	}
 	return want
 }
@@ -211,6 +249,9 @@ func (v *vehicle) limitVelocity(want geo.Local, horizontalMPS float64) geo.Local
 // maxClimbMPS is reduced near the ground, and after lift-off.
 func (v *vehicle) maxClimbMPS() float64 {
 	most := v.params.get("MPC_Z_VEL_MAX_UP")
+	if !v.conf.Copter {
+		most *= climbShare
+	}
 	if v.mode == ModeTakeoff && v.heightM() < slowTakeoffBelowM {
 		most = min(most, v.params.get("MPC_TKO_SPEED"))
 	}
@@ -249,7 +290,7 @@ func (v *vehicle) liftsOff() bool {
 	if v.elapsedS(v.liftStartUS) < takeoffDetectS {
 		return false
 	}
-	if v.landed {
+	if v.landed && !v.conf.Copter {
 		v.queueStatusText(common.MAV_SEVERITY_INFO, "Takeoff detected")
 	}
 	v.groundContact, v.landed, v.flownSinceArmed = false, false, true

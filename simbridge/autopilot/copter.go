@@ -51,27 +51,42 @@ func (v *vehicle) modeName() string {
 	return v.mode.String()
 }
 
-// How long after its boot an ArduCopter's checks pass, as measured: in GUIDED they need a position estimate too.
+// How long after its boot the checks pass, as measured: an ArduCopter's in GUIDED need a position estimate too.
 const (
-	copterReadyS = 23.6
-	guidedReadyS = 41.6
+	px4ReadyS         = 4.2
+	copterInitialiseS = 1.5
+	copterReadyS      = 23.6
+	guidedReadyS      = 41.6
 )
 
-// copterUnready is why an ArduCopter's checks fail so soon after its boot, in its mode; empty: they pass.
-func (v *vehicle) copterUnready() string {
+// unready is why the checks fail, in an ArduCopter's mode; empty: they pass. An ArduCopter's battery failsafe lasts until its boot.
+func (v *vehicle) unready() string {
 	s := v.elapsedS(v.bootUS)
 	if v.bootUS == 0 {
 		s += v.conf.BootedS
 	}
 	switch {
+	case v.armingDenial != "":
+		return v.armingDenial
+	case !v.conf.Copter && s < px4ReadyS:
+		return "Resolve system health failures first"
 	case !v.conf.Copter:
+	case s < copterInitialiseS:
+		return "System not initialised"
 	case s < copterReadyS:
 		return "AHRS: waiting for home"
 	case s < guidedReadyS && v.intendedMode != ModeStabilize:
 		return "Need Position Estimate"
+	case v.copterFailsafe.battery:
+		return "Battery failsafe"
 	}
 	return ""
 }
+
+const (
+	copterLandDetectS = 1.5
+	copterLoiterS     = 10 // over home: RTL_LOIT_TIME is 5 s, it comes to rest before, and begins slowly to descend
+)
 
 const copterSinkMPS = 2.5 // in LOITER, with the throttle at zero
 
@@ -101,6 +116,7 @@ func copterParams(capacityJ float64) params {
 		{"GUID_TIMEOUT", 1, false},
 		{"LAND_ALT_LOW", 1000, false}, // cm
 		{"LAND_SPEED", 50, false},     // cm/s
+		{"LAND_SPEED_HIGH", 0, false}, // cm/s; 0: WPNAV_SPEED_DN
 		{"PSC_JERK_XY", 20, false},
 		{"PSC_POSXY_P", 1, false},
 		{"RTL_ALT", 1500, false}, // cm
@@ -130,7 +146,7 @@ var counterparts = map[string]struct {
 	"MPC_LAND_ALT1":    {"LAND_ALT_LOW", 0.01},
 	"RTL_RETURN_ALT":   {"RTL_ALT", 0.01},
 	"COM_OF_LOSS_T":    {"", 1},
-	"COM_DISARM_LAND":  {"", 1},
+	"COM_DISARM_LAND":  {"", 0.5},
 	"COM_DISARM_PRFLT": {"", 10},
 	"COM_LOW_BAT_ACT":  {"", 1},
 	"COM_OBL_RC_ACT":   {"", 3},
@@ -138,7 +154,7 @@ var counterparts = map[string]struct {
 
 // copterFailsafe is why an ArduCopter left the mode that it was commanded.
 type copterFailsafe struct {
-	gcs, battery bool
+	gcs, battery bool  // the battery's lasts until the next boot
 	lowSinceUS   int64 // its voltage is low since; 0: it is not
 }
 
@@ -149,7 +165,7 @@ func (v *vehicle) applyCopterFailsafes() {
 	f := &v.copterFailsafe
 	actions := map[float64]Mode{1: ModeLand, 2: ModeReturn}
 	if !v.armed || v.landed {
-		*f = copterFailsafe{}
+		f.gcs, f.lowSinceUS = false, 0
 		return
 	}
 	silent := v.gcsHeartbeatUS != 0 && v.elapsedS(v.gcsHeartbeatUS) > v.params.get("FS_GCS_TIMEOUT")
@@ -172,10 +188,13 @@ func (v *vehicle) applyCopterFailsafes() {
 	}
 }
 
-// guidedVelocity follows the setpoints of GUIDED, and stops where they end.
+// guidedVelocity follows the setpoints of GUIDED, and stops at the last target where they end, as measured.
 func (v *vehicle) guidedVelocity() geo.Local {
-	if v.setpointUS == 0 || v.elapsedS(v.setpointUS) > v.params.get("GUID_TIMEOUT") {
-		return v.stopVelocity()
+	if late := v.elapsedS(v.setpointUS) > v.params.get("GUID_TIMEOUT"); late {
+		if v.setpointUS == 0 || math.IsNaN(v.setpoint.Position.EastM) {
+			return v.stopVelocity()
+		}
+		v.setpoint.Velocity = geo.Local{} // it goes to its last target, and stays there
 	}
 	v.holdPosition = v.body.Position
 	return v.offboardVelocity()
@@ -194,8 +213,14 @@ func (v *vehicle) stopVelocity() geo.Local {
 // one: no more than can be taken back by the time that the velocity is reached, after
 // ArduPilot's sqrt_controller. The drag is made up for.
 func (v *vehicle) copterAcceleration(want geo.Local) (east, north float64) {
-	const gainPerS = 2.0
-	most, jerk := v.params.get("WPNAV_ACCEL")/100, v.params.get("PSC_JERK_XY")
+	gainPerS, share := 1.3, 0.75 // in GUIDED
+	switch v.mode {
+	case ModeHold:
+		gainPerS, share = 2, 1
+	case ModeReturn:
+		gainPerS, share = 0.8, 0.5
+	}
+	most, jerk := share*v.params.get("WPNAV_ACCEL")/100, v.params.get("PSC_JERK_XY")
 	missing := want.Sub(v.body.Velocity)
 	missing.UpM = 0
 	if off := missing.HorizontalM(); off > 0 {
@@ -218,11 +243,11 @@ func (v *vehicle) copterTakeOff(heightM float64) common.MAV_RESULT {
 	return common.MAV_RESULT_ACCEPTED
 }
 
-// plainParameters undoes PX4's encoding of integers.
+// plainParameters undoes PX4's encoding of integers, which are small here.
 func plainParameters(out []message.Message) []message.Message {
 	for _, m := range out {
 		if p, ok := m.(*common.MessageParamValue); ok && p.ParamType == common.MAV_PARAM_TYPE_INT32 {
-			p.ParamValue = float32(int32(math.Float32bits(p.ParamValue)))
+			p.ParamValue, p.ParamType = float32(int32(math.Float32bits(p.ParamValue))), common.MAV_PARAM_TYPE_INT8
 		}
 	}
 	return out

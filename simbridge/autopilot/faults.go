@@ -50,6 +50,7 @@ func (v *vehicle) reboot(inAir bool) {
 	v.battery.ResetCounters()
 	v.streams = defaultStreams(v.conf.Speed)
 	if v.conf.Copter {
+		v.battery.TakeForFull()
 		v.intendedMode, v.mode, v.copterFailsafe, v.gcsHeartbeatUS = ModeStabilize, ModeStabilize, copterFailsafe{}, 0
 		v.streams.onlyHeartbeat()
 	}

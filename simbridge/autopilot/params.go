@@ -38,6 +38,7 @@ func defaultParams(capacityJ float64) params {
 		{"MPC_LAND_SPEED", 0.7, false},
 		{"MPC_TKO_SPEED", 1.5, false},
 		{"MPC_XY_CRUISE", 5, false},
+		{"MPC_XY_P", positionGain, false},
 		{"MPC_XY_VEL_MAX", 12, false},
 		{"MPC_Z_VEL_MAX_DN", 1.5, false},
 		{"MPC_Z_VEL_MAX_UP", 3, false},
@@ -117,16 +118,19 @@ func (p params) paramValue(i int) *common.MessageParamValue {
 	return m
 }
 
-// handleParamSet handles PARAM_SET; a wrong type is ignored, as by PX4.
-func (p params) handleParamSet(m *common.MessageParamSet) (i int, ok bool) {
+// handleParamSet handles PARAM_SET; of a wrong type it changes nothing. It returns which parameter is answered, -1 for none.
+func (p params) handleParamSet(m *common.MessageParamSet) (i int) {
 	i = p.index(m.ParamId)
+	ok := i >= 0
 	switch {
-	case i < 0:
-		return 0, false
+	case !ok:
 	case p[i].integer && m.ParamType == common.MAV_PARAM_TYPE_INT32:
-		return i, p.set(m.ParamId, float64(int32(math.Float32bits(m.ParamValue))))
+		ok = p.set(m.ParamId, float64(int32(math.Float32bits(m.ParamValue))))
 	case !p[i].integer && m.ParamType == common.MAV_PARAM_TYPE_REAL32:
-		return i, p.set(m.ParamId, float64(m.ParamValue))
+		ok = p.set(m.ParamId, float64(m.ParamValue))
 	}
-	return 0, false
+	if !ok {
+		return -1
+	}
+	return i
 }

@@ -25,7 +25,7 @@ func testConfig() Config {
 	p := physics.DefaultConstants().Propulsion
 	return Config{
 		SystemID: 3, Listen: "127.0.0.1:0", Origin: origin, Start: geo.Local{EastM: 333, NorthM: 500},
-		Speed: 1, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true},
+		Speed: 1, CapacityJ: 150e3, Battery: battery.Fields{Current: true, Energy: true, Remaining: true}, BootedS: 60,
 		Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30},
 		PowerW:     func(_ int, velocityMPS geo.Local) float64 { return p.PowerW(velocityMPS.HorizontalM()) },
 		Log:        slog.New(slog.DiscardHandler),

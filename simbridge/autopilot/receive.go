@@ -69,19 +69,19 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 			float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
 	case *common.MessageParamRequestRead:
 		i := int(m.ParamIndex)
-		if i < 0 {
-			i = v.params.index(m.ParamId)
+		if i >= 0 {
+			return v.paramValues(i, i+1)
 		}
-		return v.paramValues(i, i+1)
+		i = v.params.index(m.ParamId)
+		return v.namedParameter(i)
 	case *common.MessageParamRequestList:
 		return v.paramValues(0, len(v.params))
 	case *common.MessageParamSet:
 		if v.conf.Copter && v.params.index(m.ParamId) >= 0 && v.params.set(m.ParamId, float64(m.ParamValue)) {
-			i := v.params.index(m.ParamId)
-			return v.paramValues(i, i+1)
+			return v.namedParameter(v.params.index(m.ParamId))
 		}
-		if i, ok := v.params.handleParamSet(m); ok && !v.conf.Copter {
-			return v.paramValues(i, i+1)
+		if !v.conf.Copter {
+			return v.namedParameter(v.params.handleParamSet(m))
 		}
 	}
 	return nil
@@ -97,6 +97,15 @@ func target(m message.Message) (system, component int) {
 		return -1
 	}
 	return field("TargetSystem"), field("TargetComponent")
+}
+
+// namedParameter is the PARAM_VALUE of one that was asked for by its name: an ArduCopter does not tell its number then.
+func (v *vehicle) namedParameter(i int) []message.Message {
+	out := v.paramValues(i, i+1)
+	if v.conf.Copter && len(out) > 0 {
+		out[0].(*common.MessageParamValue).ParamIndex = math.MaxUint16
+	}
+	return out
 }
 
 // paramValues are PARAM_VALUEs as this kind of autopilot encodes them.
@@ -169,8 +178,13 @@ func (v *vehicle) execute(c command) (result common.MAV_RESULT, out []message.Me
 		v.requestMode(ModeReturn)
 	case common.MAV_CMD_SET_MESSAGE_INTERVAL:
 		s := v.streams.find(float32(c.param[0]))
-		if s == nil || math.IsNaN(c.param[1]) {
+		switch {
+		case s == nil && v.conf.Copter:
+			return common.MAV_RESULT_DENIED, nil
+		case s == nil || math.IsNaN(c.param[1]):
 			return common.MAV_RESULT_FAILED, nil
+		case s.id == heartbeatID && !v.conf.Copter: // once a second, whatever is asked
+			return accepted, nil
 		}
 		s.setInterval(float32(c.param[1]), v.timeUS)
 	case common.MAV_CMD_GET_MESSAGE_INTERVAL:
@@ -181,14 +195,23 @@ func (v *vehicle) execute(c command) (result common.MAV_RESULT, out []message.Me
 		return accepted, []message.Message{m}
 	case common.MAV_CMD_REQUEST_MESSAGE:
 		s := v.streams.find(float32(c.param[0]))
-		if s == nil {
+		switch {
+		case s == nil && v.conf.Copter:
+			return common.MAV_RESULT_FAILED, nil
+		case s == nil:
 			return common.MAV_RESULT_DENIED, nil
 		}
 		return accepted, []message.Message{s.build(v)}
 	case common.MAV_CMD_REQUEST_AUTOPILOT_CAPABILITIES:
 		return accepted, []message.Message{autopilotVersion(v)}
-	case common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN: // not in PX4's simulation
-		return common.MAV_RESULT_DENIED, nil
+	case common.MAV_CMD_PREFLIGHT_REBOOT_SHUTDOWN:
+		switch {
+		case !v.conf.Copter: // not in PX4's simulation
+			return common.MAV_RESULT_DENIED, nil
+		case v.armed:
+			return common.MAV_RESULT_FAILED, nil
+		}
+		v.reboot(false)
 	default:
 		return common.MAV_RESULT_UNSUPPORTED, nil
 	}
@@ -199,17 +222,25 @@ func (v *vehicle) armOrDisarm(param [7]float64) common.MAV_RESULT {
 	switch {
 	case param[0] == 1:
 		if !v.arm() {
-			return common.MAV_RESULT_TEMPORARILY_REJECTED
+			return v.refusal()
 		}
 	case param[0] != 0:
 		return common.MAV_RESULT_UNSUPPORTED
 	case v.armed && !v.landed && param[1] != forceMagic:
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Disarming denied: not landed")
-		return common.MAV_RESULT_TEMPORARILY_REJECTED
+		return v.refusal()
 	case v.armed:
 		v.disarm("Disarmed by external command")
 	}
 	return common.MAV_RESULT_ACCEPTED
+}
+
+// refusal is how what is not possible now is answered.
+func (v *vehicle) refusal() common.MAV_RESULT {
+	if v.conf.Copter {
+		return common.MAV_RESULT_FAILED
+	}
+	return common.MAV_RESULT_TEMPORARILY_REJECTED
 }
 
 // takeoffTargetUpM is the height to climb to by NAV_TAKEOFF; NaN: stay on the ground.

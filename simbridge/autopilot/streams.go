@@ -16,6 +16,7 @@ type stream struct {
 	build      func(*vehicle) message.Message
 	defaultUS  int64
 	intervalUS int64 // 0: off
+	leastUS    int64 // it comes no sooner, whatever is asked
 	nextUS     int64
 	pending    bool // of an external battery: a new message to relay
 }
@@ -36,7 +37,7 @@ func defaultStreams(speed float64) streams {
 		{id: (&common.MessageGlobalPositionInt{}).GetID(), build: globalPosition, defaultUS: 20_000},
 		{id: (&common.MessageLocalPositionNed{}).GetID(), build: localPosition, defaultUS: 33_333},
 		{id: (&common.MessageExtendedSysState{}).GetID(), build: extendedState, defaultUS: 200_000},
-		{id: (&common.MessageSysStatus{}).GetID(), build: systemStatus, defaultUS: 200_000},
+		{id: (&common.MessageSysStatus{}).GetID(), build: systemStatus, defaultUS: 200_000, leastUS: 147_000},
 		{id: batteryID, build: batteryStatus, defaultUS: 2_000_000},
 		{id: (&common.MessageGpsGlobalOrigin{}).GetID(), build: globalOrigin},
 		{id: (&common.MessageHomePosition{}).GetID(), build: homePosition, defaultUS: 2_000_000},
@@ -58,7 +59,7 @@ func defaultStreams(speed float64) streams {
 func (s streams) onlyHeartbeat() {
 	for i := range s {
 		if s[i].id != heartbeatID {
-			s[i].intervalUS, s[i].defaultUS = 0, 0
+			s[i].intervalUS, s[i].defaultUS, s[i].leastUS = 0, 0, 0
 		}
 	}
 }
@@ -78,7 +79,7 @@ func (s *stream) setInterval(us float32, now int64) {
 	case us == 0:
 		s.intervalUS = s.defaultUS
 	default:
-		s.intervalUS = int64(clamp(float64(us), 1, 3600e6)) // PX4 accepts any interval; the link has its limits
+		s.intervalUS = int64(clamp(float64(us), max(1, float64(s.leastUS)), 3600e6)) // PX4 accepts any interval; the link has its limits
 	}
 	s.nextUS = now
 }
@@ -123,7 +124,7 @@ func batteryStatus(v *vehicle) message.Message {
 
 func systemStatus(v *vehicle) message.Message {
 	m := v.battery.SysStatus()
-	if v.canArm() { // PX4 sets the health bit alone, neither present nor enabled
+	if v.healthy() { // PX4 sets the health bit alone, neither present nor enabled
 		m.OnboardControlSensorsHealth |= common.MAV_SYS_STATUS_PREARM_CHECK
 	}
 	if f := v.externalBattery; f != nil {

@@ -76,7 +76,8 @@ type vehicle struct {
 	groundContactUS  int64 // when it touched down
 	landedUS         int64 // when the land detector reported it
 	flownSinceArmed  bool
-	returnDescending bool // in Return, over home
+	overHomeUS       int64 // when it came over home in Return; 0: not yet
+	returnDescending bool  // in Return, over home
 	batteryFailsafe  lowBatteryFailsafe
 	copterFailsafe   copterFailsafe
 
@@ -199,9 +200,9 @@ func (v *vehicle) enterMode(m Mode) {
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "Failsafe activated")
 	}
 	v.mode = m
-	v.holdPosition, v.returnDescending, v.brake = v.body.Position, false, brake{}
+	v.holdPosition, v.returnDescending, v.overHomeUS, v.brake = v.body.Position, false, 0, brake{}
 	if m == ModeHold && !v.conf.Copter {
-		v.brake = brake{on: true, sinceUS: v.timeUS}
+		v.brake = brake{on: true}
 	}
 	if m == ModeReturn {
 		v.holdPosition = v.conf.Start
@@ -217,7 +218,7 @@ func (v *vehicle) requestMode(m Mode) bool {
 		if m != ModeOffboard || v.mode != ModeTakeoff { // which is GUIDED already
 			v.setIntendedMode(m)
 		}
-		if why := v.copterUnready(); why != "" && !v.armed {
+		if why := v.unready(); why != "" && !v.armed {
 			v.queueStatusText(common.MAV_SEVERITY_CRITICAL, "PreArm: "+why)
 		}
 		return true
@@ -239,11 +240,13 @@ func (v *vehicle) setIntendedMode(m Mode) {
 	}
 }
 
+// healthy is what the health bit tells: a PX4's also, whether it could arm in the commanded mode.
+func (v *vehicle) healthy() bool { return v.unready() == "" && (v.conf.Copter || v.modeArms()) }
+
 // canArm reports whether arming is possible in the commanded mode.
-func (v *vehicle) canArm() bool {
-	if v.armingDenial != "" || v.copterUnready() != "" {
-		return false
-	}
+func (v *vehicle) canArm() bool { return v.unready() == "" && v.modeArms() }
+
+func (v *vehicle) modeArms() bool {
 	switch v.intendedMode {
 	case ModeHold:
 		return !v.conf.Copter
@@ -262,13 +265,17 @@ func (v *vehicle) arm() bool {
 		return true
 	}
 	if !v.canArm() || v.armingRefusal != "" {
-		why := cmp.Or(v.armingDenial, v.copterUnready(), v.armingRefusal, "Resolve system health failures first")
+		why := "Resolve system health failures first"
+		if v.conf.Copter {
+			why = v.modeName() + " mode not armable"
+		}
+		why = cmp.Or(v.unready(), v.armingRefusal, why)
 		v.queueStatusText(common.MAV_SEVERITY_CRITICAL, map[bool]string{true: "Arm: ", false: "Arming denied: "}[v.conf.Copter]+why)
 		return false
 	}
 	v.armed, v.flownSinceArmed, v.armedUS = true, false, v.timeUS
 	v.batteryFailsafe = lowBatteryFailsafe{warning: v.batteryWarning()}
-	v.queueStatusText(common.MAV_SEVERITY_INFO, "Armed by external command")
+	v.queueStatusText(common.MAV_SEVERITY_INFO, map[bool]string{true: "Arming motors", false: "Armed by external command"}[v.conf.Copter])
 	return true
 }
 
@@ -277,7 +284,9 @@ func (v *vehicle) arm() bool {
 func (v *vehicle) disarm(why string) {
 	v.armed = false
 	v.takeoffUpM = math.NaN()
-	if !v.conf.Copter {
+	if v.conf.Copter {
+		why = "Disarming motors"
+	} else {
 		v.intendedMode = v.modeAfterDisarm
 	}
 	v.queueStatusText(common.MAV_SEVERITY_INFO, why)

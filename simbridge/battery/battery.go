@@ -66,6 +66,7 @@ type Battery struct {
 	// The first pack's values of drawnJ and consumedCoulombs at which the counters of
 	// the messages were 0, and at which it was full.
 	counterZeroJ, counterZeroCoulombs, fullAtJ float64
+	forgottenJ                                 float64 // that were missing when the monitor took the first pack for full
 
 	measuredUS int64                        // time of the last measurement, and
 	measured   *common.MessageBatteryStatus // what it was; nil: none yet
@@ -141,8 +142,12 @@ func (b *Battery) ResetCounters() {
 	b.counterZeroJ, b.counterZeroCoulombs = b.first.drawnJ, b.consumedCoulombs
 }
 
+// TakeForFull has the monitor take the first pack for full, as an ArduPilot's does at each boot.
+func (b *Battery) TakeForFull() { b.forgottenJ = b.CapacityJ - b.LeftJ() }
+
 // SwapPack replaces the first pack by a full one. The energy drawn so far stays counted.
 func (b *Battery) SwapPack() {
+	b.forgottenJ = 0
 	b.ResetCounters()
 	b.fullAtJ = b.first.drawnJ
 }
@@ -189,7 +194,7 @@ func (b *Battery) Charge() float64 {
 	if !b.Fields.Remaining {
 		return math.NaN()
 	}
-	return max(0, 1-b.gain()*(1-b.remaining()))
+	return min(1, max(0, 1-b.gain()*(1-b.remaining()-b.forgottenJ/b.CapacityJ)))
 }
 
 func (b *Battery) voltageV() float64 {

@@ -4,13 +4,11 @@ import (
 	"context"
 	cryptorand "crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -40,9 +38,8 @@ func FlyFolder(folder string) error {
 	m := newMission(o.Config, o.Mission, folder)
 	if o.Config.Processes {
 		m.run(context.Background())
-	} else if code := testing.MainStart(testDeps{}, []testing.InternalTest{{Name: "mission",
-		F: m.flyInBubble}}, nil, nil, nil).Run(); code != 0 {
-		return errors.New("the mission's goroutines did not end")
+	} else if err := simnet.RunAsTest(m.flyInBubble); err != nil {
+		return err
 	}
 	if raw, err = json.Marshal(m.flown()); err != nil {
 		return err
@@ -143,38 +140,4 @@ func (m *mission) flown() *Flown {
 		f.Faults = append(f.Faults, ClockJump)
 	}
 	return f
-}
-
-// testDeps is what package testing asks of the program around a test.
-type testDeps struct{}
-
-func (testDeps) ImportPath() string                                       { return "" }
-func (testDeps) ModulePath() string                                       { return "" }
-func (testDeps) MatchString(string, string) (bool, error)                 { return true, nil }
-func (testDeps) SetPanicOnExit0(bool)                                     {}
-func (testDeps) StartCPUProfile(io.Writer) error                          { return nil }
-func (testDeps) StopCPUProfile()                                          {}
-func (testDeps) StartTestLog(io.Writer)                                   {}
-func (testDeps) StopTestLog() error                                       { return nil }
-func (testDeps) WriteProfileTo(string, io.Writer, int) error              { return nil }
-func (testDeps) RunFuzzWorker(func(corpusEntry) error) error              { return nil }
-func (testDeps) ReadCorpus(string, []reflect.Type) ([]corpusEntry, error) { return nil, nil }
-func (testDeps) CheckCorpus([]any, []reflect.Type) error                  { return nil }
-func (testDeps) ResetCoverage()                                           {}
-func (testDeps) SnapshotCoverage()                                        {}
-func (testDeps) CoordinateFuzzing(time.Duration, int64, time.Duration, int64, int, []corpusEntry, []reflect.Type, string, string) error {
-	return nil
-}
-func (testDeps) InitRuntimeCoverage() (mode string, tearDown func(string, string) (string, error), snapshot func() float64) {
-	return "", nil, nil
-}
-
-// corpusEntry is testing's own, of fuzzing.
-type corpusEntry = struct {
-	Parent     string
-	Path       string
-	Data       []byte
-	Values     []any
-	Generation int
-	IsSeed     bool
 }
