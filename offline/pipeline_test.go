@@ -23,7 +23,7 @@ import (
 // A smallTraining network, trained for a moment.
 const smallTraining = `
 arch: {width: 32, pair_width: 16, layers: 1, heads: 2, context: 1}
-batch: 8
+batch: 4
 schedule: {rate: 0.004, warm_up: 10, steps: 60}
 `
 

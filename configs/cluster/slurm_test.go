@@ -210,12 +210,12 @@ calibration_seeds: 1
 link_seeds: 1
 settings: 3
 prices: 3
-flights: 500
-episodes: 3
+flights: 400
+episodes: 1
 train:
   arch: {width: 16, pair_width: 8, layers: 1, heads: 2, context: 1}
-  batch: 2
-  workers: 2
+  batch: 1
+  workers: 1
   seed: 1
   schedule: {rate: 0.001, final: 0.02, warm_up: 10, steps: 300, beta1: 0.9, beta2: 0.98, decay: 0.01, clip_norm: 1}
   weights: {choice: 1, offload: 3, class: 0.3, move: 1, price: 50}
@@ -232,7 +232,7 @@ func TestSlurm(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.workDir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(s.workDir, "bin", "offline"), "./offline")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(s.workDir, "bin", "offline"), "./offline")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

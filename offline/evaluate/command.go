@@ -98,6 +98,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-world is %q, want one of %s; -config has a file of your own", *field, strings.Join(fieldWorlds, ", "))
 	case *field == "" && *estimator != "":
 		return cli.BadInputf("-estimator %s is of a field world: give -world as well", *estimator)
+	case *field == "" && *contexts != "":
+		return cli.BadInputf("-contexts %s is of a field world: give -world as well", *contexts)
 	case *field != "" && *plot != "":
 		return cli.BadInputf("-plot is of one policy and its teacher, -world compares arms: give one of them")
 	}
@@ -123,6 +125,21 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	if err != nil {
 		return cli.BadInput(err)
+	}
+	var parameters *learned.Parameters
+	if *estimator != "" {
+		if parameters, _, err = belieftrain.Read(*estimator); err != nil {
+			return cli.BadInput(err)
+		}
+	}
+	files := command.Words(*contexts)
+	var remembering []*learned.Parameters // in the order of the files
+	for _, file := range files {
+		p, _, err := belieftrain.Read(file)
+		if err != nil {
+			return cli.BadInput(err)
+		}
+		remembering = append(remembering, p)
 	}
 	ck, err := checkpoint.Load(*dir)
 	if err != nil {
@@ -153,23 +170,15 @@ func Command(ctx context.Context, call *cli.Call) error {
 			return cli.BadInput(err)
 		}
 	}
-	parameters := ck.Beliefs
-	if *estimator != "" {
-		if parameters, _, err = belieftrain.Read(*estimator); err != nil {
-			return cli.BadInput(err)
-		}
+	if parameters == nil {
+		parameters = ck.Beliefs
 	}
-	files := command.Words(*contexts)
-	if len(files) > 0 && (*field == "" || parameters == nil) {
-		return cli.BadInputf("-contexts %s is of a policy with an estimator in a field world: give -world, and -estimator if the "+
-			"checkpoint has none", *contexts)
+	if len(files) > 0 && parameters == nil {
+		return cli.BadInputf("-contexts %s is of a policy with an estimator, and the checkpoint has none: give -estimator", *contexts)
 	}
 	others := map[int]*learned.Parameters{}
-	for _, file := range files {
-		p, _, err := belieftrain.Read(file)
-		if err != nil {
-			return cli.BadInput(err)
-		}
+	for i, p := range remembering {
+		file := files[i]
 		if p.Window == parameters.Window || others[p.Window] != nil {
 			return cli.BadInputf("-contexts: %s remembers %d slots, as another one does", file, p.Window)
 		}

@@ -21,8 +21,8 @@ const (
 // OpenFolder returns where a folder is on disk, and a function that ends its use. Of one within an
 // archive, as in results.tar.gz/arms, that is a copy, which the function removes.
 func OpenFolder(path string) (dir string, done func(), err error) {
-	archive, inside, found := strings.Cut(filepath.Clean(path), archiveSuffix)
-	if !found || inside != "" && !os.IsPathSeparator(inside[0]) {
+	archive, inside, found := cutArchive(path)
+	if !found {
 		return path, func() {}, nil
 	}
 	if dir, err = os.MkdirTemp("", "prefdt-results-"); err != nil {
@@ -34,6 +34,12 @@ func OpenFolder(path string) (dir string, done func(), err error) {
 		return "", nil, err
 	}
 	return filepath.Join(dir, inside), done, nil
+}
+
+// cutArchive divides a path into that of an archive and what is inside of it, if it has one.
+func cutArchive(path string) (archive, inside string, found bool) {
+	archive, inside, found = strings.Cut(filepath.Clean(path), archiveSuffix)
+	return archive, inside, found && (inside == "" || os.IsPathSeparator(inside[0]))
 }
 
 // unpack writes the files of an archive to a folder. Beside the archive is its hash, as sha256sum writes it.

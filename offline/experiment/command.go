@@ -80,9 +80,9 @@ func (s *Set) Merge(ctx context.Context, folders []string, p Part, report Report
 	return s.missing(arms)
 }
 
-// Do is a command after its own flags were read: the words after them, the arms, and what
-// opens the set, whose errors are the user's.
-func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []Arm, open func() (*Set, Report, error)) error {
+// Do is a command after its own flags were read: the words after them, what plans the arms, and what
+// opens the set, whose errors are the user's. What is wrong with the words and flags is said before either is called.
+func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms func() []Arm, open func() (*Set, Report, error)) error {
 	merge := len(words) > 0 && words[0] == "merge"
 	switch {
 	case len(words) > 0 && !merge:
@@ -100,7 +100,7 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 	if part.Shard, err = f.shard(); err != nil {
 		return err
 	}
-	selected, err := Select(arms, part)
+	selected, err := Select(arms(), part)
 	if err != nil {
 		return cli.BadInput(err)
 	}
@@ -117,8 +117,17 @@ func (f *Flags) Do(ctx context.Context, call *cli.Call, words []string, arms []A
 		}
 		return nil
 	}
-	if !merge {
-		if _, err := os.Stat(filepath.Join(*f.Out, f.kind+".json")); err == nil && !*f.resume {
+	if merge {
+		for _, folder := range words[1:] {
+			if _, _, archived := cutArchive(folder); archived { // unpacked once
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(folder, keyFile(f.kind))); errors.Is(err, os.ErrNotExist) {
+				return cli.BadInput(holdsNone(folder, f.kind))
+			}
+		}
+	} else {
+		if _, err := os.Stat(filepath.Join(*f.Out, keyFile(f.kind))); err == nil && !*f.resume {
 			return cli.BadInputf("%s holds a %s: add -resume to continue it, or give another -out", *f.Out, f.kind)
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return cli.BadInput(err)

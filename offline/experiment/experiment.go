@@ -98,7 +98,9 @@ func NewSet(command, kind, dir string, config any, arms []Arm, log io.Writer) *S
 }
 
 // KeyFile holds the key, in every folder of a set.
-func (s *Set) KeyFile() string { return s.Kind + ".json" }
+func (s *Set) KeyFile() string { return keyFile(s.Kind) }
+
+func keyFile(kind string) string { return kind + ".json" }
 
 // Logf prints a line with the time since the set was opened.
 func (s *Set) Logf(format string, a ...any) {

@@ -76,7 +76,7 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 		if errors.Is(err, os.ErrNotExist) && dir == s.Dir && len(folders) > 0 {
 			continue // it is begun here
 		} else if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s holds no %s: it has no %s", dir, s.Kind, s.KeyFile())
+			return nil, holdsNone(dir, s.Kind)
 		} else if err != nil {
 			return nil, err
 		}
@@ -110,6 +110,11 @@ func (s *Set) collect(folders []string) (found []foundArm, err error) {
 		}
 	}
 	return found, nil
+}
+
+// holdsNone is the error of a folder without a set of a kind.
+func holdsNone(dir, kind string) error {
+	return fmt.Errorf("%s holds no %s: it has no %s", dir, kind, keyFile(kind))
 }
 
 // add adds a file, or all files below a folder.

@@ -66,7 +66,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if _, err := os.Stat(studied); err != nil && call.Given("study") {
 		return cli.BadInput(err)
 	}
-	return common.Do(ctx, call, words, c.arms(nil), func() (*experiment.Set, experiment.Report, error) {
+	return common.Do(ctx, call, words, func() []experiment.Arm { return c.arms(nil) }, func() (*experiment.Set, experiment.Report, error) {
 		s := newSet(c, full, *common.Out, call.Stdout)
 		if c.FirstSeed == study.FirstSeed {
 			s.study, err = readStudy(studied)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,7 +27,27 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if folder, err := keptFlights(); err == nil {
+		os.RemoveAll(folder)
+	}
+	os.Exit(code)
+}
+
+// keptFlights is a folder with the missions that this program has flown for the tests.
+var keptFlights = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "prefdt-chaos") })
+
+// flyOnce has the program of a run fly a mission once, for all tests: flown again, it is what came of it then. What is
+// tested with it is what a run does with missions.
+func flyOnce(t *testing.T, c *Config) {
+	t.Helper()
+	kept, err := keptFlights()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Flyer = script(t, fmt.Sprintf(`kept=%s/$(basename "$2")
+test -d $kept || { %s "$@" && cp -r "$2" $kept; } || exit
+cp -r $kept/. "$2"`, kept, c.Flyer))
 }
 
 // testRun is a run of short missions that this program flies.
@@ -97,6 +118,7 @@ func results(t *testing.T, c *Config) (all []Flown) {
 // Two missions meet their planned faults, and a run that goes on flies only what it has no result of.
 func TestMissions(t *testing.T) {
 	c := testRun(t, 2)
+	flyOnce(t, &c)
 	first := flyAll(t, &c, 2)
 	if len(first) != 2 || first[0].Mission != 0 || first[1].Mission != 1 || first[0].MissionS < float64(c.Slots) {
 		t.Errorf("%+v", first)
@@ -114,7 +136,7 @@ func TestMissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Flyer = filepath.Join(t.TempDir(), "another")
-	if err := os.WriteFile(c.Flyer, append(raw, 0), 0o755); err != nil {
+	if err := os.WriteFile(c.Flyer, append(raw, "# it does the same\n"...), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	c.Only = []int{1}
@@ -132,7 +154,7 @@ func TestProcesses(t *testing.T) {
 	c := testRun(t, 1)
 	folder := t.TempDir()
 	leader, started := filepath.Join(folder, "leader"), filepath.Join(folder, "started")
-	if out, err := exec.Command("go", "build", "-o", leader, "prefdt/firmware").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", leader, "prefdt/firmware").CombinedOutput(); err != nil {
 		t.Fatalf("build leader: %v\n%s", err, out)
 	}
 	c.Processes, c.Leader = true, script(t, fmt.Sprintf("echo >>%s; exec %s \"$@\"", started, leader))

@@ -664,6 +664,9 @@ func (all Plans) Fitting(situations []string, most int) (missions []int) {
 		wallS   float64
 	}
 	add := func(situation string, count int) {
+		if len(missions) == most {
+			return
+		}
 		var fit []candidate
 		for k := range all {
 			if p := &all[k]; p.is(situation) && !slices.Contains(missions, k) {

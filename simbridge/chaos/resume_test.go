@@ -16,6 +16,7 @@ import (
 // Of a result that was cut off, as by a loss of power, the mission is flown again, once.
 func TestResultCutOff(t *testing.T) {
 	c := testRun(t, 2)
+	flyOnce(t, &c)
 	flyAll(t, &c, 2)
 	path := filepath.Join(c.Out, resultsFile)
 	info, err := os.Stat(path)

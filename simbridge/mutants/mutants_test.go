@@ -1,6 +1,7 @@
 package mutants
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,47 +72,164 @@ func TestFaultsCompile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := newTypeChecker(t, "../..")
+	for _, f := range all {
+		if err := c.check(&f); err != nil {
+			t.Errorf("fault %s: %v", f.ID, err)
+		}
+	}
+}
+
+// A fault that does not compile is seen, be it in a function or in what other files use.
+func TestFaultsThatDoNotCompile(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"a.go": "package x\n\nimport \"strings\"\n\nfunc A() string { n := B(); return strings.Repeat(\"a\", n) }\n",
+		"b.go": "package x\n\nimport \"strconv\"\n\nconst one = \"1\"\n\nfunc B() int { n, _ := strconv.Atoi(one); return n }\n",
+		"c.go": "package x\n\nconst two = one + one\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newTypeChecker(t, root)
+	for _, x := range []struct {
+		file, before, after string
+		compiles            bool
+	}{
+		{"a.go", "B()", "B() + 1", true}, {"a.go", "B()", "C()", false}, {"a.go", "n)", "1)", false},
+		{"a.go", `strings.Repeat("a", n)`, "string(rune(n))", false}, {"a.go", "n := B();", "n := B(", false},
+		{"b.go", `"1"`, `"2"`, true}, {"b.go", `"1"`, "1", false}, {"b.go", "B() int", "B() (int, error)", false},
+		{"b.go", "func B() int {", "func B() int64 {", false}, {"b.go", "func B", "func b", false}, {"b.go", "n }", "n + 1 }", true},
+		{"c.go", "two", "one", false},
+	} {
+		err := c.check(&Fault{ID: "planted", File: x.file, Before: x.before, After: x.after})
+		if (err == nil) != x.compiles {
+			t.Errorf("%s with %q in place of %q: %v", x.file, x.after, x.before, err)
+		}
+	}
+}
+
+// exports are the files of what the packages export that faults are planted in, and all that those import.
+var exports = sync.OnceValues(func() (map[string]string, error) {
 	command := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./firmware/...", "./telemetry/...",
 		"./inference/goal")
 	command.Dir, command.Stderr = "../..", os.Stderr
 	list, err := command.Output()
+	files := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return files, err
+})
+
+// typeChecker checks the types of packages with a fault in one file. What is the same in all of them is parsed once.
+type typeChecker struct {
+	root     string
+	files    *token.FileSet
+	imports  types.Importer
+	packages map[string]map[string]*parsedFile // by folder and name
+}
+
+// parsedFile is a file without a fault. A fault within one function of it changes nothing for the other files of its package: what they
+// need is the declarations.
+type parsedFile struct{ whole, declarations *ast.File }
+
+func newTypeChecker(t *testing.T, root string) *typeChecker {
+	t.Helper()
+	exported, err := exports()
 	if err != nil {
 		t.Fatal(err)
 	}
-	exports := map[string]string{}
-	for line := range strings.Lines(string(list)) {
-		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
-		exports[path] = file
-	}
 	files := token.NewFileSet()
-	compiled := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
-	for _, f := range all {
-		mutated, err := f.apply("../..")
+	lookup := func(path string) (io.ReadCloser, error) { return os.Open(exported[path]) }
+	return &typeChecker{root, files, importer.ForCompiler(files, "gc", lookup), map[string]map[string]*parsedFile{}}
+}
+
+func (c *typeChecker) parse(path string, source any) (*ast.File, error) {
+	return parser.ParseFile(c.files, path, source, parser.SkipObjectResolution)
+}
+
+// parsed is the package of a folder.
+func (c *typeChecker) parsed(folder string) (map[string]*parsedFile, error) {
+	if have, ok := c.packages[folder]; ok {
+		return have, nil
+	}
+	pkg, err := build.ImportDir(folder, 0)
+	if err != nil {
+		return nil, err
+	}
+	have := map[string]*parsedFile{}
+	for _, name := range pkg.GoFiles {
+		whole, err := c.parse(filepath.Join(folder, name), nil)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
-		folder := filepath.Join("../..", filepath.Dir(f.File))
-		pkg, err := build.ImportDir(folder, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var parsed []*ast.File
-		for _, name := range pkg.GoFiles {
-			var source any // read from the file
-			if name == filepath.Base(f.File) {
-				source = mutated
+		declarations := *whole
+		declarations.Decls = slices.Clone(whole.Decls)
+		for i, d := range declarations.Decls {
+			if function, ok := d.(*ast.FuncDecl); ok {
+				without := *function
+				without.Body = nil
+				declarations.Decls[i] = &without
 			}
-			file, err := parser.ParseFile(files, filepath.Join(folder, name), source, parser.SkipObjectResolution)
-			if err != nil {
-				t.Errorf("fault %s: %v", f.ID, err)
-			}
-			parsed = append(parsed, file)
 		}
-		config := types.Config{Importer: compiled, GoVersion: "go1.26"}
-		if _, err := config.Check(filepath.ToSlash(filepath.Join("prefdt", filepath.Dir(f.File))), files, parsed, nil); err != nil {
-			t.Errorf("fault %s: %v", f.ID, err)
+		have[name] = &parsedFile{whole, &declarations}
+	}
+	c.packages[folder] = have
+	return have, nil
+}
+
+// isWithin is whether some bytes of a file lie within the body of one function.
+func (c *typeChecker) isWithin(file *ast.File, begin, end int) bool {
+	return slices.ContainsFunc(file.Decls, func(d ast.Decl) bool {
+		function, ok := d.(*ast.FuncDecl)
+		return ok && function.Body != nil && c.files.Position(function.Body.Lbrace).Offset < begin &&
+			end <= c.files.Position(function.Body.Rbrace).Offset
+	})
+}
+
+// check returns the first error of a package with the fault.
+func (c *typeChecker) check(f *Fault) (first error) {
+	mutated, err := f.apply(c.root)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(c.root, f.File)
+	folder, name := filepath.Dir(path), filepath.Base(path)
+	pkg, err := c.parsed(folder)
+	if err != nil {
+		return err
+	}
+	original, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin := bytes.Index(original, []byte(f.Before))
+	within := c.isWithin(pkg[name].whole, begin, begin+len(f.Before))
+	changed, err := c.parse(path, mutated)
+	if err != nil {
+		return err
+	}
+	files := []*ast.File{changed}
+	for other, parsed := range pkg {
+		switch {
+		case other == name:
+		case within:
+			files = append(files, parsed.declarations)
+		default:
+			files = append(files, parsed.whole)
 		}
 	}
+	config := types.Config{Importer: c.imports, GoVersion: "go1.26", Error: func(err error) {
+		// What the others import is not used in declarations alone.
+		if at, ok := errors.AsType[types.Error](err); first == nil && !(ok && within && c.files.Position(at.Pos).Filename != path) {
+			first = err
+		}
+	}}
+	config.Check(filepath.ToSlash(filepath.Join("prefdt", filepath.Dir(f.File))), c.files, files, nil)
+	return first
 }
 
 // A fault whose text the sources no longer have is an error that names it.

@@ -79,7 +79,7 @@ func TestShortWaits(t *testing.T) {
 		t.Run(fmt.Sprintf("GOMAXPROCS %d", procs), func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 			s := newScheduler(t, 1)
-			for n := range 1500 {
+			for n := range 500 {
 				if err := runService(s, 1, 8, ahead(time.Duration(n%200)*100)); err != nil {
 					t.Fatalf("task %d: %v", n, err)
 				}

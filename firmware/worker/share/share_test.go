@@ -176,7 +176,7 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 		weights []float64
 		endless bool
 	}{
-		{"2 tasks", []float64{1, 1}, false}, {"4 tasks", []float64{1, 1, 2, 4}, false},
+		{"4 tasks", []float64{1, 1, 2, 4}, false},
 		{"8 tasks", []float64{1, 1, 1, 1, 1, 1, 1, 1}, false}, {"4 tasks and an endless one", []float64{1, 1, 1, 1}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 			n := len(c.weights)
 			for ; ; time.Sleep(5 * time.Millisecond) { // however long that takes here
 				used, total := judge()
-				if len(used) == n && total > float64(n)*float64(400*time.Millisecond) {
+				if len(used) == n && total > float64(n)*float64(200*time.Millisecond) {
 					slices.Sort(used)
 					median := used[n/2]
 					var off []float64
@@ -327,9 +327,9 @@ func TestStartIsNoTasks(t *testing.T) {
 func TestLyingExecutorIsKilled(t *testing.T) {
 	s := newScheduler(t, 1)
 	liar, honest := program("liar", 0), program("executor", fWork)
-	in, _ := input(600)
+	in, _ := input(300)
 	for _, f := range []*Function{liar, honest} {
-		for range 3 { // the first answer of a process ends its start
+		for range 2 { // the first answer of a process ends its start
 			s.SetNSPerByte(f, float64(unitNS)/8)
 			if _, err := s.Run(f, 1, in); err != nil {
 				t.Fatal(err)

@@ -180,16 +180,28 @@ func tryEval[T any](b *tab, expression string) (value T, err error) {
 }
 
 // wait waits until an expression holds. One that fails does not hold yet: between two
-// pages there is no document to evaluate it in.
+// pages there is no document to evaluate it in. The page itself looks for it: to ask it over the protocol takes as
+// much of a processor as a page does.
 func (b *tab) wait(expression string) {
 	b.t.Helper()
-	for until := time.Now().Add(browserTimeout); ; time.Sleep(50 * time.Millisecond) {
-		holds, err := tryEval[bool](b, "!!("+expression+")")
+	watched := fmt.Sprintf(`new Promise(answer => {
+		const looked = Date.now(), look = () => {
+			let holds = false;
+			try { holds = !!(%s); } catch { }
+			if (holds || Date.now() - looked > 2000) { clearInterval(again); answer(holds); }
+		}, again = setInterval(look, 50);
+		look();
+	})`, expression)
+	for until := time.Now().Add(browserTimeout); ; {
+		holds, err := tryEval[bool](b, watched)
 		if err == nil && holds {
 			return
 		}
 		if time.Now().After(until) {
 			b.t.Fatalf("never: %s (%v)\n%s", expression, err, eval[string](b, "document.body.innerText"))
+		}
+		if err != nil {
+			time.Sleep(50 * time.Millisecond)
 		}
 	}
 }
@@ -253,7 +265,7 @@ func (b *tab) press(selector string, done func() bool) {
 
 func (b *tab) until(what string, done func() bool) {
 	b.t.Helper()
-	for until := time.Now().Add(browserTimeout); !done(); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(browserTimeout); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(until) {
 			b.t.Fatalf("nothing came of %s\n%s", what, eval[string](b, "document.body.innerText"))
 		}
@@ -485,7 +497,7 @@ func TestPageHeldUp(t *testing.T) {
 	var c *console
 	r := startRelay(t, func() string { return c.listener.Addr().String() })
 	c = startConsole(t, live, func(c *console) { c.Hosts = []string{r.listener.Addr().String()} })
-	die := c.leader(100 * time.Millisecond)
+	die := c.leader(200 * time.Millisecond)
 	b := newTab(t, 390, 844)
 	_, token, _ := strings.Cut(c.links.link("watch"), "#")
 	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
@@ -509,7 +521,7 @@ func TestPageHeldUp(t *testing.T) {
 	if looked := eval[[]string](b, "looked"); len(looked) == 0 || slices.Contains(looked, "live") {
 		t.Errorf("after the burst: %q", looked)
 	}
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	b.wait("document.body.dataset.link === 'live'")
 	r.drop()
 	b.wait("document.body.dataset.link === 'live' && Number(document.body.dataset.age) < 1000 && document.querySelectorAll('#trails " +
@@ -524,7 +536,7 @@ func TestPageReconnects(t *testing.T) {
 	var c *console
 	r := startRelay(t, func() string { return c.listener.Addr().String() })
 	c = startConsole(t, live, func(c *console) { c.Hosts = []string{r.listener.Addr().String()} })
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	b := newTab(t, 390, 844)
 	_, token, _ := strings.Cut(c.links.link("watch"), "#")
 	b.navigate("http://" + r.listener.Addr().String() + "/#" + token)
@@ -616,7 +628,7 @@ func TestPageAlarms(t *testing.T) {
 		}
 	}
 	set(nil)
-	die := c.leader(100 * time.Millisecond)
+	die := c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
 	for _, x := range []struct {
@@ -690,7 +702,7 @@ func TestPageSound(t *testing.T) {
 		defer c.mutex.Unlock()
 		alarms = append(alarms, change)
 	}
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	b := c.open(t, "watch", 390, 844)
 	b.wait("document.body.dataset.link === 'live' && document.querySelectorAll('#banners p').length === 0")
 	eval[any](b, `(() => {
@@ -739,7 +751,7 @@ func TestPageSound(t *testing.T) {
 func TestPageAwake(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	b := c.open(t, "watch", 390, 844)
 	eval[any](b, `(() => {
 		window.locks = [];
@@ -781,7 +793,7 @@ func TestPageAwake(t *testing.T) {
 func TestPageStates(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
 		c.mutex.Lock()
@@ -905,7 +917,7 @@ func TestPageShows(t *testing.T) {
 func TestPageActsInSight(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	hidden := `['act-hold', 'act-return', 'act-stop'].filter(id => {
 		const button = document.querySelector('#' + id + ' .hold'), r = button.getBoundingClientRect();
 		const inside = r.width > 40 && r.height > 40 && r.left >= 0 && r.top >= 0 && r.right <= innerWidth && r.bottom <= innerHeight;
@@ -963,7 +975,7 @@ func TestPageCommandsInReach(t *testing.T) {
 		defer c.mutex.Unlock()
 		c.change = change
 	}
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	for _, width := range []int{390, 1280} {
 		set(nil)
 		b := c.open(t, "command as crew-1", width, 844)
@@ -1158,7 +1170,7 @@ func TestPageTwoOperators(t *testing.T) {
 		return telemetry.Ack{ID: b.ID, Key: name, Accepted: true, EffectiveSlot: &slot, EnergyJ: &b.EnergyJ, Mode: b.Mode, Saturated: &no,
 			FloorJ: new(32400.0)}, nil
 	}
-	c.leader(100 * time.Millisecond)
+	c.leader(200 * time.Millisecond)
 	pages := map[string]*tab{}
 	for _, name := range []string{"crew-1", "crew-2"} {
 		pages[name] = c.open(t, "command as "+name, 1280, 800)
