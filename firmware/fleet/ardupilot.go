@@ -81,8 +81,17 @@ func (a *aircraft) climbsInGuided() bool {
 }
 
 func (ardupilot) mode(r Role) Mode {
-	return map[Role]Mode{RoleArmable: copterGuided, RoleTakeoff: copterGuided, RoleCommanded: copterGuided, RoleHold: copterBrake,
-		RoleReturn: copterRTL, RoleLand: copterLand}[r]
+	switch r {
+	case RoleArmable, RoleTakeoff, RoleCommanded:
+		return copterGuided
+	case RoleHold:
+		return copterBrake
+	case RoleReturn:
+		return copterRTL
+	case RoleLand:
+		return copterLand
+	}
+	return 0
 }
 
 func (ardupilot) setMode(m Mode) *common.MessageCommandLong {

@@ -37,7 +37,7 @@ func newFixture(t testing.TB) *fixture { return newFixtureOf(t, 3) }
 
 // newFixtureOf is a fleet of n: the first two on one link, the others on the other.
 func newFixtureOf(t testing.TB, n int) *fixture {
-	b := &fixture{t: t, clock: &clock.Manual{}, rw: &dialect.ReadWriter{Dialect: leaderDialect}}
+	b := &fixture{t: t, clock: &clock.Manual{}}
 	b.clock.Advance(time.Second)
 	b.Fleet = &Fleet{
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 1,
@@ -50,9 +50,7 @@ func newFixtureOf(t testing.TB, n int) *fixture {
 	if err := b.Fleet.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.rw.Initialize(); err != nil {
-		t.Fatal(err)
-	}
+	b.rw = &b.codec
 	b.sent = &recorder{rw: b.rw}
 	for i := range channels {
 		b.links = append(b.links, &endpointLink{fleet: b.Fleet, node: b.sent,

@@ -62,8 +62,19 @@ func (px4) role(_ *aircraft, m Mode) Role {
 // mode is Hold for RoleArmable: after a landing PX4 returns to the mode it flew in, and
 // does not arm in OFFBOARD without setpoints.
 func (px4) mode(r Role) Mode {
-	return map[Role]Mode{RoleArmable: ModeHold, RoleTakeoff: ModeTakeoff, RoleCommanded: ModeOffboard, RoleHold: ModeHold,
-		RoleReturn: ModeReturn, RoleLand: ModeLand}[r]
+	switch r {
+	case RoleArmable, RoleHold:
+		return ModeHold
+	case RoleTakeoff:
+		return ModeTakeoff
+	case RoleCommanded:
+		return ModeOffboard
+	case RoleReturn:
+		return ModeReturn
+	case RoleLand:
+		return ModeLand
+	}
+	return 0
 }
 
 func (px4) setMode(m Mode) *common.MessageCommandLong {

@@ -21,12 +21,12 @@ func TestInterruptedCalibrationContinues(t *testing.T) {
 	disturbances, candidateMargins = disturbances[:1], candidateMargins[:4]
 	run := func(partial, until string, seedCount int) (cal, log string) {
 		c := world.Standard()
-		c.Slots, c.Users, c.ActiveMin, c.ActiveMax = 4, 4, 2, 4
+		c.Slots, c.Users, c.ActiveMin, c.ActiveMax = 3, 4, 2, 4
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out := &offlinetest.Log{Text: until, Stop: cancel}
 		j := Job{Checkpoint: shippedCheckpoint(t), World: c, Seeds: seeds.List(seeds.CalibrationFirst, seedCount),
-			Ceilings: seeds.List(seeds.CalibrationFirst+10, 199), Settings: 11, Workers: 2, Partial: partial, Log: out}
+			Ceilings: seeds.List(seeds.CalibrationFirst+10, 199), Settings: 5, Workers: 2, Partial: partial, Log: out}
 		made, err := j.Run(ctx)
 		if (err != nil) != (until != "") {
 			t.Fatalf("until %q: %v", until, err)

@@ -27,10 +27,10 @@ import (
 	"prefdt/simbridge/world"
 )
 
-// shortWorld has missions of half the standard world's.
+// shortWorld has missions of a quarter of the standard world's.
 func shortWorld() world.Config {
 	c := world.Standard()
-	c.Slots = 50
+	c.Slots = 25
 	return c
 }
 
@@ -130,15 +130,15 @@ func TestContextBeforeAChange(t *testing.T) {
 // A corpus of searched rules and heuristics flies, replays and reads.
 func TestRulesAndHeuristics(t *testing.T) {
 	rules := offlinetest.Must(searchedRules())(t)
-	m := offlinetest.Must(Build(t.Context(), world.Standard(), rules, Recipe{Heuristic: 0.2}, 600, 5, 2, nil))(t)
+	m := offlinetest.Must(Build(t.Context(), world.Standard(), rules, Recipe{Heuristic: 0.2}, 400, 5, 2, nil))(t)
 	heuristics := 0
 	for i := range m.Flights {
 		if m.Flights[i].Teacher == heuristicTeacher {
 			heuristics++
 		}
 	}
-	if heuristics < 90 || heuristics > 150 {
-		t.Errorf("%d of 600 flights are heuristics, want about 120", heuristics)
+	if heuristics < 55 || heuristics > 105 {
+		t.Errorf("%d of 400 flights are heuristics, want about 80", heuristics)
 	}
 	if err := m.Verify(50); err != nil {
 		t.Error(err)
@@ -339,7 +339,7 @@ func TestRowsReadWhatRemains(t *testing.T) {
 			remaining.EnergyJ -= slots[s].EnergyJ
 		}
 	}
-	if checked < 1500 || budgets < 1000 {
+	if checked < 750 || budgets < 750 {
 		t.Errorf("%d slots were checked and %d of budgets, the test would be empty", checked, budgets)
 	}
 }

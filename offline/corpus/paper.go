@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -22,6 +23,7 @@ import (
 const (
 	bandTolerance = 0.05
 	cornerMembers = 4
+	mostDraws     = 1_000_000 // a band of 0.05 at an end takes millions from the tier that is nearest to the middle
 )
 
 var dirichletTiers = []int{1, 3, 8}
@@ -52,16 +54,17 @@ func DrawHeuristic(seed, i uint64, share float64) (mode int, flies bool) {
 
 // DrawOmega draws a preference: a part in the share window of the four members of least delay,
 // the others from Dirichlet distributions of three entropies, a third each, those that are not
-// accepted drawn again. The shares are of members in order of delay.
-func DrawOmega(r *rand.Rand, shares []float64, corner float64) float64 {
+// accepted drawn again. The shares are of members in order of delay. It is an error where next to
+// none is accepted: at an end of the axis, or where shares are no numbers.
+func DrawOmega(r *rand.Rand, shares []float64, corner float64) (float64, error) {
 	low, high := Accepted(shares)
 	if r.Float64() < corner {
 		window := shares[:min(cornerMembers, len(shares))]
 		first, last := slices.Min(window), slices.Max(window)
-		return first + (last-first)*r.Float64()
+		return first + (last-first)*r.Float64(), nil
 	}
 	alpha := dirichletTiers[r.IntN(len(dirichletTiers))]
-	for {
+	for range mostDraws {
 		// The first entry of a symmetric Dirichlet distribution, as a ratio of gamma variates.
 		a, b := 0.0, 0.0
 		for range alpha {
@@ -69,9 +72,10 @@ func DrawOmega(r *rand.Rand, shares []float64, corner float64) float64 {
 			b += r.ExpFloat64()
 		}
 		if omega := a / (a + b); omega >= low && omega <= high {
-			return omega
+			return omega, nil
 		}
 	}
+	return 0, fmt.Errorf("of %d preferences drawn none is from %v to %v, where the front's members are", mostDraws, low, high)
 }
 
 // heuristic is one of the three fixed modes of the quality pool. It flies at v*, or hovers,

@@ -30,8 +30,8 @@ func TestRecordedEvaluation(t *testing.T) {
 	path := filepath.Join("testdata", "recorded.json")
 	ck := offlinetest.Shipped(t)
 	name := offlinetest.Must(kernel.Selected())(t)
-	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004}, Settings: 11,
-		TeacherPrices: 12, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
+	c := Config{World: world.Standard(), Seeds: []uint64{1_000_000, 1_000_001}, Settings: 6,
+		TeacherPrices: 7, Decoder: inference.DecoderDispatch, Workers: 2, Progress: io.Discard}
 	report := offlinetest.Must(measureFront(context.Background(), ck, c))(t)
 	got := recordedEvaluation{name, report}
 	if *updateRecorded {

@@ -56,7 +56,7 @@ func TestBadInput(t *testing.T) {
 
 // A method flies, keeps its outcomes, and does not mix them with others.
 func TestCommandResumes(t *testing.T) {
-	args := []string{"sca-mpc", "-json", "-config", writeFile(t, "slots: 6\n"), "-out", filepath.Join(t.TempDir(), "out"), "-settings", "3",
+	args := []string{"sca-mpc", "-json", "-config", writeFile(t, "slots: 3\n"), "-out", filepath.Join(t.TempDir(), "out"), "-settings", "3",
 		"-seeds", "100000:100002"}
 	code, first, stderr := runCommand(t, args...)
 	var f Figures
@@ -85,7 +85,7 @@ func TestCommandResumes(t *testing.T) {
 // outcomes of one that was not ended.
 func TestCommandEndsAtItsLimit(t *testing.T) {
 	dir := t.TempDir()
-	world, recipe := writeFile(t, "slots: 6\n"), writeFile(t, "ppo: {preferences: 2, steps: 96, width: 16, user_width: 8}\n")
+	world, recipe := writeFile(t, "slots: 3\n"), writeFile(t, "ppo: {preferences: 2, steps: 96, width: 16, user_width: 8}\n")
 	for _, name := range []string{"sca-mpc", "ppo"} {
 		args := []string{name, "-json", "-config", world, "-recipe", recipe, "-settings", "2", "-seeds", "100000:100002", "-resume"}
 		out := filepath.Join(dir, name)
@@ -111,7 +111,7 @@ func TestEveryMethod(t *testing.T) {
 		t.Skip("trains all of them")
 	}
 	r := toyRun(t, 1)
-	r.World.Slots = 8
+	r.World.Slots = 4
 	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes, r.PPO.Width, r.PPO.UserWidth = 5, 100, 2, 16, 8
 	r.CMDP.PPO = r.PPO
 	r.IQL.Width, r.IQL.UserWidth = 16, 8

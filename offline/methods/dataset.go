@@ -147,7 +147,10 @@ func buildDataset(ctx context.Context, c world.Config, s DatasetSettings, label 
 		d := &dataset{flights: make([]storedFlight, flights)}
 		d.low, d.high = corpus.Accepted(shares)
 		return d, jobs.Do(ctx, flights, workers, func() (*simulator, error) { return newSimulator(c, f) }, func(w *simulator, i int) error {
-			omega := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
+			omega, err := corpus.DrawOmega(rand.New(rand.NewPCG(s.Seed, uint64(i))), shares, s.Corner)
+			if err != nil {
+				return err
+			}
 			decide := w.deciders[front.members[pareto.Nearest(shares, omega)]]
 			mode, heuristic := corpus.DrawHeuristic(s.Seed, uint64(i), s.Heuristic)
 			if heuristic {

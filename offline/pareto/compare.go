@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // Outcomes of a sweep are by setting, then by seed. BySeed measures each seed's.
@@ -100,8 +102,7 @@ func Compare(own, baseline []float64) Paired {
 
 // MeanInterval is the 95 % bootstrap interval of a mean over seeds.
 func MeanInterval(x []float64) (low, high float64) {
-	mean := func(x []float64) float64 { return Summarise(x).Mean }
-	return Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, mean)
+	return Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, func(x []float64) float64 { return stat.Mean(x, nil) })
 }
 
 // Operable evaluates eq. (criterion), and names the clause that fails. reach is a fraction

@@ -74,7 +74,9 @@ func Build(ctx context.Context, config Config, c world.Config, a corpus.Archive,
 		m.Flights = make([]Episode, flights)
 		err := jobs.Do(ctx, flights, workers, func() (*corpus.Simulator, error) { return corpus.NewSimulator(&c, &a), nil },
 			func(s *corpus.Simulator, i int) (err error) {
-				m.Flights[i] = m.draw(uint64(i))
+				if m.Flights[i], err = m.draw(uint64(i)); err != nil {
+					return err
+				}
 				if err := seeds.CheckTraining(m.Flights[i].Seed); err != nil {
 					return err
 				}
@@ -110,8 +112,8 @@ func (m *Corpus) Accepted() (low, high float64) { return corpus.Accepted(m.Share
 
 // draw draws the i-th flight. Which heuristics fly does not depend on the shares, since their
 // flights span most of the returns.
-func (m *Corpus) draw(i uint64) Episode {
-	f := Episode{Seed: i % validationFirst}
+func (m *Corpus) draw(i uint64) (f Episode, err error) {
+	f = Episode{Seed: i % validationFirst}
 	if i >= validationFirst { // see validation
 		f.Seed = i
 	}
@@ -119,12 +121,14 @@ func (m *Corpus) draw(i uint64) Episode {
 	if m.Uniform {
 		corner = 0
 	}
-	f.Omega = corpus.DrawOmega(rand.New(rand.NewPCG(m.Seed, i)), m.Shares, corner)
+	if f.Omega, err = corpus.DrawOmega(rand.New(rand.NewPCG(m.Seed, i)), m.Shares, corner); err != nil {
+		return f, err
+	}
 	f.Member = pareto.Nearest(m.Shares, f.Omega)
 	if mode, flies := corpus.DrawHeuristic(m.Seed, i, heuristicShare); flies {
 		f.Heuristic, f.Member = true, mode
 	}
-	return f
+	return f, nil
 }
 
 // GoalConstants returns the archived constants of the conditioning channel, with a setting

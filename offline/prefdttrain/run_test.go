@@ -84,7 +84,7 @@ func TestCorpus(t *testing.T) {
 		if f.Omega <= window {
 			corner++
 		}
-		if uniform.draw(uint64(i)).Omega <= window {
+		if even := offlinetest.Must(uniform.draw(uint64(i)))(t); even.Omega <= window {
 			uniformCorner++
 		}
 		if f.Omega < low || f.Omega > high || f.Seed >= validationFirst {

@@ -125,11 +125,15 @@ func load(ctx context.Context, m *Corpus, f *prefdt.Form, flights []Episode, wor
 }
 
 // validation returns flights of the corpus's recipe on training seeds that it does not use.
-func (m *Corpus) validation(n int) (flights []Episode) {
-	for i := range n {
-		flights = append(flights, m.draw(validationFirst+uint64(i)))
+func (m *Corpus) validation(n int) ([]Episode, error) {
+	flights := make([]Episode, n)
+	var err error
+	for i := range flights {
+		if flights[i], err = m.draw(validationFirst + uint64(i)); err != nil {
+			return nil, err
+		}
 	}
-	return flights
+	return flights, nil
 }
 
 // window is a run of slots of a flight.

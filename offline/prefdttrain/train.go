@@ -141,7 +141,11 @@ func startRun(ctx context.Context, c Config, m *Corpus, progress func(done int))
 	if err != nil {
 		return nil, err
 	}
-	held, err := load(ctx, m, &c.Form, m.validation(heldFlights), c.Workers, nil)
+	flights, err := m.validation(heldFlights)
+	if err != nil {
+		return nil, err
+	}
+	held, err := load(ctx, m, &c.Form, flights, c.Workers, nil)
 	if err != nil {
 		return nil, err
 	}

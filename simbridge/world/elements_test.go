@@ -60,8 +60,15 @@ func namedWorld(t *testing.T, name string) Config {
 }
 
 // allLocalDelayS returns the mean delay of the first n seeds' episodes, penalties included, in which
-// every user computes its tasks itself at the speed its CPU really has.
+// every user computes its tasks itself at the speed its CPU really has. What changes nothing of tasks and CPUs,
+// as TestFieldReferences checks on a few seeds, is not drawn.
 func allLocalDelayS(c Config, n int) (mean float64) {
+	c.Wind, c.Payload, c.SkylineDeg, c.ShadowingDeg = Wind{}, Payload{}, 0, 0
+	return drawnAllLocalDelayS(c, n)
+}
+
+// drawnAllLocalDelayS draws all of a world.
+func drawnAllLocalDelayS(c Config, n int) (mean float64) {
 	var s Scenario
 	var active []Arrival
 	for seed := range n {
@@ -99,6 +106,9 @@ func TestFieldReferences(t *testing.T) {
 		delay := allLocalDelayS(c, 1000)
 		floor := map[int]float64{100: 26.88e3, 200: 53.77e3}[c.Slots] * 1.5 // two aircraft at 134.4 W
 		t.Logf("%s: %.2f s", name, delay)
+		if few, drawn := allLocalDelayS(c, 20), drawnAllLocalDelayS(c, 20); few != drawn {
+			t.Errorf("%s: %v s where all of it is drawn, %v s without what is hidden of links and flight", name, drawn, few)
+		}
 		if math.Abs(delay-r.AllLocalS) > 0.01 || math.Abs(r.CalmJ/floor-1) > 1e-3 {
 			t.Errorf("%s: reference %+v, computed %v s and %v J", name, r, delay, floor)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"prefdt/inference/kernel"
 	"prefdt/inference/motion"
@@ -28,19 +29,29 @@ type windGrid struct {
 	windy, payload bool
 	variance       float64 // of the multiplier before any reading, where there is no payload
 	window         int
-	candidates     []physics.Position
-	neighbours     [][4]int32 // of each candidate; its own index where there is none
-	powerW         []float64  // of the model, by the square of the airspeed
-	priorLog       []float64  // logarithms of the candidates' probabilities before any reading
-	filters        []windFilter
-	slot           int // of the last reading
-	began          bool
+	*winds
+	powerW  []float64 // of the model, by the square of the airspeed
+	filters []windFilter
+	slot    int // of the last reading
+	began   bool
 
 	scratch   []windState
 	models    []airPower
 	explained []explained
 	likely    []float32 // of each candidate, how well it explains a reading
 }
+
+// winds are what may blow: the same for all estimators, which do not change it.
+type winds struct {
+	candidates []physics.Position
+	neighbours [][4]int32 // of each candidate; its own index where there is none
+	priorLog   []float64  // logarithms of the candidates' probabilities before any reading
+}
+
+var (
+	calm    = sync.OnceValue(func() *winds { return newWinds(0) })
+	anyWind = sync.OnceValue(func() *winds { return newWinds(int(math.Floor(windRadiusMPS / windStepMPS))) })
+)
 
 // windFilter is one filter of the grid.
 type windFilter struct {
@@ -85,12 +96,9 @@ const (
 	otherWind   = 0.1 // probability that two readings contradict a filter because the wind is another
 )
 
-func newWindGrid(s *Surroundings, window int) *windGrid {
-	g := &windGrid{windy: s.Wind, payload: s.Payload, variance: max(s.SensorSD*s.SensorSD, 1e-6), window: window}
-	radius := 0
-	if g.windy {
-		radius = int(math.Floor(windRadiusMPS / windStepMPS))
-	}
+// newWinds returns the candidates up to so many steps from calm.
+func newWinds(radius int) *winds {
+	g := &winds{}
 	for north := -radius; north <= radius; north++ {
 		for east := -radius; east <= radius; east++ {
 			if w := (physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)}); w.Norm() <=
@@ -113,6 +121,14 @@ func newWindGrid(s *Surroundings, window int) *windGrid {
 		}
 		x := (w.Norm() - windSpeedMPS) / windSpeedSD
 		g.neighbours, g.priorLog = append(g.neighbours, near), append(g.priorLog, -x*x/2-math.Log(max(w.Norm(), 1)))
+	}
+	return g
+}
+
+func newWindGrid(s *Surroundings, window int) *windGrid {
+	g := &windGrid{windy: s.Wind, payload: s.Payload, variance: max(s.SensorSD*s.SensorSD, 1e-6), window: window, winds: calm()}
+	if g.windy {
+		g.winds = anyWind()
 	}
 	for k := range powerSquares {
 		g.powerW = append(g.powerW, s.Physics.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))
