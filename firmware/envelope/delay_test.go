@@ -11,17 +11,17 @@ import (
 // Two aircraft that a policy sends to and fro over one group of users keep the separation
 // as long as a setpoint arrives no later than 0.2 s after the position that it rests on was
 // measured, and later too where half of the delay is known. An aircraft that follows slowly
-// keeps it where its lag is known. The bounds are what 500 seeds keep, with some room.
+// keeps it where its lag is known.
 func TestSeparationUnderDelay(t *testing.T) {
 	const px4LagS, copterLagS = 0.65, 1.6
-	flights := uint64(50)
+	flights := uint64(150)
 	if testing.Short() { // an emulator takes a minute
 		flights = 15
 	}
 	for _, c := range []struct{ delayS, lagS, knownS, wantM float64 }{
-		{0.1, px4LagS, 0, 10}, {0.2, px4LagS, 0, 10.0}, {0.3, px4LagS, 0, 9.5},
+		{0.1, px4LagS, 0, 10.2}, {0.2, px4LagS, 0, 10.0}, {0.3, px4LagS, 0, 9.5},
 		{0.3, px4LagS, px4LagS + 0.15, 10.5}, {0.5, px4LagS, px4LagS + 0.25, 10.5},
-		{0.1, copterLagS, copterLagS, 11}, {0.3, copterLagS, copterLagS + 0.15, 11}, {0.5, copterLagS, copterLagS + 0.25, 11.5},
+		{0.1, copterLagS, copterLagS, 12}, {0.3, copterLagS, copterLagS + 0.15, 12}, {0.5, copterLagS, copterLagS + 0.25, 12},
 	} {
 		least := math.Inf(1)
 		for seed := range flights {
@@ -37,10 +37,9 @@ func TestSeparationUnderDelay(t *testing.T) {
 
 // Aircraft over homes side by side, half of which follow slowly, fly their first legs: one between two
 // others must not be pushed from the one that it leaves towards the one that it comes near to.
-// They do not always keep the whole separation: of 1,000 seeds the nearest came to 8.86 m. Where lags are not known, it is 6.4 m.
 func TestSeparationInARow(t *testing.T) {
 	const px4LagS, slowLagS, spacingM = 0.65, 2.7, 12
-	flights := uint64(100)
+	flights := uint64(300)
 	if testing.Short() {
 		flights = 30
 	}
@@ -56,7 +55,7 @@ func TestSeparationInARow(t *testing.T) {
 			least = min(least, leastDistanceM(rand.New(rand.NewPCG(seed, 2)), row, 0.1))
 		}
 		t.Logf("%v: %.2f m", lags, least)
-		if least < 8.5 {
+		if least < 9.8 {
 			t.Errorf("%v: %.2f m", lags, least)
 		}
 	}
