@@ -64,7 +64,8 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := c.Check(); err != nil {
 		return cli.BadInput(err)
 	}
-	return common.Do(ctx, call, words, func() []experiment.Arm { return c.planned(nil) }, func() (*experiment.Set, experiment.Report, error) {
+	plan := func() []experiment.Arm { return c.planned(nil) }
+	return common.Do(ctx, call, words, plan, func() (*experiment.Set, experiment.Report, error) {
 		s, err := open(c, *common.Out, call.Stdout)
 		if err != nil {
 			return nil, nil, err
