@@ -14,7 +14,7 @@ const DescentShare = 0.83
 // Parts of MPC_Z_VEL_MAX_UP and MPC_LAND_SPEED with which PX4 climbs and lands, as measured: it comes to them slowly.
 const (
 	climbShare = 0.93
-	landShare  = 0.88
+	landShare  = 0.92
 )
 
 // LandDetectS is from ground contact until the landing is reported, as measured; the motors turn until then.
