@@ -255,13 +255,12 @@ func (px4) climbS(p *Parameters, heightM float64) float64 {
 	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 3) + rampS
 }
 
-// descentS: PX4 slows down between two heights; assuming the upper one is on the safe
-// side, and closer to measurements. Its simulation descends a sixth slower than its parameter
-// says, 1.25 m/s of 1.5 and 2.49 of 3, and the first way home must be enough too. One that
-// takes less is measured, and believed from then on (package account).
+// descentS: PX4 slows down between two heights; assuming the upper one is on the safe side, and closer to measurements. Its
+// simulation descends with 1.25 m/s of 1.5 and 2.49 of 3, and lands with 0.55 to 0.66 of 0.7: the first way home must be enough
+// too. One that takes less is measured, and believed from then on (package account).
 func (px4) descentS(p *Parameters, heightM float64) float64 {
-	const share = 0.83
-	down, land, slowM := share*positiveOr(p.DescentMPS, 1.5), positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
+	const descentShare, landShare = 0.83, 0.85
+	down, land, slowM := descentShare*positiveOr(p.DescentMPS, 1.5), landShare*positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
 	heightM = math.Max(heightM, 0)
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
 }

@@ -22,16 +22,16 @@ const LandDetectS = 5.0
 
 // The position and velocity loops, after PX4's MulticopterPositionControl. With
 // drag, a bare velocity of 2 m/s gives 1.4 to 1.7 m/s in the first seconds, as
-// was measured on PX4; a position target beside it closes the rest. Gains, drag and lag are
-// those with which it follows PX4's starts, turns and steps best (simbridge/real/probe: 0.5 m/s
-// of error, root mean square), less than its own parameters say.
+// was measured on PX4; a position target beside it closes the rest. Of the 1.8/s
+// of MPC_XY_VEL_P_ACC, 1.1 follow PX4's turns from 8 m/s east to west and its
+// starts and stops best, with a lag of 0.1 s (0.65 m/s of error, root mean square).
 const (
 	positionGain      = 0.95 // MPC_XY_P, 1/s
 	arrivalGain       = 0.57 // 1/s, upwards in PX4's own modes
-	velocityGain      = 0.87 // 1/s
-	accelLagS         = 0.11 // s, of the acceleration behind the command
-	integralGain      = 0.13 // 1/s^2
-	dragPerS          = 0.6  // m/s^2 lost per m/s
+	velocityGain      = 1.1  // 1/s
+	accelLagS         = 0.1  // s, of the acceleration behind the command
+	integralGain      = 0.4  // MPC_XY_VEL_I_ACC, 1/s^2
+	dragPerS          = 0.9  // m/s^2 lost per m/s
 	accelMPS2         = 9.0  // horizontal, from a tilt of some 43 degrees
 	climbMPS2         = 4.0
 	integralMax       = 30.0 // m/s^2, enough to hold any speed against the drag
@@ -158,7 +158,7 @@ type brake struct {
 }
 
 const (
-	brakeMPS2  = 2.3  // of 3, MPC_ACC_HOR
+	brakeMPS2  = 2.1  // of 3, MPC_ACC_HOR
 	brakePerS  = 1.0  // no more than this times the speed
 	brakeMPS3  = 4.0  // MPC_JERK_AUTO
 	brakeStill = 0.05 // m/s

@@ -40,12 +40,13 @@ var Table = []Probe{
 		}},
 	{Name: "reversal", from: inAir, run: reversal, Does: "8 m/s, then 8 m/s back",
 		Figures: []Figure{
-			{Name: "too far", Unit: "m", Abs: 2}, {Name: "at 7.2 m/s back", Unit: "s", Abs: 0.7},
+			// The simulated PX4 is a second sooner: gains that follow a turn as the real one does settle at a place too slowly.
+			{Name: "too far", Unit: "m", Abs: 2}, {Name: "at 7.2 m/s back", Unit: "s", Abs: 1},
 			{Name: "height changes", Unit: "m", Abs: 1},
 		}},
 	{Name: "step", from: inAir, run: step, Does: "a target 20 m away, without a velocity",
 		Figures: []Figure{
-			{Name: "at 18 m", Unit: "s", Abs: 0.7}, {Name: "fastest", Unit: "m/s", Abs: 1}, {Name: "too far", Unit: "m", Abs: 1},
+			{Name: "at 18 m", Unit: "s", Abs: 0.7}, {Name: "fastest", Unit: "m/s", Abs: 1}, {Name: "too far", Unit: "m", Abs: 1.3},
 		}},
 	{Name: "stop", from: inAir, run: stop, Does: "hold commanded at 8 m/s",
 		Figures: []Figure{
@@ -68,7 +69,7 @@ var Table = []Probe{
 	{Name: "return", from: inAir, run: comeHome, Does: "return commanded 60 m from home, 12 m up",
 		Figures: []Figure{
 			{Name: "answer"}, {Name: "highest", Unit: "m", Abs: 1}, {Name: "fastest", Unit: "m/s", Abs: 1},
-			{Name: "last descent", Unit: "m/s", Abs: 0.1, Rel: 0.1}, {Name: "landed after", Unit: "s", Abs: 3, Rel: 0.07},
+			{Name: "last descent", Unit: "m/s", Abs: 0.1, Rel: 0.1}, {Name: "landed after", Unit: "s", Abs: 3, Rel: 0.09},
 			{Name: "landed after touching", Unit: "s", Abs: 1, On: []Kind{ArduPilot}}, {Name: "disarmed after that", Unit: "s", Abs: 1},
 			{Name: "from home", Unit: "m", Abs: 1}, {Name: "mode at the end"},
 		}},
