@@ -151,7 +151,7 @@ func (p *packFlight) waitedS(fromS float64) float64 {
 }
 
 func (c *check) landsAtReserve() {
-	const errorS, homeS = 2, 120 // of the least way home; the last so many seconds of its flight
+	const errorS, homeS = 2.5, 120 // of the least way home; the last so many seconds of its flight
 	c.packFlights(func(p *packFlight) {
 		hoverW := p.powerW(p.landing.at.timeS, physics.Position{})
 		least := p.share * p.landing.at.PackJ

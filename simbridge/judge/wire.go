@@ -263,6 +263,10 @@ func (c *check) toldCharge() {
 			if off > most && c.excusesAny(a.number, s.timeS, "battery misread", "link cut", "leader away") {
 				return
 			}
+			if x := c.fault(a.number, "autopilot_reboot"); a.isCopter() && len(x) > 0 && x[0].fromS < s.timeS {
+				c.finding.Assumed["ArduCopter takes any pack for full once it has booted"]++
+				return
+			}
 			c.atMost(s.timeS, off, most, "the status has %.2f of the charge of aircraft %d, it has %.0f of %.0f J",
 				*t.Battery, t.Number, now.LeftJ, now.PackJ)
 		}
