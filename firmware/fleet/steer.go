@@ -239,8 +239,12 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			return nil, false
 		}
 		target := *a.home
+		fallen := f.parkedAt(a, target, f.Limits.SeparationM/2)
+		if fallen != nil { // at its home: it lands beside that
+			target = beside(target, *fallen, f.Limits.SeparationM+2*landsWithinM)
+		}
 		if why := f.homeBlocked(a, now); why != "" {
-			below := f.parkedBelow(a)
+			below := f.parkedAt(a, a.position, f.Limits.SeparationM)
 			if below == nil || why == batteryLow {
 				f.Log.Error(why+" on its way home; lands where it is", "aircraft", a.number, "since_s", now-a.nearerHomeS)
 				a.phase = PhaseLanding
@@ -251,7 +255,11 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		f.giveWay(a, now)
 		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
-		if a.arrivedHome(now) && a.phase == PhaseFlying {
+		arrived := a.arrivedHome(now)
+		if fallen != nil {
+			arrived = a.position.Sub(target).Norm() < landsWithinM && a.velocity.Norm() < 1
+		}
+		if arrived && a.phase == PhaseFlying {
 			a.phase = PhaseLanding
 		}
 		return out, stream
@@ -401,14 +409,23 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	return ""
 }
 
-// parkedBelow is where another stands on the ground, nearer than the separation; nil: none.
-func (f *Fleet) parkedBelow(a *aircraft) *physics.Position {
+// parkedAt is where another stands on the ground, nearer to a place than a distance; nil: none.
+func (f *Fleet) parkedAt(a *aircraft, place physics.Position, withinM float64) *physics.Position {
 	for _, b := range f.aircraft {
-		if b != a && b.located && !b.isObstacle() && b.position.Sub(a.position).Norm() < f.Limits.SeparationM {
+		if b != a && b.located && !b.isObstacle() && b.position.Sub(place).Norm() < withinM {
 			return &b.position
 		}
 	}
 	return nil
+}
+
+// beside is the place in a distance of another one, from there in the direction of a place.
+func beside(place, other physics.Position, distanceM float64) physics.Position {
+	way := place.Sub(other)
+	if way.Norm() < 1e-3 {
+		way = physics.Position{EastM: 1}
+	}
+	return other.Add(way.Scale(distanceM / way.Norm()))
 }
 
 // updateHeldAt keeps the position where the envelope holds an aircraft.

@@ -28,7 +28,7 @@ var assumptions = []assumption{
 	{name: "stream over", why: "nothing was decided for twelve slots, and setpoints have ended", faults: []string{"disk_stall"},
 		soonerS: -11,
 		laterS:  6},
-	{name: "battery misread", why: "what is measured of the battery is missing, wrong, or of another pack", laterS: 16, faults: []string{
+	{name: "battery misread", why: "what is measured of the battery is missing, wrong, or of another pack", laterS: 18, faults: []string{
 		"battery_absent", "battery_handover", "battery_reset", "battery_wild", "battery_second", "low_battery", "autopilot_reboot"}},
 	{name: "wrong sample", why: "one that is refused leaves the position before it, which is a second older", laterS: 1.5,
 		faults: []string{record.WrongSample}},

@@ -40,7 +40,7 @@ var motionRules = []Rule{
 	{"taken place", "the same", "9.5 m from another's home, or from another on the ground", "paper, D_min", (*check).takenPlace},
 	{"leaves", "true mode in the slots, led", "no descent without an order, a low pack or a lost contact", contract + "return",
 		(*check).leaves},
-	{"flew", "true motion, in OFFBOARD in the slots", "4 m/s in the mean of 20 s and more; in wind 0.4", "paper, v*", (*check).flew},
+	{"flew", "true motion, in OFFBOARD in the slots", "3 m/s in the mean of 20 s and more; in wind 0.3", "paper, v*", (*check).flew},
 }
 
 // between is a position between two states of an aircraft.
@@ -710,7 +710,7 @@ func (f *flight) boundsPacks() bool {
 }
 
 func (c *check) flew() {
-	const meanMPS, leastS, windShare, nearM = 4, 20, 0.1, 40
+	const meanMPS, leastS, windShare, nearM = 3, 20, 0.1, 40
 	for _, a := range c.aircraft {
 		in := a.offboard.and(a.led).and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
 		if near := c.near(a, nearM).and(in); len(near) > 0 {
