@@ -92,6 +92,8 @@ func (v *View) Ready() error {
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case v.Foreign != "":
 		return foreignError(v.Foreign)
+	case !v.Located:
+		return errors.New("no position was received from it yet; see to its position fix")
 	case !v.Fresh:
 		return fmt.Errorf("no position or no HEARTBEAT for %.1f s; see to its link and its position fix", v.StaleS)
 	case !v.Params.Complete():

@@ -12,7 +12,7 @@ import (
 // Whatever keeps an aircraft on the ground, the crew is told what to do about it.
 func TestNotReady(t *testing.T) {
 	ready := View{
-		Received: true, Fresh: true, Landed: new(true), ClockRate: 1, PreArm: PreArmGood, BatteryIDs: []uint8{0},
+		Received: true, Located: true, Fresh: true, Landed: new(true), ClockRate: 1, PreArm: PreArmGood, BatteryIDs: []uint8{0},
 		Params: Parameters{readMask: 1<<4 - 1},
 	}
 	if err := ready.Ready(); err != nil {
@@ -23,6 +23,7 @@ func TestNotReady(t *testing.T) {
 		want   string
 	}{
 		{func(v *View) { v.Received = false }, "nothing was received from it yet; see that it is switched on and linked"},
+		{func(v *View) { v.Located, v.Fresh = false, false }, "no position was received from it yet; see to its position fix"},
 		{func(v *View) { v.Fresh, v.StaleS = false, 4 }, "for 4.0 s; see to its link and its position fix"},
 		{func(v *View) { v.Params = Parameters{} }, "were not read yet; send it again"},
 		{func(v *View) { v.Armed, v.ModeName = true, "AUTO.LOITER" }, "want it on the ground with its motors off"},
