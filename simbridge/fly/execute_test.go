@@ -61,7 +61,7 @@ func TestWorkersThatFail(t *testing.T) {
 			if ok(all, last) {
 				return last
 			}
-			time.Sleep(20 * time.Millisecond)
+			time.Sleep(200 * time.Millisecond) // to read them takes the workers' time
 		}
 		return last
 	}
@@ -78,11 +78,11 @@ func TestWorkersThatFail(t *testing.T) {
 				_, computed := partsSince(all, back)
 				return computed[aircraft] > 0
 			})
-			before, failed := sentIn[aircraft].Load(), 0
-			until(func([]outcome, int) bool {
-				failed = int(sentIn[aircraft].Load())
-				return failed > int(before)
-			})
+			before := sentIn[aircraft].Load()
+			for ctx.Err() == nil && sentIn[aircraft].Load() == before {
+				time.Sleep(time.Millisecond)
+			}
+			failed := int(sentIn[aircraft].Load())
 			t.Logf("in slot %d the worker of aircraft %d fails", failed, aircraft)
 			fail()
 			back = 1 + until(func(all []outcome, last int) bool {
