@@ -18,8 +18,10 @@ var knownFindings = []knownFinding{
 	{"taken place", "field+tight_homes", "homes 12 m apart: gusts and a receiver have one land up to 3 m beside its own"},
 	{"least separation", "field+tight_homes", "likewise, over one on the ground"},
 	{"fence", "field+outside", "likewise, of the commanded fence"},
-	{"commanded fence", "field+outside", "eight that come home outside the area wait up to 35 m beyond their homes"},
+	{"commanded fence", "outside", "eight that come home outside the area wait up to 35 m beyond their homes, and four that climb " +
+		"there side by side are sent as far out for a tick"},
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
+	{"uses pack", "out_of_order", "one whose battery was read late and out of order in the climb left in slot 0, with 37 % at touchdown"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +
 		"home is taken to cost what it does on average over them; up to 30 % is left, of at most 23"},

@@ -188,7 +188,7 @@ func (c *check) lastKnown(p *packFlight) float64 {
 // usesPack is of those that nothing but the pack can have sent home: with fewer others in the air than the crew wants to
 // stay, and not before what flying costs was measured.
 func (c *check) usesPack() {
-	const most, marginJ, nearEndSlots, nearHomesM, eachS = 0.23, 1400, 3, 40, 27
+	const most, marginJ, nearEndSlots, nearHomesM, eachS = 0.23, 1700, 3, 40, 27
 	c.packFlights(func(p *packFlight) {
 		a, l := p.a, p.landing
 		from := a.landsFromS(l.at.timeS)
