@@ -257,7 +257,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		out, stream = a.fly(f, now)
 		arrived := a.arrivedHome(now)
 		if fallen != nil {
-			arrived = a.position.Sub(target).Norm() < landsWithinM && a.velocity.Norm() < 1
+			arrived = a.restsAt(target)
 		}
 		if arrived && a.phase == PhaseFlying {
 			a.phase = PhaseLanding
@@ -343,7 +343,12 @@ func (a *aircraft) arrivedHome(now float64) bool {
 	if off > arrivedM || speed > 2 {
 		a.arrivedS = now
 	}
-	return off < landsWithinM && speed < 1 || now-a.arrivedS > arrivalS
+	return a.restsAt(*a.home) || now-a.arrivedS > arrivalS
+}
+
+// restsAt is whether it is near enough to a place, and slow enough, to land there.
+func (a *aircraft) restsAt(place physics.Position) bool {
+	return a.position.Sub(place).Norm() < landsWithinM && a.velocity.Norm() < 1
 }
 
 // landingRole is how it lands: where it is or, if it is not known where it took off or the
