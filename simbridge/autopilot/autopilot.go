@@ -109,11 +109,9 @@ type Received struct {
 // Check returns what is wrong with a configuration.
 func (c *Config) Check() error {
 	p := paramsOf(c)
-	for name, x := range c.Parameters {
-		if !p.set(name, x) {
-			return fmt.Errorf("autopilot parameter %s = %v: want 0 or more for one of those that are simulated, %s", name, x,
-				strings.Join(p.names(), ", "))
-		}
+	if name := p.setAll(c.Parameters); name != "" {
+		return fmt.Errorf("autopilot parameter %s = %v: want 0 or more for one of those that are simulated, %s", name, c.Parameters[name],
+			strings.Join(p.names(), ", "))
 	}
 	if c.Serial != "" {
 		if _, _, err := parseSerial(c.Serial); err != nil {
@@ -134,9 +132,7 @@ func (c *Config) Check() error {
 // ParameterValues are all parameters of the autopilot, by its own names and in its own units.
 func (c *Config) ParameterValues() map[string]float64 {
 	p, values := paramsOf(c), map[string]float64{}
-	for name, x := range c.Parameters {
-		p.set(name, x)
-	}
+	p.setAll(c.Parameters)
 	for _, q := range p {
 		values[q.name] = q.value
 	}

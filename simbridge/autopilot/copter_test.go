@@ -172,3 +172,13 @@ func TestCopterLoiterAndParameters(t *testing.T) {
 		t.Error("a fresh link has more than HEARTBEAT")
 	}
 }
+
+// Where two of PX4's parameters have one counterpart, it is always the same of them that an ArduCopter is set to.
+func TestParametersOfOneCounterpart(t *testing.T) {
+	c := Config{Copter: true, Parameters: map[string]float64{"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 10}}
+	for range 50 { // a map's order is another one each time
+		if x := newVehicle(c).params.get("WPNAV_SPEED"); x != 3000 || c.ParameterValues()["WPNAV_SPEED"] != x {
+			t.Fatalf("WPNAV_SPEED is %v, want 3000", x)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -95,6 +96,17 @@ func (p params) set(name string, x float64) bool {
 	}
 	p[i].value = x
 	return true
+}
+
+// setAll changes parameters in the order of their names, and returns the first that is refused. The order matters to an
+// ArduCopter: several of PX4's have one counterpart, and the last of them is set, MPC_XY_VEL_MAX after MPC_XY_CRUISE.
+func (p params) setAll(values map[string]float64) (refused string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !p.set(name, values[name]) && refused == "" {
+			refused = name
+		}
+	}
+	return refused
 }
 
 // paramValues returns the PARAM_VALUEs of the parameters from..to-1, none for a range

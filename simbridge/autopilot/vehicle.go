@@ -112,9 +112,7 @@ func newVehicle(conf Config) *vehicle {
 		intendedMode: ModeHold, mode: ModeHold, modeAfterDisarm: ModeHold, takeoffUpM: math.NaN(),
 		body: Body{Position: conf.Start},
 	}
-	for name, x := range conf.Parameters {
-		v.params.set(name, x)
-	}
+	v.params.setAll(conf.Parameters)
 	v.random = rand.New(rand.NewPCG(conf.Seed, uint64(conf.SystemID)))
 	v.battery = battery.New(conf.CapacityJ, conf.Battery)
 	v.streams = defaultStreams(v.conf.Speed)
