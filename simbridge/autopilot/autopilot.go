@@ -332,6 +332,7 @@ func (a *Autopilot) BySlot() (spent map[int]battery.Spent) {
 // messages received meanwhile are handled before the timeouts that they prevent.
 func (a *Autopilot) run() {
 	const pieceUS = 50_000
+	time.Sleep(time.Duration(a.SystemID) * 1013) // in virtual time, what happens at one instant has no order
 	ticker := time.NewTicker(max(2*time.Millisecond, time.Duration(20e6/a.Speed)))
 	defer ticker.Stop()
 	for {

@@ -276,6 +276,7 @@ func (m *mission) pilotsLand() {
 // runUntil does the crew's recurring work until a condition holds.
 func (m *mission) runUntil(ctx context.Context, otherwise string, until func() bool) error {
 	began := time.Now()
+	m.apart()
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/4))
 	defer tick.Stop()
 	for !until() {

@@ -40,15 +40,16 @@ const fleetName = "chaos"
 // mission is one flight under faults.
 type mission struct {
 	Config
-	number  int // of the run
-	plan    plan
-	folder  string
-	random  *rand.Rand
-	world   world.Config
-	starts  []physics.Position // of the configuration
-	stands  []physics.Position // where the aircraft stand
-	network *simnet.Network    // nil: programs and sockets in real time
-	board   *onboard.Board     // on the network
+	number     int // of the run
+	plan       plan
+	folder     string
+	random     *rand.Rand
+	apartCalls atomic.Int64
+	world      world.Config
+	starts     []physics.Position // of the configuration
+	stands     []physics.Position // where the aircraft stand
+	network    *simnet.Network    // nil: programs and sockets in real time
+	board      *onboard.Board     // on the network
 
 	url              string
 	broker           *broker.Broker

@@ -19,6 +19,7 @@ func (m *mission) runFaults(ctx context.Context) {
 	if m.plan.losesCrewRadio() {
 		heartbeatPeriod = time.Duration(heartbeatPeriodS * float64(time.Second))
 	}
+	m.apart()
 	tick := time.NewTicker(max(2*time.Millisecond, m.slotWall()/10))
 	defer tick.Stop()
 	wrong := 0
@@ -39,6 +40,7 @@ func (m *mission) runFaults(ctx context.Context) {
 		}
 		for f, ok := m.nextDueFault(); ok; f, ok = m.nextDueFault() {
 			faults.Go(func() {
+				m.apart()
 				met, err := m.injectFault(ctx, f)
 				m.noteFaultEnd(f, met)
 				if err != nil && ctx.Err() == nil {
@@ -52,6 +54,11 @@ func (m *mission) runFaults(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// apart waits for a moment of its own, of microseconds: in virtual time what happens at one instant has no order.
+func (m *mission) apart() {
+	time.Sleep(time.Duration(1+m.apartCalls.Add(1)%97) * 1237 * time.Nanosecond)
 }
 
 // wrongSampleEveryS is the time between two wrong samples of a fleet.

@@ -26,6 +26,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -175,6 +176,8 @@ func (p *path) arrival(c *Conditions, bytes int, late time.Duration) time.Time {
 type Program struct {
 	name    string
 	network *Network
+	ordinal int
+	timers  atomic.Int64 // that it began
 
 	mutex   sync.Mutex
 	open    []interface{ abort(announced bool) }
@@ -186,10 +189,10 @@ type Program struct {
 func (n *Network) Program(name string) *Program {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	n.ordinal(name)
+	ordinal := n.ordinal(name)
 	p := n.programs[name]
 	if p == nil || p.isDead() {
-		p = &Program{name: name, network: n}
+		p = &Program{name: name, network: n, ordinal: ordinal}
 		n.programs[name] = p
 	}
 	return p
@@ -276,8 +279,11 @@ func (p *Program) Now() time.Duration { return time.Since(clockStart) }
 var clockStart = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (p *Program) After(d time.Duration) <-chan time.Time {
-	fires := make(chan time.Time, 1)
-	time.AfterFunc(d, func() {
+	const residues, most = 999, 31
+	residue := time.Duration(1 + (int64(p.ordinal)+most*p.timers.Add(1))%residues)
+	fires, now := make(chan time.Time, 1), time.Now()
+	at := now.Add(d).Truncate(time.Microsecond).Add(time.Microsecond + residue)
+	time.AfterFunc(at.Sub(now), func() {
 		p.wait()
 		fires <- time.Now()
 	})
