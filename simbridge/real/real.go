@@ -282,6 +282,9 @@ func (p *place) prepare(folder string, f *Flight) (script string, err error) {
 		return "", err
 	}
 	for _, e := range files {
+		if filepath.Ext(e.Name()) == ".go" { // `go test ./...` of the repository would take the folder for a package
+			continue
+		}
 		if err := os.Symlink(filepath.Join(p.repository, "configs", e.Name()), filepath.Join(folder, "configs", e.Name())); err != nil {
 			return "", err
 		}

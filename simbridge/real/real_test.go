@@ -53,6 +53,9 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
+		if sources, err := filepath.Glob(folder + "/*/*.go"); err != nil || len(sources) > 0 {
+			t.Errorf("%s: %q would be tested with the repository, %v", f.Name, sources, err)
+		}
 		copters := map[string]int{"px4": 0, "ardupilot": 2, "mixed": 1}[f.Pair]
 		if n, m := strings.Count(script, "exec $PX4/bin/px4"), strings.Count(script, "exec $COPTER"); n != 2-copters || m != copters {
 			t.Errorf("%s: %d PX4 and %d ArduCopters in\n%s", f.Name, n, m, script)
