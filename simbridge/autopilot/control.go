@@ -51,7 +51,7 @@ const (
 // integrate advances position and velocity by one step.
 func (v *vehicle) integrate() {
 	if v.groundContact && !v.liftsOff() {
-		v.body.Velocity, v.velocityIntegral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
+		v.body.Velocity, v.velocityIntegral, v.accel, v.pushed = geo.Local{}, geo.Local{}, geo.Local{}, Body{}
 		detectS := LandDetectS
 		if v.conf.Copter {
 			detectS = copterLandDetectS
@@ -64,8 +64,12 @@ func (v *vehicle) integrate() {
 		}
 		return
 	}
+	b, gust := &v.body, v.gust
+	if v.conf.Copter { // it flies its path, off which gusts have it
+		gust = geo.Local{}
+		b.Position, b.Velocity = b.Position.Sub(v.pushed.Position), b.Velocity.Sub(v.pushed.Velocity)
+	}
 	want := v.velocityCommand()
-	b := &v.body
 	east := v.accelerate(want.EastM-b.Velocity.EastM, &v.velocityIntegral.EastM) - dragPerS*b.Velocity.EastM
 	north := v.accelerate(want.NorthM-b.Velocity.NorthM, &v.velocityIntegral.NorthM) - dragPerS*b.Velocity.NorthM
 	if a := math.Hypot(east, north); a > accelMPS2 {
@@ -84,10 +88,14 @@ func (v *vehicle) integrate() {
 	}
 	v.accel.EastM += (east - v.accel.EastM) * stepS / lagS
 	v.accel.NorthM += (north - v.accel.NorthM) * stepS / lagS
-	east, north = v.accel.EastM+v.gust.EastM, v.accel.NorthM+v.gust.NorthM
+	east, north = v.accel.EastM+gust.EastM, v.accel.NorthM+gust.NorthM
 	up := clamp(3*(want.UpM-b.Velocity.UpM), -climbMPS2, climbMPS2)
 	b.Velocity = b.Velocity.Add(geo.Local{EastM: east, NorthM: north, UpM: up}.Scale(stepS))
 	b.Position = b.Position.Add(b.Velocity.Scale(stepS))
+	if v.conf.Copter {
+		v.push()
+		b.Position, b.Velocity = b.Position.Add(v.pushed.Position), b.Velocity.Add(v.pushed.Velocity)
+	}
 	v.endTakeoffOrTouchDown()
 }
 

@@ -19,6 +19,7 @@ type disturbed struct {
 	gust     geo.Local // m/s^2
 	position geo.Local // m, of the receiver
 	velocity geo.Local // m/s, of the receiver
+	pushed   Body      // how far gusts have an ArduCopter off the path that it computes
 }
 
 // gustKeeps and receiverKeeps are what a step leaves of a gust, and of an error.
@@ -44,6 +45,16 @@ func (v *vehicle) disturb() {
 	d.wander(&d.position.UpM, r.HeightM, receiverKeeps)
 	d.wander(&d.velocity.EastM, r.VelocityMPS, receiverKeeps)
 	d.wander(&d.velocity.NorthM, r.VelocityMPS, receiverKeeps)
+}
+
+// push moves on by one step how far off its path an ArduCopter is. The path is within WPNAV_ACCEL and PSC_JERK_XY; what brings
+// it back to the path is not: PSC_POSXY_P and PSC_VELXY_P do, here at their defaults.
+func (d *disturbed) push() {
+	const positionPerS, velocityPerS = 1.0, 2.0
+	p := &d.pushed
+	back := p.Velocity.Add(p.Position.Scale(positionPerS)).Scale(velocityPerS)
+	p.Velocity = p.Velocity.Add(d.gust.Sub(back).Scale(stepS))
+	p.Position = p.Position.Add(p.Velocity.Scale(stepS))
 }
 
 // told is the motion that its messages have.

@@ -40,3 +40,20 @@ func TestGustsAndReceiver(t *testing.T) {
 }
 
 func square(x float64) float64 { return x * x }
+
+// An ArduCopter of little acceleration and jerk lands where it is to, gusts or not: they bound the path that it computes, and not
+// how it keeps to that.
+func TestLandsInGusts(t *testing.T) {
+	for seed := range uint64(20) {
+		v := newVehicle(Config{SystemID: 1, Speed: 1, CapacityJ: 1e6, Battery: battery.AllFields, GustMPS2: 1, Seed: seed, Copter: true,
+			Parameters: map[string]float64{"WPNAV_ACCEL": 250, "PSC_JERK_XY": 5}, PowerW: func(int, geo.Local) float64 { return 100 }})
+		v.armed, v.groundContact, v.landed, v.intendedMode, v.mode = true, false, false, ModeLand, ModeLand
+		v.body.Position.UpM, v.holdPosition.UpM = 100, 100
+		for v.timeUS < 200e6 && !v.groundContact {
+			v.step()
+		}
+		if m := v.body.Position.HorizontalM(); !v.groundContact || m > 2.5 {
+			t.Errorf("seed %d: it lands %.1f m away, at %.1f m", seed, m, v.body.Position.UpM)
+		}
+	}
+}

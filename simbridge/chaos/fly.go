@@ -79,9 +79,9 @@ func (m *mission) setLinks(silent ...int) {
 		return
 	}
 	for i := range m.plan.Aircraft {
-		from := x.Radio
-		from.Cut = slices.Contains(silent, i)
-		m.network.Set(simnet.Any, autopilotProgram(i), &x.Radio)
+		to, from := x.Radio, x.Radio
+		to.Loss, from.Duplicate, from.Cut = x.Loss, x.Duplicate, slices.Contains(silent, i)
+		m.network.Set(simnet.Any, autopilotProgram(i), &to)
 		m.network.Set(autopilotProgram(i), simnet.Any, &from)
 	}
 }

@@ -114,6 +114,8 @@ type site struct {
 	PowerBend     []float64         // how much more it is for each 10 m/s more
 	BatteryAction float64           // COM_LOW_BAT_ACT
 	Radio         simnet.Conditions // of each aircraft's link, both ways
+	Loss          float64           // share of what is sent to an aircraft
+	Duplicate     float64           // share of what it sends that arrives twice
 	OneWay        bool              // of an aircraft whose link is cut nothing is received, while it receives all
 	ReturnSlot    int               // in which the crew calls the last aircraft home, alone; 0: it does not
 }
@@ -143,6 +145,7 @@ func (p *plan) drawSite(c *Config, r *rand.Rand) {
 	}
 	const ms = float64(time.Millisecond)
 	x.Radio = simnet.Conditions{Latency: time.Duration(80 * ms * r.Float64()), Jitter: time.Duration(40 * ms * r.Float64())}
+	x.Loss, x.Duplicate = 0.02*r.Float64(), 0.05*r.Float64()
 	x.OneWay = !c.Processes && r.IntN(2) == 0
 	p.Site = x
 	if r.IntN(2) == 0 {

@@ -20,7 +20,6 @@ var knownFindings = []knownFinding{
 	{"fence", "field+outside", "likewise, of the commanded fence"},
 	{"commanded fence", "outside", "eight that come home outside the area wait up to 35 m beyond their homes, and four that climb " +
 		"there side by side are sent as far out for a tick"},
-	{"home", "field+slow_copters", "gusts have a simulated ArduCopter that follows 2.7 s late swing 15 m off as it lands"},
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
 	{"uses pack", "out_of_order", "one whose battery was read late and out of order in the climb left in slot 0, with 37 % at touchdown"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},

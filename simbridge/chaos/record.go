@@ -36,6 +36,9 @@ func (m *mission) beginRecord() (err error) {
 		if s := p.Site; s != nil {
 			a.ReceiverM, a.ReceiverUpM, a.ReceiverMPS = s.Receiver.PositionM, s.Receiver.HeightM, s.Receiver.VelocityMPS
 			a.GustMPS2, a.LinkS = s.GustMPS2, (s.Radio.Latency + s.Radio.Jitter).Seconds()
+			if m.network != nil {
+				a.LossShare = s.Loss
+			}
 			a.PowerMost = s.PowerLevel[i] + math.Abs(s.PowerBend[i])
 		}
 		if p.SpeedMaxMPS > 0 {

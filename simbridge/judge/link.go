@@ -164,8 +164,16 @@ func (c *check) assumeAll(a *aircraft, in spans, names ...string) spans {
 	return in
 }
 
-// linkSlackS is for one more setpoint that is on its way.
-func (a *aircraft) linkSlackS() float64 { return linkSlackS + a.LinkS }
+// linkSlackS is for one more setpoint that is on its way, or is lost.
+func (a *aircraft) linkSlackS() float64 { return linkSlackS + a.LinkS + a.lostS(periodS) }
+
+// lostS is how long messages that are sent once in a period may all be lost, but once in a million times.
+func (a *aircraft) lostS(periodS float64) float64 {
+	if !(a.LossShare > 0 && a.LossShare < 1) {
+		return 0
+	}
+	return periodS * math.Ceil(math.Log(1e-6)/math.Log(a.LossShare))
+}
 
 // graceS is for a message that is on its way.
 func (a *aircraft) graceS() float64 { return graceS + a.LinkS }
@@ -356,7 +364,7 @@ func (c *check) gap() {
 		}
 		in = in.without(a.silent(silentS-soonS).wider(0, againS)) // it may have ended
 		in = c.assumeAll(a, in, "leader away", "link cut", "stream over")
-		c.noGaps(a, in, (*arrival).isSetpoint, most+a.graceS(), "setpoint")
+		c.noGaps(a, in, (*arrival).isSetpoint, most+a.graceS()+a.lostS(periodS), "setpoint")
 	}
 }
 
@@ -532,13 +540,14 @@ func (c *check) landingPlace() {
 }
 
 func (c *check) station() {
-	const most = 1.5
+	const most, betweenS = 1.5, 1
 	if c.SharedLink { // it receives those of other aircraft as well
 		return
 	}
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
-		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most, "HEARTBEAT")
+		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most+a.lostS(betweenS),
+			"HEARTBEAT")
 	}
 }
 

@@ -91,7 +91,8 @@ type Aircraft struct {
 	// How wrong its receiver is, and how gusts push it: standard deviations, see simbridge/autopilot.
 	ReceiverM   float64 `json:"receiver_m,omitempty"` // east and north, each
 	ReceiverUpM float64 `json:"receiver_up_m,omitempty"`
-	LinkS       float64 `json:"link_s,omitempty"` // the longest that a message is on its way
+	LinkS       float64 `json:"link_s,omitempty"`     // the longest that a message is on its way
+	LossShare   float64 `json:"loss_share,omitempty"` // of the messages that are sent to it
 	ReceiverMPS float64 `json:"receiver_mps,omitempty"`
 	GustMPS2    float64 `json:"gust_mps2,omitempty"`
 	PowerMost   float64 `json:"power_most,omitempty"` // what flying costs at most over the leader's formula, without a shock; 0: 1
