@@ -98,6 +98,7 @@ type control struct {
 	nearerHomeS       float64
 	leastWayM         float64 // the shortest way home that was left, since leastWayS
 	leastWayS         float64
+	landsBeside       *physics.Position // near its home, where another lies; nil: it lands at home
 	waitsAt           *physics.Position // on its way home, beside another that goes first; nil: it does not
 	queue             int               // others that land, or are on their way home too
 	queueS            float64           // one less of them since

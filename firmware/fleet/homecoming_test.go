@@ -78,6 +78,35 @@ func TestEightComeHome(t *testing.T) {
 	}
 }
 
+// Where another lies near its home, an aircraft lands clear of that one and of all others' homes: the middle one of a row of
+// three, of which the last flies still.
+func TestLandsBeside(t *testing.T) {
+	for _, c := range []struct{ fellM, offM float64 }{ // from its home towards the last one's
+		{fellM: 0, offM: 10}, {fellM: -4, offM: 6}, {fellM: -7.2, offM: 2}, {fellM: -9}, {fellM: -12},
+	} {
+		w := newSky(t, grid(3, 1, physics.Position{EastM: 500, NorthM: 300}, 12)...)
+		for i, v := range w.fliers {
+			w.aircraft[i].home, w.aircraft[i].located, w.aircraft[i].position = &v.home, true, v.home
+		}
+		a, others := w.aircraft[1], []*aircraft{w.aircraft[0], w.aircraft[2]}
+		others[1].position.NorthM += 300
+		others[0].position = a.home.Add(others[1].home.Sub(*a.home).Scale(c.fellM / 12))
+		at := w.landingPlace(a)
+		if off := at.Sub(*a.home).Norm(); (off > 0) != (c.offM > 0) || off < c.offM {
+			t.Errorf("one lies %.1f m away: it lands %.1f m from home", c.fellM, off)
+		}
+		for _, b := range others {
+			if m := at.Sub(b.position).Norm(); m < 8 || a.landsBeside != nil && (m < 10 || at.Sub(*b.home).Norm() < 10) {
+				t.Errorf("one lies %.1f m away: it lands %.1f m from aircraft %d", c.fellM, m, b.number)
+			}
+		}
+		others[0].position = *others[0].home
+		if at := w.landingPlace(a); at != *a.home {
+			t.Errorf("its home is clear again, and it lands %.1f m away", at.Sub(*a.home).Norm())
+		}
+	}
+}
+
 // The wait on the way home follows from what lands before it, by the leader's order or
 // not: a slow descent beside its home takes longer than an aircraft waits for one that
 // only hovers there.

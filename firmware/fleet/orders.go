@@ -18,7 +18,7 @@ func (a *aircraft) startOrder(homeward, launched bool) {
 	a.checksSinceS = 0
 	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.leastWayM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), math.Inf(1), 0, 0,
 		0
-	a.waitsAt = nil
+	a.waitsAt, a.landsBeside = nil, nil
 	if !homeward {
 		a.sentHome = ""
 	}

@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -238,11 +240,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			a.handToPilot(f, "does not take the commanded mode, but stays in "+a.modeName())
 			return nil, false
 		}
-		target := *a.home
-		fallen := f.parkedAt(a, target, f.Limits.SeparationM/2)
-		if fallen != nil { // at its home: it lands beside that
-			target = beside(target, *fallen, f.Limits.SeparationM+2*landsWithinM)
-		}
+		target := f.landingPlace(a)
 		if why := f.homeBlocked(a, now); why != "" {
 			below := f.parkedAt(a, a.position, f.Limits.SeparationM)
 			if below == nil || why == batteryLow {
@@ -256,7 +254,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: target, speedMPS: f.transitSpeedMPS()}
 		out, stream = a.fly(f, now)
 		arrived := a.arrivedHome(now)
-		if fallen != nil {
+		if a.landsBeside != nil {
 			arrived = a.restsAt(target)
 		}
 		if arrived && a.phase == PhaseFlying {
@@ -424,13 +422,38 @@ func (f *Fleet) parkedAt(a *aircraft, place physics.Position, withinM float64) *
 	return nil
 }
 
-// beside is the place in a distance of another one, from there in the direction of a place.
-func beside(place, other physics.Position, distanceM float64) physics.Position {
-	way := place.Sub(other)
-	if way.Norm() < 1e-3 {
-		way = physics.Position{EastM: 1}
+// landingPlace is its home or, where another lies near that, the nearest place beside it that is clear of all that stand on the
+// ground and of where the others are to land. It stays that until its home is clear, or another comes near that place.
+func (f *Fleet) landingPlace(a *aircraft) physics.Position {
+	const near, ringM, directions, ringsM = 0.8, 2, 16, 100
+	clearM := f.Physics.SeparationM
+	if a.landsBeside == nil && f.parkedAt(a, *a.home, near*clearM) == nil || a.landsBeside != nil && f.parkedAt(a, *a.home, clearM) == nil {
+		a.landsBeside = nil
+		return *a.home
 	}
-	return other.Add(way.Scale(distanceM / way.Norm()))
+	if a.landsBeside != nil && f.parkedAt(a, *a.landsBeside, near*clearM) == nil {
+		return *a.landsBeside
+	}
+	for r := float64(ringM); r <= ringsM; r += ringM {
+		for k := range directions {
+			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
+			p := a.home.Add(physics.Position{EastM: r * east, NorthM: r * north})
+			p.EastM, p.NorthM = f.inside(p.EastM, a.home.EastM), f.inside(p.NorthM, a.home.NorthM)
+			if f.parkedAt(a, p, clearM+2*landsWithinM) == nil && !f.othersLandAt(a, p, clearM) {
+				a.landsBeside = &p
+				return p
+			}
+		}
+	}
+	return *a.home
+}
+
+// othersLandAt is whether another is to land nearer to a place than a distance.
+func (f *Fleet) othersLandAt(a *aircraft, place physics.Position, withinM float64) bool {
+	return slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
+		to := cmp.Or(b.landsBeside, b.home)
+		return b != a && to != nil && to.Sub(place).Norm() < withinM
+	})
 }
 
 // updateHeldAt keeps the position where the envelope holds an aircraft.

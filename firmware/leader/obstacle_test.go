@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -79,36 +80,41 @@ func TestWayHomeBlocked(t *testing.T) {
 	})
 }
 
-// An aircraft that fell at another's home lies there: the other lands beside it.
+// An aircraft that fell at another's home, or 7 m from it, lies there: the other lands beside it.
 func TestAnotherLiesAtItsHome(t *testing.T) {
-	simnet.Test(t, func(t *testing.T) {
-		r := rig.New(t, 2, 100000)
-		home := r.Autopilots[0].Config.Start
-		r.OverrideDecision = func(s *slot.Snapshot, d *slot.Decision) {
-			for m := range s.Aircraft {
-				d.Move[m] = physics.Position{EastM: -5}
-				if s.Aircraft[m].Number == 2 {
-					way := physics.Position{EastM: home.EastM, NorthM: home.NorthM}.Sub(s.Aircraft[m].Position)
-					d.Move[m] = way.Scale(min(1, 8/max(way.Norm(), 1e-9)))
-				}
+	for _, offM := range []float64{0, 7} {
+		t.Run(fmt.Sprint(offM), func(t *testing.T) { simnet.Test(t, func(t *testing.T) { liesNearHome(t, offM) }) })
+	}
+}
+
+func liesNearHome(t *testing.T, offM float64) {
+	r := rig.New(t, 2, 100000)
+	home := r.Autopilots[0].Config.Start
+	home.NorthM += offM
+	r.OverrideDecision = func(s *slot.Snapshot, d *slot.Decision) {
+		for m := range s.Aircraft {
+			d.Move[m] = physics.Position{EastM: -5}
+			if s.Aircraft[m].Number == 2 {
+				way := physics.Position{EastM: home.EastM, NorthM: home.NorthM}.Sub(s.Aircraft[m].Position)
+				d.Move[m] = way.Scale(min(1, 8/max(way.Norm(), 1e-9)))
 			}
 		}
-		r.FlyToSlot(2)
-		over := func(telemetry.Status) bool {
-			s := r.Autopilots[1].State()
-			return math.Hypot(s.Position.EastM-home.EastM, s.Position.NorthM-home.NorthM) < 1 && s.SpeedMPS() < 0.3
-		}
-		r.Await("it is over the other's home", over)
-		r.Autopilots[1].Reboot(false)
-		r.Await("it lies there", func(s telemetry.Status) bool { return s.Aircraft[1].Landed != nil && *s.Aircraft[1].Landed })
-		r.MustSendAction("return")
-		if !r.Eventually(func() bool { return r.Landed(0) }) {
-			t.Fatalf("it hovers still: %+v", r.Autopilots[0].State())
-		}
-		if d := separationM(r); d < 9 || r.HomeDistanceM(0) > 20 {
-			t.Errorf("it landed %.1f m from the other, %.1f m from home", d, r.HomeDistanceM(0))
-		}
-	})
+	}
+	r.FlyToSlot(2)
+	over := func(telemetry.Status) bool {
+		s := r.Autopilots[1].State()
+		return math.Hypot(s.Position.EastM-home.EastM, s.Position.NorthM-home.NorthM) < 1 && s.SpeedMPS() < 0.3
+	}
+	r.Await("it is over the other's home", over)
+	r.Autopilots[1].Reboot(false)
+	r.Await("it lies there", func(s telemetry.Status) bool { return s.Aircraft[1].Landed != nil && *s.Aircraft[1].Landed })
+	r.MustSendAction("return")
+	if !r.Eventually(func() bool { return r.Landed(0) }) {
+		t.Fatalf("it hovers still: %+v", r.Autopilots[0].State())
+	}
+	if d := separationM(r); d < 9 || r.HomeDistanceM(0) > 20 {
+		t.Errorf("it landed %.1f m from the other, %.1f m from home", d, r.HomeDistanceM(0))
+	}
 }
 
 // separationM is the true distance of the first two aircraft.
