@@ -531,7 +531,7 @@ func (c *check) landingPlace() {
 	c.each(func(g *arrival) bool { return g.Command == setMode }, func(a *aircraft, g *arrival) {
 		home, ok := a.homeAt(g.timeS)
 		stopped := slices.ContainsFunc(c.missionOrders(telemetry.ActionStop), func(o *order) bool { return o.deliveredS <= g.timeS })
-		if !ok || a.modeAsked(g) != land || stopped {
+		if !ok || a.modeAsked(g) != land || stopped || c.isTaken(a, home, g.timeS) {
 			return
 		}
 		d := horizontalM(sub(g.Position, home))

@@ -624,12 +624,16 @@ func (c *check) home() {
 	}
 }
 
-// isTaken reports whether another aircraft is on the ground at a place, or hovers over it; it is counted.
+// isTaken reports whether another aircraft lies at a place, or was over it for long; it is counted.
 func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
-	const overS = 45 // before its leader may give the place up
+	const overS, upM = 45, 1 // before its leader may give the place up
 	for _, o := range c.aircraft {
 		if o == a {
 			continue
+		}
+		if s := o.at(timeS); s.PositionM[2] < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
+			c.finding.Assumed["its home is taken"]++
+			return true
 		}
 		there := 0
 		for _, s := range o.states {
