@@ -377,7 +377,7 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	const watt, neighbourM, slowMPS = 170, 17, 5
 	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
 	if m.plan.StockRates {
-		climbS, homeS = 42, 84
+		climbS, homeS = 45, 100 // as measured on PX4
 	}
 	if m.plan.Wind {
 		factor = 1.2
@@ -398,7 +398,7 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 // boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
 // slots as its pack is to have charge for: at v*, and a little for computing.
 func (m *mission) boundPackJ(i int) float64 {
-	const slotW, hoverW, climbS, descentS = 142, 169, 42, 92
+	const slotW, hoverW, climbS, descentS = 142, 169, 45, 100
 	factor := 1.0
 	if m.plan.Wind {
 		factor = 1.15
