@@ -139,7 +139,7 @@ func TestPermutation(t *testing.T) {
 func TestSteadySlotDoesNotAllocate(t *testing.T) {
 	ck := shippedCheckpoint(t)
 	for _, decoder := range Decoders() {
-		for _, size := range [][2]int{{2, 8}, {2, 250}, {8, 60}} {
+		for _, size := range [][2]int{{2, 8}, {2, 120}, {8, 40}} {
 			if testing.Short() && size[1] > 8 { // an emulator takes a minute
 				continue
 			}

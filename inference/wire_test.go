@@ -285,7 +285,7 @@ func TestManifestLimits(t *testing.T) {
 			ok := base.Manifest.Check() == nil
 			if all[i].Set(was); ok {
 				accepted++
-				if accepted%16 > 0 { // FuzzDecide flies the others
+				if accepted%32 > 0 { // FuzzDecide flies the others
 					continue
 				}
 				e, _ := edited(ck, edit{i, factor})

@@ -20,7 +20,7 @@ import (
 
 const smallStudy = `
 checkpoint: ../configs/checkpoint
-seeds: 3
+seeds: 2
 ablation_seeds: 2
 calibration_seeds: 1
 link_seeds: 1
@@ -65,7 +65,7 @@ func TestInterruptedEqualsWhole(t *testing.T) {
 	}{
 		"a study in training": {"study", smallStudy, "random,base", "step 50/60", "step 50/60", "step 60/60",
 			"teacher/* corpus/*"},
-		"a study in flight": {"study", smallStudy, "random,even,flagship-heads", "random, even settings 3/3",
+		"a study in flight": {"study", smallStudy, "random,even,flagship-heads", "random, even settings 2/2",
 			"random, nominal", "random, gusts", ""},
 		"a form in training": {"paper", smallTables, "published,published-axis", "windows a step", "corpus", "published, nominal",
 			"train/*/rules.json"},

@@ -152,7 +152,7 @@ var moreSlots = flag.Int("gap-slots", 1, "times as many slots of TestGapToExact"
 func TestGapToExact(t *testing.T) {
 	var exact exactPeer
 	for _, x := range []gapCase{
-		{2, 50, 4, .0002, .005}, {2, 100, 2, .0002, .005}, {3, 24, 4, .0005, .03}, {3, 50, 1, .0005, .03},
+		{2, 50, 2, .0002, .005}, {2, 100, 1, .0002, .005}, {3, 24, 4, .0005, .03}, {3, 50, 1, .0005, .03},
 	} {
 		if testing.Short() && x.users > 50 { // an emulator takes a minute
 			continue

@@ -58,7 +58,7 @@ func TestWorthOfMemory(t *testing.T) {
 		for arm, e := range estimators(&c) {
 			for seed := range uint64(2) {
 				var front []pareto.Point
-				for _, price := range teacher.PricesIn(&c, 6) {
+				for _, price := range teacher.PricesIn(&c, 4) {
 					front = append(front, flyBelieving(&c, e, 40_000+seed, price))
 				}
 				volume[arm] += pareto.Hypervolume(front, tight)

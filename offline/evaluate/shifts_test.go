@@ -23,7 +23,7 @@ func TestWorldRange(t *testing.T) {
 
 // Random worlds are printed with their range, and differ by seed by what is stated.
 func TestRandomWorlds(t *testing.T) {
-	short := offlinetest.Write(t, "slots: 40\n", t.TempDir(), "world.yaml")
+	short := offlinetest.Write(t, "slots: 20\n", t.TempDir(), "world.yaml")
 	args := []string{"-config", short, "-settings", "2", "-prices", "3", "-random-worlds", "2", "-seeds"}
 	text := runEvaluate(t, append(args, "1000000:1000002")...)
 	if !strings.Contains(text, "2 random worlds, 2 seeds in each") ||

@@ -115,6 +115,7 @@ func TestEveryMethod(t *testing.T) {
 	r.PPO.Preferences, r.PPO.Steps, r.PPO.Episodes, r.PPO.Width, r.PPO.UserWidth = 5, 100, 2, 16, 8
 	r.CMDP.PPO = r.PPO
 	r.IQL.Width, r.IQL.UserWidth = 16, 8
+	r.IQL.Corpus.Flights, r.PEDA.Corpus.Flights = 10, 10
 	r.PGMORL.PPO = r.CMDP.PPO
 	offlinetest.NoError(t, r.Config.Check())
 	r.PPODir = t.TempDir()

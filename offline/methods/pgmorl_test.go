@@ -185,7 +185,7 @@ func TestPGMORLLearns(t *testing.T) {
 // A preference is answered by the policy of the best utility.
 func TestPGMORLFlies(t *testing.T) {
 	r := toyRun(t, 1)
-	r.PGMORL.WarmUp, r.PGMORL.Updates, r.PGMORL.Episodes = 60, 5, 3
+	r.PGMORL.WarmUp, r.PGMORL.Updates, r.PGMORL.Episodes = 40, 5, 3
 	newPolicy := offlinetest.Must(makePGMORL(t.Context(), r))(t)
 	fast, frugal := flyToy(t, r, newPolicy, preferenceFor(0)), flyToy(t, r, newPolicy, preferenceFor(1))
 	if fast.DelayS >= frugal.DelayS || fast.EnergyJ <= frugal.EnergyJ {

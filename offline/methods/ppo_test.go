@@ -170,7 +170,7 @@ func flyToy(t *testing.T, r *Run, newPolicy NewPolicy, q rollout.Request) (mean 
 // Where energy alone counts, the optimum is to compute nothing and to fly at v*; where
 // delay alone does, exact knowledge of it is the SCA oracle's.
 func TestPPOLearns(t *testing.T) {
-	r := toyRun(t, 8_000)
+	r := toyRun(t, 6_000)
 	leastJ := r.leastJ()
 	best := flyToy(t, r, offlinetest.Must(scaOracleMethod.New(t.Context(), r))(t), preferenceFor(0))
 	for name, s := range map[string]PPOSettings{"ppo": r.PPO, "ppo-plain": plainPPO.settings(r.PPO)} {

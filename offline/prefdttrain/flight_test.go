@@ -151,7 +151,7 @@ func TestLostAircraftIsFar(t *testing.T) {
 	ck := shipped(t)
 	c := world.Standard()
 	c.AircraftLosses = []world.AircraftLoss{{Aircraft: 0, Slot: 50}}
-	flown := sweep(t, ck, c, seeds.List(seeds.CalibrationFirst, 10),
+	flown := sweep(t, ck, c, seeds.List(seeds.CalibrationFirst, 4),
 		rollout.PreferenceRequests(rollout.CalibratedOmegas(&ck.GoalConstants.SettingMap, 2))[0])
 	if delayS := pareto.MeanPoints(rollout.Outcomes(flown))[0].DelayS; delayS > 200 {
 		t.Errorf("delay of %.0f s, want 200 s at most", delayS)

@@ -41,7 +41,7 @@ import (
 func testConfig() Config {
 	c := Default()
 	c.Form.Arch = model.Arch{Width: 16, PairWidth: 8, Layers: 2, Heads: 2, Context: 6}
-	c.Flights, c.Episodes, c.Batch = 600, 4, 8
+	c.Flights, c.Episodes, c.Batch = 400, 3, 8
 	c.Schedule.Rate, c.Schedule.WarmUpSteps = 3e-3, 5
 	return c
 }

@@ -19,7 +19,7 @@ func TestPredictedEnd(t *testing.T) {
 	var s slot.Snapshot
 	var d slot.Decision
 	var a world.Action
-	for _, budgetJ := range []float64{31e3, 36e3, 38e3, 45e3} {
+	for _, budgetJ := range []float64{31e3, 38e3, 45e3} {
 		mean := 0.0
 		const seeds = 20
 		for seed := range uint64(seeds) {

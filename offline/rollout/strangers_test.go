@@ -131,7 +131,7 @@ func (c *claim) heldTo(t *testing.T, x request, honestS, onceS, alwaysS float64)
 // more than beside as many honest users, and 5 %.
 func TestStrangers(t *testing.T) {
 	ck, place := shippedCheckpoint(t), physics.Position{EastM: 400, NorthM: 450}
-	const seeds = 3
+	const seeds = 2
 	mean := func(x request, others func(slot int) []slot.User) (delayS float64) {
 		for seed := range uint64(seeds) {
 			delayS += besideStrangers(ck, world.Standard(), 100_000+seed, x, others) / seeds

@@ -24,10 +24,10 @@ import (
 	"prefdt/offline/search"
 )
 
-// openShort opens a study of missions of half as many slots.
+// openShort opens a study of missions of a third of the slots.
 func openShort(t *testing.T, c Config, out string) *study {
 	s := offlinetest.Must(open(c, out, io.Discard))(t)
-	s.world.Slots = 50
+	s.world.Slots = 30
 	return s
 }
 

@@ -18,7 +18,7 @@ import (
 // has since takes 2 s off the corner, which the reach gains.
 func TestReachesFirstMeasurements(t *testing.T) {
 	c := world.Standard()
-	for n, flights := range map[int]int{32: 20, 101: 5} {
+	for n, flights := range map[int]int{32: 8, 101: 5} {
 		if testing.Short() {
 			flights = 5
 			if n > 32 {

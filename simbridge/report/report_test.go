@@ -211,10 +211,10 @@ func TestDeparturesAreSeen(t *testing.T) {
 // Reports are written whatever the flight was, without a slot too.
 func TestWrite(t *testing.T) {
 	bare := &Flight{AreaM: 1000}
-	early := exampleFlight(24)
-	early.Rows, early.Summary.Budgets = early.Rows[:10], append(early.Summary.Budgets, Budget{Slot: 9})
-	long := exampleFlight(130)
-	for name, f := range map[string]*Flight{"usual": exampleFlight(24), "packs": packsFlight(24), "nothing": bare,
+	early := exampleFlight(12)
+	early.Rows, early.Summary.Budgets = early.Rows[:5], append(early.Summary.Budgets, Budget{Slot: 4})
+	long := exampleFlight(movieFrames + 5) // of which a moving picture shows half
+	for name, f := range map[string]*Flight{"usual": exampleFlight(6), "packs": packsFlight(6), "nothing": bare,
 		"one slot": exampleFlight(1), "long": long,
 		"ended early": early} {
 		folder := filepath.Join(t.TempDir(), "new", "folder")

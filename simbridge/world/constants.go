@@ -39,8 +39,10 @@ func (c Config) ConstantDifferences(here Config) []string {
 
 // Differences lists the YAML keys in which two worlds differ, each with both
 // values, as in "physics.altitude_m 100, here 80".
-func (c Config) Differences(here Config) []string {
-	a, b := flatten(c), flatten(here)
+func (c Config) Differences(here Config) []string { return differences(flatten(c), flatten(here)) }
+
+// differences compares what flatten returns.
+func differences(a, b map[string]string) []string {
 	var list []string
 	for _, key := range slices.Sorted(maps.Keys(b)) {
 		if a[key] != b[key] {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
 
 	"prefdt/configs"
 )
@@ -184,10 +185,24 @@ func (c *Config) FieldReference() (Reference, bool) {
 	s := Standard()
 	x.Aircraft, x.Shock, x.SecondShock, x.EdgeFactor, x.DenseStart, x.AircraftLosses = s.Aircraft, s.Shock, s.SecondShock, s.EdgeFactor,
 		s.DenseStart, nil
-	for _, w := range named {
-		if field, _ := Named(w.name); w.allLocalS > 0 && len(x.Differences(field)) == 0 {
-			return Reference{w.allLocalS, c.CalmFloorJ()}, true
+	values := flatten(x)
+	for i, field := range fieldValues() {
+		if field != nil && len(differences(values, field)) == 0 {
+			return Reference{named[i].allLocalS, c.CalmFloorJ()}, true
 		}
 	}
 	return Reference{}, false
 }
+
+// fieldValues are the values of each named world that has a reference, nil for the others: an evaluation asks for
+// the references of each of its fronts.
+var fieldValues = sync.OnceValue(func() (list []map[string]string) {
+	for _, w := range named {
+		var values map[string]string
+		if field, _ := Named(w.name); w.allLocalS > 0 {
+			values = flatten(field)
+		}
+		list = append(list, values)
+	}
+	return list
+})
