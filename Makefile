@@ -94,6 +94,7 @@ FLIGHTS := $(FLIGHTS)|TestRecord
 SLOW := TestEightComeHome|TestLateOnesComeHome|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
 SLOW := $(SLOW)|TestProcesses|TestResultCutOff
 race: export CGO_ENABLED = 1
+race: export GOMAXPROCS = $(shell getconf _NPROCESSORS_ONLN)
 race: ## what flies and serves, under the race detector
 	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^($(SLOW))$$' \
 		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS)|firmware/leader|simbridge/fly)$$')

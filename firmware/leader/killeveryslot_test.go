@@ -15,12 +15,12 @@ import (
 // slotsAfterKill is how many slots after the last kill its measurement takes.
 const slotsAfterKill = 6
 
-// The leader is killed in every slot of a mission of 100, in five missions, at moments that move
+// The leader is killed in every slot of a mission of 50, in five missions, at moments that move
 // on from kill to kill. Its account of the energy after each restart is compared with the
 // batteries: an uninterrupted flight would know them to the counter's resolution. Users get a
 // beacon within two slots of the restart, and the fleet moves again within three.
 func TestKilledInEverySlot(t *testing.T) {
-	const slots, stride = 100 + slotsAfterKill, 5
+	const slots, stride = 50 + slotsAfterKill, 5
 	for first := range stride {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			simnet.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // neighbourSlots is how many slots of a second must be complete beside each bad neighbour of
 // TestBadNeighbour: `go test ./firmware/leader -run BadNeighbour -v -neighbour-slots 60`.
 var neighbourSlots = flag.Int("neighbour-slots", 0,
-	"complete slots of a second beside each bad neighbour; 0: five shorter ones, beside two")
+	"complete slots of a second beside each bad neighbour; 0: three shorter ones, beside two")
 
 const honestUsers = 100
 
@@ -193,7 +193,7 @@ func TestBadNeighbour(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { neighbour.Process.Kill(); neighbour.Wait() })
-			wanted := max(*neighbourSlots, 5)
+			wanted := max(*neighbourSlots, 3)
 			var waits []time.Duration
 			command := func(send func() telemetry.Ack) {
 				began := time.Now()

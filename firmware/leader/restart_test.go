@@ -146,7 +146,8 @@ func buildJump(t *testing.T, program string) {
 		[]byte(strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-overlay", list, "-o", program, "prefdt/firmware").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, "prefdt/firmware")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the leader: %v: %s", err, out)
 	}
 }

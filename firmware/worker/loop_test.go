@@ -25,7 +25,7 @@ func BenchmarkLoopBesideWorkers(b *testing.B) {
 	folder := b.TempDir()
 	programs := filepath.Join(folder, "bin")
 	for _, of := range []string{"worker", "worker/blobs"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of)
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of)
 		if out, err := build.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}

@@ -35,12 +35,13 @@ func TestWorkersThatFail(t *testing.T) {
 	c.Seed, c.Execute, c.World.Users, c.World.ActiveMin, c.World.ActiveMax = 100001, true, 4, 4, 4
 	c.World.DeadlineMinS, c.World.DeadlineMaxS = 1, 1
 	c.calibrateTasks = 3 // no time is compared with a model's here
-	for name, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "worker/blobs": &c.Blobs} {
-		path := filepath.Join(buildFolder, filepath.Base(name))
-		if out, err := exec.Command("go", "build", "-o", path, "prefdt/firmware/"+name).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		*program = []string{path}
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", buildFolder+"/", "prefdt/firmware/worker", "prefdt/firmware/user",
+		"prefdt/firmware/worker/blobs")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "blobs": &c.Blobs} {
+		*program = []string{filepath.Join(buildFolder, name)}
 	}
 	jumping := filepath.Join(buildFolder, "worker-jump")
 	buildJumping(t, jumping, "prefdt/firmware/worker")
@@ -175,7 +176,8 @@ func buildJumping(t *testing.T, program, of string) {
 			t.Fatal(err)
 		}
 	}
-	if out, err := exec.Command("go", "build", "-overlay", list, "-o", program, of).CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, of)
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"testing"
@@ -33,8 +34,11 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	flag.Set("test.parallel", "6") // those in real time mostly wait
-	debug.SetGCPercent(400)        // flights allocate much and keep little
+	flag.Set("test.parallel", "6")     // those in real time mostly wait
+	if os.Getenv("GOMAXPROCS") == "" { // a flight's goroutines take turns; see firmware/leader
+		runtime.GOMAXPROCS(1)
+	}
+	debug.SetGCPercent(400) // flights allocate much and keep little
 	code := m.Run()
 	os.RemoveAll(buildFolder)
 	os.Exit(code)
@@ -43,7 +47,8 @@ func TestMain(m *testing.M) {
 // buildPrograms builds the leader and the crew's tool, once for all tests.
 var buildPrograms = sync.OnceValues(func() (string, error) {
 	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(buildFolder, name), path).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(buildFolder, name), path)
+		if out, err := build.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", name, err, out)
 		}
 	}

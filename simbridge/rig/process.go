@@ -35,7 +35,7 @@ var buildLeader = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-o", path, "prefdt/firmware").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "prefdt/firmware").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the leader: %w: %s", err, out)
 	}
 	return path, nil

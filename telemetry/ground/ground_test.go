@@ -629,7 +629,7 @@ func TestConfigFileIsTheDefaults(t *testing.T) {
 // The built program, once, from its command line to its exit status.
 func TestBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ground")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()

@@ -219,7 +219,7 @@ func TestStopAlways(t *testing.T) {
 // of that and of [TestStopAlways] at once. How soon is the machine's matter.
 func TestStopOfTheProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ground")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
 	for _, situation := range []string{"a full disk", "locks held", "all at once"} {

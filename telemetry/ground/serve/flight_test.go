@@ -28,7 +28,8 @@ func TestFlightFromThePage(t *testing.T) {
 	needBrowser(t)
 	folder := t.TempDir()
 	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(folder, name), path).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(folder, name), path)
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
 	}
