@@ -47,6 +47,7 @@ endif
 # What flies in tests does so in virtual time: no test minds what runs beside it. `make lint` vets everything, once.
 # Packages with programs and browsers wait for most of their time: twice as many packages run as there are processors.
 PACKAGES = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+test race: export GOGC = 400 # of compiler, linker and tests: they allocate much and keep little
 test: ## all tests
 	$(GO) test -vet=off $(PACKAGES) -timeout 20m ./...
 
@@ -94,7 +95,6 @@ FLIGHTS := $(FLIGHTS)|TestRecord
 SLOW := TestEightComeHome|TestLateOnesComeHome|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
 SLOW := $(SLOW)|TestProcesses|TestResultCutOff
 race: export CGO_ENABLED = 1
-race: export GOMAXPROCS = $(shell getconf _NPROCESSORS_ONLN)
 race: ## what flies and serves, under the race detector
 	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^($(SLOW))$$' \
 		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS)|firmware/leader|simbridge/fly)$$')

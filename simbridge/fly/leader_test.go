@@ -9,8 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -34,11 +32,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	flag.Parse()
-	flag.Set("test.parallel", "6")     // those in real time mostly wait
-	if os.Getenv("GOMAXPROCS") == "" { // a flight's goroutines take turns; see firmware/leader
-		runtime.GOMAXPROCS(1)
-	}
-	debug.SetGCPercent(400) // flights allocate much and keep little
+	flag.Set("test.parallel", "6") // those in real time mostly wait
 	code := m.Run()
 	os.RemoveAll(buildFolder)
 	os.Exit(code)
