@@ -47,7 +47,8 @@ endif
 # What flies in tests does so in virtual time: no test minds what runs beside it. `make lint` vets everything, once.
 # Packages with programs and browsers wait for most of their time: twice as many packages run as there are processors.
 PACKAGES = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
-test race: export GOGC = 400 # of compiler, linker and tests: they allocate much and keep little
+# Compiler, linker and tests allocate much and keep little.
+test race: export GOGC = 400
 test: ## all tests
 	$(GO) test -vet=off $(PACKAGES) -timeout 20m ./...
 
