@@ -24,7 +24,7 @@ var motionRules = []Rule{
 		(*check).speed},
 	{"hold", "true speed, 10 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
 	{"hold drifts", "true position, from 10 s after a hold on", "1.5 m from where it was then", contract + "hold", (*check).drift},
-	{"moves on", "true motion of the fleet after a resume", "8 m in 12 s", contract + "resume", (*check).movesOn},
+	{"moves on", "true motion of the fleet after a resume", "4 m in 12 s", contract + "resume", (*check).movesOn},
 	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
 		contract + "return", (*check).comesHome},
@@ -312,7 +312,7 @@ func (c *check) drift() {
 
 // movesOn requires motion of one aircraft at least: the others may be in its way.
 func (c *check) movesOn() {
-	const withinS, farM = 12, 8
+	const withinS, farM = 12, 4
 	for _, o := range c.missionOrders(telemetry.ActionResume) {
 		from, to := o.answeredS, o.answeredS+withinS
 		if to > min(c.slotsEndS(), c.endS) || from < c.epochS {
