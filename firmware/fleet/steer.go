@@ -427,7 +427,11 @@ func (f *Fleet) parkedAt(a *aircraft, place physics.Position, withinM float64) *
 func (f *Fleet) landingPlace(a *aircraft) physics.Position {
 	const near, ringM, directions, ringsM = 0.8, 2, 16, 100
 	clearM := f.Physics.SeparationM
-	if a.landsBeside == nil && f.parkedAt(a, *a.home, near*clearM) == nil || a.landsBeside != nil && f.parkedAt(a, *a.home, clearM) == nil {
+	leftM := near * clearM // one that is to land beside it returns to it once more is clear, so that it does not waver
+	if a.landsBeside != nil {
+		leftM = clearM
+	}
+	if f.parkedAt(a, *a.home, leftM) == nil {
 		a.landsBeside = nil
 		return *a.home
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"sync"
 
 	"gonum.org/v1/gonum/stat"
 )
@@ -101,43 +100,9 @@ func Compare(own, baseline []float64) Paired {
 	return c
 }
 
-const meanResamples = 10000
-
-// lastDraws are those of the last sample's size: a report has hundreds of intervals over as many seeds.
-var lastDraws struct {
-	sync.Mutex
-	size  int
-	draws []uint32
-}
-
-// meanDraws returns which values of a sample of a size Bootstrap draws from a generator as MeanInterval's, resample by resample.
-func meanDraws(size int) []uint32 {
-	l := &lastDraws
-	l.Lock()
-	defer l.Unlock()
-	if l.size != size {
-		rng := rand.New(rand.NewPCG(1, 2))
-		l.size, l.draws = size, make([]uint32, meanResamples*size)
-		for i := range l.draws {
-			l.draws[i] = uint32(rng.IntN(size))
-		}
-	}
-	return l.draws
-}
-
-// MeanInterval is the 95 % bootstrap interval of a mean over seeds: Bootstrap's, of one generator for all samples.
+// MeanInterval is the 95 % bootstrap interval of a mean over seeds.
 func MeanInterval(x []float64) (low, high float64) {
-	if len(x) == 0 {
-		panic("pareto: the interval of no values")
-	}
-	draws, sample, means := meanDraws(len(x)), make([]float64, len(x)), make([]float64, meanResamples)
-	for i := range means {
-		for j, at := range draws[i*len(x):][:len(x)] {
-			sample[j] = x[at]
-		}
-		means[i] = stat.Mean(sample, nil)
-	}
-	return middle(means, 0.95)
+	return Bootstrap(rand.New(rand.NewPCG(1, 2)), x, 10000, 0.95, func(x []float64) float64 { return stat.Mean(x, nil) })
 }
 
 // Operable evaluates eq. (criterion), and names the clause that fails. reach is a fraction

@@ -143,11 +143,6 @@ func Bootstrap(rng *rand.Rand, x []float64, resamples int, level float64, statis
 		}
 		drawn[i] = statistic(sample)
 	}
-	return middle(drawn, level)
-}
-
-// middle returns the ends of the middle share level of values, which it sorts.
-func middle(drawn []float64, level float64) (low, high float64) {
 	slices.Sort(drawn)
 	tail := (1 - level) / 2
 	return stat.Quantile(tail, stat.LinInterp, drawn, nil), stat.Quantile(1-tail, stat.LinInterp, drawn, nil)

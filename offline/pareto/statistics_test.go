@@ -152,23 +152,6 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// The interval of a mean is Bootstrap's, of samples of any size in turn.
-func TestMeanInterval(t *testing.T) {
-	mean := func(x []float64) float64 { return stat.Mean(x, nil) }
-	rng := rand.New(rand.NewPCG(4, 1))
-	for _, size := range []int{1, 3, 8, 3, 50, 50} {
-		x := make([]float64, size)
-		for i := range x {
-			x[i] = rng.NormFloat64()
-		}
-		low, high := MeanInterval(x)
-		wantLow, wantHigh := Bootstrap(rand.New(rand.NewPCG(1, 2)), x, meanResamples, 0.95, mean)
-		if low != wantLow || high != wantHigh {
-			t.Errorf("%d values: %v to %v, want %v to %v", size, low, high, wantLow, wantHigh)
-		}
-	}
-}
-
 func TestSummarise(t *testing.T) {
 	if got := Summarise([]float64{1, 2, 3, 4}); got.N != 4 || got.Mean != 2.5 || !approxEqual(got.Std, math.Sqrt(5.0/3)) {
 		t.Errorf("got %+v", got)

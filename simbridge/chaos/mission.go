@@ -44,7 +44,7 @@ type mission struct {
 	plan       plan
 	folder     string
 	random     *rand.Rand
-	apartCalls atomic.Int64
+	apartCalls atomic.Int64 // of apart
 	world      world.Config
 	starts     []physics.Position // of the configuration
 	stands     []physics.Position // where the aircraft stand
@@ -371,13 +371,16 @@ func (m *mission) capacityJ(i int) float64 {
 	return max(m.plan.PackJ[i], m.packForJ(i, 1.5*float64(m.plan.Slots)+60))
 }
 
+// stockClimbS and stockLandingS are how long PX4 takes to H and down at its own rates, as measured.
+const stockClimbS, stockLandingS = 45, 100
+
 // packForJ is about what a pack needs for some slots beyond the leader's reserve, the climb
 // and the way home after the neighbours' landings, also if flying comes to cost more.
 func (m *mission) packForJ(i int, slots float64) float64 {
 	const watt, neighbourM, slowMPS = 170, 17, 5
 	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
 	if m.plan.StockRates {
-		climbS, homeS = 45, 100 // as measured on PX4
+		climbS, homeS = stockClimbS, stockLandingS
 	}
 	if m.plan.Wind {
 		factor = 1.2
@@ -398,7 +401,7 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 // boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
 // slots as its pack is to have charge for: at v*, and a little for computing.
 func (m *mission) boundPackJ(i int) float64 {
-	const slotW, hoverW, climbS, descentS = 142, 169, 45, 100
+	const slotW, hoverW = 142, 169
 	factor := 1.0
 	if m.plan.Wind {
 		factor = 1.15
@@ -406,7 +409,7 @@ func (m *mission) boundPackJ(i int) float64 {
 	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
-	return hoverW*climbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(descentS+m.landingWaitS(i)))
+	return hoverW*stockClimbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
 }
 
 // landingWaitS is how long aircraft i may have to wait for others whose homes are near.

@@ -148,8 +148,8 @@ func computedSince(all []outcome, slot int) (computed [3]int) {
 	return computed
 }
 
-// buildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms, as
-// chaos.BuildJump does, which cannot be imported here. The monotonic part of a time is unchanged.
+// buildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms. The monotonic part of a time is
+// unchanged.
 func buildJumping(t *testing.T, program, of string) {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()

@@ -167,12 +167,12 @@ func (c *check) assumeAll(a *aircraft, in spans, names ...string) spans {
 // linkSlackS is for one more setpoint that is on its way, or is lost.
 func (a *aircraft) linkSlackS() float64 { return linkSlackS + a.LinkS + a.lostS(periodS) }
 
-// lostS is how long messages that are sent once in a period may all be lost, but once in a million times.
-func (a *aircraft) lostS(periodS float64) float64 {
+// lostS is how long messages that are sent so far apart may all be lost, but once in a million times.
+func (a *aircraft) lostS(betweenS float64) float64 {
 	if !(a.LossShare > 0 && a.LossShare < 1) {
 		return 0
 	}
-	return periodS * math.Ceil(math.Log(1e-6)/math.Log(a.LossShare))
+	return betweenS * math.Ceil(math.Log(1e-6)/math.Log(a.LossShare))
 }
 
 // graceS is for a message that is on its way.

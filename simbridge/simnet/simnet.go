@@ -124,16 +124,26 @@ type path struct {
 	sentAll  time.Time // when the bandwidth is free again
 }
 
+// mostPrograms is how many there may be for the residues of their paths all to differ.
+const mostPrograms = 31
+
+// residue is the k-th nanosecond within a microsecond.
+func residue(k int) time.Duration { return time.Duration(1 + k%999) }
+
+// moment is the next one with a residue: what happens at one instant has no order in virtual time.
+func moment(at time.Time, residue time.Duration) time.Time {
+	return at.Truncate(time.Microsecond).Add(time.Microsecond + residue)
+}
+
 // newPath is called with the network's mutex held. What is drawn for a path, and its moment within the
 // microsecond, come from who sends to whom and how many paths these two had before: paths are made in
 // whatever order the programs' goroutines run.
 func (n *Network) newPath(from, to string) *path {
 	pair := [2]string{from, to}
 	n.paths[pair]++
-	const residues, most, again = 999, 31, 101 // most programs whose paths all differ
+	const again = 101
 	sender, receiver := n.ordinal(from), n.ordinal(to)
-	id := most*sender + receiver + again*(n.paths[pair]-1)
-	return &path{network: n, from: from, to: to, residue: time.Duration(1 + id%residues),
+	return &path{network: n, from: from, to: to, residue: residue(mostPrograms*sender + receiver + again*(n.paths[pair]-1)),
 		random: rand.New(rand.NewPCG(n.seed, uint64(sender)<<40|uint64(receiver)<<20|uint64(n.paths[pair])))}
 }
 
@@ -167,7 +177,7 @@ func (p *path) arrival(c *Conditions, bytes int, late time.Duration) time.Time {
 	if at.Before(p.last) {
 		at = p.last
 	}
-	at = at.Truncate(time.Microsecond).Add(time.Microsecond + p.residue)
+	at = moment(at, p.residue)
 	p.last = at
 	return at
 }
@@ -279,10 +289,8 @@ func (p *Program) Now() time.Duration { return time.Since(clockStart) }
 var clockStart = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (p *Program) After(d time.Duration) <-chan time.Time {
-	const residues, most = 999, 31
-	residue := time.Duration(1 + (int64(p.ordinal)+most*p.timers.Add(1))%residues)
 	fires, now := make(chan time.Time, 1), time.Now()
-	at := now.Add(d).Truncate(time.Microsecond).Add(time.Microsecond + residue)
+	at := moment(now.Add(d), residue(p.ordinal+mostPrograms*int(p.timers.Add(1))))
 	time.AfterFunc(at.Sub(now), func() {
 		p.wait()
 		fires <- time.Now()
