@@ -2,11 +2,8 @@ package leader_test
 
 import (
 	"encoding/binary"
-	"encoding/json"
-	"errors"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -123,35 +120,6 @@ func TestTornTransaction(t *testing.T) {
 	})
 }
 
-// buildJump builds a leader whose wall clock jumps by a day forward and back every 700 ms, by a
-// changed time.Now in its copy of the standard library. There is no other way to give a Go
-// process a wrong clock: Go reads it without a system call. The monotonic part of a time is
-// unchanged.
-func buildJump(t *testing.T, program string) {
-	t.Helper()
-	const read = "sec, nsec, mono := runtimeNow()"
-	root, err := exec.Command("go", "env", "GOROOT").Output() // a test built with -trimpath does not know it
-	if err != nil {
-		t.Fatal(err)
-	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	text, err := os.ReadFile(original)
-	if n := strings.Count(string(text), read); err != nil || n != 1 {
-		t.Fatalf("%s: %v; %q %d times, want once", original, err, read, n)
-	}
-	dir := t.TempDir()
-	changed, list := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	if err := errors.Join(err, os.WriteFile(list, overlay, 0o600), os.WriteFile(changed,
-		[]byte(strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, "prefdt/firmware")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the leader: %v: %s", err, out)
-	}
-}
-
 // The leader's wall clock jumps a day forth and back, several times in a flight:
 // no slot is missed or late for it, and no joule is miscounted.
 func TestClockJumps(t *testing.T) {
@@ -163,7 +131,7 @@ func TestClockJumps(t *testing.T) {
 	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()
 	args[0] = filepath.Join(t.TempDir(), "leader-jump")
-	buildJump(t, args[0])
+	rig.BuildJumping(t, args[0], "prefdt/firmware")
 	p := r.StartProgram(args)
 	r.TakeOff()
 	s := r.Await("done", rig.Done)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
 
@@ -44,7 +45,7 @@ func TestWorkersThatFail(t *testing.T) {
 		*program = []string{filepath.Join(buildFolder, name)}
 	}
 	jumping := filepath.Join(buildFolder, "worker-jump")
-	buildJumping(t, jumping, "prefdt/firmware/worker")
+	rig.BuildJumping(t, jumping, "prefdt/firmware/worker")
 	folder := filepath.Join(c.Out, "tasks")
 	configuration := func(aircraft int) string { return filepath.Join(folder, "worker-"+strconv.Itoa(aircraft)+".yaml") }
 
@@ -146,40 +147,6 @@ func computedSince(all []outcome, slot int) (computed [3]int) {
 		}
 	}
 	return computed
-}
-
-// buildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms. The monotonic part of a time is
-// unchanged.
-func buildJumping(t *testing.T, program, of string) {
-	t.Helper()
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	text, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const read = "sec, nsec, mono := runtimeNow()"
-	if n := bytes.Count(text, []byte(read)); n != 1 {
-		t.Fatalf("%s has %q %d times, want once", original, read, n)
-	}
-	changed, list := program+".go", program+".json"
-	text = bytes.Replace(text, []byte(read), []byte(read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}"), 1)
-	raw, err := json.Marshal(map[string]any{"Replace": map[string]string{original: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, content := range map[string][]byte{changed: text, list: raw} {
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, of)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 }
 
 // outcomes are the lines that users have printed.

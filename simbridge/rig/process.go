@@ -1,6 +1,8 @@
 package rig
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -8,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/goccy/go-yaml"
 
@@ -40,6 +43,35 @@ var buildLeader = sync.OnceValues(func() (string, error) {
 	}
 	return path, nil
 })
+
+// BuildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms, by a
+// changed time.Now in its copy of the standard library. There is no other way to give a Go
+// process a wrong clock: Go reads it without a system call. The monotonic part of a time is
+// unchanged.
+func BuildJumping(t testing.TB, program, of string) {
+	t.Helper()
+	const read = "sec, nsec, mono := runtimeNow()"
+	root, err := exec.Command("go", "env", "GOROOT").Output() // a test built with -trimpath does not know it
+	if err != nil {
+		t.Fatal(err)
+	}
+	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	text, err := os.ReadFile(original)
+	if n := strings.Count(string(text), read); err != nil || n != 1 {
+		t.Fatalf("%s: %v; %q %d times, want once", original, err, read, n)
+	}
+	dir := t.TempDir()
+	changed, list := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	if err := errors.Join(err, os.WriteFile(list, overlay, 0o600), os.WriteFile(changed,
+		[]byte(strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, of)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v: %s", of, err, out)
+	}
+}
 
 // ProgramArgs writes the configuration for the leader's own program, built once, and
 // returns its command line.
