@@ -17,7 +17,7 @@ var packRules = []Rule{
 		"the share that the crew's budget names, or what the way home left once the leader could know its cost",
 		contract + "budgets", (*check).landsAtReserve},
 	{"uses pack", "the same, where the pack alone ended the flight",
-		"23 % of the pack, or 1.4 kJ above its reserve, and what its sensor, " +
+		"23 % of the pack, or 8 % of its landing and 2.5 s above its reserve, and what its sensor, " +
 			"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
 }
 
@@ -151,13 +151,16 @@ func (p *packFlight) waitedS(fromS float64) float64 {
 }
 
 func (c *check) landsAtReserve() {
-	const errorS, homeS = 2.5, 120 // of the least way home; the last so many seconds of its flight
+	// Of the least way home, the greater: seconds of hover, and the error of the power that is measured in flight. The last
+	// seconds of its flight, in which it waits.
+	const errorS, errorShare, homeS = 2.5, 0.03, 120
 	c.packFlights(func(p *packFlight) {
 		hoverW := p.powerW(p.landing.at.timeS, physics.Position{})
 		least := p.share * p.landing.at.PackJ
 		for _, t := range p.knownAtS() {
 			if s := p.a.at(t); t < p.landing.at.timeS && !s.OnGround {
-				least = min(least, s.LeftJ-p.leastHomeJ(s)-errorS*hoverW)
+				homeJ := p.leastHomeJ(s)
+				least = min(least, s.LeftJ-homeJ-max(errorS*hoverW, errorShare*homeJ))
 			}
 		}
 		if math.Min(c.endS, c.lastKnown(p)) > p.landing.at.timeS {
@@ -188,7 +191,10 @@ func (c *check) lastKnown(p *packFlight) float64 {
 // usesPack is of those that nothing but the pack can have sent home: with fewer others in the air than the crew wants to
 // stay, and not before what flying costs was measured.
 func (c *check) usesPack() {
-	const most, marginJ, nearEndSlots, nearHomesM, eachS = 0.23, 1700, 3, 40, 27
+	const most, nearEndSlots, nearHomesM = 0.23, 3, 40
+	// Of its landing, by which its leader may count too much: autopilots land with 0.79 to 0.94 of the rate that is set.
+	const landingShare, errorS = 0.08, 2.5
+	const comesInS, belowM = 5, 30 // it waits for one that lands beside it until that one is so much lower
 	c.packFlights(func(p *packFlight) {
 		a, l := p.a, p.landing
 		from := a.landsFromS(l.at.timeS)
@@ -200,7 +206,7 @@ func (c *check) usesPack() {
 		}
 		ordered := len(c.homewardByOrder(a).and(spans{{0, from}})) > 0
 		resumed := len(a.notLed) > 0
-		if !(slot > 0) || from > c.slotsEndS() || slot > float64(c.Slots-nearEndSlots) || others >= p.leastUp || ordered || resumed ||
+		if !(slot > costKnownS+settleS) || from > c.slotsEndS() || slot > float64(c.Slots-nearEndSlots) || others >= p.leastUp || ordered || resumed ||
 			from < c.lastKnown(p) || c.excusesAny(a.number, from, "low pack", "comes home by itself", "late climb") {
 			return
 		}
@@ -209,9 +215,10 @@ func (c *check) usesPack() {
 		waitS := 0.0
 		for _, o := range c.aircraft {
 			if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
-				waitS += eachS
+				waitS += comesInS + o.descentS(c.Physics.AltitudeM) - o.descentS(c.Physics.AltitudeM-belowM)
 			}
 		}
+		marginJ := (landingShare*(a.descentS(c.Physics.AltitudeM)+autopilot.LandDetectS) + errorS) * hoverW
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
 		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW +
 			windJ
