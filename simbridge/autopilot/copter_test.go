@@ -114,6 +114,17 @@ func TestCopterTakeOff(t *testing.T) {
 	}
 }
 
+// One that was disarmed as it took off, by a pilot, takes off again.
+func TestCopterTakesOffAgain(t *testing.T) {
+	v := newCopter(t)
+	v.copterTakeOff(100)
+	v.disarm("by its pilot")
+	v.fly(1, v.beat)
+	if armed, got := v.arm(), v.copterTakeOff(100); !armed || got != common.MAV_RESULT_ACCEPTED {
+		t.Errorf("armed %v, and its take-off is answered by %v", armed, got)
+	}
+}
+
 // Without setpoints it stays in GUIDED, stops by GUID_TIMEOUT and flies back to its last target, as was measured;
 // BRAKE stops it sooner. Only the loss of HEARTBEATs sends it home, in spite of setpoints, and
 // their return does not call it back.

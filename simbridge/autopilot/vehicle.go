@@ -284,6 +284,9 @@ func (v *vehicle) disarm(why string) {
 	v.takeoffUpM = math.NaN()
 	if v.conf.Copter {
 		why = "Disarming motors"
+		if v.mode == ModeTakeoff { // a part of GUIDED, from which the next take-off is commanded
+			v.setIntendedMode(ModeOffboard)
+		}
 	} else {
 		v.intendedMode = v.modeAfterDisarm
 	}

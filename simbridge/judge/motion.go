@@ -528,8 +528,8 @@ func (c *check) climb() {
 					bound += lost
 				}
 			}
-			if c.excuses("arming refused", a.number, o.deliveredS+1) {
-				continue
+			if c.excuses("arming refused", a.number, o.deliveredS+1) || c.slotsEndS() < min(off, o.deliveredS+bound) {
+				continue // after the last slot nothing takes off
 			}
 			c.within(o.deliveredS, off, bound, "aircraft %d is on the ground %.0f s after %s", a.number, min(off, c.endS)-o.deliveredS,
 				o.mission.Action)

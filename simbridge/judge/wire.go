@@ -263,7 +263,9 @@ func (c *check) toldCharge() {
 			if off > most && c.excusesAny(a.number, s.timeS, "battery misread", "link cut", "leader away") {
 				return
 			}
-			if x := c.fault(a.number, "autopilot_reboot"); a.isCopter() && len(x) > 0 && x[0].fromS < s.timeS {
+			// What the crew puts right before a start takes a reboot, too.
+			rebooted := len(c.fault(a.number, "autopilot_reboot", "battery_second", "unsafe_failsafe").and(spans{{0, s.timeS}})) > 0
+			if rebooted && a.isCopter() {
 				c.finding.Assumed["ArduCopter takes any pack for full once it has booted"]++
 				return
 			}
