@@ -283,23 +283,94 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 		for i := range vehicles {
 			for j := range vehicles {
 				v, o := &vehicles[i], &vehicles[j]
-				clear := l.SeparationM
-				if !o.Controlled && !o.isBelow(v) {
-					clear += v.brakingM(l)
-				}
-				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] ||
-					motion.StaysApart(c.positions[i].Sub(c.positions[j]), c.moves[i].Sub(c.moves[j]), clear) &&
-						o.pathClear(c.positions[i], c.moves[i], clear) {
+				if i == j || !v.Controlled || c.holding[i] || o.Controlled && !c.holding[j] || c.keepsClear(vehicles, i, j, c.moves[i], l) {
 					continue
 				}
-				if h := v.HeldAt; h != nil && nearestOtherM(vehicles, i, *h) < min(clear, nearestOtherM(vehicles, i, v.Position)) {
+				c.holding[i], again = true, true
+				if move, ok := c.aside(vehicles, i, j, l); ok {
+					v.setVelocity(move)
+					c.moves[i], c.verdicts[i] = move, Corrected
+					continue
+				}
+				if h := v.HeldAt; h != nil && nearestOtherM(vehicles, i, *h) < min(v.clearM(o, l), nearestOtherM(vehicles, i, v.Position)) {
 					v.HeldAt = nil // another has come nearer to that place: do not return to it
 				}
 				v.Hold(l)
-				c.moves[i], c.verdicts[i], c.holding[i], again = physics.Position{}, Held, true, true
+				c.moves[i], c.verdicts[i] = physics.Position{}, Held
 			}
 		}
 	}
+}
+
+// clearM is what the vehicle keeps from another that does not give way to it.
+func (v *Vehicle) clearM(o *Vehicle, l Limits) float64 {
+	if o.Controlled || o.isBelow(v) {
+		return l.SeparationM
+	}
+	return l.SeparationM + v.brakingM(l)
+}
+
+// keepsClear is whether vehicle i with a move, in m/s, keeps clear of vehicle j, wherever that may be.
+func (c *Checker) keepsClear(vehicles []Vehicle, i, j int, move physics.Position, l Limits) bool {
+	clearM := vehicles[i].clearM(&vehicles[j], l)
+	return motion.StaysApart(c.positions[i].Sub(c.positions[j]), move.Sub(c.moves[j]), clearM) &&
+		vehicles[j].pathClear(c.positions[i], move, clearM)
+}
+
+// asideMPS is how fast an aircraft leaves a path on which another may come.
+const asideMPS = 5
+
+// aside is the move, in m/s, by which vehicle i leaves the possible path of vehicle j, on which a hold would wait for it: square
+// to the path. False: it is not on that path, or it would come too close to others or leave the area.
+func (c *Checker) aside(vehicles []Vehicle, i, j int, l Limits) (move physics.Position, ok bool) {
+	o, p, clearM := &vehicles[j], c.positions[i], vehicles[i].clearM(&vehicles[j], l)
+	if len(o.PossiblePath) == 0 || pathM(o.PossiblePath) < clearM { // another that hovers or lands comes to nobody
+		return move, false
+	}
+	nearest, leg := NearestOnPath(p, o.PossiblePath)
+	away := p.Sub(nearest)
+	if away.Norm() >= clearM {
+		return move, false
+	}
+	if away.Norm() < tolerance {
+		away = physics.Position{EastM: leg.NorthM, NorthM: -leg.EastM}
+	}
+	for _, mps := range [...]float64{min(asideMPS, l.SpeedMaxMPS), -min(asideMPS, l.SpeedMaxMPS)} {
+		move = away.Scale(mps / away.Norm())
+		ok = c.free[i] || l.outsideM(p.Add(move)) <= tolerance
+		for k := range vehicles {
+			ok = ok && (k == i || c.keepsClear(vehicles, i, k, move, l))
+		}
+		if ok {
+			break
+		}
+	}
+	return move, ok
+}
+
+// NearestOnPath returns the place of a path, given by its corners, that is nearest to p, and the leg it lies on.
+func NearestOnPath(p physics.Position, path []physics.Position) (nearest, leg physics.Position) {
+	nearest = path[0]
+	for i := 1; i < len(path); i++ {
+		way, q := path[i].Sub(path[i-1]), p.Sub(path[i-1])
+		ll := way.Dot(way)
+		if ll == 0 {
+			continue
+		}
+		at := path[i-1].Add(way.Scale(min(max(q.Dot(way)/ll, 0), 1)))
+		if leg == (physics.Position{}) || p.Sub(at).Norm() < p.Sub(nearest).Norm() {
+			nearest, leg = at, way
+		}
+	}
+	return nearest, leg
+}
+
+// pathM is the length of a path.
+func pathM(path []physics.Position) (lengthM float64) {
+	for i := 1; i < len(path); i++ {
+		lengthM += path[i].Sub(path[i-1]).Norm()
+	}
+	return lengthM
 }
 
 // nearestOtherM is how near to a place another than vehicle i is.

@@ -155,7 +155,7 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 	for _, c := range []struct {
 		eastM, feed float64
 		want        Verdict
-	}{{100, 8.4, Held}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
+	}{{98, 8.4, Held}, {100, 8.4, Corrected}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
 		vehicles := []Vehicle{
 			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100,
 				Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: c.feed}},
@@ -332,6 +332,42 @@ func TestPossiblePathWithCorners(t *testing.T) {
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
 			t.Errorf("eastwards from %v: verdict %d, want %d", c.at, verdict, c.want)
+		}
+	}
+}
+
+// One that is not received comes home by a straight way, as fast as its autopilot flies. Another, bound for the place beside that
+// home, leaves the way sideways, though it is to fly along it, and stays inside the area: it does not wait on the way.
+func TestLeavesThePathOfAnother(t *testing.T) {
+	var checker Checker
+	for _, c := range []struct {
+		name         string
+		from, to, at [2]float64 // east and north, of the one that comes and of the other
+	}{
+		{"on it", [2]float64{150, 20}, [2]float64{150, 280}, [2]float64{150, 90}},
+		{"beside it", [2]float64{20, 20}, [2]float64{280, 280}, [2]float64{100, 94}},
+		{"near the fence", [2]float64{1, 20}, [2]float64{1, 280}, [2]float64{1, 90}},
+	} {
+		place := func(p [2]float64) physics.Position { return physics.Position{EastM: p[0], NorthM: p[1]} }
+		beside := place(c.to).Add(physics.Position{EastM: 3})
+		vehicles := []Vehicle{
+			{Controlled: true, GainPerS: 0.95, Position: place(c.at), TargetUpM: 100},
+			{Position: place(c.to), TargetUpM: 100, PossiblePath: []physics.Position{place(c.from), place(c.to)}},
+		}
+		v := &vehicles[0]
+		for range 80 { // tenths of a second
+			way := beside.Sub(v.Position)
+			v.Target, v.FeedForwardMPS = v.Position, way.Scale(8/way.Norm())
+			checker.Check(vehicles, testLimits)
+			v.Velocity = v.commandedVelocity()
+			v.Position = v.Position.Add(v.Velocity.Scale(0.1))
+			if testLimits.outsideM(v.Position) > 0.5 {
+				t.Fatalf("%s: it leaves the area at %v", c.name, v.Position)
+			}
+		}
+		nearest, _ := NearestOnPath(v.Position, vehicles[1].PossiblePath)
+		if d := v.Position.Sub(nearest).Norm(); d < 14.5 {
+			t.Errorf("%s: after eight seconds it is %.1f m from the way of the other, at %v", c.name, d, v.Position)
 		}
 	}
 }

@@ -201,15 +201,8 @@ func (a *aircraft) hasWayToGo() bool {
 }
 
 func distanceToPath(p physics.Position, path []physics.Position) float64 {
-	least := p.Sub(path[0]).Norm()
-	for i := 1; i < len(path); i++ {
-		leg, q := path[i].Sub(path[i-1]), p.Sub(path[i-1])
-		if ll := leg.EastM*leg.EastM + leg.NorthM*leg.NorthM; ll > 0 {
-			along := min(max((q.EastM*leg.EastM+q.NorthM*leg.NorthM)/ll, 0), 1)
-			least = min(least, q.Sub(leg.Scale(along)).Norm())
-		}
-	}
-	return least
+	nearest, _ := envelope.NearestOnPath(p, path)
+	return p.Sub(nearest).Norm()
 }
 
 func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream bool) {

@@ -117,7 +117,7 @@ func (c *check) separation(leastM float64) {
 // autopilot, the crew stopped it, or its leader is not there.
 func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 	if otherLed {
-		return false
+		return c.cameByItself(a, s.timeS)
 	}
 	if s.Mode == takeoff {
 		c.finding.Assumed["climbs by its autopilot"] += record.PeriodS
@@ -128,6 +128,13 @@ func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 		return true
 	}
 	return c.excuses("leader away", a.number, s.timeS) || c.excuses("link cut", a.number, s.timeS)
+}
+
+// cameByItself is whether an aircraft is where it is by its autopilot's return, without a leader, but for some seconds.
+func (c *check) cameByItself(a *aircraft, timeS float64) bool {
+	const recoversS = 5
+	return slices.ContainsFunc(a.lately(timeS, recoversS), func(x state) bool { return x.Mode == rtl }) &&
+		c.excuses("leader away", a.number, timeS)
 }
 
 // isStopped reports whether the crew stopped an aircraft, and has not given it back for long enough to fly clear.

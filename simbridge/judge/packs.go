@@ -206,8 +206,9 @@ func (c *check) usesPack() {
 		}
 		ordered := len(c.homewardByOrder(a).and(spans{{0, from}})) > 0
 		resumed := len(a.notLed) > 0
-		if !(slot > costKnownS+settleS) || from > c.slotsEndS() || slot > float64(c.Slots-nearEndSlots) || others >= p.leastUp || ordered || resumed ||
-			from < c.lastKnown(p) || c.excusesAny(a.number, from, "low pack", "comes home by itself", "late climb") {
+		early, late := !(slot > costKnownS+settleS), from > c.slotsEndS() || slot > float64(c.Slots-nearEndSlots)
+		if early || late || others >= p.leastUp || ordered || resumed || from < c.lastKnown(p) ||
+			c.excusesAny(a.number, from, "low pack", "comes home by itself", "late climb") {
 			return
 		}
 		home, _ := a.homeAt(from)

@@ -18,13 +18,15 @@ const besidePolicy = "a rollout of the same checkpoint, world, arrivals, orders 
 
 var policyRules = []Rule{
 	{"reference delay", "true delays of the users' tasks",
-		"10 %, 1.5 s, and 0.25 s a task without a decision, in the slots that a rollout has too", besidePolicy, (*check).referenceDelay},
+		"10 %, 1.5 s, and 0.25 s a task without a decision, in the slots that a rollout has too, at a like price", besidePolicy,
+		(*check).referenceDelay},
 	{"reference energy", "true joules", "12 % and 300 J an aircraft, likewise, but where the policy asks for more speed than there is",
 		besidePolicy, (*check).referenceEnergy},
 	{"reference price", "the price of the next offer", "within a factor of 1.5, by a budget 2.5, in seven slots of ten, likewise",
 		besidePolicy, (*check).referencePrice},
-	{"reference way", "true positions", "75 % of the way goes where the policy decided, likewise, more than 40 m from others",
-		besidePolicy, (*check).referenceWay},
+	{"reference way", "true positions",
+		"75 % of the way goes where the policy decided, of ArduCopters 65 %, likewise, more than 40 m from others", besidePolicy,
+		(*check).referenceWay},
 }
 
 // referenceSlots is the least number of slots that are compared.
@@ -164,18 +166,19 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 			x.joules, x.rolloutJ = x.joules+spentJ[slot], x.rolloutJ+j
 		}
 		// Where a budget is all but spent, some joules more or less raise the price to many times as much: all dear ones are alike.
-		switch told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ; {
+		told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ
+		alike := math.Abs(math.Log(min(told, dearSPerJ)/min(priceSPerJ, dearSPerJ))) <= math.Log(likePrice)
+		switch {
 		case slot+1 >= x.slots:
 		case f.costsAnew(slot):
 			x.anew++
 		default:
-			if x.priced++; math.Abs(math.Log(min(told, dearSPerJ)/min(priceSPerJ, dearSPerJ))) > math.Log(likePrice) {
+			if x.priced++; !alike {
 				x.otherPrice++
 			}
 		}
-		// Where a budget is all but spent its price jumps, in the one a slot later than in the other; before the first
-		// decision nobody is expected to come.
-		if slot > 0 && max(priceSPerJ, f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ) < dearSPerJ {
+		// Delays are compared where both paid alike. Before the first decision nobody is expected to come.
+		if slot > 0 && alike && max(priceSPerJ, told) < dearSPerJ {
 			x.delayS, x.rolloutS, x.undecided = x.delayS+delayS[slot], x.rolloutS+s, x.undecided+undecided[slot]
 		}
 	}
@@ -201,7 +204,11 @@ func (c *check) referenceEnergy() {
 }
 
 func (c *check) referenceWay() {
-	const leastWay, mostAside = 400, 0.25
+	const leastWay = 400
+	mostAside := 0.25
+	if slices.ContainsFunc(c.aircraft, (*aircraft).isCopter) { // it takes seconds to turn
+		mostAside = 0.35
+	}
 	x, ok := c.beside()
 	if x.nearS > 0 {
 		c.finding.Assumed["another is near"] = x.nearS

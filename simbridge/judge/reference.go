@@ -228,7 +228,7 @@ func (c *check) dispatch() {
 }
 
 // dearSPerJ is a price of energy above which joules are most of what a slot costs.
-const dearSPerJ = 0.1
+const dearSPerJ = 0.05
 
 // beliefShare is what decisions on beliefs cost more than those on reports, by what was reported.
 const beliefShare = 0.25
