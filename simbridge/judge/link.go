@@ -683,7 +683,7 @@ func (c *check) commandedSeparation() {
 	for _, x := range all {
 		latest[x.by.number] = x.arrival
 		for _, o := range c.aircraft {
-			if o == x.by || !o.inAir.contains(x.timeS) {
+			if o == x.by || !o.inAir.contains(x.timeS) || c.cameByItself(o, x.timeS) {
 				continue
 			}
 			pair := [2]int{min(o.number, x.by.number), max(o.number, x.by.number)}
