@@ -55,3 +55,17 @@ func TestReal(t *testing.T) {
 		t.Error("rang too early")
 	}
 }
+
+// What was open when the host was suspended is over when it wakes.
+func TestRealCountsSuspension(t *testing.T) {
+	c, slept := New(), time.Duration(0)
+	c.suspended, c.before = func() time.Duration { return time.Hour + slept }, time.Hour
+	began := c.Now()
+	slept = 10 * time.Minute
+	if got := c.Now() - began; got < slept || got > slept+time.Minute {
+		t.Errorf("after a suspension of %v it went on by %v", slept, got)
+	}
+	if a, b := suspended(), suspended(); a < 0 || (b-a).Abs() > time.Millisecond {
+		t.Errorf("this host was suspended for %v, then %v", a, b)
+	}
+}

@@ -40,6 +40,7 @@ const (
 	recentHeartbeatS          = 0.35 // a command is based on a HEARTBEAT no older than this, if one comes
 	armingTimeoutS            = 10.0 // arming is commanded for so long for each order (docs/wire.md)
 	checksTimeoutS            = 45.0 // and the checks of the mode in which it is armed are waited for so long, where modes have their own
+	launchTimeoutS            = 60.0 // from the order until arming is first asked for
 	checksSettleS             = 1.5  // its autopilot may still send the check of the mode before
 	armedReportDelayS         = 2.0  // and may be reported so much later
 	climbToleranceM           = 3.0  // a climb ends so close to H
@@ -74,7 +75,8 @@ type control struct {
 	trajectory        trajectory
 	transitReference  physics.Position // a transit's reference at transitReferenceS
 	transitReferenceS float64
-	launchOrdered     bool             // its order includes leaving the ground
+	launchOrdered     bool             // its order includes leaving the ground, since launchedS
+	launchedS         float64          //
 	armingRequested   bool             // commanded, since armingRequestedS
 	armingRequestedS  float64          //
 	checksSinceS      float64          // the checks of the mode in which it is armed are waited for since; 0: they are not

@@ -90,6 +90,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "its pre-arm checks do not pass in " + a.modeName()
 		case a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
+		case a.launchTimedOut(now):
+			return fmt.Sprintf("its order is %v s old", launchTimeoutS)
 		}
 	case kindTakeOff:
 		switch {
@@ -112,6 +114,8 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
 		case a.phase == PhaseClimbing && a.checksTimedOut(now):
 			return fmt.Sprintf("its checks were waited for for %v s", checksTimeoutS)
+		case a.phase == PhaseClimbing && a.launchTimedOut(now):
+			return fmt.Sprintf("its order is %v s old", launchTimeoutS)
 		case a.phase != PhaseClimbing && !a.armed:
 			return "it is not armed"
 		case a.phase == PhaseEngaging && a.failsafe && !kind.traits().endsHoldItself:
@@ -191,6 +195,12 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 // armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
 func (a *aircraft) armingTimedOut(now float64) bool {
 	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
+}
+
+// launchTimedOut is whether the order to leave the ground is too old to arm by, whatever kept the aircraft from it: people may be
+// beside it again.
+func (a *aircraft) launchTimedOut(now float64) bool {
+	return !a.armingRequested && now-a.launchedS > launchTimeoutS
 }
 
 // checksTimedOut is whether the checks of the mode in which it is armed were waited for long enough.

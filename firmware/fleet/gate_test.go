@@ -75,7 +75,7 @@ func TestGate(t *testing.T) {
 	}
 	grounded := func() aircraft {
 		a := flies(PhaseClimbing, ModeHold)
-		a.armed, a.landed, a.launchOrdered = false, &down, true
+		a.armed, a.landed, a.launchOrdered, a.launchedS = false, &down, true, now
 		return a
 	}
 	with := func(a aircraft, change func(*aircraft)) aircraft { change(&a); return a }
@@ -94,6 +94,8 @@ func TestGate(t *testing.T) {
 			"for 10 s"},
 		{"nor Hold", with(grounded(), func(a *aircraft) { a.mode, a.armingRequested, a.armingRequestedS = ModeLand, true, now-10.1 }),
 			holdCommand, "for 10 s"},
+		{"does not begin to arm by an old order", with(grounded(), func(a *aircraft) { a.launchedS = now - 61 }), armCommand, "60 s old"},
+		{"nor asks for the mode", with(grounded(), func(a *aircraft) { a.mode, a.launchedS = ModeOffboard, now-61 }), holdCommand, "60 s old"},
 		{"does not arm without an order to leave the ground", with(grounded(), func(a *aircraft) { a.launchOrdered = false }), armCommand,
 			"no order to leave the ground"},
 		{"does not arm in the air", with(grounded(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},

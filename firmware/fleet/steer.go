@@ -75,6 +75,12 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	case a.inAir() && a.role() == RoleTakeoff: // it climbs
 	case a.inAir() && !kind.traits().climbsAgain: // its take-off ended too low: it climbs on by setpoints
 		a.engage(now)
+	case !a.armed && a.launchTimedOut(now):
+		why := fmt.Sprintf("not armed in %v s", launchTimeoutS)
+		if a.takeoffWaits {
+			why += ": another aircraft flew near"
+		}
+		a.stayDown(f, why)
 	case f.climbBlocked(a, now):
 	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.stayDown(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,40 @@ func TestTakeOffWaitsForOneAboutToPass(t *testing.T) {
 	w.fly(30*time.Second, on)
 	if w.fliers[0].upM < 10 {
 		t.Errorf("the other is %.0f m away, and it is at %.1f m", other.position.Sub(w.fliers[0].position).Norm(), w.fliers[0].upM)
+	}
+}
+
+// An order to take off ends after a minute without arming: whatever kept an aircraft from it may have passed by then, and people may
+// stand beside it. So it does where the board was suspended meanwhile.
+func TestOrderToTakeOffEnds(t *testing.T) {
+	w := newSky(t, physics.Position{EastM: 500, NorthM: 500}, physics.Position{EastM: 506, NorthM: 500})
+	other, a := w.fliers[1], w.aircraft[0]
+	other.aloft(other.position, 100)
+	other.mode = ModePosition // its pilot's, which hovers over the launch
+	w.fly(4*time.Second, nil)
+	if err := w.Launch(ordered(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.fly(59*time.Second, nil)
+	if a.phase != PhaseClimbing || !a.takeoffWaits {
+		t.Fatalf("after 59 s it is %v", a.phase)
+	}
+	w.fly(2*time.Second, nil)
+	other.position.NorthM += 300
+	w.fly(15*time.Second, nil)
+	if a.phase != PhasePilot || w.fliers[0].armed || !strings.Contains(a.reason(), "another aircraft flew near") {
+		t.Errorf("once the other has left it is %v, armed %v: %q", a.phase, w.fliers[0].armed, a.reason())
+	}
+
+	w = newSky(t, physics.Position{EastM: 500, NorthM: 500})
+	w.fly(4*time.Second, nil)
+	if err := w.Launch(ordered(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Advance(10 * time.Minute)
+	w.fly(15*time.Second, nil)
+	if w.fliers[0].armed || w.aircraft[0].phase != PhasePilot {
+		t.Errorf("ten minutes after the order it is armed %v, %v", w.fliers[0].armed, w.aircraft[0].phase)
 	}
 }
 

@@ -191,9 +191,9 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 	return ordered, c.fleet.Check(fleet.Launch, ordered)
 }
 
-// besideAnother returns why an aircraft must not be launched where it stands: another is to
-// take off, or hovers as its pilot's, nearer than the separation. For one that passes, or
-// obeys, the take-off waits. A metre allows for position errors.
+// besideAnother returns why an aircraft must not be launched where it stands: nearer than the
+// separation another is to take off, hovers as its pilot's, or has the home to which it will
+// return. For one that passes, or obeys, the take-off waits. A metre allows for position errors.
 func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 	least := c.physics.SeparationM
 	for i := range c.views {
@@ -207,6 +207,12 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 		case o.Obstacle && (o.WithPilot() || o.Phase == fleet.PhaseIdle) && o.SpeedMPS < 1:
 			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one",
 				o.Number, d, v.Number, least)
+		}
+		if o.Number != v.Number && o.Home != nil && (o.InAir || o.Obstacle) {
+			if d := v.Position.Sub(*o.Home).Norm(); d < least-1 {
+				return fmt.Errorf("aircraft %d stands %.1f m from the home of aircraft %d, which is in the air, want at least %v; carry it away",
+					v.Number, d, o.Number, least)
+			}
 		}
 	}
 	return nil

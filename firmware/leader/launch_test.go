@@ -35,6 +35,15 @@ func TestLaunchBesideAnother(t *testing.T) {
 		"flies, by our command": {5, []int{1}, func(o *fleet.View) {
 			o.InAir, o.Obstacle, o.Phase = true, true, fleet.PhaseFlying
 		}, ""},
+		"at the home of one that flies": {300, []int{1}, func(o *fleet.View) {
+			o.InAir, o.Obstacle, o.Phase, o.Home = true, true, fleet.PhaseFlying, &physics.Position{EastM: 403, NorthM: 400}
+		}, "aircraft 1 stands 3.0 m from the home of aircraft 2"},
+		"at the home of one that is lost": {300, []int{1}, func(o *fleet.View) {
+			o.Obstacle, o.Lost, o.Home = true, true, &physics.Position{EastM: 403, NorthM: 400}
+		}, "aircraft 1 stands 3.0 m from the home of aircraft 2"},
+		"at the home of one that has landed": {300, []int{1}, func(o *fleet.View) {
+			o.Home = &physics.Position{EastM: 403, NorthM: 400}
+		}, ""},
 	} {
 		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
 		for i := range l.views {
