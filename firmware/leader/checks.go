@@ -210,8 +210,8 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 		}
 		if o.Number != v.Number && o.Home != nil && (o.InAir || o.Obstacle) {
 			if d := v.Position.Sub(*o.Home).Norm(); d < least-1 {
-				return fmt.Errorf("aircraft %d stands %.1f m from the home of aircraft %d, which is in the air, want at least %v; carry it away",
-					v.Number, d, o.Number, least)
+				return fmt.Errorf("aircraft %d stands %.1f m from the home of aircraft %d, which is in the air, want at least %v; "+
+					"carry it away", v.Number, d, o.Number, least)
 			}
 		}
 	}
