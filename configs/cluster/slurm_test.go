@@ -16,6 +16,7 @@ import (
 	"text/template"
 	"time"
 
+	"prefdt/configs/built"
 	"prefdt/configs/freeport"
 	"prefdt/offline/experiment"
 )
@@ -232,10 +233,8 @@ func TestSlurm(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.workDir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(s.workDir, "bin", "offline"), "./offline")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := built.Program(filepath.Join(s.workDir, "bin", "offline"), "prefdt/offline"); err != nil {
+		t.Fatal(err)
 	}
 	configs, err := filepath.Abs("..")
 	if err == nil {
