@@ -52,7 +52,7 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 // fast, to be short.
 func leaderConfig(t *testing.T) Config {
 	c := Default()
-	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), 1, 3600
+	c.Fleet, c.Out, c.Speed, c.TimeoutS, c.noPictures = "test", t.TempDir(), 1, 3600, true
 	c.Parameters = map[string]float64{
 		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10,
 		"MPC_Z_VEL_MAX_DN": 10, "MPC_LAND_SPEED": 5, "MPC_LAND_ALT1": 20,
