@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"prefdt/configs"
+	"prefdt/configs/built"
 	"prefdt/configs/freeport"
 	"prefdt/firmware/config"
 	"prefdt/firmware/envelope"
@@ -619,6 +620,16 @@ func TestCommands(t *testing.T) {
 	}
 	folder := t.TempDir()
 	copyRepository(t, folder, freePorts(t))
+	// Programs that other tests start, too. make finds them up to date, and builds the rest.
+	for _, of := range []string{"firmware", "simbridge", "offline", "telemetry/ground", "firmware/worker", "firmware/user"} {
+		name := filepath.Base(of)
+		if of == "firmware" {
+			name = "leader"
+		}
+		if err := built.Program(filepath.Join(folder, "bin", name), "prefdt/"+of); err != nil {
+			t.Fatal(err)
+		}
+	}
 	build := exec.Command("make", "build")
 	build.Dir = folder
 	if out, err := build.CombinedOutput(); err != nil {

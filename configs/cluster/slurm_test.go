@@ -16,6 +16,7 @@ import (
 	"text/template"
 	"time"
 
+	"prefdt/configs/built"
 	"prefdt/configs/freeport"
 	"prefdt/offline/experiment"
 )
@@ -217,7 +218,7 @@ train:
   batch: 1
   workers: 1
   seed: 1
-  schedule: {rate: 0.001, final: 0.02, warm_up: 10, steps: 300, beta1: 0.9, beta2: 0.98, decay: 0.01, clip_norm: 1}
+  schedule: {rate: 0.001, final: 0.02, warm_up: 10, steps: 200, beta1: 0.9, beta2: 0.98, decay: 0.01, clip_norm: 1}
   weights: {choice: 1, offload: 3, class: 0.3, move: 1, price: 50}
 `
 
@@ -232,10 +233,8 @@ func TestSlurm(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.workDir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(s.workDir, "bin", "offline"), "./offline")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := built.Program(filepath.Join(s.workDir, "bin", "offline"), "prefdt/offline"); err != nil {
+		t.Fatal(err)
 	}
 	configs, err := filepath.Abs("..")
 	if err == nil {
@@ -289,7 +288,7 @@ func TestSlurm(t *testing.T) {
 	log := fmt.Sprintf("study-%d.log", training)
 	s.waitFor("the training", func() bool {
 		raw, _ := os.ReadFile(filepath.Join(s.workDir, log))
-		return strings.Contains(string(raw), "step 50/300")
+		return strings.Contains(string(raw), "step 50/200")
 	})
 	s.run("scancel", "--batch", "--signal=TERM", task(training)) // as Slurm does before a job's time is over
 	for i := range shards {
@@ -304,8 +303,8 @@ func TestSlurm(t *testing.T) {
 			t.Errorf("shard %d: %s, want %s\n%s", i, state, want, s.read(fmt.Sprintf("study-%d.log", i)))
 		}
 	}
-	if text := s.read(log); !strings.Contains(text, "offline study: interrupted in arm base") || strings.Count(text, "step 50/300") != 1 ||
-		strings.Count(text, "step 300/300") != 1 {
+	if text := s.read(log); !strings.Contains(text, "offline study: interrupted in arm base") || strings.Count(text, "step 50/200") != 1 ||
+		strings.Count(text, "step 200/200") != 1 {
 		t.Errorf("it was not ended and continued in the middle of the training:\n%s", text)
 	}
 	if text := s.read(fmt.Sprintf("study-%d.log", failing)); strings.Count(text, "\n") != 1 ||
@@ -331,8 +330,14 @@ func TestSlurm(t *testing.T) {
 		t.Fatalf("the merge: %s\n%s", state, s.read("study-merge.log"))
 	}
 
-	s.run("bin/offline", append([]string{"study", "-out", "out/whole", "-times=false"}, flags...)...)
 	whole, compared := filepath.Join(s.workDir, "out", "whole"), 0
+	// What is searched and flown to train on is the same wherever it is made (TestPipeline of offline), and takes longest.
+	for _, given := range []string{"teacher", "corpus"} {
+		if err := os.CopyFS(filepath.Join(whole, given), os.DirFS(filepath.Join(s.workDir, "out", "study", given))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run("bin/offline", append([]string{"study", "-out", "out/whole", "-times=false"}, flags...)...)
 	err = filepath.WalkDir(whole, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == "log.csv" { // which has tokens per second
 			return err

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"prefdt/configs/built"
 )
 
 // How late a 10 Hz loop is beside workers that compute without end, four on a core: by the unit's
@@ -25,9 +27,8 @@ func BenchmarkLoopBesideWorkers(b *testing.B) {
 	folder := b.TempDir()
 	programs := filepath.Join(folder, "bin")
 	for _, of := range []string{"worker", "worker/blobs"} {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of)
-		if out, err := build.CombinedOutput(); err != nil {
-			b.Fatalf("%v: %s", err, out)
+		if err := built.Program(filepath.Join(programs, filepath.Base(of)), "prefdt/firmware/"+of); err != nil {
+			b.Fatal(err)
 		}
 	}
 	text := fmt.Sprintf("calibration: %s/c.json\nfunctions: [{id: blobs, command: [%s/blobs], unit_bytes: 1024, output_bytes: 8}]\n",

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"prefdt/configs/built"
 )
 
 // TestMain has this program fly a mission where it is started for one, as simbridge does.
@@ -154,8 +155,8 @@ func TestProcesses(t *testing.T) {
 	c := testRun(t, 1)
 	folder := t.TempDir()
 	leader, started := filepath.Join(folder, "leader"), filepath.Join(folder, "started")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", leader, "prefdt/firmware").CombinedOutput(); err != nil {
-		t.Fatalf("build leader: %v\n%s", err, out)
+	if err := built.Program(leader, "prefdt/firmware"); err != nil {
+		t.Fatal(err)
 	}
 	c.Processes, c.Leader = true, script(t, fmt.Sprintf("echo >>%s; exec %s \"$@\"", started, leader))
 	var progress bytes.Buffer

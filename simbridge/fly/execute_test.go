@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs/built"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
@@ -36,13 +37,12 @@ func TestWorkersThatFail(t *testing.T) {
 	c.Seed, c.Execute, c.World.Users, c.World.ActiveMin, c.World.ActiveMax = 100001, true, 4, 4, 4
 	c.World.DeadlineMinS, c.World.DeadlineMaxS = 1, 1
 	c.calibrateTasks = 3 // no time is compared with a model's here
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", buildFolder+"/", "prefdt/firmware/worker", "prefdt/firmware/user",
-		"prefdt/firmware/worker/blobs")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for name, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "blobs": &c.Blobs} {
-		*program = []string{filepath.Join(buildFolder, name)}
+	for of, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "worker/blobs": &c.Blobs} {
+		file := filepath.Join(buildFolder, filepath.Base(of))
+		if err := built.Program(file, "prefdt/firmware/"+of); err != nil {
+			t.Fatal(err)
+		}
+		*program = []string{file}
 	}
 	jumping := filepath.Join(buildFolder, "worker-jump")
 	rig.BuildJumping(t, jumping, "prefdt/firmware/worker")

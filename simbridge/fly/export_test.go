@@ -3,5 +3,5 @@ package fly
 // For the test that compares a flight with its rollouts, which this package cannot import.
 var (
 	FlightInMemory = flightInMemory
-	Built          = built
+	Program        = program
 )

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/configs/built"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
@@ -41,9 +41,8 @@ func TestMain(m *testing.M) {
 // buildPrograms builds the leader and the crew's tool, once for all tests.
 var buildPrograms = sync.OnceValues(func() (string, error) {
 	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(buildFolder, name), path)
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w: %s", name, err, out)
+		if err := built.Program(filepath.Join(buildFolder, name), path); err != nil {
+			return "", err
 		}
 	}
 	return buildFolder, nil
@@ -53,7 +52,7 @@ var buildPrograms = sync.OnceValues(func() (string, error) {
 // fast, to be short.
 func leaderConfig(t *testing.T) Config {
 	c := Default()
-	c.Fleet, c.Out, c.Speed, c.TimeoutS = "test", t.TempDir(), 1, 3600
+	c.Fleet, c.Out, c.Speed, c.TimeoutS, c.noPictures = "test", t.TempDir(), 1, 3600, true
 	c.Parameters = map[string]float64{
 		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 12, "MPC_TKO_SPEED": 12, "MPC_Z_V_AUTO_DN": 10,
 		"MPC_Z_VEL_MAX_DN": 10, "MPC_LAND_SPEED": 5, "MPC_LAND_ALT1": 20,
@@ -108,8 +107,8 @@ func flightInMemory(t *testing.T, slots int) Config {
 	return c
 }
 
-// built is a program of ours, for a flight outside of this process: leader or ground.
-func built(t *testing.T, name string) string {
+// program is a program of ours, for a flight outside of this process: leader or ground.
+func program(t *testing.T, name string) string {
 	t.Helper()
 	folder, err := buildPrograms()
 	if err != nil {
@@ -124,9 +123,9 @@ func realFlight(t *testing.T, slots int, speed float64, aircraft func(c *Config)
 	t.Helper()
 	c := leaderConfig(t)
 	c.Speed, c.StartRetryS, c.Parameters["COM_OF_LOSS_T"] = speed, 3600, 10
-	c.Broker.Listen, c.Ground = freeAddress(t), []string{built(t, "ground")}
+	c.Broker.Listen, c.Ground = freeAddress(t), []string{program(t, "ground")}
 	c.leadBy(t, slots, aircraft(&c))
-	c.Leader.Command = []string{built(t, "leader")}
+	c.Leader.Command = []string{program(t, "leader")}
 	return c
 }
 

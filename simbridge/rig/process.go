@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,22 +15,17 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"prefdt/configs/built"
 	"prefdt/simbridge/process"
 )
 
 // checkpointDir is the shipped checkpoint, wherever in the module the test runs.
 func (r *Rig) checkpointDir() string {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "configs", "checkpoint")
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
+	root, err := built.Root()
+	if err != nil {
+		r.test.Fatal(err)
 	}
-	r.test.Fatalf("no module above %s: %v", dir, err)
-	return ""
+	return filepath.Join(root, "configs", "checkpoint")
 }
 
 // buildLeader builds the leader once for each test binary.
@@ -38,24 +34,28 @@ var buildLeader = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "prefdt/firmware").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the leader: %w: %s", err, out)
-	}
-	return path, nil
+	return path, built.Program(path, "prefdt/firmware")
 })
 
 // BuildJumping builds a program whose wall clock jumps by a day forward and back every 700 ms, by a
 // changed time.Now in its copy of the standard library. There is no other way to give a Go
 // process a wrong clock: Go reads it without a system call. The monotonic part of a time is
-// unchanged.
+// unchanged. Only package time is compiled anew, and linked with the others as they are: what it
+// exports is the same, to the line, which the linker checks. go build would compile all that import it.
 func BuildJumping(t testing.TB, program, of string) {
 	t.Helper()
 	const read = "sec, nsec, mono := runtimeNow()"
-	root, err := exec.Command("go", "env", "GOROOT").Output() // a test built with -trimpath does not know it
-	if err != nil {
-		t.Fatal(err)
+	run := func(args ...string) string {
+		var stderr bytes.Buffer
+		command := exec.Command("go", args...)
+		command.Stderr = &stderr
+		out, err := command.Output()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", command, err, &stderr)
+		}
+		return strings.TrimSpace(string(out))
 	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	original := filepath.Join(run("env", "GOROOT"), "src", "time", "time.go") // a test built with -trimpath does not know it
 	text, err := os.ReadFile(original)
 	if n := strings.Count(string(text), read); err != nil || n != 1 {
 		t.Fatalf("%s: %v; %q %d times, want once", original, err, read, n)
@@ -64,13 +64,26 @@ func BuildJumping(t testing.TB, program, of string) {
 	changed, list := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
 	if err := errors.Join(err, os.WriteFile(list, overlay, 0o600), os.WriteFile(changed,
-		[]byte(strings.Replace(string(text), read, read+"\n\tif mono/700e6%2 == 1 {\n\t\tsec += 86400\n\t}", 1)), 0o600)); err != nil {
+		[]byte(strings.Replace(string(text), read, read+"; if mono/700e6%2 == 1 { sec += 86400 }", 1)), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-overlay", list, "-o", program, of)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v: %s", of, err, out)
+	archives := map[string]string{}
+	for _, line := range strings.Split(run("list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", of)+"\n"+
+		run("list", "-export", "-overlay", list, "-f", "{{.ImportPath}} {{.Export}}", "time"), "\n") {
+		path, archive, _ := strings.Cut(line, " ")
+		archives[path] = archive // package time last
 	}
+	config := filepath.Join(dir, "importcfg")
+	var packages strings.Builder
+	for path, archive := range archives {
+		if archive != "" { // package unsafe has none
+			fmt.Fprintf(&packages, "packagefile %s=%s\n", path, archive)
+		}
+	}
+	if err := os.WriteFile(config, []byte(packages.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("tool", "link", "-s", "-w", "-importcfg", config, "-o", program, archives[of])
 }
 
 // ProgramArgs writes the configuration for the leader's own program, built once, and

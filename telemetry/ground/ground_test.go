@@ -20,6 +20,7 @@ import (
 	"crypto/ed25519"
 
 	"prefdt/configs"
+	"prefdt/configs/built"
 	"prefdt/configs/cli"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/simnet"
@@ -629,8 +630,8 @@ func TestConfigFileIsTheDefaults(t *testing.T) {
 // The built program, once, from its command line to its exit status.
 func TestBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ground")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
+	if err := built.Program(binary, "prefdt/telemetry/ground"); err != nil {
+		t.Fatal(err)
 	}
 	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: -energy \"-1\" is not above 0\n" {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs/built"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/simnet"
 	"prefdt/telemetry"
@@ -219,8 +220,8 @@ func TestStopAlways(t *testing.T) {
 // of that and of [TestStopAlways] at once. How soon is the machine's matter.
 func TestStopOfTheProgram(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "ground")
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
+	if err := built.Program(binary, "prefdt/telemetry/ground"); err != nil {
+		t.Fatal(err)
 	}
 	for _, situation := range []string{"a full disk", "locks held", "all at once"} {
 		t.Run(situation, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/configs/built"
 	"prefdt/configs/freeport"
 	"prefdt/simbridge/fly"
 	"prefdt/simbridge/report"
@@ -28,9 +29,8 @@ func TestFlightFromThePage(t *testing.T) {
 	needBrowser(t)
 	folder := t.TempDir()
 	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(folder, name), path)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
+		if err := built.Program(filepath.Join(folder, name), path); err != nil {
+			t.Fatal(err)
 		}
 	}
 	key := filepath.Join(folder, "crew-1.key")
