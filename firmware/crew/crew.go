@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,6 +138,35 @@ func (c *Handler) Answer(m *Command, ack telemetry.Ack) {
 	c.decided = append(c.decided, answer{entry: entry, ack: ack})
 }
 
+// Overtaken refuses commands that were accepted but are not adopted, since one that acts at once came before them. Those that
+// are written already are written again.
+func (c *Handler) Overtaken(ids []string, reason string) {
+	refused := func(b answer) answer {
+		b.ack = telemetry.Ack{ID: b.ack.ID, Key: b.ack.Key, Of: b.ack.Of, Reason: reason}
+		raw, err := telemetry.Encode(telemetry.Ack{ID: b.ack.ID, Key: b.ack.Key, Reason: reason})
+		if err != nil {
+			c.Log.Error("acknowledgement not sent", "id", b.ack.ID, "reason", err)
+		}
+		b.entry.Ack = raw
+		c.Log.Info("command", "ack", string(raw))
+		return b
+	}
+	for i, b := range c.decided {
+		if slices.Contains(ids, b.entry.ID) {
+			c.decided[i] = refused(b)
+		}
+	}
+	var adopted []answer
+	for _, b := range c.writing {
+		if slices.Contains(ids, b.entry.ID) {
+			c.decided = append(c.decided, refused(b))
+		} else {
+			adopted = append(adopted, b)
+		}
+	}
+	c.writing = adopted
+}
+
 // Waiting is how many answers wait to be written.
 func (c *Handler) Waiting() int { return len(c.decided) }
 
@@ -202,24 +232,30 @@ func (c *Handler) refuse(key string, m *Command, ack telemetry.Ack) {
 // TakeDecided returns the ledger's entries of the answers that wait, and the last command
 // accepted once they are durable. The caller writes them and then calls Written.
 func (c *Handler) TakeDecided() (entries []ledger.Command, last *telemetry.LastCommand) {
-	c.writing, c.decided, last = c.decided, nil, c.lastCommand
-	for i := range c.writing {
-		b := &c.writing[i]
-		if b.isRepeat {
-			continue
+	c.writing, c.decided = c.decided, nil
+	for _, b := range c.writing {
+		if !b.isRepeat {
+			entries = append(entries, b.entry)
 		}
-		entries = append(entries, b.entry)
-		if b.ack.Accepted {
+	}
+	return entries, c.lastAccepted()
+}
+
+// lastAccepted is the last command accepted once what is being written is durable.
+func (c *Handler) lastAccepted() (last *telemetry.LastCommand) {
+	last = c.lastCommand
+	for _, b := range c.writing {
+		if !b.isRepeat && b.ack.Accepted {
 			last = &telemetry.LastCommand{ID: b.entry.ID, Key: b.ack.Key, Slot: *b.ack.EffectiveSlot, What: b.entry.What}
 		}
 	}
-	return entries, last
+	return last
 }
 
 // Written acknowledges what TakeDecided returned, now that it is durable. What could not
 // be written is not acknowledged: sent again, it is decided again.
-func (c *Handler) Written(last *telemetry.LastCommand, err error) {
-	batch := c.writing
+func (c *Handler) Written(err error) {
+	last, batch := c.lastAccepted(), c.writing
 	c.writing = nil
 	if err != nil {
 		c.Log.Error("commands could not be written, not acknowledged", "commands", len(batch), "reason", err)

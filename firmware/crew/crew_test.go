@@ -78,7 +78,7 @@ func (d *harness) Commit() {
 	if len(entries) > 0 {
 		err = d.Ledger.WriteCommands(ledger.State{State: mission.State{Mission: "m1", Phase: "idle"}, LastCommand: last}, entries)
 	}
-	d.Written(last, err)
+	d.Written(err)
 }
 
 func newHarness(t *testing.T, names ...string) *harness {

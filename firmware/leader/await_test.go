@@ -10,6 +10,7 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/firmware/crew"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/firmware/mission"
 	"prefdt/telemetry"
@@ -232,14 +233,38 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// A change that a failed disk or a command that acts at once has overtaken is not made.
+// A change that a failed disk or a command that acts at once has overtaken is not made, and its command is refused: before it is
+// written, or while it is.
 func TestOvertaken(t *testing.T) {
-	l := newWithLedger(t, telemetry.StateHolding)
-	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"resume"}`).Command)
-	l.handleCommand(command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"h","action":"return"}`).Command)
-	l.commitCommands()
-	if got := l.mission.Phase(); got != telemetry.StateReturning {
-		t.Errorf("a resume that waited for the disk made the mission %s after a return", got)
+	for name, during := range map[string]bool{"before it is written": false, "while it is written": true} {
+		l := newWithLedger(t, telemetry.StateHolding)
+		acks := map[string]telemetry.Ack{}
+		l.crew.Publish = func(a telemetry.Ack) { acks[a.ID] = a }
+		resume := command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"r","action":"resume"}`).Command
+		home := command(t, l, telemetry.KindMission, l.mqtt.Topics.Mission(), `{"id":"h","action":"return"}`).Command
+		l.handleCommand(resume)
+		if during {
+			change := &l.current.changes[0]
+			write := change.write
+			change.write = func(s *ledger.State) { write(s); l.handleCommand(home) }
+		} else {
+			l.handleCommand(home)
+		}
+		l.commitCommands()
+		l.commitCommands()
+		if got := l.mission.Phase(); got != telemetry.StateReturning {
+			t.Errorf("%s: a resume that waited for the disk made the mission %s after a return", name, got)
+		}
+		if a := acks["r"]; a.Accepted || !strings.Contains(a.Reason, "overtaken") || !acks["h"].Accepted {
+			t.Errorf("%s: the resume that was not made is answered by %+v, the return by %+v", name, a, acks["h"])
+		}
+		kept, known, err := l.ledgerWriter.ledger.Command("r")
+		if err != nil || !known || !strings.Contains(string(kept.Ack), "overtaken") {
+			t.Errorf("%s: the ledger has the answer %s (%v)", name, kept.Ack, err)
+		}
+		if last := l.crew.LastCommand(); last == nil || last.ID != "h" {
+			t.Errorf("%s: the last command is %+v", name, last)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 // command acts after that, so that none is in force that a restart would not know; only
 // those that hold or end the flight act at once.
 type change struct {
+	id    string              // of the command
 	from  string              // the mission's state in which it was decided; empty: it holds in any
 	of    string              // the action, if it is of aircraft alone: it holds as long as that is accepted, and the slots go on
 	write func(*ledger.State) // enters it into the state that is written
@@ -46,12 +47,15 @@ func (l *Leader) handleCommand(m *crew.Command) {
 		l.mission.CommandReceived() // evidence that the crew is there
 	}
 	ack := telemetry.Ack{Accepted: true}
-	err := errors.New(m.InvalidReason)
+	err, before := errors.New(m.InvalidReason), len(l.current.changes)
 	if m.InvalidReason == "" {
 		err = l.decideCommand(m, &ack)
 	}
 	if err != nil {
 		ack = telemetry.Ack{Reason: err.Error()}
+	}
+	for i := range l.current.changes[before:] {
+		l.current.changes[before+i].id = m.ID
 	}
 	l.crew.Answer(m, ack)
 }
@@ -67,17 +71,12 @@ func (l *Leader) commitCommands() {
 		l.startCommit(nil, nil)
 		l.waitForCommit()
 	}
-	// One that holds or ends the flight, or a failed disk, may have overtaken a change.
-	overtaken := func(c change) bool {
-		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
-		return c.from != "" && c.from != l.mission.Phase() && !holds
-	}
-	changes := slices.DeleteFunc(l.current.changes, overtaken)
+	changes := l.dropOvertaken(l.current.changes)
 	l.current.changes, l.current.requested = changes, nil
 	defer func() { l.current.changes = nil }()
 	entries, last := l.crew.TakeDecided()
 	if len(entries) == 0 { // repeats alone
-		l.crew.Written(last, nil)
+		l.crew.Written(nil)
 		return
 	}
 	state := l.ledgerState()
@@ -92,14 +91,30 @@ func (l *Leader) commitCommands() {
 	go func() { written <- l.ledgerWriter.ledger.WriteCommands(state, entries) }()
 	err := l.await(written)
 	if err == nil {
-		for _, c := range changes {
-			if !overtaken(c) {
-				c.adopt()
-			}
+		for _, c := range l.dropOvertaken(changes) {
+			c.adopt()
 		}
 		l.fleet.SetDurable(state.Fleet)
 	}
-	l.crew.Written(last, err)
+	l.crew.Written(err)
+}
+
+// dropOvertaken returns the changes that may be made, and refuses the others' commands: one that holds or ends the flight, or a
+// failed disk, came before them.
+func (l *Leader) dropOvertaken(changes []change) (left []change) {
+	var overtaken []string
+	for _, c := range changes {
+		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
+		if c.from != "" && c.from != l.mission.Phase() && !holds {
+			overtaken = append(overtaken, c.id)
+		} else {
+			left = append(left, c)
+		}
+	}
+	if len(overtaken) > 0 {
+		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken: the mission is %s by now; send it again if it is still wanted", l.mission.Phase()))
+	}
+	return left
 }
 
 // decideCommand completes the acknowledgement of a command, or returns why it is refused.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 
@@ -77,6 +78,9 @@ func (l *Ledger) dropOldCommand(log, ids *bolt.Bucket, newest uint64) error {
 	var old Command
 	if err := l.decodeWithChecksum(raw, &old); err != nil {
 		return err
+	}
+	if !bytes.Equal(ids.Get([]byte(old.ID)), key) { // it was answered anew
+		return l.remove(log, key)
 	}
 	return cmp.Or(l.remove(ids, []byte(old.ID)), l.remove(log, key))
 }
