@@ -686,3 +686,24 @@ func TestClockWraps(t *testing.T) {
 		t.Errorf("after a reboot: phase %v, %v ms since boot", a.phase, a.bootMS)
 	}
 }
+
+// An autopilot's time since boot begins anew after 49.7 days, for a leader that was started again meanwhile, too.
+func TestUnwrapped(t *testing.T) {
+	const wrap = 1 << 32
+	for _, c := range []struct {
+		ms           uint32
+		before, want float64
+	}{
+		{5000, 0, 5000}, {90000, 80000, 90000},
+		{2000, wrap - 3000, wrap + 2000},              // within a restart
+		{7000, wrap + 3000, wrap + 7000},              // and a while after
+		{2000, 80000, 2000},                           // it has rebooted
+		{2000, wrap * 0.6, 2000},                      // after a month
+		{2000, wrap - 2*3600e3, 2000},                 // two hours before
+		{wrap - 1000, wrap - 5000, wrap - 1000},       // not yet
+		{wrap - 1000, 2*wrap - 5000, 2*wrap - 1000}} { // for the second time
+		if got := unwrapped(c.ms, c.before); got != c.want {
+			t.Errorf("%d ms after %v: %v, want %v", c.ms, c.before, got, c.want)
+		}
+	}
+}

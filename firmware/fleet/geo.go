@@ -52,7 +52,7 @@ func (o Origin) Geodetic(p physics.Position, upM float64) (latitudeDeg, longitud
 		lat += (p.NorthM - north) / (meridian + alt) * 180 / math.Pi
 		lon += (p.EastM - east) / ((prime + alt) * cos) * 180 / math.Pi
 	}
-	return lat, lon, alt
+	return lat, math.Remainder(lon, 360), alt // an area may lie across the 180th meridian
 }
 
 // eastNorth returns east and north of the origin by way of earth-centred coordinates.

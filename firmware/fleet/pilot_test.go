@@ -198,6 +198,24 @@ func (v *simVehicle) restart(continues bool) {
 	v.simulate(500*time.Millisecond, nil)
 }
 
+// The time since boot has 32 bits, which begin anew after 49.7 days: that is no reboot, for a leader that was started again either.
+func TestRejoinAfterTheClockBeganAnew(t *testing.T) {
+	for _, s := range situations {
+		if s.name != "flying" {
+			continue
+		}
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		v.simulate(time.Second, nil)
+		s.reach(v)
+		saved := v.savedUnderCommand()
+		saved[0].Meter.BootS, v.bootMS = (1<<32-500)/1e3, 300
+		v.replaceLeader(saved)
+		if err := v.Rejoin(1); err != nil || v.view().Phase == PhasePilot {
+			t.Errorf("%v, and it is %v", err, v.view().Phase)
+		}
+	}
+}
+
 // A restart in which nothing happened continues where the leader was.
 func TestRejoinContinues(t *testing.T) {
 	for name, want := range map[string]Phase{

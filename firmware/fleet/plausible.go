@@ -135,9 +135,11 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		a.bootMS += since
 	case a.located && !ahead:
 		a.handleReboot(f)
-		fallthrough
-	default:
 		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
+	case a.located:
+		a.clockRate, a.bootMS = clockRate{}, unwrapped(s.bootMS, a.bootMS)
+	default:
+		a.clockRate, a.bootMS = clockRate{}, unwrapped(s.bootMS, 1000*a.restoredBootS)
 	}
 	if a.located {
 		f.Log.Warn("positions that did not follow are believed now", "aircraft", a.number, "reason",
@@ -147,10 +149,20 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	return ""
 }
 
+// unwrapped is an autopilot's time since its boot, ms, which goes on from an earlier one: its 32 bits begin anew after 49.7 days. It
+// does not where more than an hour had to pass for that: the autopilot has rebooted, then.
+func unwrapped(ms uint32, beforeMS float64) float64 {
+	const wrapMS, mostMS = 1 << 32, 3600e3
+	if x := float64(ms) + wrapMS*math.Ceil((beforeMS-float64(ms))/wrapMS); x-beforeMS <= mostMS {
+		return x
+	}
+	return float64(ms)
+}
+
 // continuesTrack is whether an aircraft can have come to a position since the previous leader
 // process saved where it may be.
 func (a *aircraft) continuesTrack(f *Fleet, s *positionSample) bool {
-	sinceS := float64(s.bootMS)/1000 - a.restoredBootS
+	sinceS := unwrapped(s.bootMS, 1000*a.restoredBootS)/1000 - a.restoredBootS
 	if len(a.lastKnownTrack) == 0 || a.restoredBootS == 0 || sinceS < 0 {
 		return true
 	}

@@ -112,7 +112,7 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 		}
 	}
 	if len(overtaken) > 0 {
-		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken: the mission is %s by now; send it again if it is still wanted", l.mission.Phase()))
+		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken: the mission is %s by now; send it again if it is wanted", l.mission.Phase()))
 	}
 	return left
 }

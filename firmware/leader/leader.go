@@ -16,6 +16,7 @@ package leader
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -201,7 +202,13 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 		return saved, false, err
 	}
 	l.crew = crew.Handler{Ledger: l.ledgerWriter.ledger, Clock: l.Clock, Log: l.Log}
-	if saved, found, err = l.ledgerWriter.ledger.Load(); err != nil {
+	saved, found, err = l.ledgerWriter.ledger.Load()
+	if why := l.ledgerWriter.ledger.ReadOnlyReason; err == nil && why != "" {
+		if l.Log.Error("the ledger cannot be written", "reason", why); !telemetry.UnderWay(saved.Phase) && !saved.InFlight() {
+			err = errors.New(why) // with nothing in the air somebody can see to it
+		}
+	}
+	if err != nil {
 		l.ledgerWriter.ledger.Close()
 	}
 	l.crew.Initialize(saved.LastCommand)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"prefdt/firmware/leader"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/rig"
@@ -51,6 +53,38 @@ func TestRestartWithoutABroker(t *testing.T) {
 			t.Errorf("the repeated command got %+v", repeat)
 		}
 		f.Kill()
+	})
+}
+
+// A disk that fails is remounted to be read only, and the watchdog starts the leader again: it brings the fleet home by what it
+// can read. On the ground it does not start.
+func TestRestartOnAReadOnlyDisk(t *testing.T) {
+	dir, err := os.MkdirTemp("", "readonly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(dir)
+	if err := unix.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+		t.Skip("no file system can be mounted here: ", err)
+	}
+	defer unix.Unmount(dir, 0)
+	simnet.Test(t, func(t *testing.T) {
+		r := rig.New(t, 2, 100000)
+		r.Config.StateDir = filepath.Join(dir, "state")
+		r.FlyToSlot(5).Restart(func() {
+			if err := unix.Mount("none", dir, "tmpfs", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+				t.Fatal(err)
+			}
+		})
+		s := r.Await("both landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })
+		for i := range 2 {
+			if r.HomeDistanceM(i) > 5 {
+				t.Errorf("aircraft %d landed %.0f m from where it took off", i+1, r.HomeDistanceM(i))
+			}
+		}
+		if s.State != telemetry.StateReturning && s.State != telemetry.StateDone {
+			t.Errorf("the mission is %s", s.State)
+		}
 	})
 }
 

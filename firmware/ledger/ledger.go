@@ -51,6 +51,8 @@ var (
 // Ledger is the open file. It is used by one goroutine.
 type Ledger struct {
 	TornReason string // why the last transaction was dropped; empty: it was not
+	// ReadOnlyReason is why no transaction can be written; empty: it can.
+	ReadOnlyReason string
 	// Disk makes a transaction durable by write, or has it fail or wait as a disk may; nil: the machine's disk
 	Disk func(write func() error) error
 
@@ -64,8 +66,9 @@ type Ledger struct {
 }
 
 // Open opens the ledger of a directory, or creates it. Where a loss of power tore the
-// last transaction, it opens as of the one before. Any other damage, and another
-// format, is an error: a ledger is never reset.
+// last transaction, it opens as of the one before. One that may only be read, as on a file
+// system that was remounted after an error, opens with a reason, and its writes fail. Any
+// other damage, and another format, is an error: a ledger is never reset.
 func Open(dir string) (*Ledger, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make state directory: %w", err)
@@ -83,6 +86,14 @@ func Open(dir string) (*Ledger, error) {
 		return l, nil
 	}
 	l, err := openVerified(path, &bolt.Options{Timeout: openTimeout})
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EACCES) {
+		read, e := OpenReadOnly(path)
+		if e != nil {
+			return nil, err
+		}
+		read.ReadOnlyReason = err.Error()
+		return read, nil
+	}
 	if !errors.As(err, new(damageError)) {
 		return l, err
 	}

@@ -64,6 +64,7 @@ func (origin Point) FromLocal(l Local) Point {
 		p.LatDeg += deg((l.NorthM - north) / (meridian + p.AltM))
 		p.LonDeg += deg((l.EastM - east) / ((prime + p.AltM) * cos))
 	}
+	p.LonDeg = math.Remainder(p.LonDeg, 360)
 	return p
 }
 
