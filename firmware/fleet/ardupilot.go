@@ -31,7 +31,7 @@ type ardupilot struct{}
 
 var ardupilotTraits = traits{
 	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, relayedBatteryID: -1,
-	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true,
+	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{copterCellEmptyV, copterCellFullV},
 }
 
 func (ardupilot) traits() *traits { return &ardupilotTraits }
@@ -353,6 +353,9 @@ func (ardupilot) descentS(p *Parameters, heightM float64) float64 {
 }
 
 // packJ: no parameter says how many cells there are.
+// Voltages of a cell at rest: it has no parameters for them.
+const copterCellFullV, copterCellEmptyV = 4.05, 3.6
+
 func (ardupilot) packJ(p *Parameters, voltageV float64) float64 {
-	return packJ(p.CapacityMAh, 0, voltageV, 4.05, 3.6)
+	return packJ(p.CapacityMAh, 0, voltageV, copterCellFullV, copterCellEmptyV)
 }

@@ -98,6 +98,8 @@ type traits struct {
 	preArmByMode    bool    // its prearm check is of the mode that it is in, and changes with it
 	takeoffRetryS   float64 // a take-off that has not left the ground is not commanded again for so long
 	heartbeatsCount bool    // the leader's HEARTBEATs, not its setpoints, tell it that the leader lives
+	// restCellV are the voltages of an empty and a full cell at rest, where it takes any pack for full once it has booted; 0: it does not.
+	restCellV [2]float64
 }
 
 // stream is a message that is asked for, and how often.

@@ -13,6 +13,7 @@ import (
 type Pack struct {
 	CapacityJ float64 `json:"capacity_j,omitempty"` // by its autopilot's parameters; 0: not known
 	FittedJ   float64 `json:"fitted_j,omitempty"`   // the meter's total when it was fitted
+	Missing   float64 `json:"missing,omitempty"`    // the part that it lacked by then, by its voltage at rest
 
 	// As it was last seen: a fuller one whose counter, or autopilot, began again is another.
 	Charge     *float64 `json:"charge,omitempty"`    // the least, since it was last in flight; never changed in place
@@ -26,17 +27,30 @@ type Pack struct {
 const (
 	fullerCharge  = 0.1  // by so much a charge is another pack's: at rest a voltage recovers, and a charge with it
 	fullerVoltage = 1.05 // likewise at rest, where no charge is measured
+
+	restChargeError = 0.2 // of a charge by a cell's voltage at rest, between kinds of cells
 )
 
+// mostCharge is the greatest charge that a pack's voltage at rest leaves possible, by those of an empty and a full cell; NaN: it is
+// not known.
+func mostCharge(voltageV float64, cellV [2]float64) float64 {
+	cells := cellCount(0, voltageV)
+	if cells == 0 || !(cellV[1] > cellV[0]) {
+		return math.NaN()
+	}
+	return (voltageV/cells-cellV[0])/(cellV[1]-cellV[0]) + restChargeError
+}
+
 // show enters a battery reading and the charge, of which a jump counts from the second
-// reading on. It returns whether the second reading in a row shows another pack.
-func (p *Pack) show(r energy.Reading, charge float64, atRest bool) bool {
-	seen := p.seen
+// reading on. It returns whether the second reading in a row shows another pack. A charge above
+// the most that the voltage at rest leaves possible shows none: its autopilot has booted.
+func (p *Pack) show(r energy.Reading, charge, most float64, atRest bool) bool {
+	seen, first := p.seen, p.Charge == nil && p.VoltageV == 0
 	p.seen = 0
 	restarted := r.ConsumedHJ < p.ConsumedHJ || r.BootS > 0 && r.BootS < p.BootS-1 // it is extrapolated
 	switch {
 	case !atRest || !restarted:
-	case p.isFuller(charge, r.VoltageV):
+	case p.isFuller(charge, r.VoltageV) && !(charge > most):
 		if p.seen = seen + 1; p.seen < 2 {
 			return false
 		}
@@ -47,8 +61,16 @@ func (p *Pack) show(r energy.Reading, charge float64, atRest bool) bool {
 		return false
 	}
 	p.follow(r, charge, atRest)
+	if missing := max(charge-most, 0); first && missing > 0 {
+		p.Missing = missing
+	} else if atRest && missing < p.Missing { // the first reading was wrong by so much, at least
+		p.Missing = missing
+	}
 	return false
 }
+
+// fittedJ is what the meter's total was when the pack was full, whether that was drawn here or before it was fitted.
+func (p *Pack) fittedJ(capacityJ float64) float64 { return p.FittedJ - p.Missing*capacityJ }
 
 func (p *Pack) isFuller(charge, voltageV float64) bool {
 	switch {
@@ -95,7 +117,11 @@ func (a *aircraft) updatePack(f *Fleet, now float64) {
 	if !a.heartbeatFresh(now) || !a.armed && !atRest {
 		return
 	}
-	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), atRest) {
+	most := math.NaN()
+	if atRest {
+		most = mostCharge(r.VoltageV, a.params.kind().traits().restCellV)
+	}
+	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), most, atRest) {
 		p.FittedJ = a.meter.DrawnJ(now)
 		f.Log.Info("another battery is fitted", "aircraft", a.number, "drawn_from_the_last_j", drawnJ)
 	}

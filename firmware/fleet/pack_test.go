@@ -164,13 +164,44 @@ func TestSwappedPackIsAnEvent(t *testing.T) {
 		got := 0
 		for i := range c.readings {
 			r := energy.Reading{ConsumedHJ: c.counter, CurrentA: 0.3, VoltageV: c.voltageV, Charge: c.charge, BootS: c.bootS + float64(i)}
-			if p.show(r, c.charge, c.atRest) && got == 0 {
+			if p.show(r, c.charge, nan, c.atRest) && got == 0 {
 				got = i + 1
 			}
 		}
 		if got != c.swappedByReading || p.CapacityJ != 99e3 {
 			t.Errorf("%s: swapped by reading %d, want %d; %+v", c.name, got, c.swappedByReading, p)
 		}
+	}
+}
+
+// An ArduCopter takes any pack for full once it has booted. Its voltage at rest says more: one at 34 % is not another one, and of
+// one that was never seen before a part is missing.
+func TestFullAtBoot(t *testing.T) {
+	const usedV, fullV = 14.9, 16.2
+	most := func(voltageV float64) float64 { return mostCharge(voltageV, ardupilot{}.traits().restCellV) }
+	if got := most(usedV); math.Abs(got-(0.125/0.45+restChargeError)) > 1e-9 || !(most(fullV) >= 1) || !math.IsNaN(most(0)) {
+		t.Errorf("%v V leave a charge of %v possible, %v V %v", usedV, got, fullV, most(fullV))
+	}
+	reading := func(voltageV, bootS float64) energy.Reading {
+		return energy.Reading{CurrentA: 0.3, VoltageV: voltageV, Charge: 1, BootS: bootS}
+	}
+	for voltageV, swapped := range map[float64]bool{usedV: false, fullV: true} {
+		p := Pack{CapacityJ: 99e3, FittedJ: 1e3, Charge: new(0.34), VoltageV: usedV, ConsumedHJ: 700, BootS: 800}
+		got := false
+		for i := range 5 {
+			got = p.show(reading(voltageV, 20+float64(i)), 1, most(voltageV), true) || got
+		}
+		if got != swapped || !swapped && p.FittedJ != 1e3 {
+			t.Errorf("a full charge at %v V after a boot is another pack: %v, want %v; %+v", voltageV, got, swapped, p)
+		}
+	}
+	var p Pack
+	p.show(reading(usedV, 20), 1, most(usedV), true)
+	if lacks := 1 - most(usedV); math.Abs(p.Missing-lacks) > 1e-9 || math.Abs(p.fittedJ(100e3)+lacks*100e3) > 1e-3 {
+		t.Errorf("of a pack at %v V, first seen at a charge of 1, %v is missing, want %v", usedV, p.Missing, lacks)
+	}
+	if p.show(reading(fullV, 21), 1, most(fullV), true); p.Missing > 0 {
+		t.Errorf("one wrong voltage, and %v stays missing", p.Missing)
 	}
 }
 

@@ -103,18 +103,29 @@ func (p *Parameters) DescentS(heightM float64) float64 { return p.kind().descent
 func (p *Parameters) packJ(voltageV float64) float64 { return p.kind().packJ(p, voltageV) }
 
 // packJ is what a full pack holds, by its charge, its cells in series, and the mean
-// voltage of one; 0: not known. Where the cells are not configured, they are the fewest
-// that can have the pack's voltage.
+// voltage of one; 0: not known.
 func packJ(capacityMAh, configuredCells, voltageV, fullV, emptyV float64) float64 {
-	const maxCellV, maxCells, maxMAh = 4.4, 20, 1e5
-	cells := math.Round(configuredCells)
-	if !(cells >= 1 && cells <= maxCells) {
-		cells = math.Ceil(voltageV / maxCellV)
-	}
-	if !(cells >= 1 && cells <= maxCells && capacityMAh > 0 && capacityMAh <= maxMAh) {
+	const maxMAh = 1e5
+	cells := cellCount(configuredCells, voltageV)
+	if !(cells >= 1 && capacityMAh > 0 && capacityMAh <= maxMAh) {
 		return 0
 	}
 	return math.Round(3.6 * capacityMAh * cells * math.Min((fullV+emptyV)/2, maxCellV))
+}
+
+const maxCellV = 4.4
+
+// cellCount is how many cells in series a pack has: as configured, or the fewest that can have its voltage; 0: not known.
+func cellCount(configured, voltageV float64) float64 {
+	const maxCells = 20
+	cells := math.Round(configured)
+	if !(cells >= 1 && cells <= maxCells) {
+		cells = math.Ceil(voltageV / maxCellV)
+	}
+	if !(cells >= 1 && cells <= maxCells) {
+		return 0
+	}
+	return cells
 }
 
 func positiveOr(x, standard float64) float64 {

@@ -55,7 +55,7 @@ type View struct {
 
 	CapacityJ     float64 // of its pack
 	CapacityKnown bool    // by its autopilot or the configuration; else the airframe's is assumed
-	FittedJ       float64 // TotalJ when the pack was fitted
+	FittedJ       float64 // TotalJ when the pack was fitted, if it was full then
 	ChargeDrawnJ  float64 // drawn since Charge fell by one point to what it is; 0: it did not
 
 	TotalJ       float64 // drawn since the meter began
@@ -174,7 +174,7 @@ func (a *aircraft) view(now float64) View {
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,
 
-		Charge: a.charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.FittedJ, BatteryIDs: a.batteryIDs,
+		Charge: a.charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ), BatteryIDs: a.batteryIDs,
 		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
 	}
