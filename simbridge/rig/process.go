@@ -68,8 +68,8 @@ func BuildJumping(t testing.TB, program, of string) {
 		t.Fatal(err)
 	}
 	archives := map[string]string{}
-	for _, line := range strings.Split(run("list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", of)+"\n"+
-		run("list", "-export", "-overlay", list, "-f", "{{.ImportPath}} {{.Export}}", "time"), "\n") {
+	for _, line := range strings.Split(run("list", "-trimpath", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", of)+"\n"+
+		run("list", "-trimpath", "-export", "-overlay", list, "-f", "{{.ImportPath}} {{.Export}}", "time"), "\n") {
 		path, archive, _ := strings.Cut(line, " ")
 		archives[path] = archive // package time last
 	}
