@@ -206,7 +206,7 @@ func (c *check) toldBudget() {
 	const share = 0.03
 	for _, s := range c.statuses {
 		b := c.packsFrom(s.timeS)
-		if b == nil || b.EnergyJ > 0 || s.BudgetJ == nil || math.IsNaN(c.epochS) || s.timeS < c.epochS || c.has("battery_reset", "low_battery") ||
+		if b == nil || b.EnergyJ > 0 || s.BudgetJ == nil || !(s.timeS >= c.epochS) || c.has("battery_reset", "low_battery") ||
 			c.excusesAny(0, s.timeS, "battery misread", "leader away") {
 			continue
 		}
@@ -223,8 +223,8 @@ func (c *check) toldBudget() {
 			}
 			truth, packsJ = truth+usableJ-keptJ(&p, now), packsJ+now.PackJ
 		}
-		c.atMost(s.timeS, math.Abs(*s.BudgetJ-truth), share*packsJ, "the status has a budget of %.0f J, the packs have %.0f beyond their reserves",
-			*s.BudgetJ, truth)
+		c.atMost(s.timeS, math.Abs(*s.BudgetJ-truth), share*packsJ,
+			"the status has a budget of %.0f J, the packs have %.0f beyond their reserves", *s.BudgetJ, truth)
 	}
 }
 
