@@ -23,7 +23,8 @@ var foreseenRules = []Rule{
 		contract + "budgets", (*check).toldEnd},
 	{"told budget", "statuses, true packs", "0.03 of what the packs hold", contract + "budgets", (*check).toldBudget},
 	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land, or with fewer others up than the " +
-		"crew wants, with more than its reserve, 1.1 of its landing and 1.5 kJ, and what others take that land beside it", contract + "budgets", (*check).staysUp},
+		"crew wants, with more than its reserve, 1.1 of its landing and 1.5 kJ, and what others take that land beside it",
+		contract + "budgets", (*check).staysUp},
 	{"descent in slots", "the ledger's rows, true modes", "no joule of one that came home, in a slot of its descent or after it",
 		contract + "joules", (*check).descentInSlots},
 }
@@ -106,8 +107,8 @@ func (c *check) toldUsable() {
 			c.finding.Assumed["read by its charge"]++
 			most += pointShare * now.PackJ
 		}
-		c.atMost(s.timeS, math.Abs(*t.UsableJ-max(left, 0)), most, "the status has %.0f J that aircraft %d may use, it has %.0f", *t.UsableJ,
-			t.Number, left)
+		c.atMost(s.timeS, math.Abs(*t.UsableJ-max(left, 0)), most, "the status has %.0f J that aircraft %d may use, it has %.0f",
+			*t.UsableJ, t.Number, left)
 	})
 }
 
@@ -130,8 +131,8 @@ func (c *check) toldFloor() {
 	const share = 1e-6
 	for _, s := range c.statuses {
 		if s.PredictedEndJ != nil && c.packsFrom(s.timeS) != nil {
-			c.holds(s.timeS, s.FloorJ <= *s.PredictedEndJ*(1+share)+1, "the status after slot %d has a floor of %.0f J, above the end of %.0f",
-				s.Slot, s.FloorJ, *s.PredictedEndJ)
+			c.holds(s.timeS, s.FloorJ <= *s.PredictedEndJ*(1+share)+1,
+				"the status after slot %d has a floor of %.0f J, above the end of %.0f", s.Slot, s.FloorJ, *s.PredictedEndJ)
 		}
 	}
 }
@@ -148,7 +149,8 @@ func (c *check) toldEnd() {
 		truth, allowed, all := 0.0, 0.0, true
 		for _, a := range c.aircraft {
 			offS := a.standsS(s.timeS)
-			if all = all && !math.IsInf(offS, 1) && !c.dearerUnknown(s.timeS, offS) && a.led.contains(min(offS, c.endS-record.PeriodS)); !all {
+			led := a.led.contains(min(offS, c.endS-record.PeriodS))
+			if all = all && led && !math.IsInf(offS, 1) && !c.dearerUnknown(s.timeS, offS); !all {
 				break
 			}
 			homeJ := a.spentJ(offS) - a.spentJ(s.timeS)

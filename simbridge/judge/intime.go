@@ -8,7 +8,8 @@ import (
 // inTimeRules are of what comes too late to be of use.
 var inTimeRules = []Rule{
 	{"decision time", "decisions, beacons", "decide_by_ms after the beacon, and 60 ms", contract + "decision", (*check).decisionTime},
-	{"climbs on", "true charge in a take-off, led", "8 s with less than 0.95 of the reserve and the landing", contract + "reserve", (*check).climbsOn},
+	{"climbs on", "true charge in a take-off, led", "8 s with less than 0.95 of the reserve and the landing", contract + "reserve",
+		(*check).climbsOn},
 }
 
 // decisionTime: a user without one has taken the offer by then.
