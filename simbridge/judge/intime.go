@@ -3,11 +3,16 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // inTimeRules are of what comes too late to be of use.
 var inTimeRules = []Rule{
 	{"decision time", "decisions, beacons", "decide_by_ms after the beacon, and 60 ms", contract + "decision", (*check).decisionTime},
+	{"told crew", "statuses, heartbeats delivered", "no age of the crew before its first heartbeat", contract + "crew's heartbeat",
+		(*check).toldCrew},
+	{"comes in", "true position, led in the slots, not held", "1.5 m outside the area for 15 s, unless a home is", contract + "fence",
+		(*check).comesIn},
 	{"climbs on", "true charge in a take-off, led", "8 s with less than 0.95 of the reserve and the landing", contract + "reserve",
 		(*check).climbsOn},
 }
@@ -50,6 +55,32 @@ func (c *check) climbsOn() {
 			return share * (reserveJ + hoverW*a.descentS(s.PositionM[2])), math.Max(s.LeftJ, 1e-9)
 		}, func(s *state, least, left float64) string {
 			return fmt.Sprintf("aircraft %d climbs on at %.0f m with %.0f J, of %.0f", a.number, s.PositionM[2], left, least)
+		})
+	}
+}
+
+func (c *check) toldCrew() {
+	for _, s := range c.statuses {
+		if s.timeS < c.heardS {
+			c.holds(s.timeS, s.CrewAgeS == nil, "the status has heard the crew, of which nothing was delivered yet")
+		}
+	}
+}
+
+// comesIn: one that its pilot left outside is led in, at several metres a second.
+func (c *check) comesIn() {
+	const outM, lastsS, nearM = 1.5, 15, 40
+	if slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return c.outsideM(a.StandM) > 0 }) {
+		c.finding.Assumed["a home is outside"]++
+		return
+	}
+	for _, a := range c.aircraft {
+		in := a.offboard.and(a.led).and(spans{{c.epochS, c.slotsEndS()}}).without(c.crewHolds())
+		in = c.assumeAll(a, in, "leader away", "link cut", "contact lost", "comes home by itself", "disk stands", "late datagrams")
+		c.always(a, in.without(c.near(a, nearM)), lastsS, func(s *state) (float64, float64) {
+			return c.outsideM(s.PositionM), outM + a.toldM() + a.GustMPS2
+		}, func(s *state, value, _ float64) string {
+			return fmt.Sprintf("aircraft %d is %.1f m outside for long, and is not led in", a.number, value)
 		})
 	}
 }
