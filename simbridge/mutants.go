@@ -46,9 +46,12 @@ func mutantsCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	missions, tests := 0, 0
+	missions, tests, unseen := 0, 0, 0
 	var left []string
 	for _, x := range results {
+		if slices.ContainsFunc(all, func(f mutants.Fault) bool { return f.ID == x.ID && f.Unseen != "" }) {
+			unseen++
+		}
 		switch {
 		case x.Rule != "":
 			missions++
@@ -58,8 +61,9 @@ func mutantsCommand(ctx context.Context, call *cli.Call) error {
 			left = append(left, x.ID)
 		}
 	}
-	fmt.Fprintf(call.Stdout, "\nof %d planted faults the missions caught %d (%.0f %%), tests %d more\n", len(results), missions,
-		100*float64(missions)/float64(max(len(results), 1)), tests)
+	flown := len(results) - unseen
+	fmt.Fprintf(call.Stdout, "\nof %d planted faults that a flight can show the missions caught %d (%.0f %%), tests %d more, "+
+		"and %d faults no flight can show\n", flown, missions, 100*float64(missions)/float64(max(flown, 1)), tests, unseen)
 	if slices.Sort(left); len(left) > 0 {
 		return fmt.Errorf("nothing caught %s", strings.Join(left, ", "))
 	}

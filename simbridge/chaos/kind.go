@@ -34,6 +34,8 @@ type packPlan struct {
 	SlotsOf    []float64 // that each aircraft's pack has charge for, about, beyond its reserve and its ways
 	FullShare  float64   // of the packs' capacity at the start
 	NamesUsedJ bool      // the crew also says how much of each pack may be used
+	TotalShare float64   // of what the packs hold beyond their reserves, the fleet may use; 0: the packs alone bound it
+	Stays      bool      // no aircraft may land for good
 }
 
 // What is to be left of each pack at touchdown, and at most of one that was used up.
@@ -180,7 +182,23 @@ func (p *plan) drawPacks(r *rand.Rand) {
 		p.ShockSlot = int(slices.Min(x.SlotsOf) * float64(p.ShockSlot) / float64(p.Slots))
 	}
 	r.Shuffle(len(x.SlotsOf), func(i, j int) { x.SlotsOf[i], x.SlotsOf[j] = x.SlotsOf[j], x.SlotsOf[i] })
+	x.drawTotal(p.Slots, r)
 	p.Packs = x
+}
+
+// drawTotal has the crew bound the fleet's total in a third of the missions. In half of those none may land, and in half of these the
+// packs last to the end.
+func (x *packPlan) drawTotal(slots int, r *rand.Rand) {
+	const lasts = 2
+	if r.IntN(3) > 0 {
+		return
+	}
+	x.TotalShare = 0.5 + 0.4*r.Float64()
+	if x.Stays = r.IntN(2) == 0; x.Stays && r.IntN(2) == 0 {
+		for i := range x.SlotsOf {
+			x.SlotsOf[i] = lasts * float64(slots)
+		}
+	}
 }
 
 // drawCopters has some aircraft be ArduCopters, a quarter of them as slow to follow as by default.
@@ -218,6 +236,15 @@ var exclusiveWithCopterFaults = []FaultKind{
 // packsRequest is the crew's order of a mission's packs.
 func (p *plan) packsRequest(id string, capacityJ func(i int) float64) telemetry.Budget {
 	b := telemetry.Budget{ID: id, Scope: telemetry.ScopeLanded, StandDown: telemetry.StandDownLand}
+	if x := p.Packs; x != nil && x.TotalShare > 0 {
+		b.Mode = telemetry.ModeCeiling
+		for i := range p.Aircraft {
+			b.EnergyJ += x.TotalShare * (x.FullShare - packReserve) * capacityJ(i)
+		}
+		if x.Stays {
+			b.StandDown = telemetry.StandDownNever
+		}
+	}
 	for i := range p.Aircraft {
 		pack := telemetry.Pack{Aircraft: i + 1}
 		if p.lands() {

@@ -21,6 +21,8 @@ var knownFindings = []knownFinding{
 	{"commanded fence", "outside", "eight that come home outside the area wait up to 35 m beyond their homes, and four that climb " +
 		"there side by side are sent as far out for a tick"},
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
+	{"lands at reserve", "pack_total+shock", "under a total that is below the floor a change of flight power is measured later than " +
+		"after 10 s, and one that leaves for its reserve meanwhile lands 2 % of its pack below what it could keep"},
 	{"uses pack", "out_of_order", "one whose battery was read late and out of order in the climb left in slot 0, with 37 % at touchdown"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +

@@ -228,6 +228,7 @@ func drawPlan(c *Config, k int) plan {
 	if k%2 == 0 {
 		p.addUnmeasuredKill(first)
 		p.addKillWithPilot(first)
+		p.addPilotInStall(first)
 	}
 	most := 1 + r.IntN(3)
 	// they wait for a refusal, which other faults delay or change
@@ -289,6 +290,17 @@ func (p *plan) addKillWithPilot(first coverageCell) {
 	pilot.DurationSlots = max(pilot.DurationSlots, 5)
 	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2,
 		DurationSlots: 1})
+}
+
+// addPilotInStall has a pilot take an aircraft while the leader stands still.
+func (p *plan) addPilotInStall(first coverageCell) {
+	if first.Kind != ProcessStall || first.State != Flying && first.State != Holding {
+		return
+	}
+	stall := &p.Faults[0]
+	stall.DurationSlots = max(stall.DurationSlots, 4)
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + 1,
+		DurationSlots: 6, Aircraft: stall.Aircraft})
 }
 
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
@@ -374,6 +386,11 @@ const (
 	flapEveryS = 16
 	flapForS   = 4 // of them the broker is there
 )
+
+// losesAircraft reports whether nothing is received of an aircraft for so long that it is lost.
+func (f fault) losesAircraft() bool {
+	return f.Kind == LinkLoss && f.Severe && f.DurationSlots+linkLossExtraSlots > lostS+1
+}
 
 // setFleet changes the size of the fleet. A large one flies slowly, for the machine.
 func (p *plan) setFleet(size int, r *rand.Rand) {
@@ -588,9 +605,12 @@ func (p *plan) situation() (names []string) {
 		{"flaps", p.flaps()},
 		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks},
 		{"lands_at_reserve", p.LandsAtReserve}, {"pack_share", p.lands()},
+		{"pack_total", p.lands() && p.Packs.TotalShare > 0 && !p.Packs.Stays}, {"pack_stays", p.lands() && p.Packs.Stays},
+		{"pack_lasts", p.lands() && p.Packs.Stays && slices.Min(p.Packs.SlotsOf) > float64(p.Slots)},
+		{"pack_named", p.lands() && p.Packs.NamesUsedJ},
 		{"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
 		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters},
-		{"field", p.Site != nil}, {"many_slots", p.Slots > 150},
+		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {

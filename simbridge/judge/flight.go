@@ -30,6 +30,7 @@ type flight struct {
 	end       record.End
 	endS      float64 // time of the last line
 	complete  bool    // it has an end
+	heardS    float64 // a heartbeat of the crew's was first delivered to the leader; +Inf: never
 	epochS    float64 // start of slot 0, by the first beacon; NaN: there was none
 }
 
@@ -138,7 +139,8 @@ func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
 
 // load reads a whole record.
 func load(r io.Reader) (*flight, error) {
-	f := &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN()}
+	f := &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(),
+		heardS: math.Inf(1)}
 	var topics telemetry.Topics
 	open := map[reportKey]int{} // of faults, by kind and aircraft
 	err := record.Read(r, func(l record.Line) (err error) {
@@ -207,6 +209,10 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
 		f.addOrder(kind, timeS, m)
 		return
+	case telemetry.KindHeartbeat:
+		if m.To != "" && f.IsLeader(m.To) {
+			f.heardS = min(f.heardS, timeS)
+		}
 	}
 	if m.To != "" {
 		return

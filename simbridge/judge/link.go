@@ -36,7 +36,8 @@ var linkRules = []Rule{
 		(*check).leaderDown},
 	{"stream end", "setpoints that arrive, beacons, statuses", "none 14 s after the last decision: the time to live, ten slots more " +
 		"and two", contract + "setpoints", (*check).streamEnd},
-	{"take-off ended", "setpoints that arrive at an ArduCopter", "none in its take-off, 3 m below H: one would end it",
+	{"take-off ended", "setpoints that arrive at an ArduCopter", "none in its take-off, 3 m below H or as it climbs at 1.5 m/s: one " +
+		"would end it",
 		"docs/hardware.md, ArduCopter", (*check).takeOffEnded},
 	{"followed", "setpoints that arrive in other modes than OFFBOARD", "for 11 s; in Land and Return 1 s after a HEARTBEAT shows it",
 		contract + "one that lasts 10 s with setpoints is the pilot's", (*check).followed},
@@ -46,7 +47,8 @@ var linkRules = []Rule{
 	{"landing place", "commands to land that arrive, true positions", "4 m from where it took off, unless the crew stopped it",
 		contract + "return", (*check).landingPlace},
 	{"station", "HEARTBEATs that arrive", "1.5 s between two of the leader's", "MAVLink 2, HEARTBEAT; FS_GCS_TIMEOUT", (*check).station},
-	{"asked", "requests that arrive before take-off", "BATTERY_STATUS at 2 Hz", contract + "joules", (*check).asked},
+	{"asked", "requests that arrive before take-off", "BATTERY_STATUS at 2 Hz, EXTENDED_SYS_STATE at 1 Hz", contract + "joules; MAVLink",
+		(*check).asked},
 	{"asks again", "requests that arrive, HEARTBEATs", "2.6 s after the last HEARTBEAT of one that is armed",
 		contract + "an old one is asked for", (*check).asksAgain},
 	{"incomplete", "setpoints that arrive", "every component is a number", "MAVLink 2, type_mask", (*check).incomplete},
@@ -148,10 +150,17 @@ func (a *aircraft) beatsThat(show func(*heartbeat) bool) spans {
 	return spansOf(a.beats, func(h *heartbeat) float64 { return h.timeS }, show)
 }
 
-// deaf is when the leader has not heard an aircraft since it was started or continued.
+// deaf is when the leader has not heard an aircraft since it was started. One that was stopped reads what was sent meanwhile before it
+// sends anything.
 func (c *check) deaf(a *aircraft) (all spans) {
-	for _, x := range c.fault(0, record.LeaderDown) {
-		all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()})
+	for _, x := range c.faults {
+		switch {
+		case x.kind != record.LeaderDown:
+		case x.text == "stopped":
+			all = append(all, span{x.fromS, x.toS})
+		default:
+			all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()})
+		}
 	}
 	return newSpans(all...)
 }
@@ -462,10 +471,10 @@ func (c *check) stale() {
 }
 
 func (c *check) takeOffEnded() {
-	const nearM = 3
+	const nearM, climbsMPS = 3, 1.5
 	for _, a := range c.aircraft {
 		climbs := a.in(func(s *state) bool {
-			return s.Mode == takeoff && !s.Landed && s.PositionM[2] < c.Physics.AltitudeM-nearM
+			return s.Mode == takeoff && !s.Landed && (s.PositionM[2] < c.Physics.AltitudeM-nearM || s.VelocityMPS[2] > climbsMPS)
 		})
 		if a.isCopter() {
 			c.none(a, climbs.and(a.led), (*arrival).isSetpoint, "takes off")
@@ -552,19 +561,24 @@ func (c *check) station() {
 }
 
 func (c *check) asked() {
-	const batteryStatus, mostUS = 147, 500_000
+	most := []struct {
+		message, everyUS float64
+		name             string
+	}{{147, 500e3, "BATTERY_STATUS"}, {245, 1e6, "EXTENDED_SYS_STATE"}}
 	for _, a := range c.aircraft {
 		if len(a.takeOffs) == 0 || a.Unheard {
 			continue
 		}
-		firstS, everyUS := a.takeOffs[0].timeS, math.Inf(1)
-		for k := range a.got {
-			g := &a.got[k]
-			if g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.param(0) == batteryStatus && g.timeS <= firstS {
-				everyUS = g.param(1)
+		firstS := a.takeOffs[0].timeS
+		for _, m := range most {
+			everyUS := math.Inf(1)
+			for k := range a.got {
+				if g := &a.got[k]; g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.param(0) == m.message && g.timeS <= firstS {
+					everyUS = g.param(1)
+				}
 			}
+			c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 		}
-		c.atMost(firstS, everyUS, mostUS, "aircraft %d takes off, and is to send BATTERY_STATUS every %.0f µs", a.number, everyUS)
 	}
 }
 

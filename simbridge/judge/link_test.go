@@ -28,9 +28,11 @@ func linkFlight(autopilot string) *flight {
 		f.aircraft = append(f.aircraft, a)
 		interval := command("MAV_CMD_SET_MESSAGE_INTERVAL", 147, 500_000)
 		interval.Harmless = true
+		landed := command("MAV_CMD_SET_MESSAGE_INTERVAL", 245, 200_000)
+		landed.Harmless = true
 		arm := command(armDisarm, 1)
 		arm.Mode = offboard
-		a.got = append(a.got, sent(a, 2, interval), sent(a, armedS, arm))
+		a.got = append(a.got, sent(a, 2, interval), sent(a, 2, landed), sent(a, armedS, arm))
 		for n := range int(overS * 10) {
 			t := float64(n) / 10
 			s := record.State{PositionM: a.StandM, Mode: hold, OnGround: t < upS, Landed: t < upS, Armed: t >= armedS}
@@ -213,6 +215,20 @@ func TestLinkRules(t *testing.T) {
 		{"stream end", "px4", func(f *flight) { f.beacons = f.beacons[:8] }, func(f *flight) { f.beacons = f.beacons[:3] }},
 		{"take-off ended", "ardupilot", func(f *flight) { f.receives(37, setpointOf(point{500, 500, 100}, 0)) },
 			func(f *flight) { f.receives(20, setpointOf(point{500, 500, 100}, 0)) }},
+		{"take-off ended", "ardupilot", func(f *flight) { f.receives(37, setpointOf(point{500, 500, 100}, 0)) }, func(f *flight) {
+			f.flies(36, func(s *state) { s.VelocityMPS[2] = 2 })
+			f.receives(37, setpointOf(point{500, 500, 100}, 0))
+		}},
+		{"pilot", "px4", func(f *flight) { // its leader was stopped as its pilot took it, and reads that first
+			pilotActs(f)
+			f.faults = append(f.faults, faultSpan{span{49, 53}, record.LeaderDown, 0, "stopped"})
+			f.receivesNone(50, overS, (*arrival).commands)
+		}, func(f *flight) {
+			pilotActs(f)
+			f.faults = append(f.faults, faultSpan{span{49, 53}, record.LeaderDown, 0, "stopped"})
+			f.receivesNone(50, overS, (*arrival).commands)
+			f.receives(53.02, setpointOf(point{550, 500, 100}, 0))
+		}},
 		{"followed", "px4", func(f *flight) { f.lands(58.5) }, func(f *flight) { f.lands(55) }},
 		{"engages", "px4", nil, func(f *flight) { f.receivesNone(30, offboardS+0.05, (*arrival).isSetpoint) }},
 		{"engages", "px4", nil, func(f *flight) { f.receives(20, command(setMode, 1, 6)) }},
@@ -225,6 +241,9 @@ func TestLinkRules(t *testing.T) {
 			func(f *flight) { f.receives(50, command(setMode, 1, 4, 6)) }},
 		{"station", "px4", nil, func(f *flight) { f.receivesNone(50, 52, func(g *arrival) bool { return g.Other == "Heartbeat" }) }},
 		{"asked", "px4", nil, func(f *flight) { f.receivesNone(0, 5, func(g *arrival) bool { return g.Harmless }) }},
+		{"asked", "px4", nil, func(f *flight) {
+			f.receivesNone(0, 5, func(g *arrival) bool { return g.Harmless && g.param(0) == 245 })
+		}},
 		{"asks again", "px4", func(f *flight) { f.silences(45, 50); f.receives(47, command("MAV_CMD_REQUEST_MESSAGE", 0)) },
 			func(f *flight) { f.silences(45, 50); f.receivesNone(45, 50, asks) }},
 		{"incomplete", "px4", nil, func(f *flight) { f.steers(50, func(s *record.Setpoint) { s.VelocityMPS[1] = nan }) }},

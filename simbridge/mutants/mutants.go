@@ -34,6 +34,10 @@ type Fault struct {
 	Missions []string `yaml:"missions"` // situations in which it can show, the most telling first
 	Rules    []string `yaml:"rules"`    // of the judge that should see it
 	Tests    []string `yaml:"tests"`    // packages whose tests should, and -run which
+	// Kinds are those of the missions in which it can show; none: those of its area.
+	Kinds []chaos.Kind `yaml:"kinds"`
+	// Unseen is why no flight can show it, and it is not flown: its tests alone must see it. Empty: a flight can.
+	Unseen string `yaml:"unseen"`
 
 	Area string `yaml:"-"` // its file
 }
@@ -51,16 +55,36 @@ var kinds = map[string][]chaos.Kind{
 
 // kinds are those of the missions in which the fault can show.
 func (f *Fault) kinds() []chaos.Kind {
-	if k, ok := kinds[f.Area]; ok {
-		return k
+	switch ofArea, ok := kinds[f.Area]; {
+	case f.Unseen != "":
+		return nil
+	case len(f.Kinds) > 0:
+		return f.Kinds
+	case ok:
+		return ofArea
 	}
 	return []chaos.Kind{chaos.Plain}
+}
+
+// wrong is what is wrong with the data of a fault; empty: nothing.
+func (f *Fault) wrong() string {
+	switch {
+	case f.ID == "" || f.File == "" || f.What == "" || f.Before == "":
+		return "lacks its id, file, what or before"
+	case f.Unseen == "" && len(f.Missions) == 0:
+		return "names no missions"
+	case f.Unseen != "" && (len(f.Missions) > 0 || len(f.Kinds) > 0 || len(f.Tests) == 0):
+		return "cannot be seen in flight: it has tests, and neither missions nor kinds"
+	case slices.ContainsFunc(f.Kinds, func(k chaos.Kind) bool { return !slices.Contains(chaos.Kinds, k) }):
+		return fmt.Sprintf("has the kinds %v, want some of %v", f.Kinds, chaos.Kinds)
+	}
+	return ""
 }
 
 //go:embed faults
 var files embed.FS
 
-// Load returns all faults. One that names no situation, or has another's id, is an error.
+// Load returns all faults. One whose data are wrong, or that has another's id, is an error.
 func Load() (all []Fault, err error) {
 	entries, err := files.ReadDir("faults")
 	if err != nil {
@@ -76,9 +100,9 @@ func Load() (all []Fault, err error) {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
 		for _, f := range faults {
-			switch {
-			case f.ID == "" || f.File == "" || f.What == "" || f.Before == "" || len(f.Missions) == 0:
-				return nil, fmt.Errorf("%s: fault %q lacks its id, file, what, before or missions", e.Name(), f.ID)
+			switch wrong := f.wrong(); {
+			case wrong != "":
+				return nil, fmt.Errorf("%s: fault %q %s", e.Name(), f.ID, wrong)
 			case slices.ContainsFunc(all, func(g Fault) bool { return g.ID == f.ID }):
 				return nil, fmt.Errorf("%s: there are two faults %s", e.Name(), f.ID)
 			}
