@@ -500,7 +500,8 @@ func (c *check) followed() {
 			}
 			fromS, most := sinceS, float64(takenS)
 			if mode == land || mode == rtl {
-				if s := a.shownS(sinceS, func(h heartbeat) bool { return h.Mode == mode }); s < g.timeS {
+				s := a.shownS(sinceS, func(h heartbeat) bool { return h.Mode == mode })
+				if s < g.timeS && !(g.timeS-s > followedS && c.excuses("link cut", a.number, g.timeS)) {
 					fromS, most = s, followedS
 				}
 			}
@@ -544,7 +545,7 @@ func (c *check) landingPlace() {
 			return
 		}
 		d := horizontalM(sub(g.Position, home))
-		c.atMost(g.timeS, d, nearM, "aircraft %d is to land %.1f m from where it took off", a.number, d)
+		c.atMost(g.timeS, d, nearM+a.toldM(), "aircraft %d is to land %.1f m from where it took off", a.number, d)
 	})
 }
 
