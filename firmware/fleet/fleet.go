@@ -76,6 +76,8 @@ type Fleet struct {
 	knockedS   float64       // HEARTBEATs were last asked for where none may be sent
 	tickedAt   time.Duration // the last tick, on Clock
 	readsUntil time.Duration // until then the messages of a stall are read, see readsFirst
+	// heartbeatsFromS is from when on a HEARTBEAT was sent after the last stall, mission seconds.
+	heartbeatsFromS float64
 
 	stop chan struct{}
 	done sync.WaitGroup

@@ -152,6 +152,8 @@ func (f *Fleet) send(l *endpointLink, c *gomavlib.Channel, a *aircraft, m messag
 			why = "this is not its link"
 		} else if why == "" && what != kindHarmless && f.stoodStill(f.Clock.Now()) {
 			why = "the leader stood still since it decided"
+		} else if why == "" && what != kindHarmless && a.heartbeatS < f.heartbeatsFromS {
+			why = "no HEARTBEAT since the leader stood still"
 		}
 	case what != kindHarmless:
 		why = "it is not addressed to an aircraft"

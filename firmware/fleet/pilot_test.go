@@ -851,7 +851,8 @@ func TestReadsAllBeforeItSendsAfterAStall(t *testing.T) {
 	}
 }
 
-// What it decided before a stall is not sent after it, whatever was read meanwhile.
+// What it decided before a stall is not sent after it, whatever was read meanwhile, and nothing until a HEARTBEAT that was sent after
+// the stall: of those that waited to be read a part may have been dropped, with the one that shows a pilot.
 func TestSendsNothingDecidedBeforeAStall(t *testing.T) {
 	v := flyingVehicle(t)
 	v.Hold(1)
@@ -870,8 +871,16 @@ func TestSendsNothingDecidedBeforeAStall(t *testing.T) {
 		t.Error("sent a setpoint of before the stall")
 	}
 	v.tick()
+	if send() {
+		t.Error("sent a setpoint before a HEARTBEAT of after the stall")
+	}
+	v.clock.Advance(time.Second)
+	v.bootMS += 1000
+	v.sendHeartbeat()
+	v.sendState()
+	v.tick()
 	if !send() {
-		t.Error("sent no setpoint of after it")
+		t.Error("sent no setpoint after a HEARTBEAT")
 	}
 }
 

@@ -90,7 +90,8 @@ func (f *Fleet) tick() {
 
 // readsFirst is whether the leader stood still, stopped or swapped out, and has to read what was sent
 // meanwhile: a pilot may have taken an aircraft. By then the autopilots have missed their setpoints in
-// any case. It is through when the autopilots' clocks run no faster than time. Called with the mutex held.
+// any case. It is through when the autopilots' clocks run no faster than time. What waited may have been
+// dropped: each aircraft is commanded again after its next HEARTBEAT. Called with the mutex held.
 func (f *Fleet) readsFirst() bool {
 	const (
 		readsFor   = 50 * time.Millisecond // by the host's clock, however fast the mission runs
@@ -99,6 +100,9 @@ func (f *Fleet) readsFirst() bool {
 	now := f.Clock.Now()
 	mostMS := 2*1000*(now-f.tickedAt).Seconds()*f.Speed + bufferedMS
 	behind := f.stoodStill(now)
+	if behind {
+		f.heartbeatsFromS = (now + readsFor).Seconds() * f.Speed
+	}
 	for _, a := range f.aircraft {
 		behind = behind || now < f.readsUntil && a.bootMS-a.bootMSAtTick > mostMS
 		a.bootMSAtTick = a.bootMS

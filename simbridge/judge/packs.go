@@ -170,7 +170,7 @@ func (c *check) landsAtReserve() {
 		if waited > 0 {
 			c.finding.Assumed["waits for others"] += waited
 		}
-		least -= p.sensorJ() + counterStepJ + 1.25*waited*hoverW
+		least -= p.sensorJ() + counterStepJ + (1+1.25*waited)*hoverW // it decides once a second
 		c.atMost(p.landing.at.timeS, least, max(p.leftJ(), 1e-9),
 			"aircraft %d lands with %.2f %% of its pack, %.0f J, of %.0f that it could keep",
 			p.a.number, 100*p.leftJ()/p.landing.at.PackJ, p.leftJ(), least)
