@@ -578,6 +578,10 @@ func (c *check) asked() {
 					everyUS = g.param(1)
 				}
 			}
+			if math.IsInf(everyUS, 1) && len(c.fault(a.number, "autopilot_reboot").and(spans{{0, firstS}})) > 0 {
+				c.finding.Assumed["it sends that by itself once it has booted"]++
+				continue
+			}
 			c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 		}
 	}
