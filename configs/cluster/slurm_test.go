@@ -21,8 +21,6 @@ import (
 	"prefdt/offline/experiment"
 )
 
-const root = "../.."
-
 // slurmConf is one node on loopback: its daemons need no systemd, no control groups and no
 // accounting. A task that is queued again waits for cred_expire, 120 s if not given; 5 s is
 // the least that Slurm takes. config_overrides lets the node have four CPUs whatever the
