@@ -117,8 +117,7 @@ func TestWorkersThatFail(t *testing.T) {
 		defer interrupt()
 		acting.Wait()
 		until(func(all []outcome, _ int) bool {
-			computed := computedSince(all, max(back[1], back[2]))
-			return computed[1] > 0 && computed[2] >= served
+			return computedSince(all, back[1])[1] > 0 && computedSince(all, back[2])[2] >= served
 		})
 	}()
 	var out bytes.Buffer
