@@ -72,9 +72,12 @@ func TestWorkersThatFail(t *testing.T) {
 			sentIn[d.Aircraft].Store(int64(d.Slot))
 		}
 	})()
-	// meet has a worker fail just when a user is sent to it, until one meets that, and returns the slot from which it is back.
+	// meet has a worker fail just when a user is sent to it, until one meets that, which on a busy machine five may not, and returns
+	// the slot from which it is back.
 	meet := func(aircraft int, fail, mend func()) (back int) {
-		for met := false; !met && ctx.Err() == nil; mend() {
+		met := false
+		for tries := 0; !met && tries < 5 && ctx.Err() == nil; mend() {
+			tries++
 			until(func(all []outcome, _ int) bool {
 				computed := computedSince(all, back)
 				return computed[aircraft] > 0
