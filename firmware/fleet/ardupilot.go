@@ -352,10 +352,10 @@ func (ardupilot) descentS(p *Parameters, heightM float64) float64 {
 	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
 }
 
-// packJ: no parameter says how many cells there are.
 // Voltages of a cell at rest: it has no parameters for them.
 const copterCellFullV, copterCellEmptyV = 4.05, 3.6
 
+// packJ: no parameter says how many cells there are.
 func (ardupilot) packJ(p *Parameters, voltageV float64) float64 {
 	return packJ(p.CapacityMAh, 0, voltageV, copterCellFullV, copterCellEmptyV)
 }

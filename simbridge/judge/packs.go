@@ -191,10 +191,9 @@ func (c *check) lastKnown(p *packFlight) float64 {
 // usesPack is of those that nothing but the pack can have sent home: with fewer others in the air than the crew wants to
 // stay, and not before what flying costs was measured.
 func (c *check) usesPack() {
-	const most, nearEndSlots, nearHomesM = 0.23, 3, 40
+	const most, nearEndSlots = 0.23, 3
 	// Of its landing, by which its leader may count too much: autopilots land with 0.79 to 0.94 of the rate that is set.
 	const landingShare, errorS = 0.08, 2.5
-	const comesInS, belowM = 5, 30 // it waits for one that lands beside it until that one is so much lower
 	c.packFlights(func(p *packFlight) {
 		a, l := p.a, p.landing
 		from := a.landsFromS(l.at.timeS)
@@ -211,14 +210,8 @@ func (c *check) usesPack() {
 			c.excusesAny(a.number, from, "low pack", "comes home by itself", "late climb") {
 			return
 		}
-		home, _ := a.homeAt(from)
 		hoverW, calmW := p.powerW(from, physics.Position{}), c.Physics.Propulsion.PowerW(0)
-		waitS := 0.0
-		for _, o := range c.aircraft {
-			if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
-				waitS += comesInS + o.descentS(c.Physics.AltitudeM) - o.descentS(c.Physics.AltitudeM-belowM)
-			}
-		}
+		waitS := c.waitsS(a, from)
 		marginJ := (landingShare*(a.descentS(c.Physics.AltitudeM)+autopilot.LandDetectS) + errorS) * hoverW
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
 		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW +
@@ -227,6 +220,18 @@ func (c *check) usesPack() {
 		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
 			100*p.leftJ()/l.at.PackJ, l.at.PackJ)
 	})
+}
+
+// waitsS is how long an aircraft may have to wait until others that land beside it are lower.
+func (f *flight) waitsS(a *aircraft, timeS float64) (waitS float64) {
+	const nearHomesM, comesInS, belowM = 40, 5, 30
+	home, _ := a.homeAt(timeS)
+	for _, o := range f.aircraft {
+		if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
+			waitS += comesInS + o.descentS(f.Physics.AltitudeM) - o.descentS(f.Physics.AltitudeM-belowM)
+		}
+	}
+	return waitS
 }
 
 // landsFromS is when an aircraft began the descent that ends at a moment.
