@@ -1,6 +1,7 @@
 # The targets people type. `make` alone prints them.
 export CGO_ENABLED = 0
-GOFLAGS ?= -trimpath
+# Programs are stripped, as tests are: the compiler writes no data for debuggers, which takes it a sixth of its time.
+GOFLAGS ?= -trimpath -gcflags=all=-dwarf=false
 export GOFLAGS
 GO ?= go
 PROGRAMS = leader simbridge offline ground worker worker-module user blobs
@@ -44,13 +45,18 @@ else
 	$(call flyAndCompare,-config configs/fly-field.yaml -world $(WORLD) -out out/$(WORLD),out/$(WORLD))
 endif
 
-# What flies in tests does so in virtual time: no test minds what runs beside it. `make lint` vets everything, once.
-# Packages with programs and browsers wait for most of their time: twice as many packages run as there are processors.
-PACKAGES = -p $$((2 * $$(getconf _NPROCESSORS_ONLN)))
+# What flies in these tests does so in virtual time: none minds what runs beside it. `make lint` vets everything, once.
 # Compiler, linker and tests allocate much and keep little.
-test race: export GOGC = 400
-test: ## all tests
-	$(GO) test -vet=off $(PACKAGES) -timeout 20m ./...
+test test-real race: export GOGC = 400
+test: ## all tests in virtual time
+	$(GO) test -vet=off -timeout 20m ./...
+
+# What must be real is in files of its own, with a build tag: processes, browsers, mosquitto, Slurm, shares of a CPU (CONTRIBUTING.md has
+# the list). They wait for most of their time: twice as many packages run as there are processors.
+REAL_FILES = $(shell grep -rl --include='*_real*_test.go' '^//go:build real' .)
+REAL_TESTS = $(shell grep -ho '^func Test[A-Z]\w*' $(REAL_FILES) | sed 's/func //; /^TestMain$$/d' | paste -sd'|')
+test-real: ## the tests of programs, browsers and daemons, in real time
+	$(GO) test -vet=off -tags real -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -run '^($(REAL_TESTS))$$' $(sort $(dir $(REAL_FILES)))
 
 # No test of these needs the machine's own time or sockets. arm64 has kernels of its own, and sums products with one rounding; armv7 has
 # integers and addresses of 32 bits.
@@ -97,7 +103,7 @@ SLOW := TestEightComeHome|TestLateOnesComeHome|TestRecover|TestLostPage|TestLoss
 SLOW := $(SLOW)|TestProcesses|TestResultCutOff
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
-	$(GO) test -vet=off $(PACKAGES) -timeout 40m -race -short -skip '^($(SLOW))$$' \
+	$(GO) test -vet=off -timeout 40m -race -short -skip '^($(SLOW))$$' \
 		$$($(GO) list ./firmware/... ./simbridge/... ./telemetry/... | grep -vE '/($(RACELESS)|firmware/leader|simbridge/fly)$$')
 	$(GO) test -vet=off -timeout 40m -race -short -run '^($(FLIGHTS))$$' ./firmware/leader ./simbridge/fly
 	$(GO) test -vet=off -race -short -run '/decided_local' ./firmware/user/device
@@ -149,8 +155,8 @@ deb: arm64 armv7 ## Debian packages of leader, ground, worker and user for amd64
 
 lint: ## formatting, go vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { echo "not formatted: $$(gofmt -l .)"; exit 1; }
-	$(GO) vet ./...
-	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
+	$(GO) vet -tags real ./...
+	$(GO) tool -modfile=.ci/tools.mod staticcheck -tags real ./...
 
 mutants: bin/simbridge ## plant faults in the leader, one at a time: what notices them? resumable; SAMPLE=10 of them, MOST=3 missions each
 	bin/simbridge mutants -sample $(SAMPLE) -jobs $(JOBS) -most $(MOST)

@@ -92,32 +92,6 @@ func killIn(t *testing.T, r *rig.Rig, f *rig.LeaderRun, n int) *rig.LeaderRun {
 	return f
 }
 
-// The leader's program is killed with SIGKILL in flight: the next one continues the mission, and
-// its account in the end is the batteries'.
-func TestProgramKilled(t *testing.T) {
-	t.Parallel()
-	r := rig.NewRealTime(t, 2, 12, 1000) // at speed 1 a busy machine has seconds, not tenths of one
-	r.Config.Request.BudgetJ = 6000
-	args := r.ProgramArgs()
-	p := r.StartProgram(args)
-	r.TakeOff()
-	before := r.Await("slot 3", rig.SlotSettled(3))
-	p.Kill()
-	r.StartProgram(args)
-	after := r.Await("the next one", func(s telemetry.Status) bool { return s.Challenge != before.Challenge })
-	if after.Mission != before.Mission || after.Slot < before.Slot || after.BudgetJ == nil || *after.BudgetJ != 6000 ||
-		after.SpentJ < before.SpentJ {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
-	r.Await("done", rig.Done)
-	r.Await("both landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })
-	s := r.Await("three more", rig.StatusesAfter(r.LastStatus(), 3))
-	if off := s.SpentJ + s.TransitJ - r.BatteryLossJ(); math.Abs(off) > 200 {
-		t.Errorf("accounted %+.0f J more than the batteries lost", off)
-	}
-	r.CheckSlotsInOrder()
-}
-
 // worstFactorError is the largest amount by which the propulsion multiplier differs, in the slots
 // after a kill, from what it was before it. In this calm world nothing else moves
 // it: without a kill it would be the same.

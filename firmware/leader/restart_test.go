@@ -154,36 +154,6 @@ func TestTornTransaction(t *testing.T) {
 	})
 }
 
-// The leader's wall clock jumps a day forth and back, several times in a flight:
-// no slot is missed or late for it, and no joule is miscounted.
-func TestClockJumps(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a leader with a clock of its own")
-	}
-	r := rig.NewRealTime(t, 2, 12, 1000)
-	r.Config.Request.BudgetJ = 6000
-	args := r.ProgramArgs()
-	args[0] = filepath.Join(t.TempDir(), "leader-jump")
-	rig.BuildJumping(t, args[0], "prefdt/firmware")
-	p := r.StartProgram(args)
-	r.TakeOff()
-	s := r.Await("done", rig.Done)
-	// With a clock that counts, the first jump would end the mission at once.
-	if n := len(r.Beacons()); s.Slot != 11 || n+s.MissedSlots < 12 || n < 2 {
-		t.Errorf("%d slots were opened: %+v", n, s)
-	}
-	r.Await("landed", func(telemetry.Status) bool { return r.Landed(0) && r.Landed(1) })
-	s = r.Await("three more", rig.StatusesAfter(r.LastStatus(), 3))
-	if off := s.SpentJ + s.TransitJ - r.BatteryLossJ(); math.Abs(off) > 200 {
-		t.Errorf("accounted %+.0f J more than the batteries lost", off)
-	}
-	r.CheckSlotsInOrder()
-	if err := p.Shutdown(); err != nil {
-		t.Error(err)
-	}
-}
-
 // A restarted leader that waits for its aircraft reports its loop, which feeds the
 // watchdog.
 func TestReportsWhileRejoining(t *testing.T) {

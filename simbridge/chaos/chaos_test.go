@@ -15,8 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"prefdt/configs/built"
 )
 
 // TestMain has this program fly a mission where it is started for one, as simbridge does.
@@ -147,28 +145,6 @@ func TestMissions(t *testing.T) {
 	c.Resume, c.Only = false, []int{0}
 	if anew := flyAll(t, &c, 1); len(anew) != 1 {
 		t.Errorf("a run that does not go on has results of others: %+v", anew)
-	}
-}
-
-// A mission with processes is flown by the leader's program, over sockets.
-func TestProcesses(t *testing.T) {
-	c := testRun(t, 1)
-	folder := t.TempDir()
-	leader, started := filepath.Join(folder, "leader"), filepath.Join(folder, "started")
-	if err := built.Program(leader, "prefdt/firmware"); err != nil {
-		t.Fatal(err)
-	}
-	c.Processes, c.Leader = true, script(t, fmt.Sprintf("echo >>%s; exec %s \"$@\"", started, leader))
-	var progress bytes.Buffer
-	r, err := Run(t.Context(), c, &progress)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Missions != 1 || len(r.Failures) > 0 {
-		t.Errorf("%+v\n%s", r.Failures, &progress)
-	}
-	if _, err := os.Stat(started); err != nil {
-		t.Errorf("the leader's program was not started: %v", err)
 	}
 }
 

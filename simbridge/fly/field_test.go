@@ -20,7 +20,7 @@ func TestFieldFlightEqualsItsRollout(t *testing.T) {
 	simnet.Test(t, func(t *testing.T) {
 		const slots = 100 // in fewer, flying to better places pays less, and the wind stays unknown
 		c := fly.FlightInMemory(t, slots)
-		c.Leader.Command[0] = fly.Program(t, "leader") // exports the log
+		c.Leader.Command[0] = fly.Program(t, "firmware") // exports the log
 		c.World.Slots = slots
 		if err := c.LoadWorld("field"); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package fly
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -22,31 +21,6 @@ import (
 	"prefdt/telemetry/command"
 	"prefdt/telemetry/datagram"
 )
-
-// buildFolder is where programs go; TestMain makes and removes it.
-var buildFolder string
-
-func TestMain(m *testing.M) {
-	var err error
-	if buildFolder, err = os.MkdirTemp("", "fly-test"); err != nil {
-		panic(err)
-	}
-	flag.Parse()
-	flag.Set("test.parallel", "6") // those in real time mostly wait
-	code := m.Run()
-	os.RemoveAll(buildFolder)
-	os.Exit(code)
-}
-
-// buildPrograms builds the leader and the crew's tool, once for all tests.
-var buildPrograms = sync.OnceValues(func() (string, error) {
-	for name, path := range map[string]string{"leader": "prefdt/firmware", "ground": "prefdt/telemetry/ground"} {
-		if err := built.Program(filepath.Join(buildFolder, name), path); err != nil {
-			return "", err
-		}
-	}
-	return buildFolder, nil
-})
 
 // leaderConfig is a flight of our leader with the shipped checkpoint, of no aircraft yet. Climb and descent are
 // fast, to be short.
@@ -107,26 +81,14 @@ func flightInMemory(t *testing.T, slots int) Config {
 	return c
 }
 
-// program is a program of ours, for a flight outside of this process: leader or ground.
-func program(t *testing.T, name string) string {
+// program builds a program of this module.
+func program(t *testing.T, of string) string {
 	t.Helper()
-	folder, err := buildPrograms()
-	if err != nil {
+	file := filepath.Join(t.TempDir(), filepath.Base(of))
+	if err := built.Program(file, "prefdt/"+of); err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(folder, name)
-}
-
-// realFlight has a flight's broker, leader and crew's tool on this machine, in real time. Aircraft wait for their leader
-// as long as it permits: the machine may be busy.
-func realFlight(t *testing.T, slots int, speed float64, aircraft func(c *Config) (endpoints []string)) Config {
-	t.Helper()
-	c := leaderConfig(t)
-	c.Speed, c.StartRetryS, c.Parameters["COM_OF_LOSS_T"] = speed, 3600, 10
-	c.Broker.Listen, c.Ground = freeAddress(t), []string{program(t, "ground")}
-	c.leadBy(t, slots, aircraft(&c))
-	c.Leader.Command = []string{program(t, "leader")}
-	return c
+	return file
 }
 
 func flySummary(t *testing.T, c Config) report.Summary {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -20,7 +19,6 @@ import (
 	"crypto/ed25519"
 
 	"prefdt/configs"
-	"prefdt/configs/built"
 	"prefdt/configs/cli"
 	"prefdt/simbridge/broker"
 	"prefdt/simbridge/simnet"
@@ -624,18 +622,6 @@ func TestConfigFileIsTheDefaults(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, defaults()) {
 		t.Errorf("got %+v\nwant %+v", got, defaults())
-	}
-}
-
-// The built program, once, from its command line to its exit status.
-func TestBinary(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "ground")
-	if err := built.Program(binary, "prefdt/telemetry/ground"); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(binary, "budget", "-energy", "-1").CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || string(out) != "ground budget: -energy \"-1\" is not above 0\n" {
-		t.Errorf("%v %s", err, out)
 	}
 }
 

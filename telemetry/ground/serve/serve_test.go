@@ -1263,3 +1263,6 @@ func TestSlowReaders(t *testing.T) {
 		}
 	})
 }
+
+// live is a console by the wall clock, as browsers have no other.
+func live(c *console) { c.Server.Clock = time.Now }

@@ -1,3 +1,5 @@
+//go:build real
+
 package serve
 
 import (
@@ -45,9 +47,9 @@ func TestFlightFromThePage(t *testing.T) {
 		}
 		return at
 	}
-	const slotMS = 125
+	const slotMS = 500 // a busy browser takes seconds for a press, of which the flight has 200
 	c := fly.Default()
-	c.Fleet, c.Out, c.Speed, c.TimeoutS = "practice", filepath.Join(folder, "out"), 1000/slotMS, 240
+	c.Fleet, c.Out, c.Speed, c.TimeoutS = "practice", filepath.Join(folder, "out"), 1000/slotMS, 1200
 	c.Broker.Listen = address()
 	c.Parameters = map[string]float64{
 		"MPC_XY_VEL_MAX": 30, "MPC_XY_CRUISE": 12, "MPC_Z_VEL_MAX_UP": 20, "MPC_TKO_SPEED": 20, "MPC_Z_V_AUTO_DN": 20,
@@ -57,7 +59,7 @@ func TestFlightFromThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("checkpoint: %s\nslots: 400\nslot_ms: %d\nreport_by_ms: 50\ndecide_by_ms: 90\nexit_when_done: true\ncommands: "+
+	text := fmt.Sprintf("checkpoint: %s\nslots: 400\nslot_ms: %d\nreport_by_ms: 200\ndecide_by_ms: 360\nexit_when_done: true\ncommands: "+
 		"{keys: {crew-1: %q}}\norigin: {latitude_deg: %v, longitude_deg: %v, amsl_m: %v}\naircraft:\n",
 		checkpoint, slotMS, public, c.Origin.LatDeg, c.Origin.LonDeg, c.Origin.AltM)
 	for i := range 2 {

@@ -1,3 +1,5 @@
+//go:build real
+
 package serve
 
 import (
@@ -285,9 +287,6 @@ func (b *tab) key(key, text string, done func() bool) {
 	delete(params, "text")
 	b.call("Input.dispatchKeyEvent", params, nil)
 }
-
-// live is a console by the wall clock, as browsers have no other.
-func live(c *console) { c.Server.Clock = time.Now }
 
 // leader publishes statuses until it dies.
 func (c *console) leader(every time.Duration) (die func()) {

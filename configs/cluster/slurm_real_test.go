@@ -1,3 +1,5 @@
+//go:build real
+
 // Package cluster has the jobs that run the study on a cluster: for Slurm, and for
 // Kubernetes. Its tests run the former on a real Slurm, if that is installed, and hold the
 // latter to the published schema.

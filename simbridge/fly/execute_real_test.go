@@ -1,3 +1,5 @@
+//go:build real
+
 package fly
 
 import (
@@ -16,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"prefdt/configs/built"
 	"prefdt/simbridge/rig"
 	"prefdt/telemetry"
 )
@@ -37,14 +38,9 @@ func TestWorkersThatFail(t *testing.T) {
 	c.Seed, c.Execute, c.World.Users, c.World.ActiveMin, c.World.ActiveMax = 100001, true, 4, 4, 4
 	c.World.DeadlineMinS, c.World.DeadlineMaxS = 1, 1
 	c.calibrateTasks = 3 // no time is compared with a model's here
-	for of, program := range map[string]*[]string{"worker": &c.Worker, "user": &c.User, "worker/blobs": &c.Blobs} {
-		file := filepath.Join(buildFolder, filepath.Base(of))
-		if err := built.Program(file, "prefdt/firmware/"+of); err != nil {
-			t.Fatal(err)
-		}
-		*program = []string{file}
-	}
-	jumping := filepath.Join(buildFolder, "worker-jump")
+	c.Worker = []string{program(t, "firmware/worker")}
+	c.User, c.Blobs = []string{program(t, "firmware/user")}, []string{program(t, "firmware/worker/blobs")}
+	jumping := filepath.Join(t.TempDir(), "worker-jump")
 	rig.BuildJumping(t, jumping, "prefdt/firmware/worker")
 	folder := filepath.Join(c.Out, "tasks")
 	configuration := func(aircraft int) string { return filepath.Join(folder, "worker-"+strconv.Itoa(aircraft)+".yaml") }
@@ -177,4 +173,16 @@ func signal(t *testing.T, argument string, what syscall.Signal) {
 		}
 	}
 	t.Errorf("no process has the argument %s", argument)
+}
+
+// realFlight has a flight's broker, leader and crew's tool on this machine, in real time. Aircraft wait for their leader
+// as long as it permits: the machine may be busy.
+func realFlight(t *testing.T, slots int, speed float64, aircraft func(c *Config) (endpoints []string)) Config {
+	t.Helper()
+	c := leaderConfig(t)
+	c.Speed, c.StartRetryS, c.Parameters["COM_OF_LOSS_T"] = speed, 3600, 10
+	c.Broker.Listen, c.Ground = freeAddress(t), []string{program(t, "telemetry/ground")}
+	c.leadBy(t, slots, aircraft(&c))
+	c.Leader.Command = []string{program(t, "firmware")}
+	return c
 }
