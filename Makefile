@@ -21,7 +21,7 @@ FLIGHTS ?= 64000
 STEPS ?= 4000
 CHECKPOINT ?= configs/checkpoint
 
-.PHONY: help run test sitl sitlacts probes emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
+.PHONY: help run test test-real sitl sitlacts probes emulated emulated-arm64 emulated-armv7 race fuzz bench build arm64 armv7 deb lint mutants checkpoint study pictures notice clean
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,11 +87,10 @@ probes: build ## ask real autopilots and simulated ones the same, ten minutes; w
 	bin/simbridge real -probes -skip -out out/probes
 REPEAT ?= 1
 
-# The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants, and tests of
-# the built programs), nor in browsers (-short). An executor of modules has less memory than it needs, shares of the CPU are measured
-# against its slowness, and tasks of a user's device take more than their grant. Under it a decision allocates what it does not else.
+# The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants). An executor
+# of modules has less memory than it needs, and tasks of a user's device take more than their grant. Under it a decision allocates what it does not else.
 # What one goroutine computes from its arguments cannot race: accounts, plans, models, the judge.
-RACELESS = simbridge/mutants|firmware/worker/module|firmware/worker/share|firmware/user(/device)?|$(PURE)
+RACELESS = simbridge/mutants|firmware/worker/module|firmware/user(/device)?|$(PURE)
 PURE = firmware/(account|crew|energy|envelope|mission|schedule)|simbridge/(battery|chart|geo|judge|report|world)
 # Of flights those are chosen in which goroutines meet in another way: flights that differ in what is computed take ten times as long
 # here, and find nothing. chaos flies missions under it, too. Files that are damaged in many ways are read by one goroutine.
@@ -100,7 +99,7 @@ FLIGHTS := $(FLIGHTS)|TestPilotTakesOver|TestSlowDecisions|TestOldMessagesComeFi
 FLIGHTS := $(FLIGHTS)|TestCrewContactLost|TestSigningFailsClosed|TestTornTransaction|TestAttachedAutopilots|TestSerialFliesAsUDP
 FLIGHTS := $(FLIGHTS)|TestRecord
 SLOW := TestEightComeHome|TestLateOnesComeHome|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
-SLOW := $(SLOW)|TestProcesses|TestResultCutOff
+SLOW := $(SLOW)|TestResultCutOff
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
 	$(GO) test -vet=off -timeout 40m -race -short -skip '^($(SLOW))$$' \
