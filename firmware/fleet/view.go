@@ -41,6 +41,7 @@ type View struct {
 	TransitMPS, WaitS float64
 
 	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
+	Partly   bool // its position is, and its HEARTBEAT is not: a link that is back brings the one before the other
 	Flying   bool // by the leader's setpoints, with a fresh state
 	Climbs   bool // by them, to H from far below it, before it flies anywhere
 	InAir    bool // and not lost: its flight costs joules
@@ -169,7 +170,8 @@ func (a *aircraft) view(now float64) View {
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 
-		Fresh: fresh, Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
+		Fresh: fresh, Partly: !fresh && a.positionFresh(now),
+		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,

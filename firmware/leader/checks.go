@@ -161,7 +161,7 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
 			return nil, fmt.Errorf("aircraft %d needs no resume: no pilot has it", v.Number)
-		case named:
+		case named || v.WithPilot() && v.Obstacle && v.Partly: // to pass over one that is just back would leave it up there
 			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back",
 				v.Number, v.StaleS)
 		}

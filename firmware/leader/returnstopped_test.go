@@ -35,3 +35,27 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 		t.Errorf("the other silent for long: %v returns", ordered)
 	}
 }
+
+// An aircraft whose positions are back before its HEARTBEAT is not passed over by a resume of all: nobody else would
+// bring it down, and the leader's HEARTBEATs keep it up there.
+func TestResumeOfOneJustBack(t *testing.T) {
+	t.Parallel()
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateHolding, nil, frozen.Physics, &frozen.GoalConstants)
+	back := &l.views[1]
+	back.Phase, back.Fresh, back.Partly, back.InAir, back.Obstacle, back.StaleS = fleet.PhasePilot, false, true, false, true, 12
+	resume := func(aircraft ...int) error {
+		_, err := l.checks(l.views).resume(&telemetry.Mission{Aircraft: aircraft})
+		return err
+	}
+	if err := resume(); err == nil || !strings.Contains(err.Error(), "aircraft 2: no position or no HEARTBEAT") {
+		t.Errorf("resume of all: %v", err)
+	}
+	if err := resume(1); err == nil || strings.Contains(err.Error(), "aircraft 2") {
+		t.Errorf("resume of the other: %v", err)
+	}
+	back.Partly = false // lost
+	if err := resume(); err != nil {
+		t.Errorf("resume while it is lost: %v", err)
+	}
+}
