@@ -55,6 +55,8 @@ type aircraft struct {
 	velocity          physics.Position
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
+	tracks            [2]track           // of all positions
+	twinS             float64            // when they last showed two autopilots; 0: never
 	bootMS            float64            // autopilot's time since boot, at positionS
 	bootMSAtTick      float64            // the same at the last tick
 	delayS            float64            // see updateDelayS

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -23,6 +24,9 @@ const (
 	clockFastest   = 1.1     // an autopilot's clock runs no faster than this against mission time
 	rebootConfirmS = 0.5     // a reboot is believed after so long, and
 	rebootConfirmN = 3       // so many positions by the new clock
+	twinN          = 20      // positions of each of two autopilots show them, unless their clocks and places are
+	twinApartMS    = 5000.0  // nearer than this, and than positionErrorM: copies come late over a second way
+	twinForgottenS = 3.0
 )
 
 // positionSample is one position as it was received.
@@ -61,10 +65,35 @@ func (a *aircraft) believedPosition(f *Fleet, now float64, m *common.MessageGlob
 	default:
 		why = a.disbelief(f, &s)
 	}
+	a.noteTrack(&s)
 	if why != "" {
 		f.rejectFrame(why)
 	}
 	return s, why == ""
+}
+
+// track is positions that follow from each other.
+type track struct {
+	last  positionSample
+	count int
+}
+
+// noteTrack finds out whether two autopilots send with one system id: their positions make two tracks, which go on beside
+// each other. A command would reach both.
+func (a *aircraft) noteTrack(s *positionSample) {
+	k := slices.IndexFunc(a.tracks[:], func(t track) bool { return t.count > 0 && s.inTime(&t.last) && s.inReach(&t.last) })
+	if k < 0 {
+		if k = 0; a.tracks[1].last.receivedS < a.tracks[0].last.receivedS {
+			k = 1
+		}
+		a.tracks[k] = track{}
+	}
+	a.tracks[k].last, a.tracks[k].count = *s, a.tracks[k].count+1
+	other := &a.tracks[1-k]
+	apart := math.Abs(s.sinceMS(&other.last)) > twinApartMS || s.position.Sub(other.last.position).Norm() > positionErrorM
+	if apart && min(a.tracks[k].count, other.count) >= twinN && s.receivedS-other.last.receivedS < staleAfterS {
+		a.twinS = s.receivedS
+	}
 }
 
 func (s *positionSample) speedMPS() float64 { return math.Hypot(s.velocity.Norm(), s.climbMPS) }

@@ -633,3 +633,38 @@ func TestFailsafeThatChangesAfterARestart(t *testing.T) {
 		t.Errorf("set back: %q", got)
 	}
 }
+
+// Two autopilots with one system id are told apart by their clocks, or by their places: neither takes off. The copies that
+// come late over a second way are of one.
+func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
+	for name, x := range map[string]struct {
+		other func(v *simVehicle, m *common.MessageGlobalPositionInt)
+		twin  bool
+	}{
+		"of another place":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 1800 }, true},
+		"switched on a minute ago": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 60_000 }, true},
+		"copies, 2 s late":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 2000 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+			v.simulate(6*time.Second, nil)
+			if v.view().Twin {
+				t.Fatal("one autopilot is taken for two")
+			}
+			for range 80 {
+				v.simulate(100*time.Millisecond, nil)
+				m := v.positionMessage()
+				x.other(v, m)
+				v.transmit(m)
+			}
+			view := v.view()
+			if err := view.Ready(); view.Twin != x.twin || x.twin != strings.Contains(fmt.Sprint(err), "two autopilots send as system 1") {
+				t.Errorf("%v, want twin %v: %v", view.Twin, x.twin, err)
+			}
+			v.simulate(6*time.Second, nil)
+			if v.view().Twin {
+				t.Error("it is still taken for two once the other is off")
+			}
+		})
+	}
+}

@@ -34,6 +34,7 @@ type View struct {
 	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	SentHome string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
 	Lost     bool
+	Twin     bool // another autopilot sends with its system id
 	Home     *physics.Position
 	Params   Parameters
 	// TransitMPS is the speed at which the fleet flies its transits, home too, and WaitS how
@@ -93,6 +94,8 @@ func (v *View) Ready() error {
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case v.Foreign != "":
 		return foreignError(v.Foreign)
+	case v.Twin:
+		return fmt.Errorf("two autopilots send as system %d; give each an id of its own (MAV_SYS_ID, SYSID_THISMAV)", v.SystemID)
 	case !v.Located:
 		return errors.New("no position was received from it yet; see to its position fix")
 	case !v.Fresh:
@@ -169,6 +172,7 @@ func (a *aircraft) view(now float64) View {
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home,
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
+		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
 		Fresh: fresh, Partly: !fresh && a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
