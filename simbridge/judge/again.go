@@ -12,6 +12,8 @@ import (
 var againRules = []Rule{
 	{"believed again", "the ledger's snapshots and beliefs", "the wind 0.1 m/s and 1 %, the cost of flight 0.5 %, of the same estimator",
 		"inference/belief", (*check).believedAgain},
+	{"planned again", "statuses, reports, true positions", "3 slots until an aircraft leaves, 4 % and 600 J of the floor, but in 3 slots",
+		"inference/duty", (*check).plannedAgain},
 	{"read power", "true joules, the ledger's snapshots", "four of the deviations that it tells, 8 % and 6 W, in two readings in a row",
 		"inference/belief", (*check).readPower},
 }

@@ -80,8 +80,8 @@ func (c *check) toldSource() {
 				}
 				continue
 			}
-			if !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+measuresS+2*a.MonitorS) ||
-				c.unreadFor(a, s.timeS, measuresS+heldS) ||
+			if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
+				measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
 				c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
 				c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
 				continue
@@ -155,7 +155,7 @@ func (c *check) measuredCost() {
 	wrong := 0
 	for _, r := range c.rows() {
 		endS := c.epochS + float64(r.Slot+1)
-		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !c.measures(endS) ||
+		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !c.measures(endS) || c.shockUnread(endS) ||
 			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
 			wrong = 0
 			continue
@@ -172,6 +172,20 @@ func (c *check) measuredCost() {
 		c.atMost(endS, off, bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of the formula",
 			r.PropulsionMultiplier, r.Slot, truth)
 	}
+}
+
+// shockUnread reports whether flying came to cost more while a battery could not be read, so recently that it is not measured yet.
+func (c *check) shockUnread(timeS float64) bool {
+	shockS := c.epochS + c.shockSlot()
+	for _, a := range c.aircraft {
+		for _, x := range c.unread(a).wider(0, c.settledSlots()) {
+			if shockS < timeS && x.fromS-costKnownS < shockS && x.toS > timeS {
+				c.finding.Assumed["not measured"]++
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // measures reports whether an aircraft flies whose power can be measured.

@@ -435,7 +435,7 @@ func (c *check) refusal() {
 	}
 	for _, x := range c.faults {
 		names := reasons[x.kind]
-		if x.text != "" { // more than one parameter
+		if names != nil && x.text != "" { // more than one parameter
 			names = func(reason string) bool {
 				return !slices.ContainsFunc(strings.Fields(x.text), func(name string) bool { return !strings.Contains(reason, name) })
 			}
