@@ -28,6 +28,7 @@ var toldRules = []Rule{
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
 		"wind 0.8 to 1.4",
 		contract + "status", (*check).farFromHome},
+	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
 	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
 		"decision, so that it comes home", "docs/failures.md", (*check).stalledLoop},
 	{"floor to touchdown", "statuses, true joules and power", "what was drawn, least_up to the end and all descents; and all ways home",
@@ -285,6 +286,14 @@ func (c *check) floorToTouchdown() {
 		c.atMost(s.timeS, s.FloorJ, most, "the status after slot %d has a floor of %.0f J, of %.0f that need be drawn at most", s.Slot,
 			s.FloorJ, most)
 	}
+}
+
+func (c *check) keptUp() {
+	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		if b := c.packsFrom(s.timeS); b.StandDown != telemetry.StandDownLand {
+			c.holds(s.timeS, t.FliesUntilSlot == nil, "the status has aircraft %d fly until a slot, and the crew lets none land", a.number)
+		}
+	})
 }
 
 // stalledLoop: an ArduCopter hovers in GUIDED for as long as it has HEARTBEATs.

@@ -79,6 +79,9 @@ func TestToldRules(t *testing.T) {
 			f.aircraft[0].Autopilot = "ardupilot"
 			f.beacons, f.statuses = f.beacons[:10], f.statuses[:10]
 		}},
+		{"kept up", func() *flight { return packsFlight(true) }, func(f *flight) {
+			f.statuses[62].Aircraft[0].FliesUntilSlot = new(40)
+		}},
 		{"far from home", packs, func(f *flight) { *f.statuses[62].Aircraft[0].HomeJ = 9e3 }},
 		{"floor to touchdown", packs, func(f *flight) {
 			for k := range f.statuses {
