@@ -50,7 +50,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	if slices.Contains(aircraftFaults, f.Kind) {
 		concerns = f.Aircraft + 1
 	}
-	m.noteFault(string(f.Kind), concerns, false, "")
+	text := ""
+	if f.Kind == UnsafeFailsafe {
+		text = strings.Join(m.unsafeNames(), " ")
+	}
+	m.noteFault(string(f.Kind), concerns, false, text)
 	defer m.noteFault(string(f.Kind), concerns, true, "")
 	before := a.State().Traffic
 	switch f.Kind {
@@ -254,19 +258,22 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 }
 
 // requireRefusal has the crew order the start until the leader, which may not have
-// received its aircraft yet, refuses it for a reason that has a word.
-func (m *mission) requireRefusal(ctx context.Context, why, word string) error {
+// received its aircraft yet, refuses it for a reason that has some words.
+func (m *mission) requireRefusal(ctx context.Context, why string, words ...string) error {
 	reason := ""
+	told := func() bool { // not of parameters that it does not know yet
+		return !strings.Contains(reason, "not read") && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(reason, word) })
+	}
 	for began := time.Now(); ctx.Err() == nil; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			return errors.New("the leader starts in spite of " + why)
 		}
-		if reason = a.reason; strings.Contains(reason, word) || m.slotsFrom(began) > refusedWithinSlots {
+		if reason = a.reason; told() || m.slotsFrom(began) > refusedWithinSlots {
 			break
 		}
 	}
-	if !strings.Contains(reason, word) {
+	if !told() {
 		return fmt.Errorf("the leader refuses to start for another reason than %s: %s", why, reason)
 	}
 	return nil
@@ -287,15 +294,24 @@ func (m *mission) injectUnready(ctx context.Context, f fault) error {
 		m.sleepSlots(ctx, 2)
 		return err
 	}
-	name, value, _ := m.plan.unsafeParameter(0)
-	err := m.requireRefusal(ctx, fmt.Sprintf("%s %g", name, value), name)
+	names := m.unsafeNames()
+	err := m.requireRefusal(ctx, "unsafe "+strings.Join(names, " and "), names...)
 	for i, a := range m.autopilots {
-		name, _, safe := m.plan.unsafeParameter(i)
-		a.SetParameter(name, safe)
+		for _, u := range m.plan.unsafeParameters(i) {
+			a.SetParameter(u.name, u.safe)
+		}
 		a.Reboot(false) // so that the leader reads it again
 	}
 	m.sleepSlots(ctx, bootS+2)
 	return err
+}
+
+// unsafeNames are the parameters of the first aircraft that are unsafe.
+func (m *mission) unsafeNames() (names []string) {
+	for _, u := range m.plan.unsafeParameters(0) {
+		names = append(names, u.name)
+	}
+	return names
 }
 
 // injectArmingRefused has an autopilot refuse to arm although its checks are good, for

@@ -308,19 +308,20 @@ func (p *plan) airframe(i int, speedMaxMPS float64) (f airframe) {
 	return f
 }
 
-// unsafeParameter is one with an unsafe value, for an aircraft that must then not take off, and its
-// safe value.
-func (p *plan) unsafeParameter(i int) (name string, unsafe, safe float64) {
+// unsafeParameter is one with an unsafe value, and a safe one.
+type unsafeParameter struct {
+	name         string
+	unsafe, safe float64
+}
+
+// unsafeParameters are those of an aircraft that must then not take off: two, of which a refusal names both.
+func (p *plan) unsafeParameters(i int) []unsafeParameter {
 	if !p.isCopter(i) {
-		return "COM_OBL_RC_ACT", 0, 5
+		return []unsafeParameter{{"COM_OBL_RC_ACT", 0, 5}, {"COM_LOW_BAT_ACT", 0, 3}}
 	}
-	switch p.Seed % 3 {
-	case 0:
-		return "GUID_TIMEOUT", 3, 1
-	case 1:
-		return "SYSID_MYGCS", 255, 250
-	}
-	return "FS_GCS_ENABLE", 0, 1
+	all := []unsafeParameter{{"GUID_TIMEOUT", 3, 1}, {"SYSID_MYGCS", 255, 250}, {"FS_GCS_ENABLE", 0, 1}}
+	k := (int(p.Seed%3) + i) % len(all)
+	return slices.Delete(all, k, k+1)
 }
 
 // checkKind returns what is wrong with a run's kind.

@@ -23,6 +23,8 @@ var knownFindings = []knownFinding{
 	{"wind", "field+wind", "what flying costs beside the formula is taken for wind"},
 	{"lands at reserve", "pack_total+shock", "under a total that is below the floor a change of flight power is measured later than " +
 		"after 10 s, and one that leaves for its reserve meanwhile lands 2 % of its pack below what it could keep"},
+	{"measured cost", "pilot_return+outside", "two ArduCopters of which one flies home by itself: dearer flight is averaged with what " +
+		"was measured before it, and known 17 slots late"},
 	{"uses pack", "out_of_order", "one whose battery was read late and out of order in the climb left in slot 0, with 37 % at touchdown"},
 	{"uses pack", "slow_monitor", "what a monitor that reads every few seconds says of a climb"},
 	{"uses pack", "wind", "what is believed of wind after ten slots: strong and weak wind of any direction stay possible, and the way " +

@@ -154,8 +154,9 @@ func (p *plan) parameters(i int) map[string]float64 {
 		x["COM_LOW_BAT_ACT"] = s.BatteryAction
 	}
 	if p.hasFault(UnsafeFailsafe) {
-		name, value, _ := p.unsafeParameter(i)
-		x[name] = value
+		for _, u := range p.unsafeParameters(i) {
+			x[u.name] = u.unsafe
+		}
 	}
 	return x
 }

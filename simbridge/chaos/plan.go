@@ -48,7 +48,7 @@ const (
 	HeartbeatSilence FaultKind = "heartbeat_silence" // no HEARTBEAT for 13 s, positions go on
 	ArmingDenied     FaultKind = "arming_denied"     // the pre-arm checks fail before the start
 	ArmingRefused    FaultKind = "arming_refused"    // they are good, and the autopilot does not arm all the same
-	UnsafeFailsafe   FaultKind = "unsafe_failsafe"   // COM_OBL_RC_ACT is 0 before the start
+	UnsafeFailsafe   FaultKind = "unsafe_failsafe"   // two parameters of each autopilot are unsafe before the start
 	LowBattery       FaultKind = "low_battery"       // a pack loses most of its charge
 	DiskStall        FaultKind = "disk_stall"        // fsync takes 20 s: the slot loop stands, the stream goes on
 	PowerCut         FaultKind = "power_cut"         // the leader is killed, and its disk has what was synced
@@ -623,7 +623,7 @@ func (p *plan) situation() (names []string) {
 
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
 // from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock,
-// plain, without what makes joules or motion vague, stops_landing, how it ends, or any.
+// plain, without what makes joules or motion vague, undisturbed, stops_landing, how it ends, or any.
 // Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
@@ -637,12 +637,18 @@ func (p *plan) is(words string) bool {
 		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
 		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" &&
 			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
-			p.ShockSlot < p.Slots/2:
+			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed():
 		default:
 			return false
 		}
 	}
 	return true
+}
+
+// isUndisturbed reports whether nothing takes an aircraft from its leader or delays what that does for it.
+func (p *plan) isUndisturbed() bool {
+	return !p.hasFault(PilotDisarm, PilotPosition, PilotHold, PilotReturn, LowBattery) &&
+		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) })
 }
 
 // isPlain reports whether batteries read the truth, and neither wind nor a crowd moves the

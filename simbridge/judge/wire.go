@@ -435,6 +435,13 @@ func (c *check) refusal() {
 	}
 	for _, x := range c.faults {
 		names := reasons[x.kind]
+		if names != nil && x.text != "" { // parameters, which it has read
+			names = func(reason string) bool {
+				return !strings.Contains(reason, "not read") && !slices.ContainsFunc(strings.Fields(x.text), func(name string) bool {
+					return !strings.Contains(reason, name)
+				})
+			}
+		}
 		if names == nil || len(c.beacons) > 0 && x.fromS > c.epochS {
 			continue
 		}

@@ -19,6 +19,7 @@ import (
 	"prefdt/firmware/leader"
 	"prefdt/firmware/link"
 	"prefdt/firmware/program"
+	"prefdt/inference/belief"
 	"prefdt/inference/goal"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/simnet"
@@ -102,6 +103,26 @@ type slowed struct {
 func (s slowed) Decide(x *slot.Snapshot, o goal.Objective, d *slot.Decision) goal.Observation {
 	<-s.program.After(s.takes)
 	return s.Scheduler.Decide(x, o, d)
+}
+
+// Belief, Reset and Recall are those of its estimator, if it has one: the leader keeps what that believes in its ledger.
+func (s slowed) Belief() *belief.Belief {
+	if b, ok := s.Scheduler.(interface{ Belief() *belief.Belief }); ok {
+		return b.Belief()
+	}
+	return nil
+}
+
+func (s slowed) Reset() {
+	if r, ok := s.Scheduler.(interface{ Reset() }); ok {
+		r.Reset()
+	}
+}
+
+func (s slowed) Recall(x *slot.Snapshot) {
+	if b, ok := s.Scheduler.(interface{ Recall(*slot.Snapshot) }); ok {
+		b.Recall(x)
+	}
 }
 
 // write is a write of the ledger on the board's disk.

@@ -1,0 +1,85 @@
+package judge
+
+import (
+	"math"
+
+	"prefdt/inference/belief"
+	"prefdt/inference/belief/learned"
+	"prefdt/simbridge/record"
+)
+
+// againRules compute again what the ledger has of a slot: from the same snapshot, with the checkpoint that the leader had.
+var againRules = []Rule{
+	{"believed again", "the ledger's snapshots and beliefs", "the wind 0.1 m/s and 1 %, the cost of flight 0.5 %, of the same estimator",
+		"inference/belief", (*check).believedAgain},
+	{"planned again", "statuses, reports, true positions", "3 slots until an aircraft leaves, 4 % and 600 J of the floor, but in 3 slots",
+		"inference/duty", (*check).plannedAgain},
+	{"read power", "true joules, the ledger's snapshots", "four of the deviations that it tells, 8 % and 6 W, in two readings in a row",
+		"inference/belief", (*check).readPower},
+}
+
+// sensorSD is of what current sensors read over the truth, as the leader's configuration expects it.
+const sensorSD = 0.04
+
+// believedAgain: from a restart on, what was forgotten with the process may differ for as long as it is remembered.
+func (c *check) believedAgain() {
+	const windMPS, windShare, costShare = 0.1, 0.01, 0.005
+	if c.frozen == nil || c.frozen.Beliefs == nil || c.World == nil || c.fades() {
+		return
+	}
+	estimator := c.frozen.NewEstimator(learned.Surroundings{Physics: &c.Physics, Wind: true, SensorSD: sensorSD})
+	var b belief.Belief
+	for _, r := range c.rows() {
+		if r.Seen == nil || r.Seen.Believed.WindMPS == nil {
+			continue
+		}
+		b.Resize(&r.Seen.Snapshot)
+		estimator.Estimate(&r.Seen.Snapshot, &b)
+		told, again, timeS := r.Seen.Believed.WindMPS, b.Air.MeanMPS(), c.epochS+float64(r.Slot)
+		off := math.Hypot(told[0]-again.EastM, told[1]-again.NorthM)
+		c.atMost(timeS, off, windMPS+windShare*again.Norm(), "the ledger believes in a wind of (%.2f, %.2f) m/s in slot %d, again it is "+
+			"(%.2f, %.2f)", told[0], told[1], r.Slot, again.EastM, again.NorthM)
+		c.atMost(timeS, math.Abs(r.Seen.Believed.PowerMultiplier-b.Air.Multiplier), costShare*b.Air.Multiplier,
+			"the ledger believes that flight takes %.3f of the formula in slot %d, again it is %.3f",
+			r.Seen.Believed.PowerMultiplier, r.Slot, b.Air.Multiplier)
+	}
+}
+
+// readPower: a reading is the mean power of about the slot before.
+func (c *check) readPower() {
+	const deviations, share, slackJ, agoS, forS, lasts = 4, 0.08, 6, 3, 1, 2
+	wrong := map[int]int{} // readings in a row, by aircraft
+	misread := c.fault(0, "battery_wild", "battery_reset", "battery_second", "low_battery", "autopilot_reboot").wider(0, 2*agoS)
+	for _, r := range c.rows() {
+		if r.Seen == nil {
+			continue
+		}
+		timeS := c.epochS + float64(r.Slot)
+		for _, x := range r.Seen.Snapshot.Aircraft {
+			if x.Number > len(c.aircraft) || x.Flown.FlightJ == 0 || c.excusesAny(x.Number, timeS, "leader away", "link cut",
+				"late datagrams") || misread.contains(timeS) {
+				continue
+			}
+			a := c.aircraft[x.Number-1]
+			least, most := math.Inf(1), 0.0
+			for t := timeS - agoS - a.MonitorS; t <= timeS-forS; t += record.PeriodS {
+				w := (a.spentJ(t+forS) - a.spentJ(t)) / forS
+				least, most = min(least, w), max(most, w)
+			}
+			wrong[x.Number]++
+			off := max(least-x.Flown.FlightJ-computesMostJ, x.Flown.FlightJ-most, 0)
+			bound := deviations*x.Flown.ErrorJ + share*most + math.Abs(a.gain()-1)*most + slackJ
+			if off <= bound {
+				wrong[x.Number] = 0
+			} else if wrong[x.Number] < lasts { // one alone is not believed
+				c.finding.Active++
+				continue
+			}
+			c.atMost(timeS, off, bound, "the ledger has flight of %.0f W of "+
+				"aircraft %d in slot %d, it drew %.0f to %.0f", x.Flown.FlightJ, x.Number, r.Slot, least, most)
+		}
+	}
+}
+
+// computesMostJ is the most that an aircraft draws in a slot for its users.
+const computesMostJ = 40

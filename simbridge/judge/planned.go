@@ -1,0 +1,113 @@
+package judge
+
+import (
+	"math"
+	"slices"
+
+	"prefdt/inference/duty"
+	"prefdt/inference/physics"
+	"prefdt/inference/slot"
+	"prefdt/telemetry"
+)
+
+// plannedAgain plans each slot again, from what is told of packs and ways home, which other rules compare with the truth, and from
+// true positions and reports. A plan is of whole slots, and turns where two are alike: what lasts is wrong.
+func (c *check) plannedAgain() {
+	const offSlots, share, slackJ, lasts = 3, 0.04, 600.0, 4
+	if c.frozen == nil || c.World == nil || c.World.Wind.MeanMaxMPS > 0 || c.computes() || !c.bounded() {
+		return
+	}
+	planner := duty.New(&c.Physics, c.frozen.UserPrior(), c.frozen.PriceCurve.PriceSPerJ(1))
+	multiplier := map[int]float64{}
+	for _, r := range c.rows() {
+		multiplier[r.Slot] = r.PropulsionMultiplier
+	}
+	wrong := map[int]int{} // slots in a row, by aircraft; 0: the floor
+	for k := range c.statuses {
+		s := &c.statuses[k]
+		b := c.packsFrom(s.timeS)
+		m, settled := multiplier[s.Slot]
+		if b == nil || b.Scope != telemetry.ScopeLanded || !settled || s.Slot+1 >= c.Slots ||
+			s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+			clear(wrong)
+			continue
+		}
+		in := c.planInput(s, b, m)
+		plan := planner.Plan(in)
+		if c.excusesAny(0, s.timeS, "leader away", "link cut", "broker away", "disk stands", "late datagrams", "wrong sample",
+			"strangers") || c.costsAnew(s.Slot) || float64(s.Slot) < c.settledSlots() {
+			clear(wrong)
+			continue
+		}
+		judge := func(number int, off, bound float64, format string, args ...any) {
+			if wrong[number]++; off <= bound {
+				wrong[number] = 0
+			} else if wrong[number] < lasts {
+				c.finding.Active++
+				return
+			}
+			c.atMost(s.timeS, off, bound, format, args...)
+		}
+		floorJ := s.SpentJ + plan.FloorJ
+		for i, t := range s.Aircraft {
+			if x := &in.Aircraft[i]; x.Left {
+				if !c.aircraft[i].at(s.timeS).OnGround {
+					floorJ += *t.HomeJ
+				}
+			} else if t.FliesUntilSlot != nil && !plan.Aircraft[i].Leaves { // else it may be kept up, for least_up
+				again := plan.Aircraft[i].FliesUntil - 1
+				judge(t.Number, math.Abs(float64(*t.FliesUntilSlot-again)), offSlots, "the status after slot %d has aircraft %d fly until "+
+					"slot %d, planned again it is %d", s.Slot, t.Number, *t.FliesUntilSlot, again)
+			}
+		}
+		if end := s.PredictedEndJ; end == nil || s.FloorJ < *end-1 { // else packs have all land before
+			judge(0, math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ, "the status after slot %d has a floor of %.0f J, planned "+
+				"again it is %.0f", s.Slot, s.FloorJ, floorJ)
+		}
+	}
+}
+
+// planInput is what a plan for the slot after a status rests on.
+func (c *check) planInput(s *status, b *telemetry.Budget, multiplier float64) *duty.Input {
+	const kept = 1.5 // slots of flight, as the leader keeps of each pack
+	bestMPS, bestW := c.Physics.MinPower()
+	in := &duty.Input{Slot: s.Slot + 1, Slots: c.Slots, FleetJ: math.Inf(1), LeastUp: 1, KeepsLeast: true, FlightW: bestW * multiplier,
+		Multiplier: multiplier, KeptSlots: kept}
+	if b.LeastUp != nil {
+		in.LeastUp = *b.LeastUp
+	}
+	if b.EnergyJ > 0 {
+		in.FleetJ = b.EnergyJ - s.SpentJ
+	}
+	for i, a := range c.aircraft {
+		now, t := a.at(s.timeS), &s.Aircraft[i]
+		home, _ := a.homeAt(s.timeS)
+		x := duty.Aircraft{Number: a.number, CPUHz: c.Physics.EdgeCPUHz, LeftJ: math.Inf(1),
+			Position: physics.Position{EastM: now.PositionM[0], NorthM: now.PositionM[1]},
+			Home:     physics.Position{EastM: home[0], NorthM: home[1]},
+			Stays:    b.StandDown != telemetry.StandDownLand || s.State == telemetry.StateHolding,
+			Left:     now.Mode != offboard || t.Duty != telemetry.DutyServing && t.Duty != "" || !a.isLed(s.timeS)}
+		if t.HomeJ == nil || t.UsableJ == nil || t.ReserveJ == nil {
+			x.Left, t.HomeJ = true, new(0.0)
+		} else {
+			if packOf(b, a.number) != nil || b.EnergyJ == 0 {
+				x.LeftJ = max(*t.UsableJ-*t.ReserveJ, 0)
+			}
+			mps := min(bestMPS, a.speedMPS)
+			x.ReturnJ = min(x.Home.Sub(x.Position).Norm()/mps*c.Physics.Propulsion.PowerW(mps)*multiplier, *t.HomeJ)
+			x.DescentJ = *t.HomeJ - x.ReturnJ
+			if x.Left && !now.OnGround {
+				in.FleetJ -= *t.HomeJ
+			}
+		}
+		in.Aircraft = append(in.Aircraft, x)
+	}
+	for key, r := range c.reports {
+		if key.slot == s.Slot && r.Task != nil && (len(c.Users) == 0 || slices.Contains(c.Users, key.user)) {
+			in.Users = append(in.Users, slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz,
+				Task: physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}})
+		}
+	}
+	slices.SortFunc(in.Users, func(x, y slot.User) int { return compare(x.Position.EastM, y.Position.EastM) })
+	return in
+}

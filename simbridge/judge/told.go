@@ -1,0 +1,319 @@
+package judge
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/inference/physics"
+	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+// toldRules compare what the leader tells of its aircraft, and keeps of them, with what the simulators knew.
+var toldRules = []Rule{
+	{"told landed", "statuses, true states", "what its land detector said in the last 3 s; nothing, of one of which " +
+		"nothing arrives for 6 s",
+		contract + "landed", (*check).toldLanded},
+	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing; the model, 12 s after all are",
+		contract + "status", (*check).toldSource},
+	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back",
+		contract + "status", (*check).toldReason},
+	{"measured joules", "true joules, the ledger's rows", "50 J in the slots, and by how much its power differed in the last " +
+		"second, where each reading arrives and is right", contract + "joules",
+		(*check).measuredJoules},
+	{"measured cost", "true power, the ledger's rows", "6 % off, what its sensor makes of it and 1 % a second between two readings",
+		contract + "joules", (*check).measuredCost},
+	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
+		"wind 0.8 to 1.4",
+		contract + "status", (*check).farFromHome},
+	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
+	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
+		"decision, so that it comes home", "docs/failures.md", (*check).stalledLoop},
+	{"floor to touchdown", "statuses, true joules and power", "what was drawn, least_up to the end and all descents; and all ways home",
+		contract + "budgets", (*check).floorToTouchdown},
+}
+
+// toldLanded: unknown is in the air, so that what is told for too long, or by one word alone, is dangerous.
+func (c *check) toldLanded() {
+	const latelyS, unknownS, lowM = 3, 6, 10
+	for k := range c.statuses {
+		s := &c.statuses[k]
+		for _, t := range s.Aircraft {
+			if t.Landed == nil || t.Number > len(c.aircraft) {
+				continue
+			}
+			a := c.aircraft[t.Number-1]
+			if x, cut := c.fault(a.number, "link_loss").at(s.timeS); cut {
+				c.atMost(s.timeS, s.timeS-x.fromS, unknownS, "the status has aircraft %d landed %v, of which nothing arrives for %.1f s",
+					a.number, *t.Landed, s.timeS-x.fromS)
+				continue
+			}
+			ok := false
+			for _, x := range a.lately(s.timeS, latelyS) {
+				ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
+			}
+			low := a.at(s.timeS).PositionM[2] < lowM && c.excuses("wrong sample", a.number, s.timeS)
+			if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
+				continue
+			}
+			c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
+		}
+	}
+}
+
+func (c *check) toldSource() {
+	const measuresS, modelS, heldS = 10, 12, 6.5
+	model := "model"
+	for k := range c.statuses {
+		s := &c.statuses[k]
+		for _, t := range s.Aircraft {
+			if t.Number > len(c.aircraft) {
+				continue
+			}
+			a := c.aircraft[t.Number-1]
+			absent := c.fault(a.number, "battery_absent")
+			if x, ok := absent.at(s.timeS); ok {
+				if sinceS := s.timeS - x.fromS; sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
+					c.holds(s.timeS, t.EnergySource == model, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
+						"status says %s", a.number, sinceS, t.EnergySource)
+				}
+				continue
+			}
+			if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
+				measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
+				c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
+				c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
+				continue
+			}
+			c.holds(s.timeS, t.EnergySource != model, "the battery of aircraft %d is measured, and the status says %s", a.number,
+				t.EnergySource)
+		}
+	}
+}
+
+// unreadFor reports whether a battery could not be read at any moment of the last seconds.
+func (c *check) unreadFor(a *aircraft, timeS, forS float64) bool {
+	return c.unread(a).touches(timeS-forS, timeS) || c.assumed("battery misread", a.number).touches(timeS-forS, timeS)
+}
+
+func (c *check) toldReason() {
+	const knownS = 3
+	for k := range c.statuses {
+		s := &c.statuses[k]
+		for _, t := range s.Aircraft {
+			if t.Number > len(c.aircraft) {
+				continue
+			}
+			a := c.aircraft[t.Number-1]
+			for _, x := range a.notLed {
+				if x.cause == record.PilotActs && s.timeS > x.knownS+knownS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
+					a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams") {
+					c.holds(s.timeS, t.Reason != "", "aircraft %d is its pilot's since %.1f s, and the status gives no reason", a.number,
+						x.fromS)
+				}
+			}
+		}
+	}
+}
+
+// measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.
+func (c *check) measuredJoules() {
+	const slackJ, heldW, lagS = 50, 25, 1
+	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
+		return
+	}
+	for i, a := range c.aircraft {
+		booked := 0.0
+		for _, r := range c.rows() {
+			endS := c.epochS + float64(r.Slot+1)
+			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).touches(0, endS) {
+				break
+			}
+			booked += r.Aircraft[i].EnergyJ
+			if r.Missed || len(c.unread(a).and(spans{{0, endS}})) > 0 {
+				continue
+			}
+			truth := a.spentJ(endS) - a.spentJ(c.epochS)
+			c.atMost(endS, math.Abs(booked-truth), slackJ+a.spreadW(endS, lagS)*lagS+(heldW+a.spreadW(endS,
+				2*a.MonitorS+lagS))*a.MonitorS+math.Abs(a.gain()-1)*
+				a.spentJ(endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked, a.number, r.Slot, truth)
+		}
+	}
+}
+
+// measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
+func (c *check) measuredCost() {
+	const share, monitorShare, lasts = 0.06, 0.01, 3
+	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
+		return
+	}
+	least, most, monitorS := math.Inf(1), 0.0, 0.0
+	for _, a := range c.aircraft {
+		least, most, monitorS = min(least, a.gain()), max(most, a.gain()), max(monitorS, a.MonitorS)
+	}
+	wrong := 0
+	for _, r := range c.rows() {
+		endS := c.epochS + float64(r.Slot+1)
+		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !c.measures(endS) || c.shockUnread(endS) ||
+			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
+			wrong = 0
+			continue
+		}
+		truth := c.powerFactor(float64(r.Slot))
+		x, bound := r.PropulsionMultiplier/truth, share+monitorShare*monitorS
+		off := max(x-most, least-x)
+		if wrong++; off > bound && wrong <= lasts {
+			c.finding.Active++
+			continue
+		} else if off <= bound {
+			wrong = 0
+		}
+		c.atMost(endS, off, bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of the formula",
+			r.PropulsionMultiplier, r.Slot, truth)
+	}
+}
+
+// shockUnread reports whether flying came to cost more while a battery could not be read, so recently that it is not measured yet.
+func (c *check) shockUnread(timeS float64) bool {
+	shockS := c.epochS + c.shockSlot()
+	for _, a := range c.aircraft {
+		for _, x := range c.unread(a).wider(0, c.settledSlots()) {
+			if shockS < timeS && x.fromS-costKnownS < shockS && x.toS > timeS {
+				c.finding.Assumed["not measured"]++
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// measures reports whether an aircraft flies whose power can be measured.
+func (f *flight) measures(timeS float64) bool {
+	for _, a := range f.aircraft {
+		if a.inAir.contains(timeS) {
+			return true
+		}
+	}
+	return false
+}
+
+// farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
+func (c *check) farFromHome() {
+	least, most, slackJ := 0.95, 1.07, 1000.0 // of an arrival, which is shorter near home
+	const soonS = 1.5                         // it may be in its descent by then, of which "told way home" is
+	if c.World == nil {
+		return
+	}
+	if len(c.end.WindMPS) > 0 {
+		least, most = 0.8, 1.4
+	}
+	truth := world.NewScenario(c.World, c.Seed)
+	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		now := a.at(s.timeS)
+		slot := c.slotAt(s.timeS)
+		if t.HomeJ == nil || now.Mode != offboard || a.at(s.timeS+soonS).Mode != offboard ||
+			s.State != telemetry.StateFlying && s.State != telemetry.StateHolding ||
+			slot < c.settledSlots() || c.costsAnew(int(slot)) || c.costsAnew(int(slot)-1) ||
+			c.excusesAny(a.number, s.timeS, "leader away", "link cut", "wrong sample", "late datagrams", "disk stands", "battery misread") {
+			return
+		}
+		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
+		waitJ := c.waitsS(a, s.timeS) * p.powerW(s.timeS, physics.Position{}) * c.dearest(truth, slot)
+		c.atMost(s.timeS, (least-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
+			*t.HomeJ, a.number, homeJ)
+		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+1.1*waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
+			*t.HomeJ, a.number, homeJ)
+	})
+}
+
+// dearest is 1; a wait in wind may be flown in calm air.
+func (c *check) dearest(truth *world.Scenario, slot float64) float64 {
+	if len(c.end.WindMPS) > 0 {
+		return 1.25
+	}
+	return 1
+}
+
+func (c *check) floorToTouchdown() {
+	const share, slackJ = 0.06, 1000.0 // of each
+	if c.World == nil || !c.calm() {
+		return
+	}
+	truth := world.NewScenario(c.World, c.Seed)
+	_, bestW := c.Physics.MinPower()
+	for k := range c.statuses {
+		s := &c.statuses[k]
+		b, slot := c.packsFrom(s.timeS), c.slotAt(s.timeS)
+		if b == nil || b.Scope != telemetry.ScopeLanded || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding ||
+			slot < c.settledSlots() || c.costsAnew(int(slot)) || c.costsAnew(int(slot)-1) ||
+			c.excusesAny(0, s.timeS, "leader away", "link cut", "wrong sample", "late datagrams", "disk stands", "battery misread") {
+			continue
+		}
+		drawn, descents, ways, off, up := 0.0, 0.0, 0.0, 0.0, 0
+		for _, a := range c.aircraft {
+			now := a.at(s.timeS)
+			drawn += a.spentJ(s.timeS)
+			off = max(off, math.Abs(a.gain()-1)+0.01*a.MonitorS)
+			if now.OnGround {
+				continue
+			}
+			p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+			homeJ := p.leastHomeJ(now)
+			ways += homeJ + c.waitsS(a, s.timeS)*p.powerW(s.timeS, physics.Position{})
+			over := *now
+			home, _ := a.homeAt(s.timeS)
+			over.PositionM[0], over.PositionM[1] = home[0], home[1]
+			descents += p.leastHomeJ(&over)
+			if now.Mode == offboard && a.isLed(s.timeS) && !c.homeward(a).contains(s.timeS) {
+				up++
+			}
+		}
+		leastUp := 1
+		if b.LeastUp != nil {
+			leastUp = *b.LeastUp
+		}
+		if up < leastUp || up == 0 {
+			continue
+		}
+		staysJ := float64(leastUp) * c.powerFactor(slot) * bestW * float64(c.Slots-1-s.Slot)
+		least := drawn + (1-share-off)*(staysJ+descents) - slackJ*float64(len(c.aircraft)) - off*drawn
+		c.atMost(s.timeS, least, s.FloorJ, "the status after slot %d has a floor of %.0f J, of %.0f that will be drawn at least", s.Slot,
+			s.FloorJ, least)
+		most := drawn + (1+share+off)*(staysJ+ways) + slackJ*float64(len(c.aircraft)) + off*drawn
+		c.atMost(s.timeS, s.FloorJ, most, "the status after slot %d has a floor of %.0f J, of %.0f that need be drawn at most", s.Slot,
+			s.FloorJ, most)
+	}
+}
+
+func (c *check) keptUp() {
+	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		if b := c.packsFrom(s.timeS); b.StandDown != telemetry.StandDownLand {
+			c.holds(s.timeS, t.FliesUntilSlot == nil, "the status has aircraft %d fly until a slot, and the crew lets none land", a.number)
+		}
+	})
+}
+
+// stalledLoop: an ArduCopter hovers in GUIDED for as long as it has HEARTBEATs.
+func (c *check) stalledLoop() {
+	const endS, commitS = 12, 2
+	decidedS := c.decidedS()
+	for _, a := range c.aircraft {
+		if !a.isCopter() || c.SharedLink {
+			continue
+		}
+		for k := range a.got {
+			g := &a.got[k]
+			last, _ := slices.BinarySearch(decidedS, g.timeS)
+			if !strings.HasSuffix(g.Other, "Heartbeat") || g.Mode != offboard || !a.isLed(g.timeS) || last == 0 ||
+				c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
+				continue
+			}
+			ageS := g.timeS - decidedS[last-1]
+			c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
+				"for %.1f s", a.number, ageS)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package judge
+
+import (
+	"testing"
+
+	"prefdt/inference/slot"
+	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
+	"prefdt/telemetry"
+)
+
+// Each rule is kept by a flight that tells the truth, and broken by what differs from it by more than its bound.
+func TestToldRules(t *testing.T) {
+	serving := func() *flight {
+		f := servingFlight()
+		for k := range f.end.Ledger.Rows {
+			r := &f.end.Ledger.Rows[k]
+			r.PropulsionMultiplier = 1
+			r.Seen.Snapshot.Aircraft = []slot.Aircraft{{Number: 1, Flown: slot.Flown{FlightJ: f.aircraft[0].spentJ(110) -
+				f.aircraft[0].spentJ(109)}}}
+		}
+		for k := range f.statuses {
+			for n := range f.statuses[k].Aircraft {
+				x := &f.statuses[k].Aircraft[n]
+				x.Landed, x.EnergySource = new(f.aircraft[n].at(f.statuses[k].timeS).Landed), "energy_consumed"
+			}
+		}
+		for n, a := range f.aircraft {
+			for at := 50.5; at < f.endS; at++ {
+				a.beats = append(a.beats, heartbeat{at, &record.Heartbeat{Mode: offboard, Armed: true}})
+				if n == 0 {
+					a.got = append(a.got, arrival{at, &record.Got{Other: "Heartbeat", Mode: offboard}})
+				}
+			}
+		}
+		return f
+	}
+	packs := func() *flight {
+		f := packsFlight(false)
+		for _, a := range f.aircraft {
+			a.takeOffs = nil
+			a.derive(f)
+		}
+		for k := range f.statuses {
+			for n := range f.statuses[k].Aircraft {
+				a, s := f.aircraft[n], &f.statuses[k]
+				p := packFlight{check: &check{flight: f}, a: a, truth: world.NewScenario(f.World, f.Seed)}
+				*s.Aircraft[n].HomeJ = p.leastHomeJ(a.at(s.timeS))
+			}
+		}
+		return f
+	}
+	for _, x := range []struct {
+		rule   string
+		from   func() *flight
+		change func(*flight)
+	}{
+		{"told landed", serving, func(f *flight) { f.statuses[9].Aircraft[1].Landed = new(true) }},
+		{"told landed", serving, func(f *flight) { f.fail("link_loss", 1, 105, 130) }},
+		{"told source", serving, func(f *flight) { f.fail("battery_absent", 2, 105, 130) }},
+		{"told source", serving, func(f *flight) { f.statuses[20].Aircraft[0].EnergySource = "model" }},
+		{"told reason", serving, func(f *flight) {
+			f.from(1, 110, 200, func(s *state) { s.Mode = posctl })
+			f.aircraft[0].beats[62].Heartbeat = &record.Heartbeat{Mode: posctl, Armed: true}
+			f.fail(record.PilotActs, 1, 110, 110.1)
+		}},
+		{"measured joules", serving, func(f *flight) { f.end.Ledger.Rows[7].Aircraft[0].EnergyJ += 200 }},
+		{"measured cost", serving, func(f *flight) {
+			for n := range 5 {
+				f.end.Ledger.Rows[15+n].PropulsionMultiplier = 1.1
+			}
+		}},
+		{"read power", serving, func(f *flight) {
+			for n := range 2 {
+				f.end.Ledger.Rows[15+n].Seen.Snapshot.Aircraft[0].Flown.FlightJ += 50
+			}
+		}},
+		{"stalled loop", serving, func(f *flight) {
+			f.aircraft[0].Autopilot = "ardupilot"
+			f.beacons, f.statuses = f.beacons[:10], f.statuses[:10]
+		}},
+		{"kept up", func() *flight { return packsFlight(true) }, func(f *flight) {
+			f.statuses[62].Aircraft[0].FliesUntilSlot = new(40)
+		}},
+		{"far from home", packs, func(f *flight) { *f.statuses[62].Aircraft[0].HomeJ = 9e3 }},
+		{"floor to touchdown", packs, func(f *flight) {
+			for k := range f.statuses {
+				f.statuses[k].FloorJ -= 40e3
+			}
+		}},
+	} {
+		f := x.from()
+		if got := judged(t, x.rule, f); got.Broken > 0 || got.Active == 0 && x.rule != "told reason" && x.rule != "stalled loop" {
+			t.Errorf("%s: %+v", x.rule, got)
+		}
+		f = x.from()
+		if x.change(f); judged(t, x.rule, f).Broken == 0 {
+			t.Errorf("%s is kept: %+v", x.rule, judged(t, x.rule, f))
+		}
+	}
+}
+
+// A refusal names each parameter that is unsafe.
+func TestRefusalNamesAll(t *testing.T) {
+	for reason, broken := range map[string]int{"COM_OBL_RC_ACT is 0; COM_LOW_BAT_ACT is 0": 0, "COM_OBL_RC_ACT is 0": 1} {
+		f := servingFlight()
+		o := f.give(53, false, order{kind: telemetry.KindMission, mission: telemetry.Mission{Action: telemetry.ActionStart}})
+		o.answer.Reason = reason
+		f.faults = append(f.faults, faultSpan{span: span{52, 54}, kind: "unsafe_failsafe", text: "COM_OBL_RC_ACT COM_LOW_BAT_ACT"})
+		if got := judged(t, "refusal", f); got.Broken != broken {
+			t.Errorf("%s: %+v", reason, got)
+		}
+	}
+}
