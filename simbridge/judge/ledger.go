@@ -82,7 +82,6 @@ const (
 	modelErrorW = 250  // of the power model, which knows no shock, at v* and above
 	modelledW   = 60   // of the model, where it has had measurements
 	modelShare  = 0.12 // likewise in calm air, where nothing but the battery is silent
-	gapShare    = 0.5  // likewise, where the speed is not known either
 	climbW      = 450  // which a current that holds from the ground on has not
 )
 
@@ -114,17 +113,15 @@ func (f *flight) unread(a *aircraft) spans {
 	return newSpans(all...).wider(0.5+a.MonitorS, 2.5+a.MonitorS)
 }
 
-// modelled is when, of a time in which nothing is measured, the model counts by what flying was measured to cost: in calm air, after some
-// slots without a change of that, in level flight; and when of that the speed is known.
-func (c *check) modelled(a *aircraft, in span) (known, level spans) {
+// modelled is when, of a time in which nothing is measured, the model counts by what flying was measured to cost: in calm air, with the
+// aircraft's speed known, and after some slots without a change of that.
+func (c *check) modelled(a *aircraft, in span) spans {
 	measuredS, shockS := in.fromS-c.settledSlots(), c.epochS+c.shockSlot()
-	if !c.calm() || !(measuredS > c.epochS) || shockS > measuredS && shockS < in.toS || c.unread(a).touches(measuredS, in.fromS-1e-3) ||
-		c.fault(a.number, "battery_reset", "autopilot_reboot").touches(in.fromS, in.toS) {
-		return nil, nil
+	if !c.calm() || !(measuredS > c.epochS) || shockS > measuredS && shockS < in.toS || c.unread(a).touches(measuredS, in.fromS-1e-3) {
+		return nil
 	}
-	level = a.in(func(s *state) bool { return (s.Mode == offboard || s.Mode == hold) && s.PositionM[2] > 1 }).and(spans{in})
-	known = c.fault(a.number, "battery_absent").and(a.offboard).and(level)
-	return known.without(c.fault(a.number, record.LeaderDown, "link_loss", "disk_stall")), level
+	known := c.fault(a.number, "battery_absent").and(a.offboard).and(spans{in})
+	return known.without(c.fault(a.number, record.LeaderDown, "link_loss", "autopilot_reboot", "battery_reset", "disk_stall"))
 }
 
 // drawnJ is what it drew in some times.
@@ -157,9 +154,8 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 	allowed = counterStepJ + heldW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
 	unread := c.unread(a)
 	if x, now := unread.at(timeS); now {
-		known, level := c.modelled(a, span{x.fromS, timeS})
-		allowed += modelErrorW * a.powerMost() * (timeS - x.fromS - level.lengthS())
-		allowed += modelShare*a.drawnJ(known) + gapShare*a.drawnJ(level.without(known))
+		known := c.modelled(a, span{x.fromS, timeS})
+		allowed += modelErrorW*a.powerMost()*(timeS-x.fromS-known.lengthS()) + modelShare*a.drawnJ(known)
 		c.finding.Assumed["not measured"] += 1
 	}
 	for _, x := range c.faults { // a counter begins anew: what was drawn since its last reading is unknown
