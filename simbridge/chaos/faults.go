@@ -262,7 +262,8 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 func (m *mission) requireRefusal(ctx context.Context, why string, words ...string) error {
 	reason := ""
 	told := func() bool { // not of parameters that it does not know yet
-		return !strings.Contains(reason, "not read") && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(reason, word) })
+		return !strings.Contains(reason, "not read") &&
+			!slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(reason, word) })
 	}
 	for began := time.Now(); ctx.Err() == nil; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)

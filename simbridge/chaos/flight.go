@@ -64,7 +64,7 @@ func (m *mission) allFlying() bool {
 // silence of broker and crew; and intervals of the crew in all missions.
 const (
 	crewHoldS         = 1.0
-	crewReturnS       = 1.2
+	crewReturnS       = 4.0 // so that it holds before
 	crewGraceS        = 5.0
 	heartbeatPeriodS  = 0.1 // of the crew's heartbeats in such a mission; else 1 s
 	startRetrySlots   = 5   // slots

@@ -51,7 +51,7 @@ const (
 	UnsafeFailsafe   FaultKind = "unsafe_failsafe"   // two parameters of each autopilot are unsafe before the start
 	LowBattery       FaultKind = "low_battery"       // a pack loses most of its charge
 	DiskStall        FaultKind = "disk_stall"        // fsync takes 20 s: the slot loop stands, the stream goes on
-	PowerCut         FaultKind = "power_cut"         // the leader is killed, and its disk has what was synced
+	PowerCut         FaultKind = "power_cut"         // the leader is killed, and so are its connections; its disk has what was written
 	DiskRefuses      FaultKind = "disk_refuses"      // no write succeeds: the disk is full or, if severe, read-only
 	KillInGap        FaultKind = "kill_in_gap"       // killed as an aircraft has just changed its mode, and its pilot chooses another
 
@@ -177,7 +177,7 @@ const stockSpeed = 10
 
 // absentExtraSlots makes the model's joules of a battery that measures nothing add up to
 // more than the resolution of its messages.
-const absentExtraSlots = 14
+const absentExtraSlots = 22
 
 // linkLossExtraSlots makes a loss of the link outlast COM_OF_LOSS_T.
 const linkLossExtraSlots = 8
@@ -225,10 +225,11 @@ func drawPlan(c *Config, k int) plan {
 		p.Faults = append(p.Faults, f)
 	}
 	add(first)
-	if k%2 == 0 {
+	if (k+k/len(all))%2 == 0 { // of each cell every other mission, also where the cells are even in number
 		p.addUnmeasuredKill(first)
 		p.addKillWithPilot(first)
 		p.addPilotInStall(first)
+		p.addKillOnceLost(first)
 	}
 	most := 1 + r.IntN(3)
 	// they wait for a refusal, which other faults delay or change
@@ -283,12 +284,30 @@ const never = 1_000_000
 
 // addKillWithPilot has the leader restart while a pilot has an aircraft.
 func (p *plan) addKillWithPilot(first coverageCell) {
-	if first.Kind != PilotPosition && first.Kind != PilotHold || first.State != Flying && first.State != Holding {
+	called := first.Kind == PilotPosition && p.Ending == endReturn && p.HoldSlots == 0 // home, meanwhile
+	if first.Kind != PilotPosition && first.Kind != PilotHold || first.State != Flying && first.State != Holding || called {
 		return
 	}
 	pilot := &p.Faults[0]
 	pilot.DurationSlots = max(pilot.DurationSlots, 5)
 	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2,
+		DurationSlots: 1})
+}
+
+// addKillOnceLost has the leader restart just as an aircraft is back that was lost: its autopilot's failsafe holds it, and it is its
+// pilot's.
+func (p *plan) addKillOnceLost(first coverageCell) {
+	const lossSlots = 8 // beside the others of a loss that is severe
+	loss := &p.Faults[0]
+	if first.Kind != LinkLoss || first.State != Holding && (first.State != Flying || p.HoldSlots > 0) {
+		return
+	}
+	loss.Severe, loss.DurationSlots = true, lossSlots
+	const afterSlots = lossSlots + linkLossExtraSlots + 1
+	if first.State == Flying {
+		loss.StartSlot = min(loss.StartSlot, p.Slots-quietSlots-afterSlots)
+	}
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: loss.StartSlot + afterSlots,
 		DurationSlots: 1})
 }
 
@@ -482,6 +501,9 @@ func (p *plan) drawCourse(first coverageCell, last int, r *rand.Rand) {
 	case CrewRadioReturn, BrokerGoneHold, BrokerGoneReturn, DiskStall, DiskRefuses:
 		p.Ending = endSlots
 	}
+	if first == (coverageCell{PilotPosition, Flying}) && p.Ending == endSlots && p.EndSlot%2 == 0 {
+		p.Ending, p.HoldSlots = endReturn, 0 // while the pilot has it, see drawSituation
+	}
 }
 
 // drawStartSlot draws the slot of a fault.
@@ -622,9 +644,9 @@ func (p *plan) situation() (names []string) {
 }
 
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
-// from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock,
-// plain, without what makes joules or motion vague, undisturbed, stops_landing, how it ends, or any.
-// Words joined by + must all hold.
+// from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock, calm,
+// plain, without what makes joules or motion vague, undisturbed, slow_autopilot, return_of_one, one_way, stops_landing,
+// how it ends, or any. Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
 		kind, state, _ := strings.Cut(word, "@")
@@ -637,7 +659,9 @@ func (p *plan) is(words string) bool {
 		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
 		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" &&
 			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
-			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed():
+			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed(), word == "calm" && !p.Wind && !p.Crowd && p.Site == nil,
+			word == "slow_autopilot" && p.AutopilotMaxMPS > 0, word == "return_of_one" && p.Site != nil && p.Site.ReturnSlot > 0,
+			word == "one_way" && p.Site != nil && p.Site.OneWay:
 		default:
 			return false
 		}

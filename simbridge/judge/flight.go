@@ -31,7 +31,9 @@ type flight struct {
 	endS      float64 // time of the last line
 	complete  bool    // it has an end
 	heardS    float64 // a heartbeat of the crew's was first delivered to the leader; +Inf: never
-	epochS    float64 // start of slot 0, by the first beacon; NaN: there was none
+	// heartbeatsS are when each was.
+	heartbeatsS []float64
+	epochS      float64 // start of slot 0, by the first beacon; NaN: there was none
 }
 
 // aircraft is one aircraft, by what the simulators knew and what it received.
@@ -211,7 +213,7 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 		return
 	case telemetry.KindHeartbeat:
 		if m.To != "" && f.IsLeader(m.To) {
-			f.heardS = min(f.heardS, timeS)
+			f.heardS, f.heartbeatsS = min(f.heardS, timeS), append(f.heartbeatsS, timeS)
 		}
 	}
 	if m.To != "" {

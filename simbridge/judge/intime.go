@@ -9,8 +9,6 @@ import (
 // inTimeRules are of what comes too late to be of use.
 var inTimeRules = []Rule{
 	{"decision time", "decisions, beacons", "decide_by_ms after the beacon, and 60 ms", contract + "decision", (*check).decisionTime},
-	{"told crew", "statuses, heartbeats delivered", "no age of the crew before its first heartbeat", contract + "crew's heartbeat",
-		(*check).toldCrew},
 	{"comes in", "true position, led in the slots, not held", "1.5 m outside the area for 15 s, unless a home is", contract + "fence",
 		(*check).comesIn},
 	{"climbs on", "true charge in a take-off, led", "8 s with less than 0.95 of the reserve and the landing", contract + "reserve",
@@ -56,14 +54,6 @@ func (c *check) climbsOn() {
 		}, func(s *state, least, left float64) string {
 			return fmt.Sprintf("aircraft %d climbs on at %.0f m with %.0f J, of %.0f", a.number, s.PositionM[2], left, least)
 		})
-	}
-}
-
-func (c *check) toldCrew() {
-	for _, s := range c.statuses {
-		if s.timeS < c.heardS {
-			c.holds(s.timeS, s.CrewAgeS == nil, "the status has heard the crew, of which nothing was delivered yet")
-		}
 	}
 }
 

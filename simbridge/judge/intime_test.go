@@ -1,9 +1,6 @@
 package judge
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
 // A decision after its time is seen, also of a leader that stood still.
 func TestDecisionTime(t *testing.T) {
@@ -36,18 +33,6 @@ func TestClimbsOn(t *testing.T) {
 		f.from(2, 0, wholeS, func(s *state) { s.LeftJ = 60e3 })
 		if got := judged(t, "climbs on", f); got.Broken != x.broken || got.Active == 0 {
 			t.Errorf("%.0f J until %.0f s: %+v", x.leftJ, x.turnsS, got)
-		}
-	}
-}
-
-// Before the first heartbeat there is no age of the crew.
-func TestToldCrew(t *testing.T) {
-	for _, heardS := range []float64{1, math.Inf(1)} {
-		f := servingFlight()
-		f.heardS = heardS
-		f.statuses[2].CrewAgeS = new(0.0)
-		if got := judged(t, "told crew", f); (got.Broken == 0) != (heardS == 1) {
-			t.Errorf("heard at %.0f s: %+v", heardS, got)
 		}
 	}
 }

@@ -17,6 +17,7 @@ var ledgerRules = []Rule{
 		contract + "ledger", (*check).ledger},
 	{"energy", "true joules, statuses", "the resolution of the messages, and the gaps that the model bridges", contract + "joules",
 		(*check).energy},
+	{"lost", "statuses", "no joule of an aircraft of which nothing was received for 12 s", contract + "joules", (*check).lost},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", (*check).energyBySlot},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
 	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
@@ -78,9 +79,10 @@ func (c *check) ledger() {
 }
 
 const (
-	modelErrorW = 250 // of the power model, which knows no shock, at v* and above
-	modelledW   = 60  // of the model, where it has had measurements
-	climbW      = 450 // which a current that holds from the ground on has not
+	modelErrorW = 250  // of the power model, which knows no shock, at v* and above
+	modelledW   = 60   // of the model, where it has had measurements
+	modelShare  = 0.12 // likewise in calm air, where nothing but the battery is silent
+	climbW      = 450  // which a current that holds from the ground on has not
 )
 
 // powerMost is what flying costs at most over the leader's formula, without a shock.
@@ -111,6 +113,25 @@ func (f *flight) unread(a *aircraft) spans {
 	return newSpans(all...).wider(0.5+a.MonitorS, 2.5+a.MonitorS)
 }
 
+// modelled is when, of a time in which nothing is measured, the model counts by what flying was measured to cost: in calm air, with the
+// aircraft's speed known, and after some slots without a change of that.
+func (c *check) modelled(a *aircraft, in span) spans {
+	measuredS, shockS := in.fromS-c.settledSlots(), c.epochS+c.shockSlot()
+	if !c.calm() || !(measuredS > c.epochS) || shockS > measuredS && shockS < in.toS || c.unread(a).touches(measuredS, in.fromS-1e-3) {
+		return nil
+	}
+	known := c.fault(a.number, "battery_absent").and(a.offboard).and(spans{in})
+	return known.without(c.fault(a.number, record.LeaderDown, "link_loss", "autopilot_reboot", "battery_reset", "disk_stall"))
+}
+
+// drawnJ is what it drew in some times.
+func (a *aircraft) drawnJ(in spans) (sumJ float64) {
+	for _, x := range in {
+		sumJ += a.spentJ(x.toS) - a.spentJ(x.fromS)
+	}
+	return sumJ
+}
+
 // spreadW is by how much the power of an aircraft differed in the last seconds.
 func (a *aircraft) spreadW(timeS, forS float64) float64 {
 	const stepS = 0.5
@@ -133,7 +154,8 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 	allowed = counterStepJ + heldW*(a.MonitorS+lagS) + math.Abs(a.gain()-1)*a.spentJ(timeS)
 	unread := c.unread(a)
 	if x, now := unread.at(timeS); now {
-		allowed += modelErrorW * a.powerMost() * (timeS - x.fromS)
+		known := c.modelled(a, span{x.fromS, timeS})
+		allowed += modelErrorW*a.powerMost()*(timeS-x.fromS-known.lengthS()) + modelShare*a.drawnJ(known)
 		c.finding.Assumed["not measured"] += 1
 	}
 	for _, x := range c.faults { // a counter begins anew: what was drawn since its last reading is unknown
@@ -168,6 +190,28 @@ func (c *check) energy() {
 		}
 		c.atMost(s.timeS, math.Abs(told-truth), allowed, "the leader counts %.0f J of %.0f, and the allowed error is %.0f", told, truth,
 			allowed)
+	}
+}
+
+// lost: of one that is not heard the model counts until it is declared lost, and nothing from then on.
+func (c *check) lost() {
+	const knownS, mostJ = lostS + 2, 1
+	down := c.fault(0, record.LeaderDown)
+	var last map[int]float64 // of those that were lost in the status before
+	lastS := 0.0
+	for _, s := range c.statuses {
+		now := map[int]float64{}
+		for _, t := range s.Aircraft {
+			if t.AgeS == nil || *t.AgeS < knownS {
+				continue
+			}
+			now[t.Number] = t.SpentJ
+			if before, ok := last[t.Number]; ok && !down.touches(lastS, s.timeS) {
+				c.atMost(s.timeS, t.SpentJ-before, mostJ, "the leader counts %.0f J more of aircraft %d, not received for %.0f s",
+					t.SpentJ-before, t.Number, *t.AgeS)
+			}
+		}
+		last, lastS = now, s.timeS
 	}
 }
 

@@ -21,6 +21,11 @@ func TestLedgerRules(t *testing.T) {
 		{"energy", "also after a restart", func(f *flight) { f.fail(record.LeaderDown, 0, 110, 112) }, func(f *flight) {
 			f.statuses[25].TransitJ -= 2000
 		}},
+		{"lost", "it hovers for ever", func(f *flight) {
+			for k := 12; k < 28; k++ {
+				f.statuses[k].Aircraft[0].AgeS, f.statuses[k].Aircraft[0].SpentJ = new(float64(k-11)), 1500
+			}
+		}, func(f *flight) { f.statuses[26].Aircraft[0].SpentJ += 160 }},
 		{"energy by slot", "a slot for another", nil, func(f *flight) {
 			f.end.Ledger.Rows[3].Aircraft[0].EnergyJ += 600
 			f.end.Ledger.Rows[9].Aircraft[0].EnergyJ -= 600
@@ -69,4 +74,28 @@ func TestLedgerRules(t *testing.T) {
 			}
 		}},
 	})
+}
+
+// What flying was measured to cost counts while the battery measures nothing: a model that forgot it is seen, and not one that nobody
+// could correct since the change.
+func TestModelled(t *testing.T) {
+	for _, x := range []struct {
+		share  float64
+		shock  int
+		broken bool
+	}{{0.9, 0, false}, {0.6, 0, true}, {0.6, 12, false}} {
+		f := servingFlight()
+		f.World.Wind.MeanMaxMPS, f.World.Gust, f.World.Groups.Count, f.World.SecondShock.Factor = 0, 0, 0, 0
+		f.World.Shock.Factor, f.World.Shock.FromSlot = 1.5, x.shock
+		f.fail("battery_absent", 1, 112, 131)
+		for k := range f.statuses {
+			s, a := &f.statuses[k], f.aircraft[0]
+			if s.timeS > 112 {
+				s.Aircraft[0].SpentJ -= (1 - x.share) * (a.spentJ(s.timeS) - a.spentJ(112))
+			}
+		}
+		if got := judged(t, "energy", f); (got.Broken > 0) != x.broken || got.Active == 0 {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
 }

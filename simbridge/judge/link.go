@@ -30,6 +30,8 @@ var linkRules = []Rule{
 		contract + "MAVLink", (*check).ground},
 	{"no heartbeat", "setpoints that arrive, HEARTBEATs", "none from 10 s after the last HEARTBEAT on", contract + "setpoints stream",
 		(*check).noHeartbeat},
+	{"no position", "setpoints that arrive, its silence", "none 3 s after the last message was received of it",
+		contract + "setpoints stream", (*check).noPosition},
 	{"gap", "setpoints that arrive in OFFBOARD", "0.2 s between two: 10 Hz", contract + "setpoints stream", (*check).gap},
 	{"one stream", "setpoints that arrive", "12 in a second: 10 Hz of one leader", contract + "two leaders", (*check).oneStream},
 	{"leader down", "messages that arrive while the leader does not run", "none that commands", contract + "two leaders",
@@ -361,6 +363,14 @@ func (a *aircraft) silent(forS float64) (all spans) {
 func (c *check) noHeartbeat() {
 	for _, a := range c.aircraft {
 		c.none(a, a.silent(silentS+a.linkSlackS()), (*arrival).isSetpoint, "sent no HEARTBEAT for 10 s")
+	}
+}
+
+// noPosition: where its messages are lost and those to it are not, nothing is sent to where it was.
+func (c *check) noPosition() {
+	const staleS = 3
+	for _, a := range c.aircraft {
+		c.none(a, c.fault(a.number, "link_loss").from(staleS+a.linkSlackS()+a.LinkS), (*arrival).isSetpoint, "is not received for 3 s")
 	}
 }
 

@@ -200,6 +200,7 @@ func TestLinkRules(t *testing.T) {
 		{"ground", "px4", nil, func(f *flight) { f.receives(startS, setpointOf(point{500, 500, 100}, 0)) }},
 		{"no heartbeat", "px4", func(f *flight) { f.silences(42, 53); f.receivesNone(52, 53, (*arrival).isSetpoint) },
 			func(f *flight) { f.silences(42, 53) }},
+		{"no position", "px4", func(f *flight) { f.fails(1, "link_loss", 49, 52) }, func(f *flight) { f.fails(1, "link_loss", 49, 53) }},
 		{"gap", "px4", func(f *flight) { f.fails(1, "link_loss", 49, 51); f.receivesNone(50, 51, (*arrival).isSetpoint) },
 			func(f *flight) { f.receivesNone(50, 50.35, (*arrival).isSetpoint) }},
 		{"one stream", "px4", nil, func(f *flight) {

@@ -33,8 +33,8 @@ var motionRules = []Rule{
 		"setpoints stream",
 		(*check).failsafe},
 	{"climb", "true take-off", "25 s after an accepted start or launch", contract + "start", (*check).climb},
-	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader is back, if it was before", contract + "pilots and failsafes",
-		(*check).rejoin},
+	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader, or the link, is back, if it was before",
+		contract + "pilots and failsafes", (*check).rejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", (*check).touchdown},
 	{"home", "true place of touchdown, led", "5 m from where it took off", "paper, Sec. III; " + contract + "return", (*check).home},
 	{"taken place", "the same", "9.5 m from another's home, or from another on the ground", "paper, D_min", (*check).takenPlace},
@@ -549,36 +549,44 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 	return f.ordered(fromS, toS, telemetry.ActionReturn, telemetry.ActionStop)
 }
 
-// rejoin: of those that flew by setpoints for three seconds before the leader was away.
+// rejoin: of those that flew by setpoints for three seconds before the leader was away, or the link for less than loses an aircraft.
 func (c *check) rejoin() {
-	const withinS, flewS, brakesS = 10, 3, 5 // a stop brakes by setpoints before it holds
 	for _, x := range c.fault(0, record.LeaderDown) {
-		if math.IsInf(x.toS, 1) {
-			continue
-		}
-		back := c.firstStatusAfter(x.toS)
 		for _, a := range c.aircraft {
-			flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
-			if !flew || math.IsInf(back, 1) || c.excusesAny(a.number, back, "link cut", "lost heartbeats", "station silent",
-				"late datagrams") ||
-				a.led.not().touches(x.fromS, back+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, back+withinS) {
-				continue
-			}
-			if s := a.at(back); s.OnGround || s.Mode == land {
-				continue
-			}
-			again := math.Inf(1)
-			for _, y := range a.offboard {
-				if y.toS > back {
-					again = min(again, max(y.fromS, back))
-				}
-			}
-			if s := a.at(back + withinS); math.IsInf(again, 1) && (s.Mode == land || s.OnGround) {
-				continue
-			}
-			c.within(back, again, withinS, "aircraft %d is in %s, and its leader is back", a.number, a.at(min(back+withinS, c.endS)).Mode)
+			c.rejoins(a, x, c.firstStatusAfter(x.toS), "its leader", "link cut", "lost heartbeats", "station silent", "late datagrams")
 		}
 	}
+	for _, a := range c.aircraft {
+		for _, x := range c.fault(a.number, "link_loss") {
+			if x.toS-x.fromS < lostS-1 {
+				c.rejoins(a, x, x.toS, "its link", "leader away", "broker away", "lost heartbeats", "late datagrams", "contact lost",
+					"comes home by itself", "disk stands", "low pack")
+			}
+		}
+	}
+}
+
+// rejoins checks that an aircraft follows setpoints again, soon after what it lacked is back.
+func (c *check) rejoins(a *aircraft, x span, backS float64, what string, excuses ...string) {
+	const withinS, flewS, brakesS = 10, 3, 5 // a stop brakes by setpoints before it holds
+	flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
+	if math.IsInf(x.toS, 1) || !flew || math.IsInf(backS, 1) || c.excusesAny(a.number, backS, excuses...) ||
+		a.led.not().touches(x.fromS, backS+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, backS+withinS) {
+		return
+	}
+	if s := a.at(backS); s.OnGround || s.Mode == land {
+		return
+	}
+	again := math.Inf(1)
+	for _, y := range a.offboard {
+		if y.toS > backS {
+			again = min(again, max(y.fromS, backS))
+		}
+	}
+	if s := a.at(backS + withinS); math.IsInf(again, 1) && (s.Mode == land || s.OnGround) {
+		return
+	}
+	c.within(backS, again, withinS, "aircraft %d is in %s, and %s is back", a.number, a.at(min(backS+withinS, c.endS)).Mode, what)
 }
 
 // firstStatusAfter is when the leader first showed itself after a moment; +Inf: never.

@@ -33,7 +33,7 @@ func wholeFlight() *flight {
 	f.statuses = []status{{timeS: 1}}
 	for k := range 2 {
 		a := &aircraft{number: k + 1, airframe: airframe{speedMPS: 12, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
-			Aircraft: record.Aircraft{Autopilot: "px4", StandM: point{500 + 60*float64(k), 500, 0}, CapacityJ: 40e3}}
+			Aircraft: record.Aircraft{Autopilot: "px4", StandM: point{500 + 60*float64(k), 500, 0}, CapacityJ: 45e3}}
 		for n := range int(wholeS * 10) {
 			a.states = append(a.states, state{float64(n) / 10, wholeState(a, float64(n)/10)})
 		}
@@ -44,7 +44,7 @@ func wholeFlight() *flight {
 
 // wholeState is where an aircraft of wholeFlight is at a moment.
 func wholeState(a *aircraft, t float64) record.State {
-	s := record.State{PositionM: a.StandM, Mode: hold, OnGround: true, Landed: true, PackJ: 40e3, SpentJ: 150 * max(0, min(t,
+	s := record.State{PositionM: a.StandM, Mode: hold, OnGround: true, Landed: true, PackJ: 45e3, SpentJ: 150 * max(0, min(t,
 		homeS)-tookOffS)}
 	s.LeftJ = s.PackJ - s.SpentJ
 	const cruiseMPS = 8
@@ -90,6 +90,38 @@ func (f *flight) bound(p telemetry.Pack) {
 		p.Aircraft = k + 1
 		f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, answeredS: 2, accepted: true,
 			budget: telemetry.Budget{ID: "packs", Packs: []telemetry.Pack{p}}})
+	}
+}
+
+// Without bounds on its pack an aircraft is to keep the reserve that is configured, and one that nobody could foresee is none of it.
+func TestDefaultReserve(t *testing.T) {
+	for _, x := range []struct {
+		lessJ  float64
+		fault  string
+		broken int
+	}{{0, "", 0}, {4e3, "", 1}, {4e3, "low_battery", 0}, {4e3, "battery_wild", 0}} {
+		f := wholeFlight()
+		if f.from(1, 0, wholeS, func(s *state) { s.LeftJ -= x.lessJ }); x.fault != "" {
+			f.simulate(x.fault, 1, 90, 95)
+		}
+		if got := judgedWhole(f)["reserve"]; got.Broken != x.broken {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
+// One whose link was cut for some seconds follows setpoints again without the crew; its autopilot's hold ends by them.
+func TestRejoinsAfterGap(t *testing.T) {
+	for _, x := range []struct {
+		cutS, heldS float64
+		broken      int
+	}{{4, 4, 0}, {4, 18, 1}, {14, 24, 0}} {
+		f := wholeFlight()
+		f.from(1, slotsBeginS+10, slotsBeginS+10+x.heldS, func(s *state) { s.Mode = hold })
+		f.simulate("link_loss", 1, slotsBeginS+9, slotsBeginS+9+x.cutS)
+		if got := judgedWhole(f)["rejoin"]; got.Broken != x.broken {
+			t.Errorf("%+v: %+v", x, got)
+		}
 	}
 }
 
@@ -174,11 +206,11 @@ func TestMotionRules(t *testing.T) {
 				f.from(k, slotsBeginS, returnsS, func(s *state) { s.PositionM[1] = 500 })
 			}
 		},
-		"reserve": func(f *flight) { f.bound(telemetry.Pack{ReserveJ: new(13e3)}) },
+		"reserve": func(f *flight) { f.bound(telemetry.Pack{ReserveJ: new(18e3)}) },
 		"lands at reserve": func(f *flight) {
 			f.bound(telemetry.Pack{Reserve: new(0.2)})
 			for k := 1; k < 3; k++ {
-				f.from(k, 0, wholeS, func(s *state) { s.LeftJ -= 6e3 })
+				f.from(k, 0, wholeS, func(s *state) { s.LeftJ -= 9e3 })
 			}
 		},
 		"uses pack": func(f *flight) {

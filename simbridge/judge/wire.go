@@ -16,7 +16,7 @@ var wireRules = []Rule{
 	{"slot number", "beacons", "each higher than the last", contract + "time", (*check).slotNumber},
 	{"slot time", "beacons", "a tenth of a slot early or late by the first one's clock", contract + "time", (*check).slotTime},
 	{"serves", "decisions, true modes, orders",
-		"2.5 s after the aircraft was last in OFFBOARD for its leader, not called home and not cut off",
+		"2.5 s after the aircraft was last in OFFBOARD for its leader, not called home, not told to leave and not cut off",
 		contract + "users are not sent", (*check).serves},
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", (*check).shares},
 	{"reported", "reports, decisions", "only to users on the list that reported that task, before", contract + "reports",
@@ -86,9 +86,14 @@ func (c *check) decisionsOf(f func(d *decision, a *aircraft)) {
 
 func (c *check) serves() {
 	const knownS = 2.5 // a HEARTBEAT old, and a decision
-	commanded := map[int]spans{}
+	commanded, leaves := map[int]spans{}, map[int]spans{}
 	for _, a := range c.aircraft {
 		commanded[a.number] = a.offboard.and(a.led)
+		leaves[a.number] = spansOf(c.statuses, func(s *status) float64 { return s.timeS }, func(s *status) bool {
+			return slices.ContainsFunc(s.Aircraft, func(t telemetry.StatusAircraft) bool {
+				return t.Number == a.number && t.Duty == telemetry.DutyLeaving
+			})
+		}).from(knownS)
 	}
 	for _, d := range c.decisions {
 		c.holds(d.timeS, d.Aircraft <= len(c.aircraft), "user %s is sent to aircraft %d", d.user, d.Aircraft)
@@ -101,6 +106,10 @@ func (c *check) serves() {
 		c.atMost(d.timeS, agoS, knownS,
 			"user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader %.1f s ago",
 			d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
+		if !slices.ContainsFunc(c.orders, func(o *order) bool { return o.accepted && o.names(a.number) && o.sentS > d.timeS-knownS }) {
+			c.holds(d.timeS, !leaves[a.number].contains(d.timeS), "user %s is sent in slot %d to aircraft %d, which leaves", d.user, d.Slot,
+				a.number)
+		}
 		if x, cut := c.fault(a.number, "link_loss").at(d.timeS); cut {
 			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5,
 				"user %s is sent in slot %d to aircraft %d, of which nothing arrives for %.1f s", d.user,

@@ -1,0 +1,169 @@
+package judge
+
+import (
+	"math"
+	"slices"
+
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+// controlRules are of who commands an aircraft: what the crew is told of that, and what it can change.
+var controlRules = []Rule{
+	{"told crew", "statuses, heartbeats delivered, the crew's silence", "no age of the crew before its first heartbeat, 4 s at most " +
+		"after 12 s of heartbeats, and no less than its silence but 2 s", contract + "crew's heartbeat", (*check).toldCrew},
+	{"told duty", "statuses, true modes, orders",
+		"one that its pilot has serves nobody and is not on its way; one in OFFBOARD has a duty, and one that its leader lands leaves",
+		contract + "status", (*check).toldDuty},
+	{"given back", "answers to resume, true modes", "none is refused for one that its pilot has had in the air for 5 s, nor accepted " +
+		"where none had one in the last 15 s", contract + "resume; pilots and failsafes", (*check).givenBack},
+}
+
+// heardFor is when heartbeats of the crew have been delivered to one running leader for some seconds, three apart at most.
+func (f *flight) heardFor(forS float64) spans {
+	const apartS = 3
+	var all []span
+	for _, t := range f.heartbeatsS {
+		all = append(all, span{t, t + apartS*f.Speed})
+	}
+	away := f.fault(0, record.LeaderDown, record.BrokerDown, record.CrewSilent, "disk_stall", "disk_refuses")
+	return newSpans(all...).without(away).from(forS)
+}
+
+// toldCrew: by its age the crew sees whether its heartbeats arrive, before the mission holds or returns.
+func (c *check) toldCrew() {
+	const lastsS, mostS, slackS = 12, 4, 2
+	heard, silent := c.heardFor(lastsS*c.Speed), c.fault(0, record.CrewSilent)
+	for _, s := range c.statuses {
+		if s.timeS < c.heardS {
+			c.holds(s.timeS, s.CrewAgeS == nil, "the status has heard the crew, of which nothing was delivered yet")
+			continue
+		}
+		if heard.contains(s.timeS) {
+			ok := s.CrewAgeS != nil && *s.CrewAgeS <= mostS
+			c.holds(s.timeS, ok, "the status has not heard the crew for %v s, whose heartbeats arrive", valueOf(s.CrewAgeS))
+		}
+		x, now := silent.at(s.timeS)
+		commanded := slices.ContainsFunc(c.orders, func(o *order) bool { // which is contact
+			return o.answeredS > x.fromS && o.sentS < s.timeS && o.sentS > x.fromS-slackS*c.Speed
+		})
+		if now && s.CrewAgeS != nil && !commanded {
+			leastS := (s.timeS-x.fromS)/c.Speed - slackS
+			c.holds(s.timeS, *s.CrewAgeS >= leastS, "the status has heard the crew %.1f s ago, which is silent since %.1f s", *s.CrewAgeS,
+				x.fromS)
+		}
+	}
+}
+
+// disturbed are when what the leader knows of an aircraft may be old, or it has just begun to know it.
+func (c *check) disturbed(a *aircraft, in spans) spans {
+	return c.assumeAll(a, in, "leader away", "link cut", "lost heartbeats", "late datagrams", "station silent", "disk stands",
+		"late climb", "low pack", "comes home by itself")
+}
+
+// certain is when an aircraft has been its leader's, and when its pilot's, for some seconds, as both know.
+func (c *check) certain(a *aircraft) (led, piloted spans) {
+	const knownS = 3
+	led = a.led
+	for _, t := range a.notLed {
+		piloted = append(piloted, span{t.knownS, t.toS})
+	}
+	piloted = newSpans(piloted...)
+	for k := range a.states { // its autopilot acts by itself
+		if s := &a.states[k]; s.Failsafe {
+			led = led.without(spans{{s.timeS, s.timeS + 2*knownS}})
+		}
+	}
+	// What is written of a command comes before its answer.
+	for _, o := range c.missionOrders(telemetry.ActionResume, telemetry.ActionLaunch, telemetry.ActionStart, telemetry.ActionReturn,
+		telemetry.ActionStop) {
+		moment := spans{{o.sentS, o.answeredS + knownS}}
+		led, piloted = led.without(moment), piloted.without(moment)
+	}
+	return led.from(knownS), piloted.from(knownS)
+}
+
+func (c *check) toldDuty() {
+	const lastsS = 3
+	tells := slices.ContainsFunc(c.statuses, func(s status) bool {
+		return slices.ContainsFunc(s.Aircraft, func(t telemetry.StatusAircraft) bool { return t.Duty != "" })
+	})
+	if !tells && len(c.beacons) == 0 { // it never flew
+		return
+	}
+	type who struct{ lands, flies, piloted spans }
+	all := map[int]who{}
+	for _, a := range c.aircraft {
+		led, piloted := c.certain(a)
+		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
+		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.PositionM[2] > 1 }).from(lastsS)
+		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
+	}
+	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
+		w := all[a.number]
+		stopped := c.ordered(0, s.timeS, telemetry.ActionStop) // one that lands then goes on, and is nobody's
+		switch {
+		case w.piloted.contains(s.timeS):
+			ok := t.Duty != telemetry.DutyServing && t.Duty != telemetry.DutyLeaving
+			c.holds(s.timeS, ok, "the status has aircraft %d %s, which is its pilot's", t.Number, t.Duty)
+		case stopped:
+		case w.lands.contains(s.timeS):
+			c.holds(s.timeS, t.Duty == telemetry.DutyLeaving, "the status has the duty %q of aircraft %d, which its leader lands (%s)",
+				t.Duty, t.Number, t.Reason)
+		case w.flies.contains(s.timeS) && s.State != telemetry.StateClimbing:
+			c.holds(s.timeS, t.Duty == telemetry.DutyServing || t.Duty == telemetry.DutyLeaving,
+				"the status has the duty %q of aircraft %d, which flies for its leader (%s)", t.Duty, t.Number, t.Reason)
+		}
+	})
+}
+
+// givenBack is of a resume that the crew gives while nothing else happens: all that it names must have been their pilots', or one of
+// all where it names none.
+func (c *check) givenBack() {
+	const hadS, highM = 5, 15
+	known := map[int]spans{}
+	for _, a := range c.aircraft {
+		_, piloted := c.certain(a)
+		up := a.in(func(s *state) bool {
+			return s.Armed && !s.OnGround && s.PositionM[2] > highM && s.Mode != takeoff && !s.Failsafe
+		}).from(hadS)
+		known[a.number] = c.disturbed(a, piloted).and(up)
+	}
+	for _, o := range c.genuine() {
+		if o.mission.Action != telemetry.ActionResume || math.IsInf(o.answeredS, 1) || o.answeredS > o.deliveredS+1 ||
+			c.stateAt(o.deliveredS) == telemetry.StateStopped || c.stateAt(o.deliveredS) == telemetry.StateIdle {
+			continue
+		}
+		if c.stateAt(o.deliveredS) != telemetry.StateHolding && o.accepted {
+			given := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return o.names(a.number) && c.mayBePilots(a, o.answeredS) })
+			c.holds(o.answeredS, given, "%s is accepted, and no pilot had what it gives back", o.body)
+			continue
+		}
+		theirs := func(number int) bool {
+			return known[number].contains(o.deliveredS) && known[number].contains(o.answeredS)
+		}
+		ok := len(o.mission.Aircraft) > 0
+		for _, number := range o.mission.Aircraft {
+			ok = ok && theirs(number)
+		}
+		if len(o.mission.Aircraft) == 0 {
+			ok = slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return theirs(a.number) })
+		}
+		if ok {
+			c.holds(o.answeredS, o.accepted, "%s is refused, and a pilot has what it gives back: %s", o.body, o.answer.Reason)
+		}
+	}
+}
+
+// mayBePilots is whether an aircraft was its pilot's lately, or its leader may take it for that. A gap in the setpoints is no reason: its
+// autopilot's hold ends by the next ones.
+func (c *check) mayBePilots(a *aircraft, timeS float64) bool {
+	const latelyS = 15
+	if a.led.not().touches(timeS-latelyS, timeS) || c.excusesAny(a.number, timeS, "lost heartbeats", "late datagrams", "station silent",
+		"late climb", "low pack", "arming refused", "stream over") {
+		return true
+	}
+	return slices.ContainsFunc(c.fault(a.number, "link_loss"), func(x span) bool {
+		return x.toS-x.fromS > lostS-1 && x.fromS <= timeS && x.toS >= timeS-latelyS
+	})
+}
