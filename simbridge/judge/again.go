@@ -12,9 +12,9 @@ import (
 var againRules = []Rule{
 	{"believed again", "the ledger's snapshots and beliefs", "the wind 0.1 m/s and 1 %, the cost of flight 0.5 %, of the same estimator",
 		"inference/belief", (*check).believedAgain},
-	{"planned again", "statuses, reports, true positions", "3 slots until an aircraft leaves, 4 % and 600 J of the floor, but in 3 slots",
+	{"planned again", "statuses, reports, true positions", "4 % and 600 J of the floor, but in 3 slots",
 		"inference/duty", (*check).plannedAgain},
-	{"read power", "true joules, the ledger's snapshots", "four of the deviations that it tells, 8 % and 6 W, in two readings in a row",
+	{"read power", "true joules, the ledger's snapshots", "four of the deviations that it tells, 8 % and 6 W, in three readings in a row",
 		"inference/belief", (*check).readPower},
 }
 
@@ -47,7 +47,7 @@ func (c *check) believedAgain() {
 
 // readPower: a reading is the mean power of about the slot before.
 func (c *check) readPower() {
-	const deviations, share, slackJ, agoS, forS, lasts = 4, 0.08, 6, 3, 1, 2
+	const deviations, share, slackJ, agoS, forS, lasts = 4, 0.08, 6, 3, 1, 3
 	wrong := map[int]int{} // readings in a row, by aircraft
 	misread := c.fault(0, "battery_wild", "battery_reset", "battery_second", "low_battery", "autopilot_reboot").wider(0, 2*agoS)
 	for _, r := range c.rows() {
@@ -71,7 +71,7 @@ func (c *check) readPower() {
 			bound := deviations*x.Flown.ErrorJ + share*most + math.Abs(a.gain()-1)*most + slackJ
 			if off <= bound {
 				wrong[x.Number] = 0
-			} else if wrong[x.Number] < lasts { // one alone is not believed
+			} else if wrong[x.Number] < lasts { // two may be of a gust or of a late frame
 				c.finding.Active++
 				continue
 			}

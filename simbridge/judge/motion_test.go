@@ -93,23 +93,6 @@ func (f *flight) bound(p telemetry.Pack) {
 	}
 }
 
-// Without bounds on its pack an aircraft is to keep the reserve that is configured, and one that nobody could foresee is none of it.
-func TestDefaultReserve(t *testing.T) {
-	for _, x := range []struct {
-		lessJ  float64
-		fault  string
-		broken int
-	}{{0, "", 0}, {4e3, "", 1}, {4e3, "low_battery", 0}, {4e3, "battery_wild", 0}} {
-		f := wholeFlight()
-		if f.from(1, 0, wholeS, func(s *state) { s.LeftJ -= x.lessJ }); x.fault != "" {
-			f.simulate(x.fault, 1, 90, 95)
-		}
-		if got := judgedWhole(f)["reserve"]; got.Broken != x.broken {
-			t.Errorf("%+v: %+v", x, got)
-		}
-	}
-}
-
 // One whose link was cut for some seconds follows setpoints again without the crew; its autopilot's hold ends by them.
 func TestRejoinsAfterGap(t *testing.T) {
 	for _, x := range []struct {

@@ -11,8 +11,7 @@ import (
 
 // packRules are of the charge left at touchdown, where the crew's budget names it.
 var packRules = []Rule{
-	{"reserve", "true charge at touchdown, led", "the joules that the crew's budget names, less a fiftieth; without one " +
-		"flight.reserve_j, less what the sensor, the readings and a wait may make of it", contract + "budgets; docs/crew.md",
+	{"reserve", "true charge at touchdown, led", "the joules that the crew's budget names, less a fiftieth", contract + "budgets",
 		(*check).reserve},
 	{"lands at reserve", "the same",
 		"the share that the crew's budget names, or what the way home left once the leader could know its cost",
@@ -49,31 +48,13 @@ func (c *check) reserve() {
 	const share = 0.02
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			kept, keptShare, _ := c.kept(a, l.at.timeS)
-			if kept == 0 && keptShare == 0 {
-				c.defaultReserve(a, &l)
-			} else if kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
+			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
 				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number,
 					l.at.LeftJ,
 					kept)
 			}
 		}
 	}
-}
-
-// defaultReserve is of a flight without bounds on its packs: low ones come home for flight.reserve_j.
-func (c *check) defaultReserve(a *aircraft, l *landing) {
-	const share, errorS, homeS = 0.05, 5, 120
-	misread := c.has("battery_absent", "battery_handover", "battery_reset", "battery_wild", "battery_second")
-	if !l.led || l.before.Failsafe || misread ||
-		c.excusesAny(a.number, l.at.timeS, "low pack", "comes home by itself", "late climb", "leader away", "link cut") {
-		return
-	}
-	p := packFlight{check: c, a: a, landing: *l}
-	waitS := p.waitedS(l.at.timeS - homeS)
-	hoverW := c.powerFactor(c.slotAt(l.at.timeS)) * c.Physics.Propulsion.PowerW(0)
-	least := (1-share)*reserveJ - p.sensorJ() - counterStepJ - 2*heldErrorW*a.MonitorS - (errorS+1.25*waitS)*hoverW
-	c.atMost(l.at.timeS, least, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number, l.at.LeftJ, least)
 }
 
 // packFlight is what is known of one landing with a share of a pack.

@@ -11,9 +11,9 @@ import (
 )
 
 // plannedAgain plans each slot again, from what is told of packs and ways home, which other rules compare with the truth, and from
-// true positions and reports. A plan is of whole slots, and turns where two are alike: what lasts is wrong.
+// true positions and reports, and compares the floor. Who leaves first turns where two are alike, and is not compared.
 func (c *check) plannedAgain() {
-	const offSlots, share, slackJ, lasts = 3, 0.04, 600.0, 4
+	const share, slackJ, lasts = 0.04, 600.0, 4
 	if c.frozen == nil || c.World == nil || c.World.Wind.MeanMaxMPS > 0 || c.computes() || !c.bounded() {
 		return
 	}
@@ -22,48 +22,40 @@ func (c *check) plannedAgain() {
 	for _, r := range c.rows() {
 		multiplier[r.Slot] = r.PropulsionMultiplier
 	}
-	wrong := map[int]int{} // slots in a row, by aircraft; 0: the floor
+	wrong := 0 // slots in a row
 	for k := range c.statuses {
 		s := &c.statuses[k]
 		b := c.packsFrom(s.timeS)
 		m, settled := multiplier[s.Slot]
 		if b == nil || b.Scope != telemetry.ScopeLanded || !settled || s.Slot+1 >= c.Slots ||
 			s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
-			clear(wrong)
+			wrong = 0
 			continue
 		}
 		in := c.planInput(s, b, m)
 		plan := planner.Plan(in)
 		if c.excusesAny(0, s.timeS, "leader away", "link cut", "broker away", "disk stands", "late datagrams", "wrong sample",
 			"strangers") || c.costsAnew(s.Slot) || float64(s.Slot) < c.settledSlots() {
-			clear(wrong)
+			wrong = 0
 			continue
-		}
-		judge := func(number int, off, bound float64, format string, args ...any) {
-			if wrong[number]++; off <= bound {
-				wrong[number] = 0
-			} else if wrong[number] < lasts {
-				c.finding.Active++
-				return
-			}
-			c.atMost(s.timeS, off, bound, format, args...)
 		}
 		floorJ := s.SpentJ + plan.FloorJ
 		for i, t := range s.Aircraft {
-			if x := &in.Aircraft[i]; x.Left {
-				if !c.aircraft[i].at(s.timeS).OnGround {
-					floorJ += *t.HomeJ
-				}
-			} else if t.FliesUntilSlot != nil && !plan.Aircraft[i].Leaves { // else it may be kept up, for least_up
-				again := plan.Aircraft[i].FliesUntil - 1
-				judge(t.Number, math.Abs(float64(*t.FliesUntilSlot-again)), offSlots, "the status after slot %d has aircraft %d fly until "+
-					"slot %d, planned again it is %d", s.Slot, t.Number, *t.FliesUntilSlot, again)
+			if in.Aircraft[i].Left && !c.aircraft[i].at(s.timeS).OnGround {
+				floorJ += *t.HomeJ
 			}
 		}
-		if end := s.PredictedEndJ; end == nil || s.FloorJ < *end-1 { // else packs have all land before
-			judge(0, math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ, "the status after slot %d has a floor of %.0f J, planned "+
-				"again it is %.0f", s.Slot, s.FloorJ, floorJ)
+		if end := s.PredictedEndJ; end != nil && s.FloorJ >= *end-1 { // packs have all land before
+			continue
 		}
+		off, bound := math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ
+		if wrong++; off <= bound {
+			wrong = 0
+		} else if wrong < lasts {
+			c.finding.Active++
+			continue
+		}
+		c.atMost(s.timeS, off, bound, "the status after slot %d has a floor of %.0f J, planned again it is %.0f", s.Slot, s.FloorJ, floorJ)
 	}
 }
 

@@ -23,7 +23,7 @@ var toldRules = []Rule{
 	{"measured joules", "true joules, the ledger's rows", "50 J in the slots, and by how much its power differed in the last " +
 		"second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
-	{"measured cost", "true power, the ledger's rows", "6 % off, what its sensor makes of it and 1 % a second between two readings",
+	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
 		"wind 0.8 to 1.4",
@@ -145,7 +145,7 @@ func (c *check) measuredJoules() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, lasts = 0.06, 0.01, 3
+	const share, monitorShare, lasts = 0.1, 0.01, 3
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}

@@ -71,7 +71,7 @@ func TestToldRules(t *testing.T) {
 			}
 		}},
 		{"read power", serving, func(f *flight) {
-			for n := range 2 {
+			for n := range 3 {
 				f.end.Ledger.Rows[15+n].Seen.Snapshot.Aircraft[0].Flown.FlightJ += 50
 			}
 		}},
