@@ -527,6 +527,10 @@ func (c *check) climb() {
 				c.finding.Assumed["its leader was started again, and finds it on the ground"]++
 				continue
 			}
+			if len(c.assumed("comes home by itself", a.number).and(watch)) > 0 {
+				c.finding.Assumed["comes home by itself"]++
+				continue
+			}
 			bound := float64(withinS)
 			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
 				"late datagrams", "storm"} {

@@ -126,7 +126,10 @@ func (c *check) serves() {
 // calledHomeS is when the crew called an aircraft home, if no order since has it fly on; NaN: it did not.
 func (f *flight) calledHomeS(a *aircraft, timeS float64) float64 {
 	sinceS := math.NaN()
-	for _, o := range f.missionOrders(telemetry.ActionReturn, telemetry.ActionLaunch, telemetry.ActionStart) {
+	for _, o := range f.missionOrders(telemetry.ActionReturn, telemetry.ActionLaunch, telemetry.ActionStart, telemetry.ActionResume) {
+		if o.mission.Action == telemetry.ActionResume && a.at(o.answeredS).Mode == offboard { // it takes from its pilot alone
+			continue
+		}
 		if o.answeredS < timeS && o.names(a.number) {
 			if sinceS = math.NaN(); o.mission.Action == telemetry.ActionReturn && a.inAir.contains(o.answeredS) {
 				sinceS = o.answeredS
