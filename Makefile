@@ -88,7 +88,8 @@ probes: build ## ask real autopilots and simulated ones the same, ten minutes; w
 REPEAT ?= 1
 
 # The race detector needs cgo. It finds nothing in programs of their own, which tests build without it (simbridge/mutants). An executor
-# of modules has less memory than it needs, and tasks of a user's device take more than their grant. Under it a decision allocates what it does not else.
+# of modules has less memory than it needs, and tasks of a user's device take more than their grant. Under it a decision allocates what it
+# does not else.
 # What one goroutine computes from its arguments cannot race: accounts, plans, models, the judge.
 RACELESS = simbridge/mutants|firmware/worker/module|firmware/user(/device)?|$(PURE)
 PURE = firmware/(account|crew|energy|envelope|mission|schedule)|simbridge/(battery|chart|geo|judge|report|world)

@@ -48,9 +48,6 @@ func TestMain(m *testing.M) {
 // programs, flags and files that are not there. A document that flies waits for the clock
 // most of the time: it has a copy and ports of its own, and the others run meanwhile.
 func TestCommands(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the programs and flies")
-	}
 	folder := t.TempDir()
 	copyRepository(t, folder, freePorts(t))
 	// Programs that other tests start, too. make finds them up to date, and builds the rest.

@@ -226,9 +226,6 @@ train:
 // and one finds a half-written result, leaves after a repair and a merge what one run
 // leaves, byte for byte.
 func TestSlurm(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains twice")
-	}
 	s := startSlurm(t)
 	if err := os.Mkdir(filepath.Join(s.workDir, "bin"), 0o755); err != nil {
 		t.Fatal(err)

@@ -81,7 +81,7 @@ type track struct {
 // noteTrack finds out whether two autopilots send with one system id: their positions make two tracks, which go on beside
 // each other. A command would reach both.
 func (a *aircraft) noteTrack(s *positionSample) {
-	k := slices.IndexFunc(a.tracks[:], func(t track) bool { return t.count > 0 && s.inTime(&t.last) && s.inReach(&t.last) })
+	k := slices.IndexFunc(a.tracks[:], func(t track) bool { return t.count > 0 && s.follows(&t.last) })
 	if k < 0 {
 		if k = 0; a.tracks[1].last.receivedS < a.tracks[0].last.receivedS {
 			k = 1
@@ -121,6 +121,9 @@ func (s *positionSample) inReach(last *positionSample) bool {
 	return way <= positionErrorM+(math.Max(s.speedMPS(), last.speedMPS())+speedMarginMPS)*seconds
 }
 
+// follows is whether the aircraft of an earlier sample can have sent this one.
+func (s *positionSample) follows(last *positionSample) bool { return s.inTime(last) && s.inReach(last) }
+
 // disbelief returns why a position is dropped, or is empty.
 func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	last := positionSample{uint32(int64(a.bootMS)), a.positionS, a.position, a.upM, a.velocity, a.climbMPS}
@@ -142,7 +145,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 		why = "position ahead of its time"
 	}
 	d := a.unconfirmed
-	if d.count == 0 || !s.inTime(&d.last) || !s.inReach(&d.last) {
+	if d.count == 0 || !s.follows(&d.last) {
 		d = unconfirmed{sinceS: s.receivedS}
 	}
 	d.last, d.count = *s, d.count+1

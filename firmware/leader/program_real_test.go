@@ -41,9 +41,6 @@ func TestProgramKilled(t *testing.T) {
 // no slot is missed or late for it, and no joule is miscounted.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds a leader with a clock of its own")
-	}
 	r := rig.NewRealTime(t, 2, 12, 1000)
 	r.Config.Request.BudgetJ = 6000
 	args := r.ProgramArgs()

@@ -18,6 +18,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
+	"prefdt/simbridge/judge"
 	"prefdt/simbridge/onboard"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -261,20 +262,16 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 // received its aircraft yet, refuses it for a reason that has some words.
 func (m *mission) requireRefusal(ctx context.Context, why string, words ...string) error {
 	reason := ""
-	told := func() bool { // not of parameters that it does not know yet
-		return !strings.Contains(reason, "not read") &&
-			!slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(reason, word) })
-	}
 	for began := time.Now(); ctx.Err() == nil; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			return errors.New("the leader starts in spite of " + why)
 		}
-		if reason = a.reason; told() || m.slotsFrom(began) > refusedWithinSlots {
+		if reason = a.reason; judge.RefusalNames(reason, words) || m.slotsFrom(began) > refusedWithinSlots {
 			break
 		}
 	}
-	if !told() {
+	if !judge.RefusalNames(reason, words) {
 		return fmt.Errorf("the leader refuses to start for another reason than %s: %s", why, reason)
 	}
 	return nil

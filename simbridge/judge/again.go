@@ -48,7 +48,7 @@ func (c *check) believedAgain() {
 // readPower: a reading is the mean power of about the slot before.
 func (c *check) readPower() {
 	const deviations, share, slackJ, agoS, forS, lasts = 4, 0.08, 6, 3, 1, 3
-	wrong := map[int]int{} // readings in a row, by aircraft
+	wrong := make([]int, len(c.aircraft)) // readings in a row
 	misread := c.fault(0, "battery_wild", "battery_reset", "battery_second", "low_battery", "autopilot_reboot").wider(0, 2*agoS)
 	for _, r := range c.rows() {
 		if r.Seen == nil {
@@ -66,17 +66,10 @@ func (c *check) readPower() {
 				w := (a.spentJ(t+forS) - a.spentJ(t)) / forS
 				least, most = min(least, w), max(most, w)
 			}
-			wrong[x.Number]++
 			off := max(least-x.Flown.FlightJ-computesMostJ, x.Flown.FlightJ-most, 0)
 			bound := deviations*x.Flown.ErrorJ + share*most + math.Abs(a.gain()-1)*most + slackJ
-			if off <= bound {
-				wrong[x.Number] = 0
-			} else if wrong[x.Number] < lasts { // two may be of a gust or of a late frame
-				c.finding.Active++
-				continue
-			}
-			c.atMost(timeS, off, bound, "the ledger has flight of %.0f W of "+
-				"aircraft %d in slot %d, it drew %.0f to %.0f", x.Flown.FlightJ, x.Number, r.Slot, least, most)
+			c.lasting(&wrong[x.Number-1], lasts, timeS, off, bound, "the ledger has flight of %.0f W of aircraft %d in slot %d, it drew "+
+				"%.0f to %.0f", x.Flown.FlightJ, x.Number, r.Slot, least, most) // two may be of a gust or of a late frame
 		}
 	}
 }

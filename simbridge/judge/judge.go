@@ -144,6 +144,17 @@ func (c *check) atMost(timeS, value, bound float64, format string, args ...any) 
 	}
 }
 
+// lasting checks a number of one reading, of which that are wrong in a row fewer than n are not believed.
+func (c *check) lasting(wrong *int, n int, timeS, value, bound float64, format string, args ...any) {
+	if *wrong++; value <= bound {
+		*wrong = 0
+	} else if value > bound && *wrong < n {
+		c.finding.Active++
+		return
+	}
+	c.atMost(timeS, value, bound, format, args...)
+}
+
 // within checks that something happens in time after a moment; happensS is +Inf if it never does. A flight that
 // ended before is not judged.
 func (c *check) within(fromS, happensS, boundS float64, format string, args ...any) {

@@ -48,14 +48,8 @@ func (c *check) plannedAgain() {
 		if end := s.PredictedEndJ; end != nil && s.FloorJ >= *end-1 { // packs have all land before
 			continue
 		}
-		off, bound := math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ
-		if wrong++; off <= bound {
-			wrong = 0
-		} else if wrong < lasts {
-			c.finding.Active++
-			continue
-		}
-		c.atMost(s.timeS, off, bound, "the status after slot %d has a floor of %.0f J, planned again it is %.0f", s.Slot, s.FloorJ, floorJ)
+		c.lasting(&wrong, lasts, s.timeS, math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ,
+			"the status after slot %d has a floor of %.0f J, planned again it is %.0f", s.Slot, s.FloorJ, floorJ)
 	}
 }
 

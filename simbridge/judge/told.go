@@ -38,59 +38,48 @@ var toldRules = []Rule{
 // toldLanded: unknown is in the air, so that what is told for too long, or by one word alone, is dangerous.
 func (c *check) toldLanded() {
 	const latelyS, unknownS, lowM = 3, 6, 10
-	for k := range c.statuses {
-		s := &c.statuses[k]
-		for _, t := range s.Aircraft {
-			if t.Landed == nil || t.Number > len(c.aircraft) {
-				continue
-			}
-			a := c.aircraft[t.Number-1]
-			if x, cut := c.fault(a.number, "link_loss").at(s.timeS); cut {
-				c.atMost(s.timeS, s.timeS-x.fromS, unknownS, "the status has aircraft %d landed %v, of which nothing arrives for %.1f s",
-					a.number, *t.Landed, s.timeS-x.fromS)
-				continue
-			}
-			ok := false
-			for _, x := range a.lately(s.timeS, latelyS) {
-				ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
-			}
-			low := a.at(s.timeS).PositionM[2] < lowM && c.excuses("wrong sample", a.number, s.timeS)
-			if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
-				continue
-			}
-			c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
+	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		if t.Landed == nil {
+			return
 		}
-	}
+		if x, cut := c.fault(a.number, "link_loss").at(s.timeS); cut {
+			c.atMost(s.timeS, s.timeS-x.fromS, unknownS, "the status has aircraft %d landed %v, of which nothing arrives for %.1f s",
+				a.number, *t.Landed, s.timeS-x.fromS)
+			return
+		}
+		ok := false
+		for _, x := range a.lately(s.timeS, latelyS) {
+			ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
+		}
+		low := a.at(s.timeS).PositionM[2] < lowM && c.excuses("wrong sample", a.number, s.timeS)
+		if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
+			return
+		}
+		c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
+	})
 }
 
 func (c *check) toldSource() {
 	const measuresS, modelS, heldS = 10, 12, 6.5
 	model := "model"
-	for k := range c.statuses {
-		s := &c.statuses[k]
-		for _, t := range s.Aircraft {
-			if t.Number > len(c.aircraft) {
-				continue
+	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		absent := c.fault(a.number, "battery_absent")
+		if x, ok := absent.at(s.timeS); ok {
+			if sinceS := s.timeS - x.fromS; sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
+				c.holds(s.timeS, t.EnergySource == model, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
+					"status says %s", a.number, sinceS, t.EnergySource)
 			}
-			a := c.aircraft[t.Number-1]
-			absent := c.fault(a.number, "battery_absent")
-			if x, ok := absent.at(s.timeS); ok {
-				if sinceS := s.timeS - x.fromS; sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
-					c.holds(s.timeS, t.EnergySource == model, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
-						"status says %s", a.number, sinceS, t.EnergySource)
-				}
-				continue
-			}
-			if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
-				measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
-				c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
-				c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
-				continue
-			}
-			c.holds(s.timeS, t.EnergySource != model, "the battery of aircraft %d is measured, and the status says %s", a.number,
-				t.EnergySource)
+			return
 		}
-	}
+		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
+			measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
+			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
+			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
+			return
+		}
+		c.holds(s.timeS, t.EnergySource != model, "the battery of aircraft %d is measured, and the status says %s", a.number,
+			t.EnergySource)
+	})
 }
 
 // unreadFor reports whether a battery could not be read at any moment of the last seconds.
@@ -100,22 +89,15 @@ func (c *check) unreadFor(a *aircraft, timeS, forS float64) bool {
 
 func (c *check) toldReason() {
 	const knownS = 3
-	for k := range c.statuses {
-		s := &c.statuses[k]
-		for _, t := range s.Aircraft {
-			if t.Number > len(c.aircraft) {
-				continue
-			}
-			a := c.aircraft[t.Number-1]
-			for _, x := range a.notLed {
-				if x.cause == record.PilotActs && s.timeS > x.knownS+knownS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
-					a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams") {
-					c.holds(s.timeS, t.Reason != "", "aircraft %d is its pilot's since %.1f s, and the status gives no reason", a.number,
-						x.fromS)
-				}
+	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		for _, x := range a.notLed {
+			if x.cause == record.PilotActs && s.timeS > x.knownS+knownS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
+				a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams") {
+				c.holds(s.timeS, t.Reason != "", "aircraft %d is its pilot's since %.1f s, and the status gives no reason", a.number,
+					x.fromS)
 			}
 		}
-	}
+	})
 }
 
 // measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.
@@ -145,7 +127,7 @@ func (c *check) measuredJoules() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, lasts = 0.1, 0.01, 3
+	const share, monitorShare, lasts = 0.1, 0.01, 4
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}
@@ -163,15 +145,8 @@ func (c *check) measuredCost() {
 		}
 		truth := c.powerFactor(float64(r.Slot))
 		x, bound := r.PropulsionMultiplier/truth, share+monitorShare*monitorS
-		off := max(x-most, least-x)
-		if wrong++; off > bound && wrong <= lasts {
-			c.finding.Active++
-			continue
-		} else if off <= bound {
-			wrong = 0
-		}
-		c.atMost(endS, off, bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of the formula",
-			r.PropulsionMultiplier, r.Slot, truth)
+		c.lasting(&wrong, lasts, endS, max(x-most, least-x), bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of "+
+			"the formula", r.PropulsionMultiplier, r.Slot, truth)
 	}
 }
 
@@ -201,40 +176,38 @@ func (f *flight) measures(timeS float64) bool {
 
 // farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
 func (c *check) farFromHome() {
-	least, most, slackJ := 0.95, 1.07, 1000.0 // of an arrival, which is shorter near home
-	const soonS = 1.5                         // it may be in its descent by then, of which "told way home" is
+	const slackJ = 1000.0 // of an arrival, which is shorter near home
+	const soonS = 1.5     // it may be in its descent by then, of which "told way home" is
 	if c.World == nil {
 		return
 	}
-	if len(c.end.WindMPS) > 0 {
-		least, most = 0.8, 1.4
+	least, most, wait := 0.95, 1.07, 1.1
+	if len(c.end.WindMPS) > 0 { // a wait in it may be flown in calm air
+		least, most, wait = 0.8, 1.4, 1.375
 	}
 	truth := world.NewScenario(c.World, c.Seed)
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
 		now := a.at(s.timeS)
-		slot := c.slotAt(s.timeS)
 		if t.HomeJ == nil || now.Mode != offboard || a.at(s.timeS+soonS).Mode != offboard ||
-			s.State != telemetry.StateFlying && s.State != telemetry.StateHolding ||
-			slot < c.settledSlots() || c.costsAnew(int(slot)) || c.costsAnew(int(slot)-1) ||
-			c.excusesAny(a.number, s.timeS, "leader away", "link cut", "wrong sample", "late datagrams", "disk stands", "battery misread") {
+			!c.foresees(s, a.number) {
 			return
 		}
 		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
-		waitJ := c.waitsS(a, s.timeS) * p.powerW(s.timeS, physics.Position{}) * c.dearest(truth, slot)
+		waitJ := wait * c.waitsS(a, s.timeS) * p.powerW(s.timeS, physics.Position{})
 		c.atMost(s.timeS, (least-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
 			*t.HomeJ, a.number, homeJ)
-		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+1.1*waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
+		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
 			*t.HomeJ, a.number, homeJ)
 	})
 }
 
-// dearest is 1; a wait in wind may be flown in calm air.
-func (c *check) dearest(truth *world.Scenario, slot float64) float64 {
-	if len(c.end.WindMPS) > 0 {
-		return 1.25
-	}
-	return 1
+// foresees reports whether a leader in flight knows what flying costs, and nothing hides it; 0: of any aircraft.
+func (c *check) foresees(s *status, number int) bool {
+	slot := int(c.slotAt(s.timeS))
+	return (s.State == telemetry.StateFlying || s.State == telemetry.StateHolding) && c.slotAt(s.timeS) >= c.settledSlots() &&
+		!c.costsAnew(slot) && !c.costsAnew(slot-1) &&
+		!c.excusesAny(number, s.timeS, "leader away", "link cut", "wrong sample", "late datagrams", "disk stands", "battery misread")
 }
 
 func (c *check) floorToTouchdown() {
@@ -247,9 +220,7 @@ func (c *check) floorToTouchdown() {
 	for k := range c.statuses {
 		s := &c.statuses[k]
 		b, slot := c.packsFrom(s.timeS), c.slotAt(s.timeS)
-		if b == nil || b.Scope != telemetry.ScopeLanded || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding ||
-			slot < c.settledSlots() || c.costsAnew(int(slot)) || c.costsAnew(int(slot)-1) ||
-			c.excusesAny(0, s.timeS, "leader away", "link cut", "wrong sample", "late datagrams", "disk stands", "battery misread") {
+		if b == nil || b.Scope != telemetry.ScopeLanded || !c.foresees(s, 0) {
 			continue
 		}
 		drawn, descents, ways, off, up := 0.0, 0.0, 0.0, 0.0, 0

@@ -202,18 +202,26 @@ func (c *check) pays() {
 	})
 }
 
-// told calls f with what each status says of each aircraft that was received in the last two seconds.
-func (c *check) told(f func(s *status, t *telemetry.StatusAircraft, a *aircraft, ageS float64)) {
-	const freshS = 2
+// toldOfAll calls f with what each status says of each aircraft.
+func (c *check) toldOfAll(f func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
 	for k := range c.statuses {
 		s := &c.statuses[k]
 		for i := range s.Aircraft {
-			t := &s.Aircraft[i]
-			if t.Number <= len(c.aircraft) && t.AgeS != nil && *t.AgeS <= freshS && len(c.aircraft[t.Number-1].states) > 0 {
-				f(s, t, c.aircraft[t.Number-1], *t.AgeS)
+			if t := &s.Aircraft[i]; t.Number <= len(c.aircraft) {
+				f(s, t, c.aircraft[t.Number-1])
 			}
 		}
 	}
+}
+
+// told calls f with what each status says of each aircraft that was received in the last two seconds.
+func (c *check) told(f func(s *status, t *telemetry.StatusAircraft, a *aircraft, ageS float64)) {
+	const freshS = 2
+	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		if t.AgeS != nil && *t.AgeS <= freshS && len(a.states) > 0 {
+			f(s, t, a, *t.AgeS)
+		}
+	})
 }
 
 func (c *check) toldPosition() {
@@ -439,6 +447,12 @@ var parameterName = regexp.MustCompile(`[A-Z]+_[A-Z_0-9]+`)
 // reserveJ is flight.reserve_j, by default.
 const reserveJ = 15e3
 
+// RefusalNames reports whether a refusal has all of some words: parameters that are unsafe, not such as the leader does not know yet.
+func RefusalNames(reason string, words []string) bool {
+	return !strings.Contains(reason, "not read") &&
+		!slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(reason, word) })
+}
+
 func (c *check) refusal() {
 	reasons := map[string]func(string) bool{
 		"arming_denied":   func(s string) bool { return strings.Contains(s, "pre-arm") },
@@ -448,11 +462,7 @@ func (c *check) refusal() {
 	for _, x := range c.faults {
 		names := reasons[x.kind]
 		if names != nil && x.text != "" { // parameters, which it has read
-			names = func(reason string) bool {
-				return !strings.Contains(reason, "not read") && !slices.ContainsFunc(strings.Fields(x.text), func(name string) bool {
-					return !strings.Contains(reason, name)
-				})
-			}
+			names = func(reason string) bool { return RefusalNames(reason, strings.Fields(x.text)) }
 		}
 		if names == nil || len(c.beacons) > 0 && x.fromS > c.epochS {
 			continue

@@ -58,9 +58,6 @@ const evilHost = "evil.test"
 func needBrowser(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts a browser")
-	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Skip("no chromium is installed; .ci/run installs Debian's")
