@@ -82,7 +82,7 @@ func (x *computers) measure(ctx context.Context, i, tasks int, every time.Durati
 	}
 	for n := range tasks + 1 {
 		before := f.Scheduler.Stats().CPU
-		if _, err := f.Scheduler.Run(f.Function, 1, input); err != nil {
+		if _, err := f.Scheduler.Run(ctx, f.Function, 1, input); err != nil {
 			return nil, err
 		}
 		if n > 0 { // the first one's process had its caches to fill

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 
 	"prefdt/telemetry"
 )
@@ -14,7 +15,7 @@ type Request struct {
 	Slot     int
 	Function string
 	Grant    []byte // nil: by the standing offer, as the user that the certificate names
-	Bytes    int    // of input, which follow
+	Bytes    int    // of input, which follow; one that is read has at most MaxBytes+1, whatever the size of an int
 }
 
 // HeaderSize is the number of bytes of a request's header.
@@ -45,7 +46,9 @@ func ParseRequest(h *[HeaderSize]byte) (r Request, err error) {
 	if h[8] != requestVersion || name > 64 || h[10] > 1 || !telemetry.ValidID(string(h[12:12+name])) {
 		return r, fmt.Errorf("not the header of a request")
 	}
-	r.Bytes, r.Slot = int(binary.LittleEndian.Uint32(h[0:])), int(binary.LittleEndian.Uint32(h[4:]))
+	// Where an int has 32 bits, four bytes as they came could be a negative length.
+	r.Bytes = int(min(binary.LittleEndian.Uint32(h[0:]), MaxBytes+1))
+	r.Slot = int(min(binary.LittleEndian.Uint32(h[4:]), math.MaxInt32))
 	r.Function = string(h[12 : 12+name])
 	if h[10] == 1 {
 		r.Grant = append([]byte(nil), h[76:HeaderSize]...)

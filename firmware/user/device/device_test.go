@@ -117,7 +117,7 @@ func (f *fleet) startWorker(address string) {
 		scheduler.SetNSPerByte(function, 1)
 		f.server.Functions = append(f.server.Functions, serve.Function{ID: id, Digest: digest, Function: function, Scheduler: scheduler})
 	}
-	if _, err := scheduler.Run(f.server.Functions[0].Function, 1, input); err != nil { // what a process takes to start is known
+	if _, err := scheduler.Run(context.Background(), f.server.Functions[0].Function, 1, input); err != nil { // what a process takes to start is known
 		f.t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", address)

@@ -48,11 +48,11 @@ type Program struct {
 
 // Process is one running program.
 type Process struct {
-	command *exec.Cmd
-	in      io.WriteCloser
-	out     *bufio.Reader
-	ended   chan struct{}
-	dead    atomic.Bool
+	process *os.Process
+	in, out *os.File
+	answers *bufio.Reader // of out
+	ended   chan struct{} // closed once the process has, by itself or killed
+	killed  atomic.Bool
 	program *Program
 
 	reportedNS atomic.Int64 // CPU time by its own account, of all chunks
@@ -64,22 +64,33 @@ func (p *Program) Start() (*Process, error) {
 	c := exec.Command(p.Command[0], p.Command[1:]...)
 	c.Env = []string{} // nothing of the worker's is its to know
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	in, err := c.StdinPipe()
+	x := &Process{ended: make(chan struct{}), program: p}
+	err := func() (err error) {
+		var its [2]*os.File
+		defer func() { its[0].Close(); its[1].Close() }()
+		if its[0], x.in, err = os.Pipe(); err != nil {
+			return err
+		}
+		if x.out, its[1], err = os.Pipe(); err != nil {
+			return err
+		}
+		c.Stdin, c.Stdout = its[0], its[1]
+		return c.Start()
+	}()
 	if err != nil {
+		x.in.Close()
+		x.out.Close()
 		return nil, fmt.Errorf("start executor: %w", err)
 	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("start executor: %w", err)
-	}
-	if err := c.Start(); err != nil {
-		return nil, fmt.Errorf("start executor: %w", err)
-	}
-	x := &Process{command: c, in: in, out: bufio.NewReaderSize(out, 1<<16), ended: make(chan struct{}), program: p}
+	x.process, x.answers = c.Process, bufio.NewReaderSize(x.out, 1<<16)
+	go func() {
+		x.process.Wait()
+		close(x.ended)
+	}()
 	x.startNS.Store(-1)
 	if p.MemoryBytes > 0 {
 		limit := unix.Rlimit{Cur: p.MemoryBytes, Max: p.MemoryBytes}
-		if err := unix.Prlimit(c.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
+		if err := unix.Prlimit(x.process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
 			x.Kill()
 			return nil, fmt.Errorf("limit the executor's memory: %w", err)
 		}
@@ -97,7 +108,7 @@ func (x *Process) Run(function uint32, input []byte, most int) (output []byte, c
 }
 
 func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Duration, error) {
-	if x.out.Buffered() > 0 {
+	if x.answers.Buffered() > 0 || x.waiting() > 0 {
 		return nil, 0, ErrBroken // more than one answer to the chunk before
 	}
 	head := binary.LittleEndian.AppendUint32(nil, function)
@@ -106,7 +117,7 @@ func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Dur
 		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	var answer [12]byte
-	if _, err := io.ReadFull(x.out, answer[:]); err != nil {
+	if _, err := io.ReadFull(x.answers, answer[:]); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	ns, n := binary.LittleEndian.Uint64(answer[0:]), int32(binary.LittleEndian.Uint32(answer[8:]))
@@ -129,10 +140,19 @@ func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Dur
 		return nil, cpu, ErrOutput
 	}
 	output := make([]byte, n)
-	if _, err := io.ReadFull(x.out, output); err != nil {
+	if _, err := io.ReadFull(x.answers, output); err != nil {
 		return nil, cpu, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	return output, cpu, nil
+}
+
+// waiting is how many bytes the process has written that were not read.
+func (x *Process) waiting() (n int) {
+	raw, err := x.out.SyscallConn()
+	if err == nil {
+		raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+	}
+	return n
 }
 
 // Stop stops the process until Continue.
@@ -142,27 +162,32 @@ func (x *Process) Stop() { x.signal(syscall.SIGSTOP) }
 func (x *Process) Continue() { x.signal(syscall.SIGCONT) }
 
 // signal is for the group: what the process started is stopped with it.
-func (x *Process) signal(s syscall.Signal) { syscall.Kill(-x.command.Process.Pid, s) }
+func (x *Process) signal(s syscall.Signal) { syscall.Kill(-x.process.Pid, s) }
 
 // Kill ends the process, whatever it does. A chunk in progress ends with an error.
 func (x *Process) Kill() {
-	if x.dead.Swap(true) {
-		<-x.ended
-		return
+	if !x.killed.Swap(true) {
+		x.signal(syscall.SIGKILL)
+		x.in.Close()
+		x.out.Close()
 	}
-	x.signal(syscall.SIGKILL)
-	x.in.Close()
-	x.command.Wait()
-	close(x.ended)
+	<-x.ended
 }
 
-// Dead is whether it was killed.
-func (x *Process) Dead() bool { return x.dead.Load() }
+// Ended is whether the process has ended, by itself or killed.
+func (x *Process) Ended() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
 
 // Exceeds is whether the process has more memory than its limit. Where the kernel holds it to
 // the limit, it ends by itself before; not every kernel does.
 func (x *Process) Exceeds() bool {
-	statm, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/statm")
+	statm, err := os.ReadFile("/proc/" + strconv.Itoa(x.process.Pid) + "/statm")
 	if err != nil || x.program.MemoryBytes == 0 {
 		return false
 	}
@@ -189,7 +214,7 @@ func (x *Process) CPU() (kernel, reported time.Duration, ok bool) {
 
 // kernelCPU is the CPU time of the process, its start included.
 func (x *Process) kernelCPU() (time.Duration, bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(x.command.Process.Pid) + "/stat")
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(x.process.Pid) + "/stat")
 	if err != nil {
 		return 0, false
 	}

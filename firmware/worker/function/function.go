@@ -192,5 +192,6 @@ func (s *service) reason(err error) error {
 func (s *service) Stop()                                     {} // its service shares its own CPU
 func (s *service) Continue()                                 {}
 func (s *service) Kill()                                     { s.kill() }
+func (s *service) Ended() bool                               { return s.ctx.Err() != nil }
 func (s *service) Exceeds() bool                             { return false }
 func (s *service) CPU() (kernel, own time.Duration, ok bool) { return 0, 0, false }

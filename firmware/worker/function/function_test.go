@@ -2,6 +2,7 @@ package function
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -68,7 +69,7 @@ func TestService(t *testing.T) {
 		}
 		s := &share.Scheduler{Cores: config.Concurrency, MaxTasks: 8}
 		s.Start()
-		got, err := s.Run(f, 1, []byte("units"))
+		got, err := s.Run(context.Background(), f, 1, []byte("units"))
 		if string(got) != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: %q, %v", c.path, got, err)
 		}

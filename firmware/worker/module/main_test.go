@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -80,13 +81,13 @@ func TestModules(t *testing.T) {
 			f := guestOf(t, module(c.run...))
 			s.SetNSPerByte(f, 1e7)
 			input := bytes.Repeat([]byte("unit"), 20)
-			got, err := s.Run(f, 1, input)
+			got, err := s.Run(context.Background(), f, 1, input)
 			slow := c.name == "recursion" && errors.Is(err, share.ErrStopped) // its time ends before its stack
 			if !errors.Is(err, c.want) && !slow || c.name == "echo" && !bytes.Equal(got, input) {
 				t.Errorf("%q, %v; want %v", got, err, c.want)
 			}
 			next := guestOf(t, module(echo...))
-			if got, err := s.Run(next, 1, input); err != nil || !bytes.Equal(got, input) {
+			if got, err := s.Run(context.Background(), next, 1, input); err != nil || !bytes.Equal(got, input) {
 				t.Errorf("the next task: %q, %v", got, err)
 			}
 		})

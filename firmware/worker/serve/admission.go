@@ -85,7 +85,8 @@ func (a *admission) openSlot(s telemetry.Slot) {
 }
 
 // admit returns the share of the CPU with which a request is computed, and that it is used
-// from now on; or why it is not. user is the certificate's, empty without one.
+// from now on; or why it is not. user is the certificate's, empty without one: whom a grant names
+// is nobody else.
 func (a *admission) admit(r *task.Request, function [12]byte, user string) (share float64, status task.Status) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -98,7 +99,7 @@ func (a *admission) admit(r *task.Request, function [12]byte, user string) (shar
 		switch {
 		case err != nil:
 			return 0, task.Forged
-		case g.Mission != a.mission, int(g.Aircraft) != a.aircraft, user != "" && g.User != by.user:
+		case g.Mission != a.mission, int(g.Aircraft) != a.aircraft, g.User != by.user:
 			return 0, task.Foreign
 		case g.Function != function:
 			return 0, task.Function
@@ -107,7 +108,7 @@ func (a *admission) admit(r *task.Request, function [12]byte, user string) (shar
 		case r.Bytes > int(g.Bytes):
 			return 0, task.Oversize
 		}
-		by.user, share = g.User, float64(g.Share)/65535
+		share = float64(g.Share) / 65535
 	} else {
 		offer, ok := a.offers[r.Slot]
 		switch {

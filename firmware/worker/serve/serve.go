@@ -10,12 +10,14 @@
 package serve
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,7 +42,7 @@ type Limits struct {
 	Connections           int
 	ConnectionsPerAddress int
 	NewPerAddress         float64 // connections a second
-	Handshakes            int     // at once
+	Handshakes            int     // that compute at once; one that waits for its other end is none of them
 	Idle                  time.Duration
 	Transfer              time.Duration // of a handshake, an input, an answer
 	InputBytes            int64         // of all inputs at once
@@ -143,7 +145,7 @@ func (s *Server) accept() {
 			continue
 		}
 		s.done.Go(func() {
-			s.serve(c)
+			s.guard(c)
 			c.Close()
 			s.mutex.Lock()
 			delete(s.open, c)
@@ -166,22 +168,41 @@ func (s *Server) keep(c net.Conn) bool {
 	return true
 }
 
+// guard serves one connection. What goes wrong in it ends no other.
+func (s *Server) guard(c net.Conn) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			s.refused.Add(1)
+			s.Log.Error("connection", "panic", reason, "stack", string(debug.Stack()))
+		}
+	}()
+	s.serve(c)
+}
+
+// connection is one of a user, with what it has sent and nobody has read.
+type connection struct {
+	*tls.Conn
+	in *bufio.Reader
+}
+
 // serve answers the requests of one connection.
 func (s *Server) serve(raw net.Conn) {
-	c := tls.Server(raw, s.TLS)
-	user, err := s.handshake(c)
+	turns := &turnTaker{Conn: raw, turns: s.handshakes}
+	c := connection{Conn: tls.Server(turns, s.TLS)}
+	user, err := s.handshake(c.Conn, turns)
 	if err != nil {
 		s.refused.Add(1)
 		return
 	}
+	c.in = bufio.NewReaderSize(c.Conn, 1024)
 	var header [task.HeaderSize]byte
 	for {
 		c.SetReadDeadline(time.Now().Add(s.Limits.Idle))
-		if _, err := io.ReadFull(c, header[:1]); err != nil {
+		if _, err := c.in.Peek(1); err != nil {
 			return
 		}
 		c.SetReadDeadline(time.Now().Add(s.Limits.Transfer))
-		if _, err := io.ReadFull(c, header[1:]); err != nil {
+		if _, err := io.ReadFull(c.in, header[:]); err != nil {
 			s.refused.Add(1)
 			return
 		}
@@ -206,17 +227,31 @@ func (s *Server) serve(raw net.Conn) {
 // unread is the status of an input that did not come: there is nobody to answer.
 const unread = task.Status(1 << 31)
 
+// turnTaker is a connection in its handshake: it takes turns with the others while it computes, and waits for its other end without one.
+type turnTaker struct {
+	net.Conn
+	turns chan struct{} // nil: it takes none any more
+}
+
+func (t *turnTaker) Read(b []byte) (int, error) {
+	if t.turns == nil {
+		return t.Conn.Read(b)
+	}
+	<-t.turns
+	n, err := t.Conn.Read(b)
+	t.turns <- struct{}{}
+	return n, err
+}
+
 // handshake returns the user that a certificate names, or "".
-func (s *Server) handshake(c *tls.Conn) (user string, err error) {
+func (s *Server) handshake(c *tls.Conn, turns *turnTaker) (user string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Limits.Transfer)
 	defer cancel()
-	select {
-	case s.handshakes <- struct{}{}:
-		defer func() { <-s.handshakes }()
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-	if err := c.HandshakeContext(ctx); err != nil {
+	turns.turns <- struct{}{}
+	err = c.HandshakeContext(ctx)
+	<-turns.turns
+	turns.turns = nil
+	if err != nil {
 		return "", err
 	}
 	if chains := c.ConnectionState().VerifiedChains; len(chains) > 0 {
@@ -230,14 +265,14 @@ func (s *Server) handshake(c *tls.Conn) (user string, err error) {
 }
 
 // drain reads what is still coming, so that the answer is not lost with a reset.
-func (s *Server) drain(c *tls.Conn) {
+func (s *Server) drain(c connection) {
 	c.CloseWrite()
 	c.SetReadDeadline(time.Now().Add(s.Limits.Transfer / 3))
 	io.Copy(io.Discard, io.LimitReader(c.NetConn(), 1<<20))
 }
 
 // request reads and computes one request.
-func (s *Server) request(c net.Conn, header *[task.HeaderSize]byte, user string) task.Answer {
+func (s *Server) request(c connection, header *[task.HeaderSize]byte, user string) task.Answer {
 	r, err := task.ParseRequest(header)
 	if err != nil {
 		return task.Answer{Status: task.Refused}
@@ -259,16 +294,36 @@ func (s *Server) request(c net.Conn, header *[task.HeaderSize]byte, user string)
 	}
 	input := make([]byte, r.Bytes)
 	c.SetReadDeadline(time.Now().Add(s.Limits.Transfer))
-	if _, err := io.ReadFull(c, input); err != nil {
+	if _, err := io.ReadFull(c.in, input); err != nil {
 		return task.Answer{Status: unread}
 	}
+	ctx, stop := c.untilClosed()
+	defer stop()
 	began := time.Now()
-	output, err := f.Scheduler.Run(f.Function.Function, weight, input)
+	output, err := f.Scheduler.Run(ctx, f.Function.Function, weight, input)
 	a := task.Answer{EdgeNS: uint64(time.Since(began)), Output: output, Status: statusOf(err)}
 	if err != nil {
 		s.Log.Warn("task", "function", r.Function, "slot", r.Slot, "bytes", r.Bytes, "reason", err)
 	}
 	return a
+}
+
+// untilClosed is done when the other end closes: nobody waits for the output then. stop ends the watch; nothing reads meanwhile.
+func (c connection) untilClosed() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.SetReadDeadline(time.Time{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if _, err := c.in.Peek(1); err != nil {
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		c.SetReadDeadline(time.Unix(1, 0)) // in the past: it waits no longer
+		<-watched
+		cancel()
+	}
 }
 
 func statusOf(err error) task.Status {

@@ -165,10 +165,13 @@ func TestHostileRequests(t *testing.T) {
 		{"foreign: another fleet", "u01", func(g *task.Grant, _ *task.Request) { g.Mission = task.MissionHash("other", "m1") }, nil,
 			task.Foreign},
 		{"foreign: another user's, stolen", "u02", nil, nil, task.Foreign},
+		{"foreign: a user's, by the crew", "crew-1", nil, nil, task.Foreign},
+		{"foreign: a user's, by somebody without a certificate", "", nil, nil, task.Foreign},
 		{"another program's digest", "u01", func(g *task.Grant, _ *task.Request) { g.Function[0] ^= 1 }, nil, task.Function},
 		{"no such function", "u01", func(_ *task.Grant, r *task.Request) { r.Function = "none" }, nil, task.Function},
 		{"a byte more than granted", "u01", func(_ *task.Grant, r *task.Request) { r.Bytes = 101 }, nil, task.Oversize},
-		{"4 GiB", "u01", func(g *task.Grant, r *task.Request) { g.Bytes, r.Bytes = math.MaxInt32, math.MaxInt32 }, nil, task.Oversize},
+		{"2 GiB", "u01", func(g *task.Grant, r *task.Request) { g.Bytes, r.Bytes = math.MaxUint32, math.MinInt32 }, nil, task.Oversize},
+		{"4 GiB", "u01", func(g *task.Grant, r *task.Request) { g.Bytes, r.Bytes = math.MaxUint32, -1 }, nil, task.Oversize},
 		{"an offer without a certificate", "", nil, func(r *task.Request, _ *task.Key) { r.Grant = nil }, task.NoOffer},
 		{"an offer with a certificate of the crew", "crew-1", nil, func(r *task.Request, _ *task.Key) { r.Grant = nil }, task.NoOffer},
 		{"an offer of a slot without a beacon", "u01", nil, func(r *task.Request, _ *task.Key) { r.Grant, r.Slot = nil, 18 }, task.NoOffer},
@@ -223,10 +226,8 @@ func TestReplay(t *testing.T) {
 			t.Errorf("time %d: %s, %v; want %s", i+1, a.Status, err, want)
 		}
 	}
-	for _, as := range []string{"u01", ""} { // without a certificate the grant is all there is
-		if a, err := ask(b.dial(as), r, input); err != nil || a.Status != task.Replayed {
-			t.Errorf("another connection: %s, %v", a.Status, err)
-		}
+	if a, err := ask(b.dial("u01"), r, input); err != nil || a.Status != task.Replayed {
+		t.Errorf("another connection: %s, %v", a.Status, err)
 	}
 	r.Grant = nil
 	if a, _ := ask(b.dial("u01"), r, input); a.Status != task.Replayed {
@@ -256,7 +257,7 @@ func TestAdmissionOverRestartsAndMissions(t *testing.T) {
 	try := func(mission string, slot int) task.Status {
 		g := grant()
 		g.Mission, g.Slot = task.MissionHash("demo", mission), uint32(slot)
-		_, s := a.admit(&task.Request{Slot: slot, Function: "upper", Bytes: 10, Grant: g.Seal(nil, key)}, hash(digest), "")
+		_, s := a.admit(&task.Request{Slot: slot, Function: "upper", Bytes: 10, Grant: g.Seal(nil, key)}, hash(digest), "u01")
 		return s
 	}
 	open := func(slot int) { a.openSlot(telemetry.Slot{Slot: slot}) }
@@ -420,6 +421,52 @@ func TestFloodOfConnections(t *testing.T) {
 			t.Fatalf("%d of 2000 connections were refused", b.server.Refused())
 		}
 	}
+}
+
+// However many connect and then wait, in whatever step of their handshake, a user's is as fast as without them.
+func TestSilentHandshakes(t *testing.T) {
+	b := newBench(t, nil)
+	for range 19 {
+		b.raw(nil)
+		b.raw([]byte{0x16, 3, 1, 2, 0, 1, 0})
+	}
+	began := time.Now()
+	b.servesAnother()
+	if took := time.Since(began); took > b.server.Limits.Transfer/2 {
+		t.Errorf("beside 38 silent connections a task took %v", took)
+	}
+}
+
+// What goes wrong in one connection ends that connection alone.
+func TestPanicEndsOneConnection(t *testing.T) {
+	b := newBench(t, nil)
+	broken := b.server.functions["error"]
+	broken.Scheduler = nil
+	g := grant()
+	if a, err := ask(b.dial("u01"), task.Request{Slot: 17, Function: "error", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input); err == nil {
+		t.Errorf("a panic was answered: %s", a.Status)
+	}
+	b.servesAnother()
+}
+
+// A user that closes its connection is not computed for any longer.
+func TestClosedWhileComputing(t *testing.T) {
+	b := newBench(t, nil)
+	loop := b.server.functions["loop"]
+	loop.Scheduler.SetNSPerByte(loop.Function.Function, 1e9) // for hours
+	g := grant()
+	r := task.Request{Slot: 17, Function: "loop", Bytes: len(input), Grant: g.Seal(nil, b.key)}
+	c := b.sent(b.dial("u01"), append(r.Append(nil), input...))
+	for loop.Scheduler.Stats().QueuedNS == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	c.Close()
+	for until := time.Now().Add(10 * time.Second); loop.Scheduler.Stats().Killed == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("it is still computed")
+		}
+	}
+	b.servesAnother()
 }
 
 // An address has so many connections at once and new ones a second, and is forgotten once

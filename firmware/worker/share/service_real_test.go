@@ -3,6 +3,7 @@
 package share
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -35,6 +36,7 @@ func (x *service) Kill() {
 
 func (x *service) Stop()                                          {}
 func (x *service) Continue()                                      {}
+func (x *service) Ended() bool                                    { return x.killed.Load() }
 func (x *service) Exceeds() bool                                  { return false }
 func (x *service) CPU() (kernel, reported time.Duration, ok bool) { return 0, 0, false }
 
@@ -42,7 +44,7 @@ func (x *service) CPU() (kernel, reported time.Duration, ok bool) { return 0, 0,
 func runService(s *Scheduler, share float64, chunks int, cpu func() time.Duration) error {
 	x := &service{run: cpu, kill: func() {}}
 	f := &Function{UnitBytes: 1, MaxOutput: 1, Start: func() (Executor, error) { return x, nil }, nsPerByte: 1e9} // a unit a chunk
-	_, err := s.Run(f, share, make([]byte, chunks))
+	_, err := s.Run(context.Background(), f, share, make([]byte, chunks))
 	return err
 }
 
@@ -113,7 +115,7 @@ func TestStoppedWhileItWaits(t *testing.T) {
 	x := &service{run: ahead(time.Second), kill: func() {}}
 	f := &Function{UnitBytes: 1, MaxOutput: 1, Start: func() (Executor, error) { return x, nil }, nsPerByte: 1e8}
 	ended := make(chan error, 1)
-	go func() { _, err := s.Run(f, 1, make([]byte, 8)); ended <- err }()
+	go func() { _, err := s.Run(context.Background(), f, 1, make([]byte, 8)); ended <- err }()
 	select {
 	case err := <-ended:
 		if err != ErrStopped {
@@ -135,13 +137,13 @@ func TestStoppedExecutorIsNotKept(t *testing.T) {
 		stopped := make(chan struct{})
 		return &service{run: func() time.Duration { <-stopped; return time.Millisecond }, kill: func() { close(stopped) }}, nil
 	}
-	if _, err := s.Run(f, 1, make([]byte, 1)); err != ErrStopped {
+	if _, err := s.Run(context.Background(), f, 1, make([]byte, 1)); err != ErrStopped {
 		t.Fatalf("%v, want %v", err, ErrStopped)
 	}
 	f.Start = func() (Executor, error) {
 		return &service{run: func() time.Duration { return time.Millisecond }, kill: func() {}}, nil
 	}
-	if _, err := s.Run(f, 1, make([]byte, 1)); err != nil {
+	if _, err := s.Run(context.Background(), f, 1, make([]byte, 1)); err != nil {
 		t.Errorf("the next task: %v", err)
 	}
 }

@@ -13,6 +13,7 @@
 package share
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -37,6 +38,7 @@ type Executor interface {
 	Stop()
 	Continue()
 	Kill()
+	Ended() bool                                    // by itself or killed: it computes nothing any more
 	Exceeds() bool                                  // its memory limit
 	CPU() (kernel, reported time.Duration, ok bool) // of all chunks; not ok: it runs elsewhere
 }
@@ -48,8 +50,9 @@ type Function struct {
 	MaxOutput int    // bytes for a unit
 	Start     func() (Executor, error)
 
-	nsPerByte float64 // measured; guarded by the scheduler's mutex
-	idle      []Executor
+	calibratedNS float64 // that a byte takes; guarded by the scheduler's mutex, as those below
+	nsPerByte    float64 // as measured since: the running mean of chunks of tasks that were not stopped
+	idle         []Executor
 }
 
 // Chunk and Quantum are how long a chunk should and may take.
@@ -64,6 +67,7 @@ const (
 	leastGranted = 100 * time.Millisecond // before which no task is: the kernel counts in steps of 10 ms
 	longest      = 3 * time.Second        // that a chunk may run, on the CPU or waiting: by then its grant has expired
 	measureGain  = 0.1                    // of a new measurement in the running mean
+	forgetting   = 3 * time.Second        // without a chunk, in which a lack of availability falls by the factor e
 )
 
 // Scheduler serves tasks on so many cores. Set the exported fields, then Start.
@@ -82,6 +86,7 @@ type Scheduler struct {
 	stats     Stats
 
 	meanCPU, meanRan float64 // of a chunk, ns, running means
+	measured         time.Time
 }
 
 // Stats is what a scheduler has done since it began.
@@ -139,7 +144,7 @@ func (s *Scheduler) Start() {
 	if s.afterFunc == nil {
 		s.afterFunc = time.AfterFunc
 	}
-	s.live, s.stats.Availability = map[Executor]struct{}{}, 1
+	s.live = map[Executor]struct{}{}
 	for range s.Cores {
 		s.done.Go(s.core)
 	}
@@ -164,7 +169,7 @@ func (s *Scheduler) Close() {
 func (s *Scheduler) SetNSPerByte(f *Function, ns float64) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	f.nsPerByte = ns
+	f.calibratedNS, f.nsPerByte = ns, ns
 }
 
 // NSPerByte is the CPU time that a function's input takes, as measured.
@@ -179,14 +184,24 @@ func (s *Scheduler) Stats() Stats {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	out := s.stats
+	out.Availability = s.availability(time.Now())
 	for _, t := range s.tasks {
 		out.QueuedNS += float64(len(t.input)-t.offset) * t.function.nsPerByte
 	}
 	return out
 }
 
-// Run computes a task whose share, of 1, was granted, and returns its output.
-func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error) {
+// availability is that of the last chunks. Where none comes, nobody measures it: who is sent nowhere for a lack of it would never be again.
+// Called with the mutex held.
+func (s *Scheduler) availability(now time.Time) float64 {
+	if s.meanRan == 0 {
+		return 1
+	}
+	return 1 - (1-min(s.meanCPU/s.meanRan, 1))*math.Exp(-float64(now.Sub(s.measured))/float64(forgetting))
+}
+
+// Run computes a task whose share, of 1, was granted, and returns its output. Once ctx is done nobody waits for it, and it is stopped.
+func (s *Scheduler) Run(ctx context.Context, f *Function, share float64, input []byte) ([]byte, error) {
 	if len(input)%f.UnitBytes != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole units of %d", executor.ErrFailed, len(input), f.UnitBytes)
 	}
@@ -201,7 +216,7 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 			t.startNS = used
 		}
 	}
-	t.limitNS = max(overrun*f.nsPerByte*float64(len(input)), float64(leastGranted))
+	t.limitNS = max(overrun*max(f.calibratedNS, f.nsPerByte)*float64(len(input)), float64(leastGranted))
 	if f.nsPerByte == 0 { // not calibrated
 		t.limitNS = math.Inf(1)
 	}
@@ -210,11 +225,12 @@ func (s *Scheduler) Run(f *Function, share float64, input []byte) ([]byte, error
 		return nil, nil
 	}
 	s.tasks = append(s.tasks, t)
-	grantedNS := t.limitNS / (t.share * float64(s.Cores) * s.stats.Availability) // as long as other programs let it take
-	stop := time.AfterFunc(time.Duration(min(max(grantedNS, float64(longest)), float64(time.Hour))), func() { s.stop(t) })
+	grantedNS := t.limitNS / (t.share * float64(s.Cores) * s.availability(time.Now())) // as long as other programs let it take
+	stop := time.AfterFunc(time.Duration(min(max(grantedNS, float64(longest)), float64(time.Hour))), func() { s.stop(t, ErrStopped) })
 	defer stop.Stop()
 	s.changed.Broadcast()
 	s.mutex.Unlock()
+	defer context.AfterFunc(ctx, func() { s.stop(t, context.Cause(ctx)) })()
 	<-t.finished
 	if t.err != nil {
 		return nil, t.err
@@ -233,19 +249,19 @@ func (t *task) fail(err error) {
 	}
 }
 
-// stop ends a task that has not ended in four times the time that was granted, whatever it waits for.
-func (s *Scheduler) stop(t *task) {
+// stop ends a task whatever it waits for: it has not ended in four times the time that was granted, or nobody waits for it.
+func (s *Scheduler) stop(t *task, reason error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if t.err == nil && slices.Contains(s.tasks, t) {
-		s.failStopped(t)
+		s.failStopped(t, reason)
 		s.finish(t)
 	}
 }
 
-// failStopped fails a task that has taken too long. Called with the mutex held.
-func (s *Scheduler) failStopped(t *task) {
-	t.fail(ErrStopped)
+// failStopped fails a task that is stopped. Called with the mutex held.
+func (s *Scheduler) failStopped(t *task, reason error) {
+	t.fail(reason)
 	s.stats.Killed++
 }
 
@@ -371,7 +387,7 @@ func (s *Scheduler) serve(c *chunk) {
 			}
 		}
 		if t.err == nil && (t.cpuNS > t.limitNS || c.ran > longest) {
-			s.failStopped(t)
+			s.failStopped(t, ErrStopped)
 		}
 		if t.err == nil && c.executor.Exceeds() {
 			t.fail(ErrMemory)
@@ -395,10 +411,9 @@ func (s *Scheduler) serve(c *chunk) {
 	}
 }
 
-// charge enters what a chunk has had so far.
+// charge enters what a chunk has had so far. While it runs that is the time that has passed, which other programs may have had.
 func (s *Scheduler) charge(c *chunk, cpu time.Duration) {
 	c.task.cpuNS += float64(cpu - c.charged)
-	s.stats.CPU += cpu - c.charged
 	c.charged = cpu
 }
 
@@ -415,9 +430,17 @@ func (s *Scheduler) othersWait(t *task) bool {
 // begin hands a new chunk to an executor, a warm one if there is one.
 func (s *Scheduler) begin(c *chunk) error {
 	f := c.task.function
-	if n := len(f.idle); n > 0 {
-		c.executor, f.idle = f.idle[n-1], f.idle[:n-1]
-	} else {
+	for n := len(f.idle); n > 0 && c.executor == nil; n = len(f.idle) {
+		x := f.idle[n-1]
+		f.idle = f.idle[:n-1]
+		if x.Ended() { // while it was idle
+			delete(s.live, x)
+			go x.Kill()
+			continue
+		}
+		c.executor = x
+	}
+	if c.executor == nil {
 		s.mutex.Unlock()
 		x, err := f.Start()
 		s.mutex.Lock()
@@ -443,7 +466,11 @@ func (s *Scheduler) begin(c *chunk) error {
 func (s *Scheduler) end(c *chunk, killed bool) {
 	t, f := c.task, c.task.function
 	t.running--
+	if killed { // its own account is missing: what it had until then counts
+		c.cpu = max(c.cpu, c.charged)
+	}
 	s.charge(c, c.cpu)
+	s.stats.CPU += c.cpu
 	if killed || c.err != nil && c.err != executor.ErrFailed {
 		delete(s.live, c.executor)
 	} else {
@@ -454,7 +481,10 @@ func (s *Scheduler) end(c *chunk, killed bool) {
 		return
 	}
 	if t.cpuNS > t.limitNS && t.waits() { // its next turn may be seconds away
-		s.failStopped(t)
+		s.failStopped(t, ErrStopped)
+	}
+	if t.err != nil {
+		return
 	}
 	t.outputs[c.place] = c.output
 	ns := float64(c.cpu) / float64(len(c.input))
@@ -462,11 +492,10 @@ func (s *Scheduler) end(c *chunk, killed bool) {
 		f.nsPerByte = ns
 	}
 	f.nsPerByte += measureGain * (ns - f.nsPerByte)
+	// Of the means: a few chunks that wait long are most of the time.
 	s.meanCPU += measureGain * (float64(c.cpu) - s.meanCPU)
 	s.meanRan += measureGain * (float64(c.ran) - s.meanRan)
-	if s.meanRan > 0 { // of the means: a few chunks that wait long are most of the time
-		s.stats.Availability = min(s.meanCPU/s.meanRan, 1)
-	}
+	s.measured = time.Now()
 }
 
 // finish ends a task of which nothing is left to do.

@@ -4,6 +4,7 @@ package share
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -158,14 +159,14 @@ func TestOutputIsThatOfTheWhole(t *testing.T) {
 	for units := range 24 {
 		all.Go(func() {
 			in, want := input(units)
-			if got, err := s.Run(f, 0.1, in); err != nil || !bytes.Equal(got, want) {
+			if got, err := s.Run(context.Background(), f, 0.1, in); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%d units: %v, %v; want %v", units, got, err, want)
 			}
 		})
 	}
 	all.Wait()
 	in, _ := input(2)
-	if _, err := s.Run(f, 1, in[:13]); !errors.Is(err, executor.ErrFailed) {
+	if _, err := s.Run(context.Background(), f, 1, in[:13]); !errors.Is(err, executor.ErrFailed) {
 		t.Errorf("half a unit: %v", err)
 	}
 }
@@ -188,10 +189,10 @@ func TestCPUTimeIsInProportionToShares(t *testing.T) {
 			s.SetNSPerByte(hog, 1e9) // it was granted much: it is not killed here
 			in, _ := input(40000)    // none ends, nor is stopped, before it is judged
 			for _, w := range c.weights {
-				go s.Run(f, w/2, in) // more than there is
+				go s.Run(context.Background(), f, w/2, in) // more than there is
 			}
 			if c.endless {
-				go s.Run(hog, 0.5, in[:8])
+				go s.Run(context.Background(), hog, 0.5, in[:8])
 			}
 			units := func() (done []float64, shares []float64) { // whole ones, each of which takes the same CPU time
 				s.mutex.Lock()
@@ -247,7 +248,7 @@ func TestNoTaskIsFasterThanGranted(t *testing.T) {
 		s.SetNSPerByte(f, float64(unitNS)/8)
 		in, _ := input(60)
 		began := time.Now()
-		if _, err := s.Run(f, 0.1, in); err != nil {
+		if _, err := s.Run(context.Background(), f, 0.1, in); err != nil {
 			t.Fatal(err)
 		}
 		granted := 60 * unitNS * 10 / time.Duration(cores)
@@ -264,11 +265,73 @@ func TestAvailability(t *testing.T) {
 	f := program("executor", fInterrupted)
 	s.SetNSPerByte(f, 1e9) // chunks of one unit, and no limit
 	in, _ := input(40)
-	if _, err := s.Run(f, 1, in); err != nil {
+	if _, err := s.Run(context.Background(), f, 1, in); err != nil {
 		t.Fatal(err)
 	}
 	if a := s.Stats().Availability; a > 0.1 {
 		t.Errorf("%v of a core is left, want 0.02", a)
+	}
+}
+
+// Where no chunk comes, nobody measures what a core has left: it is believed to be free again.
+func TestAvailabilityComesBack(t *testing.T) {
+	s := newScheduler(t, 1)
+	f := program("executor", fInterrupted)
+	s.SetNSPerByte(f, 1e9)
+	in, _ := input(2) // one of them waits
+	if _, err := s.Run(context.Background(), f, 1, in); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats().Availability
+	s.measured = s.measured.Add(-3 * forgetting)
+	if after := s.Stats().Availability; before > 0.1 || after < 0.9 {
+		t.Errorf("%v of a core is left, and %v after %v without a task", before, after, 3*forgetting)
+	}
+}
+
+// What a task may take counts from the calibration: cheap tasks before it take nothing from it. Tasks that were stopped teach nothing,
+// and the CPU time that is reported never falls.
+func TestLimitIsTheCalibrations(t *testing.T) {
+	s := newScheduler(t, 1)
+	f := program("executor", fWork)
+	s.SetNSPerByte(f, float64(unitNS)/8)
+	s.mutex.Lock()
+	f.nsPerByte /= 100 // as if very cheap ones had come
+	s.mutex.Unlock()
+	in, _ := input(400)
+	if _, err := s.Run(context.Background(), f, 1, in); err != nil {
+		t.Errorf("an honest task after cheap ones: %v", err)
+	}
+	before := s.NSPerByte(f)
+	endless := program("executor", fEndless)
+	s.SetNSPerByte(endless, 1)
+	last := s.Stats().CPU
+	for range 3 {
+		s.Run(context.Background(), endless, 1, in)
+		if now := s.Stats().CPU; now < last {
+			t.Errorf("CPU time fell from %v to %v", last, now)
+		} else {
+			last = now
+		}
+	}
+	if s.NSPerByte(f) != before || s.NSPerByte(endless) != 1 {
+		t.Errorf("stopped tasks taught %v ns a byte", s.NSPerByte(endless))
+	}
+}
+
+// An executor that ended while it was idle costs no task.
+func TestIdleExecutorThatEnded(t *testing.T) {
+	s := newScheduler(t, 1)
+	f := program("executor", fWork)
+	s.SetNSPerByte(f, float64(unitNS)/8)
+	in, _ := input(3)
+	if _, err := s.Run(context.Background(), f, 1, in); err != nil {
+		t.Fatal(err)
+	}
+	process := f.idle[0].(*executor.Process)
+	process.Kill()
+	if _, err := s.Run(context.Background(), f, 1, in); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -295,7 +358,7 @@ func TestHostileFunctions(t *testing.T) {
 			in, want := input(3)
 			f := program("executor", c.index)
 			s.SetNSPerByte(f, c.granted)
-			_, err := s.Run(f, 0.5, in)
+			_, err := s.Run(context.Background(), f, 0.5, in)
 			if c.want == nil { // by the kernel or the scheduler; on a slow machine its time ends first
 				if !errors.Is(err, executor.ErrBroken) && !errors.Is(err, ErrMemory) && !errors.Is(err, ErrStopped) {
 					t.Errorf("%v, want the memory limit", err)
@@ -303,7 +366,7 @@ func TestHostileFunctions(t *testing.T) {
 			} else if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			if got, err := s.Run(program("executor", fWork), 0.5, in); err != nil || !bytes.Equal(got, want) {
+			if got, err := s.Run(context.Background(), program("executor", fWork), 0.5, in); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("the next task: %v, %v", got, err)
 			}
 		})
@@ -320,14 +383,14 @@ func TestStartIsNoTasks(t *testing.T) {
 	for i := range 2 {
 		f := &Function{Index: fWork, UnitBytes: 8, MaxOutput: 4, Start: start} // each has processes of its own
 		s.SetNSPerByte(f, 1)
-		if got, err := s.Run(f, 1, in); err != nil || !bytes.Equal(got, want) {
+		if got, err := s.Run(context.Background(), f, 1, in); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("process %d: %v, %v", i+1, got, err)
 		}
 	}
 	loop := &Function{Index: fEndless, UnitBytes: 8, MaxOutput: 4, Start: start}
 	s.SetNSPerByte(loop, 1)
 	before := s.Stats().CPU
-	if _, err := s.Run(loop, 1, in); !errors.Is(err, ErrStopped) {
+	if _, err := s.Run(context.Background(), loop, 1, in); !errors.Is(err, ErrStopped) {
 		t.Errorf("%v, want %v", err, ErrStopped)
 	}
 	if used := s.Stats().CPU - before; used > 5*slowStart {
@@ -343,7 +406,7 @@ func TestLyingExecutorIsKilled(t *testing.T) {
 	for _, f := range []*Function{liar, honest} {
 		for range 2 { // the first answer of a process ends its start
 			s.SetNSPerByte(f, float64(unitNS)/8)
-			if _, err := s.Run(f, 1, in); err != nil {
+			if _, err := s.Run(context.Background(), f, 1, in); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -365,12 +428,12 @@ func TestClose(t *testing.T) {
 	in, _ := input(2)
 	errs := make(chan error)
 	for range 3 {
-		go func() { _, err := s.Run(f, 1, in); errs <- err }()
+		go func() { _, err := s.Run(context.Background(), f, 1, in); errs <- err }()
 	}
 	for s.inProgress() < 3 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := s.Run(f, 1, in); err != ErrBusy {
+	if _, err := s.Run(context.Background(), f, 1, in); err != ErrBusy {
 		t.Errorf("a fourth task: %v", err)
 	}
 	s.Close()
@@ -379,7 +442,7 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Run(f, 1, in); err != ErrBusy {
+	if _, err := s.Run(context.Background(), f, 1, in); err != ErrBusy {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -396,7 +459,7 @@ func ExampleScheduler() {
 	s.Start()
 	defer s.Close()
 	f := &Function{UnitBytes: 8, MaxOutput: 4, Start: func() (Executor, error) { return p.Start() }}
-	output, err := s.Run(f, 0.5, []byte{1, 0, 0, 0, 2, 0, 0, 0})
+	output, err := s.Run(context.Background(), f, 0.5, []byte{1, 0, 0, 0, 2, 0, 0, 0})
 	fmt.Println(output, err)
 	// Output: [3 0 0 0] <nil>
 }
